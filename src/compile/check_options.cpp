@@ -77,10 +77,10 @@ namespace {
 
 /// Why the task would not take what is forbidden, so that forbidding it changes nothing; empty if it might take it.
 std::optional<Rejected> idle(const Forbidden& forbidden, const Task& task, const TargetLimits& limits) {
-  auto space = find_template(forbidden.schedule.name)->space(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&space)) return std::move(*rejected);
+  const auto analysed = find_template(forbidden.schedule.name)->analyse(task, limits);
+  if (!analysed) return analysed.rejected();
   if (forbidden.schedule.knobs.empty()) return std::nullopt;
-  return check_knobs(forbidden.schedule, std::get<std::vector<Knob>>(space));
+  return check_knobs(forbidden.schedule, (*analysed)->space());
 }
 
 }  // namespace

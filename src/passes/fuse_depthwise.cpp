@@ -110,8 +110,8 @@ class DepthwiseFuser {
     if (const std::string name = other_reader(feeder, anchor); !name.empty())
       return no(Unfused::order, fmt::format("'{}' has other readers", name));
     const auto weighed = weigh_pair(graph_, feeder, anchor, context_.limits);
-    if (const auto* rejected = std::get_if<Rejected>(&weighed)) return no(Unfused::form, rejected->text());
-    const PairCycles& cycles = std::get<PairCycles>(weighed);
+    if (!weighed) return no(Unfused::form, weighed.rejected().text());
+    const PairCycles& cycles = *weighed;
     if (!asked && !cycles.direct)
       return no(Unfused::cycles,
                 fmt::format("'{}' may run faster by other kernels than direct convolution", feeder.name));

@@ -266,6 +266,12 @@ Stage Emitter::finish(Lowered& lowered) {
   return {b.finish(), args_, false};
 }
 
+Lowered Emitter::finish() {
+  Lowered lowered;
+  lowered.stages.push_back(finish(lowered));
+  return lowered;
+}
+
 bool has_loop_form(const Graph& graph, const Node& node) {
   if (node.op->scalar == nullptr || node.inputs.size() > kMostMapOperands) return false;
   std::vector<Expr> operands;

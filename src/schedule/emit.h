@@ -80,6 +80,8 @@ class Emitter {
   void prefetch_epilogue(const Domain& domain, const Site& site);
 
   Stage finish(Lowered& lowered);
+  /// Finishes the only stage of its task.
+  Lowered finish();
 
  private:
   Expr evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known);

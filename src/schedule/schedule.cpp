@@ -151,40 +151,33 @@ Schedule in_order(const Schedule& schedule, const std::vector<Knob>& space) {
 }
 
 /// The best schedule by the template's model that is not forbidden; nullopt if there is none.
-std::optional<Schedule> best_allowed(const Template& from, const Task& task, const TargetLimits& limits,
-                                     std::span<const Forbidden> forbidden) {
-  for (Ranked& r : rank(from, task, limits, forbidden.empty() ? 1 : SIZE_MAX)) {
-    if (forbids(forbidden, task.node().name, r.schedule) == nullptr) return std::move(r.schedule);
+std::optional<Schedule> best_allowed(const Analysed& analysed, std::span<const Forbidden> forbidden) {
+  for (Ranked& r : rank(analysed, forbidden.empty() ? 1 : SIZE_MAX)) {
+    if (forbids(forbidden, analysed.task().node().name, r.schedule) == nullptr) return std::move(r.schedule);
   }
   return std::nullopt;
 }
 
 /// Returns the schedule that a template picks for a task, or the best by its model if its pick would not be the
 /// default. Avoids forbidden schedules unless all are forbidden.
-Answer<Schedule> own_pick(const Template& from, const Task& task, const TargetLimits& limits,
-                          std::span<const Forbidden> forbidden = {}) {
-  const auto space = from.space(task, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&space)) return *rejected;
-  auto picked = from.pick(task, limits);
-  const auto* schedule = std::get_if<Schedule>(&picked);
-  if (schedule != nullptr && forbids(forbidden, task.node().name, *schedule) == nullptr) return picked;
-  if (auto allowed = best_allowed(from, task, limits, forbidden)) return std::move(*allowed);
-  if (schedule != nullptr) return picked;
-  if (auto any = best_allowed(from, task, limits, {})) return std::move(*any);
+Result<Schedule> own_pick(const Analysed& analysed, std::span<const Forbidden> forbidden = {}) {
+  auto picked = analysed.pick();
+  if (picked && forbids(forbidden, analysed.task().node().name, *picked) == nullptr) return picked;
+  if (auto allowed = best_allowed(analysed, forbidden)) return std::move(*allowed);
+  if (picked) return picked;
+  if (auto any = best_allowed(analysed, {})) return std::move(*any);
   return picked;
 }
 
-/// The template's own choice of knobs, for a forced template without knobs. Throws usage if it does not take the task.
-Schedule with_knobs(const Template& from, const Task& task, const TargetLimits& limits,
-                    std::span<const Forbidden> forbidden) {
-  const auto own = own_pick(from, task, limits, forbidden);
-  if (const auto* schedule = std::get_if<Schedule>(&own)) return *schedule;
+/// Throws usage: a forced template without knobs does not take the task.
+[[noreturn]] void not_taken(const Template& from, const Task& task, const TargetLimits& limits, const Rejected& why) {
   std::vector<std::string_view> others;
   for (const Template* t : all_templates()) {
-    if (std::holds_alternative<Schedule>(own_pick(*t, task, limits))) others.push_back(t->name);
+    const auto analysed = t->analyse(task, limits);
+    if (analysed && own_pick(**analysed)) others.push_back(t->name);
   }
   others.emplace_back("reference");
-  fail(ErrorKind::usage, "'{}' does not take it: {}; legal values are {}", from.name, std::get<Rejected>(own).text(),
+  fail(ErrorKind::usage, "'{}' does not take it: {}; legal values are {}", from.name, why.text(),
        fmt::join(others, ", "));
 }
 
@@ -198,28 +191,53 @@ const Template* known_template(const Schedule& forced) {
 Chosen force(const Task& task, const TargetLimits& limits, const Schedule& forced,
              std::span<const Forbidden> forbidden) {
   const Template* t = known_template(forced);
-  const Schedule wanted = forced.knobs.empty() ? with_knobs(*t, task, limits, forbidden) : forced;
-  auto lowered = t->lower(task, wanted, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&lowered)) {
-    fail(ErrorKind::usage, "'{}' does not apply: {}", wanted.text(), rejected->text());
-  }
-  const auto space = t->space(task, limits);
-  return {in_order(wanted, std::get<std::vector<Knob>>(space)), std::move(std::get<Lowered>(lowered)), {}};
+  const auto refuse = [&](const Rejected& why) {
+    if (forced.knobs.empty()) not_taken(*t, task, limits, why);
+    fail(ErrorKind::usage, "'{}' does not apply: {}", forced.text(), why.text());
+  };
+  const auto analysed = t->analyse(task, limits);
+  if (!analysed) refuse(analysed.rejected());
+  const auto wanted = forced.knobs.empty() ? own_pick(**analysed, forbidden) : forced;
+  if (!wanted) refuse(wanted.rejected());
+  auto lowered = (*analysed)->lower(*wanted);
+  if (!lowered) fail(ErrorKind::usage, "'{}' does not apply: {}", wanted->text(), lowered.rejected().text());
+  return {in_order(*wanted, (*analysed)->space()), *std::move(lowered), {}};
 }
 
 }  // namespace
 
-Answer<Schedule> default_pick(const Template& from, const Task& task, const TargetLimits& limits, Accuracy accuracy,
+Result<Lowered> Analysed::lower(const Schedule& schedule) const {
+  if (auto rejected = check_knobs(schedule, space())) return *rejected;
+  if (auto rejected = conflict(schedule)) return *rejected;
+  return emit(schedule);
+}
+
+Result<Estimate> Analysed::estimate(const Schedule& schedule) const {
+  if (auto rejected = check_knobs(schedule, space())) return *rejected;
+  if (auto rejected = conflict(schedule)) return *rejected;
+  return model(schedule);
+}
+
+Result<Schedule> Template::pick(const Task& task, const TargetLimits& limits) const {
+  const auto analysed = analyse(task, limits);
+  return analysed ? (*analysed)->pick() : analysed.rejected();
+}
+
+Result<Lowered> Template::lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) const {
+  const auto analysed = analyse(task, limits);
+  return analysed ? (*analysed)->lower(schedule) : analysed.rejected();
+}
+
+Result<Schedule> default_pick(const Template& from, const Analysed& analysed, Accuracy accuracy,
                               std::span<const Forbidden> forbidden) {
-  auto picked = from.pick(task, limits);
-  const auto* schedule = std::get_if<Schedule>(&picked);
-  if (schedule == nullptr) return picked;
+  auto picked = analysed.pick();
+  if (!picked) return picked;
   if (from.approximates != nullptr && accuracy == Accuracy::strict) return Rejected{"accuracy", "default", "strict"};
-  const Forbidden* barred = forbids(forbidden, task.node().name, *schedule);
+  const Forbidden* barred = forbids(forbidden, analysed.task().node().name, *picked);
   if (barred == nullptr) return picked;
   const Rejected rejected{std::string(kForbid), "what is not forbidden", barred->text()};
   if (barred->schedule.knobs.empty()) return rejected;
-  if (auto allowed = best_allowed(from, task, limits, forbidden)) return std::move(*allowed);
+  if (auto allowed = best_allowed(analysed, forbidden)) return std::move(*allowed);
   return rejected;
 }
 
@@ -229,18 +247,15 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
   Chosen chosen;
   const bool reference = forced.has_value();
   for (const Template* t : reference ? std::span<const Template* const>() : all_templates()) {
-    auto picked = default_pick(*t, task, limits, accuracy, forbidden);
-    if (const auto* schedule = std::get_if<Schedule>(&picked)) {
-      auto lowered = t->lower(task, *schedule, limits);
-      if (auto* done = std::get_if<Lowered>(&lowered)) {
-        chosen.schedule = *schedule;
-        chosen.lowered = std::move(*done);
-        return chosen;
-      }
-      chosen.rejected.emplace_back(t->name, std::get<Rejected>(lowered));
-    } else {
-      chosen.rejected.emplace_back(t->name, std::get<Rejected>(picked));
+    const auto analysed = t->analyse(task, limits);
+    const auto picked = analysed ? default_pick(*t, **analysed, accuracy, forbidden) : analysed.rejected();
+    auto lowered = picked ? (*analysed)->lower(*picked) : picked.rejected();
+    if (lowered) {
+      chosen.schedule = *picked;
+      chosen.lowered = *std::move(lowered);
+      return chosen;
     }
+    chosen.rejected.emplace_back(t->name, lowered.rejected());
   }
   chosen.schedule.name = "reference";
   return chosen;
@@ -248,33 +263,37 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
 
 bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits) {
   if (forced.name == "reference") return task.node().op->movement != Movement::relayout;
-  const Template* from = known_template(forced);
-  const auto wanted = forced.knobs.empty() ? own_pick(*from, task, limits) : Answer<Schedule>(forced);
-  const auto* schedule = std::get_if<Schedule>(&wanted);
-  return schedule != nullptr && std::holds_alternative<Lowered>(from->lower(task, *schedule, limits));
+  const auto analysed = known_template(forced)->analyse(task, limits);
+  if (!analysed) return false;
+  const auto wanted = forced.knobs.empty() ? own_pick(**analysed) : forced;
+  return wanted && (*analysed)->lower(*wanted);
 }
 
 std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
   const Template* from = find_template(schedule.name);
-  if (from == nullptr || from->estimate == nullptr) return std::nullopt;
-  const auto answer = from->estimate(task, schedule, limits);
-  const auto* estimate = std::get_if<Estimate>(&answer);
-  return estimate == nullptr ? std::nullopt : std::optional(*estimate);
+  if (from == nullptr) return std::nullopt;
+  const auto analysed = from->analyse(task, limits);
+  if (!analysed) return std::nullopt;
+  const auto estimate = (*analysed)->estimate(schedule);
+  return estimate ? std::optional(*estimate) : std::nullopt;
 }
 
-std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most) {
+std::vector<Ranked> rank(const Analysed& analysed, size_t most) {
   std::vector<Ranked> all;
-  if (from.candidates == nullptr || from.estimate == nullptr) return all;
-  for (Schedule& schedule : from.candidates(task, limits)) {
+  for (Schedule& schedule : analysed.candidates()) {
     const auto known = [&](const Ranked& r) { return r.schedule == schedule; };
     if (std::any_of(all.begin(), all.end(), known)) continue;
-    const auto estimate = from.estimate(task, schedule, limits);
-    if (const auto* e = std::get_if<Estimate>(&estimate)) all.push_back({std::move(schedule), *e});
+    if (const auto estimate = analysed.estimate(schedule)) all.push_back({std::move(schedule), *estimate});
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Ranked& a, const Ranked& b) { return a.estimate.cycles < b.estimate.cycles; });
   if (all.size() > most) all.resize(most);
   return all;
+}
+
+std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most) {
+  const auto analysed = from.analyse(task, limits);
+  return analysed ? rank(**analysed, most) : std::vector<Ranked>{};
 }
 
 }  // namespace kilter

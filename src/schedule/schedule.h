@@ -4,15 +4,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/error.h"
+#include "base/result.h"
 #include "loop/loop.h"
 #include "schedule/problem/task.h"
 #include "target/target.h"
@@ -98,9 +100,6 @@ struct Knob {
   std::vector<int64_t> values;  ///< the legal values, ascending
 };
 
-template <class T>
-using Answer = std::variant<T, Rejected>;
-
 /// The prediction of a template's analytic model for a schedule.
 struct Estimate {
   double cycles = 0;           ///< of one core, for the whole task
@@ -108,23 +107,69 @@ struct Estimate {
   int64_t constant_bytes = 0;  ///< of the packed weights, if the template's forms differ in size
 };
 
+/// One task as one template sees it: what the template found out about the task once, for all questions about it. Keeps
+/// references to the task and its graph.
+class Analysed {
+ public:
+  Analysed(const Task& task, const TargetLimits& limits) : task_(&task), limits_(limits) {}
+  virtual ~Analysed() = default;
+  Analysed(const Analysed&) = delete;
+  Analysed& operator=(const Analysed&) = delete;
+
+  const Task& task() const { return *task_; }
+  const TargetLimits& limits() const { return limits_; }
+
+  /// The knobs with their legal values.
+  virtual std::vector<Knob> space() const { return {}; }
+  /// The default by the analytic model. Deterministic; uses static limits only. Rejected if the template takes the task
+  /// only when forced.
+  virtual Result<Schedule> pick() const = 0;
+  /// The schedules that the model ranks, pick()'s among them.
+  virtual std::vector<Schedule> candidates() const = 0;
+  /// The loop IR of a schedule. Rejects knob values outside space(), and those that do not fit together.
+  Result<Lowered> lower(const Schedule& schedule) const;
+  /// The model's prediction for a schedule. Rejects what lower() rejects.
+  Result<Estimate> estimate(const Schedule& schedule) const;
+
+ protected:
+  /// Why knob values that are legal one by one do not fit together; empty if they do.
+  virtual std::optional<Rejected> conflict(const Schedule&) const { return std::nullopt; }
+  // Both get legal schedules without a conflict.
+  virtual Lowered emit(const Schedule& schedule) const = 0;
+  virtual Estimate model(const Schedule& schedule) const = 0;
+
+ private:
+  const Task* task_;
+  const TargetLimits limits_;
+};
+
 struct Template {
   std::string_view name;
   std::string_view summary;
-  /// The knobs with their legal values for this task, or the reason why the template does not apply.
-  Answer<std::vector<Knob>> (*space)(const Task&, const TargetLimits&);
-  /// The default by the analytic model. Deterministic; uses static limits only.
-  Answer<Schedule> (*pick)(const Task&, const TargetLimits&);
-  /// A pure function of its arguments. Rejects knob values outside space().
-  Answer<Lowered> (*lower)(const Task&, const Schedule&, const TargetLimits&);
-  /// The schedules that the model ranks, pick()'s among them. Null for templates without a model.
-  std::vector<Schedule> (*candidates)(const Task&, const TargetLimits&) = nullptr;
-  /// The model's prediction for one schedule. Null for templates without a model.
-  Answer<Estimate> (*estimate)(const Task&, const Schedule&, const TargetLimits&) = nullptr;
+  /// Analyses a task, or gives the reason why the template does not apply.
+  Result<std::unique_ptr<const Analysed>> (*analyse)(const Task&, const TargetLimits&);
   /// For templates whose rounding differs from that of any summation order of the operator's products: a description of
   /// a schedule's error, with figures. Null for all others.
   std::string_view (*approximates)(const Schedule&) = nullptr;
+
+  // The answers of Analysed, for callers that ask a task one question.
+  Result<Schedule> pick(const Task& task, const TargetLimits& limits) const;
+  Result<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) const;
 };
+
+/// Template::analyse for a class T that derives from Analysed. It is constructed from the task, the limits, and what
+/// `find` returns as a Result; from the first two only if `find` returns std::optional<Rejected>.
+template <class T, auto find>
+Result<std::unique_ptr<const Analysed>> analyse_as(const Task& task, const TargetLimits& limits) {
+  auto found = find(task, limits);
+  if constexpr (std::is_same_v<decltype(found), std::optional<Rejected>>) {
+    if (found) return *found;
+    return std::unique_ptr<const Analysed>(std::make_unique<const T>(task, limits));
+  } else {
+    if (!found) return found.rejected();
+    return std::unique_ptr<const Analysed>(std::make_unique<const T>(task, limits, *std::move(found)));
+  }
+}
 
 enum class Accuracy : uint8_t {
   normal,  ///< templates that approximate may be defaults if they are within the gates of doc/accuracy.md
@@ -135,12 +180,13 @@ struct Ranked {
   Schedule schedule;
   Estimate estimate;
 };
-/// The best `most` candidates of a template by its model, fewest cycles first; ties keep the template's order. Empty if
-/// the template has no model or does not take the task.
+/// The best `most` candidates by a template's model, fewest cycles first; ties keep the template's order.
+std::vector<Ranked> rank(const Analysed& analysed, size_t most);
+/// The same for a task that is not analysed yet; empty if the template does not take it.
 std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most);
 
-/// Returns the prediction of the template's model for a schedule; nullopt if there is no such template or model, or if
-/// the schedule does not apply.
+/// Returns the prediction of the template's model for a schedule; nullopt if there is no such template, or if the
+/// schedule does not apply.
 std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const TargetLimits& limits);
 
 /// All templates in order of preference: the first that applies gives the default schedule.
@@ -150,8 +196,9 @@ const Template* find_template(std::string_view name);
 /// naming the option as it was written, if several names end so.
 const Template* template_of(std::string_view name, std::string_view option);
 
-/// The schedule with which a template may be the default: its pick, or the best by its model that is not forbidden.
-Answer<Schedule> default_pick(const Template& from, const Task& task, const TargetLimits& limits, Accuracy accuracy,
+/// The schedule with which a template may be the default of a task that it analysed: its pick, or the best by its model
+/// that is not forbidden.
+Result<Schedule> default_pick(const Template& from, const Analysed& analysed, Accuracy accuracy,
                               std::span<const Forbidden> forbidden);
 
 /// The result of choosing a schedule for one task.
@@ -167,7 +214,7 @@ bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits)
 Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced = {},
               Accuracy accuracy = Accuracy::normal, std::span<const Forbidden> forbidden = {});
 
-/// Checks that `schedule` sets every knob in `space` to a legal value, and no others; lower() starts with it.
+/// Checks that `schedule` sets every knob in `space` to a legal value, and no others.
 std::optional<Rejected> check_knobs(const Schedule& schedule, const std::vector<Knob>& space);
 
 }  // namespace kilter

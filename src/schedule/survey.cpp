@@ -12,28 +12,26 @@ const Rejected* known_rejection(const Chosen& chosen, std::string_view name) {
   return it == chosen.rejected.end() ? nullptr : &it->second;
 }
 
-TemplateView view_of(const Template& t, const Task& task, const TargetLimits& limits, const Chosen& chosen,
-                     Accuracy accuracy) {
+/// The view of a template that picked, or rejected, for the task.
+TemplateView view_of(const Template& t, const Result<Schedule>& picked, const Chosen& chosen, Accuracy accuracy) {
   TemplateView view;
   view.from = &t;
-  auto picked = t.pick(task, limits);
-  const auto* schedule = std::get_if<Schedule>(&picked);
   if (chosen.schedule.name == t.name) {
     view.standing = TemplateView::chosen;
     view.fallback = chosen.schedule;
-  } else if (schedule == nullptr) {
-    view.why = std::get<Rejected>(picked);
+  } else if (!picked) {
+    view.why = picked.rejected();
   } else if (t.approximates != nullptr && accuracy == Accuracy::strict) {
     view.standing = TemplateView::barred;
     view.why = Rejected{"accuracy", "default", "strict"};
-    view.fallback = *schedule;
+    view.fallback = *picked;
   } else if (const Rejected* known = known_rejection(chosen, t.name)) {
     view.why = *known;
-    if (known->check == kForbid) view.standing = TemplateView::forbidden, view.fallback = *schedule;
-    if (known->check == kWeightBytes) view.standing = TemplateView::given_up, view.fallback = *schedule;
+    if (known->check == kForbid) view.standing = TemplateView::forbidden, view.fallback = *picked;
+    if (known->check == kWeightBytes) view.standing = TemplateView::given_up, view.fallback = *picked;
   } else {
     view.standing = TemplateView::behind;
-    view.fallback = *schedule;
+    view.fallback = *picked;
   }
   return view;
 }
@@ -65,11 +63,12 @@ std::vector<TemplateView> survey(const Task& task, const TargetLimits& limits, c
   std::vector<TemplateView> views;
   bool taken = false;  // whether an earlier template would be the default
   for (const Template* t : all_templates()) {
-    TemplateView view = view_of(*t, task, limits, chosen, accuracy);
+    const auto analysed = t->analyse(task, limits);
+    const Result<Schedule> picked = analysed ? (*analysed)->pick() : analysed.rejected();
+    TemplateView view = view_of(*t, picked, chosen, accuracy);
     if (view.standing == TemplateView::behind && !taken) view.standing = TemplateView::preferred;
-    taken = taken || view.standing == TemplateView::preferred ||
-            (view.standing == TemplateView::chosen && std::holds_alternative<Schedule>(t->pick(task, limits)));
-    view.ranked = rank(*t, task, limits, most);
+    taken = taken || view.standing == TemplateView::preferred || (view.standing == TemplateView::chosen && picked);
+    if (analysed) view.ranked = rank(**analysed, most);
     views.push_back(std::move(view));
   }
   return views;

@@ -126,9 +126,9 @@ TEST(IndexRange, KernelsRefuseWhatTheReferenceRefuses) {
 int32_t interpreted(const OpCase& c, const TargetLimits& limits) {
   const Task task = make_task(c.graph, units(c.graph).front(), nullptr);
   const Template* from = find_template(task.node().op->family == Family::gather ? "gather_rows" : "scatter_rows");
-  auto schedule = from->pick(task, limits);
-  if (std::holds_alternative<Rejected>(schedule)) return -1;
-  const Lowered lowered = std::get<Lowered>(from->lower(task, std::get<Schedule>(schedule), limits));
+  const auto schedule = from->pick(task, limits);
+  if (!schedule) return -1;
+  const Lowered lowered = *from->lower(task, *schedule, limits);
   const Stage& stage = lowered.stages.back();
   Tensor y(c.graph.type(task.node().outputs[0]).dtype, c.graph.type(task.node().outputs[0]).shape);
   std::vector<std::byte*> args;

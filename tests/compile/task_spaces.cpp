@@ -8,20 +8,20 @@ namespace {
 constexpr int kTries = 12;  ///< draws of knobs before a task keeps its default
 
 std::optional<Schedule> draw_schedule(const Task& task, const TargetLimits& limits, Draw& draw) {
-  std::vector<std::pair<const Template*, std::vector<Knob>>> takers;
+  std::vector<std::pair<const Template*, std::unique_ptr<const Analysed>>> takers;
   for (const Template* t : all_templates()) {
-    auto space = t->space(task, limits);
-    if (auto* knobs = std::get_if<std::vector<Knob>>(&space)) takers.emplace_back(t, std::move(*knobs));
+    if (auto analysed = t->analyse(task, limits)) takers.emplace_back(t, *std::move(analysed));
   }
   if (takers.empty()) return std::nullopt;
   for (int i = 0; i < kTries; ++i) {
-    const auto& [from, knobs] = takers[static_cast<size_t>(draw.between(0, static_cast<int64_t>(takers.size()) - 1))];
+    const auto& [from, analysed] =
+        takers[static_cast<size_t>(draw.between(0, static_cast<int64_t>(takers.size()) - 1))];
     Schedule schedule{std::string(from->name), {}};
-    for (const Knob& knob : knobs) {
+    for (const Knob& knob : analysed->space()) {
       const auto at = static_cast<size_t>(draw.between(0, static_cast<int64_t>(knob.values.size()) - 1));
       schedule.knobs.emplace_back(knob.name, knob.values[at]);
     }
-    if (std::holds_alternative<Lowered>(from->lower(task, schedule, limits))) return schedule;
+    if (analysed->lower(schedule)) return schedule;
   }
   return std::nullopt;
 }
@@ -38,8 +38,8 @@ std::vector<TaskSpace> tasks_of(Graph given, const Target& target) {
     const Chosen chosen = choose(task, target.limits);
     const Template* t = find_template(chosen.schedule.name);
     if (t == nullptr || chosen.lowered.stages.empty()) continue;
-    auto space = t->space(task, target.limits);
-    all.push_back({task.node().name, task.problem(), chosen.schedule, std::get<std::vector<Knob>>(space)});
+    const auto analysed = t->analyse(task, target.limits);
+    all.push_back({task.node().name, task.problem(), chosen.schedule, (*analysed)->space()});
   }
   return all;
 }

@@ -16,9 +16,8 @@ int64_t count(const std::string& problem, const std::string& what) {
   const PlacedTasks placed = place_tasks(parse_problem(problem).graph, limits);
   const auto task = std::ranges::find_if(placed.tasks, [](const Task& t) { return t.node().op->name == "Conv"; });
   if (task == placed.tasks.end()) return -1;
-  const Answer<Schedule> schedule = conv2d_depthwise.pick(*task, limits);
-  const Answer<Lowered> lowered = conv2d_depthwise.lower(*task, std::get<Schedule>(schedule), limits);
-  const std::string text = print(std::get<Lowered>(lowered).stages.front().func);
+  const Schedule schedule = *conv2d_depthwise.pick(*task, limits);
+  const std::string text = print(conv2d_depthwise.lower(*task, schedule, limits)->stages.front().func);
   int64_t n = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
   return n;

@@ -20,10 +20,9 @@ std::string loops(Graph graph, const std::string& operators) {
   const PlacedTasks placed = place_tasks(std::move(graph), limits);
   const auto task = std::ranges::find(placed.tasks, operators, &Task::ops);
   if (task == placed.tasks.end()) return "no such task";
-  Answer<Schedule> schedule = conv2d_direct.pick(*task, limits);
-  for (auto& [name, value] : std::get<Schedule>(schedule).knobs) value = name == "prefetch" ? 0 : value;
-  Answer<Lowered> lowered = conv2d_direct.lower(*task, std::get<Schedule>(schedule), limits);
-  return print(std::get<Lowered>(lowered).stages.front().func);
+  Schedule schedule = *conv2d_direct.pick(*task, limits);
+  for (auto& [name, value] : schedule.knobs) value = name == "prefetch" ? 0 : value;
+  return print(conv2d_direct.lower(*task, schedule, limits)->stages.front().func);
 }
 
 int64_t count(const std::string& text, const std::string& what) {
@@ -58,9 +57,8 @@ bool in_blocks(const std::string& problem, int64_t l2_bytes, std::string_view ta
   limits.l2_bytes = l2_bytes;
   const PlacedTasks placed = place_tasks(parse_problem(problem).graph, limits);
   const auto task = std::ranges::find_if(placed.tasks, [](const Task& t) { return t.ops().starts_with("Conv"); });
-  const auto schedule = given.empty() ? conv2d_direct.pick(*task, limits) : Answer<Schedule>(parse_schedule(given));
-  const auto lowered = conv2d_direct.lower(*task, std::get<Schedule>(schedule), limits);
-  const std::string text = print(std::get<Lowered>(lowered).stages.front().func);
+  const Schedule schedule = given.empty() ? *conv2d_direct.pick(*task, limits) : parse_schedule(given);
+  const std::string text = print(conv2d_direct.lower(*task, schedule, limits)->stages.front().func);
   const size_t block = text.find("parallel block"), panel = text.find("parallel ocg");
   EXPECT_NE(panel, std::string::npos) << text;
   EXPECT_TRUE(block == std::string::npos || block < panel) << text;

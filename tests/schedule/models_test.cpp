@@ -76,12 +76,9 @@ double most_above_least(std::string_view name) {
   return counts_loops(name) ? 1 / (1 - kCountError) : 1.05;
 }
 
-TEST(Models, EveryTemplateHasOne) {
-  for (const Template* t : all_templates()) {
-    EXPECT_NE(t->candidates, nullptr) << t->name;
-    EXPECT_NE(t->estimate, nullptr) << t->name;
+TEST(Models, EveryTemplateIsTested) {
+  for (const Template* t : all_templates())
     EXPECT_TRUE(problems().contains(t->name)) << t->name << ": add a problem of it to this test";
-  }
 }
 
 TEST(Models, ThoseThatCountLoopsAreKnown) {
@@ -90,8 +87,8 @@ TEST(Models, ThoseThatCountLoopsAreKnown) {
     const TaskOf t(sizes.small, "x86-64-v3");
     const Ranked best = rank(from, *t.task, t.limits, 1).at(0);
     if (best.schedule.knobs.empty()) continue;
-    const auto lowered = from.lower(*t.task, best.schedule, t.limits);
-    const double counted = estimate_lowered(*t.task, std::get<Lowered>(lowered), t.limits).cycles;
+    const Lowered lowered = *from.lower(*t.task, best.schedule, t.limits);
+    const double counted = estimate_lowered(*t.task, lowered, t.limits).cycles;
     EXPECT_EQ(counts_loops(name), best.estimate.cycles == counted) << name;
   }
 }
@@ -108,10 +105,10 @@ TEST(Models, TheDefaultIsTheCheapestCandidate) {
         ASSERT_FALSE(ranked.empty());
         const auto picked = from.pick(*t.task, t.limits);
         if (name == "conv2d_winograd") {
-          if (std::holds_alternative<Rejected>(picked)) continue;  // direct convolution is as good
+          if (!picked) continue;  // direct convolution is as good
           ++winograd;
         }
-        const Schedule& schedule = std::get<Schedule>(picked);
+        const Schedule& schedule = *picked;
         const auto of = std::ranges::find(ranked, schedule, &Ranked::schedule);
         ASSERT_NE(of, ranked.end()) << schedule.text();
         EXPECT_LE(of->estimate.cycles, ranked.front().estimate.cycles * most_above_least(name))

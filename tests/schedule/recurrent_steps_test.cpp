@@ -105,8 +105,7 @@ TEST(RecurrentSteps, TheProductWithTheInputsIsAStepOfItsOwn) {
 std::string answer(const OpCase& c) {
   const Task task = make_task(c.graph, Unit{{c.graph.order().front()}}, nullptr);
   const auto picked = recurrent_steps.pick(task, parse_target("x86-64-v2").limits);
-  const auto* rejected = std::get_if<Rejected>(&picked);
-  return rejected == nullptr ? std::get<Schedule>(picked).text() : rejected->text();
+  return picked ? picked->text() : picked.rejected().text();
 }
 
 TEST(RecurrentSteps, SaysWhatItDoesNotTake) {

@@ -197,7 +197,7 @@ TEST(Solve, FindsWhatBruteForceFindsOnSmallNetworks) {
       }
     }
     const ChoiceProblem problem = choice_problem(network, &model, 1, std::vector<size_t>(9, 0));
-    const auto truth = std::get<ChoiceAnswer>(solve_brute_force(problem));
+    const auto truth = *solve_brute_force(problem);
     const ChoiceAnswer answer = solve(problem, Solver::automatic);
     EXPECT_TRUE(answer.exact) << seed;
     EXPECT_NEAR(answer.ms, truth.ms, 1e-9) << seed;

@@ -138,7 +138,7 @@ class ScheduleChooser {
   bool fits(const Task& task, const Schedule& schedule) const {
     if (options_.cache != nullptr && options_.cache->task(key_of(task, &schedule)) != nullptr) return true;
     const Template* t = find_template(schedule.name);
-    return t != nullptr && std::holds_alternative<Lowered>(t->lower(task, schedule, s_.limits));
+    return t != nullptr && t->lower(task, schedule, s_.limits);
   }
 
   /// Requests dense operands for a task without blocked ones. Returns false if they are dense already or cannot be.

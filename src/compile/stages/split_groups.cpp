@@ -83,9 +83,8 @@ class Splitter {
     return it->second;
   }
   bool has_template(const Task& task) const {
-    return std::ranges::any_of(all_templates(), [&](const Template* t) {
-      return std::holds_alternative<Schedule>(t->pick(task, state_.limits));
-    });
+    return std::ranges::any_of(all_templates(),
+                               [&](const Template* t) { return t->pick(task, state_.limits).has_value(); });
   }
 
   /// Makes a node's operands plain, as reference kernels need them; readers of a blocked output get a Relayout.
@@ -128,8 +127,7 @@ void split_groups(PlanState& state) { Splitter(state).run(); }
 std::vector<std::pair<std::string, Rejected>> rejections(const Task& task, const TargetLimits& limits) {
   std::vector<std::pair<std::string, Rejected>> all;
   for (const Template* t : all_templates()) {
-    auto picked = t->pick(task, limits);
-    if (auto* rejected = std::get_if<Rejected>(&picked)) all.emplace_back(t->name, std::move(*rejected));
+    if (const auto picked = t->pick(task, limits); !picked) all.emplace_back(t->name, picked.rejected());
   }
   return all;
 }

@@ -66,25 +66,20 @@ struct Counted {
   double cycles = 0;
 };
 
-/// The candidates, the usual schedule first; empty if the template does not take the task.
-std::vector<Counted> counted(const LoopTemplate& from, const Task& task, const TargetLimits& limits) {
+/// The candidates, the usual schedule first.
+std::vector<Counted> counted(const Analysed& analysed, const Schedule& usual) {
   std::vector<Counted> all;
-  const auto usual = from.usual(task, limits);
-  const auto space = from.space(task, limits);
-  if (std::holds_alternative<Rejected>(usual) || std::holds_alternative<Rejected>(space)) return all;
   int64_t items = 0;
   const auto take = [&](const Schedule& schedule) {
-    const auto answer = from.lower(task, schedule, limits);
-    const auto* lowered = std::get_if<Lowered>(&answer);
-    if (lowered == nullptr || items_of(*lowered) < std::min(items, kFewItems)) return;
+    const auto lowered = analysed.lower(schedule);
+    if (!lowered || items_of(*lowered) < std::min(items, kFewItems)) return;
     if (all.empty()) items = items_of(*lowered);
     double written = 0;
-    all.push_back({schedule, cycles_of(*lowered, limits, written)});
+    all.push_back({schedule, cycles_of(*lowered, analysed.limits(), written)});
   };
-  const Schedule& first = std::get<Schedule>(usual);
-  take(first);
-  for (const Schedule& s : points(first.name, std::get<std::vector<Knob>>(space))) {
-    if (!(s == first)) take(s);
+  take(usual);
+  for (const Schedule& s : points(usual.name, analysed.space())) {
+    if (!(s == usual)) take(s);
   }
   return all;
 }
@@ -98,28 +93,22 @@ Estimate estimate_lowered(const Task& task, const Lowered& lowered, const Target
   return {std::max(cycles, 1.0), written > 0 ? std::clamp(1 - wanted / written, 0.0, 1.0) : 0};
 }
 
-std::vector<Schedule> loop_candidates(const LoopTemplate& from, const Task& task, const TargetLimits& limits) {
+std::vector<Schedule> LoopModel::candidates() const {
   std::vector<Schedule> all;
-  for (Counted& c : counted(from, task, limits)) all.push_back(std::move(c.schedule));
+  for (Counted& c : counted(*this, usual())) all.push_back(std::move(c.schedule));
   return all;
 }
 
-Answer<Schedule> loop_pick(const LoopTemplate& from, const Task& task, const TargetLimits& limits) {
-  auto usual = from.usual(task, limits);
-  const auto* schedule = std::get_if<Schedule>(&usual);
-  if (schedule == nullptr || schedule->knobs.empty()) return usual;
-  const std::vector<Counted> all = counted(from, task, limits);
+Result<Schedule> LoopModel::pick() const {
+  Schedule first = usual();
+  if (first.knobs.empty()) return first;
+  const std::vector<Counted> all = counted(*this, first);
   const auto cheaper = [](const Counted& a, const Counted& b) { return a.cycles < b.cycles; };
   const auto best = std::ranges::min_element(all, cheaper);
-  if (best == all.end() || !(best->cycles < all.front().cycles * (1 - kCountError))) return usual;
+  if (best == all.end() || !(best->cycles < all.front().cycles * (1 - kCountError))) return first;
   return best->schedule;
 }
 
-Answer<Estimate> loop_estimate(const LoopTemplate& from, const Task& task, const Schedule& schedule,
-                               const TargetLimits& limits) {
-  const auto answer = from.lower(task, schedule, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&answer)) return *rejected;
-  return estimate_lowered(task, std::get<Lowered>(answer), limits);
-}
+Estimate LoopModel::model(const Schedule& schedule) const { return estimate_lowered(task(), emit(schedule), limits()); }
 
 }  // namespace kilter

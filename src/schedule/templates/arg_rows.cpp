@@ -21,7 +21,7 @@ struct Search {
   size_t axis = 0, inner = 0;  ///< the dimension that is searched, and the one along which vectors run
 };
 
-Answer<Search> analyse(const Task& task) {
+Result<Search> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::arg) return not_for("operator family", "arg", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
@@ -36,18 +36,6 @@ Answer<Search> analyse(const Task& task) {
   s.inner = innermost(x.type.shape, 0);
   if (x.type.shape[s.inner] == 1) s.inner = s.axis;
   return s;
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
-  auto s = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&s)) return *rejected;
-  return std::vector<Knob>{};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits&) {
-  auto s = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&s)) return *rejected;
-  return Schedule{"arg_rows", {}};
 }
 
 class ArgEmitter {
@@ -176,22 +164,24 @@ class ArgEmitter {
   std::vector<Expr> index_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto s = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&s)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {})) return *rejected;
-  Emitter e(task, "arg_rows");
-  ArgEmitter(e, std::get<Search>(s), lanes_of(limits)).run();
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+class ArgRows final : public LoopModel {
+ public:
+  ArgRows(const Task& task, const TargetLimits& limits, Search search)
+      : LoopModel(task, limits), s_(std::move(search)) {}
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"arg_rows", {}}; }
+  Lowered emit(const Schedule&) const override {
+    Emitter e(task(), "arg_rows");
+    ArgEmitter(e, s_, lanes_of(limits())).run();
+    return e.finish();
+  }
+
+  const Search s_;
+};
 
 }  // namespace
 
-const Template arg_rows{
-    "arg_rows", "indices of extrema along an axis", space, Model::pick, lower, Model::candidates, Model::estimate};
+const Template arg_rows{"arg_rows", "indices of extrema along an axis", analyse_as<ArgRows, analyse>};
 
 }  // namespace kilter

@@ -29,7 +29,7 @@ AttentionOperand matrix_of(const Operand& o, const Shape& whole) {
   return m;
 }
 
-Answer<AttentionProblem> analyse(const Task& task) {
+Result<AttentionProblem> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::attention) return not_for("operator", "FusedAttention", node.op->name);
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
@@ -114,22 +114,6 @@ Tile output_tile(const FusedAttentionShape& s, int64_t queries, const TargetLimi
   return best;
 }
 
-std::vector<Knob> knobs(const AttentionProblem& h, const TargetLimits& limits) {
-  const FusedAttentionShape& s = h.shape;
-  Knob vectors{"vectors", {1, 2, 3, 4}}, rows{"rows", {}}, keys{"keys", {}};
-  Knob out_vectors{"out_vectors", {1, 2, 3, 4, 5, 6, 7, 8}}, out_rows{"out_rows", {}};
-  for (int64_t r = 1; r <= most_rows(1, limits); ++r) rows.values.push_back(r), out_rows.values.push_back(r);
-  for (int64_t k = 16; k < s.keys; k *= 2) keys.values.push_back(k);
-  keys.values.push_back(s.keys);
-  return {vectors, rows, keys, out_vectors, out_rows};
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto h = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&h)) return *rejected;
-  return knobs(std::get<AttentionProblem>(h), limits);
-}
-
 /// All keys, unless the scores of a block fill more than a quarter of L2.
 int64_t keys_of(const FusedAttentionShape& s, int64_t queries, const TargetLimits& limits) {
   int64_t keys = s.keys;
@@ -146,39 +130,6 @@ Schedule schedule_of(const FusedAttentionShape& s, const Tile& scores, const Til
            {"keys", keys_of(s, scores.vectors * lanes_of(limits), limits)},
            {"out_vectors", out.vectors},
            {"out_rows", out.rows}}};
-}
-
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
-  auto h = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&h)) return *rejected;
-  const FusedAttentionShape& s = std::get<AttentionProblem>(h).shape;
-  const Tile scores = score_tile(s, limits);
-  return schedule_of(s, scores, output_tile(s, scores.vectors * lanes_of(limits), limits), limits);
-}
-
-/// The best rows for each combination of score vectors and output vectors.
-std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
-  std::vector<Schedule> all;
-  const auto h = analyse(task);
-  if (std::holds_alternative<Rejected>(h)) return all;
-  const FusedAttentionShape& s = std::get<AttentionProblem>(h).shape;
-  for (int64_t v = 1; v <= std::clamp<int64_t>(ceil_div(s.queries, lanes_of(limits)), 1, kMaxScoreVectors); ++v) {
-    const int64_t queries = std::min(v * lanes_of(limits), s.queries);
-    for (int64_t o = 1; o <= std::min(ceil_div(s.v_size, lanes_of(limits)), kMaxOutVectors); ++o)
-      all.push_back(schedule_of(s, best_rows(s.keys, v, limits), best_rows(queries, o, limits), limits));
-  }
-  return all;
-}
-
-std::optional<Rejected> check_tiles(const Schedule& schedule, const TargetLimits& limits) {
-  for (const auto& [vectors, rows] : {std::pair("vectors", "rows"), std::pair("out_vectors", "out_rows")}) {
-    const int64_t most = most_rows(schedule.knob(vectors), limits);
-    if (schedule.knob(rows) > most) {
-      return Rejected{fmt::format("register tile ({} beside {} {})", rows, schedule.knob(vectors), vectors),
-                      std::to_string(most), std::to_string(schedule.knob(rows))};
-    }
-  }
-  return std::nullopt;
 }
 
 /// Cycles of one head: scores of all blocks of queries, their exponentials, and outputs. The online softmax rescales
@@ -203,35 +154,69 @@ double head_cycles(const FusedAttentionShape& s, const Schedule& schedule, const
   return static_cast<double>(s.queries / width) * block(width) + block(s.queries % width);
 }
 
-Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const AttentionProblem& h = std::get<AttentionProblem>(analysed);
-  if (auto rejected = check_knobs(schedule, knobs(h, limits))) return *rejected;
-  if (auto rejected = check_tiles(schedule, limits)) return *rejected;
-  const FusedAttentionShape& s = h.shape;
-  const int64_t lanes = lanes_of(limits), padded = ceil_div(s.queries, lanes) * lanes;
-  const double filled = static_cast<double>(s.queries) / static_cast<double>(padded);
-  return Estimate{static_cast<double>(elems(s.batch)) * head_cycles(s, schedule, limits), 1 - filled};
-}
+class AttentionRows final : public Analysed {
+ public:
+  AttentionRows(const Task& task, const TargetLimits& limits, AttentionProblem heads)
+      : Analysed(task, limits), h_(std::move(heads)) {}
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const AttentionProblem& h = std::get<AttentionProblem>(analysed);
-  if (auto rejected = check_knobs(schedule, knobs(h, limits))) return *rejected;
-  if (auto rejected = check_tiles(schedule, limits)) return *rejected;
-  Emitter e(task, "attention_rows");
-  emit_attention(e, h, schedule, lanes_of(limits));
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+  std::vector<Knob> space() const override {
+    const FusedAttentionShape& s = h_.shape;
+    Knob vectors{"vectors", {1, 2, 3, 4}}, rows{"rows", {}}, keys{"keys", {}};
+    Knob out_vectors{"out_vectors", {1, 2, 3, 4, 5, 6, 7, 8}}, out_rows{"out_rows", {}};
+    for (int64_t r = 1; r <= most_rows(1, limits()); ++r) rows.values.push_back(r), out_rows.values.push_back(r);
+    for (int64_t k = 16; k < s.keys; k *= 2) keys.values.push_back(k);
+    keys.values.push_back(s.keys);
+    return {vectors, rows, keys, out_vectors, out_rows};
+  }
+  Result<Schedule> pick() const override {
+    const FusedAttentionShape& s = h_.shape;
+    const Tile scores = score_tile(s, limits());
+    return schedule_of(s, scores, output_tile(s, scores.vectors * lanes_of(limits()), limits()), limits());
+  }
+  /// The best rows for each combination of score vectors and output vectors.
+  std::vector<Schedule> candidates() const override {
+    std::vector<Schedule> all;
+    const FusedAttentionShape& s = h_.shape;
+    const int64_t lanes = lanes_of(limits());
+    for (int64_t v = 1; v <= std::clamp<int64_t>(ceil_div(s.queries, lanes), 1, kMaxScoreVectors); ++v) {
+      const int64_t queries = std::min(v * lanes, s.queries);
+      for (int64_t o = 1; o <= std::min(ceil_div(s.v_size, lanes), kMaxOutVectors); ++o)
+        all.push_back(schedule_of(s, best_rows(s.keys, v, limits()), best_rows(queries, o, limits()), limits()));
+    }
+    return all;
+  }
+
+ private:
+  std::optional<Rejected> conflict(const Schedule& schedule) const override {
+    for (const auto& [vectors, rows] : {std::pair("vectors", "rows"), std::pair("out_vectors", "out_rows")}) {
+      const int64_t most = most_rows(schedule.knob(vectors), limits());
+      if (schedule.knob(rows) > most) {
+        return Rejected{fmt::format("register tile ({} beside {} {})", rows, schedule.knob(vectors), vectors),
+                        std::to_string(most), std::to_string(schedule.knob(rows))};
+      }
+    }
+    return std::nullopt;
+  }
+
+  Estimate model(const Schedule& schedule) const override {
+    const FusedAttentionShape& s = h_.shape;
+    const int64_t lanes = lanes_of(limits()), padded = ceil_div(s.queries, lanes) * lanes;
+    const double filled = static_cast<double>(s.queries) / static_cast<double>(padded);
+    return {static_cast<double>(elems(s.batch)) * head_cycles(s, schedule, limits()), 1 - filled};
+  }
+
+  Lowered emit(const Schedule& schedule) const override {
+    Emitter e(task(), "attention_rows");
+    emit_attention(e, h_, schedule, lanes_of(limits()));
+    return e.finish();
+  }
+
+  const AttentionProblem h_;
+};
 
 }  // namespace
 
-const Template attention_rows{
-    "attention_rows", "softmax(q k') v by blocks of queries, scores in cache only", space, pick, lower, candidates,
-    estimate};
+const Template attention_rows{"attention_rows", "softmax(q k') v by blocks of queries, scores in cache only",
+                              analyse_as<AttentionRows, analyse>};
 
 }  // namespace kilter

@@ -64,7 +64,7 @@ bool rows_contiguous(const Task& task, const Domain& domain, ValueId image) {
   return true;
 }
 
-Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
+Result<Conv> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
   Conv c;
@@ -78,8 +78,8 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
     return Rejected{"block of the output layout", std::to_string(lanes), std::to_string(y.layout.block)};
   if (auto rejected = check_elementwise(task)) return *rejected;
   auto nest = direct_nest(node, x.type, w.type, y);
-  if (auto* rejected = std::get_if<Rejected>(&nest)) return *rejected;
-  c.nest = std::get<ConvNest>(nest);
+  if (!nest) return nest.rejected();
+  c.nest = *nest;
   ConvNest& n = c.nest;
   if (n.merged > 1 && n.in_channels == n.merged && n.out_channels == n.merged)
     return not_for("channels of a group", "more than one in or out", "1 in, 1 out");
@@ -94,56 +94,12 @@ Answer<Conv> analyse(const Task& task, const TargetLimits& limits) {
   return c;
 }
 
-std::vector<Knob> knobs(const Conv& c, const TargetLimits& limits) {
-  std::vector<Knob> space = tile_space(c.nest, limits);
-  space.push_back(prefetch_knob(c.nest));
-  return space;
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto conv = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
-  return knobs(std::get<Conv>(conv), limits);
-}
-
 Schedule schedule_of(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
   return Schedule{"conv2d_direct",
                   {{"vectors", tile.vectors},
                    {"rows", tile.rows},
                    {"tile", tile.tile},
                    {"prefetch", pick_prefetch(nest, tile, limits)}}};
-}
-
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
-  auto conv = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
-  const ConvNest& nest = std::get<Conv>(conv).nest;
-  return schedule_of(nest, pick_tile(nest, limits), limits);
-}
-
-std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
-  std::vector<Schedule> all;
-  auto conv = analyse(task, limits);
-  if (std::holds_alternative<Rejected>(conv)) return all;
-  const ConvNest& nest = std::get<Conv>(conv).nest;
-  for (const ConvTile& tile : tile_candidates(nest, limits)) all.push_back(schedule_of(nest, tile, limits));
-  return all;
-}
-
-Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Conv& conv = std::get<Conv>(analysed);
-  if (auto rejected = check_knobs(schedule, knobs(conv, limits))) return *rejected;
-  const ConvTile tile{schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
-  if (auto rejected = check_tile(conv.nest, tile, limits)) return *rejected;
-  Estimate out = estimate_tile(conv.nest, tile, limits);
-  const double blocks = static_cast<double>(conv.nest.out_blocks) - (conv.nest.has_half(tile.vectors) ? 0.5 : 0);
-  const double lanes = blocks * lanes_of(limits);
-  out.constant_bytes = packed_bytes(conv.nest, tile.vectors, lanes_of(limits));
-  if (conv.factors != kNone) out.cycles += 2 * static_cast<double>(out.constant_bytes) / limits.l2_rate;
-  out.tail = 1 - (1 - out.tail) * static_cast<double>(conv.nest.out_channels) / lanes;
-  return out;
 }
 
 /// The stage that multiplies the packed weights of each input channel by its factor.
@@ -173,56 +129,90 @@ Stage scale_weights(const Task& task, const Conv& c, const ConvTile& tile, Packi
   return stage;
 }
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Conv& conv = std::get<Conv>(analysed);
-  if (auto rejected = check_knobs(schedule, knobs(conv, limits))) return *rejected;
-  const ConvTile tile{schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
-  if (auto rejected = check_tile(conv.nest, tile, limits)) return *rejected;
-  const int32_t lanes = lanes_of(limits);
-  const Node& node = task.node();
+class DirectConv final : public Analysed {
+ public:
+  DirectConv(const Task& task, const TargetLimits& limits, Conv conv) : Analysed(task, limits), c_(std::move(conv)) {}
 
-  Lowered lowered;
-  Packing packed = pack_direct(task, node.inputs[1], conv.nest, tile, lanes);
-  Emitter e(task, "conv2d_direct");
-  const Expr n = e.b.parallel("n", conv.nest.n);
-  const Expr g = e.b.parallel("g", conv.nest.groups);
-  const int64_t items = nest_items(conv.nest, tile);
-  ConvBuffers buffers;
-  buffers.block_items = block_items(conv.nest, tile, limits);
-  const int64_t blocks = ceil_div(items, buffers.block_items);
-  if (blocks > 1) buffers.first_item = e.b.parallel("block", blocks) * Expr(buffers.block_items);
-  const Expr ocg = e.b.parallel("ocg", conv.nest.out_blocks / tile.vectors);
-  const Expr item = buffers.first_item + e.b.parallel("item", buffers.block_items);
-  buffers.input = conv.image;
-  buffers.output = node.outputs[0];
-  buffers.prefetch_epilogue = true;
-  e.input(buffers.input);
-  if (conv.factors == kNone) {
-    buffers.weights = e.constant(std::move(packed), "w");
-  } else {
-    const int64_t elems = packed.elems;
-    lowered.temp_bytes.push_back(elems * 4);
-    lowered.stages.push_back(scale_weights(task, conv, tile, std::move(packed), lowered));
-    buffers.weights = e.temp(0, DType::f32, elems, false, "scaled");
+  std::vector<Knob> space() const override {
+    std::vector<Knob> space = tile_space(c_.nest, limits());
+    space.push_back(prefetch_knob(c_.nest));
+    return space;
   }
-  buffers.bias = bias_of(e, node, lanes);
-  buffers.prefetch = schedule.knob("prefetch");
-  const auto emit = [&] { emit_nest(e, conv.nest, tile, buffers, n, g, ocg, item, limits); };
-  if (blocks * buffers.block_items > items)
-    e.b.if_then(binary(Op::lt, item, Expr(items)), emit);
-  else
-    emit();
-  lowered.stages.push_back(e.finish(lowered));
-  lowered.stages.back().work = merged_work(conv.nest, tile.vectors, lanes, {task.flops(), task.flops(), task.bytes()},
-                                           task.operand(node.inputs[1]).constant->bytes());
-  return lowered;
-}
+  Result<Schedule> pick() const override { return schedule_of(c_.nest, pick_tile(c_.nest, limits()), limits()); }
+  std::vector<Schedule> candidates() const override {
+    std::vector<Schedule> all;
+    for (const ConvTile& tile : tile_candidates(c_.nest, limits())) all.push_back(schedule_of(c_.nest, tile, limits()));
+    return all;
+  }
+
+ private:
+  static ConvTile tile_of(const Schedule& schedule) {
+    return {schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
+  }
+  std::optional<Rejected> conflict(const Schedule& schedule) const override {
+    return check_tile(c_.nest, tile_of(schedule), limits());
+  }
+
+  Estimate model(const Schedule& schedule) const override {
+    const ConvTile tile = tile_of(schedule);
+    Estimate out = estimate_tile(c_.nest, tile, limits());
+    const double blocks = static_cast<double>(c_.nest.out_blocks) - (c_.nest.has_half(tile.vectors) ? 0.5 : 0);
+    const double lanes = blocks * lanes_of(limits());
+    out.constant_bytes = packed_bytes(c_.nest, tile.vectors, lanes_of(limits()));
+    if (c_.factors != kNone) out.cycles += 2 * static_cast<double>(out.constant_bytes) / limits().l2_rate;
+    out.tail = 1 - (1 - out.tail) * static_cast<double>(c_.nest.out_channels) / lanes;
+    return out;
+  }
+
+  Lowered emit(const Schedule& schedule) const override {
+    const ConvTile tile = tile_of(schedule);
+    const int32_t lanes = lanes_of(limits());
+    const Node& node = task().node();
+
+    Lowered lowered;
+    Packing packed = pack_direct(task(), node.inputs[1], c_.nest, tile, lanes);
+    Emitter e(task(), "conv2d_direct");
+    const Expr n = e.b.parallel("n", c_.nest.n);
+    const Expr g = e.b.parallel("g", c_.nest.groups);
+    const int64_t items = nest_items(c_.nest, tile);
+    ConvBuffers buffers;
+    buffers.block_items = block_items(c_.nest, tile, limits());
+    const int64_t blocks = ceil_div(items, buffers.block_items);
+    if (blocks > 1) buffers.first_item = e.b.parallel("block", blocks) * Expr(buffers.block_items);
+    const Expr ocg = e.b.parallel("ocg", c_.nest.out_blocks / tile.vectors);
+    const Expr item = buffers.first_item + e.b.parallel("item", buffers.block_items);
+    buffers.input = c_.image;
+    buffers.output = node.outputs[0];
+    buffers.prefetch_epilogue = true;
+    e.input(buffers.input);
+    if (c_.factors == kNone) {
+      buffers.weights = e.constant(std::move(packed), "w");
+    } else {
+      const int64_t elems = packed.elems;
+      lowered.temp_bytes.push_back(elems * 4);
+      lowered.stages.push_back(scale_weights(task(), c_, tile, std::move(packed), lowered));
+      buffers.weights = e.temp(0, DType::f32, elems, false, "scaled");
+    }
+    buffers.bias = bias_of(e, node, lanes);
+    buffers.prefetch = schedule.knob("prefetch");
+    const auto emit = [&] { emit_nest(e, c_.nest, tile, buffers, n, g, ocg, item, limits()); };
+    if (blocks * buffers.block_items > items)
+      e.b.if_then(binary(Op::lt, item, Expr(items)), emit);
+    else
+      emit();
+    lowered.stages.push_back(e.finish(lowered));
+    lowered.stages.back().work =
+        merged_work(c_.nest, tile.vectors, lanes, {task().flops(), task().flops(), task().bytes()},
+                    task().operand(node.inputs[1]).constant->bytes());
+    return lowered;
+  }
+
+  const Conv c_;
+};
 
 }  // namespace
 
-const Template conv2d_direct{
-    "conv2d_direct", "dense or grouped 2-D convolution by register tiles", space, pick, lower, candidates, estimate};
+const Template conv2d_direct{"conv2d_direct", "dense or grouped 2-D convolution by register tiles",
+                             analyse_as<DirectConv, analyse>};
 
 }  // namespace kilter

@@ -56,7 +56,7 @@ bool constant_operands(const Graph& graph, const Node& conv) {
                      [&](ValueId v) { return v == kNone || constant_of(graph, v) != nullptr; });
 }
 
-Answer<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits) {
+Result<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   const TensorType &x = graph.type(conv.inputs[0]), &between = graph.type(conv.outputs[0]);
   const TensorType& y = graph.type(depthwise.outputs[0]);
@@ -69,14 +69,14 @@ Answer<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& dep
                     fmt::format("{} between, {} out", between.layout.block, y.layout.block)};
   }
   auto nest = direct_nest(conv, x, graph.type(conv.inputs[1]), between);
-  if (auto* rejected = std::get_if<Rejected>(&nest)) return *rejected;
+  if (!nest) return nest.rejected();
   if (const int64_t channels = between.shape[1]; depthwise.int_attr("group", 1) != channels) {
     return Rejected{"groups = input channels = output channels", std::to_string(depthwise.int_attr("group", 1)),
                     fmt::format("{} in, {} out", channels, y.shape[1])};
   }
   auto second = depthwise_nest(depthwise, between, graph.type(depthwise.inputs[1]), y, lanes);
-  if (auto* rejected = std::get_if<Rejected>(&second)) return *rejected;
-  Pair p{std::get<ConvNest>(nest), std::get<DepthwiseNest>(second), y.shape[1]};
+  if (!second) return second.rejected();
+  Pair p{*nest, *second, y.shape[1]};
   if (const int64_t groups = p.conv.groups * p.conv.merged; groups != 1)
     return Rejected{"groups of the feeder", "1", std::to_string(groups)};
   if (p.conv.out_h < 2) return Rejected{"rows of the feeder's result", "2 or more", std::to_string(p.conv.out_h)};
@@ -85,7 +85,7 @@ Answer<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& dep
   return p;
 }
 
-Answer<Pair> analyse(const Task& task, const TargetLimits& limits) {
+Result<Pair> analyse(const Task& task, const TargetLimits& limits) {
   if (task.feeder.empty()) return not_for("feeder", "a convolution", "none");
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task, true)) return *rejected;
@@ -100,14 +100,6 @@ std::vector<int64_t> bands_of(const Pair& p) {
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
-}
-
-std::vector<Knob> knobs(const Pair& p, const TargetLimits& limits) {
-  std::vector<Knob> space = tile_space(p.conv, limits);
-  std::erase_if(space, [](const Knob& knob) { return knob.name == "rows"; });
-  space.push_back({"band", bands_of(p)});
-  space.push_back(prefetch_knob(p.conv));
-  return space;
 }
 
 struct PairTile {
@@ -127,7 +119,7 @@ double depthwise_cycles(const Pair& p, const TargetLimits& limits) {
   return static_cast<double>(d.n * d.blocks * d.out_h) * row_cycles(d, pick_row_tile(d, limits), limits);
 }
 
-Estimate model(const Pair& p, const PairTile& s, const TargetLimits& limits) {
+Estimate predict(const Pair& p, const PairTile& s, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   ConvNest computed = p.conv;
   computed.out_h = p.rows(s.band);
@@ -152,7 +144,7 @@ double cost(const Pair& p, const PairTile& s, const TargetLimits& limits) {
   double sum = 0;
   for (const int64_t threads : {1, 2, 4})
     sum += static_cast<double>(ceil_div(all, threads) * threads) / static_cast<double>(all);
-  return model(p, s, limits).cycles * sum / 3;
+  return predict(p, s, limits).cycles * sum / 3;
 }
 
 /// The candidates for the default: for each tile, the bands that balance the work best, given that rows at their edges
@@ -192,45 +184,6 @@ Schedule schedule_of(const Pair& p, const PairTile& s, const TargetLimits& limit
            {"tile", s.tile.tile},
            {"band", s.band},
            {"prefetch", pick_prefetch(p.conv, s.tile, limits)}}};
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto pair = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&pair)) return *rejected;
-  return knobs(std::get<Pair>(pair), limits);
-}
-
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
-  auto pair = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&pair)) return *rejected;
-  const Pair& p = std::get<Pair>(pair);
-  return schedule_of(p, best(p, limits).value_or(PairTile{{1, 1, 1}, 1}), limits);
-}
-
-std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
-  std::vector<Schedule> all;
-  const auto pair = analyse(task, limits);
-  if (const auto* p = std::get_if<Pair>(&pair)) {
-    for (const PairTile& s : shapes(*p, limits)) all.push_back(schedule_of(*p, s, limits));
-  }
-  return all;
-}
-
-/// The shape that a schedule requests, or why it is not possible.
-Answer<PairTile> shape_of(const Pair& p, const Schedule& schedule, const TargetLimits& limits) {
-  if (auto rejected = check_knobs(schedule, knobs(p, limits))) return *rejected;
-  const PairTile s{{schedule.knob("vectors"), 1, schedule.knob("tile")}, schedule.knob("band")};
-  if (auto rejected = check(p, s, limits)) return *rejected;
-  return s;
-}
-
-Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  const auto pair = analyse(task, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&pair)) return *rejected;
-  const Pair& p = std::get<Pair>(pair);
-  const auto shape = shape_of(p, schedule, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&shape)) return *rejected;
-  return model(p, std::get<PairTile>(shape), limits);
 }
 
 // --- lowering ---
@@ -346,30 +299,57 @@ class PairEmitter {
   Buf ring_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  const auto pair = analyse(task, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&pair)) return *rejected;
-  const Pair& p = std::get<Pair>(pair);
-  const auto shape = shape_of(p, schedule, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&shape)) return *rejected;
-  const PairTile& s = std::get<PairTile>(shape);
-  Emitter e(task, "conv2d_then_depthwise");
-  PairEmitter(e, p, s, limits).emit(schedule.knob("prefetch"));
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  const Node& conv = task.graph->node(task.feeder.front());
-  const int64_t once = conv.op->flops(view(*task.graph, conv)) / p.conv.out_h;
-  const int64_t again = once * (p.rows(s.band) - p.conv.out_h);
-  lowered.stages.back().work = StageWork{task.flops() + again, task.flops(), task.bytes()};
-  return lowered;
-}
+class ConvThenDepthwise final : public Analysed {
+ public:
+  ConvThenDepthwise(const Task& task, const TargetLimits& limits, const Pair& pair)
+      : Analysed(task, limits), p_(pair) {}
+
+  std::vector<Knob> space() const override {
+    std::vector<Knob> space = tile_space(p_.conv, limits());
+    std::erase_if(space, [](const Knob& knob) { return knob.name == "rows"; });
+    space.push_back({"band", bands_of(p_)});
+    space.push_back(prefetch_knob(p_.conv));
+    return space;
+  }
+  Result<Schedule> pick() const override {
+    return schedule_of(p_, best(p_, limits()).value_or(PairTile{{1, 1, 1}, 1}), limits());
+  }
+  std::vector<Schedule> candidates() const override {
+    std::vector<Schedule> all;
+    for (const PairTile& s : shapes(p_, limits())) all.push_back(schedule_of(p_, s, limits()));
+    return all;
+  }
+
+ private:
+  static PairTile shape_of(const Schedule& schedule) {
+    return {{schedule.knob("vectors"), 1, schedule.knob("tile")}, schedule.knob("band")};
+  }
+  std::optional<Rejected> conflict(const Schedule& schedule) const override {
+    return check(p_, shape_of(schedule), limits());
+  }
+  Estimate model(const Schedule& schedule) const override { return predict(p_, shape_of(schedule), limits()); }
+
+  Lowered emit(const Schedule& schedule) const override {
+    const PairTile s = shape_of(schedule);
+    Emitter e(task(), "conv2d_then_depthwise");
+    PairEmitter(e, p_, s, limits()).emit(schedule.knob("prefetch"));
+    Lowered lowered = e.finish();
+    const Node& conv = task().graph->node(task().feeder.front());
+    const int64_t once = conv.op->flops(view(*task().graph, conv)) / p_.conv.out_h;
+    const int64_t again = once * (p_.rows(s.band) - p_.conv.out_h);
+    lowered.stages.back().work = StageWork{task().flops() + again, task().flops(), task().bytes()};
+    return lowered;
+  }
+
+  const Pair p_;
+};
 
 }  // namespace
 
-Answer<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits) {
+Result<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits) {
   const auto pair = analyse_nodes(graph, conv, depthwise, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&pair)) return *rejected;
-  const Pair& p = std::get<Pair>(pair);
+  if (!pair) return pair.rejected();
+  const Pair& p = *pair;
   const auto shape = best(p, limits);
   if (!shape) return Rejected{"register tile of one row", "1 or more", "none"};
   ConvNest alone = p.conv;
@@ -381,15 +361,11 @@ Answer<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& 
   const double halo = static_cast<double>(padded - bytes) / limits.halo_rate;
   return PairCycles{beside(estimate_tile(alone, pick_tile(alone, limits), limits).cycles, through) +
                         beside(depthwise_cycles(p, limits), through) + halo,
-                    model(p, *shape, limits).cycles, p.conv.taps() == 1 || p.conv.in_block == 1};
+                    predict(p, *shape, limits).cycles, p.conv.taps() == 1 || p.conv.in_block == 1};
 }
 
 const Template conv2d_then_depthwise{"conv2d_then_depthwise",
                                      "convolution and depthwise convolution of its result, row by row",
-                                     space,
-                                     pick,
-                                     lower,
-                                     candidates,
-                                     estimate};
+                                     analyse_as<ConvThenDepthwise, analyse>};
 
 }  // namespace kilter

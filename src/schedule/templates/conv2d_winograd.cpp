@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kLeastChannels = 16;  // fewer gain little, and have the largest error
 constexpr int64_t kFewBlocks = 8;
 
-Answer<WinogradConv> analyse(const Task& task, const TargetLimits& limits) {
+Result<WinogradConv> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
   if (auto rejected = check_input_stored(task)) return *rejected;
@@ -64,25 +64,6 @@ int64_t weight_bytes(const WinogradConv& c, const WinogradTiling& p, int64_t lan
   return c.places(p.m) * c.in_blocks * c.out_blocks * lanes * lanes * 4;
 }
 
-std::vector<Knob> knobs(const WinogradConv& c, const TargetLimits& limits) {
-  std::vector<Knob> space{{"m", {}}, {"vectors", {}}, {"tile", {}}, {"count", {}}, {"split", {0, 1}}, prefetch_knob()};
-  for (const int64_t m : {2, 4}) {
-    if (c.known(m)) space[0].values.push_back(m);
-  }
-  for (int64_t v = 1; v <= std::min<int64_t>(8, c.out_blocks); ++v) {
-    if (c.out_blocks % v == 0) space[1].values.push_back(v);
-  }
-  for (int64_t t = 1; t <= std::min(c.tiles(2), register_rows(1, limits)); ++t) space[2].values.push_back(t);
-  for (int64_t k = 1; k <= std::min<int64_t>(c.tiles(2), 16); ++k) space[3].values.push_back(k);
-  return space;
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto conv = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
-  return knobs(std::get<WinogradConv>(conv), limits);
-}
-
 Schedule schedule_of(const WinogradTiling& p) {
   return {"conv2d_winograd",
           {{"m", p.m},
@@ -108,7 +89,7 @@ double streamed(double cycles, int64_t bytes, double passes, const TargetLimits&
 
 /// Cycles of one core: products at the multiply-add rate, no step shorter than their latency, overlapping with the
 /// weight stream; transforms by their loads and stores.
-Estimate model(const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits) {
+Estimate predict(const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const auto blocks = static_cast<double>(c.n * p.blocks(c));
   const auto places = static_cast<double>(c.places(p.m));
@@ -160,36 +141,6 @@ std::vector<WinogradTiling> tilings(const WinogradConv& c, const TargetLimits& l
     }
   }
   return all;
-}
-
-std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
-  std::vector<Schedule> all;
-  const auto conv = analyse(task, limits);
-  if (const auto* c = std::get_if<WinogradConv>(&conv)) {
-    for (const WinogradTiling& p : tilings(*c, limits)) all.push_back(schedule_of(p));
-  }
-  return all;
-}
-
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
-  auto conv = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&conv)) return *rejected;
-  const WinogradConv& c = std::get<WinogradConv>(conv);
-  if (std::min(c.in_channels, c.out_channels) < kLeastChannels)
-    return Rejected{"channels in and out", "16 or more", fmt::format("{}, {}", c.in_channels, c.out_channels)};
-  std::optional<WinogradTiling> best;
-  double least = 0;
-  for (const WinogradTiling& p : tilings(c, limits)) {
-    const double cycles = model(c, p, limits).cycles;
-    // Two vectors and few tiles take the least cache: other tilings must be clearly better.
-    if (best && cycles >= least * 0.97) continue;
-    best = p, least = cycles;
-  }
-  if (!best) return Rejected{"tiles of an image", "13 or more", std::to_string(c.tiles(2))};
-  if (const double direct = direct_cycles(c, limits); least > 0.9 * direct)
-    return Rejected{"cycles by the model", fmt::format("{:.0f}, 9/10 of direct convolution", 0.9 * direct),
-                    fmt::format("{:.0f}", least)};
-  return schedule_of(*best);
 }
 
 /// [group of output channels][place][input channel][output channel of the group].
@@ -327,45 +278,68 @@ std::string_view approximates(const Schedule& schedule) {
                "5.9 u), at most (16 + sqrt(channels)) u; rms 2.7e-7 of the result's (7 taps: 8.3e-7)";
 }
 
-/// The convolution and the tiling of a legal schedule.
-Answer<std::pair<WinogradConv, WinogradTiling>> resolve(const Task& task, const Schedule& schedule,
-                                                        const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const WinogradConv& c = std::get<WinogradConv>(analysed);
-  if (auto rejected = check_knobs(schedule, knobs(c, limits))) return *rejected;
-  const WinogradTiling p = tiling_of(schedule);
-  if (const int64_t most = register_rows(p.vectors, limits); p.tile > most)
+class Winograd final : public Analysed {
+ public:
+  Winograd(const Task& task, const TargetLimits& limits, const WinogradConv& conv) : Analysed(task, limits), c_(conv) {}
+
+  std::vector<Knob> space() const override {
+    std::vector<Knob> space{{"m", {}},     {"vectors", {}},   {"tile", {}},
+                            {"count", {}}, {"split", {0, 1}}, prefetch_knob()};
+    for (const int64_t m : {2, 4}) {
+      if (c_.known(m)) space[0].values.push_back(m);
+    }
+    for (int64_t v = 1; v <= std::min<int64_t>(8, c_.out_blocks); ++v) {
+      if (c_.out_blocks % v == 0) space[1].values.push_back(v);
+    }
+    for (int64_t t = 1; t <= std::min(c_.tiles(2), register_rows(1, limits())); ++t) space[2].values.push_back(t);
+    for (int64_t k = 1; k <= std::min<int64_t>(c_.tiles(2), 16); ++k) space[3].values.push_back(k);
+    return space;
+  }
+  Result<Schedule> pick() const override {
+    if (std::min(c_.in_channels, c_.out_channels) < kLeastChannels)
+      return Rejected{"channels in and out", "16 or more", fmt::format("{}, {}", c_.in_channels, c_.out_channels)};
+    std::optional<WinogradTiling> best;
+    double least = 0;
+    for (const WinogradTiling& p : tilings(c_, limits())) {
+      const double cycles = predict(c_, p, limits()).cycles;
+      // Two vectors and few tiles take the least cache: other tilings must be clearly better.
+      if (best && cycles >= least * 0.97) continue;
+      best = p, least = cycles;
+    }
+    if (!best) return Rejected{"tiles of an image", "13 or more", std::to_string(c_.tiles(2))};
+    if (const double direct = direct_cycles(c_, limits()); least > 0.9 * direct)
+      return Rejected{"cycles by the model", fmt::format("{:.0f}, 9/10 of direct convolution", 0.9 * direct),
+                      fmt::format("{:.0f}", least)};
+    return schedule_of(*best);
+  }
+  std::vector<Schedule> candidates() const override {
+    std::vector<Schedule> all;
+    for (const WinogradTiling& p : tilings(c_, limits())) all.push_back(schedule_of(p));
+    return all;
+  }
+
+ private:
+  std::optional<Rejected> conflict(const Schedule& schedule) const override {
+    const WinogradTiling p = tiling_of(schedule);
+    const int64_t most = register_rows(p.vectors, limits());
+    if (p.tile <= most) return std::nullopt;
     return Rejected{fmt::format("register tile (tiles beside {} vectors)", p.vectors), std::to_string(most),
                     std::to_string(p.tile)};
-  return std::pair{c, p};
-}
+  }
+  Estimate model(const Schedule& schedule) const override { return predict(c_, tiling_of(schedule), limits()); }
+  Lowered emit(const Schedule& schedule) const override {
+    const WinogradTiling p = tiling_of(schedule);
+    Lowered lowered;
+    (p.split != 0 ? lower_split : lower_fused)(lowered, task(), c_, p, limits());
+    return lowered;
+  }
 
-Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  const auto resolved = resolve(task, schedule, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
-  const auto& [c, p] = std::get<std::pair<WinogradConv, WinogradTiling>>(resolved);
-  return model(c, p, limits);
-}
-
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  const auto resolved = resolve(task, schedule, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
-  const auto& [c, p] = std::get<std::pair<WinogradConv, WinogradTiling>>(resolved);
-  Lowered lowered;
-  (p.split != 0 ? lower_split : lower_fused)(lowered, task, c, p, limits);
-  return lowered;
-}
+  const WinogradConv c_;
+};
 
 }  // namespace
 
-const Template conv2d_winograd{"conv2d_winograd",
-                               "convolution of stride 1 with fewer multiplications (Winograd)",
-                               space,
-                               pick,
-                               lower,
-                               candidates,
-                               estimate,
-                               approximates};
+const Template conv2d_winograd{"conv2d_winograd", "convolution of stride 1 with fewer multiplications (Winograd)",
+                               analyse_as<Winograd, analyse>, approximates};
 
 }  // namespace kilter

@@ -115,7 +115,7 @@ void set_channels(ConvNest& nest, int64_t in, int64_t out, int64_t groups, int64
   nest.out_blocks = ceil_div(nest.out_channels, lanes);
 }
 
-Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y) {
+Result<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y) {
   const Window win = conv_window(conv, x.shape, w.shape);
   if (auto rejected = check_halo(win, x)) return *rejected;
   ConvNest n;

@@ -92,7 +92,7 @@ std::optional<Rejected> check_input_stored(const Task& task);
 void set_channels(ConvNest& nest, int64_t in, int64_t out, int64_t groups, int64_t lanes);
 /// The nest of a convolution of `x` with filters `w` to `y`, whose channels are blocked. Rejects paddings that the halo
 /// of `x` does not cover.
-Answer<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y);
+Result<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y);
 /// Lets tiles of all output blocks compute half a vector of the last one, if the target benefits.
 void allow_half_tail(ConvNest& nest, const TargetLimits& limits);
 /// Bytes of all weights, packed in panels of `vectors` output blocks.

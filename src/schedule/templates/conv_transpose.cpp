@@ -32,7 +32,7 @@ struct Transposed {
   bool depthwise = false;
 };
 
-Answer<Transposed> analyse(const Task& task, const TargetLimits& limits) {
+Result<Transposed> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::conv_transpose) return not_for("operator family", "conv_transpose", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
@@ -77,18 +77,6 @@ ConvNest nest_of(const Transposed& t, const Phase& h, const Phase& w, int64_t ph
   n.out_step_h = t.win.strides[0], n.out_step_w = t.win.strides[1];
   n.out_first_h = phase_h, n.out_first_w = phase_w;
   return n;
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto t = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&t)) return *rejected;
-  return std::vector<Knob>{};
-}
-
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
-  auto t = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&t)) return *rejected;
-  return Schedule{"conv_transpose", {}};
 }
 
 Stage dense_stage(const Task& task, const Transposed& t, const ConvNest& nest, const Phase& h, const Phase& w,
@@ -186,45 +174,42 @@ void for_phases(const Task& task, const Transposed& t, int32_t lanes,
   }
 }
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {})) return *rejected;
-  const Transposed& t = std::get<Transposed>(analysed);
-  const int32_t lanes = lanes_of(limits);
-  Lowered lowered;
-  for_phases(task, t, lanes, [&](const ConvNest& nest, const Phase& h, const Phase& w) {
-    lowered.stages.push_back(t.depthwise ? depthwise_stage(task, t, nest, h, w, lanes, lowered)
-                                         : dense_stage(task, t, nest, h, w, limits, lowered));
-  });
-  return lowered;
-}
+class ConvTransposed final : public Analysed {
+ public:
+  ConvTransposed(const Task& task, const TargetLimits& limits, Transposed transposed)
+      : Analysed(task, limits), t_(std::move(transposed)) {}
+  Result<Schedule> pick() const override { return Schedule{"conv_transpose", {}}; }
+  std::vector<Schedule> candidates() const override { return {{"conv_transpose", {}}}; }
 
-std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
-  const auto picked = pick(task, limits);
-  const auto* schedule = std::get_if<Schedule>(&picked);
-  return schedule == nullptr ? std::vector<Schedule>{} : std::vector<Schedule>{*schedule};
-}
+ private:
+  /// Counts the loops of depthwise phases; dense phases use the model of convolutions.
+  Estimate model(const Schedule& schedule) const override {
+    if (t_.depthwise) return estimate_lowered(task(), emit(schedule), limits());
+    Estimate all;
+    for_phases(task(), t_, lanes_of(limits()), [&](const ConvNest& nest, const Phase&, const Phase&) {
+      const Estimate phase = estimate_tile(nest, pick_tile(nest, limits()), limits());
+      all.cycles += phase.cycles, all.tail += phase.tail * phase.cycles;
+    });
+    if (all.cycles > 0) all.tail /= all.cycles;
+    return all;
+  }
 
-/// Counts the loops of depthwise phases; dense phases use the model of convolutions.
-Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  const auto analysed = analyse(task, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Transposed& t = std::get<Transposed>(analysed);
-  if (t.depthwise) return loop_estimate({space, pick, lower}, task, schedule, limits);
-  if (auto rejected = check_knobs(schedule, {})) return *rejected;
-  Estimate all;
-  for_phases(task, t, lanes_of(limits), [&](const ConvNest& nest, const Phase&, const Phase&) {
-    const Estimate phase = estimate_tile(nest, pick_tile(nest, limits), limits);
-    all.cycles += phase.cycles, all.tail += phase.tail * phase.cycles;
-  });
-  if (all.cycles > 0) all.tail /= all.cycles;
-  return all;
-}
+  Lowered emit(const Schedule&) const override {
+    const int32_t lanes = lanes_of(limits());
+    Lowered lowered;
+    for_phases(task(), t_, lanes, [&](const ConvNest& nest, const Phase& h, const Phase& w) {
+      lowered.stages.push_back(t_.depthwise ? depthwise_stage(task(), t_, nest, h, w, lanes, lowered)
+                                            : dense_stage(task(), t_, nest, h, w, limits(), lowered));
+    });
+    return lowered;
+  }
+
+  const Transposed t_;
+};
 
 }  // namespace
 
-const Template conv_transpose{
-    "conv_transpose", "transposed convolution by output phases", space, pick, lower, candidates, estimate};
+const Template conv_transpose{"conv_transpose", "transposed convolution by output phases",
+                              analyse_as<ConvTransposed, analyse>};
 
 }  // namespace kilter

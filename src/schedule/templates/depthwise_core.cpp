@@ -25,7 +25,7 @@ double tile_cycles(const DepthwiseNest& d, int64_t pixels, const TargetLimits& l
 
 }  // namespace
 
-Answer<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y,
+Result<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y,
                                      int32_t lanes) {
   if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
   const int64_t groups = conv.int_attr("group", 1);

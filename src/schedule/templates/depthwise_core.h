@@ -27,7 +27,7 @@ struct DepthwiseNest {
 
 /// The nest of a convolution of `x` with filters `w` to `y`. Rejects groups that do not divide a vector, and types
 /// other than f32. Ignores layouts.
-Answer<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y,
+Result<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y,
                                      int32_t lanes);
 
 /// Most pixels of a row tile. Groups of several channels get fewer, since spread channels also need registers

@@ -10,7 +10,7 @@
 namespace kilter {
 namespace {
 
-std::optional<Rejected> check(const Task& task) {
+std::optional<Rejected> check(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::gather) return not_for("operator family", "gather", node.op->name);
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
@@ -26,16 +26,6 @@ std::optional<Rejected> check(const Task& task) {
     }
   }
   return std::nullopt;
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
-  if (auto rejected = check(task)) return *rejected;
-  return std::vector<Knob>{};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits&) {
-  if (auto rejected = check(task)) return *rejected;
-  return Schedule{"gather_rows", {}};
 }
 
 class GatherEmitter {
@@ -140,21 +130,21 @@ class GatherEmitter {
   Buf from_, at_, to_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits&) {
-  if (auto rejected = check(task)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {})) return *rejected;
-  Emitter e(task, "gather_rows");
-  GatherEmitter(e).run();
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+class GatherRows final : public LoopModel {
+ public:
+  using LoopModel::LoopModel;
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"gather_rows", {}}; }
+  Lowered emit(const Schedule&) const override {
+    Emitter e(task(), "gather_rows");
+    GatherEmitter(e).run();
+    return e.finish();
+  }
+};
 
 }  // namespace
 
-const Template gather_rows{"gather_rows",  "rows and elements by index", space, Model::pick, lower, Model::candidates,
-                           Model::estimate};
+const Template gather_rows{"gather_rows", "rows and elements by index", analyse_as<GatherRows, check>};
 
 }  // namespace kilter

@@ -35,7 +35,7 @@ bool mixed_layouts(const Task& task, const Domain& domain) {
   return false;
 }
 
-std::optional<Rejected> check(const Task& task) {
+std::optional<Rejected> check(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::map) return not_for("operator family", "map", node.op->name);
   if (!has_loop_form(*task.graph, node))
@@ -47,16 +47,6 @@ std::optional<Rejected> check(const Task& task) {
     if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
   }
   return check_elementwise(task);
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
-  if (auto rejected = check(task)) return *rejected;
-  return std::vector<Knob>{{"item", {1024, 4096, 16384}}};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits&) {
-  if (auto rejected = check(task)) return *rejected;
-  return Schedule{"map", {{"item", kItemElems}}};
 }
 
 /// A merged dimension: `extent` steps of domain dimension `inner`.
@@ -123,33 +113,35 @@ void emit_vectors(Emitter& e, const Domain& domain, int64_t item_elems) {
   nest(serial);
 }
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto knobs = space(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&knobs)) return *rejected;
-  if (auto rejected = check_knobs(schedule, std::get<std::vector<Knob>>(knobs))) return *rejected;
-  for (const Operand& o : task.outputs) {
-    if (o.type.shape != task.outputs[0].type.shape) {
-      return Rejected{"outputs of one shape", text(task.outputs[0].type.shape), text(o.type.shape)};
-    }
-  }
-  if (elems(task.outputs[0].type.shape) == 0) return Lowered{};
-  const Domain domain = domain_of(domain_operand(task).type);
-  Emitter e(task, "map");
-  if (mixed_layouts(task, domain)) {
-    emit_layout_change(e, domain, lanes_of(limits));
-  } else {
-    emit_vectors(e, domain, schedule.knob("item"));
-  }
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+class MapElementwise final : public LoopModel {
+ public:
+  using LoopModel::LoopModel;
+  std::vector<Knob> space() const override { return {{"item", {1024, 4096, 16384}}}; }
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"map", {{"item", kItemElems}}}; }
+  std::optional<Rejected> conflict(const Schedule&) const override {
+    const Shape& shape = task().outputs[0].type.shape;
+    for (const Operand& o : task().outputs) {
+      if (o.type.shape != shape) return Rejected{"outputs of one shape", text(shape), text(o.type.shape)};
+    }
+    return std::nullopt;
+  }
+  Lowered emit(const Schedule& schedule) const override {
+    if (elems(task().outputs[0].type.shape) == 0) return {};
+    const Domain domain = domain_of(domain_operand(task()).type);
+    Emitter e(task(), "map");
+    if (mixed_layouts(task(), domain)) {
+      emit_layout_change(e, domain, lanes_of(limits()));
+    } else {
+      emit_vectors(e, domain, schedule.knob("item"));
+    }
+    return e.finish();
+  }
+};
 
 }  // namespace
 
-const Template map_elementwise{
-    "map", "element-wise chains and layout changes", space, Model::pick, lower, Model::candidates, Model::estimate};
+const Template map_elementwise{"map", "element-wise chains and layout changes", analyse_as<MapElementwise, check>};
 
 }  // namespace kilter

@@ -3,6 +3,7 @@
 // and B may have any strides (transposes are views).
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "base/align.h"
@@ -39,7 +40,7 @@ Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
   return strides;
 }
 
-Answer<Product> analyse(const Task& task, const TargetLimits&) {
+Result<Product> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::matmul) return not_for("operator", "MatMul", node.op->name);
   const Operand& a = task.operand(node.inputs[0]);
@@ -76,19 +77,6 @@ int64_t most_vectors(const Product& p, const TargetLimits& limits) {
   return std::min(kMaxVectors, ceil_div(p.n, lanes));
 }
 
-std::vector<Knob> knobs(const Product& p, const TargetLimits& limits) {
-  Knob vectors{"vectors", {}}, rows{"rows", {}};
-  for (int64_t v = 1; v <= most_vectors(p, limits); ++v) vectors.values.push_back(v);
-  for (int64_t r = 1; r <= std::min(p.m, most_rows(1, limits)); ++r) rows.values.push_back(r);
-  return {vectors, rows, panel_prefetch_knob()};
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto p = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&p)) return *rejected;
-  return knobs(std::get<Product>(p), limits);
-}
-
 /// Whether the lines of this many rows of A evict each other from L1. Rows that are a multiple of a way apart, or
 /// nearly so, share few of its sets.
 bool crowd_l1(const Product& p, int64_t rows, const TargetLimits& limits) {
@@ -114,61 +102,6 @@ Schedule schedule_of(const Product& p, int64_t vectors, int64_t rows, const Targ
   const int64_t panel = p.k * vectors * limits.vector_bytes, all = p.k * p.n * elems(p.b_extent) * 4;
   const int64_t prefetch = p.constant_b ? pick_prefetch(all, panel, ceil_div(p.m, rows), limits) : 0;
   return {"matmul_tiled", {{"vectors", vectors}, {"rows", rows}, {"prefetch", prefetch}}};
-}
-
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Product& p = std::get<Product>(analysed);
-  int64_t best_v = 1, best_r = 1;
-  double best = -1;
-  for (int64_t v = 1; v <= most_vectors(p, limits); ++v) {
-    const int64_t most = std::min(p.m, most_rows(v, limits));
-    const int64_t count = ceil_div(p.m, most);
-    for (int64_t r : {most, ceil_div(p.m, count)}) {
-      const double c = cycles(p, v, r, limits);
-      // Two vectors win a tie: a single one needs more broadcasts, and more read more of the panels.
-      if (best < 0 || c < best * 0.99 || (c <= best * 1.01 && v == 2 && best_v == 1)) best = c, best_v = v, best_r = r;
-    }
-  }
-  return schedule_of(p, best_v, best_r, limits);
-}
-
-/// The candidates in the order in which pick() considers them.
-std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
-  std::vector<Schedule> all;
-  auto analysed = analyse(task, limits);
-  if (std::holds_alternative<Rejected>(analysed)) return all;
-  const Product& p = std::get<Product>(analysed);
-  for (int64_t v = 1; v <= most_vectors(p, limits); ++v) {
-    const int64_t most = std::min(p.m, most_rows(v, limits));
-    const int64_t count = ceil_div(p.m, most);
-    for (int64_t r : {most, ceil_div(p.m, count)}) all.push_back(schedule_of(p, v, r, limits));
-  }
-  return all;
-}
-
-/// Checks that the knobs are legal and that their tile fits in registers.
-std::optional<Rejected> check_tile(const Product& p, const Schedule& schedule, const TargetLimits& limits) {
-  if (auto rejected = check_knobs(schedule, knobs(p, limits))) return rejected;
-  const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
-  if (rows <= most_rows(vectors, limits)) return std::nullopt;
-  return Rejected{fmt::format("register tile (rows beside {} vectors)", vectors),
-                  std::to_string(most_rows(vectors, limits)), std::to_string(rows)};
-}
-
-Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Product& p = std::get<Product>(analysed);
-  if (auto rejected = check_tile(p, schedule, limits)) return *rejected;
-  const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
-  const double all = cycles(p, vectors, rows, limits);
-  Product full = p;
-  full.m = rows, full.n = vectors * lanes_of(limits);
-  const double tiles = static_cast<double>(p.m * p.n) / static_cast<double>(full.m * full.n);
-  const double ideal = cycles(full, vectors, rows, limits) * tiles;
-  return Estimate{all * static_cast<double>(p.k * elems(p.batch)), std::max(0.0, 1 - ideal / all)};
 }
 
 struct Panels {
@@ -311,44 +244,102 @@ class ProductEmitter {
   Expr panel_, a_base_, panel_base_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Product& p = std::get<Product>(analysed);
-  if (auto rejected = check_tile(p, schedule, limits)) return *rejected;
-  const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
-  const int32_t lanes = lanes_of(limits);
-  const Panels panels = panels_of(p, vectors, lanes);
-  Lowered lowered;
-  if (!p.constant_b) {
-    lowered.temp_bytes.push_back(panels.elems * 4);
-    lowered.stages.push_back(pack_stage(task, p, panels, lanes, lowered));
-    lowered.stages.back().packs = true;
+class MatmulTiled final : public Analysed {
+ public:
+  MatmulTiled(const Task& task, const TargetLimits& limits, Product product)
+      : Analysed(task, limits), p_(std::move(product)) {}
+
+  std::vector<Knob> space() const override {
+    Knob vectors{"vectors", {}}, rows{"rows", {}};
+    for (int64_t v = 1; v <= most_vectors(p_, limits()); ++v) vectors.values.push_back(v);
+    for (int64_t r = 1; r <= std::min(p_.m, most_rows(1, limits())); ++r) rows.values.push_back(r);
+    return {vectors, rows, panel_prefetch_knob()};
   }
-  Emitter e(task, "matmul_tiled");
-  ProductEmitter product(e, p, panels, vectors, lanes);
-  const int64_t full = p.m / rows, rest = p.m % rows;
-  const int64_t items = ceil_div(full + (rest > 0 ? 1 : 0), kTilesPerItem);
-  const Expr item = e.b.parallel("item", items);
-  const Buf a = e.input(task.node().inputs[0]);
-  const Buf packed = p.constant_b ? e.constant(pack_constant(task, p, panels), "packed")
-                                  : e.temp(0, DType::f32, panels.elems, false, "packed");
-  product.bind(a, {packed, schedule.knob("prefetch"), p.k * panels.width, ceil_div(p.m, rows), limits.line_bytes});
-  const Expr first = item * Expr(kTilesPerItem);
-  if (full > 0) {
-    e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
-             [&](const Expr& t) { product.tile(t, t * Expr(rows), rows); });
+  Result<Schedule> pick() const override {
+    int64_t best_v = 1, best_r = 1;
+    double best = -1;
+    for (int64_t v = 1; v <= most_vectors(p_, limits()); ++v) {
+      for (const int64_t r : rows_beside(v)) {
+        const double c = cycles(p_, v, r, limits());
+        // Two vectors win a tie: a single one needs more broadcasts, and more read more of the panels.
+        if (best < 0 || c < best * 0.99 || (c <= best * 1.01 && v == 2 && best_v == 1))
+          best = c, best_v = v, best_r = r;
+      }
+    }
+    return schedule_of(p_, best_v, best_r, limits());
   }
-  if (rest > 0) {
-    e.b.if_then(binary(Op::eq, item, Expr(items - 1)), [&] { product.tile(Expr(full), Expr(full * rows), rest); });
+  /// The candidates in the order in which pick() considers them.
+  std::vector<Schedule> candidates() const override {
+    std::vector<Schedule> all;
+    for (int64_t v = 1; v <= most_vectors(p_, limits()); ++v) {
+      for (const int64_t r : rows_beside(v)) all.push_back(schedule_of(p_, v, r, limits()));
+    }
+    return all;
   }
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+
+ private:
+  /// The candidates for the rows of a tile: as many as fit, or fewer that divide the matrix more evenly.
+  std::array<int64_t, 2> rows_beside(int64_t vectors) const {
+    const int64_t most = std::min(p_.m, most_rows(vectors, limits()));
+    return {most, ceil_div(p_.m, ceil_div(p_.m, most))};
+  }
+
+  std::optional<Rejected> conflict(const Schedule& schedule) const override {
+    const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
+    const int64_t most = most_rows(vectors, limits());
+    if (rows <= most) return std::nullopt;
+    return Rejected{fmt::format("register tile (rows beside {} vectors)", vectors), std::to_string(most),
+                    std::to_string(rows)};
+  }
+
+  Estimate model(const Schedule& schedule) const override {
+    const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
+    const double all = cycles(p_, vectors, rows, limits());
+    Product full = p_;
+    full.m = rows, full.n = vectors * lanes_of(limits());
+    const double tiles = static_cast<double>(p_.m * p_.n) / static_cast<double>(full.m * full.n);
+    const double ideal = cycles(full, vectors, rows, limits()) * tiles;
+    return {all * static_cast<double>(p_.k * elems(p_.batch)), std::max(0.0, 1 - ideal / all)};
+  }
+
+  Lowered emit(const Schedule& schedule) const override {
+    const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
+    const int32_t lanes = lanes_of(limits());
+    const Panels panels = panels_of(p_, vectors, lanes);
+    Lowered lowered;
+    if (!p_.constant_b) {
+      lowered.temp_bytes.push_back(panels.elems * 4);
+      lowered.stages.push_back(pack_stage(task(), p_, panels, lanes, lowered));
+      lowered.stages.back().packs = true;
+    }
+    Emitter e(task(), "matmul_tiled");
+    ProductEmitter product(e, p_, panels, vectors, lanes);
+    const int64_t full = p_.m / rows, rest = p_.m % rows;
+    const int64_t items = ceil_div(full + (rest > 0 ? 1 : 0), kTilesPerItem);
+    const Expr item = e.b.parallel("item", items);
+    const Buf a = e.input(task().node().inputs[0]);
+    const Buf packed = p_.constant_b ? e.constant(pack_constant(task(), p_, panels), "packed")
+                                     : e.temp(0, DType::f32, panels.elems, false, "packed");
+    product.bind(a,
+                 {packed, schedule.knob("prefetch"), p_.k * panels.width, ceil_div(p_.m, rows), limits().line_bytes});
+    const Expr first = item * Expr(kTilesPerItem);
+    if (full > 0) {
+      e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
+               [&](const Expr& t) { product.tile(t, t * Expr(rows), rows); });
+    }
+    if (rest > 0) {
+      e.b.if_then(binary(Op::eq, item, Expr(items - 1)), [&] { product.tile(Expr(full), Expr(full * rows), rest); });
+    }
+    lowered.stages.push_back(e.finish(lowered));
+    return lowered;
+  }
+
+  const Product p_;
+};
 
 }  // namespace
 
-const Template matmul_tiled{
-    "matmul_tiled", "matrix products by register tiles over packed panels", space, pick, lower, candidates, estimate};
+const Template matmul_tiled{"matmul_tiled", "matrix products by register tiles over packed panels",
+                            analyse_as<MatmulTiled, analyse>};
 
 }  // namespace kilter

@@ -18,7 +18,10 @@ namespace {
 constexpr size_t kMaxStages = 32;
 constexpr int64_t kItemElems = 4096;
 
-Answer<std::vector<std::pair<size_t, CopyRegion>>> analyse(const Task& task) {
+/// Regions, each with the output that it belongs to.
+using Moves = std::vector<std::pair<size_t, CopyRegion>>;
+
+Result<Moves> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->regions == nullptr) return not_for("operators with regions", "regions() defined", node.op->name);
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
@@ -30,7 +33,7 @@ Answer<std::vector<std::pair<size_t, CopyRegion>>> analyse(const Task& task) {
     }
   }
   const OpView v = view(*task.graph, node);
-  std::vector<std::pair<size_t, CopyRegion>> all;
+  Moves all;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNone) continue;
     const auto regions = node.op->regions(v, static_cast<int32_t>(i));
@@ -42,18 +45,6 @@ Answer<std::vector<std::pair<size_t, CopyRegion>>> analyse(const Task& task) {
   if (all.empty() || all.size() > kMaxStages)
     return Rejected{"boxes", "1 to " + std::to_string(kMaxStages), std::to_string(all.size())};
   return all;
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
-  auto all = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&all)) return *rejected;
-  return std::vector<Knob>{};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits&) {
-  auto all = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&all)) return *rejected;
-  return Schedule{"move_regions", {}};
 }
 
 /// A region of at least one dimension. The last dimension is contiguous in the output if any is.
@@ -237,23 +228,26 @@ class CopyStage {
   Buf to_, input_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto all = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&all)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {})) return *rejected;
-  Lowered lowered;
-  for (const auto& [output, region] : std::get<0>(all))
-    lowered.stages.push_back(CopyStage(task, output, region, limits).emit(lowered));
-  return lowered;
-}
+class MoveRegions final : public LoopModel {
+ public:
+  MoveRegions(const Task& task, const TargetLimits& limits, Moves moves)
+      : LoopModel(task, limits), moves_(std::move(moves)) {}
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"move_regions", {}}; }
+  Lowered emit(const Schedule&) const override {
+    Lowered lowered;
+    for (const auto& [output, region] : moves_)
+      lowered.stages.push_back(CopyStage(task(), output, region, limits()).emit(lowered));
+    return lowered;
+  }
+
+  const Moves moves_;
+};
 
 }  // namespace
 
 const Template move_regions{"move_regions", "transpose, slice, pad, tile and similar operators as strided copies",
-                            space,          Model::pick,
-                            lower,          Model::candidates,
-                            Model::estimate};
+                            analyse_as<MoveRegions, analyse>};
 
 }  // namespace kilter

@@ -86,7 +86,7 @@ std::optional<Rejected> check_operands(const Task& task, const Grouped& s) {
   return std::nullopt;
 }
 
-Answer<Grouped> analyse(const Task& task, const TargetLimits& limits) {
+Result<Grouped> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   const Statistics statistics = node.op->statistics;
   const bool instance = statistics == Statistics::channel, of_frames = statistics == Statistics::volume_group;
@@ -116,76 +116,14 @@ Answer<Grouped> analyse(const Task& task, const TargetLimits& limits) {
   return s;
 }
 
-std::vector<Knob> knobs(const Grouped& s) {
-  Knob parts{"parts", {1}};
-  if (!s.blocked) return {{"joint", {1}}, parts};
-  for (int64_t p = 2; p <= std::min<int64_t>(s.height, 64); p *= 2) parts.values.push_back(p);
-  if (s.frames > 1) return {{"joint", {0}}, parts};
-  return {{"joint", {0, 1}}, parts};
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  return knobs(std::get<Grouped>(analysed));
-}
-
-Schedule schedule_of(const Split& p) { return {"normalize_groups", {{"joint", p.joint}, {"parts", p.parts}}}; }
-
-std::optional<Rejected> check_split(const Split& p) {
-  if (p.joint == 0 || p.parts == 1) return std::nullopt;
-  return Rejected{"parts of the rows where joint=1", "1", std::to_string(p.parts)};
-}
-
-std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
-  std::vector<Schedule> all;
-  const auto analysed = analyse(task, limits);
-  const auto* s = std::get_if<Grouped>(&analysed);
-  if (s == nullptr) return all;
-  if (!s->blocked) return {schedule_of({1, 1})};
-  Split apart;
-  while (s->n * s->blocks * apart.parts < kFewItems && apart.parts * 2 <= std::min<int64_t>(s->height, 64))
-    apart.parts *= 2;
-  const bool enough = s->n * s->units() >= kFewItems || s->n * s->units() >= s->n * s->blocks * apart.parts;
-  if (enough && s->frames == 1) all.push_back(schedule_of({1, 1}));
-  all.push_back(schedule_of(apart));
-  return all;
-}
-
 /// Cycles: the input is read twice and the output written once. The rate of the second read
 /// depends on the bytes read since the first: those of one item if `joint` is set, else the whole input.
-double model(const Grouped& s, const Split& p, const TargetLimits& limits) {
+double cycles(const Grouped& s, const Split& p, const TargetLimits& limits) {
   const int64_t elems = s.n * s.pixels() * (s.blocked ? s.blocks * limits.lanes_f32() : s.channels);
   const int64_t items = s.n * (s.blocked ? s.units() : s.groups);
   const auto bytes = static_cast<double>(elems * 4);
   const double again = reread_rate(p.joint != 0 ? elems * 4 / items : elems * 4, limits);
   return bytes * 2 / reread_rate(elems * 4, limits) + bytes / again;
-}
-
-/// The normalisation, and the split that a schedule requests.
-Answer<std::pair<Grouped, Split>> shape_of(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Grouped& s = std::get<Grouped>(analysed);
-  if (auto rejected = check_knobs(schedule, knobs(s))) return *rejected;
-  const Split p{schedule.knob("joint"), schedule.knob("parts")};
-  if (auto rejected = check_split(p)) return *rejected;
-  return std::pair{s, p};
-}
-
-Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  const auto shape = shape_of(task, schedule, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&shape)) return *rejected;
-  const auto& [s, p] = std::get<std::pair<Grouped, Split>>(shape);
-  const double filled =
-      s.blocked ? static_cast<double>(s.channels) / static_cast<double>(s.blocks * lanes_of(limits)) : 1;
-  return Estimate{model(s, p, limits), 1 - filled};
-}
-
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  return rank(normalize_groups, task, limits, 1).front().schedule;
 }
 
 /// Mean and sum of squared differences from it, combined chunk by chunk: either vectors with separate moments in every
@@ -554,25 +492,67 @@ void lower_apart(Lowered& out, const Task& task, const Grouped& s, const Split& 
   out.stages[1].work = StageWork{flops - flops / 2, flops - flops / 2, task.bytes() + stored * 4};
 }
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  const auto shape = shape_of(task, schedule, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&shape)) return *rejected;
-  const auto& [s, p] = std::get<std::pair<Grouped, Split>>(shape);
-  const int32_t lanes = lanes_of(limits);
-  Lowered lowered;
-  if (!s.blocked) {
-    lower_plain(lowered, task, s, lanes);
-  } else if (p.joint != 0) {
-    lower_joint(lowered, task, s, p, lanes);
-  } else {
-    lower_apart(lowered, task, s, p, lanes);
+class NormalizeGroups final : public Analysed {
+ public:
+  NormalizeGroups(const Task& task, const TargetLimits& limits, const Grouped& grouped)
+      : Analysed(task, limits), s_(grouped) {}
+
+  std::vector<Knob> space() const override {
+    Knob parts{"parts", {1}};
+    if (!s_.blocked) return {{"joint", {1}}, parts};
+    for (int64_t p = 2; p <= std::min<int64_t>(s_.height, 64); p *= 2) parts.values.push_back(p);
+    if (s_.frames > 1) return {{"joint", {0}}, parts};
+    return {{"joint", {0, 1}}, parts};
   }
-  return lowered;
-}
+  Result<Schedule> pick() const override { return rank(*this, 1).front().schedule; }
+  std::vector<Schedule> candidates() const override {
+    if (!s_.blocked) return {schedule_of({1, 1})};
+    Split apart;
+    while (s_.n * s_.blocks * apart.parts < kFewItems && apart.parts * 2 <= std::min<int64_t>(s_.height, 64))
+      apart.parts *= 2;
+    std::vector<Schedule> all;
+    const int64_t items = s_.n * s_.units();
+    const bool enough = items >= kFewItems || items >= s_.n * s_.blocks * apart.parts;
+    if (enough && s_.frames == 1) all.push_back(schedule_of({1, 1}));
+    all.push_back(schedule_of(apart));
+    return all;
+  }
+
+ private:
+  static Schedule schedule_of(const Split& p) { return {"normalize_groups", {{"joint", p.joint}, {"parts", p.parts}}}; }
+  static Split split_of(const Schedule& schedule) { return {schedule.knob("joint"), schedule.knob("parts")}; }
+
+  std::optional<Rejected> conflict(const Schedule& schedule) const override {
+    const Split p = split_of(schedule);
+    if (p.joint == 0 || p.parts == 1) return std::nullopt;
+    return Rejected{"parts of the rows where joint=1", "1", std::to_string(p.parts)};
+  }
+  Estimate model(const Schedule& schedule) const override {
+    const double filled =
+        s_.blocked ? static_cast<double>(s_.channels) / static_cast<double>(s_.blocks * lanes_of(limits())) : 1;
+    return {cycles(s_, split_of(schedule), limits()), 1 - filled};
+  }
+
+  Lowered emit(const Schedule& schedule) const override {
+    const Split p = split_of(schedule);
+    const int32_t lanes = lanes_of(limits());
+    Lowered lowered;
+    if (!s_.blocked) {
+      lower_plain(lowered, task(), s_, lanes);
+    } else if (p.joint != 0) {
+      lower_joint(lowered, task(), s_, p, lanes);
+    } else {
+      lower_apart(lowered, task(), s_, p, lanes);
+    }
+    return lowered;
+  }
+
+  const Grouped s_;
+};
 
 }  // namespace
 
-const Template normalize_groups{
-    "normalize_groups", "normalisations over groups of channels", space, pick, lower, candidates, estimate};
+const Template normalize_groups{"normalize_groups", "normalisations over groups of channels",
+                                analyse_as<NormalizeGroups, analyse>};
 
 }  // namespace kilter

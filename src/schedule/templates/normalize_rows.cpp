@@ -24,7 +24,7 @@ bool read_by_epilogue(const Task& task, ValueId value) {
   });
 }
 
-Answer<Rows> analyse(const Task& task, const TargetLimits&) {
+Result<Rows> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   const Statistics statistics = node.op->statistics;
   if (statistics != Statistics::row && statistics != Statistics::row_squares && statistics != Statistics::channel)
@@ -70,18 +70,6 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   return r;
 }
 
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto r = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&r)) return *rejected;
-  return std::vector<Knob>{{"unroll", {1, 2, 4}}};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
-  auto r = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&r)) return *rejected;
-  return Schedule{"normalize_rows", {{"unroll", 4}}};
-}
-
 /// Sum of term(x) over the row.
 Expr row_sum(LoopBuilder& b, const Rows& rows, Buf from, const Expr& base, int32_t lanes, int64_t unroll,
              const std::function<Expr(const Expr&)>& term) {
@@ -97,66 +85,68 @@ Expr row_sum(LoopBuilder& b, const Rows& rows, Buf from, const Expr& base, int32
   return b.let("total", lane_reduce(Op::add, sum));
 }
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {{"unroll", {1, 2, 4}}})) return *rejected;
-  const Rows& rows = std::get<Rows>(analysed);
-  const int64_t unroll = schedule.knob("unroll");
-  const int32_t lanes = lanes_of(limits);
-  const Node& node = task.node();
-  const Operand& x = task.operand(node.inputs[0]);
-  Emitter e(task, "normalize_rows");
-  LoopBuilder& b = e.b;
-  Site site;
-  site.index.assign(x.type.shape.size(), Expr(0));
-  for (size_t d = 0; d < rows.first_dim; ++d) {
-    if (x.type.shape[d] != 1) site.index[d] = b.parallel("i" + std::to_string(d), x.type.shape[d]);
-  }
-  const Buf from = e.input(node.inputs[0]);
-  const bool has_scale = node.input(1) != kNone, has_bias = node.input(2) != kNone;
-  const Buf scale = has_scale ? e.input(node.inputs[1]) : Buf{};
-  const Buf bias = has_bias ? e.input(node.inputs[2]) : Buf{};
-  const Domain domain = domain_of(x.type);
-  const Expr base = b.let("base", e.index(x, domain, site));
-  const Expr inverse = imm(DType::f32, 1.0 / static_cast<double>(rows.extent));
-  Expr mean = imm(DType::f32, 0);
-  if (rows.centred)
-    mean = b.let("mean", row_sum(b, rows, from, base, lanes, unroll, [](const Expr& v) { return v; }) * inverse);
-  const Expr squares = row_sum(b, rows, from, base, lanes, unroll, [&](const Expr& v) {
-    const Expr d = b.let("d", rows.centred ? v - broadcast(mean, lanes) : v);
-    return d * d;
-  });
-  const Expr epsilon = imm(DType::f32, node.float_attr("epsilon", 1e-5F));
-  const Expr deviation = b.let("inv", imm(DType::f32, 1) / unary(Op::sqrt, squares * inverse + epsilon));
-  for_vectors(b, rows.extent, lanes, unroll, [&](const Expr& at, const Expr& mask, int64_t) {
-    Expr v = b.load(from, base + at, lanes, 1, mask);
-    if (rows.centred) v = v - broadcast(mean, lanes);
-    v = v * broadcast(deviation, lanes);
-    const auto parameter = [&](Buf buf) {
-      return rows.by_channel ? b.load(buf, site.index[1], lanes, 0) : b.load(buf, at, lanes, 1, mask);
-    };
-    if (has_scale) v = v * parameter(scale);
-    if (has_bias) v = v + parameter(bias);
-    Site here = site;
-    const size_t inner = innermost(x.type.shape, rows.first_dim);
-    here.index[inner] = at;
-    here.vec_dim = static_cast<int32_t>(inner);
-    here.lanes = lanes;
-    here.mask = mask;
-    e.epilogue({{node.outputs[0], v}}, domain, here);
-  });
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+class NormalizeRows final : public LoopModel {
+ public:
+  NormalizeRows(const Task& task, const TargetLimits& limits, Rows rows)
+      : LoopModel(task, limits), rows_(std::move(rows)) {}
+  std::vector<Knob> space() const override { return {{"unroll", {1, 2, 4}}}; }
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"normalize_rows", {{"unroll", 4}}}; }
+  Lowered emit(const Schedule& schedule) const override {
+    const int64_t unroll = schedule.knob("unroll");
+    const int32_t lanes = lanes_of(limits());
+    const Node& node = task().node();
+    const Operand& x = task().operand(node.inputs[0]);
+    Emitter e(task(), "normalize_rows");
+    LoopBuilder& b = e.b;
+    Site site;
+    site.index.assign(x.type.shape.size(), Expr(0));
+    for (size_t d = 0; d < rows_.first_dim; ++d) {
+      if (x.type.shape[d] != 1) site.index[d] = b.parallel("i" + std::to_string(d), x.type.shape[d]);
+    }
+    const Buf from = e.input(node.inputs[0]);
+    const bool has_scale = node.input(1) != kNone, has_bias = node.input(2) != kNone;
+    const Buf scale = has_scale ? e.input(node.inputs[1]) : Buf{};
+    const Buf bias = has_bias ? e.input(node.inputs[2]) : Buf{};
+    const Domain domain = domain_of(x.type);
+    const Expr base = b.let("base", e.index(x, domain, site));
+    const Expr inverse = imm(DType::f32, 1.0 / static_cast<double>(rows_.extent));
+    Expr mean = imm(DType::f32, 0);
+    if (rows_.centred)
+      mean = b.let("mean", row_sum(b, rows_, from, base, lanes, unroll, [](const Expr& v) { return v; }) * inverse);
+    const Expr squares = row_sum(b, rows_, from, base, lanes, unroll, [&](const Expr& v) {
+      const Expr d = b.let("d", rows_.centred ? v - broadcast(mean, lanes) : v);
+      return d * d;
+    });
+    const Expr epsilon = imm(DType::f32, node.float_attr("epsilon", 1e-5F));
+    const Expr deviation = b.let("inv", imm(DType::f32, 1) / unary(Op::sqrt, squares * inverse + epsilon));
+    for_vectors(b, rows_.extent, lanes, unroll, [&](const Expr& at, const Expr& mask, int64_t) {
+      Expr v = b.load(from, base + at, lanes, 1, mask);
+      if (rows_.centred) v = v - broadcast(mean, lanes);
+      v = v * broadcast(deviation, lanes);
+      const auto parameter = [&](Buf buf) {
+        return rows_.by_channel ? b.load(buf, site.index[1], lanes, 0) : b.load(buf, at, lanes, 1, mask);
+      };
+      if (has_scale) v = v * parameter(scale);
+      if (has_bias) v = v + parameter(bias);
+      Site here = site;
+      const size_t inner = innermost(x.type.shape, rows_.first_dim);
+      here.index[inner] = at;
+      here.vec_dim = static_cast<int32_t>(inner);
+      here.lanes = lanes;
+      here.mask = mask;
+      e.epilogue({{node.outputs[0], v}}, domain, here);
+    });
+    return e.finish();
+  }
+
+  const Rows rows_;
+};
 
 }  // namespace
 
-const Template normalize_rows{
-    "normalize_rows", "normalisations over contiguous rows", space, Model::pick, lower, Model::candidates,
-    Model::estimate};
+const Template normalize_rows{"normalize_rows", "normalisations over contiguous rows",
+                              analyse_as<NormalizeRows, analyse>};
 
 }  // namespace kilter

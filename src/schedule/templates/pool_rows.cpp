@@ -38,7 +38,7 @@ bool misses(const Window& w) {
   return false;
 }
 
-Answer<Pool> analyse(const Task& task, const TargetLimits& limits) {
+Result<Pool> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   const bool maximum = node.op->combiner == Combiner::max;
   if (node.op->family != Family::pool || node.op->combiner == Combiner::none)
@@ -64,18 +64,6 @@ Answer<Pool> analyse(const Task& task, const TargetLimits& limits) {
   p.looped = w.kernel[1] > kMaxTaps || edges > kMaxEdgeColumns;
   p.misses = misses(w);
   return p;
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto p = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&p)) return *rejected;
-  return std::vector<Knob>{{"tile", {1, 2, 4, 8}}};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
-  auto p = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&p)) return *rejected;
-  return Schedule{"pool_rows", {{"tile", 4}}};
 }
 
 class RowEmitter {
@@ -197,43 +185,43 @@ class RowEmitter {
   Expr first_, last_, origin_, rows_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Pool& p = std::get<Pool>(analysed);
-  if (auto rejected = check_knobs(schedule, {{"tile", {1, 2, 4, 8}}})) return *rejected;
-  const int64_t tile = schedule.knob("tile");
-  const int32_t lanes = lanes_of(limits);
-  const Shape& x = task.operand(task.node().inputs[0]).type.shape;
-  Emitter e(task, "pool_rows");
-  const Expr n = e.b.parallel("n", x[0]);
-  const Expr block = e.b.parallel("cb", ceil_div(x[1], lanes));
-  const Expr row = e.b.parallel("h", p.win.out[0]);
-  RowEmitter rows(e, p, n, block, row, lanes);
-  const auto [begin, end] = p.columns;
-  const int64_t k = p.win.kernel[1], full = (end - begin) / tile;
-  if (p.looped) {
-    const auto any = [&](const Expr& column) { rows.any_column(column); };
-    e.b.loop("first", 0, begin, any);
-    e.b.loop("t", 0, full, [&](const Expr& t) { rows.long_columns(Expr(begin) + t * Expr(tile), tile); });
-    e.b.loop("last", begin + full * tile, p.win.out[1], any);
-  } else {
-    for (int64_t c = 0; c < begin; ++c) rows.edge(c);
-    e.b.loop("t", 0, full, [&](const Expr& t) { rows.columns(Expr(begin) + t * Expr(tile), tile, 0, k, k); });
-    for (int64_t c = begin + full * tile; c < end; ++c) rows.columns(Expr(c), 1, 0, k, k);
-    for (int64_t c = end; c < p.win.out[1]; ++c) rows.edge(c);
-  }
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+class PoolRows final : public LoopModel {
+ public:
+  PoolRows(const Task& task, const TargetLimits& limits, Pool pool) : LoopModel(task, limits), p_(std::move(pool)) {}
+  std::vector<Knob> space() const override { return {{"tile", {1, 2, 4, 8}}}; }
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"pool_rows", {{"tile", 4}}}; }
+  Lowered emit(const Schedule& schedule) const override {
+    const int64_t tile = schedule.knob("tile");
+    const int32_t lanes = lanes_of(limits());
+    const Shape& x = task().operand(task().node().inputs[0]).type.shape;
+    Emitter e(task(), "pool_rows");
+    const Expr n = e.b.parallel("n", x[0]);
+    const Expr block = e.b.parallel("cb", ceil_div(x[1], lanes));
+    const Expr row = e.b.parallel("h", p_.win.out[0]);
+    RowEmitter rows(e, p_, n, block, row, lanes);
+    const auto [begin, end] = p_.columns;
+    const int64_t k = p_.win.kernel[1], full = (end - begin) / tile;
+    if (p_.looped) {
+      const auto any = [&](const Expr& column) { rows.any_column(column); };
+      e.b.loop("first", 0, begin, any);
+      e.b.loop("t", 0, full, [&](const Expr& t) { rows.long_columns(Expr(begin) + t * Expr(tile), tile); });
+      e.b.loop("last", begin + full * tile, p_.win.out[1], any);
+    } else {
+      for (int64_t c = 0; c < begin; ++c) rows.edge(c);
+      e.b.loop("t", 0, full, [&](const Expr& t) { rows.columns(Expr(begin) + t * Expr(tile), tile, 0, k, k); });
+      for (int64_t c = begin + full * tile; c < end; ++c) rows.columns(Expr(c), 1, 0, k, k);
+      for (int64_t c = end; c < p_.win.out[1]; ++c) rows.edge(c);
+    }
+    return e.finish();
+  }
+
+  const Pool p_;
+};
 
 }  // namespace
 
-const Template pool_rows{
-    "pool_rows",    "max and average pooling of blocked images", space, Model::pick, lower, Model::candidates,
-    Model::estimate};
+const Template pool_rows{"pool_rows", "max and average pooling of blocked images", analyse_as<PoolRows, analyse>};
 
 }  // namespace kilter

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kMaxVectors = 8;
 
-Answer<Recurrence> analyse(const Task& task) {
+Result<Recurrence> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   const RecurrentForm* form = find_recurrent_form(node);
   if (form == nullptr) return not_for("operator", "LSTM, GRU, RNN", node.op->name);
@@ -73,12 +73,6 @@ std::vector<Knob> knobs(const Recurrence& q, const TargetLimits& limits) {
   return {vectors, rows, prefetch_knob()};
 }
 
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto q = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&q)) return *rejected;
-  return knobs(std::get<Recurrence>(q), limits);
-}
-
 /// Bytes of r that one direction streams per step.
 int64_t streamed_bytes(const Recurrence& q) { return q.shape.gates * q.shape.hidden * q.shape.hidden * 4; }
 
@@ -123,74 +117,63 @@ std::vector<RecurrentTile> tiles(const Recurrence& q, const TargetLimits& limits
   return all;
 }
 
-Answer<Schedule> pick(const Task& task, const TargetLimits& limits) {
-  auto analysed = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Recurrence& q = std::get<Recurrence>(analysed);
-  RecurrentTile best;
-  double least = -1;
-  for (const RecurrentTile& tile : tiles(q, limits)) {
-    const double c = cycles(q, tile, limits);
-    if (least < 0 || c < least * 0.99) least = c, best = tile;
+class RecurrentSteps final : public Analysed {
+ public:
+  RecurrentSteps(const Task& task, const TargetLimits& limits, Recurrence recurrence)
+      : Analysed(task, limits), q_(std::move(recurrence)) {}
+
+  std::vector<Knob> space() const override { return knobs(q_, limits()); }
+  Result<Schedule> pick() const override {
+    RecurrentTile best;
+    double least = -1;
+    for (const RecurrentTile& tile : tiles(q_, limits())) {
+      const double c = cycles(q_, tile, limits());
+      if (least < 0 || c < least * 0.99) least = c, best = tile;
+    }
+    return schedule_of(best);
   }
-  return schedule_of(best);
-}
+  std::vector<Schedule> candidates() const override {
+    std::vector<Schedule> all;
+    for (const RecurrentTile& tile : tiles(q_, limits())) all.push_back(schedule_of(tile));
+    return all;
+  }
 
-std::vector<Schedule> candidates(const Task& task, const TargetLimits& limits) {
-  std::vector<Schedule> all;
-  auto analysed = analyse(task);
-  if (std::holds_alternative<Rejected>(analysed)) return all;
-  for (const RecurrentTile& tile : tiles(std::get<Recurrence>(analysed), limits)) all.push_back(schedule_of(tile));
-  return all;
-}
-
-/// The recurrence and the tile of a legal schedule.
-Answer<std::pair<Recurrence, RecurrentTile>> resolve(const Task& task, const Schedule& schedule,
-                                                     const TargetLimits& limits) {
-  auto analysed = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  const Recurrence& q = std::get<Recurrence>(analysed);
-  if (auto rejected = check_knobs(schedule, knobs(q, limits))) return *rejected;
-  const RecurrentTile tile{schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("prefetch")};
-  const int64_t most = most_rows(q, tile.vectors, limits);
-  if (tile.rows > most)
-    return Rejected{fmt::format("register tile (rows beside {} vectors of {} gates)", tile.vectors, most_gates(q)),
+ private:
+  static RecurrentTile tile_of(const Schedule& schedule) {
+    return {schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("prefetch")};
+  }
+  std::optional<Rejected> conflict(const Schedule& schedule) const override {
+    const RecurrentTile tile = tile_of(schedule);
+    const int64_t most = most_rows(q_, tile.vectors, limits());
+    if (tile.rows <= most) return std::nullopt;
+    return Rejected{fmt::format("register tile (rows beside {} vectors of {} gates)", tile.vectors, most_gates(q_)),
                     std::to_string(most), std::to_string(tile.rows)};
-  return std::pair{q, tile};
-}
+  }
 
-Answer<Estimate> estimate(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  const auto resolved = resolve(task, schedule, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
-  const auto& [q, tile] = std::get<std::pair<Recurrence, RecurrentTile>>(resolved);
-  const double all = cycles(q, tile, limits);
-  Recurrence full = q;  // whole tiles only
-  full.shape.batch = ceil_div(q.shape.batch, tile.rows) * tile.rows;
-  const int64_t units = tile.blocks(q, lanes_of(limits)) * tile.width(lanes_of(limits));
-  const double used =
-      static_cast<double>(q.shape.batch * q.shape.hidden) / static_cast<double>(full.shape.batch * units);
-  return Estimate{all, std::max(0.0, 1 - cycles(full, tile, limits) * used / all)};
-}
+  Estimate model(const Schedule& schedule) const override {
+    const RecurrentTile tile = tile_of(schedule);
+    const double all = cycles(q_, tile, limits());
+    Recurrence full = q_;  // whole tiles only
+    full.shape.batch = ceil_div(q_.shape.batch, tile.rows) * tile.rows;
+    const int64_t units = tile.blocks(q_, lanes_of(limits())) * tile.width(lanes_of(limits()));
+    const double used =
+        static_cast<double>(q_.shape.batch * q_.shape.hidden) / static_cast<double>(full.shape.batch * units);
+    return {all, std::max(0.0, 1 - cycles(full, tile, limits()) * used / all)};
+  }
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  const auto resolved = resolve(task, schedule, limits);
-  if (const auto* rejected = std::get_if<Rejected>(&resolved)) return *rejected;
-  const auto& [q, tile] = std::get<std::pair<Recurrence, RecurrentTile>>(resolved);
-  Emitter e(task, "recurrent_steps");
-  emit_recurrence(e, q, tile, limits);
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+  Lowered emit(const Schedule& schedule) const override {
+    Emitter e(task(), "recurrent_steps");
+    emit_recurrence(e, q_, tile_of(schedule), limits());
+    return e.finish();
+  }
+
+  const Recurrence q_;
+};
 
 }  // namespace
 
 const Template recurrent_steps{"recurrent_steps",
                                "time steps of LSTM, GRU and RNN in one kernel, all gates in registers",
-                               space,
-                               pick,
-                               lower,
-                               candidates,
-                               estimate};
+                               analyse_as<RecurrentSteps, analyse>};
 
 }  // namespace kilter

@@ -47,7 +47,7 @@ std::optional<std::pair<Op, double>> operation(Combiner combiner) {
   return std::nullopt;
 }
 
-Answer<Reduction> analyse(const Task& task, const TargetLimits& limits) {
+Result<Reduction> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::reduce) return not_for("operator family", "reduce", node.op->name);
   const auto op = operation(node.op->combiner);
@@ -81,18 +81,6 @@ Answer<Reduction> analyse(const Task& task, const TargetLimits& limits) {
   }
   if (found) r.stride = x.phys.strides[r.inner];
   return r;
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto r = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&r)) return *rejected;
-  return std::vector<Knob>{{"accumulators", {1, 2, 4, 8}}};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
-  auto r = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&r)) return *rejected;
-  return Schedule{"reduce_rows", {{"accumulators", kAccumulators}}};
 }
 
 class ReduceEmitter {
@@ -259,22 +247,25 @@ class ReduceEmitter {
   std::vector<int32_t> acc_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {{"accumulators", {1, 2, 4, 8}}})) return *rejected;
-  Emitter e(task, "reduce_rows");
-  ReduceEmitter(e, std::get<Reduction>(analysed), schedule.knob("accumulators"), lanes_of(limits)).run();
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+class ReduceRows final : public LoopModel {
+ public:
+  ReduceRows(const Task& task, const TargetLimits& limits, Reduction reduction)
+      : LoopModel(task, limits), r_(std::move(reduction)) {}
+  std::vector<Knob> space() const override { return {{"accumulators", {1, 2, 4, 8}}}; }
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"reduce_rows", {{"accumulators", kAccumulators}}}; }
+  Lowered emit(const Schedule& schedule) const override {
+    Emitter e(task(), "reduce_rows");
+    ReduceEmitter(e, r_, schedule.knob("accumulators"), lanes_of(limits())).run();
+    return e.finish();
+  }
+
+  const Reduction r_;
+};
 
 }  // namespace
 
-const Template reduce_rows{"reduce_rows", "reductions over axes", space,          Model::pick,
-                           lower,         Model::candidates,      Model::estimate};
+const Template reduce_rows{"reduce_rows", "reductions over axes", analyse_as<ReduceRows, analyse>};
 
 }  // namespace kilter

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMaxTaps = 4;  ///< per axis: nearest 1, linear 2, cubic 4
 
-Answer<ResizePlan> analyse(const Task& task, const TargetLimits& limits) {
+Result<ResizePlan> analyse(const Task& task, const TargetLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::resize) return not_for("operator family", "resize", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
@@ -43,18 +43,6 @@ Answer<ResizePlan> analyse(const Task& task, const TargetLimits& limits) {
   return plan;
 }
 
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto plan = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&plan)) return *rejected;
-  return std::vector<Knob>{};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
-  auto plan = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&plan)) return *rejected;
-  return Schedule{"resize_table", {}};
-}
-
 struct Table {
   Buf index, weight;
   int64_t taps;
@@ -72,7 +60,7 @@ class ResizeEmitter {
         domain_(domain_of(task.graph->type(y_))),
         lanes_(lanes) {}
 
-  Stage emit(Lowered& lowered) {
+  Lowered emit() {
     n_ = b_.parallel("n", domain_.dims[0]);
     c_ = b_.parallel("c", domain_.dims[1]);
     h_ = b_.parallel("h", domain_.dims[2]);
@@ -84,7 +72,7 @@ class ResizeEmitter {
     } else {
       pixels();
     }
-    return e_.finish(lowered);
+    return e_.finish();
   }
 
  private:
@@ -203,21 +191,21 @@ class ResizeEmitter {
   std::vector<Expr> row_at_, row_weight_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {})) return *rejected;
-  Lowered lowered;
-  lowered.stages.push_back(ResizeEmitter(task, std::get<ResizePlan>(analysed), lanes_of(limits)).emit(lowered));
-  return lowered;
-}
+class ResizeTable final : public LoopModel {
+ public:
+  ResizeTable(const Task& task, const TargetLimits& limits, ResizePlan plan)
+      : LoopModel(task, limits), plan_(std::move(plan)) {}
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"resize_table", {}}; }
+  Lowered emit(const Schedule&) const override { return ResizeEmitter(task(), plan_, lanes_of(limits())).emit(); }
+
+  const ResizePlan plan_;
+};
 
 }  // namespace
 
-const Template resize_table{
-    "resize_table", "image resizing by index and weight tables", space, Model::pick, lower, Model::candidates,
-    Model::estimate};
+const Template resize_table{"resize_table", "image resizing by index and weight tables",
+                            analyse_as<ResizeTable, analyse>};
 
 }  // namespace kilter

@@ -26,7 +26,7 @@ struct Sampling {
   bool weighs() const { return !nearest || padding == Padding::zeros; }
 };
 
-Answer<Sampling> analyse(const Task& task) {
+Result<Sampling> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::sample) return not_for("operator family", "sample", node.op->name);
   const Operand &x = task.operand(node.inputs[0]), &grid = task.operand(node.inputs[1]);
@@ -47,18 +47,6 @@ Answer<Sampling> analyse(const Task& task) {
                   : padding == "border" ? Padding::border
                                         : Padding::reflection,
                   mode == "nearest", node.int_attr("align_corners", 0) != 0};
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
-  auto s = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&s)) return *rejected;
-  return std::vector<Knob>{};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits&) {
-  auto s = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&s)) return *rejected;
-  return Schedule{"sample_rows", {}};
 }
 
 class SampleEmitter {
@@ -202,22 +190,24 @@ class SampleEmitter {
   Buf image_, places_, weights_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto s = analyse(task);
-  if (auto* rejected = std::get_if<Rejected>(&s)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {})) return *rejected;
-  Emitter e(task, "sample_rows");
-  SampleEmitter(e, std::get<Sampling>(s), lanes_of(limits)).run();
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+class SampleRows final : public LoopModel {
+ public:
+  SampleRows(const Task& task, const TargetLimits& limits, Sampling sampling)
+      : LoopModel(task, limits), s_(std::move(sampling)) {}
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"sample_rows", {}}; }
+  Lowered emit(const Schedule&) const override {
+    Emitter e(task(), "sample_rows");
+    SampleEmitter(e, s_, lanes_of(limits())).run();
+    return e.finish();
+  }
+
+  const Sampling s_;
+};
 
 }  // namespace
 
-const Template sample_rows{
-    "sample_rows", "image sampling between pixels", space, Model::pick, lower, Model::candidates, Model::estimate};
+const Template sample_rows{"sample_rows", "image sampling between pixels", analyse_as<SampleRows, analyse>};
 
 }  // namespace kilter

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kPart = 4096;  ///< elements per item
 
-std::optional<Rejected> check(const Task& task) {
+std::optional<Rejected> check(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::scatter) return not_for("operator family", "scatter", node.op->name);
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
@@ -36,16 +36,6 @@ std::optional<Rejected> check(const Task& task) {
       node.op->addressing == Addressing::tuple && indices.back() == 0)
     return Rejected{"places of a tuple", "1 or more", "0"};
   return std::nullopt;
-}
-
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits&) {
-  if (auto rejected = check(task)) return *rejected;
-  return std::vector<Knob>{};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits&) {
-  if (auto rejected = check(task)) return *rejected;
-  return Schedule{"scatter_rows", {}};
 }
 
 Stage copy_stage(const Task& task, Lowered& lowered) {
@@ -136,23 +126,24 @@ class ScatterEmitter {
   Buf at_, from_, to_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits&) {
-  if (auto rejected = check(task)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {})) return *rejected;
-  Lowered lowered;
-  lowered.stages.push_back(copy_stage(task, lowered));
-  Emitter e(task, "scatter_rows");
-  ScatterEmitter(e).run();
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
+class ScatterRows final : public LoopModel {
+ public:
+  using LoopModel::LoopModel;
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"scatter_rows", {}}; }
+  Lowered emit(const Schedule&) const override {
+    Lowered lowered;
+    lowered.stages.push_back(copy_stage(task(), lowered));
+    Emitter e(task(), "scatter_rows");
+    ScatterEmitter(e).run();
+    lowered.stages.push_back(e.finish(lowered));
+    return lowered;
+  }
+};
 
 }  // namespace
 
-const Template scatter_rows{
-    "scatter_rows", "rows and elements written by index", space, Model::pick, lower, Model::candidates,
-    Model::estimate};
+const Template scatter_rows{"scatter_rows", "rows and elements written by index", analyse_as<ScatterRows, check>};
 
 }  // namespace kilter

@@ -18,7 +18,7 @@ struct Rows {
   bool logarithm = false;
 };
 
-Answer<Rows> analyse(const Task& task, const TargetLimits&) {
+Result<Rows> analyse(const Task& task, const TargetLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::softmax) return not_for("operator", "Softmax, LogSoftmax", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
@@ -48,84 +48,74 @@ Answer<Rows> analyse(const Task& task, const TargetLimits&) {
   return rows;
 }
 
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  auto r = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&r)) return *rejected;
-  return std::vector<Knob>{{"unroll", {1, 2, 4}}};
-}
+class SoftmaxRows final : public LoopModel {
+ public:
+  SoftmaxRows(const Task& task, const TargetLimits& limits, Rows rows)
+      : LoopModel(task, limits), rows_(std::move(rows)) {}
+  std::vector<Knob> space() const override { return {{"unroll", {1, 2, 4}}}; }
 
-Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
-  auto r = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&r)) return *rejected;
-  return Schedule{"softmax_rows", {{"unroll", 2}}};
-}
+ private:
+  Schedule usual() const override { return {"softmax_rows", {{"unroll", 2}}}; }
+  Lowered emit(const Schedule& schedule) const override {
+    const int64_t unroll = schedule.knob("unroll");
+    const int32_t lanes = lanes_of(limits());
+    const Node& node = task().node();
+    const Operand& x = task().operand(node.inputs[0]);
+    Emitter e(task(), "softmax_rows");
+    LoopBuilder& b = e.b;
+    Site site;
+    site.index.assign(x.type.shape.size(), Expr(0));
+    for (size_t d = 0; d < rows_.first_dim; ++d) {
+      if (x.type.shape[d] != 1) site.index[d] = b.parallel("i" + std::to_string(d), x.type.shape[d]);
+    }
+    const Buf from = e.input(node.inputs[0]);
+    const Buf row = b.scratch("row", DType::f32, round_up(rows_.extent, lanes));
+    const Domain domain = domain_of(x.type);
+    const Expr base = b.let("base", e.index(x, domain, site));
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  auto analysed = analyse(task, limits);
-  if (auto* rejected = std::get_if<Rejected>(&analysed)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {{"unroll", {1, 2, 4}}})) return *rejected;
-  const Rows& rows = std::get<Rows>(analysed);
-  const int64_t unroll = schedule.knob("unroll");
-  const int32_t lanes = lanes_of(limits);
-  const Node& node = task.node();
-  const Operand& x = task.operand(node.inputs[0]);
-  Emitter e(task, "softmax_rows");
-  LoopBuilder& b = e.b;
-  Site site;
-  site.index.assign(x.type.shape.size(), Expr(0));
-  for (size_t d = 0; d < rows.first_dim; ++d) {
-    if (x.type.shape[d] != 1) site.index[d] = b.parallel("i" + std::to_string(d), x.type.shape[d]);
+    const double low = -std::numeric_limits<double>::infinity();
+    std::vector<int32_t> most, sums;
+    for (int64_t u = 0; u < unroll; ++u) most.push_back(b.reg("most", imm(DType::f32, low, lanes)));
+    for_vectors(b, rows_.extent, lanes, unroll, [&](const Expr& at, const Expr& mask, int64_t u) {
+      Expr v = b.load(from, base + at, lanes, 1, mask);
+      if (mask.defined()) v = select(mask, v, imm(DType::f32, low, lanes));
+      b.set(most[static_cast<size_t>(u)], max(b.get(most[static_cast<size_t>(u)]), v));
+    });
+    Expr all = b.get(most[0]);
+    for (int64_t u = 1; u < unroll; ++u) all = max(all, b.get(most[static_cast<size_t>(u)]));
+    const Expr maximum = b.let("max", lane_reduce(Op::max, all));
+    for (int64_t u = 0; u < unroll; ++u) sums.push_back(b.reg("sum", imm(DType::f32, 0, lanes)));
+    for_vectors(b, rows_.extent, lanes, unroll, [&](const Expr& at, const Expr& mask, int64_t u) {
+      const Expr shifted = b.let("d", b.load(from, base + at, lanes, 1, mask) - broadcast(maximum, lanes));
+      const Expr power = b.let("e", unary(Op::exp, shifted));
+      b.store(row, at, rows_.logarithm ? shifted : power);
+      const Expr counted = mask.defined() ? select(mask, power, imm(DType::f32, 0, lanes)) : power;
+      b.set(sums[static_cast<size_t>(u)], b.get(sums[static_cast<size_t>(u)]) + counted);
+    });
+    Expr sum = b.get(sums[0]);
+    for (int64_t u = 1; u < unroll; ++u) sum = sum + b.get(sums[static_cast<size_t>(u)]);
+    const Expr total = b.let("total", lane_reduce(Op::add, sum));
+    const Expr scale = b.let("scale", rows_.logarithm ? unary(Op::log, total) : imm(DType::f32, 1) / total);
+    for_vectors(b, rows_.extent, lanes, unroll, [&](const Expr& at, const Expr& mask, int64_t) {
+      const Expr v = b.load(row, at, lanes);
+      const Expr wide = broadcast(scale, lanes);
+      Site here = site;
+      const size_t inner = innermost(x.type.shape, rows_.first_dim);
+      here.index[inner] = at;
+      here.vec_dim = static_cast<int32_t>(inner);
+      here.lanes = lanes;
+      here.mask = mask;
+      e.epilogue({{node.outputs[0], rows_.logarithm ? v - wide : v * wide}}, domain, here);
+    });
+    return e.finish();
   }
-  const Buf from = e.input(node.inputs[0]);
-  const Buf row = b.scratch("row", DType::f32, round_up(rows.extent, lanes));
-  const Domain domain = domain_of(x.type);
-  const Expr base = b.let("base", e.index(x, domain, site));
 
-  const double low = -std::numeric_limits<double>::infinity();
-  std::vector<int32_t> most, sums;
-  for (int64_t u = 0; u < unroll; ++u) most.push_back(b.reg("most", imm(DType::f32, low, lanes)));
-  for_vectors(b, rows.extent, lanes, unroll, [&](const Expr& at, const Expr& mask, int64_t u) {
-    Expr v = b.load(from, base + at, lanes, 1, mask);
-    if (mask.defined()) v = select(mask, v, imm(DType::f32, low, lanes));
-    b.set(most[static_cast<size_t>(u)], max(b.get(most[static_cast<size_t>(u)]), v));
-  });
-  Expr all = b.get(most[0]);
-  for (int64_t u = 1; u < unroll; ++u) all = max(all, b.get(most[static_cast<size_t>(u)]));
-  const Expr maximum = b.let("max", lane_reduce(Op::max, all));
-  for (int64_t u = 0; u < unroll; ++u) sums.push_back(b.reg("sum", imm(DType::f32, 0, lanes)));
-  for_vectors(b, rows.extent, lanes, unroll, [&](const Expr& at, const Expr& mask, int64_t u) {
-    const Expr shifted = b.let("d", b.load(from, base + at, lanes, 1, mask) - broadcast(maximum, lanes));
-    const Expr power = b.let("e", unary(Op::exp, shifted));
-    b.store(row, at, rows.logarithm ? shifted : power);
-    const Expr counted = mask.defined() ? select(mask, power, imm(DType::f32, 0, lanes)) : power;
-    b.set(sums[static_cast<size_t>(u)], b.get(sums[static_cast<size_t>(u)]) + counted);
-  });
-  Expr sum = b.get(sums[0]);
-  for (int64_t u = 1; u < unroll; ++u) sum = sum + b.get(sums[static_cast<size_t>(u)]);
-  const Expr total = b.let("total", lane_reduce(Op::add, sum));
-  const Expr scale = b.let("scale", rows.logarithm ? unary(Op::log, total) : imm(DType::f32, 1) / total);
-  for_vectors(b, rows.extent, lanes, unroll, [&](const Expr& at, const Expr& mask, int64_t) {
-    const Expr v = b.load(row, at, lanes);
-    const Expr wide = broadcast(scale, lanes);
-    Site here = site;
-    const size_t inner = innermost(x.type.shape, rows.first_dim);
-    here.index[inner] = at;
-    here.vec_dim = static_cast<int32_t>(inner);
-    here.lanes = lanes;
-    here.mask = mask;
-    e.epilogue({{node.outputs[0], rows.logarithm ? v - wide : v * wide}}, domain, here);
-  });
-  Lowered lowered;
-  lowered.stages.push_back(e.finish(lowered));
-  return lowered;
-}
-
-using Model = LoopModel<space, usual, lower>;
+  const Rows rows_;
+};
 
 }  // namespace
 
-const Template softmax_rows{
-    "softmax_rows", "Softmax and LogSoftmax over contiguous rows", space, Model::pick, lower, Model::candidates,
-    Model::estimate};
+const Template softmax_rows{"softmax_rows", "Softmax and LogSoftmax over contiguous rows",
+                            analyse_as<SoftmaxRows, analyse>};
 
 }  // namespace kilter

@@ -41,16 +41,6 @@ std::optional<Rejected> check(const Task& task, const TargetLimits& limits) {
   return check_elementwise(task);
 }
 
-Answer<std::vector<Knob>> space(const Task& task, const TargetLimits& limits) {
-  if (auto rejected = check(task, limits)) return *rejected;
-  return std::vector<Knob>{};
-}
-
-Answer<Schedule> usual(const Task& task, const TargetLimits& limits) {
-  if (auto rejected = check(task, limits)) return *rejected;
-  return Schedule{"take_channels", {}};
-}
-
 /// One entry per block of the result.
 std::vector<Made> plan(const Task& task, int32_t lanes) {
   const Node& node = task.node();
@@ -82,12 +72,12 @@ class ChannelsEmitter {
         domain_(domain_of(task.graph->type(task.node().outputs[0]))),
         all_(plan(task, lanes)) {}
 
-  Stage emit(Lowered& lowered) {
+  Lowered emit() {
     n_ = b_.parallel("n", domain_.dims[0]);
     h_ = b_.parallel("h", domain_.dims[2]);
     parallel_parts(b_, "chunk", domain_.dims[3], kRowPixels,
                    [&](const Expr& first, int64_t count) { row(first, count); });
-    return e_.finish(lowered);
+    return e_.finish();
   }
 
  private:
@@ -124,20 +114,18 @@ class ChannelsEmitter {
   Expr n_, h_;
 };
 
-Answer<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
-  if (auto rejected = check(task, limits)) return *rejected;
-  if (auto rejected = check_knobs(schedule, {})) return *rejected;
-  Lowered lowered;
-  lowered.stages.push_back(ChannelsEmitter(task, lanes_of(limits)).emit(lowered));
-  return lowered;
-}
+class TakeChannels final : public LoopModel {
+ public:
+  using LoopModel::LoopModel;
 
-using Model = LoopModel<space, usual, lower>;
+ private:
+  Schedule usual() const override { return {"take_channels", {}}; }
+  Lowered emit(const Schedule&) const override { return ChannelsEmitter(task(), lanes_of(limits())).emit(); }
+};
 
 }  // namespace
 
-const Template take_channels{
-    "take_channels", "channels of blocked images in any order", space, Model::pick, lower, Model::candidates,
-    Model::estimate};
+const Template take_channels{"take_channels", "channels of blocked images in any order",
+                             analyse_as<TakeChannels, check>};
 
 }  // namespace kilter

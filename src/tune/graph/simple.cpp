@@ -153,7 +153,7 @@ ChoiceAnswer solve_greedy(const ChoiceProblem& problem) {
   return answer;
 }
 
-std::variant<ChoiceAnswer, Rejected> solve_brute_force(const ChoiceProblem& problem, double limit) {
+Result<ChoiceAnswer> solve_brute_force(const ChoiceProblem& problem, double limit) {
   check(problem);
   double combinations = 1;
   for (const std::vector<double>& node : problem.nodes) combinations *= static_cast<double>(node.size());
@@ -165,7 +165,7 @@ std::variant<ChoiceAnswer, Rejected> solve_brute_force(const ChoiceProblem& prob
   return exact_answer(problem, BruteForce(problem, neighbours).run(), "all combinations");
 }
 
-std::variant<ChoiceAnswer, Rejected> solve_forest(const ChoiceProblem& problem) {
+Result<ChoiceAnswer> solve_forest(const ChoiceProblem& problem) {
   check(problem);
   const std::vector<ChoiceEdge> edges = merged_edges(problem);
   const Neighbours neighbours = neighbours_of(problem, edges);

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <variant>
 #include <vector>
 
-#include "base/error.h"
+#include "base/result.h"
 #include "tune/graph/problem.h"
 
 namespace kilter::tune {
@@ -14,10 +13,10 @@ namespace kilter::tune {
 ChoiceAnswer solve_greedy(const ChoiceProblem& problem);
 
 /// Tries every combination. Rejected if there are more than `limit`.
-std::variant<ChoiceAnswer, Rejected> solve_brute_force(const ChoiceProblem& problem, double limit = 1e7);
+Result<ChoiceAnswer> solve_brute_force(const ChoiceProblem& problem, double limit = 1e7);
 
 /// Dynamic programming from the leaves up; exact. Rejected if the edges form a cycle, counting parallel edges as one.
-std::variant<ChoiceAnswer, Rejected> solve_forest(const ChoiceProblem& problem);
+Result<ChoiceAnswer> solve_forest(const ChoiceProblem& problem);
 
 struct PbqpOptions {
   /// Maximum total of table entries, each times the eliminated node's alternatives, for eliminating nodes with more

@@ -21,9 +21,9 @@ Space::Space(const Task& task, const TargetLimits& limits, Accuracy accuracy, st
 }
 
 void Space::add_part(const Template& from, Accuracy accuracy, std::span<const Forbidden> forbidden) {
-  auto answer = from.space(*task_, limits_);
-  if (auto* rejected = std::get_if<Rejected>(&answer)) {
-    left_out_.emplace_back(from.name, std::move(*rejected));
+  auto analysed = from.analyse(*task_, limits_);
+  if (!analysed) {
+    left_out_.emplace_back(from.name, analysed.rejected());
     return;
   }
   if (from.approximates != nullptr && accuracy == Accuracy::strict) {
@@ -34,7 +34,8 @@ void Space::add_part(const Template& from, Accuracy accuracy, std::span<const Fo
     left_out_.emplace_back(from.name, Rejected{std::string(kForbid), "what is not forbidden", barred->text()});
     return;
   }
-  Part part{&from, std::move(std::get<std::vector<Knob>>(answer)), raw_size_, 1, {}};
+  Part part{&from, *std::move(analysed), {}, raw_size_, 1, {}};
+  part.knobs = part.analysed->space();
   require(part.knobs.size() <= kMostKnobs, "template {} has {} knobs, {} at most are told apart", from.name,
           part.knobs.size(), kMostKnobs);
   for (const Knob& knob : part.knobs) {
@@ -46,8 +47,7 @@ void Space::add_part(const Template& from, Accuracy accuracy, std::span<const Fo
             from.name, knob.values.size());
     part.size *= knob.values.size();
   }
-  auto picked = default_pick(from, *task_, limits_, accuracy, forbidden);
-  if (auto* schedule = std::get_if<Schedule>(&picked)) part.pick = std::move(*schedule);
+  if (auto picked = default_pick(from, *part.analysed, accuracy, forbidden)) part.pick = *std::move(picked);
   raw_size_ += part.size;
   parts_.push_back(std::move(part));
 }
@@ -60,15 +60,13 @@ void Space::find_legal(std::span<const Forbidden> forbidden) {
         ++illegal_[std::string(kForbid)];
         continue;
       }
-      if (part.from->estimate != nullptr) {
-        auto answer = part.from->estimate(*task_, schedule(at.point), limits_);
-        if (const auto* rejected = std::get_if<Rejected>(&answer)) {
-          ++illegal_[limit_of(*rejected)];
-          continue;
-        }
-        at.modelled = true;
-        at.estimate = std::get<Estimate>(answer);
+      const auto estimate = part.analysed->estimate(schedule(at.point));
+      if (!estimate) {
+        ++illegal_[limit_of(estimate.rejected())];
+        continue;
       }
+      at.modelled = true;
+      at.estimate = *estimate;
       index_.emplace(i, static_cast<uint32_t>(legal_.size()));
       legal_.push_back(at);
     }
@@ -153,8 +151,8 @@ std::optional<Point> Space::find(const Schedule& schedule) const {
   return contains(out) ? std::optional(out) : std::nullopt;
 }
 
-Answer<Lowered> Space::lower(const Point& point) const {
-  return parts_.at(point.part).from->lower(*task_, schedule(point), limits_);
+Result<Lowered> Space::lower(const Point& point) const {
+  return parts_.at(point.part).analysed->lower(schedule(point));
 }
 
 std::optional<Point> Space::step(const Point& point, size_t knob, int direction) const {

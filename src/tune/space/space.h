@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,6 +35,7 @@ struct Point {
 /// The part of a space that comes from one template.
 struct Part {
   const Template* from = nullptr;
+  std::shared_ptr<const Analysed> analysed;
   std::vector<Knob> knobs;
   uint64_t first = 0;            ///< ordinal of its first point
   uint64_t size = 1;             ///< of the product of its knobs
@@ -81,7 +83,7 @@ class Space {
   /// The legal point of a schedule, whose knobs may be in any order; none if it is not in the space.
   std::optional<Point> find(const Schedule& schedule) const;
   /// Lowers a point, which decides whether it is legal.
-  Answer<Lowered> lower(const Point& point) const;
+  Result<Lowered> lower(const Point& point) const;
 
   /// The point of the task's default schedule: the pick of the first template in order of preference. None in an empty
   /// space.

@@ -18,10 +18,9 @@ ChoiceAnswer solve(const ChoiceProblem& problem, Solver solver) {
   if (solver == Solver::greedy) return solve_greedy(problem);
   if (solver == Solver::automatic || solver == Solver::forest) {
     auto answer = solve_forest(problem);
-    if (auto* found = std::get_if<ChoiceAnswer>(&answer)) return std::move(*found);
-    if (solver == Solver::forest) {
-      fail(ErrorKind::usage, "--solver dp: {}; take pbqp or auto", std::get<Rejected>(answer).text());
-    }
+    if (answer) return *std::move(answer);
+    if (solver == Solver::forest)
+      fail(ErrorKind::usage, "--solver dp: {}; take pbqp or auto", answer.rejected().text());
   }
   return solve_pbqp(problem);
 }

@@ -175,11 +175,7 @@ std::optional<std::string> words_of(const Matcher& matcher, const Query& query, 
 
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
   const Template* from = find_template(schedule.name);
-  if (!may_run(from, task, schedule, compile)) return false;
-  const auto space = from->space(task, compile.target.limits);
-  const auto* knobs = std::get_if<std::vector<Knob>>(&space);
-  if (knobs == nullptr || check_knobs(schedule, *knobs)) return false;
-  return std::holds_alternative<Lowered>(from->lower(task, schedule, compile.target.limits));
+  return may_run(from, task, schedule, compile) && from->lower(task, schedule, compile.target.limits);
 }
 
 Recorded apply_records(const Compiled& plan, const CompileOptions& compile, const Matcher& matcher,

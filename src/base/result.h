@@ -1,0 +1,42 @@
+// A value, or the reason why there is none.
+#pragma once
+
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+
+namespace kilter {
+
+/// What a function returns that may refuse: a T, or a Rejected. Reading the one that it does not hold is an internal
+/// error.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  // Both are implicit, so that a function returns either.
+  Result(T value) : held_(std::in_place_index<0>, std::move(value)) {}
+  Result(Rejected why) : held_(std::in_place_index<1>, std::move(why)) {}
+
+  bool has_value() const { return held_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+
+  const T& operator*() const& { return checked(), *std::get_if<0>(&held_); }
+  T& operator*() & { return checked(), *std::get_if<0>(&held_); }
+  T&& operator*() && { return checked(), std::move(*std::get_if<0>(&held_)); }
+  const T* operator->() const { return &**this; }
+  T* operator->() { return &**this; }
+
+  const Rejected& rejected() const {
+    require(!has_value(), "the reason of a result is read, but it has a value");
+    return *std::get_if<1>(&held_);
+  }
+
+ private:
+  void checked() const {
+    if (!has_value()) fail(ErrorKind::internal, "a result is read that was rejected: {}", rejected().text());
+  }
+
+  std::variant<T, Rejected> held_;
+};
+
+}  // namespace kilter
