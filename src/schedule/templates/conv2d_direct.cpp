@@ -195,11 +195,11 @@ class DirectConv final : public Analysed {
     }
     buffers.bias = bias_of(e, node, lanes);
     buffers.prefetch = schedule.knob("prefetch");
-    const auto emit = [&] { emit_nest(e, c_.nest, tile, buffers, n, g, ocg, item, limits()); };
+    const auto nest = [&] { emit_nest(e, c_.nest, tile, buffers, n, g, ocg, item, limits()); };
     if (blocks * buffers.block_items > items)
-      e.b.if_then(binary(Op::lt, item, Expr(items)), emit);
+      e.b.if_then(binary(Op::lt, item, Expr(items)), nest);
     else
-      emit();
+      nest();
     lowered.stages.push_back(e.finish(lowered));
     lowered.stages.back().work =
         merged_work(c_.nest, tile.vectors, lanes, {task().flops(), task().flops(), task().bytes()},

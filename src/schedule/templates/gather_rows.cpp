@@ -1,7 +1,5 @@
 // Gather, GatherND and GatherElements: rows or single elements of the data, by index (see place_of).
 
-#include "ops/support/builder.h"
-#include "schedule/emit.h"
 #include "schedule/model/loop_model.h"
 #include "schedule/templates/place.h"
 #include "schedule/templates/rows.h"
@@ -21,22 +19,15 @@ std::optional<Rejected> check(const Task& task, const TargetLimits&) {
   }
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
-      if (!o.type.layout.plain() || !is_dense(o.type.shape, o.phys.strides))
-        return Rejected{"operands", "dense", text(o.type)};
+      if (auto rejected = check_dense(o)) return rejected;
     }
   }
   return std::nullopt;
 }
 
-class GatherEmitter {
+class GatherEmitter : IndexedEmitter {
  public:
-  explicit GatherEmitter(Emitter& e)
-      : e_(e),
-        b_(e.b),
-        node_(e.task().node()),
-        data_(e.task().operand(node_.inputs[0]).type.shape),
-        indices_(e.task().operand(node_.inputs[1]).type.shape),
-        strides_(dense_strides(data_)) {}
+  using IndexedEmitter::IndexedEmitter;
 
   void run() {
     if (node_.op->addressing == Addressing::tuple) return tuples();
@@ -45,9 +36,6 @@ class GatherEmitter {
   }
 
  private:
-  size_t axis() const {
-    return static_cast<size_t>(normal_axis(node_, node_.int_attr("axis", 0), static_cast<int64_t>(data_.size())));
-  }
   void declare() {
     from_ = e_.input(node_.inputs[0]);
     at_ = e_.input(node_.inputs[1]);
@@ -122,11 +110,6 @@ class GatherEmitter {
     });
   }
 
-  Emitter& e_;
-  LoopBuilder& b_;
-  const Node& node_;
-  const Shape &data_, &indices_;
-  Shape strides_;
   Buf from_, at_, to_;
 };
 

@@ -1,7 +1,10 @@
-// Indices computed at run time.
+// Indices computed at run time, and the parts that gather_rows and scatter_rows share.
 #pragma once
 
-#include "loop/loop.h"
+#include <optional>
+
+#include "ops/support/builder.h"
+#include "schedule/emit.h"
 
 namespace kilter {
 
@@ -15,5 +18,32 @@ inline Expr place_of(LoopBuilder& b, const Buf& indices, const Expr& i, int64_t 
   b.check(inside);
   return b.let("row", select(inside, wrapped, Expr(0)));
 }
+
+/// Checks that an operand is plain and dense.
+inline std::optional<Rejected> check_dense(const Operand& o) {
+  if (o.type.layout.plain() && is_dense(o.type.shape, o.phys.strides)) return std::nullopt;
+  return Rejected{"operands", "dense", text(o.type)};
+}
+
+/// What kernels over dense data (operand 0) and dense indices (operand 1) know of their node.
+class IndexedEmitter {
+ public:
+  explicit IndexedEmitter(Emitter& e)
+      : e_(e),
+        b_(e.b),
+        node_(e.task().node()),
+        data_(e.task().operand(node_.inputs[0]).type.shape),
+        indices_(e.task().operand(node_.inputs[1]).type.shape),
+        strides_(dense_strides(data_)) {}
+
+ protected:
+  size_t axis() const { return static_cast<size_t>(normal_axis(node_, node_.int_attr("axis", 0), std::ssize(data_))); }
+
+  Emitter& e_;
+  LoopBuilder& b_;
+  const Node& node_;
+  const Shape &data_, &indices_;
+  const Shape strides_;  ///< of the data
+};
 
 }  // namespace kilter

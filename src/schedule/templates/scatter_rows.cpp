@@ -1,8 +1,6 @@
 // ScatterND and ScatterElements: copies the data, then writes, adds or multiplies rows or single elements into it by
 // index (see place_of), in the order of the updates. Threads split the work so that no two write the same element.
 
-#include "ops/support/builder.h"
-#include "schedule/emit.h"
 #include "schedule/model/loop_model.h"
 #include "schedule/templates/place.h"
 #include "schedule/templates/rows.h"
@@ -28,8 +26,7 @@ std::optional<Rejected> check(const Task& task, const TargetLimits&) {
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
       if (elems(o.type.shape) == 0 || o.type.shape.empty()) return Rejected{"elements", "1 or more", "0"};
-      if (!o.type.layout.plain() || !is_dense(o.type.shape, o.phys.strides))
-        return Rejected{"operands", "dense", text(o.type)};
+      if (auto rejected = check_dense(o)) return rejected;
     }
   }
   if (const Shape& indices = task.operand(node.inputs[1]).type.shape;
@@ -49,16 +46,9 @@ Stage copy_stage(const Task& task, Lowered& lowered) {
   return e.finish(lowered);
 }
 
-class ScatterEmitter {
+class ScatterEmitter : IndexedEmitter {
  public:
-  explicit ScatterEmitter(Emitter& e)
-      : e_(e),
-        b_(e.b),
-        node_(e.task().node()),
-        data_(e.task().operand(node_.inputs[0]).type.shape),
-        indices_(e.task().operand(node_.inputs[1]).type.shape),
-        strides_(dense_strides(data_)),
-        reduction_(node_.string_attr("reduction", "none")) {}
+  explicit ScatterEmitter(Emitter& e) : IndexedEmitter(e), reduction_(node_.string_attr("reduction", "none")) {}
 
   void run() {
     if (node_.op->addressing == Addressing::tuple) {
@@ -101,7 +91,7 @@ class ScatterEmitter {
 
   /// One item per row along the axis.
   void elements() {
-    const auto axis = static_cast<size_t>(normal_axis(node_, node_.int_attr("axis", 0), std::ssize(data_)));
+    const size_t axis = this->axis();
     const Shape steps = dense_strides(indices_);
     Expr source = Expr(0), target = Expr(0);
     for (size_t d = 0; d < data_.size(); ++d) {
@@ -117,11 +107,6 @@ class ScatterEmitter {
     });
   }
 
-  Emitter& e_;
-  LoopBuilder& b_;
-  const Node& node_;
-  const Shape &data_, &indices_;
-  Shape strides_;
   std::string reduction_;
   Buf at_, from_, to_;
 };
