@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/iterate.h"
 #include "base/text.h"
 
 namespace kilter {
@@ -139,18 +140,12 @@ class HeaderReader {
 /// Copies column-major elements into a row-major tensor.
 void transpose(const std::byte* source, const Tensor& to) {
   const auto size = static_cast<size_t>(size_bytes(to.dtype()));
-  const Shape strides = dense_strides(to.shape());
-  std::vector<int64_t> index(to.shape().size(), 0);
-  int64_t at = 0;
-  for (int64_t i = 0; i < to.elems(); ++i, source += size) {
-    std::memcpy(to.raw() + static_cast<size_t>(at) * size, source, size);
-    for (size_t d = 0; d < index.size(); ++d) {
-      at += strides[d];
-      if (++index[d] < to.shape()[d]) break;
-      at -= index[d] * strides[d];
-      index[d] = 0;
-    }
-  }
+  Shape shape = to.shape(), strides = dense_strides(shape);
+  std::ranges::reverse(shape);
+  std::ranges::reverse(strides);
+  for_each_element(shape, 1, strides, 0, [&](int64_t i, int64_t at) {
+    std::memcpy(to.raw() + static_cast<size_t>(at) * size, source + static_cast<size_t>(i) * size, size);
+  });
 }
 
 std::string_view header_text(std::span<const std::byte> bytes, std::string_view where, size_t& data_offset) {

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/iterate.h"
+
 namespace kilter {
 
 const std::vector<Ranked>& StepNotes::ranked() const {
@@ -13,21 +15,9 @@ const std::vector<Ranked>& StepNotes::ranked() const {
 Tensor extract(const PlacedValue& value, const std::byte* buffer) {
   Tensor out(value.type.dtype, value.type.shape);
   const int64_t size = size_bytes(value.type.dtype);
-  const int64_t block = value.type.layout.block;
-  const size_t rank = value.type.shape.size();
-  Shape index(rank, 0);
-  for (int64_t i = 0; i < out.elems(); ++i) {
-    int64_t at = value.offset;
-    for (size_t d = 0; d < rank; ++d) {
-      at += (d == 1 && block > 1) ? index[d] / block * value.strides[d] + index[d] % block * value.strides[rank]
-                                  : index[d] * value.strides[d];
-    }
+  for_each_element(value.type.shape, value.type.layout.block, value.strides, value.offset, [&](int64_t i, int64_t at) {
     std::memcpy(out.raw() + i * size, buffer + at * size, static_cast<size_t>(size));
-    for (size_t d = rank; d-- > 0;) {
-      if (++index[d] < value.type.shape[d]) break;
-      index[d] = 0;
-    }
-  }
+  });
   return out;
 }
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <functional>
 
 #include "ops/support/elementwise.h"
 #include "ops/support/regions.h"
@@ -17,10 +18,15 @@ Positions positions(const Node& node) {
   return node.opset < 11 ? Positions{SIZE_MAX, 1, SIZE_MAX} : Positions{1, 2, 3};
 }
 
+/// The plan for an input of shape `x`. `operand` returns the operand at a position, null if there is none.
+ResizePlan plan_of(const Node& node, const Shape& x, const std::function<const Tensor*(size_t)>& operand) {
+  const Positions at = positions(node);
+  return resize_plan(node, x, {operand(at.roi), operand(at.scales), operand(at.sizes)});
+}
+
 ResizePlan resize(const OpView& view) {
-  const Positions at = positions(view.node);
-  const auto operand = [&](size_t i) { return i < view.values.size() ? view.values[i] : nullptr; };
-  return resize_plan(view.node, view.inputs[0].shape, {operand(at.roi), operand(at.scales), operand(at.sizes)});
+  return plan_of(view.node, view.inputs[0].shape,
+                 [&](size_t i) { return i < view.values.size() ? view.values[i] : nullptr; });
 }
 
 void infer(InferContext& ctx) {
@@ -75,10 +81,8 @@ void copy_nearest(ReferenceContext& ctx, const ResizePlan& plan) {
 }
 
 void reference(ReferenceContext& ctx) {
-  const Positions at = positions(ctx.node);
-  const auto operand = [&](size_t i) { return ctx.has(i) ? &ctx.in(i) : nullptr; };
   const ResizePlan plan =
-      resize_plan(ctx.node, ctx.in(0).shape(), {operand(at.roi), operand(at.scales), operand(at.sizes)});
+      plan_of(ctx.node, ctx.in(0).shape(), [&](size_t i) { return ctx.has(i) ? &ctx.in(i) : nullptr; });
   if (plan.nearest) {
     copy_nearest(ctx, plan);
     return;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/iterate.h"
 #include "ops/support/builder.h"
 #include "ops/support/reduction.h"
 
@@ -318,21 +319,9 @@ Tensor relay(const Tensor& dense, const TensorType& type) {
   const Physical phys = physical(type);
   Tensor out(type.dtype, {phys.elems});
   const int64_t size = size_bytes(type.dtype);
-  const int64_t block = type.layout.block;
-  const size_t rank = type.shape.size();
-  Shape index(rank, 0);
-  for (int64_t i = 0; i < dense.elems(); ++i) {
-    int64_t at = phys.offset;
-    for (size_t d = 0; d < rank; ++d) {
-      at += (d == 1 && block > 1) ? index[d] / block * phys.strides[d] + index[d] % block * phys.strides[rank]
-                                  : index[d] * phys.strides[d];
-    }
+  for_each_element(type.shape, type.layout.block, phys.strides, phys.offset, [&](int64_t i, int64_t at) {
     std::memcpy(out.raw() + at * size, dense.raw() + i * size, static_cast<size_t>(size));
-    for (size_t d = rank; d-- > 0;) {
-      if (++index[d] < type.shape[d]) break;
-      index[d] = 0;
-    }
-  }
+  });
   return out;
 }
 

@@ -35,7 +35,7 @@ TEST(Result, ValuesThatCannotBeCopiedMove) {
 }
 
 TEST(Result, ReadingWhatItDoesNotHoldIsAnInternalError) {
-  constexpr auto kRejected = "a result is read that was rejected: number: limit even, got 7";
+  constexpr std::string_view kRejected = "a result is read that was rejected: number: limit even, got 7";
   EXPECT_EQ(error_of([] { (void)*half(7); }, ErrorKind::internal), kRejected);
   EXPECT_EQ(error_of([] { (void)half(7)->size(); }, ErrorKind::internal), kRejected);
   EXPECT_EQ(error_of([] { (void)half(6).rejected(); }, ErrorKind::internal),

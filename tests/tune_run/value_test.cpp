@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/iterate.h"
 #include "base/random.h"
 
 namespace kilter::tune {
@@ -29,27 +30,11 @@ ValueLayout layout(const Shape& shape, int64_t block, std::array<int64_t, 4> hal
   return v;
 }
 
-/// Position of element (n, c, h, w, ...) by definition.
-int64_t place(const ValueLayout& v, const Shape& index) {
-  int64_t at = v.offset;
-  for (size_t d = 0; d < index.size(); ++d) {
-    const bool channels = d == 1 && v.block > 1;
-    at += (channels ? index[d] / v.block : index[d]) * v.strides[d];
-    if (channels) at += index[d] % v.block * v.strides.back();
-  }
-  return at;
-}
-
+/// Calls f(i, at) for the number of every element and its position, by the definition of the layout.
 template <class F>
-void for_each_index(const Shape& shape, F f) {
-  Shape index(shape.size(), 0);
-  for (int64_t i = 0; i < elems(shape); ++i) {
-    f(index, i);
-    for (size_t d = shape.size(); d-- > 0;) {
-      if (++index[d] < shape[d]) break;
-      index[d] = 0;
-    }
-  }
+void for_each_element(const ValueLayout& v, F f) {
+  kilter::for_each_element(v.shape, v.block, v.strides, v.offset,
+                           [&](int64_t i, int64_t at) { f(i, static_cast<size_t>(at)); });
 }
 
 const std::byte* raw(const std::vector<float>& v) { return reinterpret_cast<const std::byte*>(v.data()); }
@@ -63,20 +48,18 @@ TEST(Value, CopyReachesEveryElementInEveryPairOfLayouts) {
         const ValueLayout from = layout(shape, from_block, {1, 2, 1, 3}, 5);
         const ValueLayout to = layout(shape, to_block, {0, 1, 2, 0}, 2);
         std::vector<float> a(static_cast<size_t>(reach_elems(from)), -1), b(static_cast<size_t>(reach_elems(to)), -2);
-        for_each_index(
-            shape, [&](const Shape& i, int64_t n) { a[static_cast<size_t>(place(from, i))] = static_cast<float>(n); });
+        for_each_element(from, [&](int64_t i, size_t at) { a[at] = static_cast<float>(i); });
         copy_value(from, raw(a), to, raw(b));
-        for_each_index(shape, [&](const Shape& i, int64_t n) {
-          ASSERT_EQ(b[static_cast<size_t>(place(to, i))], static_cast<float>(n))
-              << text(shape) << from_block << to_block;
+        size_t last = 0;
+        for_each_element(to, [&](int64_t i, size_t at) {
+          ASSERT_EQ(b[at], static_cast<float>(i)) << text(shape) << from_block << to_block;
+          last = at;
         });
         EXPECT_EQ(std::count_if(b.begin(), b.end(), [](float x) { return x >= 0; }), elems(shape));
         const ValueDifference same = compare_values(from, raw(a), to, raw(b));
         EXPECT_EQ(same.most, 0);
         EXPECT_EQ(same.unlike, 0);
-        Shape last = shape;
-        for (int64_t& d : last) --d;
-        b[static_cast<size_t>(place(to, last))] += 3;
+        b[last] += 3;
         EXPECT_EQ(compare_values(from, raw(a), to, raw(b)).most, 3);
       }
     }
@@ -121,7 +104,7 @@ TEST(Value, IntegersAndHalves) {
 TEST(Value, PaddingMustBeZero) {
   const ValueLayout v = layout({1, 20, 2, 3}, 16, {1, 1, 1, 2});
   std::vector<float> data(static_cast<size_t>(reach_elems(v)), 0);
-  for_each_index(v.shape, [&](const Shape& i, int64_t) { data[static_cast<size_t>(place(v, i))] = 7; });
+  for_each_element(v, [&](int64_t, size_t at) { data[at] = 7; });
   EXPECT_EQ(padding_damage(v, raw(data)), "");
   const int64_t lane = v.offset + v.strides[1] + v.strides[2] + 2 * v.strides[3] + 5;
   data[static_cast<size_t>(lane)] = 1;
