@@ -1,16 +1,11 @@
 // Folds per-channel constants that follow a convolution into its weights and bias.
-//
-//   %a = Conv(%x, W, B)           %c = Conv(%x, W * s, B * s + t)
-//   %b = Mul(%a, s)        =>
-//   %c = Add(%b, t)
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
-#include "graph/values.h"
 #include "passes/match.h"
-#include "passes/pass.h"
+#include "passes/rewrite.h"
 
 namespace kilter {
 namespace {
@@ -36,56 +31,48 @@ struct Arithmetic {
   float operand(float value) const { return !inverse ? value : adds ? -value : 1 / value; }
 };
 
-std::optional<Arithmetic> arithmetic(const Node& node) {
-  for (const bool adds : {false, true}) {
-    if (is_op(node, adds ? "Add" : "Mul")) return Arithmetic{adds, false};
-    if (is_op(node, adds ? "Sub" : "Div")) return Arithmetic{adds, true};
-  }
-  return std::nullopt;
-}
-
-class Folder {
+class ChannelFolder : public RewritePass<ChannelFolder> {
  public:
-  Folder(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+  using RewritePass::RewritePass;
+
+  static std::string_view pass() { return "fold_batch_norm"; }
+  static std::span<const RewriteRow<ChannelFolder>> rows();
+  static bool looks_at(const Node&) { return true; }
 
   void run() {
     graph_.remove_dead();  // so that only live users count
-    for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      while (!graph_.node(id).dead && fold_user(id)) {
-      }
-    }
+    sweep(true);
     graph_.remove_dead();
   }
 
  private:
-  bool fold_user(NodeId id) {
-    const Node& conv = graph_.node(id);
+  std::optional<ValueId> factor(const Node& node) { return fold(node, {false, is_op(node, "Div")}); }
+  std::optional<ValueId> summand(const Node& node) { return fold(node, {true, is_op(node, "Sub")}); }
+
+  std::optional<ValueId> fold(const Node& node, const Arithmetic& with) {
+    for (const size_t i : {0U, 1U}) {
+      const ValueId out = node.inputs[i];
+      if (i > 0 && with.inverse) break;
+      if (!foldable(out) || !same_elements(type(node.outputs[0]), type(out))) continue;
+      const Tensor* by = constant(node.inputs[1 - i]);
+      const Shape& shape = type(out).shape;
+      auto values = by == nullptr ? std::nullopt : per_channel(*by, shape[1], shape.size());
+      if (!values || values->empty()) return std::nullopt;
+      for (float& value : *values) value = with.operand(value);
+      if (!finite(*values) || !context_.take()) return std::nullopt;
+      apply(graph_.value(out).producer, with.adds, *values);
+      return out;
+    }
+    return std::nullopt;
+  }
+
+  /// Whether `v` is the result of a convolution with constant weights, and only one node reads it.
+  bool foldable(ValueId v) const {
+    if (v == kNone || graph_.value(v).producer == kNone || !f32(v) || !read_once(graph_, v)) return false;
+    const Node& conv = graph_.node(graph_.value(v).producer);
     const bool transposed = conv.op->family == Family::conv_transpose;
-    if (conv.op->family != Family::conv && !transposed) return false;
-    if (transposed && conv.int_attr("group", 1) != 1) return false;
-    const ValueId out = conv.outputs[0];
-    if (graph_.type(out).dtype != DType::f32 || graph_.is_output(out)) return false;
-    const auto users = graph_.users(out);
-    if (users.size() != 1 || constant_of(graph_, conv.inputs[1]) == nullptr) return false;
-    if (conv.input(2) != kNone && constant_of(graph_, conv.input(2)) == nullptr) return false;
-    const Node& user = graph_.node(users[0]);
-    const std::optional<Arithmetic> with = arithmetic(user);
-    const bool first = user.inputs[0] == out;
-    if (!with || (with->inverse && !first)) return false;
-    const ValueId other = user.inputs[first ? 1 : 0];
-    const Tensor* by = constant_of(graph_, other);
-    if (by == nullptr || !same_elements(graph_.type(user.outputs[0]), graph_.type(out))) return false;
-    const Shape& shape = graph_.type(out).shape;
-    auto values = per_channel(*by, shape[1], shape.size());
-    if (!values || values->empty()) return false;
-    for (float& value : *values) value = with->operand(value);
-    if (!finite(*values) || !context_.take()) return false;
-    apply(id, with->adds, *values, transposed);
-    const std::string name = graph_.value(user.outputs[0]).name;
-    graph_.replace_uses(user.outputs[0], out);
-    graph_.erase(users[0]);
-    graph_.rename(out, name);
-    return true;
+    if (conv.op->family != Family::conv && (!transposed || conv.int_attr("group", 1) != 1)) return false;
+    return constant(conv.inputs[1]) != nullptr && (conv.input(2) == kNone || constant(conv.input(2)) != nullptr);
   }
 
   /// An infinite factor would be multiplied by zeros inside the sum.
@@ -94,7 +81,7 @@ class Folder {
   }
 
   /// Adds to the bias, or multiplies weights and bias.
-  void apply(NodeId id, bool adds, const std::vector<float>& values, bool transposed) {
+  void apply(NodeId id, bool adds, const std::vector<float>& values) {
     const auto channels = static_cast<int64_t>(values.size());
     const Node conv = graph_.node(id);
     const Tensor* own = constant_of(graph_, conv.input(2));
@@ -106,7 +93,7 @@ class Folder {
     } else {
       for (int64_t c = 0; c < channels; ++c) b[c] *= values[static_cast<size_t>(c)];
       Tensor w = constant_of(graph_, conv.inputs[1])->clone();
-      const int64_t outer = transposed ? w.shape()[0] : 1;
+      const int64_t outer = conv.op->family == Family::conv_transpose ? w.shape()[0] : 1;
       const int64_t inner = w.elems() / (outer * channels);
       for (int64_t o = 0; o < outer; ++o) {
         for (int64_t c = 0; c < channels; ++c) {
@@ -120,13 +107,25 @@ class Folder {
     inputs[2] = graph_.add_constant(graph_.fresh_name(conv.name + ".bias"), std::move(bias));
     graph_.change_node(id).inputs = inputs;
   }
-
-  Graph& graph_;
-  PassContext& context_;
 };
+
+std::span<const RewriteRow<ChannelFolder>> ChannelFolder::rows() {
+  static const std::vector<RewriteRow<ChannelFolder>> kRows = {
+      {{"factor",
+        "Mul(Conv(x, w, b), s) => Conv(x, w s, b s), s by channel; Div and ConvTranspose likewise",
+        {"Mul", "Div"}},
+       &ChannelFolder::factor},
+      {{"summand",
+        "Add(Conv(x, w, b), t) => Conv(x, w, b + t), t by channel; Sub and ConvTranspose likewise",
+        {"Add", "Sub"}},
+       &ChannelFolder::summand},
+  };
+  return kRows;
+}
 
 }  // namespace
 
-void fold_batch_norm(Graph& graph, PassContext& context) { Folder(graph, context).run(); }
+std::vector<Rewrite> batch_norm_rewrites() { return ChannelFolder::rewrites(); }
+void fold_batch_norm(Graph& graph, PassContext& context) { ChannelFolder(graph, context).run(); }
 
 }  // namespace kilter

@@ -1,59 +1,71 @@
 // Folds the margins that a Pad adds to images into the padding of the convolution or pool that reads them.
 //
-//   Conv(Pad(x, p, 0), pads=q)                        = Conv(x, pads=p+q)
-//   AveragePool(Pad(x, p, 0))                         = AveragePool(x, pads=p, count_include_pad=1)
-//   MaxPool(Pad(x, p, -inf), pads=q)                  = MaxPool(x, pads=p+q)
-//   MaxPool(Pad(x, p, 0), pads=q)                     = MaxPool(x, pads=p+q), if x is never below 0
-//
 // This holds only for non-negative margins of spatial axes. The sum of each margin and q must be smaller than the span
 // of the kernel, so that no window lies entirely in the padding.
 
 #include <algorithm>
 #include <limits>
 
-#include "ops/support/builder.h"
 #include "ops/support/operands.h"
 #include "ops/support/pad.h"
 #include "ops/support/window.h"
 #include "passes/match.h"
-#include "passes/pass.h"
+#include "passes/rewrite.h"
 
 namespace kilter {
 namespace {
 
-class Folder {
+class PaddingFolder : public RewritePass<PaddingFolder> {
  public:
-  Folder(Graph& graph, PassContext& context) : graph_(graph), context_(context), b_(graph) {}
+  using RewritePass::RewritePass;
+
+  static std::string_view pass() { return "fold_padding"; }
+  static std::span<const RewriteRow<PaddingFolder>> rows();
+  bool looks_at(const Node& node) const {
+    const Node* pad = node.inputs.empty() ? nullptr : made_by(graph_, node.inputs[0], "Pad");
+    return pad != nullptr && known(view(graph_, *pad), 1);
+  }
 
   void run() {
-    for (const NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node& node = graph_.node(id);
-      const Node* pad = node.dead || node.inputs.empty() ? nullptr : made_by(graph_, node.inputs[0], "Pad");
-      if (pad == nullptr || !known(view(graph_, *pad), 1)) continue;
-      const ValueId to = folded(node, *pad);
-      if (to == kNone) continue;
-      graph_.replace_uses(node.outputs[0], to);
-      graph_.erase(id);
-    }
-    graph_.sort();
-    graph_.remove_dead();
+    sweep(false);
+    finish();
   }
 
  private:
-  ValueId folded(const Node& node, const Node& pad) {
-    const bool conv = node.op->family == Family::conv, pool = node.op->family == Family::pool;
-    const bool mean = pool && node.op->combiner == Combiner::mean, maximum = pool && node.op->combiner == Combiner::max;
+  const Node& pad_of(const Node& node) const { return graph_.node(graph_.value(node.inputs[0]).producer); }
+  const Shape& padded(const Node& node) const { return type(node.inputs[0]).shape; }
+
+  std::optional<ValueId> conv(const Node& node) {
+    Window window = conv_window(node, padded(node), type(node.inputs[1]).shape);
+    if (!widens(node, window, false)) return std::nullopt;
+    Attrs attrs = window_attrs(window);
+    attrs["group"] = node.int_attr("group", 1);
+    return without_pad(node, attrs);
+  }
+  std::optional<ValueId> average_pool(const Node& node) {
+    if (node.int_attr("ceil_mode", 0) != 0) return std::nullopt;
+    Window window = pool_window(node, padded(node));
+    if (!counts_padding(node, window) || !widens(node, window, false)) return std::nullopt;
+    Attrs attrs = pool_attrs(node, window);
+    attrs["count_include_pad"] = 1;
+    return without_pad(node, attrs);
+  }
+  std::optional<ValueId> max_pool(const Node& node) {
     const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
-    if ((!conv && !mean && !maximum) || indices || node.int_attr("ceil_mode", 0) != 0) return kNone;
-    const Shape& padded = graph_.type(node.inputs[0]).shape;
-    Window window = conv ? conv_window(node, padded, graph_.type(node.inputs[1]).shape) : pool_window(node, padded);
-    if (mean && !counts_padding(node, window)) return kNone;
-    if (!adds(maximum, pad) || !widen(window, margins_of(view(graph_, pad))) || !context_.take()) return kNone;
-    Attrs attrs = conv ? window_attrs(window) : pool_attrs(node, window);
-    if (conv) attrs["group"] = node.int_attr("group", 1);
-    if (mean) attrs["count_include_pad"] = 1;
+    if (indices || node.int_attr("ceil_mode", 0) != 0) return std::nullopt;
+    Window window = pool_window(node, padded(node));
+    if (!widens(node, window, true)) return std::nullopt;
+    return without_pad(node, pool_attrs(node, window));
+  }
+
+  /// Adds the margins of the Pad to the padding of `window`, if the node assumes the same values there and a rewrite is
+  /// left; otherwise the window is unusable.
+  bool widens(const Node& node, Window& window, bool maximum) {
+    return adds(maximum, pad_of(node)) && widen(window, margins_of(view(graph_, pad_of(node)))) && context_.take();
+  }
+  std::optional<ValueId> without_pad(const Node& node, const Attrs& attrs) {
     std::vector<ValueId> inputs = node.inputs;
-    inputs[0] = pad.inputs[0];
+    inputs[0] = pad_of(node).inputs[0];
     GraphBuilder::Options options;
     options.name = node.name;
     options.opset = node.opset;
@@ -96,14 +108,24 @@ class Folder {
     }
     return true;
   }
-
-  Graph& graph_;
-  PassContext& context_;
-  GraphBuilder b_;
 };
+
+std::span<const RewriteRow<PaddingFolder>> PaddingFolder::rows() {
+  static const std::vector<RewriteRow<PaddingFolder>> kRows = {
+      {{"conv", "Conv(Pad(x, p, 0), pads=q) => Conv(x, pads=p+q)", {"Conv"}}, &PaddingFolder::conv},
+      {{"average_pool", "AveragePool(Pad(x, p, 0)) => AveragePool(x, pads=p, count_include_pad=1)", {"AveragePool"}},
+       &PaddingFolder::average_pool},
+      {{"max_pool",
+        "MaxPool(Pad(x, p, -inf), pads=q) => MaxPool(x, pads=p+q); of 0 if x is never below 0",
+        {"MaxPool"}},
+       &PaddingFolder::max_pool},
+  };
+  return kRows;
+}
 
 }  // namespace
 
-void fold_padding(Graph& graph, PassContext& context) { Folder(graph, context).run(); }
+std::vector<Rewrite> padding_rewrites() { return PaddingFolder::rewrites(); }
+void fold_padding(Graph& graph, PassContext& context) { PaddingFolder(graph, context).run(); }
 
 }  // namespace kilter

@@ -74,9 +74,12 @@ using PassFunction = void (*)(Graph&, PassContext&);
 
 // The tables of the passes that are tables of rewrites, in the order in which rows are tried.
 std::vector<Rewrite> simplify_rewrites();
+std::vector<Rewrite> padding_rewrites();
 std::vector<Rewrite> decompose_rewrites();
 std::vector<Rewrite> canonicalise_rewrites();
 std::vector<Rewrite> pattern_rewrites();
+std::vector<Rewrite> attention_rewrites();
+std::vector<Rewrite> batch_norm_rewrites();
 
 // In the order of the pipeline; compile/pipeline.cpp gives the reason for each place.
 void simplify(Graph& graph, PassContext& context);

@@ -1,7 +1,5 @@
 // Finds attention as exporters write it, and reads its operands in place.
 //
-//   MatMul(Softmax(MatMul(q, k') * s + mask), v)   =>   FusedAttention(q, k, v, mask; scale = s)
-//
 // The factor may follow the product (Mul or Div), or apply to q, to k, or in parts to several of them. Masks are added,
 // or select scores: Where(c, scores, -inf) = scores + Where(c, 0, -inf). Where(IsNaN(shares), 0, shares) becomes
 // nan_is_zero. Chains of Reshape, Transpose, Split, Slice and Gather of one index before q, k and v become one
@@ -13,13 +11,12 @@
 #include <limits>
 #include <optional>
 
-#include "ops/support/builder.h"
 #include "ops/support/operands.h"
 #include "ops/support/reduction.h"
 #include "ops/support/regions.h"
 #include "ops/support/views.h"
 #include "passes/match.h"
-#include "passes/pass.h"
+#include "passes/rewrite.h"
 
 namespace kilter {
 namespace {
@@ -136,21 +133,17 @@ class Tracer {
   const Graph& graph_;
 };
 
-class AttentionRecogniser {
+class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
  public:
-  AttentionRecogniser(Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), b_(graph), tracer_(graph) {}
+  AttentionRecogniser(Graph& graph, PassContext& context) : RewritePass(graph, context), tracer_(graph) {}
+
+  static std::string_view pass() { return "recognise_attention"; }
+  static std::span<const RewriteRow<AttentionRecogniser>> rows();
+  static bool looks_at(const Node&) { return true; }
 
   void run() {
-    for (NodeId id : std::vector<NodeId>(graph_.order())) {
-      const Node& node = graph_.node(id);
-      if (node.dead || node.op->family != Family::matmul) continue;
-      const std::optional<Match> match = attention(node);
-      if (!match || !context_.take()) continue;
-      rewrite(id, *match);
-    }
-    graph_.sort();
-    graph_.remove_dead();
+    sweep(false);
+    finish();
   }
 
  private:
@@ -165,7 +158,16 @@ class AttentionRecogniser {
   const Node* made_by(ValueId v, std::string_view op) const { return kilter::made_by(graph_, v, op); }
   bool inner(ValueId v) const { return v != kNone && graph_.type(v).dtype == DType::f32 && read_once(graph_, v); }
 
-  std::optional<Match> attention(const Node& node) const {
+  /// Turns the last product into the whole attention node, so that names stay.
+  std::optional<ValueId> attention(const Node& node) {
+    const ValueId out = node.outputs[0];
+    const std::optional<Match> found = match(node);
+    if (!found || !context_.take()) return std::nullopt;
+    replace(graph_.value(out).producer, *found);
+    return out;
+  }
+
+  std::optional<Match> match(const Node& node) const {
     const TensorType& out = graph_.type(node.outputs[0]);
     if (out.dtype != DType::f32 || elems(out.shape) == 0 || graph_.type(node.inputs[1]).shape.size() < 2)
       return std::nullopt;
@@ -251,8 +253,7 @@ class AttentionRecogniser {
     return reduced_axes(view(graph_, *best)) == std::vector<int64_t>{rank - 1};
   }
 
-  /// Turns the last product into the whole attention node, so that names stay.
-  void rewrite(NodeId id, const Match& match) {
+  void replace(NodeId id, const Match& match) {
     const std::string name = graph_.node(id).name;
     const Source q = tracer_.trace(match.product->inputs[0], true);
     Source k = tracer_.trace(match.product->inputs[1], true);
@@ -301,14 +302,22 @@ class AttentionRecogniser {
     return true;
   }
 
-  Graph& graph_;
-  PassContext& context_;
-  GraphBuilder b_;
   Tracer tracer_;
 };
 
+std::span<const RewriteRow<AttentionRecogniser>> AttentionRecogniser::rows() {
+  static const std::vector<RewriteRow<AttentionRecogniser>> kRows = {
+      {{"attention",
+        "MatMul(Softmax(MatMul(q, k') * s + mask), v) => FusedAttention(q, k, v, mask; scale = s)",
+        {"MatMul"}},
+       &AttentionRecogniser::attention},
+  };
+  return kRows;
+}
+
 }  // namespace
 
+std::vector<Rewrite> attention_rewrites() { return AttentionRecogniser::rewrites(); }
 void recognise_attention(Graph& graph, PassContext& context) { AttentionRecogniser(graph, context).run(); }
 
 }  // namespace kilter

@@ -57,7 +57,7 @@ TEST(Rewrites, HaveNamesOfTheirOwnEquationsAndKnownOperators) {
       for (const std::string_view op : rewrite.ops) EXPECT_TRUE(operators.contains(op)) << name << ": " << op;
     }
   }
-  EXPECT_EQ(tables, 4U);
+  EXPECT_EQ(tables, 7U);
   EXPECT_EQ(full_name("canonicalise", "gemm"), "canonicalise.gemm");
 }
 
