@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "codegen/backend.h"
+#include "schedule/kernel_versions.h"
 #include "scratch_folder.h"
 #include "tool.h"
 #include "version.h"
@@ -94,7 +95,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 std::string kilter::tool::version_text() {
-  return fmt::format("kilter {} ({}, {}, {})", KILTER_VERSION, KILTER_COMMIT, KILTER_BUILD_TYPE, codegen_version());
+  return fmt::format("kilter {} ({}, {}, {})", KILTER_VERSION, KILTER_COMMIT, KILTER_BUILD_TYPE,
+                     KernelVersions(codegen_version()).all());
 }
 
 int main(int argc, char** argv) {

@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "base/files.h"
-#include "codegen/backend.h"
 #include "compile/check_options.h"
+#include "compile/code_versions.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
 
@@ -47,7 +47,8 @@ TuningSetup::TuningSetup(const ModelOptions& options, bool writes) {
 }
 
 PlanKey TuningSetup::key() const {
-  return {graph_key(graph), compile().target.name, device, codegen_version(), threads, plan_settings(compile(), true)};
+  return {graph_key(graph), compile().target.name,         device, code_versions(compile().target).all(),
+          threads,          plan_settings(compile(), true)};
 }
 
 std::optional<KeptPlan> kept_plan(const TuningSetup& setup) {
@@ -131,9 +132,10 @@ void bar_wrong(const TuningSetup& setup, const ReferenceCheck& check) {
   if (!check.layer || setup.store == nullptr) return;
   Conditions here = current_conditions();
   here.device = setup.device, here.threads = setup.threads;
-  here.target = setup.compile().target.name, here.codegen = codegen_version(), here.program = version_text();
+  here.target = setup.compile().target.name, here.program = version_text();
   try {
-    setup.store->append(wrong_record(*check.layer, check.wrong, here, setup.session->name()));
+    const KernelVersions versions = code_versions(setup.compile().target);
+    setup.store->append(wrong_record(*check.layer, check.wrong, here, versions, setup.session->name()));
   } catch (const Error& e) {  // the check's finding is reported anyway
     fmt::print(stderr, "{}; no record bars the wrong schedule\n", e.message());
   }

@@ -32,9 +32,11 @@ struct MachineCode {
 struct Backend {
   std::string_view name;
   std::string_view device;  ///< the device that runs its code: DeviceRow::name (exec/device.h)
-  /// Returns "LLVM 22.1.8, kernels 6". Two equal versions generate the same code from one text, and the same default
-  /// schedules. A test (tests/replay) says when the number must rise.
+  /// Returns "LLVM 22.1.8": a name without commas. The versions of kernels start with it (KernelVersions).
   std::string (*version)();
+  /// Must be raised when the back end makes other code from the same lowered loop IR and version() does not change. It
+  /// is part of every kernel's hash (kernel_hashes()).
+  int revision;
   /// Returns why the back end cannot compile a lowered function; nullopt if it can.
   std::optional<Rejected> (*accepts)(const LoopFunc& func, const Target& target);
   /// Compiles lowered functions (loop_passes::lower) to objects, in their order. `threads` > 1 compiles in parallel;

@@ -27,7 +27,7 @@ struct Conditions {
   double best_ms = 0;               ///< time of the shortest sample; 0: not known
   std::string date;                 ///< ISO 8601, UTC
   std::string target;               ///< Target::name that code was generated for
-  std::string codegen;              ///< codegen_version()
+  std::string codegen;              ///< version of the code that ran (KernelVersions)
   std::string records = "none";     ///< the tuning records that were used
   std::string program;              ///< Kilter's own version
   std::string executor = "kilter";  ///< what ran it

@@ -205,6 +205,8 @@ TEST(Compile, PrintsLlvmAfterItsPasses) {
   EXPECT_NE(text.find("phi float"), std::string::npos) << text;
   EXPECT_EQ(text.find("alloca"), std::string::npos) << text;
   EXPECT_TRUE(codegen_version().starts_with("LLVM ")) << codegen_version();
+  for (const Backend* backend : all_backends())
+    EXPECT_EQ(backend->version().find(','), std::string::npos) << backend->name;
 }
 
 TEST(Link, RefusesWhatIsNoObject) {

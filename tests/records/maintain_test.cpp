@@ -64,6 +64,21 @@ TEST(Prune, KeepsTheBestOfEveryKindThatIsAskedFor) {
   EXPECT_FALSE(plan.ids.contains(records[37].id()));
 }
 
+// Today's kernels do not compete with older ones, and older ones compete with each other.
+TEST(Prune, KeepsTheBestOfTodaysKernelsBesideTheBestOfOlderOnes) {
+  std::vector<Record> records = tiles(3);
+  for (Record& r : records) r.conditions.codegen = code_version(r, KernelVersions("LLVM 22.1.8"));
+  for (Record r : tiles(3)) r.conditions.codegen = "LLVM 22.1.8, kernels 6", records.push_back(r);
+  for (Record r : tiles(3)) r.conditions.codegen = "LLVM 22.1.8, kernels 5", records.push_back(r);
+  PruneOptions options;
+  options.keep = 1;
+  const PrunePlan plan = plan_prune(records, options);
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < records.size(); ++i)
+    if (!plan.ids.contains(records[i].id())) kept.push_back(i);
+  EXPECT_THAT(kept, ElementsAre(0U, 3U, 6U));  // one schedule of each group, in all its measurements
+}
+
 // Records that a filter excludes still bar schedules and keep their place among the best.
 TEST(Prune, AFilterOnlySaysWhatMayGo) {
   std::vector<Record> records = tiles(10);

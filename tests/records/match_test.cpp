@@ -20,12 +20,13 @@ constexpr const char* kFar = "AMD EPYC, 2 CPUs, avx2, L1 32K, L2 512K, L3 16M";
 
 Query here() {
   const Record r = measured(kA, 1);
-  return {r.problem, r.layouts, "znver5", kEpyc, 1, "LLVM 22.1.8"};
+  return {r.problem, r.layouts, "znver5", kEpyc, 1, versions()};
 }
 
 Record paired(const std::string& schedule, double ms, double ratio) {
   Record r = measured(schedule, ms);
   r.versus = {{ratio, ratio * 0.99, ratio * 1.01}, kB};
+  r.conditions.codegen = code_version(r, versions());
   return r;
 }
 
@@ -72,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, DistanceTest,
     testing::Values(
         Case{Distance::codegen, [](Record& r) { r.conditions.codegen = "LLVM 19.1.0"; },
-             "made by LLVM 19.1.0, used with LLVM 22.1.8; expected loss about 1 %"},
+             "made by LLVM 19.1.0, used with LLVM 22.1.8, conv2d_direct 1f3a0c2b; expected loss about 1 %"},
         Case{Distance::layouts, [](Record& r) { r.layouts = "plain plain plain -> c16"; },
              "tuned for layouts plain plain plain -> c16, used for c16halo1,1,1,1 plain plain -> c16; expected loss "
              "about 2 %"},
@@ -96,6 +97,44 @@ TEST_P(DistanceTest, IsNamedPricedAndPutInWords) {
   // Any difference loses to none, however good its time.
   r.samples_ms = {0.001};
   EXPECT_EQ(Matcher({r, measured(kB, 5)}).best(here())->record.schedule, kB);
+}
+
+constexpr const char* kWinograd = "conv2d_winograd m=2 vectors=1 tile=16 count=1 split=1 prefetch=0";
+
+/// A record of `schedule` measured against `fallback` with the code of `made`, as a query of today finds it.
+Match found(const std::string& schedule, const std::string& fallback, const KernelVersions& made) {
+  Record r = measured(schedule, 1);
+  r.versus = {{0.8, 0.79, 0.81}, fallback};
+  r.conditions.codegen = code_version(r, made);
+  return Matcher({r}).best(here()).value();
+}
+
+TEST(Match, AChangeOfATemplateLeavesRecordsOfOthersExact) {
+  const KernelVersions before = versions(0x11111111);
+  EXPECT_EQ(found(kA, kB, before).words, "exact: tuned under the same conditions");
+  EXPECT_EQ(found(kWinograd, kB, versions()).words, "exact: tuned under the same conditions");
+  EXPECT_EQ(found(kWinograd, kWinograd, before).words,
+            "made by LLVM 22.1.8, conv2d_winograd 11111111, used with LLVM 22.1.8, conv2d_winograd 83b1d47e; expected "
+            "loss about 1 % (an estimate)");
+  // A ratio over a default whose code has changed is no longer exact.
+  const Match versus_changed = found(kA, kWinograd, before);
+  EXPECT_THAT(versus_changed.differences, ElementsAre(Distance::codegen));
+  EXPECT_EQ(versus_changed.words,
+            "made by LLVM 22.1.8, conv2d_direct 1f3a0c2b, conv2d_winograd 11111111, used with LLVM 22.1.8, "
+            "conv2d_direct 1f3a0c2b, conv2d_winograd 83b1d47e; expected loss about 1 % (an estimate)");
+}
+
+// Versions of Kilter that numbered all kernels together wrote "kernels N".
+TEST(Match, RecordsWithANumberForAllKernelsAreOfAnotherVersion) {
+  Record r = measured(kA, 1);
+  r.conditions.codegen = "LLVM 22.1.8, kernels 6";
+  const auto m = Matcher({r}).best(here());
+  ASSERT_TRUE(m);
+  EXPECT_EQ(m->distance, Distance::codegen);
+  EXPECT_EQ(
+      m->words,
+      "made by LLVM 22.1.8, kernels 6, used with LLVM 22.1.8, conv2d_direct 1f3a0c2b; expected loss about 1 % (an "
+      "estimate)");
 }
 
 TEST(Match, DistancesAddUp) {

@@ -37,8 +37,9 @@ TEST(Record, RoundTripsThroughALine) {
 
 // The ids are stored in files: they must never change for the same content.
 TEST(Record, IdIsPinned) {
-  EXPECT_EQ(measured("conv2d_direct vectors=2 rows=1 tile=14 prefetch=0", 0.25).id(),
-            "ac9dfbd7129a40a3c06cc1d26fe75dfb");
+  Record r = measured("conv2d_direct vectors=2 rows=1 tile=14 prefetch=0", 0.25);
+  r.conditions.codegen = "LLVM 22.1.8";
+  EXPECT_EQ(r.id(), "ac9dfbd7129a40a3c06cc1d26fe75dfb");
 }
 
 TEST(Record, EveryFieldIsInTheId) {

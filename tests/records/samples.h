@@ -6,18 +6,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <deque>
 #include <functional>
 #include <set>
 #include <string>
 
 #include "../base/error_of.h"
 #include "base/error.h"
+#include "schedule/kernel_versions.h"
 #include "tune/records/store.h"
 
 namespace kilter::tune {
 
 constexpr const char* kEpyc = "AMD EPYC, 2 CPUs, avx512, L1 48K, L2 1M, L3 32M";
 constexpr const char* kConv = "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu";
+
+/// The versions of the code of samples. `winograd` is the hash of that template.
+inline KernelVersions versions(uint64_t winograd = 0x83b1d47e) {
+  static std::deque<std::array<KernelHash, 2>> tables;
+  tables.push_back({KernelHash{"conv2d_direct", 0x1f3a0c2bULL << 32}, KernelHash{"conv2d_winograd", winograd << 32}});
+  return KernelVersions("LLVM 22.1.8", tables.back());
+}
 
 inline Record measured(const std::string& schedule, double ms, const std::string& problem = kConv) {
   Record r;
@@ -28,7 +38,7 @@ inline Record measured(const std::string& schedule, double ms, const std::string
   r.conditions.device = kEpyc;
   r.conditions.threads = 1;
   r.conditions.target = "znver5";
-  r.conditions.codegen = "LLVM 22.1.8";
+  r.conditions.codegen = code_version(r, versions());
   r.conditions.date = "2026-11-22T05:00:00Z";
   r.network = "resnet18";
   r.node = "layer1.0.conv1";

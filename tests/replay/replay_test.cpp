@@ -1,9 +1,11 @@
-// The default schedules and loop IR of the speed set on two fixed targets equal the kept ones, so that a change of a
-// template, a pass or a model shows up here, layer by layer, before any measurement. No code is generated or run.
+// The default schedules and loop IR of the speed set on fixed targets equal the kept ones, so that a change of a
+// template, a pass or a model shows up here, layer by layer, before any measurement. The hash of each template's
+// kernels equals the kept one, which is the version of its code. No code is generated or run.
 //
-// If a change is intended, rewrite the kept files and review the difference:
+// If a change is intended, rewrite the kept files, review the difference and build again:
 //
-//   KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff tests/replay
+//   KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff src/schedule tests/replay
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,16 +13,19 @@
 #include <fstream>
 #include <sstream>
 
+#include "../base/error_of.h"
 #include "../base/scratch_folder.h"
 #include "base/hash.h"
-#include "codegen/backend.h"
 #include "kept.h"
+#include "kernel_samples.h"
+#include "schedule/kernel_versions.h"
+#include "schedule/schedule.h"
 #include "sparse_weights.h"
 
 namespace kilter::replay {
 namespace {
 
-constexpr std::string_view kTargets[] = {"x86-64-v3", "znver4"};
+constexpr std::string_view kTargets[] = {"x86-64-v3", "znver4", "sapphirerapids", "neoverse-n1", "neoverse-v1"};
 
 std::vector<std::string> networks() {
   std::vector<std::string> names;
@@ -30,6 +35,8 @@ std::vector<std::string> networks() {
   std::sort(names.begin(), names.end());
   return names;
 }
+
+bool updates() { return ::getenv("KILTER_REPLAY_UPDATE") != nullptr; }
 
 std::string read(const std::filesystem::path& file) {
   std::stringstream out;
@@ -50,17 +57,17 @@ TEST_P(Replay, DefaultsAreWhatTheyWere) {
     const std::string now = defaults_text(fmt::format("{} for {}: defaults, kept by tests/replay", GetParam(), target),
                                           compile_graph(graph, options));
     const auto file = std::filesystem::path(KILTER_REPLAY_FOLDER) / fmt::format("{}.{}.txt", GetParam(), target);
-    if (::getenv("KILTER_REPLAY_UPDATE") != nullptr) {
+    if (updates()) {
       std::ofstream out(file);
       out << now;
       ASSERT_TRUE(out.flush()) << "cannot write " << file;
       continue;
     }
     const std::string changes = difference(read(file), now);
-    EXPECT_TRUE(changes.empty()) << GetParam() << " for " << target << " has other defaults than " << file.filename()
-                                 << " keeps:\n\n"
-                                 << changes << "\nIf that is meant, write the files anew and review them:\n"
-                                 << "  KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff tests/replay";
+    EXPECT_TRUE(changes.empty())
+        << GetParam() << " for " << target << " has other defaults than " << file.filename() << " keeps:\n\n"
+        << changes << "\nIf that is meant, write the files anew and review them:\n"
+        << "  KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff src/schedule tests/replay";
   }
 }
 
@@ -78,15 +85,95 @@ uint64_t kept_hash() {
   return hash;
 }
 
-// The code generator's version tells records and accepted plans what they were measured with.
-TEST(Kept, OtherKernelsHaveAnotherRevision) {
-  int revision = 0;
-  std::string hash;
-  std::istringstream(read(std::filesystem::path(KILTER_REPLAY_FOLDER) / "revision.txt")) >> revision >> hash;
-  const std::string now = fmt::format("{:016x}", kept_hash());
-  EXPECT_EQ(hash, now) << "The kept kernels changed. Raise kKernels in src/codegen/llvm/backend.cpp to " << revision + 1
-                       << " and write '" << revision + 1 << " " << now << "' into tests/replay/revision.txt.";
-  EXPECT_TRUE(codegen_version().ends_with(fmt::format(", kernels {}", revision))) << codegen_version();
+std::vector<KernelSample> samples() {
+  return parse_kernel_samples(read(std::filesystem::path(KILTER_REPLAY_FOLDER) / "kernel_samples.txt"));
+}
+
+/// Returns what kernel_hashes() must be.
+std::vector<KernelHash> hashes_now() {
+  const SampledKernels sampled = sampled_kernels(samples());
+  std::vector<KernelHash> rows;
+  for (const Template* t : all_templates()) {
+    const auto hash = sampled.hashes.find(std::string(t->name));
+    rows.push_back({t->name, hash == sampled.hashes.end() ? 0 : hash->second});
+  }
+  rows.push_back({"defaults", kept_hash()});
+  return rows;
+}
+
+/// Returns the text of src/schedule/kernel_hashes.inc.
+std::string table_text(std::span<const KernelHash> rows) {
+  std::string text = "// Written by tests/replay: KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay\n";
+  for (const KernelHash& row : rows) text += fmt::format("{{\"{}\", 0x{:016x}}},\n", row.name, row.hash);
+  return text;
+}
+
+/// Writes the table anew after all tests, since the row of defaults depends on the files that they write.
+class WritesTable : public testing::Environment {
+ public:
+  void TearDown() override {
+    if (!updates()) return;
+    std::ofstream out(KILTER_HASH_TABLE);
+    out << table_text(hashes_now());
+    ASSERT_TRUE(out.flush()) << "cannot write " << KILTER_HASH_TABLE;
+  }
+};
+const testing::Environment* const kWritesTable = testing::AddGlobalTestEnvironment(new WritesTable);
+
+/// Returns a line for each row of one table that the other lacks or has with another hash.
+std::string changes(std::span<const KernelHash> kept, std::span<const KernelHash> now) {
+  std::string out;
+  for (const KernelHash& row : now) {
+    const auto old = std::ranges::find(kept, row.name, &KernelHash::name);
+    if (old == kept.end())
+      out += fmt::format("{}: new\n", row.name);
+    else if (old->hash != row.hash)
+      out += fmt::format("{}: old {:016x}, new {:016x}\n", row.name, old->hash, row.hash);
+  }
+  for (const KernelHash& row : kept) {
+    if (std::ranges::find(now, row.name, &KernelHash::name) == now.end()) out += fmt::format("{}: gone\n", row.name);
+  }
+  return out;
+}
+
+// Records and accepted plans are kept with these hashes, so that they tell what was measured with other code.
+TEST(Kernels, HashesAreThoseOfTheCode) {
+  if (updates()) return;
+  const std::string changed = changes(kernel_hashes(), hashes_now());
+  EXPECT_TRUE(changed.empty())
+      << "src/schedule/kernel_hashes.inc is not of this code:\n\n"
+      << changed << "\nIf that is meant, write the table anew, review it and build again; records of these templates "
+      << "then count as measured with other code:\n"
+      << "  KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff src/schedule tests/replay";
+}
+
+TEST(Kernels, ChangesAreToldByTemplate) {
+  const KernelHash kept[] = {{"a", 1}, {"b", 2}, {"c", 3}}, now[] = {{"a", 1}, {"b", 0x20}, {"d", 4}};
+  EXPECT_EQ(changes(kept, kept), "");
+  EXPECT_EQ(changes(kept, now), "b: old 0000000000000002, new 0000000000000020\nd: new\nc: gone\n");
+}
+
+TEST(Kernels, SamplesHaveKernelsOfEveryTemplateOnEveryTarget) {
+  const SampledKernels sampled = sampled_kernels(samples());
+  for (const Template* t : all_templates()) {
+    const auto targets = sampled.targets.find(std::string(t->name));
+    ASSERT_NE(targets, sampled.targets.end())
+        << t->name << ": add tasks and schedules of it to tests/replay/kernel_samples.txt";
+    for (const std::string_view target : sample_targets())
+      EXPECT_TRUE(targets->second.contains(std::string(target)))
+          << t->name << ": no schedule in tests/replay/kernel_samples.txt is legal for " << target;
+  }
+  EXPECT_THAT(sampled.unused, testing::IsEmpty()) << "legal on none of the targets";
+}
+
+TEST(Kernels, SamplesAreReadByTheirIndents) {
+  const std::vector<KernelSample> all =
+      parse_kernel_samples("# note\nrelu(f32[3])\n  map\n\n  map unroll=2\nexp(f32[3])\n");
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].task, "relu(f32[3])");
+  EXPECT_THAT(all[0].schedules, testing::ElementsAre("map", "map unroll=2"));
+  EXPECT_THAT(all[1].schedules, testing::IsEmpty());
+  EXPECT_EQ(error_of([] { parse_kernel_samples("  map\n"); }), "kernel samples: 'map' stands before the first task");
 }
 
 TEST(Kept, DifferencesAreToldByLayerAndField) {

@@ -39,13 +39,27 @@ inline Graph shuffled_channels(const std::string& image) {
   return graph;
 }
 
-/// A task with its graph, from a problem line, "GRUSteps CASE", "Upsample CASE", "TakeChannels IMAGE", or "zoo:NETWORK
-/// OPERATOR": the first task with this operator as its anchor.
+/// Squeeze and excitation of an image "f32[1,32,20,20]": its channels, multiplied by factors that are computed from
+/// their means, go into a convolution of 1x1.
+inline Graph scaled_channels(const std::string& image) {
+  const Shape shape = parse_case(*find_op("", "Relu", 14), image).operands.at(0).tensor.shape();
+  Graph graph;
+  GraphBuilder b(graph);
+  const ValueId weights = b.constant(Tensor(DType::f32, {shape[1], shape[1], 1, 1}));
+  const ValueId made = b.add("Conv", {b.input("x", DType::f32, shape), weights});
+  const ValueId factors = b.add("Sigmoid", {b.add("Conv", {b.add("GlobalAveragePool", {made}), weights})});
+  graph.add_output(b.add("Conv", {b.add("Mul", {made, factors}), weights}), "y");
+  return graph;
+}
+
+/// A task with its graph, from a problem line, "TASK in PROBLEM" (the first task of the problem's graph with this
+/// line), "GRUSteps CASE", "Upsample CASE", "TakeChannels IMAGE", "Mul+Conv IMAGE", or "zoo:NETWORK OPERATOR": the
+/// first task with this operator as its anchor.
 struct TaskOf {
   TaskOf(const std::string& what, std::string_view target) : limits(parse_target(target).limits) {
-    const size_t blank = what.find(' ');
+    const size_t blank = what.find(' '), in = what.find(" in ");
     const std::string_view first = std::string_view(what).substr(0, blank);
-    std::function<bool(const Task&)> wanted = [&](const Task& t) { return t.problem() == what; };
+    std::function<bool(const Task&)> wanted = [&](const Task& t) { return t.problem() == what.substr(0, in); };
     if (first.starts_with("zoo:")) {
       placed = place_tasks(zoo::build(first.substr(4), {.weights = false}), limits);
       wanted = [&](const Task& t) { return t.node().op->name == std::string_view(what).substr(blank + 1); };
@@ -58,8 +72,11 @@ struct TaskOf {
     } else if (first == "TakeChannels") {
       placed = place_tasks(shuffled_channels(what.substr(blank + 1)), limits);
       wanted = [](const Task& t) { return t.node().op->family == Family::channels; };
+    } else if (first == "Mul+Conv") {
+      placed = place_tasks(scaled_channels(what.substr(blank + 1)), limits);
+      wanted = [&](const Task& t) { return t.ops() == first; };
     } else {
-      Problem parsed = parse_problem(what);
+      Problem parsed = parse_problem(in == std::string::npos ? what : what.substr(in + 4));
       const std::set<std::string> fuse = parsed.fed ? std::set{parsed.anchor} : std::set<std::string>{};
       placed = place_tasks(std::move(parsed.graph), limits, fuse);
     }

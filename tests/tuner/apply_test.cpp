@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../base/error_of.h"
-#include "codegen/backend.h"
+#include "compile/code_versions.h"
 #include "network.h"
 #include "tune/tuner/plans/choices_file.h"
 
@@ -45,7 +45,7 @@ class Apply : public testing::Test {
     r.samples_ms = {1, 1};
     r.versus = Versus{{ratio, ratio - 0.01, ratio + 0.01}, step_.schedule};
     r.conditions.device = kDevice, r.conditions.threads = 1;
-    r.conditions.target = native().target.name, r.conditions.codegen = codegen_version();
+    r.conditions.target = native().target.name, r.conditions.codegen = code_version(r, code_versions(native().target));
     r.conditions.date = "2026-01-02T03:04:05Z";
     return r;
   }

@@ -72,7 +72,7 @@ TEST(CostRows, SchedulesOfAnotherSyntaxAreLeftOut) {
   rows.add(std::vector<Record>{later});
   EXPECT_EQ(rows.rows(), 0);
   EXPECT_THAT(rows.left_out(), ElementsAre(Pair("of a schedule that this version does not know", 1)));
-  EXPECT_EQ(error_of([&] { RecordedCosts(std::vector{later}, {"znver4", "a machine", "", 0}); }), "no error");
+  EXPECT_EQ(error_of([&] { RecordedCosts(std::vector{later}, {"znver4", "a machine", {}, 0}); }), "no error");
 }
 
 TEST(CostRows, WhatTeachesNothingIsCounted) {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "codegen/backend.h"
+#include "compile/code_versions.h"
 #include "network.h"
 #include "tune/tuner/graph_best/alternatives.h"
 #include "tune/tuner/graph_best/recorded_costs.h"
@@ -238,10 +238,12 @@ class OfRecords : public testing::Test {
     r.problem = step_.problem, r.layouts = step_.layouts, r.schedule = schedule, r.node = node;
     r.status = status;
     r.conditions.device = kDevice, r.conditions.threads = 1;
-    r.conditions.target = native().target.name, r.conditions.codegen = codegen_version();
-    if (status != Status::ok) return r;
-    r.samples_ms = std::vector<double>(8, 2 * ratio);
-    r.versus = Versus{{ratio, ratio - 0.01, ratio + 0.01}, step_.schedule};
+    r.conditions.target = native().target.name;
+    if (status == Status::ok) {
+      r.samples_ms = std::vector<double>(8, 2 * ratio);
+      r.versus = Versus{{ratio, ratio - 0.01, ratio + 0.01}, step_.schedule};
+    }
+    r.conditions.codegen = code_version(r, code_versions(native().target));
     return r;
   }
   std::string other(int64_t tile) const {

@@ -249,7 +249,7 @@ TEST(LayerNetwork, WhatHistoryBestHasStaysWhateverTheModelSaysOfIt) {
   CompileOptions look = native();
   look.contents.code = false, look.contents.tasks = true;
   const Compiled compiled = compile_graph(small_network(), look);
-  const RecordedCosts none({}, {look.target.name, "a device", "a version", 1});
+  const RecordedCosts none({}, {look.target.name, "a device", {}, 1});
   LayerNetwork network = layer_network(compiled, look), again = network;
   add_schedules(network, compiled, look, none, {}, 4);
   Choices kept;
@@ -331,7 +331,7 @@ TEST_P(WholeNetworks, AreSolvedInSecondsByPbqpAndTheirForestsByDynamicProgrammin
   const double start = cpu_seconds();
   const Compiled compiled = compile_graph(zoo::build(GetParam().name, {.weights = false}), look);
   LayerNetwork network = layer_network(compiled, look);
-  add_schedules(network, compiled, look, RecordedCosts({}, {look.target.name, "a device", "a version", 2}), {}, 4);
+  add_schedules(network, compiled, look, RecordedCosts({}, {look.target.name, "a device", {}, 2}), {}, 4);
   add_measured(network);
   const TransformModel model = transforms(0.02);
   const ChoiceProblem whole = choice_problem(network, &model, 2, std::vector<size_t>(network.layers.size(), 0));

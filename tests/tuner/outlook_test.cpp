@@ -22,7 +22,7 @@ constexpr const char* kConv = "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias";
 constexpr const char* kLike = "conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32 +bias";
 constexpr const char* kOther = "conv2d n1 c64 h56 w56 k64 r1 s1 f32 +bias";
 constexpr const char* kPool = "maxpool(f32[1,64,31,31] kernel_shape=3,3 strides=2,2)";
-const OutlookFor kHere{{"", "", "znver5", "a machine", 1, ""}, "net"};
+const OutlookFor kHere{{"", "", "znver5", "a machine", 1}, "net"};
 
 Record record(const std::string& problem, const std::string& schedule, double ratio) {
   Record r;

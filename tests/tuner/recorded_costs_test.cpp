@@ -32,7 +32,7 @@ Layer layer() {
   return out;
 }
 
-RecordedCosts costs(const std::vector<Record>& records) { return {records, {"znver4", "a machine", "", 1}}; }
+RecordedCosts costs(const std::vector<Record>& records) { return {records, {"znver4", "a machine", {}, 1}}; }
 
 double half_width(const std::vector<Record>& records) {
   const auto known = costs(records).find(layer(), parse_schedule(tile(7)));

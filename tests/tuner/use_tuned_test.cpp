@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../base/error_of.h"
-#include "codegen/backend.h"
+#include "compile/code_versions.h"
 #include "network.h"
 
 namespace kilter::tune {
@@ -43,7 +43,7 @@ class UseTuned : public testing::Test {
     return problem.substr(0, at) + std::to_string(std::stoi(problem.substr(at, end - at)) + 1) + problem.substr(end);
   }
   static PlanKey key(int threads = 1) {
-    return {graph_key(small_network()), native().target.name, "A CPU", codegen_version(), threads};
+    return {graph_key(small_network()), native().target.name, "A CPU", code_versions(native().target).all(), threads};
   }
   void keep(Choices choices, const PlanKey& of = key()) {
     plans_.plans.push_back({of, "squeezenet", "2026-01-02T03:04:05Z", std::move(choices), {}, {0.8, 0.75, 0.9}});
@@ -55,7 +55,7 @@ class UseTuned : public testing::Test {
     r.samples_ms.assign(8, ratio);
     r.versus = Versus{{ratio, ratio - 0.01, ratio + 0.01}, first_.schedule};
     r.conditions.device = "A CPU", r.conditions.threads = 1;
-    r.conditions.target = native().target.name, r.conditions.codegen = codegen_version();
+    r.conditions.target = native().target.name, r.conditions.codegen = code_version(r, code_versions(native().target));
     records_.insert(records_.end(), times, r);
   }
   /// Records that the other schedule is faster.

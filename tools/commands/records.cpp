@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "codegen/backend.h"
+#include "compile/code_versions.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
 #include "record_plans.h"
@@ -172,12 +172,13 @@ std::string_view unused_text(const Record& r) {
 
 /// Shows the records that would serve one task here, nearest first.
 void best_for(RecordsOptions options, const BestOptions& best) {
+  const Target target = parse_target(best.target);
   Query query{best.task,
               best.layouts,
-              parse_target(best.target).name,
+              target.name,
               describe_device().fingerprint(),
               options.threads > 0 ? options.threads : default_threads(),
-              codegen_version()};
+              code_versions(target)};
   options.threads = -1;  // records for other numbers of threads also serve, at a greater distance
   const Matcher matcher(read_to_choose(options));
   const std::vector<Match> matches = matcher.matches(query, best.most);

@@ -214,10 +214,7 @@ std::string print_assembly(const LoopFunc& func, const Target& target) {
   return {text.begin(), text.end()};
 }
 
-std::string version() {
-  constexpr int kKernels = 6;  // must match tests/replay/revision.txt
-  return fmt::format("LLVM {}, kernels {}", LLVM_VERSION_STRING, kKernels);
-}
+std::string version() { return fmt::format("LLVM {}", LLVM_VERSION_STRING); }
 
 /// Returns the first statement for which a CPU has no code.
 std::optional<Rejected> refuse(const LoopFunc& func, const std::vector<Stmt>& stmts) {
@@ -247,6 +244,7 @@ std::optional<Rejected> accepts(const LoopFunc& func, const Target& /*target*/) 
 const Backend kLlvmBackend = {.name = "llvm",
                               .device = "cpu",
                               .version = version,
+                              .revision = 1,
                               .accepts = accepts,
                               .compile = compile_objects,
                               .link = link_objects,

@@ -9,7 +9,7 @@
 namespace kilter::codegen {
 namespace {
 
-std::string version() { return "loop IR, interpreter 1"; }
+std::string version() { return "interpreter"; }
 
 std::optional<Rejected> accepts(const LoopFunc& /*func*/, const Target& /*target*/) { return std::nullopt; }
 
@@ -93,6 +93,7 @@ std::unique_ptr<Device> open(std::shared_ptr<ThreadPool> pool) { return std::mak
 const Backend kNullBackend = {.name = "null",
                               .device = "null",
                               .version = version,
+                              .revision = 1,
                               .accepts = accepts,
                               .compile = compile_texts,
                               .link = link_texts,

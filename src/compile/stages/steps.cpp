@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "codegen/backend.h"
+#include "compile/code_versions.h"
 #include "compile/reference_call.h"
 #include "ops/support/indexing.h"
 #include "schedule/model/paying_threads.h"
@@ -112,7 +113,7 @@ void describe(Plan& plan, const Graph& graph, const Target& target) {
   plan.cpu = target.cpu;
   plan.arch = target.arch;
   plan.devices = {std::string(backend_of(target).device)};
-  plan.codegen = backend_of(target).version();
+  plan.codegen = code_versions(target).all();
   for (ValueId v : graph.inputs())
     plan.inputs.push_back({graph.value(v).name, graph.type(v).dtype, graph.type(v).shape});
   for (const auto& o : graph.outputs())

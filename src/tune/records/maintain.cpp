@@ -48,11 +48,19 @@ void check_date(std::string_view option, const std::string& date) {
 
 namespace {
 
+/// Returns what tells apart records of different code: the code generator, and whether the kernels are today's. Older
+/// kernels compete with each other.
+std::string code_of(const Record& r) {
+  const std::string& codegen = r.conditions.codegen;
+  const std::string generator = codegen.substr(0, codegen.find(','));
+  return codegen == code_version(r, KernelVersions(generator)) ? generator + ", today" : generator;
+}
+
 /// Records with equal keys compete for the places that are kept.
 using PruneKey = std::tuple<std::string, std::string, std::string, std::string, int, std::string>;
 PruneKey key_of(const Record& r) {
   const Conditions& c = r.conditions;
-  return {r.problem, r.layouts, c.target, c.device, c.threads, c.codegen};
+  return {r.problem, r.layouts, c.target, c.device, c.threads, code_of(r)};
 }
 
 /// Returns the best schedules and the best of each template, which the graph tuner also considers.

@@ -15,8 +15,9 @@ namespace {
 // Estimates, to be replaced by measured figures. Their order matters more than their size: a nearer distance must lose
 // less than a farther one.
 constexpr std::array kRows = {
-    DistanceRow{Distance::exact, "exact", "the same problem, layouts, target, device, threads and code generator", 0},
-    DistanceRow{Distance::codegen, "codegen", "another version of the code generator", 1},
+    DistanceRow{Distance::exact, "exact", "the same problem, layouts, target, device, threads and code", 0},
+    DistanceRow{Distance::codegen, "codegen",
+                "another version of the code: the code generator's, or of a template's kernels", 1},
     DistanceRow{Distance::layouts, "layouts", "other layouts at the task's borders", 2},
     DistanceRow{Distance::threads, "threads", "another number of threads", kOtherThreadsLoss},
     DistanceRow{Distance::family, "family", "another machine with the same vectors, L1 and L2", 5},
@@ -82,7 +83,7 @@ std::string difference_text(Distance distance, const Record& r, const Query& q) 
     case Distance::exact:
       break;
     case Distance::codegen:
-      return fmt::format("made by {}, used with {}", known(r.conditions.codegen), q.codegen);
+      return fmt::format("made by {}, used with {}", known(r.conditions.codegen), code_version(r, q.versions));
     case Distance::epilogue:
       return fmt::format("tuned with the epilogue {}, used with {}", known(std::string(epilogue_of(r.problem))),
                          known(std::string(epilogue_of(q.problem))));
@@ -192,7 +193,7 @@ Matcher::Matcher(std::vector<Record> records) : records_(std::move(records)), ba
 
 std::vector<Distance> Matcher::differences(const Record& r, const Query& q, double doublings) const {
   std::vector<Distance> all;
-  if (!q.codegen.empty() && r.conditions.codegen != q.codegen) all.push_back(Distance::codegen);
+  if (!q.versions.empty() && r.conditions.codegen != code_version(r, q.versions)) all.push_back(Distance::codegen);
   if (!q.layouts.empty() && r.layouts != q.layouts) all.push_back(Distance::layouts);
   if (q.threads > 0 && r.conditions.threads != q.threads) all.push_back(Distance::threads);
   if (!q.device.empty() && r.conditions.device != q.device) all.push_back(Distance::family);

@@ -21,7 +21,7 @@ namespace kilter::tune {
 /// The ways in which a record may differ from a query, nearest first.
 enum class Distance : uint8_t {
   exact,     ///< no difference
-  codegen,   ///< version of the code generator
+  codegen,   ///< version of the code: the code generator, the schedule's template, or the default's
   layouts,   ///< layouts at the task's borders
   threads,   ///< number of threads
   family,    ///< another machine of the same family (same_family())
@@ -47,11 +47,11 @@ constexpr double kMostDoublings = 2;
 /// Describes the code to be compiled.
 struct Query {
   std::string problem;
-  std::string layouts;  ///< empty: any
-  std::string target;   ///< Target::name
-  std::string device;   ///< Device::fingerprint(); empty: any
-  int threads = 1;      ///< 0: any
-  std::string codegen;  ///< empty: any
+  std::string layouts;           ///< empty: any
+  std::string target;            ///< Target::name
+  std::string device;            ///< Device::fingerprint(); empty: any
+  int threads = 1;               ///< 0: any
+  KernelVersions versions = {};  ///< of the code generator; empty: any
   /// The default schedule of exactly this task. Ratios are converted so that they are relative to it; if empty, they
   /// stay as measured.
   std::string fallback = {};

@@ -168,4 +168,8 @@ void check(const Record& r) {
     fail(ErrorKind::bad_input, "record: status {}, but no 'error' that says what happened", name(r.status));
 }
 
+std::string code_version(const Record& record, const KernelVersions& versions) {
+  return versions.of(record.schedule, record.versus ? record.versus->schedule : std::string());
+}
+
 }  // namespace kilter::tune

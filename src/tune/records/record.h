@@ -10,6 +10,7 @@
 
 #include "measure/conditions.h"
 #include "measure/stats.h"
+#include "schedule/kernel_versions.h"
 
 namespace kilter::tune {
 
@@ -60,6 +61,10 @@ struct Record {
   /// Whether `schedule` is a Kilter schedule (a name and knobs) and not a foreign description.
   bool mapped() const;
 };
+
+/// Returns the version of the code that a record of this schedule, measured against this default, has today. A record
+/// with another Conditions::codegen was measured with other code.
+std::string code_version(const Record& record, const KernelVersions& versions);
 
 constexpr size_t kShownDigits = 12;  ///< digits of an id shown to users
 

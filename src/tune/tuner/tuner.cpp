@@ -132,7 +132,8 @@ TuneProgress of_races(TuneProgress progress, const TuneResult& result) {
 
 /// Keeps a record that bars the schedule that a check found wrong.
 void bar_wrong(const ReferenceCheck& check, const SearchRun& search, const TuneOptions& options) {
-  if (check.layer) options.keep({{wrong_record(*check.layer, check.wrong, search.conditions(), options.network)}});
+  if (!check.layer) return;
+  options.keep({{wrong_record(*check.layer, check.wrong, search.conditions(), search.versions(), options.network)}});
 }
 
 /// Runs the graph tuner until `end_ms` and updates the result.

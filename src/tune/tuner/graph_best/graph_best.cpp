@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compile/code_versions.h"
 #include "measure/clock.h"
 #include "tune/tuner/plans/weight_budget.h"
 #include "tune/tuner/race/contest.h"
@@ -226,9 +227,9 @@ class GraphRace {
   bool held_ = false;                  ///< the last race ran to its end
 };
 
-RecordedCosts recorded(std::span<const Record> records, const Compiled& compiled, const CompileOptions& compile,
+RecordedCosts recorded(std::span<const Record> records, const CompileOptions& compile,
                        const GraphTuneOptions& options) {
-  return {records, {compile.target.name, options.device, compiled.plan.codegen, options.threads}};
+  return {records, {compile.target.name, options.device, code_versions(compile.target), options.threads}};
 }
 
 }  // namespace
@@ -248,7 +249,7 @@ GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const
   if (bench.options().target.limits.preferred_block() > 1)
     out.transforms = known_transforms(bench.options(), runner, options.device, options.records, options.measure_anew);
   out.network = layer_network(compiled, bench.options());
-  add_schedules(out.network, compiled, bench.options(), recorded(records, compiled, bench.options(), options), history,
+  add_schedules(out.network, compiled, bench.options(), recorded(records, bench.options(), options), history,
                 options.schedules);
   constexpr double kMeasuring = 0.6;  // share of the remaining time if that is short, including compiling variants
   const double left = options.end_ms - now_ms();
@@ -271,8 +272,7 @@ GraphBest graph_best_of_records(const Compiled& compiled, const CompileOptions& 
   const double start = now_ms();
   GraphBest out;
   out.network = layer_network(compiled, compile);
-  add_schedules(out.network, compiled, compile, recorded(records, compiled, compile, options), history,
-                options.schedules);
+  add_schedules(out.network, compiled, compile, recorded(records, compile, options), history, options.schedules);
   out.prepare_ms = now_ms() - start;
   const Answering answering(out, history, weight_room(compiled), options);
   return out;

@@ -74,8 +74,8 @@ class Candidates {
 RecordedCosts::RecordedCosts(std::span<const Record> records, const Query& query) {
   for (const Record& r : records) {
     const Conditions& c = r.conditions;
-    if (r.mapped() && c.target == query.target && c.device == query.device && c.codegen == query.codegen &&
-        c.threads == query.threads)
+    if (r.mapped() && c.target == query.target && c.device == query.device && c.threads == query.threads &&
+        c.codegen == code_version(r, query.versions))
       tasks_[key(r.problem, r.layouts)].push_back(&r);
   }
 }

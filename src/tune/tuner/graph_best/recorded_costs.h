@@ -16,7 +16,8 @@ namespace kilter::tune {
 class RecordedCosts {
  public:
   struct Query {
-    std::string target, device, codegen;
+    std::string target, device;
+    KernelVersions versions;
     int threads = 1;
   };
   RecordedCosts(std::span<const Record> records, const Query& query);

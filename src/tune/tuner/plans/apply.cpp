@@ -8,7 +8,7 @@
 
 #include "base/other_threads.h"
 #include "base/text.h"
-#include "codegen/backend.h"
+#include "compile/code_versions.h"
 #include "compile/tasks.h"
 #include "schedule/templates/templates.h"
 #include "tune/tuner/left.h"
@@ -163,7 +163,8 @@ std::string ratio_text(const Ratio& r) {
 
 Query query_of(const std::string& problem, const std::string& layouts, const std::string& fallback,
                const CompileOptions& compile, const ApplyOptions& options) {
-  return {problem, layouts, compile.target.name, options.device, options.threads, codegen_version(), fallback};
+  return {problem, layouts, compile.target.name, options.device, options.threads, code_versions(compile.target),
+          fallback};
 }
 
 std::optional<std::string> words_of(const Matcher& matcher, const Query& query, const std::string& schedule,

@@ -19,7 +19,8 @@ namespace kilter::tune {
 /// The case that a plan was chosen for. The plan is used only in exactly this case.
 struct PlanKey {
   uint64_t graph = 0;  ///< graph_key()
-  std::string target, device, codegen;
+  std::string target, device;
+  std::string codegen;  ///< KernelVersions::all(): layers without a choice run their defaults
   int threads = 1;
   std::string settings = {};  ///< plan_settings()
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <span>
 
-#include "codegen/backend.h"
+#include "compile/code_versions.h"
 #include "tune/tuner/graph_best/graph_best.h"
 
 namespace kilter::tune {
@@ -107,8 +107,8 @@ Choose parse_choose(std::string_view text) {
 
 const KeptPlan* accepted_plan(const KeptPlans& plans, const Graph& graph, const CompileOptions& compile,
                               const ApplyOptions& apply) {
-  PlanKey key{graph_key(graph),  compile.target.name, apply.device,
-              codegen_version(), apply.threads,       plan_settings(compile, true)};
+  PlanKey key{graph_key(graph), compile.target.name,         apply.device, code_versions(compile.target).all(),
+              apply.threads,    plan_settings(compile, true)};
   const KeptPlan* found = plans.find(key);
   key.settings = plan_settings(compile, false);
   return found != nullptr ? found : plans.find(key);  // settings for single layers take precedence over the plan

@@ -254,11 +254,12 @@ ReferenceCheck checked(const std::function<ReferenceCheck(NetworkBench&, const C
 }
 
 Record wrong_record(const LayerRan& layer, const std::string& error, const Conditions& conditions,
-                    const std::string& network) {
+                    const KernelVersions& versions, const std::string& network) {
   Record r;
   r.problem = layer.problem, r.layouts = layer.layouts, r.schedule = layer.schedule.text();
   r.status = Status::wrong, r.error = error;
   r.conditions = conditions;
+  r.conditions.codegen = code_version(r, versions);
   r.conditions.date = iso_date();
   r.network = network, r.node = layer.node;
   return r;

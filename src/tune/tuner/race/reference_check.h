@@ -43,9 +43,10 @@ ReferenceCheck check_choices(NetworkBench& bench, const Choices& choices);
 ReferenceCheck checked(const std::function<ReferenceCheck(NetworkBench&, const Choices&)>& check, NetworkBench& bench,
                        const Choices& choices);
 
-/// A record that a schedule which a layer ran is wrong under these conditions, which bars it from then on.
+/// A record that a schedule which a layer ran is wrong under these conditions, which bars it from then on. Its version
+/// of the code is that of the schedule.
 Record wrong_record(const LayerRan& layer, const std::string& error, const Conditions& conditions,
-                    const std::string& network);
+                    const KernelVersions& versions, const std::string& network);
 
 /// Checks the result for the default plan. Throws internal if a value is wrong, since all others are compared with it.
 void require_right(const ReferenceCheck& check);

@@ -5,6 +5,7 @@
 #include <future>
 #include <iterator>
 
+#include "compile/code_versions.h"
 #include "measure/clock.h"
 #include "tune/records/problem_words.h"
 #include "tune/tuner/left.h"
@@ -30,12 +31,13 @@ Conditions trial_conditions(const TuneOptions& options, const CompileOptions& co
   return c;
 }
 
-/// Returns the records made under these conditions, in the order of their dates.
-std::vector<Record> records_here(std::span<const Record> records, const Conditions& here) {
+/// Returns the records made under these conditions, with the code of `versions`, in the order of their dates.
+std::vector<Record> records_here(std::span<const Record> records, const Conditions& here,
+                                 const KernelVersions& versions) {
   std::vector<Record> out;
   for (const Record& r : records) {
     if (r.mapped() && r.conditions.target == here.target && r.conditions.device == here.device &&
-        r.conditions.threads == here.threads && r.conditions.codegen == here.codegen)
+        r.conditions.threads == here.threads && r.conditions.codegen == code_version(r, versions))
       out.push_back(r);
   }
   // Merged files are in no particular order.
@@ -73,6 +75,7 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
     : bench_(bench),
       options_(options),
       log_(log),
+      versions_(code_versions(compile.target)),
       conditions_(trial_conditions(options, compile, bench.fallback().compiled.plan, bench.cpus().measuring)) {
   TaskOptions how{options.search,    compile.target.limits, compile.accuracy,
                   compile.forbidden, options.threads,       options.pretrained};
@@ -81,7 +84,7 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
   for (const NetworkTask& task : tasks) problems.push_back(task.problem);
   require_kinds(options.ops, problems);
   std::erase_if(tasks, [&](const NetworkTask& task) { return !has_kind(task.problem, options.ops); });
-  const std::vector<Record> here = records_here(options.known, conditions_);
+  const std::vector<Record> here = records_here(options.known, conditions_, versions_);
   if (options.search.searcher.starts_with("xgb")) {
     lessons_ = lessons_of(of_other_tasks(here, tasks), static_cast<uint32_t>(tasks.size()));
     how.lessons = &lessons_;
@@ -264,6 +267,7 @@ Record SearchRun::blank_record(const Probe& probe) const {
   r.problem = task.problem, r.layouts = task.layouts;
   r.schedule = probe.schedule.text();
   r.conditions = conditions_;
+  r.conditions.codegen = code_version(r, versions_);
   r.conditions.date = iso_date();
   r.network = options_.network, r.node = probe.node;
   return r;
@@ -273,6 +277,7 @@ Record SearchRun::record(const Probe& probe, std::span<const double> samples_ms,
   Record r = blank_record(probe);
   r.samples_ms.assign(samples_ms.begin(), samples_ms.end());
   r.versus = Versus{ratio, tasks_[probe.task].task().fallback.text()};
+  r.conditions.codegen = code_version(r, versions_);
   r.conditions.taken = r.conditions.kept = static_cast<int64_t>(samples_ms.size());
   return r;
 }

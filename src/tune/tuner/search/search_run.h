@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "schedule/kernel_versions.h"
 #include "tune/tuner/events.h"
 #include "tune/tuner/search/building_turns.h"
 #include "tune/tuner/search/retries.h"
@@ -40,6 +41,8 @@ class SearchRun {
   /// Typical standard deviation of one log ratio.
   double noise() const { return noise_; }
   const Conditions& conditions() const { return conditions_; }
+  /// The versions of the code that records are kept with.
+  const KernelVersions& versions() const { return versions_; }
   /// The conditions with the disturbances of all runs so far.
   Conditions conditions_of_runs() const;
   TuneLog& log() { return log_; }
@@ -139,6 +142,7 @@ class SearchRun {
   NetworkBench& bench_;
   const TuneOptions& options_;
   TuneLog& log_;
+  KernelVersions versions_;
   Conditions conditions_;
   EarlierTrials lessons_;
   std::deque<TaskState> tasks_;

@@ -1,0 +1,12 @@
+// Versions of the kernels that are compiled for a target.
+#pragma once
+
+#include "codegen/backend.h"
+#include "schedule/kernel_versions.h"
+
+namespace kilter {
+
+/// Returns the versions of what the target's back end makes of today's templates.
+inline KernelVersions code_versions(const Target& target) { return KernelVersions(backend_of(target).version()); }
+
+}  // namespace kilter
