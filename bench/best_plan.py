@@ -6,8 +6,8 @@ usage: best_plan.py [--kilter build/kilter] [--threads 1] [--time 3min] [--refer
 
 For each network, `kilter tune --time TIME` starts without records. Then all searchers share REFERENCE: `model`, with another
 seed, also starts without records; the others (ga, xgb, xgb-rank, random, grid) continue from what was found before them.
-Every plan that one of these runs accepted is kept, including the tuned one. At the end, all distinct plans are raced in
-turns (--race seconds), and the fastest is the best one known. It is then compared with the tuned plan in a new measurement:
+Every plan that one of these runs accepted is kept, including the tuned one. At the end, all distinct plans are raced
+interleaved (--race seconds), and the fastest is the best one known. It is then compared with the tuned plan in a new measurement:
 both are compiled and started --restarts times (--compare seconds in total). The share is the best plan's time over the
 tuned plan's, with the interval over these processes. The control is the tuned plan against itself, compiled again. A plan
 that no run accepted cannot be the best, so the share refers to what is known, not to what is possible.

@@ -6,7 +6,6 @@ Everything runs on one CPU. Wall time covers the whole process: reading the mode
 file. CPU time is what the process itself used; where wall time is much longer, other processes used the machine. Peak
 memory is the largest resident set of the process. The table has medians; for wall time also the smallest and the largest.
 Exit codes: 0 done, 1 a limit is exceeded or a network does not compile, 2 usage.
-Exit codes: 0 done, 1 a limit is passed or a network does not compile, 2 usage.
 """
 import argparse
 import os

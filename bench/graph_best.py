@@ -6,11 +6,11 @@ usage: bench/graph_best.py [--kilter PROGRAM] [--records FILE] [--threads N] [--
   networks by their names in the speed set (all of it if none is named), or as `kilter graph-tune` takes them: zoo:resnet18,
   model.onnx. FILE has records of `kilter tune --records FILE`, or is the folder where bench/tuned.py keeps those of each network
 
-Everything runs on a copy of the records without the accepted plans beside them, so these stay unchanged and the race is
-against history-best. If the graph tuner takes another plan, its own race found that plan faster. Both plans are then compiled
+Everything runs on a copy of the records without the accepted plans next to them, so these stay unchanged and the race is
+against history-best. If the graph tuner chooses another plan, its own race found that plan faster. Both plans are then compiled
 and started --restarts times (--compare seconds in total), and that ratio, with its interval over these processes, decides.
-The table has both ratios. If the graph tuner takes history-best, the two are one plan, which is not timed.
-Exit codes: 0 done, 1 a plan that was taken is slower than history-best (interval's lower end of the speed-up below 0.98 or
+The table has both ratios. If the graph tuner chooses history-best, the two are one plan, which is not timed.
+Exit codes: 0 done, 1 a chosen plan is slower than history-best (interval's lower end of the speed-up below 0.98 or
 upper end below 1), 2 usage or a network that does not run; the others still have their rows.
 """
 import json

@@ -53,7 +53,7 @@ def weight_values(tensor):
 
 
 def fill_weights(name, folder):
-    """Copies bench/models/NAME.onnx to `folder` with its external weights beside it. Returns the path."""
+    """Copies bench/models/NAME.onnx to `folder` with its external weights next to it. Returns the path."""
     target = folder / f"{name}.onnx"
     if target.exists():
         return target

@@ -1,5 +1,5 @@
 # Makes faults of the programs and of libkilter_runtime harder to exploit. To see what it costs, build once more with
-# -DKILTER_HARDENING=OFF and compare both builds in turns on a quiet machine:
+# -DKILTER_HARDENING=OFF and compare both builds alternately on a quiet machine:
 #   cmake -S . -B build-plain -G Ninja -DCMAKE_BUILD_TYPE=Release -DKILTER_HARDENING=OFF
 #   cmake --build build-plain --target kilter kilter-worker kilter_runtime
 #   build/kilter bench MODEL --threads 1 --json -        build-plain/kilter bench MODEL --threads 1 --json -

@@ -29,7 +29,7 @@ std::vector<tune::Record> records_of(const std::filesystem::path& file, bool tol
   return told ? store->read().records : read_records(*store);
 }
 
-/// The accepted plan that --records would take, and whether it is in use. A layer plan leaves no place for one.
+/// The accepted plan that --records would use, and whether it is in use. There is none with a layer plan.
 struct Accepted {
   std::optional<tune::KeptPlan> plan;
   bool in_use = false;
@@ -93,7 +93,7 @@ std::optional<profile::TuningGain> untuned(const tune::Outlook& o, const std::st
       o.further.layers, percent_of(o.further.ms, o), o.minutes,
       o.prior.layers == o.further.layers ? "judging by the searcher's mean regret (a prior)"
                                          : "judging by the gains in their records");
-  gain.advice = "tune; the gain is then measured in whole runs of the network, in turns";
+  gain.advice = "tune; the gain is then measured in interleaved whole runs of the network";
   gain.action = action;
   return gain;
 }

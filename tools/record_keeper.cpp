@@ -77,7 +77,7 @@ void RecordKeeper::write_apart() {
 
 void RecordKeeper::note(const Error& e) {
   fault_ = e.message();
-  if (!told_) tell_(fmt::format("{}; until the run ends these records are tried again", fault_));
+  if (!told_) tell_(fmt::format("{}; writing these records is retried until the run ends", fault_));
   told_ = true;
 }
 

@@ -1,4 +1,4 @@
-// The accepted plans stored beside a file of tuning records, as the `kilter records` commands handle them.
+// The accepted plans stored next to a file of tuning records, as the `kilter records` commands handle them.
 #pragma once
 
 #include <filesystem>
@@ -10,16 +10,16 @@
 
 namespace kilter::tool {
 
-/// The latest plan of each network, target, device, number of threads and settings beside a file of records. The filter
-/// applies by network, device, target and threads; a filter on a problem, source or status selects single records and
-/// therefore admits no plan. Reports damaged lines on standard error.
+/// The latest plan of each network, target, device, number of threads and settings next to a file of records. The
+/// filter applies by network, device, target and threads; a filter on a problem, source or status selects single
+/// records and therefore admits no plan. Reports damaged lines on standard error.
 class PlansBeside {
  public:
   PlansBeside(const std::filesystem::path& records, const tune::Filter& filter = {});
 
   const std::vector<const tune::KeptPlan*>& plans() const { return chosen_; }
   const std::vector<std::string>& damaged() const { return all_.damaged; }
-  /// Adds the plans that are new to those beside another file. Returns e.g. "2 accepted plans added, 1 was there or a
+  /// Adds the plans that are new to those next to another file. Returns e.g. "2 accepted plans added, 1 was there or a
   /// later one", or an empty string if there are no plans. Throws io if they cannot be written.
   std::string add_to(const std::filesystem::path& records) const;
 

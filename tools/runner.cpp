@@ -25,9 +25,9 @@ int64_t items_of(const Session& session, const std::map<std::string, Tensor>& in
   return first == inputs.end() || first->second.shape().empty() ? 1 : first->second.shape().front();
 }
 
-/// Returns e.g. "B takes 3.1 % longer", "B is 1.20 times as fast" or "no difference shows".
+/// Returns e.g. "B takes 3.1 % longer", "B is 1.20 times as fast" or "no significant difference".
 std::string verdict(const Ratio& r) {
-  if (r.contains(1)) return "no difference shows";
+  if (r.contains(1)) return "no significant difference";
   return r.value > 1 ? fmt::format("B takes {:.1f} % longer", 100 * (r.value - 1))
                      : fmt::format("B is {:.2f} times as fast", 1 / r.value);
 }
@@ -193,7 +193,7 @@ std::string text(const Duel& duel, size_t layers) {
   out += ratios_text(duel);
   out += fmt::format("  {} interleaved rounds in {:.1f} s; {}; {}\n", c.taken, c.seconds, c.dropped, c.stopped_because);
   if (duel.other_runtime)
-    out += "  the other runtime's layers are as its own profiler gives them: they need not add up to its time\n";
+    out += "  the times of the other runtime's layers come from its own profiler and need not add up to its time\n";
   return out + profile::layers_text(a, b, c.ratio(0, 1), layers);
 }
 

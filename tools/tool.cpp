@@ -37,23 +37,22 @@ void add_schedules_to(Command app, ModelOptions& o, const std::string& suffix) {
   Option target = app.option("--target" + suffix, o.target,
                              "CPU to generate code for, or a back end and a CPU; `kilter targets` lists them");
   if (!o.target.empty()) target.shows_default();
-  app.option(
-      "--schedule" + suffix, o.schedules,
-      "NODE=SCHEDULE forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 prefetch=0\"; "
-      "NODE=TEMPLATE forces a template, which picks its own knobs; task:3 in place of NODE means every layer of task "
-      "3, as `kilter tasks` numbers them, and '*' means every layer that accepts it");
+  app.option("--schedule" + suffix, o.schedules,
+             "NODE=SCHEDULE forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 "
+             "prefetch=0\"; NODE=TEMPLATE forces a template, which picks its own knobs; task:3 instead of NODE means "
+             "every layer of task 3, as `kilter tasks` numbers them, and '*' means every layer that accepts it");
   app.option("--forbid" + suffix, o.forbid,
-             "what neither defaults, nor records, nor tuning may use: TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE, such "
-             "as winograd@conv1 or conv2d_winograd@task:3, or record:ID for one record; may be repeated")
+             "template or schedule that must not be used, whether it comes from defaults, records or tuning: TEMPLATE, "
+             "TEMPLATE@NODE or SCHEDULE@NODE, such as winograd@conv1 or conv2d_winograd@task:3, or record:ID for one "
+             "tuning record; may be repeated")
       .one_value_each();
   app.option("--accuracy" + suffix, o.accuracy,
              "strict: no approximating kernels (Winograd convolutions); results are as accurate as direct sums")
       .one_of({"default", "strict"})
       .default_text(o.accuracy);
-  app.option(
-      "--memory" + suffix, o.memory,
-      "limit on the bytes of packed weights and arena, such as 200MB or 1GiB; layers give up Winograd, cheapest first, "
-      "until the network fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
+  app.option("--memory" + suffix, o.memory,
+             "memory limit for packed weights and arena, such as 200MB or 1GiB; Winograd kernels are dropped, cheapest "
+             "first, until the network fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
 }
 
 void add_passes_to(Command app, ModelOptions& o, const std::string& suffix) {

@@ -30,7 +30,7 @@ std::string of_bound(const auto& of) {
 /// Returns e.g. "61 % of its bound".
 std::string bound_words(const auto& of) {
   const std::string share = of_bound(of);
-  return share == "beaten" ? "its bound is beaten, so it is wrong" : share + " of its bound";
+  return share == "beaten" ? "faster than its bound, which is therefore wrong" : share + " of its bound";
 }
 
 std::string disturbed_words(const Conditions& runs) {

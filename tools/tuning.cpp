@@ -66,12 +66,12 @@ std::string stays(const KeptPlan* now, const std::optional<KeptPlan>& before, co
   const bool other = now != nullptr && (!before || !(now->choices == before->choices) || now->date != before->date);
   if (!other || now->default_ratio.value > ratio.value) return {};
   return fmt::format(
-      "the plan that another run accepted meanwhile stays: it took {} of the default's time in its race\n",
+      "the plan that another run accepted in the meantime is kept: it took {} of the default's time in its race\n",
       ratio_text(now->default_ratio));
 }
 
 std::string stays(const KeptPlan& plan) {
-  return fmt::format("the plan that was accepted {} stays: it took {} of the default's time in its race\n",
+  return fmt::format("the plan that was accepted on {} is kept: it took {} of the default's time in its race\n",
                      plan.date.substr(0, 10), ratio_text(plan.default_ratio));
 }
 
@@ -101,10 +101,10 @@ std::string keep(const TuningSetup& setup, const KeptPlan& plan, const std::stri
 
 std::string keep(const TuningSetup& setup, const TuneResult& result, std::optional<KeptPlan>& before) {
   if (setup.file.empty()) return {};
-  if (!result.refused.empty()) return "the previously accepted plan stays, since the winning plan was refused\n";
+  if (!result.refused.empty()) return "the previously accepted plan is kept, because the winning plan was refused\n";
   if (result.same_plan && result.trials == 0 && !result.rejected)
     return "nothing was tried, so the accepted plan is unchanged\n";
-  if (!result.unheld.empty()) return "the previously accepted plan stays, since no race was held\n";
+  if (!result.unheld.empty()) return "the previously accepted plan is kept, because no race was held\n";
   if (result.kept && before && result.choices == before->choices) return {};  // it stays with the ratio of its own race
   KeptPlan plan{setup.key(), setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
   if (result.graph && result.graph->won) plan.ratio = result.graph->ratio;
@@ -137,7 +137,7 @@ void bar_wrong(const TuningSetup& setup, const ReferenceCheck& check) {
     const KernelVersions versions = code_versions(setup.compile().target);
     setup.store->append(wrong_record(*check.layer, check.wrong, here, versions, setup.session->name()));
   } catch (const Error& e) {  // the check's finding is reported anyway
-    fmt::print(stderr, "{}; no record bars the wrong schedule\n", e.message());
+    fmt::print(stderr, "{}; the wrong schedule is not recorded and may be tried again\n", e.message());
   }
 }
 
@@ -173,10 +173,10 @@ std::string graph_text(const GraphBest& b) {
   if (!b.check.wrong.empty())
     out += fmt::format("; it is refused: {}\n", b.check.wrong);
   else
-    out += b.won              ? ": graph-best is taken\n"
+    out += b.won              ? ": graph-best is accepted\n"
            : b.accepted_ratio ? ": the accepted plan stays\n"
                               : ": history-best stays\n";
-  if (!b.history_check.wrong.empty()) out += fmt::format("history-best is not taken: {}\n", b.history_check.wrong);
+  if (!b.history_check.wrong.empty()) out += fmt::format("history-best is not accepted: {}\n", b.history_check.wrong);
   return out;
 }
 

@@ -43,7 +43,7 @@ struct TuningSetup {
 
 /// Returns the plan accepted last for exactly this network, target, device, threads and settings.
 std::optional<tune::KeptPlan> kept_plan(const TuningSetup& setup);
-/// Stores the plan that a tuning run accepted beside the records; an empty plan if the default plan won. A run that
+/// Stores the plan that a tuning run accepted next to the records; an empty plan if the default plan won. A run that
 /// tried nothing keeps nothing, and a better plan that another run kept meanwhile stays. `before` is the plan that this
 /// run raced against; it is set to the plan that is kept. Returns a line for the user, or an empty string.
 std::string keep(const TuningSetup& setup, const tune::TuneResult& result, std::optional<tune::KeptPlan>& before);

@@ -7,7 +7,7 @@ usage: peers.py --out DIR [--seconds 560] [--networks NAME ...] [--precisions fp
 First collects the facts of the machine (facts.py), with nothing else running. Then one process per network and framework
 compiles, all in parallel; whatever measures on the GPU to choose kernels takes turns through a lock. Then everything else is
 stopped (SIGSTOP) and the peers of one network and precision take turns, --rounds times. Finally inductor's max-autotune
-compiles (for the networks of --tuned) and is timed beside the captured CUDA graph once more; this takes minutes per network.
+compiles (for the networks of --tuned) and is timed alternately with the captured CUDA graph; this takes minutes per network.
 Every figure is written as soon as it is known.
 --work keeps inductor's cache between runs. --device cpu --quick runs every path that needs no GPU, in minutes.
 """
@@ -34,7 +34,7 @@ TUNED = ["max_autotune_graph", "max_autotune"]
 RELU_NETWORKS = {"resnet18", "resnet50", "vgg16", "centernet_dla34"}
 FLUSHED_TOO = {"resnet50", "bert_base_128"}
 END_TO_END_TOO = {"resnet50"}
-REFERENCE = "graph"  # timed again beside max-autotune
+REFERENCE = "graph"  # timed again together with max-autotune
 
 
 class Worker:
@@ -227,7 +227,7 @@ class Quiet:
 
 
 def time_ready(args, results, workers, until):
-    """Times every peer that is ready and not timed yet, beside the reference if others were timed before."""
+    """Times every peer that is ready and not timed yet, together with the reference if others were timed before."""
     for network in args.networks:
         for precision in args.precisions:
             idle = [w for w in workers if w.idle and w.network == network]

@@ -4,7 +4,7 @@
 usage: report.py [--join OUT.json VISIT.json ...] [--autotune LOG ...] | report.py RESULTS.json [FACTS.json]
 
 With --join, if several visits timed the same network, precision, peer and kind, the visit with the most timings counts, so
-that figures measured in turns stay together. --autotune takes the logs of torch_peers.py, in which max-autotune lists what
+that figures measured alternately stay together. --autotune takes the logs of torch_peers.py, in which max-autotune lists what
 it measured for each layer's shape. Without --join, prints the tables.
 """
 import argparse

@@ -185,7 +185,9 @@ void note_records(PlanState& state) {
   if (!run.empty() || !any) state.out.records_tuned_at = state.recorded.tuned_at;
   if (left > 0) {
     plan.records += fmt::format(
-        "; {} of these schedules not run: packed weights would be too large, or the layer does not take them", left);
+        "; {} of these schedules are not used: their packed weights would be too large, or they do not apply to the "
+        "layer",
+        left);
   }
 }
 

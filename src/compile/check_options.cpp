@@ -75,7 +75,8 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
 
 namespace {
 
-/// Why the task would not take what is forbidden, so that forbidding it changes nothing; empty if it might take it.
+/// Returns why a forbidden schedule would not apply to the task, so that forbidding it changes nothing; empty if it
+/// might apply.
 std::optional<Rejected> idle(const Forbidden& forbidden, const Task& task, const TargetLimits& limits) {
   const auto analysed = find_template(forbidden.schedule.name)->analyse(task, limits);
   if (!analysed) return analysed.rejected();
@@ -98,11 +99,11 @@ void check_forbidden(const PassedGraph& passed, const CompileOptions& options) {
       const auto why = idle(f, task, options.target.limits);
       works = !why;
       if (why && !f.node.empty())
-        fail(ErrorKind::usage, "{}: '{}' does not take it anyway: {}; leave it out", option, f.schedule.text(),
+        fail(ErrorKind::usage, "{}: '{}' does not apply here anyway: {}; leave it out", option, f.schedule.text(),
              why->text());
     }
     if (!works && f.node.empty() && options.report.notice)
-      options.report.notice(option + ": no layer of this network would take it, so it changes nothing");
+      options.report.notice(option + ": it applies to no layer of this network and so changes nothing");
   }
 }
 

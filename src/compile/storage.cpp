@@ -82,7 +82,7 @@ class Placer {
     return to;
   }
 
-  // --- values written in place of their user, users first ---
+  // --- values written directly where their user needs them, users first ---
 
   void place_in_user(NodeId id) {
     if (dense_.contains(id)) return;

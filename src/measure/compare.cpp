@@ -232,12 +232,13 @@ class Comparer {
 }  // namespace
 
 Ratio Comparison::ratio(size_t a, size_t b) const {
-  require(a < samples.size() && b < samples.size(), "candidates {} and {} of a comparison of {}", a, b, samples.size());
+  require(a < samples.size() && b < samples.size(), "candidate {} or {} does not exist; the comparison has {}", a, b,
+          samples.size());
   return paired_ratio(samples[a].ms, samples[b].ms, bootstrap_options(*this, samples[a].ms.size()));
 }
 
 Ratio Comparison::time_ms(size_t candidate) const {
-  require(candidate < samples.size(), "candidate {} of a comparison of {}", candidate, samples.size());
+  require(candidate < samples.size(), "candidate {} does not exist; the comparison has {}", candidate, samples.size());
   return bootstrap_mean(samples[candidate].ms, bootstrap_options(*this, samples[candidate].ms.size()));
 }
 
@@ -250,14 +251,15 @@ bool known(const Samples& cpu) {
 }  // namespace
 
 std::optional<Ratio> Comparison::cpu_ratio(size_t a, size_t b) const {
-  require(a < cpu_samples.size() && b < cpu_samples.size(), "candidates {} and {} of a comparison of {}", a, b,
-          cpu_samples.size());
+  require(a < cpu_samples.size() && b < cpu_samples.size(), "candidate {} or {} does not exist; the comparison has {}",
+          a, b, cpu_samples.size());
   if (!known(cpu_samples[a]) || !known(cpu_samples[b])) return std::nullopt;
   return paired_ratio(cpu_samples[a].ms, cpu_samples[b].ms, bootstrap_options(*this, cpu_samples[a].ms.size()));
 }
 
 std::optional<Ratio> Comparison::cpu_ms(size_t candidate) const {
-  require(candidate < cpu_samples.size(), "candidate {} of a comparison of {}", candidate, cpu_samples.size());
+  require(candidate < cpu_samples.size(), "candidate {} does not exist; the comparison has {}", candidate,
+          cpu_samples.size());
   if (!known(cpu_samples[candidate])) return std::nullopt;
   return bootstrap_mean(cpu_samples[candidate].ms, bootstrap_options(*this, cpu_samples[candidate].ms.size()));
 }

@@ -79,14 +79,14 @@ bool more_threads_than_cpus(const Conditions& c) {
 std::string quiet_text(const Conditions& c, std::string_view samples) {
   const Quietness found = quietness(c);
   std::string out(name(found));
-  if (found == Quietness::unknown) return fmt::format("{}: no {} were watched for other programs", out, samples);
+  if (found == Quietness::unknown) return fmt::format("{}: no {} were checked for other programs", out, samples);
   out += fmt::format(": {} of {} {} disturbed ({:.3g} %", c.disturbed, c.taken, samples, 100 * disturbed_share(c));
   if (found != Quietness::quiet && !c.disturbed_by.empty()) out += ": " + c.disturbed_by;
   out += ")";
   if (found == Quietness::busy)
-    out += more_threads_than_cpus(c) ? fmt::format(", as {} threads share {} CPUs; the time is an upper bound",
+    out += more_threads_than_cpus(c) ? fmt::format(", because {} threads share {} CPUs; the time is an upper bound",
                                                    c.threads, count_cpus(c.pinning))
-                                     : ", as other programs use the machine; the time is an upper bound";
+                                     : ", because other programs use the machine; the time is an upper bound";
   if (c.best_ms > 0) out += fmt::format(", best {:.3f} ms", c.best_ms);
   return out;
 }

@@ -52,7 +52,7 @@ double disturbed_share(const Conditions& conditions);
 /// Returns whether there are more threads than CPUs that the process may use. They then wait for each other, whatever
 /// else runs.
 bool more_threads_than_cpus(const Conditions& conditions);
-/// Returns the line printed beside a figure: "quiet: 3 of 200 runs disturbed (1.5 %), best 2.601 ms". `samples` is the
+/// Returns the line printed with a figure: "quiet: 3 of 200 runs disturbed (1.5 %), best 2.601 ms". `samples` is the
 /// plural noun for what was taken.
 std::string quiet_text(const Conditions& conditions, std::string_view samples = "runs");
 /// Returns "2.601 ms"; for a busy machine "2.601 to 6.833 ms", from the best sample to the figure. Each has `decimals`.

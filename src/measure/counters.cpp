@@ -76,7 +76,7 @@ CounterValues check_counters(CounterValues values, double ms, double highest_ghz
   if (std::any_of(kEvents.begin(), kEvents.end(), negative)) {
     values.invalid = "a count is negative";
   } else if (values.counted_share < 0.5) {
-    values.invalid = fmt::format("counted for {:.0f} % of the time only", values.counted_share * 100);
+    values.invalid = fmt::format("counted for only {:.0f} % of the time", values.counted_share * 100);
   } else if (highest_ghz > 0 && values.cycles && cycles > possible) {
     values.invalid = fmt::format("{:.0f} cycles, but {:.3f} ms at {:.2f} GHz on {} threads have {:.0f} at most", cycles,
                                  ms, highest_ghz, threads, possible);
@@ -140,8 +140,8 @@ std::string counters_reason(int error, std::optional<int> paranoid) {
     case EACCES:
     case EPERM:
       return fmt::format(
-          "no hardware counters: not allowed (kernel.perf_event_paranoid is {}, or a container forbids the call); "
-          "`sysctl kernel.perf_event_paranoid=2` or less as root allows it",
+          "no hardware counters: not allowed (kernel.perf_event_paranoid is {}, or a container forbids the call); to "
+          "allow it, run `sysctl kernel.perf_event_paranoid=2` (or less) as root",
           level);
     case ENOSYS:
       return "no hardware counters: this kernel has no perf_event_open";

@@ -51,7 +51,7 @@ class Buffer {
 
 void check_threads(int threads) {
   if (threads < 1 || threads > 1024) {
-    fail(ErrorKind::usage, "measuring with {} threads: the number of threads is 1..1024", threads);
+    fail(ErrorKind::usage, "cannot measure with {} threads; expected 1 to 1024", threads);
   }
 }
 

@@ -82,7 +82,7 @@ ValueId Binder::lookup(const std::string& name, Scope& scope) {
     at->values.emplace(initializer->first, id);
     return id;
   }
-  fail(ErrorKind::internal, "{}: the name {} has passed the checks but is not there", model_.file, quote(name));
+  fail(ErrorKind::internal, "{}: the name {} passed the checks but cannot be found", model_.file, quote(name));
 }
 
 void Binder::visit(const pb::NodeProto& node, Scope& scope, Frame& frame) {

@@ -89,7 +89,7 @@ fs::path ExternalData::resolve(const DataFolders& roots, const std::string& loca
   const fs::path missing = folders_.front() / location;
   std::error_code ignored;
   const fs::path link = fs::is_symlink(missing, ignored) ? fs::read_symlink(missing, ignored) : fs::path();
-  fail(ErrorKind::io, "{}: {}: cannot read external data file '{}'{}: {}; put the file beside the model", file_, what,
+  fail(ErrorKind::io, "{}: {}: cannot read external data file '{}'{}: {}; put the file next to the model", file_, what,
        missing.string(), link.empty() ? "" : fmt::format(", a symbolic link to '{}'", link.string()), first.message());
 }
 

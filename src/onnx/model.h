@@ -88,7 +88,7 @@ class Model {
 /// determine the sizes of named dimensions.
 std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes& given);
 
-/// Writes a graph (ONNX operators only) as an ONNX model. Weights are stored inside, or in `FILE.weights` beside it
+/// Writes a graph (ONNX operators only) as an ONNX model. Weights are stored inside, or in `FILE.weights` next to it
 /// when they exceed 1 GiB. `opset` is that of ai.onnx. A node made for another opset is written if its form is the same
 /// in `opset`; otherwise throws unsupported, naming the node. Throws io when the file cannot be written, and leaves no
 /// partial file.

@@ -249,7 +249,7 @@ class Writer {
 
   void write_files() {
     if (model_.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-      fail(ErrorKind::unsupported, "{}: {} bytes beside the weights; an ONNX protobuf has at most 2 GiB",
+      fail(ErrorKind::unsupported, "{}: {} bytes without the weights; an ONNX protobuf has at most 2 GiB",
            file_.string(), model_.ByteSizeLong());
     }
     const std::string bytes = model_.SerializeAsString();

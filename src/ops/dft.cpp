@@ -35,7 +35,8 @@ Plan plan_of(const Context& ctx) {
   int64_t axis = node.opset < 20 ? node.int_attr("axis", 1) : -2;
   if (const Tensor* given = operand(ctx, 2)) axis = operand_int(node, *given, "axis");
   plan.axis = normal_axis(node, axis, rank);
-  if (plan.axis == rank - 1) node_error(node, "the last dimension holds real and imaginary parts and is no legal axis");
+  if (plan.axis == rank - 1)
+    node_error(node, "the last dimension holds real and imaginary parts and is not a legal axis");
   const int64_t extent = x[static_cast<size_t>(plan.axis)];
   plan.length = plan.half && plan.inverse ? 2 * (extent - 1) : extent;
   if (const Tensor* given = operand(ctx, 1)) plan.length = operand_int(node, *given, "dft_length");

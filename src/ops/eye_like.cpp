@@ -11,7 +11,7 @@ void infer(InferContext& ctx) {
   if (ctx.node.has_attr("dtype")) {
     const int64_t code = ctx.node.int_attr("dtype", 0);
     const std::optional<DType> wanted = dtype_of_code(code);
-    if (!wanted) ctx.error(fmt::format("attribute dtype is {}, which is no supported element type", code));
+    if (!wanted) ctx.error(fmt::format("attribute dtype is {}, which is not a supported element type", code));
     type = *wanted;
   }
   if (type == DType::string) ctx.error("strings have no 1; dtype must be a number or bool");

@@ -57,7 +57,7 @@ int64_t gate_width(const Node& node, const char* what, bool needed, const Shape*
                    int64_t other_width) {
   if (needed != (shape != nullptr)) {
     node_error(node, fmt::format("update_rule={} {} operand {}", node.string_attr("update_rule", "gated_delta"),
-                                 needed ? "needs" : "forbids", what));
+                                 needed ? "needs" : "does not allow", what));
   }
   if (shape == nullptr) return 0;
   const bool legal = shape->size() == 3 && (*shape)[0] == e.batch && (*shape)[1] == e.steps &&

@@ -9,7 +9,8 @@ namespace {
 void infer(InferContext& ctx) {
   check_types(Floats{}, ctx, 0);
   if (ctx.rank(0) < 2) ctx.error(fmt::format("input 0 has shape {}, expected [N, C, ...]", text(ctx.shape(0))));
-  if (ctx.node.int_attr("size", 1) < 1) ctx.error("attribute size must be 1 or more");
+  if (ctx.node.int_attr("size", 1) < 1)
+    ctx.error(fmt::format("attribute size is {}, expected 1 or more", ctx.node.int_attr("size", 1)));
   ctx.set(0, ctx.dtype(0), ctx.shape(0));
 }
 

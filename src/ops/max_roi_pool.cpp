@@ -50,8 +50,8 @@ void reference(ReferenceContext& ctx) {
     const bool legal = roi[0] >= 0 && roi[0] < static_cast<double>(shape[0]);
     for (int i = 1; i < 5; ++i) {
       if (!legal || !std::isfinite(roi[i])) {
-        fail(ErrorKind::bad_input, "MaxRoiPool '{}': region {} of image {} is illegal; images are 0 to {}",
-             ctx.node.name, r, roi[0], shape[0] - 1);
+        fail(ErrorKind::bad_input, "MaxRoiPool '{}': region {} names image {}; legal values are 0 to {}", ctx.node.name,
+             r, roi[0], shape[0] - 1);
       }
     }
     for (int64_t c = 0; c < shape[1]; ++c) {

@@ -94,8 +94,9 @@ void infer(InferContext& ctx) {
   if (ctx.has(3)) check_types(Types<float>{}, ctx, 3);
   if (ctx.has(4)) check_types(Types<float>{}, ctx, 4);
   if (boxes.size() != 3 || boxes[2] != 4 || scores.size() != 3 || scores[0] != boxes[0] || scores[2] != boxes[1]) {
-    ctx.error(fmt::format("boxes {} and scores {}; expected [batch, boxes, 4] and [batch, classes, boxes]", text(boxes),
-                          text(scores)));
+    ctx.error(fmt::format(
+        "boxes have shape {} and scores have shape {}; expected [batch, boxes, 4] and [batch, classes, boxes]",
+        text(boxes), text(scores)));
   }
   const auto rows = suppress(ctx.node, ctx.needed(0), ctx.needed(1), limits_of(ctx));
   ctx.set(0, DType::i64, {static_cast<int64_t>(rows.size()), 3});

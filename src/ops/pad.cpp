@@ -110,7 +110,7 @@ void infer(InferContext& ctx) {
     ctx.error(fmt::format("the constant value has element type {}, expected {} to match the input", name(ctx.dtype(2)),
                           name(ctx.dtype(0))));
   }
-  if (ctx.has(2) && elems(ctx.shape(2)) != 1) ctx.error("the constant value must be one element");
+  if (ctx.has(2) && elems(ctx.shape(2)) != 1) ctx.error("the constant value must have one element");
   set_same_dtype(ctx, padded_shape(ctx.node, ctx.shape(0), margins(ctx)));
 }
 

@@ -15,7 +15,7 @@ int64_t count_of(const Node& node, const Tensor& first, const Tensor& last, cons
   const auto start = widen(*first.data<T>());
   const auto limit = widen(*last.data<T>());
   const auto delta = widen(*step.data<T>());
-  if (!(delta != 0)) node_error(node, "delta is 0; it must be positive or negative");
+  if (!(delta != 0)) node_error(node, "delta must not be 0");
   if constexpr (std::is_integral_v<T>) {
     const auto wide = [](T v) { return static_cast<__int128_t>(v); };
     const __int128_t span = delta > 0 ? wide(limit) - wide(start) : wide(start) - wide(limit);

@@ -12,7 +12,7 @@ Axes axes_of(const Node& node) {
   const int64_t batch = node.int_attr("batch_axis", 1);
   const int64_t time = node.int_attr("time_axis", 0);
   if ((batch != 0 || time != 1) && (batch != 1 || time != 0)) {
-    node_error(node, fmt::format("batch_axis {} and time_axis {}; one must be 0 and the other 1", batch, time));
+    node_error(node, fmt::format("batch_axis is {} and time_axis is {}; one must be 0 and the other 1", batch, time));
   }
   return {static_cast<size_t>(batch), static_cast<size_t>(time)};
 }

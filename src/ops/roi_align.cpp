@@ -25,9 +25,11 @@ Rules rules_of(const Node& node) {
   constexpr int64_t kMost = 1 << 15;
   if (rules.height < 1 || rules.width < 1 || rules.sampling < 0 || rules.height > kMost || rules.width > kMost ||
       rules.sampling > kMost) {
-    node_error(node,
-               fmt::format("output_height={}, output_width={}, sampling_ratio={}; legal values are 1, 1 and 0 to {}",
-                           rules.height, rules.width, rules.sampling, kMost));
+    node_error(
+        node,
+        fmt::format(
+            "output_height={0}, output_width={1}, sampling_ratio={2}; legal values are 1 to {3}, 1 to {3} and 0 to {3}",
+            rules.height, rules.width, rules.sampling, kMost));
   }
   const std::string mode = node.string_attr("mode", "avg");
   if (mode != "avg" && mode != "max")
@@ -105,9 +107,8 @@ BinAxis bin_axis(const Node& node, const Rules& rules, double low, double high, 
   axis.bin = extent / static_cast<float>(bins);
   constexpr double kMostSamples = 1 << 15;
   if (!(std::abs(axis.bin) <= kMostSamples) || !std::isfinite(axis.start)) {
-    fail(ErrorKind::bad_input,
-         "RoiAlign '{}': a region from {} to {} has bins of {} elements; legal values are up to {}", node.name, low,
-         high, axis.bin, kMostSamples);
+    fail(ErrorKind::bad_input, "RoiAlign '{}': a region from {} to {} has bins of {} elements; the limit is {}",
+         node.name, low, high, axis.bin, kMostSamples);
   }
   axis.samples = rules.sampling > 0 ? rules.sampling : std::max<int64_t>(0, static_cast<int64_t>(std::ceil(axis.bin)));
   return axis;
@@ -159,9 +160,8 @@ void reference(ReferenceContext& ctx) {
     const BinAxis columns = bin_axis(ctx.node, rules, roi[0], roi[2], rules.width);
     constexpr int64_t kMostOfABin = 1 << 22;
     if (rows.samples * columns.samples > kMostOfABin) {
-      fail(ErrorKind::bad_input,
-           "RoiAlign '{}': bins of region {} have {} x {} samples; legal values are up to {} in all", ctx.node.name, r,
-           rows.samples, columns.samples, kMostOfABin);
+      fail(ErrorKind::bad_input, "RoiAlign '{}': bins of region {} have {} x {} samples each; the limit is {} per bin",
+           ctx.node.name, r, rows.samples, columns.samples, kMostOfABin);
     }
     for (int64_t bin = 0; bin < rules.height * rules.width; ++bin) {
       Pool pool(rules.max, shape[1]);

@@ -38,8 +38,10 @@ Rotary rotary_of(const Node& node, const Shape& x) {
   const int64_t given = node.int_attr("rotary_embedding_dim", 0);
   r.rotated = given == 0 ? r.size : given;
   if (r.rotated < 0 || r.rotated > r.size || r.rotated % 2 != 0) {
-    node_error(node, fmt::format("rotates {} elements of vectors of {}; it must be an even number up to that",
-                                 r.rotated, r.size));
+    node_error(
+        node,
+        fmt::format("rotates {} elements of vectors of {}; expected an even number up to the length of the vectors",
+                    r.rotated, r.size));
   }
   return r;
 }

@@ -18,7 +18,8 @@ void infer(InferContext& ctx) {
                           name(ctx.dtype(0))));
   }
   if (indices != ctx.shape(2)) {
-    ctx.error(fmt::format("indices have shape {} and updates {}; they must agree", text(indices), text(ctx.shape(2))));
+    ctx.error(fmt::format("indices have shape {} but updates have shape {}; they must be the same", text(indices),
+                          text(ctx.shape(2))));
   }
   check_count(ctx.node, "dimensions of indices, to match the data", data.size(), indices.size());
   for (size_t d = 0; d < data.size(); ++d) {

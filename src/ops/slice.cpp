@@ -41,7 +41,7 @@ Window window_of(const Context& ctx) {
     const auto d = static_cast<size_t>(axes[k]);
     const int64_t n = shape[d];
     const int64_t step = std::max(steps[k], -std::numeric_limits<int64_t>::max());
-    if (step == 0) node_error(node, fmt::format("step 0 for axis {}; a step must be positive or negative", d));
+    if (step == 0) node_error(node, fmt::format("the step for axis {} is 0; a step must not be 0", d));
     const auto absolute = [n](int64_t at) { return at < 0 ? at + n : at; };
     const int64_t low = step > 0 ? 0 : -1;
     const int64_t high = step > 0 ? n : n - 1;

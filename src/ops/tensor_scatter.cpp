@@ -6,7 +6,7 @@ namespace {
 size_t axis_of(const Node& node, const Shape& shape) {
   const auto axis =
       static_cast<size_t>(normal_axis(node, node.int_attr("axis", -2), static_cast<int64_t>(shape.size())));
-  if (axis == 0) node_error(node, "axis is 0, the batch dimension; the sequence must be another one");
+  if (axis == 0) node_error(node, "axis is 0, the batch dimension; it must be the dimension of the sequence");
   return axis;
 }
 

@@ -104,8 +104,8 @@ class Fuser {
       return no(Unfused::form, fmt::format("{} of these types has no loop form", node.op->name));
     const TensorType& out = graph_.type(node.outputs[0]);
     if (out.shape != like.shape) {
-      return no(Unfused::shape, fmt::format("it makes [{}] where '{}' makes [{}]", fmt::join(out.shape, ","), into.name,
-                                            fmt::join(like.shape, ",")));
+      return no(Unfused::shape, fmt::format("its output has shape [{}], that of '{}' has [{}]",
+                                            fmt::join(out.shape, ","), into.name, fmt::join(like.shape, ",")));
     }
     if (out.layout.block != like.layout.block || mixes_layouts(node, like)) {
       return no(Unfused::layout, fmt::format("it mixes layouts: its output is {}, that of '{}' is {}", layout_text(out),

@@ -100,7 +100,7 @@ class DepthwiseFuser {
     for (const Node* node : {&feeder, &anchor}) {
       if (context_.no_fuse.contains(node->name)) return no(Unfused::option, "--no-fuse " + node->name);
     }
-    if (context_.apart.contains(anchor.name)) return no(Unfused::option, "fuse=apart of a layer plan");
+    if (context_.apart.contains(anchor.name)) return no(Unfused::option, "fuse=apart in a layer plan");
     if (const Forbidden* barred = forbids(context_.forbidden, anchor.name, {"conv2d_then_depthwise", {}}))
       return no(Unfused::option, "--forbid " + barred->text());
     if (context_.own.contains(feeder.name))
@@ -114,7 +114,7 @@ class DepthwiseFuser {
     const PairCycles& cycles = *weighed;
     if (!asked && !cycles.direct)
       return no(Unfused::cycles,
-                fmt::format("'{}' may run faster by other kernels than direct convolution", feeder.name));
+                fmt::format("'{}' may run faster with a kernel other than direct convolution", feeder.name));
     if (!asked && cycles.together > kWorthwhile * cycles.apart) {
       return no(Unfused::cycles,
                 fmt::format(

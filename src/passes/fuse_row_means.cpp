@@ -48,16 +48,19 @@ class RowMeanFuser {
     const auto no = [&](Unfused::Why why, std::string reason) {
       return Unfused{why, node.name, anchor.name, std::move(reason)};
     };
-    if (changed) return no(Unfused::layout, "a change of layout lies between them");
+    if (changed) return no(Unfused::layout, "there is a layout change between them");
     if (!depthwise(anchor))
-      return no(Unfused::form,
-                "only tasks of depthwise convolutions reduce their own results: this one is stored, then read");
+      return no(
+          Unfused::form,
+          "only tasks of depthwise convolutions can reduce their own results; this result is stored and read again");
     const std::vector<int64_t> axes = reduced_axes(view(graph_, node));
     const TensorType& x = graph_.type(node.inputs[0]);
     const bool rows = axes == std::vector<int64_t>{3} || axes == std::vector<int64_t>{2, 3};
     if (node.op->combiner != Combiner::mean || node.int_attr("keepdims", 1) == 0 || !rows || x.layout.block == 1 ||
         x.shape != graph_.type(anchor.outputs[0]).shape)
-      return no(Unfused::form, "tasks of depthwise convolutions make means of rows, in blocks of channels");
+      return no(Unfused::form,
+                "tasks of depthwise convolutions compute only means over the last axis or the last two, with "
+                "keepdims=1, of blocked images");
     for (const Node* part : {&anchor, &node}) {
       if (context_.no_fuse.contains(part->name)) return no(Unfused::option, "--no-fuse " + part->name);
     }

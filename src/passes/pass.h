@@ -26,7 +26,7 @@ struct Unfused {
     layout,    ///< it has another layout
     full,      ///< the group already has as many nodes as a group may have
     order,     ///< it needs something that is computed after the group
-    schedule,  ///< no template takes the group with it
+    schedule,  ///< no template applies to the group with it
     cycles,    ///< it gains nothing by the model
   } why = option;
   std::string node, group;  ///< the name of the node, and of the group's anchor

@@ -38,8 +38,8 @@ class Simplifier : public RewritePass<Simplifier> {
     return c != nullptr && c->elems() == 1 && c->dtype() != DType::string && c->as_double(0) == value;
   }
 
-  /// `x` in place of the node, which does nothing, if both have one type. A network output keeps its own node if the
-  /// source is an input or another output.
+  /// Returns `x` to replace a node that does nothing, if both have the same type. A network output keeps its own node
+  /// if the source is an input or another output.
   std::optional<ValueId> same(const Node& node, ValueId x) {
     if (x == kNone || type(x) != type(node.outputs[0])) return std::nullopt;
     const bool keeps = graph_.is_output(node.outputs[0]) && (graph_.value(x).producer == kNone || graph_.is_output(x));

@@ -117,7 +117,7 @@ class Collector {
   double ms(const TickSpan& span) const { return static_cast<double>(span.end - span.begin) * ms_per_tick_; }
 
   Pass read_trace(double total) {
-    require(trace_.lost() == 0, "{} regions of a run found no room in its trace", trace_.lost());
+    require(trace_.lost() == 0, "{} regions of a run did not fit into its trace", trace_.lost());
     const int threads = trace_.threads();
     if (regions_.empty()) {
       for (size_t r = 0; r < trace_.size(); ++r) regions_.push_back(trace_.region(r).step);

@@ -49,8 +49,8 @@ Interpreter interpreter() {
 /// Says how to install a runtime's modules in an interpreter that lacks them.
 std::string install_text(const Interpreter& python, const std::string& module) {
   return fmt::format(
-      "install it with `{} -m pip install {}`, or set KILTER_PYTHON to an interpreter that has it "
-      "(this one was taken since {})",
+      "install it with `{} -m pip install {}`, or set KILTER_PYTHON to an interpreter that has it (this one was chosen "
+      "because {})",
       python.path, module, python.chosen);
 }
 
@@ -59,7 +59,7 @@ struct Pipe {
   Pipe() {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-      fail(ErrorKind::io, "no pipe to another process can be made: {}", std::generic_category().message(errno));
+      fail(ErrorKind::io, "cannot create a pipe to another process: {}", std::generic_category().message(errno));
     }
     read_end = Handle(ends[0]), write_end = Handle(ends[1]);
   }
@@ -151,16 +151,16 @@ Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model
   if (!answer.is_object()) {
     fail(ErrorKind::unsupported,
          "{}: the Python interpreter '{}' does not run{}; set KILTER_PYTHON to one that has {} installed (this one was "
-         "taken since {})",
+         "chosen because {})",
          what_, python.path, process_->last_words(), request.runtime, python.chosen);
   }
   if (answer.contains("missing")) {
     fail(ErrorKind::unsupported, "{}: the Python interpreter '{}' has no {}: {}; {}", what_, python.path,
-         words_of(answer["missing"]), answer.contains("error") ? words_of(answer["error"]) : "no words",
+         words_of(answer["missing"]), answer.contains("error") ? words_of(answer["error"]) : "no message",
          install_text(python, words_of(answer["missing"])));
   }
   if (answer.contains("error")) {
-    fail(ErrorKind::unsupported, "{}: {} says: {} (interpreter {}; KILTER_PYTHON chooses another)", what_,
+    fail(ErrorKind::unsupported, "{}: {} reports: {} (interpreter {}; KILTER_PYTHON chooses another)", what_,
          request.runtime, words_of(answer["error"]), python.path);
   }
   version_ = answer.contains("version") ? words_of(answer["version"]) : request.runtime;
@@ -178,13 +178,12 @@ auto Peer::ask(const std::string& line, Read&& read) {
          process_->last_words());
   }
   if (answer.contains("error")) {
-    fail(ErrorKind::unsupported, "{}: it says to '{}': {}", what_, line, words_of(answer["error"]));
+    fail(ErrorKind::unsupported, "{}: it failed on '{}': {}", what_, line, words_of(answer["error"]));
   }
   try {
     return read(answer);
   } catch (const json::exception&) {
-    fail(ErrorKind::unsupported, "{}: it answers '{}' with {}, which Kilter does not know", what_, line,
-         json_text(answer));
+    fail(ErrorKind::unsupported, "{}: unknown answer to '{}': {}", what_, line, json_text(answer));
   }
 }
 

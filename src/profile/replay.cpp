@@ -217,7 +217,7 @@ struct Replayer::Impl {
 };
 
 Replayer::Replayer(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options) {
-  require(index + options.steps <= plan.steps.size(), "steps {} to {} of {} are asked for", index,
+  require(index + options.steps <= plan.steps.size(), "steps {} to {} were requested; the plan has {}", index,
           index + options.steps, plan.steps.size());
   impl_ = std::make_unique<Impl>(instance, plan, threads, index, options);
 }

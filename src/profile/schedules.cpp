@@ -119,7 +119,7 @@ std::string beside(const Compiled& c, const LayerSchedule& layer, const Ranked& 
 
 /// Says what the layer gave up because packed weights were too large.
 std::string given_up_text(const Compiled& c, const GivenUp& g) {
-  return fmt::format("{} took {}: {} of packed weights, now {}", weight_limiter(c), g.schedule.text(), mb(g.bytes),
+  return fmt::format("{} ruled out {}: {} of packed weights, now {}", weight_limiter(c), g.schedule.text(), mb(g.bytes),
                      mb(g.now_bytes));
 }
 
@@ -141,13 +141,13 @@ std::string standing_text(const Compiled& c, const TemplateView& v) {
     case TemplateView::preferred:
       return "would be the default; another schedule was forced";
     case TemplateView::behind:
-      return "would take it; ranks behind the template that does";
+      return "applies, but ranks behind the chosen template";
     case TemplateView::barred:
-      return "would take it; --accuracy strict leaves it out";
+      return "applies, but --accuracy strict excludes it";
     case TemplateView::forbidden:
-      return "would take it; " + v.why->text();
+      return "applies; " + v.why->text();
     case TemplateView::given_up:
-      return fmt::format("would take it; its packed weights are too large ({})", weight_limiter(c));
+      return fmt::format("applies, but its packed weights are too large ({})", weight_limiter(c));
     case TemplateView::chosen:
     case TemplateView::rejected:
       break;
@@ -339,7 +339,7 @@ std::string memory_text(const Compiled& c) {
   if (c.slimmed.empty()) return "";
   const bool one = c.slimmed.size() == 1;
   return fmt::format(
-      "memory: {} kernels with smaller weights than {}: {} of packed weights in place of {}; they may take {} ({})",
+      "memory: {} kernels with smaller weights than {}: {} of packed weights instead of {}; the limit is {} ({})",
       one ? "1 layer runs" : fmt::format("{} layers run", c.slimmed.size()),
       one ? "its fastest one" : "their fastest ones", mb(c.weight_bytes), mb(c.wanted_bytes), mb(c.weight_limit),
       c.memory ? fmt::format("--memory {} less an arena of {}", *c.memory, mb(c.plan.arena_bytes))

@@ -144,7 +144,7 @@ std::string differences_text(const Side& a, const Side& b, size_t most) {
 
 std::string layers_withheld(const Side& a, const Side& b, const Ratio& b_over_a) {
   if (a.layers.empty() || b.layers.empty()) return "one side's layers are not known";
-  if (b_over_a.contains(1)) return "no difference shows that the layers could explain";
+  if (b_over_a.contains(1)) return "there is no significant difference for the layers to explain";
   double layers = 0;
   for (const LayerDifference& d : layer_differences(a, b)) layers += d.difference();
   if ((layers > 0) == (b_over_a.value > 1)) return {};

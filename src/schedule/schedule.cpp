@@ -93,7 +93,7 @@ const Template* template_of(std::string_view name, std::string_view option) {
     if (!name.empty() && t->name.ends_with(fmt::format("_{}", name))) names.push_back(t->name);
   }
   if (names.size() > 1)
-    fail(ErrorKind::usage, "{}: '{}' is the end of several names; legal values are {}", option, name,
+    fail(ErrorKind::usage, "{}: '{}' is the suffix of several names; legal values are {}", option, name,
          fmt::join(names, ", "));
   return names.empty() ? nullptr : find_template(names.front());
 }
@@ -177,7 +177,7 @@ Result<Schedule> own_pick(const Analysed& analysed, std::span<const Forbidden> f
     if (analysed && own_pick(**analysed)) others.push_back(t->name);
   }
   others.emplace_back("reference");
-  fail(ErrorKind::usage, "'{}' does not take it: {}; legal values are {}", from.name, why.text(),
+  fail(ErrorKind::usage, "'{}' does not apply: {}; legal values are {}", from.name, why.text(),
        fmt::join(others, ", "));
 }
 
@@ -235,7 +235,7 @@ Result<Schedule> default_pick(const Template& from, const Analysed& analysed, Ac
   if (from.approximates != nullptr && accuracy == Accuracy::strict) return Rejected{"accuracy", "default", "strict"};
   const Forbidden* barred = forbids(forbidden, analysed.task().node().name, *picked);
   if (barred == nullptr) return picked;
-  const Rejected rejected{std::string(kForbid), "what is not forbidden", barred->text()};
+  const Rejected rejected{std::string(kForbid), "allowed schedules", barred->text()};
   if (barred->schedule.knobs.empty()) return rejected;
   if (auto allowed = best_allowed(analysed, forbidden)) return std::move(*allowed);
   return rejected;

@@ -33,7 +33,7 @@ void check_size(const Row& row, int64_t size) {
   const std::string_view unit = row.name.starts_with("bert") ? "tokens" : "pixels";
   const std::string step = row.size_step == 1 ? "" : fmt::format(" and a multiple of {}", row.size_step);
   if (size < row.least_size || size > kMaxSize || size % row.size_step != 0) {
-    fail(ErrorKind::bad_input, "zoo {}: expected a size of at least {} and at most {} {}{}, got {}; its own is {}",
+    fail(ErrorKind::bad_input, "zoo {}: expected a size of at least {} and at most {} {}{}, got {}; the default is {}",
          row.name, row.least_size, kMaxSize, unit, step, size, row.size);
   }
 }

@@ -1,5 +1,5 @@
-// Code for AArch64, made here and run by an emulator (or a board): every operator's cases and whole networks, against
-// the reference kernels.
+// Code for AArch64, generated here and run by an emulator or a board: every operator's cases and whole networks,
+// compared with the reference kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ bool runs_without_compiler(const Plan& plan) {
                       [](const Step& s) { return s.kind == StepKind::reference; });
 }
 
-/// Adds a case unless it cannot be compiled or the runtime alone cannot run it; answers whether it did.
+/// Adds a case unless it cannot be compiled or the runtime alone cannot run it. Returns whether it did.
 bool add_case(Folder& folder, const OpDef& op, const ParsedCase& parsed, CaseText text, const Target& target) {
   try {
     const auto [c, compiled] = compile_case(op, parsed, text, target);
@@ -79,7 +79,7 @@ TEST_P(AArch64, EveryOperatorAnswersAsTheReference) {
 }
 
 TEST_P(AArch64, NetworksAnswerAsTheReference) {
-  // That of `kilter run --verify`: a thousandth of the largest magnitude.
+  // The tolerance of `kilter run --verify`: a thousandth of the largest magnitude.
   constexpr Tolerance kOfLargest{.rtol = 0, .atol = 1e-3, .scaled = true};
   Folder folder;
   for (const char* name : {"squeezenet1_1", "resnet18", "mobilenet_v2"}) {
@@ -98,7 +98,7 @@ TEST_P(AArch64, NetworksAnswerAsTheReference) {
   expect_right(folder);
 }
 
-/// The same programs on processors that the emulator plays.
+/// Runs the same programs on processors that the emulator simulates.
 class EmulatedCpu : public testing::Test {
  protected:
   void SetUp() override {
@@ -113,7 +113,7 @@ class EmulatedCpu : public testing::Test {
     EXPECT_EQ(pclose(pipe), 0);
     return text;
   }
-  /// What the first program of a folder compiled for a target says that does not run here.
+  /// Returns the error of the first program of a folder that was compiled for a target that does not run here.
   static std::string refusal_of(const char* target) {
     Graph graph;
     graph.name = "net";
@@ -134,7 +134,7 @@ TEST_F(EmulatedCpu, NativeIsTheProcessorsOwnRow) {
   EXPECT_EQ(native_target(), "neoverse-n1: Arm implementer 0x41 part 0xd0c: fp-armv8,neon,rdm,fullfp16,dotprod\n");
   be("a64fx");
   EXPECT_EQ(native_target(), "a64fx: Arm implementer 0x46 part 0x1: fp-armv8,neon,rdm,fullfp16,complxnum,sve,sve512\n");
-  be("a64fx,sve-default-vector-length=32");  // as a system may set it: no row has that, NEON has a length of its own
+  be("a64fx,sve-default-vector-length=32");  // as a system may set it: no row has this length, and NEON has its own
   EXPECT_EQ(native_target(),
             "aarch64: Arm implementer 0x46 part 0x1: fp-armv8,neon,rdm,fullfp16,complxnum,sve,sve256\n");
   be("cortex-a53");

@@ -15,14 +15,14 @@ namespace kilter {
 /// KILTER_AARCH64_BIN (see run.sh) is not set.
 std::string arm_command(const std::string& program);
 
-/// Networks of one test, what goes in and what has to come out.
+/// The networks of one test, with their inputs and expected outputs.
 class Folder {
  public:
-  /// `where` names the network in messages; `want` are the answers of the reference kernels.
+  /// `where` names the network in messages; `want` holds the outputs of the reference kernels.
   void add(std::string where, const Plan& plan, const std::vector<Tensor>& inputs, std::vector<Tensor> want,
            const Tolerance& tolerance);
   size_t size() const { return entries_.size(); }
-  /// Runs them all. One message for each that does not answer as wanted, and for a runner that fails.
+  /// Runs all of them. Returns one message for each wrong result and for a runner that fails.
   std::vector<std::string> run();
 
  private:

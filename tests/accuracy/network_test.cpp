@@ -1,4 +1,4 @@
-// Networks with layers by Winograd's method against their answer in f64: the gates of doc/accuracy.md.
+// Networks with Winograd layers compared with their result in f64: the limits of doc/accuracy.md.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -18,18 +18,18 @@ namespace {
 
 constexpr int kInputs = 8;
 constexpr double kMostError = 1e-4;  ///< of the largest output
-constexpr double kMostRatio = 3;     ///< rms over all inputs, to that without Winograd
+constexpr double kMostRatio = 3;     ///< rms over all inputs, relative to that without Winograd
 
 struct Network {
   std::string_view name;
-  int64_t size;                ///< of the image, pixels
-  std::string_view file = "";  ///< in models/, of networks that are not built in
+  int64_t size;                ///< of the image, in pixels
+  std::string_view file = "";  ///< file in models/, for networks that are not built in
 };
 
-/// Errors of one way to compile.
+/// The errors of one way to compile.
 struct Errors {
   double worst = 0;    ///< largest error over the largest output, of any input
-  double squares = 0;  ///< of the errors of all inputs
+  double squares = 0;  ///< rms of the errors over all inputs
 };
 
 struct Compared {
@@ -46,7 +46,7 @@ size_t winograd_layers(const Plan& plan) {
   return layers.size();
 }
 
-/// The network's graph for images of the wanted size; nothing where its file is missing.
+/// Returns the network's graph for images of the requested size, or nothing if its file is missing.
 std::optional<Graph> graph_of(const Network& network) {
   if (network.file.empty()) return zoo::build(network.name, {.size = network.size});
   const auto file = std::filesystem::path(KILTER_MODELS) / network.file;

@@ -9,7 +9,7 @@
 
 namespace kilter {
 
-/// Returns the message of the Error that `f` throws, or "no error" when it throws none. Other exceptions propagate.
+/// Returns the message of the Error that `f` throws, or "no error" if it throws none. Other exceptions propagate.
 template <class F>
 std::string error_of(F&& f) {
   try {

@@ -134,7 +134,7 @@ TEST_F(Cached, OnlyWhatIsNewIsPackedAndCompiled) {
   EXPECT_EQ(cache.kernels().size(), kernels);
   with.choices[convs_[1].first].schedule = smaller(1, 3);
   compile_passed(passed_, with);
-  EXPECT_EQ(sink.adds(), packed + 1) << "the bias: a smaller tile wants its weights packed the same way";
+  EXPECT_EQ(sink.adds(), packed + 1) << "only the bias: a smaller tile needs its weights packed in the same way";
   EXPECT_EQ(cache.kernels().size(), kernels + 1);
   ASSERT_NE(convs_[2].second.knob("vectors"), 1);
   with.choices[convs_[2].first].schedule = with_knob(smaller(2, 3), "vectors", 1);

@@ -378,7 +378,7 @@ void make_normalized(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
-/// An image scaled up or down beside others of the new size.
+/// An image scaled up or down, next to others of the new size.
 void make_resize(SweepNet& net) {
   Draw& draw = net.draw;
   const ValueId v = net.elementwise(add_conv(net, net.input(draw_plane(draw).shape())));

@@ -21,7 +21,8 @@
 namespace kilter {
 namespace {
 
-/// Cases that a back end currently compiles wrongly. Each must still be wrong, so that a repaired one leaves the list.
+/// Cases that a back end currently compiles wrongly. Each must still be wrong, so that a repaired one is removed from
+/// the list.
 struct KnownFault {
   std::string_view op;
   CaseText text;

@@ -120,7 +120,7 @@ TEST(CompileOptions, WhatIsForbiddenIsNoDefault) {
   const auto& rejected = after.rejected[static_cast<size_t>(find(after, "fire2.expand3x3") - after.plan.steps.data())];
   const auto it = std::ranges::find(rejected, "conv2d_winograd", &std::pair<std::string, Rejected>::first);
   ASSERT_NE(it, rejected.end());
-  EXPECT_EQ(it->second.text(), "--forbid: limit what is not forbidden, got conv2d_winograd@fire2.expand3x3");
+  EXPECT_EQ(it->second.text(), "--forbid: limit allowed schedules, got conv2d_winograd@fire2.expand3x3");
   options.forbidden = {parse_forbidden("winograd")};
   for (const Step& step : compiled(options).plan.steps) EXPECT_FALSE(step.schedule.starts_with("conv2d_winograd"));
   options.choices["fire2.expand3x3"].schedule = options.choices["fire4.expand3x3"].schedule =
@@ -148,10 +148,9 @@ TEST(CompileOptions, ForbiddenPairsOfConvolutionsRunApart) {
 TEST(CompileOptions, ForbiddingTheOnlyTemplateIsRefused) {
   CompileOptions options = avx512();
   options.forbidden = {parse_forbidden("pool_rows@pool1")};
-  EXPECT_EQ(
-      error_of(options),
-      "--forbid pool_rows@pool1: no other template takes 'pool1'; allow it, or give --schedule pool1=reference for "
-      "the reference kernel");
+  EXPECT_EQ(error_of(options),
+            "--forbid pool_rows@pool1: no other template applies to 'pool1'; allow it, or give --schedule "
+            "pool1=reference for the reference kernel");
   options.forbidden = {parse_forbidden("pool_rows@nothing")};
   EXPECT_TRUE(
       error_of(options).starts_with("--forbid pool_rows@nothing: no task has this name; legal values are conv1, "));
@@ -162,18 +161,18 @@ TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
   options.contents.code = false;
   options.forbidden = {parse_forbidden("winograd@conv1")};
   EXPECT_EQ(error_of(options),
-            "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not take it anyway: strides and dilations: limit "
-            "1, got more; leave it out");
+            "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not apply here anyway: strides and dilations: "
+            "limit 1, got more; leave it out");
   options.forbidden = {parse_forbidden("conv2d_direct vectors=99@conv1")};
-  EXPECT_TRUE(error_of(options).starts_with(
-      "--forbid conv2d_direct vectors=99@conv1: 'conv2d_direct vectors=99' does not take it anyway: conv2d_direct knob "
-      "vectors: limit one of "));
+  EXPECT_TRUE(
+      error_of(options).starts_with("--forbid conv2d_direct vectors=99@conv1: 'conv2d_direct vectors=99' does not "
+                                    "apply here anyway: conv2d_direct knob vectors: limit one of "));
   std::vector<std::string> notices;
   options.report.notice = [&](const std::string& line) { notices.push_back(line); };
   options.forbidden = {parse_forbidden("recurrent_steps"), parse_forbidden("winograd")};
   compiled(options);
   EXPECT_EQ(notices, std::vector<std::string>{
-                         "--forbid recurrent_steps: no layer of this network would take it, so it changes nothing"});
+                         "--forbid recurrent_steps: it applies to no layer of this network and so changes nothing"});
   notices.clear();
   options.forbidden = {parse_forbidden("conv2d_then_depthwise")};  // no pairs form: the option has an effect
   compile_graph(zoo::build("mobilenet_v2", {.size = 64}), options);
@@ -185,7 +184,7 @@ TEST(CompileOptions, ErrorsOfAFilesLayersNameItsLine) {
   options.contents.code = false;
   options.choices["conv1"] = {parse_schedule("conv2d_winograd"), {ScheduleSource::layer_plan, "net.plan line 3"}};
   EXPECT_EQ(error_of(options),
-            "net.plan line 3, 'conv1': 'conv2d_winograd' does not take it: strides and dilations: limit 1, got more; "
+            "net.plan line 3, 'conv1': 'conv2d_winograd' does not apply: strides and dilations: limit 1, got more; "
             "legal values are conv2d_direct, reference");
   options.choices = {{"nothing", {parse_schedule("conv2d_direct"), {ScheduleSource::layer_plan, "net.plan line 4"}}}};
   EXPECT_TRUE(

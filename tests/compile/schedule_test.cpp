@@ -142,7 +142,7 @@ TEST(ForcedSchedule, WrongOnesAreAnsweredWithWhatIsLegal) {
             "limit one of 0, 1, 1024, 2048, 4096, 8192, 16384, got nothing");
   EXPECT_EQ(forced_error("conv", "conv2d_direct vectors=8 rows=1 tile=6 prefetch=0"),
             "--schedule conv: 'conv2d_direct vectors=8 rows=1 tile=6 prefetch=0' does not apply: register tile (pixels "
-            "beside 8 vectors): limit 0, got 6");
+            "with 8 vectors each): limit 0, got 6");
   EXPECT_EQ(forced_error("fc", "pool_rows tile=4"),
             "--schedule fc: 'pool_rows tile=4' does not apply: operator: limit MaxPool, AveragePool, got MatMul");
 }
@@ -156,10 +156,9 @@ TEST(ForcedSchedule, ATemplateAloneTakesTheKnobsItPicks) {
   const Compiled product = compile_forced(net.graph, {{"fc", parse_schedule("matmul_tiled")}});
   EXPECT_TRUE(step_of(product, "fc").schedule.starts_with("matmul_tiled vectors=")) << step_of(product, "fc").schedule;
   EXPECT_EQ(answer(product, net.inputs, net.want), "");
-  EXPECT_EQ(
-      forced_error("fc", "conv2d_winograd"),
-      "--schedule fc: 'conv2d_winograd' does not take it: operator family: limit conv, got MatMul; legal values are "
-      "matmul_tiled, reference");
+  EXPECT_EQ(forced_error("fc", "conv2d_winograd"),
+            "--schedule fc: 'conv2d_winograd' does not apply: operator family: limit conv, got MatMul; legal values "
+            "are matmul_tiled, reference");
 }
 
 TEST(Forbidden, TextsAreRead) {
@@ -173,10 +172,9 @@ TEST(Forbidden, WrongTextsAreAnsweredWithWhatIsLegal) {
                   .starts_with("--forbid winogrand@conv1: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates "
                                "are conv2d_then_depthwise, conv2d_depthwise, conv2d_winograd, "));
   EXPECT_TRUE(error_of([] { parse_forbidden("winograd@"); }).starts_with("--forbid winograd@: expected TEMPLATE, "));
-  EXPECT_EQ(
-      error_of([] { parse_forbidden("depthwise@conv1"); }),
-      "--forbid depthwise@conv1: 'depthwise' is the end of several names; legal values are conv2d_then_depthwise, "
-      "conv2d_depthwise");
+  EXPECT_EQ(error_of([] { parse_forbidden("depthwise@conv1"); }),
+            "--forbid depthwise@conv1: 'depthwise' is the suffix of several names; legal values are "
+            "conv2d_then_depthwise, conv2d_depthwise");
   EXPECT_EQ(template_of("conv3d", "--schedule conv=conv3d"), nullptr);
 }
 

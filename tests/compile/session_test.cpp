@@ -55,7 +55,7 @@ TEST(Session, AShapeThatDoesNotFitABuiltInNetworkIsAnError) {
   EXPECT_EQ(error_of("zoo:squeezenet1_1", "image", {1, 3, 40, 40}),
             "--input image=1x3x40x40: zoo:squeezenet1_1 has input 'input' of shape 1x3x40x40");
   EXPECT_EQ(error_of("zoo:squeezenet1_1", "input", {1, 3, 8, 8}),
-            "zoo squeezenet1_1: expected a size of at least 25 and at most 65536 pixels, got 8; its own is 224");
+            "zoo squeezenet1_1: expected a size of at least 25 and at most 65536 pixels, got 8; the default is 224");
 }
 
 /// y = x + w, where w is an input with the default value 1, 2, 3.

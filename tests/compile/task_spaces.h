@@ -19,14 +19,14 @@ struct TaskSpace {
   Schedule schedule;  ///< the default
   std::vector<Knob> space;
 };
-/// The tasks that a template takes, with the space of the default template.
+/// The tasks to which a template applies, with the space of the default template.
 std::vector<TaskSpace> tasks_of(Graph graph, const Target& target);
 
 /// Draws depthwise convolutions that can run in one task with the convolution before them, for Fusion::before.
 std::set<std::string> draw_fused(const Graph& graph, const CompileOptions& options, Draw& draw);
 
-/// Draws for each task a legal schedule of a random template that takes it. `options` gives the target and what the
-/// passes read. Operands count as dense, so the plan may still refuse a schedule.
+/// Draws for each task a legal schedule of a random template that applies to it. `options` gives the target and what
+/// the passes read. Operands count as dense, so the plan may still refuse a schedule.
 std::map<std::string, Schedule> draw_schedules(Graph graph, const CompileOptions& options, Draw& draw);
 
 }  // namespace kilter

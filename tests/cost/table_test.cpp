@@ -88,7 +88,7 @@ TEST(Table, SeveralFilesOfTheSameFeatures) {
   EXPECT_EQ(table.tasks.size(), 1);
   EXPECT_EQ(
       error_of([&] { (void)read_table({a, other}); }),
-      other.string() + ": line 1: expected the 2 features of the first file, got 1; take tables of the same version");
+      other.string() + ": line 1: expected the 2 features of the first file, got 1; use tables of the same version");
   EXPECT_NE(error_of([&] { (void)read_table({folder.path() / "none"}); }).find("none"), std::string::npos);
 }
 

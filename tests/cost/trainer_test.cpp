@@ -353,9 +353,8 @@ class Variable {
 };
 
 const std::string kInstall =
-    "Install it with: python3 -m venv .venv && .venv/bin/python -m pip install xgboost-cpu==3.2.0; or leave it: the "
-    "trainer "
-    "'trees' and all searchers but xgb and xgb-rank work without it";
+    "Install it with: python3 -m venv .venv && .venv/bin/python -m pip install xgboost-cpu==3.2.0; or do without it: "
+    "the trainer 'trees' and all searchers but xgb and xgb-rank do not need it";
 
 TEST(XgboostLibrary, SaysWhereItLooked) {
   const ScratchFolder folder;

@@ -39,10 +39,9 @@ TEST(TreeModel, FindsFeaturesByName) {
 }
 
 TEST(TreeModel, SaysWhichFeaturesAreMissing) {
-  EXPECT_EQ(
-      error_of([] { (void)small_model().predict({{"x", "z"}, {1, 2}}); }),
-      "the cost model was trained on 2 features, of which 1 is not among the 2 given: y; given are x, z. Take rows of "
-      "the same version, or train a model on these: kilter cost-model train");
+  EXPECT_EQ(error_of([] { (void)small_model().predict({{"x", "z"}, {1, 2}}); }),
+            "the cost model was trained on 2 features, of which 1 is not among the 2 given: y; given are x, z. Use "
+            "rows of the same version, or train a model on these: kilter cost-model train");
 }
 
 TEST(TreeModel, TextOfAModel) {
@@ -85,7 +84,7 @@ std::string error_with(const std::string& from, const std::string& to) {
 
 TEST(TreeModel, RefusesTextsThatAreNoModel) {
   EXPECT_EQ(error_with("kilter-trees 1", "kilter-trees 2"),
-            "m.trees: line 1: version 2; this program reads version 1; take a newer program, or train again");
+            "m.trees: line 1: version 2; this program reads version 1; use a newer program, or train again");
   EXPECT_EQ(error_with("kilter-trees 1", "hello"), "m.trees: line 1: expected 'kilter-trees ...', got 'hello'");
   EXPECT_EQ(error_with("objective cost", "objective fun"),
             "m.trees: line 2: objective 'fun'; legal values are cost, rank");

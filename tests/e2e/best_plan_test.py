@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/best_plan.py: what it runs, keeps, adds to and judges, with a program in Kilter's place that says what it is told.
+"""Tests what bench/best_plan.py runs, keeps, adds to and judges, with a fake kilter that prints scripted results.
 
 usage: best_plan_test.py BEST_PLAN_PY
 """
@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-# A plan is a file with one line, its speed; a compiled file holds that line. `tune` accepts what SPEEDS says of the searcher, and
-# `compare` answers the ratio of the speeds, off by what NOISE says of each process.
+# A plan is a file with one line, its speed; a compiled file holds that line. `tune` accepts a plan with the speed that SPEEDS gives
+# the searcher, and `compare` prints the ratio of the speeds, changed by the factor that NOISE gives each process.
 FAKE = """#!{python}
 import json, os, pathlib, sys
 log = pathlib.Path(os.environ["LOG"])
@@ -91,7 +91,7 @@ class Bench:
 
 
 def judges(bench):
-    """The fastest of all accepted plans is the best one known, also where a later run accepted a slower one."""
+    """The fastest of all accepted plans is the best one known, even if a later run accepted a slower one."""
     speeds = {"tuned": 98, "model": 96, "ga": 97, "xgb": 98, "grid": 99}
     noise = (1.0, 1.01, 0.99, 1.01, 0.99)
     bench.expect("a plan in the middle", bench.run("resnet18", speeds=speeds, noise=noise), 0, "| model.1 of 5 | 0.980 (0.967 to 0.992) |",
@@ -109,7 +109,7 @@ def judges(bench):
 
 
 def goes_on(bench):
-    """--continue adds to what is there; without it everything begins anew."""
+    """--continue adds to earlier results; without it everything starts anew."""
     bench.run("resnet18=1min", speeds={"ga": 95})
     bench.same("time of the tuned run", ["--time 60s" in line for line in bench.calls("tune")][:2], [True, True])
     bench.expect("twelve minutes", bench.run("resnet18", "--continue", speeds={"ga": 97}), 1, "| 60 s |", "| 12 of 60 min | 84 |", "| ga.1 of 3 |",

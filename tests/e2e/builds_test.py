@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/builds.py: what it judges and refuses, with programs in Kilter's place that answer a given time.
+"""Tests what bench/builds.py judges and refuses, with fake kilter programs that report a given time.
 
 usage: builds_test.py BUILDS_PY
 """

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# What commands say of a machine that another program uses: beside a process that keeps a CPU busy, on that CPU, all of them say it first, and show
-# no figure as if it were sound. Usage: busy_test.sh KILTER
+# Tests what commands say on a busy machine. On a CPU that another process keeps busy, all of them must say so first and
+# must not present any figure as reliable. Usage: busy_test.sh KILTER
 set -euo pipefail
 kilter=$(realpath "$1")
 work=$(mktemp -d)
 cpu=$(python3 -c 'import os; print(max(os.sched_getaffinity(0)))')
-# It ends by itself when this script cannot end it.
+# It ends by itself if this script cannot end it.
 timeout 900 taskset -c "$cpu" bash -c 'while :; do :; done' &
 other=$!
 trap 'kill $other 2> /dev/null || true; rm -rf "$work"' EXIT
 cd "$work"
 export XDG_DATA_HOME=$work/data
 here=(timeout 300 taskset -c "$cpu" "$kilter")
-net=(zoo:resnet18 --threads 1)  # a run is longer than the time that the kernel leaves a process its CPU
+net=(zoo:resnet18 --threads 1)  # a run takes longer than the time slice that the kernel gives a process
 die() { echo "FAILED: $*" >&2; exit 1; }
-# says_first FILE: its first line is that of a busy machine, with the share, and no later line says "quiet".
+# says_first FILE: checks that the first line reports a busy machine with the share, and that no later line says "quiet".
 says_first() {
-  head -n 1 "$1" | grep -qE "^busy: [0-9]+ of [0-9]+ [a-z]+ disturbed \([0-9.]+ %: .*\), as other programs use the machine; the time is an upper bound" ||
+  head -n 1 "$1" | grep -qE "^busy: [0-9]+ of [0-9]+ [a-z]+ disturbed \([0-9.]+ %: .*\), because other programs use the machine; the time is an upper bound" ||
     die "$1 does not begin with the busy machine: $(head -n 5 "$1")"
   if grep -qE "(^|[^a-z])quiet: " "$1"; then die "$1 says quiet, too: $(cat "$1")"; fi
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The command line as a user meets it: exit codes, texts, files. usage: cli_test.sh KILTER
+# Tests the command line as a user sees it: exit codes, texts, files. usage: cli_test.sh KILTER
 set -uo pipefail
 kilter=$1
 scratch=$(mktemp -d)
@@ -49,13 +49,13 @@ expect 2 "--fuse nothing: no task has this name; legal values are" run zoo:squee
 for node in conv1 pool1; do
   expect 2 "--fuse $node: it cannot run in one kernel with the convolution before it: it is not a depthwise convolution" run zoo:squeezenet1_1 --fuse $node
 done
-# A copy to the output, which is added where values are placed in memory, is a task as others are.
+# A copy to the output, which is added when values are placed in memory, is a task like any other.
 expect 0 "1 thread" bench zoo:squeezenet1_1 --input input=1x3x64x64 --threads 1 --seconds 0.1 --schedule "pool10.flatten.output=map item=1024"
 expect 2 "--plain-layout nothing: no node has this name; legal values are" run zoo:squeezenet1_1 --plain-layout nothing
 expect 2 "expected a whole number from 1 to 1024, got 'x'" run zoo:squeezenet1_1 --layer-threads conv1=x
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify --no-fuse conv1 --layer-threads conv1=1 --plain-layout pool1
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify
-# tasks: a line for each node, then the tasks with their layers; nodes and tasks name each other.
+# tasks prints a line for each node, then the tasks with their layers; nodes and tasks refer to each other.
 "$kilter" tasks zoo:squeezenet1_1 --ops conv2d --threads 2 --json "$scratch/tasks.json" > "$scratch/tasks"
 python3 - "$scratch/tasks" "$scratch/tasks.json" <<'PY' || failures=$((failures + 1))
 import json, re, sys
@@ -67,7 +67,7 @@ assert nodes == {n["node"]: n["becomes"] for n in listed["nodes"]}, nodes
 for node, becomes in {"conv1": "task 1", "conv1.relu": "fused into task 1", "fire2.concat": "free view", "pool1": "left out by --ops",
                       "fire3.expand1x1": "task 4"}.items():
     assert nodes[node] == becomes, (node, nodes[node])
-assert re.match(r"18 tasks; 18 different problems without what is fused into them$", said[at + 1]), said[at + 1]
+assert re.match(r"18 tasks; 18 different problems, not counting fused nodes$", said[at + 1]), said[at + 1]
 assert said[at + 2].split() == "task layers MFLOP now ms best ms share points worth problem | schedule, then its layers".split(), said[at + 2]
 rows, layers = said[at + 3:-3:2], said[at + 4:-3:2]
 tasks = {t["task"]: t for t in listed["tasks"]}
@@ -90,16 +90,16 @@ grep -q "^conv1 " "$scratch/tasks" && { echo "FAILED: --no-nodes lists nodes"; f
 winograd=(inspect zoo:squeezenet1_1 --schedules --node fire4.expand3x3 --target znver4)
 expect 0 "schedule    conv2d_winograd" "${winograd[@]}"
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --forbid winograd@fire4.expand3x3
-expect 0 "would take it; --forbid: limit what is not forbidden, got conv2d_winograd@fire4.expand3x3" "${winograd[@]}" --forbid winograd@fire4.expand3x3
+expect 0 "applies; --forbid: limit allowed schedules, got conv2d_winograd@fire4.expand3x3" "${winograd[@]}" --forbid winograd@fire4.expand3x3
 expect 0 "schedule    conv2d_winograd" "${winograd[@]}" --forbid winograd@fire5.expand3x3
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule fire4.expand3x3=direct
-expect 2 "--schedule conv1: 'conv2d_winograd' does not take it: strides and dilations: limit 1, got more; legal values are conv2d_direct, reference" run zoo:squeezenet1_1 --schedule conv1=conv2d_winograd
+expect 2 "--schedule conv1: 'conv2d_winograd' does not apply: strides and dilations: limit 1, got more; legal values are conv2d_direct, reference" run zoo:squeezenet1_1 --schedule conv1=conv2d_winograd
 expect 0 "schedule    conv2d_winograd" "${winograd[@]}" --schedule "*=direct" --forbid direct@fire4.expand3x3
 expect 2 "--schedule fire4.expand3x3=conv2d_direct: --forbid conv2d_direct leaves it out of this layer; give one of them" \
   "${winograd[@]}" --schedule fire4.expand3x3=direct --forbid direct
-expect 2 "--records r.db: expected after the word, as in \`kilter records list --records r.db\`" records --records r.db list
+expect 2 "--records r.db: expected after the subcommand, as in \`kilter records list --records r.db\`" records --records r.db list
 expect 2 "--forbid winogrand: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates are" run zoo:squeezenet1_1 --forbid winogrand
-expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not take it anyway: strides and dilations: limit 1, got more; leave it out" run zoo:squeezenet1_1 --forbid winograd@conv1
+expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not apply here anyway: strides and dilations: limit 1, got more; leave it out" run zoo:squeezenet1_1 --forbid winograd@conv1
 # A task's number, as `kilter tasks` shows it, means all of its layers.
 task=$("$kilter" tasks zoo:squeezenet1_1 --target znver4 --json - | python3 -c '
 import json, sys
@@ -117,15 +117,15 @@ expect 2 "--forbid conv2d_winograd@task:999: expected a task from task:1 to task
 expect 2 "--forbid record:0123abcd: no records are in use; give --records" run zoo:squeezenet1_1 --forbid record:0123abcd
 expect 2 "--choose graph-best: no records are in use to choose from; give --records, or leave --choose out" run zoo:squeezenet1_1 --choose graph-best
 "$kilter" run zoo:squeezenet1_1 --forbid recurrent_steps 2> "$scratch/idle" > /dev/null
-grep -qxF -- "--forbid recurrent_steps: no layer of this network would take it, so it changes nothing" "$scratch/idle" || { echo "FAILED: an idle --forbid is not told: $(cat "$scratch/idle")"; failures=$((failures + 1)); }
-# The plan in use, as a file: the same code again, and errors that name its lines.
+grep -qxF -- "--forbid recurrent_steps: it applies to no layer of this network and so changes nothing" "$scratch/idle" || { echo "FAILED: a --forbid without effect is not reported: $(cat "$scratch/idle")"; failures=$((failures + 1)); }
+# The plan in use, written to a file, gives the same code again; errors name its lines.
 expect 0 "used.plan: what 31 layers run" inspect zoo:squeezenet1_1 --schedules --layer-threads conv1=1 --write-plan "$scratch/used.plan"
 grep -q "^conv1 = conv2d_direct .* threads=1$" "$scratch/used.plan" || { echo "FAILED: no conv1 in $(head -3 "$scratch/used.plan")"; failures=$((failures + 1)); }
 "$kilter" compile zoo:squeezenet1_1 --layer-plan "$scratch/used.plan" -o "$scratch/a.kilter" > /dev/null 2>&1
 "$kilter" compile zoo:squeezenet1_1 --layer-threads conv1=1 -o "$scratch/b.kilter" > /dev/null
 cmp -s <("$kilter" run "$scratch/a.kilter") <("$kilter" run "$scratch/b.kilter") || { echo "FAILED: a plan written and read is another one"; failures=$((failures + 1)); }
-# A pair of convolutions that runs in one kernel only because it was asked to: written and read it stays so, and an edited
-# line takes it apart.
+# A pair of convolutions that runs in one kernel only because an option says so: it stays fused when it is written and read
+# back, and an edited line separates it.
 pair=(inspect zoo:mobilenet_v2 --input input=1x3x64x64 --schedules)
 lines() { grep -v '^#' "$scratch/$1.plan"; }
 expect 0 "joined.plan: what " "${pair[@]}" --fuse features.2.depthwise --write-plan "$scratch/joined.plan"
@@ -157,7 +157,7 @@ expect 0 "for neoverse-n1 (LLVM" inspect "$scratch/arm.kilter"
 expect 3 "/dev/full" compile zoo:squeezenet1_1 -o /dev/full
 expect 0 "" zoo squeezenet1_1 -o "$scratch/net.onnx"
 expect 0 "Conv" inspect "$scratch/net.onnx"
-# relu_model HEX: a model of one Relu from x: f32[2,3] to y, whose last dimension it declares as HEX.
+# relu_model HEX: writes a model of one Relu from x: f32[2,3] to y, whose last dimension is declared as HEX.
 relu_model() {
   printf '\x08\x08\x3a\x3b\x0a\x0c\x0a\x01x\x12\x01y\x22\x04Relu\x12\x01g'
   printf '\x5a\x13\x0a\x01x\x12\x0e\x0a\x0c\x08\x01\x12\x08\x0a\x02\x08\x02\x0a\x02\x08\x03'
@@ -168,13 +168,13 @@ expect 0 "  y is f32[2,3] according to its nodes, unlike the model's declaration
 relu_model 03 > "$scratch/relu.onnx"
 expect 0 "  y: f32[2,3]" inspect "$scratch/relu.onnx"
 "$kilter" inspect "$scratch/relu.onnx" | grep -F "not what the model declares" && { echo "FAILED: inspect calls a right declaration wrong"; failures=$((failures + 1)); }
-expect 0 "would take it; ranks behind the template that does" inspect zoo:squeezenet1_1 --schedules --node fire4.expand3x3
+expect 0 "applies, but ranks behind the chosen template" inspect zoo:squeezenet1_1 --schedules --node fire4.expand3x3
 expect 0 '"format": "kilter-schedules-1"' inspect zoo:squeezenet1_1 --schedules --json -
 expect 0 "" inspect zoo:squeezenet1_1 --schedules --json "$scratch/schedules.json"
 grep -qF '"standing": "rejected"' "$scratch/schedules.json" || { echo "FAILED: inspect --schedules wrote no reasons"; failures=$((failures + 1)); }
 expect 3 "/dev/full" inspect zoo:squeezenet1_1 --schedules --json /dev/full
 expect 2 "--node nothing: no layer has this name; legal values are conv1, conv10" inspect zoo:squeezenet1_1 --schedules --node nothing
-expect 2 "--node, --json and --write-plan go with --schedules; add it, or leave them out" inspect zoo:squeezenet1_1 --node conv1
+expect 2 "--node, --json and --write-plan require --schedules; add it, or leave them out" inspect zoo:squeezenet1_1 --node conv1
 expect 2 "is a compiled file, which keeps no alternatives; give the model itself" inspect "$scratch/net.kilter" --schedules
 expect 0 "multiply-adds" inspect zoo:squeezenet1_1 --asm conv1 --target x86-64-v3
 expect 0 "vfmadd231ps" inspect zoo:squeezenet1_1 --asm fire4.expand3x3 --target x86-64-v4
@@ -184,7 +184,7 @@ expect 0 "MatMul+Add 'fc' " inspect zoo:resnet18 --schedules --node fc
 expect 2 "--asm nothing: no layer of this name has machine code; legal values are conv1, conv10" inspect zoo:squeezenet1_1 --asm nothing
 expect 2 "--asm conv1" inspect zoo:squeezenet1_1 --asm conv1 --schedule conv1=reference
 expect 2 "--asm" inspect zoo:squeezenet1_1 --asm conv1 --schedules
-# A compiled file runs as it was compiled: an option that asks for something else is refused by its name.
+# A compiled file runs as it was compiled: an option that asks for something else is refused by name.
 fixed="$scratch/net.kilter is a compiled file, which runs as it was compiled; compile the original model again with this option, or leave the option out"
 for option in "--records k.db" "--choose history-best" "--layer-plan k.plan" "--target znver4" "--accuracy strict" "--memory 1MB" \
   "--dump-ir ir" "--stop-after fuse" "--schedule conv1=direct" "--forbid winograd" "--no-fuse conv1" "--fuse conv1" "--layer-threads conv1=1" \
@@ -198,7 +198,7 @@ expect 2 "--schedule-a conv1=direct: $fixed" compare "$scratch/net.kilter" zoo:s
 expect 2 "--forbid winograd: $fixed" compare "$scratch/net.kilter" zoo:squeezenet1_1 --forbid winograd
 expect 0 "output" run "$scratch/net.kilter" --records none --accuracy default --threads 1
 expect 2 "net.kilter is already a compiled file: copy it, or give the original model" compile "$scratch/net.kilter" -o "$scratch/again.kilter"
-# What was made for another number of threads says so, with the loss to expect: a layer plan by its first line, a compiled file.
+# A layer plan (through its first line) or a compiled file that was made for another number of threads says so, with the expected loss.
 made="layer plan $scratch/tuned.plan: 1 layers" loss="expected loss about 4 % (an estimate)"
 printf '# squeezenet1_1 for znver4 on 1 thread, tuned 2026-11-24 in 60 s\nconv1 = conv2d_direct vectors=1 rows=1 tile=4 prefetch=0\n' > "$scratch/tuned.plan"
 tuned=(zoo:squeezenet1_1 --layer-plan "$scratch/tuned.plan")
@@ -224,10 +224,10 @@ expect 2 "--memory 12parsec: expected a size of at least 1 byte in B, kB, MB, GB
 expect 2 "--memory 1000000: 'squeezenet1_1' needs" inspect zoo:squeezenet1_1 --memory 1MB
 [ -z "$("$kilter" inspect zoo:squeezenet1_1 --memory 1MB 2> /dev/null)" ] || { echo "FAILED: inspect prints half a report before its error"; failures=$((failures + 1)); }
 expect 0 "layers run kernels with smaller weights" inspect zoo:squeezenet1_1 --memory 10.2MB
-expect 0 "    memory      --memory took conv2d_winograd m=" inspect zoo:squeezenet1_1 --schedules --memory 10.2MB
+expect 0 "    memory      --memory ruled out conv2d_winograd m=" inspect zoo:squeezenet1_1 --schedules --memory 10.2MB
 expect 0 '"now_weight_bytes":' inspect zoo:squeezenet1_1 --schedules --memory 10.2MB --json -
 expect 2 "--number" bench zoo:squeezenet1_1 --number 0
-# One flipped bit, in the code or in the constants: refused by every command, unless asked otherwise.
+# A file with one flipped bit, in the code or in the constants, is refused by every command unless the check is turned off.
 for at in $(($(stat -c %s "$scratch/net.kilter") / 2)) $(($(stat -c %s "$scratch/net.kilter") - 5)); do
   cp "$scratch/net.kilter" "$scratch/bad.kilter"
   byte=$(od -An -tu1 -j "$at" -N 1 "$scratch/bad.kilter")
@@ -261,7 +261,7 @@ expect 0 "trials in" searchers --measure "$scratch/tables" "$small"
 expect 0 "already exists" searchers --measure "$scratch/tables" "$small"
 expect 0 "regret" searchers "$scratch/tables/"*.jsonl --seeds 2 --searcher model --searcher ga --searcher-option population=4
 expect 0 '"regret_at"' searchers "$scratch/tables/"*.jsonl --seeds 2 --json -
-# Their curves as a page and as a picture: a line of each searcher in a picture over trials and one over seconds.
+# The curves as a page and as a picture: one line per searcher, over trials and over seconds.
 "$kilter" searchers "$scratch/tables/"*.jsonl --seeds 2 --searcher model --searcher ga --json "$scratch/curves.json" > /dev/null
 for kind in html svg; do
   "$(dirname "$0")/../../bench/searchers.py" "$scratch/curves.json" "$scratch/curves.$kind" || { echo "FAILED: no searchers.$kind"; failures=$((failures + 1)); }
@@ -273,17 +273,17 @@ expect 2 "expected a whole number from 2 to 4096, got '1'" searchers "$scratch/t
 KILTER_XGBOOST=$scratch/nowhere expect 2 "pip install xgboost-cpu" searchers "$scratch/tables/"*.jsonl --searcher xgb
 expect 3 "bad.txt line 1: expected {" searchers "$scratch/bad.txt"
 expect 0 "population" options
-# Every variable of the environment that the program reads is listed.
+# Every environment variable that the program reads is listed.
 for variable in KILTER_NUM_THREADS KILTER_SPIN_US KILTER_XGBOOST KILTER_PYTHON; do expect 0 "  $variable " options; done
 slow=(--schedule conv1=reference --seconds 1)
 expect 0 "conv1: reference kernel" explain zoo:squeezenet1_1 "${slow[@]}" --json "$scratch/why.json" --html "$scratch/why.html"
 for file in why.json why.html; do grep -qF "reference kernel" "$scratch/$file" || { echo "FAILED: explain's $file does not tell"; failures=$((failures + 1)); }; done
 expect 0 '"explain":' explain zoo:squeezenet1_1 --seconds 0.5 --json -
-# Records that nobody asked for stop nothing: the reason stands where they would speak, and what is damaged is told.
+# Default records that cannot be read stop nothing: the reason is shown in place of their results, and damage is reported.
 small=(zoo:squeezenet1_1 --input input=1x3x64x64 --seconds 0.1)
 mkdir -p "$scratch/broken/kilter" "$scratch/folder/kilter/records.db"
 echo "not a database" > "$scratch/broken/kilter/records.db"
-XDG_DATA_HOME=$scratch/broken expect 0 "  The gain of tuning is not known: records $scratch/broken/kilter/records.db: it does not begin as an SQLite database does" explain "${small[@]}"
+XDG_DATA_HOME=$scratch/broken expect 0 "  The gain of tuning is not known: records $scratch/broken/kilter/records.db: it does not begin like an SQLite database" explain "${small[@]}"
 XDG_DATA_HOME=$scratch/folder expect 0 "kilter/records.db: it is a directory; expected a database" explain "${small[@]}"
 HOME='' XDG_DATA_HOME='' expect 0 "is not known: records: neither XDG_DATA_HOME nor HOME is set; give the file with --records FILE" explain "${small[@]}"
 rm "$scratch/broken/kilter/records.db"
@@ -305,7 +305,7 @@ expect 0 "tuning records of both: layer plan $scratch/one.plan: 1 layers" compar
 expect 0 "A: layer plan $scratch/one.plan: 1 layers   B: none" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan "$scratch/one.plan" --records-b none
 expect 2 "--choose-b: worst not in {accepted,history-best,graph-best}" compare zoo:squeezenet1_1 --choose-b worst
 expect 3 "$scratch/nothing.db" compare zoo:squeezenet1_1 --records-a "$scratch/nothing.db"
-# Every option of a network is one of both sides, or of one alone with its letter behind it.
+# Every network option applies to both sides, or to one side only if it ends in that side's letter.
 tiny=(zoo:squeezenet1_1 --seconds 0.2 --threads 1)
 expect 0 "a single item, of batches of 1 and 2" compare "${tiny[@]}" --input input=1x3x64x64 --input-b input=2x3x64x64
 expect 0 "by processor time  B / A = " compare "${tiny[@]}" --input input=1x3x64x64 --no-fuse conv1 --accuracy-a strict --disable-b fuse
@@ -319,7 +319,7 @@ expect 2 "give two .json files" compare "$scratch/a.json" zoo:squeezenet1_1
 expect 3 "not JSON" compare "$scratch/a.csv.json" "$scratch/b.json"
 "$kilter" bench zoo:squeezenet1_1 --seconds 60 > /dev/null 2>&1 &
 interrupted=$!
-# A job in the background ignores SIGINT until the program has said otherwise.
+# A background job ignores SIGINT until the program installs a handler.
 for _ in $(seq 600); do
   (( 0x$(sed -n 's/^SigCgt:\t//p' "/proc/$interrupted/status") & 2 )) && break
   sleep 0.1

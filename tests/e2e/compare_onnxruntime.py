@@ -1,8 +1,8 @@
-"""`kilter run` agrees with ONNX Runtime: same inputs, written as .npy; max |difference| <= 1e-3 * max |reference|, no NaN.
+"""Tests that `kilter run` agrees with ONNX Runtime on the same inputs, written as .npy: max |difference| <= 1e-3 * max |reference|, no NaN.
 
 usage: compare_onnxruntime.py KILTER MODELS_FOLDER [NAME ...] [--target NAME]...
 
-Code is made for each --target (native where none is given) that this machine runs.
+Code is generated for each --target (default: native) that this machine runs.
 """
 import argparse
 import pathlib
@@ -23,7 +23,7 @@ TOLERANCE = 1e-3
 
 
 def difference(kilter, path, target, feeds, ports, want):
-    """Why the outputs are not ONNX Runtime's ("" where they are), and their largest relative difference."""
+    """Returns why the outputs differ from ONNX Runtime's ("" if they agree), and the largest relative difference."""
     with tempfile.TemporaryDirectory() as scratch:
         command = [kilter, "run", str(path), "--target", target, "--output", f"{scratch}/out"]
         for i, (port, value) in enumerate(feeds.items()):

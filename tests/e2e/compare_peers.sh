@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kilter compare and kilter explain against other runtimes. usage: compare_peers.sh KILTER PYTHON
+# Tests kilter compare and kilter explain against other runtimes. usage: compare_peers.sh KILTER PYTHON
 set -euo pipefail
 export KILTER_PYTHON=$2
 for runtime in onnxruntime openvino; do
@@ -7,18 +7,18 @@ for runtime in onnxruntime openvino; do
   for text in "executor         A: kilter   B: $runtime" "B / A = " "interleaved rounds" "conv1 " "fire5.expand3x3"; do
     grep -qF -- "$text" <<<"$out" || { echo "FAILED: no '$text' in: $out"; exit 1; }
   done
-  # Every convolution of Kilter's finds its counterpart.
+  # Each of Kilter's convolutions is matched with its counterpart.
   if grep -A2 -E "^  fire.*(squeeze|expand)" <<<"$out" | grep -q "B: no such layer"; then echo "FAILED: layers without counterpart: $out"; exit 1; fi
 done
-# Other processes may widen the interval until it holds 1; then no layer is said to make a difference.
+# Other processes may widen the interval until it contains 1; then no layer is named as making a difference.
 for try in 1 2 3; do
   out=$("$1" explain zoo:squeezenet1_1 --against onnxruntime --threads 1 --seconds $((2 * try)))
   for text in "Where the time goes" "Against onnxruntime" "B / A = "; do
     grep -qF -- "$text" <<<"$out" || { echo "FAILED: no '$text' in: $out"; exit 1; }
   done
   if grep -qF "layers that make the difference" <<<"$out"; then break; fi
-  grep -qE "^ *layers: (no difference shows|their sum)" <<<"$out" || { echo "FAILED: nothing about layers in: $out"; exit 1; }
-  [ $try != 3 ] || echo "compare_peers: BUSY, no difference shows in three tries"
+  grep -qE "^ *layers: (there is no significant difference|their sum)" <<<"$out" || { echo "FAILED: nothing about layers in: $out"; exit 1; }
+  [ $try != 3 ] || echo "compare_peers: BUSY, no significant difference in three tries"
 done
 # An interrupt leaves no temporary files.
 scratch=$(mktemp -d)
@@ -34,7 +34,7 @@ kill -INT $compare
 code=0
 wait $compare || code=$?
 [ $code = 130 ] || { echo "FAILED: an interrupted compare exits with $code, expected 130"; exit 1; }
-# ONNX Runtime's process ends a little later, and leaves a file of its own.
+# ONNX Runtime's process ends a little later and leaves its own file.
 for ((tenth = 0; tenth < 100; ++tenth)); do
   rm -f "$scratch/.ses"
   rmdir "$scratch" 2> /dev/null && break

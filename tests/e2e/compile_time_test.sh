@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# bench/compile_time.py: the form of its table, and its exit codes. usage: compile_time_test.sh KILTER PYTHON BENCH MODELS
+# Tests the table and the exit codes of bench/compile_time.py. usage: compile_time_test.sh KILTER PYTHON BENCH MODELS
 set -euo pipefail
 times() { KILTER_NUM_THREADS=wrong "$2" "$3/compile_time.py" --kilter "$1" --models "$4" --networks squeezenet1_1 --repeat 2 "${@:5}" 2>&1; }
 
-# says CODE PATTERN ARGS...: the exit code, and a line of the output that is PATTERN.
+# says CODE PATTERN ARGS...: checks the exit code, and that a line of the output matches PATTERN.
 places=("$@")
 says() {
   local code=$1 pattern=$2 got=0 out

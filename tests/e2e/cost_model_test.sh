@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kilter cost-model as a user meets it. usage: cost_model_test.sh KILTER
+# Tests kilter cost-model as a user sees it. usage: cost_model_test.sh KILTER
 set -uo pipefail
 kilter=$1
 scratch=$(mktemp -d)
@@ -8,7 +8,7 @@ trap 'rm -rf "$scratch"' EXIT
 . "$(dirname "$0")/expect.sh"
 command=(cost-model)
 
-# Eight tasks on two devices; a tile of 6 is best everywhere, the device shifts it, one row in 17 failed.
+# Eight tasks on two devices: a tile of 6 is best everywhere, the device shifts the costs, and one row in 17 failed.
 {
   echo '{"format": "kilter-cost-table-1", "features": ["tile", "size", "noise"]}'
   for task in 1 2 3 4 5 6 7 8; do
@@ -55,7 +55,7 @@ expect 0 "from 2 rows of 1 tasks on 1 device" train --table "$scratch/made.jsonl
 expect 3 "none.jsonl" rows "$scratch/none.jsonl" -o "$scratch/made.jsonl"
 : > "$scratch/empty.jsonl"
 expect 3 "no measured schedules to learn from; expected tables of \`kilter searchers --measure\` or records of \`kilter tune\`" rows "$scratch/empty.jsonl" -o "$scratch/made.jsonl"
-# One row in 17 fails by no rule that a model could learn: the rest must be in order.
+# One row in 17 fails without a rule that a model could learn; the rest must be ranked correctly.
 regret=$("$kilter" cost-model eval --table "$scratch/rows.jsonl" --json - | python3 -c 'import json, sys; m = json.load(sys.stdin)["all"]; print(m["top1_regret"] < 0.01 and m["pairwise"] > 0.85 and m["spearman"] > 0.7)')
 [ "$regret" = True ] || { echo "FAILED: predictions for tasks not seen are poor"; failures=$((failures + 1)); }
 finish cost-model

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A network compiled for a named target is the same file, byte by byte, from every process and on every processor.
+# Tests that a network compiled for a named target gives the same file, byte by byte, in every process and on every processor.
 # usage: determinism_test.sh KILTER processes|processors
-#   processes   other numbers of compiling threads, other addresses in memory, another folder and environment
+#   processes   different numbers of compiling threads, addresses in memory, folders and environments
 #   processors  the compiler itself runs on emulated processors, one of them older; exit 77 without qemu-x86_64
 set -uo pipefail
 kilter=$(realpath "$1")
@@ -9,7 +9,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 
-# same NETWORK TARGET FILE WHAT: whether FILE, which goes, is what the plain process wrote.
+# same NETWORK TARGET FILE WHAT: checks that FILE equals what the plain process wrote, and removes it.
 same() {
   cmp "$scratch/$1.$2" "$3" && rm "$3" && return
   echo "FAILED: $1 for $2, $4: other bytes than from the first process"
@@ -38,7 +38,7 @@ processors() {
   compile squeezenet1_1 x86-64-v3 "$scratch/squeezenet1_1.x86-64-v3"
   qemu-x86_64 -cpu max "$kilter" compile zoo:squeezenet1_1 --target x86-64-v3 -o "$scratch/again" > /dev/null
   same squeezenet1_1 x86-64-v3 "$scratch/again" "compiled on an emulated processor"
-  # Schedules, kernel keys and hashes of the loop IR, for a target far above the processor.
+  # Schedules, kernel keys and hashes of the loop IR, for a target far more capable than the processor.
   "$kilter" inspect zoo:squeezenet1_1 --target znver4 --schedules --json - > "$scratch/squeezenet1_1.znver4"
   qemu-x86_64 -cpu Nehalem "$kilter" inspect zoo:squeezenet1_1 --target znver4 --schedules --json - > "$scratch/again"
   same squeezenet1_1 znver4 "$scratch/again" "lowered on an emulated Nehalem"

@@ -1,10 +1,10 @@
-# Sourced by tests of the command line, which set `kilter`, the program, and may set `command`, words before all arguments.
+# Sourced by tests of the command line, which set `kilter` (the program) and may set `command` (words before all arguments).
 # shellcheck shell=bash
-# `failures` counts; finish NAME ends the test.
+# `failures` counts the failures; finish NAME ends the test.
 failures=0
 command=()
 
-# expect CODE TEXT ARGS...: the exit code, and TEXT somewhere in the output.
+# expect CODE TEXT ARGS...: checks the exit code, and that the output contains TEXT.
 expect() {
   local code=$1 text=$2 got=0 out
   shift 2

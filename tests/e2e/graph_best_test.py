@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/graph_best.py judges by a comparison after the race: its exit codes, with a program in Kilter's place that says what it is told.
+"""Tests that bench/graph_best.py judges by a comparison after the race, through its exit codes, with a fake kilter that prints scripted results.
 
 usage: graph_best_test.py GRAPH_BEST_PY
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The graph tuner through the program: a plan is chosen, kept beside the records, written to a file and compiled with.
+# Tests the graph tuner through the program: a plan is chosen, kept next to the records, written to a file and used to compile.
 # Usage: graph_tune_test.sh KILTER
 set -euo pipefail
 kilter=$(realpath "$1")
@@ -25,7 +25,7 @@ expect run.txt "verify: passed"
 "$kilter" graph-tune "${model[@]}" --records r.db --measure 0.5 --race 1 --measure-transforms > anew.txt
 expect anew.txt "layout changes: 16 samples, measured in "
 
-# From records alone: no worker, no race, every solver.
+# From records alone: without worker or race, with every solver.
 for solver in auto pbqp greedy; do
   "$kilter" graph-tune "${model[@]}" --records r.db --no-run --solver $solver --layers > records.txt
   expect records.txt "0 variants measured"
@@ -33,7 +33,7 @@ for solver in auto pbqp greedy; do
 done
 "$kilter" graph-tune "${model[@]}" --records none.db --no-run > records.txt
 [ ! -e none.db ] || { echo "FAILED: --no-run makes a file of records"; exit 1; }
-# Whole networks are posed and solved in seconds, the command's start and all.
+# Whole networks are set up and solved in seconds, including the start of the command.
 for net in inception_v3 densenet121; do
   for solver in auto pbqp; do
     (ulimit -t 10; timeout 120 "$kilter" graph-tune zoo:$net --threads 2 --records none --no-run --solver $solver > whole.txt) ||
@@ -41,7 +41,7 @@ for net in inception_v3 densenet121; do
     expect whole.txt ", exact; 0 variants measured"
   done
 done
-# The accepted plan runs in the race, whatever its own race said, and gives way only where it loses clearly.
+# The accepted plan takes part in the race, whatever its own race showed, and is replaced only if it loses clearly.
 python3 - <<'PY'
 import json
 line = json.loads(open("r.db.plans.jsonl").readlines()[-1])
@@ -58,11 +58,11 @@ raced = best["rounds"] > 0 and not best["same_plan"]
 assert ("accepted_ratio" in best) == raced, best
 assert not raced or best["accepted_ratio"]["value"] < 1, best
 if best["won"]:
-    assert ": graph-best is taken\ngraph-best is kept as the accepted plan" in said, said
+    assert ": graph-best is accepted\ngraph-best is kept as the accepted plan" in said, said
     assert " graph-best 20" in plan.splitlines()[0] and kept["default_ratio"][0] > 0.1, (plan, kept)
 else:
     assert not raced or ": the accepted plan stays\n" in said, said
-    assert " stays: it took 0.1000 (0.1000 to 0.1000) of the default's time in its race" in said, said
+    assert " is kept: it took 0.1000 (0.1000 to 0.1000) of the default's time in its race" in said, said
     assert " the accepted plan 20" in plan.splitlines()[0] and "conv1 = conv2d_direct vectors=1 rows=1 tile=1" in plan, plan
 PY
 rm r.db.plans.jsonl
@@ -81,5 +81,5 @@ refuse "not expected: --choose history-best" graph-tune "${model[@]}" --choose h
 ! grep "fire2.expand3x3 |" forbidden.txt | grep -q "conv2d_direct" || die "a forbidden template is an alternative"
 refuse "--choose: worst not in {accepted,history-best,graph-best}" run "${model[@]}" --choose worst
 echo 'fire2.squeeze = layout=c8' > bad.plan
-refuse "bad.plan line 1: 'layout=c8': legal values are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside the schedule" \
+refuse "bad.plan line 1: 'layout=c8': legal settings after the schedule are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N" \
   run "${model[@]}" --layer-plan bad.plan

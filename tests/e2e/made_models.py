@@ -1,4 +1,4 @@
-"""ONNX models of any number of nodes, made for tests: each function answers a ModelProto."""
+"""Generates ONNX models of any number of nodes for tests. Each function returns a ModelProto."""
 
 import numpy as np
 import onnx
@@ -19,19 +19,19 @@ def model(nodes, inputs, outputs, initializers=(), functions=(), opset=OPSET):
 
 
 def chain(n, operators=("Neg", "Sin")):
-    """n operators of one operand in a row."""
+    """A chain of n operators with one operand each."""
     nodes = [helper.make_node(operators[i % len(operators)], [f"v{i}"], [f"v{i + 1}"]) for i in range(n)]
     return model(nodes, [value("v0")], [value(f"v{n}")])
 
 
 def add_chain(n):
-    """n sums in a row, each of the one before and the input."""
+    """A chain of n sums, each of the previous sum and the input."""
     nodes = [helper.make_node("Add", [f"v{i}" if i else "x", "x"], [f"v{i + 1}"]) for i in range(n)]
     return model(nodes, [value("x")], [value(f"v{n}")])
 
 
 def long_edges(n):
-    """A chain whose i-th node also reads what is made far before it."""
+    """A chain whose i-th node also reads a value made much earlier."""
     nodes = [helper.make_node("Sin", ["x"], ["v0"])]
     for i in range(n - 1):
         nodes.append(helper.make_node("Add", [f"v{i}", f"v{i // 2}"], [f"v{i + 1}"]))
@@ -39,13 +39,13 @@ def long_edges(n):
 
 
 def softmaxes(n):
-    """Operators that do not fuse, in turns with others."""
+    """Operators that do not fuse, alternating with others."""
     nodes = [helper.make_node(("Softmax", "Exp")[i % 2], [f"v{i}"], [f"v{i + 1}"]) for i in range(n)]
     return model(nodes, [value("v0")], [value(f"v{n}")])
 
 
 def split(n, used=True):
-    """One Split into n parts; with a node behind each part, or each an output."""
+    """One Split into n parts, each followed by a node or an output itself."""
     nodes = [helper.make_node("Split", ["x"], [f"p{i}" for i in range(n)], axis=0)]
     if used:
         nodes += [helper.make_node("Relu", [f"p{i}"], [f"r{i}"]) for i in range(n)]
@@ -62,7 +62,7 @@ def concat(n):
 
 
 def wide(operator, n):
-    """Sum, Max, Min or Mean of n operands, which are a few values in turns."""
+    """Sum, Max, Min or Mean of n operands, which cycle through a few values."""
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["x"], ["b"])]
     nodes.append(helper.make_node(operator, [("x", "a", "b")[i % 3] for i in range(n)], ["y"]))
     return model(nodes, [value("x")], [value("y")])
@@ -77,13 +77,13 @@ def branches(n):
 
 
 def outputs(n):
-    """n operators that read one another, each an output of the network too."""
+    """A chain of n operators, each of which is also an output of the network."""
     nodes = [helper.make_node("Sin", [f"v{i}"], [f"v{i + 1}"]) for i in range(n)]
     return model(nodes, [value("v0")], [value(f"v{i + 1}") for i in range(n)])
 
 
 def functions(n):
-    """About n nodes out of functions that call each other twice."""
+    """About n nodes from functions that each call the previous one twice."""
     made, nodes = [], 2
     body = [helper.make_node("Neg", ["x"], ["t"]), helper.make_node("Sin", ["t"], ["y"])]
     made.append(helper.make_function("local", "f0", ["x"], ["y"], body, [helper.make_opsetid("", OPSET)]))
@@ -105,7 +105,7 @@ def identities(n):
 
 
 def reshapes(n):
-    """n views of one another, of other shapes in turns."""
+    """A chain of n views with alternating shapes."""
     shapes = [np.array(s, np.int64) for s in ([8, 1], [2, 4])]
     given = [onnx.numpy_helper.from_array(s, f"s{i}") for i, s in enumerate(shapes)]
     nodes = [helper.make_node("Reshape", [f"v{i}", f"s{i % 2}"], [f"v{i + 1}"]) for i in range(n)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Names out of a model, whatever they hold, in everything that the program prints and in the files that it names after them; shapes
-that a model leaves open.
+"""Tests that names from a model, whatever they contain, are safe in everything that the program prints and in the names of the files
+that it writes; also tests shapes that a model leaves open.
 
 usage: names_test.py KILTER
 """
@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 HOSTILE = "a\x1b[31mb\nkilter: forged\r\t\x07\x7f@@@@\u009b31m\u202e"
-RAW = b"\xc3\x28\x9b\xff"  # takes the place of @@@@: no UTF-8, and a control sequence of 8 bits
+RAW = b"\xc3\x28\x9b\xff"  # replaces @@@@: invalid UTF-8, and an 8-bit control sequence
 failures = 0
 
 
@@ -33,7 +33,7 @@ class Program:
         self.kilter, self.folder = kilter, folder
 
     def __call__(self, *words, code=0):
-        """Bytes of standard output and of standard error."""
+        """Returns the bytes of standard output and standard error."""
         done = subprocess.run([self.kilter, *map(str, words)], capture_output=True, cwd=self.folder, timeout=300,
                               env={"XDG_DATA_HOME": str(self.folder / "data"), "HOME": str(self.folder), "PATH": "/usr/bin:/bin", "LC_ALL": "C"})
         if done.returncode != code:
@@ -53,7 +53,7 @@ def save(path, nodes, inputs, outputs, initializers=(), replace=True):
 
 
 def hostile_model(path):
-    """Two convolutions, whose names, inputs, values and outputs all hold what a terminal must not get."""
+    """Two convolutions, whose names, inputs, values and outputs all contain bytes that a terminal must not receive."""
     h = HOSTILE
     save(path,
          [helper.make_node("Conv", ["in" + h, "w1"], ["v1" + h], name="conv1" + h, pads=[1, 1, 1, 1]),
@@ -66,7 +66,7 @@ def hostile_model(path):
 
 
 def is_clean(text):
-    """Whether no byte moves the cursor, colours, reorders or is no UTF-8."""
+    """Whether all bytes are valid UTF-8 and none moves the cursor, sets colours or reorders text."""
     try:
         decoded = text.decode("utf-8")
     except UnicodeDecodeError:

@@ -2,10 +2,11 @@
 
 usage: onnx_node_cases.py KILTER CASES_FOLDER KNOWN_FILE [--write] [--target NAME]
 
-KNOWN_FILE lists the cases that do not pass, `name: reason` a line. The test fails when a case that is not listed does not
-pass, when a listed one passes (the list must shrink then; but for those whose draws are random, which agree by chance), or when fewer than LEAST_PASSING pass. --write makes the list anew.
-Code is made for --target, native where it is not given; for a target that this machine does not run the test is skipped
-(exit code 77).
+KNOWN_FILE lists the cases that do not pass, one `name: reason` per line. The test fails if a case that is not listed does
+not pass, if a listed one passes (it must then leave the list, unless it is random and agrees by chance), or if fewer than
+LEAST_PASSING pass. --write writes the list anew.
+Code is generated for --target (default: native). The test is skipped (exit code 77) for a target that this machine does
+not run.
 """
 import argparse
 import pathlib
@@ -19,8 +20,8 @@ from networks import runs_here  # noqa: E402
 
 LEAST_PASSING = 1570
 RANDOM = "random draws, agrees by chance: "
-# The expected values carry the roundings of the reference's own intermediates: of test_attention_4d_causal_bf16 the exact result,
-# rounded once, misses 48 of 192 elements. Steps of bfloat16 are up to 2^-7 of a value, of float16 2^-10, beside an rtol of 1e-3.
+# The expected values contain the rounding of the reference's own intermediates: for test_attention_4d_causal_bf16, the exact result
+# rounded once misses 48 of 192 elements. A step of bfloat16 is up to 2^-7 of a value and one of float16 up to 2^-10, but rtol is 1e-3.
 ROUNDED = "the reference rounds its intermediates in another order, which shows in steps of %s above rtol: "
 
 
@@ -29,7 +30,7 @@ def write_cases(folder):
     import onnx
     from onnx import numpy_helper
     warnings.filterwarnings("ignore")
-    np.random.seed(0)  # some cases are made of random numbers: the same ones on every machine
+    np.random.seed(0)  # some cases use random numbers: the same ones on every machine
     from onnx.backend.test.case.node import collect_testcases
 
     marker = folder / f"onnx-{onnx.__version__}.done"

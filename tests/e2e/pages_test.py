@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whether what pages show of `kilter inspect` is what it says: the lines of a console block are lines of the output, in
-its order. Every page has such a block.
+"""Tests that the pages show the real output of `kilter inspect`: the lines of a console block are lines of the output, in
+the same order. Every page has such a block.
 
 usage: pages_test.py KILTER PAGE...
 
@@ -25,13 +25,13 @@ def blocks(page):
 
 
 def shows(line, said):
-    """Whether a page's line stands for this line of the output."""
+    """Whether a line of the page matches this line of the output."""
     start = line.removesuffix(" ...").rstrip(",") if line.endswith(" ...") else ""
     return line == said or (start != "" and said.startswith(start))
 
 
 def missing(lines, said):
-    """The lines that are not in the output, or only before what stands above them on the page."""
+    """Returns the lines of the page that are missing from the output, or appear there only before the lines above them."""
     at = 0
     for line in lines:
         found = next((i for i in range(at, len(said)) if shows(line, said[i])), None)

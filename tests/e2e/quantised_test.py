@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Networks that ONNX Runtime's own quantiser wrote, static and per tensor, in Kilter and in ONNX Runtime.
+"""Compares Kilter with ONNX Runtime on networks that ONNX Runtime's own quantiser wrote (static, per tensor).
 
 usage: quantised_test.py KILTER
 
 A small network is calibrated and quantised in every format, and each file is then written with its scales and zero points
-as scalars, as vectors of one element, and mixed both ways: one network all the same.
+as scalars, as one-element vectors, and as both mixtures. All of them are the same network.
 """
 import logging
 import pathlib
@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 SHAPE = (1, 3, 8, 8)
-TOLERANCE = 0.06  # a step of the answers' scale: a tie may round either way
+TOLERANCE = 0.06  # one step of the output's scale, since a tie may round either way
 
 
 class Images(CalibrationDataReader):
@@ -46,7 +46,7 @@ def network():
 
 
 def reshaped(model, scales, zeros):
-    """The model with scales and zero points of one element in these shapes; None leaves them as they are."""
+    """Returns the model with its one-element scales and zero points in these shapes; None leaves them unchanged."""
     model = onnx.ModelProto.FromString(model.SerializeToString())
     for tensor in model.graph.initializer:
         name, count = tensor.name, int(np.prod(tensor.dims))
@@ -78,7 +78,7 @@ def main():
                                     activation_type=QuantType.QUInt8, per_channel=per_channel,
                                     op_types_to_quantize=["Conv", "MatMul"] if style == QuantFormat.QOperator else None)
                     made = onnx.load(file)
-                    # One scale a column: ONNX Runtime's own product is 0.09 off what the floats give.
+                    # With one scale per column, ONNX Runtime's own product differs by 0.09 from the float result.
                     want = answers(made if not per_channel else network(), x)
                     forms = {"as_written": (None, None), "scalars": ([], []), "vectors": ([1], [1]), "mixed": ([], [1]),
                              "other_way": ([1], [])}

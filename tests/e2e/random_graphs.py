@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Random graphs through Kilter, ONNX Runtime without optimisations and ONNX's reference evaluator.
+"""Runs random graphs through Kilter, ONNX Runtime without optimisations and ONNX's reference evaluator.
 
 usage: random_graphs.py KILTER [--count N] [--seed S] [--only I] [--target NAME] [--threads N] [--keep FOLDER]
 
-Graph I of seed S is the same on every machine (random_nets.py). What the peers answer is what Kilter must answer; a
-graph is set aside and another one drawn where the peers do not run it, disagree, answer something that is not finite, or
-where an input moved by its last bits moves an answer (a quotient at a rounding boundary, a tie). Verdicts:
+Graph I of seed S is the same on every machine (random_nets.py). Kilter must give the peers' results. A graph is set aside
+and replaced by another one if the peers do not run it, disagree or give values that are not finite, or if changing the
+last bits of an input changes a result (a quotient at a rounding boundary, a tie). Verdicts:
 
-  agree      the peers' answers, types and shapes
+  agree      the peers' values, types and shapes
   refused    Kilter says that it cannot run the model
-  wrong      another answer
-  internal   an internal error, a crash, no end
+  wrong      a different result
+  internal   an internal error, a crash or a hang
 
-The exit code is 1 where a graph is wrong, internal, or refused for another reason than EXPECTED_REFUSALS lists. --keep
-holds the graphs that do not agree in the ONNX test layout, for `kilter check`; --only draws one graph and keeps it.
+The exit code is 1 if a graph is wrong, internal, or refused for a reason that EXPECTED_REFUSALS does not list. --keep
+stores the graphs that do not agree in the ONNX test layout, for `kilter check`; --only draws one graph and keeps it.
 """
 import argparse
 import collections
@@ -35,20 +35,20 @@ import random_nets  # noqa: E402
 
 BATCH = 100  # graphs of one `kilter check`
 RTOL = 1e-3
-ATOL = 2e-4  # times the largest answer of the graph
-FLOOR = 1e-6  # what is left of numbers near 1 that cancel
-NUDGE = 3e-6  # of an input: some last bits
-UNSTABLE = 0.25  # of the tolerance: what a nudge may move an answer by
-# What Kilter says that it cannot do yet, of graphs that random_nets.py draws.
+ATOL = 2e-4  # times the largest value of the graph's outputs
+FLOOR = 1e-6  # what remains when numbers near 1 cancel
+NUDGE = 3e-6  # of an input: a few of its last bits
+UNSTABLE = 0.25  # share of the tolerance by which a nudge may change a result
+# Kilter's messages about what it does not support yet in graphs that random_nets.py draws.
 EXPECTED_REFUSALS = [r"less than the window of \d+"]
 
 
 def answers_of_onnxruntime(model, inputs):
-    """Answers of the inputs, and of the inputs nudged; None where it does not run the model."""
+    """Returns the outputs for the inputs and for the nudged inputs; None if the runtime does not run the model."""
     import onnxruntime
     model = onnx.ModelProto.FromString(model.SerializeToString())
     for i, node in enumerate(model.graph.node):
-        if node.op_type == "Split":  # an output without a name is a segmentation fault
+        if node.op_type == "Split":  # an output without a name causes a segmentation fault
             node.output[:] = [name or f"unnamed_{i}_{k}" for k, name in enumerate(node.output)]
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -64,7 +64,7 @@ def answers_of_onnxruntime(model, inputs):
 def answers_of_reference(model, inputs):
     from onnx.reference import ReferenceEvaluator
     if model.opset_import[0].version < 14 and any(node.op_type == "BatchNormalization" for node in model.graph.node):
-        return None  # it mixes the statistics of the batch in
+        return None  # it mixes in the statistics of the batch
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -76,12 +76,12 @@ def answers_of_reference(model, inputs):
 
 
 def nudged(inputs, sign):
-    """Floats moved by some last bits, neighbours in opposite directions."""
+    """Returns floats with a few last bits changed, neighbours in opposite directions."""
     moved = {}
     for name, x in inputs.items():
         if x.dtype == np.float32:
             signs = np.where(np.arange(x.size).reshape(x.shape) % 2 == 0, sign, -sign)
-            x = np.asarray(x * (1 + NUDGE * signs), np.float32)  # of rank 0 it would be a scalar, which ONNX Runtime refuses
+            x = np.asarray(x * (1 + NUDGE * signs), np.float32)  # with rank 0 it would be a scalar, which ONNX Runtime refuses
         moved[name] = x
     return moved
 
@@ -104,7 +104,7 @@ def magnitude(answers):
 
 
 def expected(drawn):
-    """The peers' answers, or the reason for which the graph is set aside."""
+    """Returns the peers' outputs, or the reason why the graph is set aside."""
     runs = [r for r in (answers_of_onnxruntime(drawn.model, drawn.inputs), answers_of_reference(drawn.model, drawn.inputs)) if r]
     if not runs:
         return "no peer runs it"
@@ -131,8 +131,8 @@ def write_case(folder, drawn, answers):
 
 
 def draw_cases(seed, first, count, folder, say):
-    """Writes `count` cases of the graphs from `first` on; says of each graph, in order: index, why it is set aside or
-    nothing, steps."""
+    """Writes `count` cases of the graphs from `first` on. Reports each graph through `say`, in order: its index, the reason why it
+    is set aside (or nothing), and its steps."""
     while count > 0:
         say((first, "begun", []))
         drawn = random_nets.draw([seed, first])
@@ -150,7 +150,7 @@ def name_of(index):
 
 
 def drawn_apart(seed, first, count, folder):
-    """What draw_cases says, in a process of its own: peers crash, too."""
+    """Runs draw_cases in a separate process, since peers may crash, too."""
     while count > 0:
         here, there = multiprocessing.Pipe(duplex=False)
         child = multiprocessing.Process(target=draw_cases, args=(seed, first, count, folder, there.send))
@@ -168,7 +168,7 @@ def drawn_apart(seed, first, count, folder):
                 yield index, state, steps
         except EOFError:
             child.join()
-        if count > 0 and (state != "begun" or child.exitcode > 0):  # an exception is a fault of this program
+        if count > 0 and (state != "begun" or child.exitcode > 0):  # an exception is a bug of this program
             sys.exit(f"drawing graph {first} of seed {seed} failed; exit code {child.exitcode}")
         if state == "begun":
             first = index + 1
@@ -182,7 +182,7 @@ def verdict_of(reason):
 
 
 def check(kilter, folder, names, options):
-    """Verdict and reason of every case."""
+    """Returns the verdict and reason of every case."""
     done = subprocess.run([kilter, "check", str(folder), "--target", options.target, "--threads", str(options.threads),
                            "--list-passed"], capture_output=True, text=True, errors="replace")
     found = {}

@@ -1,4 +1,4 @@
-"""A random ONNX graph under way: its values, and what draws numbers, operands and nodes for it."""
+"""A random ONNX graph under construction: its values, and functions that draw numbers, operands and nodes for it."""
 import dataclasses
 import math
 
@@ -35,7 +35,7 @@ class Drawn:
 
 
 class Undrawable(Exception):
-    """A step that does not fit the value it was tried on."""
+    """Raised if a step does not fit the value that it was tried on."""
 
 
 def need(holds):
@@ -105,16 +105,16 @@ class Net:
         return self.constant(np.asarray(values, np.int64))
 
     def one(self, value, rank, type=F32):
-        """A constant of one element; now and then of a rank beyond what it meets."""
+        """Returns a one-element constant, occasionally of a higher rank than its counterpart."""
         most = rank + 2 if self.chance(0.25) else min(rank, 1) if self.chance(0.7) else rank
         return self.constant(np.full((1,) * self.between(0, most), value, NUMPY[type]))
 
     def scalar(self, value, type=F32):
-        """A parameter for which a scalar and a tensor of one element are one thing."""
+        """Returns a parameter for which a scalar and a one-element tensor mean the same."""
         return self.constant(np.full((1,) * self.between(0, 1), value, NUMPY[type]))
 
     def node(self, op, inputs, outputs=1, **attrs):
-        """The outputs of a node; an input of None is left out, an output name of '' too. Shapes by ONNX's inference."""
+        """Adds a node and returns its outputs. An input None and an output name '' are left out. ONNX infers the shapes."""
         names = [self.fresh("t") for _ in range(outputs)] if isinstance(outputs, int) else outputs
         made = helper.make_node(op, [v.name if v is not None else "" for v in inputs], names,
                                 **{k: v for k, v in attrs.items() if v is not None})
@@ -149,7 +149,7 @@ class Net:
         return self.node(op, [b, a] if self.chance(0.5) else [a, b])
 
     def like(self, x, type=F32):
-        """An operand beside x: another value of its shape, or a constant that broadcasts, of any rank."""
+        """Returns another operand for x: a value of the same shape, or a constant of any rank that broadcasts."""
         kind = self.between(0, 5)
         others = [v for v in self.values if v.type == type and v.shape == x.shape]
         if kind == 0 and others:
@@ -178,7 +178,7 @@ class Net:
         return self.between(-rank, rank - 1)
 
     def with_axes(self, op, since, x, axes, **attrs):
-        """`axes` as an input from opset `since` on, an attribute before; None leaves them out."""
+        """Passes `axes` as an input from opset `since` on and as an attribute before; None leaves them out."""
         if self.opset < since:
             return self.node(op, [x], axes=axes, **attrs)
         return self.node(op, [x, None if axes is None else self.ints(axes)], **attrs)

@@ -1,8 +1,8 @@
-"""Random ONNX graphs of a seed: what random_graphs.py draws.
+"""Draws the random ONNX graphs of random_graphs.py from a seed.
 
 Shapes of rank 0 to 5, optional inputs left out, constants of every rank, one element and negative values, and the
-patterns that passes look for, with the operands of commutative nodes in either order. draw(seed) answers a Drawn: a
-model, its inputs by name, and what it was made of.
+patterns that passes look for, with the operands of commutative nodes in either order. draw(seed) returns a Drawn: a
+model, its inputs by name, and the steps that it was made of.
 """
 import numpy as np
 from onnx import helper
@@ -14,7 +14,7 @@ from random_patterns import (unary, guarded_unary, binary, arithmetic_chain, pow
 
 
 def conv_then(net, x):
-    """What passes carry over signals, images and volumes between convolutions."""
+    """Signals, images and volumes between convolutions, and the nodes that passes move across them."""
     y = conv(net, x)
     for _ in range(net.between(1, 3)):
         y = net.pick([unary, slice_, split, pad, reduce, binary, clip, concat, norm_op, arithmetic_chain, pool, transpose,
@@ -62,7 +62,7 @@ def split(net, x):
         else:
             need(extent % parts == 0)
     names = [net.fresh("s") for _ in range(parts)]
-    if net.chance(0.2):  # parts that nobody wants
+    if net.chance(0.2):  # parts that nothing reads
         names[net.between(0, parts - 1)] = ""
     made = [v for v in net.node("Split", [x, given], names, axis=axis if axis != 0 or net.chance(0.5) else None, **attrs)
             if v is not None]
@@ -270,7 +270,7 @@ def dropout(net, x):
 
 
 def step(net, low=0.03, high=0.15):
-    """A scale; no round number, whose products would meet sums of integers in ties."""
+    """Returns a scale that is not a round number: with round numbers, products and sums of integers would often tie."""
     return net.scalar(np.float32(net.rng.uniform(low, high)))
 
 
@@ -376,7 +376,7 @@ def einsum(net, x):
 
 
 def shape_arithmetic(net, x):
-    """A reshape by what Shape says, as exporters write it."""
+    """A reshape to a shape computed by Shape, as exporters write it."""
     need(x.rank >= 2)
     shape = net.node("Shape", [x])
     first = net.node("Gather", [shape, net.constant(np.asarray(0, np.int64))], axis=0)
@@ -401,7 +401,7 @@ STEPS = {
 
 
 def try_step(net, step, x):
-    """The value that a step makes; None, and nothing changed, where it does not fit."""
+    """Returns the value that a step makes; None, with nothing changed, if the step does not fit."""
     state = [list(part) for part in (net.nodes, net.initializers, net.values, net.ports)], dict(net.inputs)
     try:
         made = step(net, x)

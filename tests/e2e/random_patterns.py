@@ -1,4 +1,4 @@
-"""Steps of random graphs that compute: element-wise ones, normalisations, attention, windows. Each makes nodes from a value."""
+"""Computing steps of random graphs: element-wise, normalisation, attention, windows. Each adds nodes that read a given value."""
 import math
 
 import numpy as np
@@ -29,7 +29,7 @@ def binary(net, x):
 
 
 def arithmetic_chain(net, x):
-    """Factors and summands of constants, those that do nothing among them."""
+    """Constant factors and summands, some of which have no effect."""
     for _ in range(net.between(1, 4)):
         op = net.pick(["Add", "Mul", "Sub", "Div"])
         c = net.one(net.pick([1, 0, 2, -0.5] if op in ("Add", "Sub") else [1, 2, -0.5]), x.rank)
@@ -197,7 +197,7 @@ def conv_attrs(net, spatial, kernel):
 
 
 def image_of(net, x):
-    """x where it is a signal, image or volume; else one made of it."""
+    """Returns x if it is a signal, image or volume; otherwise one made from it."""
     need(x.elements > 0)
     if 3 <= x.rank <= 5 and x.shape[0] <= 3:
         return x

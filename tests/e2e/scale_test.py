@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What compiling takes grows with the network, not with its square.
+"""Tests that the cost of compiling grows with the size of the network, not with its square.
 
-    scale_test.py KILTER                  networks of some thousand nodes: CPU time of n and of 2n
+    scale_test.py KILTER                  networks of some thousand nodes: CPU times for n and 2n nodes
     scale_test.py KILTER --nodes 100000   each kind of that size within --seconds of CPU time
 
-The time of a process that compiles a network of one node is taken off. CPU time, best of three: other processes hardly
-change it.
+The time of a process that compiles a network of one node is subtracted. Times are CPU times, the best of three, which
+other processes hardly affect.
 """
 
 import argparse
@@ -22,12 +22,12 @@ import onnx
 
 import made_models
 
-GROWTH = 3.0  # of the time for twice the nodes: the square would be 4
+GROWTH = 3.0  # limit of the ratio for twice the nodes: quadratic growth would give 4
 SMALL = 3000
 
 
 def cpu_seconds(kilter, file, timeout):
-    """CPU time of one compilation; None where it does not end in time."""
+    """Returns the CPU time of one compilation; None if it does not end in time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [kilter, "compile", file, "-o", file + ".plan"]
     try:
@@ -47,7 +47,7 @@ def written(folder, kind, n):
 
 
 def grows_too_fast(kilter, folder, kind, base):
-    """Checks n, 2n and 4n; answers what is wrong, or nothing."""
+    """Checks n, 2n and 4n. Returns what is wrong, or nothing."""
     times = []
     for n in (SMALL, 2 * SMALL, 4 * SMALL):
         file = written(folder, kind, n)
@@ -55,7 +55,7 @@ def grows_too_fast(kilter, folder, kind, base):
         os.remove(file)
     ratios = [b / a for a, b in zip(times, times[1:])]
     print(f"{kind:<14} " + "  ".join(f"{t:6.2f} s" for t in times) + "   x " + ", ".join(f"{r:.2f}" for r in ratios))
-    # Both steps: one may meet a cache's edge.
+    # Both steps must be too slow, since one of them may outgrow a cache.
     return f"{kind}: {times[0]:.2f}, {times[1]:.2f}, {times[2]:.2f} s for {SMALL} nodes, twice, four times as many" if min(ratios) > GROWTH else None
 
 
@@ -68,7 +68,7 @@ def too_slow(kilter, folder, kind, nodes, seconds):
 
 
 def interrupted_at(command, after):
-    """Ctrl-C `after` seconds: the exit code, or nothing when the command was over by then."""
+    """Sends Ctrl-C after `after` seconds. Returns the exit code, or nothing if the command had already ended."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(after)
     was_over = process.poll() is not None
@@ -80,7 +80,7 @@ def interrupted_at(command, after):
 
 
 def not_interrupted(kilter, folder, nodes):
-    """Ctrl-C at several moments of a compilation: exit 130, and no file but the model."""
+    """Checks that Ctrl-C at several moments of a compilation gives exit code 130 and leaves no file except the model."""
     file = written(folder, "softmaxes", nodes)
     plan = file + ".plan"
     command = [kilter, "compile", file, "-o", plan]
@@ -89,7 +89,7 @@ def not_interrupted(kilter, folder, nodes):
     whole = time.monotonic() - start
     os.remove(plan)
     for part in (0.05, 0.2, 0.4, 0.6):
-        # The whole was measured beside other work, perhaps: a compilation that was over before its Ctrl-C is tried again, sooner.
+        # Other work may have slowed the measurement of the whole: if a compilation ended before its Ctrl-C, tries again with an earlier one.
         for after in (part * whole, part * whole / 2, part * whole / 4, part * whole / 8):
             code = interrupted_at(command, after)
             if code is not None:
@@ -103,7 +103,7 @@ def not_interrupted(kilter, folder, nodes):
 
 
 def no_progress(kilter, folder, nodes):
-    """A long compilation says on a terminal how far it is, and nothing elsewhere."""
+    """Checks that a long compilation shows its progress on a terminal and prints nothing elsewhere."""
     file = written(folder, "softmaxes", nodes)
     command = [kilter, "compile", file, "-o", file + ".plan"]
     leader, terminal = pty.openpty()

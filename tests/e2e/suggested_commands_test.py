@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whether the commands that `kilter explain` and `kilter profile` suggest can be run, and show what they claim: every one that is printed for
-networks with different faults runs, for a shorter time, and compares by wall and by processor time.
+"""Tests that the commands suggested by `kilter explain` and `kilter profile` run and show what they claim. Every command that is printed for
+networks with different faults is run for a shorter time, and must compare by wall time and by processor time.
 
 usage: suggested_commands_test.py KILTER
 """
@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 SMALL = ["zoo:squeezenet1_1", "--input", "input=1x3x96x96"]
-# Each has at least one fault that mending it shows, on whatever machine.
+# Each has at least one fault that can be fixed on any machine.
 FAULTY = {
     "schedules and fusion": [*SMALL, "--threads", "1", "--schedule", "pool1=reference", "--no-fuse", "conv1",
                              "--plain-layout", "fire2.squeeze"],
@@ -34,7 +34,7 @@ def commands(text):
 
 
 def shortened(words):
-    """The same for less time."""
+    """Returns the same command with less time."""
     if words[0] == "tune":
         at = words.index("--time")
         return [*words[:at], "--time", "3s", *words[at + 2:]]
@@ -65,14 +65,14 @@ def main():
             assert found, f"{name}: no command in\n{text}"
             for command in sorted(found):
                 run(program, command, kinds)
-        # Beside a plan that was tuned and is not used.
+        # With a tuned plan that is not used.
         tuned = [*SMALL, "--threads", "1"]
         kilter(program, ["tune", *tuned, "--time", "40s", "--trials", "60"])
         for tool in ("explain", "profile"):
             for command in commands(kilter(program, [tool, *tuned, "--seconds", "1"])):
                 run(program, command, kinds)
         run(program, shlex.join(["kilter", "compare", *tuned, "--records-b", "default"]), kinds)
-        # A path that a shell would take apart.
+        # A path that a shell would split.
         model = f"{folder}/my net's.onnx"
         kilter(program, ["zoo", "squeezenet1_1", "-o", model])
         for command in commands(kilter(program, ["explain", model, "--threads", "1", "--schedule", "pool1=reference", "--seconds", "2"])):

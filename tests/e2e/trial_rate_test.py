@@ -2,9 +2,10 @@
 """At least 30 trials a second for ResNet-50's tasks on one thread: compiled, checked and measured in a worker process.
 Usage: trial_rate_test.py KILTER [SECONDS]
 
-Once with one CPU, where candidates are compiled and measured in turns, and once with another one for compiling. Where the rate is missed, a loop of Python that needs nothing of Kilter
-judges the machine: it ran on these CPUs before and after. Others that take the CPUs, or cores that are slower
-than those of the machine that the figure is for, skip the test (exit 77) with the reason."""
+Runs once with one CPU, where candidates are compiled and measured alternately, and once with a second CPU for compiling. If
+the rate is missed, a Python loop that is independent of Kilter judges the machine: it runs on these CPUs before and after.
+If other processes took the CPUs, or the cores are slower than those of the machine that the figure is for, the test is
+skipped (exit 77) with the reason."""
 import json
 import multiprocessing
 import os
@@ -13,13 +14,13 @@ import sys
 import time
 
 WANTED = 30
-LOOP_SECONDS = 0.8  # of processor time, on a core of the Zen 4 machine of doc/search.md that neighbours shared (0.79 and 0.86)
+LOOP_SECONDS = 0.8  # in processor time, on a shared core of the Zen 4 machine of doc/search.md (0.79 and 0.86)
 SLOWEST = 1.5  # times that
 BUSIEST = 1.1  # wall time over processor time
 
 
 def loop(cpu):
-    """Wall and processor seconds of the loop on this CPU."""
+    """Returns the wall and processor seconds of the loop on this CPU."""
     os.sched_setaffinity(0, {cpu})
     wall, used, value = time.monotonic(), time.process_time(), 0
     for i in range(8_000_000):
@@ -28,7 +29,7 @@ def loop(cpu):
 
 
 def excuse(cpus):
-    """Why the machine is not fit to judge by; empty when it is."""
+    """Returns why the machine cannot be used for judging; empty if it can."""
     with multiprocessing.Pool(len(cpus)) as pool:
         for cpu, (wall, used) in zip(cpus, pool.map(loop, cpus, chunksize=1)):
             if wall > BUSIEST * used:
@@ -39,7 +40,7 @@ def excuse(cpus):
 
 
 def tune(kilter, seconds, cpus):
-    """What `kilter tune` says of a run that has these CPUs alone."""
+    """Returns the output of `kilter tune` for a run confined to these CPUs."""
     os.sched_setaffinity(0, cpus)
     run = [kilter, "tune", "zoo:resnet50", "--threads", "1", "--time", f"{seconds}s", "--records", "none", "--choose", "history-best", "--json", "-"]
     done = subprocess.run(run, capture_output=True, text=True, check=False)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""A tuner that is killed (SIGKILL) at moments spread over the whole length of its runs loses nothing that it told.
+"""Tests that a tuner that is killed (SIGKILL) at moments spread over the whole length of its runs loses nothing that it reported.
 
 usage: tune_kills_test.py KILTER KILLS [--seed N] [--keep FOLDER]
 
-What one run takes from the end of its preparation to its end is measured first; kill i of KILLS comes after i/KILLS of that, a little
-jittered. Runs of a chain share one file of records, as somebody's do who starts the tuner again. After each kill, by the contents:
-every record of before is there and unchanged; every trial that was told is stored, once; what is new beyond that is at most the batch that
-was stored and not told yet, or the races' records; the file of records and its plans are sound, and the files that --json, --html and --write-plan
-name are whole or empty. After each chain the same command goes on to its end.
+The time of one run from the end of its preparation to its end is measured first; kill i of KILLS comes after i/KILLS of it, slightly
+jittered. The runs of a chain share one file of records, as if a user restarted the tuner. After each kill the contents are checked:
+all earlier records are there and unchanged; every reported trial is stored exactly once; any further new records are those of the
+batch that was stored but not reported yet, or of the races; the file of records and its plans are sound; and the files named by
+--json, --html and --write-plan are complete or empty. After each chain the same command runs to its end.
 """
 import argparse
 import collections
@@ -31,7 +31,7 @@ def fail(*words):
 
 
 class Run:
-    """One `kilter tune` in a folder, with everything that it writes."""
+    """One run of `kilter tune` in a folder, with everything that it writes."""
 
     def __init__(self, kilter, folder):
         self.kilter, self.folder = kilter, folder
@@ -45,7 +45,7 @@ class Run:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def told(self):
-        """The events as far as their lines are whole."""
+        """Returns the events whose lines are complete."""
         return [json.loads(line) for line in self.events.read_bytes().split(b"\n")[:-1]]
 
     def wait_prepared(self):
@@ -63,7 +63,7 @@ class Run:
         return self.process.wait() == -signal.SIGKILL
 
     def workers(self):
-        """Processes that this tuner started and that are still there."""
+        """Returns the processes that this tuner started and that still exist."""
         found = []
         for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
             try:
@@ -82,13 +82,13 @@ class Run:
             time.sleep(0.05)
 
     def check_usable(self):
-        """The records and plans serve a run."""
+        """Checks that a run can use the records and plans."""
         done = subprocess.run([self.kilter, "run", *NETWORK, "--records", self.folder / "k.db"], capture_output=True, text=True)
         if done.returncode != 0 or "skipped" in done.stderr:
             fail("run with the records:", done.stderr)
 
     def records(self):
-        """The stored records as JSON, of a file that is sound."""
+        """Returns the stored records of a sound file as JSON."""
         if not (self.folder / "k.db").exists():
             return []
         done = subprocess.run([self.kilter, "records", "export", "--records", self.folder / "k.db", "--output", "-"],
@@ -101,7 +101,7 @@ class Run:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def check_files(self):
-        """What was written beside the records is whole, or not written yet; answers how many temporary files were left."""
+        """Checks that the files written next to the records are complete or not written yet. Returns how many temporary files were left."""
         plans = self.folder / "k.db.plans.jsonl"
         if plans.exists():
             for line in plans.read_text().splitlines():
@@ -136,7 +136,7 @@ def key_of_record(record):
 
 
 def check_contents(before, records, events, where):
-    """Answers how many trials were told, and how many records are stored beyond them."""
+    """Returns how many trials were reported, and how many more records are stored."""
     ids = [r["id"] for r in records]
     if len(ids) != len(set(ids)):
         fail(where, "records are double")
@@ -158,7 +158,7 @@ def stage(events):
 
 
 def measured_length(kilter, folder):
-    """Seconds from the end of preparation to the end."""
+    """Returns the seconds from the end of preparation to the end."""
     run = Run(kilter, folder)
     run.wait_prepared()
     begin = time.monotonic()

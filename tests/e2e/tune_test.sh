@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kilter tune from outside: budget, records, resume, layer plans, and a tuner that is killed some times (tune_kills_test.py).
+# Tests kilter tune from outside: budget, records, resuming, layer plans, and a tuner that is killed several times (tune_kills_test.py).
 # Usage: tune_test.sh KILTER
 set -euo pipefail
 kilter=$(realpath "$1")
@@ -15,7 +15,7 @@ net=(zoo:squeezenet1_1 --input input=1x3x64x64)
 die() { echo "FAILED: $*" >&2; exit 1; }
 count() { "$kilter" records list --records "$1" --json - | python3 -c 'import json,sys; print(len(json.load(sys.stdin)))'; }
 doubles() { "$kilter" records export --records "$1" -o all.jsonl > /dev/null && sort all.jsonl | uniq -d | wc -l; }
-# surely_won THREADS RECORDS: records as if of each task the slowest direct convolution, hardly a default, had surely won.
+# surely_won THREADS RECORDS: writes records in which, for each task, the slowest direct convolution (never a default) has clearly won.
 surely_won() {
   "$kilter" records list --records "$2" --threads "$1" --status ok --limit 100000 --json - | python3 -c '
 import json, sys
@@ -29,7 +29,7 @@ for won in slowest.values():
     print(json.dumps(won))'
 }
 
-# A short run keeps records where it says, and what it writes can be used.
+# A short run keeps records where it says it does, and the files that it writes can be used.
 "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 80 --records a.db --write-plan a.plan --json a.json --html a.html --events a.jsonl > out.txt
 grep -q "^records: a.db" out.txt || die "no word of the records: $(cat out.txt)"
 [ "$(grep -vcE '^(quiet: |partly disturbed: |busy: |use it:|  +kilter compile |the plan |what was |graph tuner: )' out.txt)" = 3 ] || die "more than three lines of result: $(cat out.txt)"
@@ -39,7 +39,7 @@ r = json.load(open("a.json"))
 assert r["trials"] >= 60 and r["failures"] == 0, r
 assert r["same_plan"] or r["ratio"]["high"] <= 1, r["ratio"]
 assert set(r["choices"]) <= {n for t in r["tasks"] for n in t["nodes"]}
-# Every line is an event; together they say what the outcome says.
+# Every line is an event; together they agree with the outcome.
 events = [json.loads(line) for line in open("a.jsonl")]
 assert events[0]["event"] == "start" and events[-1]["event"] == "end", (events[0], events[-1])
 assert [e["phase"] for e in events if e["event"] == "phase"] == ["preparing", "searching", "racing", "choosing"]
@@ -68,8 +68,8 @@ end = events[-1]
 assert {k: v for k, v in end.items() if k != "event"} == {k: v for k, v in r.items() if k not in ("model", "settings", "trace")}
 assert {e["event"] for e in events} <= {"start", "phase", "prepared", "progress", "trial", "gain", "race", "end"}
 PY
-# Tasks have the numbers of `kilter tasks`, whatever --ops, pins and what is forbidden leave of them. Where standard error is no terminal
-# progress comes as lines. Trials are the only limit where no other one is given.
+# Tasks have the numbers of `kilter tasks`, whatever --ops, pins and --forbid exclude. If standard error is not a terminal,
+# progress is printed as lines. The number of trials is the only limit if no other one is given.
 "$kilter" tasks "${net[@]}" --json tasks.json > /dev/null
 "$kilter" tune "${net[@]}" --threads 1 --trials 120 --records none --ops conv2d --schedule conv1=direct --forbid winograd@task:5 --choose history-best \
   --events n.jsonl --json n.json --verbose > out.txt 2> lines.txt
@@ -97,7 +97,7 @@ for row in rows:
     assert listed[int(row.split()[0])]["problem"] in row, row
 lines = open("lines.txt").read().splitlines()
 busy = r"(busy machine, times are upper bounds; )?"
-bound = r"(\d+ % of its bound|its bound is beaten, so it is wrong)"
+bound = r"(\d+ % of its bound|faster than its bound, which is therefore wrong)"
 first = busy + r"preparing: \d+ s, 0 of 120 trials, .* GFLOP/s \(last [\d.]+\), " + bound + r", .* % of the runs disturbed$"
 assert re.match(first, lines[0]), lines
 assert any(re.match(busy + "searching: ", line) for line in lines) and "\033" not in "".join(lines), lines
@@ -113,13 +113,13 @@ grep -q '"cost_model":"none"' events.txt || die "--cost-model none is not in the
 [ "$(wc -l < h.db.plans.jsonl)" = 1 ] || die "without the graph tuner no plan is kept"
 python3 -c 'import json; [json.loads(line) for line in open("events.txt")]' || die "standard output holds more than events"
 [ "$(count a.db)" -ge 60 ] || die "too few records"
-# On a terminal a table of tasks is drawn over itself, and is gone in the end.
+# On a terminal, a table of tasks is redrawn in place and erased at the end.
 python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$kilter" tune "${net[@]}" --threads 1 --time 20s --trials 20 --records none \
   --choose history-best > screen.txt
 grep -q "^ all .* the net" screen.txt || die "no line of the network: $(cat screen.txt)"
 grep -q "task   share layers       tried  GFLOP/s     best of bound" screen.txt || die "no table of tasks: $(cat screen.txt)"
 tail -n 1 screen.txt | grep -q "^records: none kept" || die "the summary is not the last: $(tail -n 3 screen.txt)"
-# narrow COMMAND...: runs it on a terminal of 20 columns; what it draws there has to fit.
+# narrow COMMAND...: runs the command on a terminal of 20 columns, which its output must fit.
 narrow() {
   python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' sh -c 'stty cols 20 rows 8; exec "$@" > /dev/null' sh "$kilter" "$@" > screen.txt
   python3 -c 'import re; assert 10 < max(len(line) for line in re.split("[\r\n]|\033.[0-9]*[AJK]", open("screen.txt", newline="").read())) < 20' ||
@@ -128,7 +128,7 @@ narrow() {
 narrow tune "${net[@]}" --threads 1 --time 20s --trials 20 --records none --choose history-best
 narrow bench "${net[@]}" --threads 1 --repeat 3
 "$kilter" run "${net[@]}" --threads 1 --records a.db --verify | grep -q "verify: passed" || die "verify with records"
-# The accepted plan is what records mean for exactly this network and number of threads; which are used is always said.
+# For exactly this network and number of threads, records give the accepted plan; the output always says which records are used.
 says() {
   local text=$1
   shift
@@ -139,7 +139,7 @@ says() {
 says "records: a.db: the plan accepted on " run "${net[@]}" --threads 1 --records a.db
 says "records: a.db: the plan accepted on " compile "${net[@]}" --threads 1 --records a.db -o a.kilter
 says "records: a.db: the plan accepted on " run a.kilter --threads 1
-# The end of the summary is what uses the plan, with the options that it was tuned for. The run may keep a better plan.
+# The summary ends with the commands that use the plan, with the options that it was tuned for. The run may keep a better plan.
 cp a.db u.db
 cp a.db.plans.jsonl u.db.plans.jsonl
 "$kilter" tune "${net[@]}" --threads 1 --time 0.1s --records u.db > out.txt 2> /dev/null || die "a run that tries nothing"
@@ -152,7 +152,7 @@ diff wanted.txt use.txt || die "how to use what was found: $(cat out.txt)"
 sed -n 's/.* kilter \(run\|compile\) /\1 /p' use.txt | while read -r -a words; do
   "$kilter" "${words[@]}" 2>&1 > /dev/null | grep -q "^records: u.db: the plan accepted on " || die "kilter ${words[*]} does not use the plan"
 done
-# Tuned at one thread and run on two is said of a compiled file and of a written plan, too; not of default schedules.
+# A compiled file and a written plan that were tuned at one thread and run on two say so; default schedules do not.
 loss="expected loss about 4 % (an estimate)"
 cp a.db p.db
 python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = "conv1 = conv2d_direct vectors=1 rows=1 tile=7 prefetch=0\n"; print(json.dumps(line))' \
@@ -169,11 +169,11 @@ says "layer plan a.plan: " run "${net[@]}" --threads 2 --layer-plan a.plan
 [ "$(grep -c ' = ' a.plan)" = 0 ] || grep -qF "; made for 1 thread, used on 2; $loss" said.txt || die "the plan that tune wrote: $(cat said.txt)"
 "$kilter" inspect "${net[@]}" --threads 1 --records p.db --schedules --write-plan i.plan > /dev/null 2>&1 || die "inspect --write-plan"
 says "; made for 1 thread, used on 2; $loss" run "${net[@]}" --threads 2 --layer-plan i.plan
-# Records of one thread are no trials on two; tasks begin with what they give, and the network as they make it is raced.
+# Records of one thread do not count as trials on two. Tasks start from the schedules that they give, and the resulting network is raced.
 surely_won 1 a.db > o.jsonl
 "$kilter" tune "${net[@]}" --threads 2 --time 20s --trials 40 --records o.jsonl --json o.json --verbose > out.txt 2> /dev/null ||
   die "tune with records of one thread"
-grep -qE "^earlier records: 0 of [0-9]+ are of these conditions and count as trials; [0-9]+ tasks? began" out.txt || die "$(cat out.txt)"
+grep -qE "^earlier records: 0 of [0-9]+ match these conditions and count as trials; [0-9]+ tasks? began" out.txt || die "$(cat out.txt)"
 python3 -c 'import json; e = json.load(open("o.json"))["earlier_records"]; assert e["read"] > 0 and e["counted"] == 0 and e["advised"] > 0, e' \
   || die "what records of one thread are on two"
 says "records: a.db: " tasks "${net[@]}" --threads 1 --records a.db
@@ -183,7 +183,7 @@ for sub in "run" "compile -o b.kilter"; do
   says "\`kilter tune zoo:squeezenet1_1 --threads 2 --input input=1x3x64x64 --records a.db\` tunes them" \
     $sub "${net[@]}" --threads 2 --records a.db
 done
-# explain and profile say what records brought and what more tuning may bring, with them in use and without.
+# explain and profile say what records have gained and what more tuning may gain, whether the records are used or not.
 for records in a.db none; do
   "$kilter" explain "${net[@]}" --threads 1 --seconds 1 --records $records > explain.txt 2> /dev/null
   "$kilter" profile "${net[@]}" --threads 1 --seconds 0.2 --minutes 0.5 --records $records --html profile.html > profile.txt 2> /dev/null
@@ -195,17 +195,17 @@ for records in a.db none; do
     grep -qE "From [0-9]+ records of [0-9]+ tuned tasks? of this machine at this number of threads, in .*a.db:" explain.txt ||
       die "explain after tuning: $(cat explain.txt)"
     grep -qF "have schedules left to try: another 5 minutes of tuning are expected to save about " explain.txt || die "explain after tuning: $(cat explain.txt)"
-    ! grep -q -- "--records would" explain.txt || die "explain wants what is in use: $(cat explain.txt)"
+    ! grep -q -- "--records would" explain.txt || die "explain suggests records that are in use: $(cat explain.txt)"
     grep -qE "^  [0-9]+ of [0-9]+ layers were tuned; another 0.5 minutes" profile.txt || die "profile after tuning: $(cat profile.txt)"
   fi
   grep -qF "kilter tune zoo:squeezenet1_1 " explain.txt || die "explain names no tuning command: $(cat explain.txt)"
   grep -q "^  \$ kilter tune zoo:squeezenet1_1 .* --time 0.5min$" profile.txt || die "profile names no tuning command: $(cat profile.txt)"
   grep -qF "another 0.5 minutes of tuning" profile.html || die "profile's page has no word on tuning"
 done
-# Beside the plan that was accepted, its own race says what --records would save.
+# If there is an accepted plan, its own race tells what --records would save.
 mkdir -p beside/kilter && cp a.db beside/kilter/records.db && cp a.db.plans.jsonl beside/kilter/records.db.plans.jsonl
 XDG_DATA_HOME=$PWD/beside "$kilter" profile "${net[@]}" --threads 1 --seconds 0.2 --json profile.json > profile.txt
-python3 - profile.json beside/kilter/records.db.plans.jsonl <<'PY' || die "profile beside an accepted plan: $(cat profile.txt)"
+python3 - profile.json beside/kilter/records.db.plans.jsonl <<'PY' || die "profile with an accepted plan: $(cat profile.txt)"
 import json, sys
 lines = json.load(open(sys.argv[1]))["tuning"]["lines"]
 plan = json.loads(open(sys.argv[2]).readlines()[-1])
@@ -219,12 +219,12 @@ grep -q "^  tuning records  *A: none   B: a.db: the plan accepted on " compare.t
 grep -q "^tuning records of both: a.db: the plan accepted on " compare.txt || die "compare with records on both sides: $(cat compare.txt)"
 "$kilter" compare "${net[@]}" --threads 1 --seconds 0.3 --records a.db --choose-b history-best > compare.txt
 grep -q "^  tuning records  *A: a.db: the plan accepted on .* B: a.db: .* of 31 tasks" compare.txt || die "compare: $(cat compare.txt)"
-# A run that tried nothing says nothing of the plan: what records at another number of threads promise still counts.
+# A run that tried nothing does not affect the plan: the gain promised by records at another number of threads still counts.
 "$kilter" tune "${net[@]}" --threads 2 --time 0.1s --records z.db > out.txt 2> /dev/null
 grep -q ": 0 trials (" out.txt || die "trials in a tenth of a second: $(cat out.txt)"
 grep -q "^nothing was tried, so the accepted plan is unchanged" out.txt || die "a run without trials: $(cat out.txt)"
 [ ! -e z.db.plans.jsonl ] || die "a run without trials keeps a plan"
-# What is forbidden is not tried, and the plan is one of its own.
+# Forbidden schedules are not tried, and the plan is kept separately.
 "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 60 --choose history-best --records f.db --forbid winograd > out.txt 2> /dev/null || die "tune --forbid"
 "$kilter" records list --records f.db --limit 1000 > listed.txt
 grep -q "| conv2d_direct " listed.txt || die "nothing was tried: $(cat listed.txt)"
@@ -233,7 +233,7 @@ grep -q '"settings":"--forbid conv2d_winograd"' f.db.plans.jsonl || die "the pla
 says "the plan accepted on " run "${net[@]}" --threads 1 --records f.db --forbid winograd
 says "--threads 2 --input input=1x3x64x64 --records f.db --schedule 'fire2.squeeze=conv2d_direct vectors=1 rows=1 tile=1 prefetch=0' --forbid winograd\`" \
   run "${net[@]}" --threads 2 --records f.db --forbid winograd --schedule "fire2.squeeze=conv2d_direct vectors=1 rows=1 tile=1 prefetch=0"
-# Accepted plans go where their records go, and count there.
+# Accepted plans are copied with their records, and count in the copy.
 expect 0 "f.db.plans.jsonl: 1 accepted plan" records plans --records f.db
 expect 0 "moved.jsonl: 1 accepted plan added, 0 were there or a later one" records export --records f.db --output moved.jsonl
 says "records: moved.jsonl: the plan accepted on " run "${net[@]}" --threads 1 --records moved.jsonl --forbid winograd
@@ -246,7 +246,7 @@ expect 0 "merged.db.plans.jsonl: 0 accepted plans" records plans --records merge
 echo '{"graph": 1}' >> merged.db.plans.jsonl
 expect 1 "merged.db.plans.jsonl: line 2: skipped: not a kept plan: " records verify --records merged.db
 [ "$failures" = 0 ] || die "accepted plans in kilter records"
-# One record can be left out, by its id.
+# A single record can be excluded by its id.
 "$kilter" records list --records a.db --limit 100000 --json - | python3 -c '
 import json, sys
 wins = [r for r in json.load(sys.stdin) if r["status"] == "ok" and r.get("versus", {}).get("high", 1) < 1]
@@ -262,10 +262,10 @@ expect 2 "--forbid record:zz: expected 6 or more hexadecimal digits of an id, as
   run "${net[@]}" --records a.db --forbid record:zz
 expect 2 "--forbid record:00000000000000: 0 records of a.db have ids that start with this, expected one; \`kilter records list\` shows them" \
   run "${net[@]}" --records a.db --forbid record:00000000000000
-expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not take it anyway: strides and dilations: limit 1, got more; leave it out" \
+expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not apply here anyway: strides and dilations: limit 1, got more; leave it out" \
   tune "${net[@]}" --time 5s --records none --forbid winograd@conv1
-# Tuned at one thread and applied at two, and the reverse: said, with the expected loss, for the network and for each layer,
-# which names its record.
+# If a plan tuned at one thread is applied at two, or the reverse, the output says so with the expected loss, for the network
+# and for each layer, which names its record.
 "$kilter" tune "${net[@]}" --threads 2 --time 60s --trials 60 --choose history-best --records t2.db > /dev/null 2>&1 || die "tune at two threads"
 for from in 1 2; do
   to=$((3 - from)) db=a.db tuned="1 thread"
@@ -289,17 +289,17 @@ done
 cp a.db m.db
 "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 60 --records m.db --events m.jsonl > out.txt 2> /dev/null &
 pid=$!
-for _ in $(seq 600); do [ -s m.jsonl ] && break; sleep 0.1; done  # it knows by then which plan is in use
+for _ in $(seq 600); do [ -s m.jsonl ] && break; sleep 0.1; done  # by then it knows which plan is in use
 python3 - <<'PY'
 import json
 line = json.loads(open("a.db.plans.jsonl").readline())
 line["date"], line["default_ratio"] = "2026-01-01T00:00:00Z", [0.1, 0.1, 0.1]
 open("m.db.plans.jsonl", "a").write(json.dumps(line) + "\n")
 PY
-wait $pid || die "a run beside another: exit code $?"
-grep -q "^the plan that another run accepted meanwhile stays: it took 0.1000 " out.txt || die "a run beside another: $(cat out.txt)"
+wait $pid || die "a run at the same time as another: exit code $?"
+grep -q "^the plan that another run accepted in the meantime is kept: it took 0.1000 " out.txt || die "a run at the same time as another: $(cat out.txt)"
 [ "$(wc -l < m.db.plans.jsonl)" = 1 ] || die "the plan of the other run does not stay"
-# Where the race rejects everything the defaults stay, whatever single records say; damaged lines are skipped.
+# If the race rejects everything, the defaults stay, whatever single records say; damaged lines are skipped.
 cp a.db r.db
 python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = ""; print(json.dumps(line))' < a.db.plans.jsonl > r.db.plans.jsonl
 echo '{"graph": 1}' >> r.db.plans.jsonl
@@ -393,5 +393,5 @@ for signal in INT TERM; do
   [ "$(count s.db)" -ge 20 ] || die "SIG$signal: records are lost"
 done
 
-# Killed at any moment, it loses nothing that it told.
+# Killed at any moment, it loses nothing that it reported.
 "$here/tune_kills_test.py" "$kilter" 5

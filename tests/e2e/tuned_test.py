@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/tuned.py: what it says of the promises, with a program in Kilter's place that says what it is told, and peers that take 10 and 12 ms.
+"""Tests what bench/tuned.py says about the promises, with a fake kilter that prints scripted results, and peers that take 10 and 12 ms.
 
 usage: tuned_test.py TUNED_PY
 """
@@ -11,7 +11,7 @@ import pathlib
 import sys
 import tempfile
 
-# Records hold a plan's speed, and so do compiled files; the default plan takes 10 ms.
+# Records and compiled files hold the speed of a plan; the default plan takes 10 ms.
 FAKE = """#!{python}
 import json, os, pathlib, sys
 words = sys.argv[1:]
@@ -34,7 +34,7 @@ if words[0] == "compare":
 
 
 def run(tuned, folder, *words):
-    """Exit code and output."""
+    """Returns the exit code and the output."""
     sys.argv = ["tuned.py", "--threads", "1", "--kilter", str(folder / "kilter"), "--models", str(folder), "--records", str(folder / "records"),
                 "--seconds", "0.1", *words]
     said = io.StringIO()

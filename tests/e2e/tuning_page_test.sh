@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the commands of doc/tuning.md as they stand there, with a shorter budget. Headings of tables on the page are headings of what is printed.
+# Runs the commands of doc/tuning.md as written, with a shorter budget. The headings of tables on the page must be those of the real output.
 # Usage: tuning_page_test.sh KILTER PAGE
 set -euo pipefail
 kilter=$(realpath "$1")
@@ -23,8 +23,8 @@ mapfile -t headings < <(grep -E "^(task|node) .*[a-z]$" "$page")
 for heading in "${headings[@]}"; do
   grep -qxF -- "$heading" said.txt || { echo "FAILED: the page shows '$heading', which no command prints" >&2; exit 1; }
 done
-# So is the line of progress; figures may be others.
-shape() { sed -E 's/^busy machine, times are upper bounds; //; s/its bound is beaten, so it is wrong/0 % of its bound/; s/^(preparing|searching|racing): /PHASE: /; s/ [0-9]+(\.[0-9]+)?/ N/g; s/\([0-9.]+/(N/g'; }
+# So must the progress line, except for its figures.
+shape() { sed -E 's/^busy machine, times are upper bounds; //; s/faster than its bound, which is therefore wrong/0 % of its bound/; s/^(preparing|searching|racing): /PHASE: /; s/ [0-9]+(\.[0-9]+)?/ N/g; s/\([0-9.]+/(N/g'; }
 mapfile -t lines < <(grep "^searching: " "$page")
 [ "${#lines[@]}" = 1 ] || { echo "FAILED: ${#lines[@]} lines of progress found in $page" >&2; exit 1; }
 shape < said.txt > shapes.txt

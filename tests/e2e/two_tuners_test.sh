@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two tuners on one database: both end well, every trial of both is there once, and a plan is kept. Usage: two_tuners_test.sh KILTER
+# Tests two tuners on one database: both succeed, every trial of both is stored once, and a plan is kept. Usage: two_tuners_test.sh KILTER
 set -euo pipefail
 kilter=$(realpath "$1")
 work=$(mktemp -d)
@@ -36,20 +36,20 @@ lost = trials - records
 assert sum(trials.values()) >= 40 and not lost, ("trials without a record", lost)
 print(f"two_tuners_test: {sum(records.values())} records of {sum(trials.values())} trials")
 PY
-# Both asked what the other had accepted before they kept their own: what gave way is said, what is last is better than what was before.
+# Before it keeps its own plan, each checks what the other accepted: a plan that is not kept is reported, and the last plan is better than the one before.
 [ -s r.db.plans.jsonl ] || die "no plan is kept: $(cat a.txt b.txt)"
 python3 - <<'PY'
 import json
 ratios = [json.loads(line)["default_ratio"][0] for line in open("r.db.plans.jsonl")]
 assert len(ratios) <= 2 and ratios == sorted(ratios, reverse=True) and len(set(ratios)) == len(ratios), ratios
 PY
-stayed=$(cat a.txt b.txt | grep -c "^the plan that another run accepted meanwhile stays" || true)
+stayed=$(cat a.txt b.txt | grep -c "^the plan that another run accepted in the meantime is kept" || true)
 [ $((stayed + $(wc -l < r.db.plans.jsonl))) = 2 ] || die "a plan is lost in silence: $(cat a.txt b.txt r.db.plans.jsonl)"
 "$kilter" run "${net[@]}" --records r.db > /dev/null 2> said.txt || die "$(cat said.txt)"
 grep -q "records: r.db: the plan accepted on " said.txt || die "run: $(cat said.txt)"
 ! grep -q "skipped" said.txt || die "run: $(cat said.txt)"
 
-# A damaged plan is told by those that tune, too.
+# Commands that tune also report a damaged plan.
 echo '{"graph": 1}' >> r.db.plans.jsonl
 line=$(wc -l < r.db.plans.jsonl)
 "$kilter" graph-tune "${net[@]}" --records r.db --no-run > /dev/null 2> said.txt || die "$(cat said.txt)"

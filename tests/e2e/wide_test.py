@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Operators of very many operands: Sum, Max, Min, Mean and Concat run, and give what numpy gives.
+"""Tests operators with very many operands: Sum, Max, Min, Mean and Concat run and give NumPy's results.
 
     wide_test.py KILTER [--widths 10 1000 40000 100000]
 """
@@ -26,7 +26,7 @@ RULES = {
 
 
 def wide_model(operator, width):
-    """Operands are rows of the input in an odd order, half of them as a Relu leaves them."""
+    """Returns a model whose operands are rows of the input in an irregular order, half of them after a Relu."""
     shape = [16, 8]
     nodes = [helper.make_node("Relu", ["x"], ["r"])]
     nodes.append(helper.make_node("Split", ["x"], [f"x{i}" for i in range(16)], axis=0))
@@ -54,7 +54,7 @@ def check(kilter, folder, operator, width):
     if got.shape != want.shape:
         return f"{operator} of {width}: shape {got.shape}, expected {want.shape}"
     exact = operator in ("Max", "Min", "Concat")
-    # Sums in f32 from left to right err by a share of the sum of sizes.
+    # The error of an f32 sum from left to right is a share of the sum of magnitudes.
     error = np.abs(got - want).max() / (1 if exact else max(np.abs(want).max(), 1) * max(width, 10) ** 0.5)
     limit = 0 if exact else 1e-6
     return None if error <= limit else f"{operator} of {width}: error {error}, expected {limit} or less"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Names that are not UTF-8 or hold control characters go through every command that writes JSON, CSV or HTML, and
-attributes that are not finite through --verify.
+"""Tests names that are not UTF-8 or contain control characters with every command that writes JSON, CSV or HTML, and
+attributes that are not finite with --verify.
 
     written_files_test.py KILTER
 """
@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import made_models
 
-# Stand for the odd bytes, as protobuf's Python takes text only; of the same length.
+# Placeholders of the same length for the odd bytes, because protobuf's Python accepts only text.
 ODD = {"node": b"\xc3\x28no\x1b[31m", "input": b"in\xc3\x28\n", "output": b"\xc3\x28out\x07", "graph": b"g\xff\xfe\xc3\x28"}
 PLAIN = {kind: f"{kind[0].upper()}{'Z' * (len(odd) - 1)}" for kind, odd in ODD.items()}
 
@@ -44,7 +44,7 @@ def odd_names(file):
 
 
 class Page(html.parser.HTMLParser):
-    """Nothing of a page's text may be a control character."""
+    """Checks that the text of a page contains no control character."""
 
     def handle_data(self, data):
         assert "\x1b" not in data and "\x07" not in data, data[:80]
@@ -56,7 +56,7 @@ def check_file(file):
     assert data, f"{os.path.basename(file)} is empty"
     if file.endswith(".csv"):
         return
-    text = data.decode("utf-8")  # throws where it is not
+    text = data.decode("utf-8")  # throws if it is not
     if file.endswith(".jsonl"):
         for line in text.splitlines():
             json.loads(line)
@@ -98,7 +98,7 @@ def check_names(kilter, folder):
 
 
 def infinite_models():
-    """Nodes whose float attributes are not finite."""
+    """Returns nodes whose float attributes are not finite."""
     inf, nan = float("inf"), float("nan")
     x = made_models.value("x", [1, 4, 6, 6])
 
@@ -125,7 +125,7 @@ def check_infinities(kilter, folder):
         node = model.graph.node[0]
         for arguments in (["run", file, "--verify"], ["compile", file, "-o", file + ".plan"], ["run", file + ".plan"]):
             run = subprocess.run([kilter, *arguments], capture_output=True, text=True, timeout=300)
-            # What NaN and infinities make of the values is another test's matter: 1 is an answer.
+            # What NaN and infinities do to the values is not tested here: exit code 1 is accepted.
             if run.returncode not in (0, 1):
                 faults.append(f"{node.op_type} {list(node.attribute)}: {arguments[0]}: exit {run.returncode}: {run.stderr[-300:]}")
     return faults

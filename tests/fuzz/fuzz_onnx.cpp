@@ -1,5 +1,5 @@
-// Damaged models: parsing, and binding with every unknown dimension as 2, answer each with success or an Error that is
-// not internal. Inputs are models of a few nodes with every operator among them, changed as files and as models.
+// Damaged models: parsing, and binding with every unknown dimension set to 2, must end in success or in an Error that
+// is not internal. Inputs are models of a few nodes, which cover every operator, mutated as files and as models.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

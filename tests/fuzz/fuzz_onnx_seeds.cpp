@@ -90,7 +90,7 @@ void set_values(pb::TensorProto& proto, const Tensor& tensor) {
   }
 }
 
-/// Sets the field of an attribute that carries the value's kind.
+/// Sets the field of the attribute that matches the kind of the value.
 struct AttributeSetter {
   pb::AttributeProto& attribute;
 
@@ -116,7 +116,8 @@ struct AttributeSetter {
   }
 };
 
-/// The node of an operator's test case; with `constants` every operand is one, so that the node is folded.
+/// Builds the node of an operator's test case. With `constants`, every operand is a constant, so that the node is
+/// folded.
 ModelMaker case_model(const OpDef& op, CaseText text, bool constants) {
   const ParsedCase parsed = parse_case(op, text);
   ModelMaker maker(op.domain.empty() ? parsed.opset : kNewestOpset);

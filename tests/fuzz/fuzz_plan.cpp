@@ -1,5 +1,5 @@
-// Damaged compiled files: the loader and the set-up of an executor answer each with success or an Error. The first byte
-// of an input chooses what the others are: a whole file, or the meta section of a file that is otherwise right.
+// Damaged compiled files: the loader and the set-up of an executor must end in success or in an Error. The first byte
+// of an input selects what the other bytes are: a whole file, or the meta section of an otherwise valid file.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

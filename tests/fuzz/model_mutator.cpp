@@ -43,7 +43,7 @@ constexpr std::array<float, 8> kReals = {
 constexpr std::array<const char*, 14> kWords = {"",       "SAME_UPPER", "SAME_LOWER", "VALID",        "NOTSET",
                                                 "linear", "cubic",      "nearest",    "constant",     "reflect",
                                                 "edge",   "wrap",       "a,b->ab",    "...i,ij->...j"};
-/// Data of this many bytes are made to fit a shape; a larger shape stays without them.
+/// Maximum bytes of data generated to fit a shape; a larger shape gets none.
 constexpr int64_t kMostDataBytes = 4096;
 
 class Mutator {
@@ -79,7 +79,7 @@ class Mutator {
 
  private:
   size_t below(size_t count) { return count == 0 ? 0 : random_() % count; }
-  /// Mostly small: large numbers are refused before anything else is looked at.
+  /// Draws mostly small numbers: large ones are refused before anything else is checked.
   int64_t number() { return kNumbers[below(below(4) == 0 ? kNumbers.size() : 10)]; }
   template <class Field>
   auto* any(Field* field) {
@@ -128,7 +128,7 @@ class Mutator {
     }
   }
 
-  /// Gives the tensor as many bytes of data as its shape takes.
+  /// Gives the tensor as many bytes of data as its shape requires.
   void fit_data(pb::TensorProto& tensor) {
     const auto type = dtype_of_number(tensor.data_type());
     if (!type || *type == DType::string) return;
@@ -203,7 +203,7 @@ class Mutator {
     }
   }
 
-  /// One that some operator has, most often the node's own.
+  /// Draws an attribute name of some operator, usually the node's own.
   void add_attribute(pb::NodeProto& node) {
     const OpDef* op = below(4) == 0 ? &any_op() : find_op("", node.op_type(), kNewestOpset);
     if (op == nullptr || op->attrs.empty()) return;
@@ -274,7 +274,7 @@ class Mutator {
       import->set_version((kOldestOpset + static_cast<int64_t>(below(kNewestOpset - kOldestOpset + 1))));
   }
 
-  /// An input becomes an initializer, so that what is computed from it is folded.
+  /// Turns an input into an initializer, so that nodes that read it are folded.
   void feed_constant() {
     const pb::ValueInfoProto* info = any(graph_.mutable_input());
     if (info == nullptr) return;
@@ -287,7 +287,7 @@ class Mutator {
     fit_data(tensor);
   }
 
-  /// Nodes of another model, which read a name of this one in the place of their first input.
+  /// Adds nodes of another model, which read a name of this one instead of their first input.
   void splice() {
     pb::ModelProto other;
     if (!other.ParseFromString(seed_model(static_cast<unsigned>(random_())))) return;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Damages models field by field and gives them to the program, which has to answer each: it runs the model or says what
-is wrong with it. A signal, an internal error (exit 4), a hang, or more memory than the limit is a failure.
+"""Damages models field by field and gives them to the program, which must either run each model or say what is wrong with
+it. A signal, an internal error (exit 4), a hang, or more memory than the limit is a failure.
 
     mutate_models.py KILTER --count 5000 --seed 1 [--keep FOLDER] [--jobs 2]
 
-Where fuzz_onnx cuts and flips bytes, this knows the fields of ONNX: most of its mutants are files that a parser takes.
-The same seed makes the same mutants; failures are written to --keep with the command that shows them.
+While fuzz_onnx cuts and flips bytes, this script knows the fields of ONNX, so most of its mutants can be parsed. The same
+seed gives the same mutants; failures are written to --keep with the command that shows them.
 """
 
 import argparse
@@ -170,11 +170,11 @@ def quantised_seed():
 SEEDS = [image_seed, tokens_seed, moves_seed, recurrent_seed, nested_seed, quantised_seed]
 
 
-# --- what a mutation may look at ---
+# --- the parts that a mutation may change ---
 
 
 def all_nodes(model):
-    """Nodes of the graph, of bodies and of functions."""
+    """Returns the nodes of the graph, of bodies and of functions."""
     open_lists = [model.graph.node] + [f.node for f in model.functions]
     found = []
     while open_lists:
@@ -199,7 +199,7 @@ def dims_of(model):
     return [d for shape in shapes for d in shape.dim]
 
 
-# --- the kinds of mutation: each changes one thing of a model, or answers False ---
+# --- the kinds of mutation: each changes one thing in a model, or returns False ---
 
 
 def dimension(rng, model):
@@ -222,7 +222,7 @@ def rank(rng, model):
         del shape.dim[rng.randrange(len(shape.dim))]
     else:
         count = rng.choice([1, 2, 60])
-        for _ in range(count):  # the size stays small: a large one takes long with every right
+        for _ in range(count):  # the size stays small: a large one legitimately takes long
             shape.dim.add().dim_value = 1 if count > 2 else rng.choice([1, 1, 2])
 
 
@@ -254,7 +254,7 @@ def tensor_bytes(rng, model):
 
 def tensor_values(rng, model):
     tensor = rng.choice(model.graph.initializer)
-    if tensor.data_location == TensorProto.EXTERNAL:  # another kind of damage: its values are in no file
+    if tensor.data_location == TensorProto.EXTERNAL:  # another kind of damage: its values are not in any file
         return False
     array = numpy_helper.to_array(tensor).copy().reshape(-1)
     if array.size == 0 or array.dtype == np.bool_:
@@ -449,14 +449,14 @@ KINDS = [
 
 
 def with_odd_name(rng, data):
-    """A file with one of its names written as bytes that protobuf's Python would refuse."""
+    """Returns a file in which one name consists of bytes that protobuf's Python would refuse."""
     old = rng.choice([b"conv", b"seed", b"ids", b"top", b"last", b"scaled", b"mask", b"depth"])
     odd = rng.choice([n for n in ODD_NAMES if n])[: len(old)]
     return data.replace(old, odd.ljust(len(old), b"_"))
 
 
 def mutant(seed):
-    """The bytes of a mutant and what was done to it."""
+    """Returns the bytes of a mutant and a description of its changes."""
     rng = random.Random(seed)
     model = rng.choice(SEEDS)()
     done = []
@@ -465,7 +465,7 @@ def mutant(seed):
             kind = rng.choice(KINDS)
             try:
                 changed = kind(rng, model) is not False
-            except (IndexError, TypeError, ValueError, OverflowError):  # an earlier change took what this one needs
+            except (IndexError, TypeError, ValueError, OverflowError):  # an earlier change removed what this one needs
                 changed = False
             if changed:
                 done.append(kind.__name__)
@@ -483,7 +483,7 @@ def limit():
 
 
 def try_one(kilter, seed, folder):
-    """What is wrong with the program's answer to a mutant, or nothing; and its exit code."""
+    """Returns what is wrong with the program's reaction to a mutant (or nothing), and its exit code."""
     data, done = mutant(seed)
     file = os.path.join(folder, f"mutant_{seed}.onnx")
     with open(file, "wb") as out:

@@ -176,8 +176,10 @@ TEST(Problem, RefusesWhatIsNone) {
   EXPECT_EQ(message_of({{{1}, {}}, {}}), "graph tuner: node 1 has no alternatives");
   EXPECT_EQ(message_of({{{1}}, {{0, 1, {1}}}}), "graph tuner: edge 0 joins 0 and 1; there are 1 nodes");
   EXPECT_EQ(message_of({{{1}, {1, 2}}, {{0, 1, {1}}}}), "graph tuner: edge 0 has 1 costs; expected 1 x 2");
-  EXPECT_EQ(message_of({{{std::nan("")}}, {}}), "graph tuner: node 0: a cost of nan ms");
-  EXPECT_EQ(message_of({{{1}, {1}}, {{0, 1, {-kImpossible}}}}), "graph tuner: edge 0: a cost of -inf ms");
+  EXPECT_EQ(message_of({{{std::nan("")}}, {}}),
+            "graph tuner: node 0 has a cost of nan ms; expected a number or infinity");
+  EXPECT_EQ(message_of({{{1}, {1}}, {{0, 1, {-kImpossible}}}}),
+            "graph tuner: edge 0 has a cost of -inf ms; expected a number or infinity");
 }
 
 /// Tables and branches have only the reductions in common: if both claim to be exact, they must agree.

@@ -178,7 +178,7 @@ TEST_F(GraphTest, EveryChangeIsCountedAndNoQuestion) {
   EXPECT_EQ(graph_.remove_dead(), 0);
   graph_.sort();
   graph_.give_names_back(0);
-  changed();  // "another" is what its node is named after
+  changed();  // its node is named after "another"
   graph_.order();
   graph_.users(x_);
   graph_.only_user(x_);

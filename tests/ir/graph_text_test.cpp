@@ -1,5 +1,5 @@
-// The graph's text form: what print() writes, parse_graph() reads back to the same graph; malformed text is one clear
-// error.
+// The graph's text form: parse_graph() reads the output of print() back to the same graph; malformed text gives one
+// clear error.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -43,7 +43,7 @@ TEST(GraphText, OneLineANode) {
   EXPECT_EQ(print(parse_graph(print(g))), print(g));
 }
 
-/// A graph that is printed, read and printed again; answers the graph that was read.
+/// Prints a graph, reads it and prints it again. Returns the graph that was read.
 Graph round_trip(const Graph& g, const std::map<std::string, Tensor>& constants = {}) {
   const std::string text = print(g);
   Graph read = parse_graph(text, constants);

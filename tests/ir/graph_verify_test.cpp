@@ -1,4 +1,4 @@
-// Every rule of the verifier, by the text of its message.
+// Checks every rule of the verifier by the text of its message.
 #include <gtest/gtest.h>
 
 #include <functional>

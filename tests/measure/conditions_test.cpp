@@ -131,18 +131,17 @@ TEST(Quietness, IsAMatterOfTheShareOfDisturbedSamples) {
 }
 
 TEST(Quietness, StandsBesideAFigureInOneLine) {
-  EXPECT_EQ(quiet_text(Conditions()), "not known: no runs were watched for other programs");
+  EXPECT_EQ(quiet_text(Conditions()), "not known: no runs were checked for other programs");
   EXPECT_EQ(quiet_text(disturbed(3)), "quiet: 3 of 100 runs disturbed (3 %), best 2.500 ms");
   EXPECT_EQ(quiet_text(disturbed(40), "passes"),
             "partly disturbed: 40 of 100 passes disturbed (40 %: waited for a CPU in 9), best 2.500 ms");
-  EXPECT_EQ(
-      quiet_text(disturbed(100)),
-      "busy: 100 of 100 runs disturbed (100 %: waited for a CPU in 9), as other programs use the machine; the time "
-      "is an upper bound, best 2.500 ms");
+  EXPECT_EQ(quiet_text(disturbed(100)),
+            "busy: 100 of 100 runs disturbed (100 %: waited for a CPU in 9), because other programs use the machine; "
+            "the time is an upper bound, best 2.500 ms");
   Conditions crowded = disturbed(100);
   crowded.threads = 8;
   EXPECT_TRUE(more_threads_than_cpus(crowded));
-  EXPECT_THAT(quiet_text(crowded), HasSubstr("as 8 threads share 2 CPUs; the time is an upper bound"));
+  EXPECT_THAT(quiet_text(crowded), HasSubstr("because 8 threads share 2 CPUs; the time is an upper bound"));
 }
 
 TEST(Quietness, ABusyMachinesFigureIsAnInterval) {

@@ -36,7 +36,7 @@ TEST(Counters, OtherImpossibleCountsAreInvalid) {
   EXPECT_EQ(check_counters(values(-5, 1000), 1, 4, 1).invalid, "a count is negative");
   CounterValues part = values(1000, 1000);
   part.counted_share = 0.25;
-  EXPECT_EQ(check_counters(part, 1, 4, 1).invalid, "counted for 25 % of the time only");
+  EXPECT_EQ(check_counters(part, 1, 4, 1).invalid, "counted for only 25 % of the time");
 }
 
 TEST(Counters, DifferencesAndSumsKeepWhatBothHave) {
@@ -54,8 +54,8 @@ TEST(Counters, DifferencesAndSumsKeepWhatBothHave) {
 TEST(Counters, ReasonsSayWhatToDo) {
   EXPECT_THAT(counters_reason(ENOENT, 2), HasSubstr("this machine offers none"));
   EXPECT_EQ(counters_reason(EACCES, 4),
-            "no hardware counters: not allowed (kernel.perf_event_paranoid is 4, or a container forbids the call); "
-            "`sysctl kernel.perf_event_paranoid=2` or less as root allows it");
+            "no hardware counters: not allowed (kernel.perf_event_paranoid is 4, or a container forbids the call); to "
+            "allow it, run `sysctl kernel.perf_event_paranoid=2` (or less) as root");
   EXPECT_THAT(counters_reason(EPERM, std::nullopt), HasSubstr("perf_event_paranoid is unknown"));
   EXPECT_THAT(counters_reason(ENOSYS, 2), HasSubstr("this kernel has no perf_event_open"));
   EXPECT_THAT(counters_reason(EMFILE, 2), HasSubstr("ulimit -n"));

@@ -250,9 +250,9 @@ double best_rate(double amount, Run&& run) {
   return best;
 }
 
-/// Measures both in turn, 15 times. The machine's clock changes, and others may use the CPU, so either the median of
-/// the turns' ratios or the ratio of the best turns must be within 3 % of 1: short calls find quiet moments more often.
-/// A loop that is slower than the other is slower in all turns.
+/// Measures both alternately, 15 times. The machine's clock changes, and others may use the CPU, so either the median
+/// of the turns' ratios or the ratio of the best turns must be within 3 % of 1: short calls find quiet moments more
+/// often. A loop that is slower than the other is slower in all turns.
 template <class Ours, class Theirs>
 void expect_agreement(Ours&& ours, Theirs&& theirs) {
   std::vector<double> ratios;

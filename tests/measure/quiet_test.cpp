@@ -143,7 +143,7 @@ TEST(DisturbedCount, NamesTheCommonestReasonFirst) {
   count.add(waited);
   EXPECT_EQ(count.taken, 8);
   EXPECT_EQ(count.disturbed, 3);
-  EXPECT_EQ(count.why(), "waited for a CPU in 3, another clock in 2");
+  EXPECT_EQ(count.why(), "waited for a CPU in 3, a different clock rate in 2");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Compares a candidate with itself and with one that is 3 % slower, on a quiet machine and beside a stress load.
+// Compares a candidate with itself and with one that is 3 % slower, on a quiet machine and under a stress load.
 #include <gtest/gtest.h>
 
 #include <algorithm>

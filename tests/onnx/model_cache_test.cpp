@@ -85,7 +85,7 @@ TEST_F(ModelCache, LinksBesideALinkAreLegal) {
   add("onnx/model.onnx_data", "4444", floats(1));
   EXPECT_EQ(error("onnx/model.onnx"), "no error") << "a folder of the snapshot";
   add("weights/w.bin", "5555", floats(1));
-  EXPECT_EQ(data_error("weights/w.bin"), "no error") << "a folder beside the model";
+  EXPECT_EQ(data_error("weights/w.bin"), "no error") << "a folder next to the model";
 }
 
 TEST_F(ModelCache, LinksToLinksAndToFoldersAreFollowed) {
@@ -160,10 +160,10 @@ TEST_F(ModelCache, SpecialFilesAreRefusedAndDoNotWait) {
 TEST_F(ModelCache, DanglingLinksAreNamed) {
   fs::create_symlink("../../blobs/gone", snapshot_ / "model.onnx_data");
   const std::string file = (snapshot_ / "model.onnx").string();
-  EXPECT_EQ(data_error("model.onnx_data"),
-            "io: " + file + ": initializer 'w': cannot read external data file '" + file +
-                "_data', a symbolic link to '../../blobs/gone': No such file or directory; put the file beside the "
-                "model");
+  EXPECT_EQ(
+      data_error("model.onnx_data"),
+      "io: " + file + ": initializer 'w': cannot read external data file '" + file +
+          "_data', a symbolic link to '../../blobs/gone': No such file or directory; put the file next to the model");
   fs::create_symlink("loop", snapshot_ / "loop");
   EXPECT_THAT(data_error("loop"), HasSubstr("Too many levels of symbolic links"));
   fs::create_symlink("../../blobs/gone", snapshot_ / "dangling.onnx");

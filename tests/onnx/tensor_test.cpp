@@ -178,7 +178,7 @@ TEST(TensorData, SegmentsAndLocations) {
               HasSubstr("data_location 5 is unknown; legal values are 0 (inside) and 1 (external)"));
 }
 
-/// A folder that contains a model's weights, and a file beside the folder that the model must not reach.
+/// A folder that contains a model's weights, and a file next to the folder that the model must not reach.
 class External : public testing::Test {
  protected:
   External() : root_(scratch_.path()), folder_(root_ / "model") {
@@ -270,7 +270,7 @@ TEST_F(External, EscapesAreRefused) {
 TEST_F(External, MissingAndShortFiles) {
   EXPECT_EQ(error("gone.bin"), "io: m.onnx: initializer 'w': cannot read external data file '" +
                                    (folder_ / "gone.bin").string() +
-                                   "': No such file or directory; put the file beside the model");
+                                   "': No such file or directory; put the file next to the model");
   EXPECT_EQ(
       error("w.bin", "120"),
       "bad_model: m.onnx: initializer 'w': expected 16 bytes at offset 120 of external data file 'w.bin', got a file "

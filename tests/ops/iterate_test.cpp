@@ -1,4 +1,4 @@
-// Index loops, broadcasting kernels and conversions that the operator files build on.
+// The index loops, broadcasting kernels and conversions that the operator files use.
 #include "ops/support/iterate.h"
 
 #include <gtest/gtest.h>

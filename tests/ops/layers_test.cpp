@@ -1,4 +1,4 @@
-// Answers of convolutions, poolings, products, normalisations and recurrences that can be worked out by hand.
+// Results of convolutions, poolings, products, normalisations and recurrences that can be calculated by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-/// All outputs for constant inputs (undefined = left out), by the operator's own kernel.
+/// Returns all outputs for constant inputs (undefined = left out), computed by the operator's own kernel.
 std::vector<Tensor> outputs_of(std::string_view op, const std::vector<Tensor>& inputs, Attrs attrs = {},
                                int32_t opset = kNewestOpset, size_t count = 1) {
   Graph graph;
@@ -150,7 +150,7 @@ TEST(Layers, RecurrentStepsFollowTheirDirectionAndLength) {
 }
 
 TEST(Layers, LstmGatesAreInputOutputForgetCell) {
-  // Gate biases far from zero open or close each sigmoid; the cell takes tanh of its bias.
+  // Gate biases far from zero open or close each sigmoid; the cell becomes tanh of its bias.
   const auto run = [](std::vector<float> bias) {
     bias.resize(8, 0.0F);
     const Tensor zero(DType::f32, {1, 4, 1});

@@ -1,5 +1,5 @@
-// A scalar and a tensor of one element are one thing as a parameter: every case of every operator, with each operand of
-// one element as a scalar, a vector and a matrix.
+// As parameters, a scalar and a one-element tensor are equivalent: every case of every operator, with each one-element
+// operand as a scalar, a vector and a matrix.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace kilter {
 namespace {
 
-/// Operands of one element whose number of dimensions counts, by operator: data that dimensions are taken of, and lists
-/// with an element for each filter, batch, box or update, or a condition for each slice.
+/// One-element operands whose rank matters, by operator: data whose dimensions are used, and lists with one element per
+/// filter, batch, box or update, or one condition per slice.
 const std::map<std::string_view, std::vector<size_t>> kRankCounts = {
     {"Compress", {1}},  {"Concat", {0, 1}}, {"ConvTranspose", {2}},   {"Det", {0}},      {"PRelu", {1}},
     {"Pad", {0}},       {"Shape", {0}},     {"ReverseSequence", {1}}, {"RoiAlign", {2}}, {"Squeeze", {0}},
@@ -24,7 +24,7 @@ bool rank_counts(const OpDef& op, size_t i) {
   return it != kRankCounts.end() && std::ranges::find(it->second, i) != it->second.end();
 }
 
-/// "" where both hold the same elements in their order: data of one element gives its dimensions to the result.
+/// Returns "" if both hold the same elements in the same order. (The result has the dimensions of one-element data.)
 std::string difference(const Tensor& got, const Tensor& want, const Tolerance& tolerance) {
   if (got.dtype() != want.dtype() || got.elems() != want.elems()) {
     return fmt::format("expected {}[{}], got {}[{}]", name(want.dtype()), kilter::text(want.shape()), name(got.dtype()),

@@ -1,4 +1,5 @@
-// Products of quantised matrices: one scale a row or column against the definition, and parameters that do not fit.
+// Products of quantised matrices: one scale per row or column, compared with the definition; and parameters that do not
+// fit.
 #include <gtest/gtest.h>
 
 #include <cmath>

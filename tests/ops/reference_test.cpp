@@ -1,5 +1,5 @@
-// Every case of every operator: it is inferred, its reference kernel runs, and all that the operator says about itself
-// in other forms (scalar expression, copy regions, expansion) gives the same answer.
+// Every case of every operator: shapes are inferred, the reference kernel runs, and the operator's other forms (scalar
+// expression, copy regions, expansion) give the same result.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -18,11 +18,11 @@ namespace {
 
 constexpr Tolerance kExact{.rtol = 0, .atol = 0};
 
-/// A case with what its reference kernel answers.
+/// A case with the outputs of its reference kernel.
 struct Answered {
   OpCase own;
   std::vector<Tensor> want;
-  NodeId node = kNone;           ///< the operator's own node; kNone when it was expanded
+  NodeId node = kNone;           ///< the operator's own node; kNone if it was expanded
   std::vector<Tensor> operands;  ///< of that node; undefined where left out
 };
 
@@ -54,7 +54,7 @@ void check_types_and_repeat(const OpDef& op, const Answered& a) {
   for (size_t i = 0; i < a.want.size(); ++i) {
     const TensorType type{a.want[i].dtype(), a.want[i].shape(), {}};
     EXPECT_EQ(text(type), text(a.own.graph.type(a.own.graph.outputs()[i].value)));
-    EXPECT_TRUE(!op.deterministic || a.want[i].same(second[i])) << "another answer on a second run";
+    EXPECT_TRUE(!op.deterministic || a.want[i].same(second[i])) << "a second run gives a different result";
   }
   std::map<std::string, Tensor> constants;
   for (ValueId id = 0; static_cast<size_t>(id) < a.own.graph.value_count(); ++id) {
@@ -65,7 +65,7 @@ void check_types_and_repeat(const OpDef& op, const Answered& a) {
   EXPECT_EQ(print(parse_graph(printed, constants)), printed);
 }
 
-/// The reference rounds a half once; an expression or an expansion may after every operation.
+/// The reference rounds an f16 once; an expression or an expansion may round after every operation.
 Tolerance tolerance_for(const OpDef& op, DType type) {
   if (type == DType::f16) return {.rtol = 4e-3, .atol = 2e-3};
   if (type == DType::bf16) return {.rtol = 3e-2, .atol = 2e-2};
@@ -83,7 +83,7 @@ void check_expansion(const OpDef& op, CaseText text, const Answered& a) {
   }
 }
 
-/// Runs the copies; an element that is not written exactly once is reported.
+/// Runs the copies. Reports an element that is not written exactly once.
 Tensor run_regions(const std::vector<CopyRegion>& regions, const std::vector<Tensor>& inputs, const TensorType& type) {
   Tensor out(type.dtype, type.shape);
   Tensor filler(type.dtype, {});
@@ -121,7 +121,7 @@ void check_regions(const OpDef& op, const Answered& a) {
   }
 }
 
-/// The scalar expression at every element, through the loop IR's constant folding; undefined when it has none.
+/// Evaluates the scalar expression at every element through the loop IR's constant folding; undefined if there is none.
 Tensor run_scalar(const OpDef& op, const OpView& operands_view, const std::vector<Tensor>& inputs) {
   Tensor out(operands_view.outputs.at(0).dtype, operands_view.outputs.at(0).shape);
   std::vector<Shape> strides;

@@ -1,5 +1,5 @@
-// Operators fed with operands and attributes that do not fit: every one of them answers with one clear error or a
-// result, never a crash, an internal error or an error that does not name the node.
+// Operators with operands and attributes that do not fit: each gives a result or one clear error, never a crash, an
+// internal error or an error that does not name the node.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -16,9 +16,9 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMaxElems = 20000;  ///< of all tensors of a node that is evaluated
+constexpr int64_t kMaxElems = 20000;  ///< limit for all tensors of a node that is evaluated
 
-/// Changes one thing of a case after the other, the same on every run.
+/// Changes one part of a case after the other, in the same way on every run.
 class Mutator {
  public:
   explicit Mutator(uint64_t seed) : random_(seed) {}
@@ -121,7 +121,7 @@ bool is_small(const Graph& graph) {
   return total <= kMaxElems;
 }
 
-/// The complaint about how the operator took the case; empty when it took it well.
+/// Returns what is wrong with the operator's reaction to the case; empty if nothing is.
 std::string try_case(const OpDef& op, const ParsedCase& changed, CaseText text, bool expand) {
   try {
     const OpCase c = make_case(op, changed, text, expand);

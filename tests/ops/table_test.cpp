@@ -1,4 +1,4 @@
-// The table of operators: every definition is complete and says what it must.
+// The table of operators: every definition is complete.
 #include <gtest/gtest.h>
 
 #include <set>

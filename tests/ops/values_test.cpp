@@ -1,4 +1,4 @@
-// Answers of operators that can be worked out by hand: edges of integers and floats, conversions, equations, losses.
+// Results of operators that can be calculated by hand: limits of integers and floats, conversions, equations, losses.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// The first output for constant inputs (undefined = left out): the builder folds it.
+/// Returns the first output for constant inputs (undefined = left out), which the builder folds.
 Tensor value_of(std::string_view op, const std::vector<Tensor>& inputs, Attrs attrs = {},
                 int32_t opset = kNewestOpset) {
   Graph graph;
@@ -150,10 +150,10 @@ TEST(Values, EinsumReadsItsEquation) {
   expect_values<float>(einsum({a, list<float>({1, 0, 2})}, "ij, j -> i"), {7, 16});
   expect_values<float>(einsum({Tensor::of<float>({2, 2}, {1, 2, 3, 4})}, "ii"), {5});
   expect_values<float>(einsum({a, a}, "...j,...j"), {14, 77});
-  expect_error([&] { einsum({a}, "ij->ik"); }, ErrorKind::bad_model, "has the label 'k' on the right alone");
+  expect_error([&] { einsum({a}, "ij->ik"); }, ErrorKind::bad_model, "has the label 'k' only on the right");
   expect_error([&] { einsum({a}, "ii"); }, ErrorKind::bad_model, "diagonal of unequal dimensions of shape 2x3");
   expect_error([&] { einsum({a, a}, "ij,jk"); }, ErrorKind::bad_model, "gives one label to dimensions of 3 and 2");
-  expect_error([&] { einsum({a}, "i1"); }, ErrorKind::bad_model, "has '1' where a letter");
+  expect_error([&] { einsum({a}, "i1"); }, ErrorKind::bad_model, "has '1' where only letters");
 }
 
 TEST(Values, LossesIgnoreAndWeigh) {
@@ -177,7 +177,7 @@ TEST(Values, RegionsAreSampledAsOftenAsThereIsTimeFor) {
   const Tensor x(DType::f32, {1, 1, 2, 2}), region = Tensor::of<float>({1, 4}, {0, 0, 2, 2});
   expect_error([&] { value_of("RoiAlign", {x, region, list<int64_t>({0})}, {{"sampling_ratio", int64_t{4096}}}); },
                ErrorKind::bad_input,
-               "RoiAlign 'n': bins of region 0 have 4096 x 4096 samples; legal values are up to 4194304 in all");
+               "RoiAlign 'n': bins of region 0 have 4096 x 4096 samples each; the limit is 4194304 per bin");
 }
 
 TEST(Values, NormOfZerosLeavesZeros) {

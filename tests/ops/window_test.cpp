@@ -178,7 +178,7 @@ TEST(ResizeTables, TooManyEntriesAreRefused) {
   const Tensor scales = Tensor::of<float>({1}, {1e-8F});
   const Node node = node_of("Resize", {{"mode", std::string("linear")}, {"antialias", int64_t{1}}});
   EXPECT_EQ(error_of([&] { resize_plan(node, {300000000}, {.scales = &scales}); }, ErrorKind::bad_model),
-            "Resize 'n': an axis of 3 elements is made of 134217728 elements each; legal values are 2^26 in all");
+            "Resize 'n': 3 output elements on one axis need 134217728 input elements each; the limit is 2^26 in all");
 }
 
 TEST(ResizeTables, AspectRatioPolicies) {

@@ -101,7 +101,7 @@ TEST(FuseDepthwise, JoinsWhateverTheModelSaysWhenAsked) {
 TEST(FuseDepthwise, LeavesWinogradsConvolutions) {
   const Unfused u = refusal(network(112, "", "3,3"));
   EXPECT_EQ(u.why, Unfused::cycles);
-  EXPECT_EQ(u.reason, "'expand' may run faster by other kernels than direct convolution");
+  EXPECT_EQ(u.reason, "'expand' may run faster with a kernel other than direct convolution");
 }
 
 TEST(FuseDepthwise, LeavesWhatOthersRead) {
@@ -135,7 +135,7 @@ TEST(FuseDepthwise, OptionsKeepThePairApart) {
   EXPECT_TRUE(run(network(112), context).joined) << "threads of the task's own change nothing";
   context.own.clear();
   context.apart = {"depthwise"};
-  EXPECT_EQ(refusal(network(112), context).reason, "fuse=apart of a layer plan");
+  EXPECT_EQ(refusal(network(112), context).reason, "fuse=apart in a layer plan");
 }
 
 TEST(FuseDepthwise, WhatIsAskedForAndCannotBeIsAnError) {

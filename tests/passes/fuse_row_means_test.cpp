@@ -87,19 +87,19 @@ TEST(FuseRowMeans, OthersSayWhyTheyStandApart) {
     EXPECT_EQ(out.rewrites, 0);
     return out.refused;
   };
-  EXPECT_EQ(
-      apart(network(R"("pool" {keepdims=1}(%b, %axes))", "", "32,32,3,3")),
-      Reasons{
-          "depthwise: only tasks of depthwise convolutions reduce their own results: this one is stored, then read"});
+  EXPECT_EQ(apart(network(R"("pool" {keepdims=1}(%b, %axes))", "", "32,32,3,3")),
+            Reasons{"depthwise: only tasks of depthwise convolutions can reduce their own results; this result is "
+                    "stored and read again"});
   std::string flat = with(network(R"("pool" {keepdims=0}(%b, %axes))"), "%p: f32[1,32,1,1]", "%p: f32[1,32]");
   flat = with(with(flat, "%s: f32[1,32,1,1]", "%s: f32[1,32]"), R"(Mul@14 "scale"(%b, %s))", R"(Relu@14 "scale"(%b))");
   EXPECT_EQ(apart(with(flat, "output \"c\" %c", "output \"c\" %c\n output \"s\" %s")),
-            Reasons{"depthwise: a change of layout lies between them"});
+            Reasons{"depthwise: there is a layout change between them"});
   EXPECT_EQ(apart(with(network(), "ReduceMean@18", "ReduceMax@18")),
-            Reasons{"depthwise: tasks of depthwise convolutions make means of rows, in blocks of channels"});
+            Reasons{"depthwise: tasks of depthwise convolutions compute only means over the last axis or the last two, "
+                    "with keepdims=1, of blocked images"});
   PassContext plain;
   plain.choices["pool"].plain = true;
-  EXPECT_EQ(apart(network(), plain), Reasons{"depthwise: a change of layout lies between them"});
+  EXPECT_EQ(apart(network(), plain), Reasons{"depthwise: there is a layout change between them"});
   PassContext no_fuse;
   no_fuse.choices["depthwise"].fuse = Fusion::none;
   EXPECT_EQ(apart(with(network(), "(%b, %axes)", "(%a, %axes)"), no_fuse), Reasons{"depthwise: --no-fuse depthwise"});

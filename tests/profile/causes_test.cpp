@@ -1,4 +1,4 @@
-// Causes that `explain` knows, seen in figures made up for them.
+// The causes that `explain` knows, tested on figures made up for them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,8 +20,7 @@ TEST(Causes, ReferenceKernelSaysWhyAndWhatADroppedOptionSaves) {
   const Suspicion s = MadeUp(2, options).at("reference kernel", "pool1");
   EXPECT_EQ(
       s.evidence,
-      "MaxPool runs the operator's reference kernel on one thread for 1.000 ms; --schedule pool1=reference asks for "
-      "it");
+      "MaxPool runs the operator's reference kernel on one thread for 1.000 ms; --schedule pool1=reference forces it");
   EXPECT_EQ(s.advice, "drop --schedule pool1=reference");
   ASSERT_TRUE(s.mend);
   EXPECT_TRUE(s.mend->compile.choices.empty());
@@ -62,10 +61,9 @@ TEST(Causes, AStepThatTwoTasksCouldRunIsToldOnceWithBothReasons) {
 }
 
 TEST(Causes, ReductionsAreToldWithWhatMakesTheirInput) {
-  EXPECT_THAT(
-      MadeUp().at("unfused neighbour", "pool10").evidence,
-      ContainsRegex(
-          "which makes its input, could run it, but only tasks of depthwise convolutions reduce their own results"));
+  EXPECT_THAT(MadeUp().at("unfused neighbour", "pool10").evidence,
+              ContainsRegex("which makes its input, could run it, but only tasks of depthwise convolutions can reduce "
+                            "their own results"));
 }
 
 TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {
@@ -73,7 +71,7 @@ TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {
       MadeUp(2, {}, "x86-64-v4", "densenet121").at("unfused neighbour", "denseblock1.denselayer2.norm1.mul");
   EXPECT_EQ(s.evidence,
             "57 element-wise steps run on their own before the contraction that reads the result, the longest "
-            "'denseblock1.denselayer2.norm1.mul' for 1.000 ms; contractions take in only what comes after them");
+            "'denseblock1.denselayer2.norm1.mul' for 1.000 ms; contractions can include only the nodes after them");
   EXPECT_EQ(s.steps.size(), 57U);
   EXPECT_GT(s.gain_ms, 28) << "half of what they take at least";
 }
@@ -203,7 +201,7 @@ TEST(Causes, StrictAccuracyIsToldWithWhatTheModelExpectsWithoutIt) {
   CompileOptions options;
   options.accuracy = Accuracy::strict;
   const Suspicion s = MadeUp(1, options).at("slower template", "fire2.expand3x3");
-  EXPECT_THAT(s.evidence, StartsWith("--accuracy strict leaves out conv2d_winograd at "));
+  EXPECT_THAT(s.evidence, StartsWith("--accuracy strict excludes conv2d_winograd in "));
   EXPECT_GT(s.steps.size(), 1U);
   EXPECT_GT(s.gain_ms, 0.1 * static_cast<double>(s.steps.size())) << "of one millisecond each";
   EXPECT_LT(s.gain_ms, 0.8 * static_cast<double>(s.steps.size()));

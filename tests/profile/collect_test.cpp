@@ -1,4 +1,4 @@
-// Profiles of real networks: rows add up, passes that are disturbed move nothing, parts are where they belong.
+// Profiles of real networks: rows add up, disturbed passes change nothing, and times are attributed to the right rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ TEST(Collect, EveryStepOfThePlanHasItsRowInOrder) {
   for (size_t i = net.plan().steps.size(); i < p.rows.size(); ++i) EXPECT_EQ(p.rows[i].kind, RowKind::gap);
 }
 
-/// One pass in five is stalled around two steps for longer than the whole run takes.
+/// One pass in five stalls around two steps, for longer than a whole run takes.
 TEST(Collect, StalledPassesMoveNoRow) {
   TestNetwork net("zoo:squeezenet1_1");
   Options options = quick();
@@ -72,7 +72,7 @@ TEST(Collect, StalledPassesMoveNoRow) {
   };
   const Profile p = profile_of(net, 1, options);
   EXPECT_GE(stalled, 6);
-  // Were the stalled passes part of the means, the gaps alone would grow by 2 * 2 * 60 / 5 ms.
+  // If the stalled passes counted in the means, the gaps alone would grow by 2 * 2 * 60 / 5 ms.
   for (size_t i = 0; i < p.rows.size(); ++i) {
     EXPECT_LT(p.rows[i].time.mean, 3 * calm.rows[i].time.mean + 2) << p.rows[i].name;
   }

@@ -1,4 +1,4 @@
-// Hardware counters by layer, or one line that says why there are none.
+// Tests hardware counters by layer, or the line that says why there are none.
 #include "profile/count.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A built-in network as `explain` takes it.
+// A built-in network in the form that `explain` expects.
 #pragma once
 
 #include "compile/session.h"
@@ -7,7 +7,7 @@
 
 namespace kilter::profile {
 
-/// Readings of a machine that nobody else uses, and of one whose CPUs others have all the time.
+/// Readings of a quiet machine, and of one whose CPUs other processes use all the time.
 inline std::function<QuietReading()> quiet_machine() {
   return [] { return QuietReading{0, 0, 0, 4000, true, true}; };
 }
@@ -17,7 +17,7 @@ inline std::function<QuietReading()> busy_machine() {
     return QuietReading{0, wait_ms, 0, 4000, true, true};
   };
 }
-/// One sample in three is disturbed.
+/// One in three samples is disturbed.
 inline std::function<QuietReading()> partly_busy_machine() {
   return [wait_ms = 0.0, reading = 0]() mutable {
     if (++reading % 6 == 0) wait_ms += 1000;

@@ -1,4 +1,4 @@
-// What `explain` says: parts that add up, a busy machine, alternatives told apart, texts.
+// The output of `explain`: parts that add up, a busy machine, separate alternatives, texts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,8 @@ TEST(Trials, GainIsAShareThatDisturbedLapsDoNotMove) {
   EXPECT_LT(g.high, 0.12);
 }
 
-/// A layer's gain is one of the network's time: what the steps that stay the same differ by is part of its interval.
+/// The gain of a layer is a share of the network's time, so differences of the unchanged steps are part of its
+/// interval.
 TEST(Trials, TheIntervalOfAGainIsThatOfTheNetworksTime) {
   const auto laps = [](double first, double rest_noise, int shift) {
     Laps out;
@@ -66,7 +67,7 @@ TEST(Trials, TheIntervalOfAGainIsThatOfTheNetworksTime) {
   EXPECT_NEAR(noisy.changed.high - noisy.changed.low, noisy.all.high - noisy.all.low, 1e-9);
   EXPECT_LT(noisy.changed.low, 0) << "no gain of 0.7 % shows where the rest moves by percents";
   const Gain alone = gains_between(laps(1, 0.01, 0), laps(0.3, 0.01, 3), {{0}, {0}, {1}, {1}}, 1).changed;
-  EXPECT_NEAR(alone.high - alone.low, 0, 1e-9) << "what is left out says nothing";
+  EXPECT_NEAR(alone.high - alone.low, 0, 1e-9) << "steps that are left out do not count";
 }
 
 TEST(Trials, ABatchIsHeldAgainstAsManySingleRuns) {
@@ -99,7 +100,7 @@ TEST(Command, IsQuotedForAShellAndHoldsEverySetting) {
             "'it'\\''s' --plain-layout pool1 --layer-threads conv1=1 --schedule 'conv1=conv2d_direct tile=2'");
 }
 
-/// A is the network as it is, B the other setting; what both have stands once.
+/// A is the unchanged network, B the other setting; options that both share appear once.
 TEST(Command, ComparesWhatItClaims) {
   Subject subject;
   subject.model = "zoo:resnet18";
@@ -174,7 +175,7 @@ TEST(Explain, PartsAddUpFindingsAreRankedAndTheJsonHoldsAll) {
   EXPECT_THAT(text, Not(HasSubstr("kilter tune")));
 }
 
-// --- a machine that others use ---
+// --- a machine that other programs use ---
 
 TEST(Busy, IsACauseWithItsShareAndTheBestRun) {
   MadeUp net;
@@ -184,8 +185,8 @@ TEST(Busy, IsACauseWithItsShareAndTheBestRun) {
   net.disturb(96);
   const Suspicion s = net.at("the machine is busy", "");
   EXPECT_TRUE(s.comes_first);
-  EXPECT_EQ(s.evidence, fmt::format("busy: 96 of 100 runs disturbed (96 %: waited for a CPU in 96), as other programs "
-                                    "use the machine; the time is an upper bound, best {:.3f} ms",
+  EXPECT_EQ(s.evidence, fmt::format("busy: 96 of 100 runs disturbed (96 %: waited for a CPU in 96), because other "
+                                    "programs use the machine; the time is an upper bound, best {:.3f} ms",
                                     net.profile.conditions.best_ms));
   EXPECT_NEAR(s.gain_ms, 0.25 * net.profile.end_to_end_ms, 1e-9);
   EXPECT_EQ(s.action, "kilter bench zoo:squeezenet1_1 --threads 2");
@@ -196,12 +197,12 @@ TEST(Busy, MoreThreadsThanCpusAreNobodyElsesFault) {
   net.disturb(96);
   net.profile.conditions.pinning = "3";
   const Suspicion s = net.at("the machine is busy", "");
-  EXPECT_THAT(s.evidence, HasSubstr("as 2 threads share 1 CPUs; the time is an upper bound"));
+  EXPECT_THAT(s.evidence, HasSubstr("because 2 threads share 1 CPUs; the time is an upper bound"));
   EXPECT_EQ(s.advice, "no more threads than CPUs: --threads 1");
   EXPECT_EQ(s.action, "kilter compare zoo:squeezenet1_1 --threads-a 2 --threads-b 1");
 }
 
-/// Where it is told, it is told first, and nothing that rests on the disturbed times is told at all.
+/// If a busy machine is reported, it comes first, and no finding that rests on the disturbed times is shown.
 TEST(Busy, ComesFirstAndWithholdsWhatRestsOnIt) {
   ExplainOptions options = quick();
   options.read_quiet = busy_machine();
@@ -213,8 +214,10 @@ TEST(Busy, ComesFirstAndWithholdsWhatRestsOnIt) {
     EXPECT_TRUE(f.measured && f.interval.low > 0) << f.cause << " at " << f.name;
     EXPECT_NE(f.cause, "too few threads busy");
   }
-  EXPECT_THAT(e.withheld, ContainsRegex("^[0-9]+ findings? (is|are) withheld: (it|they) rests? on times of which other "
-                                        "programs disturbed 100 %$"));
+  EXPECT_THAT(
+      e.withheld,
+      ContainsRegex(
+          "^[0-9]+ findings? (is|are) withheld: (it|they) rests? on times, of which other programs disturbed 100 %$"));
   const std::string text = explanation_text(e, "");
   EXPECT_THAT(text, StartsWith("busy: "));
   EXPECT_THAT(text, HasSubstr("What to do next, largest gain first\n 1. (network): the machine is busy\n"));
@@ -228,7 +231,7 @@ TEST(Busy, ComesFirstAndWithholdsWhatRestsOnIt) {
   EXPECT_EQ(json.at("explain").at("withheld"), e.withheld);
 }
 
-/// A mend that was run in turns with the network met the same disturbances.
+/// An alternative that ran interleaved with the network met the same disturbances.
 TEST(Busy, WhatWasMeasuredInTurnsIsToldAllTheSame) {
   ExplainOptions options = quick();
   options.read_quiet = busy_machine();
@@ -315,7 +318,7 @@ TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
   EXPECT_EQ(told(explain(subject, options), "a tuned plan is not used", "(network)", 9), nullptr);
 }
 
-/// What was run and brought nothing is no advice, and stands with what nothing can be done about.
+/// An alternative that was run without a gain is not given as advice; it is listed with what nothing can be done about.
 TEST(Explain, WhatBringsNothingIsNoAction) {
   Subject subject = subject_of("squeezenet1_1", 96, 1);
   Choices slower;
@@ -332,7 +335,7 @@ TEST(Explain, WhatBringsNothingIsNoAction) {
   const auto unused = std::ranges::find(e.findings, "a tuned plan is not used", &Finding::cause);
   ASSERT_NE(unused, e.findings.end());
   EXPECT_EQ(unused->kind, Finding::Kind::fact);
-  EXPECT_THAT(unused->evidence, HasSubstr("--records default was run, and no gain shows"));
+  EXPECT_THAT(unused->evidence, HasSubstr("--records default was run without a significant gain"));
   EXPECT_THAT(explanation_text(e, ""),
               HasSubstr("What else takes time; nothing can be done about it in this version\n"));
 }
@@ -382,7 +385,7 @@ TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
   }
 }
 
-/// A cause that is right half of the time is wrong.
+/// A cause that is right only half of the time counts as wrong.
 TEST(Explain, AttemptsAreJudgedByHowManyAgree) {
   EXPECT_EQ(judge(3, 3), Judgement::open);
   EXPECT_EQ(judge(4, 4), Judgement::right);

@@ -1,5 +1,5 @@
-// Problem lines: every one that a network prints reads back to a task that prints the same line; bad ones are answered
-// with the column.
+// Problem lines: every line that a network prints reads back to a task that prints the same line; errors in bad lines
+// name the column.
 #include "profile/kernels.h"
 
 #include <fmt/ranges.h>
@@ -18,7 +18,7 @@
 namespace kilter {
 namespace {
 
-/// The problems of the tasks that the passes make of a line's graph.
+/// Returns the problems of the tasks that the passes make from a line's graph.
 std::vector<std::string> problems_of(const std::string& line) {
   Problem parsed = parse_problem(line);
   Graph& graph = parsed.graph;
@@ -31,7 +31,7 @@ std::vector<std::string> problems_of(const std::string& line) {
   return all;
 }
 
-/// The problems of the steps that the graph of a line compiles to.
+/// Returns the problems of the steps that a line's graph compiles to.
 std::vector<std::string> problems_of_steps(const std::string& line) {
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
@@ -108,7 +108,7 @@ TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
   EXPECT_EQ(problem_error("convv2d n1 c64"),
             "problem 'convv2d n1 c64', column 9: expected '+' or the end, got 'n1 c64'");
   EXPECT_EQ(problem_error("convv(f32[1])"),
-            "problem 'convv(f32[1])', column 1: expected conv2d or an operator in small letters (`kilter ops` lists "
+            "problem 'convv(f32[1])', column 1: expected conv2d or an operator in lower case (`kilter ops` lists "
             "them), got 'convv'");
   EXPECT_EQ(problem_error("conv2d n1 c6 h9 w7 k4 r3 s3"),
             "problem 'conv2d n1 c6 h9 w7 k4 r3 s3', column 26: expected the element type at the end, such as f32, got "
@@ -126,9 +126,9 @@ TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
   EXPECT_EQ(problem_error("conv2d n1 n2 f32"), "problem 'conv2d n1 n2 f32', column 11: expected 'n' once, got 'n2'");
   EXPECT_EQ(problem_error("matmul(f32[2,3] f32[3,4]"),
             "problem 'matmul(f32[2,3] f32[3,4]', column 25: expected ')', got the end");
-  EXPECT_EQ(problem_error("matmul(f32[2,3] g32[3,4])"),
-            "problem 'matmul(f32[2,3] g32[3,4])', column 17: expected an element type of numbers before '[', got "
-            "'g32[3,4]'");
+  EXPECT_EQ(
+      problem_error("matmul(f32[2,3] g32[3,4])"),
+      "problem 'matmul(f32[2,3] g32[3,4])', column 17: expected a numeric element type before '[', got 'g32[3,4]'");
   EXPECT_EQ(problem_error("softmax(f32[2,3] axe=1)"),
             "problem 'softmax(f32[2,3] axe=1)', column 18: expected an attribute of Softmax, got 'axe'");
   EXPECT_EQ(problem_error("softmax(f32[2,3]) +"),
@@ -233,7 +233,7 @@ TEST(ExpectedGains, ReadsLinesAndNamesBadOnes) {
             "gains.txt line 1: expected 'GAIN | PROBLEM' with a positive gain, got 'fast | conv2d n1'");
 }
 
-/// One problem measured as `kilter kernels` does.
+/// Measures one problem like `kilter kernels`.
 TEST(Kernels, AProblemIsMeasuredInAllItsForms) {
   const profile::Peaks peaks{{100}, {50}, {30}, {10}, {0}, 1 << 20, 32 << 20};
   profile::KernelOptions options;

@@ -1,4 +1,4 @@
-// A compiled network with a profile that is made up for it.
+// A compiled network with a made-up profile.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 
 namespace kilter::profile {
 
-/// A network compiled, with a profile in which every step takes a millisecond, half of which its bound allows.
+/// A compiled network with a profile in which every step takes a millisecond and its bound is half a millisecond.
 class MadeUp {
  public:
   explicit MadeUp(int threads = 2, const CompileOptions& options = {}, const std::string& target = "x86-64-v4",
@@ -55,7 +55,7 @@ class MadeUp {
     }
     throw std::runtime_error("no cause " + std::string(cause));
   }
-  /// The only suspicion of a cause at a layer ("" for the network).
+  /// Returns the only suspicion that a cause has at a layer ("" for the network).
   Suspicion at(std::string_view cause, const std::string& name) const {
     std::vector<Suspicion> here;
     std::string others;

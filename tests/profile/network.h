@@ -1,4 +1,4 @@
-// A compiled built-in network with tensors on both sides, for tests that time it.
+// A compiled built-in network with input and output tensors, for tests that time it.
 #pragma once
 
 #include <string>

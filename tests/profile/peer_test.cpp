@@ -1,4 +1,4 @@
-// Another runtime's process that prints, fails and dies, played by a shell script.
+// The process of another runtime, simulated by a shell script that prints, fails and dies.
 #include "profile/peer.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 class PeerProcess : public testing::Test {
  protected:
   void TearDown() override { unsetenv("KILTER_PYTHON"); }
-  /// The interpreter reads the request, then does what `lines` say.
+  /// The interpreter reads the request, then executes `lines`.
   void play(const std::string& lines) {
     const std::filesystem::path file = folder_.path() / "python";
     write_file_atomically(file, "#!/bin/sh\nread request\n" + lines);
@@ -47,9 +47,9 @@ TEST_F(PeerProcess, FailuresAreToldInItsWords) {
       "read run; echo '{\"ms\": \"soon\"}'; read layers; echo 'Traceback' >&2; echo 'Killed: a reason' >&2\n");
   Peer peer(request_);
   EXPECT_EQ(error_of([&] { (void)peer.run(2); }, ErrorKind::unsupported),
-            "onnxruntime:m.onnx: it says to 'run 2': MemoryError: none left");
+            "onnxruntime:m.onnx: it failed on 'run 2': MemoryError: none left");
   EXPECT_EQ(error_of([&] { (void)peer.run(2); }, ErrorKind::unsupported),
-            "onnxruntime:m.onnx: it answers 'run 2' with {\"ms\":\"soon\"}, which Kilter does not know");
+            "onnxruntime:m.onnx: unknown answer to 'run 2': {\"ms\":\"soon\"}");
   EXPECT_EQ(error_of([&] { (void)peer.layers(2); }, ErrorKind::unsupported),
             "onnxruntime:m.onnx: its process ended before it answered 'layers 2': Killed: a reason");
 }
@@ -60,11 +60,11 @@ TEST_F(PeerProcess, OneThatNeverAnswersIsNamed) {
   EXPECT_EQ(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
             "onnxruntime:m.onnx: the Python interpreter '" + python +
                 "' does not run: no module; set KILTER_PYTHON to one that has onnxruntime installed (this one was "
-                "taken since KILTER_PYTHON names it)");
+                "chosen because KILTER_PYTHON names it)");
   setenv("KILTER_PYTHON", "/no/such/python", 1);
   EXPECT_EQ(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
             "onnxruntime:m.onnx: the Python interpreter '/no/such/python' does not run; set KILTER_PYTHON to one that "
-            "has onnxruntime installed (this one was taken since KILTER_PYTHON names it)");
+            "has onnxruntime installed (this one was chosen because KILTER_PYTHON names it)");
 }
 
 TEST_F(PeerProcess, AMissingModuleIsToldWithWhatInstallsItAndWhere) {
@@ -73,8 +73,8 @@ TEST_F(PeerProcess, AMissingModuleIsToldWithWhatInstallsItAndWhere) {
   EXPECT_EQ(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
             "onnxruntime:m.onnx: the Python interpreter '" + python +
                 "' has no onnxruntime: ModuleNotFoundError: No module named onnxruntime; install it with `" + python +
-                " -m pip install onnxruntime`, or set KILTER_PYTHON to an interpreter that has it (this one was taken "
-                "since KILTER_PYTHON names it)");
+                " -m pip install onnxruntime`, or set KILTER_PYTHON to an interpreter that has it (this one was chosen "
+                "because KILTER_PYTHON names it)");
 }
 
 /// The server itself, in an interpreter that finds no packages.

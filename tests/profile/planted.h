@@ -1,8 +1,8 @@
-// Defects planted in real networks, and whether `explain` names them with what mending them brings, measured by an
-// interleaved comparison of both networks.
+// Plants defects in real networks and checks that `explain` names them and predicts the gain of fixing them, which is
+// measured by an interleaved comparison of both networks.
 //
-// A figure is judged by how often it is right: most of the attempts that the machine let be judged have to agree, not
-// one of them. On one thread the real gain is one of processor time, which others on the machine hardly move.
+// A figure is judged by how often it is right: most of the attempts that the machine was quiet enough for must agree,
+// not just one. On one thread the real gain is measured in processor time, which other processes hardly affect.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace kilter::profile {
 
 struct Defect {
-  std::string cause, layer;  ///< that explain has to name
+  std::string cause, layer;  ///< cause that `explain` must name
   std::string network;
   int64_t size = 0;
   int threads = 1;
@@ -33,14 +33,15 @@ inline Defect reference_kernel() {
   return d;
 }
 
-/// Processor time of this thread in milliseconds: on one thread it leaves out what others run in between.
+/// Returns the processor time of this thread in milliseconds. On one thread, it excludes other processes that run in
+/// between.
 inline double cpu_ms() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
 }
 
-/// Share of the planted network's time that the mended one saves.
+/// Returns the share of the planted network's time that the repaired one saves.
 inline Ratio real_gain(const Subject& planted, const Subject& mended, double seconds) {
   const auto pool = std::make_shared<ThreadPool>(planted.threads);
   const auto a = Network::compile(planted, planted.compile, nullptr, pool),
@@ -71,8 +72,8 @@ struct Outcome {
   std::string text;
 };
 
-/// Whether the gain that explain gives a defect is within 30 % of the real one, which has to be 5 % of the network at
-/// least. A real gain that is not known to a fifth of itself tells nothing.
+/// Whether the gain that explain gives for a defect is within 30 % of the real one, which must be at least 5 % of the
+/// network. A real gain that is not known to a fifth of itself decides nothing.
 inline Outcome judged(const Finding& finding, const Ratio& real) {
   const double told = finding.gain_percent * 0.01;
   const std::string text = fmt::format("{} at {}: told {:.2f} % ({:.2f} to {:.2f}), real {:.2f} % ({:.2f} to {:.2f})",
@@ -84,7 +85,7 @@ inline Outcome judged(const Finding& finding, const Ratio& real) {
   return {agrees ? Verdict::agrees : Verdict::differs, text};
 }
 
-/// The finding of a cause at a layer among the first `most` actions; null when there is none.
+/// Returns the finding of a cause at a layer among the first `most` actions; null if there is none.
 inline const Finding* told(const Explanation& e, const std::string& cause, const std::string& layer, size_t most) {
   for (size_t i = 0; i < std::min(most, e.findings.size()); ++i) {
     const Finding& f = e.findings[i];
@@ -106,22 +107,22 @@ inline Outcome attempt(const Defect& d, double seconds) {
   return judged(*f, real_gain(planted, subject_of(d.network, d.size, d.threads), seconds));
 }
 
-/// How attempts are judged together: so many at least that the machine was quiet enough for, three in four of them
-/// right.
+/// Limits for judging attempts together: at least kLeastJudged attempts with a quiet enough machine, three in four of
+/// which must be right, within at most kMostAttempts.
 constexpr int kLeastJudged = 4, kMostAttempts = 8;
 
 enum class Judgement : uint8_t { open, right, wrong };
-/// Of `agree` right ones among `judged`. It is open while the attempts to come may turn it.
+/// The verdict on `agree` right attempts among `judged`. It is open while further attempts may change it.
 inline Judgement judge(int agree, int judged) {
   const int wrong = judged - agree;
   if (4 * agree >= 3 * judged && judged >= kLeastJudged) return Judgement::right;
-  // Even if all that may still come were right, three in four would not be.
+  // Even if all remaining attempts were right, fewer than three in four would be.
   if (4 * wrong > kMostAttempts) return Judgement::wrong;
   return judged >= kMostAttempts ? Judgement::wrong : Judgement::open;
 }
 
-/// Attempts until three in four of four or more agree, or cannot any more; a later one is longer, as the machine may be
-/// busy. Skips the test where the machine was too busy for four.
+/// Makes attempts until three in four of at least four agree, or no longer can. Later attempts are longer, since the
+/// machine may be busy. Skips the test if the machine was too busy for four.
 inline void expect_explained(const std::function<Outcome(double seconds)>& attempt, double seconds) {
   std::string texts;
   int agree = 0, judged = 0;

@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Slow, Planted,
                            return name;
                          });
 
-/// Two defects at once: each is told with what mending it alone brings.
+/// Two defects at once: each is reported with the gain of fixing it alone.
 TEST(PlantedTogether, DefectsAreToldApart) {
   CompileOptions options;
   options.choices["fire2.expand3x3"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");

@@ -1,4 +1,4 @@
-// A task alone: what is read in between, options and errors as documented.
+// A task on its own: the memory that is read in between, and options and errors as documented.
 #include "profile/replay.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ TEST(Replay, NumberGrowsToTheLeastTimeOfAMeasurement) {
   EXPECT_GT(r.number, 3);
 }
 
-/// The next run gives the right values again, whatever replays did to the buffers.
+/// The next run is right again, whatever replays did to the buffers.
 TEST(Replay, LeavesTheInstanceAsItWas) {
   TestNetwork net("zoo:squeezenet1_1");
   net.instance().run(net.from, net.to);

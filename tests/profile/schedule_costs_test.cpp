@@ -1,4 +1,4 @@
-// Costs of schedules beside the default: paired, in the order asked for, infinite where a schedule does not apply.
+// Costs of schedules relative to the default: paired, in the requested order, infinite if a schedule does not apply.
 #include "profile/schedule_costs.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What `kilter inspect --schedules` says: each layer with its schedule, and every template with its reason.
+// The output of `kilter inspect --schedules`: each layer with its schedule, and every template with its reason.
 #include "profile/schedules.h"
 
 #include <gmock/gmock.h>
@@ -110,7 +110,7 @@ TEST(Schedules, WinogradStandsBesideDirectConvolutionWithBothPredictions) {
   EXPECT_THAT(text, HasSubstr("    schedule    conv2d_winograd m="));
   EXPECT_THAT(text, HasSubstr("    accuracy    approximates: largest error "));
   EXPECT_THAT(text, HasSubstr("    behind      conv2d_direct vectors="));
-  EXPECT_THAT(text, HasSubstr("would take it; ranks behind the template that does"));
+  EXPECT_THAT(text, HasSubstr("applies, but ranks behind the chosen template"));
   EXPECT_THAT(text, HasSubstr("      ranked    conv2d_direct vectors="));
   EXPECT_THAT(text, Not(HasSubstr("pool1")));
 }
@@ -210,7 +210,7 @@ TEST(Schedules, LayersThatGiveUpWinogradForMemorySayWhatTheyGaveUp) {
     ++direct_now;
     EXPECT_EQ(of_template(l, "conv2d_winograd").at("standing"), "given_up");
     EXPECT_THAT(text, HasSubstr("    given_up    conv2d_winograd m="));
-    EXPECT_THAT(text, HasSubstr(": would take it; its packed weights are too large (--memory)\n"));
+    EXPECT_THAT(text, HasSubstr(": applies, but its packed weights are too large (--memory)\n"));
   }
   EXPECT_GT(direct_now, 0U);
   EXPECT_THAT(memory_text(slim), HasSubstr(" layers run kernels with smaller weights than their fastest ones: "));

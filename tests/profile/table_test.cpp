@@ -1,4 +1,4 @@
-// A profile as text, CSV, JSON and trace: every row there, every sum right.
+// A profile as text, CSV, JSON and trace: every row is there and every sum is right.
 #include "profile/table.h"
 
 #include <gmock/gmock.h>
@@ -73,15 +73,15 @@ TEST(Table, MemoryNeverExceedsTheArena) {
   EXPECT_THAT(memory_table(p), HasSubstr("packed weights"));
 }
 
-/// The tick stands under the figure that it is about, whatever it says.
+/// The tick is printed below the figure that it refers to, whatever it says.
 TEST(Table, SaysBesideTheFigureWhetherTheMachineWasQuiet) {
   Profile p = sample_profile();
   p.conditions.taken = 428, p.conditions.disturbed = 428, p.conditions.disturbed_by = "waited for a CPU in 428";
   p.conditions.best_ms = 2.6;
   EXPECT_THAT(
       table(p, {}),
-      HasSubstr("\n           busy: 428 of 428 passes disturbed (100 %: waited for a CPU in 428), as other programs "
-                "use the machine; the time is an upper bound, best 2.600 ms\nSum over end to end"));
+      HasSubstr("\n           busy: 428 of 428 passes disturbed (100 %: waited for a CPU in 428), because other "
+                "programs use the machine; the time is an upper bound, best 2.600 ms\nSum over end to end"));
   p.conditions.disturbed = 4;
   EXPECT_THAT(table(p, {}), HasSubstr("\n           quiet: 4 of 428 passes disturbed (0.935 %), best 2.600 ms\n"));
 }
@@ -103,7 +103,7 @@ TEST(Table, TheSumsAgreementIsOneOfItsInterval) {
             "+-3 %; --seconds narrows it");
 }
 
-/// More than all of a bound is no share of it.
+/// More than 100 % of a bound is not a share of it.
 TEST(Table, ABoundThatIsBeatenIsSaidToBeWrong) {
   Profile p = sample_profile();
   for (Row& r : p.rows) r.bound = {Bound::compute, 0.5 * r.time.mean, "FMA"};
@@ -149,7 +149,7 @@ TEST(Export, CsvHasOneLineARowAndQuotesCommas) {
 
 TEST(Export, TraceHasOneTrackAThread) {
   Profile p = sample_profile();
-  // Where another process has the second CPU, every event was the first thread's.
+  // If another process has the second CPU, all events may be the first thread's.
   for (size_t i = 0; i < p.timeline.size(); ++i) p.timeline[i].thread = static_cast<int>(i % 3);
   const nlohmann::json trace = to_trace(p);
   std::map<int, size_t> events_of_track;

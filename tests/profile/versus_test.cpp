@@ -48,12 +48,13 @@ TEST(Versus, TheTableAddsUpAndNamesTheRest) {
   EXPECT_THAT(text, HasSubstr("+0.8750"));
 }
 
-/// Layers explain a difference that shows and that they make.
+/// Layers explain a difference only if it is significant and they account for it.
 TEST(Versus, LayersAreToldWhereTheyExplainTheDifference) {
   const Side a = side({{"conv1", "", 1.0}, {"conv2", "", 2.0}});
   const Side b = side({{"conv1", "", 1.5}, {"conv2", "", 2.0}});
   EXPECT_THAT(layers_text(a, b, {1.1, 1.05, 1.15}, 9), testing::StartsWith("layers that make the difference:\n"));
-  EXPECT_EQ(layers_text(a, b, {1.1, 0.95, 1.25}, 9), "layers: no difference shows that the layers could explain\n");
+  EXPECT_EQ(layers_text(a, b, {1.1, 0.95, 1.25}, 9),
+            "layers: there is no significant difference for the layers to explain\n");
   EXPECT_EQ(layers_text(a, b, {0.9, 0.85, 0.95}, 9),
             "layers: their sum, +0.5000 ms, has the opposite sign to the difference, so they do not explain it\n");
   EXPECT_EQ(layers_text(a, side({}), {0.9, 0.85, 0.95}, 9), "layers: one side's layers are not known\n");
@@ -98,10 +99,9 @@ TEST(Versus, PeersLayersFindTheLayerThatDoesTheirWork) {
 
 TEST(Peer, MissingInterpretersAndRuntimesSayWhatToDo) {
   setenv("KILTER_PYTHON", "/nowhere/python", 1);
-  EXPECT_EQ(
-      error_of([] { Peer({"onnxruntime", "x.onnx", 1, {}}); }),
-      "onnxruntime:x.onnx: the Python interpreter '/nowhere/python' does not run; set KILTER_PYTHON to one that has "
-      "onnxruntime installed (this one was taken since KILTER_PYTHON names it)");
+  EXPECT_EQ(error_of([] { Peer({"onnxruntime", "x.onnx", 1, {}}); }),
+            "onnxruntime:x.onnx: the Python interpreter '/nowhere/python' does not run; set KILTER_PYTHON to one that "
+            "has onnxruntime installed (this one was chosen because KILTER_PYTHON names it)");
   unsetenv("KILTER_PYTHON");
   EXPECT_EQ(error_of([] { Peer({"tensorflow", "x.onnx", 1, {}}); }),
             "tensorflow: no runtime of this name; legal values are onnxruntime, openvino");

@@ -69,7 +69,7 @@ for sub in "import $scratch/typo.log" "merge $scratch/typo.db"; do
   expect 3 "no such file; nothing was imported" $sub --records "$scratch/typo2.db"
 done
 [ ! -e "$scratch/typo2.db" ] || { echo "FAILED: nothing is imported into a new file"; failures=$((failures + 1)); }
-expect 3 "records $scratch/typo.db: there is neither this file nor typo.db.plans.jsonl beside it; \`kilter tune MODEL\` makes both" \
+expect 3 "records $scratch/typo.db: there is neither this file nor typo.db.plans.jsonl next to it; \`kilter tune MODEL\` makes both" \
   plans --records "$scratch/typo.db"
 echo "a letter" > "$scratch/letter.txt"
 for sub in list best export; do
@@ -84,7 +84,7 @@ expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it
 expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" merge "$scratch/merged.db" --records "$scratch/x.db"
 expect 3 "made by a newer version of Kilter" prune --records "$scratch/merged.db" --yes
 schema 2
-# A filter hides no failure: a schedule that was wrong with some number of threads is never the best. Schedules that
+# A filter does not hide failures: a schedule that was wrong with some number of threads is never the best. Schedules that
 # were not faster are marked.
 device=$("$kilter" records best --for "relu(f32[4,16])" 2> /dev/null | sed -n 's/^  for [^,]*, \(.*\), at .*/\1/p')
 row() { # SCHEDULE THREADS REST
@@ -103,7 +103,7 @@ for filter in "--status ok" "--threads 1"; do
 done
 for_relu=(best --records "$scratch/bars.jsonl" --for "relu(f32[4,16])" --target znver4)
 expect 0 "(an estimate); not faster than the default: not used" "${for_relu[@]}" --threads 2
-expect 0 "; not measured beside the default: not used" "${for_relu[@]}" --threads 1
+expect 0 "; not measured against the default: not used" "${for_relu[@]}" --threads 1
 "$kilter" records "${for_relu[@]}" --threads 1 --status ok > "$scratch/for_relu"
 [ "$(grep -c "not faster than the default: not used" "$scratch/for_relu")" = 1 ] && ! grep -q "item=1024" "$scratch/for_relu" ||
   { echo "FAILED: best --for: $(cat "$scratch/for_relu")"; failures=$((failures + 1)); }
@@ -115,7 +115,7 @@ expect 3 "none of the 42 records of the log is ok and of device 'opencl'" explai
 head -c 100000 /dev/urandom > "$scratch/noise.db"
 for args in "verify --records" "list --records" "import"; do
   # shellcheck disable=SC2086
-  expect 3 "noise.db: it does not begin as an SQLite database does: its header is damaged, or it never was one" $args "$scratch/noise.db"
+  expect 3 "noise.db: it does not begin like an SQLite database: its header is damaged, or it never was one" $args "$scratch/noise.db"
 done
 cp "$scratch/noise.db" "$scratch/noise.txt"
 expect 0 "0 records" import "$scratch/noise.txt"
@@ -124,7 +124,7 @@ expect 3 "it is a directory" import "$data/tvm_v01.txt" --records "$scratch"
 [ $? = 3 ] && grep -qF "no space left to write" "$scratch/full" && [ "$(wc -l < "$scratch/full")" = 1 ] ||
   { echo "FAILED: a limit of the file size: $(cat "$scratch/full")"; failures=$((failures + 1)); }
 
-expect 3 "problem 'garbage', column 1: expected conv2d or an operator in small letters" best --for garbage
+expect 3 "problem 'garbage', column 1: expected conv2d or an operator in lower case" best --for garbage
 expect 3 "records $scratch/nowhere/x.jsonl: there is no folder $scratch/nowhere; make it, or give another file" \
   export --records "$scratch/merged.db" -o "$scratch/nowhere/x.jsonl"
 [ ! -e "$scratch/nowhere" ] || { echo "FAILED: a folder was made"; failures=$((failures + 1)); }

@@ -57,7 +57,7 @@ TEST(ExplainLog, NineteenOfTheHundredAndEightMillisecondsAreInTunedConvolutions)
             1);
   EXPECT_THAT(e.suspects, Contains(HasSubstr("10 layers (0.1 % of the arithmetic) have no record: 6 convtranspose, 4 "
                                              "maxpool")));
-  EXPECT_THAT(e.suspects, Contains(HasSubstr("30 of 30 best records are of one sample")));
+  EXPECT_THAT(e.suspects, Contains(HasSubstr("30 of 30 best records have a single sample")));
   EXPECT_THAT(e.suspects, Contains(HasSubstr("the log does not say on how many threads")));
   const std::string words = text(e, 5);
   EXPECT_THAT(words, HasSubstr("predicted: 19.136 ms in 55 of "));

@@ -150,14 +150,14 @@ TEST(TvmLogs, SchedulesOfTheCpuAreOurs) {
   const Entry point = at("conv2d n1 c64 h56 w56 k64 r1 s1 f32");
   EXPECT_EQ(point.record.schedule, "conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
   EXPECT_THAT(point.notes,
-              ElementsAre(HasSubstr("tile_oh=2 with tile_ow=1: several rows are one tile here only"),
-                          HasSubstr("tile_ic=32 has no counterpart: the input's block is the layout's, 16"),
+              ElementsAre(HasSubstr("tile_oh=2 with tile_ow=1: a tile here has several rows only"),
+                          HasSubstr("tile_ic=32 has no counterpart: the layout determines the input's block, 16"),
                           HasSubstr("prefetch=0")));
   const Entry deep = at("conv2d n1 c512 h7 w7 k512 r3 s3 pad1 f32");
   EXPECT_EQ(deep.record.schedule, "conv2d_direct vectors=1 rows=1 tile=7 prefetch=0");
-  EXPECT_THAT(deep.notes, ElementsAre(HasSubstr("tile_oc=4 is less than a vector of 16 channels: vectors=1"),
+  EXPECT_THAT(deep.notes, ElementsAre(HasSubstr("tile_oc=4 is less than one vector (16 channels): using vectors=1"),
                                       HasSubstr("tile_ic=256 has no counterpart"),
-                                      HasSubstr("unroll_kw=true has no counterpart: taps are unrolled where"),
+                                      HasSubstr("unroll_kw=true has no counterpart: taps are unrolled if"),
                                       HasSubstr("prefetch=0")));
 }
 
@@ -191,14 +191,14 @@ TEST(TvmLogs, ValuesThatDoNotFitAreBroughtToWhatDoes) {
   ASSERT_TRUE(translated.schedule);
   EXPECT_EQ(translated.schedule->text(), "conv2d_direct vectors=6 rows=1 tile=1 prefetch=0");
   EXPECT_THAT(translated.notes,
-              testing::Contains(HasSubstr("tile_oc=64 would be 8 vectors; 12 blocks of channels and 16 "
-                                          "registers take 6")));
-  EXPECT_THAT(translated.notes, testing::Contains(HasSubstr("28 pixels beside 6 vectors: 16 registers")));
+              testing::Contains(HasSubstr(
+                  "tile_oc=64 would be 8 vectors; with 12 blocks of channels and 16 registers, vectors=6 is used")));
+  EXPECT_THAT(translated.notes,
+              testing::Contains(HasSubstr("28 pixels with 6 vectors each do not fit: with 16 registers")));
   line.task = "depthwise_conv2d_NCHWc.x86";
-  EXPECT_THAT(
-      translate(line, "conv2d n1 c64 h56 w56 k64 r3 s3 g64 pad1 f32", avx512()).notes,
-      ElementsAre("not translated: depthwise_conv2d_NCHWc.x86 (direct) has no counterpart; conv2d_NCHWc (direct) is "
-                  "conv2d_direct"));
+  EXPECT_THAT(translate(line, "conv2d n1 c64 h56 w56 k64 r3 s3 g64 pad1 f32", avx512()).notes,
+              ElementsAre("not translated: depthwise_conv2d_NCHWc.x86 (direct) has no counterpart; only conv2d_NCHWc "
+                          "(direct) has one, conv2d_direct"));
 }
 
 std::string v2_line(const std::string& task, const std::string& args,
@@ -343,7 +343,7 @@ TEST(Import, NewerRecordsAreTheirOwnReason) {
 TEST(Import, WhatHasNoCounterpartIsCountedByReason) {
   using testing::Contains, testing::Pair;
   const auto v1 = reasons(data("tvm_v01.txt"));
-  EXPECT_THAT(v1, Contains(Pair("tile_ic=N has no counterpart: the input's block is the layout's, N", 20)));
+  EXPECT_THAT(v1, Contains(Pair("tile_ic=N has no counterpart: the layout determines the input's block, N", 20)));
   EXPECT_THAT(
       v1, Contains(Pair("not translated: cuda -model=unknown is not a CPU; kept as a record of a foreign device", 12)));
   EXPECT_TRUE(std::ranges::is_sorted(v1, std::greater<>(), [](const auto& r) { return r.second; }));

@@ -381,7 +381,7 @@ TEST(SqliteStore, OtherFilesAreRefused) {
   const auto text = folder.path() / "log.db", other = folder.path() / "other.db";
   std::ofstream(text) << "not a database, but long enough to have had the header of one: " << std::string(200, '.');
   EXPECT_THAT(error_of([&] { Store::open(text, Store::Mode::write); }),
-              HasSubstr("log.db: it does not begin as an SQLite database does"));
+              HasSubstr("log.db: it does not begin like an SQLite database"));
   std::filesystem::rename(text, folder.path() / "log.txt");
   EXPECT_THAT(error_of([&] { Store::open(folder.path() / "log.txt", Store::Mode::write); }),
               HasSubstr("log.txt: not an SQLite database; text with records is read by `kilter records import "));
@@ -420,9 +420,9 @@ TEST(SqliteStore, WhereTheFirstBytesAreDestroyedThatIsSaid) {
     std::fstream(file, std::ios::binary | std::ios::in | std::ios::out) << std::string(100, '\xa5');
     if (file.extension() != ".db") std::ofstream(file.string() + "-wal") << "x";
     const std::string words = fmt::format(
-        "records {}: it does not begin as an SQLite database does: its header is damaged, or it never was one. Put a "
-        "copy back, or move it away with what is beside it ({}-wal), and tune again; text with records is read by "
-        "`kilter records import {}`",
+        "records {}: it does not begin like an SQLite database: its header is damaged, or it never was one. Restore a "
+        "copy, or move it away together with {}-wal and tune again; text with records is read by `kilter records "
+        "import {}`",
         file.string(), name, file.string());
     EXPECT_EQ(error_of([&] { import_file(file, parse_target("znver4")); }), words);
     for (const auto mode : {Store::Mode::read, Store::Mode::write})

@@ -15,7 +15,7 @@ KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "Home": "\ue011"
 
 
 class Browser:
-    """Use as a context manager; the browser and its files go away at the end."""
+    """Use as a context manager; the browser and its files are removed at the end."""
 
     def __enter__(self):
         self.home = tempfile.mkdtemp(prefix="kilter-browser-")
@@ -70,14 +70,14 @@ class Browser:
         return self.call("/execute/sync", {"script": script, "args": list(args)})
 
     def go_offline(self):
-        """From now on nothing can be fetched; what the browser asked for while it started is forgotten."""
+        """Blocks all requests from now on, and forgets those that the browser made while it started."""
         self.call("/url", {"url": "about:blank"})
         self.requests()
         self.devtools("Network.enable")
         self.devtools("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=-1, uploadThroughput=-1)
 
     def screen(self, width, height, dark=False, phone=False):
-        """A screen to open pages on. The page at hand goes away: one that still scrolls would hold up the change of size."""
+        """Sets the screen on which pages are opened. Closes the present page, since one that still scrolls would delay the change of size."""
         self.call("/url", {"url": "about:blank"})
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2 if phone else 1,
                       mobile=phone)
@@ -90,13 +90,13 @@ class Browser:
             {"name": "prefers-reduced-motion", "value": "reduce" if still else "no-preference"}])
 
     def open(self, path):
-        """Opens a file afresh: the same address with another fragment would stay on the page."""
+        """Opens a file anew, because the same address with another fragment would not reload the page."""
         self.call("/url", {"url": "about:blank"})
         self.call("/url", {"url": f"file://{path}"})
         self.settle()
 
     def settle(self):
-        """Waits until what follows a change of size or colour has been drawn."""
+        """Waits until a change of size or colour has been drawn."""
         self.call("/execute/async", {"script": "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame("
                                      "() => setTimeout(done, 60)));", "args": []})
 
@@ -119,7 +119,7 @@ class Browser:
         self.devtools("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def screenshot(self, path, scale=1):
-        """Writes a PNG of the whole page, and answers it in base64. Browsers draw at most 16384 pixels: scale below 1."""
+        """Writes a PNG of the whole page and returns it in base64. Browsers draw at most 16384 pixels, so longer pages need a scale below 1."""
         size = self.devtools("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": scale}
         data = self.devtools("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
@@ -131,7 +131,7 @@ class Browser:
         return self.call("/se/log", {"type": kind})
 
     def requests(self):
-        """Addresses that anything in the browser has asked for since the last call."""
+        """Returns the addresses that anything in the browser has requested since the last call."""
         found = []
         for entry in self.logs("performance"):
             message = json.loads(entry["message"])["message"]

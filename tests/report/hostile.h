@@ -1,4 +1,4 @@
-// Names that try to break a page, for pages that no network gives.
+// Names that try to break a page, for pages that no real network produces.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace kilter::hostile {
 
-/// What a model's author, or an attacker, may have called a layer.
+/// Names that a model's author or an attacker may have given to a layer.
 inline const std::vector<std::string> kHostile = {
     "</script><script>document.title='owned'</script>",
     "<img src=x onerror=\"document.title='owned'\">",

@@ -1,4 +1,4 @@
-"""What every page of Kilter is checked for in a browser: layout, contrast, keyboard, theme, print, and that names stay text."""
+"""The checks of every page of Kilter in a browser: layout, contrast, keyboard, theme, print, and that names stay text."""
 import argparse
 import base64
 import pathlib
@@ -9,7 +9,7 @@ from browser import Browser
 
 LAPTOP, PHONE = (1280, 800), (375, 812)
 
-# Every text in sight with the contrast to what is behind it (WCAG 2.2, relative luminance), the worst first.
+# Every visible text with its contrast to the background (WCAG 2.2, relative luminance), the worst first.
 CONTRAST = """
 const parse = (text) => { const c = (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number); return c.length < 4 ? [...c.slice(0, 3), 1] : c; };
 const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
@@ -37,7 +37,7 @@ found.sort((x, y) => x[0] - y[0]);
 return {count: found.length, worst: found.slice(0, 5)};
 """
 
-# How many colours a PNG (base64) has when drawn small, and the share of the commonest.
+# The number of colours of a PNG (base64) when it is drawn small, and the share of the most common one.
 COLOURS = """
 const done = arguments[arguments.length - 1], image = new Image();
 image.onload = () => {
@@ -53,7 +53,7 @@ image.onload = () => {
 image.src = 'data:image/png;base64,' + arguments[0];
 """
 
-# Elements that stick out of the page to the right and are not inside a box that scrolls.
+# Elements that extend beyond the right edge of the page and are not inside a scrolling box.
 STICKS_OUT = """
 return [...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll, nav, .sr, svg') && e.checkVisibility() &&
   e.getBoundingClientRect().right > innerWidth + 0.5).map((e) => e.tagName + '.' + e.className).slice(0, 5);
@@ -79,7 +79,7 @@ class Page:
         return self.browser.js(script, *args)
 
     def quiet(self, where):
-        """No word on the console, and nothing asked for but the file itself."""
+        """Checks that the console is empty, and that nothing except the file itself was requested."""
         words = [entry["message"] for entry in self.browser.logs("browser")]
         check(not words, f"{where}: console: {words[:3]}")
         asked = [url for url in self.browser.requests() if url.split("#")[0] != f"file://{self.path}" and not url.startswith(("data:", "about:"))]
@@ -90,7 +90,7 @@ class Page:
 
 
 def tab_order(page, sections):
-    """Tab goes through the page in its order, and what has the focus shows it. `sections`: their order."""
+    """Checks that Tab goes through the page in order, and that the focused element shows it. `sections`: their order."""
     page.open()
     page.browser.press("Tab")
     place = page.js("const b = document.activeElement.getBoundingClientRect(); return [document.activeElement.className, b.top, b.left]")
@@ -116,7 +116,7 @@ def tab_order(page, sections):
 
 
 def theme(page):
-    """The button goes through the system's theme, light and dark; motion is only where it is wanted."""
+    """Checks that the button cycles through the system's theme, light and dark, and that nothing moves if the user prefers reduced motion."""
     page.open()
     colours = {}
     for word in ("light", "dark", "auto"):
@@ -131,8 +131,8 @@ def theme(page):
 
 
 def looks(page, folder, choices, opened=""):
-    """Layout, contrast and pictures at both sizes in both colour schemes; contrast also after `opened`, a script, for each radio
-    button of `choices` (selectors)."""
+    """Checks layout, contrast and pictures at both sizes in both colour schemes; contrast also after the script `opened`, for each
+    radio button of `choices` (selectors)."""
     pictures, name = [], pathlib.Path(page.path).stem
     for size, device in ((LAPTOP, "laptop"), (PHONE, "phone")):
         for dark in (False, True):
@@ -157,7 +157,7 @@ def looks(page, folder, choices, opened=""):
 
 
 def printing(page, folder, hidden):
-    """On paper the whole tables, and no buttons: `hidden`, selectors."""
+    """Checks that print shows the whole tables and none of the buttons in `hidden` (selectors)."""
     page.open(dark=True)
     pdf = base64.b64decode(page.browser.devtools("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69)["data"])
     (folder / f"{pathlib.Path(page.path).stem}.pdf").write_bytes(pdf)
@@ -170,7 +170,7 @@ def printing(page, folder, hidden):
 
 
 def hostile(page):
-    """Names stay text: no element and no script comes of them."""
+    """Checks that names stay text and create no element and no script."""
     page.open()
     check("owned" not in page.js("return document.title").replace(page.data["model"], ""), "a planted script ran")
     check(page.js("return document.scripts.length") == 2 and page.js("return document.images.length") == 0, "planted elements")
@@ -178,7 +178,7 @@ def hostile(page):
 
 
 def main(description, run, add_arguments):
-    """Parses arguments, starts a browser without a network, and calls run(browser, args), which answers the number of its checks."""
+    """Parses arguments, starts a browser without a network, and calls run(browser, args), which returns the number of its checks."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--out", required=True, type=lambda text: pathlib.Path(text).resolve())
     add_arguments(parser)

@@ -1,4 +1,4 @@
-// What tests look for in the text of a page.
+// Parts of a page's text that tests look for.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ inline size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-/// What the page's script reads.
+/// Returns the JSON that the page's script reads.
 inline nlohmann::json embedded_json(const std::string& page) {
   const std::string open = "id=\"page-data\">";
   const size_t begin = page.find(open) + open.size();

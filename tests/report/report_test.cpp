@@ -38,7 +38,7 @@ TEST(Report, TextsOfTheModelAreNeverMarkup) {
   const std::string page = html_report(profile);
   for (const char* markup : {"<script", "</script", "</title", "<!--"})
     EXPECT_EQ(count(page, markup), count(plain, markup));
-  EXPECT_EQ(count(page, "{{script}}"), 3u);  // as text in the title, the model and the row
+  EXPECT_EQ(count(page, "{{script}}"), 3u);  // as text: in the title, the model and the row
   EXPECT_EQ(embedded_json(page)["rows"][0]["name"], evil);
   EXPECT_EQ(embedded_json(page)["model"], evil);
 }

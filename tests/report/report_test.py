@@ -10,7 +10,7 @@ import page as pages
 from page import PHONE, check
 
 SECTIONS = ["explain", "colours", "treemap", "roofline", "timeline", "rows"]
-# What opens for the check of contrast, and the choices of colour.
+# The parts that are opened for the check of contrast, and the choices of colour.
 OPEN = "document.querySelector('#row-table .name button')?.click(); document.querySelector('.chooser summary')?.click()"
 COLOURS = [f"input[name=colour][value={mode}]" for mode in ("operator", "share")]
 
@@ -21,7 +21,7 @@ class Page(pages.Page):
 
 
 def content(page):
-    """What the page says is what the JSON holds."""
+    """Checks that the page shows what the JSON contains."""
     data = page.data
     check(page.js("return document.getElementById('model').textContent") == data["model"], "model name")
     check(page.row_ids() == list(range(len(data["rows"]))), "rows in the order of the JSON")
@@ -52,7 +52,7 @@ def content(page):
 
 
 def explain(page):
-    """The words of explain are there when the profile has them, and only then."""
+    """Checks that the texts of explain are shown if and only if the profile has them."""
     page.open()
     said = page.data.get("explain")
     check(page.js("return document.getElementById('explain').checkVisibility()") == bool(said), "section of explain")
@@ -72,7 +72,7 @@ def explain(page):
             check(gain.startswith("comes first"), f"what comes first: {gain}")
             continue
         if entry["kind"] == "fact":
-            none = "no gain shows" if entry["how"] == "measured" else "at most " if entry["gain_ms"] > 0 else ""
+            none = "no significant gain" if entry["how"] == "measured" else "at most " if entry["gain_ms"] > 0 else ""
             check(gain.startswith(none) and gain[:1] not in "+\u2212", f"what nothing can be done about: {gain}")
         else:
             check(gain[0] == ("+" if entry["gain_ms"] < 0 else "\u2212"), f"gain: {gain}")
@@ -87,7 +87,7 @@ def explain(page):
 
 
 def sections(page, said):
-    """What nothing can be done about stands apart, and no gain of it is green."""
+    """Checks that findings without a remedy are listed separately, and that none of their gains is green."""
     facts = [e for e in said["findings"] if e["kind"] == "fact"]
     headings = page.js("return [...document.querySelectorAll('#explain h3.part')].map((e) => e.textContent)")
     check(headings == (["What else takes time"] if facts else []), f"sections: {headings}")
@@ -103,14 +103,14 @@ def sections(page, said):
 
 
 def ticks(page):
-    """A tick of its own says whether the machine was quiet, beside the figure; where it was not, no tick is green."""
+    """Checks that a tick next to the figure says whether the machine was quiet, and that no tick is green if it was not."""
     quiet = page.data["conditions"].get("quiet")
     note = page.js("return document.querySelector('.hero .quiet')?.textContent")
     signs = page.js("return [...document.querySelectorAll('.checks li')].map((e) => [e.className, e.querySelector('.sign').textContent])")
     if quiet is None:
         check(note is None and len(signs) == 3, f"ticks of an unknown machine: {note} {signs}")
         return
-    check(page.data["conditions"]["quiet_text"] in note, f"beside the figure: {note}")
+    check(page.data["conditions"]["quiet_text"] in note, f"next to the figure: {note}")
     check(len(signs) == 4 and (signs[0] == ["good", "\u2713"]) == (quiet == "quiet"), f"the tick of the machine: {signs}")
     if quiet == "busy":
         check(signs == [["warn", "!"]] * 4, f"a busy machine wears green ticks: {signs}")
@@ -122,7 +122,7 @@ def ticks(page):
 
 
 def tuning(page):
-    """What tuning may bring is there in the pages of both commands."""
+    """Checks that the pages of both commands show the possible gain of tuning."""
     page.open()
     text = page.js("const s = document.getElementById('tuning'); return s.checkVisibility() ? s.textContent : ''")
     for part in [*page.data["tuning"]["lines"], page.data["tuning"]["action"]]:
@@ -130,7 +130,7 @@ def tuning(page):
 
 
 def sorting(page):
-    """Sorting from the keyboard, told to screen readers."""
+    """Checks sorting from the keyboard, and that screen readers are told."""
     page.focus("th[data-key=time] button")
     for expected, sign in (("descending", -1), ("ascending", 1)):
         page.browser.press("Enter")
@@ -168,7 +168,7 @@ def filtering(page):
 
 
 def opening(page):
-    """A row opens for its problem, schedule and layouts; columns can be chosen."""
+    """Checks that a row expands to its problem, schedule and layouts, and that columns can be chosen."""
     chosen = next(i for i, row in enumerate(page.data["rows"]) if row["problem"] and row["layouts"])
     row = page.data["rows"][chosen]
     page.focus(f"#line-{chosen} button")
@@ -192,7 +192,7 @@ def opening(page):
 
 
 def charts(page):
-    """Charts by keyboard and mouse: marks tell, move and lead to the table."""
+    """Checks charts by keyboard and mouse: marks show tooltips, can be moved through, and lead to the table."""
     page.open()
     slowest = max(range(len(page.data["rows"])), key=lambda i: page.data["rows"][i]["duration_ms"])
     page.focus("#treemap .mark[tabindex='0']")
@@ -254,26 +254,26 @@ def timeline(page):
     check(page.js(image) != wheeled, "dragging moves")
     scroll = page.js("return scrollY")
     page.browser.mouse("mouseWheel", *box, deltaX=0, deltaY=200)
-    page.browser.wait_for("return scrollY !== arguments[0]", scroll)  # the plain wheel is the page's
+    page.browser.wait_for("return scrollY !== arguments[0]", scroll)  # the wheel without Ctrl scrolls the page
     page.browser.settle()
 
 
 def touch(page):
-    """A finger's first tap tells, its second opens the row."""
+    """Checks that the first tap of a finger shows the tooltip and the second opens the row."""
     page.open(PHONE)
     check(page.js("return innerWidth") == PHONE[0], "the page is as wide as the phone")
     at = page.js("const cell = document.querySelector('#treemap .mark[tabindex=\"0\"]'); cell.scrollIntoView({block: 'center'}); "
                  "const b = cell.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2, cell.dataset.row]")
     page.browser.settle()
     page.browser.tap(at[0], at[1])
-    page.browser.wait_for("return !document.getElementById('tip').hidden")  # the first tap tells
+    page.browser.wait_for("return !document.getElementById('tip').hidden")  # the first tap shows the tooltip
     check(page.js("return location.hash") == "", "the first tap opens nothing")
     page.browser.tap(at[0], at[1])
     page.browser.wait_for("return location.hash === arguments[0]", f"#row-{at[2]}")  # the second opens the row
 
 
 def hostile(page):
-    """Names stay text: no element and no script comes of them."""
+    """Checks that names stay text and create no element and no script."""
     pages.hostile(page)
     for i, row in enumerate(page.data["rows"]):
         if "<" in row["name"]:
@@ -282,7 +282,7 @@ def hostile(page):
 
 
 def empty(browser, path):
-    """A profile without rows still makes a page that says so."""
+    """Checks that a profile without rows still gives a page that says so."""
     page = Page(browser, path, None)
     page.open()
     said = page.js("return [...document.querySelectorAll('.empty')].map((e) => e.textContent)")
@@ -295,13 +295,13 @@ def tab_order(page):
 
 
 def make(args):
-    """Writes the reports that are looked at."""
+    """Writes the reports that are checked."""
     def kilter(*words):
         subprocess.run([args.kilter, *words], check=True, stdout=subprocess.DEVNULL)
     subprocess.run([args.worst_case, str(args.out)], check=True)
     kilter("profile", "zoo:squeezenet1_1", "--seconds", "0.3", "--html", str(args.out / "squeezenet.html"), "--json",
            str(args.out / "squeezenet.json"))
-    # A reference kernel gives explain something to say.
+    # A reference kernel gives explain something to report.
     kilter("explain", "zoo:squeezenet1_1", "--seconds", "1", "--schedule", "conv1=reference", "--html",
            str(args.out / "explained.html"), "--json", str(args.out / "explained.json"))
 

@@ -19,16 +19,16 @@ def by_share(page):
 
 
 def speed(of):
-    """Parts as the page writes them."""
+    """Returns the parts as the page writes them."""
     parts = [f"{of['gflops']:.1f}\u00a0GFLOP/s"] if of["gflops"] is not None else []
     share = of["share_of_bound"]
-    if share is not None:  # more than all of a bound is no share
-        parts.append("its bound is beaten, so it is wrong" if share > 1.05 else f"{min(100 * share, 100):.0f}\u00a0% of its bound")
+    if share is not None:  # more than 100 % of a bound is not a share
+        parts.append("faster than its bound, which is therefore wrong" if share > 1.05 else f"{min(100 * share, 100):.0f}\u00a0% of its bound")
     return parts
 
 
 def content(page):
-    """What the page says is what the JSON holds."""
+    """Checks that the page shows what the JSON contains."""
     data = page.data
     check(page.js("return document.getElementById('model').textContent") == data["model"], "model name")
     said = page.js("return document.querySelector('#outcome .hero').textContent")
@@ -39,7 +39,7 @@ def content(page):
         check(data["conditions"]["quiet"] != "busy" or not green, "a figure of a busy machine is green")
     if data["same_plan"]:
         refused, unheld = data.get("refused"), data.get("unheld")
-        why = f", so no plan is taken: {unheld}." if unheld else f" is not taken: {refused}." if refused else "the default plan stays"
+        why = f", so no plan is accepted: {unheld}." if unheld else f" is not accepted: {refused}." if refused else "the default plan stays"
         check(ratio == 1 and why in said, f"outcome: {said}")
     else:
         check(ratio == data["ratio"]["value"] and f"{data['ratio']['low']:.3f} to {data['ratio']['high']:.3f}" in said, f"outcome: {said}")
@@ -55,7 +55,7 @@ def content(page):
     check(cards[0].startswith(f"{data['trials']}{data['trials_per_second']:.0f} a second; {data['failures']} failed"), f"trials: {cards[0]}")
     check(all(part in cards[2] for part in speed(data["before" if data["same_plan"] else "after"])), f"speed: {cards[2]}")
     check(data["same_plan"] or f"before: {', '.join(speed(data['before'])) or '–'}" in cards[2], f"speed: {cards[2]}")
-    check("as long again would bring " in cards[3], f"left: {cards[3]}")
+    check(" in as much time again" in cards[3], f"left: {cards[3]}")
     settings = page.js("return document.getElementById('conditions').textContent")
     earlier = data.get("earlier_records", {"read": 0})
     check(earlier["read"] == 0 or f"{earlier['counted']} of {earlier['read']} count as trials" in settings, f"settings: {settings}")
@@ -71,7 +71,7 @@ def content(page):
 
 
 def table(page):
-    """One line a task, those with the most time first, with both schedules and both ratios."""
+    """Checks that there is one line per task, those with the most time first, with both schedules and both ratios."""
     lines = page.js("return [...document.querySelectorAll('.task-table tbody tr')].map((r) => [Number(r.id.slice(5)), r.textContent])")
     check([line[0] for line in lines] == by_share(page), "order of the tasks")
     for i, text in lines:
@@ -89,7 +89,7 @@ def table(page):
 
 
 def course(page):
-    """The curve over seconds and over trials; gains are marks that the keyboard reaches and that lead to their task."""
+    """Checks the curve over seconds and over trials; gains are marks that the keyboard reaches and that lead to their task."""
     page.open()
     trace = page.data["trace"]
     batches = {(gain["trials"], gain["predicted_ms"]) for gain in trace["gains"]}
@@ -114,7 +114,7 @@ def course(page):
 
 
 def bars(page):
-    """A bar tells with the keyboard, and leads to its task; a finger's first tap tells, its second leads there."""
+    """Checks that a bar shows its tooltip by keyboard and leads to its task; the first tap of a finger shows it, the second leads there."""
     page.open()
     order = by_share(page)
     page.focus(".taskbars li[tabindex='0']")
@@ -128,7 +128,7 @@ def bars(page):
                  "const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]")
     page.browser.settle()
     page.browser.tap(*at)
-    page.browser.wait_for("return !document.getElementById('tip').hidden")  # the first tap tells
+    page.browser.wait_for("return !document.getElementById('tip').hidden")  # the first tap shows the tooltip
     page.browser.tap(*at)
     page.browser.wait_for("return document.activeElement.id === arguments[0]", f"task-{order[0]}")  # the second leads to the task
 
@@ -140,7 +140,7 @@ def hostile(page):
 
 
 def empty(browser, path):
-    """A run that was interrupted at once still makes a page that says so."""
+    """Checks that a run that was interrupted at once still gives a page that says so."""
     page = Page(browser, path, None)
     page.open()
     said = page.js("return [...document.querySelectorAll('.empty')].map((e) => e.textContent)")

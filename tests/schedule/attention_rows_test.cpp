@@ -114,10 +114,10 @@ TEST(AttentionRows, IllegalKnobsAreRefused) {
                 .find("attention_rows knob keys: limit one of 16, 32, 40, got 17"),
             std::string::npos);
   EXPECT_NE(refusal("attention_rows vectors=4 rows=3 keys=40 out_vectors=1 out_rows=6")
-                .find("register tile (rows beside 4 vectors): limit 2, got 3"),
+                .find("register tile (rows with 4 vectors each): limit 2, got 3"),
             std::string::npos)
       << refusal("attention_rows vectors=4 rows=3 keys=40 out_vectors=1 out_rows=6");
-  EXPECT_NE(refusal("attention_rows vectors=1 rows=6 keys=40 out_vectors=8 out_rows=2").find("out_rows beside 8"),
+  EXPECT_NE(refusal("attention_rows vectors=1 rows=6 keys=40 out_vectors=8 out_rows=2").find("out_rows with 8"),
             std::string::npos);
   EXPECT_NE(refusal("matmul_tiled vectors=1 rows=1 prefetch=0").find("operator: limit MatMul, got FusedAttention"),
             std::string::npos);

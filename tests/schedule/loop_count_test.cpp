@@ -183,7 +183,7 @@ TEST(LoopCount, RegistersBeyondThoseOfTheTargetAreSpilled) {
     return count_loops(b.finish(), limits("x86-64-v3"));
   };
   EXPECT_EQ(sums(14).stores, 0);
-  // 20 registers beside two others exceed the limit by 6.
+  // 20 registers in addition to two others exceed the limit by 6.
   EXPECT_DOUBLE_EQ(sums(20).stores, 6);
   EXPECT_DOUBLE_EQ(sums(20).loads, 20 + 6);
 }

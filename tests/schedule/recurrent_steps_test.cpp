@@ -148,7 +148,7 @@ TEST(RecurrentSteps, IllegalKnobsAreRefused) {
   EXPECT_EQ(refusal("recurrent_steps vectors=4 rows=1 prefetch=0"),
             "does not apply: recurrent_steps knob vectors: limit one of 1, 2, 3, got 4");
   EXPECT_EQ(refusal("recurrent_steps vectors=2 rows=2 prefetch=0"),
-            "does not apply: register tile (rows beside 2 vectors of 4 gates): limit 1, got 2");
+            "does not apply: register tile (rows with 2 vectors of 4 gates each): limit 1, got 2");
   EXPECT_EQ(refusal("recurrent_steps vectors=2 rows=1 prefetch=0"), "no error");
 }
 

@@ -178,7 +178,7 @@ TEST(Winograd, ErrorsStayWithinTheGates) {
   }
 }
 
-/// A convolution, compiled once, in whose image one pixel after another is spoiled.
+/// A convolution, compiled once, in whose image one pixel after another is replaced by a special value.
 class Spoiled {
  public:
   Spoiled(const std::string& text, const std::string& form, std::string_view target) : c_(conv_case(text)) {
@@ -212,7 +212,8 @@ class Spoiled {
       const double got = y.data<float>()[i], clean = clean_.data<float>()[i];
       const std::optional<float> w = weight(o, pixel);
       const double want = w ? clean + (double{value} - double{before}) * double{*w} : clean;
-      // What an output reads beside a huge value is lost in rounding, and the recovered weight is inexact.
+      // Other values that an output reads together with a huge one are lost in rounding, and the recovered weight is
+      // inexact.
       const double lost = w && std::isfinite(value) ? 2e-6 * std::abs(double{value}) * heaviest_ : 0;
       if (out.empty() && !alike(got, want, lost))
         out = fmt::format("y[{}] is {}, expected {} (it reads the pixel: {})", fmt::join(o, ","), got, want,
@@ -244,7 +245,7 @@ class Spoiled {
   int64_t top_ = 0, left_ = 0;
 };
 
-/// Spoils every pixel once, hence every place in whole tiles and in those at the edges.
+/// Replaces every pixel once, hence every place in whole tiles and in those at the edges.
 TEST(Winograd, OnePixelSpoilsOnlyWhatReadsIt) {
   struct Problem {
     std::string text;
@@ -337,8 +338,7 @@ TEST(Winograd, RefusalsSayWhatIsLegal) {
   EXPECT_EQ(
       refusal("f32[1,16,28,28] f32[16,16,3,3]", "conv2d_winograd m=4 vectors=2 tile=9 count=1 split=0 prefetch=0"),
       "--schedule case: 'conv2d_winograd m=4 vectors=2 tile=9 count=1 split=0 prefetch=0' does not apply: register "
-      "tile (tiles "
-      "beside 2 vectors): limit 6, got 9");
+      "tile (tiles with 2 vectors each): limit 6, got 9");
 }
 
 TEST(WinogradTransform, FiltersSeeWhatTheyShould) {

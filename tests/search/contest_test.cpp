@@ -1,4 +1,4 @@
-// The repository's tables, each played by its searchers: checks the statements of doc/search.md.
+// Runs the searchers on the repository's tables, and checks the statements of doc/search.md.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,7 +43,7 @@ Tables tables(const std::string& under = "") {
   return out;
 }
 
-/// Curves of one searcher: seeds 1 to `seeds` of each table in turn.
+/// Curves of one searcher: seeds 1 to `seeds` of one table after another.
 std::vector<std::vector<Curve>> play(const Tables& all, const std::string& searcher, int64_t seeds, PlayOptions how) {
   std::vector<std::vector<Curve>> out;
   how.stop_at_optimum = true;
@@ -161,7 +161,7 @@ TEST(Contest, ACostModelOfAnotherFamilyIsOutweighed) {
   Tables zen5 = tables("/zen5");
   const LearnedPoints of_zen4 = trees_of(zen4), of_zen5 = trees_of(zen5);
   expect_adapts(zen4, of_zen5);
-  // Half of these tables are older than today's defaults, which they lack: they can teach, but not be played.
+  // Half of these tables are older than today's defaults, which they lack: they can be learned from, but not searched.
   std::erase_if(zen5, [](const auto& m) {
     const Schedule standard = m->space.schedule(*m->space.default_point());
     return std::ranges::find(m->table.rows, standard, &CostRow::schedule) == m->table.rows.end();

@@ -412,9 +412,9 @@ TEST(Searchers, XgbWithoutAModelSaysWhatToDo) {
       FAIL();
     } catch (const Error& e) {
       EXPECT_EQ(e.kind(), ErrorKind::usage);
-      EXPECT_EQ(e.message(), "--searcher " + name +
-                                 ": no XGBoost library was found (PyPI's xgboost-cpu has it); install it or take "
-                                 "--searcher model");
+      EXPECT_EQ(e.message(),
+                "--searcher " + name +
+                    ": no XGBoost library was found (PyPI's xgboost-cpu has it); install it or use --searcher model");
     }
   }
 }

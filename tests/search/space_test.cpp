@@ -142,7 +142,7 @@ TEST(Space, WhatIsForbiddenIsLeftOut) {
   EXPECT_EQ(direct.parts()[0].from->name, "conv2d_direct");
   const auto reason = std::ranges::find(direct.left_out(), "conv2d_winograd", [](const auto& r) { return r.first; });
   ASSERT_NE(reason, direct.left_out().end());
-  EXPECT_EQ(reason->second.text(), "--forbid: limit what is not forbidden, got conv2d_winograd@" + node);
+  EXPECT_EQ(reason->second.text(), "--forbid: limit allowed schedules, got conv2d_winograd@" + node);
   EXPECT_EQ(Space(*t.task, t.limits, Accuracy::normal, std::vector{parse_forbidden("winograd@other")}).parts().size(),
             2U);
   // The default's own schedule: the default is then another one, as in compiling.

@@ -38,7 +38,7 @@ class DamagedFile : public testing::Test {
     file[bit / 8] = static_cast<char>(file[bit / 8] ^ static_cast<char>(1U << (bit % 8)));
     return file;
   }
-  /// KILTER_FLIPS, or a number that every run has time for.
+  /// KILTER_FLIPS, or a number for which every run has time.
   static int64_t flips() {
     const char* text = std::getenv("KILTER_FLIPS");
     return text == nullptr ? 200 : std::atoll(text);

@@ -38,7 +38,7 @@ TEST(PlanCache, PlansShareThePackedWeightsThatAreTheSame) {
     std::printf("%ld images of %ld: %.1f MB of weights more, of %.1f MB\n", batch, size,
                 static_cast<double>(weights) * 1e-6, static_cast<double>(loaded.constants_bytes()) * 1e-6);
     before = session->held_bytes();
-    EXPECT_TRUE(same(out, open_session(model)->run(inputs))) << "shared weights change an answer";
+    EXPECT_TRUE(same(out, open_session(model)->run(inputs))) << "shared weights change a result";
   }
   EXPECT_EQ(session->plans(), 4U);
 }
@@ -67,7 +67,7 @@ TEST(PlanCache, PlansUsedLongestAgoGoBeyondTheLimit) {
   EXPECT_EQ(unlimited->plans(), 4U);
   for (size_t i = 0; i < sizes.size(); ++i) {
     EXPECT_TRUE(same(limited->run({{"input", image(1, sizes[i])}}), answers[i])) << sizes[i];
-    EXPECT_EQ(limited->plans(), 1U) << "nothing is kept beside the plan in use";
+    EXPECT_EQ(limited->plans(), 1U) << "only the plan in use is kept";
   }
   some->run({{"input", image(1, 64)}});
   const int64_t one = some->held_bytes();
@@ -154,7 +154,7 @@ TEST(PlanCache, OutputsTheCallerKeepsStayAndOthersAreUsedAgain) {
   const Tensor copy = kept[0].clone();
   std::vector<Tensor> other = session->run(second);
   EXPECT_NE(other[0].raw(), kept[0].raw());
-  EXPECT_TRUE(kept[0].same(copy)) << "an answer that the caller has was written over";
+  EXPECT_TRUE(kept[0].same(copy)) << "a result that the caller holds was overwritten";
   EXPECT_FALSE(other[0].same(copy));
   const std::byte* memory = other[0].raw();
   other.clear();

@@ -1,4 +1,4 @@
-// Rounds of variants in turns, with faults in between.
+// Rounds of interleaved variants, with faults in between.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -132,7 +132,7 @@ TEST_F(Measure, ACrashCostsOneVariantAndNoOther) {
   }
   EXPECT_EQ(runner_.restarts(), 1);
   EXPECT_EQ(error_of([&] { (void)runner_.measure(std::vector{crashes}); }),
-            fmt::format("variant {} cannot be measured again: it was at fault", crashes));
+            fmt::format("variant {} cannot be measured again: it failed before", crashes));
   EXPECT_THAT(runner_.measure(std::vector{trusted_, other}).faults, IsEmpty());
 }
 
@@ -174,7 +174,7 @@ TEST_F(Measure, OneThatGetsTheWorkerKilledEveryTimeIsBlamed) {
   const Loaded loaded = runner_.load(plan, hand_made_values(plan));
   EXPECT_FALSE(loaded.id);
   EXPECT_THAT(brief(loaded.faults), ElementsAre("1 memory layer1"));
-  EXPECT_THAT(loaded.faults[0].words, HasSubstr("killed by another process, or by the system for want of memory"));
+  EXPECT_THAT(loaded.faults[0].words, HasSubstr("killed by another process, or by the system for lack of memory"));
 }
 
 TEST_F(Measure, TimesThatAreOverwrittenAreAFault) {

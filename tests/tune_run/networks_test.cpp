@@ -128,7 +128,7 @@ TEST(Spoilt, AWrongWeightIsFoundAtItsLayerAlone) {
   EXPECT_LT(runner.store().used_bytes() - used, best.plan.constants_bytes / 2) << "equal constants are there once";
 }
 
-/// Milliseconds of each step of a plan, in this process and in the worker, in turns. Takes the fastest quarter, since
+/// Milliseconds of each step of a plan, alternately in this process and in the worker. Takes the fastest quarter, since
 /// the machine may be busy with other things.
 struct BothTimes {
   std::vector<double> here, there;

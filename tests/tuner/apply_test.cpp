@@ -150,7 +150,7 @@ TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
   EXPECT_TRUE(found("conv2d_winograd@conv1"));
   EXPECT_TRUE(found("conv2d_direct@" + node));
   EXPECT_THAT(error_of([&] { found("conv2d_direct"); }, ErrorKind::usage),
-              HasSubstr("--forbid conv2d_direct: no other template takes 'conv1'"));
+              HasSubstr("--forbid conv2d_direct: no other template applies to 'conv1'"));
 }
 
 /// Runs on `node`, which runs Winograd by default, with a target that has it everywhere; step_ is its direct default.
@@ -317,10 +317,9 @@ TEST_F(Apply, SchedulesThatAreNotRunAreCounted) {
     return plan.records;
   };
   EXPECT_EQ(records(other()), "some.db: 1 of 31 tasks");
-  EXPECT_EQ(
-      records("conv2d_direct vectors=99 rows=1 tile=4 prefetch=0"),
-      "some.db: 1 of 31 tasks; 1 of these schedules not run: packed weights would be too large, or the layer does "
-      "not take them");
+  EXPECT_EQ(records("conv2d_direct vectors=99 rows=1 tile=4 prefetch=0"),
+            "some.db: 1 of 31 tasks; 1 of these schedules are not used: their packed weights would be too large, or "
+            "they do not apply to the layer");
 }
 
 TEST_F(Apply, ThreadCountsThatNobodyKeptAreUnknown) {

@@ -1,4 +1,4 @@
-// Whether candidates are compiled beside the measurement.
+// Tests whether candidates are compiled during the measurement.
 #include "tune/tuner/search/building_turns.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 constexpr double kUsual = 10;
 
-/// Notes batches of a machine that takes `slowed` times as long while something is compiled beside the measurement.
+/// Notes batches of a machine that takes `slowed` times as long while something is compiled during the measurement.
 void run(BuildingTurns& turns, int batches, double slowed) {
   for (int b = 0; b < batches; ++b) turns.note(turns.beside() ? kUsual * slowed : kUsual, kUsual);
 }
@@ -21,7 +21,7 @@ TEST(BuildingTurns, NothingIsBuiltBesideWithoutOtherCpus) {
   run(turns, 100, 1);
   EXPECT_FALSE(turns.beside());
   EXPECT_FALSE(turns.looks());
-  EXPECT_EQ(turns.words(), "in turns with the measurement, which needs all CPUs");
+  EXPECT_EQ(turns.words(), "between the measurements, which need all CPUs");
 }
 
 TEST(BuildingTurns, WhatDoesNotDisturbStaysBeside) {
@@ -30,7 +30,7 @@ TEST(BuildingTurns, WhatDoesNotDisturbStaysBeside) {
     EXPECT_TRUE(turns.beside());
     run(turns, 1, 1.05);
   }
-  EXPECT_EQ(turns.words(), "beside the measurement, on other CPUs");
+  EXPECT_EQ(turns.words(), "during the measurements, on other CPUs");
 }
 
 TEST(BuildingTurns, WhatDisturbsGoesInTurnsAfterALook) {
@@ -41,7 +41,7 @@ TEST(BuildingTurns, WhatDisturbsGoesInTurnsAfterALook) {
   run(turns, 1, 1.3);
   EXPECT_FALSE(turns.looks());
   EXPECT_FALSE(turns.beside());
-  EXPECT_EQ(turns.words(), "in turns with the measurement, which took 1.30 times as long beside it");
+  EXPECT_EQ(turns.words(), "between the measurements, which took 1.30 times as long during compilation");
 }
 
 TEST(BuildingTurns, AMachineThatIsSlowerAllTheTimeIsNotBlamedOnBuilding) {
@@ -50,7 +50,7 @@ TEST(BuildingTurns, AMachineThatIsSlowerAllTheTimeIsNotBlamedOnBuilding) {
   ASSERT_TRUE(turns.looks());
   turns.note(1.3 * kUsual, kUsual);
   EXPECT_TRUE(turns.beside());
-  EXPECT_EQ(turns.words(), "beside the measurement, on other CPUs");
+  EXPECT_EQ(turns.words(), "during the measurements, on other CPUs");
 }
 
 TEST(BuildingTurns, ItIsTriedAgainAndStaysWhereItNoLongerDisturbs) {
@@ -60,13 +60,12 @@ TEST(BuildingTurns, ItIsTriedAgainAndStaysWhereItNoLongerDisturbs) {
   run(turns, 31, 1);
   EXPECT_FALSE(turns.beside());
   run(turns, 1, 1);
-  EXPECT_TRUE(turns.beside()) << "after 32 batches in turns";
+  EXPECT_TRUE(turns.beside()) << "after 32 batches between measurements";
   run(turns, 4, 1);
   EXPECT_TRUE(turns.beside());
-  EXPECT_EQ(
-      turns.words(),
-      "beside the measurement, on other CPUs; in 32 of 41 batches in turns with it, which took 1.30 times as long "
-      "beside it then");
+  EXPECT_EQ(turns.words(),
+            "during the measurements, on other CPUs; in 32 of 41 batches between them, which took 1.30 times as long "
+            "during compilation");
 }
 
 TEST(BuildingTurns, WhatStillDisturbsIsTriedLessAndLessOften) {
@@ -76,7 +75,7 @@ TEST(BuildingTurns, WhatStillDisturbsIsTriedLessAndLessOften) {
   run(turns, 63, 1.3);
   EXPECT_FALSE(turns.beside());
   run(turns, 1, 1.3);
-  EXPECT_TRUE(turns.beside()) << "after 64 batches in turns";
+  EXPECT_TRUE(turns.beside()) << "after 64 batches between measurements";
 }
 
 TEST(BuildingTurns, WhatBeginsToDisturbLaterIsSeen) {
@@ -85,7 +84,7 @@ TEST(BuildingTurns, WhatBeginsToDisturbLaterIsSeen) {
   run(turns, 40, 1);
   EXPECT_TRUE(turns.beside());
   run(turns, 5, 1.5);
-  EXPECT_THAT(turns.words(), HasSubstr("in turns with the measurement, which took 1.25 times as long beside it"))
+  EXPECT_THAT(turns.words(), HasSubstr("between the measurements, which took 1.25 times as long during compilation"))
       << "two batches of four were slow when it looked";
 }
 

@@ -68,9 +68,8 @@ TEST(ChoicesFile, SaysWhatIsWrongWhere) {
             "a.plan line 2: expected NODE = TEMPLATE KNOB=VALUE ... [threads=N] "
             "[layout=plain] [fuse=no|before|apart], got 'conv1'");
   EXPECT_EQ(refusal("a = layout=c8"),
-            "a.plan line 1: 'layout=c8': legal values are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N "
-            "beside "
-            "the schedule");
+            "a.plan line 1: 'layout=c8': legal settings after the schedule are layout=plain, fuse=no, fuse=before, "
+            "fuse=apart and threads=N");
   EXPECT_EQ(refusal("a = threads=0"), "a.plan line 1: threads=0: expected a whole number from 1 to 1024, got '0'");
   EXPECT_EQ(refusal("a = threads=1 map item=1 threads=2"), "a.plan line 1: threads is given twice; give it once");
   EXPECT_EQ(refusal("a = fuse=no fuse=before"), "a.plan line 1: fuse is given twice; give it once");

@@ -88,7 +88,7 @@ TEST(CostRows, WhatTeachesNothingIsCounted) {
   rows.add(std::vector<Record>{imported, bare, foreign, unknown, failed, other});
   EXPECT_EQ(rows.rows(), 1) << "a failure is a lesson";
   EXPECT_THAT(rows.left_out(),
-              ElementsAre(Pair("imported from another system", 1), Pair("measured without the default beside them", 1),
+              ElementsAre(Pair("imported from another system", 1), Pair("not measured against the default", 1),
                           Pair("of a problem or target that this version does not know", 1),
                           Pair("of a schedule that this version does not know", 1), Pair("of unknown code", 1)));
 }

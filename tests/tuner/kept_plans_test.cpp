@@ -1,4 +1,4 @@
-// Plans chosen by the graph tuner, kept beside the records.
+// Plans chosen by the graph tuner, kept next to the records.
 #include "tune/tuner/plans/kept_plans.h"
 
 #include <gmock/gmock.h>

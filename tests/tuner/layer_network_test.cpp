@@ -169,7 +169,7 @@ TEST(Solve, TakesDynamicProgrammingForForestsAndPbqpElse) {
     EXPECT_NE(e.message().find("--solver dp: graph for dynamic programming: limit a forest (no cycle of edges), got"),
               std::string::npos)
         << e.message();
-    EXPECT_NE(e.message().find("; take pbqp or auto"), std::string::npos) << e.message();
+    EXPECT_NE(e.message().find("; use pbqp or auto"), std::string::npos) << e.message();
   }
   try {
     parse_solver("magic");

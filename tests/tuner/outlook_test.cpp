@@ -63,17 +63,15 @@ TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
   EXPECT_EQ(o.further.layers, 1) << "a softmax has hardly any schedules";
   EXPECT_EQ(o.prior.layers, 1);
   EXPECT_NEAR(o.further.gain_ms, kDefaultLeft - mean_regret(trials_in(5)), 1e-9);
-  EXPECT_THAT(
-      text(o, "a.db"),
-      ElementsAre(
-          "a.db holds no record of this machine at this number of threads:",
-          "   2 layers 100.0 % of the time  were not tuned, and none of their kinds was",
-          "   1 layer   50.0 % of the time  have schedules left to try: another 5 minutes of tuning are "
-          "expected to save about 2.1 % of the run",
-          "     (9000 trials at 30 a second, assumed; each doubling of what was tried is expected to "
-          "gain half as much as the one before; of 1 layer no record tells, and the searcher's mean regret is a "
-          "prior)",
-          HasSubstr("These are estimates")));
+  EXPECT_THAT(text(o, "a.db"),
+              ElementsAre("a.db holds no record of this machine at this number of threads:",
+                          "   2 layers 100.0 % of the time  were not tuned, nor was any layer of the same kinds",
+                          "   1 layer   50.0 % of the time  have schedules left to try: another 5 minutes of tuning "
+                          "are expected to save about 2.1 % of the run",
+                          "     (9000 trials at 30 a second, assumed; each doubling of the number of trials is "
+                          "expected to gain half as much as the one before; no record covers 1 layer, for which the "
+                          "searcher's mean regret is used as a prior)",
+                          HasSubstr("These are estimates")));
   EXPECT_EQ(summary(o),
             "no record of this machine at this number of threads; another 5 minutes of tuning are expected to save "
             "about 2.1 % of the run (a prior)");
@@ -82,8 +80,8 @@ TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
 TEST(Outlook, WithoutRecordsAndSchedulesNothingIsKnown) {
   const std::vector<OutlookLayer> layers{layer("softmax(f32[1,1000])", 1)};
   EXPECT_THAT(text(outlook(layers, 2, {}, kHere), "a.db"),
-              ElementsAre("a.db holds no record of this machine at this number of threads, so what tuning would bring "
-                          "is not known; this tells:"));
+              ElementsAre("a.db holds no record of this machine at this number of threads, so the gain of tuning is "
+                          "not known; this command shows it:"));
 }
 
 TEST(Outlook, RecordsOfOtherMachinesAndThreadsSayNothing) {
@@ -133,8 +131,9 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   ASSERT_EQ(lines.size(), 9U);
   EXPECT_EQ(lines[0], "From 17 records of 3 tuned tasks of this machine at this number of threads, in a.db:");
   EXPECT_THAT(lines[2], HasSubstr("--records would save about 0.2 % of the run"));
-  EXPECT_THAT(lines[4],
-              HasSubstr("tuning is expected to save about 0.6 % of the run, as 1 tuned task of the same kinds had it"));
+  EXPECT_THAT(
+      lines[4],
+      HasSubstr("tuning is expected to save about 0.6 % of the run, judging by 1 tuned task of the same kinds"));
   // All but the pool and the softmax. For kind `kLike`, what is left is the tuned task's gain plus what it has left.
   EXPECT_EQ(o.further.layers, 4);
   EXPECT_EQ(o.prior.layers, 0);
@@ -143,10 +142,9 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   EXPECT_EQ(lines[6],
             "   4 layers  10.0 % of the time  have schedules left to try: another 5 minutes of tuning are expected to "
             "save about 0.6 % of the run");
-  EXPECT_EQ(
-      lines[7],
-      "     (9000 trials at 30 a second, assumed; each doubling of what was tried is expected to gain half as much "
-      "as the one before)");
+  EXPECT_EQ(lines[7],
+            "     (9000 trials at 30 a second, assumed; each doubling of the number of trials is expected to gain half "
+            "as much as the one before)");
   EXPECT_THAT(lines[8], HasSubstr("These are estimates"));
   EXPECT_EQ(summary(o),
             "4 of 6 layers were tuned; --records would save about 0.2 % of the run; another 5 minutes of tuning are "
@@ -228,7 +226,7 @@ TEST(Outlook, WithoutRecordsInUseTheAcceptedPlanIsWhatTheyWouldBring) {
             "   1 layer   25.0 % of the time  differ in the plan accepted on 2026-01-02: --records would save about "
             "5.0 % of the run, as in its race");
   EXPECT_EQ(lines[2],
-            "   1 layer   50.0 % of the time  were faster alone under other schedules, and lost in the race of whole "
+            "   1 layer   50.0 % of the time  were faster alone under other schedules, but lost in the race of whole "
             "networks");
 }
 

@@ -54,7 +54,7 @@ TEST(RecordKeeper, WhatCouldNotBeWrittenComesBeforeTheNext) {
   Keeping run(2);
   run.keep("a"), run.keep("b");
   EXPECT_THAT(run.store.nodes, IsEmpty());
-  EXPECT_THAT(run.told, ElementsAre("no space left; until the run ends these records are tried again"));
+  EXPECT_THAT(run.told, ElementsAre("no space left; writing these records is retried until the run ends"));
   run.keep("c"), run.keep("d");
   EXPECT_THAT(run.store.nodes, ElementsAre("a", "b", "c", "d"));
   EXPECT_EQ(run.keeper.finish(), "");
@@ -79,7 +79,7 @@ TEST(RecordKeeper, ARecordThatIsRefusedHoldsNothingBack) {
   Keeping run(1);
   run.keep("a"), run.keep("bad"), run.keep("c");
   EXPECT_THAT(run.store.nodes, ElementsAre("a", "c"));
-  EXPECT_THAT(run.told, ElementsAre("no space left; until the run ends these records are tried again",
+  EXPECT_THAT(run.told, ElementsAre("no space left; writing these records is retried until the run ends",
                                     "record bad: no record; the record is skipped"));
   EXPECT_EQ(run.keeper.finish(), "record bad: no record; the record is skipped");
 }

@@ -31,7 +31,7 @@ TEST(Tuner, APlanThatTheReferenceKernelsCallWrongIsNotTaken) {
   const TuneResult result = tune(graph, inputs_of(graph), slow_default(), options);
   ASSERT_EQ(asked, 1);
   EXPECT_EQ(result.refused, "it is wrong: value 'x' differs");
-  ASSERT_TRUE(result.rejected.has_value()) << "what was found is told";
+  ASSERT_TRUE(result.rejected.has_value()) << "the plan that was found is reported";
   EXPECT_LT(result.rejected->ratio.high, 1);
   EXPECT_GT(result.rejected->layers, 0);
   EXPECT_EQ(result.flips, 1);
@@ -39,7 +39,7 @@ TEST(Tuner, APlanThatTheReferenceKernelsCallWrongIsNotTaken) {
   EXPECT_TRUE(result.history.empty());
   EXPECT_TRUE(result.same_plan);
   EXPECT_EQ(result.ratio.value, 1);
-  EXPECT_EQ(result.graph_left_out, "the plan that won the race is not taken");
+  EXPECT_EQ(result.graph_left_out, "the plan that won the race is not accepted");
   for (const TunedTask& task : result.tasks) EXPECT_EQ(task.schedule, task.fallback);
   ASSERT_FALSE(kept.empty());
   EXPECT_EQ(kept.back().status, Status::wrong);

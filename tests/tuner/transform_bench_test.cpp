@@ -72,7 +72,7 @@ TEST_F(KnownLayoutChanges, ThoseOfOtherBlocksAreNotTakenForThese) {
     const KnownTransforms kept = get();
     EXPECT_EQ(kept.seconds, 0);
     EXPECT_EQ(count(kept, other), 1);
-    EXPECT_EQ(count(kept, in_), count(kept, out_)) << "what was there is replaced";
+    EXPECT_EQ(count(kept, in_), count(kept, out_)) << "earlier samples are replaced";
   }
   save({in_, out_});
   EXPECT_EQ(get().seconds, 0);

@@ -53,10 +53,11 @@ TEST(TuneView, ABusyMachineIsToldFirst) {
 TEST(TuneView, ABoundThatIsBeatenIsNoShare) {
   tune::TuneProgress p = run();
   p.bound_ms = 1.7 * p.predicted_ms, p.tasks[1].bound_ms = 1.7 * 0.9;
-  EXPECT_THAT(progress_line(p), testing::HasSubstr("(last 46.6), its bound is beaten, so it is wrong, 2.1 %"));
+  EXPECT_THAT(progress_line(p),
+              testing::HasSubstr("(last 46.6), faster than its bound, which is therefore wrong, 2.1 %"));
   EXPECT_THAT(progress_table(p, 1, 200)[1], testing::HasSubstr("   beaten "));
   EXPECT_THAT(progress_table(p, 1, 200)[2], testing::HasSubstr("   beaten "));
-  EXPECT_THAT(gain_line(p.tasks[1]), testing::HasSubstr(", its bound is beaten, so it is wrong, 0.900 of"));
+  EXPECT_THAT(gain_line(p.tasks[1]), testing::HasSubstr(", faster than its bound, which is therefore wrong, 0.900 of"));
   p.bound_ms = 1.04 * p.predicted_ms;  // the error of the peaks
   EXPECT_THAT(progress_line(p), testing::HasSubstr(", 100 % of its bound, "));
 }

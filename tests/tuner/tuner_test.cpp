@@ -369,10 +369,11 @@ TEST(Tuner, TheBudgetIsAllOfIt) {
   const Graph graph = small_network();
   const TuneResult result = tune(graph, inputs_of(graph), native(), options);
   EXPECT_GT(result.trials, 0);
-  EXPECT_LT(result.seconds, 60);  // the last batch and the last race finish, beside other tests
+  EXPECT_LT(result.seconds, 60);  // the last batch and the last race finish while other tests run
   EXPECT_FALSE(result.graph.has_value());
   EXPECT_TRUE(result.graph_left_out.starts_with("it needs 3 s, and ")) << result.graph_left_out;
-  EXPECT_TRUE(result.graph_left_out.ends_with(" s of the budget were left; of 20 s and more some are held back for it"))
+  EXPECT_TRUE(
+      result.graph_left_out.ends_with(" s of the budget were left; a budget of 20 s or more reserves time for it"))
       << result.graph_left_out;
 }
 

@@ -1,4 +1,4 @@
-// Packed weights of plans that are tried and kept: what the search leaves alone, and what gives way.
+// Packed weights of plans that are tried and kept: which schedules the search keeps, and which it drops.
 #include "tune/tuner/plans/weight_budget.h"
 
 #include <gtest/gtest.h>

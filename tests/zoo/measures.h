@@ -1,4 +1,5 @@
-// What the tests read off a network: convolutions, operators, parameters; and its results by the reference kernels.
+// Properties of a network that the tests check: convolutions, operators and parameters; and its results by the
+// reference kernels.
 #pragma once
 
 #include <compare>
@@ -15,7 +16,7 @@
 
 namespace kilter::zoo {
 
-/// A convolution as the reports' logs name it: stride {h, w}; pads {top, left, bottom, right}.
+/// A convolution as in the logs of the reports: stride {h, w}; pads {top, left, bottom, right}.
 struct Workload {
   Shape data, weights, stride, pads;
   auto operator<=>(const Workload&) const = default;
@@ -42,7 +43,7 @@ inline Counts operators(const Graph& graph) {
   return counts;
 }
 
-/// Elements of all float constants that are not scalars.
+/// Returns the number of elements of all float constants that are not scalars.
 inline int64_t parameters(const Graph& graph) {
   int64_t total = 0;
   for (ValueId id = 0; id < static_cast<ValueId>(graph.value_count()); ++id) {
@@ -53,13 +54,13 @@ inline int64_t parameters(const Graph& graph) {
   return total;
 }
 
-/// Shapes and operators only.
+/// Builds a network of which only shapes and operators matter.
 inline Graph outline(std::string_view name, Options options = {}) {
   options.weights = false;
   return build(name, options);
 }
 
-/// The first output for a N(0, 1) input, by the reference kernels.
+/// Returns the first output for an N(0, 1) input, computed by the reference kernels.
 inline Tensor run(const Graph& graph) {
   std::map<ValueId, Tensor> values;
   const ValueId in = graph.inputs().at(0);

@@ -1,4 +1,4 @@
-// Every network against what is known of it: operators as in the exported files of the same name, parameters,
+// Every network compared with what is known about it: operators as in the exported files of the same name, parameters,
 // convolutions.
 #include <gtest/gtest.h>
 
@@ -9,13 +9,14 @@ namespace {
 
 struct Known {
   std::string_view name;
-  int64_t parameters;  ///< published count, less one of the two per channel of each batch normalisation that is folded
+  int64_t
+      parameters;  ///< published count, minus one of the two parameters per channel of each folded batch normalisation
   size_t convolutions, distinct;
   Counts operators;
 };
 
-// Published counts: torchvision's documentation; mobilenet_v1: the paper's 4.2 million, exactly that of the exported
-// file.
+// Published counts are from torchvision's documentation. For mobilenet_v1 it is the paper's 4.2 million, exactly that
+// of the exported file.
 const std::vector<Known> kKnown = {
     {"resnet18",
      11'689'512 - 4'800,
@@ -106,8 +107,8 @@ TEST(Networks, MatchWhatIsPublished) {
 
 TEST(Networks, Densenet121) {
   const Graph graph = outline("densenet121");
-  // The 62 batch normalisations that stand before an activation hold 4 numbers a channel, of which 2 are published as
-  // parameters; those after conv0 and the 58 bottleneck convolutions are folded.
+  // The 62 batch normalisations before an activation hold 4 numbers per channel, 2 of which count as parameters in the
+  // published figure; those after conv0 and the 58 bottleneck convolutions are folded.
   int64_t standing = 0;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
@@ -179,7 +180,7 @@ TEST(Networks, WidthMultiplierScalesChannels) {
   const auto v2 = convolutions(outline("mobilenet_v2", {.width = 0.35}));
   ASSERT_EQ(v2.size(), 52U);
   EXPECT_EQ(v2.front().weights, (Shape{16, 3, 3, 3}));     // 11.2: 8 is below nine tenths of it
-  EXPECT_EQ(v2.back().weights, (Shape{1280, 112, 1, 1}));  // the last one never shrinks
+  EXPECT_EQ(v2.back().weights, (Shape{1280, 112, 1, 1}));  // the last block never shrinks
   EXPECT_EQ(convolutions(outline("mobilenet_v2", {.width = 1.4})).back().weights, (Shape{1792, 448, 1, 1}));
 }
 

@@ -1,4 +1,4 @@
-// The networks in the form of TVM's reports against the workloads that those reports list.
+// Compares the networks in the form of TVM's reports with the workloads that those reports list.
 #include <gtest/gtest.h>
 
 #include "measures.h"

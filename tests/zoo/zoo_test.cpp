@@ -49,7 +49,7 @@ TEST(Zoo, LeastSizeBuildsAndOneLessDoesNot) {
     if (row.least_size == 1) continue;
     const std::string error = error_of(row.name, {.size = row.least_size - 1}, ErrorKind::bad_input);
     EXPECT_NE(error.find(fmt::format("at least {}", row.least_size)), std::string::npos) << error;
-    // The limit is the network's: without the check the layers themselves do not fit or leave nothing.
+    // The limit depends on the network: without the check, its layers would not fit or would leave nothing.
     Options below = {.size = row.least_size - row.size_step, .classes = row.classes, .weights = false};
     if (row.size_step == 1) {
       EXPECT_ANY_THROW({
@@ -103,13 +103,12 @@ TEST(Zoo, UnknownNameListsTheNames) {
 
 TEST(Zoo, BadSizesSayTheLeast) {
   EXPECT_EQ(error_of("inception_v3", {.size = 74}, ErrorKind::bad_input),
-            "zoo inception_v3: expected a size of at least 75 and at most 65536 pixels, got 74; its own is 299");
-  EXPECT_EQ(
-      error_of("centernet_dla34", {.size = 600}, ErrorKind::bad_input),
-      "zoo centernet_dla34: expected a size of at least 32 and at most 65536 pixels and a multiple of 32, got 600; its "
-      "own is 608");
+            "zoo inception_v3: expected a size of at least 75 and at most 65536 pixels, got 74; the default is 299");
+  EXPECT_EQ(error_of("centernet_dla34", {.size = 600}, ErrorKind::bad_input),
+            "zoo centernet_dla34: expected a size of at least 32 and at most 65536 pixels and a multiple of 32, got "
+            "600; the default is 608");
   EXPECT_EQ(error_of("bert_base", {.size = -3}, ErrorKind::bad_input),
-            "zoo bert_base: expected a size of at least 1 and at most 65536 tokens, got -3; its own is 128");
+            "zoo bert_base: expected a size of at least 1 and at most 65536 tokens, got -3; the default is 128");
 }
 
 TEST(Zoo, OptionsThatANetworkLacksAreRefused) {

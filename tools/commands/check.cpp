@@ -132,13 +132,14 @@ Outcome watch(pid_t child, int from, int seconds) {
   waitpid(child, &status, 0);
   if (timed_out) return {Verdict::failed, fmt::format("did not end within {} s", seconds)};
   if (WIFSIGNALED(status)) return {Verdict::failed, fmt::format("crashed: {}", strsignal(WTERMSIG(status)))};
-  if (text.empty()) return {Verdict::failed, fmt::format("ended with status {} and said nothing", WEXITSTATUS(status))};
+  if (text.empty())
+    return {Verdict::failed, fmt::format("ended with status {} and printed nothing", WEXITSTATUS(status))};
   return {static_cast<Verdict>(text[0]), text.substr(1)};
 }
 
 Outcome run_apart(const fs::path& folder, const CheckOptions& options) {
   int ends[2];
-  if (pipe(ends) != 0) fail(ErrorKind::internal, "check: cannot make a pipe");
+  if (pipe(ends) != 0) fail(ErrorKind::internal, "check: cannot create a pipe");
   std::fflush(stdout);
   const pid_t child = fork();
   if (child < 0) fail(ErrorKind::internal, "check: cannot start a process");

@@ -243,11 +243,11 @@ void add_cost_model(Command app, Context&) {
       sub.subcommand("eval", "Evaluate a model on tables, or a trainer on tasks or devices it did not see");
   add_table(judges, *o);
   Option model = judges.option("MODEL", o->model, "model file; without one, the trainer is evaluated");
-  judges.option("--held-out", o->held_out, "what to leave out of training and evaluate on, in turn")
+  judges.option("--held-out", o->held_out, "what to exclude from training and evaluate on, one after another")
       .one_of({"task", "device"})
       .shows_default()
       .excludes(model);
-  judges.option("--folds", o->folds, "number of parts to hold out in turn, at most one per task or device")
+  judges.option("--folds", o->folds, "number of parts to hold out one after another, at most one per task or device")
       .range(2, 1000)
       .shows_default()
       .excludes(model);

@@ -72,7 +72,7 @@ void show_device(const DeviceOptions& options) {
   fmt::print("{}\n\n", device.fingerprint());
   fmt::print("instructions  {}\n", device.isa.empty() ? "not known" : join(device.isa, " "));
   fmt::print("core          {:.2f} GHz now, {:.2f} GHz when measured\n", core_clock_ghz(), device.clock_ghz);
-  fmt::print("clock         {}, {:.4f} ns a tick\n", tick_source(), ns_per_tick());
+  fmt::print("clock         {}, {:.4f} ns per tick\n", tick_source(), ns_per_tick());
   fmt::print("CPUs          {}\n", now.pinning);
   fmt::print("huge pages    {}\n", now.huge_pages);
   fmt::print("counters      {}\n", counters.available() ? "available" : counters.why_not());

@@ -151,11 +151,12 @@ void add_explain(Command app, Context&) {
   sub.option("--html", options->html,
              "also write an HTML report: that of kilter profile plus this explanation, in one file");
   sub.option("--against", options->against,
-             "also run the network in this runtime, in turns with Kilter, and compare them layer by layer")
+             "also run the network in this runtime, interleaved with Kilter, and compare them layer by layer")
       .one_of({"onnxruntime", "openvino"});
   sub.footer(
       "A machine that other programs use is reported first; findings that rest on times they disturbed are withheld.\n"
-      "Gains are measured if an alternative can be compiled and run in turns with the network as it is (the text says\n"
+      "Gains are measured if an alternative can be compiled and run interleaved with the unchanged network (the text "
+      "says\n"
       "so); otherwise they are predicted. The suggested commands compare what the findings claim, by wall and "
       "processor\n"
       "time.\n"

@@ -102,7 +102,7 @@ void add_graph_tune(Command app, Context&) {
   command->model.add_model_to(sub, false);
   command->model.add_compile_to(sub);
   sub.option("--records", command->model.records,
-             "records to take costs from; the result is kept beside them: a file, default or none")
+             "records to take costs from; the result is stored next to them: a file, default or none")
       .shows_default();
   sub.option("--solver", command->solver,
              "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer alone; auto: dp, else pbqp")
@@ -125,7 +125,7 @@ void add_graph_tune(Command app, Context&) {
   sub.option("--json", command->json,
              "also write the outcome as JSON to a file; - for standard output, which then contains nothing else");
   sub.footer(
-      "The winner of the race is kept beside the records, where --records FILE of other commands finds it. With\n"
+      "The winner of the race is stored next to the records, where other commands find it with --records FILE. With\n"
       "--no-run nothing is kept.");
   sub.callback([command] { run_graph_tune(*command); });
 }

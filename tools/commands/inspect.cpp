@@ -166,7 +166,7 @@ void print_assembly(const std::string& node, const Loaded& loaded) {
 void inspect(const InspectOptions& options) {
   const auto session = options.open();
   if (!options.schedules && !(options.node.empty() && options.json.empty() && options.write_plan.empty()))
-    fail(ErrorKind::usage, "--node, --json and --write-plan go with --schedules; add it, or leave them out");
+    fail(ErrorKind::usage, "--node, --json and --write-plan require --schedules; add it, or leave them out");
   if (options.schedules) return print_schedules(options, *session);
   if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile());
   const Loaded& loaded = session->compile();

@@ -296,7 +296,7 @@ void add_kernels(Command app, Context&) {
       "Cold: packed weights rotate through as much memory as a run of the network touches. \"of\" is the share of the\n"
       "bandwidth of the level that most operands come from; if memory is the bound, it is the share of the rate of a "
       "plain\n"
-      "read of the operands, measured in turns. \"Winograd\" is the gain over the default exact kernel, "
+      "read of the operands, measured alternately. \"Winograd\" is the gain over the default exact kernel, "
       "interleaved.\n"
       "\"TASK in PROBLEM\" times one task of a problem's graph, such as the change of layout before a convolution.\n"
       "Example:  kilter kernels bench/kernels/*.txt --threads 1 --expected bench/winograd_speedups.txt");

@@ -72,14 +72,14 @@ void print_options() {
     fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
   fmt::print("\ntemplates (--schedule), in order of preference:\n");
   for (const Template* t : all_templates()) fmt::print("  {:<24} {}\n", t->name, t->summary);
-  fmt::print("\nhow kilter tune takes a trial (--NAME VALUE):\n");
+  fmt::print("\noptions for the trials of kilter tune (--NAME VALUE):\n");
   for (const tune::TrialOptionRow& row : tune::all_trial_options())
     fmt::print("  {:<24} {}\n{:<27}{}; default {}\n", row.name, row.meaning, "", row.legal, row.fallback);
   fmt::print("\nsearchers (--searcher):\n");
   for (const tune::SearcherRow& row : tune::all_searchers()) fmt::print("  {:<24} {}\n", row.name, row.summary);
   fmt::print("\noptions of searchers (--searcher-option NAME=VALUE):\n");
   for (const tune::SearchOptionRow& row : tune::all_search_options()) {
-    fmt::print("  {:<24} {}\n{:<27}{}; default {}; read by {}\n", row.name, row.meaning, "", row.legal, row.fallback(),
+    fmt::print("  {:<24} {}\n{:<27}{}; default {}; used by {}\n", row.name, row.meaning, "", row.legal, row.fallback(),
                row.used_by);
   }
 }

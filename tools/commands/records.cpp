@@ -167,7 +167,7 @@ nlohmann::json json_of(const std::vector<Match>& matches) {
 
 std::string_view unused_text(const Record& r) {
   if (r.may_be_faster()) return "";
-  return r.versus ? "; not faster than the default: not used" : "; not measured beside the default: not used";
+  return r.versus ? "; not faster than the default: not used" : "; not measured against the default: not used";
 }
 
 /// Shows the records that would serve one task here, nearest first.
@@ -209,7 +209,7 @@ void best(const RecordsOptions& options, const BestOptions& best) {
 
 // --- export, import, merge ---
 
-/// Reports what became of the plans beside a file. Prints nothing if it has none.
+/// Reports what happened to the plans next to a file. Prints nothing if it has none.
 void print_added(const std::string& file, const std::string& plans) {
   if (!plans.empty()) fmt::print("{}: {}\n", file, plans);
 }
@@ -301,7 +301,7 @@ void import(const RecordsOptions& options, const ImportOptions& how) {
 void plans(const RecordsOptions& options) {
   const std::filesystem::path beside = plans_file(options.path().string());
   if (!options.file.empty() && is_missing(options.path()) && is_missing(beside)) {
-    fail(ErrorKind::io, "records {}: there is neither this file nor {} beside it; `kilter tune MODEL` makes both",
+    fail(ErrorKind::io, "records {}: there is neither this file nor {} next to it; `kilter tune MODEL` makes both",
          options.file, beside.filename().string());
   }
   print_plans(options.path(), options.full_filter(), options.json);
@@ -442,7 +442,7 @@ void add_looking(Command app) {
   l.app.callback([=] { list(*l.options, *l.own); });
 
   auto a = add_sub<int>(app, "plans",
-                        "Show the plans that tuning accepted for whole networks, which are kept beside the records");
+                        "Show the plans that tuning accepted for whole networks, which are stored next to the records");
   add_file(a.app, *a.options), add_json(a.app, *a.options);
   a.app.option("--network", a.options->filter.network, "only plans of this network");
   a.app.option("--device", a.options->filter.device, "only plans of devices or targets whose name contains this text");
@@ -466,7 +466,7 @@ void add_looking(Command app) {
 
 void add_moving(Command app) {
   auto e = add_sub<std::string>(app, "export",
-                                "Write records to JSON lines or a database, and the accepted plans beside them");
+                                "Write records to JSON lines or a database, and the accepted plans next to them");
   *e.own = "-";
   add_file(e.app, *e.options), add_filter(e.app, *e.options);
   e.app.option("-o,--output", *e.own, "file (.jsonl or .json: JSON lines; otherwise a database); - for standard output")
@@ -477,10 +477,9 @@ void add_moving(Command app) {
   for (const bool foreign : {true, false}) {
     auto i = add_sub<ImportOptions>(
         app, foreign ? "import" : "merge",
-        foreign
-            ? "Import records from files: JSON lines, databases, tuning logs of TVM v0.1 and v0.2, any text"
-            : "Add the records of other databases or files of JSON lines, and the accepted plans beside them; existing "
-              "records are not duplicated");
+        foreign ? "Import records from files: JSON lines, databases, tuning logs of TVM v0.1 and v0.2, any text"
+                : "Add the records of other databases or files of JSON lines, and the accepted plans next to them; "
+                  "existing records are not duplicated");
     i.own->foreign = foreign;
     add_file(i.app, *i.options), add_filter(i.app, *i.options), add_json(i.app, *i.options);
     i.app.option("FILE", i.own->files, "files to read").required();
@@ -519,7 +518,7 @@ void add_caring(Command app, Context& context) {
 
   auto v = add_sub<int>(
       app, "verify",
-      "Check the file, the plans beside it, and that every record can be read; exit code 1 if anything is wrong");
+      "Check the file, the plans next to it, and that every record can be read; exit code 1 if anything is wrong");
   add_file(v.app, *v.options), add_json(v.app, *v.options);
   v.app.footer("Example:  kilter records verify --records shared.db");
   v.app.callback([=, &context] { verify_file(*v.options, context); });
@@ -547,7 +546,8 @@ void add_records(Command app, Context& context) {
   Command sub = app.subcommand("records", "List, choose, move, check and prune tuning records");
   sub.require_subcommand();
   sub.refused_option("--records", [](const std::string& file) {
-    fail(ErrorKind::usage, "--records {0}: expected after the word, as in `kilter records list --records {0}`", file);
+    fail(ErrorKind::usage, "--records {0}: expected after the subcommand, as in `kilter records list --records {0}`",
+         file);
   });
   sub.footer("doc/records.md says what a record holds and how one is chosen.\nExample:  kilter records list");
   add_looking(sub);

@@ -307,7 +307,7 @@ std::vector<std::string> usual_searchers() {
     tune::XgboostLibrary::load();
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::unsupported) throw;
-    fmt::print(stderr, "searchers: xgb and xgb-rank do not play: {}\n", e.message());
+    fmt::print(stderr, "searchers: xgb and xgb-rank are left out: {}\n", e.message());
     return {"model", "ga", "random", "grid"};
   }
   return {"model", "xgb", "xgb-rank", "ga", "random", "grid"};

@@ -82,7 +82,7 @@ void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
   for (const tune::TaskLine& t : list.tasks) numbers.insert(t.task);
   const auto without = std::ranges::count(list.tasks, 0, &tune::TaskLine::task);
   const int64_t count = std::ssize(numbers) + std::max<int64_t>(without - 1, 0);  // unnumbered tasks share the number 0
-  fmt::print("{} tasks; {} different problems without what is fused into them\n", count, list.anchors);
+  fmt::print("{} tasks; {} different problems, not counting fused nodes\n", count, list.anchors);
   const auto ms = [&](double cycles) {
     const auto known = core_ms(cycles, ghz);
     return known ? fmt::format("{:.4f}", *known) : std::string("-");
@@ -100,11 +100,11 @@ void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
     if (spaces) fmt::print("{:>{}}{}\n", "", kUnderProblem, t.space);
   }
   fmt::print(
-      "MFLOP, now ms and best ms are of one layer; the times are the model's, for the schedule that runs and for the "
+      "MFLOP, now ms and best ms are for one layer; the times are the model's, for the schedule that runs and for the "
       "best one,\n"
       "on one core at {:.2f} GHz, whatever --threads; share: of the model's time of all listed layers;\n"
-      "worth: schedules that the model considers worth a trial, mostly with the default; below a schedule that records "
-      "chose is what was measured\n",
+      "worth: schedules that the model considers worth a trial, usually including the default; the line below a "
+      "schedule from records says what was measured\n",
       ghz);
 }
 

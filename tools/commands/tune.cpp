@@ -101,7 +101,7 @@ class EventFile {
   /// Throws io if something could not be written. A full disk does not end the tuning.
   void close() {
     if (file_.is_open() && !file_)
-      fail(ErrorKind::io, "--events {}: the file is incomplete, since it could not be written", where_);
+      fail(ErrorKind::io, "--events {}: the file is incomplete, because it could not be written completely", where_);
   }
 
  private:
@@ -139,20 +139,21 @@ std::string outcome_text(const TuneResult& r, const std::string& model) {
                        r.default_ms.value, model);
   }
   if (!r.unheld.empty()) {
-    return fmt::format("before {:.4f} ms; the race of whole networks could not be held, so no plan is taken: {}\n",
+    return fmt::format("before {:.4f} ms; the race of whole networks could not be held, so no plan is accepted: {}\n",
                        r.default_ms.value, r.unheld);
   }
   if (!r.refused.empty())
-    return fmt::format("before {:.4f} ms; the plan that won the race is not taken: {}\n", r.default_ms.value,
+    return fmt::format("before {:.4f} ms; the plan that won the race is not accepted: {}\n", r.default_ms.value,
                        r.refused);
   if (r.same_plan) {
-    return fmt::format("before {:.4f} ms; nothing that was tried is faster in the network: the default plan stays\n",
-                       r.default_ms.value);
+    return fmt::format(
+        "before {:.4f} ms; no schedule that was tried makes the network faster: the default plan stays\n",
+        r.default_ms.value);
   }
   if (r.kept) {
     return fmt::format(
-        "before {:.4f} ms; nothing that was tried is faster than the previous plan, which stays: {:.4f} ms, {} of "
-        "the default's in {} paired rounds\n",
+        "before {:.4f} ms; no schedule that was tried beats the previous plan, which stays: {:.4f} ms, {} of the "
+        "default's in {} paired rounds\n",
         r.default_ms.value, r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
   }
   return fmt::format("before {:.4f} ms, after {:.4f} ms; after / before {} in {} paired rounds\n", r.default_ms.value,
@@ -164,8 +165,8 @@ std::string search_text(const TuneResult& r) {
   std::string out;
   if (const EarlierRecords& e = r.earlier; e.all > 0) {
     out += fmt::format(
-        "earlier records: {} of {} are of these conditions and count as trials; {} task{} began with the schedule of "
-        "another one\n",
+        "earlier records: {} of {} match these conditions and count as trials; {} task{} began with a schedule from "
+        "another record\n",
         e.here, e.all, e.advised, e.advised == 1 ? "" : "s");
   }
   for (const auto& [status, f] : r.failed)
@@ -182,7 +183,7 @@ std::string races_text(const TuneResult& r) {
                       : r.rejected->ratio.high <= 1 ? "not surely faster than the previous plan"
                                                     : "not surely faster";
     out += fmt::format(
-        "found: {} layers changed, {:.4f} ms, {} of the default's in {} paired rounds: {}, so it is not taken\n",
+        "found: {} layers changed, {:.4f} ms, {} of the default's in {} paired rounds: {}, so it is not accepted\n",
         r.rejected->layers, r.rejected->ms.value, ratio_text(r.rejected->ratio), r.rejected->rounds, why);
   }
   if (r.previous) out += fmt::format("after / the previous plan {}\n", ratio_text(*r.previous));
@@ -197,11 +198,11 @@ std::string course_text(const TuneResult& r) {
   for (const PhaseTime& p : r.phases)
     phases += fmt::format("{}{} {:.1f} s", phases.empty() ? "" : ", ", p.phase, p.seconds);
   return fmt::format(
-      "expected to be left {}, of which as long again would bring {}; winners that changed in the races {}; layers "
+      "estimated further gain {}, of which {} in as much time again; winners that changed in the races {}; layers "
       "predicted {:.3f} of what the races found\ntime: {}; candidates were compiled {}\nsystem calls of candidates: "
       "{}\n",
       percent(r.regret), percent(r.as_long_again), percent(r.flips), r.fidelity, phases, r.building,
-      r.confined ? "confined (seccomp)" : "not confined, as this system has no seccomp filters");
+      r.confined ? "confined (seccomp)" : "not confined, because this system has no seccomp filters");
 }
 
 std::string tasks_text(const TuneResult& r) {
@@ -233,7 +234,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
       r.stopped_because);
   if (command.verbose) out += search_text(r);
   out += outcome_text(r, command.model.model);
-  if (!r.given_up.empty()) out += fmt::format("the previous plan is given up: {}\n", r.given_up);
+  if (!r.given_up.empty()) out += fmt::format("the previous plan is dropped: {}\n", r.given_up);
   if (!r.graph_failed.empty()) out += fmt::format("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
   if (command.verbose) out += races_text(r) + course_text(r) + tasks_text(r);
   out += kept;
@@ -241,7 +242,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
     out += "records: none kept\n";
   } else {
     const std::optional<KeptPlan> plan = kept_plan(setup);
-    out += fmt::format("records: {}{}\n", setup.file, kept.empty() ? ", and beside it the accepted plan" : "");
+    out += fmt::format("records: {}{}\n", setup.file, kept.empty() ? ", with the accepted plan next to it" : "");
     if (plan && !plan->choices.empty()) out += use_text(command.model);
   }
   fmt::print("{}", printable_lines(out));

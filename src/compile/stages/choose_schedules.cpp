@@ -19,10 +19,10 @@ void check_not_forbidden(const Task& task, const Chosen& chosen) {
   if (chosen.schedule.name != "reference") return;
   for (const auto& [name, rejected] : chosen.rejected) {
     if (rejected.check != kForbid) continue;
-    fail(
-        ErrorKind::usage,
-        "--forbid {}: no other template takes '{}'; allow it, or give --schedule {}=reference for the reference kernel",
-        rejected.got, task.node().name, task.node().name);
+    fail(ErrorKind::usage,
+         "--forbid {}: no other template applies to '{}'; allow it, or give --schedule {}=reference for the reference "
+         "kernel",
+         rejected.got, task.node().name, task.node().name);
   }
 }
 

@@ -47,7 +47,7 @@ class Splitter {
     const Task task = make_task(graph_, unit, nullptr);
     std::string reason = "its schedule is forced to reference";
     if (forced_schedule(options_.choices, task.node().name) == nullptr) {
-      reason = "no template takes the group";
+      reason = "no template applies to the group";
       for (const auto& [name, rejected] : rejections(task, state_.limits))
         reason += fmt::format("; {}: {}", name, rejected.text());
     }

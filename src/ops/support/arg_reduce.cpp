@@ -14,7 +14,7 @@ void infer_arg(InferContext& ctx) {
   const Shape& shape = ctx.shape(0);
   const int64_t axis = axis_of(ctx.node, shape);
   if (shape[static_cast<size_t>(axis)] == 0)
-    ctx.error(fmt::format("dimension {} of {} is empty: no index to answer", axis, text(shape)));
+    ctx.error(fmt::format("dimension {} of {} is empty, so there is no index to return", axis, text(shape)));
   ctx.set(0, DType::i64, reduced_shape(shape, {axis}, ctx.node.int_attr("keepdims", 1) != 0));
 }
 

@@ -177,12 +177,12 @@ std::vector<ValueId> GraphBuilder::expand_node(const Node& node, const std::vect
   --depth_;
   opset_ = outer_opset;
   if (results.size() < output_names.size())
-    fail(ErrorKind::internal, "{}: its expansion answers {} values, expected {}", label(node), results.size(),
+    fail(ErrorKind::internal, "{}: its expansion returns {} values, expected {}", label(node), results.size(),
          output_names.size());
   results.resize(output_names.size());
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i] == kNone && (!by_name || !output_names[i].empty())) {
-      fail(ErrorKind::unsupported, "{}: output {} is wanted, but its expansion does not make it", label(node), i);
+      fail(ErrorKind::unsupported, "{}: output {} is needed, but its expansion does not produce it", label(node), i);
     }
     const std::string& wanted = output_names[i];
     if (wanted.empty() || results[i] == kNone || static_cast<size_t>(results[i]) < values_before) continue;

@@ -50,7 +50,7 @@ class Parser {
         out += kEllipsis;
         i += 2;
       } else {
-        error(fmt::format("has '{}' where a letter, or one '...' a term, may stand", c));
+        error(fmt::format("has '{}' where only letters and one '...' per term are legal", c));
       }
     }
     return out;
@@ -122,7 +122,7 @@ class Parser {
         continue;
       }
       const auto it = labels_.find(c);
-      if (it == labels_.end()) error(fmt::format("has the label '{}' on the right alone", c));
+      if (it == labels_.end()) error(fmt::format("has the label '{}' only on the right", c));
       if (std::find(result_.output.begin(), result_.output.end(), it->second) != result_.output.end()) {
         error(fmt::format("repeats the label '{}' on the right", c));
       }

@@ -124,7 +124,7 @@ const RecurrentForm* find_recurrent_form(const Node& node) {
 }
 const RecurrentForm& recurrent_form(const Node& node) {
   const RecurrentForm* form = find_recurrent_form(node);
-  require(form != nullptr, "{} is no recurrent operator", label(node));
+  require(form != nullptr, "{} is not a recurrent operator", label(node));
   return *form;
 }
 

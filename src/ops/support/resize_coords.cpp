@@ -173,7 +173,7 @@ ResizeAxis make_axis(const Node& node, const Rules& rules, const Extent& axis) {
     table.taps = 2 * saturate<int64_t>(std::min(std::ceil(radius / shrink), static_cast<double>(kMostEntries)));
   }
   if (axis.out > kMostEntries / table.taps) {
-    node_error(node, fmt::format("an axis of {} elements is made of {} elements each; legal values are 2^26 in all",
+    node_error(node, fmt::format("{} output elements on one axis need {} input elements each; the limit is 2^26 in all",
                                  axis.out, table.taps));
   }
   table.index.assign(static_cast<size_t>(axis.out * table.taps), 0);

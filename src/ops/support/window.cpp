@@ -148,8 +148,8 @@ Window conv_transpose_window(const Node& node, const Shape& x, const Shape& w) {
       window.out[a] = full - window.pads_begin[a] - window.pads_end[a];
     }
     if (window.out[a] < 0) {
-      node_error(node, fmt::format("spatial axis {} has {} elements before padding of {}+{} is taken away", a, full,
-                                   window.pads_begin[a], window.pads_end[a]));
+      node_error(node, fmt::format("spatial axis {} has {} elements, from which padding of {}+{} cannot be removed", a,
+                                   full, window.pads_begin[a], window.pads_end[a]));
     }
   }
   return window;

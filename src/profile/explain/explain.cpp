@@ -368,7 +368,7 @@ class Explainer {
     f.evidence += gone_text(t.gone) + elsewhere_text(t.elsewhere);
     if (t.gain.low > 0) return;
     f.kind = Finding::Kind::fact;
-    f.evidence += fmt::format("; {} was run, and no gain shows", f.advice);
+    f.evidence += fmt::format("; {} was run without a significant gain", f.advice);
     f.advice.clear(), f.action.clear();
   }
 
@@ -385,7 +385,7 @@ class Explainer {
 
   void tell_withheld() {
     if (withheld_ == 0) return;
-    out_.withheld = fmt::format("{} finding{} withheld: {} on times of which other programs disturbed {:.0f} %",
+    out_.withheld = fmt::format("{} finding{} withheld: {} on times, of which other programs disturbed {:.0f} %",
                                 withheld_, withheld_ == 1 ? " is" : "s are", withheld_ == 1 ? "it rests" : "they rest",
                                 100 * disturbed_share(out_.profile.conditions));
   }
@@ -401,12 +401,13 @@ class Explainer {
       parts.push_back(fmt::format("{} '{}' {}", row->ops, row->label(), ms_text(row->time.mean)));
     }
     if (rows.size() > parts.size()) parts.push_back(fmt::format("{} more", rows.size() - parts.size()));
-    return fmt::format("; {} step{} would go: {}", rows.size(), rows.size() == 1 ? "" : "s", fmt::join(parts, ", "));
+    return fmt::format("; {} step{} would disappear: {}", rows.size(), rows.size() == 1 ? "" : "s",
+                       fmt::join(parts, ", "));
   }
 
   static std::string elsewhere_text(double share) {
     if (share == 0) return {};
-    return fmt::format("; {:.1f} % of the run {} in unchanged steps, whose operands move to other addresses",
+    return fmt::format("; {:.1f} % of the run {} in unchanged steps because their operands move to other addresses",
                        100 * std::abs(share), share > 0 ? "would go" : "would come back");
   }
 

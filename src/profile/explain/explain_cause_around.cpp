@@ -21,7 +21,8 @@ std::vector<Suspicion> find_busy_machine(const Context& c) {
     fewer.threads = cpus;
     s.action = compare_command(c.subject, c.setting(), fewer);
   } else {
-    s.advice = "measure again when nothing else runs (`top` shows what does); this says whether the machine is quiet:";
+    s.advice =
+        "measure again when nothing else runs (`top` shows what does); this command says whether the machine is quiet:";
     s.action = bench_command(c.subject, c.setting());
   }
   return {s};

@@ -40,7 +40,7 @@ Suspicion unbalanced(const Context& c, const Row& row) {
   s.by_thread_times = true;
   s.evidence = fmt::format(
       "threads are busy for {}; {} work items on {} threads {}", fmt::join(busy, ", "), step.extent, threads,
-      even < 0.95 ? "cannot be shared evenly" : "share evenly: one thread ran slower or began late");
+      even < 0.95 ? "cannot be shared evenly" : "could be shared evenly: one thread ran slower or started late");
   return s;
 }
 
@@ -100,7 +100,7 @@ Suspicion forced_tile(const Context& c, const Row& row) {
     const double ratio = notes.estimate->cycles / best.estimate.cycles;
     s.gain_ms = ratio > 1 ? row.time.mean * (1 - 1 / ratio) : 0;
     s.evidence +=
-        fmt::format("; the model expects {} of it and {} of '{}'", ms_text(c.model_ms(*notes.estimate, c.step(row))),
+        fmt::format("; the model expects {} for it and {} for '{}'", ms_text(c.model_ms(*notes.estimate, c.step(row))),
                     ms_text(c.model_ms(best.estimate, c.step(row))), best.schedule.text());
   }
   s.advice = fmt::format("drop --schedule {}=...", row.name);
@@ -154,7 +154,7 @@ std::vector<Suspicion> find_poor_tiles(const Context& c) {
 }
 
 std::vector<Suspicion> find_slower_templates(const Context& c) {
-  Suspicion s{{}, {}, {}, 0, "drop --accuracy strict, where the errors of doc/accuracy.md are fine", c.setting()};
+  Suspicion s{{}, {}, {}, 0, "drop --accuracy strict if the errors in doc/accuracy.md are acceptable", c.setting()};
   s.mend->compile.accuracy = Accuracy::normal;
   double now = 0, then = 0;
   std::set<std::string_view> barred;
@@ -173,7 +173,7 @@ std::vector<Suspicion> find_slower_templates(const Context& c) {
   s.name = c.row(static_cast<size_t>(s.steps.front()))->name;
   s.gain_ms = now - then;
   s.evidence =
-      fmt::format("--accuracy strict leaves out {} at {} layer{}: they take {}, the model expects {}",
+      fmt::format("--accuracy strict excludes {} in {} layer{}: they take {}, and the model expects {} without it",
                   fmt::join(barred, ", "), s.steps.size(), s.steps.size() == 1 ? "" : "s", ms_text(now), ms_text(then));
   return {s};
 }

@@ -41,8 +41,8 @@ std::vector<Suspicion> find_streamed_weights(const Context& c) {
   if (c.matters(saved) && !c.subject.batch_input.empty()) {
     Suspicion batch{{}, {}, {}, saved, fmt::format("a batch of {:.0f}", kBatch)};
     batch.evidence = fmt::format(
-        "{} layers with {} of weights take {} and are bound by reading them, whatever the batch; the gain is for each "
-        "item of a batch of {:.0f}, a single item is not faster",
+        "{} layers with {} of weights take {} and are bound by reading them, whatever the batch size; the gain is per "
+        "item in a batch of {:.0f}, and a single item is not faster",
         layers, bytes_text(bytes), ms_text(time), kBatch);
     batch.other = Suspicion::Other::batch;
     all.push_back(std::move(batch));
@@ -72,8 +72,9 @@ std::vector<Suspicion> find_overheads(const Context& c) {
     all.push_back(
         {{row->step},
          row->name,
-         fmt::format("{} of {} pass between the fork and the first thread's start and after the last one's end",
-                     ms_text(row->barrier_ms), ms_text(row->time.mean)),
+         fmt::format(
+             "{} of {} pass between the fork and the start of the first thread, and after the end of the last one",
+             ms_text(row->barrier_ms), ms_text(row->time.mean)),
          row->barrier_ms});
   }
   const Profile& p = c.profile;

@@ -19,7 +19,7 @@ std::string telling(const std::vector<std::pair<std::string, Rejected>>& rejecte
   for (const auto& [name, r] : rejected) {
     if (!r.other_kind) parts.push_back(name + ": " + r.text());
   }
-  return parts.empty() ? "no template knows this operator" : "no template takes it (" + join(parts, "; ") + ")";
+  return parts.empty() ? "no template knows this operator" : "no template applies (" + join(parts, "; ") + ")";
 }
 
 /// Returns the time that a compiled kernel at half of its bound would take.
@@ -43,12 +43,12 @@ std::vector<Suspicion> find_reference_kernels(const Context& c) {
         fmt::format("{} runs the operator's reference kernel on one thread for {}", row->ops, ms_text(row->time.mean));
     const CompileOptions& options = c.subject.compile;
     if (c.forced(*row)) {
-      s.evidence += fmt::format("; --schedule {}=reference asks for it", row->name);
+      s.evidence += fmt::format("; --schedule {}=reference forces it", row->name);
       s.advice = fmt::format("drop --schedule {}=reference", row->name);
       s.mend = c.setting();
       take_back(s.mend->compile.choices, row->name, &LayerChoice::schedule);
     } else if (choice_for(options.choices, row->name).plain) {
-      s.evidence += fmt::format("; --plain-layout {} leaves it no template", row->name);
+      s.evidence += fmt::format("; with --plain-layout {} no template applies", row->name);
       s.advice = "drop --plain-layout " + row->name;
       s.mend = c.setting();
       take_back(s.mend->compile.choices, row->name, &LayerChoice::plain);
@@ -127,7 +127,7 @@ std::optional<Suspicion> before_contractions(const Context& c, const std::set<in
   std::iter_swap(s.steps.begin(), std::find(s.steps.begin(), s.steps.end(), largest->step));
   s.evidence = fmt::format(
       "{} element-wise step{} {} on {} own before the contraction that reads the result, the longest '{}' for {}; "
-      "contractions take in only what comes after them",
+      "contractions can include only the nodes after them",
       s.steps.size(), s.steps.size() == 1 ? "" : "s", s.steps.size() == 1 ? "runs" : "run",
       s.steps.size() == 1 ? "its" : "their", largest->name, ms_text(largest->time.mean));
   return s;
@@ -246,7 +246,7 @@ std::vector<Suspicion> find_layout_changes(const Context& c) {
     if (c.matters(2 * ms)) all.push_back({{}, {}, std::move(evidence), ms});
   };
   network(changes, fmt::format("{} steps only change layouts or copy: {} together", count, ms_text(changes)));
-  network(halos, fmt::format("zeroing the halos that hold paddings takes {}", ms_text(halos)));
+  network(halos, fmt::format("zeroing the halos that hold padding takes {}", ms_text(halos)));
   network(packs, fmt::format("second operands of products that are computed at run time are packed in every run: {}",
                              ms_text(packs)));
   return all;

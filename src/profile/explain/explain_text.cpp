@@ -24,8 +24,8 @@ std::string gain_text(const Finding& f) {
                        ms_text(f.gain_ms), f.gain_percent);
   }
   if (f.interval.low <= 0 && f.interval.high >= 0)
-    return fmt::format("  no gain shows: {:+.1f} % (measured, 95 % interval {:+.1f} to {:+.1f})\n", -f.gain_percent,
-                       -100 * f.interval.high, -100 * f.interval.low);
+    return fmt::format("  no significant gain: {:+.1f} % (measured, 95 % interval {:+.1f} to {:+.1f})\n",
+                       -f.gain_percent, -100 * f.interval.high, -100 * f.interval.low);
   return fmt::format("  gain {}{}, {:+.1f} % (measured, 95 % interval {:+.1f} to {:+.1f})\n", f.gain_ms > 0 ? "-" : "+",
                      ms_text(std::abs(f.gain_ms)), -f.gain_percent, -100 * f.interval.high, -100 * f.interval.low);
 }

@@ -213,7 +213,7 @@ class ProblemParser {
     for (const OpDef* op : all_ops()) {
       if (lower(op->name) == name && (newest == nullptr || op->since > newest->since)) newest = op;
     }
-    if (newest == nullptr) error(name, "conv2d or an operator in small letters (`kilter ops` lists them)");
+    if (newest == nullptr) error(name, "conv2d or an operator in lower case (`kilter ops` lists them)");
     return *newest;
   }
 
@@ -231,16 +231,16 @@ class ProblemParser {
     const size_t open = text.find('[');
     if (open == Word::npos || text.find('=') < open) return std::nullopt;
     const std::optional<DType> type = parse_dtype(text.substr(0, open));
-    if (!type || *type == DType::string) error(text, "an element type of numbers before '['");
+    if (!type || *type == DType::string) error(text, "a numeric element type before '['");
     const size_t close = text.find(']');
     if (close == Word::npos) error(text, "']' after the extents");
     Typed out{{*type, {}, {}}, {}};
     if (close > open + 1) out.type.shape = numbers(text.substr(open + 1, close - open - 1), "an extent");
     if (std::any_of(out.type.shape.begin(), out.type.shape.end(), [](int64_t e) { return e < 0; }))
-      error(text, "extents that are not negative");
+      error(text, "non-negative extents");
     if (close + 1 == text.size()) return out;
     if (text[close + 1] != '=' || *type != DType::i64)
-      error(text.substr(close + 1), "nothing after ']' but values of i64");
+      error(text.substr(close + 1), "nothing but i64 values ('=...') after ']'");
     const std::vector<int64_t> values = numbers(text.substr(close + 2), "a value");
     if (static_cast<int64_t>(values.size()) != elems(out.type.shape))
       error(text, fmt::format("{} values", elems(out.type.shape)));

@@ -191,7 +191,7 @@ class AttentionRows final : public Analysed {
     for (const auto& [vectors, rows] : {std::pair("vectors", "rows"), std::pair("out_vectors", "out_rows")}) {
       const int64_t most = most_rows(schedule.knob(vectors), limits());
       if (schedule.knob(rows) > most) {
-        return Rejected{fmt::format("register tile ({} beside {} {})", rows, schedule.knob(vectors), vectors),
+        return Rejected{fmt::format("register tile ({} with {} {} each)", rows, schedule.knob(vectors), vectors),
                         std::to_string(most), std::to_string(schedule.knob(rows))};
       }
     }

@@ -48,7 +48,7 @@ std::optional<Rejected> find_input(const Task& task, Conv& c) {
     c.image = mul.inputs[i], c.factors = mul.inputs[1 - i];
     return std::nullopt;
   }
-  return Rejected{"prologue", "none, or one factor a channel of one image",
+  return Rejected{"prologue", "none, or one factor per channel of a single image",
                   std::to_string(task.prologue.size()) + " nodes"};
 }
 

@@ -308,7 +308,7 @@ class Winograd final : public Analysed {
     }
     if (!best) return Rejected{"tiles of an image", "13 or more", std::to_string(c_.tiles(2))};
     if (const double direct = direct_cycles(c_, limits()); least > 0.9 * direct)
-      return Rejected{"cycles by the model", fmt::format("{:.0f}, 9/10 of direct convolution", 0.9 * direct),
+      return Rejected{"cycles by the model", fmt::format("{:.0f} (9/10 of direct convolution)", 0.9 * direct),
                       fmt::format("{:.0f}", least)};
     return schedule_of(*best);
   }
@@ -323,7 +323,7 @@ class Winograd final : public Analysed {
     const WinogradTiling p = tiling_of(schedule);
     const int64_t most = register_rows(p.vectors, limits());
     if (p.tile <= most) return std::nullopt;
-    return Rejected{fmt::format("register tile (tiles beside {} vectors)", p.vectors), std::to_string(most),
+    return Rejected{fmt::format("register tile (tiles with {} vectors each)", p.vectors), std::to_string(most),
                     std::to_string(p.tile)};
   }
   Estimate model(const Schedule& schedule) const override { return predict(c_, tiling_of(schedule), limits()); }

@@ -255,7 +255,7 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, cons
   }
   const int64_t pixels = t.rows * t.tile;
   if (pixels > register_rows(t.vectors, limits)) {
-    return Rejected{"register tile (pixels beside " + std::to_string(t.vectors) + " vectors)",
+    return Rejected{"register tile (pixels with " + std::to_string(t.vectors) + " vectors each)",
                     std::to_string(register_rows(t.vectors, limits)), std::to_string(pixels)};
   }
   if (t.rows > 1 && t.tile != nest.out_w) {

@@ -288,7 +288,7 @@ class MatmulTiled final : public Analysed {
     const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
     const int64_t most = most_rows(vectors, limits());
     if (rows <= most) return std::nullopt;
-    return Rejected{fmt::format("register tile (rows beside {} vectors)", vectors), std::to_string(most),
+    return Rejected{fmt::format("register tile (rows with {} vectors each)", vectors), std::to_string(most),
                     std::to_string(rows)};
   }
 

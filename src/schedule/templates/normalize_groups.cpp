@@ -78,7 +78,7 @@ std::optional<Rejected> check_operands(const Task& task, const Grouped& s) {
     for (const Operand& o : *list) {
       const bool parameter = std::find(node.inputs.begin() + 1, node.inputs.end(), o.value) != node.inputs.end();
       if (!parameter && !by_place(o.type, o.phys, shape))
-        return Rejected{"operands whose pixels lie together", text(shape), text(o.type)};
+        return Rejected{"operands with adjacent pixels", text(shape), text(o.type)};
     }
   }
   if (const Operand& x = task.operand(node.inputs[0]); s.each > 1 && x.phys.strides[1] != s.pixels())

@@ -146,7 +146,7 @@ class RecurrentSteps final : public Analysed {
     const RecurrentTile tile = tile_of(schedule);
     const int64_t most = most_rows(q_, tile.vectors, limits());
     if (tile.rows <= most) return std::nullopt;
-    return Rejected{fmt::format("register tile (rows beside {} vectors of {} gates)", tile.vectors, most_gates(q_)),
+    return Rejected{fmt::format("register tile (rows with {} vectors of {} gates each)", tile.vectors, most_gates(q_)),
                     std::to_string(most), std::to_string(tile.rows)};
   }
 

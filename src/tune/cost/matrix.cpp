@@ -74,12 +74,11 @@ std::vector<size_t> find_features(const std::vector<std::string>& wanted, const 
     }
   }
   if (!missing.empty()) {
-    fail(
-        ErrorKind::bad_input,
-        "{} was trained on {} features, of which {} {} not among the {} given: {}; given are {}. Take rows of the same "
-        "version, or train a model on these: kilter cost-model train",
-        what, wanted.size(), missing.size(), missing.size() == 1 ? "is" : "are", features.size(), some(missing),
-        some(features));
+    fail(ErrorKind::bad_input,
+         "{} was trained on {} features, of which {} {} not among the {} given: {}; given are {}. Use rows of the same "
+         "version, or train a model on these: kilter cost-model train",
+         what, wanted.size(), missing.size(), missing.size() == 1 ? "is" : "are", features.size(), some(missing),
+         some(features));
   }
   return columns;
 }

@@ -71,7 +71,7 @@ class TableReader {
       check_matrix(table_.set.rows, fmt::format("{}: line {}", where_, line_));
     }
     if (features != known) {
-      bad("expected the {} features of the first file, got {}; take tables of the same version", known.size(),
+      bad("expected the {} features of the first file, got {}; use tables of the same version", known.size(),
           features.size());
     }
   }

@@ -57,7 +57,7 @@ class TreeReader {
 
   void read_version() {
     const std::string_view version = field(next("'kilter-trees 1'"), "kilter-trees");
-    if (version != "1") bad("version {}; this program reads version 1; take a newer program, or train again", version);
+    if (version != "1") bad("version {}; this program reads version 1; use a newer program, or train again", version);
   }
 
   void read_objective(TreeModel::Parts& parts) {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kFile = "libxgboost.so";
 constexpr const char* kHowToInstall =
-    "Install it with: python3 -m venv .venv && .venv/bin/python -m pip install xgboost-cpu==3.2.0; or leave it: the "
-    "trainer 'trees' and all searchers but xgb and xgb-rank work without it";
+    "Install it with: python3 -m venv .venv && .venv/bin/python -m pip install xgboost-cpu==3.2.0; or do without it: "
+    "the trainer 'trees' and all searchers but xgb and xgb-rank do not need it";
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);

@@ -185,7 +185,7 @@ std::vector<double> XgboostModel::predict_by_library(const Matrix& rows) const {
   library_->check(
       library_->functions().booster_predict(booster_.get(), matrix.handle(), kConfig, &shape, &dims, &result),
       "predicting");
-  require(dims >= 1 && shape[0] == rows.rows(), "XGBoost answers {} dimensions for {} rows", dims, rows.rows());
+  require(dims >= 1 && shape[0] == rows.rows(), "XGBoost returned {} dimensions for {} rows", dims, rows.rows());
   std::vector<double> out;
   for (size_t i = 0; i < rows.rows(); ++i) out.push_back(rank ? -result[i] : result[i]);
   return out;

@@ -25,7 +25,8 @@ void check(const ChoiceProblem& problem) {
   for (size_t n = 0; n < problem.nodes.size(); ++n) {
     require(!problem.nodes[n].empty(), "graph tuner: node {} has no alternatives", n);
     for (const double ms : problem.nodes[n]) {
-      require(is_cost(ms), "graph tuner: node {}: a cost of {} ms", n, format_float(ms));
+      require(is_cost(ms), "graph tuner: node {} has a cost of {} ms; expected a number or infinity", n,
+              format_float(ms));
     }
   }
   for (size_t e = 0; e < problem.edges.size(); ++e) {
@@ -38,7 +39,8 @@ void check(const ChoiceProblem& problem) {
     require(edge.ms.size() == expected, "graph tuner: edge {} has {} costs; expected {} x {}", e, edge.ms.size(),
             problem.nodes[edge.from].size(), problem.nodes[edge.to].size());
     for (const double ms : edge.ms) {
-      require(is_cost(ms), "graph tuner: edge {}: a cost of {} ms", e, format_float(ms));
+      require(is_cost(ms), "graph tuner: edge {} has a cost of {} ms; expected a number or infinity", e,
+              format_float(ms));
     }
   }
 }

@@ -101,8 +101,8 @@ class Suspicion {
       for (const Record* r : log_.at(row.problem)) {
         const double times = r->ms() / row.best->ms();
         if (times < kSlowAlternative) continue;
-        say("{}: {} takes {:.3f} ms, {:.0f} times as long as {} ({:.3f} ms); the best record is what counts, a build "
-            "that took the other would lose {:.1f} ms",
+        say("{}: {} takes {:.3f} ms, {:.0f} times as long as {} ({:.3f} ms); only the best record counts; a build that "
+            "used the other would lose {:.1f} ms",
             row.problem, short_schedule(*r), r->ms(), times, short_schedule(*row.best), row.best->ms(),
             (r->ms() - row.best->ms()) * static_cast<double>(row.layers.size()));
       }
@@ -151,7 +151,7 @@ class Suspicion {
       if (row.best->samples_ms.size() < 2) ++single;
     }
     if (single > 0)
-      say("{} of {} best records are of one sample, without a spread: small differences in this log mean nothing",
+      say("{} of {} best records have a single sample and so no spread: small differences in this log mean nothing",
           single, all);
   }
 

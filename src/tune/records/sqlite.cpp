@@ -14,7 +14,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Returns a URI that opens the file as it is, without the files that SQLite keeps beside it. This is for folders and
+/// Returns a URI that opens the file as it is, without the files that SQLite keeps next to it. This is for folders and
 /// media that cannot be written.
 std::string immutable_uri(const std::filesystem::path& file) {
   std::string uri = "file:";
@@ -39,7 +39,7 @@ bool disk_is_full(int code, int system) {
   return code == SQLITE_FULL || system == ENOSPC || system == EDQUOT || system == EFBIG;
 }
 
-/// Creates a missing file that is private to the user; SQLite gives the files beside it the same mode. Leaves an
+/// Creates a missing file that is private to the user; SQLite gives the files next to it the same mode. Leaves an
 /// existing file alone: opening and closing it would release this process's locks on it. SQLite reports failures.
 void make_private(const std::filesystem::path& file) {
   const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -128,7 +128,7 @@ void Connection::fail(int code, std::string_view doing) const {
       break;
     case SQLITE_READONLY:
     case SQLITE_PERM:
-      kilter::fail(ErrorKind::io, "records {}: may not be written ({}); give another file with --records FILE", file,
+      kilter::fail(ErrorKind::io, "records {}: cannot be written ({}); give another file with --records FILE", file,
                    why);
     default:
       break;

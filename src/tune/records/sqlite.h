@@ -31,7 +31,7 @@ class Connection {
   /// Sets how long to wait for another process that holds the file before failing.
   void wait_for_others(double seconds);
   /// Whether the file is read as it is, ignoring what a writer may have left in FILE-wal. This is the case if SQLite
-  /// cannot create its own files beside it.
+  /// cannot create its own files next to it.
   bool fixed() const { return fixed_; }
 
  private:

@@ -55,10 +55,9 @@ bool should_be_database(const std::filesystem::path& file) {
 
 void fail_damaged_header(const std::filesystem::path& file) {
   fail(ErrorKind::bad_input,
-       "records {}: it does not begin as an SQLite database does: its header is damaged, or it never was one. Put a "
-       "copy "
-       "back, or move it away with what is beside it ({}-wal), and tune again; text with records is read by `kilter "
-       "records import {}`",
+       "records {}: it does not begin like an SQLite database: its header is damaged, or it never was one. Restore a "
+       "copy, or move it away together with {}-wal and tune again; text with records is read by `kilter records import "
+       "{}`",
        file.string(), file.filename().string(), file.string());
 }
 

@@ -88,7 +88,7 @@ void make_default_folder(const std::filesystem::path& file);
 bool is_json_lines(const std::filesystem::path& file);
 /// Whether the file begins like an SQLite database.
 bool is_database(const std::filesystem::path& file);
-/// Whether the file's name ends in .db, or a database's log is stored beside it.
+/// Whether the file's name ends in .db, or a database's log is stored next to it.
 bool should_be_database(const std::filesystem::path& file);
 /// Throws bad_input for a file that should be a database but does not begin like one.
 [[noreturn]] void fail_damaged_header(const std::filesystem::path& file);

@@ -80,7 +80,9 @@ void take_extents(const ConvForm& form, const std::vector<int64_t>& x, const std
     c.n = x[0], c.c = x[1] * x[4], c.h = x[2], c.w = x[3];
     c.k = w[0] * w[5], c.r = w[2], c.s = w[3];
   } else {
-    fail(ErrorKind::unsupported, "a convolution over tensors of {} and {} dimensions", x.size(), w.size());
+    fail(ErrorKind::unsupported,
+         "a convolution of data with {} dimensions and weights with {}; expected 4 and 4, or 5 and 6 (NCHWc)", x.size(),
+         w.size());
   }
   if (form.depthwise) c.groups = c.c;
 }
@@ -107,7 +109,8 @@ std::string product_problem(const std::string& task, const json& args) {
   const bool batch = task.find("batch_matmul") != std::string::npos;
   const size_t rank = batch ? 3 : 2;
   if (a.shape.size() != rank || b.shape.size() != rank)
-    fail(ErrorKind::unsupported, "{} over tensors of {} and {} dimensions", task, a.shape.size(), b.shape.size());
+    fail(ErrorKind::unsupported, "{} of tensors with {} and {} dimensions; expected {} each", task, a.shape.size(),
+         b.shape.size(), rank);
   std::vector<int64_t> second = b.shape;  // the log has it transposed
   std::swap(second[rank - 2], second[rank - 1]);
   std::string line = fmt::format("matmul({}[{}] {}[{}])", type, fmt::join(a.shape, ","), type, fmt::join(second, ","));

@@ -61,14 +61,14 @@ class ConvTranslator {
     const int64_t channels = line_.last_of("tile_oc");
     const int64_t wanted = std::max<int64_t>(channels / lanes, 1);
     if (channels < lanes)
-      note("tile_oc={} is less than a vector of {} channels: vectors=1", channels, lanes);
+      note("tile_oc={} is less than one vector ({} channels): using vectors=1", channels, lanes);
     else if (channels % lanes != 0)
-      note("tile_oc={} is not a whole number of vectors of {} channels: vectors={}", channels, lanes, wanted);
+      note("tile_oc={} is not a multiple of a vector ({} channels): using vectors={}", channels, lanes, wanted);
     int64_t v = std::min<int64_t>(wanted, nest_.out_blocks);
     while (v > 1 && (nest_.out_blocks % v != 0 || register_rows(v, limits_) < 1)) --v;
     if (v != wanted) {
-      note("tile_oc={} would be {} vectors; {} blocks of channels and {} registers take {}", channels, wanted,
-           nest_.out_blocks, limits_.vector_registers, v);
+      note("tile_oc={} would be {} vectors; with {} blocks of channels and {} registers, vectors={} is used", channels,
+           wanted, nest_.out_blocks, limits_.vector_registers, v);
     }
     return v;
   }
@@ -80,26 +80,28 @@ class ConvTranslator {
     const int64_t wanted = width * rows;
     if (rows > 1) {
       note(
-          "tile_oh={} with tile_ow={}: several rows are one tile here only where it spans the row; tile={}, as many "
-          "pixels of one row",
+          "tile_oh={} with tile_ow={}: a tile here has several rows only if it spans whole rows; using tile={}, as "
+          "many pixels of one row",
           rows, width, wanted);
     }
     const int64_t most = std::min(register_rows(vectors, limits_), nest_.out_w);
     if (wanted > most)
-      note("{} pixels beside {} vectors: {} registers and rows of {} pixels take tile={}", wanted, vectors,
-           limits_.vector_registers, nest_.out_w, most);
+      note("{} pixels with {} vectors each do not fit: with {} registers and rows of {} pixels, tile={} is used",
+           wanted, vectors, limits_.vector_registers, nest_.out_w, most);
     return std::max<int64_t>(std::min(wanted, most), 1);
   }
 
   void without_counterpart() {
-    note("tile_ic={} has no counterpart: the input's block is the layout's, {}", line_.last_of("tile_ic"),
+    note("tile_ic={} has no counterpart: the layout determines the input's block, {}", line_.last_of("tile_ic"),
          nest_.in_block == 1 ? "plain" : std::to_string(nest_.in_block));
     for (const auto& [name, value] : line_.knobs) {
       if (name == "unroll_kw")
-        note("unroll_kw={} has no counterpart: taps are unrolled where the input is plain, channels by {} elsewhere",
-             value, kReductionUnroll);
+        note(
+            "unroll_kw={} has no counterpart: taps are unrolled if the input is plain; otherwise channels are unrolled "
+            "by {}",
+            value, kReductionUnroll);
     }
-    note("prefetch=0: kernels of TVM prefetch nothing");
+    note("prefetch=0: kernels of TVM do not prefetch");
   }
 
   const TvmLine& line_;
@@ -118,10 +120,11 @@ Translation translate(const TvmLine& line, std::string_view problem, const Targe
   const bool dense = blocked && line.task.find("depthwise") == std::string::npos &&
                      line.task.find("int8") == std::string::npos && line.algorithm == "direct";
   if (!dense)
-    return kept(fmt::format("not translated: {} ({}) has no counterpart; conv2d_NCHWc (direct) is conv2d_direct",
-                            line.task, line.algorithm));
+    return kept(
+        fmt::format("not translated: {} ({}) has no counterpart; only conv2d_NCHWc (direct) has one, conv2d_direct",
+                    line.task, line.algorithm));
   const std::optional<ConvWords> conv = conv_words(problem);
-  if (!conv || !problem.ends_with(" f32")) return kept("not translated: conv2d_direct takes f32 only");
+  if (!conv || !problem.ends_with(" f32")) return kept("not translated: conv2d_direct supports only f32");
   const ConvNest nest = nest_of(*conv, target.limits);
   return ConvTranslator(line, nest, target.limits).run();
 }

@@ -177,7 +177,7 @@ void Link::describe_crash(Reply& reply, const Ending& ending) const {
   }
   const bool sent = signal == SIGKILL || signal == SIGTERM;
   reply.outside = reply.phase == Phase::idle || (crash.set == 0 && sent);
-  if (signal == SIGKILL) reply.detail = "killed by another process, or by the system for want of memory";
+  if (signal == SIGKILL) reply.detail = "killed by another process, or by the system for lack of memory";
   if (crash.set == 0) return;
   std::vector<std::string> parts;
   if (crash.thread >= 0 && options_.threads > 1) parts.push_back(fmt::format("thread {}", crash.thread));

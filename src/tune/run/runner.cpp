@@ -180,7 +180,7 @@ struct Runner::Impl {
     if (excuses-- > 0) return bring_trusted(next);  // it ran before
     fail(ErrorKind::unsupported,
          "the default plan, which ran before, fails in a new worker, too: {}; see whether memory is short (at most {} "
-         "bytes for a worker) and whether something on this machine ends its processes",
+         "bytes for a worker) and whether something on this machine kills its processes",
          fault->words, options.memory_bytes);
   }
 
@@ -372,7 +372,7 @@ struct Runner::Impl {
     for (VariantId id : ids) {
       const auto it = variants.find(id);
       if (it == variants.end()) fail(ErrorKind::usage, "variant {} cannot be measured: it is not loaded", id);
-      if (it->second.broken) fail(ErrorKind::usage, "variant {} cannot be measured again: it was at fault", id);
+      if (it->second.broken) fail(ErrorKind::usage, "variant {} cannot be measured again: it failed before", id);
     }
     return {ids.begin(), ids.end()};
   }
@@ -424,7 +424,7 @@ struct Runner::Impl {
 
   static size_t index_of(const Laps& laps, VariantId id) {
     const auto which = std::find(laps.ids.begin(), laps.ids.end(), id);
-    require(which != laps.ids.end(), "the worker tells of variant {}, which it was not asked about", id);
+    require(which != laps.ids.end(), "the worker reports on variant {}, which it was not asked about", id);
     return static_cast<size_t>(which - laps.ids.begin());
   }
 
@@ -464,7 +464,8 @@ struct Runner::Impl {
   void drop(VariantId id) {
     const auto it = variants.find(id);
     if (it == variants.end()) fail(ErrorKind::usage, "variant {} cannot be dropped: it is not loaded", id);
-    if (id == trusted) fail(ErrorKind::usage, "variant {} is what all others are checked against; it stays", id);
+    if (id == trusted)
+      fail(ErrorKind::usage, "variant {} is what all others are checked against, so it cannot be dropped", id);
     forget(id);
   }
 

@@ -154,7 +154,7 @@ class Runner {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Finds `name` beside the program at `self`, or in ../libexec/kilter relative to it. Throws io naming the places
+/// Finds `name` next to the program at `self`, or in ../libexec/kilter relative to it. Throws io naming the places
 /// searched.
 std::filesystem::path find_worker(const std::string& name, const std::filesystem::path& self = "/proc/self/exe");
 

@@ -63,7 +63,7 @@ void limit_memory(int64_t bytes) {
 
 void pin(const std::vector<int>& cpus) {
   if (!set_affinity(cpus)) {
-    fail(ErrorKind::usage, "the worker may not run on the CPUs that were asked for: {}", std::strerror(errno));
+    fail(ErrorKind::usage, "the worker cannot run on the requested CPUs: {}", std::strerror(errno));
   }
 }
 
@@ -113,7 +113,7 @@ class Worker {
       case Request::measure:
         return measure(from);
     }
-    fail(ErrorKind::internal, "the worker was sent a request that it does not know");
+    fail(ErrorKind::internal, "the worker received an unknown request");
   }
 
   std::string start(Unpack& from) {

@@ -20,10 +20,10 @@ class Annealing : public Walk {
         rows_(count()),
         predicted_(count()) {
     if (search().trained == nullptr) {
-      fail(ErrorKind::usage,
-           "--searcher {}: no XGBoost library was found (PyPI's xgboost-cpu has it); install it or take --searcher "
-           "model",
-           options.searcher);
+      fail(
+          ErrorKind::usage,
+          "--searcher {}: no XGBoost library was found (PyPI's xgboost-cpu has it); install it or use --searcher model",
+          options.searcher);
     }
     if (options.features == "knob") {
       for (size_t f = 0; f < all_features().size(); ++f) {
@@ -108,7 +108,8 @@ class Annealing : public Walk {
     }
     if (fresh.empty()) return;
     const std::vector<double> answers = search().trained->predict(rows);
-    require(answers.size() == fresh.size(), "a cost model answers {} of {} rows", answers.size(), fresh.size());
+    require(answers.size() == fresh.size(), "a cost model returned costs for {} of {} rows", answers.size(),
+            fresh.size());
     for (size_t k = 0; k < fresh.size(); ++k) {
       predicted_[fresh[k]] = std::isfinite(answers[k]) ? answers[k] : kWorst;
       if (is_free(fresh[k])) visited_.push_back(fresh[k]);

@@ -86,7 +86,7 @@ class ModelSearch : public Walk {
     if (search().pretrained != nullptr) {
       const Featurizer features(space(), search().threads);
       const std::vector<double> learned = search().pretrained->predict(features.rows(search().points));
-      require(learned.size() == count(), "a cost model answers {} of {} rows", learned.size(), count());
+      require(learned.size() == count(), "a cost model returned costs for {} of {} rows", learned.size(), count());
       for (size_t i = 0; i < count(); ++i) {
         const double half = ((std::isfinite(learned[i]) ? learned[i] : 0) - prior_[i]) / 2;
         prior_[i] += half;
@@ -249,7 +249,7 @@ class ModelSearch : public Walk {
 
   Draws draws_;
   std::vector<double> prior_;  ///< by point
-  /// By point: from the prior to the pretrained model's prediction; empty without such a model.
+  /// By point: the pretrained model's prediction minus the prior; empty without such a model.
   std::vector<double> tilt_;
   std::optional<Gaussian> gaussian_;  ///< over the pool
   std::vector<size_t> pool_;          ///< by slot: point

@@ -66,7 +66,7 @@ class Standings {
   struct Entry {
     double sum = 0, samples = 0, truth = 0;  ///< `sum`: of logarithms
     double cost() const { return std::exp(sum / samples); }
-    /// End of its interval of two standard errors: the upper one, or the lower one for -noise.
+    /// Returns the upper end of the interval of two standard errors, or for -noise the lower end.
     double end(double noise) const { return std::exp(sum / samples + 2 * noise / std::sqrt(samples)); }
   };
 

@@ -26,8 +26,8 @@ std::vector<Feature> make_features() {
     all.push_back({std::move(name), std::move(meaning), true});
   };
   add("task.flops", "log2(1 + x) of the task's operations, as its operators define them");
-  add("task.bytes", "log2(1 + x) of its operands' bytes, each once");
-  add("task.intensity", "log2 of operations a byte");
+  add("task.bytes", "log2(1 + x) of its operands' bytes, each counted once");
+  add("task.intensity", "log2 of operations per byte");
   add("task.weight_bytes", "log2(1 + x) of its constant operands' bytes");
   for (const TaskDim& dim : all_task_dims())
     add("dim." + std::string(dim.name), "log2(1 + x): " + std::string(dim.meaning));
@@ -39,8 +39,8 @@ std::vector<Feature> make_features() {
   for (const std::string_view knob : kKnobs)
     add("knob." + std::string(knob), "log2(1 + x) of the knob's value, -1 where the template has no such knob");
   derive("model.cycles", "log2 of the cycles that the template's model expects; -1 without a model");
-  derive("model.over_best", "log2 of them over those of the best point of the space; 0 without a model");
-  derive("model.over_own_best", "log2 of them over those of the best point of the template; 0 without a model");
+  derive("model.over_best", "log2 of these cycles over those of the best point of the space; 0 without a model");
+  derive("model.over_own_best", "log2 of these cycles over those of the best point of the template; 0 without a model");
   derive("model.tail", "share of the cycles lost in tiles that are not full");
   derive("tile.registers", "accumulators of the register tile over vector registers");
   derive("tile.loads", "loads for one multiply-add of the register tile");

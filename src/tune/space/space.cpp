@@ -31,12 +31,12 @@ void Space::add_part(const Template& from, Accuracy accuracy, std::span<const Fo
     return;
   }
   if (const Forbidden* barred = forbids(forbidden, task_->node().name, {std::string(from.name), {}})) {
-    left_out_.emplace_back(from.name, Rejected{std::string(kForbid), "what is not forbidden", barred->text()});
+    left_out_.emplace_back(from.name, Rejected{std::string(kForbid), "allowed schedules", barred->text()});
     return;
   }
   Part part{&from, *std::move(analysed), {}, raw_size_, 1, {}};
   part.knobs = part.analysed->space();
-  require(part.knobs.size() <= kMostKnobs, "template {} has {} knobs, {} at most are told apart", from.name,
+  require(part.knobs.size() <= kMostKnobs, "template {} has {} knobs, at most {} are supported", from.name,
           part.knobs.size(), kMostKnobs);
   for (const Knob& knob : part.knobs) {
     if (knob.values.empty()) {
@@ -110,7 +110,7 @@ uint64_t Space::ordinal(const Point& point) const {
 }
 
 Point Space::point(uint64_t ordinal) const {
-  require(ordinal < raw_size_, "point {} of {} is asked for", ordinal, raw_size_);
+  require(ordinal < raw_size_, "point {} was requested; the space has {}", ordinal, raw_size_);
   size_t p = parts_.size() - 1;
   while (parts_[p].first > ordinal) --p;
   const Part& part = parts_[p];

@@ -10,19 +10,18 @@ constexpr TrialOptionRow kOptions[] = {
     {"number", "minimum number of runs of the network in a turn; in each round every variant has two turns",
      "a whole number from 1 to 1000", "1"},
     {"repeat",
-     "rounds of a trial: each gives one pair of times, the layer's and its default's, unless its core was shared; 0: 2 "
-     "to 6 "
-     "by the time of a run",
+     "rounds per trial; each gives one pair of times, the layer's and its default's, unless its core was shared; 0: 2 "
+     "to 6, depending on the time of a run",
      "a whole number from 0 to 1000", "0"},
-    {"min-repeat-ms", "minimum milliseconds of a turn; it has as many runs of the network as that takes",
+    {"min-repeat-ms", "minimum length of a turn in milliseconds; it has as many runs of the network as that takes",
      "a number from 0 to 10000", "2"},
     {"timeout",
-     "after which a layer that does not end counts as failed, such as 500ms or 10s; a bare number is milliseconds; 20 "
-     "times a run of the network where that is longer",
+     "time after which a layer that has not ended counts as failed, such as 500ms or 10s (a bare number is "
+     "milliseconds); at least 20 times a run of the network",
      "a time from 10ms to 600s", "1000ms"},
     {"n-parallel",
-     "threads that compile candidates, on CPUs of their own beside the measurement where the network leaves some free; "
-     "0: one on each of these, else on all",
+     "threads that compile candidates, during the measurement on CPUs that the network leaves free, if any; 0: one for "
+     "each of these, or for each CPU if there are none",
      "a whole number from 0 to 1024", "0"},
 };
 

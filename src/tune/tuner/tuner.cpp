@@ -90,12 +90,12 @@ std::vector<TunedTask> task_rows(const SearchRun& search, const FinalRace& race)
 /// Returns why the graph tuner is skipped; empty if it runs.
 std::string left_out(const TuneOptions& options, double end_ms, bool refused) {
   if (options.interrupted && options.interrupted()) return "the run was interrupted";
-  if (refused) return "the plan that won the race is not taken";
+  if (refused) return "the plan that won the race is not accepted";
   if (!options.ops.empty()) return "it chooses for all layers, but --ops limits them";
   const double left = (end_ms - now_ms()) / 1e3;
   if (left >= kLeastGraph) return {};
   return fmt::format(
-      "it needs {:.0f} s, and {:.1f} s of the budget were left; of {:.0f} s and more some are held back for it",
+      "it needs {:.0f} s, and {:.1f} s of the budget were left; a budget of {:.0f} s or more reserves time for it",
       kLeastGraph, std::max(0.0, left), kGraphBudget);
 }
 

@@ -76,7 +76,7 @@ struct TuneOptions {
   std::vector<std::string> ops;            ///< operators whose tasks are tuned; empty: all
   int threads = 1;
   bool graph_best = false;  ///< race the graph tuner's plan against the best schedule of each task
-  std::string records;      ///< layout-change costs are stored beside this file; empty: they are not stored
+  std::string records;      ///< layout-change costs are stored next to this file; empty: they are not stored
   TrialOptions trial;
   RunnerOptions runner;  ///< threads, inputs and timeout are set by tune()
   std::string network;   ///< the name written to records

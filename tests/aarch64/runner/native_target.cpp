@@ -1,4 +1,4 @@
-// Prints the target that Kilter takes for the machine it runs on, and what it knows of the processor.
+// Prints the target that Kilter selects for the machine it runs on, and what it knows about the processor.
 #include <cstdio>
 
 #include "base/error.h"

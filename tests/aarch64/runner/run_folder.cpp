@@ -1,9 +1,9 @@
 // Runs compiled files on the machine that they were compiled for, through libkilter_runtime alone.
 // usage: run_folder FOLDER
 // For every NAME.kilter in FOLDER: reads its inputs from NAME.in (their bytes one after another, in the program's
-// order) and writes its outputs to NAME.out in the same way, or what is wrong to NAME.error. Every program runs twice
-// on two threads, its tensors between fences, aligned to 64 bytes and 8 bytes off: both answers must be the same, and
-// nothing beside the outputs may be written. Exit codes: 0 all ran, 1 some have errors, 2 usage.
+// order) and writes its outputs to NAME.out in the same form, or an error to NAME.error. Every program runs twice on
+// two threads with its tensors between fences, first aligned to 64 bytes and then 8 bytes off: both results must be
+// equal, and nothing except the outputs may be written. Exit codes: 0 all ran, 1 some have errors, 2 usage.
 #include <kilter/runtime.h>
 
 #include <cstdio>
@@ -52,7 +52,7 @@ class CompiledFile {
     instance_.reset(instance);
   }
 
-  /// The outputs of one run, every tensor `shift` bytes off the 64-byte boundary.
+  /// Returns the outputs of one run with every tensor `shift` bytes off the 64-byte boundary.
   Bytes run(const Bytes& inputs, size_t shift) {
     std::vector<Guarded> in = memory(kilter_program_input_count(program_.get()), kilter_program_input, shift);
     std::vector<Guarded> out = memory(kilter_program_output_count(program_.get()), kilter_program_output, shift);

@@ -9,7 +9,7 @@ const kConditionWords = {
 
 /** Lists conditions in words, followed by `more`. Leaves out what is empty. */
 function conditionList(conditions, more = {}) {
-  const {quiet_text: said, disturbed_share: share, ...fields} = conditions;  // shown beside the figure
+  const {quiet_text: said, disturbed_share: share, ...fields} = conditions;  // shown next to the figure
   const shown = Object.entries({...fields, ...more}).filter(([, value]) => ![undefined, null, ""].includes(value));
   const order = Object.keys(kConditionWords);
   const rank = (key) => order.includes(key) ? order.indexOf(key) : order.length;

@@ -19,7 +19,7 @@ function counterText(row) {
   return Object.entries(words).filter(([key]) => isNumber(counters[key])).map(([key, word]) => `${si(counters[key], "").trim()}\u00a0${word}`).join(", ");
 }
 
-/** What `kilter explain` found for the row: causes, the approximation error, schedules that were not taken, templates that do not apply. */
+/** What `kilter explain` found for the row: causes, the approximation error, schedules that were not chosen, templates that do not apply. */
 function explained(row) {
   const layer = ((profile.explain || {}).layers || []).find((candidate) => candidate.row === row.id);
   if (!layer) return [];
@@ -53,7 +53,7 @@ function rowDetails(row) {
     ["time", `${ms(row.duration_ms)}, 10th to 90th percentile ${ms(row.p10_ms)} to ${ms(row.p90_ms)}, ${percent(row.percent, 2)} of the sum`],
     ["parts", row.kind === "gap" ? null : `kernel ${ms(row.duration_ms - row.barrier_ms)}, barrier ${ms(row.barrier_ms)}; gap before ${ms(row.gap_before_ms)}`],
     ["bound", row.bounded ? `${ms(row.bound.ms)} by ${row.bound.kind} (${row.bound.level}): ${row.beats_bound
-      ? "the row beats it, so it is wrong" : `${percent(row.share)} reached, ${ms(row.above)} above it`}` : null],
+      ? "the row beats it, so the bound is wrong" : `${percent(row.share)} reached, ${ms(row.above)} above it`}` : null],
     ["work", row.flops > 0 || row.bytes > 0 ? `${si(row.flops, "FLOP")}, ${bytes(row.bytes)} of operands, of which ${bytes(row.weight_bytes)} packed weights` : null],
     ["counters", counterText(row)],
     ...explained(row),

@@ -68,7 +68,7 @@ const tip = {
     this.box.style.left = `${left}px`;
     this.box.style.top = `${Math.max(8, below ? y + 18 : y - height - 12)}px`;
   },
-  /** Shows the tooltip beside an element, for the keyboard. */
+  /** Shows the tooltip next to an element, for the keyboard. */
   showAt(key, nodes, element) {
     const place = element.getBoundingClientRect();
     this.show(key, nodes, place.left + Math.min(place.width / 2, 120), place.bottom - 12);

@@ -5,7 +5,7 @@ function gainFigure(entry) {
   const size = ms(Math.abs(entry.gain_ms));
   if (entry.kind === "first") return "comes first";
   if (entry.kind !== "fact") return `${entry.gain_ms < 0 ? "+" : "−"}${size}`;
-  if (entry.how === "measured") return "no gain shows";
+  if (entry.how === "measured") return "no significant gain";
   return entry.gain_ms > 0 ? `at most ${size}` : "";
 }
 
@@ -44,7 +44,7 @@ function against(duel) {
   const cell = (value) => h("td", {class: "num"}, value > 0 ? ms(value) : "–");
   const version = (duel.b.conditions || {}).program || duel.b.what;
   const head = [h("h3", {}, `Against ${version}`), quietNote(duel.a.conditions || {}),
-    h("p", {class: "lead"}, `Kilter ${ms(duel.a.ms)}, ${version} ${ms(duel.b.ms)}, run in turns: the other takes `
+    h("p", {class: "lead"}, `Kilter ${ms(duel.a.ms)}, ${version} ${ms(duel.b.ms)}, run interleaved: the other takes `
       + `${fixed(duel.ratio.value, 3)} times as long (${fixed(duel.ratio.low, 3)} to ${fixed(duel.ratio.high, 3)}).`
       + (duel.cpu_ratio ? ` By processor time ${fixed(duel.cpu_ratio.value, 3)} times.` : ""))].filter((part) => part);
   if (duel.layers_withheld) return [...head, h("p", {class: "note"}, `Layers: ${duel.layers_withheld}.`)];

@@ -1,4 +1,4 @@
-// Shows whether other programs left the machine alone: the tick beside a figure.
+// Shows whether other programs left the machine alone: the tick next to a figure.
 
 /** One line of a list of checks. */
 function check(holds, title, text) {

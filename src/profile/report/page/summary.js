@@ -46,7 +46,7 @@ function hero() {
     h("p", {}, `from the inputs to the outputs, without profiling; 8 runs in 10 took ${ms(time.p10_ms)} to ${ms(time.p90_ms)}. ` +
       (profile.end_to_end_ms > 0 ? `That is ${significant(1000 / profile.end_to_end_ms, 3)} runs a second.` : "")),
     spread,
-    h("p", {class: "note"}, `Bars: 10th to 90th percentile of ${plural(profile.passes, "run")} each, taken in turns. Line: mean ` +
+    h("p", {class: "note"}, `Bars: 10th to 90th percentile of ${plural(profile.passes, "run")} each, interleaved. Line: mean ` +
       `of the middle half, ${plural(profile.kept, "run")}.`));
 }
 
@@ -61,7 +61,7 @@ function ledger() {
     ["Total", profile.total_ms, "wall time of the profiled runs, by another clock", "sum"],
     ["overhead", profile.total_ms - profile.end_to_end_ms, `what profiling adds: ${percent(profile.overhead_percent, 2)} of end to end`,
       "part"],
-    ["End to end", profile.end_to_end_ms, "wall time of runs without profiling, taken in turns with the others", "sum"],
+    ["End to end", profile.end_to_end_ms, "wall time of runs without profiling, interleaved with the others", "sum"],
   ];
   return h("table", {class: "ledger"}, h("caption", {class: "sr"}, "How the times add up"),
     h("tbody", {}, lines.map(([name, value, about, css]) => h("tr", {class: css},

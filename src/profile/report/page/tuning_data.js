@@ -32,7 +32,7 @@ const kPeakError = 0.05;  // of the peaks that the bounds are computed from
 
 /** A share above 1 is impossible: the bound is wrong. */
 function shareOfBound(share) {
-  return share > 1 + kPeakError ? "its bound is beaten, so it is wrong" : `${percent(Math.min(100 * share, 100), 0)} of its bound`;
+  return share > 1 + kPeakError ? "faster than its bound, which is therefore wrong" : `${percent(Math.min(100 * share, 100), 0)} of its bound`;
 }
 
 /** Whichever of ["98.5 GFLOP/s", "71 % of its bound"] is known. */

@@ -37,9 +37,9 @@ function ratioChart(box, list) {
 
 /** Why the default plan stays. */
 function staysText() {
-  if (run.unheld) return `The race of whole networks could not be held, so no plan is taken: ${run.unheld}.`;
-  if (run.refused) return `The plan that won the race is not taken: ${run.refused}.`;
-  return "Nothing that was tried is faster in the network: the default plan stays.";
+  if (run.unheld) return `The race of whole networks could not be held, so no plan is accepted: ${run.unheld}.`;
+  if (run.refused) return `The plan that won the race is not accepted: ${run.refused}.`;
+  return "No schedule that was tried makes the network faster: the default plan stays.";
 }
 
 function quietNotes() {
@@ -79,8 +79,8 @@ function outcomeCards() {
     ["Trials", String(run.trials), `${fixed(run.trials_per_second, 0)} a second; ${run.failures} failed, ${plural(run.restarts, "worker")} replaced`],
     ["Tasks changed", `${changed.length} of ${run.tasks.length}`, `${percent(100 * share)} of the network's time`],
     ["Speed", ...speedCard()],
-    ["Expected to be left", percent(100 * run.regret), `an estimate; as long again would bring ${percent(100 * run.as_long_again)}`],
-    ["Winners that changed", percent(100 * run.winner_flips), "of the tasks with a best schedule: the races did not take it"],
+    ["Estimated further gain", percent(100 * run.regret), `of which ${percent(100 * run.as_long_again)} in as much time again`],
+    ["Winners that changed", percent(100 * run.winner_flips), "of the tasks with a best schedule: the races did not accept it"],
     ["Time", duration(run.seconds), `the search ended: ${run.stopped_because}`],
   ];
   return h("dl", {class: "cards"}, list.map(([name, value, about]) => h("div", {},
@@ -90,7 +90,7 @@ function outcomeCards() {
 function renderOutcome(body) {
   const list = outcomeRatios(), chart = h("div", {class: "spread"});
   body.append(h("div", {class: "halves"}, outcomeHero(), list.length ? h("div", {}, chart,
-    h("p", {class: "note"}, "Time over that of the default plan, dashed at 1; against earlier records or history-best, over that of their plan. Single layers are optimistic; the race is what holds.")) : h("div", {})),
+    h("p", {class: "note"}, "Time divided by that of the default plan (1: dashed line); against earlier records or history-best, divided by that of their plan. Ratios of single layers are optimistic; the race decides.")) : h("div", {})),
   outcomeCards());
   if (list.length) ratioChart(chart, list);
 }

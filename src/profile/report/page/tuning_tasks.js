@@ -45,7 +45,7 @@ function raceTable() {
 function renderTime(body) {
   const classes = ["cgap", "c0", "c2", "c1", "c5", "c4"];
   body.append(splitBar(run.phases.map((phase, i) => ({name: phase.phase, ms: phase.seconds, css: classes[i % classes.length]})), "Phases", duration),
-    h("p", {class: "note"}, `The run took ${duration(run.seconds)}. Candidates are compiled while others are measured where a CPU is free, so the parts may ` +
+    h("p", {class: "note"}, `The run took ${duration(run.seconds)}. Candidates are compiled while others are measured if a CPU is free, so the parts may ` +
       "add up to more."), raceTable());
 }
 

@@ -20,7 +20,7 @@ namespace kilter::tune {
 struct GraphTuneOptions {
   int threads = 1;
   std::string device;          ///< fingerprint
-  std::string records;         ///< layout-change costs are stored beside this file; empty: they are not stored
+  std::string records;         ///< layout-change costs are stored next to this file; empty: they are not stored
   bool measure_anew = false;   ///< measure layout changes even if they are known
   RunnerOptions runner = {};   ///< for layout changes; threads are overridden
   double measure_seconds = 8;  ///< for alternatives; compiling comes on top

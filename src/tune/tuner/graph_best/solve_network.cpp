@@ -19,8 +19,7 @@ ChoiceAnswer solve(const ChoiceProblem& problem, Solver solver) {
   if (solver == Solver::automatic || solver == Solver::forest) {
     auto answer = solve_forest(problem);
     if (answer) return *std::move(answer);
-    if (solver == Solver::forest)
-      fail(ErrorKind::usage, "--solver dp: {}; take pbqp or auto", answer.rejected().text());
+    if (solver == Solver::forest) fail(ErrorKind::usage, "--solver dp: {}; use pbqp or auto", answer.rejected().text());
   }
   return solve_pbqp(problem);
 }

@@ -12,11 +12,11 @@
 namespace kilter::tune {
 
 /// Measures a model of changes between plain images and the target's blocks of channels: 16 copies of images from 30
-/// KiB to 16 MiB that run in turn as layers of one network. Takes about a second. Throws unsupported if they cannot be
-/// measured or the target's layouts have no blocks.
+/// KiB to 16 MiB that run one after another as layers of one network. Takes about a second. Throws unsupported if they
+/// cannot be measured or the target's layouts have no blocks.
 TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions runner, const std::string& device);
 
-/// Returns "FILE.transforms-DEVICE.json" beside the records file FILE, with a hash of the device.
+/// Returns "FILE.transforms-DEVICE.json" next to the records file FILE, with a hash of the device.
 std::filesystem::path transforms_file(const std::string& records, const std::string& device);
 
 struct KnownTransforms {

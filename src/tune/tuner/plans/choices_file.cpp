@@ -50,7 +50,7 @@ LayerChoice parse_choice(std::string_view text) {
     }
     if (word.starts_with("layout=") || word.starts_with("fuse=")) {
       fail(ErrorKind::bad_input,
-           "'{}': legal values are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N beside the schedule",
+           "'{}': legal settings after the schedule are layout=plain, fuse=no, fuse=before, fuse=apart and threads=N",
            word);
     }
     schedule += (schedule.empty() ? "" : " ") + std::string(word);

@@ -1,4 +1,4 @@
-// Plans accepted for networks, kept in a file beside the records. Compiling reads them from there.
+// Plans accepted for networks, kept in a file next to the records. Compiling reads them from there.
 #pragma once
 
 #include <cstdint>

@@ -217,12 +217,12 @@ std::string minutes_text(const Outlook& o) {
 std::string basis_text(const Outlook& o) {
   constexpr std::string_view kRates[] = {"assumed", "as tuning ran on this machine", "as tuning this network ran"};
   std::string out = fmt::format(
-      "({:.0f} trials at {:.3g} a second, {}; each doubling of what was tried is expected to "
-      "gain half as much as the one before",
+      "({:.0f} trials at {:.3g} a second, {}; each doubling of the number of trials is expected to gain half as much "
+      "as the one before",
       o.rate.per_second * 60 * o.minutes, o.rate.per_second, kRates[o.rate.from]);
   if (o.prior.layers > 0) {
-    out += fmt::format("; of {} layer{} no record tells, and the searcher's mean regret is a prior", o.prior.layers,
-                       o.prior.layers == 1 ? "" : "s");
+    out += fmt::format("; no record covers {} layer{}, for which the searcher's mean regret is used as a prior",
+                       o.prior.layers, o.prior.layers == 1 ? "" : "s");
   }
   return out + ")";
 }
@@ -233,7 +233,7 @@ std::string header(const Outlook& o, const std::string& file) {
                        o.tuned_tasks, file);
   }
   const std::string none = fmt::format("{} holds no record of this machine at this number of threads", file);
-  return none + (o.further.layers == 0 ? ", so what tuning would bring is not known; this tells:" : ":");
+  return none + (o.further.layers == 0 ? ", so the gain of tuning is not known; this command shows it:" : ":");
 }
 
 }  // namespace
@@ -262,17 +262,18 @@ std::vector<std::string> text(const Outlook& o, const std::string& file) {
     line(o.available, "have a faster schedule in the records: " + saves);
   else
     line(o.available, fmt::format("differ in the plan accepted on {}: {}, as in its race", o.accepted, saves));
-  line(o.lost, "were faster alone under other schedules, and lost in the race of whole networks");
+  line(o.lost, "were faster alone under other schedules, but lost in the race of whole networks");
   line(o.settled, "were tuned, and the default won");
-  line(o.expected, fmt::format("were not tuned: tuning is expected to save about {}, as {} tuned task{} of the same "
-                               "kinds had it",
-                               share_text(o.expected.gain_ms, o), o.like, o.like == 1 ? "" : "s"));
-  line(o.unknown, "were not tuned, and none of their kinds was");
+  line(o.expected,
+       fmt::format("were not tuned: tuning is expected to save about {}, judging by {} tuned task{} of the same kinds",
+                   share_text(o.expected.gain_ms, o), o.like, o.like == 1 ? "" : "s"));
+  line(o.unknown, "were not tuned, nor was any layer of the same kinds");
   line(o.further, fmt::format("have schedules left to try: another {} of tuning are expected to save about {}",
                               minutes_text(o), share_text(o.further.gain_ms, o)));
   if (o.further.layers > 0) lines.push_back("     " + basis_text(o));
   lines.emplace_back(
-      "These are estimates: ratios of single layers, of which whole networks keep a part. Tuning measures it:");
+      "These are estimates from ratios of single layers; a whole network gains only part of them. Tuning measures the "
+      "gain:");
   return lines;
 }
 

@@ -40,10 +40,11 @@ Recorded settled(const KeptPlan& kept, Choices choices, const TunedSource& sourc
   choices = without_schedules(std::move(choices),
                               [&](const std::string& node, const Schedule&) { return layers.contains(node); });
   if (!layers.empty() && source.notice) {
-    source.notice(fmt::format(
-        "{}: {} layers of the plan accepted {} run their defaults, as records bar their schedules (forbidden, wrong or "
-        "crashed): {}",
-        source.apply.file, layers.size(), kept.date.substr(0, 10), fmt::join(layers, ", ")));
+    source.notice(
+        fmt::format("{}: {} layers of the plan accepted {} run their defaults, because records bar their schedules "
+                    "(forbidden, wrong or "
+                    "crashed): {}",
+                    source.apply.file, layers.size(), kept.date.substr(0, 10), fmt::join(layers, ", ")));
   }
   Recorded recorded = recorded_plan(kept, choices, source.apply);
   add_record_words(recorded.choices, compiled.plan, source, compile);
@@ -60,7 +61,7 @@ Offer offer_of(const KeptPlan& kept, const TunedSource& source, const CompileOpt
   };
   offer.refused = [&kept, &source](const Error& why) {
     if (!source.notice) return;
-    source.notice(fmt::format("{}: the plan accepted {} is passed over, as it does not compile here: {}",
+    source.notice(fmt::format("{}: the plan accepted {} is skipped, because it does not compile here: {}",
                               source.apply.file, kept.date.substr(0, 10), why.message()));
   };
   return offer;
@@ -92,7 +93,8 @@ Recorded graph_best_recorded(const Compiled& plan, const CompileOptions& compile
   }
   if (history.choices.empty()) history.tuned_at = 0;
   if (others > 0 && history.tuned_at == 0) history.tuned_at = how.threads;
-  history.summary += fmt::format(", graph-best by records: {} of them otherwise, {} by default", others, defaults);
+  history.summary +=
+      fmt::format(", graph-best by records: {} of them with another schedule, {} with the default", others, defaults);
   return history;
 }
 

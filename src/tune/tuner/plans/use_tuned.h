@@ -11,7 +11,7 @@
 
 namespace kilter::tune {
 
-/// How schedules are chosen from a file of records and the plans beside it.
+/// How schedules are chosen from a file of records and the plans next to it.
 enum class Choose : uint8_t {
   accepted,      ///< the plan that tuning accepted for exactly this network; history_best if there is none
   history_best,  ///< the best record of each task

@@ -184,7 +184,7 @@ class Racer {
     return try_contest(all, seconds, limits_.half_width);
   }
 
-  /// Drops from the race what is at fault. A fault without a layer may be the machine's, so the first one is only
+  /// Drops the schedules at fault from the race. A fault without a layer may be the machine's, so the first one is only
   /// reported.
   void drop_faulty(const Contest& c) {
     release(bench_, c);

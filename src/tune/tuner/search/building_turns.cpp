@@ -53,11 +53,11 @@ void BuildingTurns::note(double ms, double usual_ms) {
 }
 
 std::string BuildingTurns::words() const {
-  if (!apart_) return "in turns with the measurement, which needs all CPUs";
-  const std::string took = fmt::format("which took {:.2f} times as long beside it", slowed_);
-  if (state_ == State::turns) return "in turns with the measurement, " + took;
-  if (in_turns_ == 0) return "beside the measurement, on other CPUs";
-  return fmt::format("beside the measurement, on other CPUs; in {} of {} batches in turns with it, {} then", in_turns_,
+  if (!apart_) return "between the measurements, which need all CPUs";
+  const std::string took = fmt::format("which took {:.2f} times as long during compilation", slowed_);
+  if (state_ == State::turns) return "between the measurements, " + took;
+  if (in_turns_ == 0) return "during the measurements, on other CPUs";
+  return fmt::format("during the measurements, on other CPUs; in {} of {} batches between them, {}", in_turns_,
                      batches_, took);
 }
 

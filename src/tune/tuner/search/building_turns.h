@@ -22,7 +22,7 @@ class BuildingTurns {
   /// Reports a batch that was measured as beside() said. `ms`: the default plan's run in that batch; `usual_ms`: its
   /// run without compiling, measured before the search.
   void note(double ms, double usual_ms);
-  /// How candidates were compiled, for the summary: "beside the measurement, on other CPUs".
+  /// How candidates were compiled, for the summary: "during the measurements, on other CPUs".
   std::string words() const;
 
  private:

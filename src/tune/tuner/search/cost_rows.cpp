@@ -27,7 +27,7 @@ struct Group {
 std::string unfit(const Record& r) {
   if (r.imported()) return "imported from another system";
   if (r.conditions.target.empty()) return "of unknown code";
-  if (r.status == Status::ok && !r.versus) return "measured without the default beside them";
+  if (r.status == Status::ok && !r.versus) return "not measured against the default";
   return "";
 }
 

@@ -72,7 +72,7 @@ class Lister {
     if (at == step_.end()) return tell(unit, "no kernel: a tensor without elements");
     const Step& step = compiled_.plan.steps[at->second];
     if (step.kind == StepKind::reference) {
-      std::string why = "no space: no template takes it";
+      std::string why = "no space: no template applies";
       for (const auto& [name, r] : compiled_.rejected[at->second])
         if (!r.other_kind) why += fmt::format("; {}: {}", name, r.text());
       return tell(unit, why);

@@ -83,7 +83,7 @@ void name_schedule(const Looked& network, const std::string& name, const Schedul
   const auto nodes =
       name == kEvery ? network.takers(schedule, options.forbidden, option) : network.layers(name, option);
   if (nodes.empty() && options.report.notice)
-    options.report.notice(option + ": no layer of this network would take it, so it changes nothing");
+    options.report.notice(option + ": it applies to no layer of this network and so changes nothing");
   for (const std::string& node : nodes) add({{node, schedule}}, options.choices);
 }
 
