@@ -48,7 +48,7 @@ struct TargetLimits {
   /// kernel gets the larger number of threads of the two. Each is about as long as it takes to wake a thread, share the
   /// work and join it again.
   int32_t thread_cycles = 6000;
-  int32_t thread_bytes = 64 << 10;
+  int32_t thread_bytes = 128 << 10;
 
   int32_t lanes_f32() const { return vector_bytes / 4; }
   /// Returns the channels of one block of blocked layouts; 1: the target prefers plain layouts.

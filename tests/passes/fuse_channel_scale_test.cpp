@@ -80,7 +80,7 @@ TEST(FuseChannelScale, OnlyDenseKernelsOf1x1) {
 
 TEST(FuseChannelScale, OnlyBlockedImagesWithoutHaloAndFactorsLikeThem) {
   PassContext context;
-  context.choices["first"].plain = true, context.choices["scale"].plain = true, context.choices["project"].plain = true;
+  context.plain_layout = {"first", "scale", "project"};
   EXPECT_EQ(apart(network(16, 32), context), "its image is plain, expected blocks of channels");
   EXPECT_EQ(apart(ending("f32[32,32,1,1]", "{pads=[1, 1, 1, 1]}", 18)), "'project' reads its image with a halo");
   EXPECT_EQ(apart(network(16, 32, "", 1, 1)), "'s' is not in blocks of 16 channels") << "one factor stays plain";
@@ -88,7 +88,7 @@ TEST(FuseChannelScale, OnlyBlockedImagesWithoutHaloAndFactorsLikeThem) {
 
 TEST(FuseChannelScale, OnlyConstantWeights) {
   PassContext context;
-  context.choices["first"].plain = true, context.choices["scale"].plain = true, context.choices["project"].plain = true;
+  context.plain_layout = {"first", "scale", "project"};
   EXPECT_EQ(apart(with(network(16, 32), "const %v: f32[32,32,1,1]#0", "input %v: f32[32,32,1,1]"), context),
             "the weights of 'project' are not constant");
 }
@@ -113,7 +113,7 @@ TEST(FuseChannelScale, NothingElseReadsTheProduct) {
 TEST(FuseChannelScale, OptionsKeepItApart) {
   for (const char* node : {"scale", "project"}) {
     PassContext context;
-    context.choices[node].fuse = Fusion::none;
+    context.no_fuse = {node};
     EXPECT_EQ(apart(network(16, 32), context), fmt::format("--no-fuse {}", node));
   }
   PassContext context;
@@ -134,7 +134,7 @@ TEST(Fuse, WhatStandsBeforeAConvolutionSaysWhyItIsNotComputedInItsLoads) {
   })");
   PassContext context;
   context.limits = parse_target("icelake-server").limits;
-  context.choices["pool"].fuse = Fusion::none;
+  context.no_fuse = {"pool"};
   choose_layouts(graph, context);
   fuse(graph, context);
   std::vector<std::string> said;

@@ -124,7 +124,7 @@ TEST(FuseDepthwise, HasNothingToSayOfGroupsOfSeveralChannels) {
 
 TEST(FuseDepthwise, OptionsKeepThePairApart) {
   PassContext context;
-  context.choices["depthwise"].fuse = Fusion::none;
+  context.no_fuse = {"depthwise"};
   EXPECT_EQ(refusal(network(112), context).reason, "--no-fuse depthwise");
   context.no_fuse.clear();
   context.own = {{"expand", "conv2d_direct"}};

@@ -98,12 +98,12 @@ TEST(FuseRowMeans, OthersSayWhyTheyStandApart) {
             Reasons{"depthwise: tasks of depthwise convolutions compute only means over the last axis or the last two, "
                     "with keepdims=1, of blocked images"});
   PassContext plain;
-  plain.choices["pool"].plain = true;
+  plain.plain_layout = {"pool"};
   EXPECT_EQ(apart(network(), plain), Reasons{"depthwise: there is a layout change between them"});
   PassContext no_fuse;
-  no_fuse.choices["depthwise"].fuse = Fusion::none;
+  no_fuse.no_fuse = {"depthwise"};
   EXPECT_EQ(apart(with(network(), "(%b, %axes)", "(%a, %axes)"), no_fuse), Reasons{"depthwise: --no-fuse depthwise"});
-  no_fuse.choices["pool"].fuse = Fusion::none;
+  no_fuse.no_fuse = {"pool"};
   EXPECT_EQ(apart(network(), no_fuse), Reasons{"depthwise: --no-fuse pool"});
   PassContext forced;
   forced.own = {{"depthwise", "reference"}};

@@ -13,10 +13,9 @@ namespace {
 /// Returns the lowered kernels as text; "" if the template does not take the task with this schedule.
 std::string kernels_text(const Template& from, const tune::TaskOf& of, const Schedule& schedule) {
   const auto lowered = from.lower(*of.task, schedule, of.limits);
-  const auto* kernels = std::get_if<Lowered>(&lowered);
-  if (kernels == nullptr) return {};
+  if (!lowered) return {};
   std::string text;
-  for (const Stage& stage : kernels->stages) text += print(loop_passes::lower(stage.func, of.limits));
+  for (const Stage& stage : lowered->stages) text += print(loop_passes::lower(stage.func, of.limits));
   return text;
 }
 

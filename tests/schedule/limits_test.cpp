@@ -100,8 +100,7 @@ TEST(Limits, HalosAndFewTilesDecideBetweenTemplates) {
       "x86-64-v3");
   const Graph& graph = *pair.task->graph;
   const auto weighed = [&](const TargetLimits& limits) {
-    return std::get<PairCycles>(weigh_pair(graph, graph.node(pair.task->feeder.front()), pair.task->node(), limits))
-        .apart;
+    return weigh_pair(graph, graph.node(pair.task->feeder.front()), pair.task->node(), limits)->apart;
   };
   expect_change("halo_rate", "x86-64-v3", [](TargetLimits& l) { l.halo_rate = 1; }, weighed);
   const tune::TaskOf conv("conv2d n1 c64 h28 w28 k64 r3 s3 pad1 f32 +bias +relu", "x86-64-v3");

@@ -68,7 +68,7 @@ TEST_P(Networks, EveryWayToCompileThemIsRight) {
   for (const Step& s : best.plan.steps) {
     if (s.ops.find('+') != std::string::npos) unfused.choices[s.name].fuse = Fusion::none;
   }
-  reference.naive = true;
+  reference.debug.naive = true;
   for (const CompileOptions& way : {plain, unfused, reference}) {
     const Compiled other = compile(GetParam(), way);
     const Loaded loaded = runner.load(other.plan, step_values(other));
