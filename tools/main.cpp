@@ -64,26 +64,9 @@ int run(int argc, char** argv) {
   app.require_subcommand();
   app.footer("Example:  kilter run zoo:resnet18 --verify\nEvery subcommand has --help.");
   Context context;
-  add_run(app, context);
-  add_bench(app, context);
-  add_compile(app, context);
-  add_check(app, context);
-  add_inspect(app, context);
-  add_profile(app, context);
-  add_explain(app, context);
-  add_time(app, context);
-  add_compare(app, context);
-  add_kernels(app, context);
-  add_tasks(app, context);
-  add_tune(app, context);
-  add_graph_tune(app, context);
-  add_records(app, context);
-  add_cost_model(app, context);
-  add_searchers(app, context);
-  add_device(app, context);
-  add_lists(app, context);
-  add_zoo(app, context);
-  add_worker(app, context);
+#define KILTER_COMMAND(name) add_##name(app, context);
+#include "commands.inc"
+#undef KILTER_COMMAND
   auto [words, unknown] = line.parse(argc, argv);
   if (words.empty()) return context.exit;
   while (!words.empty() && (words.back() == '\n' || words.back() == '.')) words.pop_back();

@@ -144,25 +144,8 @@ std::string tune_command(const ModelOptions& options);
 void tell_records(const Plan& plan, const std::string& more = {});
 void print_passes(const Compiled& compiled);
 
-void add_run(Command app, Context& context);
-void add_bench(Command app, Context& context);
-void add_compile(Command app, Context& context);
-void add_check(Command app, Context& context);
-void add_inspect(Command app, Context& context);
-void add_profile(Command app, Context& context);
-void add_time(Command app, Context& context);
-void add_explain(Command app, Context& context);
-void add_compare(Command app, Context& context);
-void add_device(Command app, Context& context);
-void add_lists(Command app, Context& context);  ///< ops, targets, options
-void add_zoo(Command app, Context& context);
-void add_kernels(Command app, Context& context);
-void add_records(Command app, Context& context);
-void add_tune(Command app, Context& context);
-void add_graph_tune(Command app, Context& context);
-void add_tasks(Command app, Context& context);
-void add_cost_model(Command app, Context& context);
-void add_worker(Command app, Context& context);
-void add_searchers(Command app, Context& context);
+#define KILTER_COMMAND(name) void add_##name(Command app, Context& context);
+#include "commands.inc"
+#undef KILTER_COMMAND
 
 }  // namespace kilter::tool

@@ -20,44 +20,9 @@ namespace kilter {
 namespace {
 
 constexpr PassRow kPasses[] = {
-    {"simplify", simplify, "removes nodes that do nothing and merges movement operators",
-     "first: later patterns see less noise", simplify_rewrites},
-    {"fold_constants", fold_constants, "evaluates nodes whose operands are constants",
-     "after simplify, before anything looks for constants"},
-    {"fold_padding", fold_padding, "folds padding nodes into the convolutions and pools that read them",
-     "needs constant margins; before canonicalise, which reshapes between a signal's padding and its convolution",
-     padding_rewrites},
-    {"split_recurrent", split_recurrent, "moves the product with the inputs of all time steps out of the recurrence",
-     "needs constant weights; its product is a Gemm, which canonicalise rewrites"},
-    {"decompose", decompose, "rewrites operators without a template into others",
-     "needs constant operands; before canonicalise, which rewrites its results too", decompose_rewrites},
-    {"canonicalise", canonicalise, "rewrites operators into the one form that later passes know",
-     "before the patterns, which are stated in that form", canonicalise_rewrites},
-    {"recognise_patterns", recognise_patterns, "finds LayerNorm, RMSNorm, GELU, SiLU, HardSwish in decomposed form",
-     "needs canonical nodes; before batch-norm folding takes scales apart", pattern_rewrites},
-    {"recognise_attention", recognise_attention, "finds softmax(q k') v in decomposed form",
-     "needs softmax over the last axis, as canonicalise leaves it; before fusion takes scale and mask",
-     attention_rewrites},
-    {"signals_as_images", signals_as_images, "keeps [n,c,w] between convolutions as images [n,c,1,w]",
-     "after the patterns, which match signals; before folding and fusion, which stop at a change of shape"},
-    {"fold_batch_norm", fold_batch_norm, "folds per-channel scales and shifts into the convolution before them",
-     "needs constant parameters; before fusion", batch_norm_rewrites},
-    {"volumes_as_images", volumes_as_images, "computes volumes [n,c,d,h,w] as images of their frames",
-     "after folding, which handles convolutions of any rank; before layouts, which exist for images"},
-    {"common_subexpressions", common_subexpressions, "merges equal nodes", "after rewriting, which makes equal nodes"},
-    {"fold_again", fold_constants, "evaluates nodes that rewriting made constant",
-     "folding weights leaves constant arithmetic"},
-    {"dead_code", dead_code, "removes nodes whose results nobody needs",
-     "before layouts, so that only live users count"},
-    {"choose_layouts", choose_layouts, "chooses blocked channels through the graph, and padding as halo",
-     "needs the final operators; before fusion, which keeps to one layout"},
-    {"fuse", fuse, "fuses element-wise nodes into the node before them", "groups follow from everything above"},
-    {"fuse_depthwise", fuse_depthwise, "joins depthwise convolutions and the convolution before them in one task",
-     "joins two groups that fuse made"},
-    {"fuse_row_means", fuse_row_means, "moves means of rows into the depthwise convolution that makes the image",
-     "needs the groups, including depthwise convolutions that take in another"},
-    {"fuse_channel_scale", fuse_channel_scale, "moves channel factors into the weights of the convolution after them",
-     "last: a convolution that feeds another one takes in no nodes before it"},
+#define KILTER_PASS(name, function, summary, why_here, rewrites) {#name, function, summary, why_here, rewrites},
+#include "passes/passes.inc"
+#undef KILTER_PASS
 };
 
 /// The inputs of each node.

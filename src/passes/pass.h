@@ -81,25 +81,10 @@ std::vector<Rewrite> pattern_rewrites();
 std::vector<Rewrite> attention_rewrites();
 std::vector<Rewrite> batch_norm_rewrites();
 
-// In the order of the pipeline; compile/pipeline.cpp gives the reason for each place.
-void simplify(Graph& graph, PassContext& context);
-void fold_constants(Graph& graph, PassContext& context);
-void common_subexpressions(Graph& graph, PassContext& context);
-void dead_code(Graph& graph, PassContext& context);
-void fold_padding(Graph& graph, PassContext& context);
-void split_recurrent(Graph& graph, PassContext& context);
-void decompose(Graph& graph, PassContext& context);
-void canonicalise(Graph& graph, PassContext& context);
-void recognise_patterns(Graph& graph, PassContext& context);
-void recognise_attention(Graph& graph, PassContext& context);
-void signals_as_images(Graph& graph, PassContext& context);
-void fold_batch_norm(Graph& graph, PassContext& context);
-void volumes_as_images(Graph& graph, PassContext& context);
-void choose_layouts(Graph& graph, PassContext& context);
-void fuse(Graph& graph, PassContext& context);
-/// Throws usage if a node of `context.fuse` cannot include the convolution before it.
-void fuse_depthwise(Graph& graph, PassContext& context);
-void fuse_row_means(Graph& graph, PassContext& context);
-void fuse_channel_scale(Graph& graph, PassContext& context);
+// The functions of the passes. fuse_depthwise() throws usage if a node of PassContext::fuse cannot include the
+// convolution before it.
+#define KILTER_PASS(name, function, summary, why_here, rewrites) void function(Graph& graph, PassContext& context);
+#include "passes/passes.inc"
+#undef KILTER_PASS
 
 }  // namespace kilter

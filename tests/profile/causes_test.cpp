@@ -212,7 +212,7 @@ TEST(Causes, AForcedScheduleIsHeldAgainstOtherTemplatesToo) {
   CompileOptions options;
   options.choices["fire2.expand3x3"].schedule = parse_schedule("conv2d_direct vectors=2 rows=1 tile=8 prefetch=0");
   const Suspicion s = MadeUp(1, options).at("poor register tile", "fire2.expand3x3");
-  EXPECT_THAT(s.evidence, HasSubstr("of 'conv2d_winograd m="));
+  EXPECT_THAT(s.evidence, HasSubstr("for 'conv2d_winograd m="));
   EXPECT_GT(s.gain_ms, 0.1);
 }
 

@@ -205,7 +205,7 @@ TEST(Schedules, LayersThatGiveUpWinogradForMemorySayWhatTheyGaveUp) {
     EXPECT_GT(given_up.at("weight_bytes"), given_up.at("now_weight_bytes"));
     const std::string text = schedules_text(slim, limits(), node);
     EXPECT_THAT(text, testing::StartsWith("memory: "));
-    EXPECT_THAT(text, HasSubstr(fmt::format("    memory      --memory took {}: ", before)));
+    EXPECT_THAT(text, HasSubstr(fmt::format("    memory      --memory ruled out {}: ", before)));
     if (l.at("schedule").at("template") != "conv2d_direct") continue;
     ++direct_now;
     EXPECT_EQ(of_template(l, "conv2d_winograd").at("standing"), "given_up");

@@ -71,7 +71,8 @@ TEST(PlanCache, PlansUsedLongestAgoGoBeyondTheLimit) {
   }
   some->run({{"input", image(1, 64)}});
   const int64_t one = some->held_bytes();
-  const auto two = open_session(model, 1, one / 2);
+  some->run({{"input", image(1, 40)}});
+  const auto two = open_session(model, 1, (some->held_bytes() - one) * 3 / 2);
   for (const int64_t size : {64, 40, 64, 48, 56, 64, 72}) two->run({{"input", image(1, size)}});
   EXPECT_GT(two->plans(), 1U);
   EXPECT_LE(two->held_bytes(), 3 * one);

@@ -26,8 +26,14 @@ std::vector<Word> words_of(const CompileOptions& o) {
     if (choice.fuse == Fusion::before) out.emplace_back("--fuse", node);
     if (choice.fuse == Fusion::none) out.emplace_back("--no-fuse", node);
     if (choice.fuse == Fusion::apart) out.emplace_back("--forbid", "conv2d_then_depthwise@" + node);
+  }
+  for (const auto& [node, choice] : o.choices) {
     if (choice.plain) out.emplace_back("--plain-layout", node);
+  }
+  for (const auto& [node, choice] : o.choices) {
     if (choice.threads > 0) out.emplace_back("--layer-threads", fmt::format("{}={}", node, choice.threads));
+  }
+  for (const auto& [node, choice] : o.choices) {
     if (choice.forced()) out.emplace_back("--schedule", node + "=" + choice.schedule->text());
   }
   return out;
