@@ -66,6 +66,8 @@ tune::Outlook outlook_of(const std::filesystem::path& file, const profile::Profi
   return tune::outlook(layers_of(p), p.sum_ms, records, what);
 }
 
+std::string layer_count_text(int64_t layers) { return fmt::format("{} layer{}", layers, layers == 1 ? "" : "s"); }
+
 std::string percent_of(double ms, const tune::Outlook& o) { return fmt::format("{:.1f} %", 100 * ms / o.total_ms); }
 
 /// The gain of records that the network does not use.
@@ -75,10 +77,12 @@ std::optional<profile::TuningGain> unused(const tune::Outlook& o, const ModelOpt
   if (options.records != "none" || part.layers == 0 || part.gain_ms <= 0) return std::nullopt;
   profile::TuningGain gain;
   gain.kind = profile::TuningGain::unused, gain.gain_ms = part.gain_ms;
-  gain.evidence = fmt::format(
-      "{} layers, {} of the time, {} in {}", part.layers, percent_of(part.ms, o),
-      o.accepted.empty() ? "have a faster schedule" : fmt::format("differ in the plan accepted on {}", o.accepted),
-      file);
+  gain.evidence =
+      fmt::format("{}, {} of the time, {} in {}", layer_count_text(part.layers), percent_of(part.ms, o),
+                  !o.accepted.empty() ? fmt::format("would run differently under the plan accepted on {}", o.accepted)
+                  : part.layers == 1  ? "has a faster schedule"
+                                      : "have a faster schedule",
+                  file);
   gain.advice = "--records default";
   gain.action = use_records_command(options);
   return gain;
@@ -88,11 +92,12 @@ std::optional<profile::TuningGain> untuned(const tune::Outlook& o, const std::st
   if (o.further.layers == 0 || o.further.gain_ms <= 0) return std::nullopt;
   profile::TuningGain gain;
   gain.kind = profile::TuningGain::untuned, gain.gain_ms = o.further.gain_ms;
-  gain.evidence = fmt::format(
-      "{} layers, {} of the time, have schedules left to try; {:g} minutes of tuning are expected to gain this, {}",
-      o.further.layers, percent_of(o.further.ms, o), o.minutes,
-      o.prior.layers == o.further.layers ? "judging by the searcher's mean regret (a prior)"
-                                         : "judging by the gains in their records");
+  gain.evidence =
+      fmt::format("{}, {} of the time, {} schedules left to try; {:g} minutes of tuning are expected to gain this, {}",
+                  layer_count_text(o.further.layers), percent_of(o.further.ms, o),
+                  o.further.layers == 1 ? "has" : "have", o.minutes,
+                  o.prior.layers == o.further.layers ? "judging by the searcher's mean regret (a prior)"
+                                                     : "judging by the gains in their records");
   gain.advice = "tune; the gain is then measured in interleaved whole runs of the network";
   gain.action = action;
   return gain;

@@ -51,7 +51,7 @@ std::string PlansBeside::add_to(const std::filesystem::path& records) const {
   if (chosen_.empty()) return {};
   const int64_t added = merge_plans(plans_file(records.string()), chosen_);
   const int64_t known = static_cast<int64_t>(chosen_.size()) - added;
-  return fmt::format("{} accepted plan{} added, {} {} there or a later one", added, added == 1 ? "" : "s", known,
+  return fmt::format("{} accepted plan{} added, {} {} already there or superseded", added, added == 1 ? "" : "s", known,
                      known == 1 ? "was" : "were");
 }
 

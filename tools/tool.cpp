@@ -40,7 +40,7 @@ void add_schedules_to(Command app, ModelOptions& o, const std::string& suffix) {
   app.option("--schedule" + suffix, o.schedules,
              "NODE=SCHEDULE forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 "
              "prefetch=0\"; NODE=TEMPLATE forces a template, which picks its own knobs; task:3 instead of NODE means "
-             "every layer of task 3, as `kilter tasks` numbers them, and '*' means every layer that accepts it");
+             "every layer of task 3, as `kilter tasks` numbers them, and '*' means every layer to which it applies");
   app.option("--forbid" + suffix, o.forbid,
              "template or schedule that must not be used, whether it comes from defaults, records or tuning: TEMPLATE, "
              "TEMPLATE@NODE or SCHEDULE@NODE, such as winograd@conv1 or conv2d_winograd@task:3, or record:ID for one "
@@ -391,8 +391,7 @@ void check_writable(const std::string& option, const std::string& where) {
   errno = 0;
   const bool missing = is_missing(where);
   if (!std::ofstream(where, std::ios::app)) {
-    fail(ErrorKind::io, "{} {}: cannot write the file: {}; give a place that can be written", option, where,
-         system_reason());
+    fail(ErrorKind::io, "{} {}: cannot write the file: {}; choose a writable path", option, where, system_reason());
   }
   std::error_code ignored;
   if (missing) std::filesystem::remove(where, ignored);

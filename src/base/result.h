@@ -27,13 +27,13 @@ class [[nodiscard]] Result {
   T* operator->() { return &**this; }
 
   const Rejected& rejected() const {
-    require(!has_value(), "the reason of a result is read, but it has a value");
+    require(!has_value(), "the reason for a rejection was requested, but the result has a value");
     return *std::get_if<1>(&held_);
   }
 
  private:
   void checked() const {
-    if (!has_value()) fail(ErrorKind::internal, "a result is read that was rejected: {}", rejected().text());
+    if (!has_value()) fail(ErrorKind::internal, "the value of a rejected result was requested: {}", rejected().text());
   }
 
   std::variant<T, Rejected> held_;

@@ -152,7 +152,8 @@ ReferenceKernel make_kernel(const ReferenceCall& call) {
     return
         [&call, prepared = prepare(call)](std::span<std::byte* const> buffers) { run_call(call, prepared, buffers); };
   } catch (const json::exception& e) {
-    fail(ErrorKind::bad_input, "the plan's attributes of operator {} cannot be read: {}", call.op, e.what());
+    fail(ErrorKind::bad_input, "the attributes that the plan has for operator {} cannot be read: {}", call.op,
+         e.what());
   }
 }
 

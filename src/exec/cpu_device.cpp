@@ -43,7 +43,7 @@ class CpuCode : public DeviceCode {
 std::unique_ptr<DeviceCode> load(const Plan& plan, int32_t /*index*/) {
   if (plan.arch != kThisArch && plan.code_bytes > 0) {
     fail(ErrorKind::unsupported,
-         "'{}' was compiled for target {}, machine code for {}; this machine ({}) is {}: run it on an {} machine, or "
+         "'{}' was compiled for target {}, so its code is for {}; this machine ({}) is {}: run it on an {} machine, or "
          "compile it for this one",
          plan.model, plan.target, name(plan.arch), cpu_brand(), name(kThisArch), name(plan.arch));
   }

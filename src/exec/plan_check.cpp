@@ -97,7 +97,7 @@ class Checker {
     const BufferRef& ref = plan_.steps[index_].args[arg];
     const int64_t space = space_bytes(arg, ref);
     if (ref.offset < 0 || bytes < 0 || ref.offset > space || bytes > space - ref.offset) {
-      bad_step("{} {} takes {} bytes at byte {} of {}, which has {}", what, arg, bytes, ref.offset,
+      bad_step("{} {} occupies {} bytes at byte {} of {}, which has {}", what, arg, bytes, ref.offset,
                kSpaceNames[static_cast<size_t>(ref.space)], space);
     }
   }
@@ -147,7 +147,7 @@ class Checker {
   void indices(const Step& s) const {
     const IndexOperand& i = s.indices;
     if (i.arg < 0) return;
-    if (i.arg >= std::ssize(s.args)) bad_step("takes its indices from buffer {}; there are {}", i.arg, s.args.size());
+    if (i.arg >= std::ssize(s.args)) bad_step("reads its indices from buffer {}; there are {}", i.arg, s.args.size());
     const auto bytes = tensor_bytes(i.type, i.shape);
     if (!bytes || (i.type != DType::i32 && i.type != DType::i64))
       bad_step("has indices {}[{}]; expected i32 or i64 and at most 2^40 elements", name(i.type), text(i.shape));

@@ -122,7 +122,7 @@ class Container {
     const size_t earliest =
         i == 0 ? kHeaderBytes + kRowBytes * sections_.size() : sections_[i - 1].offset + sections_[i - 1].bytes.size();
     if (offset < earliest || offset > file_.size() || bytes > file_.size() - offset) {
-      bad("section {} takes {} bytes at byte {}; expected within bytes {} to {}", name, bytes, offset, earliest,
+      bad("section {} occupies {} bytes at byte {}; expected within bytes {} to {}", name, bytes, offset, earliest,
           file_.size());
     }
     if (i > 0 && offset % kPage != 0)

@@ -12,8 +12,9 @@ class Bindings {
   void run() {
     const bool bound = func_.has_bound_loops();
     if (bound && !func_.parallel.empty()) {
-      error("loops are bound to blocks or threads beside parallel dimension '{}'; expected one of the two",
-            func_.vars[static_cast<size_t>(func_.parallel.front().var)].name);
+      error(
+          "loops are bound to blocks or threads in a function with parallel dimension '{}'; expected one or the other",
+          func_.vars[static_cast<size_t>(func_.parallel.front().var)].name);
     }
     if (bound) {
       nest(func_.body);
@@ -40,7 +41,8 @@ class Bindings {
       if (s == body.back() && bound_loop(s)) return bound(*s);
       if (s == nullptr || s->kind != StmtKind::let)
         error(
-            "a statement stands beside a loop that is bound to blocks or threads; only lets may stand in front of it");
+            "a statement stands next to a loop that is bound to blocks or threads; only lets may stand before the "
+            "loop");
     }
   }
 
@@ -82,7 +84,8 @@ class Bindings {
     switch (b.space) {
       case MemorySpace::global:
         if (scratch && bound)
-          error("scratch '{}' is in global memory; expected shared or local beside bound loops", b.name);
+          error("scratch '{}' is in global memory; expected shared or local memory in a function with bound loops",
+                b.name);
         return;
       case MemorySpace::constant:
         if (b.kind != BufferKind::input) error("buffer '{}' is in constant memory; expected an input there", b.name);

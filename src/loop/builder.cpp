@@ -55,7 +55,8 @@ namespace {
 
 Buf add_buffer(LoopFunc& func, std::string name, DType type, int64_t elems, BufferKind kind,
                MemorySpace space = MemorySpace::global) {
-  require(type != DType::string && elems >= 0, "loop function '{}': buffer '{}' of {} elements of {}", func.name, name,
+  require(type != DType::string && elems >= 0,
+          "loop function '{}': buffer '{}' has {} elements of {}; expected 0 or more, and no strings", func.name, name,
           elems, kilter::name(type));
   func.buffers.push_back({.name = std::move(name), .type = type, .elems = elems, .kind = kind, .space = space});
   return Buf{static_cast<int32_t>(func.buffers.size()) - 1};
@@ -83,7 +84,8 @@ Buf LoopBuilder::scratch(std::string name, DType type, int64_t elems, MemorySpac
 Expr LoopBuilder::parallel(std::string name, int64_t extent) {
   require(open_.size() == 1 && open_.back().empty(), "loop function '{}': parallel dimension '{}' after a statement",
           func_.name, name);
-  require(extent >= 0, "loop function '{}': parallel dimension '{}' has extent {}", func_.name, name, extent);
+  require(extent >= 0, "loop function '{}': parallel dimension '{}' has extent {}; expected 0 or more", func_.name,
+          name, extent);
   const int32_t id = add_var(func_, std::move(name), kIndex);
   func_.parallel.push_back({id, extent});
   return var_expr(kIndex, id);

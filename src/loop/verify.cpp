@@ -57,8 +57,9 @@ class Verifier {
               "verify '{}': parallel dimension of variable {} and extent {}", func.name, d.var, d.extent);
     }
     for (const Buffer& b : func.buffers) {
-      require(b.elems >= 0 && b.type != DType::string, "verify '{}': buffer '{}' of {} elements of {}", func.name,
-              b.name, b.elems, name(b.type));
+      require(b.elems >= 0 && b.type != DType::string,
+              "verify '{}': buffer '{}' has {} elements of {}; expected 0 or more, and no strings", func.name, b.name,
+              b.elems, name(b.type));
     }
     return func;
   }

@@ -211,7 +211,7 @@ class Comparer {
       known = known && (clear || r.half_width() <= options_.target_half_width);
     }
     const std::string width =
-        fmt::format("half-width {:.2f} % of {:.2f} % wanted", widest * 100, options_.target_half_width * 100);
+        fmt::format("half-width {:.2f} % ({:.2f} % wanted)", widest * 100, options_.target_half_width * 100);
     if (different) {
       result_.stopped_because = fmt::format("the difference is clear, {}", width);
     } else if (known) {

@@ -63,7 +63,7 @@ struct Comparison {
   DisturbedCount disturbances;       ///< what disturbed them
   int64_t retaken = 0;               ///< number of slices retaken
   double seconds = 0;
-  std::string stopped_because;  ///< "half-width 0.4 % of 0.5 % wanted", "time is up: ..."
+  std::string stopped_because;  ///< "half-width 0.4 % (0.5 % wanted)", "time is up: ..."
   std::string dropped;          ///< the rule applied to disturbed rounds, in words
   double confidence = 0.95;
   uint64_t seed = 1;

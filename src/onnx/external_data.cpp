@@ -54,7 +54,7 @@ DataFolders data_folders(const fs::path& path, const fs::path& target) {
 void ExternalData::refuse(const std::string& location, const std::string& what, std::string_view why) const {
   fail(ErrorKind::bad_model,
        "{}: {}: external data location {} {}; expected a relative path to a file under the model's folder{}", file_,
-       what, quote(location), why, folders_.size() > 1 ? " or that of the file which the model's link leads to" : "");
+       what, quote(location), why, folders_.size() > 1 ? " or that of the file that the model's link points to" : "");
 }
 
 void ExternalData::check(const std::string& location, const std::string& what) const {

@@ -97,15 +97,15 @@ std::string work_text(const Compiled& c, const LayerSchedule& layer) {
 
 std::string model_text(const Compiled& c, const LayerSchedule& layer) {
   const StepNotes& notes = notes_of(c, layer);
-  const std::string bound = fmt::format("at least {} by {}", cycles_text(layer.bound.cycles),
-                                        layer.bound.by == "bytes" ? "bytes (from L2)" : layer.bound.by);
+  const std::string bound = fmt::format("lower bound {}, set by {}", cycles_text(layer.bound.cycles),
+                                        layer.bound.by == "bytes" ? "bytes from L2" : layer.bound.by);
   if (!notes.estimate) return "none for this template; " + bound;
   const Estimate& e = *notes.estimate;
   const double cycles = shown_cycles(c, layer);
-  std::string out = cycles_text(cycles) + " of one core";
+  std::string out = cycles_text(cycles) + " on one core";
   if (const std::string counted = cycles_text(e.cycles); cycles_text(cycles) != counted)
-    out += fmt::format(" (its bound; the model counts {})", counted);
-  return out + fmt::format(", {:.1f} % of them in tiles that are not full; {}, {:.0f} % of the prediction",
+    out += fmt::format(" (raised to the lower bound; the model counts {})", counted);
+  return out + fmt::format(", {:.1f} % of them in tiles that are not full; {}: {:.0f} % of the predicted cycles",
                            100 * e.tail, bound, 100 * layer.bound.cycles / cycles);
 }
 

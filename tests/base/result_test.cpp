@@ -35,11 +35,11 @@ TEST(Result, ValuesThatCannotBeCopiedMove) {
 }
 
 TEST(Result, ReadingWhatItDoesNotHoldIsAnInternalError) {
-  constexpr std::string_view kRejected = "a result is read that was rejected: number: limit even, got 7";
+  constexpr std::string_view kRejected = "the value of a rejected result was requested: number: limit even, got 7";
   EXPECT_EQ(error_of([] { (void)*half(7); }, ErrorKind::internal), kRejected);
   EXPECT_EQ(error_of([] { (void)half(7)->size(); }, ErrorKind::internal), kRejected);
   EXPECT_EQ(error_of([] { (void)half(6).rejected(); }, ErrorKind::internal),
-            "the reason of a result is read, but it has a value");
+            "the reason for a rejection was requested, but the result has a value");
 }
 
 }  // namespace

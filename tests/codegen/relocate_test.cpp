@@ -52,9 +52,9 @@ TEST(Relocate, RefusesWhatDependsOnWhereTheCodeLiesAndWhatIsTooFar) {
             "relocation type 257: expected one relative to its place (PREL32, PREL64) or page (ADR_PREL_PG_HI21, "
             "ADD_ABS_LO12_NC, LDST*_ABS_LO12_NC)");
   EXPECT_EQ(Patched(Arch::x86_64, R_X86_64_PC32, 0, 0, int64_t{1} << 31).wrong,
-            "2147483648 bytes away, more than 32 bits reach");
+            "2147483648 bytes away, farther than 32 bits reach");
   EXPECT_EQ(Patched(Arch::aarch64, R_AARCH64_ADR_PREL_PG_HI21, 0x90000008, 0, int64_t{1} << 32).wrong,
-            "4294967296 bytes away, more than 33 bits reach");
+            "4294967296 bytes away, farther than 33 bits reach");
   EXPECT_EQ(Patched(Arch::aarch64, R_AARCH64_LDST128_ABS_LO12_NC, 0x3dc00100, 0, 0x2128).wrong,
             "at byte 8488, expected a multiple of 16");
   std::vector<std::byte> blob(8);

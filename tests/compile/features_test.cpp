@@ -123,7 +123,7 @@ TEST(Features, AMachineOfAnotherArchitectureIsToldSo) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::unsupported);
     const std::string_view theirs = kThisArch == Arch::x86_64 ? "AArch64" : "x86-64";
-    EXPECT_EQ(error.message(), fmt::format("'net' was compiled for target {}, machine code for {}; this machine ({}) "
+    EXPECT_EQ(error.message(), fmt::format("'net' was compiled for target {}, so its code is for {}; this machine ({}) "
                                            "is {}: run it on an {} machine, or compile it for this one",
                                            other, theirs, cpu_brand(), name(kThisArch), theirs));
   }

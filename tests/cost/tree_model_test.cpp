@@ -148,7 +148,7 @@ TEST(TreeModel, JoinedModelsAddUp) {
   more.objective = Objective::rank;
   EXPECT_EQ(
       error_of([&] { (void)join_models(small_model(), TreeModel(more)); }),
-      "cost model: the model to start from is of objective cost, the one to train of objective rank; start from one "
+      "cost model: the model to start from has objective cost, but the one to train has objective rank; start from one "
       "of the same objective");
 }
 

@@ -25,7 +25,7 @@ expect 2 "--input x=1x3x22Ox224: '1x3x22Ox224' is neither a shape such as 1x3x22
 expect 3 "none.npy" run zoo:squeezenet1_1 --input "input=$scratch/none.npy"
 for words in "bench --json" "profile --json" "profile --csv" "profile --trace" "profile --html" "explain --json" "explain --html" "time --json" "kernels --json"; do
   sub=${words% *} option=${words#* }
-  expect 3 "$option $scratch/none/x: cannot write the file: No such file or directory; give a place that can be written" $sub zoo:nothing $option "$scratch/none/x"
+  expect 3 "$option $scratch/none/x: cannot write the file: No such file or directory; choose a writable path" $sub zoo:nothing $option "$scratch/none/x"
 done
 for words in zoo "records list --records $scratch/none.jsonl" options; do
   : > "$scratch/none.jsonl"
@@ -95,7 +95,7 @@ expect 0 "schedule    conv2d_winograd" "${winograd[@]}" --forbid winograd@fire5.
 expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule fire4.expand3x3=direct
 expect 2 "--schedule conv1: 'conv2d_winograd' does not apply: strides and dilations: limit 1, got more; legal values are conv2d_direct, reference" run zoo:squeezenet1_1 --schedule conv1=conv2d_winograd
 expect 0 "schedule    conv2d_winograd" "${winograd[@]}" --schedule "*=direct" --forbid direct@fire4.expand3x3
-expect 2 "--schedule fire4.expand3x3=conv2d_direct: --forbid conv2d_direct leaves it out of this layer; give one of them" \
+expect 2 "--schedule fire4.expand3x3=conv2d_direct: --forbid conv2d_direct excludes it from this layer; give only one of them" \
   "${winograd[@]}" --schedule fire4.expand3x3=direct --forbid direct
 expect 2 "--records r.db: expected after the subcommand, as in \`kilter records list --records r.db\`" records --records r.db list
 expect 2 "--forbid winogrand: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates are" run zoo:squeezenet1_1 --forbid winogrand
@@ -119,7 +119,7 @@ expect 2 "--choose graph-best: no records are in use to choose from; give --reco
 "$kilter" run zoo:squeezenet1_1 --forbid recurrent_steps 2> "$scratch/idle" > /dev/null
 grep -qxF -- "--forbid recurrent_steps: it applies to no layer of this network and so changes nothing" "$scratch/idle" || { echo "FAILED: a --forbid without effect is not reported: $(cat "$scratch/idle")"; failures=$((failures + 1)); }
 # The plan in use, written to a file, gives the same code again; errors name its lines.
-expect 0 "used.plan: what 31 layers run" inspect zoo:squeezenet1_1 --schedules --layer-threads conv1=1 --write-plan "$scratch/used.plan"
+expect 0 "used.plan: settings of 31 layers" inspect zoo:squeezenet1_1 --schedules --layer-threads conv1=1 --write-plan "$scratch/used.plan"
 grep -q "^conv1 = conv2d_direct .* threads=1$" "$scratch/used.plan" || { echo "FAILED: no conv1 in $(head -3 "$scratch/used.plan")"; failures=$((failures + 1)); }
 "$kilter" compile zoo:squeezenet1_1 --layer-plan "$scratch/used.plan" -o "$scratch/a.kilter" > /dev/null 2>&1
 "$kilter" compile zoo:squeezenet1_1 --layer-threads conv1=1 -o "$scratch/b.kilter" > /dev/null
@@ -128,12 +128,12 @@ cmp -s <("$kilter" run "$scratch/a.kilter") <("$kilter" run "$scratch/b.kilter")
 # back, and an edited line separates it.
 pair=(inspect zoo:mobilenet_v2 --input input=1x3x64x64 --schedules)
 lines() { grep -v '^#' "$scratch/$1.plan"; }
-expect 0 "joined.plan: what " "${pair[@]}" --fuse features.2.depthwise --write-plan "$scratch/joined.plan"
-expect 0 "again.plan: what " "${pair[@]}" --layer-plan "$scratch/joined.plan" --write-plan "$scratch/again.plan"
+expect 0 "joined.plan: settings of " "${pair[@]}" --fuse features.2.depthwise --write-plan "$scratch/joined.plan"
+expect 0 "again.plan: settings of " "${pair[@]}" --layer-plan "$scratch/joined.plan" --write-plan "$scratch/again.plan"
 cmp -s <(lines joined) <(lines again) || { echo "FAILED: a pair read from a plan: $(diff <(lines joined) <(lines again))"; failures=$((failures + 1)); }
 grep -q "^features.2.depthwise = conv2d_then_depthwise " "$scratch/again.plan" || { echo "FAILED: no pair in $(lines again | head -9)"; failures=$((failures + 1)); }
 sed 's/= conv2d_then_depthwise .*/= conv2d_depthwise/' "$scratch/joined.plan" > "$scratch/edited.plan"
-expect 0 "apart.plan: what " "${pair[@]}" --layer-plan "$scratch/edited.plan" --write-plan "$scratch/apart.plan"
+expect 0 "apart.plan: settings of " "${pair[@]}" --layer-plan "$scratch/edited.plan" --write-plan "$scratch/apart.plan"
 if ! grep -q "^features.2.expand = conv2d_direct " "$scratch/apart.plan" || grep -q "conv2d_then_depthwise" "$scratch/apart.plan"; then
   echo "FAILED: an edited plan takes no pair apart: $(lines apart | head -9)"
   failures=$((failures + 1))
@@ -151,7 +151,7 @@ cmp -s <("$kilter" run "$scratch/net.kilter") <("$kilter" run zoo:squeezenet1_1)
 "$kilter" compile zoo:squeezenet1_1 -o "$scratch/again.kilter" > /dev/null
 cmp -s "$scratch/net.kilter" "$scratch/again.kilter" || { echo "FAILED: the same model compiled twice differs"; failures=$((failures + 1)); }
 expect 0 "steps for neoverse-n1" compile zoo:squeezenet1_1 --target neoverse-n1 -o "$scratch/arm.kilter"
-expect 3 "was compiled for target neoverse-n1, machine code for AArch64; this machine" run "$scratch/arm.kilter"
+expect 3 "was compiled for target neoverse-n1, so its code is for AArch64; this machine" run "$scratch/arm.kilter"
 expect 3 "run it on an AArch64 machine, or compile it for this one" run zoo:squeezenet1_1 --target aarch64
 expect 0 "for neoverse-n1 (LLVM" inspect "$scratch/arm.kilter"
 expect 3 "/dev/full" compile zoo:squeezenet1_1 -o /dev/full
@@ -206,7 +206,7 @@ expect 0 "records: $made; compiled for 1 thread" compile "${tuned[@]}" --threads
 expect 0 "records: $made; made for 1 thread, used on 2; $loss" run "${tuned[@]}" --threads 2
 expect 0 "records: $made; compiled for 1 thread, run on 2; $loss" run "$scratch/one.kilter" --threads 2
 expect 0 "A: $made   B: $made; compiled for 1 thread, run on 2; $loss" compare "$scratch/one.kilter" --seconds 0.3 --threads-a 1 --threads-b 2
-expect 0 "again.plan: what " inspect "${tuned[@]}" --threads 2 --schedules --write-plan "$scratch/again.plan"
+expect 0 "again.plan: settings of " inspect "${tuned[@]}" --threads 2 --schedules --write-plan "$scratch/again.plan"
 expect 0 "layers; made for 1 thread, used on 2; $loss" run zoo:squeezenet1_1 --layer-plan "$scratch/again.plan" --threads 2
 expect 0 "records: $made; made for 1 thread, used on 2; $loss" inspect "${tuned[@]}" --threads 2 --schedules --node conv1
 expect 0 "records: $made; made for 1 thread, used on 2; $loss" tasks "${tuned[@]}" --threads 2
@@ -300,7 +300,7 @@ expect 0 "conditions that differ: none" compare zoo:squeezenet1_1 --seconds 0.5
 expect 0 "threads          A: 1   B: 2" compare zoo:squeezenet1_1 --seconds 0.5 --threads-a 1 --threads-b 2
 echo "conv1 = conv2d_direct vectors=1 rows=1 tile=4 prefetch=0" > "$scratch/one.plan"
 expect 0 "tuning records   A: none   B: layer plan $scratch/one.plan: 1 layers" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan-b "$scratch/one.plan"
-TMPDIR=/nowhere expect 3 "kilter: cannot make a temporary folder in /nowhere: No such file or directory; TMPDIR names the folder to make it in" compare onnxruntime:zoo:squeezenet1_1
+TMPDIR=/nowhere expect 3 "kilter: cannot make a temporary folder in /nowhere: No such file or directory; set TMPDIR to use another folder" compare onnxruntime:zoo:squeezenet1_1
 expect 0 "tuning records of both: layer plan $scratch/one.plan: 1 layers" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan "$scratch/one.plan"
 expect 0 "A: layer plan $scratch/one.plan: 1 layers   B: none" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan "$scratch/one.plan" --records-b none
 expect 2 "--choose-b: worst not in {accepted,history-best,graph-best}" compare zoo:squeezenet1_1 --choose-b worst

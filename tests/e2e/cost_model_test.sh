@@ -54,7 +54,7 @@ expect 0 "made.jsonl: 2 rows" rows "$scratch/costs.jsonl" -o "$scratch/made.json
 expect 0 "from 2 rows of 1 tasks on 1 device" train --table "$scratch/made.jsonl" -o "$scratch/made.trees"
 expect 3 "none.jsonl" rows "$scratch/none.jsonl" -o "$scratch/made.jsonl"
 : > "$scratch/empty.jsonl"
-expect 3 "no measured schedules to learn from; expected tables of \`kilter searchers --measure\` or records of \`kilter tune\`" rows "$scratch/empty.jsonl" -o "$scratch/made.jsonl"
+expect 3 "no measured schedules to learn from; expected tables written by \`kilter searchers --measure\` or records from \`kilter tune\`" rows "$scratch/empty.jsonl" -o "$scratch/made.jsonl"
 # One row in 17 fails without a rule that a model could learn; the rest must be ranked correctly.
 regret=$("$kilter" cost-model eval --table "$scratch/rows.jsonl" --json - | python3 -c 'import json, sys; m = json.load(sys.stdin)["all"]; print(m["top1_regret"] < 0.01 and m["pairwise"] > 0.85 and m["spearman"] > 0.7)')
 [ "$regret" = True ] || { echo "FAILED: predictions for tasks not seen are poor"; failures=$((failures + 1)); }

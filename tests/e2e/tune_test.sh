@@ -188,11 +188,11 @@ for records in a.db none; do
   "$kilter" explain "${net[@]}" --threads 1 --seconds 1 --records $records > explain.txt 2> /dev/null
   "$kilter" profile "${net[@]}" --threads 1 --seconds 0.2 --minutes 0.5 --records $records --html profile.html > profile.txt 2> /dev/null
   if [ $records = none ]; then
-    grep -qF "holds no record of this machine" explain.txt || die "explain without records: $(cat explain.txt)"
-    grep -qE "^  no record of this machine .* another 0.5 minutes of tuning are expected to save about .* \(a prior\)" profile.txt ||
+    grep -qF "holds no record from this machine" explain.txt || die "explain without records: $(cat explain.txt)"
+    grep -qE "^  no record from this machine .* another 0.5 minutes of tuning are expected to save about .* \(a prior\)" profile.txt ||
       die "profile without records: $(cat profile.txt)"
   else
-    grep -qE "From [0-9]+ records of [0-9]+ tuned tasks? of this machine at this number of threads, in .*a.db:" explain.txt ||
+    grep -qE "From [0-9]+ records of [0-9]+ tuned tasks? from this machine at this number of threads, in .*a.db:" explain.txt ||
       die "explain after tuning: $(cat explain.txt)"
     grep -qF "have schedules left to try: another 5 minutes of tuning are expected to save about " explain.txt || die "explain after tuning: $(cat explain.txt)"
     ! grep -q -- "--records would" explain.txt || die "explain suggests records that are in use: $(cat explain.txt)"
@@ -235,10 +235,10 @@ says "--threads 2 --input input=1x3x64x64 --records f.db --schedule 'fire2.squee
   run "${net[@]}" --threads 2 --records f.db --forbid winograd --schedule "fire2.squeeze=conv2d_direct vectors=1 rows=1 tile=1 prefetch=0"
 # Accepted plans are copied with their records, and count in the copy.
 expect 0 "f.db.plans.jsonl: 1 accepted plan" records plans --records f.db
-expect 0 "moved.jsonl: 1 accepted plan added, 0 were there or a later one" records export --records f.db --output moved.jsonl
+expect 0 "moved.jsonl: 1 accepted plan added, 0 were already there or superseded" records export --records f.db --output moved.jsonl
 says "records: moved.jsonl: the plan accepted on " run "${net[@]}" --threads 1 --records moved.jsonl --forbid winograd
-expect 0 "moved.jsonl: 1 accepted plan added, 0 were there or a later one" records merge moved.jsonl --records merged.db
-expect 0 "moved.jsonl: 0 accepted plans added, 1 was there or a later one" records merge moved.jsonl --records merged.db
+expect 0 "moved.jsonl: 1 accepted plan added, 0 were already there or superseded" records merge moved.jsonl --records merged.db
+expect 0 "moved.jsonl: 0 accepted plans added, 1 was already there or superseded" records merge moved.jsonl --records merged.db
 expect 0 "merged.db.plans.jsonl: 1 accepted plan, 0 damaged lines" records verify --records merged.db
 expect 0 "merged.db.plans.jsonl: 0 accepted plans" records plans --records merged.db --threads 2
 "$kilter" records export --records f.db --status ok --output some.jsonl > /dev/null
@@ -321,7 +321,7 @@ expect 3 "records no/where.db: there is no folder no; make it, or give another f
 expect 2 "--json - and --events -: standard output can hold only one of them; give a file for the others" \
   tune "${net[@]}" --json - --events -
 for option in --events --html --json --write-plan; do
-  expect 3 "$option no/where: cannot write the file: No such file or directory; give a place that can be written" tune "${net[@]}" $option no/where
+  expect 3 "$option no/where: cannot write the file: No such file or directory; choose a writable path" tune "${net[@]}" $option no/where
 done
 echo "not a model" > bad.trees
 expect 3 "bad.trees: line 1: expected 'kilter-trees ...', got 'not a model'" tune "${net[@]}" --cost-model bad.trees
@@ -334,7 +334,7 @@ expect 2 "--until 12%: expected a share from 50% to 100% such as 98%; a bare num
 expect 2 "--until soon: expected a share from 50% to 100%" tune "${net[@]}" --until soon
 expect 2 "--timeout 5: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds" \
   tune "${net[@]}" --timeout 5
-expect 2 "--tuner: kilter tune has no such option; --searcher chooses what proposes schedules" tune "${net[@]}" --tuner xgb
+expect 2 "--tuner: kilter tune has no such option; --searcher chooses the searcher that proposes schedules" tune "${net[@]}" --tuner xgb
 expect 2 "--enable-cpu-cache-flush: kilter tune has no such option; layers are measured inside the network" \
   tune --enable-cpu-cache-flush "${net[@]}"
 "$kilter" tune --help > help.txt

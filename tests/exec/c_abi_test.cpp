@@ -179,7 +179,8 @@ TEST_F(CAbi, ErrorsBecomeStatusAndText) {
   EXPECT_THAT(kilter_last_error(), HasSubstr("avx9000"));
   foreign.arch = kThisArch == Arch::x86_64 ? Arch::aarch64 : Arch::x86_64;
   EXPECT_EQ(kilter_program_load(saved(foreign).c_str(), &program), KILTER_ERROR_UNSUPPORTED);
-  EXPECT_THAT(kilter_last_error(), HasSubstr("machine code for " + std::string(name(foreign.arch)) + "; this machine"));
+  EXPECT_THAT(kilter_last_error(),
+              HasSubstr("so its code is for " + std::string(name(foreign.arch)) + "; this machine"));
 
   ASSERT_EQ(kilter_program_load(saved(steps_plan()).c_str(), &program), KILTER_OK);
   kilter_tensor_info info;

@@ -388,7 +388,7 @@ TEST(Executor, BrokenPlansAndForeignCpusAreRefused) {
   Plan outside = arithmetic_plan(8);
   outside.steps[0].args[1].offset = 100;
   EXPECT_THAT(error_of([&] { program(outside); }, ErrorKind::internal),
-              HasSubstr("step 0 'kernel0': buffer 1 takes 32 bytes at byte 100 of arena, which has 96"));
+              HasSubstr("step 0 'kernel0': buffer 1 occupies 32 bytes at byte 100 of arena, which has 96"));
   Plan foreign = arithmetic_plan(8);
   foreign.required_features = {"avx9000"};
   EXPECT_THAT(error_of([&] { program(foreign); }, ErrorKind::unsupported), HasSubstr("avx9000"));

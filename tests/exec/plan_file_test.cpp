@@ -216,10 +216,10 @@ TEST(PlanCheck, IndicesLieInTheirBuffer) {
   };
   EXPECT_EQ(refusal([](IndexOperand&) {}), "no error");
   EXPECT_EQ(refusal([](IndexOperand& i) { i.arg = 1; }),
-            "plan 'test': step 0 'embed': takes its indices from buffer 1; there are 1");
+            "plan 'test': step 0 'embed': reads its indices from buffer 1; there are 1");
   EXPECT_EQ(refusal([](IndexOperand& i) { i.type = DType::f32; }),
             "plan 'test': step 0 'embed': has indices f32[2x3]; expected i32 or i64 and at most 2^40 elements");
-  EXPECT_THAT(refusal([](IndexOperand& i) { i.type = DType::i64; }), HasSubstr("takes 48 bytes at byte 0 of input"));
+  EXPECT_THAT(refusal([](IndexOperand& i) { i.type = DType::i64; }), HasSubstr("occupies 48 bytes at byte 0 of input"));
   EXPECT_THAT(refusal([](IndexOperand& i) { i.range.sizes.clear(); }), HasSubstr("expected one or more"));
   EXPECT_THAT(refusal([](IndexOperand& i) { i.range.sizes = {-1}; }), HasSubstr("each 0 to 2^40"));
   EXPECT_THAT(refusal([](IndexOperand& i) { i.range.axis = -1; }), HasSubstr("indices for axis -1"));
@@ -237,12 +237,12 @@ TEST(PlanCheck, EveryInvariantHasItsError) {
       {"output 0 'y' is u8[1048576x1048577]", [](Plan& p) { p.outputs[0].shape = {1 << 20, (1 << 20) + 1}; }},
       {"entry 1 lies at byte", [=](Plan& p) { p.entries[1] = p.code_bytes; }},
       {"entry 0 lies at byte -1", [](Plan& p) { p.entries[0] = -1; }},
-      {"step 0 'fill': buffer 1 takes 96 bytes at byte 449 of arena, which has 512",
+      {"step 0 'fill': buffer 1 occupies 96 bytes at byte 449 of arena, which has 512",
        [](Plan& p) { p.steps[0].args[1].offset = 449; }},
-      {"step 0 'fill': buffer 0 takes 96 bytes at byte -8 of constants",
+      {"step 0 'fill': buffer 0 occupies 96 bytes at byte -8 of constants",
        [](Plan& p) { p.steps[0].args[0].offset = -8; }},
-      {"buffer 1 takes 9223372036854775807 bytes", [=](Plan& p) { p.steps[0].args[1].bytes = big; }},
-      {"copy to buffer 1 takes 1000 bytes",
+      {"buffer 1 occupies 9223372036854775807 bytes", [=](Plan& p) { p.steps[0].args[1].bytes = big; }},
+      {"copy to buffer 1 occupies 1000 bytes",
        [](Plan& p) {
          p.steps[0].copy_bytes = 1000;
          p.steps[0].args[0] = arena(0, 0);
@@ -259,7 +259,7 @@ TEST(PlanCheck, EveryInvariantHasItsError) {
       {"is larger than its plane", [=](Plan& p) { p.steps[1].halo.right_bytes = big; }},
       {"do not fit into a plane of 47", [](Plan& p) { p.steps[1].halo.plane_bytes = 47; }},
       {"do not fit into a plane", [=](Plan& p) { p.steps[1].halo.rows = big; }},
-      {"halo of buffer 0 takes 496 bytes", [](Plan& p) { p.steps[1].halo.plane_bytes = 448; }},
+      {"halo of buffer 0 occupies 496 bytes", [](Plan& p) { p.steps[1].halo.plane_bytes = 448; }},
       {"planes of 48 bytes are more than", [=](Plan& p) { p.steps[1].halo.planes = big; }},
       {"fewer than its operands", [](Plan& p) { p.steps[3].args.pop_back(); }},
       {"has 3 buffers; expected 2",
@@ -267,7 +267,7 @@ TEST(PlanCheck, EveryInvariantHasItsError) {
          p.steps[3].reference.inputs.pop_back();
          p.steps[3].args[1] = output(1, 8);
        }},
-      {"operand 1 takes 64 bytes", [](Plan& p) { p.steps[3].reference.inputs[2].shape = {8}; }},
+      {"operand 1 occupies 64 bytes", [](Plan& p) { p.steps[3].reference.inputs[2].shape = {8}; }},
       {"expected a multiple of 4", [](Plan& p) { p.steps[3].args[0] = arena(6, 64); }},
       {"calls kernel 5; there are 5",
        [](Plan& p) {

@@ -88,14 +88,14 @@ TEST(Bindings, BoundLoopsAreOneNestAroundAllStatements) {
   EXPECT_EQ(check("let n = k[0] for b in [0, 4) block_x { let m = n + b for t in [0, 32) thread_x { prefetch x[m] } }"),
             "");
   EXPECT_EQ(check("y[0] = 0:f32 " + nest("")),
-            "verify 'f': a statement stands beside a loop that is bound to blocks or threads; only lets may stand in "
-            "front of it");
+            "verify 'f': a statement stands next to a loop that is bound to blocks or threads; only lets may stand "
+            "before the loop");
   EXPECT_EQ(check(nest("") + " let n = k[0]"),
-            "verify 'f': a statement stands beside a loop that is bound to blocks or threads; only lets may stand in "
-            "front of it");
+            "verify 'f': a statement stands next to a loop that is bound to blocks or threads; only lets may stand "
+            "before the loop");
   EXPECT_EQ(check("for b in [0, 4) block_x { reg r = 0:f32 for t in [0, 32) thread_x { } }"),
-            "verify 'f': a statement stands beside a loop that is bound to blocks or threads; only lets may stand in "
-            "front of it");
+            "verify 'f': a statement stands next to a loop that is bound to blocks or threads; only lets may stand "
+            "before the loop");
   EXPECT_EQ(check("for i in [0, 4) { for t in [0, 32) thread_x { } }", ""),
             "verify 'f': loop 't' is bound to thread_x inside of other statements; expected a nest of bound loops "
             "around all of them");
@@ -107,7 +107,8 @@ TEST(Bindings, BoundLoopsAreOneNestAroundAllStatements) {
             "threads");
   EXPECT_EQ(check(nest("for u in [0, 2) thread_x { }")), "verify 'f': loops 't' and 'u' are both bound to thread_x");
   EXPECT_EQ(check(nest("y[b * 32 + t] = 0:f32"), "  scratch s: shared f32[32]\n  parallel p: 2\n"),
-            "verify 'f': loops are bound to blocks or threads beside parallel dimension 'p'; expected one of the two");
+            "verify 'f': loops are bound to blocks or threads in a function with parallel dimension 'p'; expected one "
+            "or the other");
 }
 
 TEST(Bindings, BoundLoopsHaveConstantExtents) {
@@ -122,8 +123,9 @@ TEST(Bindings, SpacesFitTheirBuffers) {
   EXPECT_EQ(check("y[0] = s[0]"), "verify 'f': scratch 's' is in shared memory, but no loop is bound to threads");
   EXPECT_EQ(check("for b in [0, 4) block_x { y[b] = s[0] }", "  scratch s: local f32[4]\n"),
             "verify 'f': scratch 's' is in local memory, but no loop is bound to threads");
-  EXPECT_EQ(check(nest(""), "  scratch s: f32[4]\n"),
-            "verify 'f': scratch 's' is in global memory; expected shared or local beside bound loops");
+  EXPECT_EQ(
+      check(nest(""), "  scratch s: f32[4]\n"),
+      "verify 'f': scratch 's' is in global memory; expected shared or local memory in a function with bound loops");
   EXPECT_EQ(check(nest(""), "  output z: shared f32[4]\n"),
             "verify 'f': buffer 'z' is in shared memory; expected scratch there");
   EXPECT_EQ(check(nest(""), "  input z: local f32[4]\n"),

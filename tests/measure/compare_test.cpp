@@ -68,7 +68,7 @@ TEST(Compare, StopsWhenTheIntervalIsNarrowEnough) {
   const Comparison c = compare(bench.candidates, options);
   EXPECT_LE(c.ratio(0, 1).half_width(), 0.002);
   EXPECT_TRUE(c.ratio(0, 1).contains(1));
-  EXPECT_THAT(c.stopped_because, HasSubstr(" of 0.20 % wanted"));
+  EXPECT_THAT(c.stopped_because, HasSubstr(" % (0.20 % wanted)"));
   // The noise of a slice is 1 %, and so is that of a round's ratio: the middle half's mean needs some 200 rounds.
   EXPECT_GT(c.taken, 100);
   EXPECT_LT(c.taken, 600);

@@ -118,7 +118,7 @@ TEST_F(ModelCache, EscapesStayRefused) {
   const std::string head =
       "bad_model: " + (snapshot_ / "model.onnx").string() + ": initializer 'w': external data location ";
   const std::string tail =
-      "; expected a relative path to a file under the model's folder or that of the file which the model's link leads "
+      "; expected a relative path to a file under the model's folder or that of the file that the model's link points "
       "to";
   EXPECT_EQ(data_error("../0123/w"), head + "'../0123/w' leaves the folder by '..'" + tail);
   EXPECT_EQ(data_error("/etc/passwd"), head + "'/etc/passwd' is an absolute path" + tail);

@@ -198,7 +198,7 @@ TEST(Busy, MoreThreadsThanCpusAreNobodyElsesFault) {
   net.profile.conditions.pinning = "3";
   const Suspicion s = net.at("the machine is busy", "");
   EXPECT_THAT(s.evidence, HasSubstr("because 2 threads share 1 CPUs; the time is an upper bound"));
-  EXPECT_EQ(s.advice, "no more threads than CPUs: --threads 1");
+  EXPECT_EQ(s.advice, "use no more threads than CPUs: --threads 1");
   EXPECT_EQ(s.action, "kilter compare zoo:squeezenet1_1 --threads-a 2 --threads-b 1");
 }
 

@@ -141,8 +141,8 @@ TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
       "got 'relu(f32[1,16,9,9])'");
   EXPECT_EQ(
       problem_error("conv2d n1 c8 h9 w9 k16 r1 s1 f32 => conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32"),
-      "problem 'conv2d n1 c8 h9 w9 k16 r1 s1 f32 => conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32', column 37: expected n, "
-      "c, h and w of what the part before makes (1, 16, 9, 9), got 'conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32'");
+      "problem 'conv2d n1 c8 h9 w9 k16 r1 s1 f32 => conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32', column 37: expected n, c, "
+      "h and w equal to the output of the part before (1, 16, 9, 9), got 'conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32'");
   EXPECT_EQ(problem_error("matmul(f32[2,3] f32[4,5])").substr(0, 51),
             "problem 'matmul(f32[2,3] f32[4,5])': MatMul 'MatMul");
 }

@@ -19,11 +19,11 @@ expect 3 "no such file" list --records "$scratch/nothing.db"
 
 expect 0 "33 records, 24 different; 24 added" import "$data/tvm_v01.txt" --target znver4
 expect 0 "42 records, 40 different; 40 added" import "$data/tvm_v02.txt"
-expect 0 "0 added to $scratch/share/kilter/records.db, 40 were there" import "$data/tvm_v02.txt"
+expect 0 "0 added to $scratch/share/kilter/records.db, 40 were already there" import "$data/tvm_v02.txt"
 expect 0 "tile_ic=32 has no counterpart" import "$data/tvm_v01.txt" --notes --records "$scratch/other.jsonl"
 expect 0 "without counterpart, --notes lists each:" import "$data/tvm_v01.txt"
 expect 0 "   12x not translated: cuda -model=unknown is not a CPU; kept as a record of a foreign device" import "$data/tvm_v01.txt"
-expect 0 "as a plan: 21 layers over 12 tasks, layers of each 1,4,1,1,3,1,1,3,1,1,3,1" import "$data/tvm_v01.txt"
+expect 0 "as a plan: 21 layers over 12 tasks; layers per task: 1,4,1,1,3,1,1,3,1,1,3,1" import "$data/tvm_v01.txt"
 expect 0 "64 records, the last 3 shown" list --limit 3
 expect 0 "52 records" list --device cuda --limit 100
 expect 0 "12 records" list --source "tvm v0.1" --device llvm
@@ -31,7 +31,7 @@ expect 2 "status 'fine': unknown; legal values are" list --status fine
 expect 0 "0.6671" best --problem "c3 h608 w608" --device cuda
 expect 0 "index=45898438" best --records "$data/tvm_v02.txt" --problem "c3 h608"
 expect 0 "no record serves it" best --for "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32"
-expect 0 "1 imported record of these problems not used: other systems did not measure them against Kilter's default" \
+expect 0 "1 imported record for these problems is not used: other systems did not measure it against Kilter's default" \
   best --for "conv2d n1 c3 h224 w224 k64 r7 s7 stride2,2 pad3 f32"
 expect 0 "64 sound, 0 damaged" verify
 
@@ -44,14 +44,14 @@ cp "$scratch/all.jsonl" "$scratch/newer.jsonl" && echo '{"kilter_record": 3, "pr
 for sub in import merge; do
   expect 0 "newer.jsonl: line 65: skipped: record of version 3; this program reads versions 1 to 2: use a newer one" \
     $sub "$scratch/newer.jsonl" --records "$scratch/newer.db"
-  expect 0 "62 records, 62 different; 0 added to $scratch/newer.db, 62 were there; 2 damaged, 0 without counterpart, 1 of a newer version" \
+  expect 0 "62 records, 62 different; 0 added to $scratch/newer.db, 62 were already there; 2 damaged, 0 without counterpart, 1 of a newer version" \
     $sub "$scratch/newer.jsonl" --records "$scratch/newer.db"
 done
 expect 1 "62 sound, 2 damaged, 1 that this version cannot read" verify --records "$scratch/newer.jsonl"
 expect 0 "2 added" merge "$scratch/share/kilter/records.db" --records "$scratch/merged.db"
 expect 0 "0 added" merge "$scratch/share/kilter/records.db" --records "$scratch/merged.db"
 
-expect 0 "would go: 10 measured, 0 failed; 54 stay; nothing was changed" prune --keep 1 --records "$scratch/merged.db"
+expect 0 "would be removed: 10 measured, 0 failed; 54 remain; nothing was changed" prune --keep 1 --records "$scratch/merged.db"
 expect 0 "64 records" list --records "$scratch/merged.db" --limit 100
 expect 0 "10 of 64 records went" prune --keep 1 --yes --records "$scratch/merged.db"
 expect 0 "54 records" list --records "$scratch/merged.db" --limit 100
@@ -73,13 +73,13 @@ expect 3 "records $scratch/typo.db: there is neither this file nor typo.db.plans
   plans --records "$scratch/typo.db"
 echo "a letter" > "$scratch/letter.txt"
 for sub in list best export; do
-  expect 3 "letter.txt: it contains no record; expected an SQLite database of Kilter, JSON lines, or text with records of TVM" \
+  expect 3 "letter.txt: it contains no record; expected a Kilter database (SQLite), JSON lines, or text with records from TVM" \
     $sub --records "$scratch/letter.txt"
 done
 expect 0 "54 records" list --records "$scratch/merged.db" --limit 100
 schema() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA user_version = " + sys.argv[2])' "$scratch/merged.db" "$1"; }
 schema 3
-expect 0 "54 stay; nothing was changed" prune --records "$scratch/merged.db"
+expect 0 "54 remain; nothing was changed" prune --records "$scratch/merged.db"
 expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" verify --records "$scratch/merged.db"
 expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" merge "$scratch/merged.db" --records "$scratch/x.db"
 expect 3 "made by a newer version of Kilter" prune --records "$scratch/merged.db" --yes
@@ -108,8 +108,8 @@ expect 0 "; not measured against the default: not used" "${for_relu[@]}" --threa
 [ "$(grep -c "not faster than the default: not used" "$scratch/for_relu")" = 1 ] && ! grep -q "item=1024" "$scratch/for_relu" ||
   { echo "FAILED: best --for: $(cat "$scratch/for_relu")"; failures=$((failures + 1)); }
 
-expect 0 "predicted: 19.136 ms in 55 of" explain "$data/tvm_v02.txt" zoo:centernet_dla34_tvm --measured-ms 108
-expect 3 "none of the 42 records of the log is ok and of device 'opencl'" explain "$data/tvm_v02.txt" zoo:squeezenet1_1 --device opencl
+expect 0 "predicted: 19.136 ms in the 55 of" explain "$data/tvm_v02.txt" zoo:centernet_dla34_tvm --measured-ms 108
+expect 3 "none of the 42 records in the log is ok and from device 'opencl'" explain "$data/tvm_v02.txt" zoo:squeezenet1_1 --device opencl
 
 # Files of other kinds give one line each, and no crash.
 head -c 100000 /dev/urandom > "$scratch/noise.db"

@@ -80,7 +80,7 @@ TEST(TvmLogs, Version01IsAPlanForACpuAndTasksForAGpu) {
   EXPECT_THAT(summary(v1),
               ElementsAre(HasSubstr("12  tvm v0.1, cuda -model=unknown: 12 problems; 8 direct, 4 winograd"),
                           HasSubstr("21  tvm v0.1, llvm: 12 problems; 21 direct; 21 with a Kilter schedule"),
-                          HasSubstr("as a plan: 21 layers over 12 tasks, layers of each "
+                          HasSubstr("as a plan: 21 layers over 12 tasks; layers per task: "
                                     "1,4,1,1,3,1,1,3,1,1,3,1")));
 }
 

@@ -191,7 +191,7 @@ TEST(Match, ImportedRecordsAreCounted) {
   EXPECT_EQ(imported_text(0), "");
   EXPECT_EQ(
       imported_text(1),
-      "1 imported record of these problems not used: other systems did not measure them against Kilter's default");
+      "1 imported record for these problems is not used: other systems did not measure it against Kilter's default");
 }
 
 TEST(Match, PairedRatiosBeatMilliseconds) {

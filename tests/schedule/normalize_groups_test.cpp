@@ -122,10 +122,9 @@ std::string refusal(const std::string& schedule, int64_t groups = 4) {
 }
 
 TEST(NormalizeGroups, RefusalsSayTheLimitAndWhatWasFound) {
-  EXPECT_EQ(
-      refusal("normalize_groups joint=1 parts=2"),
-      "--schedule norm: 'normalize_groups joint=1 parts=2' does not apply: parts of the rows where joint=1: limit "
-      "1, got 2");
+  EXPECT_EQ(refusal("normalize_groups joint=1 parts=2"),
+            "--schedule norm: 'normalize_groups joint=1 parts=2' does not apply: parts of the rows with joint=1: limit "
+            "1, got 2");
   EXPECT_EQ(
       refusal("normalize_groups joint=0 parts=3"),
       "--schedule norm: 'normalize_groups joint=0 parts=3' does not apply: normalize_groups knob parts: limit one "

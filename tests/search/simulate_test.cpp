@@ -220,9 +220,10 @@ TEST(CostTable, TheFrontIsMeasuredAgainUntilItStands) {
   EXPECT_EQ(passes, (std::vector<size_t>{3, 3}));
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(rows[i].cost, truth.at(rows[i].schedule.text())) << i;
   EXPECT_TRUE(std::ranges::is_sorted(rows, {}, &CostRow::cost));
-  EXPECT_EQ(said,
-            "the 3 cheapest and 3 that were among them were measured again, in 2 passes; half of the costs moved by "
-            "more than 31.6 %");
+  EXPECT_EQ(
+      said,
+      "the 3 cheapest and 3 that were among them earlier were measured again, in 2 passes; half of the costs moved by "
+      "more than 31.6 %");
   std::vector<CostRow> none;
   EXPECT_EQ(settle_front(none, 3, [](const auto&) { return std::vector<double>{}; }), "no cost was measured again");
 }

@@ -113,7 +113,7 @@ TEST(Package, ValuesOutsideOfTheirBuffersAreRefused) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.message(),
-              "value 'value of layer3' takes 4036 bytes at byte 0 of the arena or an output, which has 4032");
+              "value 'value of layer3' occupies 4036 bytes at byte 0 of the arena or an output, which has 4032");
   }
   EXPECT_EQ(store.used_bytes(), 0);
 }

@@ -202,7 +202,7 @@ TEST_F(ApplyWithoutWinograd, RatiosOverAForbiddenDefaultAreComparedWithTheOneOfN
                         step_.schedule + ")"));
   const Recorded slower = apply({over_winograd(faster, 1.5), over_winograd(direct_, 1.2)}, {}, options_);
   EXPECT_FALSE(slower.choices.contains(kNode));
-  EXPECT_THAT(slower.summary, HasSubstr("tuned, where the default won"));
+  EXPECT_THAT(slower.summary, HasSubstr("tuned, but the default won"));
 }
 
 TEST_F(ApplyWithoutWinograd, WhatDoesNotCompareWithTheDefaultOfNowIsNotUsedAndSaid) {

@@ -71,7 +71,7 @@ TEST(CostRows, SchedulesOfAnotherSyntaxAreLeftOut) {
   CostRows rows;
   rows.add(std::vector<Record>{later});
   EXPECT_EQ(rows.rows(), 0);
-  EXPECT_THAT(rows.left_out(), ElementsAre(Pair("of a schedule that this version does not know", 1)));
+  EXPECT_THAT(rows.left_out(), ElementsAre(Pair("with a schedule that this version does not know", 1)));
   EXPECT_EQ(error_of([&] { RecordedCosts(std::vector{later}, {"znver4", "a machine", {}, 0}); }), "no error");
 }
 
@@ -87,10 +87,11 @@ TEST(CostRows, WhatTeachesNothingIsCounted) {
   CostRows rows;
   rows.add(std::vector<Record>{imported, bare, foreign, unknown, failed, other});
   EXPECT_EQ(rows.rows(), 1) << "a failure is a lesson";
-  EXPECT_THAT(rows.left_out(),
-              ElementsAre(Pair("imported from another system", 1), Pair("not measured against the default", 1),
-                          Pair("of a problem or target that this version does not know", 1),
-                          Pair("of a schedule that this version does not know", 1), Pair("of unknown code", 1)));
+  EXPECT_THAT(
+      rows.left_out(),
+      ElementsAre(Pair("imported from another system", 1), Pair("not measured against the default", 1),
+                  Pair("with a problem or target that this version does not know", 1),
+                  Pair("with a schedule that this version does not know", 1), Pair("with an unknown target", 1)));
 }
 
 TEST(CostRows, LessonsAreRowsByTask) {

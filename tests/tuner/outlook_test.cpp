@@ -64,7 +64,7 @@ TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
   EXPECT_EQ(o.prior.layers, 1);
   EXPECT_NEAR(o.further.gain_ms, kDefaultLeft - mean_regret(trials_in(5)), 1e-9);
   EXPECT_THAT(text(o, "a.db"),
-              ElementsAre("a.db holds no record of this machine at this number of threads:",
+              ElementsAre("a.db holds no record from this machine at this number of threads:",
                           "   2 layers 100.0 % of the time  were not tuned, nor was any layer of the same kinds",
                           "   1 layer   50.0 % of the time  have schedules left to try: another 5 minutes of tuning "
                           "are expected to save about 2.1 % of the run",
@@ -73,14 +73,14 @@ TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
                           "searcher's mean regret is used as a prior)",
                           HasSubstr("These are estimates")));
   EXPECT_EQ(summary(o),
-            "no record of this machine at this number of threads; another 5 minutes of tuning are expected to save "
+            "no record from this machine at this number of threads; another 5 minutes of tuning are expected to save "
             "about 2.1 % of the run (a prior)");
 }
 
 TEST(Outlook, WithoutRecordsAndSchedulesNothingIsKnown) {
   const std::vector<OutlookLayer> layers{layer("softmax(f32[1,1000])", 1)};
   EXPECT_THAT(text(outlook(layers, 2, {}, kHere), "a.db"),
-              ElementsAre("a.db holds no record of this machine at this number of threads, so the gain of tuning is "
+              ElementsAre("a.db holds no record from this machine at this number of threads, so the gain of tuning is "
                           "not known; this command shows it:"));
 }
 
@@ -129,7 +129,7 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   EXPECT_EQ(o.unknown.layers, 1);
   const std::vector<std::string> lines = text(o, "a.db");
   ASSERT_EQ(lines.size(), 9U);
-  EXPECT_EQ(lines[0], "From 17 records of 3 tuned tasks of this machine at this number of threads, in a.db:");
+  EXPECT_EQ(lines[0], "From 17 records of 3 tuned tasks from this machine at this number of threads, in a.db:");
   EXPECT_THAT(lines[2], HasSubstr("--records would save about 0.2 % of the run"));
   EXPECT_THAT(
       lines[4],
@@ -193,7 +193,7 @@ TEST(Outlook, TheDatesOfRecordsTellTheRateOfTrials) {
   }
   EXPECT_DOUBLE_EQ(rate(twice).per_second, 10);
   EXPECT_THAT(text(outlook(layers, 1, twice, kHere), "a.db"),
-              testing::Contains(HasSubstr("(3000 trials at 10 a second, as tuning this network ran; ")));
+              testing::Contains(HasSubstr("(3000 trials at 10 a second, the rate of tuning this network; ")));
   for (Record& r : twice) r.conditions.date = "some day";
   EXPECT_EQ(rate(twice).from, TrialRate::assumed);
 }
@@ -223,8 +223,8 @@ TEST(Outlook, WithoutRecordsInUseTheAcceptedPlanIsWhatTheyWouldBring) {
   EXPECT_EQ(o.lost.gain_ms, 0);
   const std::vector<std::string> lines = text(o, "a.db");
   EXPECT_EQ(lines[1],
-            "   1 layer   25.0 % of the time  differ in the plan accepted on 2026-01-02: --records would save about "
-            "5.0 % of the run, as in its race");
+            "   1 layer   25.0 % of the time  would run differently under the plan accepted on 2026-01-02: --records "
+            "would save about 5.0 % of the run, as measured in its race");
   EXPECT_EQ(lines[2],
             "   1 layer   50.0 % of the time  were faster alone under other schedules, but lost in the race of whole "
             "networks");

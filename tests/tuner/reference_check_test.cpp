@@ -87,7 +87,7 @@ TEST(ReferenceCheck, AWrongLayerIsNamedWithWhatWasExpected) {
   EXPECT_NE(check.wrong.find(check.layer->problem + " | " + check.layer->schedule.text()), std::string::npos);
   const std::string text = error_of([&] { require_right(check); }, ErrorKind::internal);
   EXPECT_EQ(text.find("the default plan is wrong: value 'fire5.squeeze.relu'"), 0U) << text;
-  EXPECT_NE(text.find("nothing is tuned. `--schedule LAYER=SCHEDULE` takes another schedule"), std::string::npos);
+  EXPECT_NE(text.find("nothing is tuned. `--schedule LAYER=SCHEDULE` forces another schedule"), std::string::npos);
 }
 
 TEST(ReferenceCheck, NaNThatTheReferenceDoesNotHaveIsWrong) {

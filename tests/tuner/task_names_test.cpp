@@ -128,8 +128,8 @@ TEST(TaskNames, AScheduleThatIsForbiddenIsRefused) {
   EXPECT_NO_THROW(refuse_forbidden_schedules(options));
   options.forbidden.push_back(parse_forbidden("direct@fire2.squeeze"));
   EXPECT_EQ(error_of([&] { refuse_forbidden_schedules(options); }),
-            "--schedule fire2.squeeze=conv2d_direct: --forbid conv2d_direct@fire2.squeeze leaves it out of this layer; "
-            "give one of them");
+            "--schedule fire2.squeeze=conv2d_direct: --forbid conv2d_direct@fire2.squeeze excludes it from this layer; "
+            "give only one of them");
 }
 
 TEST(TaskNames, AFilesScheduleGivesWayToWhatIsForbiddenOfItsTask) {

@@ -99,8 +99,8 @@ void make_rows(const CostModelOptions& options) {
   for (const auto& [reason, count] : rows.left_out()) fmt::print("left out: {} records {}\n", count, reason);
   if (rows.rows() == 0) {
     fail(ErrorKind::bad_input,
-         "{}: no measured schedules to learn from; expected tables of `kilter searchers --measure` or records of "
-         "`kilter tune`",
+         "{}: no measured schedules to learn from; expected tables written by `kilter searchers --measure` or records "
+         "from `kilter tune`",
          fmt::join(options.tables, ", "));
   }
   write_text("--out", options.model, rows.text());
@@ -200,7 +200,8 @@ void add_training(Command sub, CostModelOptions& o) {
   sub.option("--start", o.start, "model to correct with new trees; a few measurements adapt it to a machine");
   sub.option("--trees", o.boost.trees, "number of trees to grow, 1..10000").shows_default();
   sub.option("--depth", o.boost.depth, "maximum depth of a tree, 1..16").shows_default();
-  sub.option("--rate", o.boost.rate, "learning rate: the share of each tree's answer that counts, above 0, up to 1")
+  sub.option("--rate", o.boost.rate,
+             "learning rate: the share of each tree's prediction that is added, above 0, up to 1")
       .shows_default();
   sub.option("--l2", o.boost.l2, "L2 regularisation, added to the weight of a leaf, 0 or more").shows_default();
   sub.option("--min-child-weight", o.boost.min_child_weight, "minimum weight of the rows on each side of a split")
@@ -243,11 +244,13 @@ void add_cost_model(Command app, Context&) {
       sub.subcommand("eval", "Evaluate a model on tables, or a trainer on tasks or devices it did not see");
   add_table(judges, *o);
   Option model = judges.option("MODEL", o->model, "model file; without one, the trainer is evaluated");
-  judges.option("--held-out", o->held_out, "what to exclude from training and evaluate on, one after another")
+  judges
+      .option("--held-out", o->held_out,
+              "kind of part to hold out: each one in turn is excluded from training and used for evaluation")
       .one_of({"task", "device"})
       .shows_default()
       .excludes(model);
-  judges.option("--folds", o->folds, "number of parts to hold out one after another, at most one per task or device")
+  judges.option("--folds", o->folds, "number of parts to hold out in turn, at most one per task or device")
       .range(2, 1000)
       .shows_default()
       .excludes(model);

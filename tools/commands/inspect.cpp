@@ -99,7 +99,7 @@ void write_plan(const InspectOptions& options, const Session& session, const Com
   if (const int tuned_at = compiled.records_tuned_at; tuned_at > 0) notes += " on " + threads_text(tuned_at);
   notes += fmt::format("; {}\n{}", version_text(), records);
   write_text("--write-plan", options.write_plan, tune::text(used, notes));
-  if (options.write_plan != "-") fmt::print("{}: what {} layers run\n", options.write_plan, used.size());
+  if (options.write_plan != "-") fmt::print("{}: settings of {} layers\n", options.write_plan, used.size());
 }
 
 /// Compiles without generating code, since only schedules and layouts are shown.
@@ -207,8 +207,8 @@ void add_inspect(Command app, Context&) {
   sub.option("--json", options->json,
              "with --schedules: also write it as JSON (doc/inspect.md); - for standard output");
   sub.option("--write-plan", options->write_plan,
-             "with --schedules: instead of a report, write what every layer runs to a file for --layer-plan; - for "
-             "standard output");
+             "with --schedules: instead of a report, write the schedule and settings of every layer to a file for "
+             "--layer-plan; - for standard output");
   sub.option("--asm", options->assembly,
              "show the machine code of this layer or node of the model, with counts of its inner loops")
       .excludes(schedules);

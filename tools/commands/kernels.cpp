@@ -159,10 +159,11 @@ std::string shares_text(const profile::Shares& s) {
 
 void print_summary(const std::string& network, const Summary& s) {
   fmt::print(
-      "{}: {} problems, {:.3f} ms for all layers\n  exact kernels bound by compute, of 10 MFLOP or more, of the FMA "
-      "peak: {}\n  bound by memory, of the bandwidth: {}\n",
+      "{}: {} problems, {:.3f} ms for all layers\n  exact kernels of 10 MFLOP or more that are bound by compute, share "
+      "of the FMA peak: {}\n  kernels bound by memory, share of the bandwidth: {}\n",
       network, s.problems, s.ms, shares_text(s.compute), shares_text(s.memory));
-  if (s.movement.count > 0) fmt::print("  movement bound by memory, of the bandwidth: {}\n", shares_text(s.movement));
+  if (s.movement.count > 0)
+    fmt::print("  movement bound by memory, share of the bandwidth: {}\n", shares_text(s.movement));
 }
 
 /// Prints the speed-ups of Winograd next to those that `expected` has for the same convolution.
@@ -286,10 +287,11 @@ void add_kernels(Command app, Context&) {
   sub.option("--seconds", options->seconds, "how long to measure each problem, in seconds")
       .range(0.01, 3600.0)
       .shows_default();
-  sub.option("--touched-mb", options->touched_mb,
-             "memory that a run of the network touches, over which cold weights rotate (default: what the file says)")
+  sub.option(
+         "--touched-mb", options->touched_mb,
+         "memory that a run of the network touches, over which cold weights rotate (default: the value in the file)")
       .positive();
-  sub.option("--expected", options->expected, "file of expected Winograd speed-ups to print beside the measured ones");
+  sub.option("--expected", options->expected, "file of expected Winograd speed-ups to print next to the measured ones");
   sub.option("--json", options->json,
              "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
   sub.footer(

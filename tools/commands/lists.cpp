@@ -94,7 +94,7 @@ void add_lists(Command app, Context&) {
   Command targets = app.subcommand("targets", "List the CPUs that code can be generated for");
   targets.callback([] { print_targets(); });
   Command options = app.subcommand(
-      "options", "List environment variables, passes, templates, how trials are taken, searchers and their options");
+      "options", "List environment variables, passes, templates, options for trials, searchers and their options");
   options.callback([] { print_options(); });
 }
 

@@ -70,8 +70,8 @@ std::vector<Record> read_all(const RecordsOptions& options) {
   const auto size = std::filesystem::file_size(path, none_such);
   if (none && imported.newer.empty() && !none_such && size > 0) {
     fail(ErrorKind::bad_input,
-         "records {}: it contains no record; expected an SQLite database of Kilter, JSON lines, or text with records "
-         "of TVM",
+         "records {}: it contains no record; expected a Kilter database (SQLite), JSON lines, or text with records "
+         "from TVM",
          path.string());
   }
   return imported.records();
@@ -221,7 +221,8 @@ void export_records(const RecordsOptions& options, const std::string& output) {
     return;
   }
   const int64_t added = Store::open(output, Store::Mode::write)->append(records);
-  fmt::print("{}: {} records written, {} were there\n", output, added, static_cast<int64_t>(records.size()) - added);
+  fmt::print("{}: {} records written, {} were already there\n", output, added,
+             static_cast<int64_t>(records.size()) - added);
   print_added(output, PlansBeside(options.path(), options.full_filter()).add_to(output));
 }
 
@@ -261,10 +262,11 @@ nlohmann::json json_of(const std::string& file, const Imported& imported, int64_
 }
 
 void print_import(const std::string& file, const Imported& imported, int64_t added, const std::string& to, bool notes) {
-  fmt::print("{}: {} records, {} different; {} added to {}, {} were there; {} damaged, {} without counterpart{}\n",
-             file, imported.entries.size(), imported.distinct(), added, to,
-             static_cast<int64_t>(imported.distinct()) - added, imported.damaged.size(), imported.refused.size(),
-             imported.newer.empty() ? "" : fmt::format(", {} of a newer version", imported.newer.size()));
+  fmt::print(
+      "{}: {} records, {} different; {} added to {}, {} were already there; {} damaged, {} without counterpart{}\n",
+      file, imported.entries.size(), imported.distinct(), added, to, static_cast<int64_t>(imported.distinct()) - added,
+      imported.damaged.size(), imported.refused.size(),
+      imported.newer.empty() ? "" : fmt::format(", {} of a newer version", imported.newer.size()));
   for (const std::string& line : summary(imported)) fmt::print("{}\n", line);
   const auto all = reasons(imported);
   if (!all.empty()) fmt::print("without counterpart{}:\n", notes ? "" : ", --notes lists each");
@@ -325,8 +327,8 @@ void prune(const RecordsOptions& options, const PruneOptions& how, bool yes) {
                        {"stay", plan.kept},
                        {"removed", removed}});
   if (options.quiet()) return;
-  fmt::print("{} of {} records {}: {} measured, {} failed; {} stay{}\n", plan.ids.size(), reading.records.size(),
-             yes ? "went" : "would go", plan.measured, plan.failed, plan.kept,
+  fmt::print("{} of {} records {}: {} measured, {} failed; {} remain{}\n", plan.ids.size(), reading.records.size(),
+             yes ? "removed" : "would be removed", plan.measured, plan.failed, plan.kept,
              yes ? "" : "; nothing was changed, --yes removes them");
 }
 
@@ -477,7 +479,7 @@ void add_moving(Command app) {
   for (const bool foreign : {true, false}) {
     auto i = add_sub<ImportOptions>(
         app, foreign ? "import" : "merge",
-        foreign ? "Import records from files: JSON lines, databases, tuning logs of TVM v0.1 and v0.2, any text"
+        foreign ? "Import records from files: JSON lines, databases, TVM tuning logs (v0.1 and v0.2), any text"
                 : "Add the records of other databases or files of JSON lines, and the accepted plans next to them; "
                   "existing records are not duplicated");
     i.own->foreign = foreign;
@@ -526,7 +528,7 @@ void add_caring(Command app, Context& context) {
   auto x = add_sub<ExplainOptions>(
       app, "explain", "Show what a log predicts for a network, what it does not cover, and what is suspicious");
   add_json(x.app, *x.options);
-  x.app.option("LOG", x.own->log, "database, JSON lines, or text with records of TVM").required();
+  x.app.option("LOG", x.own->log, "database, JSON lines, or text with records from TVM").required();
   x.app.option("MODEL", x.own->model, "ONNX file or zoo:NAME").required();
   x.app.option("--device", x.own->device,
                "use records of this device or target (default: the one with the most records)");

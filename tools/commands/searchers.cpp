@@ -383,8 +383,8 @@ void add_searchers(Command app, Context&) {
       .shows_default();
   sub.flag("--free-thinking", options->free_thinking, "do not count the time that the searchers themselves take");
   Option cost_model = sub.option("--cost-model", options->cost_model,
-                                 "what the searcher `model` starts from besides the analytic estimate: a "
-                                 "file of `kilter cost-model train`, shipped or none")
+                                 "cost model that the searcher `model` starts from besides the analytic estimate: a "
+                                 "file written by `kilter cost-model train`, shipped or none")
                           .shows_default();
   sub.flag("--transfer", options->transfer,
            "xgb also learns from 64 points of each table of another problem, and model starts from trees trained on "
@@ -403,8 +403,9 @@ void add_searchers(Command app, Context&) {
   sub.option("--target", options->target, "with --measure: CPU to generate code for").shows_default();
   sub.option("--threads", options->threads, "with --measure: threads").range(1, 1024).shows_default();
   sub.footer(
-      "Regret: how much longer the best so far takes than the best of all. Time is that of the trials when they were "
-      "measured,\nplus what the searcher itself takes now.\nExample:  kilter searchers bench/searchers/*.jsonl");
+      "Regret: how much longer the best schedule so far runs than the best of all. Time is that of the trials when "
+      "they were measured,\nplus the time that the searcher itself needs now.\nExample:  kilter searchers "
+      "bench/searchers/*.jsonl");
   sub.callback([=] { searchers(*options); });
 }
 

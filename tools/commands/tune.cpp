@@ -198,9 +198,9 @@ std::string course_text(const TuneResult& r) {
   for (const PhaseTime& p : r.phases)
     phases += fmt::format("{}{} {:.1f} s", phases.empty() ? "" : ", ", p.phase, p.seconds);
   return fmt::format(
-      "estimated further gain {}, of which {} in as much time again; winners that changed in the races {}; layers "
-      "predicted {:.3f} of what the races found\ntime: {}; candidates were compiled {}\nsystem calls of candidates: "
-      "{}\n",
+      "estimated further gain {}, of which {} in as much time again; the races changed the winners of {} of the tasks; "
+      "the layers predicted {:.3f} of the gain that the races found\ntime: {}; candidates were compiled {}\nsystem "
+      "calls of candidates: {}\n",
       percent(r.regret), percent(r.as_long_again), percent(r.flips), r.fidelity, phases, r.building,
       r.confined ? "confined (seccomp)" : "not confined, because this system has no seccomp filters");
 }
@@ -437,8 +437,8 @@ void add_tune(Command app, Context&) {
   sub.option("--searcher-option", command->searcher_options,
              "option of the searcher, as NAME=VALUE; `kilter options` lists them");
   sub.option("--cost-model", command->cost_model,
-             "what the searcher `model` starts from besides the analytic estimate: a file of `kilter cost-model "
-             "train`, shipped or none")
+             "cost model that the searcher `model` starts from besides the analytic estimate: a file written by "
+             "`kilter cost-model train`, shipped or none")
       .shows_default()
       .on_value([command] { command->cost_model_given = true; });
   sub.option("--ops", command->ops, "tune only tasks of these kinds, the first word of their problems: conv2d, matmul")

@@ -17,7 +17,7 @@ bool fits(int64_t value, int bits) {
 }
 
 std::string too_far(int64_t distance, int bits) {
-  return fmt::format("{} bytes away, more than {} bits reach", distance, bits);
+  return fmt::format("{} bytes away, farther than {} bits reach", distance, bits);
 }
 
 /// The place that one relocation writes to.

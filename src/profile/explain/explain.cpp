@@ -419,7 +419,9 @@ class Explainer {
       if (std::none_of(t.rows.begin(), t.rows.end(), is)) continue;
       if (best_rival(t) < t.rivals.size()) return true;
       const auto run = std::count_if(t.measured_ms.begin(), t.measured_ms.end(), [](double ms) { return ms > 0; });
-      if (run > 0) f.evidence += fmt::format("; the model's next best {} were run in the network, none is faster", run);
+      if (run > 0)
+        f.evidence +=
+            fmt::format("; schedules that the model ranks next were run in the network ({}), none is faster", run);
     }
     return false;
   }

@@ -16,7 +16,7 @@ std::vector<Suspicion> find_busy_machine(const Context& c) {
   if (conditions.best_ms > 0) s.gain_ms = std::max(c.profile.end_to_end_ms - conditions.best_ms, 0.0);
   const int cpus = count_cpus(conditions.pinning);
   if (more_threads_than_cpus(conditions)) {
-    s.advice = fmt::format("no more threads than CPUs: --threads {}", cpus);
+    s.advice = fmt::format("use no more threads than CPUs: --threads {}", cpus);
     Setting fewer = c.setting();
     fewer.threads = cpus;
     s.action = compare_command(c.subject, c.setting(), fewer);

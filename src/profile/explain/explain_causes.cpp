@@ -11,9 +11,10 @@ namespace kilter::profile {
 namespace {
 
 constexpr Cause kCauses[] = {
-    {"the machine is busy", "how many runs other programs disturbed", find_busy_machine},
-    {"a tuned plan is not used", "records of this machine that differ from what runs", find_unused_plans},
-    {"not tuned", "schedules left to try, according to the records of this machine", find_untuned_layers},
+    {"the machine is busy", "the share of runs that other programs disturbed", find_busy_machine},
+    {"a tuned plan is not used", "records from this machine that the network does not use but could",
+     find_unused_plans},
+    {"not tuned", "schedules left to try, according to the records from this machine", find_untuned_layers},
     {"reference kernel", "steps that run an operator's reference kernel", find_reference_kernels},
     {"unfused neighbour", "steps next to a task that could have included them", find_unfused_neighbours},
     {"layout change", "layout changes, halos, copies and packing, and what requires them", find_layout_changes},

@@ -199,7 +199,7 @@ class ProblemParser {
     };
     list("stride", "strides", 2), list("pad", "pads", 4), list("dil", "dilations", 2);
     if (x_given != kNone && graph_.type(x_given).shape != x)
-      error(head, fmt::format("n, c, h and w of what the part before makes ({})",
+      error(head, fmt::format("n, c, h and w equal to the output of the part before ({})",
                               fmt::join(graph_.type(x_given).shape, ", ")));
     std::vector<ValueId> inputs{x_given == kNone ? input(words.type, x) : x_given, constant(words.type, w)};
     if (calls.size() > 1 && calls[1].name == "bias") inputs.push_back(constant(words.type, {w[0]}));

@@ -448,7 +448,7 @@ class TileEmitter {
           const Expr value = b_.get(acc_[slot(r, c, v)]);
           buffers_.store ? buffers_.store(value, at, v) : e_.epilogue({{anchor, value}}, domain, at);
           if (!is_half(v)) continue;
-          require(!buffers_.store, "half a vector goes to a store that takes whole ones");
+          require(!buffers_.store, "half a vector goes to a store of whole vectors");
           at.index[4] = Expr(lanes(v));
           e_.unused_lanes(domain, at);
         }

@@ -32,8 +32,7 @@ Result<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, cons
   const int64_t each = x.shape[1] / groups, out = y.shape[1] / groups;
   if (groups == 1 && (each > 1 || out > 1)) return not_for("groups", "more than one", "1");
   if (each != out || (each > 1 && (each >= lanes || lanes % each != 0))) {
-    return Rejected{"channels per group, as many in as out",
-                    fmt::format("1, or with several groups a divisor of {}", lanes),
+    return Rejected{"channels per group", fmt::format("1 or a proper divisor of {}, the same in and out", lanes),
                     fmt::format("{} in, {} out", each, out)};
   }
   if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};

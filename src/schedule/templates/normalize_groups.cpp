@@ -525,7 +525,7 @@ class NormalizeGroups final : public Analysed {
   std::optional<Rejected> conflict(const Schedule& schedule) const override {
     const Split p = split_of(schedule);
     if (p.joint == 0 || p.parts == 1) return std::nullopt;
-    return Rejected{"parts of the rows where joint=1", "1", std::to_string(p.parts)};
+    return Rejected{"parts of the rows with joint=1", "1", std::to_string(p.parts)};
   }
   Estimate model(const Schedule& schedule) const override {
     const double filled =

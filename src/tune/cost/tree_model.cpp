@@ -114,11 +114,10 @@ void TreeModel::save(const std::filesystem::path& path) const { write_file_atomi
 
 void check_start(const TreeModel* start, Objective objective) {
   if (start == nullptr || start->objective() == objective) return;
-  fail(
-      ErrorKind::bad_input,
-      "cost model: the model to start from is of objective {}, the one to train of objective {}; start from one of the "
-      "same objective",
-      name(start->objective()), name(objective));
+  fail(ErrorKind::bad_input,
+       "cost model: the model to start from has objective {}, but the one to train has objective {}; start from one of "
+       "the same objective",
+       name(start->objective()), name(objective));
 }
 
 TreeModel join_models(const TreeModel& first, const TreeModel& more) {

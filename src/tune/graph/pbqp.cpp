@@ -45,7 +45,7 @@ class Pbqp {
     bound_ = graph_.lower_bound();
     for (int round = 0; round < kRounds; ++round) {
       if (!sweep(options_.sweeps / kRounds) || best_ms_ - bound_ <= slack_)
-        return proven("reductions and a bound that meets");
+        return proven("reductions and a matching bound");
       if (!drop_beyond() || !graph_.reduce() || !graph_.drop_impossible())
         return proven("reductions and exclusion by bound");
       if (graph_.core().empty())

@@ -35,8 +35,8 @@ Machine main_machine(const std::vector<Record>& records, const std::string& devi
     if (filter.admits(r)) ++counts[machine_of(r)];
   }
   if (counts.empty()) {
-    fail(ErrorKind::bad_input, "records explain: none of the {} records of the log {}", records.size(),
-         device.empty() ? "is ok" : "is ok and of device '" + device + "'");
+    fail(ErrorKind::bad_input, "records explain: none of the {} records in the log {}", records.size(),
+         device.empty() ? "is ok" : "is ok and from device '" + device + "'");
   }
   const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
   return std::max_element(counts.begin(), counts.end(), fewer)->first;
@@ -87,8 +87,10 @@ class Suspicion {
     const double rest = out_.measured_ms - out_.predicted_ms;
     if (out_.measured_ms <= 0 || std::abs(rest) < kUnexplained * out_.measured_ms) return;
     if (rest < 0) {
-      return say("the layers of the log sum to {:.1f} ms, more than the {:.1f} ms that were measured: other conditions",
-                 out_.predicted_ms, out_.measured_ms);
+      return say(
+          "the layers of the log sum to {:.1f} ms, more than the {:.1f} ms that were measured, so the conditions were "
+          "different",
+          out_.predicted_ms, out_.measured_ms);
     }
     say("{:.1f} of the {:.1f} ms ({:.0f} %) are not in the layers that the log covers: look at the {} other layers, at "
         "layout changes and at what runs on another device, before tuning these layers longer",
@@ -116,7 +118,7 @@ class Suspicion {
     for (const LogRow& row : out_.covered) {
       if (row.gflops() >= kSlowLayer * usual) continue;
       const double gain = row.ms() * (1 - row.gflops() / usual);
-      say("{}: {:.0f} GFLOP/s where the log's median is {:.0f}; at the median {} layer{} would take {:.2f} ms less",
+      say("{}: {:.0f} GFLOP/s, but the log's median is {:.0f}; at the median {} layer{} would take {:.2f} ms less",
           row.problem, row.gflops(), usual, row.layers.size(), row.layers.size() == 1 ? "" : "s", gain);
     }
   }
@@ -203,10 +205,11 @@ LogExplanation explain_log(const std::vector<NetworkLayer>& layers, const std::v
 }
 
 std::string text(const LogExplanation& e, size_t most) {
-  std::string out = fmt::format("records of {}{}{}", e.device.empty() ? "an unknown device" : e.device,
-                                e.target.empty() || e.target == e.device ? "" : ", target " + e.target,
-                                e.others > 0 ? fmt::format("; {} of other devices or threads left out", e.others) : "");
-  out += fmt::format("\npredicted: {:.3f} ms in {} of {} layers, those that the log covers", e.predicted_ms,
+  std::string out =
+      fmt::format("records from {}{}{}", e.device.empty() ? "an unknown device" : e.device,
+                  e.target.empty() || e.target == e.device ? "" : ", target " + e.target,
+                  e.others > 0 ? fmt::format("; {} from other devices or numbers of threads left out", e.others) : "");
+  out += fmt::format("\npredicted: {:.3f} ms in the {} of {} layers that the log covers", e.predicted_ms,
                      e.covered_layers(), e.covered_layers() + e.uncovered_layers());
   if (e.measured_ms > 0)
     out += fmt::format(": {:.0f} % of the {:.1f} ms measured", 100 * e.predicted_ms / e.measured_ms, e.measured_ms);

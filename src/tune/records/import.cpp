@@ -194,7 +194,7 @@ std::vector<std::string> summary(const Imported& imported) {
     std::vector<size_t> layers;
     for (const PlanTask& t : plan) layers.push_back(t.layers);
     if (part.algorithms.size() == 1 && plan.size() < part.count)
-      lines.push_back(fmt::format("       as a plan: {} layers over {} tasks, layers of each {}", part.count,
+      lines.push_back(fmt::format("       as a plan: {} layers over {} tasks; layers per task: {}", part.count,
                                   plan.size(), fmt::join(layers, ",")));
   }
   return lines;

@@ -255,8 +255,8 @@ int64_t Matcher::imported(const std::string& problem) const {
 std::string imported_text(int64_t imported) {
   if (imported == 0) return {};
   return fmt::format(
-      "{} imported record{} of these problems not used: other systems did not measure them against Kilter's default",
-      imported, imported == 1 ? "" : "s");
+      "{} imported record{} for these problems {} not used: other systems did not measure {} against Kilter's default",
+      imported, imported == 1 ? "" : "s", imported == 1 ? "is" : "are", imported == 1 ? "it" : "them");
 }
 
 }  // namespace kilter::tune

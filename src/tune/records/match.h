@@ -140,7 +140,7 @@ class Matcher {
   Barred barred_;
 };
 
-/// "2 imported records of these problems are not used: ..."; empty for none.
+/// "2 imported records for these problems are not used: ..."; empty for none.
 std::string imported_text(int64_t imported);
 
 }  // namespace kilter::tune

@@ -151,7 +151,7 @@ void check(const Record& r) {
   if (r.problem.empty()) fail(ErrorKind::bad_input, "record: no 'problem'");
   if (r.schedule.empty()) fail(ErrorKind::bad_input, "record: no 'schedule'");
   if (r.conditions.threads < 0)
-    fail(ErrorKind::bad_input, "record: 'threads' is {}; expected 1 or more, or 0 where it is not known",
+    fail(ErrorKind::bad_input, "record: 'threads' is {}; expected 1 or more, or 0 if it is not known",
          r.conditions.threads);
   for (const double ms : r.samples_ms) {
     if (!positive(ms)) fail(ErrorKind::bad_input, "record: a sample of {} ms; expected times above 0", ms);

@@ -130,7 +130,7 @@ TvmRecord tvm_record(const json& object, const std::string& text, const Target& 
   try {
     out.line = fields_of(object);
     if (out.line.version != "0.1" && out.line.version != "0.2")
-      fail(ErrorKind::unsupported, "log version {}; 0.1 and 0.2 are read", out.line.version);
+      fail(ErrorKind::unsupported, "log version {}; expected 0.1 or 0.2", out.line.version);
     Record& r = out.record;
     r.source = "tvm v" + out.line.version;
     r.foreign = text;
@@ -144,7 +144,7 @@ TvmRecord tvm_record(const json& object, const std::string& text, const Target& 
     if (translation.schedule) r.schedule = translation.schedule->text();
     check(r);
   } catch (const json::exception& e) {
-    fail(ErrorKind::bad_input, "not a log line of TVM: {}", e.what());
+    fail(ErrorKind::bad_input, "not a line of a TVM log: {}", e.what());
   }
   return out;
 }

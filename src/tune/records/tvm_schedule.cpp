@@ -101,7 +101,7 @@ class ConvTranslator {
             "by {}",
             value, kReductionUnroll);
     }
-    note("prefetch=0: kernels of TVM do not prefetch");
+    note("prefetch=0: TVM's kernels do not prefetch");
   }
 
   const TvmLine& line_;

@@ -87,7 +87,7 @@ bool ConstantStore::release(const StorePart& part) {
   const std::lock_guard hold(lock_);
   const auto it = taken_.find(part.offset);
   require(it != taken_.end() && it->second.part.serial == part.serial,
-          "constants at byte {} of the store are given up more often than taken", part.offset);
+          "constants at byte {} of the store are released more often than acquired", part.offset);
   if (--it->second.users > 0) return false;
   const Taken gone = it->second;
   taken_.erase(it);

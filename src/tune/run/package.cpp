@@ -70,7 +70,7 @@ void check_values(const Plan& plan, std::span<const StepValue> values) {
       room = *tensor_bytes(t.type, t.shape);
     }
     require(b.offset >= 0 && b.offset <= room && reach <= room - b.offset,
-            "value '{}' takes {} bytes at byte {} of the arena or an output, which has {}", v.name, reach, b.offset,
+            "value '{}' occupies {} bytes at byte {} of the arena or an output, which has {}", v.name, reach, b.offset,
             room);
   }
 }

@@ -135,8 +135,8 @@ std::string settle_front(std::vector<CostRow>& rows, size_t front, const Measure
       if (moves.empty()) return "no cost was measured again";
       const size_t kept = std::min(front, done.size());
       return fmt::format(
-          "the {} cheapest and {} that were among them were measured again, in {} pass{}; half of the costs moved by "
-          "more than {:.1f} %",
+          "the {} cheapest and {} that were among them earlier were measured again, in {} pass{}; half of the costs "
+          "moved by more than {:.1f} %",
           kept, done.size() - kept, passes, passes == 1 ? "" : "es", 100 * median(moves));
     }
     std::vector<Schedule> schedules;

@@ -30,8 +30,8 @@ using MeasureAgain = std::function<std::vector<double>(const std::vector<Schedul
 
 /// Measures the `front` cheapest rows again, more precisely, and also any rows that move among them as these rise,
 /// until each of the cheapest was measured again. Leaves the rows cheapest first. Returns a text that says how well
-/// costs repeat: "the 36 cheapest and 4 that were among them were measured again, in 2 passes; half of the costs moved
-/// by more than 1.3 %".
+/// costs repeat: "the 36 cheapest and 4 that were among them earlier were measured again, in 2 passes; half of the
+/// costs moved by more than 1.3 %".
 std::string settle_front(std::vector<CostRow>& rows, size_t front, const MeasureAgain& measure);
 
 /// Returns the text form, which reads back as the same table, with costs to 4 and times to 3 significant digits.

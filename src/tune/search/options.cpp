@@ -57,8 +57,8 @@ constexpr SearchOptionRow kOptions[] = {
     {"first-random", "number of points drawn evenly before anything is learned", "a whole number from 1 to 4096",
      "xgb, xgb-rank", 1, 4096, &O::first_random, nullptr},
     {"features",
-     "what the regression sees of a point: knob (its knobs, the task and the machine) or curve (also values derived "
-     "from them: reuse, latency and footprints of the loops, and the analytic model's cycles)",
+     "features of a point that the regression uses: knob (its knobs, the task and the machine) or curve (also values "
+     "derived from them: reuse, latency and footprints of the loops, and the analytic model's cycles)",
      "curve or knob", "xgb, xgb-rank", 0, 0, nullptr, nullptr, &O::features, kFeatureSets},
     {"exploration", "share of trials that are drawn evenly", "a number from 0 to 1", "model, xgb, xgb-rank", 0, 1,
      nullptr, &O::exploration},

@@ -22,7 +22,7 @@ Walk::Walk(const SearchOptions& options, SearchSpace space) : options_(options),
   for (size_t i = 0; i < points; ++i) {
     require(this->space().contains(search_.points[i]), "point {} of the search is not in the space", i);
     const bool fresh = index_.emplace(this->space().ordinal(search_.points[i]), i).second;
-    require(fresh, "point '{}' is twice in the search", this->space().schedule(search_.points[i]).text());
+    require(fresh, "point '{}' appears twice in the search", this->space().schedule(search_.points[i]).text());
   }
   free_.resize(points);
   std::iota(free_.begin(), free_.end(), size_t{0});

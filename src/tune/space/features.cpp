@@ -37,7 +37,7 @@ std::vector<Feature> make_features() {
   for (const Template* t : all_templates())
     add("template." + std::string(t->name), "1 for points of this template, else 0");
   for (const std::string_view knob : kKnobs)
-    add("knob." + std::string(knob), "log2(1 + x) of the knob's value, -1 where the template has no such knob");
+    add("knob." + std::string(knob), "log2(1 + x) of the knob's value, -1 if the template has no such knob");
   derive("model.cycles", "log2 of the cycles that the template's model expects; -1 without a model");
   derive("model.over_best", "log2 of these cycles over those of the best point of the space; 0 without a model");
   derive("model.over_own_best", "log2 of these cycles over those of the best point of the template; 0 without a model");

@@ -13,7 +13,7 @@ constexpr TrialOptionRow kOptions[] = {
      "rounds per trial; each gives one pair of times, the layer's and its default's, unless its core was shared; 0: 2 "
      "to 6, depending on the time of a run",
      "a whole number from 0 to 1000", "0"},
-    {"min-repeat-ms", "minimum length of a turn in milliseconds; it has as many runs of the network as that takes",
+    {"min-repeat-ms", "minimum length of a turn in milliseconds; it has as many runs of the network as fill this time",
      "a number from 0 to 10000", "2"},
     {"timeout",
      "time after which a layer that has not ended counts as failed, such as 500ms or 10s (a bare number is "
@@ -26,21 +26,21 @@ constexpr TrialOptionRow kOptions[] = {
 };
 
 constexpr AbsentOptionRow kAbsent[] = {
-    {"tuner", "--searcher chooses what proposes schedules; `kilter options` lists searchers"},
+    {"tuner", "--searcher chooses the searcher that proposes schedules; `kilter options` lists searchers"},
     {"n-trial", "--trials ends the search after a number of trials over all tasks, --time after a time"},
     {"n-trials", "--trials ends the search after a number of trials over all tasks, --time after a time"},
     {"parallel", "--n-parallel sets the threads that compile candidates"},
     {"tuning-records", "--records names the file that every trial is kept in"},
     {"prior-records",
      "the file of --records is read at the start: what was measured under the same conditions counts as trials, and "
-     "tasks begin with what other records of Kilter give; logs that `kilter records import` took in are not tried, as "
-     "they say nothing of Kilter's default"},
+     "tasks begin with the schedules of Kilter's other records; schedules from imported logs are not tried, because "
+     "they were not measured against Kilter's default"},
     {"cooldown-interval",
-     "every trial is paired with the default schedule in the same rounds, so that a clock that changes does not count; "
-     "--repeat takes more pairs"},
+     "every trial is paired with the default schedule in the same rounds, so that changes of the clock rate cancel "
+     "out; --repeat sets the number of pairs"},
     {"enable-cpu-cache-flush",
-     "layers are measured inside the network, where weights come from the same places as in use; there is nothing to "
-     "flush"},
+     "layers are measured inside the network, where weights come from the same places as in normal use; there is "
+     "nothing to flush"},
     {"enable-autoscheduler", "spaces are those of Kilter's templates; `kilter tasks` shows them"},
     {"rpc-key", "candidates run on the machine that tunes, in a process of their own; tune where the network will run"},
     {"hostname",

@@ -102,7 +102,7 @@ class Applier {
       if (threads == options_.threads) continue;
       out_.summary += fmt::format("; {} tuned at {}, used at {}", count, threads_text(threads), options_.threads);
     }
-    if (default_won_ > 0) out_.summary += fmt::format("; {} tuned, where the default won", default_won_);
+    if (default_won_ > 0) out_.summary += fmt::format("; {} tuned, but the default won", default_won_);
     if (untuned_ > 0) {
       out_.summary += fmt::format("; the other {}", untuned_);
       if (other_default_ > 0)

@@ -215,7 +215,8 @@ std::string minutes_text(const Outlook& o) {
 
 /// The basis of the estimated gain of more minutes.
 std::string basis_text(const Outlook& o) {
-  constexpr std::string_view kRates[] = {"assumed", "as tuning ran on this machine", "as tuning this network ran"};
+  constexpr std::string_view kRates[] = {"assumed", "the rate of earlier tuning on this machine",
+                                         "the rate of tuning this network"};
   std::string out = fmt::format(
       "({:.0f} trials at {:.3g} a second, {}; each doubling of the number of trials is expected to gain half as much "
       "as the one before",
@@ -229,10 +230,10 @@ std::string basis_text(const Outlook& o) {
 
 std::string header(const Outlook& o, const std::string& file) {
   if (o.records > 0) {
-    return fmt::format("From {} records of {} tuned tasks of this machine at this number of threads, in {}:", o.records,
-                       o.tuned_tasks, file);
+    return fmt::format("From {} records of {} tuned tasks from this machine at this number of threads, in {}:",
+                       o.records, o.tuned_tasks, file);
   }
-  const std::string none = fmt::format("{} holds no record of this machine at this number of threads", file);
+  const std::string none = fmt::format("{} holds no record from this machine at this number of threads", file);
   return none + (o.further.layers == 0 ? ", so the gain of tuning is not known; this command shows it:" : ":");
 }
 
@@ -261,7 +262,8 @@ std::vector<std::string> text(const Outlook& o, const std::string& file) {
   if (o.accepted.empty())
     line(o.available, "have a faster schedule in the records: " + saves);
   else
-    line(o.available, fmt::format("differ in the plan accepted on {}: {}, as in its race", o.accepted, saves));
+    line(o.available, fmt::format("would run differently under the plan accepted on {}: {}, as measured in its race",
+                                  o.accepted, saves));
   line(o.lost, "were faster alone under other schedules, but lost in the race of whole networks");
   line(o.settled, "were tuned, and the default won");
   line(o.expected,
@@ -280,7 +282,7 @@ std::vector<std::string> text(const Outlook& o, const std::string& file) {
 std::string summary(const Outlook& o) {
   const int64_t tuned = o.chosen.layers + o.available.layers + o.lost.layers + o.settled.layers;
   const int64_t all = tuned + o.expected.layers + o.unknown.layers;
-  std::string out = o.records == 0 ? "no record of this machine at this number of threads"
+  std::string out = o.records == 0 ? "no record from this machine at this number of threads"
                                    : fmt::format("{} of {} layers were tuned", tuned, all);
   if (o.available.layers > 0) out += "; --records would save about " + share_text(o.available.gain_ms, o);
   if (o.further.layers > 0) {

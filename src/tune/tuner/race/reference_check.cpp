@@ -269,7 +269,7 @@ void require_right(const ReferenceCheck& check) {
   if (check.wrong.empty()) return;
   fail(ErrorKind::internal,
        "the default plan is wrong: {}. Candidates are compared with the default plan, so nothing is tuned. "
-       "`--schedule LAYER=SCHEDULE` takes another schedule for the layer; please report this",
+       "`--schedule LAYER=SCHEDULE` forces another schedule for the layer; please report this",
        check.wrong);
 }
 

@@ -26,7 +26,7 @@ struct Group {
 /// Returns why a record cannot be used for training; empty if it can.
 std::string unfit(const Record& r) {
   if (r.imported()) return "imported from another system";
-  if (r.conditions.target.empty()) return "of unknown code";
+  if (r.conditions.target.empty()) return "with an unknown target";
   if (r.status == Status::ok && !r.versus) return "not measured against the default";
   return "";
 }
@@ -47,14 +47,14 @@ void each_row(std::span<const Record> records, std::map<std::string, int64_t>& l
     try {
       task = std::make_unique<TaskSpace>(group.problem, parse_target(group.target));
     } catch (const Error&) {
-      left_out["of a problem or target that this version does not know"] += static_cast<int64_t>(members.size());
+      left_out["with a problem or target that this version does not know"] += static_cast<int64_t>(members.size());
       continue;
     }
     const Featurizer features(*task->space, group.threads);
     for (const Record* r : members) {
       const auto schedule = try_parse_schedule(r->schedule);
       const auto point = schedule ? task->space->find(*schedule) : std::nullopt;
-      if (!point) ++left_out["of a schedule that this version does not know"];
+      if (!point) ++left_out["with a schedule that this version does not know"];
       const double cost = r->status == Status::ok ? std::log(r->versus->ratio.value) : INFINITY;
       if (point) row(group, features.row(*point), cost);
     }

@@ -131,7 +131,7 @@ void refuse_forbidden_schedules(const CompileOptions& options) {
   for (const auto& [node, choice] : options.choices) {
     if (!choice.forced()) continue;
     if (const Forbidden* barred = forbids(options.forbidden, node, *choice.schedule)) {
-      fail(ErrorKind::usage, "--schedule {}={}: --forbid {} leaves it out of this layer; give one of them", node,
+      fail(ErrorKind::usage, "--schedule {}={}: --forbid {} excludes it from this layer; give only one of them", node,
            choice.schedule->text(), barred->text());
     }
   }
