@@ -35,7 +35,7 @@ class RecordKeeper {
   std::function<void(const std::string&)> tell_;
   std::vector<tune::Record> unwritten_;
   std::string fault_;    ///< why the last try failed
-  std::string refused_;  ///< why the store will never take a record
+  std::string refused_;  ///< why the store will never accept a record
   bool told_ = false;
 };
 

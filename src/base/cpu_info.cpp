@@ -132,7 +132,7 @@ std::vector<std::string> detect() {
   return features;
 }
 
-/// Linux lets programs read MIDR_EL1 where HWCAP_CPUID is set.
+/// Linux lets programs read MIDR_EL1 if HWCAP_CPUID is set.
 uint64_t midr() {
   constexpr uint64_t kCpuId = bit(11);
   if ((getauxval(AT_HWCAP) & kCpuId) == 0) return 0;

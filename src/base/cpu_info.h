@@ -28,7 +28,7 @@ constexpr Arch kThisArch =
 /// dotprod, complxnum, fp16fml, bf16, i8mm, sve, sve2, and two of Kilter's own: sve256 and sve512, which stand for SVE
 /// with registers of exactly that many bits.
 const std::vector<std::string>& known_cpu_features(Arch arch = kThisArch);
-/// Returns the feature that stands for SVE with registers of `vector_bytes`; empty where NEON's 16 bytes are enough.
+/// Returns the feature that stands for SVE with registers of `vector_bytes`; empty if NEON's 16 bytes are enough.
 std::string_view sve_length(int32_t vector_bytes);
 /// Returns the features that the processor has and whose registers the operating system saves, in the order of
 /// known_cpu_features().
@@ -37,10 +37,10 @@ bool cpu_has(std::string_view feature);
 /// Returns the features of `required` that this processor lacks or whose names are unknown.
 std::vector<std::string> missing_cpu_features(const std::vector<std::string>& required);
 /// Returns "AMD EPYC 9R14", "Arm implementer 0x41 part 0xd0c" (read from the system registers), or "unknown CPU" when
-/// the processor does not say.
+/// the processor does not report a name.
 const std::string& cpu_brand();
 /// Returns MIDR_EL1 of an AArch64 processor: the implementer in bits 24 to 31, the part number in bits 4 to 15. Returns
-/// 0 on other processors and where the system does not expose the register.
+/// 0 on other processors, and if the system does not expose the register.
 uint64_t arm_midr();
 
 }  // namespace kilter

@@ -36,7 +36,7 @@ class MappedFile {
   size_t size_;
 };
 
-/// Returns whether nothing exists at this path. Also returns false where that cannot be determined, so that opening the
+/// Returns whether nothing exists at this path. Also returns false if that cannot be determined, so that opening the
 /// file then reports the reason.
 bool is_missing(const std::filesystem::path& path);
 

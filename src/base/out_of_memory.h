@@ -17,7 +17,7 @@ int64_t free_memory();
 std::string memory_text(int64_t bytes);
 
 /// Throws out_of_memory: "cannot allocate 1.2 GB for WHAT: out of memory (412 MB available)". `limit` is the most that
-/// this process may use, where the caller knows it.
+/// this process may use, if the caller knows it.
 [[noreturn]] void fail_out_of_memory(int64_t bytes, std::string_view what,
                                      int64_t limit = std::numeric_limits<int64_t>::max());
 

@@ -13,9 +13,9 @@ inline const bool kTsc = tsc_is_sound();
 }  // namespace ticks_detail
 
 /// Returns a time stamp that never runs backwards and means the same on every core. It is the processor's time stamp
-/// counter where that is invariant (CPUID 0x80000007, EDX bit 8) and the kernel offers it as a clock source, and
-/// otherwise nanoseconds of CLOCK_MONOTONIC. The counter is read by a plain rdtsc, which waits for nothing, so
-/// neighbouring instructions may move across it. Regions shorter than about 100 ns need their own fence.
+/// counter if that is invariant (CPUID 0x80000007, EDX bit 8) and the kernel offers it as a clock source, and otherwise
+/// nanoseconds of CLOCK_MONOTONIC. The counter is read by a plain rdtsc, which waits for nothing, so neighbouring
+/// instructions may move across it. Regions shorter than about 100 ns need their own fence.
 inline uint64_t ticks() {
 #if defined(__x86_64__)
   if (ticks_detail::kTsc) return __builtin_ia32_rdtsc();

@@ -34,15 +34,15 @@ struct Backend {
   std::string_view device;  ///< the device that runs its code: DeviceRow::name (exec/device.h)
   /// Returns "LLVM 22.1.8": a name without commas. The versions of kernels start with it (KernelVersions).
   std::string (*version)();
-  /// Must be raised when the back end makes other code from the same lowered loop IR and version() does not change. It
-  /// is part of every kernel's hash (kernel_hashes()).
+  /// Must be raised when the back end starts to generate different code from the same lowered loop IR while version()
+  /// stays the same. It is part of every kernel's hash (kernel_hashes()).
   int revision;
   /// Returns why the back end cannot compile a lowered function; nullopt if it can.
   std::optional<Rejected> (*accepts)(const LoopFunc& func, const Target& target);
   /// Compiles lowered functions (loop_passes::lower) to objects, in their order. `threads` > 1 compiles in parallel;
-  /// the bytes do not depend on it. Throws internal, naming the function, where code generation fails.
+  /// the bytes do not depend on it. Throws internal, naming the function, if code generation fails.
   std::vector<KernelObject> (*compile)(std::span<const LoopFunc> funcs, const Target& target, int threads);
-  /// Links objects in the order given. Throws internal where an object breaks a rule of the back end's linker.
+  /// Links objects in the order given. Throws internal if an object breaks a rule of the back end's linker.
   MachineCode (*link)(std::span<const KernelObject* const> objects, const Target& target);
   /// Returns the code of one lowered function as text, such as assembly; for --dump-ir.
   std::string (*source)(const LoopFunc& func, const Target& target);
@@ -63,7 +63,7 @@ void add_backend_devices();
 // The functions of the target's back end.
 /// Calls Backend::features.
 std::vector<std::string> features_used(const Target& target);
-/// Calls Backend::compile. Throws unsupported, with the reason, where the back end does not accept a function.
+/// Calls Backend::compile. Throws unsupported, with the reason, if the back end does not accept a function.
 std::vector<KernelObject> compile_objects(std::span<const LoopFunc> funcs, const Target& target, int threads = 1);
 /// Compiles functions with compile_objects() and links the objects.
 MachineCode compile(std::span<const LoopFunc> funcs, const Target& target, int threads = 1);

@@ -23,8 +23,8 @@ struct Instruction {
 };
 
 /// Returns the instructions that can be reached from `entry`, by offset. `target` is the target that the code was
-/// compiled for. Throws internal, naming the offset, where the bytes are not code of the target or a branch leads
-/// outside them.
+/// compiled for. Throws internal, naming the offset, if the bytes are not code of the target or a branch leads outside
+/// them.
 std::vector<Instruction> disassemble(std::span<const std::byte> code, int64_t entry, const Target& target);
 
 /// A loop that contains no other loop.

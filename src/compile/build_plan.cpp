@@ -51,7 +51,7 @@ double ms_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Clears what the stages from `place_values` on make.
+/// Clears the results of the stages from `place_values` on.
 void start_round(PlanState& s) {
   s.lowerings.clear(), s.buffers.clear(), s.constants.clear();
   s.weight_bytes = 0;
@@ -166,7 +166,7 @@ std::string record_of(const LayerChoice& choice, const Step& step) {
   return {};
 }
 
-/// Says in the plan which choices its steps run, and how many of the offered schedules none runs.
+/// Says in the plan which choices its steps run, and how many of the offered schedules no step runs.
 void note_records(PlanState& state) {
   Plan& plan = state.out.plan;
   std::set<std::string> run;  // anchors that run their recorded schedules

@@ -12,7 +12,7 @@ namespace kilter {
 /// Runs the stages: the constructor those that make choices, finish() the others.
 class PlanBuild {
  public:
-  /// `offer` may be null. Throws usage where the graph cannot be compiled with the choices of the options.
+  /// `offer` may be null. Throws usage if the graph cannot be compiled with the choices of the options.
   PlanBuild(const PassedGraph& passed, const CompileOptions& options, const Offer* offer);
   ~PlanBuild();
 

@@ -11,8 +11,9 @@ void check_pass_names(const CompileOptions& options);
 /// Checks options that name nodes, or tasks by their anchors, against the graph as it is lowered: after the last pass,
 /// with the nodes that placing in memory added. Throws usage, listing the legal names.
 void check_node_names(const Graph& graph, const CompileOptions& options);
-/// Throws usage if an entry of CompileOptions::forbidden names a node that would not take that template or schedule
-/// anyway. Reports an entry without a node that no task would take to CompileReport::notice.
+/// Throws usage if an entry of CompileOptions::forbidden names a node that would not use that template or schedule
+/// anyway. Passes a line to CompileReport::notice for an entry that names no node and forbids what no task would use
+/// anyway.
 void check_forbidden(const PassedGraph& passed, const CompileOptions& options);
 
 /// The start of an error about an option of a node: "--schedule conv1=reference", or "--schedule conv1" without a

@@ -26,7 +26,7 @@ std::string_view name(Fusion fusion);
 /// Where a choice comes from.
 struct Origin {
   ScheduleSource source = ScheduleSource::given;
-  std::string words = {};  ///< layer_plan: the place, as in "net.plan line 3"; record: what the record says of itself
+  std::string words = {};  ///< layer_plan: the place, as in "net.plan line 3"; record: its own description
 };
 
 /// Choices that are not made keep their defaults. Schedules, threads and fusion belong to a task and are keyed by its
@@ -48,8 +48,8 @@ struct LayerChoice {
   }
   /// Whether it changes the result of the passes.
   bool changes_passes() const { return plain || fuse != Fusion::usual; }
-  /// Whether the schedule must run. A schedule from a record replaces the default only where its template takes the
-  /// task and the options allow it, and is given up where packed weights are too large.
+  /// Whether the task must run this schedule. A schedule from a record need not run: it is used only if its template
+  /// accepts the task and the options allow it, and it is dropped if packed weights become too large.
   bool forced() const { return schedule && schedule_from.source != ScheduleSource::record; }
 };
 
@@ -61,7 +61,7 @@ const LayerChoice& choice_for(const Choices& choices, const std::string& node);
 /// The schedule that is forced on a task; null if there is none.
 const Schedule* forced_schedule(const Choices& choices, const std::string& node);
 
-/// A schedule that is preferred to the default, as those of records are.
+/// A schedule that is preferred to the default, like one from a record.
 inline LayerChoice preferred(Schedule schedule) { return {std::move(schedule), {ScheduleSource::record, {}}}; }
 
 /// Adds choices that `choices` does not make yet. A schedule from a record is replaced by one that is forced.

@@ -6,7 +6,7 @@
 
 namespace kilter {
 
-/// Returns the versions of what the target's back end makes of today's templates.
+/// Returns the versions of the kernels that the target's back end generates from the current templates.
 inline KernelVersions code_versions(const Target& target) { return KernelVersions(backend_of(target).version()); }
 
 }  // namespace kilter

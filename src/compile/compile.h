@@ -35,9 +35,9 @@ struct CompileStage {
 
 /// Limits on memory.
 struct MemoryBudget {
-  /// Limit in bytes on packed weights and arena together. Layers take kernels with smaller weights, cheapest first,
-  /// until the network fits; if it cannot, compiling fails. Without a limit, packed weights may take 64 MiB or 2.5
-  /// times the network's parameters, whichever is more.
+  /// Limit in bytes on packed weights and arena together. Layers switch to kernels with smaller weights, those that
+  /// lose the least speed first, until the network fits; if it cannot, compiling fails. Without a limit, packed weights
+  /// may occupy 64 MiB or 2.5 times the network's parameters, whichever is more.
   std::optional<int64_t> memory;
   bool limit_weights = true;  ///< false: packed weights may have any size, whatever `memory` says
 };
@@ -53,7 +53,7 @@ struct DebugOptions {
   bool operator==(const DebugOptions&) const = default;
 };
 
-/// What a compilation returns.
+/// The contents of a compilation's result.
 struct CompileContents {
   /// false: the plan has steps and an arena, but neither code nor constants: it can be inspected, but not run or saved.
   bool code = true;
@@ -73,12 +73,12 @@ struct CompileOptions {
   Target target;    ///< parse_target("native") unless the user asks for another
   Choices choices;  ///< for single layers
   Accuracy accuracy = Accuracy::normal;
-  std::vector<Forbidden> forbidden;  ///< what tasks may not take by default; forced schedules are exempt
+  std::vector<Forbidden> forbidden;  ///< schedules that tasks may not use by default; forced ones are exempt
   MemoryBudget budget;
   DebugOptions debug;
   CompileContents contents;
   CompileReport report;
-  int threads = 1;  ///< that compile
+  int threads = 1;  ///< for compiling
   /// Kernels and packed constants of earlier compilations of the same PassedGraph for the same target; may be null.
   BuildCache* cache = nullptr;
 };
@@ -87,7 +87,7 @@ struct PassTiming {
   std::string name;
   double ms = 0;
   int64_t rewrites = 0;
-  std::map<std::string, int64_t> by_rewrite = {};  ///< where the pass is a table: times that each row was applied
+  std::map<std::string, int64_t> by_rewrite = {};  ///< if the pass is a table: times that each row was applied
 };
 
 /// Where a value of the final graph is stored after a run, for --verify.
@@ -113,7 +113,7 @@ struct StepNotes {
   std::vector<size_t> producers;        ///< steps that write what this one reads, ascending
   int64_t task_bytes = 0;               ///< Task::bytes()
   std::optional<Estimate> estimate;     ///< of the chosen schedule, if its template has a model
-  std::vector<TemplateView> templates;  ///< what every template says about the task, in order of preference
+  std::vector<TemplateView> templates;  ///< every template's answer for the task, in order of preference
   std::optional<GivenUp> given_up;      ///< set if packed weights were too large
   /// hash_text() of its kernel's loop IR as `--dump-ir` writes it; 0: no kernel. If code is generated, the buffer sizes
   /// in that text may be those of another task that runs the same kernel.

@@ -40,7 +40,7 @@ class Origins {
       const std::vector<std::string>& layers = followed_[id] = follow(id);
       for (const std::string& layer : layers) add_to(gone[graph_.node(id).name], layer);
     }
-    found_.merge(gone);  // for a name that still exists, what runs it now takes precedence
+    found_.merge(gone);  // for a name that still exists, the layers that run it now take precedence
     std::erase_if(found_, [](const auto& f) { return f.second == std::vector{f.first} || f.second.empty(); });
     return std::move(found_);
   }
@@ -75,7 +75,8 @@ class Origins {
     return after == found->second.begin() ? kNone : *std::prev(after);
   }
 
-  /// The layers that compute what a dead node computed; if there are none, those that run what its readers became.
+  /// The layers that compute what a dead node computed; if there are none, those that run the nodes into which its
+  /// readers were turned.
   std::vector<std::string> follow(NodeId from) const {
     std::vector<std::string> layers;
     std::set<NodeId> visited;
@@ -97,7 +98,7 @@ class Origins {
     return layers;
   }
 
-  /// The nodes that now compute what a dead node computed; where a value has no replacement, the nodes that read it.
+  /// The nodes that now compute what a dead node computed; if a value has no replacement, the nodes that read it.
   std::vector<NodeId> leads_to(NodeId id) const {
     std::vector<NodeId> nodes;
     for (const ValueId out : graph_.node(id).outputs) {

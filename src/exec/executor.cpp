@@ -282,7 +282,7 @@ struct Instance::State {
   std::vector<std::byte*> addresses;  ///< addresses of all steps, concatenated
   std::vector<size_t> first;          ///< per step: index of its first address in `addresses`
   std::vector<Patch> patches;
-  std::vector<Launch> kernels;  ///< per step; unused where the step is not a kernel
+  std::vector<Launch> kernels;  ///< per step; unused if the step is not a kernel
   int64_t first_reference = -1;
   std::atomic<bool> running{false};
 };

@@ -23,7 +23,7 @@ using ReferenceKernel = std::function<void(std::span<std::byte* const> buffers)>
 /// does not know.
 using ReferenceMaker = ReferenceKernel (*)(const ReferenceCall& call);
 /// Sets the maker that programs created from now on use for their reference steps. The compiler library installs one.
-/// The runtime library on its own has none and says so.
+/// The runtime library alone has none; running a reference step then throws unsupported.
 void set_reference_maker(ReferenceMaker maker);
 
 class Program {
@@ -35,7 +35,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   const Plan& plan() const { return plan_; }
-  /// Return what belongs to device `index` of Plan::devices.
+  /// Return the parts that belong to device `index` of Plan::devices.
   const DeviceRow& device(size_t index) const { return *devices_[index]; }
   const DeviceCode& code(size_t index) const { return *codes_[index]; }
   /// Returns the kernel of a reference step; empty if no maker was installed when the program was made.

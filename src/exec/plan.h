@@ -45,8 +45,8 @@ enum class StepKind : uint8_t {
   copy,       ///< plain copy of `copy_bytes` from args[0] to args[1]
 };
 
-/// The purpose of a step that runs a kernel or a reference kernel; the kind of other steps says it, and their role is
-/// `layer`. Reports and models distinguish steps by it; the executor uses StepKind.
+/// The purpose of a step that runs a kernel or a reference kernel; for other steps the kind says enough, and their role
+/// is `layer`. Reports and models distinguish steps by it; the executor uses StepKind.
 enum class StepRole : uint8_t {
   layer,           ///< computes nodes of the network
   contraction,     ///< computes sums of products: the rate of multiply-adds may bound it
@@ -64,7 +64,7 @@ struct HaloFill {
   int64_t left_bytes = 0, right_bytes = 0;
 };
 
-/// An operator that runs through its reference kernel: what is needed to find and call the kernel.
+/// An operator that runs through its reference kernel, with everything needed to find and call the kernel.
 struct ReferenceCall {
   std::string op, domain;
   std::string name;  ///< name of the node, for errors
@@ -94,7 +94,7 @@ struct Step {
   std::string name;      ///< the layer: the name of the anchor's node
   std::string ops;       ///< operators fused, "Conv+Add+Relu"
   std::string problem;   ///< the task in one line
-  std::string schedule;  ///< template and knobs in one line; "reference" where the reference kernel runs
+  std::string schedule;  ///< template and knobs in one line; "reference" if the reference kernel runs
   std::string shapes;    ///< shapes of the operands, "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]"
   std::string layouts;   ///< layouts of the operands, "c16 plain -> c16"
   std::string record;    ///< where the schedule comes from, in words, if it is not the default: schedule_source.h
@@ -103,7 +103,7 @@ struct Step {
   std::vector<BufferRef> args;
   IndexOperand indices;
   int64_t extent = 1;            ///< parallel iterations
-  int32_t max_threads = 0;       ///< what its work justifies or the user allows; 0: as many as the pool has
+  int32_t max_threads = 0;       ///< limit that its work or the user sets; 0: as many as the pool has
   int64_t flops = 0, bytes = 0;  ///< per run: operations executed; operands read and written once
   int64_t effective_flops = 0;   ///< by the operators' definitions: for Winograd more than `flops`, for merged groups
                                  ///< less
@@ -129,7 +129,7 @@ struct Plan {
   std::string model;      ///< name of the network
   std::string target;     ///< name of the target
   std::string cpu;        ///< LLVM's name of the target
-  Arch arch = kThisArch;  ///< what `code` is for
+  Arch arch = kThisArch;  ///< of `code`
   /// The devices that run the steps, by DeviceRow::name (exec/device.h). They address the same memory. The first
   /// allocates it, and copies inputs and outputs.
   std::vector<std::string> devices = {"cpu"};

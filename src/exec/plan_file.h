@@ -32,7 +32,8 @@ struct LoadOptions {
 void save_plan(const Plan& plan, const std::filesystem::path& path);
 
 /// Maps a file. The plan's code and constants are the bytes of the mapping. Throws io when the file cannot be read, and
-/// bad_input when it is damaged or any field is not what it must be (what, where, expected, got).
+/// bad_input when it is damaged or any field has an illegal value (naming the field, its place, the expected and the
+/// actual value).
 Plan load_plan(const std::filesystem::path& path, LoadOptions options = {});
 
 /// Loads a plan from bytes that `owner` keeps alive. Errors refer to them as `where`. Constants that do not start at a

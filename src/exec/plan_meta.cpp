@@ -68,8 +68,8 @@ class Reader {
     value.assign(reinterpret_cast<const char*>(bytes_.data()) + at_, size);
     at_ += size;
   }
-  /// `least`: the fewest bytes that one element takes, so that a forged count is refused before memory is allocated for
-  /// it.
+  /// `least`: the fewest bytes that one element occupies, so that a forged count is refused before memory is allocated
+  /// for it.
   template <class T, class Each>
   void list(std::vector<T>& values, size_t least, const char* what, Each each) {
     values.resize(count(least, what));

@@ -15,7 +15,7 @@ enum class ScheduleSource : uint8_t {
   given,       ///< the command line, or CompileOptions::choices
 };
 
-/// The start of Step::record for schedules that do not come from a tuning record.
+/// Step::record of a schedule from a layer plan begins with kFromLayerPlan; that of a given schedule is kGiven.
 constexpr std::string_view kFromLayerPlan = "layer plan ", kGiven = "given with --schedule";
 
 inline ScheduleSource schedule_source(std::string_view record) {

@@ -24,9 +24,9 @@ class ThreadPool {
   /// `worker`.
   ///
   /// Waits for all pieces. Returns the non-zero result that comes first in [0, extent), or throws the exception that
-  /// was thrown there; the other pieces are still run. If a thread has not come when nothing else is left, the caller
-  /// runs its range. A thread that is repeatedly late, for example because another process uses its CPU, is left out of
-  /// calls for 0.2 to 100 ms.
+  /// was thrown there; the other pieces are still run. If a thread has not started when nothing else is left, the
+  /// caller runs its range. A thread that is repeatedly late, for example because another process uses its CPU, is left
+  /// out of calls for 0.2 to 100 ms.
   ///
   /// Calls from several threads take turns. Never allocates. An extent of 2^32 or more runs in the caller, as does
   /// everything in a child of fork(), where the pool's threads do not exist. Bodies run in the floating-point

@@ -35,7 +35,7 @@ class RunTrace {
   size_t lost() const { return lost_; }
   int threads() const { return static_cast<int>(spans_.size()); }
   const Region& region(size_t index) const { return regions_[index]; }
-  /// Returns what one worker did in a region; begin == 0 when it took no part.
+  /// Returns when one worker worked in a region; begin == 0 when it took no part.
   TickSpan worker(size_t index, int worker) const {
     const TickSpan& span = spans_[static_cast<size_t>(worker)][index];
     return span.begin >= regions_[index].wall.begin ? span : TickSpan{};

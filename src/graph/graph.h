@@ -96,7 +96,7 @@ struct Value {
 };
 
 struct Node {
-  std::string name;  ///< unique in its graph; the ONNX node's name where it has one
+  std::string name;  ///< unique in its graph; the ONNX node's name if it has one
   /// The name that `name` was made unique from: that of the node that this one was made for, sometimes followed by
   /// ".part".
   std::string named_after;
@@ -108,7 +108,7 @@ struct Node {
   int32_t group = kNone;         ///< fused group (set by the fuse pass), kNone before
   bool dead = false;
 
-  /// Returns the i-th input; kNone where it is left out or the list is shorter.
+  /// Returns the i-th input; kNone if it is left out or the list is shorter.
   ValueId input(size_t i) const { return i < inputs.size() ? inputs[i] : kNone; }
   /// Returns the attribute, or `fallback` when it is absent. Throws bad_model when it has another type.
   int64_t int_attr(std::string_view key, int64_t fallback) const;
@@ -178,7 +178,7 @@ class Graph {
   /// users.
   NodeId only_user(ValueId id) const;
   bool is_output(ValueId id) const { return output_places_.contains(id); }
-  /// Makes every reader of `from`, graph outputs included, read `to`. Throws internal where their types differ.
+  /// Makes every reader of `from`, graph outputs included, read `to`. Throws internal if their types differ.
   void replace_uses(ValueId from, ValueId to);
   /// Marks a node and its outputs as dead and frees their names. Nothing may read the outputs any more.
   void erase(NodeId id);
@@ -196,7 +196,7 @@ class Graph {
   void rename(ValueId id, std::string_view hint);
   /// Renames a node; the new name is made unique.
   void rename_node(NodeId id, std::string_view hint);
-  /// Renames nodes from `first` on whose names were made unique: each takes its original name if that is free by now.
+  /// Renames nodes from `first` on whose names were made unique: each gets its original name if that is free by now.
   /// The first node in order() wins.
   void give_names_back(NodeId first);
   /// Returns the live value of that name, or kNone.

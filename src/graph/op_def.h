@@ -58,9 +58,9 @@ enum class Movement : uint8_t {
   other,
   concat,     ///< joins its operands along attribute `axis`
   split,      ///< cuts its operand into parts along attribute `axis`
-  slice,      ///< takes a range with a step along some axes
+  slice,      ///< selects a range with a step along some axes
   transpose,  ///< permutes axes by attribute `perm`
-  frames,     ///< takes runs of frames of volumes
+  frames,     ///< selects runs of frames of volumes
   relayout,   ///< copies a value into another layout or another buffer; made by passes and by placement
 };
 
@@ -72,7 +72,7 @@ enum class Addressing : uint8_t {
   tuple,    ///< the innermost dimension of the indices is a tuple of coordinates
 };
 
-/// The elements over which a normalisation takes mean and variance.
+/// The elements over which a normalisation computes mean and variance.
 enum class Statistics : uint8_t {
   none,
   row,           ///< all from attribute `axis` on
@@ -92,7 +92,7 @@ struct NeedsValue {
   int32_t input_index;
 };
 
-/// The argument of OpDef::infer. Shapes are static; values are known where an input is a constant or was folded.
+/// The argument of OpDef::infer. Shapes are static; values are known if an input is a constant or was folded.
 class InferContext {
  public:
   InferContext(const Node& of, std::vector<const TensorType*> types, std::vector<const Tensor*> values,

@@ -14,7 +14,7 @@ bool is_bare(char c) {
          c == '/' || c == '-';
 }
 
-/// Returns "nan", with the bits of the element where they differ from the usual quiet NaN.
+/// Returns "nan", with the bits of the element if they differ from the usual quiet NaN.
 template <class Bits>
 std::string nan_text(Bits bits, Bits usual) {
   return bits == usual ? "nan" : fmt::format("nan:{:x}", bits);

@@ -297,7 +297,7 @@ void AccessChecker::store(const StmtNode& s) {
 }
 
 /// Splits the index into terms of constant extents, with each begin replaced. `apart`: the dimensions, one bit each, in
-/// which two stores differ. Returns false where that is not possible.
+/// which two stores differ. Returns false if that is not possible.
 bool AccessChecker::rectangular(Affine index, uint64_t apart, std::vector<Term>& terms) const {
   while (index.count > 0) {
     const Affine::Term t = index.terms[static_cast<size_t>(index.count) - 1];

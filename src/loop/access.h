@@ -9,8 +9,8 @@
 
 namespace kilter {
 
-/// Takes the function's statements in order. Throws internal when an access is certainly wrong. What cannot be decided
-/// (loaded indices, conditions other than comparisons of indices) passes.
+/// Checks the function's statements, which the caller passes in order. Throws internal when an access is certainly
+/// wrong. What cannot be decided (loaded indices, conditions other than comparisons of indices) passes.
 class AccessChecker {
  public:
   explicit AccessChecker(const LoopFunc& func);
@@ -55,11 +55,11 @@ class AccessChecker {
   void add_dim(int32_t var, int64_t extent, bool thread);
   void race(const StmtNode& s);
   void race(const StmtNode& s, uint64_t apart);
-  /// Which value of a loop variable two stores have that may run at the same time.
+  /// How a loop variable's values in two stores that may run at the same time are related.
   enum class Value : uint8_t {
-    same,    ///< the same one: other values are in other blocks, or behind a barrier
-    any,     ///< any two
-    differs  ///< it is one of those that tell the two apart
+    same,    ///< equal: stores with other values are in other blocks, or behind a barrier
+    any,     ///< unrelated
+    differs  ///< different: the variable is one of those that tell the two stores apart
   };
   struct Term {
     int64_t coef, extent;

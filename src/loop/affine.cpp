@@ -245,7 +245,7 @@ Affine IndexSpace::compute(const Expr& e) {
   return opaque(e);
 }
 
-/// Uses (c * q + r) / c = q and (c * q + r) % c = r where 0 <= r < c and q >= 0; (x / c1) / c2 = x / (c1 * c2).
+/// Uses (c * q + r) / c = q and (c * q + r) % c = r if 0 <= r < c and q >= 0; (x / c1) / c2 = x / (c1 * c2).
 Affine IndexSpace::divided(const Expr& e, const Affine& dividend, int64_t c) {
   const Affine a = expanded(dividend);
   Affine rest(((a.constant % c) + c) % c);
@@ -365,7 +365,7 @@ void IndexSpace::limit_opaque(int32_t k) {
   set_box(k);
 }
 
-/// Derives constant bounds of a key from its facts, where they are tighter than the present ones.
+/// Derives constant bounds of a key from its facts, if they are tighter than the present ones.
 void IndexSpace::set_box(int32_t k) {
   int budget = kBudget;
   const std::optional<int64_t> low = eliminate(Affine::of(k), false, budget);

@@ -67,8 +67,8 @@ class IndexSpace {
   const Affine& affine(const Expr& e);
   /// Returns `a` with every affine let replaced by its value.
   Affine expanded(const Affine& a) const;
-  /// Return the least and the greatest value over all values of the keys; nullopt where it is not known. A bound that
-  /// is returned is valid, but may not be the tightest.
+  /// Return the least and the greatest value over all values of the keys; nullopt if it is not known. A bound that is
+  /// returned is valid, but may not be the tightest.
   std::optional<int64_t> lower(const Affine& a) const { return bound(a, false); }
   std::optional<int64_t> upper(const Affine& a) const { return bound(a, true); }
   /// Returns a bound derived only from each key's constant bounds: fast, and often enough.
@@ -85,7 +85,7 @@ class IndexSpace {
     bool known = true;    ///< false: the bounds are not exact, or it depends on a loaded value
     Affine value = {};    ///< let: its definition, expanded
     Affine first = {};    ///< loop: its begin, expanded
-    int64_t extent = -1;  ///< loop: number of iterations where constant
+    int64_t extent = -1;  ///< loop: number of iterations if constant
     int64_t step = 1;     ///< loop
     Op op = Op::add;      ///< opaque binary: operation and operands
     Affine a = {}, b = {};

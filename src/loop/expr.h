@@ -29,7 +29,7 @@ enum class ExprKind : uint8_t {
   gather,      ///< buffer `id` at the element indices args[0] (vector i64), optional mask args[1]
   unary,       ///< `op` of args[0]
   binary,      ///< `op` of args[0], args[1]
-  fma,         ///< args[0] * args[1] + args[2], rounded once where the target has FMA, else as mul and add
+  fma,         ///< args[0] * args[1] + args[2], rounded once if the target has FMA, else as mul and add
   select,      ///< args[0] (boolean, same lanes or 1) ? args[1] : args[2]
   cast,        ///< args[0] converted to type.elem (see cast())
   bitcast,     ///< same bits, another element type of the same size

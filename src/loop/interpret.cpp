@@ -29,7 +29,7 @@ enum class Code : uint8_t {
   gather
 };
 
-/// One instruction. Places are cell numbers in the frame, or -1 where there is none.
+/// One instruction. Places are cell numbers in the frame, or -1 if there is none.
 struct Inst {
   Code code = Code::copy;
   Op op = Op::add;

@@ -29,8 +29,8 @@ enum class MemorySpace : uint8_t {
 };
 std::string_view name(MemorySpace space);
 
-/// A flat array of `elems` elements. A boolean takes one byte. No two buffers of a kernel overlap: the code generator
-/// relies on that.
+/// A flat array of `elems` elements. A boolean occupies one byte. No two buffers of a kernel overlap: the code
+/// generator relies on that.
 struct Buffer {
   std::string name;
   DType type = DType::f32;
@@ -172,7 +172,7 @@ class LoopBuilder {
   void scatter(Buf buffer, Expr indices, Expr value, Expr mask = {});
   /// Hints that the cache line of this element will soon be read (locality: L1).
   void prefetch(Buf buffer, Expr index);
-  /// Makes the kernel return kCheckFailed instead of 0 where the condition (scalar boolean) is false.
+  /// Makes the kernel return kCheckFailed instead of 0 if the condition (scalar boolean) is false.
   void check(Expr condition);
   /// Makes the threads of a block wait for each other.
   void barrier();
@@ -191,9 +191,9 @@ Expr first_lanes(Expr count, int32_t lanes);
 /// Returns the i32 count of a mask that first_lanes() made (a constant for a constant mask); undefined for other masks.
 Expr first_lanes_count(const Expr& mask);
 
-/// Throws internal with the first broken rule: types, scopes, indices out of bounds (by interval analysis, where the
-/// index is affine), stores to inputs, two parallel iterations, blocks or threads that store to overlapping intervals
-/// (where that can be decided), bound loops, memory spaces and barriers that break the rules of doc/loop_ir.md.
+/// Throws internal with the first broken rule: types, scopes, indices out of bounds (by interval analysis, if the index
+/// is affine), stores to inputs, two parallel iterations, blocks or threads that store to overlapping intervals (if
+/// that can be decided), bound loops, memory spaces and barriers that break the rules of doc/loop_ir.md.
 void verify(const LoopFunc& func);
 std::string print(const LoopFunc& func);
 LoopFunc parse_loop_func(std::string_view text);

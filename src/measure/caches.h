@@ -6,7 +6,7 @@
 namespace kilter {
 
 struct CacheSizes {
-  int64_t l1_bytes = 0;  ///< data cache of one core; 0 where the machine does not report it
+  int64_t l1_bytes = 0;  ///< data cache of one core; 0 if the machine does not report it
   int64_t l2_bytes = 0;  ///< of one core
   int64_t l3_bytes = 0;  ///< shared by several cores
 };

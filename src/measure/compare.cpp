@@ -106,7 +106,7 @@ class Comparer {
   struct Slice {
     double ms = 0, cpu_ms = 0;
   };
-  /// Measures the times per call of one slice and what disturbed it.
+  /// Measures the times per call of one slice, and its disturbance.
   Slice time_slice(const Candidate& c, int64_t calls, Disturbance& disturbance) {
     const ClockMs& cpu = c.cpu_ms ? c.cpu_ms : options_.cpu_clock;
     Slice sum;

@@ -75,7 +75,7 @@ struct Comparison {
   Ratio ratio(size_t a, size_t b) const;
   /// Returns the interval of a candidate's own time in milliseconds.
   Ratio time_ms(size_t candidate) const;
-  /// Return the ratio and the interval of processor time; nothing where a candidate used none that could be read.
+  /// Return the ratio and the interval of processor time; nothing if that of a candidate is 0 or could not be read.
   std::optional<Ratio> cpu_ratio(size_t a, size_t b) const;
   std::optional<Ratio> cpu_ms(size_t candidate) const;
 };

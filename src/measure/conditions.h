@@ -30,7 +30,7 @@ struct Conditions {
   std::string codegen;              ///< version of the code that ran (KernelVersions)
   std::string records = "none";     ///< the tuning records that were used
   std::string program;              ///< Kilter's own version
-  std::string executor = "kilter";  ///< what ran it
+  std::string executor = "kilter";  ///< the runtime that ran it
 };
 
 /// Returns the current conditions: `device` empty, threads 1, and pinning, huge_pages, clock, estimator and date as the
@@ -47,7 +47,7 @@ enum class Quietness : uint8_t {
 Quietness quietness(const Conditions& conditions);
 /// Returns "not known", "quiet", "partly disturbed" or "busy".
 std::string_view name(Quietness quietness);
-/// Returns the share of samples that were disturbed; 0 where none were taken.
+/// Returns the share of samples that were disturbed; 0 if none were taken.
 double disturbed_share(const Conditions& conditions);
 /// Returns whether there are more threads than CPUs that the process may use. They then wait for each other, whatever
 /// else runs.
@@ -67,8 +67,8 @@ struct Difference {
   std::string what;  ///< in words: "threads", "tuning records", ...
   std::string a, b;
 };
-/// Returns what differs, starting with what changes times most: threads, target, records, versions, device, weights,
-/// the rest. Dates and counts of samples are not conditions and never listed.
+/// Returns the conditions that differ, starting with those that change times most: threads, target, records, versions,
+/// device, weights, the rest. Dates and counts of samples are not conditions and never listed.
 std::vector<Difference> differences(const Conditions& a, const Conditions& b);
 
 /// Returns the CPUs that the calling thread may run on, as "0-3,8".
@@ -79,13 +79,13 @@ std::string cpu_list_text(const std::vector<int>& cpus);
 std::vector<int> affinity_cpus();
 /// Returns the number of CPUs of the machine that are online, whether or not this process may use them; at least 1.
 int online_cpus();
-/// Returns the core of each of these CPUs, identified by its first hardware thread, or the CPU itself where the machine
+/// Returns the core of each of these CPUs, identified by its first hardware thread, or the CPU itself if the machine
 /// does not report cores.
 std::vector<int> cores_of(const std::vector<int>& cpus);
 /// Returns the number of CPUs in a list such as "0-3,8"; 0 for text of another form.
 int count_cpus(std::string_view list);
 /// Restricts the calling thread, and threads that it starts from now on, to these CPUs. Returns false, with errno set,
-/// where the kernel refuses. An empty list changes nothing.
+/// if the kernel refuses. An empty list changes nothing.
 bool set_affinity(const std::vector<int>& cpus);
 /// Returns the selected word of /sys/kernel/mm/transparent_hugepage/enabled; "unknown" without that file.
 std::string huge_pages_text();

@@ -10,8 +10,7 @@
 
 namespace kilter {
 
-/// Counts since the counters were opened, or between two readings. A field is empty where the machine does not count
-/// it.
+/// Counts since the counters were opened, or between two readings. A field is empty if the machine does not count it.
 struct CounterValues {
   std::optional<int64_t> cycles, instructions, cache_misses, stalled_cycles;
   /// Share of the time that the group was on the processor. Below 1, the counts were scaled up accordingly.
@@ -20,9 +19,9 @@ struct CounterValues {
   std::string invalid;
 };
 
-/// Returns after - before, field by field; a field is empty where either one is.
+/// Returns after - before, field by field; a field is empty if either one is.
 CounterValues difference(const CounterValues& before, const CounterValues& after);
-/// Returns a + b, for the threads of one layer. A field is empty where either one is; the smaller share is kept.
+/// Returns a + b, for the threads of one layer. A field is empty if either one is; the smaller share is kept.
 CounterValues sum(const CounterValues& a, const CounterValues& b);
 
 /// Marks counts that cannot be correct: more cycles than `ms` at `highest_ghz` on `threads` threads allow (with 2 % for
@@ -55,8 +54,8 @@ class Counters {
 /// unknown).
 std::string counters_reason(int error, std::optional<int> paranoid);
 
-/// Returns the highest clock of this machine in GHz: cpufreq's maximum where the system reports it, otherwise the
-/// highest clock that the reference kernel shows now plus 5 %, since boost varies.
+/// Returns the highest clock of this machine in GHz: cpufreq's maximum if the system reports it, otherwise the highest
+/// clock that the reference kernel shows now plus 5 %, since boost varies.
 double highest_clock_ghz();
 
 }  // namespace kilter

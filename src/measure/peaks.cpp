@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kLevelNames = {"L1", "L2", "L3", "DRAM"};
 
-/// Memory on its own pages, huge where the system allows, and written once so that it is backed.
+/// Memory on its own pages, huge if the system allows, and written once so that it is backed.
 class Buffer {
  public:
   explicit Buffer(int64_t bytes) : bytes_(static_cast<size_t>(bytes + kSlack)) {

@@ -21,7 +21,7 @@ struct PeakRate {
   std::string loop;
 };
 
-/// All of these functions run `threads` threads (1..1024, each on its own CPU where there are enough) for about `ms`
+/// All of these functions run `threads` threads (1..1024, each on its own CPU if there are enough) for about `ms`
 /// milliseconds, in windows of less than one. They return the best window of the best loop: the undisturbed rate. A
 /// window lasts from the first thread's start to the last one's end. On a machine so busy that the threads do not run
 /// side by side, they take five times as long, and may return the sum of each thread's best, which is an upper bound.

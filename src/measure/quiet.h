@@ -15,11 +15,11 @@ struct QuietReading {
                           ///< /proc/self/task/*/schedstat
   int64_t switches = 0;   ///< involuntary context switches of all threads of the process, getrusage
   double chain_ns = 0;    ///< time of the reference kernel now: a fixed chain of dependent instructions
-  bool has_steal = true;  ///< false where the kernel does not report it
+  bool has_steal = true;  ///< false if the kernel does not report it
   bool has_wait = true;
 };
 
-/// Reads all counters; takes some 30 us, and 3 us for each thread. What this system does not report counts as zero.
+/// Reads all counters; takes some 30 us, and 3 us for each thread. Counters that this system does not report are zero.
 /// When a thread ends between two readings, its waiting time is lost.
 QuietReading read_quiet();
 
@@ -30,8 +30,8 @@ double reference_chain_ns(int tries = 3);
 /// microsecond. They take up to twice as long while another hardware thread works on the same core, which a chain of
 /// dependent instructions does not notice.
 double reference_width_ns();
-/// Returns the clock that this core runs at now, from the reference kernel; 0 where the timing of its instructions is
-/// not known (not x86-64).
+/// Returns the clock that this core runs at now, from the reference kernel; 0 if the timing of its instructions is not
+/// known (not x86-64).
 double core_clock_ghz(int tries = 20);
 
 /// The amounts from which a sample counts as disturbed.
@@ -68,7 +68,7 @@ struct DisturbedCount {
 
   /// Adds one judgement for `samples` samples.
   void add(const Disturbance& disturbance, int64_t samples = 1);
-  /// Returns "waited for a CPU in 12, the clock differed in 3", most frequent first; empty where nothing was disturbed.
+  /// Returns "waited for a CPU in 12, the clock differed in 3", most frequent first; empty if nothing was disturbed.
   std::string why() const;
 };
 
@@ -85,7 +85,7 @@ class QuietWatch {
 
   /// Starts a sample. Earlier events do not count.
   void start();
-  /// Judges the time since start() or the last stop(); `wall_ms` is the length of the sample.
+  /// Ends the sample, which lasted `wall_ms`, and returns what disturbed the machine since start() or the last stop().
   Disturbance stop(double wall_ms);
   /// Returns the reference kernel's usual time so far; 0 before the first sample.
   double usual_chain_ns() const;

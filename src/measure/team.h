@@ -11,7 +11,7 @@
 
 namespace kilter {
 
-/// A team of threads. The caller is thread 0. Each thread is pinned to its own CPU where there are enough. The caller's
+/// A team of threads. The caller is thread 0. Each thread is pinned to its own CPU if there are enough. The caller's
 /// affinity is restored at the end.
 class Team {
  public:

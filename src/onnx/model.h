@@ -84,7 +84,7 @@ class Model {
 };
 
 /// Returns a text about the inputs whose shapes the model leaves open and the caller does not give: which dimensions
-/// are open, and options that would set them all. Empty where there are none. `given`: shapes by name, which also
+/// are open, and options that would set them all. Empty if there are none. `given`: shapes by name, which also
 /// determine the sizes of named dimensions.
 std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes& given);
 

@@ -60,7 +60,8 @@ size_t sources(const Graph& graph, const ChannelMove& move, int32_t block) {
   return most;
 }
 
-/// `move` with image `i` replaced by what `inner` takes. Leaves out images from which nothing is taken any more.
+/// Returns `move` with image `i` replaced by the images that `inner` selects from. Leaves out images of which no
+/// channel is selected any more.
 ChannelMove composed(const Graph& graph, const ChannelMove& move, size_t i, const ChannelMove& inner) {
   ChannelMove all;
   const std::vector<ChannelOf> outer = channels_of(graph, move.images), deeper = channels_of(graph, inner.images);

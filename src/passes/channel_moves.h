@@ -1,5 +1,5 @@
 // Moves of whole image channels: concatenations, parts and selections of channels, each described by the list of
-// channels that it takes.
+// channels that it selects.
 #pragma once
 
 #include <optional>
@@ -15,12 +15,13 @@ struct ChannelMove {
   std::vector<int64_t> channels;
 };
 
-/// Returns the channels that output `output` of a Concat, Slice, Split, Gather or TakeChannels takes, if these are
+/// Returns the channels that output `output` of a Concat, Slice, Split, Gather or TakeChannels selects, if these are
 /// whole channels of non-constant f32 images; nullopt otherwise.
 std::optional<ChannelMove> channel_move(const Graph& graph, const Node& node, size_t output);
 
-/// The same result taken from further back: replaces images by what their producers take, as long as those are channel
-/// moves that nothing else reads and each vector of `block` channels is assembled from few source vectors.
+/// Returns a move with the same result and earlier sources: an image made by a channel move that nothing else reads is
+/// replaced by the images which that move reads, as long as each vector of `block` channels is assembled from few
+/// source vectors.
 ChannelMove through_producers(const Graph& graph, ChannelMove move, int32_t block);
 
 }  // namespace kilter

@@ -74,7 +74,7 @@ class Layouts {
     return node.input(2) == kNone || constant(node.input(2));
   }
 
-  /// Whether a template takes the pool. Pool templates run over blocked images only.
+  /// Whether a template accepts the pool. Pool templates run over blocked images only.
   bool pool_blocks(const Node& node) const {
     const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
     return node.op->family == Family::pool && node.op->combiner != Combiner::none && !indices &&

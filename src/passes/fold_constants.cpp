@@ -14,7 +14,7 @@ namespace kilter {
 namespace {
 
 constexpr int64_t kMaxGrowth = 1 << 20;  ///< elements that a result may have beyond its operands'; keeps Expand a node
-constexpr int64_t kShareOfModel = 16;    ///< budget over the model's constant bytes: weights take several forms
+constexpr int64_t kShareOfModel = 16;    ///< budget over the model's constant bytes: weights have several forms
 constexpr int64_t kMostIdle = int64_t{256} << 20;  ///< bytes of unread results that may accumulate
 
 class Folder {

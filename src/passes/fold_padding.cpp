@@ -1,7 +1,7 @@
 // Folds the margins that a Pad adds to images into the padding of the convolution or pool that reads them.
 //
-// This holds only for non-negative margins of spatial axes. The sum of each margin and q must be smaller than the span
-// of the kernel, so that no window lies entirely in the padding.
+// This holds only for non-negative margins of spatial axes. Each margin and the window's own padding on that side
+// together must be smaller than the span of the kernel, so that no window lies entirely in the padding.
 
 #include <algorithm>
 #include <limits>
@@ -58,8 +58,8 @@ class PaddingFolder : public RewritePass<PaddingFolder> {
     return without_pad(node, pool_attrs(node, window));
   }
 
-  /// Adds the margins of the Pad to the padding of `window`, if the node assumes the same values there and a rewrite is
-  /// left; otherwise the window is unusable.
+  /// Adds the margins of the Pad to the padding of `window`, if the node assumes the same values there and another
+  /// rewrite is allowed; otherwise the window is unusable.
   bool widens(const Node& node, Window& window, bool maximum) {
     return adds(maximum, pad_of(node)) && widen(window, margins_of(view(graph_, pad_of(node)))) && context_.take();
   }

@@ -24,7 +24,7 @@ namespace kilter {
 namespace {
 
 constexpr size_t kMaxNodes = 24;     ///< per group: keeps live values in registers and compile times short
-constexpr size_t kMaxOperands = 64;  ///< that a group reads from outside: each is a pointer, and may take a register
+constexpr size_t kMaxOperands = 64;  ///< that a group reads from outside: each is a pointer, and may occupy a register
 constexpr int kMaxLooked = 512;      ///< nodes searched between a group and one that joins it; keeps the pass linear
 
 class Fuser {
@@ -85,14 +85,15 @@ class Fuser {
     }
   }
 
-  /// Records what a node of the current group reads from outside, and what it makes.
+  /// Records the values that a node of the current group reads from outside, and those that it makes.
   void note_operands(const Node& node) {
     std::ranges::copy_if(node.inputs, std::inserter(operands_, operands_.end()),
                          [&](ValueId v) { return !made_.contains(v); });
     made_.insert(node.outputs.begin(), node.outputs.end());
   }
 
-  /// Why `node` does not join the group, with what was expected and found; nullopt if it joins, which takes a rewrite.
+  /// Why `node` does not join the group, with what was expected and found; nullopt if it joins, which counts as a
+  /// rewrite.
   std::optional<Unfused> refusal(const Node& node, NodeId anchor, const std::vector<NodeId>& group) {
     const Node& into = graph_.node(anchor);
     const TensorType& like = graph_.type(into.outputs[0]);

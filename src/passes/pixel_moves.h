@@ -13,7 +13,7 @@ struct PixelMove {
   std::vector<int64_t> rows, columns;
 };
 
-/// Returns the pixels that a Slice, Pad, Tile or CenterCropPad takes from its first input, if that is a non-constant
+/// Returns the pixels that a Slice, Pad, Tile or CenterCropPad selects from its first input, if that is a non-constant
 /// f32 image, all of its channels are kept and nothing is filled in; nullopt otherwise.
 std::optional<PixelMove> pixel_move(const Graph& graph, const Node& node);
 

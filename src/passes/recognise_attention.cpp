@@ -109,7 +109,7 @@ class Tracer {
     return true;
   }
 
-  /// Applies a Split or Slice that takes a box of the input, without steps.
+  /// Applies a Split or Slice that selects a box of the input with steps of 1.
   bool cut(const Node& node, ValueId v, Source& s) const {
     const Shape& to = graph_.type(v).shape;
     if (node.op->regions == nullptr || to.size() != s.shape.size()) return false;
@@ -240,7 +240,7 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
     return false;
   }
 
-  /// Whether `v` says of each query whether its mask is -inf for every key.
+  /// Whether `v` is true exactly for the queries whose mask is -inf for every key.
   bool says_empty(ValueId v, const Match& match) const {
     const Node* equal = made_by(v, "Equal");
     if (equal == nullptr || match.added.size() != 1 || !match.chosen.empty()) return false;

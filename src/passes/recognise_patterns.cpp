@@ -12,7 +12,7 @@
 namespace kilter {
 namespace {
 
-constexpr int kAfterLayerNorms = 1;  ///< the sweep of patterns that are part of LayerNormalization's
+constexpr int kAfterLayerNorms = 1;  ///< the sweep for patterns that also occur inside LayerNormalization's pattern
 
 class Recogniser : public RewritePass<Recogniser> {
  public:

@@ -20,11 +20,12 @@ struct RewriteRow : Rewrite {
   /// Returns the value that replaces the node's first output, or nullopt if the pattern does not match. Calls
   /// PassContext::take() before it changes the graph.
   std::optional<ValueId> (Rules::*apply)(const Node&) = nullptr;
-  int sweep = 0;  ///< of the pass, in which nodes meet this row
+  int sweep = 0;  ///< the sweep of the pass that tries this row
 };
 
 /// The base class of a pass that is a table of rewrites. `Rules` has the static functions pass(), its name, and rows(),
-/// its table; looks_at() limits the nodes that the rows see, and must hold for all rows.
+/// its table; only nodes for which looks_at() returns true are tried, so it must do so for every node that a row
+/// matches.
 template <class Rules>
 class RewritePass {
  public:

@@ -74,7 +74,7 @@ class Simplifier : public RewritePass<Simplifier> {
     return is_scalar(node.inputs[1], 0) ? nothing(node) : std::nullopt;
   }
 
-  /// Whether a Slice may reverse an axis, although it takes all of it.
+  /// Whether a Slice may reverse an axis, although it covers the whole axis.
   bool reverses(const Node& node) const {
     if (node.input(4) == kNone) return false;
     const Tensor* steps = constant_of(graph_, node.input(4));

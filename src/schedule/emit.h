@@ -21,8 +21,9 @@ struct Domain {
 };
 Domain domain_of(const TensorType& type);
 
-/// Strides of an operand along the physical dimensions of a domain; 0 where it is broadcast. The operand's shape must
-/// broadcast to the domain's, and its layout must match: the same block, or a channel extent of 1, or no channels.
+/// Strides of an operand along the physical dimensions of a domain; 0 along those in which it is broadcast. The
+/// operand's shape must broadcast to the domain's, and its layout must match: the same block, or a channel extent of 1,
+/// or no channels.
 Shape strides_in(const Domain& domain, const Operand& operand);
 
 /// Whether an operand is a one-element constant, which needs no buffer.
@@ -107,7 +108,7 @@ constexpr size_t kMostMapOperands = 32;
 /// Whether an element-wise node has a scalar expression for its element types.
 bool has_loop_form(const Graph& graph, const Node& node);
 /// Checks that every element-wise node of the task has a loop form. Returns the reason if one has not. `row_means`: the
-/// template takes means of rows in its epilogue.
+/// template supports means of rows in its epilogue.
 std::optional<Rejected> check_elementwise(const Task& task, bool row_means = false);
 /// Whether the unused lanes of a blocked result are 0 without a mask: they are 0 in the blocked operands, and the
 /// anchor and the epilogue preserve zeros.

@@ -1,5 +1,5 @@
-// Versions of the code that templates make. Whatever is measured is kept with the version of the code that ran, so that
-// a change of one template leaves the measurements of the others valid.
+// Versions of the code that templates generate. Whatever is measured is kept with the version of the code that ran, so
+// that a change of one template leaves the measurements of the others valid.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace kilter {
 
 /// The hash of one template's kernels: their loop IR, lowered by the loop passes, for the samples and targets of
-/// tests/replay. The row "defaults" is a hash of what the speed set runs by default.
+/// tests/replay. The row "defaults" is a hash of the default schedules and loops of the speed set.
 struct KernelHash {
   std::string_view name;
   uint64_t hash = 0;
@@ -20,7 +20,7 @@ struct KernelHash {
 /// fails if it differs from the code.
 std::span<const KernelHash> kernel_hashes();
 
-/// Versions of code made by one code generator.
+/// Versions of the code from one code generator.
 class KernelVersions {
  public:
   /// No code generator: every version is empty.

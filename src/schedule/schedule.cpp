@@ -169,7 +169,7 @@ Result<Schedule> own_pick(const Analysed& analysed, std::span<const Forbidden> f
   return picked;
 }
 
-/// Throws usage: a forced template without knobs does not take the task.
+/// Throws usage, saying why a forced template without knobs does not accept the task.
 [[noreturn]] void not_taken(const Template& from, const Task& task, const TargetLimits& limits, const Rejected& why) {
   std::vector<std::string_view> others;
   for (const Template* t : all_templates()) {

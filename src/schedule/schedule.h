@@ -121,8 +121,8 @@ class Analysed {
 
   /// The knobs with their legal values.
   virtual std::vector<Knob> space() const { return {}; }
-  /// The default by the analytic model. Deterministic; uses static limits only. Rejected if the template takes the task
-  /// only when forced.
+  /// The default by the analytic model. Deterministic; uses static limits only. Rejected if the template accepts the
+  /// task only when forced.
   virtual Result<Schedule> pick() const = 0;
   /// The schedules that the model ranks, pick()'s among them.
   virtual std::vector<Schedule> candidates() const = 0;
@@ -182,7 +182,7 @@ struct Ranked {
 };
 /// The best `most` candidates by a template's model, fewest cycles first; ties keep the template's order.
 std::vector<Ranked> rank(const Analysed& analysed, size_t most);
-/// The same for a task that is not analysed yet; empty if the template does not take it.
+/// The same for a task that is not analysed yet; empty if the template does not accept it.
 std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most);
 
 /// Returns the prediction of the template's model for a schedule; nullopt if there is no such template, or if the

@@ -12,7 +12,7 @@ const Rejected* known_rejection(const Chosen& chosen, std::string_view name) {
   return it == chosen.rejected.end() ? nullptr : &it->second;
 }
 
-/// The view of a template that picked, or rejected, for the task.
+/// The view of a template that picked a schedule for the task or rejected the task.
 TemplateView view_of(const Template& t, const Result<Schedule>& picked, const Chosen& chosen, Accuracy accuracy) {
   TemplateView view;
   view.from = &t;

@@ -17,10 +17,10 @@ struct TemplateView {
   enum Standing : uint8_t {
     chosen,     ///< the task runs its schedule
     preferred,  ///< would be the default, but another schedule was forced
-    behind,     ///< would take the task, but a template with higher preference does
-    barred,     ///< would take the task, but `--accuracy strict` excludes it
-    forbidden,  ///< would take the task, but `--forbid` excludes it
-    given_up,   ///< would take the task, but its packed weights exceed the network's limit
+    behind,     ///< could run the task, but a preferred template does
+    barred,     ///< could run the task, but `--accuracy strict` excludes it
+    forbidden,  ///< could run the task, but `--forbid` excludes it
+    given_up,   ///< could run the task, but its packed weights exceed the network's limit
     rejected,   ///< cannot be the default of this task, for the reason `why`
   };
   const Template* from = nullptr;

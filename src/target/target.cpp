@@ -75,9 +75,9 @@ constexpr TargetLimits wide_neon(const Memory& m) {
   return limits;
 }
 
-// Figures of the server part of each generation; the general rows use what nearly every machine of their level has.
-// Rates and distances were measured on Zen 5, and on Sapphire Rapids and its successors. A mesh has a slow L3, and its
-// cores want streams prefetched within a page.
+// Figures of the server part of each generation; the general rows use figures that nearly every machine of their level
+// reaches. Rates and distances were measured on Zen 5, and on Sapphire Rapids and its successors. A mesh has a slow L3,
+// and its cores want streams prefetched within a page.
 constexpr Memory zen(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
   return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 30, 10, 8192};
 }

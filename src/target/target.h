@@ -31,7 +31,7 @@ struct TargetLimits {
   int32_t line_bytes = 64;      ///< size of a cache line
   int32_t l1_way_bytes = 4096;  ///< one way of L1: its sets times a line. Addresses that far apart share a set.
   int32_t fill_buffers = 12;    ///< cache lines that a core can wait for at a time
-  double l2_rate = 24;          ///< bytes that one core reads from L2 in a cycle beside its arithmetic
+  double l2_rate = 24;          ///< bytes that one core reads from L2 in a cycle while it computes
   double l1_peak_rate = 128;    ///< most bytes that one core reads from L1 in a cycle
   double l2_peak_rate = 64;     ///< most bytes that one core reads from L2 in a cycle
   double halo_rate = 8;         ///< bytes of halo that are zeroed in a cycle
@@ -41,7 +41,7 @@ struct TargetLimits {
   double short_latency = 2;     ///< cycles of a minimum, a comparison or a select
   double division_cost = 8;     ///< additions that take as long as a division or square root
   double load_share = 0.9;      ///< share of the load ports' rate that register tiles of one vector reach (measured)
-  double spill_slowdown = 1.3;  ///< factor by which register tiles are slower that spill
+  double spill_slowdown = 1.3;  ///< factor by which register tiles that spill are slower
   int32_t winograd_tiles = 13;  ///< fewest output tiles that hide a Winograd kernel's stream of weights (measured)
   int32_t planar_channels = 4;  ///< convolutions of at most this many input channels read images that are not blocked
   /// The work that justifies one more thread for a kernel, in cycles of computing and in bytes read and written. The

@@ -1,6 +1,7 @@
 // Zhou et al., "Objects as Points" (2019), on the backbone DLA-34 of Yu et al., "Deep Layer Aggregation" (2018), with
 // plain convolutions. Batch normalisation is folded into the convolutions. centernet_dla34 climbs back to a quarter of
-// the image in three steps that add; centernet_dla34_tvm aggregates iteratively with concatenation, as in the reports.
+// the image in three steps that add; centernet_dla34_tvm aggregates iteratively with concatenation, as in TVM's
+// reports.
 #include <fmt/format.h>
 
 #include <array>
@@ -27,7 +28,7 @@ ValueId basic_block(Net& net, const std::string& path, ValueId x, ValueId skip, 
   return net.relu(path + ".relu", net.add(path + ".add", y, skip));
 }
 
-/// Two basic blocks, the first halving when `stride` is 2, joined by a 1x1 convolution with what `children` bring.
+/// Two basic blocks, the first halving when `stride` is 2, joined with `children` by a 1x1 convolution.
 ValueId leaf_tree(Net& net, const std::string& path, ValueId x, int64_t out, int64_t stride,
                   std::vector<ValueId> children, bool keeps_input) {
   ValueId bottom = x;

@@ -1,5 +1,5 @@
 // Huang et al., "Densely Connected Convolutional Networks" (2016), 121 layers. Batch normalisation is folded into the
-// convolution before it where there is one; the others come before the activation.
+// convolution before it if there is one; the others come before the activation.
 #include <fmt/format.h>
 
 #include "zoo/families.h"

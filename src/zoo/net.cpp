@@ -13,7 +13,7 @@
 namespace kilter::zoo {
 namespace {
 
-/// Zeros that the system maps without giving memory to them; read-only.
+/// Zeros that the system maps without allocating memory for them; read-only.
 Tensor blank(Shape shape) {
   const auto bytes = static_cast<size_t>(std::max<int64_t>(1, elems(shape))) * sizeof(float);
   void* zeros = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -22,7 +22,7 @@ struct Extent {
 /// Weights have mean 0 and standard deviation gain / sqrt(inputs of one output): gain * gain is the variance of the
 /// outputs over the mean square of the inputs.
 constexpr float kReluGain = 1.41421356F;  ///< before a Relu: keeps the mean square (He et al. 2015)
-constexpr float kLinearGain = 1;          ///< where no Relu follows
+constexpr float kLinearGain = 1;          ///< if no Relu follows
 constexpr float kBranchGain = 0.4F;       ///< last of a residual branch: deep sums of branches grow slowly
 
 struct ConvSpec {

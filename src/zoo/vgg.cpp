@@ -1,5 +1,5 @@
 // Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (2014), columns A, B, D,
-// E. The first dense layer takes all features, however many the image size leaves.
+// E. The first dense layer reads all features, however many the image size leaves.
 #include <fmt/format.h>
 
 #include "zoo/families.h"

@@ -19,7 +19,7 @@ struct Options {
   double width = 1;     ///< multiplier of all channel counts, for rows with has_width: 0.05 to 8
   int64_t classes = 0;  ///< 0: the network's own
   uint64_t seed = 0;    ///< of the weights
-  bool weights = true;  ///< false: all weights are 0 and take no memory; for callers that only need shapes
+  bool weights = true;  ///< false: all weights are 0 and occupy no memory; for callers that only need shapes
 };
 
 struct Row {
@@ -29,9 +29,9 @@ struct Row {
   int64_t size;                    ///< default image size in pixels, or tokens
   Graph (*build)(const Options&);  ///< for zoo::build(), which has checked the options and filled in size and classes
   int64_t classes = 1000;          ///< default; 0: the network has none
-  int64_t least_size = 1;          ///< smallest size that the network can take
+  int64_t least_size = 1;          ///< smallest size that the network supports
   int64_t size_step = 1;           ///< sizes are multiples of this
-  bool has_width = false;          ///< takes a width multiplier
+  bool has_width = false;          ///< accepts Options::width
   int64_t frames = 0;              ///< of volumes; 0: images or tokens
 };
 
@@ -40,11 +40,11 @@ std::span<const Row> all();
 /// By name or alias; nullptr when there is none.
 const Row* find(std::string_view name);
 /// Builds a network by name or alias; the graph's name is the row's. Image networks have one input
-/// f32[batch,3,size,size] called "input" ("data" in the reports' form, NAME_tvm), those of volumes
+/// f32[batch,3,size,size] called "input" ("data" in NAME_tvm, the form in TVM's reports), those of volumes
 /// f32[batch,3,frames,size,size]; encoders f32[batch,tokens,width of the model]. The first output is called "output".
-/// Weights depend only on the seed and on their names. Throws usage for an unknown name (listing the names) and
-/// options that the network lacks or that are out of range; bad_input for a size that it cannot take, naming the
-/// smallest one.
+/// Weights depend only on the seed and on their names. Throws usage for an unknown name (listing the names) and options
+/// that the network lacks or that are out of range; bad_input for a size that it does not support, naming the smallest
+/// one.
 Graph build(std::string_view name, const Options& options = {});
 
 }  // namespace kilter::zoo

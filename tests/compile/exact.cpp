@@ -38,9 +38,9 @@ double added_bias(const Node& node, const std::vector<Tensor>& operands, size_t 
   return operands[2].as_double(channel / (x[1] / count));
 }
 
-/// What the definition of an operator sums on the way to element `i` of its result, where that may be larger than the
-/// result: 1 and the other terms under the logarithm of a sum, x and x erf(x / sqrt 2) in Gelu, and the scaled value
-/// and the bias in a normalisation.
+/// A sum that the definition of an operator computes on the way to element `i` of its result, if it may be larger than
+/// the result: 1 and the other terms under the logarithm of a sum, x and x erf(x / sqrt 2) in Gelu, and the scaled
+/// value and the bias in a normalisation.
 double inner_sum(const Node& node, const std::vector<Tensor>& operands, size_t i, double result) {
   if (node.op->name == "LogSoftmax" || node.op->name == "ReduceLogSumExp") return 1;
   if (node.op->name == "Gelu") return std::abs(operands[0].as_double(static_cast<int64_t>(i)));
@@ -101,7 +101,7 @@ double largest_state(const std::vector<Tensor>& operands, const std::vector<Tens
   return most;
 }
 
-/// A recurrent node's bias, with each element moved up or down by what the sum of its gate may round by.
+/// A recurrent node's bias, with each element moved up or down by the possible rounding of its gate's sum.
 Tensor rounded_bias(const std::vector<Tensor>& operands, const std::vector<Tensor>& results, const Random& random) {
   const Tensor &w = operands[1], &r = operands[2];
   const int64_t directions = w.shape()[0], rows = w.shape()[1], inputs = w.shape()[2], hidden = r.shape()[2];

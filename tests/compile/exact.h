@@ -16,7 +16,7 @@ Tensor to_f64(const Tensor& tensor);
 /// How the nodes of a compiled network round.
 enum class Rounding : uint8_t {
   sums,      ///< as sums of an operator's products, in any order
-  winograd,  ///< convolutions that Winograd's method takes round by its rules, all others as in `sums`
+  winograd,  ///< convolutions that Winograd's method may compute round by its rules, all others as in `sums`
 };
 
 /// A network's result in f64 and the tolerance of each element, from the conditioning of the network at these inputs.

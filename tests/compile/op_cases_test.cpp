@@ -31,7 +31,7 @@ struct KnownFault {
 };
 constexpr std::array<KnownFault, 0> kKnownFaults = {};
 
-/// Cases that cannot be compiled: strings, and what the compiler reports as `unsupported`.
+/// Cases that cannot be compiled: those with strings, and those that the compiler reports as `unsupported`.
 constexpr int kMaxSkipped = 2;
 
 const KnownFault* known_fault(const OpDef& op, CaseText text, const Target& target) {

@@ -1,4 +1,4 @@
-// Options that pin a layer, what the compiler notes about a plan, and the model's ranking of schedules.
+// Options that pin a layer, the compiler's notes about a plan, and the model's ranking of schedules.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -238,7 +238,7 @@ class Drawn {
     return net_.b.add("Mul", {v, net_.b.add("Sigmoid", {mean})});
   }
 
-  /// Takes some of the channels or time steps, or the product of both parts.
+  /// Selects some of the channels or time steps, or multiplies two such parts.
   ValueId part(ValueId v) {
     const int64_t axis = draw_.chance(80) ? 1 : 2, extent = shape(v)[static_cast<size_t>(axis)];
     if (extent < 2) return v;

@@ -1,4 +1,4 @@
-// Which values share memory: parts of a concatenation, slices, reshapes, transposes; and what remains a copy.
+// Which values share memory: parts of a concatenation, slices, reshapes, transposes; and the copies that remain.
 #include "compile/storage.h"
 
 #include <gtest/gtest.h>
@@ -322,7 +322,7 @@ TEST(Storage, FramesOfSeveralVolumesOrOfPartsAreCopies) {
   EXPECT_TRUE(part.viewed("f"));
 }
 
-/// Rows that are slices, transposes and parts of larger tensors. If a template cannot take their strides, they are
+/// Rows that are slices, transposes and parts of larger tensors. If a template cannot handle their strides, they are
 /// copied.
 void make_rows(SweepNet& net) {
   Draw& draw = net.draw;

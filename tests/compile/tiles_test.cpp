@@ -1,4 +1,4 @@
-// What register tiles of contractions compile to: the disassembled innermost loops of AArch64 code, and of x86-64 code
+// The code of contractions' register tiles: the disassembled innermost loops of AArch64 code, and of x86-64 code
 // without multiply-adds.
 #include <gtest/gtest.h>
 

@@ -125,14 +125,14 @@ TEST(Transforms, WhatWasNotMeasuredIsTakenFromNextToItWithALargerError) {
   EXPECT_GT(threads->error, measured->error + 0.9);
   EXPECT_GT(kind->error, measured->error);
   EXPECT_GT(kind->ms, 0);
-  // A single measurement says nothing about the scatter.
+  // The scatter is unknown after a single measurement.
   EXPECT_GE(model.predict("c16->plain", 1, 200e3)->error, 0.2);
   EXPECT_NEAR(model.predict("c16->plain", 1, 200e3)->ms, true_ms("c16->plain", 1, 200e3), 1e-6);
   EXPECT_FALSE(TransformModel("m", kLevels, {}).predict("plain->c16", 1, 1e3));
 }
 
 TEST(Transforms, DeeperLevelsAreNotFaster) {
-  // Measured in the wrong order because of some disturbance.
+  // Because of a disturbance, the measured rates rise from the nearer level to the farther one instead of falling.
   const TransformModel model("m", kLevels,
                              {{"k", 1, 500e3, 0.1}, {"k", 1, 900e3, 0.18}, {"k", 1, 10e6, 0.3}, {"k", 1, 30e6, 0.9}});
   const auto ms = [&](double bytes) { return model.predict("k", 1, bytes)->ms; };

@@ -1,5 +1,5 @@
 // Loops bound to blocks and threads, memory spaces and barriers: text form, the verifier's rules, the interpreter, and
-// what the passes leave as it is.
+// the parts that passes leave unchanged.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -56,7 +56,7 @@ TEST(Team, RunsEveryThreadOnceAndTimesTheWindow) {
   }
 }
 
-/// Starts 64 threads where there is address space for the stacks of only a few, and ends the process with the error.
+/// Starts 64 threads although there is address space for the stacks of only a few, and ends the process with the error.
 [[noreturn]] void start_too_many() {
   rlimit limit{};
   int64_t pages = 0;

@@ -67,7 +67,8 @@ Outcome compare_often(int hundredths, const char* what) {
   return outcome;
 }
 
-/// With a true coverage of 95 %, fewer than 17 of 20 happens in 1.6 % of cases, so a second attempt is allowed.
+/// Expects that at least 17 of the 20 intervals of a comparison with itself contain 1, in one of two attempts. With a
+/// true coverage of 95 %, one attempt fails in 1.6 % of cases.
 void expect_like_itself(const char* what) {
   Outcome outcome;
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -78,7 +79,7 @@ void expect_like_itself(const char* what) {
   EXPECT_LE(outcome.widest, 0.01);
 }
 
-/// Pins this process to one CPU and the stress load to another. Does nothing where there is only one.
+/// Pins this process to one CPU and the stress load to another. Does nothing if there is only one.
 struct Stress {
   std::vector<int> cpus = affinity_cpus();
   std::unique_ptr<PinnedTo> pinned;

@@ -37,7 +37,7 @@ class Save : public testing::Test {
   ScratchFolder scratch_;
 };
 
-/// Returns y = Conv(x, w) with every kind of attribute that the builder's ONNX operators take, and z = LeakyRelu(y).
+/// Returns y = Conv(x, w) with every kind of attribute that the builder's ONNX operators have, and z = LeakyRelu(y).
 Graph conv_graph(int32_t opset) {
   Graph graph;
   graph.name = "conv";

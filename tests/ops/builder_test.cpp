@@ -1,4 +1,4 @@
-// GraphBuilder: what it accepts, what it says about the rest, what it folds, and the names that it gives.
+// GraphBuilder: the nodes that it accepts, its errors for others, the nodes that it folds, and the names that it gives.
 #include "ops/support/builder.h"
 
 #include <gtest/gtest.h>

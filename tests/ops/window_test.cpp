@@ -1,4 +1,4 @@
-// Sliding windows and resize tables: what attributes and shapes resolve to.
+// Sliding windows and resize tables, as resolved from attributes and shapes.
 #include "ops/support/window.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// decompose: what operators without a template become.
+// decompose: the operators that replace those without a template.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"

@@ -1,4 +1,4 @@
-// What the driver reports about a pass that breaks the graph.
+// The driver's errors for passes that break the graph.
 #include <gtest/gtest.h>
 
 #include "compile/pipeline.h"

@@ -124,7 +124,7 @@ TEST(ChooseLayouts, PartsInStepsAreCutFromPlainImages) {
   EXPECT_NE(text.find("%c.blocked"), std::string::npos) << text;
 }
 
-/// What becomes of a node that moves pixels between two convolutions of 20 channels; constants are omitted.
+/// The nodes that replace a node that moves pixels between two convolutions of 20 channels; constants are omitted.
 std::string pixels(std::string_view type, std::string_view node) {
   const std::string text = after(choose_layouts, fmt::format(R"(graph "g" {{
     input %x: f32[1,8,6,7]

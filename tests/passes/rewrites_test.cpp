@@ -1,4 +1,4 @@
-// The tables of rewrites: what options may name, and what disabling and counting a row does.
+// The tables of rewrites: the names that options accept, and the effects of disabling and counting a row.
 #include <gtest/gtest.h>
 
 #include <algorithm>

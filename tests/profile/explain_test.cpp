@@ -258,7 +258,7 @@ TEST(Busy, ThreadsThatOthersHoldUpAreNoImbalance) {
   EXPECT_THAT(explanation_text(e, ""), HasSubstr("\npartly disturbed: "));
 }
 
-// --- what tuning knows, as causes ---
+// --- causes that come from tuning ---
 
 Tuning known_plan() {
   Tuning tuning;
@@ -294,7 +294,8 @@ class Replaces : public Chooser {
   Choices by_;
 };
 
-/// What is known and not in use is run, and told with what it brought; "nothing helps" is not said beside it.
+/// A known plan that is not in use is run and reported with its measured gain, and the text does not also say that
+/// nothing helps.
 TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
   CompileOptions slow;
   slow.choices["pool1"].schedule = parse_schedule("reference");
@@ -318,7 +319,8 @@ TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
   EXPECT_EQ(told(explain(subject, options), "a tuned plan is not used", "(network)", 9), nullptr);
 }
 
-/// An alternative that was run without a gain is not given as advice; it is listed with what nothing can be done about.
+/// An alternative that was run without a gain is not given as advice; it is listed among the facts that nothing can be
+/// done about.
 TEST(Explain, WhatBringsNothingIsNoAction) {
   Subject subject = subject_of("squeezenet1_1", 96, 1);
   Choices slower;

@@ -73,7 +73,7 @@ TEST(Table, MemoryNeverExceedsTheArena) {
   EXPECT_THAT(memory_table(p), HasSubstr("packed weights"));
 }
 
-/// The tick is printed below the figure that it refers to, whatever it says.
+/// The line about disturbances is printed below the figure that it refers to, whether the machine was busy or quiet.
 TEST(Table, SaysBesideTheFigureWhetherTheMachineWasQuiet) {
   Profile p = sample_profile();
   p.conditions.taken = 428, p.conditions.disturbed = 428, p.conditions.disturbed_by = "waited for a CPU in 428";

@@ -1,4 +1,4 @@
-// Two sides of a comparison: which conditions differ, and which layers make the difference.
+// Two sides of a comparison: which conditions differ, and which layers account for the difference.
 #include "profile/versus.h"
 
 #include <gmock/gmock.h>

@@ -94,7 +94,7 @@ TEST_P(DistanceTest, IsNamedPricedAndPutInWords) {
   EXPECT_THAT(m->differences, ElementsAre(GetParam().distance));
   EXPECT_GE(m->loss_percent, all_distances()[static_cast<size_t>(GetParam().distance)].loss_percent);
   EXPECT_THAT(m->words, HasSubstr(GetParam().words));
-  // Any difference loses to none, however good its time.
+  // A record with any difference loses to one without, however good its time.
   r.samples_ms = {0.001};
   EXPECT_EQ(Matcher({r, measured(kB, 5)}).best(here())->record.schedule, kB);
 }
@@ -245,14 +245,15 @@ TEST(Match, WhatWasEverWrongIsNeverTaken) {
   for (const Status status : {Status::wrong, Status::crash}) {
     Record bad = failed(status, kA);
     EXPECT_EQ(Matcher({paired(kA, 1, 0.5), measured(kB, 2), bad}).best(here())->record.schedule, kB);
-    // Also if it was found with other threads and layouts, and if a record of another shape has it.
+    // The schedule is also barred if it failed with other threads and layouts, and a record of another shape cannot
+    // recommend it.
     bad.conditions.threads = 8, bad.layouts = "plain -> plain";
     EXPECT_EQ(Matcher({measured(kA, 1), measured(kB, 2), bad}).best(here())->record.schedule, kB);
     const Record near = measured(kA, 1, "conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32 +bias +relu");
     EXPECT_FALSE(Matcher({near, bad}).best(here()));
     bad.problem = near.problem;
     EXPECT_FALSE(Matcher({near, bad}).best(here()));
-    // Not if it was another target's code.
+    // It is not barred if another target's code failed.
     bad = failed(status, kA);
     bad.conditions.target = "haswell";
     EXPECT_EQ(Matcher({measured(kA, 1), bad}).best(here())->record.schedule, kA);

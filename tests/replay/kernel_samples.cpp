@@ -10,7 +10,7 @@
 namespace kilter::replay {
 namespace {
 
-/// Returns the lowered kernels as text; "" if the template does not take the task with this schedule.
+/// Returns the lowered kernels as text; "" if the template does not accept the task with this schedule.
 std::string kernels_text(const Template& from, const tune::TaskOf& of, const Schedule& schedule) {
   const auto lowered = from.lower(*of.task, schedule, of.limits);
   if (!lowered) return {};

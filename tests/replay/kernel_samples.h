@@ -1,4 +1,5 @@
-// The hashes of all templates' kernels (schedule/kernel_versions.h), made from samples: tasks and schedules of them.
+// The hashes of all templates' kernels (schedule/kernel_versions.h), made from samples, which are tasks with some of
+// their schedules.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +27,10 @@ std::vector<std::string_view> sample_targets();
 struct SampledKernels {
   std::map<std::string, uint64_t> hashes;                ///< by template
   std::map<std::string, std::set<std::string>> targets;  ///< by template: targets with a kernel of it
-  std::vector<std::string> unused;                       ///< "SCHEDULE of TASK": schedules that no target's task takes
+  std::vector<std::string> unused;                       ///< "SCHEDULE of TASK": schedules that no target accepts
 };
-/// Lowers each sample for each target that takes the schedule, runs the loop passes, and hashes the loop IR and the
-/// back end's revision. Throws where a task cannot be made or a template is not known.
+/// Lowers each sample for each target that accepts the schedule, runs the loop passes, and hashes the loop IR and the
+/// back end's revision. Throws if a task cannot be made or a template is not known.
 SampledKernels sampled_kernels(const std::vector<KernelSample>& samples);
 
 }  // namespace kilter::replay

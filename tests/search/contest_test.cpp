@@ -142,7 +142,7 @@ LearnedPoints trees_of(const Tables& all) {
   return out;
 }
 
-/// What was learned on another family of machines costs at most 0.25 % of regret after 32 trials, and nothing after 64.
+/// A model trained on another family of machines adds at most 0.25 % of regret after 32 trials, and none after 64.
 void expect_adapts(const Tables& own, const LearnedPoints& foreign) {
   PlayOptions how;
   how.most_trials = 64;

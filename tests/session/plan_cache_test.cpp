@@ -1,4 +1,4 @@
-// What a session keeps: plans by shapes and values, packed weights that plans share, a limit in bytes.
+// The cache of a session: plans by shapes and values, packed weights that plans share, a limit in bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -202,7 +202,7 @@ TEST_F(Measure, ABoardThatIsOverwrittenIsAFault) {
 
 TEST_F(Measure, ManyRunsAreHandedOverInParts) {
   const VariantId other = load({});
-  // A round of both takes 2 * 2 * 10 records of 192 bytes, so two rounds never fit into one request.
+  // A round of both writes 2 * 2 * 10 records of 192 bytes, so two rounds never fit into one request.
   const Laps laps =
       runner_.measure(std::vector{trusted_, other}, {.rounds = 5, .slice_ms = 0, .runs = 10, .log_bytes = 8000});
   EXPECT_THAT(laps.faults, IsEmpty());

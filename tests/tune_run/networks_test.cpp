@@ -171,8 +171,8 @@ struct BothTimes {
   }
 };
 
-// One of several attempts: another process on the core's other hardware thread may affect only one side, and weights
-// may have a bad placement in one process as long as it lives.
+// One of several attempts must succeed: another process on the core's other hardware thread may affect only one side,
+// and weights may have a bad placement in one process as long as it lives.
 TEST(Times, AgreeWithTheNetworkInThisProcess) {
   const Compiled best = compile("squeezenet1_1", {}, 224);
   const RunnerOptions options = options_for(best.plan);

@@ -65,7 +65,8 @@ TEST(GraphBest, MeasuresChoosesRacesAndKeepsLayoutChanges) {
   EXPECT_EQ(squeeze.alternatives.front().basis, "measured here");
 }
 
-/// Each is measured in the opposite of its default way, together with the layer that it takes in.
+/// Each is fused with the convolution before it or kept apart, contrary to the default, and measured together with that
+/// convolution.
 TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
   NetworkBench bench = bench_of(zoo::build("mobilenet_v2", {.size = 96, .classes = 10}));
   const auto known = [](const Layer& layer) {
@@ -89,7 +90,7 @@ TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
       EXPECT_TRUE(std::isfinite(one.ms)) << layer.node;
       ++pairs;
       if (by_default) continue;
-      // A layer that is taken in has no kernel of its own, and no choices.
+      // A layer that is absorbed has no kernel of its own, and no choices.
       const size_t before = feeder(network, l);
       const auto edge =
           std::ranges::find_if(network.together, [&](const ChoiceEdge& e) { return e.from == l && e.to == before; });

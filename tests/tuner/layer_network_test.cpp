@@ -1,4 +1,4 @@
-// Networks with planted costs: what the graph tuner must and must not choose.
+// Networks with planted costs: the choices that the graph tuner must and must not make.
 #include "tune/tuner/graph_best/layer_network.h"
 
 #include <gtest/gtest.h>
@@ -286,9 +286,9 @@ ChoiceProblem forest_of(ChoiceProblem problem) {
   return problem;
 }
 
-/// Adds what measuring adds on two threads (measure_alternatives.cpp): layers on plain images, layers without the
-/// element-wise nodes that they took in, and every alternative on one thread, with the costs of neighbours on different
-/// numbers of threads. The costs are random.
+/// Adds the alternatives that measuring adds on two threads (measure_alternatives.cpp): layers on plain images, layers
+/// without the element-wise nodes that they absorbed, and every alternative on one thread, with the costs of neighbours
+/// on different numbers of threads. The costs are random.
 void add_measured(LayerNetwork& network) {
   const Random random(1);
   uint64_t draws = 0;
@@ -322,8 +322,8 @@ class WholeNetworks : public testing::TestWithParam<WholeNetwork> {};
 // The layers' times are estimated or random here; measuring them has its own budget and took 4 to 13 s. The ten seconds
 // are processor time of this process (tests/e2e/graph_tune_test.sh checks the wall time of the command without a run);
 // the sixty add the wall time of the worker that measures layout changes. Dynamic programming solves the network
-// without the edges that close cycles, which it cannot take. This checks its speed and is not another solution for the
-// network.
+// without the edges that close cycles, which it cannot handle. This checks its speed and is not another solution for
+// the network.
 TEST_P(WholeNetworks, AreSolvedInSecondsByPbqpAndTheirForestsByDynamicProgramming) {
   CompileOptions look;
   look.target = parse_target("znver4");

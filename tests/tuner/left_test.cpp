@@ -12,7 +12,7 @@
 namespace kilter::tune {
 namespace {
 
-/// What is left after schedules with these costs, in this order, each measured many times.
+/// The expected gain left after schedules with these costs, in this order, each measured many times.
 double left(const std::vector<double>& costs, double noise = 0.03) {
   std::vector<LogRatios> all(costs.size());
   std::vector<const LogRatios*> tried;

@@ -1,4 +1,4 @@
-// What records say about further tuning.
+// The gain of further tuning as predicted from records.
 #include "tune/tuner/plans/outlook.h"
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ OutlookLayer layer(const std::string& problem, double ms, ScheduleSource from = 
 /// time.
 double trials_in(double minutes) { return minutes * 60 * 30; }
 double tries_in(double minutes, double share = 1) { return trials_in(minutes) * share * kTriedPerTrial; }
-/// What is left in a task whose best schedule was its first: the gain that noise may hide.
+/// The expected gain left in a task whose best schedule was its first: the gain that noise may hide.
 constexpr double kHidden = 0.005;
 
 TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
@@ -198,7 +198,7 @@ TEST(Outlook, TheDatesOfRecordsTellTheRateOfTrials) {
   EXPECT_EQ(rate(twice).from, TrialRate::assumed);
 }
 
-/// Two tasks that were faster alone, of which the plan took only the first.
+/// Two tasks that were faster alone, of which the plan includes only the first.
 struct RacedNetwork {
   std::vector<Record> records = tuned(kConv, 0.8);
   std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::fallback, "taken"),
@@ -276,7 +276,7 @@ TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
               testing::Contains(HasSubstr("another 5 minutes of tuning are expected to save about 0.2 % of the run")));
 }
 
-/// The order is by the records' dates, whatever their order in the file.
+/// Records count in the order of their dates, whatever their order in the file.
 TEST(Outlook, AGainThatCameLatePromisesMore) {
   const std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::record)};
   const auto gain = [&](size_t best) {

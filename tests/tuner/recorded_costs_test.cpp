@@ -1,4 +1,4 @@
-// What records say about a network's layers, and how certain it is.
+// The costs of a network's layers according to records, and how certain they are.
 #include "tune/tuner/graph_best/recorded_costs.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// One task during tuning: what is raced next, what counts as a gain, what wins.
+// One task during tuning: which candidates are raced next, which results count as gains, and which candidate wins.
 #include "tune/tuner/search/task_state.h"
 
 #include <gtest/gtest.h>

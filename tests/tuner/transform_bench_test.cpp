@@ -1,4 +1,4 @@
-// Layout changes that cannot be measured, and what a file must hold so that measuring is unnecessary.
+// Layout changes that cannot be measured, and the contents of a file that make measuring unnecessary.
 #include "tune/tuner/graph_best/transform_bench.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a tuning run shows while it is running.
+// The display of a tuning run while it is running.
 #include "../../tools/tune_view.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ TEST(TuneView, OneLineForTheWholeRun) {
       "61 % of its bound, 2.1 % expected to be left, 3 % of the runs disturbed");
 }
 
-/// Figures from a machine that others use say so first.
+/// If other programs use the machine, the text says so before the figures.
 TEST(TuneView, ABusyMachineIsToldFirst) {
   tune::TuneProgress p = run();
   p.runs.disturbed = 92;

@@ -242,7 +242,7 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
   EXPECT_LT(raced.ratio.high, 1);
 }
 
-// One of several attempts: other work on the machine slows runs that count only for the whole.
+// One of several attempts must succeed: other work on the machine may slow runs that count only for the whole network.
 TEST(Tuner, TasksHaveMostOfTheTimeOfTheNetwork) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);

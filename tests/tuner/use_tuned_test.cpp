@@ -30,7 +30,7 @@ class UseTuned : public testing::Test {
 
   void SetUp() override { ASSERT_FALSE(first_.name.empty() || second_.name.empty()) << "no two tasks of this kind"; }
 
-  /// A schedule with `tile`, or one less if that is the default's: every conv2d_direct of one row takes 1 to 4.
+  /// A schedule with `tile`, or one less if that is the default's: every conv2d_direct with one row accepts 1 to 4.
   static std::string other(const Step& step, int64_t tile = 4) {
     Schedule s = parse_schedule(step.schedule);
     for (auto& [knob, value] : s.knobs) {

@@ -41,7 +41,7 @@ TEST_F(Slimmed, WhatALayerTriesChangesNoOther) {
   const auto same = [&](const std::string& node) {
     return std::ranges::find(fallback().slimmed, node) == fallback().slimmed.end();
   };
-  // A layer takes larger weights than the limit allows; layers that gave up theirs keep their smaller ones.
+  // A layer may use larger weights than the limit allows; layers that gave up theirs keep their smaller ones.
   const TargetLimits& limits = bench_->options().target.limits;
   for (const NetworkTask& task : tasks) {
     for (const Ranked& r : rank(*find_template("conv2d_winograd"), task.task, limits, 1)) {

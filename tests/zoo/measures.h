@@ -16,7 +16,7 @@
 
 namespace kilter::zoo {
 
-/// A convolution as in the logs of the reports: stride {h, w}; pads {top, left, bottom, right}.
+/// A convolution as in the logs of TVM's reports: stride {h, w}; pads {top, left, bottom, right}.
 struct Workload {
   Shape data, weights, stride, pads;
   auto operator<=>(const Workload&) const = default;

@@ -69,7 +69,8 @@ void compare_networks(CompareOptions options) {
   Progress progress("compare");
   progress.show("preparing A");
   Runner a(options.a.what, options.of(options.a));
-  // Equal settings are one network run twice. Two copies would be at different addresses, which shows in the times.
+  // If both sides have equal settings, one network serves as both. Two copies would be at different addresses, which
+  // affects the times.
   std::unique_ptr<Runner> other;
   if (options.b != options.a) {
     progress.show("preparing B");

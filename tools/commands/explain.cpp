@@ -66,7 +66,7 @@ void add_batch(profile::Subject& subject, const ModelOptions& options, const Ses
   subject.batch = std::move(batch);
 }
 
-/// Adds what the records offer if they are not in use.
+/// Adds the gain that the records offer if they are not in use.
 void add_tuned(profile::Subject& subject, const ModelOptions& options) {
   if (options.records != "none" || !options.layer_plan.empty()) return;
   ModelOptions with = options;

@@ -1,4 +1,4 @@
-// kilter tasks: lists what can be tuned in a network.
+// kilter tasks: lists the parts of a network that can be tuned.
 
 #include <fmt/ranges.h>
 

@@ -109,7 +109,7 @@ class EventFile {
   std::ofstream file_;
 };
 
-/// Returns everything about a run: what --json writes and --html draws.
+/// Returns everything about a run, as --json writes it and --html draws it.
 nlohmann::json whole_json(const TuneResult& result, const TuneOptions& options, const std::string& model) {
   nlohmann::json out = to_json(result);
   out["model"] = model;
@@ -192,7 +192,7 @@ std::string races_text(const TuneResult& r) {
   return out;
 }
 
-/// Describes what may still be found, and where the time went.
+/// Describes the gain that may still be found, and how the time was spent.
 std::string course_text(const TuneResult& r) {
   std::string phases;
   for (const PhaseTime& p : r.phases)

@@ -34,7 +34,7 @@ void Emitter::declare(const std::string& symbol) {
   function_->setAlignment(llvm::Align(64));
   function_->addFnAttr(llvm::Attribute::NoUnwind);
   if (target_.arch == Arch::x86_64) {
-    // The vectors of the loop IR are used as they are. Without this, LLVM splits 512-bit vectors where a processor's
+    // The vectors of the loop IR are used as they are. Without this, LLVM splits 512-bit vectors if a processor's
     // tuning prefers 256.
     const std::string bits = std::to_string(target_.limits.vector_bytes * 8);
     function_->addFnAttr("prefer-vector-width", bits);

@@ -14,7 +14,7 @@ std::string key_of(const Task& task, const Schedule* wanted) {
   return fmt::format("{}|{}|{}", task.node().name, task.layouts(), wanted != nullptr ? wanted->text() : "the default");
 }
 
-/// Throws usage if all templates that would take the task are forbidden, so that it has no default.
+/// Throws usage if all templates that would accept the task are forbidden, so that it has no default.
 void check_not_forbidden(const Task& task, const Chosen& chosen) {
   if (chosen.schedule.name != "reference") return;
   for (const auto& [name, rejected] : chosen.rejected) {

@@ -9,7 +9,7 @@
 
 namespace kilter {
 
-/// The bytes that a constant of this size takes in a ConstantPool.
+/// The bytes that a constant of this size occupies in a ConstantPool.
 int64_t stored_bytes(int64_t bytes);
 
 /// Grows the block of packed constants; equal tensors share their bytes.

@@ -1,4 +1,4 @@
-// Makes tasks give up speed for smaller packed weights where the network's weights are too large.
+// Makes tasks give up speed for smaller packed weights if the network's weights are too large.
 #include <algorithm>
 
 #include "compile/stages/plan_state.h"

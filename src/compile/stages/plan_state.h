@@ -34,7 +34,7 @@ struct WantedConstant {
 struct Lowering {
   std::shared_ptr<LoweredForm> lowered = nullptr;  ///< shared by the tasks of one form; null for reference kernels
   TaskForm own = {};                               ///< the task's own values, if other tasks may share `lowered`
-  std::vector<std::pair<std::string, Rejected>> rejected = {};  ///< reference kernels: why no template takes the task
+  std::vector<std::pair<std::string, Rejected>> rejected = {};  ///< reference kernels: why no template accepts the task
 };
 
 struct PlanState {
@@ -46,7 +46,7 @@ struct PlanState {
 
   Graph fused;                              ///< the graph after its groups are split; placing starts from it
   std::set<NodeId> reference;               ///< nodes that run their reference kernel
-  std::set<NodeId> dense;                   ///< these, and nodes whose templates take dense operands only
+  std::set<NodeId> dense;                   ///< these, and nodes whose templates accept only dense operands
   std::vector<Unfused> unfused;             ///< nodes of split groups
   Choices choices;                          ///< of the options and of the records
   Recorded recorded;                        ///< what the offer settled on
@@ -66,7 +66,7 @@ struct PlanState {
   KernelSet kernels;
   Compiled out;
 
-  /// What Plan::owner keeps.
+  /// The data that Plan::owner keeps alive.
   struct Owned {
     MachineCode code;
     Block constants;
@@ -75,13 +75,13 @@ struct PlanState {
 
   bool again = false;  ///< set by a stage that changed a choice: the stages from `place` on run again
 
-  /// Whether the options let the task take a schedule that is not forced.
+  /// Whether the options let the task use a schedule that is not forced.
   bool allowed(const Task& task, const Schedule& schedule) const;
   /// Limit in bytes on packed weights.
   int64_t weight_limit() const;
 };
 
-/// The objections of every template to a task that none takes: name and reason, in the order of the templates.
+/// Why each template rejects a task that none accepts: name and reason, in the order of the templates.
 std::vector<std::pair<std::string, Rejected>> rejections(const Task& task, const TargetLimits& limits);
 
 /// Reports the first task of a stage, and every 64th after it, to CompileReport::progress.

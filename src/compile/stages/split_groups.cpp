@@ -1,5 +1,5 @@
-// Splits groups that no template takes into single nodes, before values are placed. A node that no template takes even
-// on its own leaves its group and gets plain operands: a Relayout connects it to values in another layout.
+// Splits groups that no template accepts into single nodes, before values are placed. A node that no template accepts
+// even on its own leaves its group and gets plain operands: a Relayout connects it to values in another layout.
 
 #include <algorithm>
 #include <optional>

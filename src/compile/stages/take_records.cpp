@@ -1,4 +1,4 @@
-// Takes the schedules that records or an accepted plan give for the tasks of the default plan.
+// Applies the schedules that records or an accepted plan offer for the tasks of the default plan.
 #include "compile/stages/plan_state.h"
 
 namespace kilter {

@@ -1,5 +1,5 @@
-// Replaces elementary functions by arithmetic. What the expansions of one statement share is named by lets in front of
-// it, so that the text stays short and nothing is computed twice.
+// Replaces elementary functions by arithmetic. Expressions that the expansions of one statement share are named by lets
+// in front of it, so that the text stays short and nothing is computed twice.
 //
 //   y[i] = tanh(x[i])      →      let m = 2 * min(9.2, abs(x[i]))
 //                                 let t = fma(m, log2e, magic)

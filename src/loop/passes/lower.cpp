@@ -7,8 +7,8 @@ namespace kilter::loop_passes {
 
 namespace {
 
-/// Release builds verify what a schedule supplies and what the code generator receives. The passes between are checked
-/// in debug builds only, since verifying costs as much as a pass.
+/// Release builds verify the functions that schedules supply and those that the code generator receives. The passes
+/// between are checked in debug builds only, since verifying costs as much as a pass.
 LoopFunc checked(LoopFunc func) {
 #ifndef NDEBUG
   verify(func);

@@ -22,7 +22,7 @@ namespace kilter::loop_passes {
 /// sin, cos, tan, erf, pow and mod of f64.
 bool has_math(Op op, DType type);
 
-/// Returns `op` of `x` as arithmetic, or undefined when it has an instruction. Throws internal where has_math is false.
+/// Returns `op` of `x` as arithmetic, or undefined when it has an instruction. Throws internal if has_math is false.
 Expr expand_unary(Op op, const Expr& x);
 /// Expands pow and mod of floats in the same way.
 Expr expand_binary(Op op, const Expr& x, const Expr& y);

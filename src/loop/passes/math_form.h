@@ -38,7 +38,7 @@ struct Form {
   Expr shift_right(const Expr& b, int count) const { return binary(Op::shr, b, u(static_cast<uint64_t>(count))); }
   uint64_t sign_mask() const { return single() ? 0x80000000U : 0x8000000000000000U; }
   Expr sign_of(const Expr& x) const { return binary(Op::bit_and, bits(x), u(sign_mask())); }
-  /// Returns `magnitude` with the sign bit of `x` added. `magnitude` may be negative only where x is.
+  /// Returns `magnitude` with the sign bit of `x` added. `magnitude` may be negative only if x is.
   Expr with_sign(const Expr& magnitude, const Expr& x) const {
     return value(binary(Op::bit_or, bits(magnitude), sign_of(x)));
   }

@@ -57,7 +57,7 @@ Angle reduce(const Form& f, const Expr& x) {
 Expr is_odd(const Form& f, const Expr& quadrant) {
   return binary(Op::ne, binary(Op::bit_and, quadrant, f.u(1)), f.u(0));
 }
-/// Negates v where bit 1 of the quadrant is set.
+/// Negates v in lanes in which bit 1 of the quadrant is set.
 Expr flip(const Form& f, const Expr& v, const Expr& quadrant) {
   const Expr sign = f.shift_left(binary(Op::bit_and, quadrant, f.u(2)), 30);
   return f.value(binary(Op::bit_xor, f.bits(v), sign));

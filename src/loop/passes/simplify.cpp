@@ -102,7 +102,7 @@ class DeadLets {
           if (n.body.empty()) {
             n.a = unary(Op::logical_not, n.a);
             std::swap(n.body, n.other);
-            n.likely = false;  // described the side that was removed
+            n.likely = false;  // it described the side that was removed
           }
           s = make_stmt(std::move(n));
         }

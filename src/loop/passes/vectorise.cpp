@@ -96,12 +96,12 @@ class Vectorise {
     for (Stmt& b : body.build()) out.push_back(std::move(b));
   }
 
-  /// Returns how many vectors run side by side: enough to hide latency where the body is small.
+  /// Returns how many vectors run side by side: enough to hide latency even if the body is small.
   static int64_t copies(const StmtNode& s) {
     std::unordered_set<const ExprNode*> seen;
     int64_t cost = 0;
     for (const Stmt& b : s.body) cost += nodes(*b, seen);
-    // Checked indices have 64 bits, so a vector of them takes two registers or more.
+    // Checked indices have 64 bits, so a vector of them needs two registers or more.
     const bool checks = std::ranges::any_of(s.body, [](const Stmt& b) { return b->kind == StmtKind::check; });
     return cost <= 16 ? (checks ? 2 : 4) : cost <= 48 ? 2 : 1;
   }

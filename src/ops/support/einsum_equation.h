@@ -15,7 +15,7 @@ namespace kilter {
 struct EinsumEquation {
   std::vector<std::vector<int32_t>> operands;  ///< label of each dimension of each operand
   std::vector<int32_t> output;                 ///< labels of the output, each once
-  std::vector<int64_t> extents;                ///< by label; a dimension of 1 repeats along it
+  std::vector<int64_t> extents;                ///< by label; an operand's dimension of 1 broadcasts to it
 
   Shape output_shape() const;
 };

@@ -1,5 +1,5 @@
 // The budget for evaluating constants at compile time. A file of a few bytes can ask for gigabytes or hours of
-// evaluation. What exceeds the budget stays in the graph and is computed when the network runs.
+// evaluation. Nodes that exceed the budget stay in the graph and are computed when the network runs.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ constexpr int64_t kFill = -1;
 /// false or "") if a map says kFill. Any element type.
 void copy_mapped(const Tensor& in, const Tensor& out, const std::vector<IndexMap>& maps, const Tensor& fill);
 
-/// Returns what copy_mapped() copies from input `input`, as regions: at most one for each combination of the
+/// Returns the copies that copy_mapped() makes from input `input`, as regions: at most one for each combination of the
 /// dimensions' runs of constant step. Returns nullopt if there would be more than kMaxRegions.
 std::optional<std::vector<CopyRegion>> mapped_regions(const Shape& in_shape, const std::vector<IndexMap>& maps,
                                                       int32_t input, double fill);

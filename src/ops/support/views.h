@@ -11,7 +11,7 @@ namespace kilter {
 /// Returns strides with which the elements of (shape, strides), taken in row-major order, have shape `to`, or nullopt
 /// if that needs a copy.
 std::optional<Shape> view_strides(const Shape& shape, const Shape& strides, const Shape& to);
-/// Returns the first channel, of the input [n, c, h, w], of output `output` of a Slice or Split that takes whole
+/// Returns the first channel, of the input [n, c, h, w], of output `output` of a Slice or Split that selects whole
 /// channels in a contiguous range. Returns nullopt for everything else. `of` is the node's view(), one for all its
 /// outputs.
 std::optional<int64_t> first_channel(const Graph& graph, const OpView& of, size_t output);

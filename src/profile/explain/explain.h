@@ -35,7 +35,7 @@ struct Subject {
   std::map<std::string, Tensor> inputs;
   std::shared_ptr<const Subject> batch = {};  ///< the network with a batch of 8 as in batch_input; may be null
   std::optional<Tuned> tuned = {};            ///< set if records that are not in use have something to offer
-  /// Returns what tuning has gained and may gain, given a profile; may be empty.
+  /// Returns the gains that tuning has brought and may still bring, given a profile; may be empty.
   std::function<std::optional<Tuning>(const Profile&)> look_ahead = {};
 };
 

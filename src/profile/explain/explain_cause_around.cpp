@@ -1,4 +1,4 @@
-// Causes outside the network: other programs, and what tuning knows or could find.
+// Causes outside the network: other programs, and schedules that tuning has found or could find.
 
 #include <fmt/format.h>
 

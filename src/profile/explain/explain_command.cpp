@@ -1,4 +1,4 @@
-// The commands that `explain` and its causes suggest. What a command compares is what the finding claims.
+// The commands that `explain` and its causes suggest. A command compares exactly what its finding is about.
 
 #include <fmt/format.h>
 

@@ -12,8 +12,8 @@ namespace kilter::profile {
 /// Returns a word for a layer without a cause, and its evidence.
 std::pair<std::string, std::string> verdict(const Row& row, const Context& context);
 
-/// Returns whether the machine was busy, what the network takes, what it could take, and what to do first. Call this
-/// after the findings are made.
+/// Returns lines on how quiet the machine was, the network's time, its bound, earlier tuning, and what to do first.
+/// Call this after the findings are made.
 std::vector<std::string> summary_of(const Explanation& explanation, const Context& context);
 
 }  // namespace kilter::profile

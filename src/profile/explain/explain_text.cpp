@@ -95,7 +95,7 @@ std::string layers_text(const Explanation& e) {
   return out;
 }
 
-/// Lists where results are not those of a sum of products, and how large the error is.
+/// Lists the layers whose results are not plain sums of products, and how large the error is.
 std::string approximations_text(const Explanation& e) {
   struct Users {
     std::vector<std::string> layers;

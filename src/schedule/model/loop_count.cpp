@@ -65,7 +65,8 @@ class Counter {
  private:
   // --- statements ---
 
-  /// `scalars`: instructions added to every execution.
+  /// Counts one execution of a block of statements. `scalars`: scalar instructions that each execution needs in
+  /// addition.
   Part block(const std::vector<Stmt>& body, double scalars) {
     Part all, run;
     run.count.scalars = scalars;

@@ -24,8 +24,9 @@ struct LoopCount {
   double instructions() const { return loads + stores + multiply_adds + others + scalars; }
 };
 
-/// Extents that depend on outer loops are taken in the middle of those loops. A branch on an index below a constant is
-/// taken as often as the condition holds. Any other branch is taken half of the time if it has two sides, else always.
+/// Extents that depend on outer loops are evaluated at the middle of those loops. A branch on whether an index is below
+/// a constant counts as often as the condition holds. Any other branch counts half of the time if it has two sides,
+/// else always.
 LoopCount count_loops(const LoopFunc& func, const TargetLimits& limits);
 
 /// Vector instructions that an operation on f32 or f64 expands to. A division or square root counts as the number of

@@ -17,8 +17,8 @@ double operand_bytes(const LoopFunc& func) {
   return bytes;
 }
 
-/// Cycles that memory needs to deliver what a stage reads and accept what it writes. An operand from which the stage
-/// selects counts for no more than it reads.
+/// Cycles that memory needs for the reads and writes of a stage. An operand from which the stage selects counts for no
+/// more than it reads.
 double stream_cycles(const LoopFunc& func, const LoopCount& count, const TargetLimits& limits) {
   const double touched = std::min(operand_bytes(func), count.bytes);
   const auto rate = [&](double bytes) { return reread_rate(static_cast<int64_t>(bytes), limits); };

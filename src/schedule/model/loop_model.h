@@ -12,8 +12,8 @@ namespace kilter {
 constexpr double kCountError = 0.2;
 
 /// Cycles of all stages in sequence. For each stage, arithmetic overlaps in part with fetching its operands from the
-/// level of memory that holds them; if a parallel item's working set does not stay in L1, with everything that it
-/// reads.
+/// level of memory that holds them; if a parallel item's working set does not stay in L1, it overlaps with fetching
+/// everything that the item reads.
 Estimate estimate_lowered(const Task& task, const Lowered& lowered, const TargetLimits& limits);
 
 /// Fewer parallel items than this leave threads idle.

@@ -37,7 +37,7 @@ inline double step_cycles(int64_t rows, int64_t vectors, const TargetLimits& lim
   return std::max({static_cast<double>(rows) * used / limits.fmas_per_cycle, loads, limits.latency});
 }
 
-/// Slowdown of convolution tiles that fit in registers and spill all the same. Without FMA, LLVM loads three broadcasts
+/// Slowdown of convolution tiles that fit in registers but spill nevertheless. Without FMA, LLVM loads three broadcasts
 /// ahead of their use, and a 6x2 tile takes 1.15 to 1.2 times as long per row as 4x2 (measured). Matrix products are
 /// not affected.
 inline double spilling(int64_t rows, int64_t vectors, const TargetLimits& limits) {

@@ -75,8 +75,8 @@ const TensorType& first_output(const Graph& graph, const Node& node) {
   return graph.type(*it);
 }
 
-/// Whether the order of a node's operands does not matter, for records of earlier versions either: they have means with
-/// their operands in order.
+/// Whether the text may list a node's operands in any order. Means are excluded, although their order does not matter
+/// either: records from earlier versions list their operands in order.
 bool commutes(const Node& node) {
   const Combiner combiner = node.op->combiner;
   return node.op->family == Family::map && combiner != Combiner::none && combiner != Combiner::mean;
@@ -84,7 +84,7 @@ bool commutes(const Node& node) {
 
 /// The values of a task's nodes, and how the text of a later node refers to them.
 struct Chain {
-  const TensorType* domain;   ///< what the anchor makes
+  const TensorType* domain;   ///< type of the anchor's result
   ValueId previous = kNone;   ///< of the previous node: "%" where its place must be shown
   std::vector<ValueId> made;  ///< by node, in order: the values before the last are "%0", "%1", ...
 };

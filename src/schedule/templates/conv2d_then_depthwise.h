@@ -14,7 +14,7 @@ struct PairCycles {
   bool direct = true;   ///< false: on its own, the first convolution may run faster with another template
 };
 /// Compares the two for `conv` and `depthwise`, which reads conv's result after any element-wise nodes. Rejects pairs
-/// that the template does not take.
+/// that the template does not support.
 Result<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits);
 
 }  // namespace kilter

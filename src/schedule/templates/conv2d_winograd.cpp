@@ -1,4 +1,4 @@
-// Stride-1 convolution by Winograd's minimal filtering (winograd_core.h). Kernels of 3x3 take a quarter (m = 4) or 4/9
+// Stride-1 convolution by Winograd's minimal filtering (winograd_core.h). Kernels of 3x3 need a quarter (m = 4) or 4/9
 // (m = 2) of the multiplications, 1x3 and 3x1 a half or 2/3, 1x7 and 7x1 4/7. The transforms are fused per block of
 // tiles, so that the values between them stay in cache:
 //
@@ -302,7 +302,7 @@ class Winograd final : public Analysed {
     double least = 0;
     for (const WinogradTiling& p : tilings(c_, limits())) {
       const double cycles = predict(c_, p, limits()).cycles;
-      // Two vectors and few tiles take the least cache: other tilings must be clearly better.
+      // Two vectors and few tiles use the least cache: other tilings must be clearly better.
       if (best && cycles >= least * 0.97) continue;
       best = p, least = cycles;
     }

@@ -25,7 +25,7 @@ inline std::optional<Rejected> check_dense(const Operand& o) {
   return Rejected{"operands", "dense", text(o.type)};
 }
 
-/// What kernels over dense data (operand 0) and dense indices (operand 1) know of their node.
+/// The common part of emitters for kernels over dense data (operand 0) and dense indices (operand 1).
 class IndexedEmitter {
  public:
   explicit IndexedEmitter(Emitter& e)

@@ -15,7 +15,7 @@ struct BranchResult {
   double ms = 0;               ///< cost of the core with everything folded, if there is a choice
 };
 
-/// Finds the best choice of the core that costs less than `below`, depth first, taking nodes with many decided
+/// Finds the best choice of the core that costs less than `below`, depth first, trying nodes with many decided
 /// neighbours first and cheapest alternatives first. The bounds are good once a lower bound's sweeps have moved the
 /// graph's costs.
 BranchResult branch_and_bound(const WorkGraph& graph, double below, int64_t branches, int64_t work);

@@ -69,7 +69,7 @@ struct Solution {
   std::vector<double> unknowns, inverse;
 };
 
-/// Non-negative least squares: of all sets of unknowns whose own solution has no negative one, takes the set that
+/// Non-negative least squares: of all sets of unknowns whose own solution has no negative one, chooses the set that
 /// explains most.
 Solution solve(const Normal& normal) {
   const size_t n = normal.right.size();

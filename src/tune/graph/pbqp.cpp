@@ -67,7 +67,7 @@ class Pbqp {
     best_ = std::move(choice);
   }
 
-  /// Takes `choice`, the best of the core, unless a choice known before alternatives were dropped is better.
+  /// Adopts `choice`, the best of the core, unless a choice known before alternatives were dropped is better.
   void take(std::vector<size_t> choice) {
     graph_.unfold(choice);
     const double ms = problem_.cost_ms(choice);
@@ -88,8 +88,8 @@ class Pbqp {
     return true;
   }
 
-  /// RN: the node with the most neighbours takes what is best for it and them, ignoring the rest; then the reductions
-  /// continue.
+  /// RN: the node with the most neighbours gets the alternative that is best for it and them, ignoring the rest; then
+  /// the reductions continue.
   std::vector<size_t> fix_by_neighbourhood() const {
     WorkGraph graph = graph_;
     std::vector<size_t> choice(graph.size());
@@ -158,7 +158,8 @@ class Pbqp {
     }
   }
 
-  /// Rounds node by node: each takes what is best with those already decided, by the moved costs.
+  /// Rounds node by node: each gets the alternative that is best together with those already decided, by the moved
+  /// costs.
   std::vector<size_t> rounded(const std::vector<size_t>& order) const {
     std::vector<size_t> choice(graph_.size());
     std::vector<bool> decided(graph_.size());

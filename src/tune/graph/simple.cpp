@@ -143,7 +143,7 @@ ChoiceAnswer solve_greedy(const ChoiceProblem& problem) {
     answer.choice.push_back(cheapest(node));
     answer.lower_bound_ms += node[answer.choice.back()];
   }
-  // The bound takes each node at its minimum, and adds the minimum of each edge.
+  // The bound adds up the minimum of each node and of each edge.
   for (const ChoiceEdge& edge : problem.edges)
     answer.lower_bound_ms += *std::min_element(edge.ms.begin(), edge.ms.end());
   answer.ms = problem.cost_ms(answer.choice);

@@ -9,7 +9,7 @@
 
 namespace kilter::tune {
 
-/// Takes each node's cheapest alternative, ignoring the edges, like history-best.
+/// Chooses each node's cheapest alternative and ignores the edges, as history-best does.
 ChoiceAnswer solve_greedy(const ChoiceProblem& problem);
 
 /// Tries every combination. Rejected if there are more than `limit`.
@@ -30,11 +30,11 @@ struct PbqpOptions {
 
 /// Solves any graph. Nodes with at most two neighbours are folded into these (R0, RI, RII), which is exact. The rest is
 /// eliminated node by node through tables, which is exact as long as they stay small (bucket elimination, Dechter
-/// 1999). Otherwise it takes the best of the node-wise choice, of RN (fixing the node with the most neighbours by
-/// its neighbourhood only) and of roundings of the bound, each improved node by node. A lower bound comes from moving
-/// costs between nodes and edges (Kolmogorov 2006, 2015). Alternatives that the bound rules out are dropped, which may
-/// make the whole exact. Finally there is a limited branch and bound. The result is never worse than solve_greedy().
-/// Limits count work, not time, so the same problem has the same solution everywhere.
+/// 1999). Otherwise it uses the best of the node-wise choice, of RN (fixing the node with the most neighbours by its
+/// neighbourhood only) and of roundings of the bound, each improved node by node. A lower bound comes from moving costs
+/// between nodes and edges (Kolmogorov 2006, 2015). Alternatives that the bound rules out are dropped, which may make
+/// the whole exact. Finally there is a limited branch and bound. The result is never worse than solve_greedy(). Limits
+/// count work, not time, so the same problem has the same solution everywhere.
 ChoiceAnswer solve_pbqp(const ChoiceProblem& problem, const PbqpOptions& options = {});
 
 /// Changes single nodes as long as that lowers the cost, going through the nodes in order at most `rounds` times.

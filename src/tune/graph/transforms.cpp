@@ -91,7 +91,7 @@ TransformModel::Fit TransformModel::fit(const std::vector<TransformSample>& samp
 
 TransformEstimate TransformModel::estimate(const Fit& fit, int threads, double bytes) const {
   const size_t level = level_of(bytes, threads);
-  // For a level without measurements takes the next deeper one, which is not faster, or else the deepest measured.
+  // For a level without measurements, uses the next deeper one, which is not faster, or else the deepest measured.
   const auto deeper = std::lower_bound(fit.levels.begin(), fit.levels.end(), level);
   const size_t taken = deeper == fit.levels.end() ? fit.levels.back() : *deeper;
   std::vector<double> terms = terms_of(fit, taken, bytes);

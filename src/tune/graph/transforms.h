@@ -29,7 +29,7 @@ struct TransformSample {
 struct TransformEstimate {
   double ms = 0;
   /// About one standard deviation of a single undisturbed measurement, as a share of ms, plus extra uncertainty for
-  /// what the model knows less well.
+  /// cases that the model knows less well.
   double error = 0;
   std::string basis;  ///< "measured", or what was measured instead, in words
 };

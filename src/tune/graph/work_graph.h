@@ -50,10 +50,10 @@ class WorkGraph {
   void hand_out(size_t n, const std::vector<size_t>& edges, double share);
   /// A lower bound of all choices: the folded cost plus the minimum of each node and each edge.
   double lower_bound() const;
-  /// The amount by which the bound rises if n takes alternative x; for nodes after collect().
+  /// The amount by which the bound rises if n gets alternative x; for nodes after collect().
   double rise(size_t n, size_t x) const;
 
-  /// Completes a choice of the core to all nodes: nodes folded away take their best alternative, last one first.
+  /// Completes a choice of the core to all nodes: nodes folded away get their best alternative, last one first.
   void unfold(std::vector<size_t>& choice) const;
 
  private:

@@ -31,7 +31,7 @@ struct LogRow {
 struct LogExplanation {
   /// The machine whose records are used: the one with the most records, unless another is asked for.
   std::string device, target;
-  int threads = 0;                         ///< 0: the log does not say
+  int threads = 0;                         ///< 0: not given in the log
   size_t others = 0;                       ///< records of other devices
   std::vector<LogRow> covered, uncovered;  ///< longest first; most FLOPs first
   double predicted_ms = 0;                 ///< for all covered layers

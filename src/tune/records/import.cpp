@@ -117,7 +117,7 @@ class TextImport {
   const Target& target_;
   Imported out_;
   std::multimap<int64_t, std::string> damaged_;  ///< by line
-  std::set<int64_t> told_;                       ///< lines that were taken or reported
+  std::set<int64_t> told_;                       ///< lines that were read or reported
   int64_t own_ = 0;                              ///< number of Kilter's records
 };
 

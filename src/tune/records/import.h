@@ -1,4 +1,4 @@
-// Imports records from text with records of any kind in it, JSON lines, or databases.
+// Imports records from databases, JSON lines, or any other text that contains records.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ std::vector<PlanTask> plan_of(const std::vector<Entry>& entries);
 /// Summarises the import by version, device and algorithm, one line of text each.
 std::vector<std::string> summary(const Imported& imported);
 
-/// Returns what has no counterpart in refused records and in schedules: each reason with its count, most frequent
-/// first. Numbers that differ from record to record are replaced by N.
+/// Returns why records were refused and which parts of schedules have no counterpart: each reason with its count, most
+/// frequent first. Numbers that differ from record to record are replaced by N.
 std::vector<std::pair<std::string, size_t>> reasons(const Imported& imported);
 
 /// Appends the records that the store lacks, and returns how many were added. A foreign line that was already

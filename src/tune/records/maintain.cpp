@@ -48,8 +48,8 @@ void check_date(std::string_view option, const std::string& date) {
 
 namespace {
 
-/// Returns what tells apart records of different code: the code generator, and whether the kernels are today's. Older
-/// kernels compete with each other.
+/// Returns a key that differs between records of different code: the code generator, and whether the kernels are
+/// current. Older kernels compete with each other.
 std::string code_of(const Record& r) {
   const std::string& codegen = r.conditions.codegen;
   const std::string generator = codegen.substr(0, codegen.find(','));

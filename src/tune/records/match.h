@@ -25,7 +25,7 @@ enum class Distance : uint8_t {
   layouts,   ///< layouts at the task's borders
   threads,   ///< number of threads
   family,    ///< another machine of the same family (same_family())
-  epilogue,  ///< what follows the anchor
+  epilogue,  ///< the nodes after the anchor
   shape,     ///< extents, near in log space
 };
 

@@ -14,7 +14,7 @@ namespace kilter::tune {
 std::string_view kind_of(std::string_view problem);
 /// Whether the problem is of one of the kinds in `ops`; true for any kind if `ops` is empty.
 bool has_kind(std::string_view problem, std::span<const std::string> ops);
-/// Throws usage, listing the kinds of the problems, if one of `ops` is none of them.
+/// Throws usage, listing the kinds of the problems, if one of `ops` is not among them.
 void require_kinds(std::span<const std::string> ops, std::span<const std::string> problems);
 
 /// Returns the line up to the end of the anchor: "conv2d n1 ... f32" for "conv2d n1 ... f32 +bias +relu".

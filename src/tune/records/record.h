@@ -88,8 +88,8 @@ Record record_from_json(const nlohmann::json& json, IdCheck ids = IdCheck::conte
 /// Parses a line. Throws bad_input for text that is not JSON, and what record_from_json() throws.
 Record record_from_line(std::string_view line);
 
-/// Throws bad_input, naming the field, if the record lacks what every record must have: problem, schedule, times above
-/// 0, and an error if the status is not ok.
+/// Throws bad_input, naming the field, if the record lacks a field that every record must have: problem, schedule,
+/// times above 0, and an error if the status is not ok.
 void check(const Record& record);
 
 }  // namespace kilter::tune

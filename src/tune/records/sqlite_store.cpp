@@ -41,7 +41,7 @@ CREATE TABLE records(
 CREATE INDEX records_problem ON records(problem, device, threads);
 )";
 
-/// In the order of kSchema. Version 1 lacks "versus" and what follows "foreign_line".
+/// In the order of kSchema. Version 1 lacks "versus" and the columns after "foreign_line".
 constexpr std::array kColumns = {"id",         "problem", "layouts", "schedule", "status",       "error", "samples",
                                  "conditions", "network", "node",    "source",   "foreign_line", "versus"};
 constexpr size_t kNeeded = kColumns.size() - 1;  ///< all but "versus"

@@ -101,7 +101,7 @@ void take_result(const json& result, Record& record) {
   c.taken = c.kept = static_cast<int64_t>(record.samples_ms.size());
 }
 
-/// Fills in the conditions. What a log does not say stays empty, or 0 for threads.
+/// Fills in the conditions. Fields that a log does not give stay empty, or 0 for threads.
 void take_conditions(const TvmLine& line, Conditions& c) {
   c.threads = 0;
   c.device = line.cpu() ? "" : line.target;

@@ -68,7 +68,7 @@ struct ConvForm {
   bool depthwise = false, nhwc = false, grouped = false;
 };
 
-/// Takes the extents of image and filters from plain or blocked tensors (NCHWc and OIHWio).
+/// Reads the extents of image and filters from plain or blocked tensors (NCHWc and OIHWio).
 void take_extents(const ConvForm& form, const std::vector<int64_t>& x, const std::vector<int64_t>& w, ConvWords& c) {
   if (form.nhwc && x.size() == 4 && w.size() == 4) {
     c.n = x[0], c.h = x[1], c.w = x[2], c.c = x[3];

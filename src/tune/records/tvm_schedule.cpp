@@ -9,8 +9,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Returns the nest that conv2d_direct would make of the convolution, as one long row where it treats the image as
-/// such.
+/// Returns the nest that conv2d_direct would use for the convolution: one long row if it treats the image as one.
 ConvNest nest_of(const ConvWords& c, const TargetLimits& limits) {
   const int64_t lanes = limits.lanes_f32();
   ConvNest nest;

@@ -12,7 +12,7 @@
 
 namespace kilter::tune {
 
-/// A step that did not do what the trusted variant's step does, in words.
+/// A step whose effect differs from that of the trusted variant's step, in words.
 struct Finding {
   size_t step = 0;
   std::string words;

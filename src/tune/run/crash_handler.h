@@ -1,4 +1,4 @@
-// A worker's report of its own crash: the signal, the thread, the address and what is stored there.
+// A worker's report of its own crash: the signal, the thread, the address and the memory region there.
 #pragma once
 
 #include <cstddef>

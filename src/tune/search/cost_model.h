@@ -25,7 +25,7 @@ class TrainablePointModel : public PointModel {
   virtual void fit(const FeatureRows& rows, std::span<const double> log2_costs, std::span<const uint32_t> groups) = 0;
 };
 
-/// Maximum number of rows that one task gives to others: about what one search finds out.
+/// Maximum number of rows that one task gives to others: about as many as one search measures.
 inline constexpr size_t kMostLessons = 64;
 
 /// Training data from other tasks: rows of their spaces, for models that transfer.

@@ -13,7 +13,7 @@ namespace kilter::tune {
 
 /// The course of one search. It starts at cost 1, the default schedule's.
 struct Curve {
-  /// By trial: true cost of what would be chosen then; without noise, the best cost so far.
+  /// By trial: true cost of the point that would be chosen then; without noise, the best cost so far.
   std::vector<double> best;
   std::vector<double> seconds;  ///< by trial: simulated time at its end
   double thinking_ms = 0;       ///< time of the searcher itself; part of `seconds` if a clock was given

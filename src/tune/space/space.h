@@ -39,7 +39,7 @@ struct Part {
   std::vector<Knob> knobs;
   uint64_t first = 0;            ///< ordinal of its first point
   uint64_t size = 1;             ///< of the product of its knobs
-  std::optional<Schedule> pick;  ///< the template's default; none if it takes the task only when forced
+  std::optional<Schedule> pick;  ///< the template's default; none if it accepts the task only when forced
 };
 
 /// A point that no cheap check refuses.

@@ -44,7 +44,7 @@ struct TrialEvent {
   int64_t task = 0;
   std::string node, schedule;
   Status status = Status::ok;
-  std::string error;  ///< in words; empty where status is ok
+  std::string error;  ///< in words; empty if status is ok
   // The fields below are set only if status is ok.
   Ratio ratio;              ///< time over the default's, only of this trial
   Ratio so_far;             ///< from all samples of the schedule
@@ -70,7 +70,7 @@ struct RaceEvent {
   int64_t rounds = 0;  ///< paired rounds; 0 if `fault` is set
   Ratio default_ms, tuned_ms;
   Ratio ratio;             ///< tuned over default
-  int64_t given_way = 0;   ///< tasks that lost in this race and take another schedule
+  int64_t given_way = 0;   ///< tasks that lost in this race and switch to another schedule
   std::string fault = {};  ///< why the race could not be run, in words
 };
 

@@ -19,7 +19,7 @@ constexpr size_t kOtherForms = 8;
 
 }  // namespace
 
-/// The runner's constant store in the form that the compiler takes.
+/// The runner's constant store in the form that the compiler expects.
 class NetworkBench::Sink : public ConstantSink {
  public:
   explicit Sink(ConstantStore& store) : store_(store) {}

@@ -50,7 +50,7 @@ class NetworkBench {
   /// Builds a plan. One thread at a time may call this, while another thread may call load() and measure(). Load the
   /// plan before building more than a few others. Throws usage for a schedule that its template refuses and for names
   /// that the graph does not have. Choices that change the result of the passes cost a run of the passes and packing
-  /// the weights anew; kernels are shared in any case. Packed weights may take any size. Where layers of the default
+  /// the weights anew; kernels are shared in any case. Packed weights may have any size. Where layers of the default
   /// plan gave up a schedule for smaller weights, they keep their smaller one.
   std::shared_ptr<const Variant> build(const Choices& choices);
   /// Builds a plan and discards it. Throws what build() throws. Does not bring earlier builds closer to eviction from
@@ -77,7 +77,6 @@ class NetworkBench {
 
  private:
   class Sink;
-  /// The options that change the result of the passes.
   /// The result of the passes for some choices, with the cache that its builds share.
   struct Passed {
     Choices form;  ///< those that the passes depend on

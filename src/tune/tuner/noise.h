@@ -46,7 +46,7 @@ class LogRatios {
   std::vector<double> logs_;   ///< earlier trials are repeated by their weight
   std::vector<double> fresh_;  ///< samples of this run
   std::vector<Trial> trials_;
-  bool open_ = false;  ///< the last trial still takes samples
+  bool open_ = false;  ///< the last trial still accepts samples
 };
 
 /// The believed costs of one task's candidates. Among many candidates with few noisy samples each, the luckiest look

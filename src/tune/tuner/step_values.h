@@ -1,4 +1,4 @@
-// The values that a compiled network's steps write, in the form that the runner takes.
+// The values that a compiled network's steps write, in the form that the runner accepts.
 #pragma once
 
 #include <string>

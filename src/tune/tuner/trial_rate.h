@@ -15,7 +15,7 @@ struct TrialRate {
     machine,  ///< from all records
     network,  ///< from the network's own records
   } from = assumed;
-  double per_second = 30;  ///< the assumed rate: what `kilter tune` promises for ResNet-50 (doc/search.md)
+  double per_second = 30;  ///< the assumed rate is the one that `kilter tune` promises for ResNet-50 (doc/search.md)
 };
 
 /// Estimates the rate from records of one machine, using only those of the network if they are enough. Pauses of half a

@@ -17,7 +17,7 @@ namespace {
 
 /// Share of the budget that races of whole networks may take, with its limits in seconds.
 constexpr double kRaceShare = 0.15, kLeastRace = 3, kMostRace = 40;
-/// Share of the budget for the graph tuner and its race, with its limits; compiling for it takes the same again.
+/// Share of the budget for the graph tuner and its race, with its limits; compiling for it takes as long again.
 constexpr double kGraphShare = 0.15, kLeastGraph = 3, kMostGraph = 30;
 /// The smallest budget, in seconds, that reserves this share.
 constexpr double kGraphBudget = 20;
@@ -49,7 +49,7 @@ const Candidate* measured(const TaskState& task, const std::string& schedule) {
 }
 
 /// The expected distance of the accepted schedules from the best that was tried, according to the beliefs, plus the
-/// expected gain of what was not tried.
+/// expected gain of the schedules that were not tried.
 double regret(const SearchRun& search, const FinalRace& race) {
   double lost = 0;
   for (size_t t = 0; t < search.tasks().size(); ++t) {

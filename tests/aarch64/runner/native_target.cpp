@@ -1,4 +1,5 @@
-// Prints the target that Kilter selects for the machine it runs on, and what it knows about the processor.
+// Prints the target that Kilter selects for the machine it runs on, and the properties of the processor that it
+// detects.
 #include <cstdio>
 
 #include "base/error.h"

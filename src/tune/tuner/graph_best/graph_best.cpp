@@ -18,7 +18,7 @@ constexpr double kHalfWidth = 0.002;  ///< half width of the ratio's interval th
 /// The problem of a network with alternatives, its solution, and the plan that the solution describes.
 class Answering {
  public:
-  /// `room`: bytes that packed weights may take beyond the default's.
+  /// `room`: bytes that packed weights may occupy beyond the default's.
   Answering(GraphBest& out, const Choices& history, int64_t room, const GraphTuneOptions& options)
       : out_(out), room_(room) {
     history_ = indices(out.network, history);
@@ -142,7 +142,7 @@ class GraphRace {
     try {
       contest = hold_contest(bench_, plans, seconds, kHalfWidth, &end_);
     } catch (const Error&) {
-      return unfused();  // an element-wise node went to a layer whose schedule cannot take it
+      return unfused();  // an element-wise node went to a layer whose schedule cannot absorb it
     }
     held_ = contest.faults.empty();
     const std::vector<size_t> lost = held_ ? losers(contest, strict) : faulty(contest);
@@ -207,7 +207,7 @@ class GraphRace {
     return out.empty() ? answering_.different() : out;
   }
 
-  /// Layers that leave nodes to others or take some from them; all layers that differ if there are none.
+  /// Layers that leave nodes to others or absorb some of theirs; all layers that differ if there are none.
   std::vector<size_t> unfused() const {
     std::vector<size_t> out;
     for (const size_t l : answering_.different()) {

@@ -73,7 +73,7 @@ struct GraphBest {
 
 /// Runs the graph tuner. `history`: the best record of each task, already raced; empty: the default. The winner is
 /// checked against the reference kernels before it counts. Throws what building variants throws, and usage for a solver
-/// that cannot take the problem.
+/// that cannot handle the problem.
 GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const Choices& history,
                      const GraphTuneOptions& options);
 

@@ -72,7 +72,7 @@ std::vector<bool> crowded_rounds(const Laps& laps, size_t which) {
   return out;
 }
 
-/// For each layer whose fusion is on trial: the layers whose kernels changed with it, because they took nodes from it
+/// For each layer whose fusion is on trial: the layers whose kernels changed with it, because they absorbed nodes of it
 /// or gave it some.
 std::map<size_t, std::set<size_t>> partners(const LayerNetwork& network, const Sweep& sweep, const Compiled& compiled) {
   std::map<size_t, std::set<size_t>> out;

@@ -18,7 +18,7 @@ bool stands_as_it_is(const std::string& name) {
   return !name.starts_with('#') && !name.starts_with('"') && trim(name) == name && printable(name) == name;
 }
 
-/// Takes a `fuse=` word. Returns false for any other word.
+/// Applies a `fuse=` word. Returns false for any other word.
 bool take_fusion(std::string_view word, LayerChoice& choice) {
   for (const Fusion fusion : {Fusion::none, Fusion::before, Fusion::apart}) {
     if (word != fmt::format("fuse={}", name(fusion))) continue;
@@ -28,7 +28,7 @@ bool take_fusion(std::string_view word, LayerChoice& choice) {
   return false;
 }
 
-/// Takes a word that is a setting. Returns false for a word of the schedule.
+/// Applies a word that is a setting. Returns false for a word of the schedule.
 bool take_setting(std::string_view word, LayerChoice& choice) {
   if (word == "layout=plain") return choice.plain = true;
   if (take_fusion(word, choice)) return true;

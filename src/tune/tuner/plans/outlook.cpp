@@ -88,7 +88,7 @@ std::map<TaskKey, Tuned> tuned_tasks(std::span<const OutlookLayer> layers, std::
   return tasks;
 }
 
-/// Tuned tasks of one kind: the mean logarithm of their best ratios, and the mean of what is expected to be left.
+/// Tuned tasks of one kind: the mean logarithm of their best ratios, and the mean gain that is expected to be left.
 struct Kind {
   double log_sum = 0, left_sum = 0;
   int64_t tasks = 0;

@@ -20,7 +20,7 @@ std::set<std::string> barred_layers(const Plan& plan, const Matcher& records, co
   return layers;
 }
 
-/// Appends what the records say about their schedules to the words of the plan's layers.
+/// Appends the records' descriptions of the schedules to the words of the plan's layers.
 void add_record_words(Choices& choices, const Plan& plan, const TunedSource& source, const CompileOptions& compile) {
   for (const Step& step : plan.steps) {
     const auto mine = choices.find(step.name);
@@ -33,7 +33,7 @@ void add_record_words(Choices& choices, const Plan& plan, const TunedSource& sou
   }
 }
 
-/// What is left of an accepted plan without the layers whose schedules records bar.
+/// An accepted plan without the layers whose schedules are barred by records.
 Recorded settled(const KeptPlan& kept, Choices choices, const TunedSource& source, const Compiled& compiled,
                  const CompileOptions& compile) {
   const std::set<std::string> layers = barred_layers(compiled.plan, *source.records, compile.target.name);

@@ -18,17 +18,17 @@ struct WeightClaim {
   double gain = 0;    ///< gain in time, in any unit
 };
 
-/// Returns the id of the claim with the smallest gain per byte if all claims together take more than `room` bytes;
-/// empty if they fit or none takes any.
+/// Returns the id of the claim with the smallest gain per byte if all claims together need more than `room` bytes;
+/// empty if they fit or none needs any.
 std::optional<size_t> first_to_go(std::span<const WeightClaim> claims, int64_t room);
 
 /// Bytes of packed weights according to the template's model; 0 if it has none.
 int64_t packed_bytes(const Task& task, const Schedule& schedule, const TargetLimits& limits);
 
-/// Bytes that a plan's weights may take beyond those of `compiled`.
+/// Bytes that a plan's weights may occupy beyond those of `compiled`.
 inline int64_t weight_room(const Compiled& compiled) { return compiled.weight_limit - compiled.weight_bytes; }
 
-/// The schedules that layers of a plan run for their smaller weights, to be preferred.
+/// The schedules that layers of a plan run because their weights are smaller, as preferred choices.
 Choices slimmed_schedules(const Compiled& compiled);
 
 /// Adds the slimmed schedules of the default plan `compiled` to `choices`, which were made against that plan. Compiling

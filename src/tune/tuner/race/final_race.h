@@ -34,7 +34,7 @@ struct FinalRace {
   Choices choices;  ///< empty: the default stays
   Ratio default_ms, tuned_ms, ratio;
   bool same_plan = true;
-  bool kept = false;                     ///< `choices` are the previous plan's, since what was found is no better
+  bool kept = false;                     ///< `choices` are the previous plan's: the plan that was found is no better
   std::optional<Ratio> previous;         ///< tuned over previous, if that is a different plan
   std::optional<RejectedPlan> rejected;  ///< the plan that was found, if it is not in `choices`
   std::string given_up;                  ///< why the previous plan was in use but is not in `choices`; else empty

@@ -1,6 +1,5 @@
-// Schedules to be tried again because their trials said nothing: trials disturbed by other processes, and variants that
-// failed without naming a layer, which are retried in ever smaller groups until the faulty schedule is
-// isolated.
+// Schedules to be tried again because their trials gave no result: trials disturbed by other processes, and variants
+// that failed without naming a layer, which are retried in ever smaller groups until the faulty schedule is isolated.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Batches of variants: what they carry, how they are built, loaded and measured, and how the results are noted.
+// Batches of variants: which schedules they carry, how they are built, loaded and measured, and how the results are
+// noted.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -13,7 +14,7 @@ namespace {
 constexpr size_t kVariants = 3;     ///< of a batch; they share the runs of the default
 constexpr size_t kProbes = 24;      ///< new schedules in one variant: about a quarter of a second of compiling
 constexpr size_t kMostProbes = 64;  ///< if measuring takes longer than building: a run then carries all it can
-constexpr double kLate = 0.8;       ///< share of the budget after which the search only re-measures what it has
+constexpr double kLate = 0.8;       ///< share of the budget after which the search tries no new schedules
 /// Share of the highest promise that a task needs if building is the bottleneck.
 constexpr double kWorthBuilding = 0.03;
 

@@ -168,7 +168,7 @@ class SearchRun {
   double begin_ms_ = 0, deadline_ms_ = 0;
   BuildingTurns building_{false};
   EarlierRecords earlier_;
-  std::atomic<bool> cancelled_{false};  ///< stops building what nobody will measure
+  std::atomic<bool> cancelled_{false};  ///< stops building variants that nobody will measure
   std::string stopped_;
 };
 

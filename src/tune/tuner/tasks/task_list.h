@@ -48,8 +48,8 @@ NumberedTasks numbered_tasks(const Compiled& compiled, std::span<const Forbidden
 
 /// Lists the tasks and nodes. `original`: the graph before the passes. `compiled`: its compilation with
 /// CompileContents::tasks. `kinds`: first words of problems ("conv2d") whose tasks are listed; empty: all.
-/// `numbers`: the tasks of the network without records, needed if `compiled` runs what records say. A task whose layers
-/// run different schedules then has a line for each.
+/// `numbers`: the tasks of the network without records, needed if `compiled` uses schedules from records. A task whose
+/// layers run different schedules then has a line for each.
 TaskList list_tasks(const Graph& original, const Compiled& compiled, const CompileOptions& options,
                     const std::vector<std::string>& kinds = {}, const std::optional<NumberedTasks>& numbers = {});
 

@@ -54,7 +54,7 @@ class Looked {
          option, tasks_.size(), name);
   }
 
-  /// Returns all layers that take a schedule and for which it is not forbidden.
+  /// Returns all layers that accept a schedule and for which it is not forbidden.
   std::vector<std::string> takers(const Schedule& schedule, std::span<const Forbidden> forbidden,
                                   const std::string& option) const {
     const std::vector<std::string> all = layers(std::string(kEvery), option);

@@ -11,8 +11,8 @@ bool names_several(const CompileOptions& options);
 /// goes to the layers whose task, as fused without these options, accepts it and for which it is not forbidden. Options
 /// for a layer take precedence over those for its task, and these over those for all layers. Tasks are numbered_tasks()
 /// under these options, without the ones that are expanded and without records. Throws usage, naming the option, for a
-/// number that the network does not have and for a template that does not exist. Reports a schedule that no layer takes
-/// to the options' CompileReport::notice. Bans made this way override schedules from a file.
+/// number that the network does not have and for a template that does not exist. Passes a line to the options'
+/// CompileReport::notice for a schedule that no layer accepts. Bans made this way override schedules from a file.
 void name_layers(const Graph& graph, CompileOptions& options);
 /// Throws usage if the command line gives a layer a schedule that is forbidden for it.
 void refuse_forbidden_schedules(const CompileOptions& options);
