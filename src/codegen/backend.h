@@ -32,7 +32,8 @@ struct MachineCode {
 struct Backend {
   std::string_view name;
   std::string_view device;  ///< the device that runs its code: DeviceRow::name (exec/device.h)
-  /// Returns "LLVM 22.1.8": a name without commas. The versions of kernels start with it (KernelVersions).
+  /// Returns the name and version of the code generator, e.g. "LLVM 22.1.8", without commas. Versions of kernels start
+  /// with this text (KernelVersions).
   std::string (*version)();
   /// Must be raised when the back end starts to generate different code from the same lowered loop IR while version()
   /// stays the same. It is part of every kernel's hash (kernel_hashes()).

@@ -39,7 +39,7 @@ struct QuietLimits {
   double steal_share = 0.01;         ///< of the sample's wall time on one CPU
   double wait_share = 0.01;          ///< of the sample's wall time
   double switches_per_second = 200;  ///< involuntary, of all threads of the process: one in a sample below 5 ms
-  double drift = 0.03;               ///< deviation of the reference kernel from its usual time
+  double drift = 0.03;               ///< deviation of the timing chain (chain_ns) from its usual time
 };
 
 struct Disturbance {

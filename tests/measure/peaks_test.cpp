@@ -81,7 +81,8 @@ TEST(TeamDeathTest, ThreadsThatCannotBeStartedAreAnError) {
               "cannot start thread [0-9]+ of 64: .*; ask for fewer threads");
 }
 
-// A shared cache that is filled by others gives no more than memory does.
+/// Whether each level of memory reads at least 0.9 times as fast as the next one out. A shared cache that other
+/// processes have filled may be no faster than memory.
 bool closer_are_faster(const std::vector<double>& rates) {
   return std::ranges::adjacent_find(rates, [](double near, double far) { return near < 0.9 * far; }) == rates.end();
 }

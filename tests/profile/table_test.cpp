@@ -149,7 +149,7 @@ TEST(Export, CsvHasOneLineARowAndQuotesCommas) {
 
 TEST(Export, TraceHasOneTrackAThread) {
   Profile p = sample_profile();
-  // If another process has the second CPU, all events may be the first thread's.
+  // Three threads have events, since on a busy machine a profile may contain events of the first thread only.
   for (size_t i = 0; i < p.timeline.size(); ++i) p.timeline[i].thread = static_cast<int>(i % 3);
   const nlohmann::json trace = to_trace(p);
   std::map<int, size_t> events_of_track;

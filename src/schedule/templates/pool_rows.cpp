@@ -86,7 +86,8 @@ class RowEmitter {
     rows_ = b_.let("rows", cast(DType::f32, taps_in(covered, step)));
   }
 
-  /// Pools `count` columns from `column` on, which read taps [t0, t1) of their windows; `covered` taps count per row.
+  /// Pools `count` columns starting at `column`, each over taps [t0, t1) of its window. An average divides by `covered`
+  /// taps per row.
   void columns(const Expr& column, int64_t count, int64_t t0, int64_t t1, int64_t covered) {
     const auto taps = [&](const Tap& tap) {
       for (int64_t t = t0; t < t1; ++t) tap([&](int64_t c) { return Expr(at(c) + t * at_tap()); });

@@ -143,8 +143,9 @@ class Runner {
   /// Whether the system prevents the worker's code from starting programs, writing files and the like
   /// (confine_process()). False before the first load.
   bool confined() const;
-  /// Over all runs so far: how many were disturbed, and the milliseconds of the shortest; 0 before the first.
+  /// The number of disturbed runs so far, and what disturbed them.
   const DisturbedCount& disturbed() const;
+  /// The duration of the shortest run so far, in milliseconds; 0 before the first run.
   double best_ms() const;
   /// Process id of the worker; empty before the first load.
   std::optional<int> worker_pid() const;
