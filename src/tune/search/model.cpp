@@ -77,11 +77,11 @@ class ModelSearch : public Walk {
   void make_prior() {
     double least = 0;
     for (const LegalPoint& l : space().legal()) {
-      if (l.modelled && (least == 0 || l.estimate.cycles < least)) least = l.estimate.cycles;
+      if (least == 0 || l.estimate.cycles < least) least = l.estimate.cycles;
     }
     for (size_t i = 0; i < count(); ++i) {
       const LegalPoint& l = space().legal()[*space().index_of(at(i))];
-      prior_.push_back(l.modelled && least > 0 ? std::log2(l.estimate.cycles / least) : 0);
+      prior_.push_back(least > 0 ? std::log2(l.estimate.cycles / least) : 0);
     }
     if (search().pretrained != nullptr) {
       const Featurizer features(space(), search().threads);

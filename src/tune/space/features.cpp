@@ -38,9 +38,9 @@ std::vector<Feature> make_features() {
     add("template." + std::string(t->name), "1 for points of this template, else 0");
   for (const std::string_view knob : kKnobs)
     add("knob." + std::string(knob), "log2(1 + x) of the knob's value, -1 if the template has no such knob");
-  derive("model.cycles", "log2 of the cycles that the template's model expects; -1 without a model");
-  derive("model.over_best", "log2 of these cycles over those of the best point of the space; 0 without a model");
-  derive("model.over_own_best", "log2 of these cycles over those of the best point of the template; 0 without a model");
+  derive("model.cycles", "log2 of the cycles that the template's model expects");
+  derive("model.over_best", "log2 of these cycles over those of the best point of the space");
+  derive("model.over_own_best", "log2 of these cycles over those of the best point of the template");
   derive("model.tail", "share of the cycles lost in tiles that are not full");
   derive("tile.registers", "accumulators of the register tile over vector registers");
   derive("tile.loads", "loads for one multiply-add of the register tile");
@@ -77,7 +77,6 @@ Featurizer::Featurizer(const Space& space, int threads) : space_(&space), thread
   least_of_part_.assign(space.parts().size(), 0);
   const auto take = [](double& least, double cycles) { least = least == 0 ? cycles : std::min(least, cycles); };
   for (const LegalPoint& l : space.legal()) {
-    if (!l.modelled) continue;
     take(least_cycles_, l.estimate.cycles);
     take(least_of_part_[l.point.part], l.estimate.cycles);
   }
@@ -92,9 +91,9 @@ void Featurizer::add_point(const LegalPoint& at, std::vector<float>& row) const 
     row.push_back(knob == part.knobs.end() ? -1 : log2_of(static_cast<double>(knob->values[at.point.at[k]])));
   }
   const double cycles = at.estimate.cycles;
-  row.push_back(at.modelled ? log2_ratio(cycles, 1) : -1);
-  row.push_back(at.modelled ? log2_ratio(cycles, least_cycles_) : 0);
-  row.push_back(at.modelled ? log2_ratio(cycles, least_of_part_[at.point.part]) : 0);
+  row.push_back(log2_ratio(cycles, 1));
+  row.push_back(log2_ratio(cycles, least_cycles_));
+  row.push_back(log2_ratio(cycles, least_of_part_[at.point.part]));
   row.push_back(static_cast<float>(at.estimate.tail));
 }
 

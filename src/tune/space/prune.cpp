@@ -9,11 +9,11 @@
 namespace kilter::tune {
 namespace {
 
-/// Cycles of the cheapest point with a model; 0 if no point has one.
+/// Cycles of the cheapest point; 0 in an empty space.
 double least_cycles(const Space& space) {
   double least = 0;
   for (const LegalPoint& l : space.legal()) {
-    if (l.modelled && (least == 0 || l.estimate.cycles < least)) least = l.estimate.cycles;
+    if (least == 0 || l.estimate.cycles < least) least = l.estimate.cycles;
   }
   return least;
 }
@@ -45,7 +45,7 @@ Pruned prune(const Space& space, const SpacePruning& options) {
   std::vector<Kept> kept;
   uint64_t slow = 0;
   for (const LegalPoint& l : space.legal()) {
-    const double cycles = l.modelled ? l.estimate.cycles : least;
+    const double cycles = l.estimate.cycles;
     if (cycles > options.beyond * least && !always_kept(space, l.point)) {
       ++slow;
     } else {

@@ -55,7 +55,7 @@ void Space::add_part(const Template& from, Accuracy accuracy, std::span<const Fo
 void Space::find_legal(std::span<const Forbidden> forbidden) {
   for (const Part& part : parts_) {
     for (uint64_t i = part.first; i < part.first + part.size; ++i) {
-      LegalPoint at{point(i), false, {}};
+      LegalPoint at{point(i), {}};
       if (!forbidden.empty() && forbids(forbidden, task_->node().name, schedule(at.point)) != nullptr) {
         ++illegal_[std::string(kForbid)];
         continue;
@@ -65,7 +65,6 @@ void Space::find_legal(std::span<const Forbidden> forbidden) {
         ++illegal_[limit_of(estimate.rejected())];
         continue;
       }
-      at.modelled = true;
       at.estimate = *estimate;
       index_.emplace(i, static_cast<uint32_t>(legal_.size()));
       legal_.push_back(at);
@@ -81,11 +80,8 @@ void Space::find_best() {
     if (first == legal_.end()) continue;
     const auto end = std::find_if_not(first, legal_.end(), of_part);
     const auto cheaper = [](const LegalPoint& a, const LegalPoint& b) { return a.estimate.cycles < b.estimate.cycles; };
-    best_[p] = first->modelled ? std::min_element(first, end, cheaper)->point : first->point;
-    if (!parts_[p].pick) continue;
-    const auto picked = find(*parts_[p].pick);
-    if (!first->modelled && picked) best_[p] = picked;
-    if (!default_) default_ = picked;
+    best_[p] = std::min_element(first, end, cheaper)->point;
+    if (!default_ && parts_[p].pick) default_ = find(*parts_[p].pick);
   }
   // Templates that accept the task only when forced.
   for (size_t p = 0; p < parts_.size() && !default_; ++p) default_ = best_[p];

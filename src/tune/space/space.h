@@ -42,10 +42,9 @@ struct Part {
   std::optional<Schedule> pick;  ///< the template's default; none if it accepts the task only when forced
 };
 
-/// A point that no cheap check refuses.
+/// A point that no cheap check refuses, and the estimate by its template's model.
 struct LegalPoint {
   Point point;
-  bool modelled = false;  ///< its template has a model, so `estimate` is valid
   Estimate estimate;
 };
 
@@ -88,8 +87,8 @@ class Space {
   /// The point of the task's default schedule: the pick of the first template in order of preference. None in an empty
   /// space.
   std::optional<Point> default_point() const { return default_; }
-  /// The legal point of a template that its model rates best (the first of equal ones). Without a model it is the
-  /// template's pick, without a pick its first point. None for a template without legal points.
+  /// The legal point of a template that its model rates best (the first of equal ones). None for a template without
+  /// legal points.
   std::optional<Point> best_of(size_t part) const { return best_.at(part); }
 
   /// Legal points one step away: for each knob the next legal values below and above, with all other knobs unchanged;

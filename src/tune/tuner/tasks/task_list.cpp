@@ -113,12 +113,12 @@ class Lister {
     line.points = space.raw_size(), line.worth = static_cast<int64_t>(pruned.points.size()), line.space = pruned.text();
     const auto cycles = [&](const std::optional<Point>& point) {
       const auto index = point ? space.index_of(*point) : std::nullopt;
-      return index && space.legal()[*index].modelled ? space.legal()[*index].estimate.cycles : 0;
+      return index ? space.legal()[*index].estimate.cycles : 0;
     };
     line.cycles = cycles(space.find(parse_schedule(line.schedule)));
     line.best_cycles = line.cycles;
     for (const LegalPoint& p : space.legal()) {
-      if (p.modelled && line.cycles > 0) line.best_cycles = std::min(line.best_cycles, p.estimate.cycles);
+      if (line.cycles > 0) line.best_cycles = std::min(line.best_cycles, p.estimate.cycles);
     }
   }
 
