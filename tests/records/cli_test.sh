@@ -53,7 +53,7 @@ expect 0 "0 added" merge "$scratch/share/kilter/records.db" --records "$scratch/
 
 expect 0 "would be removed: 10 measured, 0 failed; 54 remain; nothing was changed" prune --keep 1 --records "$scratch/merged.db"
 expect 0 "64 records" list --records "$scratch/merged.db" --limit 100
-expect 0 "10 of 64 records went" prune --keep 1 --yes --records "$scratch/merged.db"
+expect 0 "10 of 64 records removed" prune --keep 1 --yes --records "$scratch/merged.db"
 expect 0 "54 records" list --records "$scratch/merged.db" --limit 100
 # A missing file is not created, a dry run writes nothing, and an invalid date removes nothing.
 for yes in "" --yes; do
