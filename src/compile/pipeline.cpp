@@ -197,14 +197,12 @@ Compiled compile_graph(Graph graph, const CompileOptions& given, const Chooser* 
   install_reference_runner();
   std::vector<Offer> offers = chooser != nullptr ? chooser->offers(graph, options) : std::vector<Offer>{};
   if (offers.empty() || offers.back().refused) offers.emplace_back();
-  for (const Offer& offer : offers) {
-    const bool last = &offer == &offers.back();
-    std::optional<Compiled> compiled = compile_offer(last ? std::move(graph) : Graph(graph), options, offer);
-    if (!compiled) continue;
-    compiled->compile_ms = ms_since(start);
-    return std::move(*compiled);
-  }
-  fail(ErrorKind::internal, "no choices compile");
+  std::optional<Compiled> compiled;
+  for (size_t i = 0; i + 1 < offers.size() && !compiled; ++i) compiled = compile_offer(graph, options, offers[i]);
+  if (!compiled) compiled = compile_offer(std::move(graph), options, offers.back());
+  require(compiled.has_value(), "the last offer of a chooser was refused");
+  compiled->compile_ms = ms_since(start);
+  return std::move(*compiled);
 }
 
 }  // namespace kilter
