@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../base/error_of.h"
 #include "compile/chooser.h"
 #include "compile/compile.h"
 #include "zoo/zoo.h"
@@ -24,14 +25,8 @@ CompileOptions looking() {
   return options;
 }
 
-std::string error_of(const TaskGraph& tasks) {
-  try {
-    verify(tasks);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::internal);
-    return e.message();
-  }
-  return "no error";
+std::string broken_rule(const TaskGraph& tasks) {
+  return error_of([&] { verify(tasks); }, ErrorKind::internal);
 }
 
 TEST(TaskGraph, OneLineATaskSaysWhatRunsHowAndWhere) {
@@ -58,27 +53,27 @@ TEST(TaskGraph, EverySchedulesTaskRunsIt) {
 
 TEST(TaskGraph, TheVerifierNamesTheBrokenRule) {
   const TaskGraph whole = *compile_graph(network(), looking()).tasks;
-  EXPECT_EQ(error_of(whole), "no error");
+  EXPECT_EQ(broken_rule(whole), "no error");
   TaskGraph broken = whole;
   broken.tasks.pop_back();
-  EXPECT_THAT(error_of(broken), testing::EndsWith("is in no task"));
+  EXPECT_THAT(broken_rule(broken), testing::EndsWith("is in no task"));
   broken = whole;
   broken.tasks.push_back(broken.tasks.front());
-  EXPECT_THAT(error_of(broken), HasSubstr("and in one before"));
+  EXPECT_THAT(broken_rule(broken), HasSubstr("and in one before"));
   broken = whole;
   std::swap(broken.tasks.front(), broken.tasks.back());
-  EXPECT_THAT(error_of(broken), HasSubstr("before it is made"));
+  EXPECT_THAT(broken_rule(broken), HasSubstr("before it is made"));
   broken = whole;
   broken.tasks.front().unit.nodes.clear();
-  EXPECT_EQ(error_of(broken), "task 0 has no nodes");
+  EXPECT_EQ(broken_rule(broken), "task 0 has no nodes");
   broken = whole;
   const ValueId out = broken.graph.node(broken.tasks.front().unit.nodes.back()).outputs.front();
   broken.storage.values[static_cast<size_t>(out)].offset_elems += 8;
-  EXPECT_THAT(error_of(broken), HasSubstr("lies in elements 8 to "));
+  EXPECT_THAT(broken_rule(broken), HasSubstr("lies in elements 8 to "));
   broken = whole;
   const auto view = std::ranges::find(broken.tasks, TaskEntry::view, &TaskEntry::kind);
   view->schedule.name = "map_elementwise";
-  EXPECT_THAT(error_of(broken), HasSubstr("is a view with schedule 'map_elementwise'"));
+  EXPECT_THAT(broken_rule(broken), HasSubstr("is a view with schedule 'map_elementwise'"));
 }
 
 TEST(TaskGraph, StagesThatRunAgainAreCounted) {

@@ -8,6 +8,7 @@
 #include "loop/loop.h"
 #include "loop/passes/passes.h"
 #include "target/target.h"
+#include "verify_message.h"
 
 namespace kilter {
 namespace {
@@ -15,16 +16,6 @@ namespace {
 template <class T>
 std::byte* bytes(std::vector<T>& v) {
   return reinterpret_cast<std::byte*>(v.data());
-}
-
-std::string message(const LoopFunc& f) {
-  try {
-    verify(f);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::internal);
-    return e.message();
-  }
-  return "";
 }
 
 /// Verifies a function with the given buffers and statements besides x, k and y.

@@ -1,7 +1,7 @@
 // The verifier's messages, and functions that it must accept.
 #include <gtest/gtest.h>
 
-#include "loop/loop.h"
+#include "verify_message.h"
 
 namespace kilter {
 namespace {
@@ -9,16 +9,6 @@ namespace {
 std::string wrap(const std::string& head, const std::string& statements) {
   return "func \"f\" {\n  input x: f32[100]\n  input k: i64[10]\n  output y: f32[100]\n  scratch s: f32[16]\n" + head +
          statements + "}\n";
-}
-
-std::string message(const LoopFunc& f) {
-  try {
-    verify(f);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::internal);
-    return e.message();
-  }
-  return "";
 }
 
 std::string check(const std::string& statements, const std::string& head = "") {
