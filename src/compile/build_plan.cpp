@@ -1,9 +1,10 @@
 #include "compile/build_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <fstream>
 
+#include "compile/driver.h"
 #include "compile/stages/plan_state.h"
 
 namespace kilter {
@@ -14,6 +15,7 @@ using StageFunction = void (*)(PlanState&);
 struct TableRow {
   StageRow row;
   StageFunction function;
+  bool changes_tasks = false;  ///< the task graph is verified after the stage
 };
 
 constexpr TableRow kStages[] = {
@@ -21,10 +23,12 @@ constexpr TableRow kStages[] = {
      split_groups},
     {{"place_values", "gives every value its place in memory, with copies where views are impossible",
       "a template sees the strides of its operands"},
-     place_values},
+     place_values,
+     true},
     {{"choose_schedules", "chooses and lowers a schedule for every task",
       "needs strides; tasks whose templates cannot read them get dense operands, and values are placed again"},
-     choose_schedules},
+     choose_schedules,
+     true},
     {{"emit_steps", "turns the tasks into steps, kernels and buffers", "needs lowered tasks"}, emit_steps},
     {{"plan_memory", "gives the buffers their places in the arena", "needs the buffers' lifetimes"}, plan_memory},
     {{"fit_memory", "chooses slower kernels with smaller packed weights if memory is short",
@@ -47,10 +51,6 @@ constexpr auto kRows = [] {
   return rows;
 }();
 
-double ms_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
 /// Clears the results of the stages from `place_values` on.
 void start_round(PlanState& s) {
   s.lowerings.clear(), s.buffers.clear(), s.constants.clear();
@@ -66,12 +66,6 @@ std::span<const StageRow> all_stages() { return kRows; }
 PlanState::PlanState(const Graph& graph, const CompileOptions& how, const Offer* from)
     : options(how), limits(how.target.limits), offer(from), fused(graph), choices(how.choices) {}
 
-bool PlanState::allowed(const Task& task, const Schedule& schedule) const {
-  if (forbids(options.forbidden, task.node().name, schedule) != nullptr) return false;
-  const Template* from = find_template(schedule.name);
-  return options.accuracy != Accuracy::strict || from == nullptr || from->approximates == nullptr;
-}
-
 int64_t PlanState::weight_limit() const {
   constexpr double kGrowth = 2.5;
   constexpr int64_t kFree = int64_t{64} << 20;
@@ -85,7 +79,6 @@ struct PlanBuild::Impl {
   Impl(const PassedGraph& from, const CompileOptions& options, const Offer* offer)
       : state(from.graph, options, offer), passed(from) {
     for (const TableRow& stage : kStages) timings.push_back({std::string(stage.row.name), 0, 0});
-    first_dump = all_passes().size() + 1;  // run_passes() numbers the graph of the model 0 and the passes from 1
   }
 
   /// Runs the stages from `first` on, before `end`. Where one changes a choice, the stages from `place_values` on run
@@ -102,7 +95,7 @@ struct PlanBuild::Impl {
     const auto start = std::chrono::steady_clock::now();
     try {
       kStages[index].function(state);
-      if (index >= kPlace && index < kPack) verify(state.tasks);
+      if (kStages[index].changes_tasks) verify(state.tasks);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::internal) throw;
       fail(ErrorKind::internal, "stage {}: {}", kStages[index].row.name, error.message());
@@ -113,19 +106,17 @@ struct PlanBuild::Impl {
   }
 
   void dump(size_t index) const {
-    const std::string text = index < kPlace ? print(state.fused) : print(state.tasks);
-    const auto file =
-        state.options.debug.dump_ir /
-        fmt::format("{:02}_{}.{}", first_dump + index, kStages[index].row.name, index < kPlace ? "graph" : "tasks");
-    std::ofstream out(file);
-    out << text;
-    if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
+    const size_t number =
+        1 + all_passes().size() + index;  // run_passes() numbers the model's graph 0, the passes from 1
+    const auto file = [&](std::string_view extension) {
+      return state.options.debug.dump_ir / fmt::format("{:02}_{}.{}", number, kStages[index].row.name, extension);
+    };
+    index < kPlace ? write_dump(file("graph"), print(state.fused)) : write_dump(file("tasks"), print(state.tasks));
   }
 
   PlanState state;
   const PassedGraph& passed;
   std::vector<PassTiming> timings;
-  size_t first_dump = 0;
 };
 
 PlanBuild::PlanBuild(const PassedGraph& passed, const CompileOptions& options, const Offer* offer)

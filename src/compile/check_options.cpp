@@ -107,6 +107,12 @@ void check_forbidden(const PassedGraph& passed, const CompileOptions& options) {
   }
 }
 
+bool permits(const CompileOptions& options, const std::string& node, const Schedule& schedule) {
+  if (forbids(options.forbidden, node, schedule) != nullptr) return false;
+  const Template* from = find_template(schedule.name);
+  return options.accuracy != Accuracy::strict || from == nullptr || from->approximates == nullptr;
+}
+
 std::string option_text(const CompileOptions& options, std::string_view option, const std::string& node,
                         std::string_view value) {
   const LayerChoice& choice = choice_for(options.choices, node);

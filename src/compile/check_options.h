@@ -1,4 +1,4 @@
-// Checks of the names in compile options against the network and the table of passes.
+// Checks of compile options against the network and the table of passes.
 #pragma once
 
 #include "compile/compile.h"
@@ -15,6 +15,9 @@ void check_node_names(const Graph& graph, const CompileOptions& options);
 /// anyway. Passes a line to CompileReport::notice for an entry that names no node and forbids what no task would use
 /// anyway.
 void check_forbidden(const PassedGraph& passed, const CompileOptions& options);
+
+/// Whether the options let a task, named by its anchor, use a schedule that is not forced.
+bool permits(const CompileOptions& options, const std::string& node, const Schedule& schedule);
 
 /// The start of an error about an option of a node: "--schedule conv1=reference", or "--schedule conv1" without a
 /// value. For an option that comes from a file: "net.plan line 3, 'conv1'".

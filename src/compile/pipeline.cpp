@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <stdexcept>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "compile/check_options.h"
 #include "compile/chooser.h"
 #include "compile/compile.h"
+#include "compile/driver.h"
 #include "compile/origins.h"
 #include "graph/values.h"
 #include "ops/support/builder.h"
@@ -33,12 +33,7 @@ std::vector<std::vector<ValueId>> inputs_of(const Graph& graph) {
 }
 
 void dump(const Graph& graph, const std::filesystem::path& folder, size_t index, std::string_view pass) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  const auto file = folder / fmt::format("{:02}_{}.graph", index, pass);
-  std::ofstream out(file);
-  out << print(graph);
-  if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
+  write_dump(folder / fmt::format("{:02}_{}.graph", index, pass), print(graph));
 }
 
 using Types = std::vector<TensorType>;
@@ -58,10 +53,6 @@ void verify_outputs(const Graph& graph, const Types& before) {
     require(same_elements(now, before[i]), "graph '{}': output '{}' has type {}, expected {}", graph.name,
             outputs[i].name, text(now), text(before[i]));
   }
-}
-
-double ms_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
@@ -196,7 +187,7 @@ Compiled compile_graph(Graph graph, const CompileOptions& given, const Chooser* 
   const Stages stages(options);
   install_reference_runner();
   std::vector<Offer> offers = chooser != nullptr ? chooser->offers(graph, options) : std::vector<Offer>{};
-  if (offers.empty() || offers.back().refused) offers.emplace_back();
+  if (offers.empty()) offers.emplace_back();
   std::optional<Compiled> compiled;
   for (size_t i = 0; i + 1 < offers.size() && !compiled; ++i) compiled = compile_offer(graph, options, offers[i]);
   if (!compiled) compiled = compile_offer(std::move(graph), options, offers.back());

@@ -88,7 +88,7 @@ class ScheduleChooser {
     if (const Schedule* forced = forced_schedule(s_.choices, node)) return forced;
     if (const auto slim = s_.slim.find(node); slim != s_.slim.end()) return &slim->second;
     const std::optional<Schedule>& preferred = choice_for(s_.choices, node).schedule;
-    return preferred && s_.allowed(task, *preferred) && fits(task, *preferred) ? &*preferred : nullptr;
+    return preferred && permits(options_, node, *preferred) && fits(task, *preferred) ? &*preferred : nullptr;
   }
 
   [[noreturn]] void refuse_reference(const Task& task, const Schedule* schedule, const Chosen& chosen) const {

@@ -1,6 +1,7 @@
 // Makes tasks give up speed for smaller packed weights if the network's weights are too large.
 #include <algorithm>
 
+#include "compile/check_options.h"
 #include "compile/stages/plan_state.h"
 
 namespace kilter {
@@ -15,7 +16,8 @@ std::vector<Tradable> tradables(const PlanState& state) {
     if (forced_schedule(state.choices, task.node().name) != nullptr) continue;
     auto found = tradable(task, entry.schedule, state.limits);
     if (!found) continue;
-    std::erase_if(found->others, [&](const Holding& other) { return !state.allowed(task, other.schedule); });
+    std::erase_if(found->others,
+                  [&](const Holding& other) { return !permits(state.options, task.node().name, other.schedule); });
     all.push_back(std::move(*found));
   }
   return all;

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <fstream>
 #include <type_traits>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "codegen/kernel_args.h"
+#include "compile/driver.h"
 #include "exec/plan.h"
 #include "loop/passes/passes.h"
 #include "loop/text.h"
@@ -72,13 +72,8 @@ KernelSet::Code KernelSet::generate(const Target& target, int threads, BuildCach
 }
 
 void dump_kernel(const LoopFunc& func, const Target& target, const std::filesystem::path& folder, int64_t step) {
-  std::error_code error;
-  std::filesystem::create_directories(folder / "loops", error);
   const auto write = [&](std::string_view extension, const std::string& text) {
-    const auto file = folder / "loops" / fmt::format("{:04}_{}.{}", step, func.name, extension);
-    std::ofstream out(file);
-    out << text;
-    if (!out.flush()) fail(ErrorKind::io, "--dump-ir: cannot write {}", file.string());
+    write_dump(folder / "loops" / fmt::format("{:04}_{}.{}", step, func.name, extension), text);
   };
   write("loop", print(func));
   write("s", backend_of(target).source(loop_passes::lower(func, target.limits), target));

@@ -75,8 +75,6 @@ struct PlanState {
 
   bool again = false;  ///< set by a stage that changed a choice: the stages from `place` on run again
 
-  /// Whether the options let the task use a schedule that is not forced.
-  bool allowed(const Task& task, const Schedule& schedule) const;
   /// Limit in bytes on packed weights.
   int64_t weight_limit() const;
 };

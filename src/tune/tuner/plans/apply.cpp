@@ -8,6 +8,7 @@
 
 #include "base/other_threads.h"
 #include "base/text.h"
+#include "compile/check_options.h"
 #include "compile/code_versions.h"
 #include "compile/tasks.h"
 #include "schedule/templates/templates.h"
@@ -37,9 +38,8 @@ struct Answered {
 };
 
 /// Whether the template is known, not forbidden, and allowed by --accuracy.
-bool may_run(const Template* from, const Task& task, const Schedule& schedule, const CompileOptions& compile) {
-  return from != nullptr && (from->approximates == nullptr || compile.accuracy != Accuracy::strict) &&
-         forbids(compile.forbidden, task.node().name, schedule) == nullptr;
+bool may_run(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
+  return find_template(schedule.name) != nullptr && permits(compile, task.node().name, schedule);
 }
 
 std::string now_of(const ApplyOptions& options) { return options.now.empty() ? iso_date() : options.now; }
@@ -122,7 +122,7 @@ class Applier {
     const auto takes = [&](const Match& m) {
       if (out.lost >= kEnoughTried) return false;  // the default won, whatever records at a greater distance say
       std::optional<Schedule> schedule = try_parse_schedule(m.record.schedule);
-      if (!schedule || !may_run(find_template(schedule->name), task, *schedule, compile_)) return false;
+      if (!schedule || !may_run(task, *schedule, compile_)) return false;
       // Uses only records with a ratio over the default that shows a gain.
       if (!m.ratio) {
         out.other_default = out.other_default || m.distance < Distance::threads;
@@ -175,8 +175,7 @@ std::optional<std::string> words_of(const Matcher& matcher, const Query& query, 
 }
 
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
-  const Template* from = find_template(schedule.name);
-  return may_run(from, task, schedule, compile) && from->lower(task, schedule, compile.target.limits);
+  return may_run(task, schedule, compile) && find_template(schedule.name)->lower(task, schedule, compile.target.limits);
 }
 
 Recorded apply_records(const Compiled& plan, const CompileOptions& compile, const Matcher& matcher,
