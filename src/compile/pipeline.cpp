@@ -15,6 +15,7 @@
 #include "compile/origins.h"
 #include "graph/values.h"
 #include "ops/support/builder.h"
+#include "passes/tried_rewrites.h"
 
 namespace kilter {
 namespace {
@@ -32,8 +33,14 @@ std::vector<std::vector<ValueId>> inputs_of(const Graph& graph) {
   return all;
 }
 
-void dump(const Graph& graph, const std::filesystem::path& folder, size_t index, std::string_view pass) {
-  write_dump(folder / fmt::format("{:02}_{}.graph", index, pass), print(graph));
+/// Writes the graph after a pass, and what became of its rewrites.
+void dump(const Graph& graph, TriedRewrites& tried, const std::filesystem::path& folder, size_t index,
+          std::string_view pass) {
+  const auto file = [&](std::string_view extension) {
+    return folder / fmt::format("{:02}_{}.{}", index, pass, extension);
+  };
+  write_dump(file("graph"), print(graph));
+  if (const std::string text = tried.take_text(); !text.empty()) write_dump(file("rewrites"), text);
 }
 
 using Types = std::vector<TensorType>;
@@ -117,7 +124,10 @@ PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
   std::vector<PassTiming> timings;
   std::vector<std::vector<ValueId>> model_inputs = inputs_of(graph);
   const auto made_by_passes = static_cast<NodeId>(graph.node_count());
-  if (!options.debug.dump_ir.empty()) dump(graph, options.debug.dump_ir, 0, "import");
+  TriedRewrites tried;
+  const bool dumps = !options.debug.dump_ir.empty();
+  if (dumps) dump(graph, tried, options.debug.dump_ir, 0, "import");
+  if (dumps) context.tried = &tried;
   if (!options.debug.naive) {
     size_t index = 0;
     for (const PassRow& row : kPasses) {
@@ -129,7 +139,7 @@ PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
       run_checked(row, graph, context, made_by_passes);
       timings.push_back(
           {std::string(row.name), ms_since(before), context.rewrites_done - done, std::exchange(context.applied, {})});
-      if (!options.debug.dump_ir.empty()) dump(graph, options.debug.dump_ir, index, row.name);
+      if (dumps) dump(graph, tried, options.debug.dump_ir, index, row.name);
       if (options.debug.stop_after == row.name) break;
     }
     verify_types(graph);  // including nodes that passes changed in place

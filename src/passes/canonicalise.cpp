@@ -12,6 +12,12 @@
 namespace kilter {
 namespace {
 
+// Reasons of more than one rewrite.
+constexpr std::string_view kNotF32 = "its input is not f32", kRunTimeFilters = "its filters are not constant",
+                           kNoSignal = "its input is not an f32 signal [n,c,w]", kEmpty = "it has no elements",
+                           kTooLarge = "its constant would have more than 16 Mi elements",
+                           kKeepsDims = "it keeps the reduced axes";
+
 class Canonical : public RewritePass<Canonical> {
  public:
   using RewritePass::RewritePass;
@@ -31,9 +37,10 @@ class Canonical : public RewritePass<Canonical> {
   }
 
   /// Moves a bias out of a convolution. The canonical form has constant biases, and none with run-time filters.
-  std::optional<ValueId> without_bias(const Node& node) {
+  Patch without_bias(const Node& node) {
     const bool moves = at_run_time(node, 2) || (at_run_time(node, 1) && node.input(2) != kNone);
-    if (!moves || !f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+    if (!moves) return no("it has no bias, or bias and filters are constant");
+    if (!f32(node.inputs[0])) return no(kNotF32);
     Node plain = node;
     plain.inputs.resize(2);
     const ValueId y = rewritten(plain);
@@ -60,8 +67,8 @@ class Canonical : public RewritePass<Canonical> {
     return b_.add("Reshape", {x, b_.list(shape)}, {}, name);
   }
 
-  std::optional<ValueId> gemm(const Node& node) {
-    if (!f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+  Patch gemm(const Node& node) {
+    if (!f32(node.inputs[0])) return no(kNotF32);
     ValueId a = node.inputs[0], b = node.inputs[1];
     const Attrs swap{{"perm", std::vector<int64_t>{1, 0}}};
     if (node.int_attr("transA", 0) != 0) a = b_.add("Transpose", {a}, swap, node.name + ".a");
@@ -92,12 +99,13 @@ class Canonical : public RewritePass<Canonical> {
     return t;
   }
 
-  std::optional<ValueId> batch_norm(const Node& node) {
+  Patch batch_norm(const Node& node) {
     for (size_t i = 1; i < 5; ++i) {
-      if (constant(node.inputs[i]) == nullptr || !f32(node.inputs[i])) return std::nullopt;
+      if (constant(node.inputs[i]) == nullptr || !f32(node.inputs[i]))
+        return no("its parameters are not f32 constants");
     }
-    if (!f32(node.inputs[0]) || node.outputs.size() > 1 || node.int_attr("training_mode", 0) != 0) return std::nullopt;
-    if (!context_.take()) return std::nullopt;
+    if (!f32(node.inputs[0])) return no(kNotF32);
+    if (node.outputs.size() > 1 || node.int_attr("training_mode", 0) != 0) return no("it is in training mode");
     const Tensor &scale = *constant(node.inputs[1]), &bias = *constant(node.inputs[2]),
                  &mean = *constant(node.inputs[3]), &variance = *constant(node.inputs[4]);
     const double epsilon = node.float_attr("epsilon", 1e-5F);
@@ -136,9 +144,10 @@ class Canonical : public RewritePass<Canonical> {
     return reshape(b_.add(node.op->name, inputs, attrs, node.name), y, node.name + ".out");
   }
 
-  std::optional<ValueId> conv1d(const Node& node) {
+  Patch conv1d(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
-    if (!signal(node) || w == nullptr || !context_.take()) return std::nullopt;
+    if (!signal(node)) return no(kNoSignal);
+    if (w == nullptr) return no(kRunTimeFilters);
     Attrs attrs = window_attrs(with_row(conv_window(node, type(node.inputs[0]).shape, w->shape())));
     attrs["group"] = node.int_attr("group", 1);
     return over_row(node, attrs);
@@ -147,13 +156,14 @@ class Canonical : public RewritePass<Canonical> {
   /// Rewrites a convolution with filters computed at run time, as in trackers and networks with modulated weights:
   /// filters times columns, group by group. A column contains the elements under the filter at one position. Depthwise
   /// convolutions stay: products of one row are slower than the reference kernel (measured).
-  std::optional<ValueId> conv_of_run_time_filters(const Node& node) {
+  Patch conv_of_run_time_filters(const Node& node) {
     const Shape x = type(node.inputs[0]).shape, w = type(node.inputs[1]).shape, y = type(node.outputs[0]).shape;
     const int64_t groups = node.int_attr("group", 1);
     const bool depthwise = groups > 1 && groups == x[1] && groups == y[1];
-    if (!at_run_time(node, 1) || !f32(node.inputs[0]) || elems(y) == 0 || elems(x) == 0 || depthwise ||
-        !context_.take())
-      return std::nullopt;
+    if (!at_run_time(node, 1)) return no("its filters are constant");
+    if (!f32(node.inputs[0])) return no(kNotF32);
+    if (elems(y) == 0 || elems(x) == 0) return no(kEmpty);
+    if (depthwise) return no("it is depthwise");
     const Window win = conv_window(node, x, w);
     const int64_t taps = w[1] * win.kernel_elems();
     const ValueId padded = pad(node, win);
@@ -192,19 +202,20 @@ class Canonical : public RewritePass<Canonical> {
   }
 
   /// Rewrites a dilated transposed convolution into one whose filters have zeros between their taps.
-  std::optional<ValueId> spread_filters(const Node& node) {
+  Patch spread_filters(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
-    if (!dilated(node) || w == nullptr || !f32(node.inputs[0])) return std::nullopt;
+    if (!dilated(node)) return no("it is not dilated");
+    if (w == nullptr) return no(kRunTimeFilters);
+    if (!f32(node.inputs[0])) return no(kNotF32);
     constexpr int64_t kMostWide = 16 << 20;  // elements: 64 MiB
     const Window win = conv_transpose_window(node, type(node.inputs[0]).shape, w->shape());
     Shape shape = w->shape();
     int64_t wide_elems = shape[0] * shape[1];
     for (size_t d = 0; d < win.rank(); ++d) {
       shape[d + 2] = win.span(d);
-      if (shape[d + 2] > kMostWide / std::max<int64_t>(wide_elems, 1)) return std::nullopt;
+      if (shape[d + 2] > kMostWide / std::max<int64_t>(wide_elems, 1)) return no(kTooLarge);
       wide_elems *= shape[d + 2];
     }
-    if (!context_.take()) return std::nullopt;
     Tensor wide(DType::f32, shape);
     std::fill_n(wide.data<float>(), wide.elems(), 0.0F);
     Shape steps = dense_strides(shape);
@@ -217,9 +228,10 @@ class Canonical : public RewritePass<Canonical> {
     return rewritten(plain);
   }
 
-  std::optional<ValueId> conv_transpose1d(const Node& node) {
+  Patch conv_transpose1d(const Node& node) {
     const Tensor* w = constant(node.inputs[1]);
-    if (!signal(node) || w == nullptr || !context_.take()) return std::nullopt;
+    if (!signal(node)) return no(kNoSignal);
+    if (w == nullptr) return no(kRunTimeFilters);
     const Window win = with_row(conv_transpose_window(node, type(node.inputs[0]).shape, w->shape()));
     Attrs attrs = window_attrs(win);
     attrs["output_padding"] = output_padding(win);
@@ -227,29 +239,31 @@ class Canonical : public RewritePass<Canonical> {
     return over_row(node, attrs);
   }
 
-  std::optional<ValueId> pool1d(const Node& node) {
-    const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
-    if (!signal(node) || indices || !context_.take()) return std::nullopt;
+  Patch pool1d(const Node& node) {
+    if (!signal(node)) return no(kNoSignal);
+    if (node.outputs.size() > 1 && node.outputs[1] != kNone) return no("it returns indices");
     return over_row(node, pool_attrs(node, with_row(pool_window(node, type(node.inputs[0]).shape))));
   }
 
   /// Turns phases that do not overlap into channels of one convolution. With few output channels, computing the phases
   /// separately would leave most lanes of a block empty.
-  std::optional<ValueId> upsampling(const Node& node) {
+  Patch upsampling(const Node& node) {
     constexpr int64_t kFewChannels = 16;
     const Tensor* w = constant(node.inputs[1]);
     const Shape& x = type(node.inputs[0]).shape;
-    if (w == nullptr || !f32(node.inputs[0]) || x.size() != 4 || node.int_attr("group", 1) != 1) return std::nullopt;
+    if (w == nullptr) return no(kRunTimeFilters);
+    if (!f32(node.inputs[0]) || x.size() != 4) return no("its input is not f32 images");
+    if (node.int_attr("group", 1) != 1) return no("it has groups");
     const Window win = conv_transpose_window(node, x, w->shape());
     const int64_t channels = w->shape()[1], s = win.strides[0];
     const std::vector<int64_t> none{0, 0}, ones{1, 1};
     if (s < 2 || win.strides[1] != s || win.kernel != win.strides || win.pads_begin != none || win.pads_end != none ||
         win.dilations != ones || win.out != std::vector<int64_t>{x[2] * s, x[3] * s}) {
-      return std::nullopt;
+      return no("its windows overlap, leave gaps or are padded");
     }
     const Tensor* bias = constant(node.input(2));
-    const bool plain_bias = node.input(2) == kNone || bias != nullptr;
-    if (channels * s * s > kFewChannels || !plain_bias || !context_.take()) return std::nullopt;
+    if (node.input(2) != kNone && bias == nullptr) return no("its bias is not constant");
+    if (channels * s * s > kFewChannels) return no("it has too many output channels for this to pay");
     const int64_t all = channels * s * s;
     Tensor filters(DType::f32, {all, x[1], 1, 1}), shift(DType::f32, {all});
     for (int64_t k = 0; k < all; ++k) {
@@ -262,28 +276,32 @@ class Canonical : public RewritePass<Canonical> {
     return b_.add("DepthToSpace", {deep}, {{"blocksize", s}, {"mode", std::string("CRD")}}, node.name + ".wide");
   }
 
-  std::optional<ValueId> global_mean(const Node& node) { return global_reduction(node, "ReduceMean"); }
-  std::optional<ValueId> global_max(const Node& node) { return global_reduction(node, "ReduceMax"); }
-  std::optional<ValueId> global_reduction(const Node& node, std::string_view op) {
+  Patch global_mean(const Node& node) { return global_reduction(node, "ReduceMean"); }
+  Patch global_max(const Node& node) { return global_reduction(node, "ReduceMax"); }
+  Patch global_reduction(const Node& node, std::string_view op) {
     const size_t rank = type(node.inputs[0]).shape.size();
-    if (!f32(node.inputs[0]) || rank < 3 || !context_.take()) return std::nullopt;
+    if (!f32(node.inputs[0])) return no(kNotF32);
+    if (rank < 3) return no("its input has no spatial axes");
     std::vector<int64_t> axes;
     for (size_t d = 2; d < rank; ++d) axes.push_back(static_cast<int64_t>(d));
     return reduce(node, op, axes);
   }
 
   /// Puts all positions into one row: kernels run along rows, which may be short.
-  std::optional<ValueId> samples_in_a_row(const Node& node) {
+  Patch samples_in_a_row(const Node& node) {
     const Shape &grid = type(node.inputs[1]).shape, &y = type(node.outputs[0]).shape;
-    if (!f32(node.inputs[0]) || !f32(node.inputs[1]) || y.size() != 4 || y[2] == 1 || elems(y) == 0 || !context_.take())
-      return std::nullopt;
+    if (!f32(node.inputs[0]) || !f32(node.inputs[1])) return no("image and grid are not both f32");
+    if (y.size() != 4) return no("its input is not images");
+    if (y[2] == 1) return no("its grid is already one row");
+    if (elems(y) == 0) return no(kEmpty);
     Node row = node;
     row.inputs[1] = reshape(node.inputs[1], {grid[0], 1, grid[1] * grid[2], 2}, node.name + ".grid");
     return reshape(added(row), y, node.name + ".rows");
   }
 
-  std::optional<ValueId> keep_arg(const Node& node) {
-    if (node.int_attr("keepdims", 1) != 0 || !f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+  Patch keep_arg(const Node& node) {
+    if (node.int_attr("keepdims", 1) != 0) return no(kKeepsDims);
+    if (!f32(node.inputs[0])) return no(kNotF32);
     Node kept = node;
     kept.attrs["keepdims"] = int64_t{1};
     return reshape(added(kept), type(node.outputs[0]).shape, node.name + ".squeeze");
@@ -291,7 +309,7 @@ class Canonical : public RewritePass<Canonical> {
 
   /// Rewrites the STFT of a real signal: overlapping frames are a view of it, and the real and imaginary parts of each
   /// frequency are columns of one product.
-  std::optional<ValueId> stft(const Node& node) {
+  Patch stft(const Node& node) {
     constexpr int64_t kMostWaves = 16 << 20;  // elements: 64 MiB
     const Shape &x = type(node.inputs[0]).shape, &y = type(node.outputs[0]).shape;
     const auto known = [&](size_t i) { return constant(node.input(i)); };
@@ -299,10 +317,12 @@ class Canonical : public RewritePass<Canonical> {
     const bool unknown = step == nullptr || (node.input(2) != kNone && window == nullptr) ||
                          (node.input(3) != kNone && given == nullptr);
     const bool real = x.size() == 2 || x[2] == 1;
-    if (unknown || !real || !f32(node.inputs[0]) || elems(y) == 0) return std::nullopt;
+    if (unknown) return no("frame step, window or frame length is not constant");
+    if (!real || !f32(node.inputs[0])) return no("the signal is not real f32");
+    if (elems(y) == 0) return no(kEmpty);
     const int64_t length = window != nullptr ? window->elems() : given != nullptr ? given->as_int(0) : x[1];
     const int64_t columns = 2 * y[2];
-    if (length * columns > kMostWaves || !context_.take()) return std::nullopt;
+    if (length * columns > kMostWaves) return no(kTooLarge);
     const ValueId frames =
         strided_view(node.inputs[0], {x[0], y[1], length}, {x[1], step->as_int(0), 1}, node.name + ".frames");
     const ValueId waves = b_.constant(waves_of(length, y[2], window), node.name + ".waves");
@@ -325,12 +345,13 @@ class Canonical : public RewritePass<Canonical> {
     return waves;
   }
 
-  std::optional<ValueId> inner_softmax(const Node& node) {
-    if (node.op->since < 13) return std::nullopt;  // everything from the axis on is one row
+  Patch inner_softmax(const Node& node) {
+    if (node.op->since < 13) return no("before opset 13, all axes from its axis on are one row");
     const Shape& shape = type(node.inputs[0]).shape;
     const auto rank = static_cast<int64_t>(shape.size());
     const int64_t axis = normal_axis(node, node.int_attr("axis", -1), rank);
-    if (axis + 1 == rank || !f32(node.inputs[0]) || !context_.take()) return std::nullopt;
+    if (axis + 1 == rank) return no("its axis is the last one");
+    if (!f32(node.inputs[0])) return no(kNotF32);
     std::vector<int64_t> perm;
     for (int64_t d = 0; d < rank; ++d) perm.push_back(d);
     std::swap(perm[static_cast<size_t>(axis)], perm.back());
@@ -343,10 +364,11 @@ class Canonical : public RewritePass<Canonical> {
     return b_.add(op, {node.inputs[0], b_.list(axes, node.name + ".axes")}, {{"keepdims", int64_t{1}}}, node.name);
   }
 
-  std::optional<ValueId> keep_dims(const Node& node) {
-    if (node.op->family != Family::reduce || node.int_attr("keepdims", 1) != 0) return std::nullopt;
+  Patch keep_dims(const Node& node) {
+    if (node.op->family != Family::reduce) return {};
+    if (node.int_attr("keepdims", 1) != 0) return no(kKeepsDims);
     const std::vector<int64_t> axes = reduced_axes(view(graph_, node));
-    if (axes.empty() || !context_.take()) return std::nullopt;
+    if (axes.empty()) return no("it reduces no axis");
     return reshape(reduce(node, node.op->name, axes), type(node.outputs[0]).shape, node.name + ".squeeze");
   }
 };

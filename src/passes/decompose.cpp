@@ -12,6 +12,10 @@ namespace {
 
 constexpr int64_t kMostMade = 16 << 20;  ///< elements of a constant that a rewrite may create
 
+// Reasons of more than one rewrite.
+constexpr std::string_view kNotF32 = "its input is not f32", kEmpty = "it has no elements",
+                           kTooLarge = "it would need a constant of more than 16 Mi elements";
+
 class Decomposer : public RewritePass<Decomposer> {
  public:
   using RewritePass::RewritePass;
@@ -43,12 +47,13 @@ class Decomposer : public RewritePass<Decomposer> {
   }
 
   /// Leaves pools with ceil_mode unchanged: windows that reach beyond the padding have fewer taps than others.
-  std::optional<ValueId> local_lp_pool(const Node& node) { return lp_pool(node, false); }
-  std::optional<ValueId> global_lp_pool(const Node& node) { return lp_pool(node, true); }
-  std::optional<ValueId> lp_pool(const Node& node, bool global) {
+  Patch local_lp_pool(const Node& node) { return lp_pool(node, false); }
+  Patch global_lp_pool(const Node& node) { return lp_pool(node, true); }
+  Patch lp_pool(const Node& node, bool global) {
     const Shape& shape = type(node.inputs[0]).shape;
-    if (!f32(node.inputs[0]) || shape.size() < 3 || node.int_attr("ceil_mode", 0) != 0 || !context_.take())
-      return std::nullopt;
+    if (!f32(node.inputs[0])) return no(kNotF32);
+    if (shape.size() < 3) return no("its input has no spatial axes");
+    if (node.int_attr("ceil_mode", 0) != 0) return no("ceil_mode is set");
     const auto p = static_cast<double>(node.int_attr("p", 2));
     ValueId x = node.inputs[0];
     if (p != 2) x = b_.add("Abs", {x}, {}, node.name + ".abs");
@@ -69,11 +74,11 @@ class Decomposer : public RewritePass<Decomposer> {
   }
 
   /// Rewrites LRN: the sum over neighbouring channels is a 1x1 convolution.
-  std::optional<ValueId> local_response(const Node& node) {
+  Patch local_response(const Node& node) {
     const Shape& shape = type(node.inputs[0]).shape;
     const int64_t size = node.int_attr("size", 1);
-    if (!f32(node.inputs[0]) || shape.size() != 4 || shape[1] * shape[1] > kMostMade || !context_.take())
-      return std::nullopt;
+    if (!f32(node.inputs[0]) || shape.size() != 4) return no("its input is not f32 images");
+    if (shape[1] * shape[1] > kMostMade) return no(kTooLarge);
     const int64_t channels = shape[1];
     const float weight = node.float_attr("alpha", 1e-4F) / static_cast<float>(size);
     Tensor near(DType::f32, {channels, channels, 1, 1});
@@ -89,13 +94,14 @@ class Decomposer : public RewritePass<Decomposer> {
     return b_.add("Div", {x, raised(base, beta, node.name + ".power")}, {}, node.name);
   }
 
-  std::optional<ValueId> triangle(const Node& node) {
+  Patch triangle(const Node& node) {
     const TensorType& x = type(node.inputs[0]);
     const Tensor* given = constant(node.input(1));
     const int64_t columns = x.shape.back(), rows = x.shape[x.shape.size() - 2];
-    if ((node.input(1) != kNone && given == nullptr) || x.dtype == DType::string || rows * columns > kMostMade ||
-        elems(x.shape) == 0 || !context_.take())
-      return std::nullopt;
+    if (node.input(1) != kNone && given == nullptr) return no("k is not constant");
+    if (x.dtype == DType::string) return no("its elements are strings");
+    if (rows * columns > kMostMade) return no(kTooLarge);
+    if (elems(x.shape) == 0) return no(kEmpty);
     const int64_t k = given != nullptr ? given->as_int(0) : 0;
     const bool upper = node.int_attr("upper", 1) != 0;
     Tensor mask(DType::boolean, {rows, columns});
@@ -105,14 +111,14 @@ class Decomposer : public RewritePass<Decomposer> {
     return b_.add("Where", {b_.constant(mask, node.name + ".mask"), node.inputs[0], zero}, {}, node.name);
   }
 
-  std::optional<ValueId> one_hot(const Node& node) {
+  Patch one_hot(const Node& node) {
     const TensorType &indices = type(node.inputs[0]), &y = type(node.outputs[0]);
     const Tensor* values = constant(node.inputs[2]);
-    if (!is_integer(indices.dtype) || size_bytes(indices.dtype) < 4 || values == nullptr || elems(y.shape) == 0 ||
-        !context_.take())
-      return std::nullopt;
+    if (!is_integer(indices.dtype) || size_bytes(indices.dtype) < 4) return no("its indices are not i32 or i64");
+    if (values == nullptr) return no("its values are not constant");
+    if (elems(y.shape) == 0) return no(kEmpty);
     const auto axis = static_cast<size_t>(normal_axis(node, node.int_attr("axis", -1), std::ssize(y.shape)));
-    if (y.shape[axis] > kMostMade) return std::nullopt;
+    if (y.shape[axis] > kMostMade) return no(kTooLarge);
     Shape one = indices.shape, along(y.shape.size(), 1);
     one.insert(one.begin() + static_cast<int64_t>(axis), 1);
     along[axis] = y.shape[axis];
@@ -131,12 +137,12 @@ class Decomposer : public RewritePass<Decomposer> {
 
   /// Splits an operator with any number of operands into groups, from left to right as it is defined, so that results
   /// are bit-identical. Sums that would be rounded to a narrower type between groups keep the reference kernel.
-  std::optional<ValueId> in_groups(const Node& node) {
+  Patch in_groups(const Node& node) {
     const Combiner combiner = node.op->combiner;
     const bool mean = combiner == Combiner::mean, extreme = combiner == Combiner::max || combiner == Combiner::min;
     const DType dtype = type(node.outputs[0]).dtype;
-    if (node.inputs.size() <= kMostMapOperands) return std::nullopt;
-    if ((!extreme && dtype != DType::f32 && dtype != DType::f64) || !context_.take()) return std::nullopt;
+    if (node.inputs.size() <= kMostMapOperands) return no("one kernel can read all its operands");
+    if (!extreme && dtype != DType::f32 && dtype != DType::f64) return no("each partial sum would be rounded");
     const std::string_view op = mean ? "Sum" : node.op->name;
     std::vector<ValueId> group;
     for (const ValueId x : node.inputs) {
@@ -176,11 +182,12 @@ class Decomposer : public RewritePass<Decomposer> {
   }
 
   /// Rewrites DeformConv: the elements that the taps read are columns of a product with the filters.
-  std::optional<ValueId> deformable(const Node& node) {
+  Patch deformable(const Node& node) {
     const Shape &x = type(node.inputs[0]).shape, &w = type(node.inputs[1]).shape, &y = type(node.outputs[0]).shape;
-    if (!f32(node.inputs[0]) || elems(x) == 0 || elems(y) == 0) return std::nullopt;
+    if (!f32(node.inputs[0])) return no(kNotF32);
+    if (elems(x) == 0 || elems(y) == 0) return no(kEmpty);
     const Window win = conv_window(node, x, w);
-    if (win.kernel_elems() * win.out_elems() > kMostMade || !context_.take()) return std::nullopt;
+    if (win.kernel_elems() * win.out_elems() > kMostMade) return no(kTooLarge);
     const int64_t apart = node.int_attr("offset_group", 1), groups = node.int_attr("group", 1);
     const int64_t taps = win.kernel_elems(), positions = win.out_elems(), images = x[0] * apart;
     const ValueId offsets = reshape(node.inputs[2], {images, taps, 2, positions}, node.name + ".offset");

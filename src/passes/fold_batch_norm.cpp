@@ -46,24 +46,25 @@ class ChannelFolder : public RewritePass<ChannelFolder> {
   }
 
  private:
-  std::optional<ValueId> factor(const Node& node) { return fold(node, {false, is_op(node, "Div")}); }
-  std::optional<ValueId> summand(const Node& node) { return fold(node, {true, is_op(node, "Sub")}); }
+  Patch factor(const Node& node) { return fold(node, {false, is_op(node, "Div")}); }
+  Patch summand(const Node& node) { return fold(node, {true, is_op(node, "Sub")}); }
 
-  std::optional<ValueId> fold(const Node& node, const Arithmetic& with) {
+  Patch fold(const Node& node, const Arithmetic& with) {
     for (const size_t i : {0U, 1U}) {
       const ValueId out = node.inputs[i];
       if (i > 0 && with.inverse) break;
-      if (!foldable(out) || !same_elements(type(node.outputs[0]), type(out))) continue;
+      if (!foldable(out)) continue;
+      if (!same_elements(type(node.outputs[0]), type(out))) return no("it broadcasts the result of the convolution");
       const Tensor* by = constant(node.inputs[1 - i]);
       const Shape& shape = type(out).shape;
       auto values = by == nullptr ? std::nullopt : per_channel(*by, shape[1], shape.size());
-      if (!values || values->empty()) return std::nullopt;
+      if (!values || values->empty()) return no("the other operand is not a constant for each channel");
       for (float& value : *values) value = with.operand(value);
-      if (!finite(*values) || !context_.take()) return std::nullopt;
+      if (!finite(*values)) return no("a factor or summand is not finite");
       apply(graph_.value(out).producer, with.adds, *values);
       return out;
     }
-    return std::nullopt;
+    return no("no operand is a convolution with constant weights that only this node reads");
   }
 
   /// Whether `v` is the result of a convolution with constant weights, and only one node reads it.

@@ -35,35 +35,48 @@ class PaddingFolder : public RewritePass<PaddingFolder> {
   const Node& pad_of(const Node& node) const { return graph_.node(graph_.value(node.inputs[0]).producer); }
   const Shape& padded(const Node& node) const { return type(node.inputs[0]).shape; }
 
-  std::optional<ValueId> conv(const Node& node) {
+  Patch conv(const Node& node) {
     Window window = conv_window(node, padded(node), type(node.inputs[1]).shape);
-    if (!widens(node, window, false)) return std::nullopt;
+    if (const std::string_view why = widen(node, window, false); !why.empty()) return no(why);
     Attrs attrs = window_attrs(window);
     attrs["group"] = node.int_attr("group", 1);
     return without_pad(node, attrs);
   }
-  std::optional<ValueId> average_pool(const Node& node) {
-    if (node.int_attr("ceil_mode", 0) != 0) return std::nullopt;
+  Patch average_pool(const Node& node) {
+    if (node.int_attr("ceil_mode", 0) != 0) return no("ceil_mode is set");
     Window window = pool_window(node, padded(node));
-    if (!counts_padding(node, window) || !widens(node, window, false)) return std::nullopt;
+    if (!counts_padding(node, window)) return no("its own padding does not count");
+    if (const std::string_view why = widen(node, window, false); !why.empty()) return no(why);
     Attrs attrs = pool_attrs(node, window);
     attrs["count_include_pad"] = 1;
     return without_pad(node, attrs);
   }
-  std::optional<ValueId> max_pool(const Node& node) {
-    const bool indices = node.outputs.size() > 1 && node.outputs[1] != kNone;
-    if (indices || node.int_attr("ceil_mode", 0) != 0) return std::nullopt;
+  Patch max_pool(const Node& node) {
+    if (node.outputs.size() > 1 && node.outputs[1] != kNone) return no("it returns indices");
+    if (node.int_attr("ceil_mode", 0) != 0) return no("ceil_mode is set");
     Window window = pool_window(node, padded(node));
-    if (!widens(node, window, true)) return std::nullopt;
+    if (const std::string_view why = widen(node, window, true); !why.empty()) return no(why);
     return without_pad(node, pool_attrs(node, window));
   }
 
-  /// Adds the margins of the Pad to the padding of `window`, if the node assumes the same values there and another
-  /// rewrite is allowed; otherwise the window is unusable.
-  bool widens(const Node& node, Window& window, bool maximum) {
-    return adds(maximum, pad_of(node)) && widen(window, margins_of(view(graph_, pad_of(node)))) && context_.take();
+  /// Adds the margins of the Pad to the padding of `window`. Returns why that is not possible, or ""; the window is
+  /// then unusable.
+  std::string_view widen(const Node& node, Window& window, bool maximum) const {
+    if (!adds(maximum, pad_of(node))) return "the Pad adds other values than the operator's own padding";
+    const Margins margins = margins_of(view(graph_, pad_of(node)));
+    for (size_t d = 0; d < margins.before.size(); ++d) {
+      const int64_t before = margins.before[d], after = margins.after[d];
+      if (d < 2 && (before != 0 || after != 0)) return "the Pad adds images or channels";
+      if (before < 0 || after < 0) return "the Pad crops";
+      if (d < 2) continue;
+      const size_t axis = d - 2;
+      window.pads_begin[axis] += before, window.pads_end[axis] += after;
+      if (std::max(window.pads_begin[axis], window.pads_end[axis]) >= window.span(axis))
+        return "a window would lie entirely in the padding";
+    }
+    return "";
   }
-  std::optional<ValueId> without_pad(const Node& node, const Attrs& attrs) {
+  ValueId without_pad(const Node& node, const Attrs& attrs) {
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = pad_of(node).inputs[0];
     GraphBuilder::Options options;
@@ -94,19 +107,6 @@ class PaddingFolder : public RewritePass<PaddingFolder> {
     const std::optional<double> least = clip->input(1) != kNone ? scalar_value(graph_, clip->inputs[1])
                                                                 : std::optional<double>(clip->float_attr("min", -1));
     return least && *least >= 0;
-  }
-
-  /// Adds margins to a window's padding. Returns false if that is not possible; the window is then unusable.
-  static bool widen(Window& window, const Margins& margins) {
-    for (size_t d = 0; d < margins.before.size(); ++d) {
-      const int64_t before = margins.before[d], after = margins.after[d];
-      if (d < 2 ? before != 0 || after != 0 : before < 0 || after < 0) return false;
-      if (d < 2) continue;
-      const size_t axis = d - 2;
-      window.pads_begin[axis] += before, window.pads_end[axis] += after;
-      if (std::max(window.pads_begin[axis], window.pads_end[axis]) >= window.span(axis)) return false;
-    }
-    return true;
   }
 };
 

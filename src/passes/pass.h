@@ -45,6 +45,8 @@ inline std::string full_name(std::string_view pass, std::string_view rewrite) {
   return std::string(pass) + "." + std::string(rewrite);
 }
 
+class TriedRewrites;
+
 struct PassContext {
   TargetLimits limits;
   std::set<std::string> no_fuse;  ///< anchors whose groups absorb no further nodes
@@ -60,6 +62,7 @@ struct PassContext {
   int64_t rewrites_done = 0;
   std::set<std::string> disabled;          ///< full names of rewrites that must not run
   std::map<std::string, int64_t> applied;  ///< by full name: times that a rewrite was applied
+  TriedRewrites* tried = nullptr;          ///< null: outcomes are not noted
 
   /// Returns whether one more rewrite is allowed, and counts it.
   bool take() {
@@ -67,6 +70,11 @@ struct PassContext {
     --rewrites_left;
     ++rewrites_done;
     return true;
+  }
+  /// Undoes take() for a rewrite that did not apply.
+  void put_back() {
+    ++rewrites_left;
+    --rewrites_done;
   }
 };
 

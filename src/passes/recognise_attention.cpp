@@ -159,35 +159,40 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
   bool inner(ValueId v) const { return v != kNone && graph_.type(v).dtype == DType::f32 && read_once(graph_, v); }
 
   /// Turns the last product into the whole attention node, so that names stay.
-  std::optional<ValueId> attention(const Node& node) {
+  Patch attention(const Node& node) {
     const ValueId out = node.outputs[0];
-    const std::optional<Match> found = match(node);
-    if (!found || !context_.take()) return std::nullopt;
-    replace(graph_.value(out).producer, *found);
+    Match found;
+    if (const std::string_view why = match(node, found); !why.empty()) return no(why);
+    replace(graph_.value(out).producer, found);
     return out;
   }
 
-  std::optional<Match> match(const Node& node) const {
+  /// Fills `match`. Returns why the node is no attention, or "".
+  std::string_view match(const Node& node, Match& match) const {
     const TensorType& out = graph_.type(node.outputs[0]);
-    if (out.dtype != DType::f32 || elems(out.shape) == 0 || graph_.type(node.inputs[1]).shape.size() < 2)
-      return std::nullopt;
-    Match match;
+    if (out.dtype != DType::f32) return "its result is not f32";
+    if (elems(out.shape) == 0) return "it has no elements";
+    if (graph_.type(node.inputs[1]).shape.size() < 2) return "its second operand is a vector";
     ValueId shares = node.inputs[0];
     ValueId guard = kNone;
     if (const Node* where = made_by(shares, "Where"); where != nullptr && inner(shares)) {
       guard = where->inputs[0], shares = where->inputs[2];
-      if (scalar_value(graph_, where->inputs[1]) != 0.0) return std::nullopt;
+      if (scalar_value(graph_, where->inputs[1]) != 0.0) return "a Where after the Softmax selects other values than 0";
       const Node* nan = made_by(guard, "IsNaN");
       match.nan_is_zero = nan != nullptr && nan->inputs[0] == shares && inner_guard(guard, shares);
       match.empty_is_zero = !match.nan_is_zero;
     }
-    if (!match.nan_is_zero && !inner(shares)) return std::nullopt;
     const Node* softmax = made_by(shares, "Softmax");
-    if (softmax == nullptr || !over_last(*softmax) || !scores(softmax->inputs[0], match)) return std::nullopt;
-    if (match.empty_is_zero && !says_empty(guard, match)) return std::nullopt;
+    if (softmax == nullptr) return "its first operand is not made by a Softmax";
+    if (!match.nan_is_zero && !inner(shares)) return "the result of the Softmax is read elsewhere";
+    if (!over_last(*softmax)) return "the Softmax is not over the last axis";
+    if (!scores(softmax->inputs[0], match))
+      return "the input of the Softmax is not a scaled and masked product of matrices that nothing else reads";
+    if (match.empty_is_zero && !says_empty(guard, match))
+      return "the condition of the Where after the Softmax is not that the mask hides every key";
     const Shape& s = graph_.type(shares).shape;
     const bool whole = s.size() == out.shape.size() && std::equal(s.begin(), s.end() - 1, out.shape.begin());
-    return whole ? std::optional(match) : std::nullopt;
+    return whole ? "" : "its second operand adds dimensions to the result";
   }
 
   bool over_last(const Node& softmax) const {

@@ -14,6 +14,11 @@ namespace {
 
 constexpr int kAfterLayerNorms = 1;  ///< the sweep for patterns that also occur inside LayerNormalization's pattern
 
+// Reasons of more than one rewrite.
+constexpr std::string_view kBroadcasts = "x does not have the type and shape of the result",
+                           kNotAlongLast = "scale or bias is not an f32 constant along the last axis",
+                           kReadElsewhere = "a value inside the pattern is read elsewhere";
+
 class Recogniser : public RewritePass<Recogniser> {
  public:
   using RewritePass::RewritePass;
@@ -50,14 +55,13 @@ class Recogniser : public RewritePass<Recogniser> {
     return std::nullopt;
   }
 
-  std::optional<ValueId> swish(const Node& node) {
+  Patch swish(const Node& node) {
     for (size_t i = 0; i < 2; ++i) {
       const Node* sigmoid = made_by(node.inputs[i], "Sigmoid");
-      if (sigmoid != nullptr && sigmoid->inputs[0] == node.inputs[1 - i] && context_.take()) {
+      if (sigmoid != nullptr && sigmoid->inputs[0] == node.inputs[1 - i])
         return b_.add("Swish", {node.inputs[1 - i]}, {}, node.name);
-      }
     }
-    return std::nullopt;
+    return no("no operand is the Sigmoid of the other");
   }
 
   /// x if `v` is clip(x + 3, 0, 6).
@@ -69,17 +73,17 @@ class Recogniser : public RewritePass<Recogniser> {
     return bounds ? beside(made_by(clip->inputs[0], "Add"), 3) : std::nullopt;
   }
 
-  std::optional<ValueId> hard_swish_over_six(const Node& node) {
+  Patch hard_swish_over_six(const Node& node) {
     const Node* product = is(node.inputs[1], 6) ? made_by(node.inputs[0], "Mul") : nullptr;
     for (size_t i = 0; product != nullptr && i < 2; ++i) {
       const ValueId x = product->inputs[1 - i];
-      if (clipped(product->inputs[i]) == x && typed_as(x, node) && context_.take())
-        return b_.add("HardSwish", {x}, {}, node.name);
+      if (clipped(product->inputs[i]) != x) continue;
+      return typed_as(x, node) ? Patch(b_.add("HardSwish", {x}, {}, node.name)) : no(kBroadcasts);
     }
-    return std::nullopt;
+    return no("its dividend is not x * Clip(x + 3, 0, 6), or its divisor is not 6");
   }
 
-  std::optional<ValueId> hard_swish(const Node& node) {
+  Patch hard_swish(const Node& node) {
     for (size_t i = 0; i < 2; ++i) {
       const ValueId x = node.inputs[1 - i];
       const Node* hard = made_by(node.inputs[i], "HardSigmoid");
@@ -88,9 +92,10 @@ class Recogniser : public RewritePass<Recogniser> {
                          hard->float_attr("beta", 0.5F) == 0.5F;
       const Node* divided = made_by(node.inputs[i], "Div");
       const bool clip = divided != nullptr && is(divided->inputs[1], 6) && clipped(divided->inputs[0]) == x;
-      if ((sixth || clip) && typed_as(x, node) && context_.take()) return b_.add("HardSwish", {x}, {}, node.name);
+      if (!sixth && !clip) continue;
+      return typed_as(x, node) ? Patch(b_.add("HardSwish", {x}, {}, node.name)) : no(kBroadcasts);
     }
-    return std::nullopt;
+    return no("no operand is Clip(x + 3, 0, 6) / 6 or a HardSigmoid of 1/6 and 1/2 of the other operand");
   }
 
   /// x if `v` is 1 + erf(x / sqrt 2).
@@ -103,7 +108,7 @@ class Recogniser : public RewritePass<Recogniser> {
     return beside(made_by(erf->inputs[0], "Mul"), 1 / std::numbers::sqrt2);
   }
 
-  std::optional<ValueId> gelu(const Node& node) {
+  Patch gelu(const Node& node) {
     std::optional<ValueId> x;
     if (const auto product = beside(&node, 0.5)) {  // (x * term) * 0.5
       const Node* mul = made_by(*product, "Mul");
@@ -117,7 +122,8 @@ class Recogniser : public RewritePass<Recogniser> {
       const auto half_term = beside(made_by(node.inputs[i], "Mul"), 0.5);  // x * (term * 0.5)
       if (half_term && erf_term(*half_term) == node.inputs[1 - i]) x = node.inputs[1 - i];
     }
-    if (!x || !typed_as(*x, node) || !context_.take()) return std::nullopt;
+    if (!x) return no("it is not a product of x, 0.5 and 1 + Erf(x / sqrt 2)");
+    if (!typed_as(*x, node)) return no(kBroadcasts);
     return b_.add("Gelu", {*x}, {}, node.name);
   }
 
@@ -183,7 +189,7 @@ class Recogniser : public RewritePass<Recogniser> {
     return t.shape().size() == 1 ? v : b_.constant(t.reshaped({t.elems()}), graph_.value(v).name);
   }
 
-  std::optional<ValueId> layer_norm(const Node& node) {
+  Patch layer_norm(const Node& node) {
     for (size_t i = 0; i < 2; ++i) {
       const Node* scaled = made_by(node.inputs[i], "Mul");
       for (size_t j = 0; scaled != nullptr && j < 2; ++j) {
@@ -192,13 +198,13 @@ class Recogniser : public RewritePass<Recogniser> {
         if (!normalised(scaled->inputs[j], &x, &epsilon)) continue;
         const int64_t extent = graph_.type(x).shape.back();
         const ValueId scale = scaled->inputs[1 - j], bias = node.inputs[1 - i];
-        if (!typed_as(x, node) || !along_last(scale, extent) || !along_last(bias, extent) || !context_.take())
-          return std::nullopt;
+        if (!typed_as(x, node)) return no(kBroadcasts);
+        if (!along_last(scale, extent) || !along_last(bias, extent)) return no(kNotAlongLast);
         return b_.add("LayerNormalization", {x, flat(scale), flat(bias)}, {{"axis", int64_t{-1}}, {"epsilon", epsilon}},
                       node.name);
       }
     }
-    return std::nullopt;
+    return no("no operand is a scaled d / sqrt(mean(d * d) + e) of d = x - mean(x) over the last axis");
   }
 
   /// x / sqrt(...) as one product or quotient: the dividend and the root.
@@ -230,10 +236,10 @@ class Recogniser : public RewritePass<Recogniser> {
     return std::nullopt;
   }
 
-  std::optional<ValueId> rms_norm(const Node& node) {
-    const auto norm = [&](const Quotient& q, ValueId scale) -> std::optional<ValueId> {
-      if (!typed_as(q.root.x, node) || !along_last(scale, graph_.type(q.root.x).shape.back()) || !context_.take())
-        return std::nullopt;
+  Patch rms_norm(const Node& node) {
+    const auto norm = [&](const Quotient& q, ValueId scale) -> Patch {
+      if (!typed_as(q.root.x, node)) return no(kBroadcasts);
+      if (!along_last(scale, graph_.type(q.root.x).shape.back())) return no(kNotAlongLast);
       const Attrs attrs{{"axis", int64_t{-1}}, {"epsilon", q.root.epsilon}};
       if (const auto x = uncentred(q.root.x)) return b_.add("LayerNormalization", {*x, flat(scale)}, attrs, node.name);
       return b_.add("RMSNormalization", {q.root.x, flat(scale)}, attrs, node.name);
@@ -245,14 +251,14 @@ class Recogniser : public RewritePass<Recogniser> {
         if (scaled->inputs[i] == whole->root.x) return norm(*whole, scaled->inputs[1 - i]);
       }
     }
-    if (!is_op(node, "Mul")) return std::nullopt;
+    if (!is_op(node, "Mul")) return no("it is not a scaled x over a root of mean(x * x) + e that nothing else reads");
     for (size_t i = 0; i < 2; ++i) {  // (x / root) * s
       const NodeId made = graph_.value(node.inputs[i]).producer;
       if (made == kNone || !read_once(graph_, node.inputs[i])) continue;
       const auto inner = over_root_mean_square(graph_.node(made));
       if (inner && inner->over == inner->root.x) return norm(*inner, node.inputs[1 - i]);
     }
-    return std::nullopt;
+    return no("no operand is x over a root of mean(x * x) + e that nothing else reads");
   }
 
   const Tensor* f32_constant(ValueId v) const {
@@ -268,18 +274,19 @@ class Recogniser : public RewritePass<Recogniser> {
     return b_.constant(t, name);
   }
 
-  std::optional<ValueId> group_norm(const Node& node) {
+  Patch group_norm(const Node& node) {
     const Node* norm = made_by(node.inputs[0], "InstanceNormalization");
     const Node* split = norm == nullptr ? nullptr : made_by(norm->inputs[0], "Reshape");
-    if (split == nullptr || !read_once(graph_, node.inputs[0])) return std::nullopt;
+    if (split == nullptr) return no("its input is not InstanceNormalization(Reshape(x))");
+    if (!read_once(graph_, node.inputs[0])) return no(kReadElsewhere);
     const ValueId x = split->inputs[0];
     const Shape &shape = graph_.type(x).shape, &rows = graph_.type(norm->inputs[0]).shape;
     if (shape.size() < 3 || graph_.type(node.outputs[0]).shape != shape || rows[0] != shape[0] || rows[1] == 0 ||
         shape[1] % rows[1] != 0) {
-      return std::nullopt;
+      return no("the reshapes do not split the channels into groups and join them again");
     }
     const Tensor *scale = f32_constant(norm->inputs[1]), *bias = f32_constant(norm->inputs[2]);
-    if (scale == nullptr || bias == nullptr || !context_.take()) return std::nullopt;
+    if (scale == nullptr || bias == nullptr) return no("scale and bias are not f32 constants");
     const int64_t each = shape[1] / rows[1];
     const auto spread = [&](const Tensor& t, const char* what) {
       return by_channel(shape[1], node.name + what, [&](int64_t c) { return t.as_double(c / each); });
@@ -289,17 +296,19 @@ class Recogniser : public RewritePass<Recogniser> {
   }
 
   /// Recognises a channel shuffle: a transposition of the groups and the places within a group.
-  std::optional<ValueId> channel_shuffle(const Node& node) {
+  Patch channel_shuffle(const Node& node) {
     const Node* swap = made_by(node.inputs[0], "Transpose");
     const Node* split = swap == nullptr ? nullptr : made_by(swap->inputs[0], "Reshape");
-    if (split == nullptr || swap->ints_attr("perm") != std::vector<int64_t>{0, 2, 1, 3, 4}) return std::nullopt;
+    if (split == nullptr) return no("its input is not Transpose(Reshape(x))");
+    if (swap->ints_attr("perm") != std::vector<int64_t>{0, 2, 1, 3, 4})
+      return no("the Transpose does not swap axes 1 and 2 of 5");
     const ValueId x = split->inputs[0];
     const Shape &shape = graph_.type(x).shape, &groups = graph_.type(split->outputs[0]).shape;
-    if (shape.size() != 4 || graph_.type(node.outputs[0]).shape != shape || elems(shape) == 0) return std::nullopt;
+    if (shape.size() != 4 || graph_.type(node.outputs[0]).shape != shape || elems(shape) == 0)
+      return no("x and the result are not images of one shape");
     const Shape wanted{shape[0], groups[1], groups[2], shape[2], shape[3]};
-    if (groups != wanted || !read_once(graph_, node.inputs[0]) || !read_once(graph_, swap->inputs[0]) ||
-        !context_.take())
-      return std::nullopt;
+    if (groups != wanted) return no("the first Reshape does not split the channels into two axes");
+    if (!read_once(graph_, node.inputs[0]) || !read_once(graph_, swap->inputs[0])) return no(kReadElsewhere);
     Tensor order(DType::i64, {shape[1]});
     for (int64_t c = 0; c < shape[1]; ++c) order.data<int64_t>()[c] = c % groups[1] * groups[2] + c / groups[1];
     return b_.add("Gather", {x, b_.constant(order, node.name + ".order")}, {{"axis", int64_t{1}}}, node.name);
@@ -315,16 +324,19 @@ class Recogniser : public RewritePass<Recogniser> {
     return t->shape()[channel] == shape[1] && t->elems() == shape[1] ? t : nullptr;
   }
 
-  std::optional<ValueId> scaled_group_norm(const Node& node) {
+  Patch scaled_group_norm(const Node& node) {
     const bool scales = node.op->combiner == Combiner::product;
+    std::string_view why = "no operand is a GroupNormalization with a scale for each channel that only this node reads";
     for (size_t i = 0; i < 2; ++i) {
       const Node* norm = made_by(node.inputs[i], "GroupNormalization");
       if (norm == nullptr || norm->opset < 21 || !read_once(graph_, node.inputs[i])) continue;
       const Shape& shape = graph_.type(node.inputs[i]).shape;
       const Tensor* by = per_channel(node.inputs[1 - i], shape);
       const Tensor *scale = f32_constant(norm->inputs[1]), *bias = f32_constant(norm->inputs[2]);
-      const bool same = typed_as(node.inputs[i], node);
-      if (by == nullptr || scale == nullptr || bias == nullptr || !same || !context_.take()) continue;
+      if (by == nullptr || scale == nullptr || bias == nullptr || !typed_as(node.inputs[i], node)) {
+        why = "scale, bias or the other operand are not f32 constants for each channel";
+        continue;
+      }
       const auto of = [&](int64_t c) { return by->as_double(by->elems() == 1 ? 0 : c); };
       const ValueId scaled =
           scales ? by_channel(shape[1], norm->name + ".scale", [&](int64_t c) { return scale->as_double(c) * of(c); })
@@ -334,7 +346,7 @@ class Recogniser : public RewritePass<Recogniser> {
       });
       return b_.add("GroupNormalization", {norm->inputs[0], scaled, shifted}, norm->attrs, node.name);
     }
-    return std::nullopt;
+    return no(why);
   }
 };
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,15 +10,38 @@
 #include "graph/values.h"
 #include "ops/support/builder.h"
 #include "passes/pass.h"
+#include "passes/tried_rewrites.h"
 
 namespace kilter {
+
+/// The outcome of a rewrite for one node: the value that replaces the node's first output, or why there is none.
+class Patch {
+ public:
+  /// The node is not what the pattern starts from, which needs no reason.
+  Patch() = default;
+  Patch(ValueId value) : value_(value) {}
+
+  explicit operator bool() const { return value_ != kNone; }
+  ValueId operator*() const { return value_; }
+  std::string_view why_not() const { return why_not_; }
+
+ private:
+  friend Patch no(std::string_view why);
+  ValueId value_ = kNone;
+  std::string_view why_not_;
+};
+/// The patch of a rewrite that does not apply. `why` completes "not applied: ..."; it must outlive all passes.
+inline Patch no(std::string_view why) {
+  Patch patch;
+  patch.why_not_ = why;
+  return patch;
+}
 
 /// A rewrite of a pass whose rewrites are member functions of `Rules`.
 template <class Rules>
 struct RewriteRow : Rewrite {
-  /// Returns the value that replaces the node's first output, or nullopt if the pattern does not match. Calls
-  /// PassContext::take() before it changes the graph.
-  std::optional<ValueId> (Rules::*apply)(const Node&) = nullptr;
+  /// Changes the graph only if it returns a value.
+  Patch (Rules::*apply)(const Node&) = nullptr;
   int sweep = 0;  ///< the sweep of the pass that tries this row
 };
 
@@ -44,18 +66,22 @@ class RewritePass {
   const Tensor* constant(ValueId v) const { return constant_of(graph_, v); }
   bool f32(ValueId v) const { return type(v).dtype == DType::f32; }
 
-  /// Applies the first row that matches a node. The node need not be in the graph.
-  std::optional<ValueId> rewrite(const Node& node, int sweep = 0) {
+  /// Applies the first row that matches a node, unless `--max-rewrites` is reached. The node need not be in the graph.
+  Patch rewrite(const Node& node, int sweep = 0) {
     for (const Enabled& enabled : enabled_) {
       const std::vector<std::string_view>& ops = enabled.row->ops;
       if (enabled.row->sweep != sweep) continue;
       if (!ops.empty() && std::ranges::find(ops, node.op->name) == ops.end()) continue;
-      const std::optional<ValueId> to = (static_cast<Rules*>(this)->*enabled.row->apply)(node);
-      if (!to) continue;
-      ++context_.applied[enabled.name];
-      return to;
+      if (!context_.take()) return {};  // before the row changes the graph
+      const Patch patch = (static_cast<Rules*>(this)->*enabled.row->apply)(node);
+      if (context_.tried != nullptr) context_.tried->add(node.name, enabled.name, bool(patch), patch.why_not());
+      if (patch) {
+        ++context_.applied[enabled.name];
+        return patch;
+      }
+      context_.put_back();
     }
-    return std::nullopt;
+    return {};
   }
 
   /// Rewrites every node once, in order, by the rows of a sweep. Returns whether any was rewritten. `renames`: values
@@ -66,7 +92,7 @@ class RewritePass {
       const Node& node = graph_.node(id);
       if (node.dead || !node.op->domain.empty() || node.outputs[0] == kNone) continue;
       if (!static_cast<const Rules*>(this)->looks_at(node)) continue;
-      const std::optional<ValueId> to = rewrite(node, number);
+      const Patch to = rewrite(node, number);
       if (!to || *to == node.outputs[0]) continue;
       const std::string name = graph_.value(node.outputs[0]).name;
       graph_.replace_uses(node.outputs[0], *to);

@@ -40,38 +40,34 @@ class Simplifier : public RewritePass<Simplifier> {
 
   /// Returns `x` to replace a node that does nothing, if both have the same type. A network output keeps its own node
   /// if the source is an input or another output.
-  std::optional<ValueId> same(const Node& node, ValueId x) {
-    if (x == kNone || type(x) != type(node.outputs[0])) return std::nullopt;
+  Patch same(const Node& node, ValueId x) {
+    if (x == kNone || type(x) != type(node.outputs[0])) return no("it changes the type or shape");
     const bool keeps = graph_.is_output(node.outputs[0]) && (graph_.value(x).producer == kNone || graph_.is_output(x));
-    return !keeps && context_.take() ? std::optional(x) : std::nullopt;
+    return keeps ? no("its output and its source are both inputs or outputs of the network") : x;
   }
-  std::optional<ValueId> nothing(const Node& node) { return same(node, node.input(0)); }
+  Patch nothing(const Node& node) { return same(node, node.input(0)); }
 
-  std::optional<ValueId> view_as_it_is(const Node& node) {
-    return node.op->family == Family::reshape ? nothing(node) : std::nullopt;
+  Patch view_as_it_is(const Node& node) { return node.op->family == Family::reshape ? nothing(node) : Patch(); }
+  Patch whole_slice(const Node& node) { return reverses(node) ? no("it may reverse an axis") : nothing(node); }
+  Patch concat_of_one(const Node& node) {
+    return node.inputs.size() == 1 ? nothing(node) : no("it has several inputs");
   }
-  std::optional<ValueId> whole_slice(const Node& node) { return reverses(node) ? std::nullopt : nothing(node); }
-  std::optional<ValueId> concat_of_one(const Node& node) {
-    return node.inputs.size() == 1 ? nothing(node) : std::nullopt;
-  }
-  std::optional<ValueId> transpose_in_order(const Node& node) {
-    return keeps_order(node) ? nothing(node) : std::nullopt;
+  Patch transpose_in_order(const Node& node) {
+    return keeps_order(node) ? nothing(node) : no("it changes the order of axes");
   }
 
   /// The other operand of a commutative operation that has the neutral element as one operand.
-  std::optional<ValueId> beside_neutral(const Node& node, double neutral) {
+  Patch beside_neutral(const Node& node, double neutral) {
     if (is_scalar(node.inputs[1], neutral)) {
       if (const auto x = same(node, node.inputs[0])) return x;
     }
-    return is_scalar(node.inputs[0], neutral) ? same(node, node.inputs[1]) : std::nullopt;
+    return is_scalar(node.inputs[0], neutral) ? same(node, node.inputs[1]) : no("no operand is the neutral element");
   }
-  std::optional<ValueId> times_one(const Node& node) { return beside_neutral(node, 1); }
-  std::optional<ValueId> plus_zero(const Node& node) { return beside_neutral(node, 0); }
-  std::optional<ValueId> by_one(const Node& node) {
-    return is_scalar(node.inputs[1], 1) ? nothing(node) : std::nullopt;
-  }
-  std::optional<ValueId> minus_zero(const Node& node) {
-    return is_scalar(node.inputs[1], 0) ? nothing(node) : std::nullopt;
+  Patch times_one(const Node& node) { return beside_neutral(node, 1); }
+  Patch plus_zero(const Node& node) { return beside_neutral(node, 0); }
+  Patch by_one(const Node& node) { return is_scalar(node.inputs[1], 1) ? nothing(node) : no("the divisor is not 1"); }
+  Patch minus_zero(const Node& node) {
+    return is_scalar(node.inputs[1], 0) ? nothing(node) : no("the subtrahend is not 0");
   }
 
   /// Whether a Slice may reverse an axis, although it covers the whole axis.
@@ -89,12 +85,11 @@ class Simplifier : public RewritePass<Simplifier> {
     return std::is_sorted(perm.begin(), perm.end());
   }
 
-  std::optional<ValueId> reshape_of_reshape(const Node& node) {
-    if (node.op->family != Family::reshape) return std::nullopt;
+  Patch reshape_of_reshape(const Node& node) {
+    if (node.op->family != Family::reshape) return {};
     const Node* before = producer(node.inputs[0]);
-    if (before == nullptr || before->op->family != Family::reshape || type(node.outputs[0]).dtype == DType::string)
-      return std::nullopt;
-    if (!context_.take()) return std::nullopt;
+    if (before == nullptr || before->op->family != Family::reshape) return no("its input is not another view");
+    if (type(node.outputs[0]).dtype == DType::string) return no("its elements are strings");
     const Shape& shape = type(node.outputs[0]).shape;
     return b_.add("Reshape", {before->inputs[0], b_.list(shape)}, {{"allowzero", int64_t{1}}}, node.name);
   }
@@ -107,9 +102,9 @@ class Simplifier : public RewritePass<Simplifier> {
     return perm;
   }
 
-  std::optional<ValueId> transpose_of_transpose(const Node& node) {
+  Patch transpose_of_transpose(const Node& node) {
     const Node* before = producer(node.inputs[0]);
-    if (before == nullptr || before->op->movement != Movement::transpose || !context_.take()) return std::nullopt;
+    if (before == nullptr || before->op->movement != Movement::transpose) return no("its input is not a Transpose");
     const auto outer = perm_of(node), inner = perm_of(*before);
     std::vector<int64_t> both;
     for (int64_t d : outer) both.push_back(inner[static_cast<size_t>(d)]);
@@ -125,7 +120,7 @@ class Simplifier : public RewritePass<Simplifier> {
   }
 
   /// Replaces all parts of a Split, adjacent and along its axis, by the Split's input.
-  std::optional<ValueId> concat_of_parts(const Node& node) {
+  Patch concat_of_parts(const Node& node) {
     const auto rank = static_cast<int64_t>(type(node.outputs[0]).shape.size());
     const int64_t axis = normal_axis(node, node.int_attr("axis", 1), rank);
     std::vector<ValueId> joined;
@@ -140,15 +135,15 @@ class Simplifier : public RewritePass<Simplifier> {
       joined.push_back(whole ? split->inputs[0] : node.inputs[i]);
       i += whole ? count : 1;
     }
-    if (joined.size() == node.inputs.size() || !context_.take()) return std::nullopt;
+    if (joined.size() == node.inputs.size()) return no("its inputs are not all parts of one Split along its axis");
     return b_.add("Concat", joined, {{"axis", axis}}, node.name);
   }
 
-  std::optional<ValueId> power(const Node& node) {
+  Patch power(const Node& node) {
     const ValueId x = node.inputs[0];
-    if (type(x) != type(node.outputs[0]) || !is_float(type(x).dtype)) return std::nullopt;
-    if (is_scalar(node.inputs[1], 2) && context_.take()) return b_.add("Mul", {x, x}, {}, node.name);
-    return std::nullopt;
+    if (!is_scalar(node.inputs[1], 2)) return no("the exponent is not 2");
+    if (type(x) != type(node.outputs[0]) || !is_float(type(x).dtype)) return no("it is not of floats of one shape");
+    return b_.add("Mul", {x, x}, {}, node.name);
   }
 };
 

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
+#include "../base/scratch_folder.h"
+#include "base/files.h"
 #include "compile/compile.h"
 #include "ops/op.h"
 #include "passes/pass.h"
@@ -91,6 +94,35 @@ TEST(Rewrites, NamesInOptionsMustBeKnown) {
             "deform_conv, groups_of_operands");
   EXPECT_EQ(said("fuse.gelu"), "--disable: pass 'fuse' has no table of rewrites; disable the pass as a whole");
   EXPECT_TRUE(said("nothing.gelu").starts_with("--disable: no pass 'nothing'; legal values are simplify, "));
+}
+
+TEST(Rewrites, DumpsSayWhyARewriteDoesNotApply) {
+  const ScratchFolder folder;
+  CompileOptions options = with_disabled({});
+  options.debug.dump_ir = folder.path();
+  run_passes(parse_graph(std::string(kSwish)), options);
+  EXPECT_EQ(
+      read_file(folder.path() / "07_recognise_patterns.rewrites"),
+      "'y' recognise_patterns.swish: applied\n"
+      "'z' recognise_patterns.gelu: not applied: it is not a product of x, 0.5 and 1 + Erf(x / sqrt 2)\n"
+      "'z' recognise_patterns.hard_swish: not applied: no operand is Clip(x + 3, 0, 6) / 6 or a HardSigmoid of 1/6 "
+      "and 1/2 of the other operand\n"
+      "'z' recognise_patterns.rms_norm: not applied: no operand is x over a root of mean(x * x) + e that nothing "
+      "else reads\n"
+      "'z' recognise_patterns.swish: not applied: no operand is the Sigmoid of the other\n");
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "05_decompose.rewrites")) << "nothing was tried";
+}
+
+TEST(Rewrites, ALimitOnRewritesStopsThem) {
+  for (const int64_t most : {0, 1}) {
+    CompileOptions options = with_disabled({});
+    options.debug.max_rewrites = most;
+    const PassedGraph passed = run_passes(parse_graph(std::string(kSwish)), options);
+    EXPECT_EQ(count(passed, "Swish"), most);
+    int64_t all = 0;
+    for (const PassTiming& timing : passed.timings) all += timing.rewrites;
+    EXPECT_EQ(all, most) << "a row that does not apply must not count";
+  }
 }
 
 }  // namespace
