@@ -51,6 +51,8 @@ struct LayerChoice {
   /// Whether the task must run this schedule. A schedule from a record need not run: it is used only if its template
   /// accepts the task and the options allow it, and it is dropped if packed weights become too large.
   bool forced() const { return schedule && schedule_from.source != ScheduleSource::record; }
+  /// Records that all choices come from the same place.
+  void set_origin(const Origin& origin) { schedule_from = threads_from = plain_from = fuse_from = origin; }
 };
 
 /// Choices by node.

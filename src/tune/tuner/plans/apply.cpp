@@ -227,8 +227,7 @@ Choices without_schedules(Choices choices, const std::function<bool(const std::s
 
 Choices from_record(Choices choices, const std::string& from) {
   const Origin origin{ScheduleSource::record, from};
-  for (auto& [node, choice] : choices)
-    choice.schedule_from = choice.threads_from = choice.plain_from = choice.fuse_from = origin;
+  for (auto& [node, choice] : choices) choice.set_origin(origin);
   return choices;
 }
 

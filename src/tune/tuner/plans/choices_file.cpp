@@ -96,7 +96,7 @@ Choices parse_choices(std::string_view text, const std::string& where) {
     }
     if (node.empty()) refuse("the name of a layer before ' = '", line);
     const Origin here{ScheduleSource::layer_plan, fmt::format("{} line {}", where, number)};
-    choice.schedule_from = choice.threads_from = choice.plain_from = choice.fuse_from = here;
+    choice.set_origin(here);
     if (!out.emplace(node, std::move(choice)).second) refuse("each layer once", node);
   }
   return out;
