@@ -61,6 +61,13 @@ Block::~Block() {
   }
 }
 
+void Block::release_from(int64_t used) {
+  if (mapped_bytes_ == 0) return;
+  const auto end = round_up(reinterpret_cast<uintptr_t>(data_) + static_cast<size_t>(used), kHugePage);
+  const auto mapped_end = reinterpret_cast<uintptr_t>(base_) + mapped_bytes_;
+  if (end < mapped_end) madvise(reinterpret_cast<void*>(end), mapped_end - end, MADV_DONTNEED);
+}
+
 Block::Block(Block&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       base_(std::exchange(other.base_, nullptr)),

@@ -21,6 +21,8 @@ class Block {
   Block& operator=(Block&& other) noexcept;
 
   std::byte* data() const { return data_; }
+  /// Gives the memory of a large block from byte `used` on back to the system. It must not be used any more.
+  void release_from(int64_t used);
 
  private:
   std::byte* data_ = nullptr;

@@ -103,7 +103,12 @@ Buf Emitter::constant(Packing packing, std::string name) {
 }
 
 Buf Emitter::constant(Tensor packed, std::string name) {
-  return constant({kNone, {}, packed.dtype(), packed.elems(), [packed] { return packed; }}, std::move(name));
+  return constant({kNone,
+                   {},
+                   packed.dtype(),
+                   packed.elems(),
+                   [packed](std::byte* to) { std::copy_n(packed.raw(), packed.bytes(), to); }},
+                  std::move(name));
 }
 
 Buf Emitter::temp(int32_t index, DType type, int64_t elems, bool write, std::string name) {

@@ -86,7 +86,10 @@ struct Packing {
   std::string form;      ///< equal forms of one operand have equal bytes; empty if `from` is kNone
   DType dtype = DType::f32;
   int64_t elems = 0;
-  std::function<Tensor()> make;  ///< does not use the task; may be called when the graph is gone
+  /// Writes the bytes into memory that is zeroed and aligned to a cache line. Does not use the task; may be called when
+  /// the graph is gone.
+  std::function<void(std::byte*)> fill;
+  int64_t bytes() const { return elems * size_bytes(dtype); }
 };
 
 struct Lowered {

@@ -7,35 +7,29 @@
 #include "base/hash.h"
 
 namespace kilter {
-namespace {
 
-constexpr int64_t kConstantAlign = 64;
+int64_t stored_bytes(int64_t bytes) { return std::max<int64_t>(ceil_div(bytes, kCacheLine), 1) * kCacheLine; }
 
-}  // namespace
+ConstantPool::ConstantPool(int64_t capacity) : block_(std::max<int64_t>(capacity, 1), "the packed weights") {}
 
-int64_t stored_bytes(int64_t bytes) { return std::max<int64_t>(ceil_div(bytes, kConstantAlign), 1) * kConstantAlign; }
-
-int64_t ConstantPool::add(const Tensor& tensor) {
-  const std::span<const std::byte> bytes(tensor.raw(), static_cast<size_t>(tensor.bytes()));
-  const uint64_t hash = hash_bytes(bytes);
-  auto [it, fresh] = by_hash_.emplace(hash, total_);
-  if (!fresh) {
-    const Tensor& known = parts_.at(it->second);
-    if (known.bytes() == tensor.bytes() && std::memcmp(known.raw(), tensor.raw(), bytes.size()) == 0) return it->second;
+int64_t ConstantPool::add(int64_t bytes, const std::function<void(std::byte*)>& fill) {
+  std::byte* to = block_.data() + used_;
+  const auto size = static_cast<size_t>(bytes);
+  fill(to);
+  const auto [it, fresh] = by_hash_.try_emplace(hash_bytes({to, size}), Part{used_, bytes});
+  const Part& known = it->second;
+  if (!fresh && known.bytes == bytes && std::memcmp(block_.data() + known.at, to, size) == 0) {
+    std::memset(to, 0, size);
+    return known.at;
   }
-  const int64_t at = total_;
-  parts_.emplace(at, tensor);
-  total_ += stored_bytes(tensor.bytes());
+  const int64_t at = used_;
+  used_ += stored_bytes(bytes);
   return at;
 }
 
-Block ConstantPool::join() {
-  Block all(std::max<int64_t>(total_, 1), "the packed weights");
-  for (auto& [at, part] : parts_) {
-    std::memcpy(all.data() + at, part.raw(), static_cast<size_t>(part.bytes()));
-    part = Tensor();
-  }
-  return all;
+Block ConstantPool::finish() {
+  block_.release_from(used_);
+  return std::move(block_);
 }
 
 }  // namespace kilter

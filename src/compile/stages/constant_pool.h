@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 
-#include "base/tensor.h"
 #include "exec/memory.h"
 
 namespace kilter {
@@ -12,20 +12,25 @@ namespace kilter {
 /// The bytes that a constant of this size occupies in a ConstantPool.
 int64_t stored_bytes(int64_t bytes);
 
-/// Grows the block of packed constants; equal tensors share their bytes.
+/// A block that is filled with constants one after another; equal constants share their bytes. A large block is on huge
+/// pages, so that weights that stream from memory cause few TLB misses.
 class ConstantPool {
  public:
-  /// Adds a tensor and returns the byte offset of its data in the block, 64-byte aligned.
-  int64_t add(const Tensor& tensor);
-  int64_t bytes() const { return total_; }
-  /// Joins all constants in one block and frees the pool's own copies. A large block is on huge pages, so that
-  /// weights that stream from memory cause few TLB misses.
-  Block join();
+  /// `capacity`: at least the sum of stored_bytes() of all constants that will be added.
+  explicit ConstantPool(int64_t capacity);
+  /// Adds a constant, which `fill` writes to zeroed memory, and returns its byte offset, a multiple of 64.
+  int64_t add(int64_t bytes, const std::function<void(std::byte*)>& fill);
+  int64_t bytes() const { return used_; }
+  /// Returns the block, without the memory that is not in use.
+  Block finish();
 
  private:
-  std::map<int64_t, Tensor> parts_;  ///< by offset
-  std::map<uint64_t, int64_t> by_hash_;
-  int64_t total_ = 0;
+  struct Part {
+    int64_t at = 0, bytes = 0;
+  };
+  Block block_;
+  std::map<uint64_t, Part> by_hash_;
+  int64_t used_ = 0;
 };
 
 }  // namespace kilter

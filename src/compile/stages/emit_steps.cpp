@@ -89,14 +89,13 @@ class StepEmitter {
     const std::vector<Packing>& packings = lowered.packed->chosen.lowered.constants;
     for (size_t i = lowered.constants.size(); i < packings.size(); ++i) {
       const Packing& packing = packings[i];
-      const int64_t bytes = packing.elems * size_bytes(packing.dtype);
       const auto [it, fresh] =
           packing.from == kNone ? std::pair(packed_.end(), true) : packed_.try_emplace({packing.from, packing.form});
       if (!fresh) {
         lowered.constants.push_back(it->second);
         continue;
       }
-      lowered.constants.push_back(want({lowered.packed, i, kNone}, bytes));
+      lowered.constants.push_back(want({lowered.packed, i, kNone}, packing.bytes()));
       if (packing.from != kNone) it->second = lowered.constants.back();
     }
     return lowered.constants;

@@ -1,5 +1,6 @@
 // Packs the constants of the plan, once all choices are final.
-#include <cstring>
+#include <algorithm>
+#include <functional>
 
 #include "compile/stages/constant_pool.h"
 #include "compile/stages/plan_state.h"
@@ -11,7 +12,8 @@ namespace {
 
 class Packer {
  public:
-  explicit Packer(PlanState& state) : s_(state), cache_(state.options.cache) {}
+  explicit Packer(PlanState& state)
+      : s_(state), cache_(state.options.cache), pool_(cache_ == nullptr ? state.weight_bytes : 0) {}
 
   void run() {
     std::vector<BufferRef> places;
@@ -34,7 +36,7 @@ class Packer {
     std::vector<Packing>& packings = task.chosen.lowered.constants;
     for (size_t i = task.constants.size(); i < packings.size(); ++i) {
       task.constants.push_back(packed(packings[i]));
-      packings[i].make = nullptr;
+      packings[i].fill = nullptr;
     }
     return task.constants[wanted.index];
   }
@@ -45,7 +47,9 @@ class Packer {
     if (cache_ != nullptr) {
       if (const BufferRef* known = cache_->value(value, layout)) return *known;
     }
-    const BufferRef fresh = store(relay(*constant_of(s_.tasks.graph, value), type));
+    const Tensor tensor = relay(*constant_of(s_.tasks.graph, value), type);
+    const BufferRef fresh =
+        store(tensor.bytes(), [&](std::byte* to) { std::copy_n(tensor.raw(), tensor.bytes(), to); });
     if (cache_ != nullptr) cache_->keep_value(value, layout, fresh);
     return fresh;
   }
@@ -55,15 +59,16 @@ class Packer {
     if (shared) {
       if (const auto known = cache_->packed(packing.from, packing.form)) return *known;
     }
-    const BufferRef fresh = store(packing.make());
+    const BufferRef fresh = store(packing.bytes(), packing.fill);
     if (shared) cache_->keep_packed(packing.from, packing.form, fresh);
     return fresh;
   }
 
-  BufferRef store(const Tensor& tensor) {
-    if (cache_ == nullptr) return {Space::constant, pool_.add(tensor), 0, tensor.bytes()};
-    const std::span<const std::byte> bytes(tensor.raw(), static_cast<size_t>(tensor.bytes()));
-    return {Space::constant, cache_->sink().add(bytes), 0, tensor.bytes()};
+  BufferRef store(int64_t bytes, const std::function<void(std::byte*)>& fill) {
+    if (cache_ == nullptr) return {Space::constant, pool_.add(bytes, fill), 0, bytes};
+    const Block packed(bytes, "a packed constant");
+    fill(packed.data());
+    return {Space::constant, cache_->sink().add({packed.data(), static_cast<size_t>(bytes)}), 0, bytes};
   }
 
   /// Points the plan at its constants: in the cache's sink if there is a cache, otherwise in a block of its own.
@@ -75,7 +80,7 @@ class Packer {
       return;
     }
     s_.weight_bytes = pool_.bytes();
-    s_.owned->constants = pool_.join();
+    s_.owned->constants = pool_.finish();
     plan.constants = s_.owned->constants.data();
     plan.constants_bytes = pool_.bytes();
   }

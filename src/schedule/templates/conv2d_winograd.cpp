@@ -143,36 +143,30 @@ std::vector<WinogradTiling> tilings(const WinogradConv& c, const TargetLimits& l
   return all;
 }
 
-/// [group of output channels][place][input channel][output channel of the group].
-Tensor packed_weights(const Tensor& w, const WinogradConv& c, int64_t m, int64_t width, int64_t lanes) {
+/// Writes [group of output channels][place][input channel][output channel of the group].
+void pack_filters(const Tensor& w, const WinogradConv& c, int64_t m, int64_t width, int64_t lanes, float* packed) {
   FilterTransform transformed(c.down(m), c.across(m));
   const int64_t taps = c.kernel_h * c.kernel_w, places = c.places(m), panel = c.in_blocks * lanes * width;
-  Tensor packed(DType::f32, {c.out_blocks * lanes / width * places * panel});
-  std::fill_n(packed.data<float>(), packed.elems(), 0.0F);
   // Panels are a multiple of the caches' strides apart, so each gets a whole row of output channels at once.
-  std::vector<float> rows(static_cast<size_t>(places * width));
   for (int64_t group = 0; group < c.out_channels; group += width) {
-    std::ranges::fill(rows, 0.0F);
-    float* to = packed.data<float>() + group / width * places * panel;
+    const int64_t count = std::min(width, c.out_channels - group);
+    float* to = packed + group / width * places * panel;
     for (int64_t ch = 0; ch < c.in_channels; ++ch, to += width) {
-      for (int64_t k = group; k < std::min(group + width, c.out_channels); ++k) {
-        float* column = rows.data() + k - group;
-        for (const double u : transformed(w.data<float>() + (k * c.in_channels + ch) * taps)) {
-          *column = static_cast<float>(u);
-          column += width;
-        }
+      const float* filters = w.data<float>() + (group * c.in_channels + ch) * taps;
+      const std::vector<double>& u = transformed(filters, count, c.in_channels * taps);
+      for (int64_t xi = 0; xi < places; ++xi) {
+        std::transform(u.data() + xi * count, u.data() + (xi + 1) * count, to + xi * panel,
+                       [](double value) { return static_cast<float>(value); });
       }
-      for (int64_t xi = 0; xi < places; ++xi) std::copy_n(rows.data() + xi * width, width, to + xi * panel);
     }
   }
-  return packed;
 }
 
 Packing pack(const Task& task, const WinogradConv& c, const WinogradTiling& p, int64_t lanes) {
   const ValueId w = task.node().inputs[1];
   return {w, fmt::format("winograd m={} vectors={} lanes={}", p.m, p.vectors, lanes), DType::f32,
-          weight_bytes(c, p, lanes) / 4, [from = *task.operand(w).constant, c, p, lanes] {
-            return packed_weights(from, c, p.m, p.vectors * lanes, lanes);
+          weight_bytes(c, p, lanes) / 4, [from = *task.operand(w).constant, c, p, lanes](std::byte* to) {
+            pack_filters(from, c, p.m, p.vectors * lanes, lanes, reinterpret_cast<float*>(to));
           }};
 }
 

@@ -178,18 +178,17 @@ int64_t block_items(const ConvNest& nest, const ConvTile& tile, const TargetLimi
 
 Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, const ConvTile& tile, int32_t lanes) {
   const int64_t elems = packed_bytes(nest, tile.vectors, lanes) / 4;
-  const auto make = [w = *task.operand(weights).constant, n = nest, tile, lanes, elems] {
-    Tensor packed(DType::f32, {elems});
+  const auto fill = [w = *task.operand(weights).constant, n = nest, tile, lanes](std::byte* to) {
     const float* from = w.data<float>();
     const int64_t in = n.in_channels / n.merged;
-    pack_weights(n, tile, lanes, packed.data<float>(), [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
-      return from[(((g * n.out_channels + k) * in + ch % in) * n.kernel_h + r) * n.kernel_w + s];
-    });
-    return packed;
+    pack_weights(n, tile, lanes, reinterpret_cast<float*>(to),
+                 [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
+                   return from[(((g * n.out_channels + k) * in + ch % in) * n.kernel_h + r) * n.kernel_w + s];
+                 });
   };
   std::string form = fmt::format("direct vectors={} block={} lanes={}", tile.vectors, nest.in_block, lanes);
   if (nest.merged > 1) form += fmt::format(" groups={}x{}", nest.groups, nest.merged);
-  return {weights, std::move(form), DType::f32, elems, make};
+  return {weights, std::move(form), DType::f32, elems, fill};
 }
 
 Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name) {

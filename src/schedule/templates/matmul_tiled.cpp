@@ -116,9 +116,7 @@ Panels panels_of(const Product& p, int64_t vectors, int32_t lanes) {
   return out;
 }
 
-Tensor packed_constant(const Tensor& b, int64_t k, int64_t n, const Panels& panels) {
-  Tensor packed(DType::f32, {panels.elems});
-  float* to = packed.data<float>();
+void pack_panels(const Tensor& b, int64_t k, int64_t n, const Panels& panels, float* to) {
   for (int64_t matrix = 0; matrix < panels.matrices; ++matrix) {
     const float* from = b.data<float>() + matrix * k * n;
     for (int64_t panel = 0; panel < panels.per_matrix; ++panel) {
@@ -129,13 +127,14 @@ Tensor packed_constant(const Tensor& b, int64_t k, int64_t n, const Panels& pane
       }
     }
   }
-  return packed;
 }
 
 Packing pack_constant(const Task& task, const Product& p, const Panels& panels) {
   const ValueId b = task.node().inputs[1];
   return {b, fmt::format("panels of {}", panels.width), DType::f32, panels.elems,
-          [from = *task.operand(b).constant, k = p.k, n = p.n, panels] { return packed_constant(from, k, n, panels); }};
+          [from = *task.operand(b).constant, k = p.k, n = p.n, panels](std::byte* to) {
+            pack_panels(from, k, n, panels, reinterpret_cast<float*>(to));
+          }};
 }
 
 /// The stage that packs a B computed at run time.

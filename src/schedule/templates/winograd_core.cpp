@@ -52,6 +52,15 @@ std::vector<std::vector<double>> filter_rows(const WinogradTransform& t) {
   return rows;
 }
 
+/// Sets to[i] to the sum of weights[k] * values[k * n + i] for each i below n.
+void weighted_sum(const std::vector<double>& weights, const double* values, size_t n, double* to) {
+  std::fill_n(to, n, 0.0);
+  for (const double weight : weights) {
+    for (size_t i = 0; i < n; ++i) to[i] += weight * values[i];
+    values += n;
+  }
+}
+
 }  // namespace
 
 const WinogradTransform* find_winograd(int64_t outputs, int64_t taps) {
@@ -64,22 +73,23 @@ const WinogradTransform* find_winograd(int64_t outputs, int64_t taps) {
 }
 
 FilterTransform::FilterTransform(const WinogradTransform& down, const WinogradTransform& across)
-    : down_(filter_rows(down)), across_(filter_rows(across)) {
-  half_.resize(across_[0].size());
-  out_.resize(down_.size() * across_.size());
-}
+    : down_(filter_rows(down)), across_(filter_rows(across)) {}
 
-const std::vector<double>& FilterTransform::operator()(const float* filter) {
+const std::vector<double>& FilterTransform::operator()(const float* filters, int64_t count, int64_t stride) {
+  const size_t n = static_cast<size_t>(count), rows = down_[0].size(), columns = across_[0].size();
+  taps_.resize(rows * columns * n);
+  half_.resize(columns * n);
+  out_.resize(down_.size() * across_.size() * n);
+  for (size_t k = 0; k < n; ++k) {
+    const float* filter = filters + static_cast<int64_t>(k) * stride;
+    for (size_t tap = 0; tap < rows * columns; ++tap) taps_[tap * n + k] = double{filter[tap]};
+  }
   double* to = out_.data();
   for (const std::vector<double>& row : down_) {
-    for (size_t s = 0; s < half_.size(); ++s) {
-      half_[s] = 0;
-      for (size_t r = 0; r < row.size(); ++r) half_[s] += row[r] * double{filter[r * half_.size() + s]};
-    }
+    weighted_sum(row, taps_.data(), columns * n, half_.data());
     for (const std::vector<double>& column : across_) {
-      double sum = 0;
-      for (size_t s = 0; s < half_.size(); ++s) sum += half_[s] * column[s];
-      *to++ = sum;
+      weighted_sum(column, half_.data(), n, to);
+      to += n;
     }
   }
   return out_;

@@ -31,13 +31,14 @@ const WinogradTransform* find_winograd(int64_t outputs, int64_t taps);
 class FilterTransform {
  public:
   FilterTransform(const WinogradTransform& down, const WinogradTransform& across);
-  /// Returns G g G' of a filter of down.taps x across.taps values: down.inputs() x across.inputs() values, in rows.
-  /// Valid until the next call.
-  const std::vector<double>& operator()(const float* filter);
+  /// Returns G g G' of `count` filters of down.taps x across.taps values each, which start `stride` values apart. The
+  /// result has down.inputs() x across.inputs() places in rows, with `count` values each. It is valid until the next
+  /// call.
+  const std::vector<double>& operator()(const float* filters, int64_t count = 1, int64_t stride = 0);
 
  private:
   std::vector<std::vector<double>> down_, across_;  ///< rows of G
-  std::vector<double> half_, out_;
+  std::vector<double> taps_, half_, out_;           ///< one value of each filter side by side
 };
 
 /// The inverse of the filter transform: taps x inputs() values R in rows, so that R u is the filter whose transform G g

@@ -1,0 +1,52 @@
+// The block of packed constants: places, shared bytes, and the memory that is given back.
+#include "compile/stages/constant_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace kilter {
+namespace {
+
+/// Adds `bytes` bytes of one value.
+int64_t add(ConstantPool& pool, int64_t bytes, int value) {
+  return pool.add(bytes, [&](std::byte* to) { std::fill_n(to, bytes, std::byte(value)); });
+}
+
+TEST(ConstantPool, EqualConstantsShareTheirBytes) {
+  ConstantPool pool(4 * stored_bytes(100));
+  EXPECT_EQ(add(pool, 100, 1), 0);
+  EXPECT_EQ(add(pool, 100, 2), 128);
+  EXPECT_EQ(add(pool, 100, 1), 0);
+  EXPECT_EQ(add(pool, 99, 1), 256) << "a prefix of another constant is not equal to it";
+  EXPECT_EQ(pool.bytes(), 384);
+}
+
+TEST(ConstantPool, EveryConstantStartsWithZeroedMemory) {
+  ConstantPool pool(4 * stored_bytes(100));
+  add(pool, 100, 7);
+  add(pool, 100, 7);  // its bytes are not kept
+  bool zero = false;
+  pool.add(100,
+           [&](std::byte* to) { zero = std::all_of(to, to + 100, [](std::byte b) { return b == std::byte(0); }); });
+  EXPECT_TRUE(zero);
+}
+
+TEST(ConstantPool, TheFinishedBlockHasAllConstants) {
+  constexpr int64_t kLarge = int64_t{5} << 20;
+  ConstantPool pool(8 * kLarge);  // more than is used: the rest goes back to the system
+  const int64_t one = add(pool, kLarge, 1), two = add(pool, 3, 2);
+  const Block block = pool.finish();
+  EXPECT_TRUE(
+      std::all_of(block.data() + one, block.data() + one + kLarge, [](std::byte b) { return b == std::byte(1); }));
+  EXPECT_TRUE(std::all_of(block.data() + two, block.data() + two + 3, [](std::byte b) { return b == std::byte(2); }));
+}
+
+TEST(ConstantPool, AnEmptyOneStillHasABlock) {
+  ConstantPool pool(0);
+  EXPECT_NE(pool.finish().data(), nullptr);
+}
+
+}  // namespace
+}  // namespace kilter
