@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares a few minutes of `kilter tune` with the best plan known, and prints one table with the share of its speed that they reach.
+"""Compares the plan from a few minutes of `kilter tune` with the best plan known. Prints one table with the share of the best speed that it reaches.
 
 usage: best_plan.py [--kilter build/kilter] [--threads 1] [--time 3min] [--reference 10min] [--continue] [--race 30] [--compare 30]
                     [--restarts 5] [--records DIR] [--models models] [NAME[=TIME] ...]
@@ -12,7 +12,7 @@ both are compiled and started --restarts times (--compare seconds in total). The
 tuned plan's, with the interval over these processes. The control is the tuned plan against itself, compiled again. A plan
 that no run accepted cannot be the best, so the share refers to what is known, not to what is possible.
 
---continue keeps what earlier runs tuned and found under DIR and adds REFERENCE to it, so that the promised hour can be
+--continue keeps the results of earlier runs under DIR and adds REFERENCE to their time, so that the promised hour can be
 spread over several runs; networks without an earlier run start from nothing. DIR/NAME.THREADS/reference.json has the
 seconds and trials of each searcher so far.
 Exit codes: 0 done; 1 a share is below 0.97 or a network failed; 2 the command line, or the data for --continue, cannot be used.
@@ -34,7 +34,7 @@ PROMISED_SECONDS = 3600  # of the reference
 
 
 class Kept:
-    """What the runs of a network left under --records: the tuned run, and the reference with every accepted plan."""
+    """The results of a network's runs under --records: the tuned run, and the reference with every accepted plan."""
 
     def __init__(self, args, name):
         self.folder = pathlib.Path(args.records) / f"{name}.{args.threads}"

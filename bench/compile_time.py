@@ -3,8 +3,8 @@
 usage: compile_time.py [--kilter build/kilter] [--networks NAME ...] [--repeat 5] [--limit NAME=SECONDS ...] [--models models]
 Each round compiles every network once, in random order, after an uncounted round (which brings the models into memory).
 Everything runs on one CPU. Wall time covers the whole process: reading the model, compiling the network and writing the
-file. CPU time is what the process itself used; where wall time is much longer, other processes used the machine. Peak
-memory is the largest resident set of the process. The table has medians; for wall time also the smallest and the largest.
+file. CPU time is the process's own; if wall time is much longer, other processes used the machine. Peak memory is the largest
+resident set of the process. The table has medians; for wall time also the smallest and the largest.
 Exit codes: 0 done, 1 a limit is exceeded or a network does not compile, 2 usage.
 """
 import argparse

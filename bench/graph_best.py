@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Compares graph-best with history-best on networks: what the graph tuner chooses, how long it takes, and what the race says.
+"""Compares graph-best with history-best on networks: the graph tuner's choices, the time that it takes, and the race's result.
 
 usage: bench/graph_best.py [--kilter PROGRAM] [--records FILE] [--threads N] [--measure S] [--race S] [--compare S] [--restarts N]
                            [--models models] [--json FILE] [NETWORK ...]
-  networks by their names in the speed set (all of it if none is named), or as `kilter graph-tune` takes them: zoo:resnet18,
-  model.onnx. FILE has records of `kilter tune --records FILE`, or is the folder where bench/tuned.py keeps those of each network
+  NETWORK is a name in the speed set, or a model for `kilter graph-tune`: zoo:resnet18, model.onnx (default: the speed set).
+  FILE has records from `kilter tune --records FILE`, or is the folder where bench/tuned.py keeps those of each network.
 
 Everything runs on a copy of the records without the accepted plans next to them, so these stay unchanged and the race is
 against history-best. If the graph tuner chooses another plan, its own race found that plan faster. Both plans are then compiled
-and started --restarts times (--compare seconds in total), and that ratio, with its interval over these processes, decides.
+and started --restarts times (--compare seconds in total); the ratio of their times, with its interval over these processes, decides.
 The table has both ratios. If the graph tuner chooses history-best, the two are one plan, which is not timed.
 Exit codes: 0 done, 1 a chosen plan is slower than history-best (interval's lower end of the speed-up below 0.98 or
 upper end below 1), 2 usage or a network that does not run; the others still have their rows.
@@ -92,7 +92,7 @@ def print_row(network, records, r, ratio):
     print(f"| {network} | {r['layers']}, {r['alternatives']}, {r['edges']} | {r['how']}"
           f"{', exact' if r['exact'] else ''} | {r['solve_ms']:.1f} | {records['wall_seconds']:.1f} "
           f"| {r['wall_seconds']:.1f} | {d['schedules']}, {d['threads']}, {d['layouts']}, {d['fusions']} | {race} "
-          f"| {peers.ratio_text(ratio, 4) if ratio else '1, not taken'} |", flush=True)
+          f"| {peers.ratio_text(ratio, 4) if ratio else '1, not timed'} |", flush=True)
 
 
 def print_table(options):

@@ -36,7 +36,7 @@ class TensorInfo(ctypes.Structure):
 
 
 def run_kilter(library, path):
-    """Runs a compiled file on zeros (all indices of the networks are legal at 0)."""
+    """Runs a compiled file on zeros (0 is a legal value for all inputs that are indices)."""
     lib = ctypes.CDLL(os.fspath(library))
     lib.kilter_last_error.restype = ctypes.c_char_p
     lib.kilter_program_input_count.restype = lib.kilter_program_output_count.restype = ctypes.c_size_t

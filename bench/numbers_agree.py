@@ -8,10 +8,10 @@ sums: |sum - end to end| <= 3 %, in the sense that its 95 % interval must overla
 machine's peaks are measured first, since the stored ones may be from a busy hour. alone: |alone - in network| median <= 5 %,
 worst <= 15 %, tasks under 50 us <= 5 us.
 A network outside the limits is measured again, at most twice and twice as long each time, since other work on the machine
-breaks them, too. What remains is BROKEN if a measurement shows it: an interval outside its limit, a residual, or a layer. It
-is BUSY if none does: each time more than half of the passes were disturbed by other work, or their slowest tenth took 1.3
-times as long as their fastest (work on the core's other hardware thread, which cannot be seen here), or the interval stayed
-too wide to tell.
+can break them, too. A network that stays outside is BROKEN if a measurement shows it (an interval outside its limit, a
+residual, or a layer). It is BUSY if none does: each time more than half of the passes were disturbed by other work, or their
+slowest tenth took 1.3 times as long as their fastest (because of work on the core's other hardware thread, which cannot be
+seen here), or the interval stayed too wide to tell.
 Exit codes: 0 all within the limits, 1 a limit is broken, 77 nothing is broken but rows are BUSY.
 """
 import argparse

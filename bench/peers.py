@@ -31,7 +31,7 @@ STUDENT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]  # 97
 
 
 def refuse(text):
-    """Prints one line on standard error and exits with 2, because the command line, or what it names, cannot be used."""
+    """Prints one line on standard error and exits with 2, because the command line, or something that it names, cannot be used."""
     print(f"{pathlib.Path(sys.argv[0]).name}: {text}", file=sys.stderr)
     sys.exit(2)
 
@@ -103,7 +103,7 @@ def kilter(args, *words, cpus=None):
 
 
 def layers_text(args, path, *options):
-    """Returns what every layer of a network runs, as lines of a layer plan. Compiled plans are the same if these lines are equal."""
+    """Returns the schedule and settings of every layer of a network, as lines of a layer plan. Compiled plans are the same if these lines are equal."""
     said = kilter(args, "inspect", path, "--schedules", "--write-plan", "-", *options)
     return "".join(line for line in said.splitlines(keepends=True) if not line.startswith("#"))
 

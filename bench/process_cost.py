@@ -2,8 +2,9 @@
 
 usage: process_cost.py CPU COMMAND [ARGUMENT ...]    prints one line of JSON; exit code 1 if the command cannot be started
 
-The kernel counts what a process held before it executed another program, so a child's peak is never below that of the
-process that started it. Benchmarks therefore start this script, which imports next to nothing, instead of the command.
+The kernel's peak includes the memory that a process had before it executed another program, so a child's peak is never
+below that of the process that started it. Benchmarks therefore start this script, which imports next to nothing, instead
+of the command.
 """
 import json
 import os
@@ -14,7 +15,7 @@ import time
 
 
 def cost_of(command, cpu):
-    """Returns what main() prints for a command. Raises RuntimeError with the reason if it cannot be started."""
+    """Returns the figures that main() prints for a command. Raises RuntimeError with the reason if it cannot be started."""
     call = [sys.executable, "-I", "-S", __file__, str(cpu), *map(str, command)]
     done = subprocess.run(call, capture_output=True, text=True, env=clean_environment())
     if done.returncode != 0:

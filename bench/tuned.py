@@ -10,8 +10,8 @@ compared: both are compiled and started --restarts times (--compare seconds in t
 these processes. Then interleaved slices of all four are measured as in bench/peers.py, with the ratio to the better peer and
 its interval over the rounds.
 Promises: no tuned network is slower (the speed-up's interval begins at 0.98 or above and does not end below 1), each is at
-least as fast as the better peer, and the geometric mean of those that ran is 1.4 times as fast. The last line of a table says
-whether they were met.
+least as fast as the better peer, and those that ran are 1.4 times as fast as it in the geometric mean. The last line of a table
+says whether the promises were met.
 Exit codes: 0 met; 1 not met, or a network failed; 2 the command line cannot be used.
 """
 import json
@@ -101,7 +101,7 @@ def verdict_of(gains, against, failed):
     if against:
         mean = 1 / statistics.geometric_mean(ratio["value"] for ratio in against.values())
         if mean < PROMISED_MEAN:
-            missed.append(f"{mean:.3f} times as fast as the better peer in the mean, promised are {PROMISED_MEAN}")
+            missed.append(f"{mean:.3f} times as fast as the better peer in the geometric mean, promised: {PROMISED_MEAN}")
     return not missed, "passed: none slower than untuned or the better peer, and the mean" if not missed else "missed: " + "; ".join(missed)
 
 

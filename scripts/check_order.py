@@ -7,7 +7,7 @@ Includes: a file of src/ includes only files of its own library and of the libra
 according to src/CMakeLists.txt. The program's worker (tools/worker) includes only what kilter-worker links to. Only
 src/codegen/ and its tests include files of a back end's folder, or LLVM's.
 Order: a library links only to libraries above it in src/CMakeLists.txt and in doc/map.md, and the map names every folder.
-Names: outside src/ops/ and src/onnx/ nothing compares operators by name but the patterns of passes (passes/match.h).
+Names: outside src/ops/ and src/onnx/ only the patterns of passes (passes/match.h) compare operators by name.
 Sizes: at most 600 lines per source file and 80 lines per function body.
 Exit codes: 0 fine, 1 something is wrong (each fault is reported with file and line), 2 usage.
 """
@@ -111,7 +111,7 @@ NAMES_FREE = ("src/ops/", "src/onnx/", "src/passes/match.h", "src/passes/rewrite
 
 
 def compared_names(root):
-    """Operators are told apart by fields of their definitions; patterns of passes go through passes/match.h and rows."""
+    """Yields comparisons of operators by name. Fields of their definitions, or in passes passes/match.h, must be used instead."""
     for file in sources(root / "src"):
         name = str(file.relative_to(root))
         if name.startswith(NAMES_FREE):
@@ -194,7 +194,7 @@ def bad_sizes(root):
             continue
         lines = file.read_text().count("\n")
         if lines > FILE_LINES:
-            yield f"{name}: {lines} lines, expected {FILE_LINES} or fewer; it is two things"
+            yield f"{name}: {lines} lines, expected {FILE_LINES} or fewer; split it"
         if file.suffix in (".cpp", ".h"):
             yield from long_functions(file, name)
 

@@ -29,7 +29,7 @@ import sys
 import time
 
 TIDY = "clang-tidy-22"
-CLANG = "clang++-22"  # must be of the same LLVM, since clang-tidy reads what it precompiles
+CLANG = "clang++-22"  # must be of the same LLVM version, since clang-tidy reads the headers that it precompiles
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "kilter", "tidy")
@@ -96,7 +96,7 @@ class Keys:
         """Returns the key of a source, or None if the files that it includes are not known."""
         files = self.included.get(source)
         header = precompiled_header(self.commands[source])
-        if header is not None and files is not None:  # the lists lack what the header includes
+        if header is not None and files is not None:  # the lists lack the files that the header includes
             more = self.included.get(header + ".cxx")
             files = None if more is None else {*files, *more}
         if files is None:
@@ -115,7 +115,7 @@ def precompile(header, commands):
     os.makedirs(os.path.dirname(out), exist_ok=True)
     command = [CLANG, *words[1:], "-w", "-x", "c++-header", header, "-o", out]
     if subprocess.run(command, cwd=BUILD, check=False).returncode != 0:
-        stop(f"{CLANG} does not take {os.path.relpath(header, ROOT)}, which the build precompiles; its message is above")
+        stop(f"{CLANG} cannot precompile {os.path.relpath(header, ROOT)}, which the build precompiles; its message is above")
     return out
 
 

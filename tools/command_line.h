@@ -1,5 +1,5 @@
-// Commands and their options, parsed by CLI11. Only command_line.cpp includes that library: it takes ten seconds to
-// compile in every file that does.
+// Commands and their options, parsed by CLI11. Only command_line.cpp includes that library, which adds ten seconds
+// to the compilation of every file that does.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class Option {
   Option& default_text(const std::string& text);
   /// Splits a value at a character into several.
   Option& delimiter(char c);
-  /// Takes one value each time that it is given; what follows is the next argument.
+  /// Makes each use of the option accept only one value; the word after that is the next argument.
   Option& one_value_each();
   /// Calls a function for each value.
   Option& on_value(std::function<void()> function);
@@ -65,7 +65,7 @@ class Command {
   void require_subcommand() const;
   void footer(const std::string& text) const;
   void callback(std::function<void()> function) const;
-  /// Leaves it out of the list of subcommands.
+  /// Leaves the command out of the list of subcommands.
   void hide() const;
 
  private:

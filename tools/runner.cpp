@@ -118,7 +118,7 @@ void describe_both(Runner& a, Runner& b, double seconds, Duel& d) {
   again(a, d.a);
 }
 
-/// Records in a side's conditions what was observed while both sides were measured.
+/// Adds the counts of samples and disturbances, and the side's best time, to its conditions.
 void note_samples(const Comparison& c, size_t candidate, Conditions& conditions) {
   conditions.taken = c.taken, conditions.kept = c.kept;
   conditions.disturbed = c.disturbed, conditions.disturbed_by = c.disturbances.why();

@@ -439,7 +439,7 @@ std::string tune_command(const ModelOptions& options) {
                                 model_arguments(options));
   for (const auto& [name, value] : options.compile_options_given()) {
     if (std::ranges::find(kNotOfTuning, name) != std::end(kNotOfTuning)) continue;
-    if (name == "--records" && value == "default") continue;  // the default
+    if (name == "--records" && value == "default") continue;  // `kilter tune` uses it anyway
     out += fmt::format(" {} {}", name, shell_word(value));
   }
   return out;

@@ -63,8 +63,8 @@ struct ModelOptions {
     std::shared_ptr<const Chooser> chooser;  ///< never null
   };
   CompileSetup compile_setup() const;
-  /// Applies --records, --layer-plan and --forbid. Options for single layers take precedence. Returns what chooses from
-  /// them for a graph; may be null.
+  /// Applies --records, --layer-plan and --forbid. Options for single layers take precedence. Returns the chooser
+  /// that consults them for a graph; may be null.
   std::shared_ptr<const Chooser> add_sources(CompileOptions& options) const;
   std::shared_ptr<const Chooser> add_layer_plan(CompileOptions& options) const;
   /// Returns a copy without --records and the options that depend on it.
@@ -76,8 +76,8 @@ struct ModelOptions {
   using Given = std::pair<std::string, std::string>;
   /// Returns the compile options that differ from their defaults, one entry per value.
   std::vector<Given> compile_options_given() const;
-  /// Returns the first of them, e.g. "--records k.db", or nothing if there are none. `suffix` is appended to the
-  /// option's name.
+  /// Returns the first of compile_options_given() as text, e.g. "--records k.db", or nothing if there are none.
+  /// `suffix` is appended to the option's name.
   std::optional<std::string> compile_option(const std::string& suffix = "") const;
   /// Throws usage if `file` is a compiled file and a compile_option() is given, since it could have no effect.
   void check_compiled(const std::string& file, const std::string& suffix = "") const;
@@ -129,7 +129,7 @@ std::pair<std::string, std::string> split_assignment(const std::string& text, co
 
 /// Returns the arguments that say what to run rather than how, e.g. " --input x=1x3x64x64"; may be empty.
 std::string model_arguments(const ModelOptions& options);
-/// Returns the arguments with which `kilter run` uses what was tuned under these options: the model, then the options
+/// Returns the arguments with which `kilter run` uses the plan tuned under these options: the model, then the options
 /// including the records.
 std::string use_arguments(const ModelOptions& options);
 /// Returns a name for the compiled file of a model: "resnet18.kilter" for "zoo:resnet18" and "nets/resnet18.onnx".

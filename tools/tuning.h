@@ -43,13 +43,13 @@ struct TuningSetup {
 
 /// Returns the plan accepted last for exactly this network, target, device, threads and settings.
 std::optional<tune::KeptPlan> kept_plan(const TuningSetup& setup);
-/// Stores the plan that a tuning run accepted next to the records; an empty plan if the default plan won. A run that
+/// Stores the plan that a tuning run accepted next to the records, or an empty plan if the default plan won. A run that
 /// tried nothing keeps nothing, and a better plan that another run kept meanwhile stays. `before` is the plan that this
 /// run raced against; it is set to the plan that is kept. Returns a line for the user, or an empty string.
 std::string keep(const TuningSetup& setup, const tune::TuneResult& result, std::optional<tune::KeptPlan>& before);
-/// Keeps the graph tuner's choice if it won, also against the kept plan `before`. If it lost, `before` stays; without
-/// one, history-best is kept, or an empty plan if that lost to the default plan. A better plan that another run kept
-/// meanwhile stays. Returns a line for the user.
+/// Keeps the graph tuner's choice if it won, including against the kept plan `before`. If it lost, `before` stays;
+/// without one, history-best is kept, or an empty plan if that lost to the default plan. A better plan that another run
+/// kept meanwhile stays. Returns a line for the user.
 std::string keep(const TuningSetup& setup, const tune::GraphBest& best, const Choices& history,
                  const std::optional<tune::KeptPlan>& before);
 

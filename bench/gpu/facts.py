@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Collects facts about a CUDA machine that a back end's design rests on: launches, memory, products, the driver's assembler, tools.
+"""Collects the facts about a CUDA machine that decide a back end's design: launches, memory, products, the driver's assembler, tools.
 
 usage: facts.py --out FILE.json [--work DIR]
 

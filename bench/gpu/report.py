@@ -20,7 +20,7 @@ KEY = ("network", "precision", "peer", "kind")
 
 
 def joined(paths):
-    """Joins all visits. Each row names its visit. Of several timings of one thing, the largest visit's counts; others are kept apart."""
+    """Joins all visits. Each row names its visit. If several visits timed the same thing, the visit with the most timings counts; the others' are kept separately."""
     visits = [json.loads(path.read_text()) for path in paths]
     result = {"visits": [], "timings": [], "other_timings": [], "compiled": [], "failed": [], "clocks": []}
     counts = {}

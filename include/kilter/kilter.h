@@ -82,7 +82,7 @@ struct NetworkOptions {
   bool verify_file = true;
   /// Limit in bytes on the plans for shapes other than the latest: their code, working memory, outputs, and packed
   /// weights not shared with the latest plan. Beyond it the least recently used plans are dropped; their shapes are
-  /// compiled again when they come back.
+  /// compiled again when they recur.
   int64_t plan_cache_bytes = int64_t{1} << 30;
 };
 

@@ -40,7 +40,7 @@
  * concurrently. A program may be freed while its instances live. Every function that can fail returns a status; the
  * same thread's kilter_last_error() gives the reason.
  *
- * A child of fork() may run and free its parent's instances; each runs on the calling thread alone. The caller's
+ * A child of fork() may run and free its parent's instances; each runs on the calling thread only. The caller's
  * floating-point environment (rounding mode, traps, flushing of subnormals) does not affect results and is unchanged
  * after every call. No function aborts or exits the process when memory runs out: it returns KILTER_ERROR_MEMORY.
  */
@@ -106,11 +106,10 @@ KILTER_API const char* kilter_last_error(void);
 KILTER_API const char* kilter_runtime_version(void);
 
 /* Maps a compiled file and checks it. On success, free *program with kilter_program_free(). On failure *program is
- * NULL. KILTER_ERROR_BAD_INPUT means that the file differs from what was written, or that another version of Kilter
- * wrote it. */
+ * NULL. KILTER_ERROR_BAD_INPUT means that the file is damaged or that another version of Kilter wrote it. */
 KILTER_API kilter_status kilter_program_load(const char* path, kilter_program** program);
 
-/* Skips the hash of the whole file, which takes reading all of it (about 10 ms for 100 MB in memory). Useful if the
+/* Skips the hash of the whole file, which requires reading all of it (about 10 ms for 100 MB in memory). Useful if the
  * file was verified by other means, or if only a part of it runs. The header's fields are checked all the same. */
 #define KILTER_LOAD_UNVERIFIED 1u
 /* Like kilter_program_load(), with flags: 0 or KILTER_LOAD_UNVERIFIED. Other flags give KILTER_ERROR_USAGE. */
@@ -134,9 +133,9 @@ KILTER_API void kilter_instance_free(kilter_instance* instance);
  * "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)". */
 KILTER_API const char* kilter_instance_note(const kilter_instance* instance);
 
-/* Runs the network once and waits for the result. inputs[i] and outputs[i] hold kilter_tensor_info.bytes bytes each, at
- * any alignment (64 bytes avoids a copy). No output may overlap an input or another output. The counts guard against
- * arrays meant for another network. */
+/* Runs the network once and waits for the result. inputs[i] and outputs[i] point to kilter_tensor_info.bytes bytes
+ * each, at any alignment (64 bytes avoids a copy). No output may overlap an input or another output. The counts guard
+ * against arrays meant for another network. */
 KILTER_API kilter_status kilter_instance_run(kilter_instance* instance, const void* const* inputs, size_t input_count,
                                              void* const* outputs, size_t output_count);
 

@@ -17,7 +17,7 @@ template <class T>
 T saturate(double value) {
   if (std::isnan(value)) return 0;
   if (value <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-  // One more than the highest value; a double may not hold the highest value itself.
+  // One more than the highest value, which itself may not be exactly representable as a double.
   if (value >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return std::numeric_limits<T>::max();
   return static_cast<T>(value);
 }

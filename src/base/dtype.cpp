@@ -48,7 +48,7 @@ Half::Half(float value) {
   const auto f = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (f >> 16) & 0x8000U;
   const uint32_t mag = f & 0x7fffffffU;
-  if (mag > 0x7f800000U) {  // NaN: keep it quiet
+  if (mag > 0x7f800000U) {  // NaN: make it quiet
     bits = static_cast<uint16_t>(sign | 0x7e00U | ((mag >> 13) & 0x3ffU));
     return;
   }

@@ -49,7 +49,7 @@ struct Rejected {
   std::string check;
   std::string limit;
   std::string got;
-  bool other_kind = false;  ///< the rule is meant for another kind of thing altogether, so nobody would expect it here
+  bool other_kind = false;  ///< the rule is for a different kind of task, so nobody would expect it to apply
   std::string text() const { return fmt::format("{}: limit {}, got {}", check, limit, got); }
 };
 

@@ -68,7 +68,7 @@ size_t open_for_reading(const std::filesystem::path& path, Descriptor& file) {
   return static_cast<size_t>(std::max<off_t>(info.st_size, 0));
 }
 
-/// The temporary files that remove_files_under_way() knows. Files beyond these 16 at once are not recorded.
+/// The temporary files that remove_files_under_way() removes. It misses any beyond 16 that are open at the same time.
 std::array<std::atomic<const char*>, 16> under_way;
 
 /// Removes the temporary file unless it was renamed.
@@ -219,7 +219,7 @@ std::string file_name(std::string_view name, std::string_view extension, std::se
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     const bool mark = c == '.' || c == '-';
     const bool leads =
-        stem.find_first_not_of('_') == std::string::npos;  // a mark in front hides the file or is an option
+        stem.find_first_not_of('_') == std::string::npos;  // a leading mark hides the file or looks like an option
     stem += letter || (mark && !leads) ? c : '_';
   }
   if (stem.empty()) stem = "_";

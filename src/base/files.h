@@ -11,12 +11,12 @@
 
 namespace kilter {
 
-/// A whole file, mapped read-only. Tensors and plans that view it hold the shared pointer. The bytes are page-aligned.
+/// A whole file, mapped read-only. Tensors and plans that view it share its ownership. The bytes are page-aligned.
 class MappedFile {
  public:
   /// Throws io when the file is missing, is a directory, or cannot be read or mapped. An empty file maps to no bytes.
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
-  /// Opens the regular file `below` a folder. Both paths must be free of symbolic links, as
+  /// Opens the regular file whose path relative to `folder` is `below`. Both paths must be free of symbolic links, as
   /// std::filesystem::canonical() returns them. Follows no link below the folder, so a link put there after the path
   /// was checked is refused. Throws io.
   static std::shared_ptr<const MappedFile> open_below(const std::filesystem::path& folder,

@@ -52,9 +52,9 @@ inline int64_t offset_of(std::span<const int64_t> index, const Shape& strides) {
 }
 
 /// Calls f(i, at) for every element of `shape` in row-major order: `i` counts them, and `at` is the position of element
-/// i in memory, from strides and an offset in elements. If `block` > 1, dimension 1 is split into blocks of so many
-/// elements: strides[1] leads from block to block, and the last of the strides, one more than `shape` has dimensions,
-/// from element to element of a block.
+/// i in memory. `strides` and `offset` are in elements. If `block` > 1, dimension 1 is split into blocks of that many
+/// elements: strides[1] is then the distance between blocks, and `strides` has one more entry than `shape` has
+/// dimensions, the distance between elements of a block.
 template <class F>
 void for_each_element(const Shape& shape, int64_t block, const Shape& strides, int64_t offset, F&& f) {
   int64_t i = 0;

@@ -13,7 +13,7 @@ namespace kilter {
 
 /// Reads a tensor. 0-d arrays are allowed, Fortran order is transposed, and booleans become 0 or 1. Throws io when the
 /// file cannot be read. Throws bad_input when it is not an .npy file, is truncated, or contains big-endian data or an
-/// element type that Kilter does not have.
+/// element type that Kilter does not support.
 Tensor load_npy(const std::filesystem::path& path);
 /// Reads a tensor from the bytes of an .npy file. Errors refer to them as `where`.
 Tensor parse_npy(std::span<const std::byte> bytes, std::string_view where);

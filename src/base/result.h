@@ -8,12 +8,11 @@
 
 namespace kilter {
 
-/// What a function returns that may refuse: a T, or a Rejected. Reading the one that it does not hold is an internal
-/// error.
+/// The result of a function that may refuse: a T or a Rejected. Reading the one that is not there is an internal error.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  // Both are implicit, so that a function returns either.
+  // Both constructors are implicit, so that a function can return either type.
   Result(T value) : held_(std::in_place_index<0>, std::move(value)) {}
   Result(Rejected why) : held_(std::in_place_index<1>, std::move(why)) {}
 

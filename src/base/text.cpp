@@ -42,7 +42,7 @@ Character first_character(std::string_view text) {
   return legal ? Character{code, bytes} : Character{};
 }
 
-/// Control characters, line and paragraph separators, and marks that reorder the text around them.
+/// Returns false for control characters, line and paragraph separators, and marks that reorder the text around them.
 bool is_shown(uint32_t code) {
   const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
   const bool separates = code == 0x2028 || code == 0x2029;

@@ -25,7 +25,7 @@ uint64_t read_clock(clockid_t id) {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000ULL + static_cast<uint64_t>(t.tv_nsec);
 }
 
-/// The same moment on both clocks, as nearly as it can be read.
+/// Readings of both clocks at the same moment, as nearly as possible.
 struct Moment {
   uint64_t tick = 0;
   uint64_t ns = 0;

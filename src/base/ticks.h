@@ -23,11 +23,11 @@ inline uint64_t ticks() {
   return ticks_detail::monotonic_ns();
 }
 
-/// Returns the nanoseconds of one tick, within 1e-4 of CLOCK_MONOTONIC_RAW. The first call takes about 20 ms to
-/// calibrate; make it before anything that must not be disturbed. Safe from any thread.
+/// Returns the length of a tick in nanoseconds, which agrees with CLOCK_MONOTONIC_RAW to 1e-4. The first call takes
+/// about 20 ms to calibrate; make it before anything that must not be disturbed. Safe from any thread.
 double ns_per_tick();
-/// Sets the result of ns_per_tick() to what another process on this machine measured, which saves the calibration.
-/// Legal only before the first ns_per_tick().
+/// Sets the result of ns_per_tick() to the value that another process on this machine measured, which saves the
+/// calibration. Legal only before the first call of ns_per_tick().
 void adopt_ns_per_tick(double ns);
 
 /// Returns the time between two stamps of ticks() in milliseconds; negative when `to` is the earlier one.

@@ -1,5 +1,5 @@
-// Back ends: they generate code from loop IR. A back end is a folder next to this file and a row of all_backends().
-// Nothing outside src/codegen/ includes the folder.
+// Back ends, which generate code from loop IR. Each is a folder next to this file and a row of all_backends(). Files
+// outside src/codegen/ do not include headers from these folders.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct KernelObject {
   std::vector<char> bytes;
 };
 
-/// Linked code of several functions, without undefined symbols. The same bytes run at once and go into the compiled
-/// file.
+/// Linked code of several functions, without undefined symbols. The same bytes are run in this process and written to
+/// compiled files.
 struct MachineCode {
   std::vector<std::byte> bytes;  ///< for CPUs: must be mapped at a 4096-byte boundary, readable and executable
   std::vector<int64_t> entries;  ///< byte offset of each function's entry, in the order given
@@ -53,7 +53,7 @@ struct Backend {
 
 /// Returns every back end; the first is the default.
 std::span<const Backend* const> all_backends();
-/// Returns the back end of a target (Target::backend). Throws usage, listing the legal names, if there is none of that
+/// Returns the back end of a target (Target::backend). Throws usage, listing the legal names, if no back end has that
 /// name.
 const Backend& backend_of(const Target& target);
 /// Returns the version of the default back end.
@@ -61,7 +61,7 @@ std::string codegen_version();
 /// Registers the devices of all back ends in this process.
 void add_backend_devices();
 
-// The functions of the target's back end.
+// Functions that call the back end of a target.
 /// Calls Backend::features.
 std::vector<std::string> features_used(const Target& target);
 /// Calls Backend::compile. Throws unsupported, with the reason, if the back end does not accept a function.

@@ -15,9 +15,9 @@ namespace kilter {
 struct Instruction {
   int64_t offset = 0;                  ///< byte offset in the plan's code
   int32_t bytes = 0;                   ///< length of its encoding
-  std::string text;                    ///< destination first; the address of a branch as it is encoded
+  std::string text;                    ///< destination first; branch addresses as encoded
   std::optional<int64_t> target = {};  ///< target of a branch: an offset in the code
-  bool ends = false;                   ///< only branches reach what follows it (return, unconditional branch)
+  bool ends = false;                   ///< control does not continue after it (return, unconditional branch)
   bool loads = false, stores = false;
   std::vector<int32_t> registers = {};  ///< numbers of the vector registers that it names
 };
@@ -31,13 +31,13 @@ std::vector<Instruction> disassemble(std::span<const std::byte> code, int64_t en
 struct InnerLoop {
   int64_t begin = 0, end = 0;  ///< offsets of its first instruction and of the branch that closes it
   int32_t instructions = 0;
-  int32_t fmas = 0;        ///< multiply-adds of any width; without such instructions, products that are added
+  int32_t fmas = 0;        ///< multiply-adds of any width; if there are none, pairs of a multiplication and an addition
   int32_t loads = 0;       ///< reads of memory, including broadcasts but not prefetches
   int32_t broadcasts = 0;  ///< reads of one element into all lanes
   int32_t stores = 0;
   int32_t prefetches = 0;
   int32_t stack = 0;      ///< reads and writes of the stack: spilled registers
-  int32_t registers = 0;  ///< vector registers that are used
+  int32_t registers = 0;  ///< distinct vector registers that it uses
 };
 std::vector<InnerLoop> inner_loops(const std::vector<Instruction>& code);
 

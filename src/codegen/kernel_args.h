@@ -5,8 +5,8 @@
 
 namespace kilter::codegen {
 
-/// Byte offsets of the fields of KernelArgs (exec/plan.h), the same on every target. compile/kernel_set.cpp checks that
-/// the two agree.
+/// Byte offsets of the fields of KernelArgs (exec/plan.h), the same on every target. compile/stages/kernel_set.cpp
+/// checks that the two agree.
 struct KernelArgsLayout {
   static constexpr int64_t kBuffers = 0;         ///< array of pointers, one for every buffer that is not scratch
   static constexpr int64_t kScratch = 16;        ///< scratch of worker 0

@@ -1,5 +1,5 @@
-// The data that several compilations of one network under different schedules share, so that each further compilation
-// costs only what is new in it.
+// Data shared by several compilations of one network with different schedules, so that each further compilation pays
+// only for the parts that are new in it.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,10 @@ namespace kilter {
 class ConstantSink {
  public:
   virtual ~ConstantSink() = default;
-  /// Copies the bytes and returns the copy's offset from data(), 64-byte aligned. Each call needs one release().
+  /// Copies the bytes and returns the copy's offset from data(), 64-byte aligned. Each call must be matched by one
+  /// release().
   virtual int64_t add(std::span<const std::byte> bytes) = 0;
-  /// Adds one use of what add() returned; it needs one more release().
+  /// Adds one use of bytes that add() stored, which must be matched by one more release().
   virtual void share(int64_t offset, int64_t bytes) = 0;
   virtual void release(int64_t offset) = 0;
   /// Everything added lies in [data(), data() + size()) and never moves.
@@ -48,7 +49,7 @@ struct CompiledKernel {
 /// Kernels, keyed by the text of their loop IR. Used by one build at a time.
 class KernelStore {
  public:
-  /// Once it contains more than `most` kernels, it drops those that none of the last `keep` builds has used.
+  /// Once the store contains more than `most` kernels, it drops those that none of the last `keep` builds has used.
   explicit KernelStore(size_t most = 2048, int64_t keep = 256) : most_(most), keep_(keep) {}
   /// Returns null for an unknown kernel. The pointer stays valid until build_ended().
   const CompiledKernel* find(const std::string& text);
@@ -85,8 +86,8 @@ class BuildCache {
   /// The place of a constant that a kernel reads without packing; null if it is unknown.
   const BufferRef* value(ValueId value, const std::string& layout) const;
   void keep_value(ValueId value, const std::string& layout, const BufferRef& ref);
-  /// A constant operand packed as Packing::form says, with one use of the sink for the caller; empty if no recent build
-  /// has used it.
+  /// A constant operand packed as Packing::form says; empty if no recent build has used it. Adds one use, which the
+  /// caller must release.
   std::optional<BufferRef> packed(ValueId from, const std::string& form);
   void keep_packed(ValueId from, const std::string& form, const BufferRef& ref);
   KernelStore& kernels() { return *kernels_; }

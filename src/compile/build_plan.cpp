@@ -81,8 +81,8 @@ struct PlanBuild::Impl {
     for (const TableRow& stage : kStages) timings.push_back({std::string(stage.row.name), 0, 0});
   }
 
-  /// Runs the stages from `first` on, before `end`. Where one changes a choice, the stages from `place_values` on run
-  /// again.
+  /// Runs the stages from `first` up to but excluding `end`. After a stage that changes a choice, continues with
+  /// `place_values`.
   void run(size_t first, size_t end) {
     for (size_t i = first; i < end;) {
       if (i == kPlace) start_round(state);
@@ -106,8 +106,8 @@ struct PlanBuild::Impl {
   }
 
   void dump(size_t index) const {
-    const size_t number =
-        1 + all_passes().size() + index;  // run_passes() numbers the model's graph 0, the passes from 1
+    // run_passes() used 0 for the model's graph and the next numbers for the passes.
+    const size_t number = 1 + all_passes().size() + index;
     const auto file = [&](std::string_view extension) {
       return state.options.debug.dump_ir / fmt::format("{:02}_{}.{}", number, kStages[index].row.name, extension);
     };
@@ -143,8 +143,8 @@ std::string words_of(const Origin& origin) {
   return {};
 }
 
-/// The words for a step: the origin of its schedule, or of another choice for the layer that does not come from an
-/// option.
+/// The text for Step::record: the origin of the step's schedule, or of another choice for the layer that does not come
+/// from an option.
 std::string record_of(const LayerChoice& choice, const Step& step) {
   if (choice.schedule)
     return covers(*choice.schedule, parse_schedule(step.schedule)) ? words_of(choice.schedule_from) : "";
@@ -157,7 +157,7 @@ std::string record_of(const LayerChoice& choice, const Step& step) {
   return {};
 }
 
-/// Says in the plan which choices its steps run, and how many of the offered schedules no step runs.
+/// Notes in the plan where the choices for its steps come from, and how many of the offered schedules no step runs.
 void note_records(PlanState& state) {
   Plan& plan = state.out.plan;
   std::set<std::string> run;  // anchors that run their recorded schedules

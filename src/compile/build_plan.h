@@ -9,7 +9,7 @@
 
 namespace kilter {
 
-/// Runs the stages: the constructor those that make choices, finish() the others.
+/// The constructor runs the stages that make choices, and finish() runs the others.
 class PlanBuild {
  public:
   /// `offer` may be null. Throws usage if the graph cannot be compiled with the choices of the options.

@@ -12,11 +12,11 @@ void check_pass_names(const CompileOptions& options);
 /// with the nodes that placing in memory added. Throws usage, listing the legal names.
 void check_node_names(const Graph& graph, const CompileOptions& options);
 /// Throws usage if an entry of CompileOptions::forbidden names a node that would not use that template or schedule
-/// anyway. Passes a line to CompileReport::notice for an entry that names no node and forbids what no task would use
-/// anyway.
+/// anyway. Passes a line to CompileReport::notice for an entry that names no node and forbids a schedule that no task
+/// would use anyway.
 void check_forbidden(const PassedGraph& passed, const CompileOptions& options);
 
-/// Whether the options let a task, named by its anchor, use a schedule that is not forced.
+/// Returns whether the options let a task, named by its anchor, use a schedule that is not forced.
 bool permits(const CompileOptions& options, const std::string& node, const Schedule& schedule);
 
 /// The start of an error about an option of a node: "--schedule conv1=reference", or "--schedule conv1" without a

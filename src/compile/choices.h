@@ -1,4 +1,4 @@
-// The choices for the layers of a network that may differ from the defaults, and where each comes from.
+// Choices for the layers of a network, which may differ from the defaults, and the origin of each.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace kilter {
 
 /// The nodes that a task fuses into one kernel.
 enum class Fusion : uint8_t {
-  usual,   ///< what the passes decide
+  usual,   ///< as the passes decide
   none,    ///< "no": no element-wise nodes, and no convolution before it
-  before,  ///< "before": a depthwise convolution includes the convolution before it, whatever the model expects
+  before,  ///< "before": a depthwise convolution includes the convolution before it, even if the model predicts a loss
   apart,   ///< "apart": without the convolution before a depthwise one; the passes decide on element-wise nodes
 };
 /// "no", "before" or "apart"; "usual" is not written to plans.
@@ -42,14 +42,14 @@ struct LayerChoice {
   Fusion fuse = Fusion::usual;
   Origin schedule_from = {}, threads_from = {}, plain_from = {}, fuse_from = {};  ///< of the choices that are made
 
-  /// Whether the same choices are made, wherever they come from.
+  /// Returns whether the same choices are made, wherever they come from.
   bool operator==(const LayerChoice& other) const {
     return schedule == other.schedule && threads == other.threads && plain == other.plain && fuse == other.fuse;
   }
-  /// Whether it changes the result of the passes.
+  /// Returns whether this choice changes the result of the passes.
   bool changes_passes() const { return plain || fuse != Fusion::usual; }
-  /// Whether the task must run this schedule. A schedule from a record need not run: it is used only if its template
-  /// accepts the task and the options allow it, and it is dropped if packed weights become too large.
+  /// Returns whether the task must run this schedule. A schedule from a record need not run: it is used only if its
+  /// template accepts the task and the options allow it, and it is dropped if packed weights become too large.
   bool forced() const { return schedule && schedule_from.source != ScheduleSource::record; }
   /// Records that all choices come from the same place.
   void set_origin(const Origin& origin) { schedule_from = threads_from = plain_from = fuse_from = origin; }
@@ -70,7 +70,7 @@ inline LayerChoice preferred(Schedule schedule) { return {std::move(schedule), {
 void add(const Choices& more, Choices& choices);
 /// Choices without their schedules.
 Choices without_schedules(Choices choices);
-/// Takes back one choice for a node.
+/// Withdraws one choice for a node.
 template <class T>
 void take_back(Choices& choices, const std::string& node, T LayerChoice::* choice) {
   const auto it = choices.find(node);

@@ -12,7 +12,7 @@ namespace kilter {
 
 /// Schedules for the tasks of a plan.
 struct Recorded {
-  Choices choices;      ///< their words go to Step::record; only schedules count, since the passes have run
+  Choices choices;      ///< Origin::words becomes Step::record; only schedules count, since the passes have run
   std::string summary;  ///< for Plan::records
   int tuned_at = 0;     ///< threads at which most of the chosen schedules were tuned; 0: unknown, or nothing is chosen
 };
@@ -21,11 +21,11 @@ struct Recorded {
 struct Offer {
   Choices choices = {};  ///< added to those of the options before the passes run
   /// Returns the schedules to prefer over those of the plan, which has steps and tasks, but neither code nor constants.
-  /// Schedules from records in `choices` that it does not return are dropped. If empty, no schedules are preferred, and
-  /// those in `choices` stay.
+  /// Schedules from records in `choices` that it does not return are dropped. If the function is empty, no schedules
+  /// are preferred, and those in `choices` stay.
   std::function<Recorded(const Compiled& plan, const CompileOptions& options)> settle = {};
-  /// Called with the reason if the graph cannot be laid out with `choices`; the next offer is then tried. If empty, the
-  /// error goes to the caller.
+  /// Called with the reason if the graph cannot be laid out with `choices`; the next offer is then tried. If the
+  /// function is empty, the error goes to the caller.
   std::function<void(const Error& why)> refused = {};
 };
 

@@ -61,7 +61,7 @@ struct CompileContents {
   bool tasks = false;         ///< fills Compiled::tasks
 };
 
-/// The lines and the progress that a compilation reports; each may be empty.
+/// Callbacks for what a compilation reports; each may be empty.
 struct CompileReport {
   /// Receives a line for each option that changes nothing.
   std::function<void(const std::string&)> notice;
@@ -87,7 +87,7 @@ struct PassTiming {
   std::string name;
   double ms = 0;
   int64_t rewrites = 0;
-  std::map<std::string, int64_t> by_rewrite = {};  ///< if the pass is a table: times that each row was applied
+  std::map<std::string, int64_t> by_rewrite = {};  ///< for a table of rewrites: how often each row was applied
 };
 
 /// Where a value of the final graph is stored after a run, for --verify.
@@ -110,7 +110,7 @@ struct GivenUp {
 /// Facts about a step that the compiler knows and the plan does not contain.
 struct StepNotes {
   std::vector<std::string> nodes;       ///< names of the nodes that it runs
-  std::vector<size_t> producers;        ///< steps that write what this one reads, ascending
+  std::vector<size_t> producers;        ///< steps that write the inputs of this one, ascending
   int64_t task_bytes = 0;               ///< Task::bytes()
   std::optional<Estimate> estimate;     ///< of the chosen schedule, if its template has a model
   std::vector<TemplateView> templates;  ///< every template's answer for the task, in order of preference
@@ -131,7 +131,8 @@ struct Compiled {
   std::vector<std::vector<std::pair<std::string, Rejected>>> rejected;
   std::vector<StepNotes> notes;  ///< by step
   std::vector<Unfused> unfused;  ///< nodes that a neighbouring task could have absorbed but did not, and why
-  /// Set by compile_graph(): the layers that run a node of the model, unless that is just the layer of the same name.
+  /// Set by compile_graph(): for each node of the model, the layers that run it, unless that is just the layer of the
+  /// same name.
   std::map<std::string, std::vector<std::string>> layers_of_nodes;
   int records_tuned_at = 0;                ///< Recorded::tuned_at
   std::vector<std::string> slimmed;        ///< anchors of tasks that gave up speed for smaller weights
@@ -139,8 +140,8 @@ struct Compiled {
   int64_t weight_bytes = 0;                ///< of packed weights
   int64_t wanted_bytes = 0;                ///< of packed weights, before any task gave up speed for smaller ones
   int64_t weight_limit = 0;                ///< limit on weight_bytes
-  Choices choices;                         ///< that the plan was made with
-  std::shared_ptr<const TaskGraph> tasks;  ///< with CompileContents::tasks
+  Choices choices;                         ///< the choices that the plan was made with
+  std::shared_ptr<const TaskGraph> tasks;  ///< set if CompileContents::tasks is
   double compile_ms = 0;
 };
 
@@ -150,7 +151,7 @@ struct PassRow {
   PassFunction function;
   std::string_view summary;
   std::string_view why_here;                     ///< why the pass runs at this place
-  std::vector<Rewrite> (*rewrites)() = nullptr;  ///< its table, if it is one
+  std::vector<Rewrite> (*rewrites)() = nullptr;  ///< its rows, if the pass is a table of rewrites
 };
 std::span<const PassRow> all_passes();
 
@@ -178,8 +179,8 @@ struct PassedGraph {
 PassedGraph run_passes(Graph graph, const CompileOptions& options);
 Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options);
 
-/// Enables this process to run reference steps, and plans for every back end. Compiling a graph and opening a session
-/// call it.
+/// Enables this process to run reference steps, and plans for every back end. Compiling a graph calls it, as does
+/// opening a session.
 void install_reference_runner();
 
 /// Copies a tensor out of its place in a run into a dense one.

@@ -8,7 +8,7 @@
 namespace kilter {
 
 void write_dump(const std::filesystem::path& file, const std::string& text) {
-  std::error_code error;  // that the folder is missing shows when the file is written
+  std::error_code error;  // ignored: if there is no folder, writing the file fails
   std::filesystem::create_directories(file.parent_path(), error);
   std::ofstream out(file);
   out << text;

@@ -12,7 +12,7 @@ void lower(std::optional<int64_t>& limit, const std::vector<int64_t>& sizes) {
   for (const int64_t size : sizes) limit = std::min(limit.value_or(size), size);
 }
 
-/// Whether all values in a node's results come from its first operand.
+/// Returns whether all values in a node's results come from its first operand.
 bool moves_values(const Node& node) {
   const Family family = node.op->family;
   return family == Family::reshape || family == Family::movement || node.op->passes_values;

@@ -1,4 +1,4 @@
-// The range of integers that an input may hold if it is used as indices; generated inputs keep to it.
+// The range of integers that an input may contain if it is used as indices. Generated inputs stay within it.
 #pragma once
 
 #include <optional>

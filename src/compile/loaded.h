@@ -37,9 +37,11 @@ class KnownInputs {
   /// `needed`: the inputs whose values the plan was compiled for, with those values.
   KnownInputs(const Plan& plan, const Inputs& inputs, const std::map<std::string, Tensor>& needed);
 
-  /// Whether these inputs have the same names, types and shapes, and the same values where the plan depends on them.
+  /// Returns whether these inputs have the same names, types and shapes, and the same values where the plan depends on
+  /// them.
   bool like(const Inputs& inputs) const;
-  /// Runs the plan on inputs that are like() these. Reuses the outputs' memory of the previous run if nobody holds it.
+  /// Runs the plan on inputs that are like() these. Reuses the memory of the previous run's outputs if nobody else
+  /// refers to it any more.
   std::vector<Tensor> run(Loaded& loaded, const Inputs& inputs);
 
  private:

@@ -34,7 +34,7 @@ class Origins {
       if (id < model_nodes_) add_to(found_[graph_.node(id).name], *layer->second);
     }
     std::map<std::string, std::vector<std::string>> gone;
-    // Follows later nodes first, so that earlier nodes that lead to them reuse what they found.
+    // Later nodes are followed first, so that earlier nodes that lead to them reuse their results.
     for (NodeId id = model_nodes_; id-- > 0;) {
       if (!graph_.node(id).dead) continue;
       const std::vector<std::string>& layers = followed_[id] = follow(id);
@@ -75,8 +75,8 @@ class Origins {
     return after == found->second.begin() ? kNone : *std::prev(after);
   }
 
-  /// The layers that compute what a dead node computed; if there are none, those that run the nodes into which its
-  /// readers were turned.
+  /// The layers that compute what a dead node computed; if there are none, the layers that run the replacements of its
+  /// readers.
   std::vector<std::string> follow(NodeId from) const {
     std::vector<std::string> layers;
     std::set<NodeId> visited;
@@ -120,8 +120,8 @@ class Origins {
   NodeId model_nodes_;
   std::unordered_map<std::string_view, const std::string*> layer_of_;  ///< by node
   std::unordered_map<std::string_view, std::vector<NodeId>> bearers_;  ///< by name, ascending; includes dead ones
-  std::vector<std::vector<NodeId>> readers_;  ///< by value; for the model's nodes, what they read before the passes
-  std::unordered_map<NodeId, std::vector<std::string>> followed_;  ///< by dead node: what follow() found
+  std::vector<std::vector<NodeId>> readers_;  ///< by value; the model's nodes count with their inputs before the passes
+  std::unordered_map<NodeId, std::vector<std::string>> followed_;  ///< by dead node: the result of follow()
   std::map<std::string, std::vector<std::string>> found_;
 };
 

@@ -50,7 +50,7 @@ Types output_types(const Graph& graph) {
   return types;
 }
 
-/// Throws internal unless the network's outputs are those from before the pass.
+/// Throws internal unless the network has as many outputs as before the pass, of the same types.
 void verify_outputs(const Graph& graph, const Types& before) {
   const std::vector<Graph::Output>& outputs = graph.outputs();
   require(outputs.size() == before.size(), "graph '{}' has {} outputs, expected {}", graph.name, outputs.size(),
@@ -148,8 +148,8 @@ PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
       std::move(graph), std::move(timings), {context.unfused.begin(), context.unfused.end()}, std::move(model_inputs)};
 }
 
-/// Compiles with the choices of one offer. Empty if the graph cannot be laid out with them, and the offer has been told
-/// why.
+/// Compiles with the choices of one offer. If the graph cannot be laid out with them, tells the offer why and returns
+/// nothing.
 std::optional<Compiled> compile_offer(Graph graph, const CompileOptions& given, const Offer& offer) {
   CompileOptions options = given;
   add(offer.choices, options.choices);

@@ -1,4 +1,5 @@
-// The tasks of a graph as compile_graph() hands them to templates, none of them lowered: for examining schedule spaces.
+// The tasks of a graph as compile_graph() hands them to templates, before any is lowered, for examining schedule
+// spaces.
 #pragma once
 
 #include <memory>

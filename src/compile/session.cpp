@@ -114,7 +114,7 @@ onnx::Model::Shapes shapes_of(const std::map<std::string, Tensor>& inputs) {
 
 onnx::Model::Values Session::needed_values(const std::map<std::string, Tensor>& inputs) const {
   onnx::Model::Values values;
-  for (bool added = model_ != nullptr; added;) {  // knowing one value can show the need of the next
+  for (bool added = model_ != nullptr; added;) {  // knowing one value can reveal that another is needed
     added = false;
     for (const std::string& name : model_->value_inputs(merged(shapes_of(inputs)), values)) {
       if (values.contains(name)) continue;

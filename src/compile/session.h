@@ -77,7 +77,7 @@ class Session {
     onnx::Model::Shapes shapes;
     onnx::Model::Values values;
     Loaded loaded;
-    std::optional<KnownInputs> known;  ///< of its last call of run()
+    std::optional<KnownInputs> known;  ///< the inputs of the last run() with this plan
   };
   Session() = default;
   void check_inputs(const std::map<std::string, Tensor>& inputs) const;

@@ -25,7 +25,7 @@ std::vector<Part> parts_of(const Plan& plan) {
   return {parts.begin(), parts.end()};
 }
 
-/// Moves each constant to its new offset.
+/// Changes the offset of each constant in the plan's steps to its new one.
 void refer(Plan& plan, const std::map<Part, int64_t>& offsets) {
   for (Step& step : plan.steps) {
     for (BufferRef& ref : step.args) {
@@ -34,7 +34,7 @@ void refer(Plan& plan, const std::map<Part, int64_t>& offsets) {
   }
 }
 
-/// Kernels may read whole vectors up to the end of the last cache line.
+/// Returns the bytes to reserve for a constant: kernels may read whole vectors up to the end of its last cache line.
 int64_t room(int64_t bytes) { return std::max(round_up(bytes, kLine), kLine); }
 
 std::pair<uint64_t, int64_t> key_of(const std::byte* at, int64_t bytes) {
@@ -45,12 +45,12 @@ std::pair<uint64_t, int64_t> key_of(const std::byte* at, int64_t bytes) {
 
 /// Memory that holds packed constants of one plan.
 struct SharedConstants::Segment {
-  std::shared_ptr<void> owner;  ///< for a plan that shares nothing with earlier ones
-  Block own;                    ///< for other plans: the constants that earlier plans do not have
+  std::shared_ptr<void> owner;  ///< set for a plan that shares nothing with earlier plans
+  Block own;                    ///< set for other plans: the constants that earlier plans do not have
   int64_t bytes = 0;
 };
 
-/// The owner of a plan that shares constants with earlier ones.
+/// The Plan::owner of a plan that shares constants with earlier plans.
 struct SharedConstants::Home {
   struct Piece {
     Part part;  ///< its place when the plan was compiled

@@ -17,9 +17,10 @@ class SharedConstants {
   /// The place of a plan's constants in memory, now and when it was compiled.
   struct Home;
 
-  /// Where an earlier plan has constants with the same bytes, makes the new plan use those, and frees its own copies.
-  /// The plan's steps then refer to memory of several plans: Plan::constants is the lowest of their addresses, and the
-  /// bytes between its constants are not the plan's. Returns null for a plan that shares nothing and stays as it is.
+  /// Makes the new plan use the constants of earlier plans that have the same bytes, and frees its own copies. The
+  /// plan's steps then refer to memory of several plans: Plan::constants is the lowest of their addresses, and the
+  /// bytes between its constants do not belong to the plan. Returns null for a plan that shares nothing and stays as it
+  /// is.
   std::shared_ptr<const Home> add(Plan& plan);
   /// Bytes of all constants that plans still use.
   int64_t bytes() const;

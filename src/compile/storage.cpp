@@ -54,7 +54,8 @@ class Placer {
   const Storage& of(ValueId v) const { return map_.of(v); }
   bool placed(ValueId v) const { return static_cast<size_t>(v) < placed_.size() && placed_[static_cast<size_t>(v)]; }
 
-  /// Whether the node writes its outputs through strides: all but views and nodes that write dense tensors do.
+  /// Returns whether the node writes its outputs through strides. All nodes do, except views and nodes that write dense
+  /// tensors.
   bool kernel(NodeId id) const {
     if (id == kNone || dense_.contains(id) || map_.views.contains(id)) return false;
     const Node& node = graph_.node(id);
@@ -124,8 +125,7 @@ class Placer {
     return at * whole.phys.strides[static_cast<size_t>(axis)];
   }
 
-  /// The place of a concatenation whose parts already lie side by side in a larger one, as those of a dense block
-  /// do.
+  /// The place of a concatenation whose parts are already adjacent in a larger one, as in DenseNet.
   std::optional<Storage> side_by_side(NodeId id) const {
     const Node& node = graph_.node(id);
     const ValueId out = node.outputs[0];
@@ -154,7 +154,7 @@ class Placer {
            !read_dense(part) && !wanted_dense(part, user);
   }
 
-  /// Whether a reshape, or a movement or gather kernel other than `user`, reads the value: these need it dense.
+  /// Returns whether a reshape, or a movement or gather kernel other than `user`, reads the value: these need it dense.
   bool wanted_dense(ValueId part, NodeId user) const {
     const auto users = graph_.users(part);
     return std::any_of(users.begin(), users.end(), [&](NodeId u) {
@@ -196,7 +196,8 @@ class Placer {
       if (node.op->movement == Movement::relayout && place_relayout_view(id)) return;
     }
     if (node.op->family == Family::reshape && !dense_.contains(id)) {
-      graph_.change_node(id).op = find_op("kilter", "Relayout", 1);  // its output is placed already: it becomes a copy
+      // Its output already has a place, so the node becomes a copy.
+      graph_.change_node(id).op = find_op("kilter", "Relayout", 1);
     }
     for (ValueId v : graph_.node(id).outputs) {
       if (v != kNone) own(v);
@@ -255,7 +256,8 @@ class Placer {
     return true;
   }
 
-  /// Makes a run of frames of one volume a view, if its channels are contiguous: readers step over frames.
+  /// Makes equally spaced frames of one volume a view, if each frame's channels are contiguous: readers then skip
+  /// frames by a stride.
   bool place_frames_view(NodeId id) {
     const Node node = graph_.node(id);  // a copy, since copying values adds nodes
     ValueId from = node.inputs[0];
@@ -286,7 +288,8 @@ class Placer {
     return true;
   }
 
-  /// Makes Slice and Split of a blocked image along its channels views: runs of blocks, with the halo of the whole.
+  /// Makes Slice and Split along the channels of a blocked image views. Each output is a run of blocks with the image's
+  /// halo.
   bool place_channel_views(NodeId id) {
     const Node& node = graph_.node(id);
     const TensorType& from = graph_.type(node.inputs[0]);
@@ -341,7 +344,8 @@ class Placer {
     return true;
   }
 
-  /// Makes a Relayout between blocked and plain a view if the image has one pixel: both layouts are the same memory.
+  /// Makes a Relayout between blocked and plain a view if the image has one pixel, because both layouts are then the
+  /// same.
   bool place_relayout_view(NodeId id) {
     const Node& node = graph_.node(id);
     const TensorType& from = graph_.type(node.inputs[0]);
@@ -369,7 +373,7 @@ class Placer {
     return true;
   }
 
-  /// Whether the node is fused with others, in which case it is computed rather than a view.
+  /// Returns whether the node is fused with others, in which case it is computed rather than a view.
   bool users_share_group(NodeId id) const {
     const int32_t group = graph_.node(id).group;
     const auto size = group_sizes_.find(group);

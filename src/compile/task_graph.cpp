@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kKinds[] = {"view", "kernel", "reference"};
 
-/// "x: f32[1,64,56,56]c16 at pool+64": the name, the type, and where another value's buffer holds it.
+/// "x: f32[1,64,56,56]c16 at pool+64": the name, the type, and the place in another value's buffer.
 std::string operand_text(const TaskGraph& tasks, ValueId id) {
   if (id == kNone) return "none";
   const Value& value = tasks.graph.value(id);
@@ -43,7 +43,7 @@ class Verifier {
     require(!entry.unit.nodes.empty(), "task {} has no nodes", index);
     for (const NodeId id : entry.unit.nodes) {
       const Node& node = graph_.node(id);
-      require(!done_[static_cast<size_t>(id)], "node '{}' is in task {} and in one before", node.name, index);
+      require(!done_[static_cast<size_t>(id)], "node '{}' is in task {} and in an earlier one", node.name, index);
       done_[static_cast<size_t>(id)] = true;
       for (const ValueId in : node.inputs) check_made(in, node, index);
       for (const ValueId out : node.outputs) check_place(out);

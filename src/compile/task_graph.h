@@ -33,7 +33,7 @@ struct TaskGraph {
   Task task(const TaskEntry& entry) const { return make_task(graph, entry.unit, &storage); }
 };
 
-/// One line a task: number, kind, anchor, operators, schedule, operands with their layouts and places.
+/// One line per task: number, kind, anchor, operators, schedule, operands with their layouts and places.
 std::string print(const TaskGraph& tasks);
 /// Throws internal with the first broken rule: every live node is in one task, tasks come after those that make their
 /// operands, a value lies inside the buffer of its root, and a kernel has a schedule.

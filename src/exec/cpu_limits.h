@@ -40,20 +40,20 @@ CgroupPaths parse_proc_cgroup(std::string_view text);
 struct CgroupMount {
   bool v2 = false;
   bool cpu = false, memory = false;  ///< which of them it can limit; both for v2
-  std::string root;                  ///< the cgroup that the mount shows as its top
+  std::string root;                  ///< the cgroup at the root of the mount
   std::string point;                 ///< the mount point
 };
 std::vector<CgroupMount> parse_mountinfo(std::string_view text);
 
 /// Returns the folders whose quota limits the process: its own cgroup and all its parents up to the mount, innermost
-/// first. If the path lies outside what the mount shows, returns only the mount's top.
+/// first. If the path is not below the root of the mount, returns only the mount point.
 std::vector<std::string> cgroup_folders(const CgroupMount& mount, std::string_view path);
 
 /// Returns a quota in whole CPUs: rounded up, at least 1.
 int cpus_of_quota(double quota);
 
-// Returns the smallest of the affinity mask and every cgroup quota, at least 1. The process's files `cgroup` and
-// `mountinfo` are read from the folder `proc`; without them no cgroup limits it.
+/// Returns the smallest of the CPUs in the affinity mask and every cgroup quota, at least 1. The process's files
+/// `cgroup` and `mountinfo` are read from the folder `proc`; if they are missing, no cgroup limit applies.
 int available_cpus(const std::string& proc = "/proc/self");
 /// Returns the smaller of the machine's memory and every cgroup limit, in bytes. `proc` is as for available_cpus().
 int64_t available_memory(const std::string& proc = "/proc/self");

@@ -1,5 +1,5 @@
-// Devices: they hold a plan's memory and run its kernels. A device knows nothing of networks; the executor walks
-// through the plan and calls it.
+// Devices, which own a plan's memory and run its kernels. A device knows nothing about networks: the executor walks
+// through the plan and calls the device.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@
 
 namespace kilter {
 
-/// A plan's kernels of one device, loaded for it. Several instances and threads may use one at the same time.
+/// The kernels of a plan that run on one device, loaded for it. Several instances and threads may use them at the same
+/// time.
 class DeviceCode {
  public:
   virtual ~DeviceCode() = default;
@@ -35,8 +36,8 @@ struct Launch {
   int32_t max_threads = 0;  ///< Step::max_threads
 };
 
-/// A device that one instance at a time uses. Operations run in the order of the calls; after sync() the host sees
-/// their results. `trace` is null, or receives the stamps of each worker's part.
+/// A device, used by one instance at a time. Operations run in the order of the calls; after sync() the host sees their
+/// results. `trace` is null, or receives the stamps of each worker's part.
 class Device {
  public:
   virtual ~Device() = default;
@@ -55,8 +56,8 @@ class Device {
 /// A kind of device.
 struct DeviceRow {
   std::string_view name;  ///< Plan::devices
-  /// Loads the code of the steps of device `index` of a plan, which must outlive the result. Throws unsupported if this
-  /// machine cannot run the code.
+  /// Loads the code of the steps that run on device `index` of a plan. The plan must outlive the result. Throws
+  /// unsupported if this machine cannot run the code.
   std::unique_ptr<DeviceCode> (*load)(const Plan& plan, int32_t index);
   std::unique_ptr<Device> (*open)(std::shared_ptr<ThreadPool> pool);
 };

@@ -18,7 +18,7 @@ std::atomic<ReferenceMaker> reference_maker{nullptr};
 
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kCacheLine == 0; }
 
-/// An address of a step that must be set again for every run.
+/// An address among a step's arguments that must be set again for every run.
 struct Patch {
   size_t slot;  ///< index in State::addresses
   bool output;
@@ -52,7 +52,8 @@ class Turn {
 }  // namespace
 
 int64_t least_scratch_stride(const Plan& plan) {
-  // A whole and odd number of cache lines: equal places in the scratch of different workers then share no cache set.
+  // An odd number of cache lines, so that equal offsets in the scratch of different workers fall into different cache
+  // sets.
   return plan.scratch_bytes == 0 ? 0 : ((ceil_div(plan.scratch_bytes, kCacheLine)) | 1) * kCacheLine;
 }
 
@@ -212,7 +213,7 @@ struct Instance::State {
     return most;
   }
 
-  /// Returns the device that works next, after the one that worked before has finished.
+  /// Makes a device the working one and returns it. If another was working, waits for it first.
   Device& turn_to(size_t device) {
     if (device != working) devices[working]->sync();
     working = device;
@@ -250,7 +251,7 @@ struct Instance::State {
     }
   }
 
-  /// Points the step's constants to the window, or back to the plan's own constants.
+  /// Points the step's constants at the window, or back at the plan's own constants.
   void place_constants(size_t index, const ConstantWindow* window) {
     const Step& step = program->plan().steps[index];
     for (size_t a = 0; a < step.args.size(); ++a) {
@@ -265,11 +266,11 @@ struct Instance::State {
   void check_references() const {
     if (first_reference < 0 || program->reference(static_cast<size_t>(first_reference))) return;
     const Step& step = program->plan().steps[static_cast<size_t>(first_reference)];
-    fail(ErrorKind::unsupported,
-         "step {} '{}' runs operator {} through its reference kernel, which the runtime library alone does not hold; "
-         "run "
-         "'{}' with the full Kilter library",
-         first_reference, step.name, step.reference.op, program->plan().model);
+    fail(
+        ErrorKind::unsupported,
+        "step {} '{}' runs operator {} through its reference kernel, which the runtime library alone does not include; "
+        "run '{}' with the full Kilter library",
+        first_reference, step.name, step.reference.op, program->plan().model);
   }
 
   std::shared_ptr<const Program> program;

@@ -1,5 +1,5 @@
 // Runs a plan. A Program is loaded once (code mapped executable, constants shared). Each Instance has its own arena and
-// is used by one caller at a time. Several instances of one Program may run side by side, on one or several pools.
+// is used by one caller at a time. Several instances of one Program may run concurrently, on one or several pools.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ void set_reference_maker(ReferenceMaker maker);
 class Program {
  public:
   /// Throws internal when the plan breaks an invariant (plan_check.h). Throws unsupported when a device of the plan
-  /// does not exist or lacks features that the code uses, which it names. Also throws what ReferenceMaker throws.
+  /// does not exist or lacks features that the code uses, naming them. Errors of ReferenceMaker propagate.
   explicit Program(Plan plan);
   ~Program();
   Program(const Program&) = delete;
@@ -56,7 +56,7 @@ struct StepObserver {
 };
 
 /// Memory that the caller provides for an instance to work in. It must outlive the instance. Instances that never run
-/// at the same time may share it. The instance allocates what is null here.
+/// at the same time may share it. The instance allocates the parts that are null here.
 struct Placement {
   std::byte* arena = nullptr;    ///< Plan::arena_bytes, 64-byte aligned
   std::byte* scratch = nullptr;  ///< scratch of worker 0; worker w has Plan::scratch_bytes at scratch + w *
@@ -66,7 +66,7 @@ struct Placement {
 /// Returns the bytes between the scratch of two workers when the instance allocates it.
 int64_t least_scratch_stride(const Plan& plan);
 
-/// A part of the packed constants that is elsewhere in memory, for measurements that rotate weights.
+/// A copy of a part of the packed constants elsewhere in memory, for measurements that rotate weights.
 struct ConstantWindow {
   int64_t begin = 0, end = 0;       ///< byte offsets in Plan::constants
   const std::byte* base = nullptr;  ///< base of the copy; 64-byte aligned relative to `begin`
@@ -87,7 +87,7 @@ class Instance {
   /// internal when a kernel fails (naming the step). `trace` must be made for as many threads as the pool has.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const StepObserver* observer = nullptr, RunTrace* trace = nullptr);
-  /// Runs one step again on the buffers that the last run() left. Steps that work in place change what they read, so
+  /// Runs one step again on the buffers that the last run() left. Steps that work in place overwrite their inputs, so
   /// until the next run() only times are meaningful, not values. `window`: null for the plan's own constants.
   void replay(size_t step, const ConstantWindow* window, RunTrace* trace);
   /// Returns the bytes of a buffer of the last run (valid until the next one).

@@ -13,7 +13,7 @@ namespace kilter {
 namespace {
 
 constexpr size_t kChunk = size_t{1} << 20;
-constexpr size_t kChunksPerThread = 4;  ///< fewer are hashed sooner than a thread starts
+constexpr size_t kChunksPerThread = 4;  ///< hashing fewer takes less time than starting a thread
 constexpr size_t kMostThreads = 8;      ///< more threads do not read faster
 
 struct Chunk {

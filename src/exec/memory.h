@@ -10,8 +10,8 @@ namespace kilter {
 
 constexpr int64_t kCacheLine = 64;
 
-/// Zeroed bytes at a 64-byte boundary. Above 4 MiB they start at a 2 MiB boundary, on huge pages if the system has
-/// them, and are already backed by memory. Throws out_of_memory naming `what` when the machine does not have that much.
+/// Zeroed bytes at a 64-byte boundary. Blocks above 4 MiB start at a 2 MiB boundary, use huge pages if the system has
+/// them, and are backed by memory at once. Throws out_of_memory naming `what` when the machine does not have that much.
 class Block {
  public:
   Block() = default;

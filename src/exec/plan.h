@@ -97,7 +97,7 @@ struct Step {
   std::string schedule;  ///< template and knobs in one line; "reference" if the reference kernel runs
   std::string shapes;    ///< shapes of the operands, "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]"
   std::string layouts;   ///< layouts of the operands, "c16 plain -> c16"
-  std::string record;    ///< where the schedule comes from, in words, if it is not the default: schedule_source.h
+  std::string record;    ///< origin of the schedule, in words, if it is not the default: schedule_source.h
   uint64_t key = 0;      ///< kernel key
   int32_t kernel = -1;   ///< index into Plan::entries
   std::vector<BufferRef> args;

@@ -22,8 +22,7 @@ namespace kilter {
 constexpr uint32_t kPlanFormatVersion = 10;
 
 struct LoadOptions {
-  bool verify = true;  ///< check the hash of the whole file, which reads all of it; false: check only that of its
-                       ///< fields
+  bool verify = true;  ///< check the hash of the whole file, which reads all of it; false: only that of its fields
   bool check_meta_hash = true;  ///< false only for tests in which damaged fields must reach the later checks
 };
 

@@ -11,7 +11,7 @@
 namespace kilter {
 
 std::string write_plan_meta(const Plan& plan);
-/// Throws bad_input when a field is cut off or of an unknown kind, or when text follows the last one. check_plan()
+/// Throws bad_input when a field is cut off or of an unknown kind, or when bytes follow the last field. check_plan()
 /// checks the values.
 Plan read_plan_meta(std::span<const std::byte> bytes, std::string_view where);
 

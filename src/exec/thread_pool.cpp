@@ -42,14 +42,15 @@ struct alignas(kLine) Gate {
     word.store(value, std::memory_order_seq_cst);
     wake();
   }
-  /// Makes one system call each time that the waiter fell asleep: it may take long until a CPU runs it.
+  /// Makes at most one system call each time the waiter falls asleep, even if it takes long until a CPU runs the
+  /// waiter.
   void wake() {
     if (parked.load(std::memory_order_seq_cst) != 0 && parked.exchange(0, std::memory_order_seq_cst) != 0) {
       syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
     }
   }
 
-  /// Waits until `done(word)` holds and returns the word.
+  /// Waits until `done(word)` is true and returns the word.
   template <class Done>
   uint32_t wait(std::chrono::nanoseconds spin, Done done) {
     uint32_t value = word.load(std::memory_order_acquire);
@@ -88,14 +89,14 @@ struct Failure {
 
 /// The state of a worker's part of the current job, in the low bits of its gate's word. The higher bits count jobs.
 enum PartState : uint32_t {
-  kNone = 0,     ///< no part, or the caller took it back before the worker came
+  kNone = 0,     ///< no part, or the caller took it back before the worker claimed it
   kOffered = 1,  ///< the worker may take the part, or the caller may take it back
-  kTaken = 2,    ///< the worker runs or has run the part; `pending` tells which
+  kTaken = 2,    ///< the worker is running the part or has run it; `pending` tells which
   kStateMask = 3,
 };
 
-/// Decides whether a worker takes part, since another process may use its CPU. A worker that is late in more than one
-/// of nine regions is left out for a while, and for twice as long if it is soon late again. A wait longer than
+/// Decides whether a worker takes part in a job: another process may be using its CPU. A worker that is late in more
+/// than one of nine regions is left out for a while, and for twice as long if it is soon late again. A wait longer than
 /// kPreempted means that the worker lost its CPU, and counts double.
 class Punctuality {
  public:
@@ -260,8 +261,8 @@ struct ThreadPool::Impl {
     return failure;
   }
 
-  /// Runs the parts of workers that have not come yet, so that the caller does not wait for a thread that sleeps or
-  /// whose CPU is busy. Every part goes to exactly one of the two.
+  /// Runs the parts that workers have not claimed yet, so that the caller does not wait for a thread that sleeps or
+  /// whose CPU is busy. Each part is claimed either by its worker or by the caller.
   void take_over(Failure& failure) noexcept {
     for (size_t i = 0; i < team.size() && pending.word.load(std::memory_order_acquire) != 0; ++i) {
       if (!team[i]->claim(kNone)) continue;
@@ -281,7 +282,8 @@ struct ThreadPool::Impl {
     if ((now.result != 0 || now.error) && now.at < failure.at) failure = std::move(now);
   }
 
-  /// Chooses the workers of the next job, at most one for each part. The job then gets as many parts as it has threads.
+  /// Chooses the workers for the next job, at most one for each part. The job then gets as many parts as it has
+  /// threads.
   void choose_team(Clock::time_point now) {
     team.clear();
     for (Worker& w : workers) {
@@ -300,8 +302,8 @@ struct ThreadPool::Impl {
     for (size_t i = 0; i < team.size(); ++i) team[i]->offer(static_cast<int>(i) + 1, now);
   }
 
-  /// Waits for the workers and judges each. A worker was late if it did not come, or if the caller waited for it longer
-  /// than kLong and longer than a quarter of the region.
+  /// Waits for the workers and judges each. A worker was late if it did not claim its part, or if the caller waited for
+  /// it longer than kLong and longer than a quarter of the region.
   void join(Clock::time_point begin) {
     const Clock::time_point done = Clock::now();
     for (Worker* w : team) w->waited_for = !w->finished.load(std::memory_order_acquire);

@@ -1,4 +1,4 @@
-// A record of where the time of one run went: time stamps that the executor takes when it is given a trace.
+// A record of how the time of one run was spent: time stamps that the executor takes when it is given a trace.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +59,7 @@ class RunTrace {
   void join() {
     if (open_) regions_[size_++].wall.end = ticks();
   }
-  /// Returns whether a span of the open region already has its beginning: a worker runs several pieces.
+  /// Returns whether a span of the open region has already begun: a worker may run several pieces.
   bool started(const TickSpan& span) const { return span.begin >= regions_[size_].wall.begin; }
   /// Returns where a worker stamps its part of the open region; null when the region is lost.
   TickSpan* stamp(int worker) { return open_ ? &spans_[static_cast<size_t>(worker)][size_] : nullptr; }

@@ -21,8 +21,8 @@ class alignas(64) WorkRange {
     first_ = begin;
     left_.store(packed(begin, end), std::memory_order_relaxed);
   }
-  /// Takes a piece for the owner: first half of the range, then a quarter of what is left, so that little is under way
-  /// when the other threads run out of work.
+  /// Takes a piece for the owner: first half of the range, later a quarter of the rest each time, so that its last
+  /// pieces are small when the other threads run out of work.
   Piece take_front() {
     return take([this](Piece left) {
       const int64_t count = left.end - left.begin;
@@ -30,7 +30,7 @@ class alignas(64) WorkRange {
       return Piece{left.begin, left.begin + share};
     });
   }
-  /// Takes a piece for another thread: half of what is left.
+  /// Takes a piece for another thread: half of the rest.
   Piece take_back() {
     return take([](Piece left) { return Piece{left.end - (left.end - left.begin + 1) / 2, left.end}; });
   }

@@ -28,7 +28,7 @@ class Graph;
 /// How a value is laid out in memory. For the logical shape [d0, d1, ..., dn-1]:
 ///   block == 1: row-major.
 ///   block  > 1 (rank >= 2): physical [d0, ceil(d1/block), d2, ..., dn-1, block], for 4-D images NCHW[block]c.
-///     The unused lanes of the last block hold 0: the producer of the value writes them.
+///     The unused lanes of the last block are 0: the producer of the value writes them.
 /// halo: extra rows and columns around the last two logical dimensions (before block), always 0 in memory:
 ///   {top, bottom, left, right}. Only values of rank 4 have a halo.
 struct Layout {
@@ -64,9 +64,9 @@ using ValueId = int32_t;
 using NodeId = int32_t;
 constexpr int32_t kNone = -1;
 
-/// An attribute of a node. Graph-valued attributes (If, Loop, Scan) hold the parsed body.
+/// An attribute of a node. Graph-valued attributes (If, Loop, Scan) contain the parsed body.
 struct SubgraphAttr {
-  std::shared_ptr<const void> body;  ///< onnx::GraphProto of the body, kept for the VM
+  std::shared_ptr<const void> body;  ///< onnx::GraphProto of the body; nothing runs it yet
 };
 using Attr = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
                           std::vector<std::string>, Tensor, SubgraphAttr>;
@@ -97,11 +97,11 @@ struct Value {
 
 struct Node {
   std::string name;  ///< unique in its graph; the ONNX node's name if it has one
-  /// The name that `name` was made unique from: that of the node that this one was made for, sometimes followed by
+  /// The name from which the unique `name` was made: that of the node that this one was made for, sometimes followed by
   /// ".part".
   std::string named_after;
   const OpDef* op = nullptr;
-  int32_t opset = 0;  ///< version of the operator's domain in the model: attributes and semantics follow it
+  int32_t opset = 0;  ///< version of the operator's domain in the model, which determines attributes and semantics
   Attrs attrs;
   std::vector<ValueId> inputs;   ///< kNone: optional input left out
   std::vector<ValueId> outputs;  ///< kNone: optional output not wanted

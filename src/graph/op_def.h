@@ -1,4 +1,4 @@
-// The definition of an operator. The definitions are the files of src/ops/; nodes point to theirs.
+// The definition of an operator. The definitions are in the files of src/ops/; each node points to its own.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ enum class Family : uint8_t {
   reshape,    ///< same elements in the same row-major order: a view
   reduce,     ///< reduction over axes
   matmul,     ///< MatMul
-  gemm,       ///< Gemm, Einsum: products that passes write as MatMul
+  gemm,       ///< Gemm, Einsum: products that passes rewrite as MatMul
   attention,  ///< FusedAttention
   recurrent,  ///< LSTM, GRU, RNN and their steps
   conv,       ///< Conv
@@ -44,13 +44,14 @@ enum class Family : uint8_t {
   sample,     ///< GridSample: interpolates between the pixels of an image
 };
 std::string_view name(Family family);
-/// Whether the family multiplies matrices.
+/// Returns whether the family multiplies matrices.
 bool is_product(Family family);
-/// Whether the family sums products, so that the rate of multiply-adds may bound it: products and convolutions.
+/// Returns whether the family sums products, so that the rate of multiply-adds may bound it: products and convolutions.
 bool is_contraction(Family family);
 
-/// The function by which an operator combines elements: a reduction those along its axes, a pool those of its window,
-/// an element-wise operator those of its operands. ArgMax and ArgMin return the position of the maximum or minimum.
+/// The function by which an operator combines elements: the elements along the axes of a reduction, in the window of a
+/// pool, or in the operands of an element-wise operator. ArgMax and ArgMin return the position of the maximum or
+/// minimum.
 enum class Combiner : uint8_t { none, sum, product, max, min, mean };
 
 /// The forms of movement that passes and placement treat specially.
@@ -76,18 +77,18 @@ enum class Addressing : uint8_t {
 enum class Statistics : uint8_t {
   none,
   row,           ///< all from attribute `axis` on
-  row_squares,   ///< the same elements, without their mean: only the mean of their squares
+  row_squares,   ///< the same elements, but only the mean of their squares
   channel,       ///< the pixels of a channel
   group,         ///< the pixels of a group of channels
-  volume_group,  ///< those of a group of channels over all frames of a volume
+  volume_group,  ///< the pixels of a group of channels over all frames of a volume
 };
-/// Whether the elements are the pixels of one or more channels.
+/// Returns whether the elements are the pixels of one or more channels.
 bool over_pixels(Statistics statistics);
 
 /// Throws bad_model for a node: "Conv 'name': <text>".
 [[noreturn]] void node_error(const Node& node, const std::string& text);
-/// Thrown when the shape of a node's output depends on data that is not known. Where it can, the importer turns this
-/// into specialisation on the values of graph inputs (see needs_value).
+/// Thrown when the shape of a node's output depends on data that is not known. The importer then specialises the graph
+/// to the values of graph inputs, if these determine the data.
 struct NeedsValue {
   int32_t input_index;
 };
@@ -194,7 +195,7 @@ struct OpDef {
   Addressing addressing = Addressing::none;
   Statistics statistics = Statistics::none;
   bool logarithmic = false;     ///< Family::softmax only: the result is the logarithm
-  bool absorbs_zero = false;    ///< the result is 0 where one operand is 0 and the others are finite
+  bool absorbs_zero = false;    ///< an element of the result is 0 if one operand's is 0 and the others' are finite
   bool passes_values = false;   ///< results contain only values of operand 0, perhaps in another type
   bool separable = false;       ///< each output index reads one input index of its own dimension
   int32_t position_input = -1;  ///< the operand whose entries select rows of operand 1; -1: none
@@ -215,8 +216,8 @@ struct OpDef {
   std::optional<Expr> (*scalar)(const OpView&, std::span<const Expr>) = nullptr;
   /// Family::movement only: returns disjoint regions that cover output `output`. Nullopt: not expressible.
   std::optional<std::vector<CopyRegion>> (*regions)(const OpView&, int32_t output) = nullptr;
-  /// Family::resize only: which elements of operand 0, with which weights, make each output. The other operands are
-  /// constants.
+  /// Family::resize only: returns which elements of operand 0 make each output, and with which weights. The other
+  /// operands are constants.
   ResizePlan (*resize)(const OpView&) = nullptr;
   /// Replaces the node by simpler nodes: adds them to the graph and returns the values that replace the outputs. The
   /// importer calls it before it infers the shapes of the nodes that are added (see builder.h).

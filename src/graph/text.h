@@ -41,7 +41,8 @@ class TextReader {
   bool at_end();
   /// Returns the next character after whitespace, or '\0' at the end.
   char peek();
-  /// Reads exactly `token` (after whitespace) if it comes next, and returns whether it did. A word must match whole.
+  /// Reads exactly `token` (after whitespace) if it comes next, and returns whether it did. A word must match as a
+  /// whole.
   bool accept(std::string_view token);
   void expect(std::string_view token);
   /// Reads letters, digits, '_', '.', '/', '-' and '+'; at least one.

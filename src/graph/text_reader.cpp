@@ -220,7 +220,7 @@ TensorType TextReader::type() {
   const size_t start = token_;
   const auto small = [&](std::string_view digits) {
     int32_t value = -1;
-    if (!parse_as(digits, value) || value < 0 || value > 4096) error_at_token("expected a whole number of 0 to 4096");
+    if (!parse_as(digits, value) || value < 0 || value > 4096) error_at_token("expected a whole number from 0 to 4096");
     return value;
   };
   while (!accept("}")) {

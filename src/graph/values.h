@@ -1,4 +1,4 @@
-// Questions that passes, templates and the builder ask about the values of a graph.
+// Queries about the values of a graph, for passes, templates and the builder.
 #pragma once
 
 #include <string>

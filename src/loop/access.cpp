@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kAll = ~uint64_t{0};
 
-/// Searches for a solution of sum of coef * d = 0 with |d| < extent where d is not 0 for some parallel dimension.
+/// Searches for a solution of (sum of coef * d) = 0 with every |d| < extent, and d not 0 for some parallel dimension.
 class Overlap {
  public:
   struct Term {
@@ -162,7 +162,7 @@ bool AccessChecker::exact(int32_t k, uint64_t* base) const {
   return true;
 }
 
-/// Returns whether the bounds of `index` are attained: its terms do not depend on one another.
+/// Returns whether `index` attains its bounds, because its terms do not depend on one another.
 bool AccessChecker::decidable(const Affine& index) const {
   uint64_t seen = 0;
   bool grid = true;  // quotients and remainders of one full range by constants that divide it
@@ -184,7 +184,7 @@ bool AccessChecker::decidable(const Affine& index) const {
   }
   if (!overlap) return true;
   if (!grid) return false;
-  for (const Affine::Term& t : index) {  // a loop next to its own quotient is not a grid
+  for (const Affine::Term& t : index) {  // the sum of a loop variable and its own quotient is not a grid
     if (space_.key(t.key).kind == IndexSpace::KeyKind::loop) {
       for (const Affine::Term& o : index) {
         uint64_t base = 0;
@@ -196,7 +196,7 @@ bool AccessChecker::decidable(const Affine& index) const {
   return true;
 }
 
-/// Returns x for max(0, x). Where lanes are on, the count is positive and the lower limit does not matter.
+/// Returns x for max(0, x). If any lane is on, the count is positive and the lower limit does not matter.
 const Expr& AccessChecker::without_floor(const Expr& count) const {
   if (count->kind != ExprKind::binary || count->op != Op::max) return count;
   int64_t floor = 1;
@@ -206,8 +206,8 @@ const Expr& AccessChecker::without_floor(const Expr& count) const {
   return count;
 }
 
-/// Adds the indices that the mask allows the last lane; returns false when the mask also restricts lanes in other
-/// ways.
+/// Adds to `last` the upper limits that the mask sets for the index of the last active lane. Returns false when the
+/// mask also restricts lanes in other ways.
 bool AccessChecker::limit_by_mask(const Expr& mask, const Affine& base, const Lanes& lanes, std::vector<Affine>& last) {
   const Expr& m = space_.definition(mask);
   if (m->kind == ExprKind::binary && m->op == Op::logical_and) {
@@ -296,8 +296,8 @@ void AccessChecker::store(const StmtNode& s) {
   race(s);
 }
 
-/// Splits the index into terms of constant extents, with each begin replaced. `apart`: the dimensions, one bit each, in
-/// which two stores differ. Returns false if that is not possible.
+/// Splits the index into terms of constant extents, with the begin of each loop substituted. `apart`: the dimensions,
+/// one bit each, in which two stores differ. Returns false if the index cannot be split.
 bool AccessChecker::rectangular(Affine index, uint64_t apart, std::vector<Term>& terms) const {
   while (index.count > 0) {
     const Affine::Term t = index.terms[static_cast<size_t>(index.count) - 1];
@@ -308,7 +308,7 @@ bool AccessChecker::rectangular(Affine index, uint64_t apart, std::vector<Term>&
     if (!next || std::abs(t.coef) > (int64_t{1} << 40)) return false;
     if (dim != dims_.end()) {
       const uint64_t bit = var_parallel_[static_cast<size_t>(key.var)];
-      const bool inner = (bit & threads_) != 0;  // threads of other blocks may have any number
+      const bool inner = (bit & threads_) != 0;  // threads of different blocks may have any numbers
       terms.push_back({t.coef, dim->extent, (bit & apart) != 0 ? Value::differs : inner ? Value::any : Value::same});
     } else if (apart == threads_ && std::ranges::count(phased_, key.var) > 0) {
       terms.push_back({t.coef, 1, Value::same});
@@ -330,8 +330,8 @@ void AccessChecker::race(const StmtNode& s) {
   if (threads_ != 0 && (buffer.kind != BufferKind::scratch || buffer.space == MemorySpace::shared)) race(s, threads_);
 }
 
-/// Finds two stores of the statement to one element, in iterations that differ in the dimensions `apart` (one bit each)
-/// and may run at the same time.
+/// Throws if the statement stores to one element twice, in iterations that differ in the dimensions `apart` (one bit
+/// each) and may run at the same time.
 void AccessChecker::race(const StmtNode& s, uint64_t apart) {
   const auto report = [&](const std::string& dims) {
     fail(ErrorKind::internal, "verify '{}': two {} store to the same element of '{}': index {}, {}", func_.name,

@@ -10,7 +10,7 @@
 namespace kilter {
 
 /// Checks the function's statements, which the caller passes in order. Throws internal when an access is certainly
-/// wrong. What cannot be decided (loaded indices, conditions other than comparisons of indices) passes.
+/// wrong. Accesses that cannot be decided (loaded indices, conditions other than comparisons of indices) pass.
 class AccessChecker {
  public:
   explicit AccessChecker(const LoopFunc& func);
@@ -59,7 +59,7 @@ class AccessChecker {
   enum class Value : uint8_t {
     same,    ///< equal: stores with other values are in other blocks, or behind a barrier
     any,     ///< unrelated
-    differs  ///< different: the variable is one of those that tell the two stores apart
+    differs  ///< different: the variable is one of those in which the two stores differ
   };
   struct Term {
     int64_t coef, extent;
@@ -74,10 +74,10 @@ class AccessChecker {
   IndexSpace space_;
   std::vector<Scope> scopes_;
   int unreachable_ = 0;
-  int unclear_ = 0;  ///< enclosing conditions that no fact describes
+  int unclear_ = 0;  ///< number of enclosing conditions that facts do not fully describe
   std::vector<Dim> dims_;
   uint64_t threads_ = 0;         ///< those of dims_ that are loops over threads
-  std::vector<int32_t> phased_;  ///< variables of loops that hold a barrier
+  std::vector<int32_t> phased_;  ///< variables of loops that contain a barrier
   uint64_t control_ = 0;         ///< those of dims_ that the enclosing loops and branches depend on
   std::vector<uint64_t> var_parallel_;
   NodeMap<uint64_t> memo_;

@@ -136,7 +136,7 @@ void IndexSpace::bind_let(int32_t var, const Expr& value) {
   key_of_var_[static_cast<size_t>(var)] = add_key(std::move(key));
 }
 
-/// Returns the expressions whose minimum (op = min) or maximum (op = max) is `e`.
+/// Returns expressions whose minimum (op = min) or maximum (op = max) is `e`.
 std::vector<Expr> IndexSpace::alternatives(const Expr& e, Op op) const {
   const Expr& d = definition(e);
   if (!is_binary(d, op)) return {e};
@@ -411,7 +411,7 @@ std::optional<int64_t> IndexSpace::bound(const Affine& a, bool up) const {
   return eliminate(e, up, budget);
 }
 
-/// Replaces the last key by each of its limits in turn, recursively. The tightest result is the bound.
+/// Replaces the last key by each of its limits in turn, recursively, and returns the tightest result.
 std::optional<int64_t> IndexSpace::eliminate(const Affine& sum, bool up, int& budget) const {
   std::optional<int64_t> best = box(sum, up);
   Affine a = sum;

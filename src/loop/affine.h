@@ -55,10 +55,11 @@ class IndexSpace {
   void bind_loop(int32_t var, const Expr& begin, const Expr& end, int64_t step);
   void bind_let(int32_t var, const Expr& value);
 
-  /// Facts that hold until forget(): the outcome of a condition, and that a loop runs at least once.
+  /// Returns the number of assumed facts: outcomes of conditions, and that loops run at least once. forget() drops
+  /// those beyond a given number.
   size_t facts() const { return assumed_.size(); }
-  /// Returns false when the condition says more than the facts do. `possible` (optional) receives whether it can hold
-  /// at all.
+  /// Assumes that the condition is true (`holds`) or false. Returns false when facts cannot express all that this
+  /// implies. `possible` (optional) receives whether it is possible at all.
   bool assume(const Expr& condition, bool holds, bool* possible = nullptr);
   void assume_runs(const Expr& begin, const Expr& end);
   void forget(size_t facts);
@@ -67,8 +68,8 @@ class IndexSpace {
   const Affine& affine(const Expr& e);
   /// Returns `a` with every affine let replaced by its value.
   Affine expanded(const Affine& a) const;
-  /// Return the least and the greatest value over all values of the keys; nullopt if it is not known. A bound that is
-  /// returned is valid, but may not be the tightest.
+  /// Return a lower and an upper bound over all values of the keys, which may not be the tightest; nullopt if none is
+  /// known.
   std::optional<int64_t> lower(const Affine& a) const { return bound(a, false); }
   std::optional<int64_t> upper(const Affine& a) const { return bound(a, true); }
   /// Returns a bound derived only from each key's constant bounds: fast, and often enough.
@@ -80,7 +81,7 @@ class IndexSpace {
   struct Key {
     KeyKind kind = KeyKind::opaque;
     int32_t var = -1;     ///< loop, let
-    Expr expr = {};       ///< the expression that the key stands for
+    Expr expr = {};       ///< the expression that the key represents
     int32_t rank = 0;     ///< order of the innermost binding that it depends on
     bool known = true;    ///< false: the bounds are not exact, or it depends on a loaded value
     Affine value = {};    ///< let: its definition, expanded
@@ -125,7 +126,7 @@ class IndexSpace {
   NodeMap<Known> memo_;
   std::unordered_multimap<uint64_t, int32_t> opaque_;
   bool has_mod_ = false;
-  bool impossible_ = false;  ///< a fact assumed by the current condition contradicts known facts
+  bool impossible_ = false;  ///< whether a fact assumed by the current condition contradicts known facts
 };
 
 }  // namespace kilter

@@ -35,14 +35,12 @@ class Bindings {
   }
   static bool bound_loop(const Stmt& s) { return s != nullptr && s->kind == StmtKind::loop && is_bound(s->loop); }
 
-  /// Checks statements that hold a bound loop: lets, and the loop as the last one.
+  /// Checks statements that contain a bound loop: there may be lets, and the loop must be the last statement.
   void nest(const std::vector<Stmt>& body) {
     for (const Stmt& s : body) {
       if (s == body.back() && bound_loop(s)) return bound(*s);
       if (s == nullptr || s->kind != StmtKind::let)
-        error(
-            "a statement stands next to a loop that is bound to blocks or threads; only lets may stand before the "
-            "loop");
+        error("a statement is next to a loop that is bound to blocks or threads; only lets may precede the loop");
     }
   }
 
@@ -57,7 +55,7 @@ class Bindings {
     if (known != nullptr)
       error("loops '{}' and '{}' are both bound to {}", var_name(*known), var_name(s), name(s.loop));
     if (is_block(s.loop) && threads_)
-      error("loop '{}' is bound to {} inside of a loop over threads; expected blocks outside of threads", var_name(s),
+      error("loop '{}' is bound to {} inside a loop over threads; expected blocks outside of threads", var_name(s),
             name(s.loop));
     known = &s;
     threads_ = threads_ || is_thread(s.loop);
@@ -70,7 +68,7 @@ class Bindings {
   void no_bound_loops(const std::vector<Stmt>& body) const {
     for (const Stmt& s : body) {
       if (bound_loop(s)) {
-        error("loop '{}' is bound to {} inside of other statements; expected a nest of bound loops around all of them",
+        error("loop '{}' is bound to {} inside other statements; expected a nest of bound loops around all of them",
               var_name(*s), name(s->loop));
       }
       if (s == nullptr) continue;

@@ -1,5 +1,5 @@
 // Arithmetic of the loop IR on host values, for constant folding and the interpreter. Elements are in their memory form
-// (float bits, integers, one byte 0 or 1 for boolean). `lanes` of them lie side by side, aligned for their type.
+// (float bits, integers, one byte 0 or 1 for boolean). `lanes` of them are adjacent in memory, aligned for their type.
 #pragma once
 
 #include <cstddef>

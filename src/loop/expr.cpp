@@ -132,7 +132,7 @@ std::string text(VType type) {
 Expr::Expr(int64_t value) : Expr(int_node(DType::i64, value, 1)) {}
 
 const VType& Expr::type() const {
-  require(defined(), "loop IR: the type of an undefined expression was asked for");
+  require(defined(), "loop IR: the type of an undefined expression was requested");
   return node_->type;
 }
 

@@ -174,7 +174,7 @@ inline Expr max(Expr a, Expr b) { return binary(Op::max, std::move(a), std::move
 
 /// Returns whether an integer or boolean scalar expression is a constant, and its value.
 bool is_const(const Expr& e, int64_t* value = nullptr);
-/// Returns the scalar that all lanes of `e` hold when `e` is a broadcast or a splat constant; undefined otherwise.
+/// Returns the scalar that every lane of `e` equals when `e` is a broadcast or a splat constant; undefined otherwise.
 Expr splat_of(const Expr& e);
 
 }  // namespace kilter

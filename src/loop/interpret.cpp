@@ -52,7 +52,7 @@ struct Step {
   int64_t bytes = 0;  ///< size of the value, for let and registers
   int64_t step = 1;
   LoopKind loop = LoopKind::serial;
-  bool barriers = false;  ///< is a barrier, or holds one
+  bool barriers = false;  ///< is a barrier, or contains one
   std::vector<Step> body = {}, other = {};
 };
 
@@ -237,7 +237,8 @@ class Machine {
 
  private:
   static size_t cells_of(const Buffer& b) { return static_cast<size_t>((b.elems * size_bytes(b.type) + 7) / 8); }
-  /// Undefined contents: with all bits set, every float type reads NaN, so a read before a write is noticed.
+  /// Makes scratch contents undefined: all bits are set, which every float type reads as NaN, so a read before a write
+  /// is noticed.
   void forget_scratch() {
     for (auto& s : scratch_) std::memset(s.data(), 0xff, s.size() * sizeof(uint64_t));
   }
@@ -294,8 +295,8 @@ class Machine {
     run_together(start_threads(s, threads), threads);
   }
 
-  /// Adds the threads of a loop with the loops over threads in it, each with the variables bound so far. Returns the
-  /// statements that they run. The bounds of `s` have been computed.
+  /// Adds the threads of a loop and of the loops over threads nested in it, each with the variables bound so far.
+  /// Returns the statements that they run. The bounds of `s` have been computed.
   const std::vector<Step>& start_threads(const Step& s, std::vector<Thread>& threads) {
     const bool nested = !s.body.empty() && s.body.back().kind == StmtKind::loop && is_thread(s.body.back().loop);
     const std::vector<Step>* body = &s.body;
@@ -325,7 +326,8 @@ class Machine {
     }
   }
 
-  /// Runs statements in all threads. The threads take turns between two barriers: each runs on until the next one.
+  /// Runs statements in all threads. Between two barriers, the threads run one after another: each runs up to the next
+  /// barrier.
   void run_together(std::span<const Step> steps, std::vector<Thread>& threads) {
     while (!steps.empty()) {
       const auto barrier = std::ranges::find_if(steps, [](const Step& s) { return s.barriers; });
@@ -341,7 +343,7 @@ class Machine {
     }
   }
 
-  /// Runs a statement that holds barriers. The verifier ensures that its bounds or condition are the same in all
+  /// Runs a statement that contains barriers. The verifier ensures that its bounds or condition are the same in all
   /// threads.
   void together(const Step& s, std::vector<Thread>& threads) {
     int64_t begin = 0, end = 0;
@@ -467,7 +469,7 @@ class Machine {
   const LoopFunc& func_;
   const Program& program_;
   std::vector<uint64_t> frame_;
-  std::vector<std::vector<uint64_t>> scratch_;  ///< but for local buffers, of which each thread has its own
+  std::vector<std::vector<uint64_t>> scratch_;  ///< all scratch except local buffers, of which each thread has its own
   std::vector<size_t> local_;                   ///< numbers of the local buffers
   std::vector<std::byte*> bases_;
   int32_t status_ = 0;

@@ -20,10 +20,10 @@ enum class BufferKind : uint8_t {
   scratch,  ///< private to each worker; undefined contents at the start of each parallel iteration
 };
 
-/// Where a buffer lives. Devices without such memories have only `global`.
+/// The memory in which a buffer is placed. Devices without separate memories have only `global`.
 enum class MemorySpace : uint8_t {
   global,    ///< the device's memory; scratch there belongs to one worker
-  constant,  ///< inputs only: the device's cache for data that all threads read alike
+  constant,  ///< inputs only: the device's cache for data that all threads read at the same address
   shared,    ///< scratch only: one copy for each block of threads; undefined contents when the block starts
   local,     ///< scratch only: one copy for each thread; undefined contents when the thread starts
 };
@@ -42,7 +42,7 @@ struct Buffer {
 
 /// How the iterations of a loop run. The kinds from block_x on bind a loop to the hardware of a device that runs blocks
 /// of threads: all iterations may run at the same time, and only the threads of one block can wait for each other
-/// (StmtKind::barrier). doc/loop_ir.md has the rules.
+/// (StmtKind::barrier). The rules are in doc/loop_ir.md.
 enum class LoopKind : uint8_t {
   serial,
   unrolled,  ///< constant extent; the unroll pass replaces the loop by copies of its body
@@ -71,7 +71,7 @@ enum class StmtKind : uint8_t {
   if_then,
   prefetch,
   check,
-  barrier,  ///< every thread of the block waits here for all others, and then sees what they wrote before it
+  barrier,  ///< every thread of the block waits here for all others, and then sees their earlier writes
 };
 
 struct StmtNode;
@@ -87,7 +87,7 @@ struct StmtNode {
   Expr mask = {};    ///< store: optional, boolean lanes
   std::vector<Stmt> body = {};   ///< block, loop, if (then)
   std::vector<Stmt> other = {};  ///< if: else
-  bool likely = false;           ///< if: the condition nearly always holds; the else side may be slower
+  bool likely = false;           ///< if: the condition is nearly always true; the else side may be slower
 };
 
 struct VarInfo {
@@ -112,7 +112,7 @@ struct LoopFunc {
 
   int64_t parallel_extent() const;
   int64_t scratch_bytes() const;  ///< per worker: global scratch buffers, each rounded up to 64 bytes
-  /// Returns whether a loop is bound to blocks or threads. Such loops enclose all other statements but lets.
+  /// Returns whether a loop is bound to blocks or threads. Such loops enclose all other statements except lets.
   bool has_bound_loops() const;
 };
 
@@ -122,12 +122,12 @@ constexpr int32_t kCheckFailed = 1;
 /// A buffer of the function.
 ///
 /// Every variable is bound once (by one loop, let or parallel dimension) and every register is declared once. Both are
-/// visible from there to the end of the enclosing block. Loads return what memory holds when their statement runs. An
-/// expression is evaluated whole, including both sides of a select.
+/// visible from there to the end of the enclosing block. Loads read memory when their statement runs. All of an
+/// expression is evaluated, including both sides of a select.
 ///
 /// Loads: `index` is the element index of lane 0 (scalar i64). Lane k reads index + k * stride; stride 0 loads once and
 /// broadcasts, stride 1 is a vector load. With a mask (boolean, same lanes), lanes that are off are not accessed and
-/// hold 0. A load of booleans gives boolean lanes.
+/// are 0. A load of booleans gives boolean lanes.
 struct Buf {
   int32_t id = -1;
 };
@@ -192,16 +192,16 @@ Expr first_lanes(Expr count, int32_t lanes);
 Expr first_lanes_count(const Expr& mask);
 
 /// Throws internal with the first broken rule: types, scopes, indices out of bounds (by interval analysis, if the index
-/// is affine), stores to inputs, two parallel iterations, blocks or threads that store to overlapping intervals (if
-/// that can be decided), bound loops, memory spaces and barriers that break the rules of doc/loop_ir.md.
+/// is affine), stores to inputs, parallel iterations, blocks or threads that store to overlapping intervals (if that
+/// can be decided), and bound loops, memory spaces and barriers that break the rules of doc/loop_ir.md.
 void verify(const LoopFunc& func);
 std::string print(const LoopFunc& func);
 LoopFunc parse_loop_func(std::string_view text);
 
 /// Runs the parallel iterations [begin, end) of the kernel without a target. `args` are the base addresses of the
 /// non-scratch buffers, in order. Throws internal on an access outside a buffer. Vector loops run as scalars in order,
-/// blocks one after another, and the threads of a block one after another from each barrier to the next. Returns what
-/// the kernel would: 0, or kCheckFailed.
+/// blocks one after another, and the threads of a block one after another from each barrier to the next. Returns 0 or
+/// kCheckFailed, like the compiled kernel.
 int32_t interpret(const LoopFunc& func, const std::vector<std::byte*>& args, int64_t begin, int64_t end);
 
 }  // namespace kilter

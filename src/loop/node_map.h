@@ -1,5 +1,5 @@
-// A table keyed by expression node, for analyses that visit each node of a function once. Uses open addressing, with
-// values in chunks, so references stay valid while the table grows.
+// A table keyed by expression node, for analyses that visit each node of a function once. It uses open addressing and
+// keeps values in chunks, so references stay valid while the table grows.
 #pragma once
 
 #include <cstdint>

@@ -560,7 +560,8 @@ class Parser {
     return known == kOps.end() ? std::nullopt : std::optional(known->second);
   }
 
-  /// The deepest nesting of the text, and of sums and products, so that walks over the result need little stack.
+  /// Limit on the nesting of the text and on the terms of a sum or product, so that walks over the result need little
+  /// stack.
   static constexpr int kMaxDepth = 500;
 
   Lexer lex_;

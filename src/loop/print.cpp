@@ -11,8 +11,8 @@
 namespace kilter {
 namespace {
 
-/// Printing shared expressions in full each time would make the text exponential in length. Expressions with fewer
-/// nodes than this are still printed in full, for readability.
+/// Printing shared expressions in full each time could make the text exponentially long. Expressions with fewer nodes
+/// than this are nevertheless printed in full, for readability.
 constexpr int64_t kShareNodes = 8;
 
 std::string identifier(const std::string& name, std::string_view fallback) {

@@ -166,24 +166,24 @@ class Verifier {
     around_.pop_back();
   }
 
-  /// All threads of a block must reach a barrier equally often.
+  /// Checks that all threads of a block reach the barrier equally often.
   void barrier() {
     const auto threads = std::ranges::find_if(
         around_, [](const StmtNode* s) { return s->kind == StmtKind::loop && is_thread(s->loop); });
-    check(threads != around_.end(), "a barrier stands outside of loops that are bound to threads");
+    check(threads != around_.end(), "a barrier is outside of loops that are bound to threads");
     for (const StmtNode* s : around_) {
       if (s->kind == StmtKind::if_then) {
         if (!access_.uniform(s->a)) {
-          error("a barrier stands under an if whose condition may differ between threads: {}",
+          error("a barrier is under an if whose condition may differ between threads: {}",
                 loop_text::expression(func_, s->a));
         }
         continue;
       }
       if (s->loop == LoopKind::vector) {
-        error("a barrier stands in vector loop '{}'; expected serial or unrolled loops", var_name(s->id));
+        error("a barrier is in vector loop '{}'; expected serial or unrolled loops", var_name(s->id));
       }
       if (!access_.uniform(s->a) || !access_.uniform(s->b)) {
-        error("a barrier stands in loop '{}', whose bounds may differ between threads: [{}, {})", var_name(s->id),
+        error("a barrier is in loop '{}', whose bounds may differ between threads: [{}, {})", var_name(s->id),
               loop_text::expression(func_, s->a), loop_text::expression(func_, s->b));
       }
     }
@@ -222,7 +222,7 @@ class Verifier {
   const Known& use(const Expr& e) {
     Known& known = known_[e.get()];
     if (known.statement == statement_) return known;
-    // All names of a node were once in scope together, so they are nested: the latest one decides for all.
+    // All names of a node were once in scope together, so their scopes are nested: if the latest is open, all are.
     const bool checked = known.statement >= 0 && (known.newest == nullptr || known.newest->open);
     if (checked && !known.loads) {
       known.statement = statement_;

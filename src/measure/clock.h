@@ -1,5 +1,5 @@
-// Timing of one thing, in milliseconds of base/ticks.h. To compare things, use measure/compare.h; for one thing under
-// stated conditions, use measure/evaluator.h.
+// Timing of one function, in milliseconds by the clock of base/ticks.h. To compare functions, use measure/compare.h; to
+// measure one with checks for disturbances, use measure/evaluator.h.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,8 @@ std::vector<int> random_order(size_t n, uint64_t round, uint64_t seed) {
 /// Fewer rounds give no usable interval.
 constexpr int kLeastRounds = 5;
 
-/// Uses fewer resamples for many rounds, whose intervals are narrow: an evaluation must not cost more than the rounds.
+/// Uses fewer resamples for many rounds, whose intervals are narrow: computing intervals must not take longer than the
+/// rounds.
 BootstrapOptions bootstrap_options(const Comparison& comparison, size_t rounds) {
   BootstrapOptions options;
   options.confidence = 1 - 0.4 * (1 - comparison.confidence);
@@ -94,7 +95,7 @@ class Comparer {
   }
 
  private:
-  /// Returns whether retaking pays: at least one of four recently retaken slices came out quiet.
+  /// Returns whether retaking pays: at least one in four of the recently retaken slices was quiet.
   bool retake_pays() const { return 4 * (helped_ + 2) >= tried_; }
 
   void count_retake(bool helped) {
@@ -129,7 +130,7 @@ class Comparer {
     return {sum.ms / static_cast<double>(calls), sum.cpu_ms / static_cast<double>(calls)};
   }
 
-  /// Returns an undisturbed slice if it can get one, and adds what disturbed the returned slice to `round`. While
+  /// Returns an undisturbed slice if possible, and adds the disturbances of the returned slice to `round`. While
   /// retaking does not pay, one slice in each round is still retaken to find out when it pays again. Slices of more
   /// than a fiftieth of the budget are not retaken.
   Slice take_slice(size_t candidate, Round& round, bool first) {
@@ -225,7 +226,7 @@ class Comparer {
   const std::vector<Candidate>& candidates_;
   const CompareOptions& options_;
   QuietWatch watch_;
-  int64_t tried_ = 0, helped_ = 0;  // slices retaken recently, and those of them that came out quiet
+  int64_t tried_ = 0, helped_ = 0;  // slices retaken recently, and how many of them were quiet
   Comparison result_;
 };
 

@@ -1,4 +1,4 @@
-// Comparison of candidates that is independent of what else the machine does: interleaved and paired runs in random
+// Comparison of candidates that is robust against other activity on the machine: interleaved, paired runs in random
 // order, until the answer is known.
 #pragma once
 
@@ -28,7 +28,7 @@ struct CompareOptions {
   double max_seconds = 10;           ///< budget, warm-up included
   double target_half_width = 0.005;  ///< half-width of the interval of each ratio to the first candidate
   bool stop_when_different = true;   ///< stop early once every interval clearly excludes 1
-  int min_rounds = 30;               ///< before any answer; the budget takes precedence, but only after five rounds
+  int min_rounds = 30;  ///< least rounds before stopping; the budget takes precedence, but only after five rounds
   int max_rounds = 100000;
   double slice_ms = 1;  ///< calls shorter than this are repeated to fill it
   int retakes = 3;      ///< how often a disturbed slice is retaken, as long as that helps
@@ -60,7 +60,7 @@ struct Comparison {
   int64_t taken = 0;                 ///< number of rounds
   int64_t kept = 0;                  ///< rounds that the figures are computed from
   int64_t disturbed = 0;             ///< rounds that the machine disturbed even after retakes
-  DisturbedCount disturbances;       ///< what disturbed them
+  DisturbedCount disturbances;       ///< causes of the disturbances
   int64_t retaken = 0;               ///< number of slices retaken
   double seconds = 0;
   std::string stopped_because;  ///< "half-width 0.4 % (0.5 % wanted)", "time is up: ..."
@@ -68,10 +68,10 @@ struct Comparison {
   double confidence = 0.95;
   uint64_t seed = 1;
 
-  /// Returns the time of candidate `b` over that of candidate `a`; above 1, `b` is slower. The interval is computed at
-  /// 1 - 0.4 (1 - confidence). It therefore holds at `confidence` although it was evaluated every time the rounds grew
-  /// by a quarter and the comparison stopped when it was narrow (simulated for 30 to 400 rounds: 96 to 98 % of
-  /// intervals at 98 % contain the truth, 91 to 95 % of those at 95 %).
+  /// Returns the time of candidate `b` over that of candidate `a`; above 1, `b` is slower. The interval is computed for
+  /// the higher confidence 1 - 0.4 (1 - confidence). It is therefore valid at `confidence`, although it was evaluated
+  /// every time the number of rounds had grown by a quarter and the comparison stopped when it was narrow (simulated
+  /// for 30 to 400 rounds: 96 to 98 % of intervals at 98 % contain the truth, 91 to 95 % of those at 95 %).
   Ratio ratio(size_t a, size_t b) const;
   /// Returns the interval of a candidate's own time in milliseconds.
   Ratio time_ms(size_t candidate) const;

@@ -40,9 +40,9 @@ Conditions current_conditions();
 /// Whether the machine left a measurement undisturbed.
 enum class Quietness : uint8_t {
   unknown,  ///< no sample was judged
-  quiet,    ///< at most a quarter of the samples was disturbed; the estimator leaves those out
+  quiet,    ///< at most a quarter of the samples were disturbed; the estimator leaves that many out
   partly,   ///< up to half of the samples were disturbed
-  busy,     ///< most of them: the figure is an upper bound
+  busy,     ///< more than half of them were: the figure is an upper bound
 };
 Quietness quietness(const Conditions& conditions);
 /// Returns "not known", "quiet", "partly disturbed" or "busy".
@@ -53,9 +53,10 @@ double disturbed_share(const Conditions& conditions);
 /// else runs.
 bool more_threads_than_cpus(const Conditions& conditions);
 /// Returns the line printed with a figure: "quiet: 3 of 200 runs disturbed (1.5 %), best 2.601 ms". `samples` is the
-/// plural noun for what was taken.
+/// word for samples, in the plural.
 std::string quiet_text(const Conditions& conditions, std::string_view samples = "runs");
-/// Returns "2.601 ms"; for a busy machine "2.601 to 6.833 ms", from the best sample to the figure. Each has `decimals`.
+/// Returns "2.601 ms"; for a busy machine "2.601 to 6.833 ms", from the best sample to the figure. Each has `decimals`
+/// decimal places.
 std::string figure_text(double ms, const Conditions& conditions, int decimals);
 
 /// Returns every field under its own name. If best_ms is not known, it and the values derived from it are left out.

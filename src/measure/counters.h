@@ -10,7 +10,7 @@
 
 namespace kilter {
 
-/// Counts since the counters were opened, or between two readings. A field is empty if the machine does not count it.
+/// Counts since the counters were opened, or between two readings. A field is empty if the machine has no such counter.
 struct CounterValues {
   std::optional<int64_t> cycles, instructions, cache_misses, stalled_cycles;
   /// Share of the time that the group was on the processor. Below 1, the counts were scaled up accordingly.

@@ -41,8 +41,8 @@ struct Device {
 
   /// Returns "AMD EPYC, 2 CPUs, avx512, L1 48K, L2 1M, L3 32M".
   std::string fingerprint() const;
-  /// Return rates for any number of threads: linear between measured numbers, and above them the rate of the most
-  /// threads. 0 when not measured.
+  /// Return rates for any number of threads: interpolated linearly between measured numbers, and above these the rate
+  /// of the largest. 0 when not measured.
   double peak_gflops(int threads) const;
   double bandwidth_gbs(Level level, int threads) const;
   double copy_gbs(Level level, int threads) const;

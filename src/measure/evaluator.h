@@ -1,4 +1,4 @@
-// A time evaluator: repeated measurements of one function, with the usual options and figures of such evaluators.
+// A time evaluator: repeated measurements of one function, with the options and figures that are usual for such tools.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 namespace kilter {
 
 struct EvaluatorOptions {
-  int64_t number = 1;                  ///< calls in one measurement, which is their mean
+  int64_t number = 1;                  ///< calls in one measurement, whose value is their mean
   int64_t repeat = 10;                 ///< measurements
-  double min_repeat_ms = 0;            ///< `number` grows until a measurement takes this long
+  double min_repeat_ms = 0;            ///< `number` is raised until a measurement takes this long
   int warm_up = 1;                     ///< calls that do not count
   std::function<void()> prepare = {};  ///< runs untimed before each measurement; with number > 1 only the first call
                                        ///< finds what was prepared, such as flushed caches
@@ -28,7 +28,7 @@ struct Evaluation {
   Samples samples;           ///< milliseconds per call, one value per measurement, all `repeat` of them
   int64_t number = 1;        ///< calls in a measurement, after min_repeat_ms was applied
   int64_t disturbed = 0;     ///< measurements that the machine disturbed
-  std::string disturbed_by;  ///< what disturbed the first disturbed one, in words
+  std::string disturbed_by;  ///< cause for the first disturbed measurement, in words
   DisturbedCount disturbed_count;
   Samples quiet;  ///< the undisturbed ones, or all when fewer than half are undisturbed
 

@@ -81,8 +81,8 @@ KILTER_FMA_LOOP(fma_avx2, "avx2,fma", __m256, _mm256, "x")
 KILTER_MUL_ADD_LOOP(mul_add_avx, "avx", __m256, _mm256)
 KILTER_MUL_ADD_LOOP(mul_add_sse, "sse2", __m128, _mm)
 
-// Reads kStreams places of the buffer in turn, four cache lines of each. Prefetches kAhead bytes ahead (0: not) with
-// kLocality 3 (to all levels) or 0 (past the outer ones).
+// Reads kStreams parts of the buffer in turn, four cache lines of each at a time. Prefetches kAhead bytes ahead (0: no
+// prefetch) with kLocality 3 (into all levels) or 0 (bypassing the outer ones).
 #define KILTER_READ_LOOP(NAME, TARGET, LOAD, REGISTER, WIDTH)                                       \
   template <int kStreams, int kAhead, int kLocality>                                                \
   __attribute__((target(TARGET))) void NAME(const std::byte* from, int64_t bytes, int64_t passes) { \
@@ -110,7 +110,7 @@ KILTER_READ_LOOP(read_avx512, "avx512f", KILTER_LOAD_512, "v", 64)
 KILTER_READ_LOOP(read_avx, "avx", KILTER_LOAD_256, "x", 32)
 KILTER_READ_LOOP(read_sse, "sse2", KILTER_LOAD_128, "x", 16)
 
-// Prefetches reads kAhead bytes ahead (0: not).
+// Prefetches the source kAhead bytes ahead (0: no prefetch).
 #define KILTER_COPY_LOOP(NAME, TARGET, LOAD, STORE, WIDTH)                                                         \
   template <int kAhead>                                                                                            \
   __attribute__((target(TARGET))) void NAME(std::byte* to, const std::byte* from, int64_t bytes, int64_t passes) { \

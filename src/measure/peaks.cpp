@@ -58,8 +58,8 @@ void check_threads(int threads) {
 int64_t whole_chunks(int64_t bytes) { return std::max(kLoopChunk, bytes / kLoopChunk * kLoopChunk); }
 
 /// Runs windows of every loop in turn; `run_window(loop, i)` runs window `i` of all windows and returns the operations
-/// or bytes of one thread. The first window of a loop only warms up. Stops after `ms` once the best window was not
-/// beaten by 2 % for half of that time, and after five times `ms` in any case. If the threads never ran side by side,
+/// or bytes of one thread. The first window of a loop only warms up. Stops after `ms` once no window has beaten the
+/// best by 2 % for half of that time, and after five times `ms` in any case. If the threads never ran at the same time,
 /// returns the sum of each thread's best rates: an upper bound.
 template <class Loop>
 PeakRate best_window(Team& team, const std::vector<Loop>& loops, double ms,
@@ -85,7 +85,8 @@ PeakRate best_window(Team& team, const std::vector<Loop>& loops, double ms,
       if (window.together >= kTogether && rate > best.rate) best = {rate, std::string(loop.name)};
     }
   }
-  if (best.rate == 0) best = {std::accumulate(alone.begin(), alone.end(), 0.0), "sum of threads, not side by side"};
+  if (best.rate == 0)
+    best = {std::accumulate(alone.begin(), alone.end(), 0.0), "sum of threads, which did not run together"};
   return best;
 }
 
@@ -100,7 +101,7 @@ int64_t bytes_per_thread(Level level, int threads) {
     case Level::l2:
       return whole_chunks(std::max(l2 / 2, 2 * l1));
     case Level::l3:
-      // Several machines may share a large L3, and then a quarter of it does not stay cached: hence at most 8 * l2.
+      // Several virtual machines may share a large L3, of which a quarter then does not stay cached: hence the limit.
       return whole_chunks(std::clamp(sizes.l3_bytes / 4 / threads, 2 * l2, 8 * l2));
     case Level::dram:
       break;
@@ -168,7 +169,7 @@ PeakRate measure_read(Level level, int threads, double ms) {
 PeakRate measure_copy(Level level, int threads, double ms) {
   check_threads(threads);
   const int64_t share = whole_chunks(bytes_per_thread(level, threads) / 2);
-  // Avoids equal offsets within a page, where a load waits for an unrelated store.
+  // Avoids equal offsets within a page, which make a load wait for an unrelated store (4K aliasing).
   const int64_t stride = 2 * share + 3 * 256;
   const Buffer buffer(stride * threads + 4096);
   Team team(threads);

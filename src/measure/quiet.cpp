@@ -128,7 +128,7 @@ double reference_chain_ns(int tries) {
 }
 
 double reference_width_ns() {
-  constexpr int kTries = 4;  // the first try finds its code in no cache, and earlier stores in flight
+  constexpr int kTries = 4;  // the first try runs with its code in no cache and earlier stores in flight
   uint64_t shortest = std::numeric_limits<uint64_t>::max();
   for (int i = 0; i < kTries; ++i) {
     const uint64_t start = ticks();

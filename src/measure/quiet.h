@@ -1,4 +1,4 @@
-// Whether the machine was quiet during a sample: steal time, waiting for a CPU, involuntary switches, clock.
+// Determines whether the machine was quiet during a sample: steal time, waiting for a CPU, involuntary switches, clock.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct QuietReading {
   bool has_wait = true;
 };
 
-/// Reads all counters; takes some 30 us, and 3 us for each thread. Counters that this system does not report are zero.
-/// When a thread ends between two readings, its waiting time is lost.
+/// Reads all counters; takes about 30 us plus 3 us per thread. Counters that this system does not report are zero. When
+/// a thread ends between two readings, its waiting time is lost.
 QuietReading read_quiet();
 
 /// Returns the time of the reference kernel in nanoseconds: the shortest of `tries` runs of 2^14 dependent one-cycle
@@ -38,8 +38,8 @@ double core_clock_ghz(int tries = 20);
 struct QuietLimits {
   double steal_share = 0.01;         ///< of the sample's wall time on one CPU
   double wait_share = 0.01;          ///< of the sample's wall time
-  double switches_per_second = 200;  ///< involuntary, of all threads of the process: one in a sample below 5 ms
-  double drift = 0.03;               ///< deviation of the timing chain (chain_ns) from its usual time
+  double switches_per_second = 200;  ///< involuntary, of all threads of the process; below 5 ms, one is enough
+  double drift = 0.03;               ///< deviation of the reference kernel's time (chain_ns) from its usual time
 };
 
 struct Disturbance {
@@ -47,7 +47,7 @@ struct Disturbance {
   double steal_ms = 0;
   double wait_ms = 0;
   int64_t switches = 0;
-  double drift = 0;  ///< reference kernel at the slower end of the sample / usual - 1
+  double drift = 0;  ///< deviation of the reference kernel's time from the usual one, as a share; above 0: slower
   bool stolen = false, waited = false, switched = false, drifted = false;
 
   bool disturbed() const { return stolen || waited || switched || drifted; }
@@ -60,7 +60,7 @@ struct Disturbance {
   void add(const Disturbance& other);
 };
 
-/// How many samples were disturbed, and by what.
+/// Counts of disturbed samples, in all and by cause.
 struct DisturbedCount {
   int64_t taken = 0, disturbed = 0;
   int64_t waited = 0, stolen = 0, switched = 0, drifted = 0;  ///< among the disturbed ones; one sample may count

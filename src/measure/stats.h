@@ -13,7 +13,7 @@ namespace kilter {
 /// The estimator of every duration in Kilter, in words for reports.
 constexpr std::string_view kEstimator = "mean of the middle half";
 
-/// All of these functions accept any order and throw internal when there is no value.
+/// All of these functions accept values in any order and throw internal when there are none.
 double mean(std::span<const double> values);
 /// Returns the sample's standard deviation (divides by n - 1); 0 for one value.
 double std_dev(std::span<const double> values);

@@ -24,8 +24,8 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   struct Window {
-    double seconds = 0;           ///< from the first thread's start to the last one's end
-    double together = 1;          ///< shortest thread's time as a share of `seconds`: near 1 when all ran side by side
+    double seconds = 0;   ///< from the first thread's start to the last one's end
+    double together = 1;  ///< shortest thread's time as a share of `seconds`: near 1 when all ran at the same time
     std::vector<double> threads;  ///< seconds of each
   };
   /// Runs body(0..threads-1), one call per thread. The body must not throw.

@@ -221,8 +221,8 @@ void Binder::need_value(ValueId value, const std::string& what) {
        model_.file, what, quote(value_name), fmt::join(options, " "));
 }
 
-/// The declared shapes of outputs are ignored: they are often wrong in real models, whose exporters traced other
-/// inputs.
+/// The declared shapes of outputs are ignored: they are often wrong in real models, because the exporter traced the
+/// model with other inputs.
 void Binder::check_output(const Port& port, const TensorType& type) const {
   if (port.type == type.dtype) return;
   fail(ErrorKind::bad_model, "{}: output {}: declared {}, but its nodes make {}; correct the declaration in the model",

@@ -20,9 +20,9 @@ class Binder {
   Binder(const ModelData& model, const Model::Shapes& shapes, const Model::Values& values, Mode mode)
       : model_(model), shapes_(shapes), values_(values), mode_(mode) {}
 
-  /// Mode::bind. See Model::bind.
+  /// Runs in Mode::bind; see Model::bind.
   Graph run();
-  /// Mode::probe. See Model::value_inputs.
+  /// Runs in Mode::probe; see Model::value_inputs.
   std::vector<std::string> needed_inputs();
 
  private:

@@ -9,12 +9,12 @@ namespace kilter::onnx {
 
 struct DataNeed {
   std::vector<ValueId> inputs;  ///< graph inputs that the value is computed from
-  bool known_by_inputs = true;  ///< all are small enough to compile one plan per value: see kMostElems
-  std::string obstacle;         ///< otherwise the reason why not
+  bool known_by_inputs = true;  ///< all inputs are small enough for one plan per value: see kMostElems
+  std::string obstacle;         ///< if not known_by_inputs: the reason
 };
 
-/// The most elements that an input of integers or booleans may have to specialise on its values; kMostFloatElems is the
-/// limit for floats.
+/// A plan is specialised on the values of an input of integers or booleans only if the input has at most this many
+/// elements; kMostFloatElems is the limit for floats.
 constexpr int64_t kMostElems = 1024;
 constexpr int64_t kMostFloatElems = 64;
 

@@ -14,14 +14,14 @@
 
 namespace kilter::onnx {
 
-/// The folders that a file may keep its data in: its own and, if it is a symbolic link, that of its target. Empty for a
-/// file in memory.
+/// The folders in which a file may keep its data: its own folder and, if it is a symbolic link, the folder of its
+/// target. Empty for a file in memory.
 using DataFolders = std::vector<std::filesystem::path>;
 
-/// Returns the folders for the file `path`, which leads to the file `target`.
+/// Returns the folders for the file `path`, which is or links to the file `target`.
 DataFolders data_folders(const std::filesystem::path& path, const std::filesystem::path& target);
 
-/// Finds the files and maps each once. A location must be relative, must not contain "..", and must lie under one of
+/// Finds the files and maps each once. A location must be relative, must not contain "..", and must be inside one of
 /// the folders after symbolic links are followed. The folders are searched in order.
 class ExternalData {
  public:

@@ -12,8 +12,9 @@ namespace {
 
 constexpr int64_t kFirstComparable = 11;
 
-/// A change of the form of these operators after kFirstComparable, or the version that introduced them. `added` names
-/// new attributes; without these attributes the form is the old one. If `added` is empty, the forms always differ.
+/// A change to the form of these operators after kFirstComparable, or the version that introduced them. `added` names
+/// new attributes; a node without these attributes still has the old form. If `added` is empty, the forms always
+/// differ.
 struct Change {
   std::string_view ops;
   int32_t version;
@@ -69,7 +70,7 @@ bool concerns(const Change& change, const Node& node) {
 }  // namespace
 
 bool same_form(const Node& node, int64_t opset) {
-  const auto [low, high] = std::minmax({int64_t{node.opset}, opset});  // the other form refers to a temporary
+  const auto [low, high] = std::minmax({int64_t{node.opset}, opset});  // minmax(a, b) would return dangling references
   if (low == high) return true;
   if (low < kFirstComparable) return false;
   return std::none_of(std::begin(kChanges), std::end(kChanges), [&, from = low, to = high](const Change& change) {

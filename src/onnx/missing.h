@@ -11,7 +11,7 @@ namespace kilter::onnx {
 class MissingOps {
  public:
   explicit MissingOps(const ModelData& model) : model_(model) {}
-  /// Examines the nodes, the functions that they call and the graphs inside them; the branches of an If only when
+  /// Examines the nodes, the functions that they call and the graphs inside them, but the branches of an If only if
   /// `branches` is set. An If itself never counts as missing here.
   void look(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, const Opsets& opsets, bool branches);
   void add(Missing missing) { found_.push_back(std::move(missing)); }

@@ -110,8 +110,8 @@ void read_functions(ModelData& model, TensorReader& reader) {
   }
 }
 
-/// Reads the initializers as tensors. The payload of each is then dropped from the message, so that it is not held
-/// twice.
+/// Reads the initializers as tensors. The payload of each is then dropped from the message, so that it is in memory
+/// only once.
 void read_initializers(pb::GraphProto& graph, ModelData& model, TensorReader& reader) {
   for (auto& initializer : *graph.mutable_initializer()) {
     model.tensors.emplace(&initializer, reader.read(initializer, "initializer " + quote(initializer.name())));

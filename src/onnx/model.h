@@ -32,8 +32,8 @@ struct Port {
 std::string text(const Port& port);
 /// Returns the port's shape if the model gives every size; otherwise nothing.
 std::optional<Shape> declared_shape(const Port& port);
-/// Returns whether the port's declaration allows this shape. Names of dimensions are not compared, nor is a declared
-/// rank of 0, which some exporters write for "unknown".
+/// Returns whether the port's declaration allows this shape. Names of dimensions are ignored, and a declared rank of 0,
+/// which some exporters write for "unknown", allows every shape.
 bool fits(const Port& port, const Shape& shape);
 
 /// An operator that the model needs and Kilter lacks, with the nodes that use it.
@@ -46,8 +46,8 @@ struct Missing {
 class Model {
  public:
   ~Model();
-  /// Reads a binary ONNX file. External data is mapped, not copied. It must lie under the file's folder or, if the file
-  /// is a symbolic link, under that of its target.
+  /// Reads a binary ONNX file. External data is mapped, not copied. It must be inside the file's folder or, if the file
+  /// is a symbolic link, inside the folder of its target.
   static std::shared_ptr<const Model> load(const std::filesystem::path& file);
   /// Reads a model from bytes; external data is refused unless `folder` is given.
   static std::shared_ptr<const Model> parse(std::span<const std::byte> bytes, const std::string& name,
@@ -67,12 +67,14 @@ class Model {
   using Shapes = std::map<std::string, Shape>;
   /// Values of inputs that shapes depend on, by name: they become constants of the graph.
   using Values = std::map<std::string, Tensor>;
-  /// Makes the static graph: binds shapes, expands functions, infers every type, folds shape computations. Throws
-  /// bad_model; bad_input (a shape that contradicts the declaration; an unbound dimension, naming it and how to bind
-  /// it); unsupported (missing operators, all listed; data-dependent shapes, naming the node and the value).
+  /// Makes the static graph: binds shapes, expands functions, infers every type, and folds shape computations. Throws
+  /// bad_model; bad_input for a shape that contradicts the declaration and for an unbound dimension, naming it and how
+  /// to bind it; unsupported for missing operators, listing all of them, and for data-dependent shapes, naming the node
+  /// and the value.
   Graph bind(const Shapes& shapes, const Values& values = {}) const;
-  /// Returns the inputs whose values determine shapes, given these input shapes and already known values. Knowing them
-  /// can reveal more: call bind when the result is empty. Throws as bind does.
+  /// Returns the inputs whose values determine shapes, given the input shapes and the values known so far. The values
+  /// of the returned inputs can reveal further ones, so repeat with them until the result is empty; then call bind.
+  /// Throws as bind does.
   std::vector<std::string> value_inputs(const Shapes& shapes, const Values& values = {}) const;
 
  private:
@@ -83,9 +85,9 @@ class Model {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Returns a text about the inputs whose shapes the model leaves open and the caller does not give: which dimensions
-/// are open, and options that would set them all. Empty if there are none. `given`: shapes by name, which also
-/// determine the sizes of named dimensions.
+/// Returns a text about the inputs whose shapes neither the model nor the caller gives: which dimensions are open, and
+/// options that would set them all. Empty if there are none. `given`: shapes by name, which also determine the sizes of
+/// named dimensions.
 std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes& given);
 
 /// Writes a graph (ONNX operators only) as an ONNX model. Weights are stored inside, or in `FILE.weights` next to it
@@ -94,7 +96,7 @@ std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes
 /// partial file.
 void save(const Graph& graph, const std::filesystem::path& file, int64_t opset);
 
-/// Read a TensorProto file (`input_0.pb` of the ONNX test layout) or its bytes, and write one.
+/// Read a tensor from a TensorProto file (`input_0.pb` in the ONNX test layout) or from its bytes.
 Tensor load_tensor(const std::filesystem::path& file);
 Tensor parse_tensor(std::span<const std::byte> bytes, const std::string& what);
 

@@ -36,7 +36,7 @@ void set_header(pb::TensorProto& proto, const Tensor& tensor) {
   for (const int64_t d : tensor.shape()) proto.add_dims(d);
 }
 
-/// Writes one attribute, for each alternative of Attr.
+/// Writes one attribute. Has one overload for each alternative of Attr.
 struct AttrWriter {
   pb::AttributeProto& proto;
   const Node& node;
@@ -76,7 +76,8 @@ struct AttrWriter {
   }
 };
 
-/// The names in the written file. Graph outputs are values there, so a value takes the name of its output.
+/// The names in the written file. In ONNX, a graph output is itself a value, so the value that it returns takes its
+/// name.
 class Names {
  public:
   explicit Names(const Graph& graph) : graph_(graph) {

@@ -13,7 +13,7 @@ struct ElementType {
   std::optional<DType> type;
 };
 
-/// Indexed by TensorProto.data_type.
+/// The element types, indexed by TensorProto.data_type.
 constexpr std::array<ElementType, 29> kElementTypes = {{
     {"undefined", {}},
     {"float", DType::f32},

@@ -18,7 +18,7 @@ constexpr int64_t kNewestIr = 14;
 constexpr int64_t kOldestOpset = 7;  ///< of ai.onnx
 constexpr int kMostDims = 64;        ///< of a tensor in a file
 
-/// AttributeProto.type.
+/// The values of AttributeProto.type.
 enum AttributeKind : int32_t {
   kUndefinedAttr = 0,
   kFloatAttr = 1,

@@ -15,9 +15,10 @@ class TensorReader {
   /// `file` names the model in errors; see ExternalData for `folders`.
   TensorReader(std::string file, DataFolders folders) : file_(file), external_(std::move(file), std::move(folders)) {}
 
-  /// Returns the tensor, 64-byte aligned: a view of the mapped file if external data is so aligned, otherwise a copy.
-  /// `what` names it ("initializer 'w'"). Throws bad_model when dimensions or data do not fit, unsupported for other
-  /// element types, and io when an external file cannot be read. All values are legal, including NaN and infinity.
+  /// Returns the tensor, 64-byte aligned: a view of the mapped file if its external data has this alignment, otherwise
+  /// a copy. `what` names it ("initializer 'w'"). Throws bad_model when dimensions or data do not fit, unsupported for
+  /// other element types, and io when an external file cannot be read. All values are legal, including NaN and
+  /// infinity.
   Tensor read(const pb::TensorProto& tensor, const std::string& what);
 
  private:

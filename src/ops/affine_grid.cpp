@@ -4,7 +4,7 @@
 namespace kilter {
 namespace {
 
-/// Returns the spatial part of operand size, which is [N, C, d0, ...].
+/// Returns the spatial extents d0, ... from the operand `size`, whose values are N, C, d0, ...
 Shape spatial_of(const Node& node, const Tensor& size, const Shape& theta) {
   const std::vector<int64_t> extents = operand_ints(node, size, "size");
   const auto rank = static_cast<int64_t>(extents.size()) - 2;

@@ -99,7 +99,7 @@ std::vector<double> bias_of(const ReferenceContext& ctx, const AttentionShape& s
   return bias;
 }
 
-/// The intermediate results, for one row of queries times keys, that output 3 may request.
+/// The scores of one query after each step; output 3 returns those of the requested step.
 struct ScoreRow {
   std::vector<double> raw, capped, biased, weights;
 

@@ -29,8 +29,8 @@ KILTER_OP(AveragePool){
               {"pads", "ints", ""},
               {"strides", "ints", ""}},
     .summary =
-        "Mean under a window that slides over x [N, C, d0, ...]. Divides by the elements inside x, or with "
-        "count_include_pad=1 by those inside x and its declared padding; NaN where there are none.",
+        "Mean under a window that slides over x [N, C, d0, ...]. Divides by the number of elements inside x, or with "
+        "count_include_pad=1 inside x and its declared padding; NaN if there are none.",
     .infer = infer,
     .reference = reference,
     .cases = {"f32[1,3,9,13] | kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]",

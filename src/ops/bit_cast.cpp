@@ -16,7 +16,7 @@ void infer(InferContext& ctx) {
 }
 
 void reference(ReferenceContext& ctx) {
-  if (ctx.out().dtype() == DType::boolean) {  // booleans in memory hold only 0 and 1
+  if (ctx.out().dtype() == DType::boolean) {  // booleans in memory are 0 or 1
     for (int64_t i = 0; i < ctx.out().elems(); ++i) ctx.out().data<bool>()[i] = ctx.in(0).raw()[i] != std::byte{0};
   } else if (ctx.out().elems() > 0) {
     std::memcpy(ctx.out().raw(), ctx.in(0).raw(), static_cast<size_t>(ctx.out().bytes()));

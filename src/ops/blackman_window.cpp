@@ -13,8 +13,8 @@ KILTER_OP(BlackmanWindow){
     .family = Family::reference,
     .attrs = {{"output_datatype", "int", "1"}, {"periodic", "int", "1"}},
     .summary =
-        "y[n] = 0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N) for n below the size given, with N the size, or one "
-        "less unless periodic.",
+        "y[n] = 0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N) for n < size (input 0), with N = size if periodic, "
+        "else size - 1.",
     .infer = infer_window_function,
     .reference = reference,
     .cases = {"i32[]=10", "i64[]=17 | periodic=0", "i32[]=1 | periodic=0", "i64[]=7 | output_datatype=11", "i64[]=0"},

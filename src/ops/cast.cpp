@@ -24,7 +24,7 @@ KILTER_OP(Cast){
     .attrs = {{"to", "int", "required"}, {"saturate", "int", "1"}, {"round_mode", "string", "up"}},
     .summary =
         "y = x converted to the element type `to` (a number of TensorProto.DataType); floats truncate and saturate, "
-        "integers wrap, strings hold numbers as text.",
+        "integers wrap, and strings contain numbers as text.",
     .infer = infer,
     .reference = reference,
     .scalar = scalar,

@@ -18,7 +18,7 @@ Shape target_of(const Context& ctx, const Tensor& wanted) {
 
 void infer(InferContext& ctx) { set_same_dtype(ctx, target_of(ctx, ctx.needed(1))); }
 
-/// An odd element goes at the end, both of a crop's remainder and of the padding.
+/// If the extents differ by an odd number, the extra element is removed or added at the end.
 std::vector<IndexMap> maps_of(const Shape& from, const Shape& to) {
   std::vector<IndexMap> maps;
   for (size_t d = 0; d < from.size(); ++d) {

@@ -4,7 +4,7 @@
 namespace kilter {
 namespace {
 
-/// min(high, max(low, x)); NaN stays NaN.
+/// Returns min(high, max(low, x)); NaN stays NaN.
 template <class T>
 T clip(T x, T low, T high) {
   const T raised = low > x ? low : x;

@@ -24,7 +24,7 @@ View view_of(const Node& node, const Shape& shape) {
   return view;
 }
 
-/// Returns the indices for which the condition holds. Indices beyond the end of the condition are not selected.
+/// Returns the indices for which the condition is true. Indices beyond the end of the condition are not selected.
 std::vector<int64_t> selected(const Node& node, const Tensor& condition, int64_t extent) {
   std::vector<int64_t> chosen;
   for (int64_t i = 0; i < condition.elems(); ++i) {

@@ -12,7 +12,7 @@ const std::vector<AttrSpec>& attrs() {
   return specs;
 }
 
-/// Checks a parameter of the filters: one element, or one per filter.
+/// Checks that input i, a parameter of the filters, has one element or one per filter.
 void check_per_filter(const InferContext& ctx, size_t i, int64_t filters, const char* what) {
   if (ctx.has(i) && elems(ctx.shape(i)) != 1 && ctx.shape(i) != Shape{filters}) {
     ctx.error(

@@ -130,7 +130,8 @@ KILTER_OP(ConvTranspose){
               {"pads", "ints", ""},
               {"strides", "ints", ""}},
     .summary =
-        "Adds x [N, C, d0, ...] times w [C, M/group, k0, ...] into y [N, M, o0, ...] at stride distance, plus b [M].",
+        "Adds each element of x [N, C, d0, ...] times the filters w [C, M/group, k0, ...] to y [N, M, o0, ...], in "
+        "steps of the strides, plus b [M].",
     .infer = infer,
     .reference = reference,
     .flops = flops,

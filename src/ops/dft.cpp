@@ -12,7 +12,7 @@ struct Plan {
   int64_t length = 0;  ///< of the transform
   int64_t bins = 0;    ///< of the output
   bool inverse = false;
-  bool half = false;  ///< spectra hold only the bins 0 to length / 2
+  bool half = false;  ///< spectra contain only the bins 0 to length / 2
   Shape out;
 };
 

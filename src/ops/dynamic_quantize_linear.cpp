@@ -63,8 +63,8 @@ KILTER_OP(DynamicQuantizeLinear){
     .min_outputs = 3,
     .max_outputs = 3,
     .summary =
-        "Quantises f32 x to u8 by the range of its values and 0: outputs y, the scale (1 where all are 0) and the zero "
-        "point.",
+        "Quantises f32 x to u8 by the range of its values and 0: outputs y, the scale (1 if all values are 0) and the "
+        "zero point.",
     .infer = infer,
     .reference = reference,
     .expand = expand,

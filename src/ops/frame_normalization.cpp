@@ -1,4 +1,4 @@
-// FrameNormalization: GroupNormalization of volumes that are stored as images of their frames.
+// FrameNormalization: GroupNormalization of volumes that are stored with one image per frame.
 
 #include "ops/support/elementwise.h"
 #include "ops/support/normalize.h"

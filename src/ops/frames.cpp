@@ -1,5 +1,5 @@
 // Frames: sequences of consecutive frames of volumes, with their channels side by side, as a convolution over depth
-// reads them. They are a view if the channels of a frame fill their blocks.
+// reads them. The sequences are a view if the channels of a frame fill whole blocks.
 
 #include "ops/support/iterate.h"
 #include "ops/support/operands.h"
@@ -71,8 +71,8 @@ KILTER_OP(Frames){
               {"stride", "int", "1"},
               {"frames", "int", "1"}},
     .summary =
-        "Runs of frames of volumes x [volumes * d, c, h, w]: y [volumes * count, frames * c, h, w] holds at (v, j) the "
-        "channels of frames first + j * stride and later of volume v; made by the pass for volumes.",
+        "Runs of frames of volumes x [volumes * d, c, h, w]: y [volumes * count, frames * c, h, w] has, for volume v "
+        "and run j, the channels of the `frames` frames from first + j * stride on; made by the pass for volumes.",
     .infer = infer,
     .reference = reference,
     .regions = regions,

@@ -43,8 +43,8 @@ KILTER_OP(Gather){
     .max_inputs = 2,
     .attrs = {{"axis", "int", "0"}},
     .summary =
-        "y = the slices of x (input 0) along axis at indices (input 1; negative from the end), whose dimensions "
-        "replace that one.",
+        "y = the slices of x (input 0) along axis at indices (input 1; negative from the end); the dimensions of "
+        "indices replace the axis.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

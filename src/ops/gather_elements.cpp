@@ -47,7 +47,8 @@ KILTER_OP(GatherElements){
     .max_inputs = 2,
     .attrs = {{"axis", "int", "0"}},
     .summary =
-        "y[i, j, ...] = x[i, j, ...] with index axis replaced by indices[i, j, ...]; y has the shape of indices.",
+        "y[i, j, ...] = x[i, j, ...] with the index of axis replaced by indices[i, j, ...]; y has the shape of "
+        "indices.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

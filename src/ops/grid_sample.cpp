@@ -62,7 +62,7 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(0), out);
 }
 
-/// Reflects x at the ends of [low, high] until it lies inside.
+/// Reflects x at the ends of [low, high] until it is inside.
 double reflect(double x, double low, double high) {
   const double range = high - low;
   if (!(range > 0)) return low;

@@ -66,9 +66,9 @@ KILTER_OP(GRUSteps){
     .max_outputs = 2,
     .attrs = recurrent_attrs({{"linear_before_reset", "int", "0"}}),
     .summary =
-        "GRU whose input is projected already: x [steps, batch, directions * 3 * hidden] holds w x and all biases but "
-        "hidden_bias; then r, initial_h, hidden_bias [directions, hidden] (the hidden gate's of r, with "
-        "linear_before_reset). Made by the pass split_recurrent.",
+        "GRU with an input that is already projected: x [steps, batch, directions * 3 * hidden] contains w x and all "
+        "biases except hidden_bias; then r, initial_h, hidden_bias [directions, hidden] (the bias of r in the hidden "
+        "gate, if linear_before_reset). Made by the pass split_recurrent.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,

@@ -79,8 +79,8 @@ KILTER_OP(GroupNormalization){
     .max_inputs = 3,
     .attrs = {{"epsilon", "float", "1e-5"}, {"num_groups", "int", "required"}, {"stash_type", "int", "1"}},
     .summary =
-        "y = (x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance over each group of channels of "
-        "x [N, C, d0, ...]; scale and bias [C], until opset 20 [num_groups].",
+        "y = (x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance over each group of channels of x "
+        "[N, C, d0, ...]; scale and bias [C], up to opset 20 [num_groups].",
     .infer = infer_group,
     .reference = reference_group,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},

@@ -162,7 +162,7 @@ KILTER_OP(LinearAttention){
               {"scale", "float", "0"},
               {"update_rule", "string", "gated_delta"}},
     .summary =
-        "y = scale * q S per step and head, where the state S [key, value] decays (gated), drops what it holds for the "
+        "y = scale * q S per step and head, where the state S [key, value] decays (gated), loses its content for the "
         "key (delta) and adds the outer product of k and v; query, key, value [batch, steps, heads * size].",
     .infer = infer,
     .reference = reference,

@@ -65,8 +65,8 @@ KILTER_OP(LSTMSteps){
     .max_outputs = 3,
     .attrs = recurrent_attrs({{"input_forget", "int", "0"}}),
     .summary =
-        "LSTM whose input is projected already: x [steps, batch, directions * 4 * hidden] holds w x and all biases; "
-        "then r, initial_h, initial_c, peepholes. Made by the pass split_recurrent.",
+        "LSTM with an input that is already projected: x [steps, batch, directions * 4 * hidden] contains w x and all "
+        "biases; then r, initial_h, initial_c, peepholes. Made by the pass split_recurrent.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,

@@ -37,7 +37,8 @@ double largest(const std::vector<double>& values) {
   return most;
 }
 
-/// Replaces elements whose sum in f32 overflows, even on the way to a finite sum, by the result of that sum.
+/// Replaces each element whose sum overflows in f32, even if only an intermediate sum does, by the result of the f32
+/// sum.
 void take_overflow(const MatMulShape& shape, const std::vector<double>& a, const std::vector<double>& b,
                    std::vector<double>& y) {
   if (largest(a) * largest(b) * static_cast<double>(shape.k) <= double{std::numeric_limits<float>::max()}) return;

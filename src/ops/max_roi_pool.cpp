@@ -79,7 +79,7 @@ KILTER_OP(MaxRoiPool){
     .max_inputs = 2,
     .attrs = {{"pooled_shape", "ints", "required"}, {"spatial_scale", "float", "1"}},
     .summary =
-        "y [rois, C, height, width]: largest element of x [N, C, H, W] in the bins of each region (image, x1, y1, x2, "
+        "y [rois, C, height, width]: largest element of x [N, C, H, W] in each bin of each region (image, x1, y1, x2, "
         "y2), bounds rounded to whole elements and included (Girshick 2015, Fast R-CNN); 0 for empty bins.",
     .infer = infer,
     .reference = reference,

@@ -73,8 +73,8 @@ KILTER_OP(MaxUnpool){
     .max_inputs = 3,
     .attrs = {{"kernel_shape", "ints", "required"}, {"pads", "ints", ""}, {"strides", "ints", ""}},
     .summary =
-        "x [N, C, d0, ...] put at the flat indices that MaxPool gave, zeros elsewhere; if output_shape is given, the "
-        "result lies in its corner.",
+        "x [N, C, d0, ...] put at the flat indices that MaxPool gave, zeros elsewhere; output_shape, if given, crops "
+        "it or pads it with zeros at the end of each axis.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

@@ -48,7 +48,7 @@ void reference(ReferenceContext& ctx) {
   }
 }
 
-/// Converts the remainder of truncating division to that of floor division, which takes the sign of the divisor.
+/// Converts the remainder of truncating division to that of floor division, which has the sign of the divisor.
 Expr floored_integer(const Expr& r, const Expr& divisor) {
   const Expr zero = like(r, 0);
   const Expr signs_differ = binary(Op::lt, binary(Op::bit_xor, r, divisor), zero);

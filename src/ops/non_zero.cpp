@@ -4,7 +4,7 @@
 namespace kilter {
 namespace {
 
-/// Returns the row-major positions of the elements that differ from 0. NaN differs.
+/// Returns the row-major positions of the elements that differ from 0. NaN counts as different.
 std::vector<int64_t> positions(const Node& node, const Tensor& x) {
   std::vector<int64_t> found;
   visit_types(NumbersAndBool{}, node, x.dtype(), [&]<class T>() {

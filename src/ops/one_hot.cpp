@@ -41,8 +41,8 @@ KILTER_OP(OneHot){
     .max_inputs = 3,
     .attrs = {{"axis", "int", "-1"}},
     .summary =
-        "y with a new dimension of depth (input 1) at axis: values[1] where its index is indices (input 0, negative "
-        "from the end), values[0] (input 2) elsewhere.",
+        "y with a new dimension of extent depth (input 1) at axis: values[1] (input 2) where the index along it "
+        "equals indices (input 0, negative from the end), else values[0].",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

@@ -45,7 +45,7 @@ Margins margins(const Context& ctx) {
 /// Returns a modulo n, in [0, n).
 int64_t modulo(int64_t a, int64_t n) { return (a % n + n) % n; }
 
-/// Returns the element of a dimension of n >= 1 that index i, which may be outside [0, n), reads.
+/// Returns the element that index i, which may be outside [0, n), reads in a dimension of extent n >= 1.
 int64_t source(Mode mode, int64_t i, int64_t n) {
   if (i >= 0 && i < n) return i;
   switch (mode) {
@@ -63,7 +63,8 @@ int64_t source(Mode mode, int64_t i, int64_t n) {
   return at < n ? at : 2 * (n - 1) - at;
 }
 
-/// The part of a dimension of n that remains after negative margins. Only this part is repeated by padding.
+/// The part of a dimension of extent n that remains after negative margins are removed. Only this part is repeated by
+/// padding.
 struct Kept {
   int64_t first;
   int64_t count;

@@ -4,7 +4,8 @@
 namespace kilter {
 namespace {
 
-/// Resolves the requested shape: takes dimensions of 0 (unless allowzero) from the input and computes -1.
+/// Resolves the requested shape: replaces 0 by the input's dimension (unless allowzero) and -1 by the size that
+/// remains.
 Shape resolved(const Node& node, const Shape& from, Shape wanted) {
   const bool allow_zero = node.int_attr("allowzero", 0) != 0;
   const std::string asked = fmt::format("[{}]", text(wanted));

@@ -55,8 +55,8 @@ KILTER_OP(RNNSteps){
     .max_outputs = 2,
     .attrs = recurrent_attrs({}),
     .summary =
-        "RNN whose input is projected already: x [steps, batch, directions * hidden] holds w x and all biases; then r, "
-        "initial_h. Made by the pass split_recurrent.",
+        "RNN with an input that is already projected: x [steps, batch, directions * hidden] contains w x and all "
+        "biases; then r, initial_h. Made by the pass split_recurrent.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,

@@ -98,7 +98,7 @@ struct BinAxis {
 };
 
 BinAxis bin_axis(const Node& node, const Rules& rules, double low, double high, int64_t bins) {
-  // In float, since the ceiling of a bin's extent decides how many samples it takes.
+  // In float, since the number of samples is the ceiling of a bin's extent.
   const auto scaled = [&](double at) { return static_cast<float>(at) * rules.scale - rules.offset; };
   float extent = scaled(high) - scaled(low);
   if (!rules.half_pixel) extent = std::max(extent, 1.0F);
@@ -192,7 +192,7 @@ KILTER_OP(RoiAlign){
               {"sampling_ratio", "int", "0"},
               {"spatial_scale", "float", "1"}},
     .summary =
-        "y [rois, C, height, width]: mean or maximum of bilinear samples of x [N, C, H, W] in the bins of each region "
+        "y [rois, C, height, width]: mean or maximum of bilinear samples of x [N, C, H, W] in each bin of each region "
         "x1, y1, x2, y2 of the image that batch_indices names.",
     .infer = infer,
     .reference = reference,

@@ -166,7 +166,7 @@ KILTER_OP(RotaryEmbedding){
     .attrs = {{"interleaved", "int", "0"}, {"num_heads", "int", "0"}, {"rotary_embedding_dim", "int", "0"}},
     .summary =
         "Rotates pairs of elements of x [batch, heads, sequence, size] or [batch, sequence, heads * size] by the "
-        "angles whose cosines and sines the caches hold for each position.",
+        "angles whose cosines and sines the caches give for each position.",
     .infer = infer,
     .reference = reference,
     .expand = expand,

@@ -59,8 +59,8 @@ KILTER_OP(ScatterElements){
     .max_inputs = 3,
     .attrs = {{"axis", "int", "0"}, {"reduction", "string", "none"}},
     .summary =
-        "y = x with updates[i, j, ...] put (or added, multiplied, max, min) at [i, j, ...] with index axis replaced by "
-        "indices[i, j, ...].",
+        "y = x with updates[i, j, ...] written (or combined by add, mul, max, min) at [i, j, ...] with the index of "
+        "axis replaced by indices[i, j, ...].",
     .infer = infer,
     .reference = reference,
     .cases = {"f32[3,3] i64[2,3]:1,0,2,0,2,1 f32[2,3]", "f32[1,5] i64[1,2]:1,-3 f32[1,2] | axis=1",

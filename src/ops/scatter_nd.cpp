@@ -56,7 +56,8 @@ KILTER_OP(ScatterND){
     .max_inputs = 3,
     .attrs = {{"reduction", "string", "none"}},
     .summary =
-        "y = x with the slices updates[i] put (or added, multiplied, max, min) at [indices[i, 0], indices[i, 1], ...].",
+        "y = x with the slices updates[i] written (or combined by add, mul, max, min) at [indices[i, 0], indices[i, "
+        "1], ...].",
     .infer = infer,
     .reference = reference,
     .cases = {"f32[8] i64[4,1]:4,3,1,7 f32[4]", "f32[4,3,5] i64[2,1]:0,-2 f32[2,3,5]",

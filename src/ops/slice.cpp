@@ -56,7 +56,7 @@ Window window_of(const Context& ctx) {
 
 void infer(InferContext& ctx) { set_same_dtype(ctx, window_of(ctx).count); }
 
-/// Returns the strides of the window's steps through the input, and its first element.
+/// Returns the strides of the window's steps through the input, and the offset of its first element.
 std::pair<Shape, int64_t> walk(const Window& window, const Shape& shape) {
   Shape strides = dense_strides(shape);
   int64_t offset = 0;

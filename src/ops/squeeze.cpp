@@ -39,7 +39,8 @@ KILTER_OP(Squeeze){
     .max_inputs = 2,
     .attrs = {{"axes", "ints", ""}},
     .summary =
-        "y = x without the dimensions of 1 that axes (input 1; an attribute before opset 13) names, or without any.",
+        "y = x without the dimensions of 1 that axes (input 1; an attribute before opset 13) names; without axes, all "
+        "of them are removed.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

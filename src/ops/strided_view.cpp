@@ -51,7 +51,7 @@ KILTER_OP(StridedView){
     .domain = "kilter",
     .family = Family::movement,
     .attrs = {{"offset", "int", "0"}, {"shape", "ints", "required"}, {"strides", "ints", "required"}},
-    .summary = "y[i] = the element offset + i . strides of x in row-major order; made by passes.",
+    .summary = "y[i] = element offset + i . strides of x, counted in row-major order; made by passes.",
     .infer = infer,
     .reference = reference,
     .regions = regions,

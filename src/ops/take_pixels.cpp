@@ -13,7 +13,7 @@ struct Run {
   int64_t first, step, count;
 };
 
-// Returns the runs of `attribute`, all of whose indices must lie within `extent`.
+// Returns the runs of `attribute`, all of whose indices must be in [0, extent).
 std::vector<Run> checked_runs(const Node& node, std::string_view attribute, int64_t extent) {
   const std::vector<int64_t> numbers = node.ints_attr(std::string(attribute));
   if (numbers.size() % 3 != 0) {

@@ -38,7 +38,9 @@ KILTER_OP(Transpose){
     .family = Family::movement,
     .movement = Movement::transpose,
     .attrs = {{"perm", "ints", ""}},
-    .summary = "y = x with dimension i of y being dimension perm[i] of x; reversed dimensions without perm.",
+    .summary =
+        "y = x with its dimensions permuted: dimension i of y is dimension perm[i] of x; without perm, their order is "
+        "reversed.",
     .infer = infer,
     .reference = reference,
     .regions = regions,

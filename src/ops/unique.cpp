@@ -108,8 +108,8 @@ KILTER_OP(Unique){
     .attrs = {{"axis", "int", ""}, {"sorted", "int", "1"}},
     .summary =
         "y = the distinct slices of x along axis (elements without axis), ascending or by first occurrence; outputs 1 "
-        "to 3: their first index, the place in y of every slice of x, how often each occurs. The shape depends on the "
-        "data.",
+        "to 3: their first index, the place in y of every slice of x, and how often each slice of y occurs. The "
+        "shape depends on the data.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

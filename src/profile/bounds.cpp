@@ -8,7 +8,7 @@
 namespace kilter::profile {
 namespace {
 
-/// Returns the share of bytes, read cyclically over `touched` bytes, that a cache of `cache` bytes cannot hold.
+/// Returns the share of `touched` bytes that does not fit in a cache of `cache` bytes.
 double miss_share(int64_t touched, int64_t cache) {
   if (touched <= cache || touched == 0) return 0;
   return static_cast<double>(touched - cache) / static_cast<double>(touched);
@@ -62,12 +62,12 @@ Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks
   const double others = std::max(static_cast<double>(step.bytes) - weights, 0.0);
   const double l3 = peaks.at(peaks.l3_gbps, used), l2 = peaks.at(peaks.l2_gbps, used);
   const int64_t l2_all = peaks.l2_bytes * used;
-  // A run reads each weight once. Each cache keeps as much of what a run touches as it can hold.
+  // A run reads each weight once. Each cache keeps as much of the touched memory as fits.
   const double past_l2 = miss_share(run.touched_bytes, l2_all);
   const double dram = std::min(miss_share(run.touched_bytes, peaks.l3_bytes), past_l2);
   double memory = ms_at(weights * (1 - past_l2), l2) + ms_at(weights * (past_l2 - dram), l3);
   memory += ms_at(weights * dram, peaks.at(peaks.dram_gbps, used));
-  // L2 may hold the other operands up to its size, whoever wrote them; the rest comes from L3 or memory.
+  // The other operands may come from L2, up to its size, whichever step wrote them; the rest comes from L3 or memory.
   const double beyond = miss_share(static_cast<int64_t>(others), l2_all);
   const double far = std::min(miss_share(static_cast<int64_t>(others), peaks.l3_bytes), beyond);
   const double from_l2 = ms_at(others * (1 - beyond), l2), from_l3 = ms_at(others * (beyond - far), l3);

@@ -21,10 +21,10 @@ struct Peaks {
 
 /// Measures the peaks, taking about 0.1 s each for one thread and for `threads` threads.
 Peaks measure_peaks(int threads);
-/// Returns the better of both, figure by figure. A measurement that other programs disturbed loses to the other one.
+/// Returns the better of the two values of each peak, so that a figure that other programs disturbed is replaced.
 Peaks better(const Peaks& a, const Peaks& b);
 
-/// The share by which measured peaks may be too low. A layer that is faster by more beats its bound.
+/// The share by which measured peaks may be too low. A layer that is faster than its bound by more than this beats it.
 constexpr double kPeakError = 0.05;
 
 struct Bound {

@@ -244,7 +244,7 @@ class Collector {
     row.bound.ms *= static_cast<double>(row.count);
   }
 
-  /// Measures the peaks again if layers beat them, since they were then disturbed when they were measured.
+  /// Measures the peaks again if layers beat them, since their measurement was then disturbed.
   void mend_bounds() {
     constexpr int kTries = 2;
     const Footprint run = footprint(plan_);
@@ -375,7 +375,7 @@ Agreement agreement(const Ratio& ratio) {
 std::vector<std::string> stages_of(const Plan& plan) {
   std::vector<std::string> stages(plan.steps.size());
   std::map<std::pair<std::string, std::string>, int> all, numbered;
-  std::set<std::string> later;  // names of the steps seen so far, which run later
+  std::set<std::string> later;  // names of the steps seen so far; the loop goes backwards, so these steps run later
   for (size_t s = plan.steps.size(); s-- > 0;) {
     const Step& step = plan.steps[s];
     const bool packs = step.role == StepRole::pack, last = !packs && later.insert(step.name).second;

@@ -16,7 +16,7 @@ namespace kilter::profile {
 
 struct KernelForm {
   Loaded loaded;
-  std::vector<Tensor> tensors;  ///< the plan's inputs and outputs, which replays work on
+  std::vector<Tensor> tensors;  ///< the plan's inputs and outputs, which replays read and write
   size_t first = 0, count = 0;  ///< steps of the task
   std::string schedule;         ///< of the task
 

@@ -62,7 +62,7 @@ void note_work(Form& form, const Peaks& peaks, const KernelOptions& options) {
   }
 }
 
-/// Reads the operands of a kernel from where the kernel finds them, with the fastest loop. Each thread reads its part
+/// Reads a kernel's operands from the same places as the kernel does, with the fastest loop. Each thread reads its part
 /// of each operand.
 class OperandReader {
  public:

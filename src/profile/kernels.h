@@ -44,9 +44,9 @@ struct KernelOptions {
   double seconds = 0.5;       ///< approximate time to measure a problem
 };
 
-/// The task that a line times, and its graph. A bare problem is its own graph. "TASK in PROBLEM" is the task of
-/// PROBLEM's graph with that text, or several adjacent tasks: a layout change next to a convolution, or the copies of a
-/// concatenation.
+/// The task that a line times, and the problem whose graph contains it. A line with only a problem names both. "TASK in
+/// PROBLEM" names the task of PROBLEM's graph with that text, or several adjacent tasks: a layout change next to a
+/// convolution, or the copies of a concatenation.
 struct TimedTask {
   std::string task, graph;
 };

@@ -1,11 +1,11 @@
 // Shows where the time of a network goes. The rows add up to the run and are measured in the running network.
 //
 // Definitions. A row's time is the wall time of its region from fork to join, including the barrier. sum = kernels +
-// barriers + gaps of the profiled runs. total = wall time of the profiled runs, by a different clock than the stamps.
-// residual = total - sum. end to end = wall time of runs without profiling, interleaved with the profiled ones.
+// barriers + gaps of the profiled runs. total = wall time of the profiled runs, by a different clock than the time
+// stamps. residual = total - sum. end to end = wall time of runs without profiling, interleaved with the profiled ones.
 // overhead = total / end to end - 1. Profiled and plain passes run in pairs, and all figures are means over the same
-// kept pairs: the middle half by the time of both passes. So rows add up exactly, one disturbed pass has no effect, and
-// disturbances affect both sides alike.
+// kept pairs: the middle half by the time of both passes. The rows thus add up exactly, one disturbed pass has no
+// effect, and disturbances affect both sides alike.
 #pragma once
 
 #include <fmt/format.h>
@@ -57,7 +57,7 @@ struct Row {
   double gap_ms = 0;                               ///< between the previous region and this one; not part of `time`
   std::vector<double> busy_ms;                     ///< by thread
   int threads = 1;                                 ///< number that took part
-  double balance = 1;                              ///< their mean busy time over the longest
+  double balance = 1;                              ///< their mean busy time divided by the longest
   int64_t flops = 0, bytes = 0, weight_bytes = 0;  ///< of one run: executed operations; operands read and written once
   int64_t effective_flops = 0;                     ///< of the operators as the standard defines them
   Bound bound;
@@ -108,7 +108,7 @@ struct Profile {
   double total_ms = 0, sum_ms = 0, end_to_end_ms = 0, residual_ms = 0, overhead_percent = 0;
   double kernels_ms = 0, barriers_ms = 0, gaps_ms = 0;
   Time total, end_to_end;
-  /// The sum over the end-to-end time, with the 95 % interval of their pairs.
+  /// The sum divided by the end-to-end time, with the 95 % interval from pairs of passes.
   Ratio sum_over_end_to_end;
   int64_t passes = 0;  ///< profiled passes; as many ran without profiling
   int64_t kept = 0;
@@ -145,7 +145,8 @@ struct Options {
   bool count = false;  ///< read hardware counters, in separate runs
   bool peaks = true;   ///< measure the machine's peaks first; without them rows have no bounds
   std::function<QuietReading()> read_quiet = kilter::read_quiet;  ///< for tests
-  /// If it returns an observer, that is called around the steps of one profiled pass. For tests that disturb a pass.
+  /// Called before each profiled pass. An observer that it returns is called around the pass's steps. For tests that
+  /// disturb a pass.
   std::function<const StepObserver*(int64_t pass)> observer;
   std::function<void(double share_done)> progress;
 };

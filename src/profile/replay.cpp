@@ -45,7 +45,7 @@ size_t first_predecessor(const Plan& plan, size_t index) {
   return first;
 }
 
-/// Reproduces what a run of the network does to memory between two runs of the steps [first, last). Touches the
+/// Reproduces the effect of a run of the network on the caches between two runs of the steps [first, last). Touches the
 /// operands and the code of all other steps in the network's order and at its pace, and writes to the lines of results,
 /// and to scratch memory if another step runs the same kernel. The caches then have the same contents as in the
 /// network, including the effect of other programs on a shared cache. If more than twice the last-level cache is
@@ -144,7 +144,7 @@ class Copies {
     if (low >= high) return;
     window_ = {low, high, nullptr};
     const int64_t bytes =
-        round_up<int64_t>(high - low, 4096) + 4096 + 64;  // places no two copies in the same cache sets
+        round_up<int64_t>(high - low, 4096) + 4096 + 64;  // so that no two copies occupy the same cache sets
     count_ = std::clamp<int64_t>(ceil_div(wanted, bytes), 1, std::max<int64_t>(kMostCopiesBytes / bytes, 1));
     stride_ = bytes;
     memory_ = Block(count_ * bytes, "copies of packed weights");

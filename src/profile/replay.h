@@ -24,7 +24,7 @@ std::string_view name(Weights weights);
 struct ReplayOptions {
   Weights weights = Weights::cold;
   size_t steps = 1;           ///< number of adjacent steps that are timed together
-  int64_t touched_bytes = 0;  ///< what a run of the network touches, if the plan is only part of it; 0: the plan's
+  int64_t touched_bytes = 0;  ///< by a run of the network, if the plan is only part of it; 0: by a run of the plan
   int64_t number = 1;         ///< runs per measurement; a measurement is their mean
   int64_t repeat = 40;        ///< number of measurements
   double min_repeat_ms = 0;   ///< `number` grows until a measurement takes this long
@@ -42,19 +42,19 @@ struct Replay {
 };
 
 /// Runs only the steps of the instance's plan that start at `index`. For cold weights, the packed weights rotate over
-/// copies that together are as large as what a run touches, so that they come from the same level of memory as in the
-/// network. Before each timed run, the operands of all other steps are touched in the network's order and at its pace,
-/// so that the caches are as a run leaves them, and the steps since the producer of its inputs (at most three) run
-/// untimed. Works on the buffers of the last run: call Instance::run() before using it, and again before using results.
-/// Reads `weights`, `steps` and `touched_bytes` of the options.
+/// copies that together are as large as the memory that a run touches, so that they come from the same level of memory
+/// as in the network. Before each timed run, the operands of all other steps are touched in the network's order and at
+/// its pace, so that the caches are as a run leaves them, and then the steps since the producer of the inputs (at most
+/// three) run untimed. Works on the buffers of the last run: call Instance::run() before using it, and again before
+/// using results. Reads `weights`, `steps` and `touched_bytes` of the options.
 class Replayer {
  public:
   Replayer(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options);
   ~Replayer();
   Replayer(Replayer&&) noexcept;
 
-  /// Runs once under the conditions. Returns the milliseconds from fork to join; for several steps, from the first fork
-  /// to the last join.
+  /// Runs the steps once under the chosen conditions. Returns the milliseconds from fork to join; for several steps,
+  /// from the first fork to the last join.
   double run();
   using Operands = std::vector<std::span<const std::byte>>;
   /// Does everything that run() does before its timed part. Returns where the steps then find their operands, each

@@ -25,7 +25,7 @@ class CostRun {
         problem_(parse_problem(line)),
         pool_(std::make_shared<ThreadPool>(options.threads)),
         default_(compile_form(problem_, line, {options.target, Accuracy::normal, {}}, pool_)) {
-    // A batch touches twice the last-level cache between two runs of one schedule.
+    // Between two runs of one schedule, the rest of its batch touches twice the size of the last-level cache.
     touched_ = 2 * last_level_cache_bytes() / static_cast<int64_t>(options.batch + 1);
     default_cold_ = replayer(default_, Weights::cold, options.threads, touched_);
   }

@@ -1,5 +1,5 @@
-// Costs of a problem's schedules relative to its default. Each schedule is compiled, measured with cold weights in
-// batches interleaved with the default, and its cost is a ratio of pairs.
+// Costs of a problem's schedules relative to its default. Each schedule is compiled and measured with cold weights, in
+// a batch that is interleaved with the default; its cost is a ratio of paired times.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct CostOptions {
 struct ScheduleCost {
   double cost = 0;  ///< time over that of the default; infinity if it could not be compiled
   double compile_ms = 0;
-  double measure_ms = 0;  ///< that its runs took, including their preparation
+  double measure_ms = 0;  ///< time of its runs, including their preparation
 };
 
 /// Returns the costs in the order of the schedules. `progress` receives the number of schedules done. Throws bad_input

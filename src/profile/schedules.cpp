@@ -80,7 +80,7 @@ std::string kind_wanted(const Rejected& why) {
   return why.check.starts_with("operator") ? why.limit : fmt::format("{}: {}", why.check, why.limit);
 }
 
-/// Names what limits the packed weights.
+/// Returns the words for the limit of the packed weights.
 std::string_view weight_limiter(const Compiled& c) { return c.memory ? "--memory" : "the default limit of weights"; }
 
 std::string work_text(const Compiled& c, const LayerSchedule& layer) {
@@ -117,13 +117,13 @@ std::string beside(const Compiled& c, const LayerSchedule& layer, const Ranked& 
   return out;
 }
 
-/// Says what the layer gave up because packed weights were too large.
+/// Describes the schedule that the layer gave up because its packed weights were too large.
 std::string given_up_text(const Compiled& c, const GivenUp& g) {
   return fmt::format("{} ruled out {}: {} of packed weights, now {}", weight_limiter(c), g.schedule.text(), mb(g.bytes),
                      mb(g.now_bytes));
 }
 
-constexpr size_t kMostOthers = 3;  ///< schedules of one template that the text shows
+constexpr size_t kMostOthers = 3;  ///< maximum number of schedules of one template in the text
 
 std::string ranked_text(const Compiled& c, const LayerSchedule& layer, const TemplateView& v) {
   std::string out;

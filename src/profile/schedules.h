@@ -29,8 +29,9 @@ struct LayerSchedule {
   double any_least = 0;    ///< bound in cycles for any schedule
 };
 
-/// Describes, in words with figures, how much larger the error of a schedule is than that of sums of the operator's
-/// products. Empty for templates that do not approximate, for "reference", and for layers without a schedule.
+/// Describes, in words with figures, how much larger the error of a schedule is than that of plain sums of the
+/// operator's products. Empty for templates that do not approximate, for "reference", and for layers without a
+/// schedule.
 std::string_view approximation_of(const std::string& schedule);
 
 /// Returns, in order, the layers of a plan that was compiled with CompileContents::alternatives.
@@ -46,8 +47,8 @@ std::vector<std::string> layers_named(const Compiled& compiled, const std::set<s
 /// what the limit is. Empty if none did.
 std::string memory_text(const Compiled& compiled);
 
-/// Returns one paragraph per layer for readers. If `node` is given, only the layers that layers_named() finds. Throws
-/// usage, listing the legal names, if there are none.
+/// Returns one paragraph per layer for readers; if `node` is given, only for the layers that layers_named() finds.
+/// Throws usage, listing the legal names, if there are none.
 std::string schedules_text(const Compiled& compiled, const TargetLimits& limits, const std::string& node = "");
 /// Returns the layers as JSON; doc/inspect.md lists the fields.
 nlohmann::json schedules_json(const Compiled& compiled, const TargetLimits& limits, const std::string& node = "");

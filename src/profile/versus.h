@@ -47,8 +47,8 @@ std::string conditions_text(const Side& a, const Side& b);
 /// Shows the `most` largest differences as a table, their sum, and the rest.
 std::string differences_text(const Side& a, const Side& b, size_t most);
 
-/// Says why the layers do not explain a difference of this ratio: no significant difference, or theirs has the opposite
-/// sign. Empty if they do explain it.
+/// Says why the layers do not explain a difference of this ratio: it is not significant, or the sum of the layers'
+/// differences has the opposite sign. Empty if they do explain it.
 std::string layers_withheld(const Side& a, const Side& b, const Ratio& b_over_a);
 /// Returns differences_text() under its heading, or one line that says why not.
 std::string layers_text(const Side& a, const Side& b, const Ratio& b_over_a, size_t most);

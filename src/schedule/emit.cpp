@@ -68,7 +68,7 @@ bool keeps_zero(const Graph& graph, const Node& node) {
   });
 }
 
-/// `value` where `valid` holds, 0 elsewhere.
+/// `value` in lanes where `valid` is true, 0 in the others.
 Expr zero_beyond(const Expr& valid, Expr value) {
   const Expr zero = imm(value.elem(), 0, value.lanes());
   return select(valid, std::move(value), zero);

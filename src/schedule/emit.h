@@ -61,23 +61,25 @@ class Emitter {
 
   /// Evaluates the prologue nodes that lead to `value` at a site. Loads `value` if no prologue node makes it.
   Expr prologue(ValueId value, const Domain& domain, const Site& site);
-  /// The value that the anchor reads from the feeder at a site, computed from the feeder's convolution there. Unused
-  /// lanes are 0.
+  /// The value that the anchor reads from the feeder at a site, computed from `result`, the feeder's convolution at
+  /// that site. Unused lanes are 0.
   Expr feeder(const Expr& result, const Domain& domain, const Site& site);
   /// Evaluates an element-wise anchor at a site, then the epilogue.
   void map(const Domain& domain, const Site& site);
   /// Evaluates the epilogue at a site from the anchor's results and stores every output of the task. Unused lanes of
-  /// blocked layouts are written as 0. If the domain is blocked and an operand is not, they are not accessed.
+  /// blocked outputs are written as 0. Plain operands of a blocked domain have no such lanes, so these are not
+  /// accessed.
   void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);
-  /// Enclose the calls of epilogue() for all pixels of an image row, with vectors of `lanes` channels. If the task
-  /// computes means of rows (is_row_mean), they sum them up and store them. `site`: any pixel of the row.
+  /// begin_row() and end_row() enclose the calls of epilogue() for all pixels of an image row, with vectors of `lanes`
+  /// channels. If the task computes means of rows (is_row_mean), they accumulate and store these. `site`: any pixel of
+  /// the row.
   void begin_row(int32_t lanes);
   void end_row(const Site& site);
 
   /// Writes 0 to the lanes of a site that no channel uses, in every output that has such lanes.
   void unused_lanes(const Domain& domain, const Site& site);
 
-  /// Prefetches what epilogue() will read at a site, except constants.
+  /// Prefetches the operands that epilogue() will read at a site, except constants.
   void prefetch_epilogue(const Domain& domain, const Site& site);
 
   Stage finish(Lowered& lowered);
@@ -98,7 +100,7 @@ class Emitter {
   std::map<NodeId, int32_t> row_sums_;  ///< registers of the current row, by node
 };
 
-/// Whether a node computes the mean of each row of an image in channel blocks, [n,c,h,w] to [n,c,h,1].
+/// Whether a node computes the mean of each row of an image stored in channel blocks, [n,c,h,w] to [n,c,h,1].
 bool is_row_mean(const Graph& graph, const Node& node);
 
 /// Limit on the operands of an element-wise node in a kernel, which keeps expressions shallow. passes/decompose.cpp
@@ -107,8 +109,8 @@ constexpr size_t kMostMapOperands = 32;
 
 /// Whether an element-wise node has a scalar expression for its element types.
 bool has_loop_form(const Graph& graph, const Node& node);
-/// Checks that every element-wise node of the task has a loop form. Returns the reason if one has not. `row_means`: the
-/// template supports means of rows in its epilogue.
+/// Checks that every element-wise node of the task has a loop form. Returns the reason if one lacks it. `row_means`:
+/// the template supports means of rows in its epilogue.
 std::optional<Rejected> check_elementwise(const Task& task, bool row_means = false);
 /// Whether the unused lanes of a blocked result are 0 without a mask: they are 0 in the blocked operands, and the
 /// anchor and the epilogue preserve zeros.
@@ -117,7 +119,7 @@ bool keeps_zero(const Task& task);
 /// Lays out a constant as `type.layout`; unused lanes and halo are 0.
 Tensor relay(const Tensor& dense, const TensorType& type);
 
-/// Lanes of a register. All element types use as many as f32.
+/// Lanes of a register. All element types use as many lanes as f32.
 inline int32_t lanes_of(const TargetLimits& limits) { return limits.lanes_f32(); }
 
 }  // namespace kilter

@@ -1,5 +1,5 @@
-// Versions of the code that templates generate. Whatever is measured is kept with the version of the code that ran, so
-// that a change of one template leaves the measurements of the others valid.
+// Versions of the code that templates generate. Every measurement is kept with the version of the code that ran, so
+// that a change to one template leaves the measurements of the others valid.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ std::span<const KernelHash> kernel_hashes();
 /// Versions of the code from one code generator.
 class KernelVersions {
  public:
-  /// No code generator: every version is empty.
+  /// Without a code generator, every version is empty.
   KernelVersions() = default;
   /// `generator`: Backend::version(). `table` must outlive the object.
   explicit KernelVersions(std::string generator, std::span<const KernelHash> table = kernel_hashes());
 
   bool empty() const { return generator_.empty(); }
   /// Returns the version of a schedule's code: "LLVM 22.1.8, conv2d_direct 1f3a0c2b". `versus` is the schedule that it
-  /// is compared with; the version names its template too if that is another: "LLVM 22.1.8, conv2d_winograd 83b1d47e,
-  /// conv2d_direct 1f3a0c2b". Both are texts (Schedule::text()). A name outside the table has no hash.
+  /// is compared with; the version names its template too if that is a different one: "LLVM 22.1.8, conv2d_winograd
+  /// 83b1d47e, conv2d_direct 1f3a0c2b". Both are texts (Schedule::text()). A name outside the table has no hash.
   std::string of(std::string_view schedule, std::string_view versus = {}) const;
   /// Returns the version of all code, which includes the choice of defaults: "LLVM 22.1.8, kernels 3fa9c1d2".
   std::string all() const;

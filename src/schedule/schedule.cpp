@@ -150,7 +150,7 @@ Schedule in_order(const Schedule& schedule, const std::vector<Knob>& space) {
   return sorted;
 }
 
-/// The best schedule by the template's model that is not forbidden; nullopt if there is none.
+/// The best schedule, according to the template's model, that is not forbidden; nullopt if there is none.
 std::optional<Schedule> best_allowed(const Analysed& analysed, std::span<const Forbidden> forbidden) {
   for (Ranked& r : rank(analysed, forbidden.empty() ? 1 : SIZE_MAX)) {
     if (forbids(forbidden, analysed.task().node().name, r.schedule) == nullptr) return std::move(r.schedule);
@@ -158,8 +158,8 @@ std::optional<Schedule> best_allowed(const Analysed& analysed, std::span<const F
   return std::nullopt;
 }
 
-/// Returns the schedule that a template picks for a task, or the best by its model if its pick would not be the
-/// default. Avoids forbidden schedules unless all are forbidden.
+/// Returns the schedule that a template picks for a task. If it picks none, or a forbidden one, returns the best
+/// schedule according to its model. Avoids forbidden schedules unless all are forbidden.
 Result<Schedule> own_pick(const Analysed& analysed, std::span<const Forbidden> forbidden = {}) {
   auto picked = analysed.pick();
   if (picked && forbids(forbidden, analysed.task().node().name, *picked) == nullptr) return picked;

@@ -1,4 +1,4 @@
-// Templates and schedules. A template is one file of this folder: its knobs as data, an analytic choice of the default,
+// Templates and schedules. A template is one file in templates/: its knobs as data, an analytic choice of the default,
 // and the lowering to loop IR. A schedule is a template's name with values for its knobs.
 #pragma once
 
@@ -27,7 +27,7 @@ struct Schedule {
 
   /// The value of a knob. Internal error if the schedule does not set it.
   int64_t knob(std::string_view key) const;
-  /// "conv2d_direct tile=14 rows=1 vectors=2 unroll=4"
+  /// Returns "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0".
   std::string text() const;
   bool operator==(const Schedule&) const = default;
 };
@@ -35,7 +35,7 @@ struct Schedule {
 bool covers(const Schedule& pattern, const Schedule& schedule);
 /// Reads Schedule::text(), or only a template's name. Throws usage, naming the malformed word or the repeated knob.
 Schedule parse_schedule(std::string_view text);
-/// Returns nullopt for a text that parse_schedule() refuses, such as one from a record of another version.
+/// Returns nullopt for a text that parse_schedule() refuses, such as one in a record from another version.
 std::optional<Schedule> try_parse_schedule(std::string_view text);
 
 /// A template, or one schedule of it, that must not be chosen.
@@ -43,7 +43,7 @@ struct Forbidden {
   Schedule schedule;  ///< without knobs: any schedule of the template
   std::string node;   ///< the task's anchor; empty: any task
 
-  /// "conv2d_winograd@conv1".
+  /// Returns "conv2d_winograd@conv1".
   std::string text() const { return schedule.text() + (node.empty() ? "" : "@" + node); }
 };
 /// Rejected::check of a forbidden schedule.
@@ -67,7 +67,7 @@ struct StageArg {
 /// The work of a stage in one run, if that is not an equal share of the task's arithmetic and operands.
 struct StageWork {
   int64_t flops = 0;            ///< executed by the stage
-  int64_t effective_flops = 0;  ///< the part of the task's arithmetic that they stand for
+  int64_t effective_flops = 0;  ///< the part of the task's arithmetic that those represent
   int64_t bytes = 0;            ///< read and written, each buffer once
 };
 
@@ -110,7 +110,7 @@ struct Estimate {
   int64_t constant_bytes = 0;  ///< of the packed weights, if the template's forms differ in size
 };
 
-/// One task as one template sees it: what the template found out about the task once, for all questions about it. Keeps
+/// The analysis of one task by one template, made once and used to answer all questions about the task. Keeps
 /// references to the task and its graph.
 class Analysed {
  public:
@@ -124,8 +124,8 @@ class Analysed {
 
   /// The knobs with their legal values.
   virtual std::vector<Knob> space() const { return {}; }
-  /// The default by the analytic model. Deterministic; uses static limits only. Rejected if the template accepts the
-  /// task only when forced.
+  /// The default according to the analytic model. Deterministic; depends only on static limits. Rejected if the
+  /// template accepts the task only when forced.
   virtual Result<Schedule> pick() const = 0;
   /// The schedules that the model ranks, pick()'s among them.
   virtual std::vector<Schedule> candidates() const = 0;
@@ -135,9 +135,9 @@ class Analysed {
   Result<Estimate> estimate(const Schedule& schedule) const;
 
  protected:
-  /// Why knob values that are legal one by one do not fit together; empty if they do.
+  /// Returns why knob values that are legal one by one do not fit together; nullopt if they do.
   virtual std::optional<Rejected> conflict(const Schedule&) const { return std::nullopt; }
-  // Both get legal schedules without a conflict.
+  // Both functions are called only with legal schedules that have no conflict.
   virtual Lowered emit(const Schedule& schedule) const = 0;
   virtual Estimate model(const Schedule& schedule) const = 0;
 
@@ -155,13 +155,13 @@ struct Template {
   /// a schedule's error, with figures. Null for all others.
   std::string_view (*approximates)(const Schedule&) = nullptr;
 
-  // The answers of Analysed, for callers that ask a task one question.
+  // The functions of Analysed, for callers that need only one answer about a task.
   Result<Schedule> pick(const Task& task, const TargetLimits& limits) const;
   Result<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) const;
 };
 
-/// Template::analyse for a class T that derives from Analysed. It is constructed from the task, the limits, and what
-/// `find` returns as a Result; from the first two only if `find` returns std::optional<Rejected>.
+/// Template::analyse for a class T that derives from Analysed. If `find` returns a Result, T is constructed from the
+/// task, the limits and the value in the Result; if it returns std::optional<Rejected>, from the task and the limits.
 template <class T, auto find>
 Result<std::unique_ptr<const Analysed>> analyse_as(const Task& task, const TargetLimits& limits) {
   auto found = find(task, limits);
@@ -175,7 +175,7 @@ Result<std::unique_ptr<const Analysed>> analyse_as(const Task& task, const Targe
 }
 
 enum class Accuracy : uint8_t {
-  normal,  ///< templates that approximate may be defaults if they are within the gates of doc/accuracy.md
+  normal,  ///< templates that approximate may be defaults if they are within the limits of doc/accuracy.md
   strict,  ///< templates that approximate are not defaults; they can still be forced
 };
 
@@ -183,9 +183,9 @@ struct Ranked {
   Schedule schedule;
   Estimate estimate;
 };
-/// The best `most` candidates by a template's model, fewest cycles first; ties keep the template's order.
+/// The best `most` candidates according to a template's model, fewest cycles first; ties keep the template's order.
 std::vector<Ranked> rank(const Analysed& analysed, size_t most);
-/// The same for a task that is not analysed yet; empty if the template does not accept it.
+/// The same for a task that has not been analysed yet; empty if the template does not accept it.
 std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most);
 
 /// Returns the prediction of the template's model for a schedule; nullopt if there is no such template, or if the
@@ -196,11 +196,11 @@ std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, 
 std::span<const Template* const> all_templates();
 const Template* find_template(std::string_view name);
 /// Finds a template by its name, or as the only one whose name ends in "_NAME". Null if there is none. Throws usage,
-/// naming the option as it was written, if several names end so.
+/// naming the option as it was written, if several names have this ending.
 const Template* template_of(std::string_view name, std::string_view option);
 
-/// The schedule with which a template may be the default of a task that it analysed: its pick, or the best by its model
-/// that is not forbidden.
+/// The schedule with which a template may become the default of a task that it analysed: its pick or, if that is
+/// forbidden, the best allowed schedule according to its model.
 Result<Schedule> default_pick(const Template& from, const Analysed& analysed, Accuracy accuracy,
                               std::span<const Forbidden> forbidden);
 
@@ -212,8 +212,9 @@ struct Chosen {
 };
 /// Whether choose() can lower `forced`. Throws usage for a name that no template has.
 bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits);
-/// Picks the default that is not forbidden, or lowers `forced`. A forced template without knobs gets the schedule that
-/// it picks itself, whether or not that would be the default. Throws usage with the reason if `forced` does not apply.
+/// Chooses the default among the schedules that are not forbidden, or lowers `forced`. A forced template without knobs
+/// gets the schedule that it picks itself, whether or not that would be the default. Throws usage with the reason if
+/// `forced` does not apply.
 Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced = {},
               Accuracy accuracy = Accuracy::normal, std::span<const Forbidden> forbidden = {});
 

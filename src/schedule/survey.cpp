@@ -5,7 +5,7 @@
 namespace kilter {
 namespace {
 
-/// The reason for which choose() rejected a template; null if it did not.
+/// The reason why choose() rejected a template; null if it did not.
 const Rejected* known_rejection(const Chosen& chosen, std::string_view name) {
   const auto is = [&](const auto& r) { return r.first == name; };
   const auto it = std::find_if(chosen.rejected.begin(), chosen.rejected.end(), is);

@@ -40,8 +40,8 @@ std::vector<TemplateView> survey(const Task& task, const TargetLimits& limits, c
 const TemplateView* chosen_of(const std::vector<TemplateView>& views);
 
 /// Schedules to try instead of `taken`. First the runner-up of its own template; then the best schedule of each other
-/// template that has ranked ones and is neither barred nor forbidden, because models of different templates compare
-/// less well than schedules of one; then the rest, fewest cycles first.
+/// template that has ranked ones and is neither barred nor forbidden, because predictions for different templates are
+/// less comparable than those for one; then the rest, fewest cycles first.
 std::vector<Ranked> rivals(const std::vector<TemplateView>& views, const Schedule& taken);
 
 }  // namespace kilter

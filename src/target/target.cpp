@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 
-/// One core's share of the memory system.
+/// The memory system as one core sees it.
 struct Memory {
   int64_t l1, l2, l3;  ///< bytes of data; L3: shared by a cluster of cores
   double l3_rate, memory_rate;
@@ -47,7 +47,7 @@ constexpr TargetLimits avx512(const Memory& m) {
   return limits;
 }
 
-/// Returns the limits of cores whose units are half as wide as a vector register.
+/// Returns `limits` changed for cores whose units are half as wide as a vector register.
 constexpr TargetLimits halves(TargetLimits limits) {
   limits.fmas_per_cycle = 1;
   return limits;
@@ -61,23 +61,23 @@ constexpr TargetLimits neon(int32_t loads_per_cycle, const Memory& m) {
   return limits;
 }
 
-/// Returns the limits of SVE with registers of `bytes`, whose loads and stores are masked at full speed.
+/// Returns the limits of SVE cores with registers of `bytes`; masked loads and stores run at full speed.
 constexpr TargetLimits sve(int32_t bytes, const Memory& m) {
   TargetLimits limits = neon(2, m);
   limits.vector_bytes = bytes;
   limits.masks = true;
   return limits;
 }
-/// Returns the limits of NEON cores with twice as many multipliers as others.
+/// Returns the limits of NEON cores that have twice as many multipliers as other NEON cores.
 constexpr TargetLimits wide_neon(const Memory& m) {
   TargetLimits limits = neon(3, m);
   limits.fmas_per_cycle = 4;
   return limits;
 }
 
-// Figures of the server part of each generation; the general rows use figures that nearly every machine of their level
-// reaches. Rates and distances were measured on Zen 5, and on Sapphire Rapids and its successors. A mesh has a slow L3,
-// and its cores want streams prefetched within a page.
+// Figures for the server part of each generation; the general rows use figures that nearly every machine of their level
+// reaches. Rates and prefetch distances were measured on Zen 5, and on Sapphire Rapids and its successors. Cores on a
+// mesh have a slow L3 and do best with prefetches that stay within a page.
 constexpr Memory zen(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
   return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 30, 10, 8192};
 }
@@ -87,7 +87,7 @@ constexpr Memory ring(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
 constexpr Memory mesh(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
   return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 8, 4, 2048};
 }
-/// Returns a cluster of small cores that share L2 and have no L3. The shared cache counts as L3.
+/// Returns the memory of a cluster of small cores that share L2 and have no L3. The shared cache counts as L3.
 constexpr Memory shared(int64_t l1_kib, int64_t l2_kib, int64_t l3_mib) {
   return {l1_kib * kKiB, l2_kib * kKiB, l3_mib * kMiB, 8, 3, 1024};
 }

@@ -12,7 +12,7 @@
 
 namespace kilter {
 
-/// The defaults of the fields below `prefetch_bytes` describe the cores of all rows of all_targets().
+/// All targets use the defaults of the fields that follow `prefetch_bytes`.
 struct TargetLimits {
   int32_t vector_bytes = 16;  ///< size of one vector register: 16 (SSE, NEON), 32, 64
   int32_t vector_registers = 16;
@@ -29,24 +29,24 @@ struct TargetLimits {
   int32_t prefetch_bytes = 4096;  ///< best prefetch distance for a stream from memory
 
   int32_t line_bytes = 64;      ///< size of a cache line
-  int32_t l1_way_bytes = 4096;  ///< one way of L1: its sets times a line. Addresses that far apart share a set.
+  int32_t l1_way_bytes = 4096;  ///< size of one way of L1 (sets times line size); addresses that far apart share a set
   int32_t fill_buffers = 12;    ///< cache lines that a core can wait for at a time
   double l2_rate = 24;          ///< bytes that one core reads from L2 in a cycle while it computes
   double l1_peak_rate = 128;    ///< most bytes that one core reads from L1 in a cycle
   double l2_peak_rate = 64;     ///< most bytes that one core reads from L2 in a cycle
-  double halo_rate = 8;         ///< bytes of halo that are zeroed in a cycle
+  double halo_rate = 8;         ///< bytes of halo zeroed per cycle
   double issue_width = 4;       ///< instructions issued per cycle
   double window = 256;          ///< instructions of look-ahead, within which independent work overlaps
   double latency = 4;           ///< cycles of an addition, a multiplication or a multiply-add
   double short_latency = 2;     ///< cycles of a minimum, a comparison or a select
   double division_cost = 8;     ///< additions that take as long as a division or square root
-  double load_share = 0.9;      ///< share of the load ports' rate that register tiles of one vector reach (measured)
+  double load_share = 0.9;      ///< share of the peak load rate that register tiles one vector wide reach (measured)
   double spill_slowdown = 1.3;  ///< factor by which register tiles that spill are slower
-  int32_t winograd_tiles = 13;  ///< fewest output tiles that hide a Winograd kernel's stream of weights (measured)
-  int32_t planar_channels = 4;  ///< convolutions of at most this many input channels read images that are not blocked
+  int32_t winograd_tiles = 13;  ///< fewest output tiles that hide the reading of a Winograd kernel's weights (measured)
+  int32_t planar_channels = 4;  ///< convolutions with at most this many input channels read images that are not blocked
   /// The work that justifies one more thread for a kernel, in cycles of computing and in bytes read and written. The
-  /// kernel gets the larger number of threads of the two. Each is about as long as it takes to wake a thread, share the
-  /// work and join it again.
+  /// kernel gets the larger of the two resulting thread counts. Either amount of work takes about as long as waking a
+  /// thread, handing it a share and joining it again.
   int32_t thread_cycles = 6000;
   int32_t thread_bytes = 128 << 10;
 

@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-/// An extension and those that it needs, which come first in the table.
+/// An extension and those that it needs, which precede it in the table.
 struct Extension {
   std::string_view name;
   std::vector<std::string_view> needs;
@@ -39,7 +39,7 @@ const std::vector<Extension>& extensions(Arch arch) {
       {"avxvnni", {"avx2"}},
       {"avx512fp16", {"avx512bw", "avx512dq", "avx512vl"}},
   };
-  // Every AArch64 target has the others of known_cpu_features(): fp-armv8 and neon.
+  // Without fp-armv8 and neon, which every AArch64 target has.
   static const std::vector<Extension> kArm = {
       {"rdm", {}},  {"fullfp16", {}}, {"dotprod", {}},       {"complxnum", {}}, {"fp16fml", {"fullfp16"}},
       {"bf16", {}}, {"i8mm", {}},     {"sve", {"fullfp16"}}, {"sve2", {"sve"}},
@@ -108,7 +108,7 @@ bool apply_attribute(Arch arch, std::string_view attribute, Features& features) 
 }
 
 void set_limits(Arch arch, TargetLimits& limits, const Features& f) {
-  if (arch == Arch::aarch64) {  // vectors are NEON's whatever is added; the row gives SVE's length
+  if (arch == Arch::aarch64) {  // adding an extension never widens vectors, since only the row knows SVE's length
     if (limits.vector_bytes > 16 && !f.contains("sve")) limits.vector_bytes = 16, limits.masks = false;
     return;
   }

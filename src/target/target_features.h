@@ -15,7 +15,7 @@ using Features = std::set<std::string_view>;
 
 /// Returns the extensions of a row that code generation uses and that tell processors apart.
 Features features_of(const TargetRow& row);
-/// Returns the names that an attribute may carry.
+/// Returns the names of the extensions that an attribute may add or remove.
 std::vector<std::string> known_attributes(Arch arch);
 /// Applies "+avx2" or "-fma" to `features`. Adding an extension adds those that it needs; removing one removes those
 /// that need it. Returns false when the attribute is malformed or its extension unknown.

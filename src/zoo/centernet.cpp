@@ -1,7 +1,7 @@
 // Zhou et al., "Objects as Points" (2019), on the backbone DLA-34 of Yu et al., "Deep Layer Aggregation" (2018), with
-// plain convolutions. Batch normalisation is folded into the convolutions. centernet_dla34 climbs back to a quarter of
-// the image in three steps that add; centernet_dla34_tvm aggregates iteratively with concatenation, as in TVM's
-// reports.
+// plain convolutions. Batch normalisation is folded into the convolutions. centernet_dla34 upsamples back to a quarter
+// of the image's size in three steps that add features; centernet_dla34_tvm aggregates features iteratively by
+// concatenation, as in TVM's reports.
 #include <fmt/format.h>
 
 #include <array>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kHeadChannels = 256;
 constexpr size_t kScales = 4;
-/// Channels of the features at a quarter, an eighth, a sixteenth and a 32nd of the image.
+/// Channels of the features at a quarter, an eighth, a sixteenth and a 32nd of the image's size.
 constexpr std::array<int64_t, kScales> kChannels = {64, 128, 256, 512};
 
 using Features = std::array<ValueId, kScales>;
@@ -28,7 +28,8 @@ ValueId basic_block(Net& net, const std::string& path, ValueId x, ValueId skip, 
   return net.relu(path + ".relu", net.add(path + ".add", y, skip));
 }
 
-/// Two basic blocks, the first halving when `stride` is 2, joined with `children` by a 1x1 convolution.
+/// Two basic blocks, of which the first halves height and width when `stride` is 2, joined with `children` by a 1x1
+/// convolution.
 ValueId leaf_tree(Net& net, const std::string& path, ValueId x, int64_t out, int64_t stride,
                   std::vector<ValueId> children, bool keeps_input) {
   ValueId bottom = x;
@@ -42,7 +43,7 @@ ValueId leaf_tree(Net& net, const std::string& path, ValueId x, int64_t out, int
   return net.conv_relu(path + ".root", net.concat(path + ".concat", children), {.out = out});
 }
 
-/// Two leaf trees; the second joins the halved input and the first one's result.
+/// Two leaf trees; the second also joins the halved input and the result of the first.
 ValueId deep_tree(Net& net, const std::string& path, ValueId x, int64_t out) {
   const ValueId bottom = net.max_pool(path + ".downsample", x, {.kernel = 2, .stride = 2});
   const ValueId first = leaf_tree(net, path + ".tree1", x, out, 2, {}, false);
@@ -127,7 +128,7 @@ std::vector<Row> centernet_rows() {
        .size_step = 32},
       {.name = "centernet_dla34_tvm",
        .aliases = {},
-       .summary = "CenterNet with DLA-34 in the reports' form: 30 distinct convolutions, 7 classes",
+       .summary = "CenterNet with DLA-34 as in TVM's reports: 30 distinct convolutions, 7 classes",
        .size = 608,
        .build = centernet_tvm,
        .classes = 7,

@@ -1,5 +1,5 @@
-// Huang et al., "Densely Connected Convolutional Networks" (2016), 121 layers. Batch normalisation is folded into the
-// convolution before it if there is one; the others come before the activation.
+// Huang et al., "Densely Connected Convolutional Networks" (2016), 121 layers. A batch normalisation is folded into the
+// convolution before it; those that follow no convolution are kept, before the activation.
 #include <fmt/format.h>
 
 #include "zoo/families.h"

@@ -1,4 +1,4 @@
-// The families of networks: each file of the folder gives its rows of the table.
+// The families of networks: each file of this folder provides its rows of the table.
 #pragma once
 
 #include <vector>

@@ -27,7 +27,7 @@ ValueId pool_branch(Net& net, const std::string& path, ValueId x, int64_t out) {
   return net.conv_relu(path + ".branch_pool", net.average_pool(path + ".pool", x, kKeep), one(out));
 }
 
-/// A module on the grid of 35.
+/// A module on the 35x35 grid.
 ValueId mixed_5(Net& net, const std::string& path, ValueId x, int64_t pooled) {
   return net.concat(
       path + ".concat",
@@ -36,14 +36,14 @@ ValueId mixed_5(Net& net, const std::string& path, ValueId x, int64_t pooled) {
        chain(net, path + ".branch3x3dbl", x, {one(64), three(96), three(96)}), pool_branch(net, path, x, pooled)});
 }
 
-/// The module from the grid of 35 to that of 17.
+/// The module between the 35x35 and the 17x17 grid.
 ValueId mixed_6a(Net& net, const std::string& path, ValueId x) {
   return net.concat(path + ".concat", {net.conv_relu(path + ".branch3x3", x, three_halving(384)),
                                        chain(net, path + ".branch3x3dbl", x, {one(64), three(96), three_halving(96)}),
                                        net.max_pool(path + ".pool", x, kHalve)});
 }
 
-/// A module on the grid of 17.
+/// A module on the 17x17 grid.
 ValueId mixed_6(Net& net, const std::string& path, ValueId x, int64_t inner) {
   return net.concat(path + ".concat",
                     {net.conv_relu(path + ".branch1x1", x, one(192)),
@@ -53,7 +53,7 @@ ValueId mixed_6(Net& net, const std::string& path, ValueId x, int64_t inner) {
                      pool_branch(net, path, x, 192)});
 }
 
-/// The module from the grid of 17 to that of 8.
+/// The module between the 17x17 and the 8x8 grid.
 ValueId mixed_7a(Net& net, const std::string& path, ValueId x) {
   return net.concat(path + ".concat", {chain(net, path + ".branch3x3", x, {one(192), three_halving(320)}),
                                        chain(net, path + ".branch7x7x3", x,
@@ -61,7 +61,7 @@ ValueId mixed_7a(Net& net, const std::string& path, ValueId x) {
                                        net.max_pool(path + ".pool", x, kHalve)});
 }
 
-/// A module on the grid of 8.
+/// A module on the 8x8 grid.
 ValueId mixed_7(Net& net, const std::string& path, ValueId x) {
   const ValueId single = net.conv_relu(path + ".branch3x3_1", x, one(384));
   const ValueId twice = chain(net, path + ".branch3x3dbl", x, {one(448), three(384)});

@@ -19,11 +19,11 @@ struct Extent {
   Extent(int64_t height, int64_t width) : h(height), w(width) {}
 };
 
-/// Weights have mean 0 and standard deviation gain / sqrt(inputs of one output): gain * gain is the variance of the
-/// outputs over the mean square of the inputs.
+/// Weights have mean 0 and standard deviation gain / sqrt(number of inputs per output): gain * gain is the variance of
+/// the outputs divided by the mean square of the inputs.
 constexpr float kReluGain = 1.41421356F;  ///< before a Relu: keeps the mean square (He et al. 2015)
 constexpr float kLinearGain = 1;          ///< if no Relu follows
-constexpr float kBranchGain = 0.4F;       ///< last of a residual branch: deep sums of branches grow slowly
+constexpr float kBranchGain = 0.4F;       ///< last layer of a residual branch: sums of many branches grow slowly
 
 struct ConvSpec {
   int64_t out;
@@ -50,8 +50,8 @@ struct PoolSpec {
   bool ceil = false;  ///< the last window may extend beyond the end
 };
 
-/// One network while it is built. Layers are named by their path, "layer1.0.conv1"; the weights "PATH.weight",
-/// "PATH.bias". Images are [batch, channels, height, width].
+/// A network under construction. Layers are named by their path, such as "layer1.0.conv1", and their weights
+/// "PATH.weight" and "PATH.bias". Images are [batch, channels, height, width].
 class Net {
  public:
   explicit Net(const Options& options) : options_(options), builder_(graph_, kOpset) {}
@@ -85,7 +85,7 @@ class Net {
   ValueId relu(const std::string& path, ValueId x) { return builder_.add("Relu", {x}, {}, path); }
   ValueId relu6(const std::string& path, ValueId x);
   ValueId max_pool(const std::string& path, ValueId x, const PoolSpec& spec);
-  /// The zeros of the padding count.
+  /// An average pool whose averages include the zeros of the padding.
   ValueId average_pool(const std::string& path, ValueId x, const PoolSpec& spec);
   ValueId concat(const std::string& path, std::vector<ValueId> parts);
   ValueId add(const std::string& path, ValueId a, ValueId b) { return builder_.add("Add", {a, b}, {}, path); }

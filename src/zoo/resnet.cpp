@@ -1,6 +1,6 @@
 // Residual networks: He et al., "Deep Residual Learning for Image Recognition" (2015), in the form with the stride in
-// the 3x3 convolution of the bottleneck; and, for NAME_tvm, the form with normalisation before activation of "Identity
-// Mappings in Deep Residual Networks" (2016) with the stride in the first convolution of the unit.
+// the 3x3 convolution of the bottleneck; and, for NAME_tvm, the pre-activation form from "Identity Mappings in Deep
+// Residual Networks" (2016), with the stride in the first convolution of the unit.
 #include <fmt/format.h>
 
 #include "zoo/families.h"
@@ -115,12 +115,12 @@ std::vector<Row> resnet_rows() {
       {"resnet152", {"resnet-152"}, "ResNet-152", 224, [](const Options& o) { return resnet(o, kForm152); }},
       {"resnet18_tvm",
        {},
-       "ResNet-18 in the reports' form: 21 convolutions, 12 distinct",
+       "ResNet-18 as in TVM's reports: 21 convolutions, 12 distinct",
        224,
        [](const Options& o) { return resnet_tvm(o, kForm18); }},
       {"resnet50_tvm",
        {},
-       "ResNet-50 in the reports' form: 53 convolutions, 20 distinct, stride in the 1x1",
+       "ResNet-50 as in TVM's reports: 53 convolutions, 20 distinct, stride in the 1x1",
        224,
        [](const Options& o) { return resnet_tvm(o, kForm50); }},
   };

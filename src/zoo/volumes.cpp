@@ -1,7 +1,7 @@
-// Networks of volumes [batch, channels, frames, height, width]: R3D-18 of Tran et al., "A Closer Look at Spatiotemporal
-// Convolutions for Action Recognition" (2018), and the 3D U-Net of Cicek et al., "3D U-Net: Learning Dense Volumetric
-// Segmentation from Sparse Annotation" (2016), with padding, so that the labels are as large as the input. Batch
-// normalisation is folded into the convolutions.
+// Networks for volumes [batch, channels, frames, height, width]: R3D-18 of Tran et al., "A Closer Look at
+// Spatiotemporal Convolutions for Action Recognition" (2018), and the 3D U-Net of Cicek et al., "3D U-Net: Learning
+// Dense Volumetric Segmentation from Sparse Annotation" (2016), with padding, so that the labels are as large as the
+// input. Batch normalisation is folded into the convolutions.
 #include <fmt/format.h>
 
 #include "zoo/families.h"

@@ -11,7 +11,7 @@
 
 namespace kilter::zoo {
 
-constexpr int32_t kOpset = 17;  ///< of ai.onnx, in which every network is written
+constexpr int32_t kOpset = 17;  ///< the opset of ai.onnx that every network uses
 
 struct Options {
   int64_t batch = 1;
@@ -32,19 +32,18 @@ struct Row {
   int64_t least_size = 1;          ///< smallest size that the network supports
   int64_t size_step = 1;           ///< sizes are multiples of this
   bool has_width = false;          ///< accepts Options::width
-  int64_t frames = 0;              ///< of volumes; 0: images or tokens
+  int64_t frames = 0;              ///< number of frames of a volume; 0: the input is images or tokens
 };
 
 /// All networks, family by family.
 std::span<const Row> all();
-/// By name or alias; nullptr when there is none.
+/// Returns the row with this name or alias; nullptr when there is none.
 const Row* find(std::string_view name);
-/// Builds a network by name or alias; the graph's name is the row's. Image networks have one input
-/// f32[batch,3,size,size] called "input" ("data" in NAME_tvm, the form in TVM's reports), those of volumes
-/// f32[batch,3,frames,size,size]; encoders f32[batch,tokens,width of the model]. The first output is called "output".
-/// Weights depend only on the seed and on their names. Throws usage for an unknown name (listing the names) and options
-/// that the network lacks or that are out of range; bad_input for a size that it does not support, naming the smallest
-/// one.
+/// Builds a network by name or alias; the graph's name is the row's. Each network has one input called "input" ("data"
+/// in NAME_tvm, the form in TVM's reports): f32[batch,3,size,size] for images, f32[batch,3,frames,size,size] for
+/// volumes, f32[batch,tokens,width of the model] for encoders. The first output is called "output". Weights depend only
+/// on the seed and on their names. Throws usage for an unknown name (listing the names) and options that the network
+/// lacks or that are out of range; bad_input for a size that it does not support, naming the smallest one.
 Graph build(std::string_view name, const Options& options = {});
 
 }  // namespace kilter::zoo

@@ -1,5 +1,5 @@
-// Code for AArch64, generated here and run by an emulator or a board: every operator's cases and whole networks,
-// compared with the reference kernels.
+// Tests code for AArch64 that is generated here and run by an emulator or a board: compares every operator's cases and
+// whole networks with the reference kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ bool runs_without_compiler(const Plan& plan) {
                       [](const Step& s) { return s.kind == StepKind::reference; });
 }
 
-/// Adds a case unless it cannot be compiled or the runtime alone cannot run it. Returns whether it did.
+/// Adds a case if it can be compiled and run without reference kernels. Returns whether it was added.
 bool add_case(Folder& folder, const OpDef& op, const ParsedCase& parsed, CaseText text, const Target& target) {
   try {
     const auto [c, compiled] = compile_case(op, parsed, text, target);
@@ -59,8 +59,7 @@ bool add_case(Folder& folder, const OpDef& op, const ParsedCase& parsed, CaseTex
 }
 
 TEST_P(AArch64, EveryOperatorAnswersAsTheReference) {
-  // Operators that a template computes; the cases of the others run their reference kernels, which hold no machine
-  // code.
+  // Only operators that have a template count: other operators run reference kernels, for which no code is generated.
   constexpr size_t kLeastOperators = 120;
   Folder folder;
   size_t operators = 0;
@@ -98,7 +97,7 @@ TEST_P(AArch64, NetworksAnswerAsTheReference) {
   expect_right(folder);
 }
 
-/// Runs the same programs on processors that the emulator simulates.
+/// Runs one program on different processors that the emulator simulates.
 class EmulatedCpu : public testing::Test {
  protected:
   void SetUp() override {
@@ -113,7 +112,7 @@ class EmulatedCpu : public testing::Test {
     EXPECT_EQ(pclose(pipe), 0);
     return text;
   }
-  /// Returns the error of the first program of a folder that was compiled for a target that does not run here.
+  /// Compiles a program for a target and runs it. Returns the error with which the runner refuses it, or "it runs".
   static std::string refusal_of(const char* target) {
     Graph graph;
     graph.name = "net";
@@ -134,7 +133,8 @@ TEST_F(EmulatedCpu, NativeIsTheProcessorsOwnRow) {
   EXPECT_EQ(native_target(), "neoverse-n1: Arm implementer 0x41 part 0xd0c: fp-armv8,neon,rdm,fullfp16,dotprod\n");
   be("a64fx");
   EXPECT_EQ(native_target(), "a64fx: Arm implementer 0x46 part 0x1: fp-armv8,neon,rdm,fullfp16,complxnum,sve,sve512\n");
-  be("a64fx,sve-default-vector-length=32");  // as a system may set it: no row has this length, and NEON has its own
+  // A system may set a shorter vector length than the processor's. No row of the table matches it then.
+  be("a64fx,sve-default-vector-length=32");
   EXPECT_EQ(native_target(),
             "aarch64: Arm implementer 0x46 part 0x1: fp-armv8,neon,rdm,fullfp16,complxnum,sve,sve256\n");
   be("cortex-a53");

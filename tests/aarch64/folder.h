@@ -1,4 +1,5 @@
-// Compiled files that run elsewhere: written to a folder with their inputs, run there by one process, and compared.
+// Compiled files that run elsewhere: they are written to a folder with their inputs, run by one process, and their
+// outputs are compared.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +19,7 @@ std::string arm_command(const std::string& program);
 /// The networks of one test, with their inputs and expected outputs.
 class Folder {
  public:
-  /// `where` names the network in messages; `want` holds the outputs of the reference kernels.
+  /// `where` names the network in messages; `want` contains the outputs of the reference kernels.
   void add(std::string where, const Plan& plan, const std::vector<Tensor>& inputs, std::vector<Tensor> want,
            const Tolerance& tolerance);
   size_t size() const { return entries_.size(); }

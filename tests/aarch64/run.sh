@@ -3,7 +3,7 @@
 # usage: run.sh SOURCE TEST [GTEST OPTIONS...]   SOURCE: the source tree, TEST: the program test_aarch64
 # KILTER_AARCH64_BIN, when set, is a folder with the programs of tests/aarch64/runner, and nothing is built;
 # KILTER_AARCH64_RUN is the command that runs one of them: an emulator, "ssh board" for a board that shares /tmp, or
-# nothing. Exit codes: those of the tests, 77 when a package is missing.
+# an empty string. Exit codes: those of the tests, or 77 if a package is missing.
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n '3s/^# //p' "$0" >&2; exit 2; }
 source=$1 test=$2

@@ -1,4 +1,4 @@
-// Networks with Winograd layers compared with their result in f64: the limits of doc/accuracy.md.
+// Compares networks that have Winograd layers with their results in f64, and checks the limits in doc/accuracy.md.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kInputs = 8;
 constexpr double kMostError = 1e-4;  ///< of the largest output
-constexpr double kMostRatio = 3;     ///< rms over all inputs, relative to that without Winograd
+constexpr double kMostRatio = 3;     ///< rms error over all inputs, relative to that without Winograd
 
 struct Network {
   std::string_view name;
@@ -26,16 +26,16 @@ struct Network {
   std::string_view file = "";  ///< file in models/, for networks that are not built in
 };
 
-/// The errors of one way to compile.
+/// The errors of a network that is compiled in one way.
 struct Errors {
-  double worst = 0;    ///< largest error over the largest output, of any input
-  double squares = 0;  ///< rms of the errors over all inputs
+  double worst = 0;    ///< largest error divided by the largest output, over all inputs
+  double squares = 0;  ///< sum of the squared errors over all inputs
 };
 
 struct Compared {
   Errors normal, strict;
-  double squares = 0;   ///< of the outputs
-  size_t winograd = 0;  ///< layers
+  double squares = 0;   ///< sum of the squared outputs
+  size_t winograd = 0;  ///< Winograd layers
 };
 
 size_t winograd_layers(const Plan& plan) {

@@ -31,8 +31,8 @@ TEST(Saturate, StopsAtTheEndsOfTheType) {
 TEST(Saturate, NanIsZero) { EXPECT_EQ(saturate<int32_t>(std::nan("")), 0); }
 
 TEST(Convert, RoundsToHalfOnce) {
-  // A tie of f16 (2049 between 2048 and 2050) plus less than an f32 can represent next to it: rounding twice would give
-  // 2048.
+  // In f16, 2049 is a tie between 2048 and 2050. The added 1e-9 is lost in f32, so rounding to f32 first
+  // would give 2048.
   EXPECT_EQ(static_cast<float>(convert<Half>(2049.0 + 1e-9)), 2050.0F);
   EXPECT_EQ(static_cast<float>(convert<Half>(2049.0)), 2048.0F);
 }

@@ -20,7 +20,7 @@ std::string error_of(F&& f) {
   return "no error";
 }
 
-/// Returns the message of the Error that `f` throws, and expects it to be of this kind.
+/// Returns the message of the Error that `f` throws, and expects the error to have the given kind.
 template <class F>
 std::string error_of(F&& f, ErrorKind kind) {
   return error_of([&] {

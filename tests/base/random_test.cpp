@@ -73,7 +73,7 @@ TEST(Random, UniformIsInItsRange) {
 }
 
 TEST(Random, BitsArePinned) {
-  // The weights of the built-in networks are derived from these numbers: a change here changes all of them.
+  // The weights of the built-in networks are derived from these numbers: if these change, all weights change.
   EXPECT_EQ(Random(0).bits(0), 0xa706dd2f4d197e6fULL);
   EXPECT_EQ(Random(0).normal(0), -0x1.6a61cp-1F);
   EXPECT_EQ(Random(0).normal(1), -0x1.491dbp-1F);

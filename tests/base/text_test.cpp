@@ -65,7 +65,7 @@ TEST(Text, Shapes) {
 }
 
 TEST(Hash, Fnv1aKnownAnswers) {
-  // From the authors' test vectors.
+  // From the test vectors of the hash function's authors.
   EXPECT_EQ(hash_text(""), 0xcbf29ce484222325ULL);
   EXPECT_EQ(hash_text("a"), 0xaf63dc4c8601ec8cULL);
   EXPECT_EQ(hash_text("foobar"), 0x85944171f73967e8ULL);

@@ -1,5 +1,5 @@
-// Accuracy of the elementary functions in generated code: the error in units of the last place of the correctly rounded
-// result, over all of f32's range in steps of a prime number of bit patterns, and at the special values.
+// Checks the accuracy of the elementary functions in generated code: the error in units of the last place, over all of
+// f32's range in steps of a prime number of bit patterns, and at the special values.
 #include "loop/passes/math.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ long double sigmoid(long double x) { return 1.0L / (1.0L + std::exp(-x)); }
 struct Function {
   Op op;
   LongFn exact;
-  double f32_ulp, f64_ulp;  ///< largest error allowed; f64 0: no f64 version
+  double f32_ulp, f64_ulp;  ///< largest error allowed; f64_ulp 0: no f64 version
 };
 const Function kFunctions[] = {
     {Op::exp, [](long double x) { return std::exp(x); }, 1, 1},
@@ -43,8 +43,8 @@ const Function kFunctions[] = {
     {Op::expm1, [](long double x) { return std::expm1(x); }, 1.5, 2.1},
 };
 
-/// Returns |got - exact| in units of the last place that T has at `exact` (subnormal results: of the smallest
-/// subnormal).
+/// Returns |got - exact| in units of T's last place at `exact`. For subnormal results the unit is the smallest
+/// subnormal.
 template <class T>
 double ulp_error(T got, long double exact) {
   constexpr int kDigits = std::numeric_limits<T>::digits;
@@ -53,7 +53,7 @@ double ulp_error(T got, long double exact) {
   if (std::isnan(got) || std::isnan(exact)) return std::isnan(got) && std::isnan(exact) ? 0 : INFINITY;
   if (std::isinf(rounded) || std::isinf(got)) {
     if (got == rounded) return 0;
-    // One of the two is infinite and the other just below the overflow.
+    // One of the two is infinite, and the other may be just below the overflow threshold.
     if (std::signbit(got) != std::signbit(rounded)) return INFINITY;
     const long double top = std::ldexp(1.0L, std::numeric_limits<T>::max_exponent);
     got = std::isinf(got) ? std::numeric_limits<T>::max() : got;
@@ -87,7 +87,7 @@ std::vector<T> run(const LoopFunc& func, const Target& target, std::vector<std::
 
 std::vector<float> samples_f32() {
   std::vector<float> x;
-  constexpr uint32_t kStep = 20011;  // 214 000 patterns of 2^32
+  constexpr uint32_t kStep = 20011;  // 214 000 of the 2^32 bit patterns
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += kStep)
     x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   for (int i = -20000; i <= 20000; ++i) x.push_back(static_cast<float>(i) * 0.0053F);

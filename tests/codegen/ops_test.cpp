@@ -57,7 +57,7 @@ bool same_element(DType type, const std::byte* a, const std::byte* b) {
   return both_nan;
 }
 
-/// Runs `func` both ways on the same contents and compares every buffer.
+/// Runs `func` as generated code and in the interpreter, on equal buffers, and compares every buffer.
 void check(const LoopFunc& func, const Target& target) {
   const LoopFunc lowered = loop_passes::lower(func, target.limits);
   const Mapped mapped(compile(std::span(&lowered, 1), target));
@@ -231,7 +231,7 @@ TEST_P(EachType, MasksStridesAndGathers) {
   }
 }
 
-// Masks that are constant at compile time, over values that are computed wider than they are stored.
+// Masks that are constant at compile time, applied to values that are computed in a wider type than they are stored in.
 TEST_P(EachType, ConstantMasks) {
   for (const Target& target : targets_here()) {
     for (const int32_t lanes : {2, 4, 8, 16}) {

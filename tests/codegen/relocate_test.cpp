@@ -9,7 +9,7 @@
 namespace kilter::codegen {
 namespace {
 
-/// A blob of three pages with one instruction at `place`, after the relocation.
+/// Three pages of code with one instruction at `place`, to which a relocation was applied.
 class Patched {
  public:
   Patched(Arch arch, uint64_t type, uint32_t instruction, int64_t place, int64_t to) : place_(place) {
@@ -30,7 +30,7 @@ class Patched {
 };
 
 TEST(Relocate, AddressesOfPagesAreSplitAsTheInstructionWantsThem) {
-  // adrp x8: two pages ahead; one page back; the same page.
+  // adrp x8 with a target two pages ahead, one page back, and in the same page.
   EXPECT_EQ(Patched(Arch::aarch64, R_AARCH64_ADR_PREL_PG_HI21, 0x90000008, 0xffc, 0x2010).instruction(), 0xd0000008);
   EXPECT_EQ(Patched(Arch::aarch64, R_AARCH64_ADR_PREL_PG_HI21, 0x90000008, 0x1000, 0xff0).instruction(), 0xf0ffffe8);
   EXPECT_EQ(Patched(Arch::aarch64, R_AARCH64_ADR_PREL_PG_HI21, 0x90000008, 0x1ffc, 0x1000).instruction(), 0x90000008);

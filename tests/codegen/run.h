@@ -14,7 +14,7 @@
 
 namespace kilter::testing {
 
-/// Machine code mapped executable.
+/// Machine code in executable memory.
 class Mapped {
  public:
   explicit Mapped(const MachineCode& code) : entries_(code.entries), bytes_((code.bytes.size() + 4095) / 4096 * 4096) {

@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-/// The message of the ApiError that `f` throws; "no error" if it throws nothing. Lets other exceptions pass.
+/// The message of the ApiError that `f` throws; "no error" if it throws nothing. Other exceptions propagate.
 template <class F>
 std::string api_error_of(F&& f) {
   try {

@@ -1,4 +1,4 @@
-// Offsets of buffers in the arena, and stride arithmetic of views, checked against their definitions on random cases.
+// Checks the offsets of buffers in the arena and the strides of views against their definitions, on random cases.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Bytes of the buffers that are live at the worst step: no arena can be smaller.
+/// The largest number of bytes that are live in one step: no arena can be smaller.
 int64_t least_bytes(const std::vector<Lifetime>& buffers) {
   int64_t most = 0;
   for (const Lifetime& at : buffers) {
@@ -54,7 +54,7 @@ TEST(Arena, LiveBuffersNeverOverlap) {
   }
 }
 
-/// Whether buffers that are live at once do not overlap, by a sweep over the steps.
+/// Whether no two buffers that are live in the same step overlap. Sweeps over the steps.
 bool all_apart(const std::vector<Lifetime>& buffers, const ArenaPlan& plan) {
   std::map<int64_t, std::vector<size_t>> begin, end;
   for (size_t i = 0; i < buffers.size(); ++i) {

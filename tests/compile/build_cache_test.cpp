@@ -1,4 +1,4 @@
-// Plans built with the leftovers of earlier builds equal the plans built without them.
+// Plans that reuse what earlier builds left in the cache equal plans that are built without a cache.
 #include "compile/build_cache.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ TEST_F(Cached, ConstantsArePackedOnceWhenAllChoicesAreFinal) {
   look.contents.code = false;
   EXPECT_EQ(adds(look), 0);
   const Compiled fast = compile_passed(passed_, options_);
-  CompileOptions tight = options_;  // some schedules are chosen, and given up for others
+  CompileOptions tight = options_;  // some schedules are given up for others with smaller weights
   tight.budget.memory = (fast.weight_bytes + fast.plan.arena_bytes) * 9 / 10;
   ASSERT_FALSE(compile_passed(passed_, tight).slimmed.empty());
   EXPECT_LE(adds(tight), once);
@@ -150,7 +150,7 @@ TEST_F(Cached, WhatNoBuildUsesIsReleased) {
     with.cache = &cache;
     compile_passed(passed_, with);
     const int64_t used = sink.used();
-    for (int64_t tile = 2; tile <= 6; ++tile) {  // all of them fit in 16 registers, too
+    for (int64_t tile = 2; tile <= 6; ++tile) {  // all tiles fit even in 16 registers
       with.choices[convs_[1].first].schedule = smaller(1, tile);
       compile_passed(passed_, with);
     }

@@ -86,7 +86,8 @@ ValueId add_margins(SweepNet& net, ValueId x) {
   return net.b.add("Pad", inputs, {{"mode", std::string(mode)}});
 }
 
-/// A convolution of `x` with constant weights. Halves the output channels until the reference is fast enough.
+/// Adds a convolution of `x` with constant weights. Halves its output channels until the reference kernel is fast
+/// enough.
 ValueId add_conv(SweepNet& net, ValueId x) {
   Draw& draw = net.draw;
   if (draw.chance(10)) x = add_margins(net, x);
@@ -145,7 +146,7 @@ void make_conv_chain(SweepNet& net) {
   net.output(v);
 }
 
-/// A depthwise convolution of another convolution's result, alone or with other readers.
+/// A depthwise convolution of another convolution's result, which sometimes is also an output.
 void make_fed_depthwise(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape in{draw.pick({1, 1, 2}), draw.pick({3, 4, 8, 16, 17, 24}), draw.between(2, 20), draw.between(1, 33)};
@@ -165,7 +166,7 @@ void make_fed_depthwise(SweepNet& net) {
   net.output(draw.chance(40) ? add_conv(net, v) : v);
 }
 
-/// Convolutions of one and three spatial axes, and weights computed at run time.
+/// Convolutions with one to three spatial axes, and with weights that are known only at run time.
 void make_other_conv(SweepNet& net) {
   Draw& draw = net.draw;
   const int64_t rank = draw.pick({1, 1, 2, 2, 3});
@@ -181,7 +182,7 @@ void make_other_conv(SweepNet& net) {
   }
   for (int64_t d = 0; d < 2 * rank; ++d) pads.push_back(draw.between(0, 2));
   const auto given = [&](const Shape& shape) { return draw.chance(50) ? net.constant(shape, 0.2F) : net.input(shape); };
-  const bool depthwise = groups > 1 && groups == x[1] && groups == w[0];  // has kernels only for constant filters
+  const bool depthwise = groups > 1 && groups == x[1] && groups == w[0];  // kernels need constant filters
   std::vector<ValueId> inputs{net.input(x), depthwise ? net.constant(w, 0.2F) : given(w)};
   if (draw.chance(40)) inputs.push_back(given({w[0]}));
   const ValueId v =
@@ -210,7 +211,7 @@ void make_conv_transpose(SweepNet& net) {
   net.output(net.elementwise(net.b.add("ConvTranspose", inputs, attrs)));
 }
 
-/// Pools of a convolution's result, or of a network input.
+/// A pool of a convolution's result or of a network input.
 void make_pool(SweepNet& net) {
   Draw& draw = net.draw;
   ValueId v = net.input(draw_plane(draw).shape());
@@ -231,7 +232,7 @@ void make_pool(SweepNet& net) {
   net.output(draw.chance(30) ? add_conv(net, v) : v);
 }
 
-/// Pools with other norms, and the norm over neighbouring channels.
+/// Pools that compute a norm (LpPool), and normalisation over neighbouring channels (LRN).
 void make_norm_pool(SweepNet& net) {
   Draw& draw = net.draw;
   ValueId v = net.input(draw_plane(draw).shape());
@@ -258,7 +259,7 @@ void make_norm_pool(SweepNet& net) {
   net.output(draw.chance(30) ? add_conv(net, v) : v);
 }
 
-/// One value per channel, computed from the image and combined with it again.
+/// One value per channel, computed from an image and then combined with that image.
 void make_gate(SweepNet& net) {
   Draw& draw = net.draw;
   Plane plane = draw_plane(draw);
@@ -271,7 +272,7 @@ void make_gate(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
-/// Channels times factors computed from the image, and a 1x1 convolution of the product.
+/// An image whose channels are multiplied by factors computed from it, and a 1x1 convolution of the product.
 void make_scaled(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape in{draw.chance(85) ? 1 : 2, draw.pick({3, 16, 17}), draw.between(4, 20), draw.between(4, 20)};
@@ -287,7 +288,8 @@ void make_scaled(SweepNet& net) {
   net.output(net.elementwise(point(scaled, out)));
 }
 
-/// A depthwise convolution, alone or after another convolution, and the mean of its result; both are used.
+/// A depthwise convolution, of an input or of another convolution's result, and the mean of its result. Usually both
+/// are used.
 void make_squeezed(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape in{draw.pick({1, 1, 2}), draw.pick({3, 16, 17, 32, 40}), draw.pick({1, 2, 5, 9, 14}),
@@ -331,7 +333,7 @@ ValueId reordered(SweepNet& net, ValueId v) {
   return net.b.add("Gather", {v, net.list(order)}, {{"axis", int64_t{1}}});
 }
 
-/// Runs of channels of a convolution's result, some in whole blocks, which are read, joined and summed again.
+/// Two runs of a convolution's channels, which may be whole blocks, that are read separately and then joined again.
 void make_parts(SweepNet& net) {
   Draw& draw = net.draw;
   Plane plane = draw_plane(draw);
@@ -363,7 +365,7 @@ void make_parts(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
-/// Normalisations of a convolution's result, over channels or over groups that share blocks.
+/// A normalisation of a convolution's result over single channels or over groups, which may share blocks.
 void make_normalized(SweepNet& net) {
   Draw& draw = net.draw;
   const Plane plane = draw_plane(draw);
@@ -378,7 +380,7 @@ void make_normalized(SweepNet& net) {
   net.output(draw.chance(70) ? add_conv(net, v) : v);
 }
 
-/// An image scaled up or down, next to others of the new size.
+/// An image scaled up or down, then concatenated with or added to another one of the new size.
 void make_resize(SweepNet& net) {
   Draw& draw = net.draw;
   const ValueId v = net.elementwise(add_conv(net, net.input(draw_plane(draw).shape())));

@@ -46,11 +46,11 @@ class SweepNet {
   /// A network input with random values.
   ValueId input(const Shape& shape);
   ValueId constant(const Shape& shape, float scale = 1) { return b.constant(draw.tensor(shape, scale)); }
-  /// A constant that holds these numbers.
+  /// A constant with these numbers.
   ValueId list(const std::vector<int64_t>& numbers);
   const Shape& shape(ValueId v) const { return graph_.type(v).shape; }
   void output(ValueId v) { graph_.add_output(v, "y" + std::to_string(graph_.outputs().size())); }
-  /// A chain of up to three element-wise nodes: sums with tensors and constants, activations, values with several
+  /// Adds a chain of up to three element-wise nodes: sums with tensors and constants, activations, values with several
   /// readers.
   ValueId elementwise(ValueId v);
 

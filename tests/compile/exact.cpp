@@ -38,9 +38,9 @@ double added_bias(const Node& node, const std::vector<Tensor>& operands, size_t 
   return operands[2].as_double(channel / (x[1] / count));
 }
 
-/// A sum that the definition of an operator computes on the way to element `i` of its result, if it may be larger than
-/// the result: 1 and the other terms under the logarithm of a sum, x and x erf(x / sqrt 2) in Gelu, and the scaled
-/// value and the bias in a normalisation.
+/// The magnitude of a sum that an operator's definition computes on the way to element `i` of its result, if it may be
+/// larger than the result; else 0. These sums are: 1 and the other terms under the logarithm of a sum, x and
+/// x erf(x / sqrt 2) in Gelu, and the scaled value and the bias in a normalisation.
 double inner_sum(const Node& node, const std::vector<Tensor>& operands, size_t i, double result) {
   if (node.op->name == "LogSoftmax" || node.op->name == "ReduceLogSumExp") return 1;
   if (node.op->name == "Gelu") return std::abs(operands[0].as_double(static_cast<int64_t>(i)));
@@ -51,7 +51,7 @@ double inner_sum(const Node& node, const std::vector<Tensor>& operands, size_t i
   return 0;
 }
 
-/// The rounding of the mean that a normalisation subtracts from each element.
+/// The rounding error of the mean that a normalisation subtracts from each element; 0 for other operators.
 double mean_rounding(const Node& node, const Tensor& x) {
   if (node.op->family != Family::normalize || x.elems() == 0) return 0;
   double sum = 0;
@@ -93,7 +93,8 @@ double largest(const Tensor& t, double most) {
   return most;
 }
 
-/// The largest state of a recurrent node, at least 1. Gates round at 1 and multiply states; a coupled gate is 1 - i.
+/// The largest state of a recurrent node, or 1 if that is larger. Gates are at most 1 (a coupled gate is 1 - i) and
+/// multiply states, so their rounding errors are relative to this.
 double largest_state(const std::vector<Tensor>& operands, const std::vector<Tensor>& results) {
   double most = 1;
   for (size_t i = 5; i < std::min<size_t>(operands.size(), 7); ++i) most = largest(operands[i], most);
@@ -101,7 +102,7 @@ double largest_state(const std::vector<Tensor>& operands, const std::vector<Tens
   return most;
 }
 
-/// A recurrent node's bias, with each element moved up or down by the possible rounding of its gate's sum.
+/// A recurrent node's bias, with each element moved up or down by the possible rounding error of its gate's sum.
 Tensor rounded_bias(const std::vector<Tensor>& operands, const std::vector<Tensor>& results, const Random& random) {
   const Tensor &w = operands[1], &r = operands[2];
   const int64_t directions = w.shape()[0], rows = w.shape()[1], inputs = w.shape()[2], hidden = r.shape()[2];
@@ -121,7 +122,7 @@ Tensor rounded_bias(const std::vector<Tensor>& operands, const std::vector<Tenso
   return bias;
 }
 
-/// Sums the magnitudes of the terms.
+/// Runs a node that sums on the magnitudes of its operands.
 Tensor magnitudes(Node node, const std::vector<Tensor>& operands, const Tensor& like) {
   for (auto& [key, attr] : node.attrs) {
     if (auto* factor = std::get_if<float>(&attr); factor != nullptr && (key == "alpha" || key == "beta"))
@@ -132,7 +133,7 @@ Tensor magnitudes(Node node, const std::vector<Tensor>& operands, const Tensor& 
   return again(node, std::move(positive), {like}).at(0);
 }
 
-/// Roughly how many terms an element sums.
+/// Roughly how many terms are summed for one element of the result.
 double terms(const Graph& graph, const Node& node, const std::vector<Tensor>& operands, const Tensor& result) {
   const auto out = static_cast<double>(std::max<int64_t>(result.elems(), 1));
   if (node.op->flops != nullptr) return std::max(1.0, static_cast<double>(node.op->flops(view(graph, node))) / 2 / out);
@@ -145,7 +146,7 @@ double difference(double a, double b) {
   return std::isnan(d) ? kInfinity : d;
 }
 
-/// Widens the rounding of each element to the effect of small changes of the operands.
+/// Increases the rounding error of each element to at least the effect of small changes of the operands.
 void widen_by_operands(const Node& node, const std::vector<Tensor>& operands, const std::vector<Tensor>& results,
                        std::vector<std::vector<double>>& scale) {
   for (uint64_t turn = 0; turn < 2; ++turn) {
@@ -182,7 +183,7 @@ Tensor to_f64(const Tensor& tensor) {
 }
 
 Graph in_f64(Graph graph) {
-  constexpr int64_t kFloat = 1, kDouble = 11;  // ONNX's numbers of the element types
+  constexpr int64_t kFloat = 1, kDouble = 11;  // ONNX's codes for the element types
   for (size_t i = 0; i < graph.value_count(); ++i) {
     Value& value = graph.change_value(static_cast<ValueId>(i));
     if (value.type.dtype != DType::f32) continue;
@@ -295,7 +296,7 @@ std::string Exact::worst(size_t index, const Tensor& got, const Spread& spread) 
   double excess = 0;
   std::string text;
   for (size_t i = 0; i < w.size(); ++i) {
-    // One rounding of the result, plus the smallest normal number, below which kernels may flush.
+    // One rounding of the result, plus the smallest normal number, below which kernels may flush to 0.
     const bool real = want.dtype() == DType::f64;
     const double allowed = 2 * spread.most[index][i] + (real ? 2 * kUnit * std::abs(w[i]) + 0x1p-126 : 0);
     const bool too_large = real && std::abs(w[i]) + allowed > double{std::numeric_limits<float>::max()};

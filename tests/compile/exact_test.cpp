@@ -1,4 +1,4 @@
-// The tolerance of the sweeps: it allows rounding and nothing else, and grows where a network is ill-conditioned.
+// The tolerance of the sweeps: it allows rounding and nothing else, and grows if a network is ill-conditioned.
 #include "exact.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(Exact, RefusesWhatIsNoRounding) {
   Exact exact(c.net.graph(), c.net.inputs());
   const Tensor want = evaluate(c.net.graph(), c.net.inputs()).at(0);
   Tensor wrong = want.clone();
-  wrong.data<float>()[100] += 0.01F;  // the magnitudes of the terms sum to about 370, to 24 in squares
+  wrong.data<float>()[100] += 0.01F;  // the terms' magnitudes sum to about 370, their squares to 24^2
   const std::string answer = exact.judge(0, wrong, Rounding::sums);
   EXPECT_EQ(answer.substr(0, 28), "element 100 of 1x8x6x6: got ");
   EXPECT_NE(answer.find(", expected "), std::string::npos) << answer;
@@ -63,7 +63,7 @@ TEST(Exact, RefusesWhatIsNoRounding) {
   EXPECT_EQ(exact.judge(0, Tensor(DType::f32, {8}), Rounding::sums), "it is f32[8], expected f64[1x8x6x6] in f32");
 }
 
-/// y = sqrt(|(x + 1000) - 1000 - x|): in f32, all that is known about y is that it is small.
+/// y = sqrt(|(x + 1000) - 1000 - x|) is 0 without rounding. In f32 it may be any small number.
 TEST(Exact, FollowsCancellation) {
   SweepNet net(2);
   const ValueId x = net.input({64});
@@ -78,7 +78,7 @@ TEST(Exact, FollowsCancellation) {
   EXPECT_NE(exact.judge(0, off, Rounding::sums), "");
   Tensor exps = evaluate(net.graph(), net.inputs()).at(1);
   EXPECT_EQ(exact.judge(1, exps, Rounding::sums), "");
-  exps.data<float>()[3] *= 1.00001F;  // 168 u
+  exps.data<float>()[3] *= 1.00001F;  // by 168 u (u = 2^-24)
   EXPECT_NE(exact.judge(1, exps, Rounding::sums), "");
 }
 

@@ -70,7 +70,7 @@ TEST(Features, AttributesOfTheTargetCount) {
   EXPECT_EQ(features_used(parse_target("llvm -mcpu=x86-64-v2 -mattr=+avx")), (kLevel2 + Names{"avx"}));
   EXPECT_EQ(features_used(parse_target("llvm -mcpu=cortex-a72 -mattr=+sve2")),
             (Names{"fp-armv8", "neon", "fullfp16", "sve", "sve2"}));
-  // Without SVE, vectors are NEON's, and code for them runs with any length of SVE registers.
+  // Without SVE, the code uses NEON's vectors and runs on processors with any length of SVE registers.
   const Target narrow = parse_target("llvm -mcpu=a64fx -mattr=-sve");
   EXPECT_EQ(narrow.limits.vector_bytes, 16);
   EXPECT_EQ(features_used(narrow), (Names{"fp-armv8", "neon", "rdm", "fullfp16", "complxnum"}));

@@ -1,5 +1,5 @@
-// Grouped convolutions whose groups are smaller or larger than whole blocks of channels: register tiles run them on
-// every instruction set, with the results of the reference kernel.
+// Grouped convolutions whose groups are smaller or larger than whole blocks of channels: register tiles compute them on
+// every instruction set and give the results of the reference kernel.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void expect_right(const CompiledCase& of, const std::string& text, const Target&
   EXPECT_EQ(check_padding(compiled, program, c.inputs), "") << where;
 }
 
-/// Checks with this template forced.
+/// Checks a convolution with this template forced, on every instruction set.
 void expect_right_by(std::string_view by, std::string_view op, const std::string& text) {
   for (const Target& target : targets_here()) expect_right(compile_grouped(op, text, target, by), text, target, by);
 }

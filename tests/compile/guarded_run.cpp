@@ -9,7 +9,8 @@
 namespace kilter {
 namespace {
 
-/// Describes the first element of a blocked f32 image that is not one of its pixels and not 0; "" if there is none.
+/// Describes the first element of a blocked f32 image that is padding (halo or unused lane) but not 0; "" if there is
+/// none.
 std::string padding_of(const PlacedValue& value, const float* buffer) {
   const Shape& shape = value.type.shape;
   const Shape& strides = value.strides;

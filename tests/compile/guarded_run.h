@@ -12,8 +12,8 @@
 
 namespace kilter {
 
-/// The x86-64 levels that this machine runs, and the machine itself. At least one of the targets has units half as wide
-/// as its registers (this machine with such limits, if its own are different).
+/// The x86-64 levels that this machine runs, and the machine itself. If none of these targets has execution units half
+/// as wide as its registers, another target with such limits is added.
 const std::vector<Target>& targets_here();
 
 /// The case with its random operands after the first turned into constants, like weights.
@@ -36,8 +36,8 @@ std::string run_guarded(const std::shared_ptr<const Program>& program, const std
 std::string run_guarded(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
                         const std::vector<Tensor>& want, const Tolerance& tolerance, size_t shift);
 
-/// Runs once and checks every blocked value as soon as it is written. Returns "" if the unused lanes of its last block
-/// and its halo are 0, else what is not.
+/// Runs once and checks every blocked value as soon as it is written. Returns "" if the unused lanes of their last
+/// blocks and their halos are 0, else which element is not.
 std::string check_padding(const Compiled& compiled, const std::shared_ptr<const Program>& program,
                           const std::vector<Tensor>& inputs);
 

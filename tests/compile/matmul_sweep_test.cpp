@@ -25,7 +25,7 @@ ValueId draw_operand(SweepNet& net, const Shape& batch, int64_t rows, int64_t co
   return net.b.add("Transpose", {v}, {{"perm", perm}});
 }
 
-/// The batch dimensions of one operand of a product: some are 1 where it repeats, or are missing in front.
+/// The batch dimensions of one operand of a product: some may be 1 (broadcast), and the first may be missing.
 Shape own_batch(Draw& draw, const Shape& batch) {
   Shape own = batch;
   for (int64_t& extent : own) extent = draw.chance(25) ? 1 : extent;

@@ -23,7 +23,8 @@ TEST(MemoryBudget, TheCheapestByteGoesFirst) {
       {"a", holding("fast", 100, 10), {holding("middle", 60, 14), holding("small", 20, 50)}},
       {"b", holding("fast", 100, 10), {holding("middle", 80, 11), holding("large", 300, 1)}},
   };
-  // a: 0.1 cycles per byte to middle, 0.5 to small (0.9 from middle on); b: 0.05 to middle, never to a larger one.
+  // Cycles per byte saved: a costs 0.1 from fast to middle, 0.5 from fast to small and 0.9 from middle to small; b
+  // costs 0.05 from fast to middle and never changes to a larger schedule.
   const auto schedules = [&](int64_t excess) {
     std::string text;
     for (const auto& [node, schedule] : trade(tasks, excess).schedules) text += node + ":" + schedule.name + " ";
@@ -98,7 +99,8 @@ TEST(MemoryBudget, ByDefaultWeightsTakeAtMostTwoAndAHalfTimesTheParameters) {
   EXPECT_EQ(weights(std::nullopt, 64), weights(kEnough, 64)) << "small networks may grow as they like";
 }
 
-/// The fastest plan's schedules, as if they came from records, or forced.
+/// Options with the fastest plan's Winograd schedules, forced (`given`) or as if they came from records, and 90 % of
+/// its memory.
 CompileOptions recorded(const Compiled& fast, bool given) {
   CompileOptions options;
   const Origin from = given ? Origin() : Origin{ScheduleSource::record, "a record"};
@@ -164,7 +166,7 @@ TEST(MemoryBudget, TooLittleIsAnsweredWithWhatIsNeeded) {
   const std::string error = error_of([] { compile(1000); }, ErrorKind::usage);
   EXPECT_THAT(error, HasSubstr("--memory 1000: 'resnet18' needs "));
   EXPECT_THAT(error, HasSubstr(" bytes: packed weights "));
-  EXPECT_THAT(error, HasSubstr(" layers run kernels with smaller weights already. Give at least as much, or compile "
+  EXPECT_THAT(error, HasSubstr(" layers already run kernels with smaller weights. Give at least that much, or compile "
                                "for a smaller input"));
 }
 

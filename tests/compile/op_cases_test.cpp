@@ -1,5 +1,5 @@
 // Every case of every operator, compiled for every instruction set of this machine and by every other back end, run
-// between guarded buffers and compared with the reference kernels.
+// with guarded buffers and compared with the reference kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>

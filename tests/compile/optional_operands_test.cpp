@@ -19,14 +19,14 @@ namespace {
 
 constexpr Tolerance kTolerance{.rtol = 1e-4, .atol = 1e-5};
 
-/// Optional operands without which no case of their operator in the table is legal, each with the reason.
+/// Optional operands that every test case of their operator needs, each with the reason.
 const std::map<std::string_view, std::string_view> kNeeded = {
     {"LinearAttention@27 4", "the update rule says whether there is a decay"},
     {"LinearAttention@27 5", "the update rule says whether there is a beta"},
     {"Pad@2 1", "an attribute before opset 11, and required from there on"},
-    {"Pad@2 3", "without axes there are pads for all dimensions, which is another case"},
-    {"Resize@10 3", "sizes stand in place of scales"},
-    {"RotaryEmbedding@23 3", "without positions the caches have a dimension more, which is another case"},
+    {"Pad@2 3", "without axes, pads must cover all dimensions, as in another case"},
+    {"Resize@10 3", "either sizes or scales must be given"},
+    {"RotaryEmbedding@23 3", "without positions, the caches have one more dimension, as in another case"},
     {"Slice@1 1", "an attribute before opset 10, and required from there on"},
     {"Slice@1 2", "an attribute before opset 10, and required from there on"},
     {"TopK@1 1", "an attribute before opset 10, and required from there on"},
@@ -34,8 +34,9 @@ const std::map<std::string_view, std::string_view> kNeeded = {
     {"Upsample@7 1", "an attribute before opset 9, and required from there on"},
 };
 
-/// Cases beyond those of the table, for data of any rank from 3 to 5. X stands for its shape, L for its last extent, C
-/// for its channels, S and K for shapes of filters, Z for as many zeros as dimensions, O for as many ones.
+/// Cases in addition to OpDef::cases, for data of rank 3 to 5. X stands for the shape of the data, L for its last
+/// extent, C for its channels, RANK for its rank, PADS for twice its rank, and ONES (or Z1) and TWOS for a list with
+/// one 1 or 2 for each spatial dimension.
 struct RankedCase {
   std::string_view op;
   std::string_view text;
@@ -117,7 +118,7 @@ ValueId factor(GraphBuilder& b, ValueId x, double value) {
 
 enum class Place : uint8_t { alone, between_convolutions, in_a_chain };
 
-/// The operator in its place: the graph and its inputs.
+/// A graph with the operator in one of these places, and its inputs.
 struct TaskGraph {
   Graph graph;
   std::vector<Tensor> inputs;
@@ -157,7 +158,7 @@ TaskGraph placed(const OpDef& op, const ParsedCase& c, Place place) {
   return out;
 }
 
-/// Whether anything can be omitted: not from variadic operators.
+/// Whether the operator has optional operands. Those of variadic operators do not count.
 bool has_optional(const OpDef& op) { return op.domain.empty() && op.max_inputs > op.min_inputs; }
 
 struct Case {

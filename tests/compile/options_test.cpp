@@ -174,7 +174,7 @@ TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
   EXPECT_EQ(notices, std::vector<std::string>{
                          "--forbid recurrent_steps: it applies to no layer of this network and so changes nothing"});
   notices.clear();
-  options.forbidden = {parse_forbidden("conv2d_then_depthwise")};  // no pairs form: the option has an effect
+  options.forbidden = {parse_forbidden("conv2d_then_depthwise")};  // has an effect: no pairs form
   compile_graph(zoo::build("mobilenet_v2", {.size = 64}), options);
   EXPECT_EQ(notices, std::vector<std::string>());
 }
@@ -242,7 +242,7 @@ TEST(Ranking, PutsDefaultsAsNearTheFirstAsTheirModelsAreExactAndABadTileFarBehin
     ASSERT_TRUE(c.notes[s].estimate);
     const Estimate& chosen = *c.notes[s].estimate;
     const std::string taken = parse_schedule(c.plan.steps[s].schedule).name;
-    // Models that only count keep the usual schedule if another one gains less than their error.
+    // Models that only count loops keep the usual schedule unless another one gains more than the models' error.
     const double most = counts_loops(taken) ? 1 / (1 - kCountError) : 1.0101;
     EXPECT_LE(chosen.cycles, c.notes[s].ranked()[0].estimate.cycles * most) << c.plan.steps[s].problem;
     EXPECT_GE(chosen.tail, 0);

@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// The layers that run a node of the model, as "a, b"; "-" if there is only the one of the same name.
+/// The layers that run a node of the model, as "a, b"; "-" if no layer of another name runs it.
 std::string layers_of(const Compiled& compiled, const std::string& node) {
   const auto found = compiled.layers_of_nodes.find(node);
   return found == compiled.layers_of_nodes.end() ? "-" : fmt::format("{}", fmt::join(found->second, ", "));

@@ -117,7 +117,7 @@ int64_t counted(const Compiled& compiled) {
   return sum;
 }
 
-/// Every rewrite limit gives a plan with the right results, and each counts one rewrite more than the last.
+/// A plan made with any limit on the number of rewrites gives the right results and stays within the limit.
 TEST(Pipeline, RewritesCanBeBisected) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     SweepNet net(seed);
@@ -156,7 +156,7 @@ TEST(Pipeline, DumpsReadBackAsGraphs) {
     EXPECT_FALSE(text.empty()) << file;
     EXPECT_NO_THROW(verify(parse_graph(text))) << file;
   }
-  for (size_t i = 1; i + 2 < all_stages().size(); ++i) {  // those that work on tasks
+  for (size_t i = 1; i + 2 < all_stages().size(); ++i) {  // the stages that work on tasks
     const auto file =
         options.debug.dump_ir / fmt::format("{:02}_{}.tasks", all_passes().size() + 1 + i, all_stages()[i].name);
     EXPECT_TRUE(bytes_of(file).starts_with("tasks of ")) << file;

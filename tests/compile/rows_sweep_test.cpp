@@ -27,7 +27,7 @@ Shape draw_shape(Draw& draw, int64_t rank) {
   return shape;
 }
 
-/// An input, or the result of an operator on one, so that some operands are buffers of the arena.
+/// An input, or the result of an operator on one, so that some operands are in the arena.
 ValueId source(SweepNet& net, const Shape& shape) {
   const ValueId x = net.input(shape);
   return net.draw.chance(50) ? x : net.b.add("Neg", {x});
@@ -82,7 +82,7 @@ void make_normalize(SweepNet& net) {
   net.output(net.elementwise(v));
 }
 
-/// RMSNormalization as exporters write it, and near misses with parts that others read.
+/// RMSNormalization as exporters write it, and near misses whose parts other nodes read.
 void make_exported_rms(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape shape = draw_shape(draw, draw.between(1, 4));

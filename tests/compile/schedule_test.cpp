@@ -206,7 +206,7 @@ TEST(ForcedSchedule, UnknownNamesAreAnsweredWithTheKnownOnes) {
 }
 
 /// For every task of every case of these operators, sets one knob after another to its smallest and largest value and
-/// two in between: each schedule compiles and gives the right results, or is rejected with a reason.
+/// two in between: each schedule compiles and gives the right results, or is refused with a usage error.
 class KnobSpace : public testing::TestWithParam<std::string_view> {};
 
 void check_knob(const OpCase& c, const std::vector<Tensor>& want, const Target& target, const TaskSpace& task,

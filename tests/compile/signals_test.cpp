@@ -1,4 +1,4 @@
-// Networks with one spatial axis, as used for speech and sensors: their chains run as images of one row.
+// Networks with one spatial axis, as used for speech and sensors: chains of nodes run as images of one row.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -132,7 +132,7 @@ TEST(Signals, HalvesOfTheChannelsAreReadWhereTheyLie) {
   EXPECT_EQ(tasks_in(net), "Relayout; Conv+Relu; Conv; Sigmoid; Tanh+Mul; Conv+Add; Relayout");
 }
 
-/// Convolutions, pools, sums, concatenations, and nodes that images cannot replace, in any order.
+/// Convolutions, pools, sums, concatenations, and nodes that cannot run on images of one row, in any order.
 class Drawn {
  public:
   explicit Drawn(SweepNet& net) : net_(net), draw_(net.draw) {}

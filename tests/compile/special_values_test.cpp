@@ -1,5 +1,5 @@
 // NaN, infinities and overflow: compiled kernels give the same kind of value as the reference kernels on every
-// instruction set, and the kinds are those of doc/accuracy.md.
+// instruction set, and these kinds are the ones in doc/accuracy.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ OpCase case_of(const Kind& kind) {
   return make_case(op, parse_case(op, kind.text), kind.text);
 }
 
-/// The inputs with these values planted across input 0: at its start, at its end and next to each other.
+/// The inputs with these values planted in input 0: adjacent at the start and the end, and five apart in the middle.
 std::vector<Tensor> planted(const OpCase& c, const std::vector<float>& values) {
   std::vector<Tensor> inputs;
   for (const Tensor& t : c.inputs) inputs.push_back(t.clone());
@@ -85,7 +85,8 @@ double largest_finite(const Tensor& t) {
   return most;
 }
 
-/// `scale`: magnitude of the inputs, whose sums may cancel.
+/// Returns how `got` differs from `want`; "" if it does not. `scale` is the magnitude of the inputs, whose sums may
+/// cancel.
 std::string unlike(const Tensor& got, const Tensor& want, bool finite, double scale) {
   const ReferenceDifference d = difference(got, want, finite);
   if (d.unlike) {
@@ -150,7 +151,7 @@ TEST(SpecialValues, PoolsRunTheirTemplate) {
   }
 }
 
-// The table of doc/accuracy.md.
+// The table in doc/accuracy.md.
 TEST(SpecialValues, TheReferenceIsThatOfTheStandard) {
   EXPECT_EQ(texts(answered({"MaxPool", "f32[1,1,8] | kernel_shape=[3]"}, {5, kNan, 1, 2, -kInf, 3, 7, kNan})),
             "5 2 2 3 7 7 ");

@@ -15,7 +15,7 @@ namespace kilter {
 
 namespace {
 
-constexpr uint64_t kEnough = 20;  ///< networks, after which every template of a kind must have been drawn
+constexpr uint64_t kEnough = 20;  ///< networks after which every template of a kind must have been drawn
 
 uint64_t from_environment(const char* name, uint64_t fallback) {
   const char* text = std::getenv(name);
@@ -69,7 +69,7 @@ std::string check(const Graph& graph, const std::vector<Tensor>& inputs, Exact& 
   }
 }
 
-/// The tasks of a plan that runs a reference kernel; "" if it runs none or has an output without elements.
+/// The tasks of the plan if it runs a reference kernel; "" if it runs none or has an output without elements.
 std::string reference_steps(const Plan& plan) {
   const auto empty = [](const PlanTensor& t) { return elems(t.shape) == 0; };
   const auto reference = [](const Step& step) { return step.schedule == "reference"; };
@@ -139,8 +139,8 @@ Graph head(const Graph& graph, size_t last) {
   return out;
 }
 
-/// The shortest head of the network that is still wrong with the rest of the variation, without those forced schedules
-/// that the fault does not need.
+/// Describes the shortest head of the network that still gives wrong results, without the forced schedules that the
+/// fault does not need.
 std::string shrunk(const SweepNet& net, const Variation& variation, size_t shift) {
   const auto wrong_with = [&](const Graph& graph, Variation& v) {
     try {
@@ -154,7 +154,7 @@ std::string shrunk(const SweepNet& net, const Variation& variation, size_t shift
       Exact exact(graph, net.inputs());
       return check(graph, net.inputs(), exact, compile_variation(graph, v), shift);
     } catch (const Error& error) {
-      return std::string();  // not a smaller case of the fault
+      return std::string();  // does not show the fault
     }
   };
   for (size_t last = 0; last < net.graph().order().size(); ++last) {

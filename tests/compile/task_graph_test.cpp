@@ -34,7 +34,7 @@ TEST(TaskGraph, OneLineATaskSaysWhatRunsHowAndWhere) {
   const std::string text = print(*compiled.tasks);
   EXPECT_THAT(text, testing::StartsWith("tasks of \"squeezenet1_1\"\n0 kernel "));
   EXPECT_THAT(text, HasSubstr(" kernel \"fire2.squeeze\" Conv+Relu by conv2d_direct "));
-  // A part of a concatenation is written where its reader wants it.
+  // A part of a concatenation is written directly to its place in the whole.
   EXPECT_THAT(text, testing::ContainsRegex(" kernel \"fire2.expand3x3\" .* at \"fire2.concat[^\"]*\"\\+[0-9]+\\)"));
   EXPECT_THAT(text, testing::ContainsRegex("[0-9]+ view \"fire2.concat[^\"]*\" Concat \\("));
 }
@@ -59,7 +59,7 @@ TEST(TaskGraph, TheVerifierNamesTheBrokenRule) {
   EXPECT_THAT(broken_rule(broken), testing::EndsWith("is in no task"));
   broken = whole;
   broken.tasks.push_back(broken.tasks.front());
-  EXPECT_THAT(broken_rule(broken), HasSubstr("and in one before"));
+  EXPECT_THAT(broken_rule(broken), HasSubstr("and in an earlier one"));
   broken = whole;
   std::swap(broken.tasks.front(), broken.tasks.back());
   EXPECT_THAT(broken_rule(broken), HasSubstr("before it is made"));
@@ -92,7 +92,7 @@ TEST(TaskGraph, StagesThatRunAgainAreCounted) {
   EXPECT_GT(rounds(), 0);
 }
 
-/// Offers a plan for one layer, then a schedule that it settles on for another.
+/// Makes two offers: `plan`, and `settled`, which is chosen only after the graph was compiled.
 class Offers : public Chooser {
  public:
   Choices plan, settled;

@@ -5,7 +5,7 @@
 namespace kilter {
 namespace {
 
-constexpr int kTries = 12;  ///< draws of knobs before a task keeps its default
+constexpr int kTries = 12;  ///< draws of a schedule before a task keeps its default
 
 std::optional<Schedule> draw_schedule(const Task& task, const TargetLimits& limits, Draw& draw) {
   std::vector<std::pair<const Template*, std::unique_ptr<const Analysed>>> takers;

@@ -25,8 +25,8 @@ std::vector<TaskSpace> tasks_of(Graph graph, const Target& target);
 /// Draws depthwise convolutions that can run in one task with the convolution before them, for Fusion::before.
 std::set<std::string> draw_fused(const Graph& graph, const CompileOptions& options, Draw& draw);
 
-/// Draws for each task a legal schedule of a random template that applies to it. `options` gives the target and what
-/// the passes read. Operands count as dense, so the plan may still refuse a schedule.
+/// Draws for each task a legal schedule of a random template that applies to it. The passes run with `options`.
+/// Operands are assumed to be dense, so compiling may still refuse a schedule.
 std::map<std::string, Schedule> draw_schedules(Graph graph, const CompileOptions& options, Draw& draw);
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// The code of contractions' register tiles: the disassembled innermost loops of AArch64 code, and of x86-64 code
+// The code of contractions' register tiles: checks the disassembled innermost loops of AArch64 code, and of x86-64 code
 // without multiply-adds.
 #include <gtest/gtest.h>
 
@@ -53,7 +53,8 @@ TEST_P(Tiles, StayInRegistersAndKeepTheMultipliersBusy) {
                                             loop.fmas, loop.loads, loop.instructions);
       EXPECT_EQ(loop.stack, 0) << where;
       if (!fma) continue;
-      // At most as many loads as the core can start while its two multipliers work, and 3.5 instructions per cycle.
+      // While its two multipliers work, the core must be able to start all loads, and to issue 3.5 instructions per
+      // cycle.
       EXPECT_LE(2 * loop.loads, loop.fmas * options.target.limits.loads_per_cycle * 1.1) << where;
       // With SVE, a broadcast from memory takes two instructions.
       EXPECT_LE(loop.instructions, (options.target.limits.masks ? 2.3 : 1.75) * loop.fmas) << where;

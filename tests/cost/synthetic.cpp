@@ -12,7 +12,7 @@ struct Schedule {
   double rows, vectors, unroll, depth, threads;
 };
 
-/// Logarithm of the time over some default's time.
+/// The logarithm of a schedule's time relative to a default schedule's.
 double cost_of(const Schedule& s, double channels, double pixels) {
   const double registers = s.rows * s.vectors + s.vectors + 1;
   double cost = -0.3 * std::log2(std::min(registers, 32.0)) + 0.9 * std::max(0.0, registers / 32 - 1);

@@ -56,7 +56,7 @@ TEST(Table, RefusesDamagedRows) {
   EXPECT_EQ(error_in(kHeader + R"({"task": "t", "x": [1, "2"], "cost": 1})"),
             "t.jsonl: line 2: \"x\": b: expected a number or null, got \"2\"");
   EXPECT_EQ(error_in(kHeader + R"({"task": "t", "x": [1, 1e40], "cost": 1})"),
-            "t.jsonl: line 2: \"x\": b: 1e+40 is no float");
+            "t.jsonl: line 2: \"x\": b: 1e+40 is beyond the range of a float");
   EXPECT_EQ(error_in(kHeader + R"({"task": "t", "x": [1, 2]})"),
             "t.jsonl: line 2: expected either \"cost\", or \"ms\" and \"default_ms\"");
   EXPECT_EQ(error_in(kHeader + R"({"task": "t", "x": [1, 2], "ms": 3})"),
@@ -68,7 +68,8 @@ TEST(Table, RefusesDamagedRows) {
   EXPECT_EQ(error_in(R"({"format": "kilter-cost-table-1", "features": ["a", "a"]})"),
             "t.jsonl: line 1: feature a appears twice");
   EXPECT_EQ(error_in(R"({"format": "kilter-cost-table-1", "features": ["a b"]})"),
-            "t.jsonl: line 1: feature name 'a b'; names have one character or more, none a blank or control");
+            "t.jsonl: line 1: feature name 'a b'; names have one or more characters, none of them a blank or a control "
+            "character");
   EXPECT_EQ(error_in(R"({"format": "kilter-cost-table-1", "features": [7]})"),
             "t.jsonl: line 1: \"features\": expected names, got 7");
   EXPECT_EQ(error_in(R"({"format": "kilter-cost-table-1"})"),
@@ -117,12 +118,12 @@ TEST(HeldOut, WholeTasksAndDevicesAreInOneFold) {
   }
   EXPECT_NE(folds_of(table, HoldOut::task, 4, 1), folds_of(table, HoldOut::task, 4, 2));
   EXPECT_EQ(error_of([&] { (void)folds_of(table, HoldOut::device, 4, 1); }),
-            "held out by devices: 4 folds need as many devices, the table has 3");
+            "held out by devices: 4 folds need at least as many devices; the table has 3");
   EXPECT_EQ(error_of([&] { (void)folds_of(table, HoldOut::task, 1, 1); }),
             "held out by tasks: 1 folds; expected 2 or more");
 }
 
-/// A model that remembers its training rows.
+/// A model that predicts 1 for its training rows and 0 for all others.
 class Memory : public TrainableModel {
  public:
   void fit(const TrainingSet& set) override { known_ = set.rows.values; }

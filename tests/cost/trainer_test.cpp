@@ -22,7 +22,7 @@ namespace {
 constexpr double kFailed = std::numeric_limits<double>::infinity();
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
-/// The library of the test environment, if it has one.
+/// The XGBoost library in the test environment; null if there is none.
 std::shared_ptr<const XgboostLibrary> xgboost() {
   const std::filesystem::path environment = std::string(KILTER_SOURCE_FOLDER) + "/.venv";
   for (const auto& file : xgboost_candidates(environment)) {
@@ -84,7 +84,7 @@ TEST_P(Trainers, SameRowsSameBytes) {
   EXPECT_EQ(TreeModel::parse(text, "m").predict(set.rows), twice->predict(set.rows));
 }
 
-/// Few trees: OpenMP threads that wait for each other on busy CPUs take very long.
+/// Trains few trees, because OpenMP threads that wait for each other on busy CPUs are very slow.
 TEST_P(Trainers, ThreadsDoNotChangeWhatIsPredicted) {
   const TrainingSet set = synthetic_set({4, 60}, 4);
   BoostOptions options;
@@ -234,7 +234,7 @@ TEST_P(Trainers, RefuseBadRowsAndOptions) {
   EXPECT_EQ(refused({{{"x"}, {1}}, {1}, {0}, {0}}),
             "training set: no row with a weight above 0; there is nothing to learn from");
   EXPECT_EQ(refused({{{"x"}, {1, INFINITY}}, {1, 1}, {0, 0}, {}}),
-            "training set: row 1, feature x: got inf; legal values are finite numbers, and NaN for one not known");
+            "training set: row 1, feature x: got inf; legal values are finite numbers, and NaN for an unknown one");
   EXPECT_EQ(refused({{{"x"}, {1, 2}}, {1}, {0, 0}, {}}),
             "training set: 2 rows have 1 costs; expected one for each row");
   EXPECT_EQ(refused({{{"x"}, {1}}, {std::nan("")}, {0}, {}}),
@@ -251,7 +251,7 @@ TEST_P(Trainers, RefuseBadRowsAndOptions) {
   EXPECT_EQ(error_of([&] { fitted(synthetic_set({1, 5}, 1), options); }),
             "cost model: rate 0; legal values are above 0, up to 1");
   EXPECT_EQ(error_of([] { (void)make(GetParam())->predict({{"x"}, {1}}); }),
-            "a cost model is used before it was trained");
+            "a cost model was used before it was trained");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Trainers,
@@ -359,15 +359,16 @@ const std::string kInstall =
 TEST(XgboostLibrary, SaysWhereItLooked) {
   const ScratchFolder folder;
   const std::string place = folder.path().string();
-  EXPECT_EQ(error_of([&] { (void)XgboostLibrary::load(place); }),
-            "XGBoost: the path '" + place + "' gives no library (tried: " + place +
-                ": no libxgboost.so). Expected libxgboost.so, a folder that holds it, or a Python environment with the "
-                "package xgboost-cpu. " +
-                kInstall);
+  EXPECT_EQ(
+      error_of([&] { (void)XgboostLibrary::load(place); }),
+      "XGBoost: the path '" + place + "' leads to no library (tried: " + place +
+          ": no libxgboost.so). Expected libxgboost.so, a folder that contains it, or a Python environment with the "
+          "package xgboost-cpu. " +
+          kInstall);
   const Variable set("KILTER_XGBOOST", place + "/none.so");
   EXPECT_EQ(error_of([] {
               (void)XgboostLibrary::load();
-            }).find("XGBoost: KILTER_XGBOOST '" + place + "/none.so' gives no library"),
+            }).find("XGBoost: KILTER_XGBOOST '" + place + "/none.so' leads to no library"),
             0);
 }
 
@@ -404,7 +405,7 @@ TEST_F(Xgboost, IsFoundThroughTheVariable) {
   EXPECT_EQ(XgboostLibrary::load()->version(), "3.2.0");
 }
 
-/// The release named in errors is the one that the set-up installs.
+/// The XGBoost release that errors recommend is the one that scripts/setup.sh installs.
 TEST(XgboostLibrary, PinsTheReleaseThatSetUpInstalls) {
   const std::string setup = read_file(std::string(KILTER_SOURCE_FOLDER) + "/scripts/setup.sh");
   EXPECT_NE(setup.find("xgboost-cpu==3.2.0"), std::string::npos);

@@ -18,7 +18,8 @@ namespace {
 
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
-/// x < 1: (y < 5, unknown left: 10 else 20), else 30; and a single leaf of 0.5.
+/// Two trees: the first gives 10 or 20 if x < 1, depending on y < 5 (an unknown y counts as less), and else 30; the
+/// second is a leaf of 0.5.
 TreeModel small_model() {
   TreeModel::Parts parts{{"x", "y"}, Objective::cost, 0.25F, {}, {{"trainer", "by hand"}}};
   parts.trees.push_back(
@@ -72,7 +73,8 @@ TEST(TreeModel, NumbersReadBackAsTheyWere) {
   EXPECT_EQ(back.objective(), Objective::rank);
 }
 
-/// Parses the small model's text with a line changed and a matching end.
+/// Returns the error from parsing the small model's text with `from` replaced by `to` and a last line with the new
+/// hash.
 std::string error_with(const std::string& from, const std::string& to) {
   std::string text = small_model().text();
   text.resize(text.rfind("end "));
@@ -118,7 +120,7 @@ TEST(TreeModel, SeesDamage) {
             "m: line 9: the file continues after its end");
   EXPECT_EQ(error_of([] { (void)TreeModel::parse("", "m"); }),
             "m: line 1: expected 'kilter-trees 1', but the file ends; it is cut off");
-  // Cut off anywhere, it is an error, never a model with fewer trees.
+  // A text that is cut off anywhere gives an error, never a model with fewer trees.
   for (size_t size = 0; size < text.size(); ++size) {
     EXPECT_NE(error_of([&] { (void)TreeModel::parse(text.substr(0, size), "m"); }), "no error") << size;
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests what bench/best_plan.py runs, keeps, adds to and judges, with a fake kilter that prints scripted results.
+"""Tests the commands, files and verdicts of bench/best_plan.py with a fake kilter that prints scripted results.
 
 usage: best_plan_test.py BEST_PLAN_PY
 """
@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 
-# A plan is a file with one line, its speed; a compiled file holds that line. `tune` accepts a plan with the speed that SPEEDS gives
-# the searcher, and `compare` prints the ratio of the speeds, changed by the factor that NOISE gives each process.
+# To this kilter, a plan is a file with one line, its time in ms, and a compiled file contains that line. `tune` writes
+# a plan with the time that SPEEDS has for the searcher. `compare` prints the ratio of the times, changed by the next
+# factor in NOISE.
 FAKE = """#!{python}
 import json, os, pathlib, sys
 log = pathlib.Path(os.environ["LOG"])
@@ -109,7 +110,7 @@ def judges(bench):
 
 
 def goes_on(bench):
-    """--continue adds to earlier results; without it everything starts anew."""
+    """With --continue, earlier results are kept and extended; without it, everything starts anew."""
     bench.run("resnet18=1min", speeds={"ga": 95})
     bench.same("time of the tuned run", ["--time 60s" in line for line in bench.calls("tune")][:2], [True, True])
     bench.expect("twelve minutes", bench.run("resnet18", "--continue", speeds={"ga": 97}), 1, "| 60 s |", "| 12 of 60 min | 84 |", "| ga.1 of 3 |",

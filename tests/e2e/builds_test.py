@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests what bench/builds.py judges and refuses, with fake kilter programs that report a given time.
+"""Tests the verdicts and errors of bench/builds.py with fake kilter programs that report a given time.
 
 usage: builds_test.py BUILDS_PY
 """

@@ -5,14 +5,14 @@ set -euo pipefail
 kilter=$(realpath "$1")
 work=$(mktemp -d)
 cpu=$(python3 -c 'import os; print(max(os.sched_getaffinity(0)))')
-# It ends by itself if this script cannot end it.
+# The loop ends by itself after 900 s if this script cannot end it.
 timeout 900 taskset -c "$cpu" bash -c 'while :; do :; done' &
 other=$!
 trap 'kill $other 2> /dev/null || true; rm -rf "$work"' EXIT
 cd "$work"
 export XDG_DATA_HOME=$work/data
 here=(timeout 300 taskset -c "$cpu" "$kilter")
-net=(zoo:resnet18 --threads 1)  # a run takes longer than the time slice that the kernel gives a process
+net=(zoo:resnet18 --threads 1)  # a run takes longer than the operating system's time slice
 die() { echo "FAILED: $*" >&2; exit 1; }
 # says_first FILE: checks that the first line reports a busy machine with the share, and that no later line says "quiet".
 says_first() {

@@ -100,7 +100,7 @@ expect 2 "--schedule fire4.expand3x3=conv2d_direct: --forbid conv2d_direct exclu
 expect 2 "--records r.db: expected after the subcommand, as in \`kilter records list --records r.db\`" records --records r.db list
 expect 2 "--forbid winogrand: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates are" run zoo:squeezenet1_1 --forbid winogrand
 expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not apply here anyway: strides and dilations: limit 1, got more; leave it out" run zoo:squeezenet1_1 --forbid winograd@conv1
-# A task's number, as `kilter tasks` shows it, means all of its layers.
+# A task's number, as `kilter tasks` shows it, selects all of its layers.
 task=$("$kilter" tasks zoo:squeezenet1_1 --target znver4 --json - | python3 -c '
 import json, sys
 print(next(t["task"] for t in json.load(sys.stdin)["tasks"] if "fire4.expand3x3" in t["nodes"]))')
@@ -118,14 +118,14 @@ expect 2 "--forbid record:0123abcd: no records are in use; give --records" run z
 expect 2 "--choose graph-best: no records are in use to choose from; give --records, or leave --choose out" run zoo:squeezenet1_1 --choose graph-best
 "$kilter" run zoo:squeezenet1_1 --forbid recurrent_steps 2> "$scratch/idle" > /dev/null
 grep -qxF -- "--forbid recurrent_steps: it applies to no layer of this network and so changes nothing" "$scratch/idle" || { echo "FAILED: a --forbid without effect is not reported: $(cat "$scratch/idle")"; failures=$((failures + 1)); }
-# The plan in use, written to a file, gives the same code again; errors name its lines.
+# Compiling with the plan in use, written to a file, gives the same code; errors name the file's lines.
 expect 0 "used.plan: settings of 31 layers" inspect zoo:squeezenet1_1 --schedules --layer-threads conv1=1 --write-plan "$scratch/used.plan"
 grep -q "^conv1 = conv2d_direct .* threads=1$" "$scratch/used.plan" || { echo "FAILED: no conv1 in $(head -3 "$scratch/used.plan")"; failures=$((failures + 1)); }
 "$kilter" compile zoo:squeezenet1_1 --layer-plan "$scratch/used.plan" -o "$scratch/a.kilter" > /dev/null 2>&1
 "$kilter" compile zoo:squeezenet1_1 --layer-threads conv1=1 -o "$scratch/b.kilter" > /dev/null
 cmp -s <("$kilter" run "$scratch/a.kilter") <("$kilter" run "$scratch/b.kilter") || { echo "FAILED: a plan written and read is another one"; failures=$((failures + 1)); }
-# A pair of convolutions that runs in one kernel only because an option says so: it stays fused when it is written and read
-# back, and an edited line separates it.
+# A pair of convolutions that is fused only because of an option stays fused if the plan is written and read back.
+# Editing its line separates the pair.
 pair=(inspect zoo:mobilenet_v2 --input input=1x3x64x64 --schedules)
 lines() { grep -v '^#' "$scratch/$1.plan"; }
 expect 0 "joined.plan: settings of " "${pair[@]}" --fuse features.2.depthwise --write-plan "$scratch/joined.plan"
@@ -198,7 +198,8 @@ expect 2 "--schedule-a conv1=direct: $fixed" compare "$scratch/net.kilter" zoo:s
 expect 2 "--forbid winograd: $fixed" compare "$scratch/net.kilter" zoo:squeezenet1_1 --forbid winograd
 expect 0 "output" run "$scratch/net.kilter" --records none --accuracy default --threads 1
 expect 2 "net.kilter is already a compiled file: copy it, or give the original model" compile "$scratch/net.kilter" -o "$scratch/again.kilter"
-# A layer plan (through its first line) or a compiled file that was made for another number of threads says so, with the expected loss.
+# If a layer plan (by its first line) or a compiled file was made for another number of threads, the output says so,
+# with the loss.
 made="layer plan $scratch/tuned.plan: 1 layers" loss="expected loss about 4 % (an estimate)"
 printf '# squeezenet1_1 for znver4 on 1 thread, tuned 2026-11-24 in 60 s\nconv1 = conv2d_direct vectors=1 rows=1 tile=4 prefetch=0\n' > "$scratch/tuned.plan"
 tuned=(zoo:squeezenet1_1 --layer-plan "$scratch/tuned.plan")
@@ -261,7 +262,7 @@ expect 0 "trials in" searchers --measure "$scratch/tables" "$small"
 expect 0 "already exists" searchers --measure "$scratch/tables" "$small"
 expect 0 "regret" searchers "$scratch/tables/"*.jsonl --seeds 2 --searcher model --searcher ga --searcher-option population=4
 expect 0 '"regret_at"' searchers "$scratch/tables/"*.jsonl --seeds 2 --json -
-# The curves as a page and as a picture: one line per searcher, over trials and over seconds.
+# The curves as a page and as a picture: one line per searcher over trials, and one over seconds.
 "$kilter" searchers "$scratch/tables/"*.jsonl --seeds 2 --searcher model --searcher ga --json "$scratch/curves.json" > /dev/null
 for kind in html svg; do
   "$(dirname "$0")/../../bench/searchers.py" "$scratch/curves.json" "$scratch/curves.$kind" || { echo "FAILED: no searchers.$kind"; failures=$((failures + 1)); }
@@ -279,7 +280,8 @@ slow=(--schedule conv1=reference --seconds 1)
 expect 0 "conv1: reference kernel" explain zoo:squeezenet1_1 "${slow[@]}" --json "$scratch/why.json" --html "$scratch/why.html"
 for file in why.json why.html; do grep -qF "reference kernel" "$scratch/$file" || { echo "FAILED: explain's $file does not tell"; failures=$((failures + 1)); }; done
 expect 0 '"explain":' explain zoo:squeezenet1_1 --seconds 0.5 --json -
-# Default records that cannot be read stop nothing: the reason is shown in place of their results, and damage is reported.
+# If the default records cannot be read, the command still runs and shows the reason in place of their results. Damage
+# is reported.
 small=(zoo:squeezenet1_1 --input input=1x3x64x64 --seconds 0.1)
 mkdir -p "$scratch/broken/kilter" "$scratch/folder/kilter/records.db"
 echo "not a database" > "$scratch/broken/kilter/records.db"

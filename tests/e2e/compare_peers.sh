@@ -10,7 +10,7 @@ for runtime in onnxruntime openvino; do
   # Each of Kilter's convolutions is matched with its counterpart.
   if grep -A2 -E "^  fire.*(squeeze|expand)" <<<"$out" | grep -q "B: no such layer"; then echo "FAILED: layers without counterpart: $out"; exit 1; fi
 done
-# Other processes may widen the interval until it contains 1; then no layer is named as making a difference.
+# If other processes widen the interval so much that it contains 1, no layer is named as making a difference.
 for try in 1 2 3; do
   out=$("$1" explain zoo:squeezenet1_1 --against onnxruntime --threads 1 --seconds $((2 * try)))
   for text in "Where the time goes" "Against onnxruntime" "B / A = "; do

@@ -9,7 +9,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failures=0
 
-# same NETWORK TARGET FILE WHAT: checks that FILE equals what the plain process wrote, and removes it.
+# same NETWORK TARGET FILE WHAT: checks that FILE equals the first process's file, and removes it.
 same() {
   cmp "$scratch/$1.$2" "$3" && rm "$3" && return
   echo "FAILED: $1 for $2, $4: other bytes than from the first process"

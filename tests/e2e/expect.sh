@@ -1,6 +1,6 @@
 # Sourced by tests of the command line, which set `kilter` (the program) and may set `command` (words before all arguments).
 # shellcheck shell=bash
-# `failures` counts the failures; finish NAME ends the test.
+# `failures` counts failures; `finish NAME` reports the result and ends the test.
 failures=0
 command=()
 

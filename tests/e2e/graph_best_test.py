@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that bench/graph_best.py judges by a comparison after the race, through its exit codes, with a fake kilter that prints scripted results.
+"""Tests that bench/graph_best.py bases its exit code on a comparison after the race, with a fake kilter that prints
+scripted results.
 
 usage: graph_best_test.py GRAPH_BEST_PY
 """
@@ -66,7 +67,7 @@ def main():
             ("no difference", True, (0.999, 1.001), "", one, 0, race + "1.0000 (0.9874 to 1.0128)"),
             ("clearly slower, though its race said faster", True, (1.005, 1.006, 1.007), "", one, 1, race + "1.0060 (1.0035 to 1.0085)"),
             ("may be slower by more than two percent", True, (0.99, 1.03), "", one, 1, race + "1.0098 (0.7851 to 1.2987)"),
-            ("history-best itself is not timed", False, (1.1, 1.2), "", one, 0, "| the same plan | 1, not taken |"),
+            ("history-best itself is not timed", False, (1.1, 1.2), "", one, 0, "| the same plan | 1, not timed |"),
             ("a network that does not run", True, (0.9, 0.9), "graph-tune", one, 2, "| a-network | failed: kilter graph-tune: no such network |"),
             ("a plan that does not compile", True, (0.9, 0.9), "compile", one, 2, "| a-network | failed: kilter compile: no such network |"),
             ("the others go on", True, (0.9, 0.9), "graph-tune", [*one, "another"], 2, "| another | 3, 6, 2 | "),

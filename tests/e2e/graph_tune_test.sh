@@ -25,7 +25,7 @@ expect run.txt "verify: passed"
 "$kilter" graph-tune "${model[@]}" --records r.db --measure 0.5 --race 1 --measure-transforms > anew.txt
 expect anew.txt "layout changes: 16 samples, measured in "
 
-# From records alone: without worker or race, with every solver.
+# With every solver, a plan is made from records only, without worker or race.
 for solver in auto pbqp greedy; do
   "$kilter" graph-tune "${model[@]}" --records r.db --no-run --solver $solver --layers > records.txt
   expect records.txt "0 variants measured"
@@ -33,7 +33,7 @@ for solver in auto pbqp greedy; do
 done
 "$kilter" graph-tune "${model[@]}" --records none.db --no-run > records.txt
 [ ! -e none.db ] || { echo "FAILED: --no-run makes a file of records"; exit 1; }
-# Whole networks are set up and solved in seconds, including the start of the command.
+# Setting up and solving the problem of a whole network takes seconds, including the start of the command.
 for net in inception_v3 densenet121; do
   for solver in auto pbqp; do
     (ulimit -t 10; timeout 120 "$kilter" graph-tune zoo:$net --threads 2 --records none --no-run --solver $solver > whole.txt) ||
@@ -41,7 +41,7 @@ for net in inception_v3 densenet121; do
     expect whole.txt ", exact; 0 variants measured"
   done
 done
-# The accepted plan takes part in the race, whatever its own race showed, and is replaced only if it loses clearly.
+# The accepted plan takes part in the race, whatever its own race showed, and is replaced only if it clearly loses.
 python3 - <<'PY'
 import json
 line = json.loads(open("r.db.plans.jsonl").readlines()[-1])

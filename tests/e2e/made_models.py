@@ -31,7 +31,7 @@ def add_chain(n):
 
 
 def long_edges(n):
-    """A chain whose i-th node also reads a value made much earlier."""
+    """A chain whose i-th node also reads a much earlier value."""
     nodes = [helper.make_node("Sin", ["x"], ["v0"])]
     for i in range(n - 1):
         nodes.append(helper.make_node("Add", [f"v{i}", f"v{i // 2}"], [f"v{i + 1}"]))
@@ -45,7 +45,7 @@ def softmaxes(n):
 
 
 def split(n, used=True):
-    """One Split into n parts, each followed by a node or an output itself."""
+    """One Split into n parts, each of which a node reads (if `used`) or is an output."""
     nodes = [helper.make_node("Split", ["x"], [f"p{i}" for i in range(n)], axis=0)]
     if used:
         nodes += [helper.make_node("Relu", [f"p{i}"], [f"r{i}"]) for i in range(n)]
@@ -55,7 +55,7 @@ def split(n, used=True):
 
 
 def concat(n):
-    """One Concat of n operands, all read from a few values."""
+    """One Concat of n operands, which cycle through a few values."""
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["x"], ["b"])]
     nodes.append(helper.make_node("Concat", [("x", "a", "b")[i % 3] for i in range(n)], ["y"], axis=0))
     return model(nodes, [value("x")], [value("y", [n, 8])])
@@ -83,7 +83,7 @@ def outputs(n):
 
 
 def functions(n):
-    """About n nodes from functions that each call the previous one twice."""
+    """About n nodes, after the expansion of functions that each call the previous one twice."""
     made, nodes = [], 2
     body = [helper.make_node("Neg", ["x"], ["t"]), helper.make_node("Sin", ["t"], ["y"])]
     made.append(helper.make_function("local", "f0", ["x"], ["y"], body, [helper.make_opsetid("", OPSET)]))

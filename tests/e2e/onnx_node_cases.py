@@ -1,9 +1,9 @@
-"""The ONNX standard's node cases through `kilter check`.
+"""Runs the ONNX standard's node cases with `kilter check`.
 
 usage: onnx_node_cases.py KILTER CASES_FOLDER KNOWN_FILE [--write] [--target NAME]
 
 KNOWN_FILE lists the cases that do not pass, one `name: reason` per line. The test fails if a case that is not listed does
-not pass, if a listed one passes (it must then leave the list, unless it is random and agrees by chance), or if fewer than
+not pass, if a listed one passes (then remove it, unless it is random and agrees by chance), or if fewer than
 LEAST_PASSING pass. --write writes the list anew.
 Code is generated for --target (default: native). The test is skipped (exit code 77) for a target that this machine does
 not run.
@@ -20,8 +20,9 @@ from networks import runs_here  # noqa: E402
 
 LEAST_PASSING = 1570
 RANDOM = "random draws, agrees by chance: "
-# The expected values contain the rounding of the reference's own intermediates: for test_attention_4d_causal_bf16, the exact result
-# rounded once misses 48 of 192 elements. A step of bfloat16 is up to 2^-7 of a value and one of float16 up to 2^-10, but rtol is 1e-3.
+# The expected values include the rounding errors of the reference's intermediate values: for
+# test_attention_4d_causal_bf16, even the exact result, rounded once, fails in 48 of 192 elements. Values of bfloat16
+# are up to 2^-7 apart and those of float16 up to 2^-10, relative to the value, but rtol is 1e-3.
 ROUNDED = "the reference rounds its intermediates in another order, which shows in steps of %s above rtol: "
 
 
@@ -30,7 +31,7 @@ def write_cases(folder):
     import onnx
     from onnx import numpy_helper
     warnings.filterwarnings("ignore")
-    np.random.seed(0)  # some cases use random numbers: the same ones on every machine
+    np.random.seed(0)  # some cases use random numbers, which must be the same on every machine
     from onnx.backend.test.case.node import collect_testcases
 
     marker = folder / f"onnx-{onnx.__version__}.done"

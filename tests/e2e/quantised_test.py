@@ -4,7 +4,7 @@
 usage: quantised_test.py KILTER
 
 A small network is calibrated and quantised in every format, and each file is then written with its scales and zero points
-as scalars, as one-element vectors, and as both mixtures. All of them are the same network.
+as scalars, as one-element vectors, and in both mixtures of these. All of them are the same network.
 """
 import logging
 import pathlib

@@ -33,13 +33,13 @@ from onnx import numpy_helper  # noqa: E402
 
 import random_nets  # noqa: E402
 
-BATCH = 100  # graphs of one `kilter check`
+BATCH = 100  # graphs per `kilter check`
 RTOL = 1e-3
-ATOL = 2e-4  # times the largest value of the graph's outputs
+ATOL = 2e-4  # relative to the largest value of the graph's outputs
 FLOOR = 1e-6  # what remains when numbers near 1 cancel
-NUDGE = 3e-6  # of an input: a few of its last bits
-UNSTABLE = 0.25  # share of the tolerance by which a nudge may change a result
-# Kilter's messages about what it does not support yet in graphs that random_nets.py draws.
+NUDGE = 3e-6  # relative change of an input: a few of its last bits
+UNSTABLE = 0.25  # share of the tolerance by which this change may change a result
+# Kilter's messages about parts of these graphs that it does not support yet.
 EXPECTED_REFUSALS = [r"less than the window of \d+"]
 
 
@@ -64,7 +64,7 @@ def answers_of_onnxruntime(model, inputs):
 def answers_of_reference(model, inputs):
     from onnx.reference import ReferenceEvaluator
     if model.opset_import[0].version < 14 and any(node.op_type == "BatchNormalization" for node in model.graph.node):
-        return None  # it mixes in the statistics of the batch
+        return None  # the evaluator mixes in the statistics of the batch
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -131,8 +131,8 @@ def write_case(folder, drawn, answers):
 
 
 def draw_cases(seed, first, count, folder, say):
-    """Writes `count` cases of the graphs from `first` on. Reports each graph through `say`, in order: its index, the reason why it
-    is set aside (or nothing), and its steps."""
+    """Writes `count` cases, beginning with graph `first`. Reports each graph through `say`, in order: its index, the
+    reason why it is set aside (or nothing), and its steps."""
     while count > 0:
         say((first, "begun", []))
         drawn = random_nets.draw([seed, first])
@@ -150,7 +150,7 @@ def name_of(index):
 
 
 def drawn_apart(seed, first, count, folder):
-    """Runs draw_cases in a separate process, since peers may crash, too."""
+    """Runs draw_cases in a separate process, because a peer may crash."""
     while count > 0:
         here, there = multiprocessing.Pipe(duplex=False)
         child = multiprocessing.Process(target=draw_cases, args=(seed, first, count, folder, there.send))
@@ -168,7 +168,7 @@ def drawn_apart(seed, first, count, folder):
                 yield index, state, steps
         except EOFError:
             child.join()
-        if count > 0 and (state != "begun" or child.exitcode > 0):  # an exception is a bug of this program
+        if count > 0 and (state != "begun" or child.exitcode > 0):  # an exception is a bug in this script
             sys.exit(f"drawing graph {first} of seed {seed} failed; exit code {child.exitcode}")
         if state == "begun":
             first = index + 1

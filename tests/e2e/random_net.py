@@ -105,7 +105,7 @@ class Net:
         return self.constant(np.asarray(values, np.int64))
 
     def one(self, value, rank, type=F32):
-        """Returns a one-element constant, occasionally of a higher rank than its counterpart."""
+        """Returns a one-element constant, occasionally of a higher rank than the other operand."""
         most = rank + 2 if self.chance(0.25) else min(rank, 1) if self.chance(0.7) else rank
         return self.constant(np.full((1,) * self.between(0, most), value, NUMPY[type]))
 
@@ -114,7 +114,7 @@ class Net:
         return self.constant(np.full((1,) * self.between(0, 1), value, NUMPY[type]))
 
     def node(self, op, inputs, outputs=1, **attrs):
-        """Adds a node and returns its outputs. An input None and an output name '' are left out. ONNX infers the shapes."""
+        """Adds a node and returns its outputs. Inputs that are None and outputs named '' are left out. ONNX infers shapes."""
         names = [self.fresh("t") for _ in range(outputs)] if isinstance(outputs, int) else outputs
         made = helper.make_node(op, [v.name if v is not None else "" for v in inputs], names,
                                 **{k: v for k, v in attrs.items() if v is not None})
@@ -156,7 +156,7 @@ class Net:
             return self.pick(others)
         if kind == 1:
             return self.one(self.pick([0.5, -2, 1, 3, 0]) if type == F32 else self.pick([1, 2, -1]), x.rank, type)
-        if kind == 2 and x.rank >= 2:  # of channels
+        if kind == 2 and x.rank >= 2:  # one element per channel
             shape = (x.shape[1],) + (1,) * (x.rank - 2)
             return self.constant(self.numbers(shape if self.chance(0.6) else (1,) + shape, type))
         if kind == 3:
@@ -178,7 +178,7 @@ class Net:
         return self.between(-rank, rank - 1)
 
     def with_axes(self, op, since, x, axes, **attrs):
-        """Passes `axes` as an input from opset `since` on and as an attribute before; None leaves them out."""
+        """Passes `axes` as an input from opset `since` on and as an attribute before. None leaves the axes out."""
         if self.opset < since:
             return self.node(op, [x], axes=axes, **attrs)
         return self.node(op, [x, None if axes is None else self.ints(axes)], **attrs)

@@ -1,4 +1,7 @@
-"""Computing steps of random graphs: element-wise, normalisation, attention, windows. Each adds nodes that read a given value."""
+"""Steps of random graphs that compute: element-wise, normalisation, attention, windows.
+
+Each adds nodes that read a given value.
+"""
 import math
 
 import numpy as np

@@ -55,7 +55,7 @@ def grows_too_fast(kilter, folder, kind, base):
         os.remove(file)
     ratios = [b / a for a, b in zip(times, times[1:])]
     print(f"{kind:<14} " + "  ".join(f"{t:6.2f} s" for t in times) + "   x " + ", ".join(f"{r:.2f}" for r in ratios))
-    # Both steps must be too slow, since one of them may outgrow a cache.
+    # Both ratios must be too large, because a network that outgrows a cache may cause one of them.
     return f"{kind}: {times[0]:.2f}, {times[1]:.2f}, {times[2]:.2f} s for {SMALL} nodes, twice, four times as many" if min(ratios) > GROWTH else None
 
 
@@ -89,14 +89,15 @@ def not_interrupted(kilter, folder, nodes):
     whole = time.monotonic() - start
     os.remove(plan)
     for part in (0.05, 0.2, 0.4, 0.6):
-        # Other work may have slowed the measurement of the whole: if a compilation ended before its Ctrl-C, tries again with an earlier one.
+        # Other work may have slowed the measurement of the whole: if a compilation ended before its Ctrl-C, this tries
+        # again with an earlier one.
         for after in (part * whole, part * whole / 2, part * whole / 4, part * whole / 8):
             code = interrupted_at(command, after)
             if code is not None:
                 break
             os.remove(plan)
         left = [name for name in os.listdir(folder) if name != os.path.basename(file)]
-        if code not in (130, -signal.SIGINT) or left:  # the second: before the program took over the signal
+        if code not in (130, -signal.SIGINT) or left:  # the second: before the program handled the signal
             return f"interrupted after {after:.2f} of {whole:.2f} s: exit {code}, expected 130; files left: {left}"
     os.remove(file)
     return None

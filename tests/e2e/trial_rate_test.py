@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""At least 30 trials a second for ResNet-50's tasks on one thread: compiled, checked and measured in a worker process.
+"""Tests that `kilter tune` makes at least 30 trials a second for ResNet-50's tasks on one thread.
+
+A trial is compiled, checked and measured in a worker process.
+
 Usage: trial_rate_test.py KILTER [SECONDS]
 
 Runs once with one CPU, where candidates are compiled and measured alternately, and once with a second CPU for compiling. If

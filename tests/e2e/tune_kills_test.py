@@ -3,11 +3,12 @@
 
 usage: tune_kills_test.py KILTER KILLS [--seed N] [--keep FOLDER]
 
-The time of one run from the end of its preparation to its end is measured first; kill i of KILLS comes after i/KILLS of it, slightly
-jittered. The runs of a chain share one file of records, as if a user restarted the tuner. After each kill the contents are checked:
-all earlier records are there and unchanged; every reported trial is stored exactly once; any further new records are those of the
-batch that was stored but not reported yet, or of the races; the file of records and its plans are sound; and the files named by
---json, --html and --write-plan are complete or empty. After each chain the same command runs to its end.
+First, the time that one run takes after its preparation is measured. Kill i of KILLS comes after about i/KILLS of that
+time. The runs of a chain share one file of records, as if a user restarted the tuner. After each kill, these conditions
+are checked: all earlier records are there and unchanged; every reported trial is stored exactly once; any further new
+records are those of the batch that was stored but not reported yet, or of the races; the file of records and its plans
+are sound; and the files named by --json, --html and --write-plan are complete or empty. After each chain, the same
+command runs to its end.
 """
 import argparse
 import collections
@@ -58,7 +59,7 @@ class Run:
         fail("no search began; the last event:", self.told()[-1:])
 
     def kill(self):
-        """Whether it was still running."""
+        """Kills the tuner. Returns whether it was still running."""
         self.process.send_signal(signal.SIGKILL)
         return self.process.wait() == -signal.SIGKILL
 
@@ -88,7 +89,7 @@ class Run:
             fail("run with the records:", done.stderr)
 
     def records(self):
-        """Returns the stored records of a sound file as JSON."""
+        """Checks that the file of records is sound. Returns its records, parsed from JSON."""
         if not (self.folder / "k.db").exists():
             return []
         done = subprocess.run([self.kilter, "records", "export", "--records", self.folder / "k.db", "--output", "-"],
@@ -101,7 +102,8 @@ class Run:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def check_files(self):
-        """Checks that the files written next to the records are complete or not written yet. Returns how many temporary files were left."""
+        """Checks that the files written next to the records are complete or not written yet. Returns how many temporary
+        files were left."""
         plans = self.folder / "k.db.plans.jsonl"
         if plans.exists():
             for line in plans.read_text().splitlines():

@@ -68,8 +68,8 @@ end = events[-1]
 assert {k: v for k, v in end.items() if k != "event"} == {k: v for k, v in r.items() if k not in ("model", "settings", "trace")}
 assert {e["event"] for e in events} <= {"start", "phase", "prepared", "progress", "trial", "gain", "race", "end"}
 PY
-# Tasks have the numbers of `kilter tasks`, whatever --ops, pins and --forbid exclude. If standard error is not a terminal,
-# progress is printed as lines. The number of trials is the only limit if no other one is given.
+# Tasks have the same numbers as in `kilter tasks`, whatever --ops, pins and --forbid exclude. If standard error is not
+# a terminal, progress is printed as lines. The number of trials is the only limit if no other one is given.
 "$kilter" tasks "${net[@]}" --json tasks.json > /dev/null
 "$kilter" tune "${net[@]}" --threads 1 --trials 120 --records none --ops conv2d --schedule conv1=direct --forbid winograd@task:5 --choose history-best \
   --events n.jsonl --json n.json --verbose > out.txt 2> lines.txt
@@ -79,7 +79,7 @@ listed = {t["task"]: t for t in json.load(open("tasks.json"))["tasks"]}
 r = json.load(open("n.json"))
 assert r["settings"]["budget_seconds"] is None and r["stopped_because"].endswith(" trials are done"), (r["settings"], r["stopped_because"])
 tasks = {t["task"]: t for t in r["tasks"]}
-assert 1 not in tasks and 2 not in tasks and 5 in tasks and len(tasks) == len(r["tasks"]), tasks.keys()  # pinned; a pool
+assert 1 not in tasks and 2 not in tasks and 5 in tasks and len(tasks) == len(r["tasks"]), tasks.keys()  # 1: pinned; 2: a pool
 for number, t in tasks.items():
     assert (t["problem"], t["nodes"]) == (listed[number]["problem"], listed[number]["nodes"]), (number, t)
 events = [json.loads(line) for line in open("n.jsonl")]
@@ -152,7 +152,8 @@ diff wanted.txt use.txt || die "how to use what was found: $(cat out.txt)"
 sed -n 's/.* kilter \(run\|compile\) /\1 /p' use.txt | while read -r -a words; do
   "$kilter" "${words[@]}" 2>&1 > /dev/null | grep -q "^records: u.db: the plan accepted on " || die "kilter ${words[*]} does not use the plan"
 done
-# A compiled file and a written plan that were tuned at one thread and run on two say so; default schedules do not.
+# If a compiled file or a written plan was tuned on one thread and runs on two, the output says so; default schedules
+# give no note.
 loss="expected loss about 4 % (an estimate)"
 cp a.db p.db
 python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = "conv1 = conv2d_direct vectors=1 rows=1 tile=7 prefetch=0\n"; print(json.dumps(line))' \
@@ -169,7 +170,8 @@ says "layer plan a.plan: " run "${net[@]}" --threads 2 --layer-plan a.plan
 [ "$(grep -c ' = ' a.plan)" = 0 ] || grep -qF "; made for 1 thread, used on 2; $loss" said.txt || die "the plan that tune wrote: $(cat said.txt)"
 "$kilter" inspect "${net[@]}" --threads 1 --records p.db --schedules --write-plan i.plan > /dev/null 2>&1 || die "inspect --write-plan"
 says "; made for 1 thread, used on 2; $loss" run "${net[@]}" --threads 2 --layer-plan i.plan
-# Records of one thread do not count as trials on two. Tasks start from the schedules that they give, and the resulting network is raced.
+# Records measured on one thread do not count as trials on two. Tasks start from the schedules that they give, and the
+# resulting network is raced.
 surely_won 1 a.db > o.jsonl
 "$kilter" tune "${net[@]}" --threads 2 --time 20s --trials 40 --records o.jsonl --json o.json --verbose > out.txt 2> /dev/null ||
   die "tune with records of one thread"
@@ -183,12 +185,13 @@ for sub in "run" "compile -o b.kilter"; do
   says "\`kilter tune zoo:squeezenet1_1 --threads 2 --input input=1x3x64x64 --records a.db\` tunes them" \
     $sub "${net[@]}" --threads 2 --records a.db
 done
-# explain and profile say what records have gained and what more tuning may gain, whether the records are used or not.
+# explain and profile say how much records have gained and how much more tuning may gain, whether or not the records are
+# used.
 for records in a.db none; do
   "$kilter" explain "${net[@]}" --threads 1 --seconds 1 --records $records > explain.txt 2> /dev/null
   "$kilter" profile "${net[@]}" --threads 1 --seconds 0.2 --minutes 0.5 --records $records --html profile.html > profile.txt 2> /dev/null
   if [ $records = none ]; then
-    grep -qF "holds no record from this machine" explain.txt || die "explain without records: $(cat explain.txt)"
+    grep -qF "contains no record from this machine" explain.txt || die "explain without records: $(cat explain.txt)"
     grep -qE "^  no record from this machine .* another 0.5 minutes of tuning are expected to save about .* \(a prior\)" profile.txt ||
       die "profile without records: $(cat profile.txt)"
   else
@@ -202,7 +205,7 @@ for records in a.db none; do
   grep -q "^  \$ kilter tune zoo:squeezenet1_1 .* --time 0.5min$" profile.txt || die "profile names no tuning command: $(cat profile.txt)"
   grep -qF "another 0.5 minutes of tuning" profile.html || die "profile's page has no word on tuning"
 done
-# If there is an accepted plan, its own race tells what --records would save.
+# If there is an accepted plan, profile gives the gain in that plan's race as the time that --records would save.
 mkdir -p beside/kilter && cp a.db beside/kilter/records.db && cp a.db.plans.jsonl beside/kilter/records.db.plans.jsonl
 XDG_DATA_HOME=$PWD/beside "$kilter" profile "${net[@]}" --threads 1 --seconds 0.2 --json profile.json > profile.txt
 python3 - profile.json beside/kilter/records.db.plans.jsonl <<'PY' || die "profile with an accepted plan: $(cat profile.txt)"
@@ -219,7 +222,7 @@ grep -q "^  tuning records  *A: none   B: a.db: the plan accepted on " compare.t
 grep -q "^tuning records of both: a.db: the plan accepted on " compare.txt || die "compare with records on both sides: $(cat compare.txt)"
 "$kilter" compare "${net[@]}" --threads 1 --seconds 0.3 --records a.db --choose-b history-best > compare.txt
 grep -q "^  tuning records  *A: a.db: the plan accepted on .* B: a.db: .* of 31 tasks" compare.txt || die "compare: $(cat compare.txt)"
-# A run that tried nothing does not affect the plan: the gain promised by records at another number of threads still counts.
+# A run that tried nothing keeps no plan, so the gain that records at another number of threads promise still counts.
 "$kilter" tune "${net[@]}" --threads 2 --time 0.1s --records z.db > out.txt 2> /dev/null
 grep -q ": 0 trials (" out.txt || die "trials in a tenth of a second: $(cat out.txt)"
 grep -q "^nothing was tried, so the accepted plan is unchanged" out.txt || die "a run without trials: $(cat out.txt)"
@@ -233,7 +236,7 @@ grep -q '"settings":"--forbid conv2d_winograd"' f.db.plans.jsonl || die "the pla
 says "the plan accepted on " run "${net[@]}" --threads 1 --records f.db --forbid winograd
 says "--threads 2 --input input=1x3x64x64 --records f.db --schedule 'fire2.squeeze=conv2d_direct vectors=1 rows=1 tile=1 prefetch=0' --forbid winograd\`" \
   run "${net[@]}" --threads 2 --records f.db --forbid winograd --schedule "fire2.squeeze=conv2d_direct vectors=1 rows=1 tile=1 prefetch=0"
-# Accepted plans are copied with their records, and count in the copy.
+# Accepted plans are copied with their records, and are used from the copy.
 expect 0 "f.db.plans.jsonl: 1 accepted plan" records plans --records f.db
 expect 0 "moved.jsonl: 1 accepted plan added, 0 were already there or superseded" records export --records f.db --output moved.jsonl
 says "records: moved.jsonl: the plan accepted on " run "${net[@]}" --threads 1 --records moved.jsonl --forbid winograd
@@ -264,8 +267,8 @@ expect 2 "--forbid record:00000000000000: 0 records of a.db have ids that start 
   run "${net[@]}" --records a.db --forbid record:00000000000000
 expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not apply here anyway: strides and dilations: limit 1, got more; leave it out" \
   tune "${net[@]}" --time 5s --records none --forbid winograd@conv1
-# If a plan tuned at one thread is applied at two, or the reverse, the output says so with the expected loss, for the network
-# and for each layer, which names its record.
+# If a plan tuned at one thread is used at two, or the reverse, the output says so with the expected loss, for the
+# network and for each layer, with the layer's record.
 "$kilter" tune "${net[@]}" --threads 2 --time 60s --trials 60 --choose history-best --records t2.db > /dev/null 2>&1 || die "tune at two threads"
 for from in 1 2; do
   to=$((3 - from)) db=a.db tuned="1 thread"
@@ -285,7 +288,7 @@ for from in 1 2; do
       die "tasks --choose $choose: $(cat tasks.txt)"
   done
 done
-# A better plan that another run accepted meanwhile stays.
+# If another run accepts a better plan in the meantime, that plan stays.
 cp a.db m.db
 "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 60 --records m.db --events m.jsonl > out.txt 2> /dev/null &
 pid=$!
@@ -376,7 +379,7 @@ else
   echo "a full disk: skipped, this user may not mount"
 fi
 
-# SIGINT and SIGTERM end the search; what was found is raced and kept, and the summary says so.
+# SIGINT and SIGTERM end the search; the schedules found so far are raced and kept, and the summary says so.
 for signal in INT TERM; do
   rm -f s.*
   "$kilter" tune "${net[@]}" --threads 1 --time 300s --until 99.9 --records s.db --events s.jsonl > out.txt 2> /dev/null &
@@ -393,5 +396,5 @@ for signal in INT TERM; do
   [ "$(count s.db)" -ge 20 ] || die "SIG$signal: records are lost"
 done
 
-# Killed at any moment, it loses nothing that it reported.
+# A tuner that is killed at any moment loses nothing that it reported.
 "$here/tune_kills_test.py" "$kilter" 5

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Tests what bench/tuned.py says about the promises, with a fake kilter that prints scripted results, and peers that take 10 and 12 ms.
+"""Tests the verdicts of bench/tuned.py with a fake kilter that prints scripted results.
+
+The peers take 10 and 12 ms.
 
 usage: tuned_test.py TUNED_PY
 """
@@ -11,7 +13,7 @@ import pathlib
 import sys
 import tempfile
 
-# Records and compiled files hold the speed of a plan; the default plan takes 10 ms.
+# To this kilter, records and compiled files contain only the time of a plan in ms; the default plan takes 10 ms.
 FAKE = """#!{python}
 import json, os, pathlib, sys
 words = sys.argv[1:]
@@ -67,7 +69,7 @@ def main():
             ("twice as fast", (5, 5), both, 0, ["| 0.500 (0.500 to 0.500) | 0.50 (0.50 to 0.50) | 70 | 50 |", met]),
             ("the records as they are", None, ("--tune", "0", *both), 0, ["| 0.500 (0.500 to 0.500) | 0.50 (0.50 to 0.50) | 70 | 50 |", met]),
             ("the default plan, whatever the report has", (10, 4), both, 0, ["| 10.00 | 10.00 | 12.00 | the same plan | 1.00 (1.00 to 1.00) |", met]),
-            ("not fast enough in the mean", (10, 8), both, 1, ["missed: 1.118 times as fast as the better peer in the mean, promised are 1.4"]),
+            ("not fast enough in the mean", (10, 8), both, 1, ["missed: 1.118 times as fast as the better peer in the geometric mean, promised: 1.4"]),
             ("slower than untuned, and than its peer", (11, 2), both, 1,
              ["missed: resnet18: tuned / untuned 1.100 (1.100 to 1.100), slower; resnet18: tuned / better peer 1.100 (1.100 to 1.100), slower\n"]),
             ("a network that does not run", ("slow", 2), both, 1, ["| resnet18 | failed: kilter inspect: ", "missed: resnet18 failed\n"]),

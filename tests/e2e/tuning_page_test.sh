@@ -23,7 +23,7 @@ mapfile -t headings < <(grep -E "^(task|node) .*[a-z]$" "$page")
 for heading in "${headings[@]}"; do
   grep -qxF -- "$heading" said.txt || { echo "FAILED: the page shows '$heading', which no command prints" >&2; exit 1; }
 done
-# So must the progress line, except for its figures.
+# The progress line on the page must be one that is printed, except for its figures.
 shape() { sed -E 's/^busy machine, times are upper bounds; //; s/faster than its bound, which is therefore wrong/0 % of its bound/; s/^(preparing|searching|racing): /PHASE: /; s/ [0-9]+(\.[0-9]+)?/ N/g; s/\([0-9.]+/(N/g'; }
 mapfile -t lines < <(grep "^searching: " "$page")
 [ "${#lines[@]}" = 1 ] || { echo "FAILED: ${#lines[@]} lines of progress found in $page" >&2; exit 1; }

@@ -36,7 +36,8 @@ lost = trials - records
 assert sum(trials.values()) >= 40 and not lost, ("trials without a record", lost)
 print(f"two_tuners_test: {sum(records.values())} records of {sum(trials.values())} trials")
 PY
-# Before it keeps its own plan, each checks what the other accepted: a plan that is not kept is reported, and the last plan is better than the one before.
+# Before a tuner keeps its own plan, it checks whether the other one has accepted a better plan. A plan that is not kept
+# is reported, and a second plan is better than the first.
 [ -s r.db.plans.jsonl ] || die "no plan is kept: $(cat a.txt b.txt)"
 python3 - <<'PY'
 import json

@@ -1,5 +1,6 @@
-# cmake -DFILE=program -DREADELF=... -DOBJDUMP=... -DENTRY=function -P this: checks that a program or library has what
-# cmake/Hardening.cmake promises. ENTRY is one of its functions that is called from outside.
+# usage: cmake -DFILE=program -DREADELF=... -DOBJDUMP=... -DENTRY=function -P check_hardening.cmake
+# Checks that a program or library has the protections that cmake/Hardening.cmake turns on. ENTRY is a function in FILE
+# that is called from outside.
 function(look arguments pattern what)
   execute_process(COMMAND ${READELF} ${arguments} -W ${FILE} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
   if(NOT text MATCHES "${pattern}")

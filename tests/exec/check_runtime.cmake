@@ -1,4 +1,4 @@
-# Checks that libkilter_runtime needs only system libraries, exports only kilter_*, and is below 1 MiB without debug
+# Checks that libkilter_runtime needs only system libraries, exports only kilter_*, and is smaller than 1 MiB without
 # symbols.
 execute_process(COMMAND ${READELF} -d ${LIBRARY} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "NEEDED\\)[^\n]*\\[[^\n]*\\]" needed "${dynamic}")

@@ -54,7 +54,7 @@ TEST(CpuLimits, TheTightestCgroupUpToTheMountCounts) {
                                "35 24 0:30 / {0}/v1 rw - cgroup cgroup rw,memory\n",
                                proc));
   put("v2/a/job/memory.max", "max\n");
-  put("v2/a/job/memory.limit_in_bytes", "1000\n");  // not a file of this hierarchy
+  put("v2/a/job/memory.limit_in_bytes", "1000\n");  // version 2 does not use this file
   EXPECT_EQ(available_memory(proc), machine);
   put("v2/a/memory.max", "5000000\n");
   put("v2/memory.max", "9000000\n");

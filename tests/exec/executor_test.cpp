@@ -25,7 +25,7 @@ using testing::HasSubstr;
 std::shared_ptr<const Program> program(Plan plan) { return std::make_shared<const Program>(std::move(plan)); }
 std::shared_ptr<ThreadPool> pool(int threads) { return std::make_shared<ThreadPool>(threads); }
 
-/// A second device, which notes the operations that it gets.
+/// A second device, which logs the operations that it is given.
 class Recorder : public CpuDevice {
  public:
   using CpuDevice::CpuDevice;
@@ -43,7 +43,7 @@ class Recorder : public CpuDevice {
 };
 std::string Recorder::log;
 
-/// Loads code, and notes for which of the plan's devices.
+/// Loads code and logs for which of the plan's devices it was loaded.
 std::unique_ptr<DeviceCode> load_for_recorder(const Plan& plan, int32_t index) {
   Recorder::log += fmt::format(" load {}", index);
   return kCpuDevice.load(plan, index);
@@ -113,8 +113,8 @@ TEST(Executor, EveryWorkerHasItsOwnScratch) {
   const Tensor y(DType::i64, {1000});
   std::byte* outputs[] = {y.raw()};
   for (int run = 0; run < 50; ++run) {
-    Instance(program(plan), pool(4)).run({}, outputs);  // a new pool has left out no worker yet
-    // Each element holds the beginning of its piece, which is at most half of a worker's 250.
+    Instance(program(plan), pool(4)).run({}, outputs);  // a new pool leaves out no worker
+    // Each element is the beginning of its piece. A piece is at most half of a worker's 250 elements.
     for (int64_t i = 0; i < 1000; ++i) {
       const int64_t begin = y.data<int64_t>()[i];
       ASSERT_TRUE(begin <= i && i < begin + 125) << i << " has " << begin;
@@ -228,7 +228,7 @@ TEST(Executor, ReferenceStepsOfTwoInstancesRunAtTheSameTime) {
   set_reference_maker([](const ReferenceCall&) -> ReferenceKernel {
     ++made;
     return [](std::span<std::byte* const>) {
-      ++inside;  // each waits for the other, so both must run at once
+      ++inside;  // each waits for the other, so both must run at the same time
       const auto start = std::chrono::steady_clock::now();
       while (inside < 2 && std::chrono::steady_clock::now() - start < std::chrono::seconds(60))
         std::this_thread::yield();
@@ -280,7 +280,7 @@ TEST(Executor, NamesTheFirstIndexThatIsOutOfRange) {
             "Gather 'embed': indices[1,2] is -6, out of range for axis 1 of size 5; legal values are -5 to 4");
   ids[5] = 0;
   EXPECT_THAT(refusal(), HasSubstr("inputs must not change during a run"));
-  instance.replay(0, nullptr, nullptr);  // a step replayed alone does not know its indices
+  instance.replay(0, nullptr, nullptr);  // a step replayed by itself does not report indices
 }
 
 TEST(Executor, WrongTensorsAreRefused) {

@@ -120,7 +120,7 @@ void flip(std::string& file, size_t bit) {
 
 TEST(PlanFile, EveryFlippedBitIsFound) {
   std::string file = file_bytes(arithmetic_plan(1000));
-  const size_t front = 64 + 3 * 24 + 2000;  // header, table, most of the fields; after these, every seventh bit
+  const size_t front = 64 + 3 * 24 + 2000;  // header, table and most of the fields: all bits
   for (size_t bit = 0; bit < file.size() * 8; bit += bit < front * 8 ? 1 : 7) {
     flip(file, bit);
     ASSERT_NE(error_of([&] { parse(file); }, ErrorKind::bad_input), "no error") << "bit " << bit;
@@ -164,7 +164,7 @@ TEST(PlanFile, AFileOfAnOlderVersionSaysWhatToDo) {
 }
 
 TEST(FileHash, FindsEveryChangeOfALargeFile) {
-  std::string bytes(size_t{21} << 20, '\0');  // more chunks than one thread hashes alone
+  std::string bytes(size_t{21} << 20, '\0');  // more chunks than one thread hashes by itself
   for (size_t i = 0; i < bytes.size(); i += 97) bytes[i] = static_cast<char>(i);
   const auto hash = [&] {
     const auto all = std::as_bytes(std::span(bytes.data(), bytes.size()));

@@ -4,8 +4,8 @@
 
 #include "exec/plan_check.h"
 
-// KernelArgs: buffers at 0, dims at 8, scratch at 16, scratch_stride at 24. Call: rdi args, rsi begin, rdx end, ecx
-// worker.
+// Offsets in KernelArgs: buffers 0, dims 8, scratch 16, scratch_stride 24. Arguments of a call: args in rdi, begin in
+// rsi, end in rdx, worker in ecx.
 __asm__(R"(
 .pushsection .rodata
 kilter_test_code:

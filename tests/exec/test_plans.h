@@ -18,14 +18,14 @@ enum TestKernel : int32_t {
   kAnswer1,   ///< does nothing and returns 1, kIndexOutOfRange
 };
 
-/// Returns a plan with test_code()'s machine code and `constants_bytes` of constants, which hold floats 0, 1, 2, ...
+/// Returns a plan with test_code()'s machine code and `constants_bytes` of constants: the floats 0, 1, 2, ...
 Plan test_plan(int64_t constants_bytes = 0);
 
 /// Returns a plan for y = 2 * (2 * x) + c over `count` floats through the arena: kernel, copy, kernel, kernel.
 Plan arithmetic_plan(int64_t count);
 
-/// Returns a plan with one kernel that always reports an index out of range. Its input "ids", i32[2,3], holds indices
-/// into axis 1 of size 5.
+/// Returns a plan with one kernel that always reports an index out of range. Its input "ids", i32[2,3], consists of
+/// indices into axis 1 of size 5.
 Plan lookup_plan();
 
 /// Returns a plan with every kind of step except kernels: a halo in the arena, copies, and a reference step of operator

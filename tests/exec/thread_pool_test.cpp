@@ -97,7 +97,7 @@ TEST(ThreadPool, EveryIndexRunsOnceOnNoMoreThreadsThanAllowed) {
     EXPECT_EQ(pool.threads(), threads);
     for (int64_t extent : {1, 2, 3, 6, 7, 8, 100, 1001}) {
       for (int max_threads : {0, 1, 2, 5, 100}) {
-        ThreadPool fresh(threads);  // a new pool has left out no worker
+        ThreadPool fresh(threads);  // a new pool leaves out no worker
         const auto seen = ranges(fresh, extent, max_threads);
         const int64_t limit = max_threads > 0 ? std::min(threads, max_threads) : threads;
         const int64_t parts = std::min(limit, extent);
@@ -226,7 +226,7 @@ TEST(ThreadPool, WakesParkedWorkers) {
         ++ran;
         return 0;
       };
-      EXPECT_EQ(pool.run_on_each(call<decltype(body)>, &body), 0);  // none of them can be left out
+      EXPECT_EQ(pool.run_on_each(call<decltype(body)>, &body), 0);  // leaves out no worker
       EXPECT_EQ(ran, 3);
       EXPECT_EQ(ranges(pool, 3, 0).back().end, 3);
     }
@@ -308,7 +308,7 @@ TEST(ThreadPool, StartsAndEndsManyTimes) {
   }
 }
 
-/// Holds one thread inside a signal handler, as if another process had its CPU.
+/// Keeps one thread in a signal handler, as if another process were using its CPU.
 class Stopped {
  public:
   explicit Stopped(pthread_t thread) {
@@ -464,10 +464,11 @@ TEST(ThreadPool, IllegalSizesAreUsageErrors) {
   }
 }
 
-/// Workers that fall asleep while the caller takes their parts back must wake for later parts, and to end.
+/// Workers that fall asleep while the caller takes back their parts must wake up for later parts and when the pool
+/// ends.
 TEST(ThreadPool, NoWorkerSleepsThroughAnOfferOrTheEnd) {
   constexpr int kPools = 1000, kRegions = 12;
-  const int threads = static_cast<int>(std::thread::hardware_concurrency()) * 3 + 1;  // does not spin
+  const int threads = static_cast<int>(std::thread::hardware_concurrency()) * 3 + 1;  // too many threads to spin
   for (int i = 0; i < kPools; ++i) {
     ThreadPool pool(threads);
     std::atomic<int64_t> done{0};

@@ -1,5 +1,5 @@
-// Damaged models: parsing, and binding with every unknown dimension set to 2, must end in success or in an Error that
-// is not internal. Inputs are models of a few nodes, which cover every operator, mutated as files and as models.
+// Damaged models: parsing, and binding with every unknown dimension set to 2, must either succeed or throw an Error
+// that is not internal. The inputs are models of a few nodes that cover every operator, mutated as bytes and as models.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

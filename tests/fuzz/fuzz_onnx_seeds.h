@@ -5,8 +5,8 @@
 
 namespace kilter::onnx {
 
-/// The bytes of a valid model chosen by `seed`: one of a few by hand, or one node of any operator from a test case of
-/// it.
+/// The bytes of a valid model chosen by `seed`: one of a few written by hand, or a single node from a test case of any
+/// operator.
 std::string seed_model(unsigned seed);
 
 }  // namespace kilter::onnx

@@ -1,4 +1,4 @@
-// Damaged compiled files: the loader and the set-up of an executor must end in success or in an Error. The first byte
+// Damaged compiled files: loading one and setting up an executor must either succeed or throw an Error. The first byte
 // of an input selects what the other bytes are: a whole file, or the meta section of an otherwise valid file.
 #include <algorithm>
 #include <cstdint>

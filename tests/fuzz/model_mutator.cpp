@@ -79,7 +79,7 @@ class Mutator {
 
  private:
   size_t below(size_t count) { return count == 0 ? 0 : random_() % count; }
-  /// Draws mostly small numbers: large ones are refused before anything else is checked.
+  /// Draws mostly small numbers, because large ones are refused before anything else is checked.
   int64_t number() { return kNumbers[below(below(4) == 0 ? kNumbers.size() : 10)]; }
   template <class Field>
   auto* any(Field* field) {
@@ -287,7 +287,7 @@ class Mutator {
     fit_data(tensor);
   }
 
-  /// Adds nodes of another model, which read a name of this one instead of their first input.
+  /// Adds the nodes of another model, in which a value of this model replaces the first input.
   void splice() {
     pb::ModelProto other;
     if (!other.ParseFromString(seed_model(static_cast<unsigned>(random_())))) return;

@@ -170,7 +170,7 @@ def quantised_seed():
 SEEDS = [image_seed, tokens_seed, moves_seed, recurrent_seed, nested_seed, quantised_seed]
 
 
-# --- the parts that a mutation may change ---
+# --- parts of a model that a mutation may change ---
 
 
 def all_nodes(model):
@@ -222,7 +222,7 @@ def rank(rng, model):
         del shape.dim[rng.randrange(len(shape.dim))]
     else:
         count = rng.choice([1, 2, 60])
-        for _ in range(count):  # the size stays small: a large one legitimately takes long
+        for _ in range(count):  # the size stays small, because a large one may well take long
             shape.dim.add().dim_value = 1 if count > 2 else rng.choice([1, 1, 2])
 
 
@@ -254,7 +254,7 @@ def tensor_bytes(rng, model):
 
 def tensor_values(rng, model):
     tensor = rng.choice(model.graph.initializer)
-    if tensor.data_location == TensorProto.EXTERNAL:  # another kind of damage: its values are not in any file
+    if tensor.data_location == TensorProto.EXTERNAL:  # damaged before: its values are in no file
         return False
     array = numpy_helper.to_array(tensor).copy().reshape(-1)
     if array.size == 0 or array.dtype == np.bool_:

@@ -23,7 +23,7 @@ class Draw {
   uint64_t next_ = 0;
 };
 
-/// Makes layers whose alternatives are layouts (of four) with different speeds, joined by layout changes.
+/// Makes layers whose alternatives differ in layout (one of four) and speed, joined by layout changes.
 class NetworkMaker {
  public:
   NetworkMaker(size_t alternatives, uint64_t seed) : alternatives_(alternatives), draw_(seed) {}
@@ -57,7 +57,7 @@ class NetworkMaker {
   size_t alternatives_;
   Draw draw_;
   ChoiceProblem problem_;
-  std::vector<double> change_ms_;  ///< of a node's output
+  std::vector<double> change_ms_;  ///< of a layout change of each node's output
 };
 
 void residual_block(NetworkMaker& net, size_t& last, size_t number) {

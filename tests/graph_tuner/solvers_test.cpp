@@ -19,7 +19,7 @@ ChoiceAnswer brute_force(const ChoiceProblem& problem) {
   return *answer;
 }
 
-/// Fails unless the answer's cost is that of its choice and its claims about optimality are true.
+/// Fails unless the answer states the true cost of its choice and its claims about optimality are true.
 void expect_honest(const ChoiceProblem& problem, const ChoiceAnswer& answer, double optimum, const std::string& where) {
   ASSERT_EQ(answer.choice.size(), problem.nodes.size()) << where;
   const double ms = problem.cost_ms(answer.choice);
@@ -101,7 +101,7 @@ struct Limits {
   PbqpOptions options;
 };
 
-/// Each part of the solver alone, so that none hides behind another.
+/// Options that leave out parts of the solver, so that no part can hide the faults of another.
 std::vector<Limits> all_limits() {
   return {{"all", {}},
           {"no tables", {0, 120, 100'000, 40'000'000}},
@@ -201,7 +201,7 @@ TEST(Pbqp, TablesAndBranchesAgreeOnLargerGraphs) {
   EXPECT_GT(both, 290);
 }
 
-/// Processor time of this process, which may be paused for a while at any time.
+/// Processor time, because this process may be paused at any time.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 const std::map<std::string, Shape> kShapes = {{"residual", Shape::residual},

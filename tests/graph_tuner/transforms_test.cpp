@@ -18,7 +18,8 @@ const std::vector<MemoryLevel> kLevels = {{"L1", 48e3, false},
                                           {"L3", 32e6, true},
                                           {"DRAM", std::numeric_limits<double>::infinity(), true}};
 
-/// The true times of the machine: GB/s of each level for one thread, and a start in ms.
+/// The true time on a simulated machine: a start-up time plus the bytes divided by the memory level's rate, which is
+/// given in GB/s per thread.
 double true_ms(const std::string& kind, int threads, double bytes) {
   constexpr double kGbs[] = {100, 60, 25, 10};
   size_t level = 0;
@@ -31,7 +32,7 @@ TransformSample sample(const std::string& kind, int threads, double bytes, doubl
   return {kind, threads, bytes, true_ms(kind, threads, bytes) * factor};
 }
 
-/// Three sizes in each level.
+/// Samples of three sizes in each memory level.
 std::vector<TransformSample> twelve(const std::string& kind, int threads) {
   std::vector<TransformSample> samples;
   for (const double bytes : {8e3, 20e3, 45e3, 100e3, 300e3, 900e3, 3e6, 9e6, 30e6, 70e6, 100e6, 200e6}) {
@@ -73,8 +74,8 @@ TEST(Transforms, NoiseShowsInTheErrorAndStaysInIt) {
   EXPECT_NEAR(sum_of_errors / all, 0.06, 0.025);
 }
 
-/// Twelve measurements with 2 % noise. Either one was disturbed and took five times as long, or one in each of two
-/// levels is five times too long or three times too short.
+/// Twelve measurements with 2 % noise and one or two outliers. A single outlier is five times too long. Two outliers
+/// are in different levels, and each is five times too long or three times too short.
 std::vector<TransformSample> with_outliers(uint64_t seed, size_t outliers) {
   const Random random(seed);
   std::vector<TransformSample> samples = twelve("plain->c16", 1);
@@ -168,7 +169,7 @@ TEST(Transforms, RefusesDamagedAndForeignFiles) {
   EXPECT_EQ(message_of(R"({"format": "x"})"), "t.json: format x; expected kilter-transforms-1; measure again");
   EXPECT_EQ(message_of(R"({"format": "kilter-transforms-1", "device": "A", "samples": [],
                            "levels": [{"name": "L1", "bytes": 5, "shared": false}]})"),
-            "t.json: layout changes: the last level must hold everything; measure again");
+            "t.json: layout changes: the last level must be unlimited; measure again");
   EXPECT_EQ(message_of(R"({"format": "kilter-transforms-1", "device": "A",
                            "samples": [{"kind": "k", "threads": 1, "bytes": 4, "ms": 0}],
                            "levels": [{"name": "L1", "bytes": null, "shared": false}]})"),

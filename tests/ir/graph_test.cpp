@@ -1,4 +1,4 @@
-// The graph's arena: names, use lists, order, dead code; physical layouts.
+// The graph: names, use lists, order, dead code; and physical layouts.
 #include "graph/graph.h"
 
 #include <gtest/gtest.h>
@@ -172,18 +172,18 @@ TEST_F(GraphTest, EveryChangeIsCountedAndNoQuestion) {
   EXPECT_TRUE(changed());
   graph_.add_constant("k", Tensor::scalar(1.0F));
   EXPECT_TRUE(changed());
-  EXPECT_EQ(graph_.remove_dead(), 1);  // c, and the constant
+  EXPECT_EQ(graph_.remove_dead(), 1);  // node c; also removes the constant
   EXPECT_TRUE(changed());
   graph_.sort();
   EXPECT_EQ(graph_.remove_dead(), 0);
   graph_.sort();
   graph_.give_names_back(0);
-  changed();  // its node is named after "another"
+  changed();  // a node may have got its name back
   graph_.order();
   graph_.users(x_);
   graph_.only_user(x_);
   graph_.find_value("other");
-  graph_.set_output(0, out(b));  // as it is
+  graph_.set_output(0, out(b));  // b is this output already
   graph_.rename(out(b), "other");
   verify(graph_);
   graph_.sort();
@@ -344,7 +344,7 @@ TEST(Physical, BlockRoundsChannelsUp) {
 }
 
 TEST(Physical, HaloWidensTheStridesAndMovesTheStart) {
-  // Top 1, bottom 2, left 3, right 4: 8 rows of 14.
+  // With 1 row above, 2 below, 3 columns left and 4 right, the image has 8 rows of 14.
   const Physical blocked = physical({DType::f32, {1, 16, 5, 7}, {.block = 16, .halo = {1, 2, 3, 4}}});
   EXPECT_EQ(blocked.dims, (Shape{1, 1, 5, 7, 16}));
   EXPECT_EQ(blocked.strides, (Shape{8 * 14 * 16, 8 * 14 * 16, 14 * 16, 16, 1}));

@@ -12,7 +12,8 @@ namespace {
 
 const TensorType kType{DType::f32, {2}, {}};
 
-/// input x, const k, a = Relu(x), b = Add(a, k), output y = b; then broken by `f`.
+/// Returns the verifier's message for a graph that `f` breaks. The graph has input x, const k, a = Relu(x),
+/// b = Add(a, k) and output y = b.
 std::string message(const std::function<void(Graph&)>& f) {
   Graph g;
   g.name = "g";

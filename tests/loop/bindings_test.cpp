@@ -18,13 +18,13 @@ std::byte* bytes(std::vector<T>& v) {
   return reinterpret_cast<std::byte*>(v.data());
 }
 
-/// Verifies a function with the given buffers and statements besides x, k and y.
+/// Verifies a function with the given statements, the buffers x, k and y, and those in `head`. Returns the message.
 std::string check(const std::string& statements, const std::string& head = "  scratch s: shared f32[32]\n") {
   const std::string buffers = "  input x: f32[128]\n  input k: i64[10]\n  output y: f32[128]\n";
   return message(parse_loop_func("func \"f\" {\n" + buffers + head + statements + "}\n"));
 }
 
-/// Returns a nest of 4 blocks of 32 threads around statements.
+/// Returns loops over 4 blocks of 32 threads around the statements.
 std::string nest(const std::string& statements) {
   return "for b in [0, 4) block_x { for t in [0, 32) thread_x { " + statements + " } }";
 }
@@ -60,7 +60,7 @@ TEST(Bindings, TextRoundTrips) {
   EXPECT_EQ(print(f), text);
   EXPECT_EQ(message(f), "");
   EXPECT_EQ(f.scratch_bytes(), 0) << "shared and local memory is no worker's";
-  // A buffer may be named like a space or a binding, but not like the statement.
+  // A buffer may have the name of a memory space or a binding, but not that of the barrier statement.
   LoopBuilder b("names");
   const Buf y = b.output("barrier", DType::f32, 1), s = b.output("shared", DType::f32, 1);
   b.store(y, 0, imm(DType::f32, 1));
@@ -79,22 +79,22 @@ TEST(Bindings, BoundLoopsAreOneNestAroundAllStatements) {
   EXPECT_EQ(check("let n = k[0] for b in [0, 4) block_x { let m = n + b for t in [0, 32) thread_x { prefetch x[m] } }"),
             "");
   EXPECT_EQ(check("y[0] = 0:f32 " + nest("")),
-            "verify 'f': a statement stands next to a loop that is bound to blocks or threads; only lets may stand "
-            "before the loop");
+            "verify 'f': a statement is next to a loop that is bound to blocks or threads; only lets may precede "
+            "the loop");
   EXPECT_EQ(check(nest("") + " let n = k[0]"),
-            "verify 'f': a statement stands next to a loop that is bound to blocks or threads; only lets may stand "
-            "before the loop");
+            "verify 'f': a statement is next to a loop that is bound to blocks or threads; only lets may precede "
+            "the loop");
   EXPECT_EQ(check("for b in [0, 4) block_x { reg r = 0:f32 for t in [0, 32) thread_x { } }"),
-            "verify 'f': a statement stands next to a loop that is bound to blocks or threads; only lets may stand "
-            "before the loop");
+            "verify 'f': a statement is next to a loop that is bound to blocks or threads; only lets may precede "
+            "the loop");
   EXPECT_EQ(check("for i in [0, 4) { for t in [0, 32) thread_x { } }", ""),
-            "verify 'f': loop 't' is bound to thread_x inside of other statements; expected a nest of bound loops "
+            "verify 'f': loop 't' is bound to thread_x inside other statements; expected a nest of bound loops "
             "around all of them");
   EXPECT_EQ(check(nest("if t < 3 { for u in [0, 2) thread_y { } }")),
-            "verify 'f': loop 'u' is bound to thread_y inside of other statements; expected a nest of bound loops "
+            "verify 'f': loop 'u' is bound to thread_y inside other statements; expected a nest of bound loops "
             "around all of them");
   EXPECT_EQ(check("for t in [0, 32) thread_x { for b in [0, 4) block_x { } }"),
-            "verify 'f': loop 'b' is bound to block_x inside of a loop over threads; expected blocks outside of "
+            "verify 'f': loop 'b' is bound to block_x inside a loop over threads; expected blocks outside of "
             "threads");
   EXPECT_EQ(check(nest("for u in [0, 2) thread_x { }")), "verify 'f': loops 't' and 'u' are both bound to thread_x");
   EXPECT_EQ(check(nest("y[b * 32 + t] = 0:f32"), "  scratch s: shared f32[32]\n  parallel p: 2\n"),
@@ -130,18 +130,18 @@ TEST(Bindings, AllThreadsReachABarrierEquallyOften) {
   EXPECT_EQ(check(nest("s[t] = 0:f32 barrier y[b * 32 + t] = s[31 - t]")), "");
   EXPECT_EQ(check(nest("for i in [0, b + 1) { { barrier } } if b < 2 { barrier } else { barrier }")), "");
   EXPECT_EQ(check(nest("for i in [0, 4) unrolled { barrier }")), "");
-  EXPECT_EQ(check("barrier", ""), "verify 'f': a barrier stands outside of loops that are bound to threads");
+  EXPECT_EQ(check("barrier", ""), "verify 'f': a barrier is outside of loops that are bound to threads");
   EXPECT_EQ(check("for b in [0, 4) block_x { barrier }", ""),
-            "verify 'f': a barrier stands outside of loops that are bound to threads");
+            "verify 'f': a barrier is outside of loops that are bound to threads");
   EXPECT_EQ(check(nest("let n = t / 2 for i in [0, n) { barrier }")),
-            "verify 'f': a barrier stands in loop 'i', whose bounds may differ between threads: [0, n)");
+            "verify 'f': a barrier is in loop 'i', whose bounds may differ between threads: [0, n)");
   EXPECT_EQ(check(nest("if t < 16 { barrier }")),
-            "verify 'f': a barrier stands under an if whose condition may differ between threads: t < 16");
+            "verify 'f': a barrier is under an if whose condition may differ between threads: t < 16");
   EXPECT_EQ(check(nest("if b < 2 { } else { for i in [0, 2) { if k[0] < 3 { barrier } } }")),
-            "verify 'f': a barrier stands under an if whose condition may differ between threads: k[0] < 3")
+            "verify 'f': a barrier is under an if whose condition may differ between threads: k[0] < 3")
       << "what is loaded may differ";
   EXPECT_EQ(check(nest("for v in [0, 16) vector { barrier }")),
-            "verify 'f': a barrier stands in vector loop 'v'; expected serial or unrolled loops");
+            "verify 'f': a barrier is in vector loop 'v'; expected serial or unrolled loops");
 }
 
 TEST(Bindings, ThreadsThatStoreToOneElement) {
@@ -167,7 +167,7 @@ TEST(Bindings, ThreadsThatStoreToOneElement) {
   EXPECT_EQ(check(nest("s[0] = 0:f32"), "  scratch s: local f32[1]\n"), "") << "each thread has its own";
 }
 
-/// y[row, column] = sum of x[row, k] * w[k, column] by blocks of 4 x 4 threads, which share tiles of x and w.
+/// y[row, column] = sum of x[row, k] * w[k, column], computed by blocks of 4 x 4 threads that share tiles of x and w.
 LoopFunc tiled_product(int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kTile = 4;
   LoopBuilder b("tiled_product");
@@ -222,7 +222,7 @@ TEST(Bindings, ATiledProductSharesItsTiles) {
 }
 
 TEST(Bindings, WithoutABarrierThreadsDoNotSeeEachOthersValues) {
-  // The threads run one after another, so those before the last one read what is not yet written.
+  // The interpreter runs the threads one after another, so the first ones read elements that are not written yet.
   const std::string head = "func \"f\" {\n  input x: f32[4]\n  output y: f32[4]\n  scratch s: shared f32[4]\n";
   const auto run = [&](const std::string& between) {
     const LoopFunc f =
@@ -236,7 +236,8 @@ TEST(Bindings, WithoutABarrierThreadsDoNotSeeEachOthersValues) {
   EXPECT_TRUE(std::isnan(run("")[0]));
 }
 
-/// y[b] = the sum of 32 elements of x, halved in turn by the threads of block b.
+/// y[b] is the sum of 32 elements of x. In each step, the threads of block b add one half of the partial sums to the
+/// other half.
 const char* const kBlockSums = R"(func "block_sums" {
   input x: f32[128]
   output y: f32[4]
@@ -309,7 +310,7 @@ TEST(Bindings, VectorCodeHoldsNoBarrier) {
     loop_passes::vectorise(f, parse_target("x86-64-v4").limits);
     ADD_FAILURE();
   } catch (const Error& e) {
-    EXPECT_EQ(e.message(), "vectorise 'f': loop 'v' holds a barrier");
+    EXPECT_EQ(e.message(), "vectorise 'f': loop 'v' contains a barrier");
   }
 }
 

@@ -158,14 +158,15 @@ TEST(Eval, Casts) {
   EXPECT_EQ((cast_of<bool, float>(std::nanf(""))), true);
   EXPECT_EQ((cast_of<float, bool>(true)), 1.0F);
   EXPECT_EQ((cast_of<uint64_t, float>(1e19F)), 9999999980506447872ULL);
-  // 1 + 2^-11 is halfway between two f16, and 2^-40 more is above the tie: a cast through f32 must not round twice.
+  // 1 + 2^-11 is halfway between two f16 numbers, and adding 2^-40 breaks the tie upwards. A cast must not round to f32
+  // first.
   EXPECT_EQ((cast_of<Half, double>(1.0 + 0x1p-11)).bits, 0x3c00);
   EXPECT_EQ((cast_of<Half, double>(1.0 + 0x1p-11 + 0x1p-40)).bits, 0x3c01);
   EXPECT_EQ((cast_of<BFloat16, double>(1.0 + 0x1p-8 - 0x1p-40)).bits, 0x3f80);
 }
 
 TEST(Eval, LaneReduceAddsHalves) {
-  // Added in order in f32, the ones are lost next to 2^25; adding halves pairs them first.
+  // Added in order in f32, ones are lost next to 2^25. Adding one half of the lanes to the other pairs them first.
   float lanes[8] = {0x1p25F, 1, 1, 1, -0x1p25F, 1, 1, 1};
   float out = 0;
   eval::lane_reduce(Op::add, DType::f32, 8, reinterpret_cast<std::byte*>(lanes), reinterpret_cast<std::byte*>(&out));

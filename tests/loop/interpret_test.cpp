@@ -15,7 +15,7 @@ std::byte* bytes(std::vector<T>& v) {
   return reinterpret_cast<std::byte*>(v.data());
 }
 
-/// Returns y[i] = x[k[i]] with checked indices, in a vector loop with a remainder.
+/// Returns a function that computes y[i] = x[k[i]] with checked indices, in a vector loop with a remainder.
 LoopFunc checked_gather() {
   LoopBuilder b("checked");
   const Buf k = b.input("k", DType::i64, 2 * 19), x = b.input("x", DType::f32, 5);

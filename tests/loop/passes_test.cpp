@@ -235,7 +235,7 @@ TEST(Vectorise, RefusesDependentIterations) {
   EXPECT_EQ(refuse("for v in [0, 8) vector { y[q] = x[v] }"),
             "vectorise 'f': loop 'v' stores to one element of 'y' from several iterations");
   EXPECT_EQ(refuse("for v in [0, 8) vector { for j in [0, v) { y[v] = x[j] } }"),
-            "vectorise 'f': loop 'v' holds loop 'j', whose bounds differ between its iterations");
+            "vectorise 'f': loop 'v' contains loop 'j', whose bounds differ between its iterations");
   EXPECT_EQ(refuse("for v in [0, q) vector { y[v] = x[v] }"), "vectorise 'f': the extent of loop 'v' is not constant");
 }
 
@@ -260,7 +260,7 @@ TEST(Hoist, InvariantsGoAsFarOutAsTheyCan) {
 
 TEST(Hoist, KeepsWhatMayNotMove) {
   const std::string same =
-      "  for i in [0, q) {\n"  // may not run at all, so its loads stay inside
+      "  for i in [0, q) {\n"  // this loop may not run at all, so its loads stay inside
       "    y[p * 1024 + q * 64 + i] = x[p]\n"
       "  }\n"
       "  reg r = 0:f32\n"

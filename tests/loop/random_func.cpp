@@ -41,7 +41,7 @@ class Generator {
  private:
   struct Var {
     Expr e;
-    int64_t max;  ///< the smallest value is 0 or more
+    int64_t max;  ///< largest value; the smallest is 0 or more
   };
   struct Named {
     Expr value;
@@ -109,7 +109,7 @@ class Generator {
     }
     if (!known.empty() && chance(50)) return one_of(known);
     if (t == DType::i64 && chance(40)) return lanes == 1 ? index(64) : ramp(index(64), pick(5) - 2, lanes);
-    // Reads memory that the function itself writes, at few places, so that loads and stores overlap.
+    // Reads memory that the function also writes, at few different places, so that loads and stores overlap.
     if (t == DType::f32 && lanes == 1 && vector_depth_ == 0 && chance(25)) return b_.load(scratch_, index(16));
     if (lanes == 1 && vector_depth_ == 0 && chance(10)) return b_.load(of_type(outputs_, t), chunk_ + index(16));
     if (chance(20)) return constant(t, lanes);
@@ -295,7 +295,7 @@ class Generator {
     b_.store(of_type(outputs_, t), chunk_ + index(chance(50) ? 16 : kChunk - lanes), value(t, lanes, 3), mask);
   }
 
-  /// Writes each buffer by one store of a vector loop, at an index that differs between all its iterations.
+  /// Adds a store in a vector loop, with a different index in every iteration. Each loop has at most one per buffer.
   void lane_store() {
     const DType t = any_type();
     for (const DType done : lane_stores_) {

@@ -1,4 +1,5 @@
-// Random loop functions that are correct by construction: in bounds, free of races, vector iterations independent.
+// Random loop functions that are correct by construction: accesses are in bounds and free of races, and the iterations
+// of vector loops are independent.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +10,10 @@
 
 namespace kilter::test {
 
-/// Returns a function that depends on the seed alone. Explicit vectors, masks and lane reductions occur too.
+/// Returns a function that depends only on the seed. It may contain explicit vectors, masks and lane reductions.
 LoopFunc random_func(uint64_t seed);
 
-/// Memory for the non-scratch buffers of a function, filled from a seed; index buffers (named "idx") hold 0..63.
+/// Memory for the non-scratch buffers of a function, filled from a seed; index buffers (named "idx") get values 0..63.
 class Memory {
  public:
   Memory(const LoopFunc& func, uint64_t seed);

@@ -1,4 +1,5 @@
-// Every pass keeps the meaning of random functions. The text form round-trips for them and for the passes' results.
+// Every pass preserves the meaning of random functions. The text form of these functions and of the passes' results
+// round-trips.
 #include <gtest/gtest.h>
 
 #include "loop/passes/passes.h"

@@ -17,12 +17,12 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Candidates a, b, ... that take the given milliseconds per call, each with its own noise, on a fake machine.
+/// Candidates a, b, ... on a fake machine. Each takes a given number of milliseconds per call, multiplied by noise.
 struct Bench {
   FakeMachine machine;
   Random random{7};
   uint64_t calls = 0;
-  std::vector<int> order;  ///< of the calls
+  std::vector<int> order;  ///< the candidate of each call
   double noise = 0.01;
   std::function<void(uint64_t call)> at_call = [](uint64_t) {};
   std::vector<Candidate> candidates;
@@ -69,7 +69,8 @@ TEST(Compare, StopsWhenTheIntervalIsNarrowEnough) {
   EXPECT_LE(c.ratio(0, 1).half_width(), 0.002);
   EXPECT_TRUE(c.ratio(0, 1).contains(1));
   EXPECT_THAT(c.stopped_because, HasSubstr(" % (0.20 % wanted)"));
-  // The noise of a slice is 1 %, and so is that of a round's ratio: the middle half's mean needs some 200 rounds.
+  // The noise of a slice is 1 %, and so is the noise of a round's ratio. The mean of the middle half of the ratios then
+  // needs some 200 rounds.
   EXPECT_GT(c.taken, 100);
   EXPECT_LT(c.taken, 600);
 }
@@ -100,7 +101,7 @@ TEST(Compare, EveryRoundRunsThereAndBackInRandomOrder) {
   options.target_half_width = 0;
   const Comparison c = compare(bench.candidates, options);
   ASSERT_EQ(c.taken, 60);
-  // One call of each candidate establishes that one call fills a slice.
+  // The first three calls, one of each candidate, only establish that one call fills a slice.
   const std::vector<int> calls(bench.order.begin() + 3, bench.order.end());
   ASSERT_EQ(calls.size(), 60U * 6);
   std::set<std::vector<int>> orders;
@@ -133,7 +134,8 @@ TEST(Compare, TheSeedDecidesTheOrder) {
 }
 
 TEST(Compare, ADriftOfTheClockDoesNotMoveTheRatio) {
-  // Every call takes 0.1 % longer than the previous one: measured one after the other, b would take 50 % more.
+  // Every call takes 0.1 % longer than the previous one. If all calls of b followed those of a, b would seem 50 %
+  // slower.
   Bench bench({0, 0});
   bench.noise = 0;
   for (Candidate& c : bench.candidates) {
@@ -192,7 +194,7 @@ TEST(Compare, WhenAllAreDisturbedTheLeastDisturbedAreKept) {
   options.stop_when_different = false;
   options.retakes = 0;
   options.max_seconds = 1000;
-  // A round is four calls; two calls come before the first one. One round in five is only slightly disturbed.
+  // Two calls precede the first round, and a round is four calls. One round in five is only slightly disturbed.
   bench.at_call = [&](uint64_t call) { bench.machine.stall((call + 18) % 20 < 4 ? 0.1 : 50); };
   const Comparison c = compare(bench.candidates, options);
   EXPECT_EQ(c.disturbed, 100);
@@ -216,7 +218,7 @@ TEST(Compare, RetakingStopsWhileItDoesNotHelp) {
   options.max_seconds = 1000;
   options.max_rounds = 600;
   options.target_half_width = 0;
-  // Everything is disturbed for a while, then every fifth call.
+  // At first every call is disturbed, later only every fifth.
   bench.at_call = [&](uint64_t call) {
     if (call < 2000 || call % 5 == 0) bench.machine.stall(1);
   };
@@ -291,7 +293,7 @@ TEST(Compare, ExceptionsOfACandidatePassThrough) {
   EXPECT_THROW(compare(bench.candidates, bench.options()), std::runtime_error);
 }
 
-/// Twice the wall time but half the processor time: the threads are held up by others.
+/// b takes twice the wall time of a but half its processor time, as if other processes had held up its threads.
 TEST(Compare, ProcessorTimeIsARatioOfItsOwn) {
   Bench bench({4.0, 8.0});
   double cpu = 0;
@@ -309,7 +311,7 @@ TEST(Compare, ProcessorTimeIsARatioOfItsOwn) {
   ASSERT_TRUE(c.cpu_ratio(0, 1));
   EXPECT_NEAR(c.cpu_ratio(0, 1)->value, 0.5, 1e-6);
   EXPECT_NEAR(c.cpu_ms(1)->value, 3, 1e-6);
-  bench.candidates[1].cpu_ms = [] { return 0.0; };  // of another process whose time the system does not report
+  bench.candidates[1].cpu_ms = [] { return 0.0; };  // b is a process whose CPU time the system does not report
   EXPECT_FALSE(compare(bench.candidates, options).cpu_ratio(0, 1));
 }
 
@@ -318,7 +320,8 @@ TEST(Compare, OneCandidateIsRefused) {
   EXPECT_THROW(compare(bench.candidates, bench.options()), Error);
 }
 
-// On a machine so busy that no slice is quiet, the interval is wide but correct; one of three attempts is narrower.
+// On a machine so busy that no slice is quiet, the interval is correct but may be too wide: one of three attempts must
+// be narrow enough.
 TEST(Compare, RealClockAndMachine) {
   volatile double sink = 0;
   const auto work = [&](int n) {

@@ -19,7 +19,7 @@ CounterValues values(int64_t cycles, int64_t instructions, int64_t stalled = 0) 
 }
 
 TEST(Counters, PossibleCountsAreValid) {
-  // 1 ms at 4 GHz on 2 threads has 8 million cycles.
+  // 1 ms at 4 GHz on 2 threads is 8 million cycles.
   EXPECT_EQ(check_counters(values(7'900'000, 20'000'000, 3'000'000), 1, 4, 2).invalid, "");
   EXPECT_EQ(check_counters(CounterValues{}, 1, 4, 2).invalid, "");
 }
@@ -62,7 +62,7 @@ TEST(Counters, ReasonsSayWhatToDo) {
   EXPECT_THAT(counters_reason(EINVAL, 2), HasSubstr("perf_event_open failed: "));
 }
 
-// On a machine with counters, they count; on one without, they give the reason in one line.
+// On a machine with hardware counters, they count; on one without, why_not() gives the reason in one line.
 TEST(Counters, OfThisMachine) {
   const Counters counters;
   const CounterValues before = counters.read();

@@ -144,8 +144,8 @@ TEST(Evaluator, WrongOptionsAreNamed) {
   expect_usage(least, "min_repeat_ms -2: expected 0 or more milliseconds");
 }
 
-// Reading 256 KB from the L2 cache is several times as fast as from DRAM. The fastest of 30 runs counts for each, so
-// that a busy machine does not matter.
+// Reading 256 KB from the L2 cache is several times as fast as from DRAM. Only the fastest of 30 runs counts for each,
+// so a busy machine does not matter.
 TEST(Evaluator, FlushedCachesMakeReadingSlow) {
   std::vector<uint64_t> data(32768, 1);
   uint64_t sum = 0;
@@ -161,7 +161,7 @@ TEST(Evaluator, FlushedCachesMakeReadingSlow) {
   EXPECT_GT(cold, 1.5 * warm) << cold << " ms cold, " << warm << " ms warm";
 }
 
-// At least one of 50 spins of 2 ms is not interrupted for another 2 ms, however busy the machine is.
+// However busy the machine is, at least one of 50 spins of 2 ms is interrupted for less than another 2 ms.
 TEST(Evaluator, RealClock) {
   EvaluatorOptions options;
   options.repeat = 50;

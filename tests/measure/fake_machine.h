@@ -16,7 +16,7 @@ struct FakeMachine {
     return [this] { return state; };
   }
   void work(double ms) { now += ms; }
-  /// Simulates another process that has the CPU for `ms`.
+  /// Simulates another process that occupies the CPU for `ms`.
   void stall(double ms) {
     now += ms;
     state.wait_ms += ms;

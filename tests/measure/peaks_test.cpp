@@ -1,4 +1,4 @@
-// Compares measured peaks with loops that are written here in assembly.
+// Compares measured peaks with loops written in assembly below.
 #include "measure/peaks.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +81,7 @@ TEST(TeamDeathTest, ThreadsThatCannotBeStartedAreAnError) {
               "cannot start thread [0-9]+ of 64: .*; ask for fewer threads");
 }
 
-/// Whether each level of memory reads at least 0.9 times as fast as the next one out. A shared cache that other
+/// Whether each level of memory is read at least 0.9 times as fast as the next farther one. A shared cache that other
 /// processes have filled may be no faster than memory.
 bool closer_are_faster(const std::vector<double>& rates) {
   return std::ranges::adjacent_find(rates, [](double near, double far) { return near < 0.9 * far; }) == rates.end();
@@ -101,7 +101,7 @@ TEST(Peaks, CloserLevelsAreFaster) {
 
 #if defined(__x86_64__)
 
-// 24 registers of 16 floats without dependences between neighbours: as fast as the ports accept them.
+// Multiplies and adds into 24 independent registers of 16 floats, as fast as the ports accept the instructions.
 void fma_512(int64_t iterations) {
   asm volatile(
       "vxorps %%zmm30, %%zmm30, %%zmm30\n\t"
@@ -123,7 +123,7 @@ void fma_512(int64_t iterations) {
         "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 }
 
-// 14 registers of 8 floats.
+// Does the same with 14 registers of 8 floats.
 void fma_256(int64_t iterations) {
   asm volatile(
       ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
@@ -189,8 +189,8 @@ void read_256(const void* from, int64_t bytes, int64_t passes) {
       : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
 }
 
-// Reads `blocks` blocks of 1 KB from start to end, `passes` times, with nothing but loads. One loop with a conditional
-// move back to the start: the exit of an inner loop is mispredicted once per pass, which costs up to a tenth.
+// Reads `blocks` blocks of 1 KB from start to end, `passes` times, with nothing but loads. A single loop returns to the
+// start by a conditional move: the exit of an inner loop would be mispredicted once per pass and cost up to a tenth.
 void read_blocks_512(const void* from, int64_t blocks, int64_t passes) {
   const char* at = static_cast<const char*>(from);
   const char* const end = at + blocks * 1024;
@@ -238,7 +238,7 @@ void read_blocks_256(const void* from, int64_t blocks, int64_t passes) {
         "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 }
 
-/// Returns the billions per second of `amount` in the shortest of the calls within 15 ms.
+/// Runs calls for 15 ms, each of which processes `amount`. Returns the rate of the fastest, in billions per second.
 template <class Run>
 double best_rate(double amount, Run&& run) {
   double best = 0;
@@ -251,9 +251,9 @@ double best_rate(double amount, Run&& run) {
   return best;
 }
 
-/// Measures both alternately, 15 times. The machine's clock changes, and others may use the CPU, so either the median
-/// of the turns' ratios or the ratio of the best turns must be within 3 % of 1: short calls find quiet moments more
-/// often. A loop that is slower than the other is slower in all turns.
+/// Measures both alternately, in 15 turns. The clock rate changes, and other processes may use the CPU, so it is enough
+/// if either the median of the turns' ratios or the ratio of the best turns is within 3 % of 1. (Short calls find quiet
+/// moments more often.) A loop that is really slower is slower in every turn.
 template <class Ours, class Theirs>
 void expect_agreement(Ours&& ours, Theirs&& theirs) {
   std::vector<double> ratios;
@@ -286,7 +286,7 @@ TEST(Peaks, ReadingL1AgreesWithAnAssemblyLoop) {
   constexpr int64_t kPasses = 100;
   const double bytes = static_cast<double>(size * kPasses);
   const bool wide = cpu_has("avx512f");
-  // Which of the two is faster depends on the processor.
+  // Whether `lines` or `blocks` is faster depends on the processor.
   const auto assembly = [&] {
     const auto lines = [&] { wide ? read_512(aligned, size, kPasses) : read_256(aligned, size, kPasses); };
     const auto blocks = [&] {

@@ -106,7 +106,7 @@ TEST(Quiet, ReadingsOfThisMachineMakeSense) {
   EXPECT_LT(first.chain_ns, 1e6);
 }
 
-// With another process on the same CPU, this one waits half of the time; 400 ms contain many time slices of each.
+// With another process on the same CPU, this one waits half of the time; both get many time slices in 400 ms.
 TEST(Quiet, ACompetitorForTheCpuIsSeen) {
   if (!read_quiet().has_wait) GTEST_SKIP() << "this kernel does not tell how long threads wait";
   const int cpu = sched_getcpu();
@@ -125,7 +125,7 @@ TEST(Quiet, ACompetitorForTheCpuIsSeen) {
 }
 
 TEST(ReferenceWidth, TakesAboutAsLongEachTime) {
-  // No processor starts eight instructions in a cycle; one per cycle is the rate of a chain.
+  // A chain of dependent instructions runs at one per cycle. No processor starts ten in a cycle.
   const double chain_ns = reference_chain_ns(20) / (1 << 14);
   double least = reference_width_ns();
   for (int i = 0; i < 200; ++i) least = std::min(least, reference_width_ns());

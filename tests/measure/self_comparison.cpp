@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kTimes = 20;
 
-/// Some 2 ms of multiply-adds over 512 KB, scaled by `hundredths`.
+/// Multiply-adds over 512 KB, which take about 2 ms if `hundredths` is 100.
 class Kernel {
  public:
   Kernel() : data_(1 << 17, 0.5F) {}
@@ -79,7 +79,7 @@ void expect_like_itself(const char* what) {
   EXPECT_LE(outcome.widest, 0.01);
 }
 
-/// Pins this process to one CPU and the stress load to another. Does nothing if there is only one.
+/// Pins this process to one CPU and the stress load to another. Does nothing if there is only one CPU.
 struct Stress {
   std::vector<int> cpus = affinity_cpus();
   std::unique_ptr<PinnedTo> pinned;

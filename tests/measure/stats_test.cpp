@@ -27,7 +27,7 @@ TEST(Stats, MiddleHalfCutsAQuarterAtEachEnd) {
   EXPECT_DOUBLE_EQ(mean_of_middle_half(std::vector<double>{5}), 5);
   EXPECT_DOUBLE_EQ(mean_of_middle_half(std::vector<double>{5, 7}), 6);
   EXPECT_DOUBLE_EQ(mean_of_middle_half(std::vector<double>{9, 1, 5, 1000}), 7);
-  // For five values, a quarter is 1.25 values, so the second and the fourth count three quarters.
+  // A quarter of five values is 1.25 values, so the second and the fourth are weighted by three quarters.
   EXPECT_DOUBLE_EQ(mean_of_middle_half(std::vector<double>{-1e9, 1, 2, 4, 1e9}), (2 + 0.75 * (1 + 4)) / 2.5);
   EXPECT_DOUBLE_EQ(mean_of_middle_half(std::vector<double>{8, 7, 6, 5, 4, 3, 2, 1}), 4.5);
 }
@@ -35,7 +35,7 @@ TEST(Stats, MiddleHalfCutsAQuarterAtEachEnd) {
 TEST(Stats, MiddleHalfAgreesWithTheDefinitionOnRandomSets) {
   const Random random(3);
   for (size_t n = 1; n < 60; ++n) {
-    // Each value four times: a quarter is then a whole number of values.
+    // Each value appears four times, so a quarter is a whole number of values.
     std::vector<double> values(n);
     std::vector<double> four_times;
     for (size_t i = 0; i < n; ++i) {
@@ -118,8 +118,8 @@ std::pair<int, double> coverage(size_t n, double truth, Noise&& noise) {
   return {contains, width};
 }
 
-// 95 % of 400 is 380; the standard deviation of the binomial is 4.4. The bounds allow a true coverage 1.5 % off and
-// three standard deviations.
+// 95 % of 400 is 380; the standard deviation of the binomial is 4.4. The bounds allow for a true coverage that is
+// 1.5 % off, plus three standard deviations.
 TEST(PairedRatio, NormalNoiseIsCoveredAtTheStatedConfidence) {
   for (const size_t n : {12, 20, 60, 200}) {
     const auto [contains, width] =

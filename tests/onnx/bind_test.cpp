@@ -63,8 +63,8 @@ TEST(Bind, SymbolicDimensions) {
             "f32[m]: no size for dimension 0 ('m'); give the shape, e.g. `--input x=1x3x640x640 --input z=1`");
 }
 
-/// The example gives every input that the model leaves open, with its own rank, in one command that a shell accepts.
-/// Equal names get equal sizes.
+/// The example in the message gives a shape for every input that the model leaves open, with the input's rank, in a
+/// form that a shell accepts. Dimensions with equal names get equal sizes.
 TEST(Bind, ExamplesNameEveryOpenInput) {
   ModelMaker maker;
   maker.input("ids", {"batch", "length"}, 7);
@@ -183,7 +183,6 @@ TEST(Bind, ConstantNodeErrors) {
             "strings, tensors and graphs");
 }
 
-/// The node chain that exporters write for x.reshape(x.shape[0], -1).
 TEST(Bind, NodesOfOneValueHaveOneOutput) {
   for (const std::string op : {"Constant", "Identity"}) {
     ModelMaker maker;
@@ -197,6 +196,7 @@ TEST(Bind, NodesOfOneValueHaveOneOutput) {
   }
 }
 
+/// The node chain that exporters write for x.reshape(x.shape[0], -1).
 TEST(Bind, ShapeChainsFold) {
   ModelMaker maker;
   maker.input("x", {"n", 4, 5});

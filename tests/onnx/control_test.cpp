@@ -1,4 +1,4 @@
-// Functions of the model, and If with a known condition.
+// Functions that a model defines, and If with a known condition.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -151,7 +151,7 @@ TEST(Function, ExplosionsAreRefused) {
             "unsupported: m.onnx: function calls are nested more than 64 deep, the limit");
 }
 
-/// Adds y = If(cond) { Relu(x) } else { Add(x, w) }, with w an initializer of the branch.
+/// Adds y = If(cond) { Relu(x) } else { Add(x, w) }, where w is an initializer of the branch.
 void add_if(ModelMaker& maker, const std::string& condition) {
   maker.input("x", {2});
   maker.node("Neg", {"x"}, {"n"}, "neg");

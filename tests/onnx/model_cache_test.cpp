@@ -184,8 +184,8 @@ TEST_F(ModelCache, FilesBelowAFolderAreOpenedWithoutFollowingLinks) {
   EXPECT_THAT(error_of([&] { MappedFile::open_below(blobs_, "fifo"); }), HasSubstr("it is not a regular file"));
 }
 
-/// Another thread keeps replacing a file by a link out of the folder and back. The file is read or refused; the link is
-/// never followed.
+/// Another thread keeps swapping a file and a link out of the folder. Each attempt reads the file or is refused; the
+/// link is never followed.
 TEST_F(ModelCache, RacingLinksNeverWin) {
   write(snapshot_ / "good", floats(1));
   fs::create_symlink(root_ / "secret", snapshot_ / "bad");

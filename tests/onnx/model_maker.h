@@ -1,4 +1,4 @@
-// Models for the tests, built from the messages of the format.
+// Models for the tests, built from ONNX's protobuf messages.
 #pragma once
 
 #include <initializer_list>
@@ -13,7 +13,7 @@
 
 namespace kilter::onnx {
 
-/// A dimension of a declaration: a size or a name.
+/// A dimension of a declared input or output: a size or a name.
 using TestDim = std::variant<int, const char*>;
 using TestDims = std::vector<TestDim>;
 

@@ -22,7 +22,7 @@ class Save : public testing::Test {
  protected:
   std::filesystem::path file(const char* name = "m.onnx") const { return scratch_.path() / name; }
 
-  /// Returns the message that a file contains.
+  /// Returns the protobuf message that a file contains.
   static pb::ModelProto proto_of(const std::filesystem::path& path) {
     pb::ModelProto proto;
     EXPECT_TRUE(proto.ParseFromString(read_file(path)));
@@ -37,7 +37,7 @@ class Save : public testing::Test {
   ScratchFolder scratch_;
 };
 
-/// Returns y = Conv(x, w) with every kind of attribute that the builder's ONNX operators have, and z = LeakyRelu(y).
+/// Returns z = LeakyRelu(Conv(x, w)), with integers, lists of integers, strings and floats as attributes.
 Graph conv_graph(int32_t opset) {
   Graph graph;
   graph.name = "conv";

@@ -1,4 +1,4 @@
-// GraphBuilder: the nodes that it accepts, its errors for others, the nodes that it folds, and the names that it gives.
+// GraphBuilder: the nodes that it accepts and folds, its errors for others, and the names that it gives.
 #include "ops/support/builder.h"
 
 #include <gtest/gtest.h>
@@ -227,7 +227,7 @@ TEST_F(Builder, RunReferenceLeavesOutWhatIsNotWanted) {
   EXPECT_FALSE(out[0].defined());
 }
 
-// Lists of the indices of the other dimensions would take 2^40 numbers.
+// The result is empty, but a list of the indices along its other dimension would need 2^40 numbers.
 TEST_F(Builder, EmptyTensorsAreNotComputed) {
   const ValueId empty = builder_.constant(Tensor(DType::f32, {0, 1}));
   const ValueId y = add("CenterCropPad", {empty, ints({0, int64_t{1} << 40})}, {}, "c", {}, 18).at(0);

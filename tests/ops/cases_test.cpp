@@ -1,4 +1,4 @@
-// The text of a case, and the comparison with a tolerance.
+// The text form of an operator's test case, and the comparison of tensors within a tolerance.
 #include "ops/support/cases.h"
 
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-/// Returns all outputs for constant inputs (undefined = left out), computed by the operator's own kernel.
+/// Returns all outputs for constant inputs (undefined = left out), computed by the operator's own reference kernel.
 std::vector<Tensor> outputs_of(std::string_view op, const std::vector<Tensor>& inputs, Attrs attrs = {},
                                int32_t opset = kNewestOpset, size_t count = 1) {
   Graph graph;
@@ -32,7 +32,7 @@ std::vector<Tensor> outputs_of(std::string_view op, const std::vector<Tensor>& i
 Tensor floats(Shape shape, std::vector<float> values) {
   return Tensor::of<float>(std::move(shape), std::span<const float>(values));
 }
-/// 0, 1, 2, ...
+/// Returns 0, 1, 2, ... in a given shape.
 Tensor counted(const Shape& shape) {
   std::vector<float> values;
   for (int64_t i = 0; i < elems(shape); ++i) values.push_back(static_cast<float>(i));
@@ -135,7 +135,7 @@ TEST(Layers, GroupNormalizationHadOneScalePerGroup) {
 }
 
 TEST(Layers, RecurrentStepsFollowTheirDirectionAndLength) {
-  // h = x + h with weights of 1 and the activation left linear.
+  // All weights are 1 and the activation is linear, so each step computes h = x + h.
   Attrs attrs = {{"hidden_size", int64_t{1}},
                  {"activations", std::vector<std::string>{"Affine"}},
                  {"direction", std::string("reverse")}};
@@ -150,7 +150,7 @@ TEST(Layers, RecurrentStepsFollowTheirDirectionAndLength) {
 }
 
 TEST(Layers, LstmGatesAreInputOutputForgetCell) {
-  // Gate biases far from zero open or close each sigmoid; the cell becomes tanh of its bias.
+  // Biases far from zero open or close the gates; the cell's input is tanh of its bias.
   const auto run = [](std::vector<float> bias) {
     bias.resize(8, 0.0F);
     const Tensor zero(DType::f32, {1, 4, 1});
@@ -168,8 +168,8 @@ TEST(Layers, LstmGatesAreInputOutputForgetCell) {
 }
 
 TEST(Layers, GruResetsBeforeOrAfterTheProduct) {
-  // update closed, reset half open: the state enters the hidden gate at half strength; the bias of the recurrence is
-  // halved only when the product comes first.
+  // The update gate is closed and the reset gate half open, so the hidden gate sees half of the state. The recurrent
+  // bias is halved only if the reset follows the product.
   const Tensor w(DType::f32, {1, 3, 1});
   const Tensor r = floats({1, 3, 1}, {0, 0, 1});
   const Tensor bias = floats({1, 6}, {-50, 0, 0, 0, 0, 0.4F});

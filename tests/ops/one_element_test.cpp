@@ -1,4 +1,4 @@
-// As parameters, a scalar and a one-element tensor are equivalent: every case of every operator, with each one-element
+// A parameter may be a scalar or a tensor with one element. Tests every case of every operator with each one-element
 // operand as a scalar, a vector and a matrix.
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 namespace kilter {
 namespace {
 
-/// One-element operands whose rank matters, by operator: data whose dimensions are used, and lists with one element per
-/// filter, batch, box or update, or one condition per slice.
+/// Operands, by operator, whose rank matters even if they have one element: data whose dimensions are used, and lists
+/// with one element per filter, batch, box, update or slice.
 const std::map<std::string_view, std::vector<size_t>> kRankCounts = {
     {"Compress", {1}},  {"Concat", {0, 1}}, {"ConvTranspose", {2}},   {"Det", {0}},      {"PRelu", {1}},
     {"Pad", {0}},       {"Shape", {0}},     {"ReverseSequence", {1}}, {"RoiAlign", {2}}, {"Squeeze", {0}},
@@ -24,7 +24,8 @@ bool rank_counts(const OpDef& op, size_t i) {
   return it != kRankCounts.end() && std::ranges::find(it->second, i) != it->second.end();
 }
 
-/// Returns "" if both hold the same elements in the same order. (The result has the dimensions of one-element data.)
+/// Returns "" if both have the same elements in the same order. Shapes may differ, since some results have the shape of
+/// an operand.
 std::string difference(const Tensor& got, const Tensor& want, const Tolerance& tolerance) {
   if (got.dtype() != want.dtype() || got.elems() != want.elems()) {
     return fmt::format("expected {}[{}], got {}[{}]", name(want.dtype()), kilter::text(want.shape()), name(got.dtype()),

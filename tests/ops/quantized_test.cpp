@@ -1,5 +1,5 @@
-// Products of quantised matrices: one scale per row or column, compared with the definition; and parameters that do not
-// fit.
+// Products of quantised matrices with one scale per row or column, compared with results computed by hand; errors for
+// parameters that do not fit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ TEST(Quantised, RowsOfAMatrixTimesAVectorKeepTheirScales) {
   const OpCase c = quantised("QLinearMatMul",
                              "u8[2,3]:10,20,30,40,50,60 f32[2]=0.5,0.25 u8[2]=10,20 i8[3]:1,-2,3 f32[]=2 i8[]=1 "
                              "f32[]=4 u8[]=100");
-  // (0 10 20) (0 -3 2) * 0.5 * 2 / 4 = 2.5 and (20 30 40) (0 -3 2) * 0.25 * 2 / 4 = -1.25; ties to even.
+  // (0 10 20) (0 -3 2) * 0.5 * 2 / 4 = 2.5 and (20 30 40) (0 -3 2) * 0.25 * 2 / 4 = -1.25; ties round to even.
   EXPECT_EQ(evaluate(c.graph, c.inputs).at(0).ints(), (std::vector<int64_t>{102, 99}));
   EXPECT_EQ(c.graph.type(c.graph.outputs().at(0).value).shape, (Shape{2}));
 }
@@ -34,7 +34,7 @@ TEST(Quantised, RowsOfAMatrixTimesAVectorKeepTheirScales) {
 TEST(Quantised, AVectorTimesColumnsKeepsTheirScales) {
   const OpCase c = quantised(
       "QLinearMatMul", "i8[2]:3,-4 f32[1]=1 i8[1]=0 i8[2,3]:1,2,3,4,5,6 f32[3]=1,2,4 i8[3]=0,1,2 f32[]=2 i8[]=-1");
-  // (3-16, 3-16, 3-16) * (1, 2, 4) / 2 = -6.5, -13, -26; ties to even.
+  // (3-16, 3-16, 3-16) * (1, 2, 4) / 2 = -6.5, -13, -26; ties round to even, and the zero point is -1.
   EXPECT_EQ(evaluate(c.graph, c.inputs).at(0).ints(), (std::vector<int64_t>{-7, -14, -27}));
 }
 

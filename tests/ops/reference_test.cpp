@@ -1,5 +1,5 @@
-// Every case of every operator: shapes are inferred, the reference kernel runs, and the operator's other forms (scalar
-// expression, copy regions, expansion) give the same result.
+// Checks in every case of every operator that shapes are inferred, that the reference kernel runs, and that the
+// operator's other forms (scalar expression, copy regions, expansion) give the same result.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -23,7 +23,7 @@ struct Answered {
   OpCase own;
   std::vector<Tensor> want;
   NodeId node = kNone;           ///< the operator's own node; kNone if it was expanded
-  std::vector<Tensor> operands;  ///< of that node; undefined where left out
+  std::vector<Tensor> operands;  ///< those of `node`; undefined if left out
 };
 
 Answered answer(const OpDef& op, CaseText text) {
@@ -83,7 +83,7 @@ void check_expansion(const OpDef& op, CaseText text, const Answered& a) {
   }
 }
 
-/// Runs the copies. Reports an element that is not written exactly once.
+/// Runs the copies. Reports the first element that is not written exactly once.
 Tensor run_regions(const std::vector<CopyRegion>& regions, const std::vector<Tensor>& inputs, const TensorType& type) {
   Tensor out(type.dtype, type.shape);
   Tensor filler(type.dtype, {});
@@ -121,7 +121,8 @@ void check_regions(const OpDef& op, const Answered& a) {
   }
 }
 
-/// Evaluates the scalar expression at every element through the loop IR's constant folding; undefined if there is none.
+/// Evaluates the operator's scalar expression at every element by the loop IR's constant folding. Returns an undefined
+/// tensor if the operator has no expression for these operands.
 Tensor run_scalar(const OpDef& op, const OpView& operands_view, const std::vector<Tensor>& inputs) {
   Tensor out(operands_view.outputs.at(0).dtype, operands_view.outputs.at(0).shape);
   std::vector<Shape> strides;

@@ -16,9 +16,9 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMaxElems = 20000;  ///< limit for all tensors of a node that is evaluated
+constexpr int64_t kMaxElems = 20000;  ///< limit for all tensors of a node together; larger nodes are not evaluated
 
-/// Changes one part of a case after the other, in the same way on every run.
+/// Changes random parts of a case, the same ones for the same seed.
 class Mutator {
  public:
   explicit Mutator(uint64_t seed) : random_(seed) {}
@@ -121,7 +121,7 @@ bool is_small(const Graph& graph) {
   return total <= kMaxElems;
 }
 
-/// Returns what is wrong with the operator's reaction to the case; empty if nothing is.
+/// Describes the fault in the operator's reaction to the case; empty if there is none.
 std::string try_case(const OpDef& op, const ParsedCase& changed, CaseText text, bool expand) {
   try {
     const OpCase c = make_case(op, changed, text, expand);

@@ -1,4 +1,4 @@
-// The table of operators: every definition is complete.
+// Checks that every definition in the table of operators is complete.
 #include <gtest/gtest.h>
 
 #include <set>

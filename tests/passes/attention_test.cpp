@@ -1,5 +1,4 @@
-// Attention in the forms that exporters write: each becomes one kernel with the same results; near misses stay
-// unchanged.
+// Attention in the forms that exporters write: each becomes one node with the same results; near misses stay unchanged.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +48,7 @@ struct Net {
 
 constexpr int64_t kHeads = 3, kQueries = 5, kKeys = 7, kSize = 8;
 
-/// q, k (not transposed) and v of plain attention.
+/// The inputs q, k (not transposed) and v of plain attention.
 struct Operands {
   explicit Operands(Net& net)
       : q(net.in("q", {2, kHeads, kQueries, kSize})),
@@ -105,7 +104,7 @@ Graph made(const Form& form) {
   return std::move(net.graph);
 }
 
-/// softmax(score(q, k)) v as a network with one output.
+/// The network softmax(score(q, k)) v.
 Form simple(const std::string& name, std::function<ValueId(Net&, const Operands&)> score) {
   return {name, [score = std::move(score)](Net& net) {
             const Operands in(net);
@@ -115,7 +114,8 @@ Form simple(const std::string& name, std::function<ValueId(Net&, const Operands&
 
 ValueId product(Net& net, const Operands& in) { return net.op("MatMul", {in.q, net.last_two_swapped(in.k)}); }
 
-/// Queries, keys and values side by side in one tensor, separated by `part(net, x, i)`: [2, heads, n, size].
+/// Attention over queries, keys and values that are packed in one tensor; `part(net, x, i)` extracts one of the three
+/// as [2, heads, n, size].
 Form packed(const std::string& name, std::function<ValueId(Net&, ValueId, int64_t)> part) {
   return {name, [part = std::move(part)](Net& net) {
             const ValueId x = net.in("x", {2, kKeys, 3 * kHeads * kSize});
@@ -183,7 +183,8 @@ std::vector<Form> scaled_forms() {
   };
 }
 
-/// Adds a mask of this shape to the scaled product. `constant`: the compiler knows the mask's values.
+/// Attention that adds a mask of this shape to the scaled product. `constant`: the mask is a constant, not an input.
+/// `first`: the mask is the first operand of the addition.
 Form masked(const std::string& name, const Shape& shape, bool constant, bool first = false) {
   return simple(name, [=](Net& n, const Operands& in) {
     const ValueId scaled = n.op("Div", {product(n, in), n.number(2)});
@@ -207,7 +208,8 @@ std::vector<Form> masked_forms() {
   };
 }
 
-/// Where(condition, scores, never), optionally with an added mask and a guard against rows of NaN.
+/// Attention masked by Where(condition, scores, never), optionally also by an added mask, and optionally with a guard
+/// that turns rows of NaN into zeros.
 Form chosen(const std::string& name, float never, bool added, bool guarded) {
   return {name, [=](Net& n) {
             const Operands in(n);
@@ -237,7 +239,7 @@ std::vector<Form> chosen_forms() {
   };
 }
 
-/// ONNX's Attention, through its expansion.
+/// ONNX's Attention operator, which is expanded into other operators.
 Form standard(const std::string& name, const Shape& mask, Attrs attrs) {
   return {name,
           [=](Net& n) {

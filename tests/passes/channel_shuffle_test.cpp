@@ -1,4 +1,4 @@
-// Channel shuffles as exporters write them: they become one Gather of channels if the equation holds.
+// Channel shuffles as exporters write them: they become one Gather of channels if it has the same result.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-/// Six channels in two groups, with one part replaced.
+/// The exported shuffle of six channels in two groups, with one part of its text replaced.
 std::string exported(std::string_view from = "", std::string_view to = "") {
   return with(R"(graph "g" {
     input %x: f32[2,6,3,5]

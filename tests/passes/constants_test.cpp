@@ -55,7 +55,7 @@ TEST(FoldConstants, WhatGrowsWithoutBoundOrIsRandomStays) {
             "");
 }
 
-/// A chain of Concats that double their value: the last is 2^count times as long as the first.
+/// A chain of Concats, each of which doubles the length: the last value is 2^count times as long as the first.
 Graph doubled(int64_t elems, int count) {
   Graph graph;
   GraphBuilder b(graph);

@@ -1,4 +1,4 @@
-// decompose: the operators that replace those without a template.
+// decompose: the operators that replace operators for which no template exists.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -52,7 +52,7 @@ TEST(Decompose, TheNormOverNeighbouringChannelsIsAConvolution) {
     if (node.op->name == "Conv") near = &*graph.value(node.inputs[1]).constant;
   }
   EXPECT_EQ(ops, (std::vector<std::string>{"Mul", "Conv", "Add", "Sqrt", "Div"}));
-  // For an even size: the channel itself and the one above it.
+  // The window of size 2 covers the channel itself and the next one.
   const std::vector<double> wanted{1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1};
   for (int64_t i = 0; i < near->elems(); ++i) EXPECT_EQ(near->as_double(i), wanted[static_cast<size_t>(i)]) << i;
 }

@@ -125,7 +125,7 @@ TEST(FoldBatchNorm, WhatIsReadElsewhereVariesOrComesAtRunTimeStays) {
 }
 
 TEST(FoldBatchNorm, FactorsThatAreNotFiniteStay) {
-  // If folded, they would be combined with zeros and with each other inside the sum.
+  // If they were folded into the weights, they would be combined with zeros and each other in the convolution's sum.
   EXPECT_EQ(unchanged(fold_batch_norm, R"(graph "g" {
     input %x: f32[1,1,2,2]
     const %w: f32[1,1,1,1](3)

@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-/// A Pad of [0,0,1,0,0,0,2,1] around [1,3,8,8], and its reader.
+/// A Pad with `pads` of an f32[1,3,8,8] that the operator `maker` computes, and the padded image's reader.
 std::string padded(std::string_view reader, std::string_view value = "0", std::string_view maker = "Neg",
                    std::string_view pads = "0,0,1,0,0,0,2,1") {
   return fmt::format(R"(graph "g" {{
@@ -57,10 +57,10 @@ TEST(FoldPadding, WhatCannotBePaddingStays) {
   EXPECT_EQ(unchanged(fold_padding,
                       padded(R"(%y: f32[1,3,10,8] = MaxPool@12 "y" {kernel_shape=[2, 2], ceil_mode=1}(%p))", "-inf")),
             "");
-  // A window would lie entirely in the padding.
+  // A window would be entirely inside the padding.
   EXPECT_EQ(unchanged(fold_padding, padded(R"(%y: f32[1,3,10,8] = MaxPool@12 "y" {kernel_shape=[2, 2]}(%p))", "-inf")),
             "");
-  // The mean excludes its own padding.
+  // The pool excludes its own padding from the mean, but not the Pad's.
   EXPECT_EQ(unchanged(fold_padding,
                       padded(R"(%y: f32[1,3,11,8] = AveragePool@19 "y" {kernel_shape=[3, 2], pads=[1, 0, 1, 0]}(%p))")),
             "");

@@ -1,4 +1,4 @@
-// fuse_channel_scale: which multiplications by per-channel factors join a convolution's task.
+// fuse_channel_scale: the multiplications by per-channel factors that join a convolution's task.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// Squeeze and excitation before a 1x1 convolution with `filters`. `more`: further nodes.
+/// Squeeze and excitation before a 1x1 convolution with `filters` filters. `more`: further nodes.
 std::string network(int64_t pixels, int64_t filters, std::string_view more = "", int64_t images = 1,
                     int64_t channels = 32) {
   return fmt::format(R"(graph "g" {{
@@ -28,7 +28,7 @@ std::string network(int64_t pixels, int64_t filters, std::string_view more = "",
                      pixels, filters, more, images, channels);
 }
 
-/// Why the multiplication is not in the convolution's group; empty if it is.
+/// The reason why the multiplication is not in the convolution's group; empty if it is.
 std::string apart(const std::string& text, PassContext context = {}) {
   Graph graph = parse_graph(text);
   context.limits = parse_target("icelake-server").limits;
@@ -66,7 +66,7 @@ TEST(FuseChannelScale, OneImageOnly) {
   EXPECT_EQ(apart(network(16, 32, "", 2)), "2 images share the weights of 'project', expected 1");
 }
 
-/// The network with another convolution at its end.
+/// The network with a different last convolution.
 std::string ending(const std::string& weights, const std::string& attrs, int64_t extent) {
   const std::string text = with(network(16, 32), "%v: f32[32,32,1,1]#0", "%v: " + weights + "#0");
   return with(with(text, "%c: f32[1,32,16,16]", fmt::format("%c: f32[1,32,{0},{0}]", extent)), "\"project\"(",

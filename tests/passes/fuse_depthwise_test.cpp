@@ -1,4 +1,4 @@
-// fuse_depthwise: which pairs of convolutions become one task, and why others do not.
+// fuse_depthwise: the pairs of convolutions that become one task, and the reasons why others do not.
 #include <gtest/gtest.h>
 
 #include "../base/error_of.h"
@@ -51,7 +51,7 @@ Outcome run(const std::string& text, PassContext context = {}) {
   return out;
 }
 
-/// The only refusal of a network.
+/// The one reason why a network's pair of convolutions stays apart.
 Unfused refusal(const std::string& text, PassContext context = {}) {
   const Outcome out = run(text, std::move(context));
   EXPECT_FALSE(out.joined);
@@ -111,7 +111,7 @@ TEST(FuseDepthwise, LeavesWhatOthersRead) {
   EXPECT_EQ(twice.why, Unfused::order);
 }
 
-/// The network with 3 channels per group.
+/// The network with 3 channels per group in place of the depthwise convolution.
 std::string grouped() {
   return with(with(network(112), "%d: f32[96,1,3,3]", "%d: f32[96,3,3,3]"), "{group=96,", "{group=32,");
 }

@@ -1,5 +1,5 @@
-// fuse_row_means: which image means are computed in part by the depthwise convolution before them, and why others are
-// not.
+// fuse_row_means: means of images whose rows are summed up by the depthwise convolution before them, and the reasons
+// why others are left as they are.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-/// Squeeze and excitation of a depthwise convolution's result.
+/// Squeeze and excitation of the result of a depthwise convolution.
 std::string network(std::string_view mean = R"("pool" {keepdims=1}(%b, %axes))", std::string_view group = "group=32, ",
                     std::string_view filters = "32,1,3,3") {
   return fmt::format(R"(graph "g" {{
@@ -26,7 +26,7 @@ std::string network(std::string_view mean = R"("pool" {keepdims=1}(%b, %axes))",
 }
 
 struct Outcome {
-  std::string groups;  ///< of reductions: "pool.rows in depthwise, pool in pool"
+  std::string groups;  ///< the group of each reduction: "pool.rows in depthwise, pool in pool"
   std::vector<std::string> refused;
   int64_t rewrites = 0;
 };
@@ -71,7 +71,7 @@ TEST(FuseRowMeans, MeansOfRowsAloneAreTakenInWhole) {
     text = with(std::move(text), "%p: f32[1,32,1,1]", "%p: f32[1,32,14,1]");
     return with(std::move(text), "%s: f32[1,32,1,1]", "%s: f32[1,32,14,1]");
   };
-  // The nodes after it would have to run over rows, too.
+  // The sigmoid follows the mean and would have to run row by row, too.
   EXPECT_EQ(run(axis3(network())).refused, Reasons{"depthwise: the nodes after it run over fewer elements"});
   const std::string bare =
       with(with(axis3(network()), R"(%s: f32[1,32,14,1] = Sigmoid@13 "gate"(%p))", ""), "(%b, %s)", "(%b, %p)");

@@ -1,4 +1,4 @@
-// GroupNormalization as exporters write it, and constants around it: rewritten if the equation holds.
+// GroupNormalization as exporters write it, and factors around it: they become one node if it has the same result.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-/// The exported form for 2 groups of 4 channels, with one part replaced.
+/// The exported form for 4 channels in 2 groups, with one part of its text replaced.
 std::string exported(std::string_view from = "", std::string_view to = "") {
   return with(R"(graph "g" {
     input %x: f32[1,4,2,3]

@@ -74,7 +74,7 @@ TEST(ChooseLayouts, PartsOfAConcatenationShareTheLargestHalo) {
             "output \"e\" %e.out\n");
 }
 
-/// A convolution into 20 channels, split by a node with results %b and %c, and a padded convolution of %c.
+/// A convolution into 20 channels, `node`, which splits its result into %b and %c, and a padded convolution of %c.
 std::string cut(std::string_view node, int64_t channels = 4) {
   return after(choose_layouts, fmt::format(R"(graph "g" {{
     input %x: f32[1,8,4,4]
@@ -124,7 +124,8 @@ TEST(ChooseLayouts, PartsInStepsAreCutFromPlainImages) {
   EXPECT_NE(text.find("%c.blocked"), std::string::npos) << text;
 }
 
-/// The nodes that replace a node that moves pixels between two convolutions of 20 channels; constants are omitted.
+/// Puts a node that moves pixels between two convolutions. Returns the node that replaces it, or "leaves the blocks" if
+/// the image becomes plain there.
 std::string pixels(std::string_view type, std::string_view node) {
   const std::string text = after(choose_layouts, fmt::format(R"(graph "g" {{
     input %x: f32[1,8,6,7]
@@ -157,12 +158,12 @@ TEST(ChooseLayouts, MovesOfPixelsStayInBlocks) {
             "%c: f32[1,20,3,7]{c8}" + taken + "{columns=[0, 1, 7], rows=[2, 1, 3]}(%a)");
   EXPECT_EQ(pixels("f32[1,20,6,3]", "Slice@13 \"m\"(%a, %last, %ends, %axes, %steps)"),
             "%c: f32[1,20,6,3]{c8}" + taken + "{columns=[1, 2, 3], rows=[5, -1, 6]}(%a)");
-  // Padding with values, and moved channels, need other kernels.
+  // Nodes that pad with a constant or move channels need other kernels.
   EXPECT_EQ(pixels("f32[1,20,8,9]", "Pad@18 \"m\"(%a, %pads)"), "leaves the blocks");
   EXPECT_EQ(pixels("f32[1,20,6,7]", "Pad@18 \"m\" {mode=\"reflect\"}(%a, %channels)"), "leaves the blocks");
 }
 
-/// Two convolutions into 12 and 4 channels, `moves` that turn them into %d: f32[1,16,4,4], and the reader of %d.
+/// Two convolutions into 12 and 4 channels, nodes `moves` that join them into %d: f32[1,16,4,4], and the reader of %d.
 std::string joined(std::string_view moves, std::string_view reader) {
   return after(choose_layouts, fmt::format(R"(graph "g" {{
     input %x: f32[1,8,4,4]

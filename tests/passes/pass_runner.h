@@ -9,14 +9,15 @@
 
 namespace kilter {
 
-/// Runs a pass with the limits of a target, whose block is its vector width in floats. Returns the number of rewrites.
+/// Runs a pass with the limits of a target, in blocks of as many channels as its vectors have floats. Returns the
+/// number of rewrites.
 int64_t run_pass(PassFunction pass, Graph& graph, std::string_view target = "x86-64-v3", int64_t most = INT64_MAX);
 
 /// Nodes and outputs of a graph in text form, without constants.
 std::string nodes_text(const Graph& graph);
 
-/// Nodes and outputs after a pass has run over a graph given as text. Verifies the graph before and after, and checks
-/// that a second run of the pass makes no rewrite.
+/// Nodes and outputs of a graph given as text, after a pass has run over it. Verifies the graph before and after, and
+/// checks that a second run of the pass makes no rewrite.
 std::string after(PassFunction pass, std::string_view graph, std::string_view target = "x86-64-v3");
 
 /// A graph in text form with one part replaced. Fails the test if the graph does not contain that part.

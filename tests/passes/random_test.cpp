@@ -1,4 +1,4 @@
-// Every pass on random networks: the same results, inputs and outputs, and nothing left for a second run.
+// Every pass on random networks: results, inputs and outputs stay the same, and a second run has nothing left to do.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kNets = 400;
 
-/// Passes rewrite sums and factors; everything else stays bit-identical.
+/// Rewritten sums and factors round differently; everything else stays bit-identical.
 constexpr Tolerance kTolerance{.rtol = 1e-4, .atol = 1e-5};
 
 std::string ports(const Graph& graph) {
@@ -73,8 +73,8 @@ TEST_P(PassOnRandomNets, AnswersStayAndASecondRunDoesNothing) {
     EXPECT_EQ(run_pass(row.function, graph), 0) << "before: " << print(before) << "after: " << once;
     EXPECT_EQ(print(graph), once);
   }
-  // The networks contain no decomposed patterns, no operators to decompose, no images that the last passes improve, and
-  // no signals that are images before canonicalise makes them so. The earlier passes leave no dead or constant nodes.
+  // The networks contain no patterns to recognise, no operators to decompose, and no images that the last passes
+  // improve. Signals become images only in canonicalise. The earlier passes leave no dead or constant nodes.
   const bool nothing_left = row.name.starts_with("recognise_") || row.name.starts_with("fuse_") ||
                             row.name == "decompose" || (!GetParam().prepared && row.name == "signals_as_images") ||
                             (GetParam().prepared && (row.name == "fold_again" || row.name == "dead_code"));
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Passes, PassOnRandomNets, testing::ValuesIn(setups()), 
   return std::string(all_passes()[setup.param.pass].name) + (setup.param.prepared ? "_InItsPlace" : "_Alone");
 });
 
-/// Every rewrite limit, from none to all, gives a graph with the same results.
+/// Every limit on the number of rewrites, from 0 up, gives a graph with the same results.
 TEST(Passes, StopAfterAnyNumberOfRewrites) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     SweepNet net(seed ^ hash_text("bisect"));

@@ -1,6 +1,6 @@
-// Every pattern that passes look for, with its constants in ranks from 0 to two more than the operand's, and with the
-// operands of commutative nodes in either order. A rewrite keeps types and results, and a one-element constant that
-// adds dimensions is not a scalar.
+// Every pattern that passes look for, with each constant in ranks from 0 to two more than the operand's, and with the
+// operands of commutative nodes in either order. Rewrites must keep types and results, even if the rank of a constant
+// with one element adds dimensions to the result.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,11 +18,11 @@ namespace {
 
 constexpr Tolerance kTolerance{.rtol = 1e-4, .atol = 1e-5};
 
-/// Builds one form of a pattern. Numbers constants and commutative nodes in the order in which they are made.
+/// Builds one form of a pattern. Constants and commutative nodes are numbered in the order in which they are made.
 class Form {
  public:
-  /// Constant `which` has rank `rank`; the others have the lowest rank possible. Bit k of `orders` swaps the operands
-  /// of commutative node k.
+  /// Constant `which` has at least rank `rank`; the others have the lowest rank possible. Bit k of `orders` swaps the
+  /// operands of commutative node k.
   Form(size_t which, size_t rank, uint32_t orders) : which_(which), rank_(rank), orders_(orders) {}
 
   ValueId input(const Shape& shape) { return b.input("in", DType::f32, shape); }
@@ -33,9 +33,10 @@ class Form {
     if ((orders_ >> commuted++ & 1) != 0) std::swap(a, c);
     return node(op, {a, c});
   }
-  /// A one-element constant of rank 0.
+  /// Adds a one-element constant of the lowest rank, 0.
   ValueId one(double value) { return k(value, {}); }
-  /// A constant filled with a value. Its shape is `shape`, with ones prepended if it is constant `which`.
+  /// Adds a constant whose elements increase from `value`. Its shape is `shape`, with ones prepended if it is constant
+  /// `which`.
   ValueId k(double value, Shape shape) {
     if (constants++ == which_ && rank_ > shape.size()) shape.insert(shape.begin(), rank_ - shape.size(), 1);
     Tensor t(DType::f32, shape);
@@ -60,7 +61,7 @@ class Form {
 struct Pattern {
   std::string_view name;
   std::string_view becomes;  ///< an operator that the plain form is rewritten to; empty: no specific operator
-  size_t least, most;        ///< ranks of the operand
+  size_t least, most;        ///< range of the operand's rank
   std::function<ValueId(Form&, ValueId)> make;
 };
 

@@ -35,7 +35,7 @@ int64_t count(const PassedGraph& passed, std::string_view op) {
   return std::ranges::count_if(passed.graph.order(), [&](NodeId id) { return passed.graph.node(id).op->name == op; });
 }
 
-/// Times that a rewrite was applied, over all passes.
+/// The number of times that a rewrite was applied, summed over all passes.
 int64_t times(const PassedGraph& passed, const std::string& rewrite) {
   int64_t all = 0;
   for (const PassTiming& timing : passed.timings) {

@@ -1,4 +1,5 @@
-// RMSNormalization as exporters write it: one node if the equation holds and nothing else reads a part of it.
+// RMSNormalization as exporters write it: it becomes one node if the result is the same and no other node reads a value
+// inside it.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -80,7 +81,7 @@ TEST(RmsNorm, NearMissesStay) {
   stays("const %w: f32[4](1, 2, 3, 4)", "const %w: f32[3,1](1, 2, 3)");
   stays("const %w: f32[4](1, 2, 3, 4)", "const %w: f32[](3)");
   stays("Sqrt@17", "Exp@17");
-  stays("(%x, %r)", "(%a, %r)");  // the square over the root of its mean
+  stays("(%x, %r)", "(%a, %r)");  // scales the square, not x
 }
 
 TEST(RmsNorm, AValueThatIsUsedElsewhereStays) {
@@ -95,7 +96,7 @@ TEST(RmsNorm, AValueThatIsUsedElsewhereStays) {
 }
 
 TEST(RmsNorm, AMeanOverAnotherAxisOrWithoutItsAxisStays) {
-  // Over an axis before the last. Both axes have the same length, so that everything else would fit.
+  // The mean is over the first axis. Both axes have the same length, so everything else fits.
   EXPECT_EQ(unchanged(recognise_patterns, R"(graph "g" {
     input %x: f32[4,4]
     const %axes: i64[1](0)
@@ -143,7 +144,7 @@ TEST(RmsNorm, ParametersThatAddADimensionStay) {
             "");
 }
 
-/// LayerNormalization in parts, with one part replaced.
+/// LayerNormalization written as separate nodes, with one part of the text replaced.
 std::string centred(std::string_view from = "", std::string_view to = "") {
   std::string text = R"(graph "g" {
     input %x: f32[3,4]

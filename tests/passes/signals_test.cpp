@@ -5,7 +5,7 @@
 namespace kilter {
 namespace {
 
-/// The canonical form of two convolutions of signals. `between` makes %c from %b, which is named "b".
+/// The canonical form of two convolutions of signals. The nodes `between` compute %c from %b.
 std::string chain(std::string_view between) {
   return fmt::format(R"(graph "g" {{
     input %x: f32[1,4,1,6]

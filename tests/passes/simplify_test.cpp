@@ -132,7 +132,7 @@ TEST(Simplify, WhatChangesShapeTypeOrOrderStays) {
 }
 
 TEST(Simplify, OutputsKeepNodesOfTheirOwn) {
-  // An output that is an input, and two outputs of one value, need copies.
+  // Copies are needed for an output that equals an input, and for a second output with the same value.
   EXPECT_EQ(unchanged(simplify, R"(graph "g" {
     input %x: f32[2]
     %a: f32[2] = Identity@16 "a"(%x)

@@ -10,7 +10,7 @@ const Tensor& constant(const Graph& graph, std::string_view name) {
   return *graph.value(graph.find_value(name)).constant;
 }
 
-/// Compares a network's results for one seeded input x before and after the pass.
+/// Compares a network's results before and after the pass, for one fixed input of shape x.
 void expect_same_answers(std::string_view text, const Shape& x) {
   Graph graph = parse_graph(text);
   Tensor input(DType::f32, x);

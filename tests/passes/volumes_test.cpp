@@ -1,4 +1,4 @@
-// Volumes computed as images of their frames.
+// volumes_as_images: volumes are computed as batches of images, one per frame.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"
@@ -28,7 +28,7 @@ TEST(Volumes, AConvolutionReadsTheChannelsOfItsFramesAtOnce) {
   Graph graph = parse_graph(text);
   run_pass(volumes_as_images, graph);
   const Tensor& w = *graph.value(graph.find_value("w.frames")).constant;
-  EXPECT_TRUE(w.same(Tensor::of<float>({1, 4, 1, 1}, {1, 3, 2, 4})));  // frame by frame
+  EXPECT_TRUE(w.same(Tensor::of<float>({1, 4, 1, 1}, {1, 3, 2, 4})));  // the channels of the first frame come first
 }
 
 TEST(Volumes, GroupsAddUpAConvolutionForEachFrame) {

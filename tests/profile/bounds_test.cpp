@@ -1,5 +1,4 @@
-// The memory bound of a step whose operands are packed weights, depending on how much memory a run of the network
-// touches.
+// The memory bound of a step that reads packed weights, depending on how much memory a run of the network touches.
 #include "profile/bounds.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +18,7 @@ Bound bound(int64_t touched, int threads = 1) {
   return memory_bound_of(step, {kMiB, touched}, kPeaks, threads);
 }
 
-/// Returns the milliseconds for one MiB of which these shares come from L2, L3 and memory.
+/// Returns the milliseconds for reading one MiB of which these shares come from L2, L3 and memory.
 double ms(double l2, double l3, double dram) { return 1e-6 * kMiB * (l2 / 50 + l3 / 30 + dram / 10); }
 
 TEST(Bounds, EachCacheKeepsItsPartOfTheWeights) {
@@ -37,7 +36,7 @@ TEST(Bounds, TheLevelIsWhereMostOfThemComeFrom) {
   EXPECT_EQ(bound(65 * kMiB).level, "DRAM");
 }
 
-/// A run that touches one byte more takes hardly longer.
+/// The bound hardly rises if the memory that a run touches slightly exceeds a cache.
 TEST(Bounds, NothingJumpsWhereACacheEnds) {
   for (const int64_t end : {kMiB, 32 * kMiB}) EXPECT_NEAR(bound(end + 64).ms, bound(end).ms, 1e-5);
 }

@@ -1,4 +1,4 @@
-// The causes that `explain` knows, tested on figures made up for them.
+// The causes that `explain` knows, tested on made-up figures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -52,7 +52,7 @@ TEST(Collect, EveryStepOfThePlanHasItsRowInOrder) {
   for (size_t i = net.plan().steps.size(); i < p.rows.size(); ++i) EXPECT_EQ(p.rows[i].kind, RowKind::gap);
 }
 
-/// One pass in five stalls around two steps, for longer than a whole run takes.
+/// One pass in five stalls before and after two steps, for longer than a whole run takes.
 TEST(Collect, StalledPassesMoveNoRow) {
   TestNetwork net("zoo:squeezenet1_1");
   Options options = quick();
@@ -93,7 +93,7 @@ TEST(Collect, ThreadsShareTheWorkAndTheBarrierIsPartOfTheRow) {
     for (double busy : r.busy_ms) EXPECT_LE(busy, r.time.mean * (1 + 1e-6)) << r.name;
     shared += r.threads == 2 ? 1 : 0;
   }
-  // A thread whose CPU another process uses is left out.
+  // A thread whose CPU another process uses may get no share of the work.
   if (quietness(p.conditions) != Quietness::quiet)
     GTEST_SKIP() << "other processes used the CPUs in " << p.conditions.disturbed << " of " << p.conditions.taken
                  << " runs";
@@ -167,7 +167,7 @@ TEST(Collect, DisturbedPassesAreCountedWithWhatDisturbedThem) {
   EXPECT_EQ(quietness(p.conditions), Quietness::busy);
 }
 
-/// A layer of several kernels has a row of each.
+/// A layer that runs several kernels has one row for each.
 TEST(Collect, NoTwoRowsHaveOneName) {
   TestNetwork net("zoo:squeezenet1_1");
   const Profile p = profile_of(net, 1, quick());

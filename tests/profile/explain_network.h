@@ -7,17 +7,18 @@
 
 namespace kilter::profile {
 
-/// Readings of a quiet machine, and of one whose CPUs other processes use all the time.
+/// Returns the readings of a quiet machine.
 inline std::function<QuietReading()> quiet_machine() {
   return [] { return QuietReading{0, 0, 0, 4000, true, true}; };
 }
+/// Returns the readings of a machine whose CPUs other processes use all the time.
 inline std::function<QuietReading()> busy_machine() {
   return [wait_ms = 0.0]() mutable {
     wait_ms += 1000;
     return QuietReading{0, wait_ms, 0, 4000, true, true};
   };
 }
-/// One in three samples is disturbed.
+/// Returns readings of which one in three is disturbed.
 inline std::function<QuietReading()> partly_busy_machine() {
   return [wait_ms = 0.0, reading = 0]() mutable {
     if (++reading % 6 == 0) wait_ms += 1000;

@@ -1,4 +1,4 @@
-// The output of `explain`: parts that add up, a busy machine, separate alternatives, texts.
+// `explain`: gains of alternatives, commands, its behaviour on a busy machine, causes that come from tuning, texts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,8 +51,7 @@ TEST(Trials, GainIsAShareThatDisturbedLapsDoNotMove) {
   EXPECT_LT(g.high, 0.12);
 }
 
-/// The gain of a layer is a share of the network's time, so differences of the unchanged steps are part of its
-/// interval.
+/// The gain of a layer is a share of the network's time, so the noise of unchanged steps widens its interval.
 TEST(Trials, TheIntervalOfAGainIsThatOfTheNetworksTime) {
   const auto laps = [](double first, double rest_noise, int shift) {
     Laps out;
@@ -77,9 +76,9 @@ TEST(Trials, ABatchIsHeldAgainstAsManySingleRuns) {
 
 TEST(Trials, GainInOtherStepsCountsWhereItIsCertainAndMoreThanAnotherPlace) {
   const Gain moved{0.08, 0.078, 0.082};
-  EXPECT_EQ(told_gain(moved, {0.12, 0.11, 0.13}).share, 0.12);     // certain, and 4 % of the network
-  EXPECT_EQ(told_gain(moved, {0.12, 0.05, 0.19}).share, 0.08);     // the whole is known too roughly
-  EXPECT_EQ(told_gain(moved, {0.085, 0.083, 0.087}).share, 0.08);  // half a percent: another place in memory
+  EXPECT_EQ(told_gain(moved, {0.12, 0.11, 0.13}).share, 0.12);     // significant, and 4 % more
+  EXPECT_EQ(told_gain(moved, {0.12, 0.05, 0.19}).share, 0.08);     // the whole network's interval is too wide
+  EXPECT_EQ(told_gain(moved, {0.085, 0.083, 0.087}).share, 0.08);  // 0.5 % more may be chance placement in memory
   EXPECT_EQ(told_gain(moved, {0.02, 0.01, 0.03}).share, 0.02);
 }
 
@@ -100,7 +99,7 @@ TEST(Command, IsQuotedForAShellAndHoldsEverySetting) {
             "'it'\\''s' --plain-layout pool1 --layer-threads conv1=1 --schedule 'conv1=conv2d_direct tile=2'");
 }
 
-/// A is the unchanged network, B the other setting; options that both share appear once.
+/// Side A is the unchanged network, side B has the other setting; options that both share appear once.
 TEST(Command, ComparesWhatItClaims) {
   Subject subject;
   subject.model = "zoo:resnet18";
@@ -202,7 +201,7 @@ TEST(Busy, MoreThreadsThanCpusAreNobodyElsesFault) {
   EXPECT_EQ(s.action, "kilter compare zoo:squeezenet1_1 --threads-a 2 --threads-b 1");
 }
 
-/// If a busy machine is reported, it comes first, and no finding that rests on the disturbed times is shown.
+/// A report of a busy machine comes first, and findings that rest on the disturbed times are not shown.
 TEST(Busy, ComesFirstAndWithholdsWhatRestsOnIt) {
   ExplainOptions options = quick();
   options.read_quiet = busy_machine();
@@ -231,7 +230,7 @@ TEST(Busy, ComesFirstAndWithholdsWhatRestsOnIt) {
   EXPECT_EQ(json.at("explain").at("withheld"), e.withheld);
 }
 
-/// An alternative that ran interleaved with the network met the same disturbances.
+/// A gain is reported on a busy machine if it was measured with both variants interleaved: they were disturbed alike.
 TEST(Busy, WhatWasMeasuredInTurnsIsToldAllTheSame) {
   ExplainOptions options = quick();
   options.read_quiet = busy_machine();
@@ -284,7 +283,7 @@ TEST(TuningCauses, AreRankedWithTheOthers) {
   EXPECT_TRUE(net.find("not tuned").empty()) << "not worth a line";
 }
 
-/// Stands for records: compiles with other choices.
+/// Replaces the choices of the options, as records would.
 class Replaces : public Chooser {
  public:
   explicit Replaces(Choices by) : by_(std::move(by)) {}
@@ -314,13 +313,13 @@ TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
   const std::string text = explanation_text(e, "");
   EXPECT_THAT(text, Not(HasSubstr("nothing that this version offers")));
   EXPECT_LT(text.find("a tuned plan is not used"), text.find("\nTuning\n"));
-  // The same plan is no finding.
+  // A tuned plan that equals the one in use is no finding.
   subject.tuned->chooser = [] { return nullptr; };
   EXPECT_EQ(told(explain(subject, options), "a tuned plan is not used", "(network)", 9), nullptr);
 }
 
-/// An alternative that was run without a gain is not given as advice; it is listed among the facts that nothing can be
-/// done about.
+/// An alternative that was run and brought no gain is not given as advice; it is listed among the facts that nothing
+/// can be done about.
 TEST(Explain, WhatBringsNothingIsNoAction) {
   Subject subject = subject_of("squeezenet1_1", 96, 1);
   Choices slower;
@@ -387,7 +386,7 @@ TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
   }
 }
 
-/// A cause that is right only half of the time counts as wrong.
+/// `explain` must be right in three of four attempts; half is not enough.
 TEST(Explain, AttemptsAreJudgedByHowManyAgree) {
   EXPECT_EQ(judge(3, 3), Judgement::open);
   EXPECT_EQ(judge(4, 4), Judgement::right);

@@ -1,5 +1,5 @@
-// Problem lines: every line that a network prints reads back to a task that prints the same line; errors in bad lines
-// name the column.
+// Problem lines: each line printed for a network parses to a task that prints the same line; errors in bad lines name
+// the column.
 #include "profile/kernels.h"
 
 #include <fmt/ranges.h>
@@ -18,7 +18,7 @@
 namespace kilter {
 namespace {
 
-/// Returns the problems of the tasks that the passes make from a line's graph.
+/// Returns the problem lines of the tasks that the passes make from a line's graph.
 std::vector<std::string> problems_of(const std::string& line) {
   Problem parsed = parse_problem(line);
   Graph& graph = parsed.graph;
@@ -31,7 +31,7 @@ std::vector<std::string> problems_of(const std::string& line) {
   return all;
 }
 
-/// Returns the problems of the steps that a line's graph compiles to.
+/// Returns the problem lines of the steps that a line's graph compiles to.
 std::vector<std::string> problems_of_steps(const std::string& line) {
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
@@ -233,7 +233,7 @@ TEST(ExpectedGains, ReadsLinesAndNamesBadOnes) {
             "gains.txt line 1: expected 'GAIN | PROBLEM' with a positive gain, got 'fast | conv2d n1'");
 }
 
-/// Measures one problem like `kilter kernels`.
+/// Measures single problems as `kilter kernels` does.
 TEST(Kernels, AProblemIsMeasuredInAllItsForms) {
   const profile::Peaks peaks{{100}, {50}, {30}, {10}, {0}, 1 << 20, 32 << 20};
   profile::KernelOptions options;
@@ -255,7 +255,7 @@ TEST(Kernels, AProblemIsMeasuredInAllItsForms) {
   EXPECT_GT(vector.chosen.read_ms, 0);
   EXPECT_EQ(vector.chosen.memory_share(), vector.chosen.read_ms / vector.chosen.cold_ms.value);
   EXPECT_EQ(winograd.chosen.read_ms, 0);
-  EXPECT_EQ(vector.chosen.memory.level, "L3");  // half of what is touched fits
+  EXPECT_EQ(vector.chosen.memory.level, "L3");  // half of the touched memory fits in L3
   EXPECT_EQ(vector.chosen.bytes, 4 * (512 + 512 * 1000 + 1000 + 1000));
   EXPECT_EQ(vector.weights.substr(0, 8), "cold: 33");
   EXPECT_THROW(profile::measure_kernel("softmax(f32[2,3]) +add(0)", peaks, options), Error);  // adding 0 is removed

@@ -23,7 +23,7 @@ class MadeUp {
     keep.contents.alternatives = true;
     compiled = compile_graph(subject.graph(), keep);
     for (Step& s : compiled.plan.steps) {
-      if (choice_for(options.choices, s.name).threads == 0) s.max_threads = 0;  // a millisecond pays for all threads
+      if (choice_for(options.choices, s.name).threads == 0) s.max_threads = 0;  // 1 ms is worth all threads
     }
     profile.threads = threads;
     profile.peaks.gflops = {100, 200};
@@ -55,7 +55,7 @@ class MadeUp {
     }
     throw std::runtime_error("no cause " + std::string(cause));
   }
-  /// Returns the only suspicion that a cause has at a layer ("" for the network).
+  /// Returns the suspicion that a cause raises at a layer ("" for the network). Throws unless there is exactly one.
   Suspicion at(std::string_view cause, const std::string& name) const {
     std::vector<Suspicion> here;
     std::string others;

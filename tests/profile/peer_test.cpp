@@ -17,7 +17,7 @@ namespace {
 class PeerProcess : public testing::Test {
  protected:
   void TearDown() override { unsetenv("KILTER_PYTHON"); }
-  /// The interpreter reads the request, then executes `lines`.
+  /// Replaces the Python interpreter by a script that reads the request, then executes `lines`.
   void play(const std::string& lines) {
     const std::filesystem::path file = folder_.path() / "python";
     write_file_atomically(file, "#!/bin/sh\nread request\n" + lines);
@@ -77,7 +77,7 @@ TEST_F(PeerProcess, AMissingModuleIsToldWithWhatInstallsItAndWhere) {
                 "because KILTER_PYTHON names it)");
 }
 
-/// The server itself, in an interpreter that finds no packages.
+/// Runs the real server in an interpreter that finds no packages.
 TEST_F(PeerProcess, TheServerNamesTheModuleThatItLacks) {
   const std::filesystem::path file = folder_.path() / "python";
   write_file_atomically(file, "#!/bin/sh\nexec python3 -I -S \"$@\"\n");

@@ -1,8 +1,8 @@
-// Plants defects in real networks and checks that `explain` names them and predicts the gain of fixing them, which is
-// measured by an interleaved comparison of both networks.
+// Plants defects in real networks and checks that `explain` names them and predicts the gain of fixing them. The real
+// gain is measured by an interleaved comparison of both networks.
 //
-// A figure is judged by how often it is right: most of the attempts that the machine was quiet enough for must agree,
-// not just one. On one thread the real gain is measured in processor time, which other processes hardly affect.
+// A prediction is judged over several attempts: three in four of those made while the machine was quiet enough must be
+// right. On one thread, the real gain is measured in processor time, which other processes hardly affect.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,8 +33,7 @@ inline Defect reference_kernel() {
   return d;
 }
 
-/// Returns the processor time of this thread in milliseconds. On one thread, it excludes other processes that run in
-/// between.
+/// Returns the processor time of this thread in milliseconds, which excludes other processes that run in between.
 inline double cpu_ms() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -72,8 +71,8 @@ struct Outcome {
   std::string text;
 };
 
-/// Whether the gain that explain gives for a defect is within 30 % of the real one, which must be at least 5 % of the
-/// network. A real gain that is not known to a fifth of itself decides nothing.
+/// Judges whether the gain that `explain` gives for a defect is within 30 % of the real one, which must be at least 5 %
+/// of the network's time. If the real gain is known less precisely than +-20 %, the attempt counts as too busy.
 inline Outcome judged(const Finding& finding, const Ratio& real) {
   const double told = finding.gain_percent * 0.01;
   const std::string text = fmt::format("{} at {}: told {:.2f} % ({:.2f} to {:.2f}), real {:.2f} % ({:.2f} to {:.2f})",
@@ -94,7 +93,7 @@ inline const Finding* told(const Explanation& e, const std::string& cause, const
   return nullptr;
 }
 
-/// One attempt that takes about three times `seconds`.
+/// Makes one attempt, which takes about three times `seconds`.
 inline Outcome attempt(const Defect& d, double seconds) {
   const Subject planted = subject_of(d.network, d.size, d.threads, d.planted);
   ExplainOptions options;
@@ -107,12 +106,12 @@ inline Outcome attempt(const Defect& d, double seconds) {
   return judged(*f, real_gain(planted, subject_of(d.network, d.size, d.threads), seconds));
 }
 
-/// Limits for judging attempts together: at least kLeastJudged attempts with a quiet enough machine, three in four of
-/// which must be right, within at most kMostAttempts.
+/// Limits for judging attempts together. Of at most kMostAttempts attempts, at least kLeastJudged must be made while
+/// the machine is quiet enough, and three quarters of these must be right.
 constexpr int kLeastJudged = 4, kMostAttempts = 8;
 
 enum class Judgement : uint8_t { open, right, wrong };
-/// The verdict on `agree` right attempts among `judged`. It is open while further attempts may change it.
+/// Returns the verdict on `agree` right attempts among `judged`, which is open while further attempts may change it.
 inline Judgement judge(int agree, int judged) {
   const int wrong = judged - agree;
   if (4 * agree >= 3 * judged && judged >= kLeastJudged) return Judgement::right;
@@ -121,8 +120,8 @@ inline Judgement judge(int agree, int judged) {
   return judged >= kMostAttempts ? Judgement::wrong : Judgement::open;
 }
 
-/// Makes attempts until three in four of at least four agree, or no longer can. Later attempts are longer, since the
-/// machine may be busy. Skips the test if the machine was too busy for four.
+/// Makes attempts until three quarters of at least four agree, or no longer can. Later attempts are longer, since the
+/// machine may be busy. Skips the test if the machine was too busy for four attempts to be judged.
 inline void expect_explained(const std::function<Outcome(double seconds)>& attempt, double seconds) {
   std::string texts;
   int agree = 0, judged = 0;

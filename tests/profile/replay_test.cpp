@@ -1,4 +1,4 @@
-// A task on its own: the memory that is read in between, and options and errors as documented.
+// Replays of single tasks: the memory that is read between runs, and options and errors as documented.
 #include "profile/replay.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Costs of schedules relative to the default: paired, in the requested order, infinite if a schedule does not apply.
+// Costs of schedules relative to the default: measured in pairs, in the requested order, infinite if a schedule cannot
+// be used.
 #include "profile/schedule_costs.h"
 
 #include <gmock/gmock.h>

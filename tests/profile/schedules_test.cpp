@@ -85,7 +85,7 @@ TEST(Schedules, EveryTemplateOfEveryLayerHasAStandingWithItsReason) {
     EXPECT_EQ(chosen, 1) << l.dump(1);
     EXPECT_GT(l.at("bound").at("cycles"), 0) << l.at("name");
     if (l.contains("predicted") && l.at("bound").at("by") == "arithmetic") {
-      // The models leave out the fused element-wise operations: at most 4 % of the arithmetic here.
+      // The models leave out fused element-wise operations, which are at most 4 % of the arithmetic here.
       const nlohmann::json& p = l.at("predicted");
       EXPECT_GE(p.value("model_cycles", p.at("cycles").get<double>()) * 1.04, l.at("bound").at("cycles").get<double>())
           << l.at("name") << ": no schedule beats the arithmetic of its kernels";
@@ -141,8 +141,8 @@ TEST(Schedules, TemplatesForOtherKindsOfTasksAreNoAlternatives) {
       (nlohmann::json{{"check", "operator family"}, {"limit", "conv"}, {"got", "MaxPool"}, {"other_kind", true}}));
 }
 
-/// Layers with a prediction, or ranked schedules of the chosen template, below their bound; and how many the bound
-/// lifts.
+/// Returns the layers, and the ranked schedules of their templates, whose prediction is below the bound; and the number
+/// of predictions that the bound raised.
 std::pair<std::string, int> below_bound(const std::string& network, const std::string& target) {
   CompileOptions options;
   options.target = parse_target(target);

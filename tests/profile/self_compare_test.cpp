@@ -22,7 +22,7 @@ void pin(pthread_t thread, int cpu) {
   pthread_setaffinity_np(thread, sizeof(set), &set);
 }
 
-/// Streams through memory and multiplies on one CPU until it is destroyed.
+/// Streams through memory and multiplies on one CPU until this object is destroyed.
 class Stress {
  public:
   explicit Stress(int cpu) : thread_([this] { work(); }) { pin(thread_.native_handle(), cpu); }

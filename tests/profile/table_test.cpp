@@ -1,4 +1,4 @@
-// A profile as text, CSV, JSON and trace: every row is there and every sum is right.
+// A profile as text, CSV, JSON and trace: no row is missing and every sum is right.
 #include "profile/table.h"
 
 #include <gmock/gmock.h>
@@ -103,13 +103,13 @@ TEST(Table, TheSumsAgreementIsOneOfItsInterval) {
             "+-3 %; --seconds narrows it");
 }
 
-/// More than 100 % of a bound is not a share of it.
+/// A layer slightly above 100 % of its bound is shown as 100 %; one far above it beats the bound, which must be wrong.
 TEST(Table, ABoundThatIsBeatenIsSaidToBeWrong) {
   Profile p = sample_profile();
   for (Row& r : p.rows) r.bound = {Bound::compute, 0.5 * r.time.mean, "FMA"};
   Row& first = p.rows.front();
   first.bound = {Bound::memory, 1.04 * first.time.mean, "DRAM"};
-  EXPECT_THAT(table(p, {}), HasSubstr(" 100% DRAM "));  // the error of the peaks
+  EXPECT_THAT(table(p, {}), HasSubstr(" 100% DRAM "));  // within the error of measured peaks
   EXPECT_EQ(beaten_text(p), "");
   first.bound.ms = 1.7 * first.time.mean;
   p.conditions.taken = 100, p.conditions.disturbed = 0;
@@ -149,7 +149,7 @@ TEST(Export, CsvHasOneLineARowAndQuotesCommas) {
 
 TEST(Export, TraceHasOneTrackAThread) {
   Profile p = sample_profile();
-  // Three threads have events, since on a busy machine a profile may contain events of the first thread only.
+  // Spreads the events over three threads: on a busy machine, the profile may contain only the first thread's.
   for (size_t i = 0; i < p.timeline.size(); ++i) p.timeline[i].thread = static_cast<int>(i % 3);
   const nlohmann::json trace = to_trace(p);
   std::map<int, size_t> events_of_track;

@@ -1,4 +1,4 @@
-// Two sides of a comparison: which conditions differ, and which layers account for the difference.
+// The two sides of a comparison: the conditions that differ, and the layers that account for the difference in time.
 #include "profile/versus.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ TEST(Versus, TheTableAddsUpAndNamesTheRest) {
   EXPECT_THAT(text, HasSubstr("+0.8750"));
 }
 
-/// Layers explain a difference only if it is significant and they account for it.
+/// Layers are listed only if the difference is significant and the sum of their differences has the same sign.
 TEST(Versus, LayersAreToldWhereTheyExplainTheDifference) {
   const Side a = side({{"conv1", "", 1.0}, {"conv2", "", 2.0}});
   const Side b = side({{"conv1", "", 1.5}, {"conv2", "", 2.0}});

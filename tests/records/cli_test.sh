@@ -84,8 +84,8 @@ expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it
 expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" merge "$scratch/merged.db" --records "$scratch/x.db"
 expect 3 "made by a newer version of Kilter" prune --records "$scratch/merged.db" --yes
 schema 2
-# A filter does not hide failures: a schedule that was wrong with some number of threads is never the best. Schedules that
-# were not faster are marked.
+# A filter does not hide failures: a schedule that was wrong with any number of threads is never the best. Schedules
+# that were not faster than the default are marked.
 device=$("$kilter" records best --for "relu(f32[4,16])" 2> /dev/null | sed -n 's/^  for [^,]*, \(.*\), at .*/\1/p')
 row() { # SCHEDULE THREADS REST
   echo '{"problem": "relu(f32[4,16])", "schedule": "map item='"$1"'", "conditions": {"device": "'"$device"'", "target": "znver4", "threads": '"$2"'}, '"$3"'}'
@@ -111,7 +111,7 @@ expect 0 "; not measured against the default: not used" "${for_relu[@]}" --threa
 expect 0 "predicted: 19.136 ms in the 55 of" explain "$data/tvm_v02.txt" zoo:centernet_dla34_tvm --measured-ms 108
 expect 3 "none of the 42 records in the log is ok and from device 'opencl'" explain "$data/tvm_v02.txt" zoo:squeezenet1_1 --device opencl
 
-# Files of other kinds give one line each, and no crash.
+# Files of other kinds give one line of error each, and no crash.
 head -c 100000 /dev/urandom > "$scratch/noise.db"
 for args in "verify --records" "list --records" "import"; do
   # shellcheck disable=SC2086
@@ -129,7 +129,7 @@ expect 3 "records $scratch/nowhere/x.jsonl: there is no folder $scratch/nowhere;
   export --records "$scratch/merged.db" -o "$scratch/nowhere/x.jsonl"
 [ ! -e "$scratch/nowhere" ] || { echo "FAILED: a folder was made"; failures=$((failures + 1)); }
 
-# --json - writes JSON and nothing else.
+# With `--json -`, standard output is JSON and nothing else.
 for args in "list" "best" "best --for relu(f32[4,16])" "verify" "prune" "import $data/tvm_v01.txt" "explain $data/tvm_v02.txt zoo:centernet_dla34_tvm"; do
   # shellcheck disable=SC2086
   "$kilter" records $args --json - 2> /dev/null | python3 -c 'import json, sys; json.load(sys.stdin)' ||

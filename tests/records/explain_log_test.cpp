@@ -35,7 +35,7 @@ std::vector<Record> log_of(const std::string& file) {
   return import_file(std::filesystem::path(KILTER_RECORDS_DATA) / file, parse_target("znver4")).records();
 }
 
-// "Libtorch model 30 ms, TVM needs 108 ms": about 19 of them are in the tuned layers. Issue 6, "Must be shown" 7.
+// From the report "Libtorch model 30 ms, TVM needs 108 ms": about 19 of the 108 ms are in the tuned layers.
 TEST(ExplainLog, NineteenOfTheHundredAndEightMillisecondsAreInTunedConvolutions) {
   const LogExplanation e =
       explain_log(layers_of("zoo:centernet_dla34_tvm"), log_of("tvm_v02.txt"), {.device = "", .measured_ms = 108});

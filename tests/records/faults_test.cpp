@@ -1,4 +1,4 @@
-// Several writers, writers that are killed, full disks.
+// Stores with several writers at once, with writers that are killed, and on full disks.
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sqlite3.h>
@@ -33,7 +33,7 @@ class FaultsTest : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Kinds, FaultsTest, testing::Values("records.db", "records.jsonl"),
                          [](const auto& kind) { return std::string(kind.param).substr(8); });
 
-/// Number of occurrences of each node.
+/// Returns how often each node occurs.
 std::map<std::string, int> counts(const std::vector<Record>& records) {
   std::map<std::string, int> all;
   for (const Record& r : records) ++all[r.node];
@@ -43,7 +43,7 @@ std::map<std::string, int> counts(const std::vector<Record>& records) {
 TEST_P(FaultsTest, TwoProcessesWriteAThousandRecordsEach) {
   const auto writer = [&](int first) {
     return start([=, this] {
-      // Both sometimes write the other's records as well, which must create no duplicates.
+      // Both processes also write the same 20 records, which must create no duplicates.
       const auto store = Store::open(file(), Store::Mode::write);
       int64_t added = 0;
       for (int i = 0; i < 1000; i += 5) added += store->append(numbered(first + i, 5));
@@ -73,7 +73,7 @@ TEST_P(FaultsTest, ManyProcessesMakeTheFileAtOnce) {
   EXPECT_THAT(Store::open(file(), Store::Mode::read)->read().records, SizeIs(80));
 }
 
-/// Takes the lock that a writer takes, and keeps it.
+/// Acquires the lock of a writer and keeps it. Writes a byte to `ready` once it has the lock.
 int hold(const std::filesystem::path& file, int ready) {
   sqlite3* db = nullptr;
   if (file.extension() == ".db") {
@@ -101,7 +101,7 @@ TEST_P(FaultsTest, AProcessThatHoldsTheFileIsWaitedForThenTold) {
   const std::string message = error_of([&] { append(0.1); });
   EXPECT_THAT(message, HasSubstr("another process has held the "));
   EXPECT_THAT(message, HasSubstr(" for 0.1 s; nothing was written: try again when it has ended"));
-  // Reading does not wait, and a waiting writer continues when the other ends, in whatever way.
+  // Readers do not wait, and a waiting writer continues when the other process ends, even if it is killed.
   EXPECT_THAT(Store::open(file(), Store::Mode::read)->read().records, SizeIs(1));
   const pid_t waiting = start([&] {
     append(1000);
@@ -115,7 +115,7 @@ TEST_P(FaultsTest, AProcessThatHoldsTheFileIsWaitedForThenTold) {
   EXPECT_THAT(Store::open(file(), Store::Mode::read)->read().records, SizeIs(2));
 }
 
-/// Appends batches from `first` on, and after each records which are safe.
+/// Appends batches of records from `first` on, and notes in `said` after each batch how far the records are safe.
 int write_until_killed(const std::filesystem::path& file, const std::filesystem::path& said, int first, uint64_t seed) {
   const auto store = Store::open(file, Store::Mode::write);
   const int out = open(said.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0666);
@@ -129,7 +129,7 @@ int write_until_killed(const std::filesystem::path& file, const std::filesystem:
   }
 }
 
-/// Returns the first number that is not safe, from the last complete line.
+/// Returns the number of the first record that is not safe, as read from the last complete line.
 int safe_until(const std::filesystem::path& said) {
   if (!std::filesystem::exists(said)) return 0;
   const std::string text = read_file(said);
@@ -146,7 +146,7 @@ TEST_P(FaultsTest, KilledFiftyTimesAndResumed) {
   int last = 0;
   size_t interrupted = 0;
   for (uint64_t round = 0; round < 50; ++round) {
-    // Resuming writes safe records once more: none may appear twice.
+    // The next writer begins with records that are already safe: none may appear twice.
     const int first = std::max(0, last - 10);
     const pid_t writer = start([&] { return write_until_killed(file(), said, first, round); });
     // Waits until at least one more batch is safe, then kills the writer at a random moment.
@@ -166,7 +166,7 @@ TEST_P(FaultsTest, KilledFiftyTimesAndResumed) {
       ASSERT_EQ(at->second, 1) << "record " << i << " is double in round " << round;
     }
     if (all.size() > static_cast<size_t>(last)) ++interrupted;
-    // A line may have been cut off; rows never are.
+    // A line of text may have been cut off; a row of the database never is.
     ASSERT_LE(reading.damaged.size(), std::string(GetParam()) == "records.db" ? 0 : round + 1);
     if (std::string(GetParam()) == "records.db") {
       ASSERT_THAT(store->check_file(), IsEmpty());

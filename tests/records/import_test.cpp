@@ -44,7 +44,7 @@ size_t count_of(const std::vector<Entry>& entries, const std::string& algorithm)
       std::count_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.tvm->algorithm == algorithm; }));
 }
 
-// Issue 6, "Must be shown" 7.
+// The two files contain 75 records in all, one file for each version of TVM's format.
 TEST(TvmLogs, All75AreFound) {
   const Imported v1 = data("tvm_v01.txt"), v2 = data("tvm_v02.txt");
   EXPECT_THAT(v1.entries, SizeIs(33));
@@ -128,7 +128,7 @@ TEST(TvmLogs, ALineBecomesARecord) {
   EXPECT_EQ(r.conditions.executor, "tvm");
   EXPECT_EQ(r.conditions.date, "2020-02-11T16:00:58Z");
   EXPECT_EQ(first.line, 3);
-  // The complete line, as plain JSON.
+  // The record keeps the complete line of the log, as plain JSON.
   EXPECT_THAT(r.foreign, HasSubstr(R"({"i": ["llvm", "topi_x86_conv2d_NCHWc", [["TENSOR", [1, 3, 224, 224])"));
   EXPECT_THAT(r.foreign, HasSubstr(R"([[0.01014757672815534], 0, 2.5155513286590576, 1581436858.4419928], "v": 0.1})"));
   const Entry gpu = data("tvm_v02.txt").entries.front();
@@ -246,7 +246,7 @@ TEST(TvmLogs, DepthwiseDenseAndOthersHaveProblems) {
       problem("conv2d_NCHWc_int8.x86", R"(["TENSOR", [1, 64, 56, 56], "uint8"], ["TENSOR", [64, 64, 3, 3],
                       "int8"], [1, 1], [1, 1, 1, 1], [1, 1], "NCHW", "NCHW", "int32")"),
       HasSubstr("log: line 1: skipped: conv2d_NCHWc_int8.x86 of uint8: integer convolutions and products have zero "
-                "points here, which the log does not hold"));
+                "points here, which the log does not contain"));
   EXPECT_THAT(problem("conv2d_transpose_nchw.x86", R"(["TENSOR", [1, 64, 56, 56], "float32"])"),
               HasSubstr("conv2d_transpose_nchw.x86: workloads of conv2d, depthwise and group conv2d, dense and "
                         "batch_matmul are read"));
@@ -281,7 +281,7 @@ TEST(Scanner, FindsRecordsBetweenProse) {
   EXPECT_EQ(both.distinct(), 1U);
   EXPECT_EQ(both.entries[2].line, 2);
   EXPECT_THAT(both.damaged, IsEmpty());
-  // Over several lines, with no-break spaces, and containing quotes.
+  // Records may extend over several lines and contain no-break spaces and typographic quotes.
   EXPECT_THAT(one(line.substr(0, 60) + "\n\xc2\xa0" + line.substr(60)).entries, SizeIs(1));
   Record own = failed(Status::crash, "conv2d_direct tile=1");
   own.error = "it said “no {way}” and ended";
@@ -308,7 +308,8 @@ TEST(Scanner, EveryTenthLineDamaged) {
   EXPECT_THAT(imported.damaged[3], HasSubstr("log: line 40: skipped: damaged"));
 }
 
-// If the start of a line is damaged, no record begins there; in a file of Kilter's lines this is reported.
+// If the start of a line is damaged, the scanner finds no record there. In a file of Kilter's own lines, this is
+// reported.
 TEST(Import, LinesOfKilterThatHoldNoRecordAreTold) {
   std::string lines;
   for (int i = 1; i <= 10; ++i) {
@@ -319,13 +320,13 @@ TEST(Import, LinesOfKilterThatHoldNoRecordAreTold) {
   }
   const Imported imported = one(lines);
   EXPECT_THAT(imported.entries, SizeIs(8));
-  EXPECT_THAT(imported.damaged, ElementsAre(HasSubstr("log: line 3: skipped: no record: {\"\x01"),
-                                            HasSubstr("log: line 8: skipped: no record: ")));
-  // A list of records, as --json writes it, is sound.
+  EXPECT_THAT(imported.damaged, ElementsAre(HasSubstr("log: line 3: skipped: not a record: {\"\x01"),
+                                            HasSubstr("log: line 8: skipped: not a record: ")));
+  // A list of records, as --json writes it, is read without complaint.
   const std::string list = nlohmann::json{to_json(numbered(1)), to_json(numbered(2))}.dump(2);
   EXPECT_THAT(import_text(list, "list.json", avx512()).entries, SizeIs(2));
   EXPECT_THAT(import_text(list, "list.json", avx512()).damaged, IsEmpty());
-  // Prose around a record is fine, but not in a file of JSON lines.
+  // Prose may surround a record, but not in a file of JSON lines.
   const std::string prose = "I saw this:\n" + to_line(numbered(1)) + "\nand wondered\nwhy.\n";
   EXPECT_THAT(one(prose).damaged, IsEmpty());
   EXPECT_THAT(import_text(prose, "log.jsonl", avx512()).damaged, SizeIs(3));
@@ -382,7 +383,7 @@ TEST(Import, TwiceAddsNothing) {
   EXPECT_EQ(add_missing(*store, v1), 24);
   EXPECT_EQ(add_missing(*store, v2), 40);
   EXPECT_EQ(add_missing(*store, v1), 0);
-  // A line translated for another target is the same measurement.
+  // Translated for another target, the same log lines are still the same measurements.
   const Imported narrow =
       import_text(read_file(std::string(KILTER_RECORDS_DATA) + "/tvm_v01.txt"), "log", parse_target("x86-64-v2"));
   EXPECT_NE(narrow.entries[1].record.schedule, v1[1].schedule);

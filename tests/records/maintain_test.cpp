@@ -27,7 +27,7 @@ TEST(Prune, KeepsTheBestOfEachAndTheFailures) {
     records.push_back(two);
     records.push_back(measured(schedule(tile), tile, "matmul(f32[1,64] f32[64,64])"));
   }
-  records[27].samples_ms = {1};  // tile 10 of one thread
+  records[27].samples_ms = {1};  // tile 10 on one thread
   records.push_back(measured(schedule(9), 1.5));
   records.push_back(failed(Status::wrong, schedule(3)));
   const PrunePlan plan = plan_prune(records, PruneOptions{2, false, ""});
@@ -51,7 +51,7 @@ std::vector<Record> tiles(int count) {
   return records;
 }
 
-// Layouts and code generators do not compete with each other; templates compete only within themselves for their best.
+// Records for different layouts or code generators do not compete with each other, and each template keeps its best.
 TEST(Prune, KeepsTheBestOfEveryKindThatIsAskedFor) {
   std::vector<Record> records = tiles(12);
   for (Record r : tiles(12)) r.layouts = "plain -> plain", records.push_back(r);
@@ -64,7 +64,8 @@ TEST(Prune, KeepsTheBestOfEveryKindThatIsAskedFor) {
   EXPECT_FALSE(plan.ids.contains(records[37].id()));
 }
 
-// Today's kernels do not compete with older ones, and older ones compete with each other.
+// Records of today's kernels do not compete with those of older kernels. Those of all older kernels compete with each
+// other.
 TEST(Prune, KeepsTheBestOfTodaysKernelsBesideTheBestOfOlderOnes) {
   std::vector<Record> records = tiles(3);
   for (Record& r : records) r.conditions.codegen = code_version(r, KernelVersions("LLVM 22.1.8"));
@@ -76,10 +77,10 @@ TEST(Prune, KeepsTheBestOfTodaysKernelsBesideTheBestOfOlderOnes) {
   std::vector<size_t> kept;
   for (size_t i = 0; i < records.size(); ++i)
     if (!plan.ids.contains(records[i].id())) kept.push_back(i);
-  EXPECT_THAT(kept, ElementsAre(0U, 3U, 6U));  // one schedule of each group, in all its measurements
+  EXPECT_THAT(kept, ElementsAre(0U, 3U, 6U));  // the best of today's and the best older one, twice
 }
 
-// Records that a filter excludes still bar schedules and keep their place among the best.
+// Records that a filter excludes from removal still rule out schedules as wrong and still count among the best.
 TEST(Prune, AFilterOnlySaysWhatMayGo) {
   std::vector<Record> records = tiles(10);
   for (Record& r : records) r.network = "vgg16";

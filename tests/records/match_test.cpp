@@ -45,7 +45,7 @@ TEST(Match, ExactIsSaidToBeExact) {
   EXPECT_EQ(m->words, "exact: tuned under the same conditions");
 }
 
-// Issue 6, "Must be shown" 8: never silent.
+// The use of a schedule that was tuned with another number of threads is always stated.
 TEST(Match, OtherThreadsAreToldBothWays) {
   Query query = here();
   query.threads = 2;
@@ -94,14 +94,14 @@ TEST_P(DistanceTest, IsNamedPricedAndPutInWords) {
   EXPECT_THAT(m->differences, ElementsAre(GetParam().distance));
   EXPECT_GE(m->loss_percent, all_distances()[static_cast<size_t>(GetParam().distance)].loss_percent);
   EXPECT_THAT(m->words, HasSubstr(GetParam().words));
-  // A record with any difference loses to one without, however good its time.
+  // A record with any difference loses to an exact one, however good its time.
   r.samples_ms = {0.001};
   EXPECT_EQ(Matcher({r, measured(kB, 5)}).best(here())->record.schedule, kB);
 }
 
 constexpr const char* kWinograd = "conv2d_winograd m=2 vectors=1 tile=16 count=1 split=1 prefetch=0";
 
-/// A record of `schedule` measured against `fallback` with the code of `made`, as a query of today finds it.
+/// Matches a record of `schedule`, measured against `fallback` with the kernel versions `made`, to a query of today.
 Match found(const std::string& schedule, const std::string& fallback, const KernelVersions& made) {
   Record r = measured(schedule, 1);
   r.versus = {{0.8, 0.79, 0.81}, fallback};
@@ -116,7 +116,7 @@ TEST(Match, AChangeOfATemplateLeavesRecordsOfOthersExact) {
   EXPECT_EQ(found(kWinograd, kWinograd, before).words,
             "made by LLVM 22.1.8, conv2d_winograd 11111111, used with LLVM 22.1.8, conv2d_winograd 83b1d47e; expected "
             "loss about 1 % (an estimate)");
-  // A ratio over a default whose code has changed is no longer exact.
+  // A ratio over a default whose code has changed since is not exact.
   const Match versus_changed = found(kA, kWinograd, before);
   EXPECT_THAT(versus_changed.differences, ElementsAre(Distance::codegen));
   EXPECT_EQ(versus_changed.words,
@@ -124,7 +124,7 @@ TEST(Match, AChangeOfATemplateLeavesRecordsOfOthersExact) {
             "conv2d_direct 1f3a0c2b, conv2d_winograd 83b1d47e; expected loss about 1 % (an estimate)");
 }
 
-// Versions of Kilter that numbered all kernels together wrote "kernels N".
+// Early versions of Kilter had one version number N for all kernels and wrote "kernels N".
 TEST(Match, RecordsWithANumberForAllKernelsAreOfAnotherVersion) {
   Record r = measured(kA, 1);
   r.conditions.codegen = "LLVM 22.1.8, kernels 6";
@@ -195,16 +195,16 @@ TEST(Match, ImportedRecordsAreCounted) {
 }
 
 TEST(Match, PairedRatiosBeatMilliseconds) {
-  // Another run, on a slower clock: more milliseconds, but measured to be faster than the default.
+  // kA took more milliseconds, as on a slower clock, but was measured to be faster than the default.
   EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 0.9)}).best(here())->record.schedule, kA);
   EXPECT_EQ(Matcher({paired(kB, 1, 0.95), paired(kA, 2, 0.9)}).best(here())->record.schedule, kA);
-  // A ratio that shows a slower schedule is no recommendation.
+  // A ratio above 1 is no recommendation.
   EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 1.1)}).best(here())->record.schedule, kB);
 }
 
 TEST(Match, RatiosAreOverTheDefaultOfNow) {
   Query query = here();
-  query.fallback = kA;  // the record here is over kB, the earlier default
+  query.fallback = kA;  // the ratios below are over kB, an earlier default
   const char* fast = "map item=1";
   const auto ratio = [&](const std::vector<Record>& records, const std::string& schedule) {
     const auto all = Matcher(records).matches(query);
@@ -217,9 +217,9 @@ TEST(Match, RatiosAreOverTheDefaultOfNow) {
   EXPECT_NEAR(converted->high, 0.75 * (1 + 0.01 * std::sqrt(2)), 1e-3) << "both intervals count";
   EXPECT_DOUBLE_EQ(ratio({paired(kA, 1, 1.2)}, kA)->value, 1) << "the default itself";
   EXPECT_FALSE(ratio({paired(fast, 1, 0.9)}, fast)) << "nothing relates the two defaults";
-  // An unknown ratio promises nothing: the shorter time comes first, as without ratios.
+  // If nothing relates a ratio to today's default, it does not count, and the shorter time wins.
   EXPECT_EQ(Matcher({paired(fast, 2, 0.5), measured(kA, 1)}).best(query)->record.schedule, kA);
-  // Another problem has its own default.
+  // For another problem, the ratio is not converted: its default may differ.
   Record near = paired(fast, 1, 0.9);
   near.problem = "conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32 +bias +relu";
   EXPECT_DOUBLE_EQ(ratio({near}, fast)->value, 0.9);
@@ -245,15 +245,15 @@ TEST(Match, WhatWasEverWrongIsNeverTaken) {
   for (const Status status : {Status::wrong, Status::crash}) {
     Record bad = failed(status, kA);
     EXPECT_EQ(Matcher({paired(kA, 1, 0.5), measured(kB, 2), bad}).best(here())->record.schedule, kB);
-    // The schedule is also barred if it failed with other threads and layouts, and a record of another shape cannot
-    // recommend it.
+    // The schedule is ruled out even if it failed with other threads and layouts, and a record of another shape cannot
+    // recommend it either.
     bad.conditions.threads = 8, bad.layouts = "plain -> plain";
     EXPECT_EQ(Matcher({measured(kA, 1), measured(kB, 2), bad}).best(here())->record.schedule, kB);
     const Record near = measured(kA, 1, "conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32 +bias +relu");
     EXPECT_FALSE(Matcher({near, bad}).best(here()));
     bad.problem = near.problem;
     EXPECT_FALSE(Matcher({near, bad}).best(here()));
-    // It is not barred if another target's code failed.
+    // It is not ruled out if the code for another target failed.
     bad = failed(status, kA);
     bad.conditions.target = "haswell";
     EXPECT_EQ(Matcher({measured(kA, 1), bad}).best(here())->record.schedule, kA);

@@ -35,7 +35,7 @@ TEST(Record, RoundTripsThroughALine) {
   EXPECT_EQ(back.foreign, r.foreign);
 }
 
-// The ids are stored in files: they must never change for the same content.
+// Ids are stored in files: the id of a given content must never change.
 TEST(Record, IdIsPinned) {
   Record r = measured("conv2d_direct vectors=2 rows=1 tile=14 prefetch=0", 0.25);
   r.conditions.codegen = "LLVM 22.1.8";
@@ -66,7 +66,7 @@ TEST(Record, EveryFieldIsInTheId) {
   changed([](Record& r) { r.foreign = "{}"; });
 }
 
-// Old records have the default of fields that are later added to Conditions; their ids must stay the same.
+// When a field is added to Conditions, older records get its default, and their ids must stay the same.
 TEST(Record, ConditionsThatHoldTheirDefaultAreNotWritten) {
   const nlohmann::json json = to_json(measured("x", 1));
   EXPECT_FALSE(json.at("conditions").contains("activations"));
@@ -74,7 +74,8 @@ TEST(Record, ConditionsThatHoldTheirDefaultAreNotWritten) {
   EXPECT_EQ(record_from_json(json).conditions.threads, 1);
 }
 
-// A later version adds a condition, which its ids cover: the record is sound here, too, and is passed on unchanged.
+// A record with a condition that a later version added, and that its id covers, is sound here and is passed on
+// unchanged.
 TEST(Record, ConditionsOfLaterVersionsAreKept) {
   nlohmann::json json = to_json(measured("x", 1));
   json["conditions"]["cooling"] = "water";

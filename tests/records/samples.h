@@ -22,7 +22,7 @@ namespace kilter::tune {
 constexpr const char* kEpyc = "AMD EPYC, 2 CPUs, avx512, L1 48K, L2 1M, L3 32M";
 constexpr const char* kConv = "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu";
 
-/// The versions of the code of samples. `winograd` is the hash of that template.
+/// The kernel versions of the sample records. `winograd` is the hash of the Winograd template.
 inline KernelVersions versions(uint64_t winograd = 0x83b1d47e) {
   static std::deque<std::array<KernelHash, 2>> tables;
   tables.push_back({KernelHash{"conv2d_direct", 0x1f3a0c2bULL << 32}, KernelHash{"conv2d_winograd", winograd << 32}});
@@ -53,7 +53,7 @@ inline Record failed(Status status, const std::string& schedule) {
   return r;
 }
 
-/// The `i`th of many different records.
+/// The `i`th of many records that differ in their node and times.
 inline Record numbered(int i) {
   Record r = measured("conv2d_direct vectors=2 rows=1 tile=14 prefetch=0", 1 + i * 0.001);
   r.node = std::to_string(i);
@@ -65,7 +65,8 @@ inline std::vector<Record> numbered(int first, int count) {
   return all;
 }
 
-/// Runs `action` in its own process and returns the process's id. An exception ends it with code 99.
+/// Runs `action` in a process of its own and returns the process's id. The process exits with the result of `action`,
+/// or with 99 or 98 after an exception.
 inline pid_t start(const std::function<int()>& action) {
   const pid_t child = fork();
   if (child != 0) return child;
@@ -80,7 +81,7 @@ inline pid_t start(const std::function<int()>& action) {
   _exit(code);
 }
 
-/// Returns the exit code, or 128 + the signal that ended the process.
+/// Waits for a process. Returns its exit code, or 128 + the signal that ended it.
 inline int finish(pid_t child) {
   int status = 0;
   waitpid(child, &status, 0);

@@ -41,7 +41,7 @@ std::set<std::string> nodes_of(const std::vector<Record>& records) {
   return nodes;
 }
 
-/// Runs with both kinds of file.
+/// Runs each test with both kinds of file.
 class StoreTest : public testing::TestWithParam<const char*> {
  protected:
   std::filesystem::path file() const { return folder_.path() / GetParam(); }
@@ -93,7 +93,7 @@ TEST_P(StoreTest, FiltersAndRemoves) {
   EXPECT_EQ(count({}), 4U);
 }
 
-/// A record of a later version, with a condition unknown here.
+/// A record of a later version, with a condition that this version does not know.
 Record later(int i) {
   nlohmann::json json = to_json(numbered(i));
   json["conditions"]["cooling"] = "water";
@@ -126,7 +126,7 @@ TEST_P(StoreTest, AMissingFileAndAFolderAreToldApart) {
   EXPECT_EQ(
       error_of([&] { read(); }),
       fmt::format("records {}: no such file; `kilter tune MODEL --records {}` measures and makes it, `kilter records "
-                  "import` brings records from elsewhere, or give another with --records FILE",
+                  "import` brings records from elsewhere, or give another file with --records FILE",
                   name, name));
   std::filesystem::create_directories(file());
   EXPECT_THAT(error_of([&] { write(); }), HasSubstr("it is a directory; expected a database"));
@@ -160,7 +160,7 @@ std::map<std::string, int> modes_in(const std::filesystem::path& folder) {
   return modes;
 }
 
-/// Makes new files as permissive as possible until it goes out of scope.
+/// Clears the umask during its lifetime, so new files are as permissive as their creator asks.
 struct OpenUmask {
   mode_t before = ::umask(0);
   ~OpenUmask() { ::umask(before); }
@@ -185,7 +185,7 @@ TEST_P(StoreTest, WhatIsThereKeepsItsMode) {
   EXPECT_EQ(modes_in(folder_.path()).at(file().filename().string()), 0644);
 }
 
-/// The default file's folder is created with it and is also private; the folders above it are not.
+/// The folder of the default file is created together with the file and is also private; the folders above are not.
 TEST(DefaultStore, FolderIsForTheUserAlone) {
   const OpenUmask open;
   const ScratchFolder folder;
@@ -219,7 +219,7 @@ TEST(JsonStore, EveryTenthLineDamaged) {
   std::ofstream out(file);
   for (int i = 1; i <= 100; ++i) {
     std::string line = to_line(numbered(i));
-    if (i % 10 == 0) {  // cut off, changed, replaced, of another type
+    if (i % 10 == 0) {  // cuts a line off, changes it, replaces it by noise, or by JSON of another type
       if (i % 40 == 10) line.resize(line.size() / 2);
       if (i % 40 == 20) line.replace(line.find("tile=14"), 7, "tile=13");
       if (i % 40 == 30) line = "\x01\x02 noise";
@@ -303,7 +303,7 @@ TEST(SqliteStore, EveryTenthRowDamaged) {
   EXPECT_EQ(nodes_of(store->read().records), nodes_of(numbered(1, 100)));
 }
 
-/// Writes a file with version 1 of the schema, with today's ids.
+/// Writes a file with version 1 of the schema but today's ids.
 void write_version_1(const std::filesystem::path& file, const std::vector<Record>& records) {
   std::string sql =
       "CREATE TABLE records(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, problem TEXT NOT NULL, layouts TEXT NOT "
@@ -350,7 +350,7 @@ TEST(SqliteStore, Version1IsReadAsItIsAndMigratedForWriting) {
   sqlite3_stmt* statement = nullptr;
   sqlite3_prepare_v2(db, "SELECT n FROM seen", -1, &statement, nullptr);
   ASSERT_EQ(sqlite3_step(statement), SQLITE_ROW);
-  EXPECT_EQ(sqlite3_column_int(statement, 0), 20);  // 22 rows without the damaged one and the crash
+  EXPECT_EQ(sqlite3_column_int(statement, 0), 20);  // of 22 rows, all but the damaged one and the crash
   sqlite3_finalize(statement);
   sqlite3_close(db);
 }
@@ -359,7 +359,7 @@ TEST(SqliteStore, ANewerVersionIsReadButNotWritten) {
   const ScratchFolder folder;
   const auto file = folder.path() / "new.db";
   Store::open(file, Store::Mode::write)->append(std::vector<Record>{numbered(0), numbered(1), later(2), later(3)});
-  // The ids cover a column that is unknown here.
+  // Adds a column that this version does not know, and changes an id as if it covered the column.
   run_sql(file,
           "ALTER TABLE records ADD COLUMN joules REAL;"
           "UPDATE records SET joules = 3, id = 'f' || substr(id, 2) WHERE seq = 2;"
@@ -428,7 +428,7 @@ TEST(SqliteStore, WhereTheFirstBytesAreDestroyedThatIsSaid) {
     for (const auto mode : {Store::Mode::read, Store::Mode::write})
       EXPECT_EQ(error_of([&] { Store::open(file, mode)->append(numbered(50)); }), words);
   }
-  // Text is read even if the name is a database's.
+  // A text file is read even if its name is that of a database.
   std::ofstream(folder.path() / "log.db") << to_line(numbered(1)) << "\n";
   EXPECT_THAT(import_file(folder.path() / "log.db", parse_target("znver4")).entries, SizeIs(1));
 }
@@ -447,7 +447,8 @@ TEST(SqliteStore, ADamagedHeaderIsOneLine) {
   EXPECT_EQ(message.find('\n'), std::string::npos);
 }
 
-/// Runs `action` in a folder that cannot be written, as a user other than root, who may write everywhere.
+/// Runs `action` while the folder of `file` is read-only. Root, who could write all the same, becomes another user
+/// first.
 int in_a_fixed_folder(const std::filesystem::path& file, const std::function<int()>& action) {
   using std::filesystem::perms;
   const perms look = perms::owner_read | perms::owner_exec | perms::others_read | perms::others_exec;
@@ -500,7 +501,7 @@ TEST(SqliteStore, WhatAStoppedWriterLeftIsToldWhereItCannotBeRead) {
     return store->notices() == std::vector{words} ? 0 : 2;
   };
   EXPECT_EQ(in_a_fixed_folder(file, told), 0);
-  // As the message says, the records are visible in a place that can be written.
+  // As the message says, the records can be read from copies in a folder that can be written.
   const auto copy = folder.path() / "copy.db";
   std::filesystem::copy(file, copy);
   std::filesystem::copy(file.string() + "-wal", copy.string() + "-wal");

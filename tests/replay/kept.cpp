@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 5> kFields = {"layer", "operators", "sche
 constexpr std::string_view kBar = " | ";
 
 struct Line {
-  std::string layer;  ///< with the number of the stage, if there are several
+  std::string layer;  ///< "conv1", or "conv1 (stage 2)" for the second of several stages
   std::vector<std::string> fields;
 };
 

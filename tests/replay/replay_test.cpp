@@ -1,6 +1,6 @@
-// The default schedules and loop IR of the speed set on fixed targets equal the kept ones, so that a change of a
-// template, a pass or a model shows up here, layer by layer, before any measurement. The hash of each template's
-// kernels equals the kept one, which is the version of its code. No code is generated or run.
+// Compares the default schedules and loop IR of the speed set (the networks of the speed benchmarks) on fixed targets
+// with kept ones, so a change of a template, a pass or a cost model shows up layer by layer before any measurement. The
+// hash of each template's kernels, the version of its code, must equal the kept one. No code is generated or run.
 //
 // If a change is intended, rewrite the kept files, review the difference and build again:
 //
@@ -89,7 +89,7 @@ std::vector<KernelSample> samples() {
   return parse_kernel_samples(read(std::filesystem::path(KILTER_REPLAY_FOLDER) / "kernel_samples.txt"));
 }
 
-/// Returns what kernel_hashes() must be.
+/// Computes what kernel_hashes() must return.
 std::vector<KernelHash> hashes_now() {
   const SampledKernels sampled = sampled_kernels(samples());
   std::vector<KernelHash> rows;
@@ -108,7 +108,7 @@ std::string table_text(std::span<const KernelHash> rows) {
   return text;
 }
 
-/// Writes the table anew after all tests, since the row of defaults depends on the files that they write.
+/// Writes the table after all tests have run, since the row "defaults" depends on the files that they write.
 class WritesTable : public testing::Environment {
  public:
   void TearDown() override {
@@ -120,7 +120,7 @@ class WritesTable : public testing::Environment {
 };
 const testing::Environment* const kWritesTable = testing::AddGlobalTestEnvironment(new WritesTable);
 
-/// Returns a line for each row of one table that the other lacks or has with another hash.
+/// Returns a line for each row that only one of the tables has, or that they have with different hashes.
 std::string changes(std::span<const KernelHash> kept, std::span<const KernelHash> now) {
   std::string out;
   for (const KernelHash& row : now) {
@@ -136,7 +136,7 @@ std::string changes(std::span<const KernelHash> kept, std::span<const KernelHash
   return out;
 }
 
-// Records and accepted plans are kept with these hashes, so that they tell what was measured with other code.
+// Records and accepted plans are stored with these hashes, which tell whether other code was measured.
 TEST(Kernels, HashesAreThoseOfTheCode) {
   if (updates()) return;
   const std::string changed = changes(kernel_hashes(), hashes_now());

@@ -16,7 +16,7 @@ namespace {
 
 namespace pb = onnx::pb;
 
-constexpr int64_t kMarked = 16;  ///< values at the start of each tensor
+constexpr int64_t kMarked = 16;  ///< number of nonzero values at the start of each tensor
 
 pb::ModelProto read(const std::filesystem::path& file) {
   pb::ModelProto model;

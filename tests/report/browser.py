@@ -66,7 +66,7 @@ class Browser:
         return self.call("/goog/cdp/execute", {"cmd": command, "params": params})
 
     def js(self, script, *args):
-        """Runs the body of a function; its arguments are `arguments[0]` and so on."""
+        """Runs a script as the body of a function with `args` as `arguments[0]` and so on. Returns its result."""
         return self.call("/execute/sync", {"script": script, "args": list(args)})
 
     def go_offline(self):
@@ -77,7 +77,7 @@ class Browser:
         self.devtools("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=-1, uploadThroughput=-1)
 
     def screen(self, width, height, dark=False, phone=False):
-        """Sets the screen on which pages are opened. Closes the present page, since one that still scrolls would delay the change of size."""
+        """Sets the screen for pages. Closes the current page, because a scrolling page delays the change of size."""
         self.call("/url", {"url": "about:blank"})
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2 if phone else 1,
                       mobile=phone)
@@ -90,7 +90,7 @@ class Browser:
             {"name": "prefers-reduced-motion", "value": "reduce" if still else "no-preference"}])
 
     def open(self, path):
-        """Opens a file anew, because the same address with another fragment would not reload the page."""
+        """Opens a file by way of a blank page, because a change of only the address's fragment would not reload it."""
         self.call("/url", {"url": "about:blank"})
         self.call("/url", {"url": f"file://{path}"})
         self.settle()
@@ -101,7 +101,7 @@ class Browser:
                                      "() => setTimeout(done, 60)));", "args": []})
 
     def press(self, *keys):
-        """Presses keys one after another; "Shift+Tab" holds Shift."""
+        """Presses keys one after another; "Shift+Tab" presses Tab while Shift is down."""
         actions = []
         for key in keys:
             parts = key.split("+") if len(key) > 1 else [key]

@@ -27,7 +27,7 @@ inline const std::vector<std::string> kHostile = {
     "https://example.invalid/a.png",
 };
 
-/// Throws runtime_error naming the file.
+/// Writes a file. Throws runtime_error with the file's name if it cannot be written.
 inline void write(const std::filesystem::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary);
   out << text;

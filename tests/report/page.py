@@ -1,4 +1,4 @@
-"""The checks of every page of Kilter in a browser: layout, contrast, keyboard, theme, print, and that names stay text."""
+"""Checks in a browser for every HTML page of Kilter: layout, contrast, keyboard, theme, print, names shown as text."""
 import argparse
 import base64
 import pathlib
@@ -37,7 +37,7 @@ found.sort((x, y) => x[0] - y[0]);
 return {count: found.length, worst: found.slice(0, 5)};
 """
 
-# The number of colours of a PNG (base64) when it is drawn small, and the share of the most common one.
+# The number of colours in a downscaled PNG (base64), and the share of the most common one.
 COLOURS = """
 const done = arguments[arguments.length - 1], image = new Image();
 image.onload = () => {
@@ -90,7 +90,7 @@ class Page:
 
 
 def tab_order(page, sections):
-    """Checks that Tab goes through the page in order, and that the focused element shows it. `sections`: their order."""
+    """Checks that Tab moves through the page in the order of `sections` (ids), and that the focus is visible."""
     page.open()
     page.browser.press("Tab")
     place = page.js("const b = document.activeElement.getBoundingClientRect(); return [document.activeElement.className, b.top, b.left]")
@@ -131,8 +131,8 @@ def theme(page):
 
 
 def looks(page, folder, choices, opened=""):
-    """Checks layout, contrast and pictures at both sizes in both colour schemes; contrast also after the script `opened`, for each
-    radio button of `choices` (selectors)."""
+    """Checks layout, contrast and pictures at both sizes in both colour schemes. Contrast is checked after the script
+    `opened` has opened hidden parts, once for each radio button of `choices` (selectors)."""
     pictures, name = [], pathlib.Path(page.path).stem
     for size, device in ((LAPTOP, "laptop"), (PHONE, "phone")):
         for dark in (False, True):
@@ -157,7 +157,7 @@ def looks(page, folder, choices, opened=""):
 
 
 def printing(page, folder, hidden):
-    """Checks that print shows the whole tables and none of the buttons in `hidden` (selectors)."""
+    """Checks that the printed page shows whole tables and none of the elements in `hidden` (selectors)."""
     page.open(dark=True)
     pdf = base64.b64decode(page.browser.devtools("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69)["data"])
     (folder / f"{pathlib.Path(page.path).stem}.pdf").write_bytes(pdf)
@@ -170,7 +170,7 @@ def printing(page, folder, hidden):
 
 
 def hostile(page):
-    """Checks that names stay text and create no element and no script."""
+    """Checks that names are shown as text and create no elements or scripts."""
     page.open()
     check("owned" not in page.js("return document.title").replace(page.data["model"], ""), "a planted script ran")
     check(page.js("return document.scripts.length") == 2 and page.js("return document.images.length") == 0, "planted elements")

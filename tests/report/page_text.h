@@ -1,4 +1,4 @@
-// Parts of a page's text that tests look for.
+// Searches in the text of a page.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline void expect_loads_nothing(const std::string& page) {
   EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
   for (const char* way : {"src=\"", "url(", "@import", "fetch(", "XMLHttpRequest", "import("})
     EXPECT_EQ(count(page, way), 0u) << way;
-  // The name of SVG's namespace is the only address, and the only link is the empty icon.
+  // The only address is the name of SVG's namespace, and the only link is that of the empty icon.
   const std::regex address("https?://[^\"' ]*");
   for (auto it = std::sregex_iterator(page.begin(), page.end(), address); it != std::sregex_iterator(); ++it)
     EXPECT_EQ(it->str(), "http://www.w3.org/2000/svg");

@@ -10,7 +10,7 @@ import page as pages
 from page import PHONE, check
 
 SECTIONS = ["explain", "colours", "treemap", "roofline", "timeline", "rows"]
-# The parts that are opened for the check of contrast, and the choices of colour.
+# A script that opens hidden parts for the check of contrast, and the radio buttons that choose what colours show.
 OPEN = "document.querySelector('#row-table .name button')?.click(); document.querySelector('.chooser summary')?.click()"
 COLOURS = [f"input[name=colour][value={mode}]" for mode in ("operator", "share")]
 
@@ -52,7 +52,7 @@ def content(page):
 
 
 def explain(page):
-    """Checks that the texts of explain are shown if and only if the profile has them."""
+    """Checks that the texts of `explain` are shown if and only if the profile contains them."""
     page.open()
     said = page.data.get("explain")
     check(page.js("return document.getElementById('explain').checkVisibility()") == bool(said), "section of explain")
@@ -103,7 +103,7 @@ def sections(page, said):
 
 
 def ticks(page):
-    """Checks that a tick next to the figure says whether the machine was quiet, and that no tick is green if it was not."""
+    """Checks that a tick next to the figure says whether the machine was quiet; on a busy one, no tick is green."""
     quiet = page.data["conditions"].get("quiet")
     note = page.js("return document.querySelector('.hero .quiet')?.textContent")
     signs = page.js("return [...document.querySelectorAll('.checks li')].map((e) => [e.className, e.querySelector('.sign').textContent])")
@@ -130,7 +130,7 @@ def tuning(page):
 
 
 def sorting(page):
-    """Checks sorting from the keyboard, and that screen readers are told."""
+    """Checks sorting from the keyboard, and that it is announced to screen readers."""
     page.focus("th[data-key=time] button")
     for expected, sign in (("descending", -1), ("ascending", 1)):
         page.browser.press("Enter")
@@ -192,7 +192,7 @@ def opening(page):
 
 
 def charts(page):
-    """Checks charts by keyboard and mouse: marks show tooltips, can be moved through, and lead to the table."""
+    """Checks charts by keyboard and mouse: moving between marks, their tooltips, and their links to the table."""
     page.open()
     slowest = max(range(len(page.data["rows"])), key=lambda i: page.data["rows"][i]["duration_ms"])
     page.focus("#treemap .mark[tabindex='0']")
@@ -259,7 +259,7 @@ def timeline(page):
 
 
 def touch(page):
-    """Checks that the first tap of a finger shows the tooltip and the second opens the row."""
+    """Checks that the first tap on a mark shows its tooltip and the second opens its row."""
     page.open(PHONE)
     check(page.js("return innerWidth") == PHONE[0], "the page is as wide as the phone")
     at = page.js("const cell = document.querySelector('#treemap .mark[tabindex=\"0\"]'); cell.scrollIntoView({block: 'center'}); "
@@ -273,7 +273,7 @@ def touch(page):
 
 
 def hostile(page):
-    """Checks that names stay text and create no element and no script."""
+    """Checks that names are shown as text and create no elements or scripts."""
     pages.hostile(page)
     for i, row in enumerate(page.data["rows"]):
         if "<" in row["name"]:

@@ -19,10 +19,10 @@ def by_share(page):
 
 
 def speed(of):
-    """Returns the parts as the page writes them."""
+    """Returns the texts that the page shows for a speed: its GFLOP/s and its share of the bound."""
     parts = [f"{of['gflops']:.1f}\u00a0GFLOP/s"] if of["gflops"] is not None else []
     share = of["share_of_bound"]
-    if share is not None:  # more than 100 % of a bound is not a share
+    if share is not None:  # a bound that is clearly beaten is wrong
         parts.append("faster than its bound, which is therefore wrong" if share > 1.05 else f"{min(100 * share, 100):.0f}\u00a0% of its bound")
     return parts
 
@@ -71,7 +71,7 @@ def content(page):
 
 
 def table(page):
-    """Checks that there is one line per task, those with the most time first, with both schedules and both ratios."""
+    """Checks that there is one line per task, longest total time first, with both schedules and both ratios."""
     lines = page.js("return [...document.querySelectorAll('.task-table tbody tr')].map((r) => [Number(r.id.slice(5)), r.textContent])")
     check([line[0] for line in lines] == by_share(page), "order of the tasks")
     for i, text in lines:
@@ -114,7 +114,7 @@ def course(page):
 
 
 def bars(page):
-    """Checks that a bar shows its tooltip by keyboard and leads to its task; the first tap of a finger shows it, the second leads there."""
+    """Checks that a bar shows its tooltip and leads to its task: by keyboard, and by a first and a second tap."""
     page.open()
     order = by_share(page)
     page.focus(".taskbars li[tabindex='0']")

@@ -1,5 +1,4 @@
-// The attention template: every kind of tile and block gives the reference kernel's results; illegal knobs are
-// rejected.
+// The attention template: all tile and block sizes give the reference kernel's results; illegal knobs are rejected.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +14,7 @@ namespace {
 
 const OpDef& attention() { return *find_op("kilter", "FusedAttention", 1); }
 
-/// Compiles a case with this schedule (the default if empty) and runs it.
+/// Compiles a case with a schedule (the default if empty) and runs it.
 std::vector<Tensor> run(const OpCase& c, const std::string& schedule, std::string_view target) {
   CompileOptions options;
   options.target = parse_target(target);

@@ -1,4 +1,4 @@
-// Templates whose model only counts loops.
+// Templates whose cost model only counts the instructions of loops.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace kilter {
 
-/// Whether LoopModel ranks a template with knobs: its default may exceed the cheapest candidate by up to kCountError.
+/// Whether LoopModel ranks the schedules of a template that has knobs. Its default may exceed the cheapest candidate by
+/// up to kCountError.
 inline bool counts_loops(std::string_view name) {
   constexpr std::array<std::string_view, 5> kCounted{"pool_rows", "reduce_rows", "softmax_rows", "normalize_rows",
                                                      "map"};

@@ -10,7 +10,7 @@
 namespace kilter {
 namespace {
 
-/// How often a word occurs in the loops of a depthwise convolution under znver4's default schedule.
+/// Returns how often a text occurs in the loops of a depthwise convolution under znver4's default schedule.
 int64_t count(const std::string& problem, const std::string& what) {
   const TargetLimits limits = parse_target("znver4").limits;
   const PlacedTasks placed = place_tasks(parse_problem(problem).graph, limits);

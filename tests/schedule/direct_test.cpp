@@ -14,7 +14,7 @@
 namespace kilter {
 namespace {
 
-/// The loops of a problem's convolution under znver4's default schedule, without prefetching of weights.
+/// Returns the loops of a graph's convolution under znver4's default schedule, without prefetching of weights.
 std::string loops(Graph graph, const std::string& operators) {
   const TargetLimits limits = parse_target("znver4").limits;
   const PlacedTasks placed = place_tasks(std::move(graph), limits);
@@ -35,7 +35,8 @@ TEST(DirectConvolution, PrefetchesWhatIsAddedABitWithEachBlockOfChannels) {
   const Graph added = parse_problem("conv2d n1 c64 h14 w14 k32 r1 s1 f32 +bias +add+relu").graph;
   const Graph plain = parse_problem("conv2d n1 c64 h14 w14 k32 r1 s1 f32 +bias +relu").graph;
   const std::string residual = loops(added, "Conv+Add+Relu");
-  // A tile of 14 pixels and 2 vectors over 4 blocks of channels: with each block 4 pixels, hence 8 lines.
+  // A tile of 14 pixels and 2 vectors sums over 4 blocks of channels. With each block, it prefetches the addends of 4
+  // pixels, hence 8 lines.
   EXPECT_EQ(count(residual, "prefetch"), 8) << residual;
   EXPECT_EQ(count(loops(plain, "Conv+Relu"), "prefetch"), 0);
 }
@@ -44,13 +45,13 @@ TEST(DirectConvolution, ComputesHalfAVectorWhereTheUnitsAreHalfAsWide) {
   // 24 channels are a vector and a half; the other half of the second vector is written as zeros.
   const std::string half = loops(parse_problem("conv2d n1 c64 h14 w14 k24 r1 s1 f32 +bias +relu").graph, "Conv+Relu");
   EXPECT_EQ(count(half, "fma("), 4 * 2 * 14) << half;
-  EXPECT_EQ(count(half, "], 8)"), 4 * 14) << half;  // pixels spread over half a vector
+  EXPECT_EQ(count(half, "], 8)"), 4 * 14) << half;  // pixels broadcast to half a vector
   EXPECT_EQ(count(half, "= 0:f32x8\n"), 14) << half;
   const std::string whole = loops(parse_problem("conv2d n1 c64 h14 w14 k25 r1 s1 f32 +bias +relu").graph, "Conv+Relu");
   EXPECT_EQ(count(whole, "], 8)"), 0) << whole;
 }
 
-/// Whether panels of weights process the pixels in blocks, under a given schedule or the default one.
+/// Whether the pixels are processed in blocks, each with all panels of weights, under a given schedule or the default.
 bool in_blocks(const std::string& problem, int64_t l2_bytes, std::string_view target = "x86-64-v3",
                const std::string& given = "") {
   TargetLimits limits = parse_target(target).limits;
@@ -90,7 +91,7 @@ Tensor run_with_l2(const Graph& graph, const std::vector<Tensor>& inputs, const 
 TEST(DirectConvolution, PixelsInBlocksAnswerTheSame) {
   struct Case {
     std::string problem;
-    int64_t l2_bytes;  ///< with which pixels are processed in blocks
+    int64_t l2_bytes;  ///< an L2 size for which pixels are processed in blocks
   };
   for (const Case& c : {Case{"conv2d n1 c40 h13 w13 k96 r1 s1 f32 +bias +relu", 40 << 10},
                         Case{"conv2d n2 c64 h14 w14 k64 r1 s1 f32 +bias +add+relu", 40 << 10},

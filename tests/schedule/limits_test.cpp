@@ -1,4 +1,5 @@
-// The figures of a CPU are its target's: each limit changes what a model expects or what a template emits.
+// The figures that describe a CPU come from its target: each limit changes an estimate of a model or the code of a
+// template.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -24,7 +25,7 @@ double cycles(const std::string& problem, const std::string& schedule, const Tar
   return estimate ? estimate->cycles : 0;
 }
 
-/// Expects that `read` gives another value after a change of a target's limits.
+/// Expects `read` to return another value after a change of a target's limits.
 void expect_change(const std::string& what, std::string_view target, const Change& change,
                    const std::function<double(const TargetLimits&)>& read) {
   const TargetLimits before = parse_target(target).limits;

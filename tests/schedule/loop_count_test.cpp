@@ -1,4 +1,4 @@
-// The demands of small loops on a core, compared with counts by hand.
+// The instructions and cycles of small loops, compared with counts by hand.
 #include "schedule/model/loop_count.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 TargetLimits limits(std::string_view target) { return parse_target(target).limits; }
 
-/// y[i] = sum of 4 vectors of 16 from row i of x, in `sums` registers; 8 rows.
+/// Sums up each of 8 rows: y[i] is the sum of the 4 vectors of 16 in row i of x, accumulated in `sums` registers.
 LoopFunc row_sums(int64_t sums) {
   LoopBuilder b("row_sums");
   const Buf x = b.input("x", DType::f32, 8 * 64), y = b.output("y", DType::f32, 8);
@@ -35,21 +35,21 @@ TEST(LoopCount, CountsInstructionsTimesIterations) {
   EXPECT_EQ(c.loads, 8 * 4);
   EXPECT_EQ(c.stores, 8);
   EXPECT_EQ(c.multiply_adds, 0);
-  EXPECT_EQ(c.others, 8 * (4 + 2 * 4));   // four additions, and four steps over 16 lanes
-  EXPECT_EQ(c.scalars, 8 * (4 + 4 * 2));  // the loops over the items and the row
+  EXPECT_EQ(c.others, 8 * (4 + 2 * 4));   // four additions, and four steps that reduce 16 lanes
+  EXPECT_EQ(c.scalars, 8 * (4 + 4 * 2));  // for the loop over the rows, and the loop within each
   EXPECT_EQ(c.bytes, 8 * (4 * 64 + 4));
   EXPECT_EQ(c.written, 8);
 }
 
 TEST(LoopCount, ChainsWaitForTheirLatency) {
-  // Cycles of a row: 1 for the item's 4 scalars. The loop issues 4 x 4 instructions in 4 cycles, but its chain
-  // takes 16. The 9 final instructions take 4 cycles of vector units, and their 4 steps over lanes 24. With 29
-  // instructions, a core that looks 256 ahead waits for a ninth of that.
+  // Cycles of a row: 1 for its 4 scalar instructions. The loop issues 4 x 4 instructions in 4 cycles, but its chain of
+  // additions takes 16. The 9 final instructions occupy the vector units for 4 cycles, but their chain of 4 steps takes
+  // 24. A row has 29 instructions and the core looks 256 ahead, so only 29/256 of the difference is waited for.
   const LoopCount one = count_loops(row_sums(1), limits("znver5"));
   const double idle = (16 - 4) + (24 - 4);
   EXPECT_DOUBLE_EQ(one.waits, 8 * idle * 29 / 256);
   EXPECT_DOUBLE_EQ(one.cycles, 8 * (1 + 4 + 4) + one.waits);
-  // Four chains of one step each: 4 cycles, during which 14 instructions issue.
+  // Four chains of one addition each take 4 cycles.
   const LoopCount four = count_loops(row_sums(4), limits("znver5"));
   EXPECT_DOUBLE_EQ(four.others, 8 * (4 + 3 + 8));
   const double steps = 4 * 2 + 2;  // instructions of the loop
@@ -57,7 +57,7 @@ TEST(LoopCount, ChainsWaitForTheirLatency) {
   EXPECT_LT(four.cycles, one.cycles);
 }
 
-/// y[v * write] = x[v * read] * 2 for 100 v.
+/// Computes y[v * write] = x[v * read] * 2 for 100 values of v.
 LoopFunc strided(int64_t read, int64_t write) {
   LoopBuilder b("strided");
   const Buf x = b.input("x", DType::f32, 1000), y = b.output("y", DType::f32, 1000);
@@ -69,7 +69,7 @@ LoopFunc strided(int64_t read, int64_t write) {
 
 TEST(LoopCount, LoopsToBeVectorisedCountAsVectors) {
   const LoopCount masks = count_loops(strided(1, 1), limits("znver5"));
-  EXPECT_EQ(masks.loads, 7);  // the last one with a mask
+  EXPECT_EQ(masks.loads, 7);  // the last one is masked
   EXPECT_EQ(masks.stores, 7);
   EXPECT_EQ(masks.others, 7);
   EXPECT_EQ(masks.written, 7 * 16);
@@ -125,7 +125,7 @@ TEST(LoopCount, RegistersAreThoseOfTheTarget) {
   EXPECT_EQ(count_loops(products(16), limits("x86-64-v3")).multiply_adds, 2);
   EXPECT_EQ(count_loops(products(16, DType::f64), limits("znver5")).multiply_adds, 2);
   const LoopCount sse = count_loops(products(16), limits("x86-64-v2"));
-  EXPECT_EQ(sse.multiply_adds, 0);  // a multiplication and an addition
+  EXPECT_EQ(sse.multiply_adds, 0);  // SSE needs a multiplication and an addition
   EXPECT_EQ(sse.others, 2 * 4);
 }
 
@@ -145,7 +145,7 @@ TEST(LoopCount, UnitsAreThoseOfTheTarget) {
   two.loads_per_cycle = 1;
   EXPECT_DOUBLE_EQ(count_loops(func, two).cycles, 64);
   TargetLimits halves = limits("znver4");
-  EXPECT_DOUBLE_EQ(count_loops(func, halves).cycles, 64);  // two ports, and each register occupies both
+  EXPECT_DOUBLE_EQ(count_loops(func, halves).cycles, 64);  // each register occupies both ports
   halves.loads_per_cycle = 1;
   EXPECT_DOUBLE_EQ(count_loops(func, halves).cycles, 128);
 }
@@ -183,7 +183,7 @@ TEST(LoopCount, RegistersBeyondThoseOfTheTargetAreSpilled) {
     return count_loops(b.finish(), limits("x86-64-v3"));
   };
   EXPECT_EQ(sums(14).stores, 0);
-  // 20 registers in addition to two others exceed the limit by 6.
+  // 20 registers and two others exceed the 16 of the target by 6.
   EXPECT_DOUBLE_EQ(sums(20).stores, 6);
   EXPECT_DOUBLE_EQ(sums(20).loads, 20 + 6);
 }

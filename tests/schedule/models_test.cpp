@@ -1,4 +1,4 @@
-// Every template has a model: a search space, candidates, and an estimate that selects the default.
+// Every template has a search space, and a model whose estimate of each candidate selects the default.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using tune::TaskOf;
 
-/// A small problem for a template and a larger one of the same kind.
+/// A small problem for a template and a larger one of the same form.
 struct Sizes {
   std::string small, large;
 };
@@ -69,8 +69,8 @@ const std::map<std::string_view, Sizes>& problems() {
   return kProblems;
 }
 
-/// How far the default may exceed the cheapest candidate: a template may prefer one of several near equals, and for
-/// pairs the default also accounts for threads that wait for each other.
+/// Returns the factor by which the default may exceed the cheapest candidate: a template may prefer one of several that
+/// are almost equal, and the default of a pair of convolutions also accounts for threads that wait for each other.
 double most_above_least(std::string_view name) {
   if (name == "conv2d_then_depthwise") return 1.6;
   return counts_loops(name) ? 1 / (1 - kCountError) : 1.05;
@@ -94,7 +94,7 @@ TEST(Models, ThoseThatCountLoopsAreKnown) {
 }
 
 TEST(Models, TheDefaultIsTheCheapestCandidate) {
-  int64_t winograd = 0;  ///< defaults
+  int64_t winograd = 0;  ///< number of problems for which Winograd is the default
   for (const std::string& target : tune::targets()) {
     for (const auto& [name, sizes] : problems()) {
       for (const std::string& problem : {sizes.small, sizes.large}) {
@@ -105,7 +105,7 @@ TEST(Models, TheDefaultIsTheCheapestCandidate) {
         ASSERT_FALSE(ranked.empty());
         const auto picked = from.pick(*t.task, t.limits);
         if (name == "conv2d_winograd") {
-          if (!picked) continue;  // direct convolution is as good
+          if (!picked) continue;  // direct convolution is the default
           ++winograd;
         }
         const Schedule& schedule = *picked;

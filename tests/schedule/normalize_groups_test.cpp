@@ -1,5 +1,5 @@
-// Normalisations over groups of channels: defaults, rejections, rows with a large mean, and blocks throughout a
-// network.
+// Normalisations over groups of channels: defaults, rejections, groups with a large mean, and blocked layouts that are
+// kept between convolutions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,9 +86,9 @@ TEST(NormalizeGroups, DefaultsFollowGroupsAndCaches) {
   const auto norm = [](const Shape& x, int64_t channels, int64_t groups) {
     return steps(compiled(Net(x, channels, groups).graph, "znver4")).at(2);
   };
-  // A block is a group, and fits in L2.
+  // A block of channels is one group and fits in L2.
   EXPECT_EQ(norm({1, 16, 32, 32}, 512, 32), "GroupNormalization+Swish | normalize_groups joint=1 parts=1");
-  // Two blocks for 16 work items.
+  // There are only two blocks of channels; 8 parts of each make 16 work items.
   EXPECT_EQ(norm({1, 16, 64, 64}, 32, 8), "GroupNormalization+Swish | normalize_groups joint=0 parts=8");
 }
 
@@ -99,7 +99,7 @@ TEST(NormalizeGroups, ExactForALargeMean) {
     if (!runs_here(parse_target(target))) continue;
     for (const char* schedule : {"", "normalize_groups joint=1 parts=1", "normalize_groups joint=0 parts=1",
                                  "normalize_groups joint=0 parts=8"}) {
-      // Values near 300 are accurate to 1.5e-5: the rounding of the convolution before, and no more.
+      // The convolution rounds values near 300 to 1.5e-5; the normalisation must add hardly any error.
       const auto difference = compare(run(net, target, schedule, 1), want, {.rtol = 1e-3, .atol = 2e-4});
       EXPECT_FALSE(difference.has_value()) << target << " " << schedule << ": " << *difference;
     }

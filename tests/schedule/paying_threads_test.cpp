@@ -1,4 +1,4 @@
-// The number of threads that a kernel is given.
+// The number of threads for which a kernel has enough work.
 #include "schedule/model/paying_threads.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace kilter {
 namespace {
 
-/// y[i] = 2 x[i] in `rows` parallel rows of 1024.
+/// Computes y[i] = 2 x[i] in `rows` parallel rows of 1024.
 LoopFunc doubled(int64_t rows) {
   LoopBuilder b("doubled");
   const Buf x = b.input("x", DType::f32, rows * 1024), y = b.output("y", DType::f32, rows * 1024);

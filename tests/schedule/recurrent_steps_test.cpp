@@ -1,5 +1,5 @@
-// The template of the recurrent operators: every kind of tile gives the reference kernel's results, unsupported nodes
-// are rejected with the reason, and so are illegal knobs.
+// The template of the recurrent operators: all tile sizes give the reference kernel's results; unsupported nodes and
+// illegal knobs are rejected with the reason.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -72,7 +72,7 @@ TEST(RecurrentSteps, EveryTileAnswersTheSame) {
                  "recurrent_steps " + knobs);
     expect_right("GRUSteps", "f32[3,5,111] f32[1,111,37] | | | 2", "recurrent_steps " + knobs);
     expect_right("RNNSteps", "f32[3,5,37] f32[1,37,37] | direction=reverse | | 2", "recurrent_steps " + knobs);
-    // With 40 units, the last block has whole vectors that are empty.
+    // With 40 units, some vectors of the last block are entirely unused.
     expect_right("RNNSteps", "f32[3,5,40] f32[1,40,40] | | | 2", "recurrent_steps " + knobs);
   }
 }
@@ -85,7 +85,7 @@ TEST(RecurrentSteps, OneStepRunsItsBlocksBesideEachOther) {
   EXPECT_EQ(extent("LSTMSteps", "f32[1,2,148] f32[1,148,37]"), 2 * 10);
   EXPECT_EQ(extent("LSTMSteps", "f32[2,2,148] f32[1,148,37]"), 2);
   EXPECT_EQ(extent("LSTMSteps", "f32[2,3,296] f32[2,148,37] | direction=bidirectional"), 2 * 3);
-  EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37]"), 2);  // its second product needs the whole first one
+  EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37]"), 2);  // the second product needs all of the first
   EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37] | linear_before_reset=1"), 2 * 10);
 }
 
@@ -101,7 +101,7 @@ TEST(RecurrentSteps, TheProductWithTheInputsIsAStepOfItsOwn) {
   EXPECT_EQ(plan.steps[1].bytes, 4 * (9 * 2 * 96 + 96 * 24 + 9 * 2 * 24));
 }
 
-/// The template's answer for the first node of a case.
+/// Returns the schedule that the template picks for the first node of a case, or its reason for rejecting the node.
 std::string answer(const OpCase& c) {
   const Task task = make_task(c.graph, Unit{{c.graph.order().front()}}, nullptr);
   const auto picked = recurrent_steps.pick(task, parse_target("x86-64-v2").limits);

@@ -1,5 +1,5 @@
-// Winograd convolutions: every form gives the reference kernel's results on every instruction set, within the accuracy
-// gates of doc/accuracy.md, and is the default where it should be.
+// Winograd convolutions: every form gives the reference kernel's results on every instruction set, its errors are
+// within the limits of doc/accuracy.md, and it is the default for the convolutions that gain by it.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ OpCase conv_case(const std::string& text) {
 
 struct Answered {
   Tensor y;
-  std::string schedule;  ///< of the convolution
+  std::string schedule;  ///< that of the convolution
 };
 
 Answered run(const OpCase& c, const std::string& schedule, std::string_view target, int threads = 2,
@@ -62,7 +62,8 @@ std::vector<std::string_view> targets() {
 }
 
 TEST(Winograd, EveryFormAnswersTheSame) {
-  // Odd extents and channels leave partial tiles and blocks; the second case has no padding, the third too much.
+  // Odd extents and channel counts leave partial tiles and blocks. The second case has no padding, the third uneven
+  // padding of up to two.
   for (const std::string text :
        {"f32[2,20,13,18] f32[64,20,3,3] f32[64] | pads=[1,1,1,1]", "f32[1,35,21,15] f32[33,35,3,3]",
         "f32[1,16,16,16] f32[32,16,3,3] f32[32] | pads=[2,0,1,2]", "f32[2,20,13,18] f32[64,20,1,3] | pads=[0,1,0,1]",
@@ -108,7 +109,7 @@ TEST(Winograd, AnyNumberOfThreadsAnswersTheSameBits) {
   }
 }
 
-/// The convolution in f64, and that of the magnitudes, against which errors are measured.
+/// The convolution computed in f64, and the convolution of the magnitudes, which is the scale of errors.
 struct Exact {
   std::vector<double> y, magnitude;
 };
@@ -156,7 +157,7 @@ struct Gate {
 };
 
 TEST(Winograd, ErrorsStayWithinTheGates) {
-  // An rms of 1.2e-6 separates good points from others, such as +-1, +-2.
+  // An rms error of 1.2e-6 separates good interpolation points from others, such as +-1, +-2.
   for (const Gate& gate : {Gate{"f32[48,64,3,3] | pads=[1,1,1,1]", "m=4", 64 + 8, 1.2e-6},
                            Gate{"f32[48,64,3,3] | pads=[1,1,1,1]", "m=2", 16 + 8, 6e-7},
                            Gate{"f32[48,64,1,3] | pads=[0,1,0,1]", "m=4", 16 + 8, 1.2e-6},
@@ -178,12 +179,12 @@ TEST(Winograd, ErrorsStayWithinTheGates) {
   }
 }
 
-/// A convolution, compiled once, in whose image one pixel after another is replaced by a special value.
+/// A compiled convolution for whose image wrong() replaces single pixels by special values.
 class Spoiled {
  public:
   Spoiled(const std::string& text, const std::string& form, std::string_view target) : c_(conv_case(text)) {
     weights_ = *c_.graph.value(c_.graph.node(c_.graph.order().front()).inputs[1]).constant;
-    // Zero taps turn an infinity into NaN, as in the definition.
+    // Zero weights turn an infinity into NaN, as they do by the definition of a convolution.
     for (int64_t i = 3; i < weights_.elems(); i += 7) weights_.data<float>()[i] = 0;
     for (int64_t i = 0; i < weights_.elems(); ++i)
       heaviest_ = std::max(heaviest_, std::abs(double{weights_.data<float>()[i]}));
@@ -199,7 +200,7 @@ class Spoiled {
 
   const Shape& image() const { return c_.inputs.at(0).shape(); }
 
-  /// What is wrong if pixel [n, channel, row, column] is `value`; empty if nothing is.
+  /// Describes the fault in the output if pixel [n, channel, row, column] is `value`; empty if there is none.
   std::string wrong(const Shape& pixel, float value) {
     const Tensor& x = c_.inputs.at(0);
     const int64_t at = ((pixel[0] * x.shape()[1] + pixel[1]) * x.shape()[2] + pixel[2]) * x.shape()[3] + pixel[3];
@@ -212,8 +213,8 @@ class Spoiled {
       const double got = y.data<float>()[i], clean = clean_.data<float>()[i];
       const std::optional<float> w = weight(o, pixel);
       const double want = w ? clean + (double{value} - double{before}) * double{*w} : clean;
-      // Other values that an output reads together with a huge one are lost in rounding, and the recovered weight is
-      // inexact.
+      // Next to a huge value, other values that an output reads are lost in rounding, and the weight that the kernel
+      // recovers from the transformed filter is inexact.
       const double lost = w && std::isfinite(value) ? 2e-6 * std::abs(double{value}) * heaviest_ : 0;
       if (out.empty() && !alike(got, want, lost))
         out = fmt::format("y[{}] is {}, expected {} (it reads the pixel: {})", fmt::join(o, ","), got, want,
@@ -229,7 +230,7 @@ class Spoiled {
     if (std::isinf(want)) return got == want;
     return std::abs(got - want) <= 1e-4 + 1e-4 * std::abs(want) + lost;
   }
-  /// The weight with which an output reads a pixel; nullopt if it does not.
+  /// Returns the weight with which an output reads a pixel; nullopt if it does not read it.
   std::optional<float> weight(std::span<const int64_t> o, const Shape& pixel) const {
     const Shape& w = weights_.shape();
     const int64_t r = pixel[2] - o[2] + top_, s = pixel[3] - o[3] + left_;
@@ -245,7 +246,7 @@ class Spoiled {
   int64_t top_ = 0, left_ = 0;
 };
 
-/// Replaces every pixel once, hence every place in whole tiles and in those at the edges.
+/// Replaces every pixel once, hence each position within inner tiles and within tiles at the edges.
 TEST(Winograd, OnePixelSpoilsOnlyWhatReadsIt) {
   struct Problem {
     std::string text;
@@ -280,7 +281,7 @@ TEST(Winograd, OnePixelSpoilsOnlyWhatReadsIt) {
   }
 }
 
-/// The direct computation of failed tiles is in the same kernel as the products, and must not make them spill.
+/// The kernel of the products also recomputes overflowed tiles directly; this must not make the products spill.
 TEST(Winograd, ProductsKeepTheirRegisters) {
   const OpCase c = conv_case("f32[1,64,7,7] f32[64,64,3,3] f32[64] | pads=[1,1,1,1]");
   for (const std::string_view split : {"0", "1"}) {
@@ -345,7 +346,7 @@ TEST(WinogradTransform, FiltersSeeWhatTheyShould) {
   for (const int64_t m : {2, 4}) {
     const WinogradTransform& t = *find_winograd(m, 3);
     const auto side = static_cast<size_t>(m + 2);
-    // A filter with only a middle row: the points 0 and infinity see the first and the last row.
+    // The filter has only a middle row. The points 0 and infinity see the first and the last row, hence zeros.
     const std::array<float, 9> filter{0, 0, 0, 3, -5, 7, 0, 0, 0};
     FilterTransform transformed(t, t);
     const std::vector<double>& u = transformed(filter.data());

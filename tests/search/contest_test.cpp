@@ -1,4 +1,4 @@
-// Runs the searchers on the repository's tables, and checks the statements of doc/search.md.
+// Runs the searchers on the repository's tables of measured costs, and checks statements made in doc/search.md.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@
 namespace kilter::tune {
 namespace {
 
-/// A table with its space.
+/// A table of costs and the search space of its task.
 struct Measured {
   explicit Measured(const std::string& file)
       : name(file),
@@ -32,7 +32,7 @@ struct Measured {
 };
 using Tables = std::vector<std::unique_ptr<Measured>>;
 
-/// The tables of Zen 4, or with "/zen5" those of Zen 5.
+/// Returns the tables measured on Zen 4, or those on Zen 5 if `under` is "/zen5".
 Tables tables(const std::string& under = "") {
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(KILTER_SEARCHERS + under)) {
@@ -43,7 +43,7 @@ Tables tables(const std::string& under = "") {
   return out;
 }
 
-/// Curves of one searcher: seeds 1 to `seeds` of one table after another.
+/// Returns the curves of one searcher by table, each with seeds 1 to `seeds`.
 std::vector<std::vector<Curve>> play(const Tables& all, const std::string& searcher, int64_t seeds, PlayOptions how) {
   std::vector<std::vector<Curve>> out;
   how.stop_at_optimum = true;
@@ -61,7 +61,7 @@ std::vector<std::vector<Curve>> play(const Tables& all, const std::string& searc
   return out;
 }
 
-/// Mean regret in percent.
+/// Returns the mean regret in percent: by how much the cost that `best` takes from each curve exceeds the optimum.
 template <class F>
 double regret(const Tables& all, const std::vector<std::vector<Curve>>& curves, const F& best) {
   double sum = 0;
@@ -72,12 +72,12 @@ double regret(const Tables& all, const std::vector<std::vector<Curve>>& curves, 
   return 100 * sum / static_cast<double>(all.size());
 }
 
-/// By trials and by seconds, without the searcher's own time.
+/// Compares the searchers after equal numbers of trials and equal seconds, not counting their own time.
 TEST(Contest, ModelBeatsGaBeatsRandomOnTheMeasuredTables) {
   const Tables all = tables();
   ASSERT_EQ(all.size(), 10U);
   for (const auto& m : all) {
-    // Costs are over the default at the time of the table; the default may have improved since.
+    // Costs are ratios to the default when the table was measured, which today's may beat.
     EXPECT_LE(Game(m->space, m->table, m->name).default_cost(), 1.05) << m->name;
   }
   PlayOptions how;
@@ -96,8 +96,7 @@ TEST(Contest, ModelBeatsGaBeatsRandomOnTheMeasuredTables) {
   }
 }
 
-/// `model` is ahead while little is known; XGBoost's trees overtake it (doc/search.md explains why), and beat `ga`
-/// always.
+/// `model` is ahead after few trials; later XGBoost's trees catch up (doc/search.md explains why) and beat `ga`.
 TEST(Contest, XgbComesBetweenModelAndGaAndPassesModelLater) {
   setenv("KILTER_XGBOOST", KILTER_SEARCHERS "/../../.venv", 0);  // where the tests' set-up puts it
   try {
@@ -124,7 +123,7 @@ TEST(Contest, XgbComesBetweenModelAndGaAndPassesModelLater) {
   EXPECT_LT(after(xgb, 128), after(model, 128) + 0.1);
 }
 
-/// Trees trained on all tables of one machine.
+/// Returns boosted trees trained on all tables of one machine.
 LearnedPoints trees_of(const Tables& all) {
   EarlierTrials rows;
   for (size_t t = 0; t < all.size(); ++t) {
@@ -142,7 +141,8 @@ LearnedPoints trees_of(const Tables& all) {
   return out;
 }
 
-/// A model trained on another family of machines adds at most 0.25 % of regret after 32 trials, and none after 64.
+/// Expects a model that was trained on another family of machines to add less than 0.25 % to the regret after 32 trials
+/// and less than 0.15 % after 64.
 void expect_adapts(const Tables& own, const LearnedPoints& foreign) {
   PlayOptions how;
   how.most_trials = 64;
@@ -161,7 +161,8 @@ TEST(Contest, ACostModelOfAnotherFamilyIsOutweighed) {
   Tables zen5 = tables("/zen5");
   const LearnedPoints of_zen4 = trees_of(zen4), of_zen5 = trees_of(zen5);
   expect_adapts(zen4, of_zen5);
-  // Half of these tables are older than today's defaults, which they lack: they can be learned from, but not searched.
+  // Half of these tables were measured before today's defaults existed and lack them. They can be learned from, but not
+  // searched.
   std::erase_if(zen5, [](const auto& m) {
     const Schedule standard = m->space.schedule(*m->space.default_point());
     return std::ranges::find(m->table.rows, standard, &CostRow::schedule) == m->table.rows.end();

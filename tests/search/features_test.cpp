@@ -1,5 +1,5 @@
-// Features: every knob of every template is visible, points differ where they should, figures are finite and
-// repeatable.
+// Features: every knob of every template is visible in them, different points have different features, and all figures
+// are finite and repeatable.
 #include "tune/space/features.h"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST(Features, FiguresByHand) {
   EXPECT_FLOAT_EQ(row[column("tile.registers")], 14 / 32.0F);
   EXPECT_FLOAT_EQ(row[column("tile.loads")], 9 / 14.0F);
   EXPECT_FLOAT_EQ(row[column("tile.columns_rest")], 64 / 50.0F - 1);
-  // Two tiles of rows times two panels, for four threads.
+  // Two tiles of rows times two panels are one tile for each of four threads.
   EXPECT_FLOAT_EQ(row[column("tile.count")], 1);
   EXPECT_FLOAT_EQ(row[column("task.weight_bytes")], std::log2(1 + 4 * (2000.0F + 50)));
 }

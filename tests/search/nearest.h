@@ -1,4 +1,4 @@
-// A trainable model for tests of searchers: the mean of the nearest rows, with groups kept apart.
+// A trainable model for tests of searchers: it predicts the mean cost of the four nearest rows.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace kilter::tune {
 
 class Nearest : public TrainablePointModel {
  public:
-  size_t groups_seen = 0;  ///< in the first fit
+  size_t groups_seen = 0;  ///< number of groups in the first call of fit()
 
   void fit(const FeatureRows& rows, std::span<const double> log2_costs, std::span<const uint32_t> groups) override {
     if (groups_seen == 0) groups_seen = std::set<uint32_t>(groups.begin(), groups.end()).size();

@@ -1,4 +1,4 @@
-// Every option that a searcher uses changes its proposals, on a table of bench/searchers with a fixed seed.
+// Every option that a searcher uses changes its proposals, tested on one table of bench/searchers with a fixed seed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class Measured {
     for (const CostRow& row : table.rows) costs_[space_.ordinal(*space_.find(row.schedule))] = row.cost;
   }
 
-  /// All proposals of a search until its end, as ordinals of points.
+  /// Runs a search to its end and returns all proposals as ordinals of points.
   std::vector<uint64_t> proposals(const SearchOptions& options) {
     Nearest model;
     SearchSpace search;
@@ -52,7 +52,7 @@ class Measured {
   std::map<uint64_t, double> costs_;
 };
 
-/// A value other than the default, by option.
+/// Returns for each option a value other than its default.
 const std::map<std::string_view, std::string>& others() {
   static const std::map<std::string_view, std::string> kOthers{
       {"seed", "2"},  {"batch", "3"},     {"early-stopping", "20"}, {"prune", "1.05"},      {"population", "8"},
@@ -82,7 +82,7 @@ TEST(SearchOptions, EachChangesWhatItsSearcherProposes) {
   EXPECT_GT(looked_at, 30U);
 }
 
-// An option that a searcher does not use is refused. To justify this, it must have no effect if set.
+// An option that a searcher does not use is refused on the command line; set all the same, it must have no effect.
 TEST(SearchOptions, WhatASearcherDoesNotReadChangesNothing) {
   Measured task(parse_cost_table(read_file(std::string(KILTER_SEARCHERS) + kTable), kTable));
   for (const SearcherRow& searcher : all_searchers()) {

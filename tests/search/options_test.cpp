@@ -43,7 +43,7 @@ TEST(SearchOptions, EveryRowReadsItsEndsAndRefusesWhatLiesBeyond) {
       EXPECT_THAT(error_of(searcher, {given(beyond)}), testing::HasSubstr("expected " + std::string(row.legal)))
           << row.name;
     EXPECT_THAT(error_of(searcher, {fmt::format("{}=nan", row.name)}), StartsWith("--searcher-option ")) << row.name;
-    // The default is legal, and its text reads back.
+    // The default is legal, and parsing its text gives the same value.
     const SearchOptions o = parse_search_options(searcher, {fmt::format("{}={}", row.name, row.fallback())}), d;
     EXPECT_EQ(row.whole != nullptr ? static_cast<double>(o.*row.whole) : o.*row.real,
               row.whole != nullptr ? static_cast<double>(d.*row.whole) : d.*row.real)

@@ -1,5 +1,5 @@
-// Searchers: no point twice, every point in the end, the same result for the same seed, better than chance if there is
-// something to learn, and robust if there is not.
+// Searchers propose no point twice and every point in the end, repeat themselves for the same seed, are better than
+// chance if there is something to learn, and cope with failed and meaningless costs.
 #include "tune/search/searcher.h"
 
 #include <gmock/gmock.h>
@@ -75,7 +75,8 @@ double best_of(const std::vector<Trial>& trials) {
   return best;
 }
 
-/// A cost that depends on the knobs but not on the model: a valley at a place chosen by the seed, rugged by 2 %.
+/// Returns a cost that depends on the knobs but not on the analytic model: a valley whose bottom the seed chooses, with
+/// 2 % of ruggedness.
 Cost valley(const Space& space, uint64_t seed) {
   std::vector<Point> bottom;
   const Random random(seed, "valley");
@@ -182,7 +183,7 @@ TEST(Searchers, SurviveFailuresAndFiguresThatAreNone) {
                 c.points.size())
           << name << " " << bad;
     }
-    // Every third point fails; the search among the others must still make sense.
+    // Every third point fails; the search among the others must still find good points.
     Case c;
     const Cost cost = valley(c.space, 2);
     const auto some = [&](const Point& p) { return c.space.ordinal(p) % 3 == 0 ? kInfinity : cost(p); };
@@ -229,7 +230,7 @@ TEST(Searchers, TrialsFromElsewhereCount) {
       told.insert(c.points[i]);
       searcher->learn(std::vector<Trial>{{c.points[i], cost(c.points[i])}});
     }
-    searcher->learn(std::vector<Trial>{{*told.begin(), 0.5}});  // again, with another cost
+    searcher->learn(std::vector<Trial>{{*told.begin(), 0.5}});  // corrects a known cost
     Point foreign;
     foreign.part = 77;
     searcher->learn(std::vector<Trial>{{foreign, 0.1}});
@@ -259,7 +260,7 @@ TEST(Searchers, LuckThatIsTakenBackDoesNotStopThemEarly) {
     searcher->learn(std::vector<Trial>{{lucky, 1, 8}});
     double cost = 1;
     EXPECT_EQ(run(*searcher, [&](const Point&) { return cost *= 0.98; }, 50, 1).size(), 50U) << name;
-    // Correcting a known cost is a trial, but no gain.
+    // A corrected cost counts as a trial without a gain, even if it is lower.
     const auto still = c.searcher(o);
     const Point same = still->propose(1).at(0);
     for (int i = 0; i < 21; ++i) still->learn(std::vector<Trial>{{same, std::pow(0.98, i)}});
@@ -267,7 +268,8 @@ TEST(Searchers, LuckThatIsTakenBackDoesNotStopThemEarly) {
   }
 }
 
-/// Mean number of trials over seeds until a cost within 3 % of the optimum was seen; `most` if it was not.
+/// Returns the mean number of trials over several seeds until a cost within 3 % of the optimum is seen; a search
+/// without one counts as `most`.
 double trials_needed(const std::string& name, uint64_t seeds, size_t most) {
   Case c("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "x86-64-v3", 2);  // two templates
   double sum = 0;
@@ -304,7 +306,7 @@ TEST(Searchers, ModelFindsWhatLiesOutsideItsFirstPool) {
     for (size_t k = 0; k < kMostKnobs; ++k) distance += std::abs(static_cast<double>(p.at[k]) - last.at[k]) / 40;
     return 1 + distance;
   };
-  double mean = 0;  // of three: a single search may have bad luck
+  double mean = 0;  // over three seeds, since a single search may have bad luck
   for (const int64_t seed : {1, 2, 3}) {
     SearchOptions o = options("model", seed);
     o.pool = 64;
@@ -317,7 +319,7 @@ TEST(Searchers, ModelStartsFromTheAnalyticRanking) {
   Case c("conv2d n1 c64 h14 w14 k64 r1 s1 f32");
   const auto cycles = [&](const Point& p) { return c.space.legal()[*c.space.index_of(p)].estimate.cycles; };
   const double least = cycles(c.points.front());
-  // Costs are exactly the model's, so the first proposal is already the optimum.
+  // The costs equal the analytic model's estimates, so the first proposal is the optimum.
   const std::vector<Trial> trials =
       run(*c.searcher(options("model")), [&](const Point& p) { return cycles(p) / least; }, 8);
   EXPECT_EQ(trials.front().cost, 1);
@@ -364,7 +366,7 @@ TEST(Searchers, ModelForgetsALuckyFirstSample) {
 }
 
 TEST(Searchers, TransferFromEarlierTasks) {
-  // The same landscape on a sibling task: with its rows, the first batch is close to the optimum.
+  // A sibling task has the same landscape of costs. With its rows, the first batch is close to the optimum.
   Case earlier("conv2d n1 c64 h14 w14 k64 r1 s1 f32"), now("conv2d n1 c128 h14 w14 k64 r1 s1 f32");
   const Cost cost = valley(now.space, 11), before = valley(earlier.space, 11);
   EarlierTrials taught;
@@ -479,7 +481,7 @@ TEST(Gaussian, TheOrderOfSamplesDoesNotMatter) {
     for (const size_t at : points)
       later.observe(at, y(at), std::max(1.0, std::round(samples * static_cast<double>(at))));
   }
-  later.observe(8, 7, 2);  // fewer again
+  later.observe(8, 7, 2);  // as if from fewer samples
   later.observe(8, y(8), 8);
   for (size_t i = 0; i < 30; ++i) {
     EXPECT_NEAR(later.belief(i).mean, at_once.belief(i).mean, 1e-9) << i;
@@ -504,7 +506,7 @@ TEST(Gaussian, ObservationsDecideBetweenTwoExpectations) {
   };
   std::vector<double> second = middle;
   for (size_t i = 0; i < 60; ++i) second[i] += tilt[i];
-  EXPECT_NEAR(error_after(middle, 0), 0, 1e-12);  // both count half before anything is known
+  EXPECT_NEAR(error_after(middle, 0), 0, 1e-12);  // without observations, both have equal weight
   for (const auto& truth : {first, second}) {
     const double before = error_after(truth, 0);
     EXPECT_LT(error_after(truth, 8), before / 4);

@@ -1,4 +1,5 @@
-// Tables of costs and games with them: files read back, errors name the line, curves and regrets are right.
+// Tables of costs, and games (searches simulated with them): tables survive a round trip through text, errors name the
+// line, curves and regrets are right.
 #include "tune/search/simulate.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const std::string kProblem = "conv2d n1 c32 h10 w13 k32 r3 s3 g32 pad1 f32 +bias +clip(0 6)";
 
-/// Costs fall with the tile size; each trial takes 100 ms.
+/// Returns a table in which costs fall with the tile size and each trial takes 100 ms.
 CostTable table_of(const Space& space) {
   CostTable table{kProblem, "znver4", 1, 3, "by hand", {}};
   for (const LegalPoint& l : space.legal()) {
@@ -125,7 +126,7 @@ TEST(Game, StopsWhereItIsTold) {
   how.batch = 1;
   how.most_seconds = 0.35;
   EXPECT_EQ(game.play(parse_search_options("random"), how).best.size(), 4U);
-  // The searcher's own time counts if there is a clock: 50 ms for each reading.
+  // With a clock, the searcher's own time counts, too. Each reading of this one takes 50 ms.
   double now = 0;
   how = {};
   how.batch = 4;
@@ -153,7 +154,7 @@ TEST(Game, NoiseIsJudgedByTheTruthOfWhatWouldBeChosen) {
   how.noise = 0.1;
   how.most_trials = 400;
   for (const std::string name : {"model", "ga", "random"}) {
-    // Nothing is better than the default, so a lucky schedule may be chosen, at no cost.
+    // All schedules are as good as the default, so choosing a lucky one costs nothing.
     for (const double best : even.play(parse_search_options(name), how).best) EXPECT_EQ(best, 1) << name;
   }
   table = table_of(space);
@@ -165,13 +166,13 @@ TEST(Game, NoiseIsJudgedByTheTruthOfWhatWouldBeChosen) {
     const Curve curve = game.play(o, how);
     EXPECT_GT(curve.best.size(), 12U) << "what may be the best is measured again";
     EXPECT_EQ(game.play(o, how).best, curve.best) << "the same seed, the same noise";
-    worse += std::is_sorted(curve.best.rbegin(), curve.best.rend()) ? 0 : 1;  // luck is chosen and taken back
+    worse += std::is_sorted(curve.best.rbegin(), curve.best.rend()) ? 0 : 1;  // a lucky schedule was chosen for a while
     EXPECT_LE(curve.best.back(), 0.95);
     o.seed += 100;
     EXPECT_NE(game.play(o, how).best, curve.best);
   }
   EXPECT_GT(worse, 0U);
-  how.samples = 400;  // as good as exact
+  how.samples = 400;  // makes costs almost exact
   EXPECT_DOUBLE_EQ(game.play(parse_search_options("random"), how).best.back(), 0.9);
 }
 
@@ -193,7 +194,7 @@ TEST(Game, StopsAtTheOptimumWhereAsked) {
 TEST(Game, LeadByHand) {
   const Lead lead = lead_of({{-1, -3}, {1, 1}, {-3, -3}});
   EXPECT_DOUBLE_EQ(lead.mean, (-2.0 + 1 - 3) / 3);
-  EXPECT_DOUBLE_EQ(lead.half, 1.96 * std::sqrt(2.0 / 2) / 3);  // only the first task's seeds differ
+  EXPECT_DOUBLE_EQ(lead.half, 1.96 * std::sqrt(2.0 / 2) / 3);  // only within the first task do the seeds differ
   EXPECT_EQ(lead.less, 2U);
   EXPECT_EQ(lead.more, 1U);
   EXPECT_TRUE(lead.told());
@@ -201,7 +202,7 @@ TEST(Game, LeadByHand) {
 }
 
 TEST(CostTable, TheFrontIsMeasuredAgainUntilItStands) {
-  // Eight schedules, each measured too low; measured again they rise above others.
+  // The costs of eight schedules were measured too low. Measured again, the first three exceed the others.
   std::vector<CostRow> rows;
   std::map<std::string, double> truth;
   for (int64_t i = 0; i < 8; ++i) {

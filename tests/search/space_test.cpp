@@ -1,5 +1,5 @@
-// Spaces: points and schedules correspond, every legal point lowers, no illegal schedule is a point, the default is
-// included, steps are symmetric, counts add up, and pruning keeps what it must.
+// Search spaces: points and schedules correspond, every legal point can be lowered, no illegal schedule is a point, the
+// default is included, neighbourhood is symmetric, counts add up, and pruning keeps the points that it must.
 #include "tune/space/space.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ TEST(Space, ProblemsOfTheTestsCoverEveryTemplateWithASpace) {
     for (const Part& part : space.parts()) seen.insert(part.from->name);
   });
   for (const Template* t : all_templates()) {
-    // These have no knobs, like move_regions and conv_transpose.
+    // These have no knobs, and neither do move_regions and conv_transpose, which the problems cover.
     const bool alike = t->name == "gather_rows" || t->name == "resize_table" || t->name == "take_channels";
     EXPECT_TRUE(alike || seen.contains(t->name)) << t->name;
   }
@@ -83,7 +83,7 @@ TEST(Space, CountsAddUp) {
   });
 }
 
-/// Up to `most` of the legal points, evenly spread.
+/// Returns up to `most` of the legal points, evenly spread.
 std::vector<Point> some(const Space& space, size_t most) {
   std::vector<Point> out;
   const size_t step = std::max<size_t>((space.legal().size() + most - 1) / most, 1);
@@ -145,7 +145,7 @@ TEST(Space, WhatIsForbiddenIsLeftOut) {
   EXPECT_EQ(reason->second.text(), "--forbid: limit allowed schedules, got conv2d_winograd@" + node);
   EXPECT_EQ(Space(*t.task, t.limits, Accuracy::normal, std::vector{parse_forbidden("winograd@other")}).parts().size(),
             2U);
-  // The default's own schedule: the default is then another one, as in compiling.
+  // If the default's own schedule is forbidden, another becomes the default, the same as in compilation.
   const Schedule own = direct.schedule(*direct.default_point());
   std::vector<Forbidden> both = winograd;
   both.push_back(parse_forbidden(own.text()));
@@ -296,7 +296,8 @@ TEST(Prune, KeepsTheCheapestInOrder) {
 TEST(Prune, SaysWhichLimitRuledOutHowMany) {
   const TaskOf t("conv2d n1 c64 h14 w14 k64 r1 s1 f32", "znver4");
   const Space space(*t.task, t.limits);
-  // 3 values of vectors (1, 2, 4), 30 of tile, 7 of prefetch; rows in registers: 30, 14, 6.
+  // There are 3 values of vectors (1, 2, 4), 30 of tile and 7 of prefetch. Tiles of up to 30, 14 and 6 pixels fit in
+  // registers.
   EXPECT_EQ(space.raw_size(), 630U);
   EXPECT_EQ(space.legal().size(), 350U);
   EXPECT_EQ(prune(space, {std::numeric_limits<double>::infinity()}).text(),
@@ -329,7 +330,7 @@ TEST(Space, TasksAreThoseThatACompiledNetworkRuns) {
     std::vector<std::string> want, got;
     std::string last;
     for (const Step& step : compiled.plan.steps) {
-      if (step.kind == StepKind::halo || step.name == last) continue;  // several stages are one task
+      if (step.kind == StepKind::halo || step.name == last) continue;  // the stages of a layer are one task
       last = step.name;
       want.push_back(step.problem + " | " + step.layouts);
     }

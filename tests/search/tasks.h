@@ -1,4 +1,4 @@
-// Tasks for the tests of spaces and searchers: problems of every template, placed as in a compiled network.
+// Tasks for the tests of spaces and searchers: problems for every template, placed as in a compiled network.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace kilter::tune {
 
-/// The case of a recurrent operator with constant weights: "GRUSteps f32[3,5,111] ...".
+/// Builds the graph of a recurrent operator's case, such as "GRUSteps f32[3,5,111] ...", with constant weights.
 inline Graph recurrent_case(std::string_view name, const std::string& text) {
   const OpDef& def = *find_op("kilter", name, 22);
   ParsedCase parsed = parse_case(def, text);
@@ -24,7 +24,8 @@ inline Graph recurrent_case(std::string_view name, const std::string& text) {
   return make_case(def, parsed, text).graph;
 }
 
-/// Between two convolutions, shuffles the channels of an image "f32[1,32,9,11]": first and second half alternately.
+/// Builds a graph that shuffles the channels of an image "f32[1,32,9,11]" between two convolutions: they come
+/// alternately from the first and the second half.
 inline Graph shuffled_channels(const std::string& image) {
   const Shape shape = parse_case(*find_op("", "Relu", 14), image).operands.at(0).tensor.shape();
   std::vector<int64_t> order;
@@ -39,8 +40,8 @@ inline Graph shuffled_channels(const std::string& image) {
   return graph;
 }
 
-/// Squeeze and excitation of an image "f32[1,32,20,20]": its channels, multiplied by factors that are computed from
-/// their means, go into a convolution of 1x1.
+/// Builds squeeze and excitation of an image "f32[1,32,20,20]": its channels are multiplied by factors computed from
+/// their means and read by a 1x1 convolution.
 inline Graph scaled_channels(const std::string& image) {
   const Shape shape = parse_case(*find_op("", "Relu", 14), image).operands.at(0).tensor.shape();
   Graph graph;
@@ -52,9 +53,9 @@ inline Graph scaled_channels(const std::string& image) {
   return graph;
 }
 
-/// A task with its graph, from a problem line, "TASK in PROBLEM" (the first task of the problem's graph with this
-/// line), "GRUSteps CASE", "Upsample CASE", "TakeChannels IMAGE", "Mul+Conv IMAGE", or "zoo:NETWORK OPERATOR": the
-/// first task with this operator as its anchor.
+/// A task with its graph, built from a problem line, "TASK in PROBLEM" (the first task with the line TASK in the graph
+/// of PROBLEM), "GRUSteps CASE", "Upsample CASE", "TakeChannels IMAGE", "Mul+Conv IMAGE", or "zoo:NETWORK OPERATOR"
+/// (the network's first task with this operator as its anchor).
 struct TaskOf {
   TaskOf(const std::string& what, std::string_view target) : limits(parse_target(target).limits) {
     const size_t blank = what.find(' '), in = what.find(" in ");

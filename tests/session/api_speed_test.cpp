@@ -1,4 +1,4 @@
-// The public API is as fast as the plan alone: compares Network::run() with Instance::run() on the same inputs.
+// The public API takes hardly longer than the plan alone: compares Network::run() with Instance::run() on equal inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -73,14 +73,14 @@ std::vector<TestNetwork> networks(const std::filesystem::path& folder) {
   return all;
 }
 
-/// CPU time of this thread, which runs everything here, so that other programs do not count.
+/// Returns the CPU time of this thread, which runs everything here. Other programs do not count.
 double cpu_us() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
 }
 
-/// Mean microseconds per run, over enough runs for the clock. Keeps the minimum over all calls in `best`.
+/// Measures the mean microseconds per run over at least 200 us. Keeps the minimum over all calls in `best`.
 template <class F>
 void time_once(double& best, F&& run) {
   int runs = 0;
@@ -107,8 +107,7 @@ TEST(ApiSpeed, NetworkRunCostsWhatThePlanCosts) {
     Network network = Network::load(net.file, {.threads = 1});
     const std::map<std::string, View> inputs{{net.input, f32(net.shape, x.span<float>())}};
     network.run(inputs);
-    // Alternates and keeps the best of each, so that other load on the machine affects both. Adds rounds while they
-    // differ.
+    // Alternates, so other load on the machine affects both, and keeps the best of each. Adds rounds while they differ.
     double plan = 1e12, api = 1e12;
     const double start = cpu_us();
     const auto close = [&] { return api <= std::max(plan * 1.03, plan + 20); };

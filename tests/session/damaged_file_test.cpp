@@ -1,4 +1,4 @@
-// Damaged compiled files of a whole network: none runs, and none loads unless the check is turned off.
+// Damaged files of a compiled network: none is loaded unless the check is turned off.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,13 +38,13 @@ class DamagedFile : public testing::Test {
     file[bit / 8] = static_cast<char>(file[bit / 8] ^ static_cast<char>(1U << (bit % 8)));
     return file;
   }
-  /// KILTER_FLIPS, or a number for which every run has time.
+  /// The number of bits to flip: KILTER_FLIPS, or a number that is quick enough for ordinary runs.
   static int64_t flips() {
     const char* text = std::getenv("KILTER_FLIPS");
     return text == nullptr ? 200 : std::atoll(text);
   }
   static std::string whole_;
-  static size_t meta_end_;  ///< end of the fields, whose own hash is checked first
+  static size_t meta_end_;  ///< end of the plan's fields, which have a hash of their own that is checked first
 };
 std::string DamagedFile::whole_;
 size_t DamagedFile::meta_end_;
@@ -53,7 +53,7 @@ TEST_F(DamagedFile, NoFlippedBitIsLoaded) {
   const Random random(30, "flips");
   const size_t last = whole_.size() * 8;
   for (int64_t i = 0; i < flips(); ++i) {
-    // Half of the flips fall anywhere, mostly in constants; half in the first part, which holds fields and code.
+    // Half of the flips are anywhere, mostly in constants; half are in the first twentieth, which has fields and code.
     const auto n = static_cast<uint64_t>(i);
     const uint64_t bit = random.bits(n) % (i % 2 == 0 ? last : last / 20);
     const std::string message = error_of([&] { parse(flipped(bit), true); }, ErrorKind::bad_input);

@@ -1,4 +1,4 @@
-// ONNX files for the tests of sessions: built-in networks and small ones, with open input sizes.
+// ONNX files for the tests of sessions: built-in networks and small ones, whose input sizes are left open.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace kilter {
 
-/// Writes the graph to a file. The extents of its inputs are open, except the second one with `keep_channels`.
+/// Writes the graph to a file in which all extents of its inputs are open; with `keep_channels`, all but the second.
 inline std::string open_model(const std::filesystem::path& file, const Graph& graph, bool keep_channels = true) {
   onnx::save(graph, file, 17);
   onnx::pb::ModelProto model;

@@ -1,4 +1,5 @@
-// The cache of a session: plans by shapes and values, packed weights that plans share, a limit in bytes.
+// The plan cache of a session: its keys are shapes and values, its plans share packed weights, and its bytes are
+// limited.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -88,7 +89,7 @@ TEST(PlanCache, TheCppInterfaceHasTheLimit) {
   }
 }
 
-/// y = x, expanded to the shape that input `to` holds.
+/// Writes a model of y = x, expanded to the shape given by the values of input `to`.
 std::string expand_model(const ScratchFolder& folder) {
   const auto file = folder.path() / "expand.onnx";
   onnx::pb::ModelProto model;
@@ -123,7 +124,7 @@ TEST(PlanCache, ValuesThatShapesDependOnAreCompared) {
   const Tensor x = Tensor::of<float>({1, 3}, {1, 2, 3});
   const Tensor to = Tensor::of<int64_t>({2}, {2, 3});
   const auto rows = [&](int64_t n) {
-    to.data<int64_t>()[0] = n;  // the caller changes its memory between runs
+    to.data<int64_t>()[0] = n;  // the caller may change its memory between runs
     const Tensor y = session->run({{"x", x}, {"to", to}}).at(0);
     EXPECT_EQ(y.data<float>()[y.elems() - 1], 3);
     return y.shape()[0];

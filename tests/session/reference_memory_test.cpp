@@ -22,14 +22,14 @@ TEST(ReferenceSteps, ProgramsThatAreGoneTakeNoMemory) {
   const auto in_use = [&] {
     for (int i = 0; i < 50; ++i) {
       Plan plan = compiled.plan;
-      plan.steps.insert(plan.steps.begin(), static_cast<size_t>(i % 7), plan.steps.front());  // at other addresses
+      plan.steps.insert(plan.steps.begin(), static_cast<size_t>(i % 7), plan.steps.front());  // moves the steps
       Instance instance(std::make_shared<const Program>(std::move(plan)), pool);
       const Tensor x(DType::f32, {1, 64}), y(DType::f32, {1, 64});
       const std::byte* from[] = {x.raw()};
       std::byte* to[] = {y.raw()};
       instance.run(from, to);
     }
-    return mallinfo2().uordblks;  // 0 under AddressSanitizer, whose leak checker is then the test
+    return mallinfo2().uordblks;  // 0 under AddressSanitizer, where its leak checker is the test
   };
   const size_t before = in_use();
   for (int i = 0; i < 3; ++i) in_use();

@@ -1,5 +1,5 @@
-// Kernels that make system calls that no kernel needs: the worker is stopped, the layer is blamed, and the next variant
-// runs.
+// Kernels that make system calls which no kernel needs: the worker is stopped, the layer is blamed, and the next
+// variant runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

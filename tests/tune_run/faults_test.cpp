@@ -1,4 +1,5 @@
-// Kernels that crash, hang, overwrite memory and compute nonsense: each is found at its step, and nothing else suffers.
+// Kernels that crash, hang, overwrite memory or compute nonsense: each fault is attributed to its step, and nothing
+// else is affected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,15 +81,16 @@ TEST_F(Faults, StoreBeforeTheStartOfTheArena) {
 }
 
 TEST_F(Faults, StoreIntoAnotherLayersBuffer) {
-  // Layer 2's output follows layer 1's, and layer 2 overwrites it: only the careful check finds the fault.
+  // Layer 1 writes into the buffer behind its output, but layer 2 overwrites that buffer with its own output. Only the
+  // careful check, which looks for changes of memory outside a step's own buffers, finds the fault.
   EXPECT_NE(load({{1, Deed::past_end}, {3, Deed::same}}), 0);
   EXPECT_THAT(brief(faults_), ElementsAre("1 wrong layer1", "3 wrong layer3"));
   EXPECT_EQ(words(), "wrong at step 1 'layer1': wrote byte 8064 of the arena, which belongs to none of its buffers");
 }
 
 TEST(FaultsOfOthers, StoreIntoAValueThatALaterLayerReadsIsBlamedOnTheWriter) {
-  // Layer 0 writes the second buffer. Layer 1 writes the first and, when it strays, the beginning of the second. Layer
-  // 2 reads that and would be blamed.
+  // Layer 0 writes the second buffer. The bad layer 1 writes the first and the beginning of the second. Layer 2 reads
+  // the second and would be blamed.
   const auto forked = [](Deed deed) {
     Plan plan = hand_made({{1, deed}});
     const BufferRef first = plan.steps[0].args[1], second = plan.steps[1].args[1];
@@ -155,7 +157,7 @@ TEST_F(Faults, Hang) {
 }
 
 TEST_F(Faults, SleepingForEver) {
-  // A worker without processor time may just be kept from it by other processes, so it gets thirty times as long.
+  // A worker that uses no processor time may only be waiting for a CPU, so it gets thirty times as long.
   RunnerOptions options = hand_made_options();
   options.timeout_ms = 50;
   Runner runner(options);
@@ -200,7 +202,7 @@ TEST_F(Faults, WrongValues) {
 }
 
 TEST_F(Faults, ToleranceIsTheCallers) {
-  const Plan plan = hand_made({{1, Deed::same}});  // lacks a constant of 6 in 2022
+  const Plan plan = hand_made({{1, Deed::same}});  // omits the constants: up to 6 in 2022
   std::vector<StepValue> values = hand_made_values(plan);
   EXPECT_THAT(brief(runner_.load(plan, values).faults), ElementsAre("1 wrong layer1"));
   values[1].tolerance = 1e-2;
@@ -230,7 +232,7 @@ TEST_F(Faults, UsageErrors) {
   RunnerOptions options = hand_made_options();
   options.threads = 0;
   EXPECT_EQ(error_of([&] { const Runner runner(options); }, ErrorKind::usage),
-            "a worker of 0 threads is not legal; expected 1 to 1024");
+            "a worker with 0 threads is not legal; expected 1 to 1024");
   options.threads = 1, options.memory_bytes = -1;
   EXPECT_EQ(error_of([&] { const Runner runner(options); }, ErrorKind::usage),
             "a memory limit of -1 bytes is not legal; expected 0 (half of what this process may use) or more");

@@ -4,7 +4,7 @@
 
 #include <array>
 
-// KernelArgs: buffers at 0. Call: rdi args, rsi begin, rdx end, ecx worker.
+// Calls pass rdi = KernelArgs (its first field points to the buffers), rsi = begin, rdx = end, ecx = worker.
 __asm__(R"(
 .macro for_all body:vararg
 1:
@@ -231,7 +231,7 @@ deeds_end:
 .popsection
 )");
 
-// In the order of Deed. (clang-format does not terminate on this list.)
+// The kernels in the order of Deed. (clang-format does not terminate on this list.)
 // clang-format off
 #define DEEDS(X) \
   X(twice) X(add) X(same) X(illegal) X(hang) X(sleep) X(null_store) X(past_end) X(past_end_on_1) X(before_start) \

@@ -1,4 +1,4 @@
-// Networks of a few kernels written in assembly, some of which do what no kernel may do.
+// A network of a few kernels written in assembly, and kernels that do things which no kernel may do.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace kilter::tune {
 
-/// The behaviour of a kernel. args: from, to; `add` has a constant between them.
+/// The behaviour of a kernel. Its buffers are `from` and `to`; `add` reads `constant`, too.
 enum class Deed : int32_t {
   twice,          ///< to[i] = 2 * from[i]
   add,            ///< to[i] = from[i] + constant[i]
@@ -21,9 +21,9 @@ enum class Deed : int32_t {
   hang,           ///< jumps to itself
   sleep,          ///< waits for a signal that never comes
   null_store,     ///< writes to address 0
-  past_end,       ///< twice, then writes past its output
+  past_end,       ///< like twice, then writes past its output
   past_end_on_1,  ///< like past_end on the second thread, while the first one waits forever
-  before_start,   ///< twice, and writes before its output
+  before_start,   ///< like twice, and writes before its output
   into_input,     ///< writes to its input
   recursion,      ///< calls itself forever
   divide,         ///< divides by zero
@@ -31,34 +31,35 @@ enum class Deed : int32_t {
   leave,          ///< exits the process
   allocate,       ///< maps memory until there is none left, then writes to the address returned
   answer7,        ///< returns 7
-  slow,           ///< twice, after some milliseconds
+  slow,           ///< like twice, but some milliseconds later
   killed,         ///< sends itself SIGKILL
-  over_times,     ///< twice, and copies its input over the first times of the log
-  over_board,     ///< copies its input over the board except its first word, then ud2
+  over_times,     ///< like twice, and copies its input over the first times of the log
+  over_board,     ///< copies its input over the Board (tune/run/wire.h) except its first word, then ud2
   open_file,      ///< creates a file and opens it for writing
   start_program,  ///< executes /bin/true
-  open_socket,    ///< a network socket
+  open_socket,    ///< opens a network socket
   fork_off,       ///< creates a child process
   signal_tuner,   ///< asks whether it may signal the tuner
-  read_file,      ///< twice, after opening a file for reading
-  ask_in_vain,    ///< twice, after a harmless system call that it does not need
+  read_file,      ///< like twice, after opening a file for reading
+  ask_in_vain,    ///< like twice, after a harmless system call that it does not need and that fails
   count
 };
 
-/// Step `i` is named "layer<i>"; input, arena and output hold `kCount` floats.
+/// The number of floats in the input, the output and each buffer of the arena.
 constexpr int64_t kCount = 1008;
-/// y = 2 * (2 * (2 * x + c)): four layers, some of which `deeds` changes.
+/// The network y = 2 * (2 * (2 * x + c)) in four layers, "layer0" to "layer3". `deeds` gives some of them another
+/// behaviour.
 Plan hand_made(const std::map<int, Deed>& deeds = {});
-/// The values of its layers.
+/// The values that the layers of such a plan compute, for checking them.
 std::vector<StepValue> hand_made_values(const Plan& plan);
 Tensor hand_made_input();
 
-/// Options for hand-made networks; the worker programs are those of the build.
+/// Options for hand-made networks, with the worker programs from the build folder.
 RunnerOptions hand_made_options();
 std::filesystem::path built_worker();
 std::filesystem::path built_kilter();
 
-/// "3 crash layer3" for each fault.
+/// Describes each fault as "3 crash layer3": step, kind and layer.
 std::vector<std::string> brief(const std::vector<Fault>& faults);
 
 }  // namespace kilter::tune

@@ -28,7 +28,7 @@ size_t open_files() {
   return count;
 }
 
-/// Whether the process is gone, or waits for a parent that never reaps it.
+/// Whether the process has ended; it may still be a zombie that its parent has not reaped.
 bool dead(int pid) {
   std::string line;
   std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), line);
@@ -36,7 +36,8 @@ bool dead(int pid) {
   return end == std::string::npos || line[end + 2] == 'Z' || line[end + 2] == 'X';
 }
 
-/// Number of naps of 2 ms until it is dead; at most 30000. (Not time, since this process may be stopped for minutes.)
+/// Sleeps until the process is dead. Returns the number of naps of 2 ms, at most 30000. (Time would not do, since this
+/// process may be stopped for minutes.)
 int naps_to_death(int pid) {
   int naps = 0;
   for (; !dead(pid) && naps < 30000; ++naps) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -85,9 +86,9 @@ TEST(Life, NothingStaysOfARunner) {
   EXPECT_EQ(open_files(), before);
 }
 
-/// Starts a tuner in its own process whose worker is idle, runs forever, or was started by a thread other than the
-/// first. Returns the tuner and its worker.
+/// The state of a worker: idle, running forever, or running forever after a thread other than the first started it.
 enum class Life { idle, busy, thread };
+/// Starts a tuner in its own process. Returns the process ids of the tuner and its worker.
 std::pair<pid_t, int> start_tuner(Life life) {
   int ends[2];
   EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -166,7 +167,7 @@ TEST(Life, WorkersAreFoundBesideTheProgram) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.message(),
-              "the program 'no-worker', which measures candidates, is neither /usr/bin/no-worker nor "
+              "the program 'no-worker', which measures candidates, is neither at /usr/bin/no-worker nor at "
               "/usr/libexec/kilter/no-worker; build or install it");
   }
 }

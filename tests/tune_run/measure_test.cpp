@@ -1,4 +1,4 @@
-// Rounds of interleaved variants, with faults in between.
+// Measurements in rounds of interleaved variants, some of which fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class Measure : public testing::Test {
   VariantId trusted_ = 0;
 };
 
-/// Indices of the variants in the order in which they ran.
+/// Returns the indices of the variants in the order in which they ran in a round.
 std::vector<size_t> sequence(const Laps& laps, int64_t round) {
   std::vector<std::pair<int64_t, size_t>> runs;
   for (size_t v = 0; v < laps.laps.size(); ++v) {
@@ -202,7 +202,7 @@ TEST_F(Measure, ABoardThatIsOverwrittenIsAFault) {
 
 TEST_F(Measure, ManyRunsAreHandedOverInParts) {
   const VariantId other = load({});
-  // A round of both writes 2 * 2 * 10 records of 192 bytes, so two rounds never fit into one request.
+  // A round of both variants writes 2 * 2 * 10 records of 192 bytes, so two rounds never fit into one request's log.
   const Laps laps =
       runner_.measure(std::vector{trusted_, other}, {.rounds = 5, .slice_ms = 0, .runs = 10, .log_bytes = 8000});
   EXPECT_THAT(laps.faults, IsEmpty());
@@ -220,7 +220,7 @@ TEST_F(Measure, ManyRunsAreHandedOverInParts) {
 
 TEST_F(Measure, ARoundThatNoLogHoldsIsAUsageError) {
   EXPECT_EQ(error_of([&] { (void)runner_.measure(std::vector{trusted_}, {.runs = 20'000'000}); }, ErrorKind::usage),
-            "the times of a round of 1 variants with at least 20000000 runs in a turn take 7680000000 bytes; the "
+            "the times of a round of 1 variants with at least 20000000 runs in a turn need 7680000000 bytes; the "
             "worker has room for 4294963200; ask for fewer runs in a turn, or fewer variants");
 }
 

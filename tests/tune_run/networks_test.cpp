@@ -1,4 +1,4 @@
-// Variants of real networks in the worker: checked, corrupted, and timed like the network in this process.
+// Variants of real networks in the worker: they are checked, corruption is found, and times are those of this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ Compiled compile(const std::string& network, CompileOptions options = {}, int64_
   return compile_graph(zoo::build(network, {.size = size}), options);
 }
 
-/// Returns the plan with its own copy of the machine code, to be corrupted.
+/// Returns the plan with a copy of the machine code, which the test can corrupt.
 Plan with_code(const Plan& plan, std::shared_ptr<std::vector<std::byte>>& code) {
   code = std::make_shared<std::vector<std::byte>>(plan.code, plan.code + plan.code_bytes);
   Plan out = plan;
@@ -34,7 +34,7 @@ Plan with_code(const Plan& plan, std::shared_ptr<std::vector<std::byte>>& code) 
   return out;
 }
 
-/// Returns the first step from `from` on whose kernel no other step uses.
+/// Returns the first step, from `from` on, whose kernel no other step uses.
 size_t lone_kernel(const Plan& plan, size_t from) {
   for (size_t s = from; s < plan.steps.size(); ++s) {
     int users = 0;
@@ -128,8 +128,8 @@ TEST(Spoilt, AWrongWeightIsFoundAtItsLayerAlone) {
   EXPECT_LT(runner.store().used_bytes() - used, best.plan.constants_bytes / 2) << "equal constants are there once";
 }
 
-/// Milliseconds of each step of a plan, alternately in this process and in the worker. Takes the fastest quarter, since
-/// the machine may be busy with other things.
+/// Milliseconds of each step of a plan, measured alternately in this process and in the worker. They are lower
+/// quartiles, since other programs may use the machine.
 struct BothTimes {
   std::vector<double> here, there;
 
@@ -171,8 +171,8 @@ struct BothTimes {
   }
 };
 
-// One of several attempts must succeed: another process on the core's other hardware thread may affect only one side,
-// and weights may have a bad placement in one process as long as it lives.
+// One of several attempts must succeed: another process on the core's other hardware thread may slow only one side, and
+// weights that one process has placed badly in memory stay there until it ends.
 TEST(Times, AgreeWithTheNetworkInThisProcess) {
   const Compiled best = compile("squeezenet1_1", {}, 224);
   const RunnerOptions options = options_for(best.plan);

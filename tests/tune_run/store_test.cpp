@@ -1,4 +1,4 @@
-// The store of constants: equal constants are stored once, freed room is reused, the plan's references are moved.
+// The store of constants: equal constants are stored once, freed space is reused, references in plans are adjusted.
 #include <gtest/gtest.h>
 
 #include <cstring>

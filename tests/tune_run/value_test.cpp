@@ -14,7 +14,7 @@
 namespace kilter::tune {
 namespace {
 
-/// A layout as the compiler makes it: blocks, halo, and room around the value.
+/// A layout such as the compiler makes, with blocks and a halo, `offset` elements into its buffer.
 ValueLayout layout(const Shape& shape, int64_t block, std::array<int64_t, 4> halo = {}, int64_t offset = 0) {
   ValueLayout v;
   v.shape = shape, v.block = block, v.halo = halo;
@@ -30,7 +30,7 @@ ValueLayout layout(const Shape& shape, int64_t block, std::array<int64_t, 4> hal
   return v;
 }
 
-/// Calls f(i, at) for the number of every element and its position, by the definition of the layout.
+/// Calls f(i, at) for every element with its number and its position in the layout.
 template <class F>
 void for_each_element(const ValueLayout& v, F f) {
   kilter::for_each_element(v.shape, v.block, v.strides, v.offset,

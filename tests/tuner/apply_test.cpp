@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr const char* kDevice = "A CPU, 2 CPUs, avx512, L1 48K, L2 1M, L3 32M";
 
-/// Returns `schedule` with another tile, 3 to 6 depending on `i`, always different from its own.
+/// Returns `schedule` with tile `i`, or `i` - 1 if that is its own.
 std::string other_tile(const std::string& schedule, int64_t i = 4) {
   Schedule s = parse_schedule(schedule);
   for (auto& [knob, value] : s.knobs) {
@@ -37,7 +37,7 @@ class Apply : public testing::Test {
 
   void SetUp() override { ASSERT_FALSE(step_.name.empty()) << "no layer runs conv2d_direct"; }
 
-  /// A tile other than the default's, which every conv2d_direct accepts.
+  /// The default schedule with another tile, which every conv2d_direct accepts.
   std::string other() const { return other_tile(step_.schedule); }
   Record record(const std::string& schedule, double ratio) const {
     Record r;
@@ -83,7 +83,7 @@ TEST_F(Apply, TheAgeOfARecordIsTold) {
   EXPECT_THAT(words("2026-03-01T23:59:59Z"),
               HasSubstr("measured on 2026-03-01 (1 day before) at 1 thread in a_network"));
   EXPECT_THAT(words("2026-03-02T10:00:00Z"), HasSubstr("measured on 2026-03-02 (the same day)"));
-  EXPECT_THAT(words("2026-03-09T10:00:00Z"), HasSubstr("measured on 2026-03-09 at"));  // the clock is off
+  EXPECT_THAT(words("2026-03-09T10:00:00Z"), HasSubstr("measured on 2026-03-09 at"));  // a clock was wrong
   EXPECT_THAT(words(""), HasSubstr("measured at an unknown date"));
 }
 
@@ -131,7 +131,7 @@ TEST(Allowed, WhatIsForbiddenLeavesTheChoices) {
 }
 
 TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
-  const std::string node = "fire2.expand3x3";  // direct convolution accepts it, too
+  const std::string node = "fire2.expand3x3";  // conv2d_direct applies to it, too
   CompileOptions options = native();
   options.target = parse_target("x86-64-v4"), options.contents.code = false;
   passed_ = run_passes(small_network(), options);
@@ -153,7 +153,8 @@ TEST_F(Apply, RecordsOfForbiddenTemplatesAreLeftOut) {
               HasSubstr("--forbid conv2d_direct: no other template applies to 'conv1'"));
 }
 
-/// Runs on `node`, which runs Winograd by default, with a target that has it everywhere; step_ is its direct default.
+/// Uses kNode, which runs Winograd by default on this target: step_ is that step, and direct_ is the schedule that
+/// becomes the default if Winograd is forbidden.
 class ApplyWithoutWinograd : public Apply {
  protected:
   ApplyWithoutWinograd() {
@@ -173,13 +174,13 @@ class ApplyWithoutWinograd : public Apply {
     }
     return {};
   }
-  /// Its ratio is over Winograd, the default if nothing is forbidden.
+  /// Returns a record whose ratio is over Winograd, the default if nothing is forbidden.
   Record over_winograd(const std::string& schedule, double ratio) const {
     Record r = record(schedule, ratio);
     r.conditions.target = options_.target.name;
     return r;
   }
-  /// Winograd with the `i`th number of tiles: other schedules of the task.
+  /// The Winograd schedule with another value of its first knob for each `i`.
   std::string winograd(int64_t i) const {
     Schedule s = parse_schedule(step_.schedule);
     s.knobs.front().second += 100 + i;
@@ -225,7 +226,7 @@ TEST_F(Apply, ARatioOverTheDefaultOfBeforeIsNoneOverTodays) {
   Record r = record(faster, 0.9);
   r.versus->schedule = before;
   EXPECT_TRUE(apply({r}).choices.empty());
-  // A record that relates the two defaults, measured in either direction, does.
+  // With a record that relates the two defaults, in either direction, the ratio is converted.
   Record now = record(step_.schedule, 0.95);
   now.versus->schedule = before;
   EXPECT_THAT(apply({r, now}).choices.at(step_.name).schedule_from.words,
@@ -243,7 +244,7 @@ TEST_F(Apply, ARecordWithoutARatioIsNotUsedAndSaid) {
   const Recorded got = apply({bare});
   EXPECT_TRUE(got.choices.empty());
   EXPECT_THAT(got.summary, HasSubstr(" measured against another default only): analytic defaults"));
-  // It does not hide a more distant record of its schedule that has a ratio.
+  // It does not hide a less similar record of the same schedule that has a ratio.
   Record two = record(other(), 0.9);
   two.conditions.threads = 2;
   EXPECT_THAT(apply({bare, two}).choices.at(step_.name).schedule_from.words,
@@ -265,7 +266,7 @@ TEST_F(Apply, ForcedSchedulesStay) {
   EXPECT_FALSE(apply({record(other(), 0.9)}, {}, forced).choices.contains(step_.name));
 }
 
-/// Settles on the same schedules for every graph.
+/// Offers the same schedules for every graph.
 class Settles : public Chooser {
  public:
   explicit Settles(Recorded recorded) : recorded_(std::move(recorded)) {}

@@ -1,4 +1,4 @@
-// Tests whether candidates are compiled during the measurement.
+// BuildingTurns decides whether candidates are compiled during measurements or between them.
 #include "tune/tuner/search/building_turns.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 constexpr double kUsual = 10;
 
-/// Notes batches of a machine that takes `slowed` times as long while something is compiled during the measurement.
+/// Notes batches measured on a machine that is `slowed` times slower while candidates are compiled.
 void run(BuildingTurns& turns, int batches, double slowed) {
   for (int b = 0; b < batches; ++b) turns.note(turns.beside() ? kUsual * slowed : kUsual, kUsual);
 }
@@ -80,7 +80,7 @@ TEST(BuildingTurns, WhatStillDisturbsIsTriedLessAndLessOften) {
 
 TEST(BuildingTurns, WhatBeginsToDisturbLaterIsSeen) {
   BuildingTurns turns(true);
-  for (int b = 0; b < 5; ++b) turns.note(1.3 * kUsual, kUsual);  // it looked: building is not to blame
+  for (int b = 0; b < 5; ++b) turns.note(1.3 * kUsual, kUsual);  // compiling is not to blame
   run(turns, 40, 1);
   EXPECT_TRUE(turns.beside());
   run(turns, 5, 1.5);

@@ -1,4 +1,4 @@
-// Races of whole plans: when they have run long enough.
+// Races of whole plans end when their ratios are known precisely enough.
 #include "tune/tuner/race/contest.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace kilter::tune {
 namespace {
 
-/// 24 rounds of about `ms`, which vary by the share.
+/// 24 rounds of about `ms`, which vary by +-`share` of it.
 Series rounds(double ms, double share) {
   Series out;
   for (int r = 0; r < 24; ++r) out.total.push_back(ms * (1 + share * (r % 3 - 1)));
@@ -25,8 +25,8 @@ TEST(Contest, IsSharpWhenTheFirstPlansRatioToEachOtherOneIs) {
   };
   EXPECT_TRUE(with({sharp, sharp}));
   EXPECT_TRUE(with({sharp, sharp, sharp, sharp}));
-  EXPECT_FALSE(with({blurred, sharp}));         // the default plan
-  EXPECT_FALSE(with({sharp, sharp, blurred}));  // a rival
+  EXPECT_FALSE(with({blurred, sharp}));         // the default plan varies
+  EXPECT_FALSE(with({sharp, sharp, blurred}));  // a rival varies
   EXPECT_FALSE(with({sharp, sharp, sharp, blurred}));
   EXPECT_FALSE(with({sharp, blurred, sharp}));
 }

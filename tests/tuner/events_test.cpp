@@ -26,7 +26,7 @@ TEST(TuneLog, TellsEverythingAndKeepsABoundedTrace) {
   EXPECT_LE(trace.points.size(), kMostTraced);
   EXPECT_GE(trace.points.size(), kMostTraced / 4);
   EXPECT_LE(trace.gains.size(), kMostTraced);
-  // Even strides over the whole run, starting at its first entry.
+  // The points are evenly spaced over the whole run and start at its first entry.
   EXPECT_EQ(trace.points.front().trials, 0);
   const int64_t stride = trace.points[1].trials;
   for (size_t i = 0; i < trace.points.size(); ++i) EXPECT_EQ(trace.points[i].trials, stride * static_cast<int64_t>(i));

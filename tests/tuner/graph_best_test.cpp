@@ -1,4 +1,4 @@
-// The graph tuner on a network that runs, and on records only.
+// The graph tuner on a network that it runs, and on records only.
 #include "tune/tuner/graph_best/graph_best.h"
 
 #include <gtest/gtest.h>
@@ -65,15 +65,15 @@ TEST(GraphBest, MeasuresChoosesRacesAndKeepsLayoutChanges) {
   EXPECT_EQ(squeeze.alternatives.front().basis, "measured here");
 }
 
-/// Each is fused with the convolution before it or kept apart, contrary to the default, and measured together with that
-/// convolution.
+/// Each depthwise convolution has an alternative that fuses it with the convolution before it, or keeps it apart if the
+/// default fuses it. Both convolutions are measured together.
 TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
   NetworkBench bench = bench_of(zoo::build("mobilenet_v2", {.size = 96, .classes = 10}));
   const auto known = [](const Layer& layer) {
     return std::ranges::all_of(layer.alternatives, [](const Alternative& a) { return a.basis != "not measured"; });
   };
   LayerNetwork network;
-  for (int attempt = 0; attempt < 3; ++attempt) {  // other processes may have had the CPUs in every round
+  for (int attempt = 0; attempt < 3; ++attempt) {  // other processes may use the CPUs in every round
     network = layer_network(bench.fallback().compiled, bench.options());
     measure_alternatives(bench, network, {.schedules = 0, .seconds = 10});
     if (std::ranges::all_of(network.layers, known)) break;
@@ -90,7 +90,7 @@ TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
       EXPECT_TRUE(std::isfinite(one.ms)) << layer.node;
       ++pairs;
       if (by_default) continue;
-      // A layer that is absorbed has no kernel of its own, and no choices.
+      // A layer that is fused into the next one has no kernel of its own, and hence no choices.
       const size_t before = feeder(network, l);
       const auto edge =
           std::ranges::find_if(network.together, [&](const ChoiceEdge& e) { return e.from == l && e.to == before; });
@@ -104,8 +104,8 @@ TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
 }
 
 TEST(GraphBest, OnTwoThreadsShortLayersMayRunOnOne) {
-  // If other processes take the CPUs, other numbers of threads stay unknown, and this is reported. Processes on the
-  // cores' other hardware threads are not seen, and may be gone next time.
+  // If other processes use the CPUs, the times of other thread counts stay unknown, and this is reported. Processes on
+  // the cores' other hardware threads are not noticed, but may be gone in the next attempt.
   int64_t with_threads = 0;
   bool crowded = false;
   for (int attempt = 0; attempt < 3 && with_threads == 0 && !crowded; ++attempt) {
@@ -136,7 +136,7 @@ TEST(GraphBest, WinsOnlyAgainstAllThatItWasRacedAgainst) {
   EXPECT_FALSE(best.clearly_faster());
 }
 
-/// Runs all convolutions with a register tile of one vector and a few pixels.
+/// Choices that give all convolutions a register tile of one vector and `tile` pixels.
 Choices slow_plan(int64_t tile) {
   CompileOptions look = native();
   look.contents.code = false;

@@ -1,4 +1,4 @@
-// Plans chosen by the graph tuner, kept next to the records.
+// The file of accepted plans, which is next to that of the records.
 #include "tune/tuner/plans/kept_plans.h"
 
 #include <gmock/gmock.h>
@@ -111,7 +111,7 @@ TEST_F(PlansFile, WhatIsAppendedBehindACutOffLineIsWhole) {
   EXPECT_NE(all.find(plan(1, "").key), nullptr);
   EXPECT_NE(all.find(plan(2, "").key), nullptr);
   EXPECT_THAT(all.damaged, testing::ElementsAre(testing::HasSubstr("line 2: skipped: ")));
-  // A last line that only lacks its end is complete.
+  // A last line that only lacks its line break is complete.
   std::ofstream(file_, std::ios::trunc) << whole.substr(0, whole.size() - 1);
   EXPECT_TRUE(found(plan(1, "").key));
 }
@@ -129,7 +129,7 @@ TEST_F(PlansFile, WritersWaitForOneAnother) {
   EXPECT_THAT(all.damaged, testing::IsEmpty());
 }
 
-// Reading, deciding and adding under one lock never puts a worse plan after a better one.
+// A writer reads, decides and adds under one lock, so no worse plan ever follows a better one.
 TEST_F(PlansFile, NobodyAddsWhileAnotherDecides) {
   const PlanKey key = plan(1, "").key;
   std::vector<std::thread> writers;

@@ -7,7 +7,8 @@
 namespace kilter::tune {
 namespace {
 
-/// A lap of three steps; the second one has the width `w`.
+/// A lap of three steps. The second one has the width `w`. If that is much above 1, the step shared its core with
+/// another process.
 Lap lap(int64_t round, double second_ms, double w) {
   Lap out;
   out.round = round;
@@ -48,9 +49,9 @@ TEST(LapTimes, ADefaultThatNeverRanIsAnErrorWithItsFaults) {
 }
 
 TEST(LapTimes, ARunIsTheSumOfItsStepsAndTheRest) {
-  // If no step is left out, it is the mean of the totals.
+  // If no step is left out, the result is the mean of the totals.
   EXPECT_DOUBLE_EQ(run_ms({lap(0, 2, 1), lap(0, 4, 1)}, 0), 8);
-  // The slower second step does not count, but the rest of its run does.
+  // The slower second step, on a shared core, is left out, but the other steps of its run count.
   EXPECT_DOUBLE_EQ(run_ms({lap(0, 2, 1), lap(0, 4, 1.5)}, 0), 7);
   EXPECT_DOUBLE_EQ(run_ms({lap(0, 4, 1.5)}, 0), 9) << "there is nothing else";
   EXPECT_EQ(run_ms({lap(0, 4, 1.5)}, 1), 0);

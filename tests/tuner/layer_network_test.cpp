@@ -32,7 +32,8 @@ LayerChoice on(int32_t threads) {
   return choice;
 }
 
-/// A blocked layer that takes `ms`, and `plain_ms` on plain images; if that is below 0, it has no plain alternative.
+/// A layer that takes `ms` on blocked images and `plain_ms` on plain ones. If `plain_ms` is negative, the layer has no
+/// plain alternative.
 Layer layer(const std::string& name, double ms, double plain_ms = -1) {
   Layer out;
   out.node = name, out.nodes = {name};
@@ -50,7 +51,7 @@ LayerNetwork chain(std::vector<Layer> layers) {
   return out;
 }
 
-/// Every layout change of an image of 1 MB takes `ms`, in either direction.
+/// A model by which every layout change of an image of 1 MB takes `ms`, in either direction.
 TransformModel transforms(double ms) {
   std::vector<TransformSample> samples;
   for (const char* kind : {"plain->c16", "c16->plain"}) {
@@ -70,7 +71,7 @@ std::string chosen(const LayerNetwork& network, double change_ms, Solver solver 
 TEST(LayerNetwork, AFasterLayerIsNotTakenWhenItsLayoutChangesCostMore) {
   const LayerNetwork network = chain({layer("a", 1), layer("b", 1, 0.9), layer("c", 1)});
   EXPECT_EQ(chosen(network, 0.2), "000");
-  EXPECT_EQ(chosen(network, 0.04), "010");  // two changes of 0.04 for 0.1
+  EXPECT_EQ(chosen(network, 0.04), "010");  // two changes of 0.04 save 0.1
   EXPECT_EQ(chosen(network, 0.06), "000");
 }
 
@@ -80,7 +81,7 @@ TEST(LayerNetwork, TwoLayersChangeTogetherWhereNeitherPaysAlone) {
   EXPECT_EQ(chosen(one, 0.2), "0000");
   EXPECT_EQ(chosen(two, 0.2), "0110");
   EXPECT_EQ(chosen(two, 0.2, Solver::pbqp), "0110");
-  // If neighbours have choices of their own, each alone ignores the cost to the others.
+  // A greedy solver decides for each layer separately and ignores the resulting costs of its neighbours.
   const LayerNetwork odd = chain({layer("a", 1, 1.5), layer("b", 1, 0.9), layer("c", 1, 1.5)});
   EXPECT_EQ(chosen(odd, 0.2, Solver::greedy), "010");
   EXPECT_EQ(chosen(odd, 0.2), "000");
@@ -109,12 +110,13 @@ TEST(LayerNetwork, AnAlternativeIsWorthItsUncertainty) {
   EXPECT_EQ(chosen(network, 1), "0");
   network.layers[0].alternatives[1].error_ms = 0.02;
   EXPECT_EQ(chosen(network, 1), "1");
-  // The alternative in use does not pay for its error.
+  // No error is added to the time of the alternative in use.
   const ChoiceProblem problem = choice_problem(network, nullptr, 1, {1});
   EXPECT_EQ(problem.nodes[0], (std::vector<double>{1, 0.97}));
 }
 
-/// Rounds in which layers run on one or both threads, with planted costs.
+/// Costs as measured in rounds in which layers run on one or both threads: `one` is added for a layer on one thread,
+/// and `after_other` for a layer on other threads than the one before it.
 ThreadCosts planted(double one, double after_other) {
   ThreadCosts costs;
   for (int i = 0; i < 40; ++i) {
@@ -132,11 +134,11 @@ TEST(ThreadCosts, ALayerOnOneThreadPaysForWhatItsNeighbourLeavesElsewhere) {
   planted(-0.2, 0.5).expand(network);
   ASSERT_EQ(network.layers[1].alternatives.size(), 2U);
   EXPECT_EQ(network.layers[1].alternatives[1].choice.threads, 1);
-  EXPECT_EQ(chosen(network, 1), "11");  // together
+  EXPECT_EQ(chosen(network, 1), "11");  // both layers change to one thread
   network.layers[0].alternatives.resize(1);
   network.together.clear();
   planted(-0.2, 0.5).expand(network);
-  network.layers[0].alternatives[1].ms = 3;  // the first layer must stay on both
+  network.layers[0].alternatives[1].ms = 3;  // the first layer must stay on both threads
   EXPECT_EQ(chosen(network, 1), "00");
 }
 
@@ -234,7 +236,7 @@ TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
   EXPECT_EQ(network.layers[at("fire2.concat")].may_be_plain, blocks);
   EXPECT_EQ(feeder(network, at("fire2.expand1x1")), at("fire2.squeeze"));
   EXPECT_EQ(feeder(network, at("conv1")), SIZE_MAX);
-  // Each part of the concatenation flows into it, and it flows into the next layer, in f32.
+  // Each part flows into the concatenation, and all of their bytes (f32) flow from it into each next layer.
   double bytes = 0;
   for (const Flow& flow : network.flows) bytes += flow.to == at("fire2.concat") ? flow.bytes : 0;
   for (const Flow& flow : network.flows) {
@@ -244,7 +246,7 @@ TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
   EXPECT_GT(bytes, 0);
 }
 
-// Records of another number of threads give no times for this one, and the model may disagree.
+// Records for another number of threads give no times for this one, and the cost model may contradict them.
 TEST(LayerNetwork, WhatHistoryBestHasStaysWhateverTheModelSaysOfIt) {
   CompileOptions look = native();
   look.contents.code = false, look.contents.tasks = true;
@@ -267,10 +269,10 @@ TEST(LayerNetwork, WhatHistoryBestHasStaysWhateverTheModelSaysOfIt) {
   }
 }
 
-/// Processor time of this process, which may be paused for a while at any time.
+/// The processor time of this process. (It may be paused at any time, so wall time would not do.)
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-/// The problem without the edges that close cycles, which dynamic programming can solve.
+/// Returns the problem without the edges that close cycles. Dynamic programming can solve it.
 ChoiceProblem forest_of(ChoiceProblem problem) {
   std::vector<size_t> root(problem.nodes.size());
   std::iota(root.begin(), root.end(), size_t{0});
@@ -286,9 +288,9 @@ ChoiceProblem forest_of(ChoiceProblem problem) {
   return problem;
 }
 
-/// Adds the alternatives that measuring adds on two threads (measure_alternatives.cpp): layers on plain images, layers
-/// without the element-wise nodes that they absorbed, and every alternative on one thread, with the costs of neighbours
-/// on different numbers of threads. The costs are random.
+/// Adds the alternatives that measure_alternatives() would add on two threads, with random costs: layers on plain
+/// images, layers without the element-wise nodes fused into them, and every alternative on one thread, with the costs
+/// between neighbours on different numbers of threads.
 void add_measured(LayerNetwork& network) {
   const Random random(1);
   uint64_t draws = 0;
@@ -318,12 +320,11 @@ struct WholeNetwork {
 };
 class WholeNetworks : public testing::TestWithParam<WholeNetwork> {};
 
-// The promised time from the network to the solution: ten seconds if the layout changes are known, sixty if none is.
-// The layers' times are estimated or random here; measuring them has its own budget and took 4 to 13 s. The ten seconds
-// are processor time of this process (tests/e2e/graph_tune_test.sh checks the wall time of the command without a run);
-// the sixty add the wall time of the worker that measures layout changes. Dynamic programming solves the network
-// without the edges that close cycles, which it cannot handle. This checks its speed and is not another solution for
-// the network.
+// The time from the network to the solution must be below ten seconds if the times of layout changes are known, and
+// below sixty if none are. Layers' times are estimated or random here; measuring them has a budget of its own and took
+// 4 to 13 s. The ten seconds are processor time of this process (tests/e2e/graph_tune_test.sh checks the wall time of
+// the command with --no-run); the sixty add the wall time of the worker that measures layout changes. Dynamic
+// programming cannot handle edges that close cycles and solves the network without them, which checks only its speed.
 TEST_P(WholeNetworks, AreSolvedInSecondsByPbqpAndTheirForestsByDynamicProgramming) {
   CompileOptions look;
   look.target = parse_target("znver4");

@@ -1,4 +1,4 @@
-// The expected gain that is left in a task, and how much of it more trials bring.
+// The gain that is expected to be left in a task, and the share of it that more trials bring.
 #include "tune/tuner/left.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace kilter::tune {
 namespace {
 
-/// The expected gain left after schedules with these costs, in this order, each measured many times.
+/// The gain that is expected to be left after trying schedules with these costs, in this order, each with many samples.
 double left(const std::vector<double>& costs, double noise = 0.03) {
   std::vector<LogRatios> all(costs.size());
   std::vector<const LogRatios*> tried;

@@ -1,4 +1,4 @@
-// Variants of a network, including those that change the result of the passes.
+// Variants of a network, including those whose choices make the passes give another graph.
 #include "tune/tuner/network_bench.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST_F(Bench, LayersOfWhichOtherThingsAreForbiddenAreOtherTasks) {
   const auto task = std::ranges::find_if(before, with_two_layers);
   ASSERT_NE(task, before.end());
   CompileOptions options = native();
-  Schedule unusual = task->fallback;  // not a default: the schedule that runs stays the same
+  Schedule unusual = task->fallback;  // forbidding a schedule that is no default changes none that runs
   for (auto& [knob, value] : unusual.knobs) value += knob == "tile" ? 1 : 0;
   options.forbidden = {{unusual, task->nodes[1]}};
   const NetworkBench apart(graph_, options, runner());
@@ -68,7 +68,7 @@ TEST_F(Bench, LayersOfWhichOtherThingsAreForbiddenAreOtherTasks) {
   }
 }
 
-/// The tuner's numbers are those that options accept, whatever is pinned or forbidden for single layers.
+/// The tuner gives tasks the numbers that options accept, even if schedules of single layers are pinned or forbidden.
 TEST_F(Bench, TasksHaveTheNumbersThatKilterTasksLists) {
   CompileOptions options = native();
   options.choices["conv1"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0"),
@@ -90,15 +90,16 @@ TEST_F(Bench, TasksHaveTheNumbersThatKilterTasksLists) {
   }
 }
 
-/// Caches with which some pairs are joined and some are not on any processor: a Zen 4's, except for L1, since a large
-/// L1 would join all pairs.
+/// Sets the caches of Zen 4 with a smaller L1. With these, some pairs of convolutions are fused and some are not, on
+/// any processor; a large L1 would fuse all pairs.
 void give_small_caches(TargetLimits& limits) {
   const TargetLimits like = parse_target("znver4").limits;
   limits.l1_bytes = 16 << 10, limits.l2_bytes = like.l2_bytes, limits.l3_bytes = like.l3_bytes;
   limits.l3_rate = like.l3_rate, limits.memory_rate = like.memory_rate, limits.prefetch_bytes = like.prefetch_bytes;
 }
 
-/// In MobileNet-v2, depthwise convolutions of large images run with the convolutions before them.
+/// In MobileNet-v2, some depthwise convolutions are fused with the convolutions before them. A variant can fuse others
+/// and keep these apart.
 TEST(NetworkBench, DepthwiseConvolutionsRunWithTheConvolutionBeforeThemAndApart) {
   CompileOptions options = native();
   give_small_caches(options.target.limits);
@@ -125,7 +126,7 @@ TEST(NetworkBench, DepthwiseConvolutionsRunWithTheConvolutionBeforeThemAndApart)
   for (const Fault& fault : loaded.faults) ADD_FAILURE() << fault.words;
 }
 
-/// The weights of a variant that waits to be loaded must still be there.
+/// Building other variants must not release the weights of one that waits to be loaded.
 TEST_F(Bench, TryingWhatDoesNotCompileMakesNothingOlder) {
   const std::vector<NetworkTask> tasks = bench_.tasks();
   const auto conv = std::ranges::find(tasks, "conv2d_direct", [](const NetworkTask& t) { return t.fallback.name; });

@@ -23,7 +23,7 @@ TEST(Noise, CostIsTheMiddleOfTheRatios) {
   EXPECT_EQ(r.size(), 5);
 }
 
-/// The best-looking of a hundred candidates with two noisy samples each.
+/// The best of a hundred candidates with two noisy samples each looks better than it is.
 TEST(Noise, TheLuckiestIsBelievedLessThanItsSamples) {
   constexpr double kNoise = 0.1, kTrueSpread = 0.05;
   std::mt19937_64 random(7);
@@ -83,7 +83,7 @@ TEST(Noise, EarlierSittingsCountAsFewSamples) {
   EXPECT_NEAR(r.cost(), 0.8, 1e-9);
 }
 
-/// A resumed run: thousands of candidates are known from records, with one value each.
+/// A resumed run knows many candidates from records with one value each, which say nothing about the noise.
 TEST(Noise, RecordsSayNothingOfTheNoise) {
   std::mt19937_64 random(3);
   std::normal_distribution<double> noise(0, 0.04);

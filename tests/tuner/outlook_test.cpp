@@ -33,7 +33,7 @@ Record record(const std::string& problem, const std::string& schedule, double ra
   return r;
 }
 
-/// `count` schedules of a problem, the first with the ratio, the others slower than the default.
+/// Records of `count` schedules of a problem: the first has the ratio `ratio`, the others are slower than the default.
 std::vector<Record> tuned(const std::string& problem, double ratio, int count = kEnoughTried) {
   std::vector<Record> out;
   for (int i = 0; i < count; ++i)
@@ -49,11 +49,11 @@ OutlookLayer layer(const std::string& problem, double ms, ScheduleSource from = 
           from, ms};
 }
 
-/// The number of trials in `minutes` at the assumed rate, and of new schedules tried by a task with this share of the
-/// time.
+/// The number of trials in `minutes` at the assumed rate.
 double trials_in(double minutes) { return minutes * 60 * 30; }
+/// The number of new schedules that a task with this share of the time tries in `minutes`.
 double tries_in(double minutes, double share = 1) { return trials_in(minutes) * share * kTriedPerTrial; }
-/// The expected gain left in a task whose best schedule was its first: the gain that noise may hide.
+/// The expected gain left in a task whose first schedule was its best: the gain that noise may hide.
 constexpr double kHidden = 0.005;
 
 TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
@@ -64,7 +64,7 @@ TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
   EXPECT_EQ(o.prior.layers, 1);
   EXPECT_NEAR(o.further.gain_ms, kDefaultLeft - mean_regret(trials_in(5)), 1e-9);
   EXPECT_THAT(text(o, "a.db"),
-              ElementsAre("a.db holds no record from this machine at this number of threads:",
+              ElementsAre("a.db contains no record from this machine at this number of threads:",
                           "   2 layers 100.0 % of the time  were not tuned, nor was any layer of the same kinds",
                           "   1 layer   50.0 % of the time  have schedules left to try: another 5 minutes of tuning "
                           "are expected to save about 2.1 % of the run",
@@ -79,9 +79,10 @@ TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
 
 TEST(Outlook, WithoutRecordsAndSchedulesNothingIsKnown) {
   const std::vector<OutlookLayer> layers{layer("softmax(f32[1,1000])", 1)};
-  EXPECT_THAT(text(outlook(layers, 2, {}, kHere), "a.db"),
-              ElementsAre("a.db holds no record from this machine at this number of threads, so the gain of tuning is "
-                          "not known; this command shows it:"));
+  EXPECT_THAT(
+      text(outlook(layers, 2, {}, kHere), "a.db"),
+      ElementsAre("a.db contains no record from this machine at this number of threads, so the gain of tuning is "
+                  "not known; this command shows it:"));
 }
 
 TEST(Outlook, RecordsOfOtherMachinesAndThreadsSayNothing) {
@@ -101,7 +102,7 @@ TEST(Outlook, RatiosCountOverTheDefaultOfNow) {
   const Outlook unrelated = outlook(layers, 1, records, kHere);
   EXPECT_EQ(unrelated.available.layers, 0);
   EXPECT_EQ(unrelated.settled.layers, 1);
-  // Today's default took 0.9 of the other one's time, so 0.8 of the other is 0.8 / 0.9 of today's.
+  // Today's default took 0.9 of the other default's time, so 0.8 of the other's time is 0.8 / 0.9 of today's.
   records.push_back(record(kConv, layers.front().schedule, 0.9));
   records.back().versus->schedule = other;
   const Outlook o = outlook(layers, 1, records, kHere);
@@ -124,7 +125,7 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   EXPECT_EQ(o.expected.layers, 1);
   EXPECT_NEAR(o.expected.gain_ms, 3 * 0.2, 1e-9);
   EXPECT_EQ(o.like, 1);
-  EXPECT_EQ(o.settled.layers, 2);  // the pool has hardly any schedules: one tried schedule is enough
+  EXPECT_EQ(o.settled.layers, 2);  // the pool counts, too: with few schedules, one try is enough
   EXPECT_NEAR(o.settled.ms, 9, 1e-9);
   EXPECT_EQ(o.unknown.layers, 1);
   const std::vector<std::string> lines = text(o, "a.db");
@@ -134,7 +135,8 @@ TEST(Outlook, EveryLayerIsInOnePart) {
   EXPECT_THAT(
       lines[4],
       HasSubstr("tuning is expected to save about 0.6 % of the run, judging by 1 tuned task of the same kinds"));
-  // All but the pool and the softmax. For kind `kLike`, what is left is the tuned task's gain plus what it has left.
+  // All layers but the pool and the softmax. The gain expected for `kLike` is that of the tuned task of the same kind
+  // plus the gain that is left in that task.
   EXPECT_EQ(o.further.layers, 4);
   EXPECT_EQ(o.prior.layers, 0);
   const auto gain = [](double ms) { return ms * gain_of_more(kHidden, 8, tries_in(5, ms / 10)); };
@@ -185,7 +187,7 @@ TEST(Outlook, TheDatesOfRecordsTellTheRateOfTrials) {
   EXPECT_EQ(rate(at_ten_a_second(100)).from, TrialRate::network);
   EXPECT_DOUBLE_EQ(rate(at_ten_a_second(100)).per_second, 10);
   EXPECT_EQ(rate(at_ten_a_second(100, 0, "another")).from, TrialRate::machine);
-  // Another run, minutes later: the pause does not count.
+  // The pause before another run, minutes later, does not count.
   std::vector<Record> twice = at_ten_a_second(100);
   for (Record r : at_ten_a_second(100)) {
     r.conditions.date[15] = '9';
@@ -198,7 +200,7 @@ TEST(Outlook, TheDatesOfRecordsTellTheRateOfTrials) {
   EXPECT_EQ(rate(twice).from, TrialRate::assumed);
 }
 
-/// Two tasks that were faster alone, of which the plan includes only the first.
+/// Two tasks with schedules that were faster in their own races, of which the accepted plan includes only the first.
 struct RacedNetwork {
   std::vector<Record> records = tuned(kConv, 0.8);
   std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::fallback, "taken"),
@@ -263,7 +265,7 @@ TEST(Outlook, PruningLeavesTunedTasksTuned) {
   EXPECT_EQ(after.available.layers, 1);
 }
 
-// If the layers already run the records' schedules, these bring no gain; only what more trials find is left.
+// If the layers already run the schedules of the records, the records bring no gain; only more trials can.
 TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
   const std::vector<Record> records = tuned(kConv, 0.8, 40);
   const std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::record)};

@@ -1,4 +1,4 @@
-// Records of a run whose store cannot be written for a while.
+// RecordKeeper keeps the records of a run while their store cannot be written.
 #include "../../tools/record_keeper.h"
 
 #include <gmock/gmock.h>

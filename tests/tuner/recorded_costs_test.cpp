@@ -1,4 +1,4 @@
-// The costs of a network's layers according to records, and how certain they are.
+// The costs of a network's layers according to records, and their confidence intervals.
 #include "tune/tuner/graph_best/recorded_costs.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ std::string tile(int64_t pixels) {
   return "conv2d_direct vectors=2 rows=1 tile=" + std::to_string(pixels) + " prefetch=0";
 }
 
-/// A record of `samples` on this layer: `schedule` took `ratio` of `fallback`'s time.
+/// A record with `samples` samples, measured on layer `node`: `schedule` took `ratio` of `fallback`'s time.
 Record record(const std::string& schedule, double ratio, size_t samples, const std::string& node = "here",
               const std::string& fallback = tile(14)) {
   Record r;
@@ -40,7 +40,7 @@ double half_width(const std::vector<Record>& records) {
 }
 
 TEST(RecordedCosts, NoMeasurementCountsTwice) {
-  constexpr double kTwoErrors = 2 * 0.03;  // of one sample
+  constexpr double kTwoErrors = 2 * 0.03;  // two standard errors of one sample
   EXPECT_NEAR(half_width({record(tile(7), 0.9, 4)}), kTwoErrors / 2, 1e-9);
   EXPECT_NEAR(half_width({record(tile(7), 0.9, 4, "elsewhere")}), kTwoErrors / 2, 1e-9);
   EXPECT_NEAR(half_width({record(tile(7), 0.9, 4), record(tile(7), 0.9, 5, "elsewhere")}), kTwoErrors / 3, 1e-9);

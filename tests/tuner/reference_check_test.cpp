@@ -1,4 +1,4 @@
-// Checks the default plan against the reference kernels: it is right as compiled, and faults are reported.
+// The check of plans against the reference kernels: the default plan is right as compiled, and faults are reported.
 #include "tune/tuner/race/reference_check.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct Case {
     how.contents.tasks = true;
     compiled = compile_graph(std::move(graph), how);
   }
-  /// One task for each kernel.
+  /// Returns one task for each layer that runs a kernel.
   std::vector<NetworkTask> tasks() const {
     std::vector<NetworkTask> out;
     const TaskGraph& placed = *compiled.tasks;
@@ -33,7 +33,7 @@ struct Case {
     }
     return out;
   }
-  /// Changes the first output channel: the compiled kernels keep the old weights, the reference kernels see the new
+  /// Changes the weights of a layer's first output channel for the reference kernels; the compiled kernels keep the old
   /// ones.
   void change_weights_of(const std::string& anchor, float by) {
     auto changed = std::make_shared<TaskGraph>(*compiled.tasks);
@@ -63,7 +63,7 @@ TEST(ReferenceCheck, EveryKernelOfTheDefaultPlanIsHeldAgainstItsReference) {
   require_right(check);
 }
 
-// Parts of concatenations, residual additions, pairs of convolutions in one task, views.
+// The networks contain parts of concatenations, residual additions, pairs of convolutions in one task, and views.
 TEST(ReferenceCheck, TasksOfEveryKindAreRight) {
   for (const std::string name : {"mobilenet_v2", "inception_v3"}) {
     const int64_t size = name == "inception_v3" ? 107 : 64;

@@ -1,4 +1,4 @@
-// Schedules that are tried again, and how the one at fault is found if a failure names none.
+// Schedules that are tried again, and the search for the one at fault if a failure names none.
 #include "tune/tuner/search/retries.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ TEST(Retries, WhatIsAlwaysDisturbedIsLeftInTheEnd) {
   EXPECT_TRUE(again.empty());
 }
 
-/// Variants with the culprit fail as a whole; all others are measured, and the culprit is found.
+/// A variant that includes the culprit fails as a whole. All other schedules are measured, and the culprit is found.
 TEST(Retries, TheOneAtFaultEndsUpAlone) {
   constexpr int kProbes = 24, kCulprit = 17;
   Retries again;

@@ -8,7 +8,7 @@ namespace kilter::tune {
 
 inline TuneOptions short_run(std::vector<Record>& kept) {
   TuneOptions options;
-  options.seconds = 300;  // enough on a busy machine: the trials end the search
+  options.seconds = 300;  // enough even on a busy machine: the number of trials ends the search
   options.trials = 150;
   options.network = "squeezenet1_1";
   options.device = "a device";
@@ -19,7 +19,7 @@ inline TuneOptions short_run(std::vector<Record>& kept) {
   return options;
 }
 
-/// Compiles the default plan with the slowest tiles there are, so that the usual defaults of variants are faster.
+/// Options under which the default plan has the slowest tiles that exist, so a search soon finds faster schedules.
 inline CompileOptions slow_default() {
   CompileOptions options = native();
   for (const Step& step : compile_graph(small_network(), options).plan.steps) {

@@ -47,7 +47,7 @@ TEST(TaskList, EveryNodeHasALine) {
   EXPECT_GT(views, 5) << "concatenations in place";
 }
 
-// Records change what tasks run, but not their numbers.
+// Records change the schedules of tasks, but not their numbers.
 TEST(TaskList, NumbersAreThoseWithoutRecords) {
   const Graph graph = small_network();
   CompileOptions options = native();

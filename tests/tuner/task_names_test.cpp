@@ -36,7 +36,7 @@ std::string schedule_of(const std::string& node, CompileOptions options) {
 bool has_schedule(const CompileOptions& options, const std::string& node) {
   return forced_schedule(options.choices, node) != nullptr;
 }
-/// The number of layers with a schedule of this template; of any template if the name is empty.
+/// The number of layers with a schedule of the template `name`, or of any template if that is empty.
 size_t schedules(const CompileOptions& options, std::string_view name = "") {
   return static_cast<size_t>(std::ranges::count_if(options.choices, [&](const auto& of) {
     return of.second.schedule && (name.empty() || of.second.schedule->name == name);

@@ -62,7 +62,7 @@ TEST_F(OneTask, AGainThatSamplesTakeBackCanBeMadeAgain) {
   trial(0, std::vector<double>(30, 1.05));  // it was luck
   EXPECT_FALSE(state_->learn(kNoise));
   EXPECT_GT(state_->dry(), 0);
-  trial(1, std::vector<double>(8, 0.9));  // less than the promised 0.8, but true
+  trial(1, std::vector<double>(8, 0.9));  // a smaller gain than the 0.8 above, but a real one
   EXPECT_TRUE(state_->learn(kNoise));
   EXPECT_EQ(state_->dry(), 0);
 }

@@ -1,4 +1,4 @@
-// Layout changes that cannot be measured, and the contents of a file that make measuring unnecessary.
+// Times of layout changes: an error if they cannot be measured, and files whose contents make measuring unnecessary.
 #include "tune/tuner/graph_best/transform_bench.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ class KnownLayoutChanges : public testing::Test {
     if (block_ == 1) GTEST_SKIP() << "no vectors to block for";
   }
   KnownTransforms get(bool anew = false) const { return known_transforms(native(), worker(), kDevice, records_, anew); }
-  /// A file with one sample of each kind at the worker's number of threads.
+  /// Writes a file with one sample of each kind at the worker's number of threads.
   void save(const std::vector<std::string>& kinds) const {
     std::vector<TransformSample> samples;
     for (const std::string& kind : kinds) samples.push_back({kind, worker().threads, 1e6, 1});

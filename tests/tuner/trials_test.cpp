@@ -1,4 +1,4 @@
-// How trials are taken: the effects of --repeat, --number, --min-repeat-ms, --timeout and --n-parallel.
+// The effects of --repeat, --number, --min-repeat-ms, --timeout and --n-parallel on trials.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ TEST(Trials, EachHasAtMostSoManyPairsAsRounds) {
     const auto* trial = std::get_if<TrialEvent>(&event.what);
     if (trial == nullptr) return;
     ++trials;
-    // A round in which the core was shared or the run was held up gives no pair.
+    // A round gives no pair of times if the core was shared or the run was held up.
     EXPECT_LE(trial->samples, 3) << trial->schedule;
     EXPECT_GE(trial->samples, 1) << trial->schedule;
   };
@@ -39,7 +39,7 @@ TEST(Trials, EachHasAtMostSoManyPairsAsRounds) {
   EXPECT_GE(trials, 20);
 }
 
-/// Number of network runs in a batch of trials.
+/// Runs one batch of trials. Returns the number of network runs in it.
 int64_t runs_of(const TrialOptions& trial) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
@@ -59,8 +59,8 @@ TEST(Trials, NumberAndLeastTimeOfATurnSayHowOftenTheNetworkRuns) {
   trial.number = 8;
   const int64_t eight = runs_of(trial);
   EXPECT_GE(eight, 2 * 8 * 2);                 // two turns of the default and of one variant
-  EXPECT_GE(eight, 4 * once);                  // a variant that is much too slow is cut off after a turn
-  trial.number = 1, trial.min_repeat_ms = 50;  // a run takes about one
+  EXPECT_GE(eight, 4 * once);                  // a much slower variant is stopped after one turn
+  trial.number = 1, trial.min_repeat_ms = 50;  // a run takes about 1 ms
   EXPECT_GE(runs_of(trial), 4 * once);
 }
 
@@ -69,7 +69,7 @@ TEST(Trials, TheTimeoutIsTheRunners) {
   TuneOptions options = short_run(kept);
   options.trial.timeout_ms = 10, options.runner.timeout_factor = 1e-6;
   CompileOptions compile = native();
-  compile.choices["conv1"].schedule = parse_schedule("reference");  // takes longer
+  compile.choices["conv1"].schedule = parse_schedule("reference");  // takes more than 10 ms
   const Graph graph = zoo::build("squeezenet1_1", {.size = 384, .classes = 10});
   try {
     tune(graph, inputs_of(graph), compile, options);
@@ -81,7 +81,7 @@ TEST(Trials, TheTimeoutIsTheRunners) {
   }
 }
 
-/// Maximum number of threads of this process while a batch is compiled and measured.
+/// Compiles and measures one batch. Returns the maximum number of threads that this process had meanwhile.
 int64_t most_threads(int n_parallel) {
   std::atomic<bool> done = false;
   int64_t most = 0;
@@ -101,7 +101,7 @@ int64_t most_threads(int n_parallel) {
 
 TEST(Trials, SoManyThreadsCompileAsWereAskedFor) { EXPECT_GE(most_threads(8), most_threads(1) + 4); }
 
-/// A network with as many threads as there are CPUs: candidates are compiled first, then measured.
+/// If a network uses as many threads as there are CPUs, each batch of candidates is first compiled, then measured.
 TEST(Trials, WithoutAFreeCpuBatchesAreCompiledAndMeasuredInTurns) {
   const std::vector<int> all = affinity_cpus();
   const std::vector<int> few(all.begin(), all.begin() + std::min<std::ptrdiff_t>(2, std::ssize(all)));

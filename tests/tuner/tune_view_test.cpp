@@ -29,7 +29,7 @@ tune::TuneProgress run() {
   p.default_ms = 34.51, p.predicted_ms = 33.02, p.remaining = 0.021;
   p.flops = 1'800'000'000, p.bound_ms = 20.1422;
   p.runs.taken = 100, p.runs.disturbed = 3;
-  // Tasks 2 and 3 are excluded by --ops; numbers are those of the whole network.
+  // Tasks are numbered in the whole network; --ops excludes tasks 2 and 3.
   p.tasks = {task(1, 0.1, "the first"), task(4, 0.3, "the second"), task(5, 0.2, "the third")};
   return p;
 }
@@ -41,7 +41,7 @@ TEST(TuneView, OneLineForTheWholeRun) {
       "61 % of its bound, 2.1 % expected to be left, 3 % of the runs disturbed");
 }
 
-/// If other programs use the machine, the text says so before the figures.
+/// If other programs use the machine, the line says so before its figures.
 TEST(TuneView, ABusyMachineIsToldFirst) {
   tune::TuneProgress p = run();
   p.runs.disturbed = 92;
@@ -49,7 +49,7 @@ TEST(TuneView, ABusyMachineIsToldFirst) {
   EXPECT_THAT(progress_line(p), testing::EndsWith("2.1 % expected to be left, 92 % of the runs disturbed"));
 }
 
-/// More than 100 % of a bound is not a share: the bound is wrong.
+/// A time far below its bound is not shown as a share of it: the bound must be wrong.
 TEST(TuneView, ABoundThatIsBeatenIsNoShare) {
   tune::TuneProgress p = run();
   p.bound_ms = 1.7 * p.predicted_ms, p.tasks[1].bound_ms = 1.7 * 0.9;
@@ -58,7 +58,7 @@ TEST(TuneView, ABoundThatIsBeatenIsNoShare) {
   EXPECT_THAT(progress_table(p, 1, 200)[1], testing::HasSubstr("   beaten "));
   EXPECT_THAT(progress_table(p, 1, 200)[2], testing::HasSubstr("   beaten "));
   EXPECT_THAT(gain_line(p.tasks[1]), testing::HasSubstr(", faster than its bound, which is therefore wrong, 0.900 of"));
-  p.bound_ms = 1.04 * p.predicted_ms;  // the error of the peaks
+  p.bound_ms = 1.04 * p.predicted_ms;  // within the error of measured peaks
   EXPECT_THAT(progress_line(p), testing::HasSubstr(", 100 % of its bound, "));
 }
 

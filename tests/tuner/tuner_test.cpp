@@ -42,7 +42,7 @@ std::vector<Tensor> answers(const Choices& choices) {
 /// Checks that the events agree with the result.
 void expect_whole_story(const std::vector<TuneEvent>& events, const TuneResult& result) {
   std::vector<std::string> phases;
-  std::map<int64_t, const TunedTask*> tasks;  // by number, as in later events
+  std::map<int64_t, const TunedTask*> tasks;  // by the number that events give
   for (const TunedTask& t : result.tasks) EXPECT_TRUE(tasks.emplace(t.number, &t).second) << t.number;
   std::map<int64_t, int64_t> trials;
   std::map<int64_t, std::string> best;
@@ -112,7 +112,7 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
     EXPECT_EQ(r.conditions.threads, 1);
     EXPECT_EQ(r.network, "squeezenet1_1");
   }
-  // Never slower: the accepted plan was clearly faster, else the default stays.
+  // The accepted plan is never slower: unless it was clearly faster, the default stays.
   EXPECT_EQ(result.same_plan, result.choices.empty());
   EXPECT_LE(result.ratio.high, 1);
   for (const TunedTask& t : result.tasks) {
@@ -124,7 +124,7 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
   EXPECT_EQ(shown.back().phase, "done");
   EXPECT_EQ(shown.back().trials, result.trials);
 
-  // The accepted schedules compute the same as the defaults.
+  // The accepted schedules give the same results as the defaults.
   const std::vector<Tensor> tuned = answers(result.choices), plain = answers({});
   for (int64_t i = 0; i < plain[0].elems(); ++i)
     EXPECT_NEAR(tuned[0].data<float>()[i], plain[0].data<float>()[i], 1e-4) << i;
@@ -189,13 +189,13 @@ TEST(Tuner, GoesOnWhereItEnded) {
   const TuneResult result = tune(graph, inputs_of(graph), native(), options);
   ASSERT_FALSE(more.empty());
   more.resize(std::min(more.size(), static_cast<size_t>(result.trials)));  // the race's records come after them
-  // New proposals differ from earlier ones; only contenders are measured again, a minority this early.
+  // New proposals differ from earlier ones. Only contenders are measured again, and they are a minority this early.
   size_t again = 0;
   for (const Record& r : more) again += first.contains(r.problem + r.layouts + r.schedule) ? 1 : 0;
   EXPECT_LT(again, more.size() * 2 / 3) << before;
 }
 
-/// Makes a run's records look measured with another number of threads, by an earlier code generator.
+/// Returns the records as if they had been measured with another number of threads and an earlier code generator.
 std::vector<Record> made_otherwise(std::vector<Record> records) {
   for (Record& r : records) r.conditions.threads = 3, r.conditions.codegen = "an earlier one";
   return records;
@@ -213,10 +213,10 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
   ASSERT_FALSE(best.empty());
 
   options.trials = 40;
-  std::set<std::string> began, otherwise;  // tasks: that began with the recorded schedule; that began with another
+  std::set<std::string> began, otherwise;  // tasks that began with the recorded schedule; others
   const auto of_all = [&] { return !began.empty() && std::ranges::includes(began, otherwise); };
-  for (int attempt = 0; attempt < 5 && !of_all(); ++attempt) {  // a disturbed trial comes later
-    std::map<std::string, std::string> first;                   // schedules, by task
+  for (int attempt = 0; attempt < 5 && !of_all(); ++attempt) {  // disturbed trials are retried later
+    std::map<std::string, std::string> first;                   // each task's first schedule
     options.keep = [&](std::span<const Record> records) {
       for (const Record& r : records) first.emplace(r.problem + r.layouts, r.schedule);
     };
@@ -242,7 +242,8 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
   EXPECT_LT(raced.ratio.high, 1);
 }
 
-// One of several attempts must succeed: other work on the machine may slow runs that count only for the whole network.
+// One of several attempts must succeed: other work on the machine may slow runs that count for the network's time but
+// not for the tasks'.
 TEST(Tuner, TasksHaveMostOfTheTimeOfTheNetwork) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
@@ -337,7 +338,7 @@ TEST(Tuner, WhatIsFoundAndNotTakenIsTold) {
   options.trials = 100;
   const Graph graph = small_network();
   tune(graph, inputs_of(graph), native(), options);
-  // Records that promise half the time of schedules that take much longer.
+  // These records promise half of the default's time for a schedule that is really much slower.
   const std::string slow = "conv2d_direct vectors=1 rows=1 tile=1 prefetch=0";
   options.known.clear();
   for (Record r : kept) {
@@ -433,7 +434,7 @@ TEST(Tuner, EndsAfterTrialsWithoutAGain) {
   TuneOptions options = short_run(kept);
   options.seconds = 600, options.trials = 0, options.early_stopping = 40;
   double least_ms = INFINITY;
-  int64_t last = 0;  // trials when the network was last expected to become clearly faster than ever
+  int64_t last = 0;  // trials done when the best expected time last fell clearly
   options.event = [&](const TuneEvent& event) {
     const auto* gain = std::get_if<GainEvent>(&event.what);
     if (gain == nullptr || gain->ratio.value >= 1 || gain->predicted_ms >= 0.98 * least_ms) return;
@@ -462,7 +463,7 @@ TEST(Tuner, TrialsAreNoMoreThanAskedFor) {
   EXPECT_FALSE(result.building.empty());
 }
 
-/// Until told to stop, sends a signal to each worker of this process that has used a fifth of a second of CPU time.
+/// Until told to stop, sends SIGSEGV to each worker of this process that has used a fifth of a second of CPU time.
 class Killer {
  public:
   explicit Killer(std::atomic<bool>& enough) : enough_(enough), thread_([this] { run(); }) {}
@@ -502,7 +503,7 @@ TEST(Tuner, GoesOnWhenCandidatesCrash) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.trials = 60;
-  options.trial.repeat = 3, options.trial.min_repeat_ms = 40;  // so that the worker is mostly measuring
+  options.trial.repeat = 3, options.trial.min_repeat_ms = 40;  // so the worker mostly measures
   std::atomic<bool> enough = false, search = false;
   int64_t crashes = 0;
   options.event = [&](const TuneEvent& event) {
@@ -533,7 +534,7 @@ TEST(Tuner, GoesOnWhenCandidatesCrash) {
     if (r.status == Status::crash) crashed.insert(r.problem + r.layouts + r.schedule);
   }
   EXPECT_EQ(static_cast<int64_t>(crashed.size()), crashes);
-  // They are not tried again, not even in the next run.
+  // Schedules that crashed are not tried again, not even in the next run.
   options.known = kept, options.event = nullptr, options.progress = nullptr;
   std::vector<Record> more;
   options.keep = [&more](std::span<const Record> records) { more.insert(more.end(), records.begin(), records.end()); };

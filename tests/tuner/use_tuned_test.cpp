@@ -1,4 +1,4 @@
-// Which tuning results a network is compiled with.
+// The tuning results with which a network is compiled.
 #include "tune/tuner/plans/use_tuned.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ class UseTuned : public testing::Test {
 
   void SetUp() override { ASSERT_FALSE(first_.name.empty() || second_.name.empty()) << "no two tasks of this kind"; }
 
-  /// A schedule with `tile`, or one less if that is the default's: every conv2d_direct with one row accepts 1 to 4.
+  /// The default schedule with `tile`, or one less if that is its own. Every conv2d_direct with one row accepts 1 to 4.
   static std::string other(const Step& step, int64_t tile = 4) {
     Schedule s = parse_schedule(step.schedule);
     for (auto& [knob, value] : s.knobs) {
@@ -48,7 +48,8 @@ class UseTuned : public testing::Test {
   void keep(Choices choices, const PlanKey& of = key()) {
     plans_.plans.push_back({of, "squeezenet", "2026-01-02T03:04:05Z", std::move(choices), {}, {0.8, 0.75, 0.9}});
   }
-  /// Records of the first layer's task, measured on `node`: `schedule` takes `ratio` of the default's time.
+  /// Adds `times` records of the first layer's task, measured on `node`: `schedule` takes `ratio` of the default's
+  /// time.
   void measure(const std::string& schedule, double ratio, const std::string& node, size_t times) {
     Record r;
     r.problem = first_.problem, r.layouts = first_.layouts, r.schedule = schedule, r.node = node;
@@ -58,7 +59,7 @@ class UseTuned : public testing::Test {
     r.conditions.target = native().target.name, r.conditions.codegen = code_version(r, code_versions(native().target));
     records_.insert(records_.end(), times, r);
   }
-  /// Records that the other schedule is faster.
+  /// Adds a record by which the other schedule is faster than the default.
   void record() { measure(other(first_), 0.9, "", 1); }
   Plan plan(Choose choose = Choose::accepted, int threads = 1, CompileOptions options = native()) {
     options.contents.code = false;
@@ -162,12 +163,12 @@ TEST_F(UseTuned, WithoutAPlanGraphBestIsWhatTheGraphTunerMakesOfTheRecords) {
   EXPECT_THAT(got.records, StartsWith(single.records + ", graph-best by records: "));
 }
 
-// Issue 6, "Must be shown" 8: never silent.
+// The use of a schedule that was tuned with another number of threads is always stated.
 TEST_F(UseTuned, GraphBestSaysWhatWasTunedForOtherThreads) {
   record();
   measure(other(first_, 2), 0.5, "elsewhere", 5);
   measure(other(first_, 2), 1.2, second_.name, 4);
-  for (size_t i = 1; i < records_.size(); ++i) {  // those of the other task, for this number of threads
+  for (size_t i = 1; i < records_.size(); ++i) {  // makes them records of the other task, on two threads
     Record& r = records_[i];
     r.problem = second_.problem, r.layouts = second_.layouts, r.schedule = other(second_, 2);
     r.versus->schedule = second_.schedule, r.conditions.threads = 2;
@@ -229,7 +230,7 @@ TEST_F(UseTuned, AnAcceptedPlanDoesNotRunWhatWasWrongSince) {
   keep({{first_.name, parse_schedule(other(first_))}, {second_.name, parse_schedule(other(second_))}});
   record();
   records_[0].status = Status::wrong;
-  records_[0].conditions.threads = 2;  // a schedule that was wrong there is wrong here
+  records_[0].conditions.threads = 2;  // a wrong schedule is ruled out on any number of threads
   const Plan without = plan();
   EXPECT_EQ(step(without, first_).schedule, first_.schedule);
   EXPECT_EQ(step(without, second_).schedule, other(second_));

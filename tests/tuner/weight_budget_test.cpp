@@ -1,4 +1,4 @@
-// Packed weights of plans that are tried and kept: which schedules the search keeps, and which it drops.
+// The limit on packed weights: the schedules that the search keeps and drops, and the weights of variants and plans.
 #include "tune/tuner/plans/weight_budget.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(WeightBudget, WhatGainsLeastForAByteGoesFirst) {
   EXPECT_EQ(first_to_go({}, -1), std::nullopt);
 }
 
-/// A network in which some layers gave up Winograd for smaller weights.
+/// A network in which some layers gave up Winograd because its weights exceeded the memory limit.
 class Slimmed : public testing::Test {
  protected:
   Slimmed() : graph_(small_network()) {
@@ -41,7 +41,7 @@ TEST_F(Slimmed, WhatALayerTriesChangesNoOther) {
   const auto same = [&](const std::string& node) {
     return std::ranges::find(fallback().slimmed, node) == fallback().slimmed.end();
   };
-  // A layer may use larger weights than the limit allows; layers that gave up theirs keep their smaller ones.
+  // In a variant, one layer may exceed the limit on weights; layers that gave up Winograd keep their smaller weights.
   const TargetLimits& limits = bench_->options().target.limits;
   for (const NetworkTask& task : tasks) {
     for (const Ranked& r : rank(*find_template("conv2d_winograd"), task.task, limits, 1)) {
@@ -71,7 +71,7 @@ TEST_F(Slimmed, PlansThatAreKeptSayWhatWasGivenUp) {
     ASSERT_TRUE(kept.contains(node));
     EXPECT_EQ(kept.at(node).schedule->text(), slimmed_schedules(fallback()).at(node).schedule->text());
   }
-  // Compiled with the limit, it is the same plan that was raced.
+  // Compiled again with the limit, the network has the same plan that was raced.
   CompileOptions options = bench_->options();
   for (const auto& [node, choice] : kept) options.choices[node] = preferred(*choice.schedule);
   const Compiled again = compile_graph(graph_, options);

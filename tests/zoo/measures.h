@@ -1,5 +1,5 @@
-// Properties of a network that the tests check: convolutions, operators and parameters; and its results by the
-// reference kernels.
+// Properties of a network that the tests check (convolutions, operators and parameters), and its results as computed by
+// the reference kernels.
 #pragma once
 
 #include <compare>
@@ -16,7 +16,7 @@
 
 namespace kilter::zoo {
 
-/// A convolution as in the logs of TVM's reports: stride {h, w}; pads {top, left, bottom, right}.
+/// A convolution as TVM's logs describe it: stride {h, w}; pads {top, left, bottom, right}.
 struct Workload {
   Shape data, weights, stride, pads;
   auto operator<=>(const Workload&) const = default;
@@ -54,7 +54,7 @@ inline int64_t parameters(const Graph& graph) {
   return total;
 }
 
-/// Builds a network of which only shapes and operators matter.
+/// Builds a network without weights, for tests that look only at shapes and operators.
 inline Graph outline(std::string_view name, Options options = {}) {
   options.weights = false;
   return build(name, options);

@@ -1,4 +1,4 @@
-// Every network compared with what is known about it: operators as in the exported files of the same name, parameters,
+// Compares every network with published figures and with the exported file of the same name: operators, parameters and
 // convolutions.
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@ struct Known {
   Counts operators;
 };
 
-// Published counts are from torchvision's documentation. For mobilenet_v1 it is the paper's 4.2 million, exactly that
-// of the exported file.
+// Published counts are from torchvision's documentation. The count of mobilenet_v1 is that of the exported file; the
+// paper rounds it to 4.2 million.
 const std::vector<Known> kKnown = {
     {"resnet18",
      11'689'512 - 4'800,
@@ -107,8 +107,8 @@ TEST(Networks, MatchWhatIsPublished) {
 
 TEST(Networks, Densenet121) {
   const Graph graph = outline("densenet121");
-  // The 62 batch normalisations before an activation hold 4 numbers per channel, 2 of which count as parameters in the
-  // published figure; those after conv0 and the 58 bottleneck convolutions are folded.
+  // The 62 batch normalisations before an activation have 4 numbers per channel, 2 of which the published figure counts
+  // as parameters. Those after conv0 and the 58 bottleneck convolutions are folded.
   int64_t standing = 0;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
@@ -148,7 +148,7 @@ TEST(Networks, R3d18) {
 
 TEST(Networks, Unet3d) {
   const Graph graph = outline("unet3d", {.size = 32});
-  EXPECT_EQ(parameters(graph), 19'069'955);  // the paper's
+  EXPECT_EQ(parameters(graph), 19'069'955);  // the paper's figure
   EXPECT_EQ(operators(graph),
             (Counts{{"Conv", 15}, {"Relu", 14}, {"MaxPool", 3}, {"ConvTranspose", 3}, {"Concat", 3}}));
   EXPECT_EQ(graph.type(graph.outputs()[0].value).shape, (Shape{1, 3, 16, 32, 32}));
@@ -158,8 +158,8 @@ TEST(Networks, BertBase) {
   const Graph graph = outline("bert_base", {.batch = 2, .size = 48});
   EXPECT_EQ(graph.type(graph.inputs()[0]).shape, (Shape{2, 48, 768}));
   EXPECT_EQ(graph.type(graph.outputs()[0].value).shape, (Shape{2, 48, 768}));
-  // A layer: 4 square matrices, 2 of 768 x 3072, their biases, 2 normalisations; and the normalisation of the
-  // embeddings.
+  // A layer has 4 square matrices, 2 of 768 x 3072, their biases and 2 normalisations. The embeddings have one more
+  // normalisation.
   const int64_t layer = 4 * (768 * 768 + 768) + 2 * 768 * 3072 + 3072 + 768 + 4 * 768;
   EXPECT_EQ(layer, 7'087'872);
   EXPECT_EQ(parameters(graph), 12 * layer + 2 * 768);
@@ -179,7 +179,7 @@ TEST(Networks, WidthMultiplierScalesChannels) {
   EXPECT_EQ(half.back().weights, (Shape{512, 512, 1, 1}));
   const auto v2 = convolutions(outline("mobilenet_v2", {.width = 0.35}));
   ASSERT_EQ(v2.size(), 52U);
-  EXPECT_EQ(v2.front().weights, (Shape{16, 3, 3, 3}));     // 11.2: 8 is below nine tenths of it
+  EXPECT_EQ(v2.front().weights, (Shape{16, 3, 3, 3}));     // 11.2 rounds up: 8 is below nine tenths of it
   EXPECT_EQ(v2.back().weights, (Shape{1280, 112, 1, 1}));  // the last block never shrinks
   EXPECT_EQ(convolutions(outline("mobilenet_v2", {.width = 1.4})).back().weights, (Shape{1792, 448, 1, 1}));
 }

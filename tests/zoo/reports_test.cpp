@@ -1,4 +1,4 @@
-// Compares the networks in the form of TVM's reports with the workloads that those reports list.
+// Compares networks that users of TVM reported with the convolutions in the logs of these reports.
 #include <gtest/gtest.h>
 
 #include "measures.h"
@@ -6,7 +6,8 @@
 namespace kilter::zoo {
 namespace {
 
-// "AutoTVM tutorial produces 21 conv2d schedules for llvm and only 12 conv2d schedules for cuda": the 21 in their log.
+// The 21 convolutions in the log of the report "AutoTVM tutorial produces 21 conv2d schedules for llvm and only 12
+// conv2d schedules for cuda".
 const std::vector<std::pair<int, Workload>> kResnet18 = {
     {1, {{1, 3, 224, 224}, {64, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}}},
     {4, {{1, 64, 56, 56}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}}},
@@ -22,7 +23,8 @@ const std::vector<std::pair<int, Workload>> kResnet18 = {
     {3, {{1, 512, 7, 7}, {512, 512, 3, 3}, {1, 1}, {1, 1, 1, 1}}},
 };
 
-// "Speed, why not all networks can be faster?": the distinct convolutions of the tuning log of CenterNet with DLA-34.
+// The distinct convolutions in the tuning log of CenterNet with DLA-34, from the report "Speed, why not all networks
+// can be faster?".
 const std::vector<Workload> kCenternet = {
     {{1, 16, 608, 608}, {16, 16, 3, 3}, {1, 1}, {1, 1, 1, 1}},
     {{1, 3, 608, 608}, {16, 3, 7, 7}, {1, 1}, {3, 3, 3, 3}},

@@ -49,7 +49,7 @@ TEST(Zoo, LeastSizeBuildsAndOneLessDoesNot) {
     if (row.least_size == 1) continue;
     const std::string error = error_of(row.name, {.size = row.least_size - 1}, ErrorKind::bad_input);
     EXPECT_NE(error.find(fmt::format("at least {}", row.least_size)), std::string::npos) << error;
-    // The limit depends on the network: without the check, its layers would not fit or would leave nothing.
+    // The least size is a limit of the network itself: below it, a layer would not fit or would have an empty result.
     Options below = {.size = row.least_size - row.size_step, .classes = row.classes, .weights = false};
     if (row.size_step == 1) {
       EXPECT_ANY_THROW({
@@ -157,7 +157,7 @@ TEST(Zoo, OutlinesHaveZeroWeights) {
   for (const float v : graph.value(graph.find_value("conv1.weight")).constant->span<float>()) ASSERT_EQ(v, 0);
 }
 
-// Signals neither vanish nor explode.
+// The random weights let signals neither vanish nor explode.
 TEST(Zoo, SignalsKeepTheirSize) {
   for (const std::string_view name : {"resnet18", "resnet18_tvm", "mobilenet_v2", "squeezenet1_1"}) {
     SCOPED_TRACE(name);

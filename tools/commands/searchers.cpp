@@ -138,8 +138,8 @@ struct Contest {
 };
 using Contests = std::vector<std::unique_ptr<Contest>>;
 
-/// Returns training data from the tables of other problems, whatever machine they were measured on. Each contributes as
-/// many points as a search would find out.
+/// Returns training data from the tables of other problems, whatever machine they were measured on. Each contributes at
+/// most kMostLessons points.
 tune::EarlierTrials lessons_of_others(const Contests& all, const Contest& but) {
   tune::EarlierTrials out;
   for (size_t i = 0; i < all.size(); ++i) {

@@ -155,7 +155,8 @@ void add_tasks(Command app, Context&) {
   sub.flag("--nodes,!--no-nodes", command->nodes,
            "list the nodes before the tasks: task, fused into a task, free view, or why the node has no space "
            "(the default)");
-  sub.flag("--spaces", command->spaces, "also show what rules out points of each space, and how many");
+  sub.flag("--spaces", command->spaces,
+           "also show the rules that exclude points of each space, and how many points each excludes");
   sub.option("--json", command->json,
              "also write everything as JSON to a file; - for standard output, which then contains nothing else");
   sub.callback([command] { run_tasks(*command); });

@@ -199,7 +199,7 @@ std::string course_text(const TuneResult& r) {
     phases += fmt::format("{}{} {:.1f} s", phases.empty() ? "" : ", ", p.phase, p.seconds);
   return fmt::format(
       "estimated further gain {}, of which {} in as much time again; the races changed the winners of {} of the tasks; "
-      "the layers predicted {:.3f} of the gain that the races found\ntime: {}; candidates were compiled {}\nsystem "
+      "the layers predicted {:.3f} of the time that the race measured\ntime: {}; candidates were compiled {}\nsystem "
       "calls of candidates: {}\n",
       percent(r.regret), percent(r.as_long_again), percent(r.flips), r.fidelity, phases, r.building,
       r.confined ? "confined (seccomp)" : "not confined, because this system has no seccomp filters");
@@ -461,7 +461,7 @@ void add_tune(Command app, Context&) {
       "which then contains nothing else");
   sub.footer(
       "Trials are kept batch by batch; running the same command again continues where this run ended. Ctrl-C (SIGINT)\n"
-      "or SIGTERM ends the search; what was found is then raced for some seconds and kept. A second signal ends the\n"
+      "or SIGTERM ends the search; the plan found so far is then raced for a few seconds. A second signal ends the\n"
       "program at once, and the previously accepted plan stays. A plan is accepted if it was faster in paired whole\n"
       "runs of the network.");
   sub.callback([command] { run_tune(*command); });

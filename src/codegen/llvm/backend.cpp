@@ -31,7 +31,7 @@ namespace {
 
 const char* const kEntry = "kernel";
 
-/// Throws where LLVM would end the process. LLVM's work is left unfinished.
+/// Throws an error when LLVM would otherwise end the process. LLVM's work is left unfinished.
 void on_fatal_error(void* /*data*/, const char* reason, bool /*crash*/) {
   throw Error(ErrorKind::internal, fmt::format("LLVM: {}", reason));
 }
@@ -55,10 +55,10 @@ void initialise() {
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64AsmPrinter();
     llvm::install_fatal_error_handler(on_fatal_error);
-    // Keep the loop IR's order of statements. The scheduler before register allocation moves loads up until register
-    // tiles spill (a 14x2 tile unrolled by 16 drops from 97 % to 46 % of peak), and nowhere gained anything.
+    // Keep the loop IR's order of statements. LLVM's scheduler before register allocation moves loads up until register
+    // tiles spill (a 14x2 tile unrolled by 16 drops from 97 % to 46 % of peak), and it made no kernel faster.
     set_option("enable-misched", "false");
-    // Rewriting the addresses of loops takes up to half of the compile time and changed no kernel's speed.
+    // Loop strength reduction takes up to half of the compile time and changed no kernel's speed.
     set_option("disable-lsr", "true");
     // Scheduling again after register allocation takes a tenth of the code generator's time and changed no network's
     // speed (speed set on Zen 5: 0.999 of the time on one thread, 0.998 on two).
@@ -219,7 +219,7 @@ std::string print_assembly(const LoopFunc& func, const Target& target) {
 
 std::string version() { return fmt::format("LLVM {}", LLVM_VERSION_STRING); }
 
-/// Returns the first statement for which a CPU has no code.
+/// Returns the first statement for which no code can be generated for a CPU; nullopt if there is none.
 std::optional<Rejected> refuse(const LoopFunc& func, const std::vector<Stmt>& stmts) {
   for (const Stmt& s : stmts) {
     if (s->kind == StmtKind::loop && is_bound(s->loop)) {

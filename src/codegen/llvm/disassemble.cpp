@@ -120,7 +120,7 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
   return std::any_of(starts.begin(), starts.end(), [&](std::string_view s) { return text.starts_with(s); });
 }
 
-/// Counts of a machine without multiply-add instructions.
+/// Separate multiplications and additions, counted for machines without multiply-add instructions.
 struct Products {
   int32_t products = 0, sums = 0;
 };

@@ -12,7 +12,7 @@ namespace {
 bool is_small_float(DType type) { return type == DType::f16 || type == DType::bf16; }
 llvm::Constant* constant_int(llvm::Type* type, uint64_t value) { return llvm::ConstantInt::get(type, value); }
 
-/// Returns the integer that `v` holds in every lane if it is constant.
+/// Returns the integer constant that every lane of `v` equals; null if there is none.
 const llvm::ConstantInt* splat_int(Value* v) {
   const auto* c = llvm::dyn_cast<llvm::Constant>(v);
   if (c != nullptr && c->getType()->isVectorTy()) c = c->getSplatValue();
@@ -226,7 +226,7 @@ Value* Emitter::binary_int(Op op, DType elem, Value* a, Value* b) {
   }
 }
 
-// The instruction traps on a zero divisor and on lowest / -1, where the loop IR gives 0 and lowest.
+// The instruction traps on a zero divisor and on lowest / -1. The loop IR defines these quotients as 0 and lowest.
 Value* Emitter::divide_int(Op op, bool is_signed, Value* a, Value* b) {
   const auto divide = [&](Value* divisor) {
     if (op == Op::div) return is_signed ? builder_.CreateSDiv(a, divisor) : builder_.CreateUDiv(a, divisor);
@@ -238,7 +238,7 @@ Value* Emitter::divide_int(Op op, bool is_signed, Value* a, Value* b) {
   Value* by_zero = builder_.CreateICmpEQ(b, zero);
   Value* by_minus_one = is_signed ? builder_.CreateICmpEQ(b, llvm::Constant::getAllOnesValue(a->getType())) : by_zero;
   Value* quotient = divide(builder_.CreateSelect(builder_.CreateOr(by_zero, by_minus_one), one, b));
-  if (op == Op::mod) return quotient;  // x % 1 is 0, as both cases need
+  if (op == Op::mod) return quotient;  // x % 1 is 0, the right result in both cases
   if (is_signed) quotient = builder_.CreateSelect(by_minus_one, builder_.CreateNeg(a), quotient);
   return builder_.CreateSelect(by_zero, zero, quotient);
 }

@@ -103,8 +103,8 @@ Value* Emitter::load_masked(const ExprNode& e) {
   return load_elements(e.id, e.type, indices, mask);
 }
 
-// Loads adjacent vectors that together hold every wanted element. They end at the last of them, so nothing beyond it is
-// read. One shuffle for each further vector then picks the wanted lanes.
+// Loads adjacent vectors that together contain every wanted element. The last vector ends at the last wanted element,
+// so nothing beyond it is read. One shuffle per additional vector then picks the wanted lanes.
 Value* Emitter::load_strided(const ExprNode& e) {
   constexpr int64_t kMaxStride = 4;
   const int64_t lanes = e.type.lanes;
@@ -138,7 +138,7 @@ Value* Emitter::load_strided(const ExprNode& e) {
   return from_memory(e.type.elem, result);
 }
 
-// Lanes that are off read element 0, which every buffer has, so no branch is needed.
+// Lanes that are masked off read element 0, which every buffer has, so no branch is needed.
 Value* Emitter::load_elements(int32_t buffer, VType t, Value* indices, Value* mask) {
   if (mask != nullptr) {
     indices = builder_.CreateSelect(mask, indices, llvm::Constant::getNullValue(indices->getType()));
@@ -171,7 +171,8 @@ void Emitter::store(const StmtNode& s) {
   }
   Value* mask = expr(s.mask);
   Value* at = address(s.id, s.a, false);
-  // LLVM 22 would make a scalar store for such a mask, but of the value before its truncation (i8, bf16): too wide.
+  // For such a mask, LLVM 22 emits a scalar store, but of the value before its truncation (i8, bf16), which is too
+  // wide.
   if (const int64_t lane = only_lane(mask); s.b.lanes() > 1 && lane >= 0) {
     Value* one = builder_.CreateExtractElement(v, static_cast<uint64_t>(lane));
     Value* place = builder_.CreateGEP(one->getType(), at, builder_.getInt64(static_cast<uint64_t>(lane)));

@@ -34,14 +34,14 @@ void Emitter::declare(const std::string& symbol) {
   function_->setAlignment(llvm::Align(64));
   function_->addFnAttr(llvm::Attribute::NoUnwind);
   if (target_.arch == Arch::x86_64) {
-    // The vectors of the loop IR are used as they are. Without this, LLVM splits 512-bit vectors if a processor's
-    // tuning prefers 256.
+    // Keeps the loop IR's vectors whole. Without this, LLVM splits 512-bit vectors if a processor's tuning prefers 256
+    // bits.
     const std::string bits = std::to_string(target_.limits.vector_bytes * 8);
     function_->addFnAttr("prefer-vector-width", bits);
     function_->addFnAttr("min-legal-vector-width", bits);
   }
   if (target_.arch == Arch::aarch64 && target_.limits.vector_bytes > 16) {
-    // Makes vectors of that length legal: SVE's registers have no fixed length.
+    // Makes vectors of that length legal, although SVE's registers have no fixed length.
     const auto parts = static_cast<unsigned>(target_.limits.vector_bytes / 16);
     function_->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(context_, parts, parts));
   }
@@ -149,7 +149,7 @@ void Emitter::decode_parallel(Value* linear) {
 
 namespace {
 
-/// Returns whether a statement binds one element in all lanes.
+/// Returns whether a statement binds one element of memory, broadcast to all lanes.
 bool binds_spread(const StmtNode& s) {
   if (s.kind != StmtKind::let || s.a->type.lanes == 1) return false;
   return s.a->kind == ExprKind::load ? s.a->ival == 0
@@ -162,10 +162,10 @@ bool binds_vector(const StmtNode& s) {
 
 }  // namespace
 
-// A register tile uses all registers, so its loads must stay in place. LLVM's instruction selection groups up to four
-// loads of near addresses, and a tile of 14 x 2 spills when the weights of later steps are loaded with those of the
-// first. A single-thread fence emits no instruction, and loads after it are not grouped with those before it. In blocks
-// that also broadcast, a vector load after registers were set marks the next step.
+// A register tile uses all registers, so its loads must stay where they are. LLVM's instruction selection groups up to
+// four loads of nearby addresses, and a 14x2 tile spills if the weights of later steps are loaded together with those
+// of the first. A single-thread fence emits no instruction and keeps loads after it from being grouped with loads
+// before it. In blocks that also broadcast, a vector load after a register has been set begins the next step.
 void Emitter::block(const std::vector<Stmt>& stmts) {
   const bool tile = std::any_of(stmts.begin(), stmts.end(), [](const Stmt& s) { return binds_spread(*s); });
   bool was_set = false;
@@ -213,7 +213,7 @@ llvm::AllocaInst* Emitter::entry_slot(llvm::Type* type, llvm::Constant* initial,
   return slot;
 }
 
-// Checks nearly always hold. A scalar check is a branch that is never taken. Vector checks are collected lane by lane
+// Checks nearly always succeed. A scalar check is a branch marked as unlikely. Vector checks are collected lane by lane
 // and evaluated at the end of the kernel.
 void Emitter::check(const StmtNode& s) {
   if (status_ == nullptr) status_ = entry_slot(builder_.getInt32Ty(), builder_.getInt32(0), "status");
@@ -230,8 +230,8 @@ void Emitter::check(const StmtNode& s) {
 
 namespace {
 
-/// Returns the element size in bits of the vectors that a mask compares, so that these vectors and the mask have one
-/// shape.
+/// Returns the element size in bits of the vectors whose comparison gives the mask. A mask with elements of this size
+/// has the shape of those vectors.
 unsigned mask_bits(const llvm::Value* mask) {
   constexpr unsigned kUnknown = 8;
   if (const auto* compare = llvm::dyn_cast<llvm::CmpInst>(mask))
@@ -273,7 +273,7 @@ void Emitter::loop(const StmtNode& s) {
   });
 }
 
-// Without weights, code that hardly ever runs takes registers from the loops around it.
+// Without branch weights, code that hardly ever runs takes registers from the loops around it.
 llvm::MDNode* Emitter::likely() {
   constexpr uint32_t kLikely = 1 << 20;
   return llvm::MDBuilder(context_).createBranchWeights(kLikely, 1);

@@ -1,4 +1,4 @@
-// LLVM IR of one LoopFunc. Used by this folder only.
+// Generates the LLVM IR of one LoopFunc. Used by this folder only.
 //
 // Registers are stack slots until mem2reg has run; loop variables and lets are SSA values from the start. f16 and bf16
 // values are kept as their bits (i16) and widened to f32 around every operation, so that they round once per operation
@@ -43,7 +43,7 @@ class Emitter {
   void check(const StmtNode& s);
   /// Emits a check of all lanes of a mask.
   void collect_check(const Expr& lanes);
-  /// Returns the kernel's result at its end.
+  /// Emits code that computes the kernel's return value, at the end of the kernel.
   Value* status();
   /// Adds a stack slot with an initial value to the function.
   llvm::AllocaInst* entry_slot(llvm::Type* type, llvm::Constant* initial, const char* name);
@@ -115,7 +115,7 @@ class Emitter {
   llvm::IRBuilder<> builder_;
   llvm::Function* function_ = nullptr;
   Value* status_ = nullptr;  ///< stack slot of the result; null in kernels without checks
-  /// Masks of checks, by element bits and lanes: all ones while the checks hold.
+  /// Collected masks of vector checks, by element bits and lanes: all ones as long as no check has failed.
   std::map<std::pair<unsigned, int32_t>, llvm::AllocaInst*> collected_;
   std::vector<Value*> buffers_;                       ///< base addresses, by buffer
   std::vector<Value*> vars_;                          ///< values, by variable; null while not bound

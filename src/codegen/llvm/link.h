@@ -22,8 +22,8 @@ struct Linked {
   std::vector<int64_t> entries;  ///< offset of each object's entry symbol
 };
 
-/// Places the code of all objects first, then their constants. Only relocations relative to the place, or to the
-/// place's 4096-byte page, are legal (relocate.h), and only against sections of the same object. An undefined symbol,
+/// Places the code of all objects first, then their constants. Only relocations relative to the patched place, or to
+/// its 4096-byte page, are legal (relocate.h), and only against sections of the same object. An undefined symbol,
 /// writable data or an absolute address is an internal error that names the object and the symbol or section.
 Linked link(std::span<const Object> objects, Arch arch);
 

@@ -101,7 +101,7 @@ class ScheduleChooser {
     fail(ErrorKind::internal, "'{}' lost its template when its operands were placed{}", task.node().name, why);
   }
 
-  /// Whether all tasks of one form are lowered alike, because no option singles one out.
+  /// Returns whether all tasks of one form are lowered alike, because no option singles one out.
   bool repeats(const Schedule* wanted) const {
     return wanted == nullptr && options_.cache == nullptr && options_.forbidden.empty() && s_.given_up.empty();
   }

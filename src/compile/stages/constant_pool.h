@@ -12,8 +12,8 @@ namespace kilter {
 /// The bytes that a constant of this size occupies in a ConstantPool.
 int64_t stored_bytes(int64_t bytes);
 
-/// A block that is filled with constants one after another; equal constants share their bytes. A large block is on huge
-/// pages, so that weights that stream from memory cause few TLB misses.
+/// A block that is filled with constants one after another; equal constants share their bytes. A large block uses
+/// huge pages, so that streaming weights from memory causes few TLB misses.
 class ConstantPool {
  public:
   /// `capacity`: at least the sum of stored_bytes() of all constants that will be added.

@@ -166,7 +166,7 @@ class StepEmitter {
     }
   }
 
-  /// Completes a stage's step with what is specific to the task, and adds it.
+  /// Completes a stage's step with the parts that are specific to the task, and adds it.
   void add_stage(const Task& task, Step step, std::vector<BufferRef> args, const LoopFunc& func, uint64_t loops) {
     step.name = task.node().name;
     step.args = std::move(args);
@@ -218,7 +218,7 @@ class StepEmitter {
 
   // --- notes ---
 
-  /// For a task that gave up the template of its default: its choice with the reason among the rejections.
+  /// For a task that gave up its default template: the choice, with the reason added to the rejections.
   std::optional<Chosen> given_up(const Task& task, const Chosen& chosen) const {
     const auto given = s_.given_up.find(task.node().name);
     if (given == s_.given_up.end() || given->second.schedule.name == chosen.schedule.name) return std::nullopt;
@@ -252,7 +252,7 @@ class StepEmitter {
       notes.given_up = GivenUp{before->second.schedule, before->second.bytes, notes.estimate->constant_bytes};
   }
 
-  /// The steps that write what a task reads, ascending. The search stops after a large number of nodes.
+  /// The steps that write the inputs of a task, ascending. The search stops after a large number of nodes.
   std::vector<size_t> producers_of(const Task& task) const {
     constexpr size_t kMost = 1000;
     std::set<size_t> from;

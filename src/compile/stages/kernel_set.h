@@ -21,8 +21,8 @@ class KernelSet {
     int32_t index = -1;  ///< of the kernel
     uint64_t loops = 0;  ///< hash_text() of the function's loop IR
   };
-  /// Adds a function. Functions with the same text are one kernel, and sizes of operands do not count, since code does
-  /// not depend on them.
+  /// Adds a function. Functions whose texts differ at most in operand sizes are one kernel, since code does not depend
+  /// on those sizes.
   Added add(LoopFunc func);
   int64_t size() const { return std::ssize(functions_); }
 

@@ -65,11 +65,11 @@ int64_t parameter_bytes(const Graph& graph) {
 void check_budget(const std::string& model, int64_t memory, int64_t weights, int64_t arena, int64_t slimmed) {
   if (weights + arena <= memory) return;
   fail(ErrorKind::usage,
-       "--memory {}: '{}' needs {} bytes: packed weights {}, arena {}; {}. Give at least as much, or compile for a "
+       "--memory {}: '{}' needs {} bytes: packed weights {}, arena {}; {}. Give at least that much, or compile for a "
        "smaller input",
        memory, model, weights + arena, weights, arena,
        slimmed == 0 ? "no layer has a kernel with smaller weights"
-                    : fmt::format("{} layers run kernels with smaller weights already", slimmed));
+                    : fmt::format("{} layers already run kernels with smaller weights", slimmed));
 }
 
 }  // namespace kilter

@@ -26,8 +26,8 @@ struct Tradable {
   std::vector<Holding> others;
 };
 
-/// The task with its schedule `taken`, and all other schedules that models rank. Empty unless the template of `taken`
-/// approximates (only those templates pack larger weights than others) and has a model.
+/// The task with its chosen schedule `taken`, and all other schedules that models rank. Empty unless the template of
+/// `taken` approximates (only those templates pack larger weights than others) and has a model.
 std::optional<Tradable> tradable(const Task& task, const Schedule& taken, const TargetLimits& limits);
 
 struct Trade {

@@ -87,7 +87,7 @@ ArenaPlan by_size(const std::vector<Lifetime>& buffers, int64_t steps) {
   return plan;
 }
 
-/// Places buffers in order of time: each takes the smallest hole that it fits, or else the arena grows.
+/// Places buffers in order of time, each in the smallest hole that is large enough. If there is none, the arena grows.
 ArenaPlan by_time(const std::vector<Lifetime>& buffers) {
   std::vector<size_t> starts(buffers.size());
   std::iota(starts.begin(), starts.end(), 0);

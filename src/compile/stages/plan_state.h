@@ -44,20 +44,20 @@ struct PlanState {
   const TargetLimits& limits;
   const Offer* offer;  ///< may be null
 
-  Graph fused;                              ///< the graph after its groups are split; placing starts from it
-  std::set<NodeId> reference;               ///< nodes that run their reference kernel
-  std::set<NodeId> dense;                   ///< these, and nodes whose templates accept only dense operands
-  std::vector<Unfused> unfused;             ///< nodes of split groups
-  Choices choices;                          ///< of the options and of the records
-  Recorded recorded;                        ///< what the offer settled on
-  bool settled = false;                     ///< whether `recorded` is set
-  bool names_checked = false;               ///< whether the names in the options are known to exist
+  Graph fused;                   ///< the graph after its groups are split; placing starts from it
+  std::set<NodeId> reference;    ///< nodes that run their reference kernel
+  std::set<NodeId> dense;        ///< the nodes in `reference`, and those whose templates accept only dense operands
+  std::vector<Unfused> unfused;  ///< nodes of split groups
+  Choices choices;               ///< of the options and of the records
+  Recorded recorded;             ///< what the offer settled on
+  bool settled = false;          ///< whether `recorded` is set
+  bool names_checked = false;    ///< whether the names in the options are known to exist
   std::map<std::string, Schedule> slim;     ///< schedules with smaller weights, by anchor
   std::map<std::string, Holding> given_up;  ///< the schedules that these replace, by anchor
   int64_t wanted_bytes = 0;                 ///< of packed weights before any schedule was given up
   int64_t allowed_bytes = 0;                ///< the limit on packed weights when schedules were given up last
 
-  // Made anew by each round of the stages from `place` on.
+  // Made anew by each round of the stages from `place_values` on.
   TaskGraph tasks;
   std::vector<Lowering> lowerings;  ///< by task
   std::vector<ArenaBuffer> buffers;
@@ -73,7 +73,7 @@ struct PlanState {
   };
   std::shared_ptr<Owned> owned = std::make_shared<Owned>();
 
-  bool again = false;  ///< set by a stage that changed a choice: the stages from `place` on run again
+  bool again = false;  ///< set by a stage that changed a choice: the stages from `place_values` on run again
 
   /// Limit in bytes on packed weights.
   int64_t weight_limit() const;

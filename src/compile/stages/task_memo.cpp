@@ -85,7 +85,7 @@ class FormText {
     }
   }
 
-  /// Puts a value's number, and at its first occurrence all that is known about it.
+  /// Appends a value's number and, at its first occurrence, everything known about it.
   void value(ValueId id) {
     if (id == kNone) return put(kNone);
     const auto [it, fresh] = numbers_.emplace(id, static_cast<int32_t>(form_.values.size()));
@@ -107,7 +107,7 @@ class FormText {
     } else if (count <= kFewElems && v.constant->dtype() != DType::string) {
       put(*v.constant);
     } else {
-      put(id);  // tasks of one form share their packed constants
+      put(id);  // by identity, because tasks of one form share their packed constants
     }
   }
 
@@ -130,7 +130,7 @@ class FormText {
     put(o.phys.strides);
     put(o.phys.offset);
     form_.elems.push_back(o.phys.elems);
-    // Templates of these families choose by the size of the buffer.
+    // Templates of these families base choices on the size of the buffer.
     const Family family = task_.node().op->family;
     if (family == Family::conv || family == Family::conv_transpose || family == Family::sample) put(o.phys.elems);
   }

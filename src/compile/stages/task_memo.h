@@ -1,5 +1,5 @@
-// Lowers equal tasks once. In a network of many thousand nodes most tasks repeat a few, and choosing a template,
-// lowering and printing take far longer than recognising a known task.
+// Lowers equal tasks once. In a network of thousands of nodes, most tasks repeat a few distinct ones, and choosing a
+// template, lowering and printing take far longer than recognising a known task.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,11 @@ struct TaskForm {
   std::string text;
   std::vector<ValueId> values;  ///< in the order of their numbers in the text
   std::vector<int64_t> elems;   ///< by operand: Physical::elems, on which kernels do not depend
-  /// Whether constants were distinguished only by type. Kernels that pack such constants are the task's own.
+  /// Whether constants were distinguished only by type. Kernels that pack such constants are not shared with other
+  /// tasks.
   bool any_content = false;
 };
-/// Empty for a task with attributes that are too large to compare.
+/// The form of a task; empty if its attributes are too large to compare.
 std::optional<TaskForm> form_of(const Task& task);
 
 /// A lowered task, and its steps without names and buffers.

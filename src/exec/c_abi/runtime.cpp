@@ -34,7 +34,7 @@ static_assert(static_cast<int>(DType::f32) == KILTER_F32 && static_cast<int>(DTy
               static_cast<int>(DType::u32) == KILTER_U32 && static_cast<int>(DType::u64) == KILTER_U64 &&
               static_cast<int>(DType::boolean) == KILTER_BOOL);
 
-/// A plain array: storing a text does not allocate, and no thread must register a destructor.
+/// A plain array, so that storing a text does not allocate and threads need not register a destructor.
 thread_local char last_error[4096] = "";
 
 kilter_status status_of(ErrorKind kind) {
@@ -108,7 +108,7 @@ void refuse_reference_steps(const kilter::Plan& plan) {
     if (step.kind != kilter::StepKind::reference) continue;
     kilter::fail(ErrorKind::unsupported,
                  "'{}': step {} '{}' runs operator {} through its reference kernel, which the runtime library does not "
-                 "hold; run it with the full Kilter library",
+                 "include; run it with the full Kilter library",
                  plan.model, i, step.name, step.reference.op);
   }
 }

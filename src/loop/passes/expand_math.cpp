@@ -18,7 +18,7 @@ namespace {
 
 bool is_small_float(DType type) { return type == DType::f16 || type == DType::bf16; }
 
-/// Returns whether the operation has no instruction.
+/// Returns whether the operation has no machine instruction.
 bool needs_expansion(Op op, DType type) {
   return (op >= Op::exp && op <= Op::expm1) || op == Op::pow || (op == Op::mod && is_float(type));
 }

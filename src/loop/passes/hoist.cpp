@@ -1,5 +1,5 @@
-// Moves loop-invariant lets, pure expressions, and loads of inputs (where the loop certainly runs) in front of the
-// loop. A value moves out as far as its variables allow, and equal values (the same node) become one let.
+// Moves loop-invariant lets, pure expressions, and loads of inputs (if the loop certainly runs) in front of the loop. A
+// value moves out as far as its variables allow, and equal values (the same node) become one let.
 //
 //   for i in [0, 8) {                            let h = p * 64
 //     for j in [0, 8) {                          for i in [0, 8) {
@@ -125,15 +125,15 @@ class Hoist {
     return infos_[e.get()] = result;
   }
 
-  /// Returns whether `e` deserves a variable. Leaves do not, nor do sums with a constant, which addressing computes for
-  /// free.
+  /// Returns whether `e` is worth a variable. Leaves are not, nor are sums with a constant, which addressing computes
+  /// for free.
   static bool is_worth_it(const Expr& e) {
     if (e->args.empty()) return false;
     const bool adds_constant = e->kind == ExprKind::binary && e->op == Op::add && is_const(e->args[1]);
     return !(e.type() == kIndex && adds_constant);
   }
 
-  /// Returns `e` in the form for a place inside `depth` loops.
+  /// Returns `e` in the form to use inside `depth` loops.
   Expr at(const Expr& e, int32_t depth) {
     if (!e.defined() || depth == 0 || e->args.empty()) return e;
     const Info& i = info(e);
@@ -173,11 +173,10 @@ class Hoist {
   LoopFunc result_;
   std::vector<int32_t> level_of_var_;
   std::vector<Frame> frames_;
-  int32_t load_level_ = 0;  ///< loads may not move further out than this
+  int32_t load_level_ = 0;  ///< loads may not move out beyond this level
   NodeMap<Info> infos_;
   std::unordered_map<const ExprNode*, std::pair<Expr, Expr>> hoisted_;
-  std::vector<std::vector<const ExprNode*>> blocks_;  ///< open blocks: what was hoisted into each, visible until its
-                                                      ///< end
+  std::vector<std::vector<const ExprNode*>> blocks_;  ///< by open block: the values hoisted into it
   std::unordered_map<uint64_t, Expr> memo_;
 };
 

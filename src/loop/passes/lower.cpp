@@ -7,8 +7,8 @@ namespace kilter::loop_passes {
 
 namespace {
 
-/// Release builds verify the functions that schedules supply and those that the code generator receives. The passes
-/// between are checked in debug builds only, since verifying costs as much as a pass.
+/// Verifies a function in debug builds only, since verifying costs as much as a pass. Release builds verify only the
+/// functions that schedules supply and those that the code generator receives.
 LoopFunc checked(LoopFunc func) {
 #ifndef NDEBUG
   verify(func);

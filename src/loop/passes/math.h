@@ -9,7 +9,7 @@
 //   f64  exp log 1   log1p 1   expm1 2.1   tanh 2.7   sigmoid 2.1   asin 2.3   acos 1.3   atan 2.4   sinh cosh 2.9
 //        asinh 1.7   acosh 1.4   atanh 1.9
 //
-// Zeros keep their signs, NaN stays NaN, and infinities and values outside the domain give what C's <math.h> does.
+// Zeros keep their signs, NaN stays NaN, and infinities and values outside the domain give the results of C's <math.h>.
 // Subnormal results are right to one unit (sigmoid: to 2^-126). f16 and bf16 compute in f32. pow with the exponents -1,
 // 0.5, 1, 2 and 3 becomes a division, a square root and products.
 #pragma once

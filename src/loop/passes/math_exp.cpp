@@ -27,7 +27,7 @@ constexpr std::array kErfLarge = {-0.00034155946923419833, -1.127089023590088,  
 constexpr double kLog2E = 1.4426950408889634;
 
 struct Reduced {
-  Expr t;  ///< k + magic: the low bits hold k
+  Expr t;  ///< k + magic: the low bits are k
   Expr p;  ///< exp(r) - 1
 };
 

@@ -1,8 +1,8 @@
 // One floating type with its constants, used to write the elementary functions. Used by math_*.cpp only.
 //
 // Integer arithmetic on the bits of floats replaces conversions: adding 1.5 * 2^mantissa rounds to an integer and
-// leaves it in the low bits. This is cheap on every target, also for f64, where AVX2 converts to i64 one lane at a
-// time.
+// leaves it in the low bits. This is cheap on every target, even for f64, which AVX2 can convert to i64 only one lane
+// at a time.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace kilter::loop_passes {
 struct Form {
   DType type = DType::f32;  ///< f32 or f64
   int32_t lanes = 1;
-  bool full = true;  ///< f64: full accuracy; otherwise what a result rounded to f32 needs (2^-39)
+  bool full = true;  ///< f64: full accuracy; false: enough for a result that is rounded to f32 (2^-39)
 
   bool single() const { return type == DType::f32; }
   DType bits_type() const { return single() ? DType::u32 : DType::u64; }

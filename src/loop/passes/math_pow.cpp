@@ -21,7 +21,8 @@ Expr simple_power(const Form& f, const Expr& x, const Expr& y) {
   return select(equal(x, unary(Op::neg, f.inf())), f.inf(), root);
 }
 
-/// Returns |x|^y rounded to f32: 2^p with p = y log2|x|. p is clamped to where the result is certainly 0 or infinite.
+/// Returns |x|^y rounded to f32: 2^p with p = y log2|x|. p is clamped to a range at whose ends the result is certainly
+/// 0 or infinite.
 Expr power_of_magnitude(const Form& f, const Expr& a, const Expr& y) {
   const Form d{DType::f64, f.lanes, false};
   const Expr log2 = log_positive(d, cast(DType::f64, a)) * d.c(kLog2E);

@@ -8,8 +8,8 @@
 
 namespace kilter::loop_passes {
 
-/// Rewrites expressions under bindings that live in nested scopes. A node is rewritten once for every change of the
-/// bindings that it depends on; nodes that depend on none are returned unchanged.
+/// Rewrites expressions under bindings that live in nested scopes. A node is rewritten only when bindings that it
+/// depends on have changed; nodes that depend on none are returned unchanged.
 class Rewriter {
  public:
   explicit Rewriter(const LoopFunc& func);

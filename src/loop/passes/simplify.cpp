@@ -1,6 +1,6 @@
-// Folds what is known at compile time. Index expressions become sums in one canonical order (outer variables first, the
-// constant last), so that equal ones are one node and hoist finds their invariant part. Ranges of the loop variables
-// decide min, max, comparisons, divisions and remainders.
+// Folds everything that is known at compile time. Index expressions become sums in one canonical order (outer variables
+// first, the constant last), so that equal sums are one node and hoist finds their invariant part. Ranges of the loop
+// variables decide min, max, comparisons, divisions and remainders.
 //
 //   let a = 4                                for i in [0, 8) {
 //   for i in [0, min(a + 4, 8)) {      →       y[p * 16 + i] = x[p * 16 + i]
@@ -25,7 +25,7 @@ constexpr VType kIndex{DType::i64, 1};
 /// Replaces structurally equal expressions by one node.
 class Interner {
  public:
-  /// Returns whether this very node is one that the interner returned, and is therefore simplified.
+  /// Returns whether the interner returned this very node, which is therefore simplified.
   bool knows(const Expr& e) const {
     const auto at = nodes_.find(e);
     return at != nodes_.end() && at->get() == e.get();
@@ -102,7 +102,7 @@ class DeadLets {
           if (n.body.empty()) {
             n.a = unary(Op::logical_not, n.a);
             std::swap(n.body, n.other);
-            n.likely = false;  // it described the side that was removed
+            n.likely = false;  // the flag described the side that was removed
           }
           s = make_stmt(std::move(n));
         }
@@ -206,7 +206,7 @@ class Simplify {
     n.a = expr(s.a);
     n.b = expr(s.b);
     const std::optional<Affine> distance = kilter::add(space_.affine(n.b), space_.affine(n.a), -1);
-    if (distance && !is_bound(s.loop)) {  // a bound loop of one iteration still says what it is bound to
+    if (distance && !is_bound(s.loop)) {  // a bound loop of one iteration is kept for its binding
       const Affine d = space_.expanded(*distance);
       const std::optional<int64_t> high = space_.upper(d);
       if (high && *high <= 0) return;
@@ -339,7 +339,7 @@ class Simplify {
   Interner intern_;
   std::vector<Expr> replaced_;  ///< by variable: its replacement
   NodeMap<Expr> memo_;
-  std::vector<Expr> made_;  ///< nodes that only memo_ knows, kept so that no other node gets their address
+  std::vector<Expr> made_;  ///< nodes that only memo_ refers to, kept alive so that no other node gets their address
 };
 
 }  // namespace

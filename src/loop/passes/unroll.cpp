@@ -81,8 +81,8 @@ class Unroll {
     return make_stmt(std::move(n));
   }
 
-  /// Renames the variables and registers that a copy binds. The first copy keeps its numbers but is still bound (to
-  /// itself), since the next copy binds anew.
+  /// Renames the variables and registers that a copy binds. In the first copy they keep their numbers but are still
+  /// bound (to themselves), since the next copy binds them again.
   void rename(const StmtNode& s, StmtNode& n) {
     if (!rewrite_.active()) return;
     if (s.kind == StmtKind::let || s.kind == StmtKind::loop) {

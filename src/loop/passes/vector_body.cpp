@@ -52,7 +52,7 @@ void VectorBody::stmt(const StmtNode& s, Out& out) {
       for (Copy& c : copies_) store(s, c, out);
       return;
     case StmtKind::scatter:
-      refuse("holds a scatter of its own");
+      refuse("contains an explicit scatter");
     case StmtKind::reg_decl:
     case StmtKind::reg_set:
       for (Copy& c : copies_) reg(s, c, out);
@@ -67,7 +67,7 @@ void VectorBody::stmt(const StmtNode& s, Out& out) {
       for (Copy& c : copies_) check(s, c, out);
       return;
     case StmtKind::barrier:
-      refuse("holds a barrier");
+      refuse("contains a barrier");
   }
 }
 
@@ -95,7 +95,7 @@ void VectorBody::inner_loop(const StmtNode& s, Out& out) {
     const LaneValue begin = value(c, s.a);
     const LaneValue end = value(c, s.b);
     if (!begin.uniform() || !end.uniform()) {
-      refuse(fmt::format("holds loop '{}', whose bounds differ between its iterations",
+      refuse(fmt::format("contains loop '{}', whose bounds differ between its iterations",
                          func_.vars[static_cast<size_t>(s.id)].name));
     }
     n.a = begin.scalar;
@@ -125,13 +125,13 @@ void VectorBody::masked_branch(const StmtNode& s, Out& out) {
   std::vector<Expr> outer, taken;
   for (Copy& c : copies_) {
     outer.push_back(c.condition);
-    // Bind the condition here: the branch may change what it reads.
+    // Bind the condition here: the branch may change values that it reads.
     const int32_t id = fresh_var(func_, loop_.id);
     func_.vars[static_cast<size_t>(id)] = {"taken", {DType::boolean, lanes_}};
     out.push_back(make_stmt({.kind = StmtKind::let, .id = id, .a = vector_of(value(c, s.a))}));
     taken.push_back(var_expr({DType::boolean, lanes_}, id));
   }
-  // Values that depend on the branch (masked loads) must not be mistaken for those outside it.
+  // Values that depend on the branch (masked loads) must not be reused outside it.
   const auto side = [&](const std::vector<Stmt>& body, bool negate) {
     if (body.empty()) return;
     for (size_t i = 0; i < copies_.size(); ++i) {
@@ -150,7 +150,7 @@ void VectorBody::masked_branch(const StmtNode& s, Out& out) {
 
 void VectorBody::reg(const StmtNode& s, Copy& c, Out& out) {
   const VarInfo info = func_.regs[static_cast<size_t>(s.id)];
-  if (info.type.lanes != 1) refuse(fmt::format("holds register '{}' of {} lanes", info.name, info.type.lanes));
+  if (info.type.lanes != 1) refuse(fmt::format("contains register '{}' of {} lanes", info.name, info.type.lanes));
   const VType type{info.type.elem, lanes_};
   Expr v = vector_of(value(c, s.a));
   if (s.kind == StmtKind::reg_decl) {
@@ -166,7 +166,7 @@ void VectorBody::reg(const StmtNode& s, Copy& c, Out& out) {
   out.push_back(make_stmt({.kind = StmtKind::reg_set, .id = own->second, .a = std::move(v)}));
 }
 
-/// Checks a condition in every lane that is on. Lanes that are off have nothing to check.
+/// Checks a condition in every lane that is on. Lanes that are off are not checked.
 void VectorBody::check(const StmtNode& s, Copy& c, Out& out) {
   const LaneValue v = value(c, s.a);
   if (lanes_ == 1 || (v.uniform() && !c.condition.defined())) {
@@ -188,7 +188,7 @@ Expr VectorBody::lanes_on(Copy& c) {
 }
 
 void VectorBody::store(const StmtNode& s, Copy& c, Out& out) {
-  if (s.b.lanes() != 1) refuse(fmt::format("holds a store of {} lanes", s.b.lanes()));
+  if (s.b.lanes() != 1) refuse(fmt::format("contains a store of {} lanes", s.b.lanes()));
   const LaneValue at = value(c, s.a);
   const LaneValue v = value(c, s.b);
   StmtNode n{.kind = StmtKind::store, .id = s.id};
@@ -271,7 +271,7 @@ LaneValue VectorBody::compute(Copy& c, const Expr& e) {
   if (LaneValue affine = index_arithmetic(e, args); affine.affine()) return affine;
   const bool lanewise = e->kind == ExprKind::unary || e->kind == ExprKind::binary || e->kind == ExprKind::fma ||
                         e->kind == ExprKind::select || e->kind == ExprKind::cast || e->kind == ExprKind::bitcast;
-  if (!lanewise || e.lanes() != 1) refuse("holds vector code of its own that depends on its variable");
+  if (!lanewise || e.lanes() != 1) refuse("contains explicit vector code that depends on its variable");
   for (const LaneValue& a : args) operands.push_back(vector_of(a));
   return {{}, 0, with_args(e, std::move(operands))};
 }
@@ -293,12 +293,12 @@ LaneValue VectorBody::index_arithmetic(const Expr& e, const std::vector<LaneValu
 }
 
 LaneValue VectorBody::load(Copy& c, const Expr& e) {
-  if (e.lanes() != 1) refuse(fmt::format("holds a load of {} lanes", e.lanes()));
+  if (e.lanes() != 1) refuse(fmt::format("contains a load of {} lanes", e.lanes()));
   const LaneValue at = value(c, e->args[0]);
   LaneValue own;
   if (e->args.size() > 1) own = value(c, e->args[1]);
   const bool scalar_mask = !own.affine() ? !own.vector.defined() : own.uniform();
-  // A scalar load would run even when no lane takes the branch around it, so inside a branch it stays a masked vector.
+  // A scalar load would run even when no lane takes the branch around it, so loads inside branches stay masked vectors.
   if (at.uniform() && scalar_mask && !c.condition.defined()) {
     return scalar_like(load_expr(e.elem(), e->id, at.scalar, 1, 1, own.scalar));
   }

@@ -1,4 +1,4 @@
-// The body of one vector loop for several vectors side by side. Used by vectorise.cpp.
+// The body of one vector loop, for several vectors at a time. Used by vectorise.cpp.
 #pragma once
 
 #include <unordered_map>
@@ -24,7 +24,7 @@ class VectorBody {
   /// `loop` is a vector loop of `func`. New variables and registers are added to `func`.
   VectorBody(LoopFunc& func, const StmtNode& loop, int32_t lanes);
 
-  /// Adds a vector whose lane 0 has the loop's variable at `base`. Lanes that `mask` (optional) turns off do not exist.
+  /// Adds a vector in whose lane 0 the loop's variable is `base`. Lanes that `mask` (optional) turns off do not exist.
   void add_copy(Expr base, Expr mask);
   /// Returns the body's statements for all copies. Throws internal if the iterations are not independent.
   std::vector<Stmt> build();

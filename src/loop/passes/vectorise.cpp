@@ -96,7 +96,7 @@ class Vectorise {
     for (Stmt& b : body.build()) out.push_back(std::move(b));
   }
 
-  /// Returns how many vectors run side by side: enough to hide latency even if the body is small.
+  /// Returns how many vectors are interleaved: enough to hide latency even if the body is small.
   static int64_t copies(const StmtNode& s) {
     std::unordered_set<const ExprNode*> seen;
     int64_t cost = 0;

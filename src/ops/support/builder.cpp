@@ -79,7 +79,7 @@ void check_attrs(const Node& node) {
   }
 }
 
-/// Runs f. Exceptions other than NeedsValue are extended by the node's name.
+/// Runs f. Adds the node's name to exceptions other than NeedsValue.
 template <class F>
 auto named(const Node& node, F&& f) {
   try {

@@ -17,7 +17,7 @@ namespace kilter {
 
 constexpr int32_t kNewestOpset = 28;  ///< of ai.onnx
 
-/// Thrown (as a C++ value, not an Error) if an output's shape needs the value of a non-constant tensor.
+/// Thrown (it is not an Error) if an output's shape needs the value of a non-constant tensor.
 struct ShapeNeedsValue {
   ValueId value;
   std::string node;  ///< "Reshape 'name'"

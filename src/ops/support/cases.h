@@ -42,11 +42,11 @@ struct OpCase {
 /// `expand` is set. Throws bad_model if the node is illegal, and bad_input if a shape needs a value that is not
 /// constant.
 OpCase make_case(const OpDef& op, CaseText text, bool expand = false);
-/// Builds the graph from a case that was parsed, and perhaps changed. `text` names it.
+/// Builds the graph from a parsed case, which may have been changed since. `text` names the case.
 OpCase make_case(const OpDef& op, const ParsedCase& parsed, CaseText text, bool expand = false);
 
 /// Compares `got` with `want` under the tolerance. NaN equals NaN; infinities and non-float types must be equal.
-/// Returns nullopt if within it, else a sentence about the worst element.
+/// Returns nullopt if `got` is within the tolerance, else a sentence about the worst element.
 std::optional<std::string> compare(const Tensor& got, const Tensor& want, const Tolerance& tolerance);
 
 }  // namespace kilter

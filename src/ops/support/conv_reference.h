@@ -32,8 +32,8 @@ struct ConvShape {
 /// Checks the ranks, channels and groups of a convolution. Throws bad_model.
 ConvShape conv_shape(const Node& node, const Shape& x, const Shape& w);
 
-/// Calls emit(filter, offset, row) for every row of the output. `offset` is that of its first element in [N, M,
-/// out...]. `row` holds the sums of x * w over channels and taps, in the order channel, tap. Padding adds nothing.
+/// Calls emit(filter, offset, row) for every row of the output. `offset` is the position of its first element in [N, M,
+/// out...]. `row` contains the sums of x * w over channels and taps, in the order channel, tap. Padding adds nothing.
 template <class Acc, class Emit>
 void conv_rows(const ConvShape& shape, const Acc* x, const Acc* w, Emit emit) {
   const Window& win = shape.window;

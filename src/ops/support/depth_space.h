@@ -15,7 +15,7 @@ struct DepthSpace {
 };
 DepthSpace depth_space(const Node& node, const Shape& deep, const Shape& wide);
 
-/// Returns attribute blocksize. Throws node_error if it is below 1.
+/// Returns the attribute blocksize. Throws node_error if it is below 1.
 int64_t block_of(const Node& node);
 /// Throws node_error unless input 0 has rank 4 and the mode is known.
 void check_image(const InferContext& ctx);

@@ -14,8 +14,8 @@
 
 namespace kilter {
 
-/// A list of element types that a kernel is instantiated for. The kernels below exist once for each, so list only the
-/// types that the operator allows.
+/// A list of element types that a kernel is instantiated for. The kernels below are compiled once for each, so list
+/// only the types that the operator allows.
 template <class... T>
 struct Types {};
 using Floats = Types<float, double, Half, BFloat16>;
@@ -45,8 +45,8 @@ struct ComputeOf<BFloat16> {
 template <class T>
 using Compute = typename ComputeOf<T>::type;
 
-/// Converts an element to its compute type, and a result back to the element type with rounding (integers wrap, floats
-/// saturate into them).
+/// Convert an element to its compute type, and a result back to the element type with rounding (in a conversion to an
+/// integer type, integers wrap and floats saturate).
 template <class T>
 Compute<T> widen(T value) {
   return static_cast<Compute<T>>(value);

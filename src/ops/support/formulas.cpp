@@ -14,7 +14,7 @@ bool has_nan(const Tensor& tensor) {
 
 std::optional<Expr> extreme_of(const OpView& op, std::span<const Expr> in, Op which) {
   // min and max return their second operand if either is NaN. A first operand that may be NaN needs a check, so
-  // constants go first.
+  // constants are put first.
   std::vector<size_t> order;
   bool safe = !is_float(in[0].elem());
   for (size_t k = 0; k < in.size(); ++k) {

@@ -25,7 +25,7 @@ void check_constant_indices(const Node& node, const Shape& data, const Tensor& i
 /// Copies to[j + k] = from[i + k] for k < count. Both have the same element type, which may be any.
 void copy_elements(const Tensor& from, int64_t i, const Tensor& to, int64_t j, int64_t count);
 
-/// How a scatter combines a value with what is already there.
+/// How a scatter combines a value with the element that is already there.
 enum class Combine { replace, add, mul, max, min };
 /// Returns the attribute `reduction`.
 Combine combine_of(const Node& node);

@@ -29,8 +29,8 @@ void copy_all(const Tensor& from, const Tensor& to);
 /// Sets every element to `value` converted to the tensor's type. Not for strings.
 void fill(const Tensor& tensor, double value);
 
-/// Loads all elements as double, for kernels that need neither speed nor 64-bit integers; and stores them (floats round
-/// to nearest even, integers truncate toward zero and saturate, boolean is `!= 0`).
+/// Load all elements as double, and store doubles (floats round to nearest even, integers truncate toward zero and
+/// saturate, boolean is `!= 0`). For kernels that need neither speed nor 64-bit integers.
 std::vector<double> load_doubles(const Tensor& tensor);
 void store_doubles(const Tensor& tensor, std::span<const double> values);
 

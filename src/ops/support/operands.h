@@ -29,8 +29,8 @@ bool known(const OpView& view, size_t first);
 /// Returns the integers of a control operand. Throws node_error if it is not an integer tensor of rank 0 or 1.
 std::vector<int64_t> operand_ints(const Node& node, const Tensor& value, std::string_view what);
 
-/// Returns the list given by input i, else by attribute `key`, else nullopt. Many operators turned an attribute into an
-/// input.
+/// Returns the list given by input i, else by attribute `key`, else nullopt. In many operators, a newer opset turned an
+/// attribute into an input.
 template <class Context>
 std::optional<std::vector<int64_t>> ints_of(const Context& ctx, size_t i, std::string_view key) {
   if (const Tensor* value = operand(ctx, i)) return operand_ints(ctx.node, *value, key);

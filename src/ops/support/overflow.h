@@ -1,5 +1,5 @@
-// Overflow. Kernels sum values of every float type except f64 in f32. Reference kernels sum in f64 for full precision,
-// but values beyond the range of f32 become infinite in both, as they do in numpy.
+// Overflow of sums. Kernels add values of every float type except f64 in f32. Reference kernels sum in f64 for full
+// precision, but values beyond the range of f32 become infinite in both, as they do in numpy.
 #pragma once
 
 #include <cmath>

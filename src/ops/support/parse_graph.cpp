@@ -1,4 +1,4 @@
-// parse_graph() of graph/graph.h. It is defined here because it looks operators up in the table.
+// parse_graph(), which graph/graph.h declares. It is defined here because it looks operators up in the table.
 #include <set>
 #include <string>
 #include <utility>

@@ -15,7 +15,7 @@ Random random_stream(const Node& node);
 /// the type is a float.
 void infer_random(InferContext& ctx, DType fallback, Shape shape);
 
-/// Fills output 0 with N(mean, scale^2), or uniformly in [low, high), as the attributes of these names say.
+/// Fill output 0 with values drawn from N(mean, scale^2), or uniformly from [low, high); attributes have these names.
 void reference_random_normal(ReferenceContext& ctx);
 void reference_random_uniform(ReferenceContext& ctx);
 

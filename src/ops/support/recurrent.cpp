@@ -32,7 +32,8 @@ void expect_shape(const InferContext& ctx, size_t i, const char* what, const Sha
   }
 }
 
-/// A function's name, whether it takes alpha and beta, and their defaults (those of the ONNX operator of that name).
+/// A function's name, whether it has parameters alpha and beta, and their defaults (those of the ONNX operator of that
+/// name).
 struct Row {
   std::string_view name;
   Activation::Kind kind;

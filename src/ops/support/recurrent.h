@@ -91,7 +91,7 @@ struct Activation {
   bool operator==(const Activation&) const = default;
 };
 /// Returns the activation functions of all directions, in order. Alphas and betas are assigned, in order, to the
-/// functions that take one. Throws bad_model.
+/// functions that have such a parameter. Throws bad_model.
 std::vector<Activation> recurrent_activations(const Node& node, int64_t directions);
 /// Returns the bound that clip sets for the inputs of the gates' activations, or infinity without it.
 double recurrent_clip(const Node& node);
@@ -125,8 +125,8 @@ void run_recurrent(ReferenceContext& ctx, const RecurrentStep& step);
 /// Returns the operations of one run: the matrix products of every time step.
 int64_t recurrent_flops(const OpView& view);
 
-/// Returns why the product with w cannot be taken out of a recurrent node with the rest run as a kernel, or nullopt if
-/// it can.
+/// Returns why a recurrent node cannot be split into the product with w and a kernel for the rest, or nullopt if it
+/// can.
 std::optional<Rejected> recurrent_refusal(const OpView& view);
 
 /// Returns the attributes common to all these operators, plus `more`.

@@ -48,7 +48,7 @@ struct ReductionOffsets {
 };
 ReductionOffsets reduction_offsets(const Shape& shape, const std::vector<int64_t>& axes);
 
-/// The type in which sums of T are kept: double for floats, 64 bits for integers (which wrap), bool for bool.
+/// The type in which sums of T are accumulated: double for floats, 64 bits for integers (which wrap), bool for bool.
 template <class T>
 using Accumulator = std::conditional_t<
     std::is_same_v<T, bool>, bool,
@@ -64,7 +64,7 @@ Accumulator<T> added(Accumulator<T> total, Accumulator<T> x) {
   }
 }
 
-/// The least and greatest value of a type as accumulator; infinities for floats.
+/// The least and the greatest value of a type, as values of its accumulator; infinities for floats.
 template <class T>
 Accumulator<T> least() {
   if constexpr (std::is_integral_v<T>) {

@@ -36,8 +36,8 @@ CopyRegion whole_region(int32_t input, const Shape& extent, Shape in_strides, in
 /// Returns the regions that are not empty, each merged.
 std::vector<CopyRegion> tidy(const std::vector<CopyRegion>& regions);
 
-/// Returns the fill value of a constant of one element as double, or nullopt if a double cannot hold it exactly or it
-/// is a string.
+/// Returns the fill value of a constant of one element as double, or nullopt if it is a string or a double cannot
+/// represent it exactly.
 std::optional<double> exact_fill(const Tensor& value);
 
 }  // namespace kilter

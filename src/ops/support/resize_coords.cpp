@@ -37,12 +37,12 @@ E choice(const Node& node, std::string_view key, std::string_view fallback,
   return static_cast<E>(found - names.begin());
 }
 
-/// The attributes, including what older opsets fix.
+/// The attributes, with the values that older opsets prescribe.
 struct Rules {
   Mode mode;
   Coordinates coordinates;
   Nearest nearest;
-  bool old;  ///< until opset 10: asymmetric; nearest takes the floor, or the ceiling if the axis shrinks
+  bool old;  ///< up to opset 10: asymmetric; nearest takes the floor, or the ceiling if the axis shrinks
   bool antialias;
   bool exclude_outside;
   double cubic_a;

@@ -9,7 +9,7 @@
 namespace kilter {
 
 /// Along the axis, out[o] = sum over t < taps of weight[o * taps + t] * in[index[o * taps + t]]. Nearest has 1 tap,
-/// linear 2, cubic 4; antialiasing has more. Indices lie inside the input (the edge is repeated).
+/// linear 2, cubic 4; antialiasing has more. Indices are inside the input (the edge is repeated).
 struct ResizeAxis {
   int64_t in = 0;
   int64_t out = 0;

@@ -15,14 +15,14 @@ struct SoftmaxDims {
   int64_t inner = 1;
 };
 
-/// Since opset 13, `axis` (default -1) is the normalised dimension. Before, the dimensions from `axis` (default 1) on
-/// count as one (inner == 1). Throws node_error if the axis is out of range.
+/// Returns how a node normalises its input. Since opset 13, `axis` (default -1) is the normalised dimension. Before,
+/// the dimensions from `axis` (default 1) on count as one (inner == 1). Throws node_error if the axis is out of range.
 SoftmaxDims softmax_dims(const Node& node, const Shape& shape);
 
 /// Output 0 is like input 0, a float tensor. Checks the axis.
 void infer_softmax(InferContext& ctx);
 
-/// Calls f(row) for every normalised row, with its elements as double, and stores what f leaves in it.
+/// Calls f(row) for every normalised row, with its elements as double, and stores the values that f leaves in the row.
 template <class F>
 void reference_softmax(ReferenceContext& ctx, F f) {
   const SoftmaxDims dims = softmax_dims(ctx.node, ctx.in(0).shape());

@@ -24,7 +24,7 @@ std::optional<Shape> view_strides(const Shape& shape, const Shape& strides, cons
   }
   Shape result(to.size(), 1);
   size_t run = runs.size();
-  int64_t used = 1;  // elements of the current run already used by inner dimensions
+  int64_t used = 1;  // elements of the current run that inner dimensions have used
   for (size_t d = to.size(); d-- > 0;) {
     if (to[d] == 1) continue;
     if (run == runs.size() || used == runs[run].elems) {

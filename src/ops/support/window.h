@@ -51,7 +51,8 @@ Attrs window_attrs(const Window& window);
 /// Returns the attributes of a pool like `node` that slides `window` instead, with the node's ceil_mode and
 /// count_include_pad.
 Attrs pool_attrs(const Node& node, const Window& window);
-/// Returns, per axis, by how much the output of a transposed convolution exceeds what kernel, strides and pads give.
+/// Returns, per axis, by how much the output of a transposed convolution exceeds the extent that kernel, strides and
+/// pads give.
 std::vector<int64_t> output_padding(const Window& window);
 
 /// The positions along an axis that keep `position * stride + offset` inside [0, limit): [begin, end) within [0,

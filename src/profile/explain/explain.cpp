@@ -15,9 +15,9 @@
 namespace kilter::profile {
 namespace {
 
-constexpr int64_t kTrialBytes = int64_t{1} << 30;  ///< packed constants that alternatives hold at one time
-constexpr size_t kTasksTried = 8;                  ///< at most, those farthest above their bounds
-constexpr double kItems = 8;                       ///< in Subject::batch
+constexpr int64_t kTrialBytes = int64_t{1} << 30;  ///< limit for the alternatives' packed constants at a time
+constexpr size_t kTasksTried = 8;                  ///< maximum; those farthest above their bounds are tried
+constexpr double kItems = 8;                       ///< items in Subject::batch
 constexpr double kLongestForBatch = 60;            ///< ms; a slower network is not tried on a batch
 
 /// Layers of one task that are tried with other schedules.
@@ -316,7 +316,7 @@ class Explainer {
       for (size_t s : of.before) of.left_out_before.erase(s);
       for (size_t s : of.after) of.left_out_after.erase(s);
       task.gains[t.rival] = gains_between(base, other, of, options_.seed).changed;
-      // Scales to the times of the profile, which ran at another moment.
+      // Scales to the times of the profile, which was measured at another time.
       double profiled = 0;
       for (const Row* row : task.rows) profiled += row->time.mean;
       task.measured_ms[t.rival] = profiled * typical_ms(other, of.after) / typical_ms(base, of.before);
@@ -372,8 +372,8 @@ class Explainer {
     f.advice.clear(), f.action.clear();
   }
 
-  /// Whether the machine was too busy for a finding. Findings based on times hold if the disturbances affected both
-  /// sides.
+  /// Whether a finding is withheld because the machine was too busy. Gains that were measured are not withheld: their
+  /// race is interleaved, so disturbances affected both sides.
   bool withholds(const Finding& f, const Suspicion& s) {
     const bool sure = f.measured && f.interval.low > 0;
     const bool out =

@@ -67,7 +67,7 @@ std::vector<Suspicion> find_idle_threads(const Context& c) {
     const int may = c.usable_threads(step);
     const bool asked = choice_for(c.subject.compile.choices, row->name).threads > 0;
     if (may < could) {
-      if (asked) all.push_back(limited(c, *row));  // otherwise more threads would not pay
+      if (asked) all.push_back(limited(c, *row));  // otherwise more threads would not make it faster
     } else if (could < c.subject.threads) {
       const double idle = row->time.mean * (1 - static_cast<double>(could) / c.subject.threads);
       if (!c.matters(idle)) continue;

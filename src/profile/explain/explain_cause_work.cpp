@@ -152,7 +152,7 @@ std::vector<Suspicion> find_unfused_neighbours(const Context& c) {
 
 namespace {
 
-/// Returns the layout changes before a step, and those after it and the element-wise steps that follow it.
+/// Returns the layout changes before a step, and those after the step and the element-wise steps that follow it.
 std::vector<const Row*> changes_around(const Context& c, size_t step) {
   std::vector<const Row*> found;
   const auto note = [&](size_t s) {

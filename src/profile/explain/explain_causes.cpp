@@ -17,7 +17,7 @@ constexpr Cause kCauses[] = {
     {"not tuned", "schedules left to try, according to the records from this machine", find_untuned_layers},
     {"reference kernel", "steps that run an operator's reference kernel", find_reference_kernels},
     {"unfused neighbour", "steps next to a task that could have included them", find_unfused_neighbours},
-    {"layout change", "layout changes, halos, copies and packing, and what requires them", find_layout_changes},
+    {"layout change", "layout changes, halos, copies, packing, and the layers that need them", find_layout_changes},
     {"passes held back", "--disable, --stop-after, --max-rewrites", find_passes_held_back},
     {"too few threads busy", "limits, work items and balance of each parallel region", find_idle_threads},
     {"poor register tile", "the model's time for the schedule and for its best one", find_poor_tiles},

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kQuantile = 0.25;
 constexpr double kTurnMs = 5;           ///< length of the timed runs in one turn
-constexpr double kWarmUpUntilMs = 200;  ///< networks that take longer fill every cache by themselves
+constexpr double kWarmUpUntilMs = 200;  ///< longer runs need no warm-up, since they fill every cache themselves
 constexpr int kResamples = 200;
 constexpr size_t kMostLaps = 400;
 

@@ -46,7 +46,7 @@ struct RaceOptions {
   double seconds = 4;
   double max_seconds = 12;  ///< if `sharp` never returns true
   int min_rounds = 5;
-  /// Called after `seconds`: returns whether the laps so far answer the question. If empty, they do.
+  /// Called after `seconds`: returns whether the laps so far answer the question. If empty, they always do.
   std::function<bool(const std::vector<const Laps*>&)> sharp;
   uint64_t seed = 1;
   std::function<void(double share_done)> progress;
@@ -78,8 +78,8 @@ struct Gains {
 /// quartile of its laps, which is affected by load in the same proportion on both sides. Both intervals are those of
 /// the network's time, by the bootstrap over laps, so that differences in unchanged steps count as uncertainty.
 Gains gains_between(const Laps& first, const Laps& second, const GainOf& of, uint64_t seed);
-/// Chooses which gain to report. The gain on the affected steps is sharper, but misses unchanged steps that run faster
-/// or slower because their operands are elsewhere in memory. The gain on all steps is therefore reported if its
+/// Chooses which gain to report. The gain on the affected steps is more precise, but misses unchanged steps that run
+/// faster or slower because their operands are elsewhere in memory. The gain on all steps is therefore reported if its
 /// interval excludes the former by more than 1 % of the network, the difference that a different placement in memory
 /// can cause by itself.
 Gain told_gain(const Gain& moved, const Gain& all);

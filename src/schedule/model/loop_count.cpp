@@ -1,6 +1,6 @@
 // Counts a kernel statement by statement. The statements between two loops form a run. Its instructions overlap, so it
-// takes as long as its busiest unit. Registers that a run sets from their own value form dependency chains; the core
-// waits for them if there are too few to hide their latency.
+// takes as long as its busiest unit. Registers that a run updates from their own values form dependency chains; the
+// core waits for the chains if there are too few of them to hide their latency.
 #include "schedule/model/loop_count.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using Chains = std::map<int32_t, double>;  ///< register to cycles
 /// The cost of one execution of a piece of a kernel.
 struct Part {
   LoopCount count;
-  double load_slots = 0, store_slots = 0;  ///< of a run: registers wider than the ports take two slots
+  double load_slots = 0, store_slots = 0;  ///< of a run: registers wider than the ports need two slots
   double folds = 0;                        ///< of a run: cycles of reductions over lanes
   Chains chains;                           ///< of registers declared outside it
 };
@@ -54,7 +54,7 @@ class Counter {
       bind(d.var, (d.extent - 1) / 2, d.extent);
       if (d.extent > 1) innermost_ = d.var;
     }
-    constexpr double kItemScalars = 4;  // the loop nest over the items
+    constexpr double kItemScalars = 4;  // scalar instructions per item: the loop nest over the items
     const Part item = block(func_.body, kItemScalars);
     LoopCount all;
     all.items = func_.parallel_extent();
@@ -98,7 +98,7 @@ class Counter {
     }
     finish();
     for (const int32_t reg : declared) all.chains.erase(reg);
-    // The next execution starts while this one waits, within the core's look-ahead.
+    // The next execution starts while this one waits, as far as the core's reorder window allows.
     const double waits = idle * std::min(1.0, all.count.instructions() / limits_.window);
     all.count.waits += waits, all.count.cycles += waits;
     live_ = live;
@@ -297,8 +297,8 @@ class Counter {
     wrote(type, buffer, run);
   }
 
-  /// Moves whole registers between a buffer and the core. Without masked access, a masked one takes two moves and a
-  /// select.
+  /// Counts the moves of whole registers between a buffer and the core. If the target lacks masked access, a masked
+  /// move costs two moves and a select.
   void moved(const VType& type, bool masked, double& instructions, double& slots, Part& run) {
     const double times = masked && !limits_.masks ? 2 : 1, count = registers(type) * times;
     instructions += count, slots += count * slots_of(type);
@@ -315,7 +315,7 @@ class Counter {
   double registers(const VType& type) const {
     return std::max(1.0, std::ceil(lanes(type) * element_bytes(type) / limits_.vector_bytes));
   }
-  /// Port cycles per register: half-width units take two if more than half of the register is used.
+  /// Port cycles per register: half-width units need two cycles if more than half of the register is used.
   double slots_of(const VType& type) const {
     return limits_.halves() && 2 * lanes(type) * element_bytes(type) > limits_.vector_bytes ? 2 : 1;
   }
@@ -396,8 +396,8 @@ class Counter {
     return even ? std::optional(step) : std::nullopt;
   }
 
-  /// The value of an index with every loop in its middle. Loaded values are unknown and are replaced by a non-linear
-  /// function of their index.
+  /// The value of an index with every loop variable in the middle of its range. Loaded values are unknown and are
+  /// replaced by a non-linear function of their index.
   int64_t value(const Expr& e) {
     const auto arg = [&](size_t i) { return value(e->args[i]); };
     switch (e->kind) {

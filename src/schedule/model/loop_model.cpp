@@ -17,8 +17,8 @@ double operand_bytes(const LoopFunc& func) {
   return bytes;
 }
 
-/// Cycles that memory needs for the reads and writes of a stage. An operand from which the stage selects counts for no
-/// more than it reads.
+/// Cycles that memory needs for the reads and writes of a stage. Operands count as a whole, unless the stage reads and
+/// writes fewer bytes than that, because it selects from them.
 double stream_cycles(const LoopFunc& func, const LoopCount& count, const TargetLimits& limits) {
   const double touched = std::min(operand_bytes(func), count.bytes);
   const auto rate = [&](double bytes) { return reread_rate(static_cast<int64_t>(bytes), limits); };
@@ -38,7 +38,7 @@ double cycles_of(const Lowered& lowered, const TargetLimits& limits, double& wri
   return cycles;
 }
 
-/// Parallel items of the stage with the fewest.
+/// The number of parallel items of the stage that has the fewest.
 int64_t items_of(const Lowered& lowered) {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const Stage& stage : lowered.stages) least = std::min(least, stage.func.parallel_extent());

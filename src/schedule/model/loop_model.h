@@ -7,13 +7,13 @@
 
 namespace kilter {
 
-/// Relative error of a counting model between two schedules of one template. A smaller predicted gain is not a reason
-/// to leave the usual schedule.
+/// Relative error of a counting model between two schedules of one template. A smaller predicted gain does not justify
+/// leaving the usual schedule.
 constexpr double kCountError = 0.2;
 
-/// Cycles of all stages in sequence. For each stage, arithmetic overlaps in part with fetching its operands from the
-/// level of memory that holds them; if a parallel item's working set does not stay in L1, it overlaps with fetching
-/// everything that the item reads.
+/// Cycles of all stages in sequence. In each stage, arithmetic overlaps in part with memory traffic: each operand once,
+/// from the level of memory where the operands fit; or every access, if the working set of a parallel item does not
+/// stay in L1 and that takes longer.
 Estimate estimate_lowered(const Task& task, const Lowered& lowered, const TargetLimits& limits);
 
 /// Fewer parallel items than this leave threads idle.
@@ -23,10 +23,11 @@ constexpr int64_t kFewItems = 16;
 class LoopModel : public Analysed {
  public:
   using Analysed::Analysed;
-  /// The cheapest candidate, or the usual schedule if that costs no more than kCountError more.
+  /// The cheapest candidate, or the usual schedule if its cost exceeds the cheapest by at most the fraction
+  /// kCountError.
   Result<Schedule> pick() const final;
-  /// All points of the space, the usual schedule first. Leaves out points with fewer parallel items than kFewItems and
-  /// than the usual schedule has, since they leave threads idle.
+  /// All points of the space, the usual schedule first. Leaves out points with fewer parallel items than both kFewItems
+  /// and the usual schedule, since they leave threads idle.
   std::vector<Schedule> candidates() const final;
 
  protected:

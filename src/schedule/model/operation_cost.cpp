@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kOps = static_cast<size_t>(Op::logical_or) + 1;
 constexpr size_t kFirstBinary = static_cast<size_t>(Op::add);
 
-/// The instructions that an operation takes on every target.
+/// The instructions that an operation needs on every target.
 struct Cost {
   double divisions = 0;  ///< divisions and square roots, whose cost the target gives
   double others = 0;

@@ -77,8 +77,8 @@ class ProblemParser {
   }
 
  private:
-  /// Reads an anchor and the nodes after it, and returns the anchor. The anchor reads `x` if given. `name` names a
-  /// convolution, which a prologue of one node may precede.
+  /// Reads an anchor and the nodes after it, and returns the anchor. The anchor reads `x` if given. A convolution gets
+  /// the name `name`; a prologue of one node may precede it.
   NodeId part(std::span<const Call> calls, ValueId x, const char* name) {
     if (x == kNone && calls.size() > 1 && calls[0].name != "conv2d" && calls[1].name == "conv2d") {
       x = anchor(calls[0], true);
@@ -172,7 +172,7 @@ class ProblemParser {
     return out;
   }
 
-  /// Reads a convolution of `x`, or of a new input without one.
+  /// Reads a convolution of `x_given`, or of a new input if that is kNone.
   ValueId conv(std::span<const Call> calls, ValueId x_given, const char* name) {
     const Word head = calls.front().head;
     const ConvWords words = conv_words(head);
@@ -222,7 +222,7 @@ class ProblemParser {
   }
   ValueId constant(DType type, const Shape& shape) { return builder_.constant(weights(type, shape, ++seed_)); }
 
-  /// "f32[1,64]" or "i64[2]=0,1"; nullopt if the word is not a type.
+  /// A type, and values if given, such as "f32[1,64]" or "i64[2]=0,1".
   struct Typed {
     TensorType type;
     std::optional<Tensor> values;

@@ -18,11 +18,11 @@ struct Problem {
 /// Reads a line such as "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +add+relu" or
 /// "matmul(f32[1,128,768] f32[768,3072]) +add(f32[3072])+gelu", as `kilter inspect` and profiles print it.
 ///
-/// "conv2d" has n, c, h, w (of the input), k (filters), r, s (of the kernel), then g, stride, pad, dil unless they are
-/// 1, 1, 0, 1, and the element type. Other operators have operands and attributes in parentheses. An operator after "+"
-/// reads the value before it. "%" marks the place if that is not the first operand; "%0", "%1", ... are the values of
-/// the anchor and of the nodes after it. Operands omitted at the end are network inputs of the same type as the value
-/// before.
+/// After "conv2d" come n, c, h, w (of the input), k (filters), r, s (of the kernel), then g, stride, pad, dil unless
+/// they are 1, 1, 0, 1, and the element type. Other operators have operands and attributes in parentheses. An operator
+/// after "+" reads the value before it. "%" marks its place among the operands if it is not the first; "%0", "%1", ...
+/// are the values of the anchor and of the nodes after it. Operands omitted at the end are network inputs of the same
+/// type as the value before.
 ///
 /// If a task has two convolutions, the one that feeds the anchor comes first: "conv2d ... +relu => conv2d ... +relu".
 ///

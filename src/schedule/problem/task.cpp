@@ -42,7 +42,7 @@ std::string window_text(const Window& w) {
   return out;
 }
 
-/// "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32"
+/// Returns "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32".
 std::string conv_text(const Graph& graph, const Node& node) {
   const TensorType& x = graph.type(node.inputs[0]);
   const TensorType& w = graph.type(node.inputs[1]);
@@ -58,7 +58,7 @@ std::string conv_text(const Graph& graph, const Node& node) {
 
 constexpr int64_t kMostWritten = 8;  ///< most elements of an integer constant that are written out
 
-/// "i64[2]=2,3" for short integer lists, the number for other one-element constants, and empty for the rest.
+/// Returns "i64[2]=2,3" for short integer lists, the number for other one-element constants, and empty for the rest.
 std::string constant_text(const Graph& graph, ValueId id) {
   const Value& v = graph.value(id);
   if (!v.constant) return {};
@@ -76,7 +76,7 @@ const TensorType& first_output(const Graph& graph, const Node& node) {
 }
 
 /// Whether the text may list a node's operands in any order. Means are excluded, although their order does not matter
-/// either: records from earlier versions list their operands in order.
+/// either: records from earlier versions list their operands in the order of the node.
 bool commutes(const Node& node) {
   const Combiner combiner = node.op->combiner;
   return node.op->family == Family::map && combiner != Combiner::none && combiner != Combiner::mean;
@@ -98,8 +98,8 @@ std::string operand_text(const Graph& graph, ValueId in, const Chain* chain) {
   return at == chain->made.end() ? plain_text(graph.type(in)) : fmt::format("%{}", at - chain->made.begin());
 }
 
-/// Operands and attributes. After the anchor, omits the previous value and trailing outside operands of the same type,
-/// as long as the remaining operands stay unambiguous.
+/// Returns a node's operands and attributes. For nodes after the anchor, omits the previous value and trailing outside
+/// operands of the same type, as long as the remaining operands stay unambiguous.
 std::string general_text(const Graph& graph, const Node& node, const Chain* chain) {
   std::vector<std::string> parts;
   for (ValueId in : node.inputs) parts.push_back(operand_text(graph, in, chain));
@@ -118,7 +118,8 @@ std::string general_text(const Graph& graph, const Node& node, const Chain* chai
   return out;
 }
 
-/// A node and the element-wise nodes after it: "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu".
+/// Returns the text of a node and the element-wise nodes after it: "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias
+/// +relu".
 std::string part_text(const Graph& graph, NodeId first, std::span<const NodeId> after) {
   const Node& node = graph.node(first);
   const auto output = [&](NodeId id) { return graph.node(id).outputs[0]; };

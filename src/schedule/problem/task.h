@@ -16,13 +16,13 @@ namespace kilter {
 /// Whether the strides are row-major without gaps. Dimensions of extent 1 may have any stride.
 bool is_dense(const Shape& shape, const Shape& strides);
 
-/// A value as a task sees it in memory: neighbours along physical dimension d lie strides[d] elements apart. A value
+/// A value as a task sees it in memory: neighbours along physical dimension d are strides[d] elements apart. A value
 /// stored inside another buffer (a concatenated part, a view) has the strides of the whole buffer.
 struct Operand {
   ValueId value = kNone;
   TensorType type;
   Physical phys;
-  const Tensor* constant = nullptr;  ///< dense data of a constant (type.layout says how it must lie in memory)
+  const Tensor* constant = nullptr;  ///< dense data of a constant (type.layout says how it must be laid out)
 };
 
 struct Task {
@@ -50,13 +50,13 @@ struct Task {
   /// Types and shapes, in the same order as layouts(), such as "f32[1,64,56,56] f32[64,64,3,3] -> f32[1,64,56,56]".
   std::string shapes() const;
   int64_t flops() const;
-  /// Bytes of inputs and outputs, each counted once. Data that an anchor selects from (Gather, Slice, TakeChannels)
-  /// counts for no more than the task writes.
+  /// Bytes of inputs and outputs, each counted once. Data from which an anchor selects (Gather, Slice, TakeChannels)
+  /// count for at most as many bytes as the task writes.
   int64_t bytes() const;
 };
 
-/// Rejects a kind of task that a template is not for. `check` is what distinguishes the kinds; `limit` is the
-/// template's kind.
+/// Rejects a kind of task for which a template is not made. `check` names the property that distinguishes the kinds;
+/// `limit` is its value for the template's kind.
 inline Rejected not_for(std::string check, std::string limit, std::string_view got) {
   return {std::move(check), std::move(limit), std::string(got), true};
 }

@@ -1,6 +1,6 @@
-// ArgMax and ArgMin. If the innermost dimension is kept, vectors run along it and step over the axis. If it is the
-// axis, vectors run along the axis and their lanes are compared at the end. A NaN beats every number. Of equal
-// elements, the first or the last is returned, as the node says.
+// ArgMax and ArgMin. If the innermost dimension is kept, vectors run along it, and the kernel steps along the axis. If
+// the innermost dimension is the axis, vectors run along the axis and their lanes are compared at the end. A NaN beats
+// every number. Of equal elements, the first or the last is returned, as the node says.
 
 #include <algorithm>
 #include <limits>
@@ -14,7 +14,7 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kVectors = 4;  ///< hide the latency of comparisons
+constexpr int64_t kVectors = 4;  ///< enough to hide the latency of comparisons
 
 struct Search {
   bool greatest = true, last = false;
@@ -115,7 +115,7 @@ class ArgEmitter {
     const Expr lane = cast(DType::i32, ramp(Expr(0), Expr(1), lanes_));
     const Expr ramp0 = b_.let("lane", lane), end = number(extent() - 1);
     const int64_t unroll = std::clamp<int64_t>(extent() / lanes_, 1, kVectors);
-    // Lanes beyond the end never hold anything better than the last element.
+    // Lanes beyond the end start with the worst value and the last index, so they never beat the last element.
     for (int64_t i = 0; i < unroll; ++i)
       best.push_back({b_.reg("best", worst()), b_.reg("index", min(ramp0 + number(i * lanes_), end))});
     for_vectors(b_, extent(), lanes_, unroll, [&](const Expr& v, const Expr& mask, int64_t which) {

@@ -135,7 +135,7 @@ class HeadEmitter {
     });
   }
 
-  /// qt[c][r] = scale * q[first + r][c]; lanes without a query are 0.
+  /// Sets qt[c][r] = scale * q[first + r][c]; lanes without a query are 0.
   void pack_queries() {
     const Expr base = b_.let("q0", q_base_ + first_ * Expr(h_.q.row));
     const Expr scale = imm(DType::f32, h_.rules.scale);
@@ -155,7 +155,7 @@ class HeadEmitter {
     });
   }
 
-  /// p = scores of `count` keys from `key` on; raises most_.
+  /// Computes p, the scores of `count` keys from `key` on, and raises most_.
   void score_keys(const Expr& key, int64_t count) {
     const int64_t full = count / score_rows_, rest = count % score_rows_;
     if (full > 0) {
@@ -200,7 +200,7 @@ class HeadEmitter {
     return b_.load(mask_, at, lanes_, row, whole ? Expr() : first_lanes(Expr(left), lanes_));
   }
 
-  /// p = exp(p - most_) for `count` keys, and adds it to sum_.
+  /// Replaces p by exp(p - most_) for `count` keys and adds it to sum_.
   void weigh(int64_t count) {
     std::vector<Expr> most;
     for (int32_t reg : most_) most.push_back(b_.let("m", b_.get(reg)));

@@ -1,4 +1,4 @@
-// The loop nest behind attention_rows, whose file header says what it computes.
+// The loop nest of the template attention_rows; see the head of attention_rows.cpp.
 #pragma once
 
 #include "ops/support/fused_attention.h"

@@ -6,8 +6,8 @@
 //   p[keys][queries]      scores (register tiles of keys x vectors of queries), then their exponentials
 //   y[queries][v_size]    p' v (register tiles of queries x vectors of v), divided by the sums of p
 //
-// If the keys exceed the cache, they are processed in blocks. Maxima and sums carry over, and sums accumulated under an
-// older maximum are rescaled to the new one (the online softmax of Milakov and Gimelshein, 2018).
+// If the keys do not fit in the cache, they are processed in blocks. Maxima and sums carry over, and sums accumulated
+// under an older maximum are rescaled to the new one (the online softmax of Milakov and Gimelshein, 2018).
 
 #include <algorithm>
 
@@ -114,7 +114,7 @@ Tile output_tile(const FusedAttentionShape& s, int64_t queries, const TargetLimi
   return best;
 }
 
-/// All keys, unless the scores of a block fill more than a quarter of L2.
+/// Keys per block: all, unless the scores of a block of queries fill more than a quarter of L2.
 int64_t keys_of(const FusedAttentionShape& s, int64_t queries, const TargetLimits& limits) {
   int64_t keys = s.keys;
   if (keys * queries * 4 > limits.l2_bytes / 4) {
@@ -135,7 +135,7 @@ Schedule schedule_of(const FusedAttentionShape& s, const Tile& scores, const Til
 /// Cycles of one head: scores of all blocks of queries, their exponentials, and outputs. The online softmax rescales
 /// the outputs for each block of keys.
 double head_cycles(const FusedAttentionShape& s, const Schedule& schedule, const TargetLimits& limits) {
-  constexpr double kExponential = 20;  // per vector of scores: maximum, exponential, sum
+  constexpr double kExponential = 20;  // cycles per vector of scores: maximum, exponential, sum
   const int64_t lanes = lanes_of(limits), keys = schedule.knob("keys");
   const auto panels = [&](int64_t rows, int64_t columns, std::string_view tile, std::string_view vectors) {
     const int64_t v = schedule.knob(vectors), all = ceil_div(columns, lanes);

@@ -1,5 +1,6 @@
-// Depthwise convolution (one input and one output channel per group), and groups so small that a vector holds several.
-// Vectors run over channels, a register tile over the pixels of a row. The padding is in the input's halo.
+// Depthwise convolution (one input and one output channel per group), and convolution with groups so small that a
+// vector contains several. Vectors run over channels, a register tile over the pixels of a row. The padding is in the
+// input's halo.
 
 #include <algorithm>
 
@@ -11,7 +12,7 @@
 namespace kilter {
 namespace {
 
-/// Pixels per tile for a streamed image, and the most multiply-adds per pixel for which streaming and not arithmetic is
+/// Pixels per tile for a streamed image, and the most multiply-adds per pixel for which streaming, not arithmetic, is
 /// the limit (measured: tiles of 14 pixels take 1.05 to 1.4 times as long).
 constexpr int64_t kStreamedPixels = 4, kFewProducts = 9;
 

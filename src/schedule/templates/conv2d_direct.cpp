@@ -1,6 +1,6 @@
 // Direct convolution: register tiles of pixels x output-channel vectors over the whole reduction. The input is blocked
-// or planar with its padding in the halo, the output is blocked, and weights are packed in streaming order. A prologue
-// that multiplies each channel of a single image by a factor multiplies the weights instead, in a first stage.
+// or plain with its padding in the halo, the output is blocked, and weights are packed in streaming order. If a
+// prologue multiplies each channel of a single image by a factor, a first stage multiplies the weights instead.
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ struct Conv {
   bool flat = false;        ///< the image is traversed as one long row
 };
 
-/// Cycles to transfer one vector of every tensor that the epilogue reads and writes in the result's shape; 0 unless
+/// Cycles to transfer one vector of every tensor of the result's shape that the epilogue reads or writes; 0 unless
 /// these far exceed L2 (measured).
 double epilogue_line_cycles(const Task& task, ValueId image, const TargetLimits& limits) {
   const TensorType& result = task.graph->type(task.node().outputs[0]);

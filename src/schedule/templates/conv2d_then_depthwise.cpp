@@ -38,7 +38,7 @@ struct Pair {
   /// Bytes of the values between the two convolutions.
   int64_t between_bytes(int64_t lanes) const { return conv.n * conv.out_blocks * lanes * 4 * conv.out_h * conv.out_w; }
 
-  /// Rows of the first convolution that all bands of an image compute.
+  /// Rows of the first convolution that the bands of an image compute in total.
   int64_t rows(int64_t band) const {
     int64_t sum = 0;
     for (int64_t first = 0; first < depthwise.out_h; first += band) {
@@ -137,8 +137,9 @@ int64_t items(const Pair& p, const PairTile& s) {
   return p.conv.n * (p.conv.out_blocks / s.tile.vectors) * p.bands(s.band);
 }
 
-/// The cost that selects the default: cycles, times the mean over 1, 2 and 4 threads of how much longer they take than
-/// their share of the work, since they wait for the last one. The default must not depend on the number of threads.
+/// The cost that selects the default: cycles times the mean imbalance for 1, 2 and 4 threads, which is the work of the
+/// busiest thread, for which the others wait, divided by an equal share. The default must not depend on the number of
+/// threads.
 double cost(const Pair& p, const PairTile& s, const TargetLimits& limits) {
   const int64_t all = items(p, s);
   double sum = 0;
@@ -147,8 +148,8 @@ double cost(const Pair& p, const PairTile& s, const TargetLimits& limits) {
   return predict(p, s, limits).cycles * sum / 3;
 }
 
-/// The candidates for the default: for each tile, the bands that balance the work best, given that rows at their edges
-/// are computed twice, with enough work items for several threads if there are such bands.
+/// The candidates for the default: for each tile, the bands of lowest cost. More bands balance the work better, but
+/// rows at their edges are computed twice. Bands that make enough work items for several threads are preferred.
 std::vector<PairTile> shapes(const Pair& p, const TargetLimits& limits) {
   constexpr int64_t kEnough = 8;
   std::vector<PairTile> all;
@@ -165,7 +166,7 @@ std::vector<PairTile> shapes(const Pair& p, const TargetLimits& limits) {
   return all;
 }
 
-/// The best shape. As in direct convolution, two vectors win among near equals.
+/// The best shape. As in direct convolution, two vectors win among nearly equal costs.
 std::optional<PairTile> best(const Pair& p, const TargetLimits& limits) {
   std::optional<PairTile> found;
   double least = 0;

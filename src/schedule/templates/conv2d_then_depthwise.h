@@ -1,5 +1,5 @@
-// Compares running a convolution and the depthwise convolution that is the only reader of its result as two tasks or as
-// one.
+// Compares two ways to run a convolution and the depthwise convolution that is the only reader of its result: as two
+// tasks, and as one.
 #pragma once
 
 #include "graph/graph.h"
@@ -7,7 +7,7 @@
 
 namespace kilter {
 
-/// Cycles of one core, by the model.
+/// Cycles of one core according to the model.
 struct PairCycles {
   double apart = 0;     ///< in two tasks, with the values between them going through memory
   double together = 0;  ///< in one task

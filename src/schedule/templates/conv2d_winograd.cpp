@@ -1,6 +1,6 @@
 // Stride-1 convolution by Winograd's minimal filtering (winograd_core.h). Kernels of 3x3 need a quarter (m = 4) or 4/9
-// (m = 2) of the multiplications, 1x3 and 3x1 a half or 2/3, 1x7 and 7x1 4/7. The transforms are fused per block of
-// tiles, so that the values between them stay in cache:
+// (m = 2) of the multiplications; those of 1x3 and 3x1 need a half or 2/3, those of 1x7 and 7x1 need 4/7. Transforms
+// and products are fused for each block of tiles, so that the values between them stay in cache:
 //
 //   v[xi][ic][tile]    B' d B of a block of tiles, all input channels
 //   for each group of output channels:
@@ -10,7 +10,7 @@
 // Values that are not finite, or huge, spread over their whole tile in the transforms. A tile whose values grow beyond
 // kLargest in the output transform is therefore computed directly, with weights recovered from the transformed ones.
 //
-// If an image has few blocks, v goes through the arena instead of scratch memory, and channels run in parallel.
+// If an image has few blocks, v is in the arena instead of scratch memory, and channels run in parallel.
 
 #include <algorithm>
 #include <array>
@@ -87,16 +87,16 @@ double streamed(double cycles, int64_t bytes, double passes, const TargetLimits&
   return beside(cycles, stream);
 }
 
-/// Cycles of one core: products at the multiply-add rate, no step shorter than their latency, overlapping with the
-/// weight stream; transforms by their loads and stores.
+/// Cycles of one core. Products run at the multiply-add rate, but no step is shorter than the latency, and they overlap
+/// with the weight stream; transforms cost their loads and stores.
 Estimate predict(const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const auto blocks = static_cast<double>(c.n * p.blocks(c));
   const auto places = static_cast<double>(c.places(p.m));
   const auto half = static_cast<double>(c.down(p.m).inputs() * c.across(p.m).outputs);
   const auto panels = static_cast<double>(c.in_channels * (c.out_blocks / p.vectors));
-  // The first tiles of a block fetch a panel of weights from far away. The others reread it from L1, or from L2, whose
-  // rate grows with the width of the units.
+  // The first tiles of a block fetch a panel of weights from a farther level; streamed() counts that. The others reread
+  // it from L1, or from L2, whose rate grows with the width of the units.
   const bool big = 4 * c.in_channels * p.vectors * limits.vector_bytes > 3 * limits.l1_bytes;
   const double step = step_cycles(p.tile, p.vectors, limits) * spilling(p.tile, p.vectors, limits);
   const double again =
@@ -105,8 +105,8 @@ Estimate predict(const WinogradConv& c, const WinogradTiling& p, const TargetLim
   const auto tiles = static_cast<double>(p.block()) * blocks;
   const double transforms =
       tiles * 2.5 * (places * static_cast<double>(c.in_blocks) + half * static_cast<double>(c.out_blocks));
-  // Transformed inputs are written and read. With a second stage that is all of them, plus the write's read for
-  // ownership.
+  // Transformed inputs are written and reread, block by block. With a second stage, those of all blocks are written
+  // first, and each write also fetches its line (read for ownership).
   const int64_t v_bytes = p.v_elems(c, lanes) * 4 * (p.split != 0 ? c.n * p.blocks(c) : 1);
   const double v_again = static_cast<double>(v_bytes) / reread_rate(v_bytes, limits) * (p.split != 0 ? 3 : blocks);
   return {streamed(products, weight_bytes(c, p, lanes), blocks, limits) + transforms + v_again,
@@ -147,7 +147,8 @@ std::vector<WinogradTiling> tilings(const WinogradConv& c, const TargetLimits& l
 void pack_filters(const Tensor& w, const WinogradConv& c, int64_t m, int64_t width, int64_t lanes, float* packed) {
   FilterTransform transformed(c.down(m), c.across(m));
   const int64_t taps = c.kernel_h * c.kernel_w, places = c.places(m), panel = c.in_blocks * lanes * width;
-  // Panels are a multiple of the caches' strides apart, so each gets a whole row of output channels at once.
+  // The distances between panels are multiples of a cache way, so their lines evict each other. Each panel therefore
+  // gets a whole row of output channels at once.
   for (int64_t group = 0; group < c.out_channels; group += width) {
     const int64_t count = std::min(width, c.out_channels - group);
     float* to = packed + group / width * places * panel;
@@ -189,7 +190,7 @@ int64_t bytes_of(const Task& task, const WinogradConv& c, const WinogradTiling& 
   return task.bytes() - task.operand(task.node().inputs[1]).constant->bytes() + weight_bytes(c, p, lanes);
 }
 
-/// The operands that both forms need besides v.
+/// The operands that both forms (split = 0 and split = 1) need besides v.
 struct Operands {
   Buf weights, bias, q, temp;
 };

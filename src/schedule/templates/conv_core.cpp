@@ -25,7 +25,7 @@ double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights
   return std::max(step, stream);
 }
 
-/// Cycles of one tile of `pixels`. As many of the vectors that the epilogue reads and writes as the core has fill
+/// Cycles of one tile of `pixels`. Of the vectors that the epilogue reads or writes, as many as the core has fill
 /// buffers arrive while the next tile is computed; that tile waits for the rest.
 double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const TargetLimits& limits) {
   if (pixels == 0) return 0;
@@ -68,7 +68,7 @@ std::optional<Rejected> check_halo(const Window& window, const TensorType& input
   const std::array<int64_t, 4> pads{window.pads_begin[0], window.pads_end[0], window.pads_begin[1], window.pads_end[1]};
   for (size_t i = 0; i < 4; ++i) {
     if (halo[i] < pads[i])
-      return Rejected{"halo of the input holds the padding", std::to_string(pads[i]), std::to_string(halo[i])};
+      return Rejected{"halo of the input for the padding", std::to_string(pads[i]), std::to_string(halo[i])};
   }
   return std::nullopt;
 }
@@ -144,7 +144,7 @@ std::optional<StageWork> merged_work(const ConvNest& nest, int64_t vectors, int3
                                      int64_t weight_bytes) {
   if (nest.merged == 1) return std::nullopt;
   const int64_t width = vectors * lanes;
-  int64_t between = -nest.in_channels / nest.merged * nest.out_channels;  // pairs of channels of different groups
+  int64_t between = -nest.in_channels / nest.merged * nest.out_channels;  // pairs of channels in different groups
   for (int64_t k = 0; k < nest.out_channels; k += width) {
     const ChannelRange<int64_t> read = panel_reads(nest, k / width, width);
     between += (std::min(read.last, nest.in_channels) - read.first) * std::min(width, nest.out_channels - k);
@@ -205,7 +205,7 @@ std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& 
     if (nest.out_blocks % v != 0) continue;
     int64_t most = register_rows(v, limits);
     if (nest.in_block == 1)
-      most = std::min<int64_t>(most, std::max<int64_t>(16 / v, 4));  // taps are unrolled: leave slack
+      most = std::min<int64_t>(most, std::max<int64_t>(16 / v, 4));  // taps are unrolled: leave registers free
     if (most < 1) continue;
     if (2 * nest.out_w <= most && nest.out_h > 1) {
       for (int64_t rows = 2; rows <= std::min(most / nest.out_w, nest.out_h); ++rows)
@@ -303,7 +303,7 @@ class TileEmitter {
                passes(nest, t, buffers.block_items > 0 ? buffers.block_items : nest_items(nest, t)), limits.line_bytes};
   }
 
-  /// `pass`: number of this tile among those that read the panel.
+  /// `pass`: index of this tile among those that read the panel.
   void emit(const Expr& h0, const Expr& w0, int64_t rows, int64_t cols, const Expr& pass) {
     h0_ = h0, w0_ = w0, pass_ = pass;
     rows_ = rows, cols_ = cols;
@@ -355,14 +355,14 @@ class TileEmitter {
     channels_.last = named("c1", read.last - skipped_ * Expr(nest_.in_block));
   }
 
-  /// One reduction step: input elements at x + pixel offsets, weights at w.
+  /// Emits one reduction step: input elements at x + pixel offsets, weights at w.
   void step(const Expr& x, const Expr& w) {
     const int64_t whole = t_.vectors - (is_half(t_.vectors - 1) ? 1 : 0);
     if (whole > 0) step(x, w, 0, whole);
     if (whole < t_.vectors) step(x, w, whole, t_.vectors);
   }
 
-  /// One reduction step of the vectors [first, last), which all have the same width.
+  /// Emits one reduction step for the vectors [first, last), which all have the same width.
   void step(const Expr& x, const Expr& w, int64_t first, int64_t last) {
     std::vector<Expr> weights;
     for (int64_t v = first; v < last; ++v)
@@ -404,8 +404,9 @@ class TileEmitter {
     });
   }
 
-  /// Prefetches what the epilogue reads, for the pixels assigned to this block of input channels, so that the requests
-  /// spread over the tile's computation. All at once would fill the core's fill buffers and delay the tile's own loads.
+  /// Prefetches the operands of the epilogue for the pixels assigned to this block of input channels, so that the
+  /// requests spread over the tile's computation. All at once would fill the core's fill buffers and delay the tile's
+  /// own loads.
   void prefetch_epilogue(const Expr& icb) {
     if (!buffers_.prefetch_epilogue || rows_ > 1) return;
     const Domain domain = domain_of(e_.task().graph->type(buffers_.output));

@@ -32,13 +32,13 @@ struct ConvNest {
   int64_t weights_first = 0;  ///< element of the packed weights where those of this nest begin
   /// At most half of the channels in the last output block exist, so a tile of all blocks computes half a vector there.
   bool half_tail = false;
-  /// For the model: cycles to transfer one vector of every tensor that the epilogue reads and writes.
+  /// For the model: cycles to transfer one vector of every tensor that the epilogue reads or writes.
   double out_line_cycles = 0;
 
   int64_t in_blocks() const { return ceil_div(in_channels, in_block); }
   int64_t taps() const { return kernel_h * kernel_w; }
   bool has_half(int64_t vectors) const { return half_tail && vectors == out_blocks; }
-  /// Elements of a panel of packed weights, which holds `vectors` output blocks.
+  /// Elements of a panel of packed weights, which covers `vectors` output blocks.
   int64_t panel_elems(int64_t vectors, int32_t lanes) const;
 };
 
@@ -60,7 +60,8 @@ ChannelRange<T> panel_reads(const ConvNest& nest, const T& panel, int64_t width)
   return {first / unit * unit, (last + unit - T(1)) / unit * unit};
 }
 
-/// The window of input blocks that covers what a panel reads. All panels of a nest have windows of the same size.
+/// The window of input blocks that covers the channels that a panel reads. All panels of a nest have windows of the
+/// same size.
 struct PanelWindow {
   int64_t blocks = 0;
   double mean_channels = 0;  ///< mean size of the ranges from panel_reads()
@@ -90,18 +91,18 @@ std::optional<Rejected> check_input_stored(const Task& task);
 /// Sets the channels and groups of a nest from those of the convolution; `in_block` must be set. Merges the smallest
 /// number of groups that fill whole blocks of channels, or all groups.
 void set_channels(ConvNest& nest, int64_t in, int64_t out, int64_t groups, int64_t lanes);
-/// The nest of a convolution of `x` with filters `w` to `y`, whose channels are blocked. Rejects paddings that the halo
+/// The nest of a convolution of `x` with filters `w` to `y`, whose channels are blocked. Rejects padding that the halo
 /// of `x` does not cover.
 Result<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y);
-/// Lets tiles of all output blocks compute half a vector of the last one, if the target benefits.
+/// Lets tiles of all output blocks compute half a vector of the last one, if that pays off on the target.
 void allow_half_tail(ConvNest& nest, const TargetLimits& limits);
 /// Bytes of all weights, packed in panels of `vectors` output blocks.
 int64_t packed_bytes(const ConvNest& nest, int64_t vectors, int32_t lanes);
-/// The work of a nest with merged groups, where `share` is its share of the task. Products with the weights between
-/// groups are also executed, and the packed weights replace `weight_bytes`. Nullopt if no groups are merged.
+/// The work of a nest with merged groups, where `share` is its share of the task. Products with the zero weights
+/// between groups are also executed, and the packed weights replace `weight_bytes`. Nullopt if no groups are merged.
 std::optional<StageWork> merged_work(const ConvNest& nest, int64_t vectors, int32_t lanes, const StageWork& share,
                                      int64_t weight_bytes);
-/// Knob `prefetch` of a nest, and its value for a tile. For plain inputs taps are unrolled and nothing is prefetched.
+/// Knob `prefetch` of a nest, and its value for a tile. For plain inputs, taps are unrolled and nothing is prefetched.
 Knob prefetch_knob(const ConvNest& nest);
 int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
 /// Packs a convolution's weights [out][in][r][s] for its nest and tile.
@@ -121,11 +122,13 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& tile, c
 /// The legal values of each knob.
 std::vector<Knob> tile_space(const ConvNest& nest, const TargetLimits& limits);
 
-/// Number of items that all panels of weights process before any panel moves on: all of them, or as many as keep their
-/// part of the image within a quarter of L2, if rereading the weights for each such block is clearly cheaper than
-/// rereading the image for each panel. Rereading what fits in half of L2 is free (measured).
+/// Number of items in a block, which all panels of weights process before any panel starts on the next block. It is all
+/// items, or as many as read no more of the image than fits in a quarter of L2, if rereading the weights for each such
+/// block is clearly cheaper than rereading the image for each panel. Rereading data that fit in half of L2 is free
+/// (measured).
 int64_t block_items(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
-/// Parallel items of a nest below batch, group and channel blocks: row tiles, or chunks of pixel tiles of one row.
+/// Parallel items of a nest within one image, group and block group of channels: row tiles, or chunks of pixel tiles of
+/// one row.
 int64_t nest_items(const ConvNest& nest, const ConvTile& tile);
 
 struct ConvBuffers {
@@ -135,7 +138,7 @@ struct ConvBuffers {
   int64_t prefetch = 0;                   ///< knob value for the weights
   int64_t block_items = 0;                ///< items that a panel processes before the next one; 0: all
   Expr first_item = 0;                    ///< of the block that contains the item
-  bool prefetch_epilogue = false;         ///< prefetch what the epilogue reads while a tile of one row is computed
+  bool prefetch_epilogue = false;         ///< for the operands of the epilogue, while a tile of one row is computed
   /// Receives a vector of the output, the v-th of its pixel, at a site of the output's domain. If empty, the task's
   /// epilogue receives it.
   std::function<void(const Expr& value, const Site& site, int64_t v)> store = {};
@@ -146,8 +149,9 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& tile, const Con
                const Expr& g, const Expr& ocg, const Expr& item, const TargetLimits& limits);
 
 /// Packs weights [out][in][r][s] for one nest into `packed` from weights_first on. `at(group, k, c, r, s)` gives a
-/// weight, for k and c within the group and of one group of the convolution; the packer supplies the zeros elsewhere.
-/// Order: per group, per panel: block of its window, r, s, lane of in, then vectors * lanes of out.
+/// weight; k and c count within the merged group and belong to the same group of the convolution. The packer supplies
+/// the zeros elsewhere. Order: per group, per panel: block of its window, r, s, lane of in, then vectors * lanes of
+/// out.
 template <class At>
 void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, float* packed, At at) {
   const int64_t width = tile.vectors * lanes;

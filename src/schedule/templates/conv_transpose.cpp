@@ -57,7 +57,7 @@ Result<Transposed> analyse(const Task& task, const TargetLimits& limits) {
       if (phase.taps == 0 || phase.count == 0) continue;
       const int64_t before = -phase.first, after = phase.first + phase.count - 1 + phase.taps - 1 - (t.win.in[d] - 1);
       if (before > x.type.layout.halo[2 * d] || after > x.type.layout.halo[2 * d + 1]) {
-        return Rejected{"halo of the input holds what the edges read", fmt::format("{},{}", before, after),
+        return Rejected{"halo of the input for the edges", fmt::format("{},{}", before, after),
                         fmt::format("{},{}", x.type.layout.halo[2 * d], x.type.layout.halo[2 * d + 1])};
       }
     }

@@ -11,9 +11,9 @@ namespace {
 
 constexpr int64_t kUnrolledTaps = 9;  ///< kernels up to 3x3 are unrolled completely, larger ones row by row
 
-/// Cycles of one row tile of `pixels`. Each product takes one load and one multiply-add per pixel and one load of
-/// weights, but at least the latency of a tap's dependency chain; each pixel takes one store. Units half as wide as a
-/// register need two cycles to move it.
+/// Cycles of one row tile of `pixels`. Each product costs one load and one multiply-add per pixel and one load of
+/// weights, and it takes at least the latency of a tap's dependency chain; each pixel costs one store. Units half as
+/// wide as a register need two cycles to move it.
 double tile_cycles(const DepthwiseNest& d, int64_t pixels, const TargetLimits& limits) {
   if (pixels == 0) return 0;
   const double moves = limits.halves() ? 2 : 1;

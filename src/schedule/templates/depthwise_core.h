@@ -1,6 +1,6 @@
 // Shared parts of kernels for depthwise convolutions and for those with few channels per group: geometry, packed
-// weights, and one row of outputs from a register tile over the row's pixels, with vectors over channels. Groups of
-// several channels lie within a vector; a shuffle spreads one of each group's channels at a time over its group.
+// weights, and one row of outputs from a register tile over the row's pixels, with vectors over channels. A group of
+// several channels is within one vector; shuffles copy one channel of each group at a time to all lanes of its group.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,8 @@
 
 namespace kilter {
 
-/// A group has `each` input and as many output channels. Both lie in blocks of one vector, which whole groups fill.
+/// A group has `each` input channels and as many output channels. Both are stored in blocks of one vector, and whole
+/// groups fill a block.
 struct DepthwiseNest {
   int64_t n = 1, blocks = 0;
   int64_t each = 1;
@@ -30,8 +31,8 @@ struct DepthwiseNest {
 Result<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y,
                                      int32_t lanes);
 
-/// Most pixels of a row tile. Groups of several channels get fewer, since spread channels also need registers
-/// (measured).
+/// The largest number of pixels in a row tile. Groups of several channels get fewer, since spread channels also need
+/// registers (measured).
 int64_t most_row_pixels(const DepthwiseNest& nest, const TargetLimits& limits);
 /// Pixels per part if a row of `pixels` is split into parts of at most `most` that are as equal as possible.
 int64_t equal_parts(int64_t pixels, int64_t most);
@@ -43,7 +44,7 @@ double row_cycles(const DepthwiseNest& nest, int64_t tile, const TargetLimits& l
 /// Packs weights [channel][each][r][s] as [block][r][channel of the group][s][lane].
 Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& nest, int32_t lanes);
 
-/// Where the input rows that a row of outputs reads lie.
+/// The location of the input rows that a row of outputs reads.
 struct DepthwiseInput {
   Buf buf;
   int64_t pixel = 0;  ///< elements from a pixel to its right neighbour

@@ -75,7 +75,7 @@ class LayoutChange {
     });
   }
 
-  /// Makes items of kRowPixels pixels of a row in one block.
+  /// Makes parallel items of kRowPixels pixels of a row in one block.
   void pixels() {
     for (size_t d = 0; d < first_; ++d) site_.index[d] = e_.b.parallel("i" + std::to_string(d), domain_.dims[d]);
     parallel_parts(e_.b, "chunk", pixels_, kRowPixels, [&](const Expr& first, int64_t count) { row(first, count); });
@@ -101,7 +101,7 @@ class LayoutChange {
     e_.b.if_then(binary(Op::lt, site_.index[1], Expr(full)), whole, part);
   }
 
-  /// Goes channel by channel, with vectors over pixels.
+  /// Emits one channel after another, with vectors over pixels.
   void vectors(const Expr& base, int64_t extent, int64_t channels) {
     Site site = site_;
     e_.b.loop("c", 0, channels, [&](const Expr& c) {

@@ -78,14 +78,14 @@ int64_t most_vectors(const Product& p, const TargetLimits& limits) {
 }
 
 /// Whether the lines of this many rows of A evict each other from L1. Rows that are a multiple of a way apart, or
-/// nearly so, share few of its sets.
+/// nearly so, map to only a few of its sets.
 bool crowd_l1(const Product& p, int64_t rows, const TargetLimits& limits) {
   const int64_t way = limits.l1_way_bytes, ways = limits.l1_bytes / way;
   const int64_t places = way / std::max<int64_t>(std::gcd(p.a_m * 4, way), limits.line_bytes);
   return ceil_div(rows, places) > ways / 2;
 }
 
-/// Cycles of one step of k over all panels and rows. Panels stream from L2, and so do rows that L1 does not hold.
+/// Cycles of one step of k over all panels and rows. Panels stream from L2, and so do rows that do not stay in L1.
 double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const int64_t panels = ceil_div(p.n, vectors * lanes);
@@ -260,7 +260,7 @@ class MatmulTiled final : public Analysed {
     for (int64_t v = 1; v <= most_vectors(p_, limits()); ++v) {
       for (const int64_t r : rows_beside(v)) {
         const double c = cycles(p_, v, r, limits());
-        // Two vectors win a tie: a single one needs more broadcasts, and more read more of the panels.
+        // Two vectors win a tie: a single one needs more broadcasts, and three or more read more of the panels.
         if (best < 0 || c < best * 0.99 || (c <= best * 1.01 && v == 2 && best_v == 1))
           best = c, best_v = v, best_r = r;
       }

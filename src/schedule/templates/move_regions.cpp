@@ -1,5 +1,5 @@
-// Movement operators as strided copies: each region of the output is one loop nest that reads a box of an input, or
-// fills. If different dimensions are contiguous in input and output, tiles are transposed in registers.
+// Movement operators as strided copies: each region of the output is one loop nest that copies a box of an input or
+// writes a constant. If different dimensions are contiguous in input and output, tiles are transposed in registers.
 
 #include <algorithm>
 
@@ -149,7 +149,7 @@ class CopyStage {
 
   void copied() {
     auto& [extent, in, out] = box_;
-    // A long innermost run is split, so that threads share it.
+    // A long innermost run is split, so that several threads can share it.
     if (extent.size() == 1 && extent[0] > kItemElems && extent[0] % 64 == 0) {
       extent = {extent[0] / 64, 64};
       in = {in[0] * 64, in[0]}, out = {out[0] * 64, out[0]};

@@ -1,13 +1,14 @@
 // GroupNormalization, and InstanceNormalization of blocked images: mean and variance over the pixels of each group of
-// channels, then scale, shift and epilogue. Moments are computed per chunk that stays in L1, first the mean, then the
-// squared differences from it, and combined: as exact as two passes over everything, with one read of memory.
+// channels, then scale, shift and epilogue. Moments are computed for each chunk, which stays in L1 (first the mean,
+// then the squared differences from it), and then combined. This is as accurate as two passes over everything but reads
+// memory once.
 //
 //   plain            one stage, one work item per group: its elements are contiguous
 //   blocked          1. moments of each channel, one vector per block of channels, one item per block and part of the
 //                       rows; 2. moments of the groups in the block, then the outputs
 //   blocked, joint   both in one stage, one item per unit of blocks that whole groups fill
 //
-// For volumes stored as images of their frames (FrameNormalization), sums cover all frames of a volume.
+// For volumes stored with one image per frame (FrameNormalization), sums cover all frames of a volume.
 
 #include <algorithm>
 #include <numeric>
@@ -22,7 +23,7 @@ namespace kilter {
 namespace {
 
 constexpr int64_t kChunk = 4096;     // elements per chunk: 16 KiB
-constexpr int64_t kFewItems = 16;    // per stage: fewer leave threads idle
+constexpr int64_t kFewItems = 16;    // work items per stage: fewer leave threads idle
 constexpr int64_t kSumUnroll = 8;    // independent sums, which hide the latency of an addition
 constexpr int64_t kApplyUnroll = 4;  // vectors of outputs
 
@@ -116,8 +117,8 @@ Result<Grouped> analyse(const Task& task, const TargetLimits& limits) {
   return s;
 }
 
-/// Cycles: the input is read twice and the output written once. The rate of the second read
-/// depends on the bytes read since the first: those of one item if `joint` is set, else the whole input.
+/// Cycles: the input is read twice and the output written once. The rate of the second read depends on the bytes read
+/// since the first: those of one item if `joint` is set, else the whole input.
 double cycles(const Grouped& s, const Split& p, const TargetLimits& limits) {
   const int64_t elems = s.n * s.pixels() * (s.blocked ? s.blocks * limits.lanes_f32() : s.channels);
   const int64_t items = s.n * (s.blocked ? s.units() : s.groups);
@@ -183,14 +184,14 @@ Expr sum_along(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t unroll,
   return b.let("all", lane_reduce(Op::add, sum_of(b, sums)));
 }
 
-/// The part that both forms share: operands and constants of the node.
+/// The part that the plain and the blocked form share: operands and constants of the node.
 class Kernel {
  public:
   Kernel(Emitter& e, const Grouped& s, int32_t lanes) : e_(e), b_(e.b), s_(s), lanes_(lanes), node_(e.task().node()) {}
 
  protected:
   const Operand& x() const { return e_.task().operand(node_.inputs[0]); }
-  /// 1 / deviation, from the sum of squares of `count` elements.
+  /// 1 / deviation, from the sum of squared differences of `count` elements.
   Expr inverse(const Expr& squares, int64_t count) const {
     const int32_t lanes = squares.lanes();
     const Expr variance = squares * imm(DType::f32, 1.0 / static_cast<double>(count), lanes);
@@ -269,9 +270,9 @@ class PlainKernel : Kernel {
   }
 };
 
-/// Means and squares of channels, passed between the two halves: [image][part][2][channel], for the channels of
-/// `blocks` blocks. Blocks, channels and groups count from the first one it holds. The parts of a volume are those of
-/// its images.
+/// Moments of channels (mean, and sum of squared differences from it), passed from measure() to apply():
+/// [image][part][2][channel], for the channels of `blocks` blocks. Blocks, channels and groups are counted from the
+/// first one in the buffer. The parts of a volume are the parts of its images.
 struct Between {
   Buf buf;
   int64_t blocks = 1, parts = 1;
@@ -287,7 +288,7 @@ class BlockedKernel : Kernel {
  public:
   BlockedKernel(Emitter& e, const Grouped& s, const Split& p, int32_t lanes) : Kernel(e, s, lanes), p_(p) {}
 
-  /// Computes means and squares of a block's channels over a part of the rows.
+  /// Computes the moments of a block's channels over a part of the rows.
   void measure(const Between& to, const Expr& n, const Expr& local, const Expr& part) {
     const Buf from = e_.input(node_.inputs[0]);
     const Expr block = to.first_block + local;
@@ -357,7 +358,7 @@ class BlockedKernel : Kernel {
     for (int64_t w = full; w < s_.width; ++w) body(Expr(w), w - full);
   }
 
-  /// The lanes of a block that hold a channel; undefined if all do.
+  /// The lanes of a block that have a channel; undefined if all do.
   Expr valid(const Expr& block) const {
     if (s_.channels % lanes_ == 0) return {};
     return first_lanes(Expr(s_.channels) - block * Expr(lanes_), lanes_);

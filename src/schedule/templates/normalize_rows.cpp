@@ -1,5 +1,5 @@
 // LayerNormalization, RMSNormalization and InstanceNormalization over contiguous rows: mean, variance, scaling. The
-// variance is computed from differences to the mean (in two passes), which stays accurate for rows with a large mean.
+// variance is computed from differences from the mean (in two passes), which stays accurate for rows with a large mean.
 
 #include "ops/support/builder.h"
 #include "schedule/model/loop_model.h"
@@ -24,7 +24,7 @@ Result<Normalisation> analyse(const Task& task, const TargetLimits&) {
   const Shape& shape = x.type.shape;
   const auto rank = static_cast<int64_t>(shape.size());
   if (node.outputs.size() > 1 && (node.outputs[1] != kNone || (node.outputs.size() > 2 && node.outputs[2] != kNone))) {
-    return Rejected{"outputs", "1", "mean or inverse deviation requested, too"};
+    return Rejected{"outputs", "1", "mean or inverse deviation as well"};
   }
   if (x.type.layout.block != 1 || elems(shape) == 0) return Rejected{"input", "plain, not empty", text(x.type)};
   Normalisation r;

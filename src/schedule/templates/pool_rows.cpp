@@ -1,5 +1,5 @@
 // Max and average pooling of blocked images, with vectors over channels. Taps outside the image are skipped. Columns
-// whose windows lie inside run in a loop; edge columns, and the taps of a row, are unrolled if they are few.
+// whose windows lie inside are computed in a loop; edge columns, and the taps of a row, are unrolled if they are few.
 
 #include <algorithm>
 #include <limits>
@@ -13,8 +13,8 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMaxTaps = 16;         ///< per window row, for unrolling
-constexpr int64_t kMaxEdgeColumns = 16;  ///< for unrolling
+constexpr int64_t kMaxTaps = 16;         ///< most taps in a window row that are unrolled
+constexpr int64_t kMaxEdgeColumns = 16;  ///< most edge columns that are unrolled
 
 struct Pool {
   Window win;
@@ -128,7 +128,7 @@ class RowEmitter {
     return select(valid, value, imm(DType::f32, 0, lanes_));
   }
 
-  using Tap = std::function<void(const std::function<Expr(int64_t)>& offset)>;  ///< takes a column's offset from x2
+  using Tap = std::function<void(const std::function<Expr(int64_t)>& offset)>;  ///< offset(column) counts from x2
   using Taps = std::function<void(const Tap&)>;
 
   /// The first tap, in pixels, at `distance` (0 or more) or beyond.

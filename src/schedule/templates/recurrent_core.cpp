@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// [directions][block of hidden units][k][gate][lane of the block], in the order in which a product streams it.
+/// Returns r as [directions][block of hidden units][k][gate][lane of the block], in which order a product streams it.
 Tensor pack(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& gates, int64_t width) {
   const int64_t hidden = q.shape.hidden, blocks = ceil_div(hidden, width);
   Tensor packed(DType::f32, {q.shape.directions * blocks * hidden * static_cast<int64_t>(gates.size()) * width});
@@ -93,7 +93,7 @@ class StepEmitter {
 
   // --- operands ---
 
-  /// The lanes that hold hidden units in a vector that begins at unit `column`; undefined if all do.
+  /// The lanes that have hidden units in a vector that begins at unit `column`; undefined if all do.
   Expr units(const Expr& column) const {
     if (q_.shape.hidden % width_ == 0) return {};
     return first_lanes(max(Expr(0), Expr(q_.shape.hidden) - column), lanes_);
@@ -139,14 +139,14 @@ class StepEmitter {
     });
   }
 
-  /// Vectors of a block that hold hidden units; the last block may have fewer.
+  /// Vectors of a block that have hidden units; the last block may have fewer.
   Expr vectors_of(const Expr& index) const {
     const int64_t all = ceil_div(q_.shape.hidden, lanes_);
     if (all % tile_.vectors == 0) return tile_.vectors;
     return min(Expr(tile_.vectors), Expr(all) - index * Expr(tile_.vectors));
   }
 
-  /// sums[row][gate][lane] = the rows of `state` times the block's columns of r.
+  /// Computes sums[row][gate][lane], the rows of `state` times the block's columns of r.
   void multiply(const Buf& r, const Buf& state, int64_t gates, const Expr& index) {
     const int64_t vectors = gates * tile_.vectors, panel = q_.shape.hidden * vectors * lanes_;
     std::vector<int32_t> acc;
@@ -244,7 +244,7 @@ class StepEmitter {
     b_.store(kept_, at_, reset * b_.load(h_, at_, lanes_));
   }
   void gru_hidden() { mix(named("update", b_.load(update_, at_, lanes_)), activate("candidate", 1, input_of(2, 0))); }
-  /// h = candidate + update * (h - candidate).
+  /// Sets h = candidate + update * (h - candidate).
   void mix(const Expr& update, const Expr& candidate) {
     put(fma(update, b_.load(h_, at_, lanes_) - candidate, candidate));
   }
@@ -261,7 +261,7 @@ class StepEmitter {
 
   void put(Expr h) {
     const Expr value = named("h", std::move(h));
-    const Buf to = two_products() ? h_ : next_;  // the second product no longer reads h
+    const Buf to = two_products() ? h_ : next_;  // the second product does not read h
     if (to.id >= 0) b_.store(to, at_, value);
     put_last(1, value);
     if (node_.outputs[0] == kNone) return;

@@ -1,4 +1,4 @@
-// The kernel behind recurrent_steps, whose file header says what it computes.
+// The kernel of the template recurrent_steps; see the head of recurrent_steps.cpp.
 #pragma once
 
 #include <vector>

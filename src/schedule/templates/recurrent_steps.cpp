@@ -4,9 +4,10 @@
 //   sums[rows][gates][block]   h times the block's columns of r, with all gates in registers
 //   c, h of the block          gates and their functions, from x + sums, vector by vector
 //
-// r is packed in the order in which the blocks stream it. A GRU that resets before its product needs two products: h
-// times r for update and reset, then (reset * h) times r. Directions and tiles of batch rows run in parallel. Blocks of
-// hidden units do so only if there is a single step, since a step needs all of h from the previous one.
+// r is packed in the order in which the blocks stream it. A GRU that applies the reset gate before the product needs
+// two products: h times r for update and reset, then (reset * h) times r. Directions and tiles of batch rows run in
+// parallel. Blocks of hidden units do so only if there is a single step, since a step needs all of h from the previous
+// one.
 
 #include <algorithm>
 
@@ -58,7 +59,8 @@ int64_t most_gates(const Recurrence& q) {
   return static_cast<int64_t>(most);
 }
 
-/// Rows of the batch that fit in registers. A single row reads r from memory; several rows keep its vectors.
+/// Rows of the batch that fit in registers. A single row uses r as a memory operand; several rows also need registers
+/// for its vectors.
 int64_t most_rows(const Recurrence& q, int64_t vectors, const TargetLimits& limits) {
   const int64_t all = most_gates(q) * vectors;
   const int64_t one = all + (limits.fma ? 2 : 3) <= limits.vector_registers ? 1 : 0;
@@ -78,8 +80,8 @@ int64_t streamed_bytes(const Recurrence& q) { return q.shape.gates * q.shape.hid
 
 /// Cycles of all steps for a tile.
 double cycles(const Recurrence& q, const RecurrentTile& tile, const TargetLimits& limits) {
-  constexpr double kFunction = 12;  // per vector and activation function
-  constexpr double kSlack = 0.5;    // per element of h: more sums hide more of the latency of r (measured)
+  constexpr double kFunction = 12;  // cycles per vector and activation function
+  constexpr double kSlack = 0.5;    // cycles per element of h: more sums hide more of the latency of r (measured)
   const double rate = streamed_bytes(q) <= limits.l1_bytes / 2 ? limits.l1_peak_rate : limits.l2_peak_rate;
   const int64_t blocks = tile.blocks(q, lanes_of(limits));
   const auto rows_cycles = [&](int64_t rows) {
@@ -106,7 +108,7 @@ Schedule schedule_of(const RecurrentTile& tile) {
 /// For each number of vectors: as many rows as fit, or fewer that divide the batch more evenly.
 std::vector<RecurrentTile> tiles(const Recurrence& q, const TargetLimits& limits) {
   std::vector<RecurrentTile> all;
-  // Steps reread r. While it fits in L2, prefetching costs 5 to 15 % (measured).
+  // Every step rereads r. If r fits in L2, prefetching costs 5 to 15 % (measured).
   const int64_t prefetch = streamed_bytes(q) > limits.l2_bytes ? limits.prefetch_bytes : 0;
   const std::vector<Knob> legal = knobs(q, limits);
   for (const int64_t vectors : legal[0].values) {

@@ -15,7 +15,7 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kAccumulators = 4;  ///< hide the latency of additions
+constexpr int64_t kAccumulators = 4;  ///< enough to hide the latency of additions
 constexpr int64_t kFew = 4;           ///< largest stride whose strided loads are cheap
 
 struct Reduction {

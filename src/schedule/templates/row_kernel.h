@@ -1,4 +1,4 @@
-// Kernels that pass over each row of the anchor's input several times and write a row as long.
+// Kernels that pass over each row of the anchor's input several times and write a row of the same length.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace kilter {
 
-/// The rows of the anchor's input: its dimensions from `first_dim` on, with `extent` elements together.
+/// The rows of the anchor's input: its dimensions from `first_dim` on, which have `extent` elements in total.
 struct RowShape {
   size_t first_dim = 0;
   int64_t extent = 1;
@@ -30,7 +30,8 @@ class RowKernel {
   /// The index along dimension `d` of the input; 0 for the dimensions of the row.
   const Expr& index(size_t d) const { return site_.index[d]; }
 
-  /// A value for each vector of a row: at its position, with the lanes that exist (undefined: all).
+  /// Computes the value for one vector of a row, given its position and the mask of the lanes that exist (undefined:
+  /// all).
   using Term = std::function<Expr(const Expr& at, const Expr& mask)>;
   /// Reduces the terms of a row to one scalar, named `name`, by `op`, whose identity is `start`. `unroll` registers
   /// named `partial` hold partial results.

@@ -15,8 +15,8 @@ namespace {
 
 enum class Padding { zeros, border, reflection };
 
-constexpr int64_t kBlock = 2048;  ///< positions whose taps are kept: a multiple of every lane count, a part of L2
-constexpr int64_t kChannels = 8;  ///< channels for which computing the taps pays off
+constexpr int64_t kBlock = 2048;  ///< positions whose taps are kept: a multiple of any lane count; fits in L2
+constexpr int64_t kChannels = 8;  ///< least channels per item for which computing the taps pays off
 
 struct Sampling {
   Padding padding = Padding::zeros;
@@ -72,7 +72,7 @@ class SampleEmitter {
   }
 
  private:
-  /// Rows or columns that a position reads, and their weights (undefined: 1).
+  /// A row or column that a position reads, and its weight (undefined: 1).
   struct Tap {
     Expr place;  ///< i64, inside the image
     Expr weight;
@@ -147,8 +147,8 @@ class SampleEmitter {
     });
   }
 
-  /// Computes the taps of a vector of positions from `at` on, number `v` of the block. Masked lanes read some place in
-  /// the image.
+  /// Computes the taps of a vector of positions from `at` on, number `v` of the block. Lanes that are masked off read
+  /// an arbitrary place in the image.
   void find(const Expr& n, const Expr& at, const Expr& v, const Expr& mask) {
     const Shape& strides = x_.phys.strides;
     const Taps columns = taps(coordinate(n, at, 0, mask), x_.type.shape[3]);

@@ -1,5 +1,5 @@
 // Channels of blocked images in any order: shuffles assemble each vector of the result from the vectors of the images
-// that hold its channels.
+// that contain its channels.
 
 #include <algorithm>
 

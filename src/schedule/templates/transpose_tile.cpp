@@ -1,5 +1,5 @@
-// Each step is one instruction of vector units on 128-bit parts: first 4 x 4 elements within the parts, then the parts
-// themselves.
+// Each step is one instruction on vector units that work on 128-bit parts: first 4 x 4 elements are transposed within
+// the parts, then the parts themselves.
 //
 //   rows      a0 a1 a2 a3 | a4 ...     interleaved with the next row:       a0 b0 a1 b1 | ...    a2 b2 a3 b3 | ...
 //             b0 b1 b2 b3 | b4 ...     halves of parts joined, columns:     a0 b0 c0 d0 | a4 b4 c4 d4 | ...

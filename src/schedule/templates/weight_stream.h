@@ -1,5 +1,5 @@
-// Prefetching of packed weights while a kernel computes with them. A network has read other weights since, so they are
-// no longer in the near caches.
+// Prefetching of packed weights while a kernel computes with them. Since a kernel last ran, the network has read other
+// weights, so its own are no longer in the near caches.
 #pragma once
 
 #include <cstdint>

@@ -7,10 +7,10 @@
 namespace kilter {
 namespace {
 
-// A network that can run in f16 stays far below: rows of results are transformed from values up to four times as large,
-// and f16 ends at 65,504.
+// The values of a network that can run in f16 stay far below this limit: f16 ends at 65,504, and the values from which
+// rows of results are computed are up to four times as large.
 constexpr double kLargest = 1048576;
-// A recovered weight below this fraction of its filter's sum of magnitudes is the rounding of a zero.
+// A recovered weight below this fraction of its filter's sum of magnitudes is the rounding error of a zero.
 constexpr double kNoWeight = 1.0 / (1 << 21);
 
 }  // namespace
@@ -107,8 +107,8 @@ std::pair<Expr, Expr> WinogradBlock::corner(const Expr& tile) {
           b_.let("column", (p - h * Expr(c_.tiles_w(p_.m))) * Expr(across_.outputs))};
 }
 
-/// Computes B' d B of a tile: down its columns, then across its rows, which it hands on one by one. Between the two
-/// steps the rows are in `temp`, unless one of the steps is the identity.
+/// Computes B' d B of a tile: down its columns, then across its rows, which it passes to `row_done` one by one. Between
+/// the two steps the rows are in `temp`, unless one of the steps is the identity.
 void WinogradBlock::input_rows(const Load& load, const Buf& temp,
                                const std::function<void(int64_t, const std::vector<Expr>&)>& row_done) {
   const int64_t rows = down_.inputs(), width = across_.inputs();
@@ -242,14 +242,15 @@ void WinogradBlock::recover_filter(const Buf& weights, const Expr& u, const Buf&
   });
 }
 
-/// The loaded values 0 to count - 1, named.
+/// Loads values 0 to count - 1 and gives each a name.
 std::vector<Expr> WinogradBlock::column_of(int64_t count, const std::function<Expr(int64_t)>& load) {
   std::vector<Expr> values;
   for (int64_t i = 0; i < count; ++i) values.push_back(b_.let("d", load(i)));
   return values;
 }
 
-/// Runs `body` if `place` lies in [0, extent); without a check if element i of a tile of `size` always does.
+/// Emits `body` for the case that `place`, element i of a tile of `size`, is in [0, extent); without a check if element
+/// i of every tile is.
 void WinogradBlock::guard(const Expr& place, int64_t extent, int64_t size, int64_t i,
                           const std::function<void()>& body) {
   if (extent % size == 0 || i < extent % size) return body();

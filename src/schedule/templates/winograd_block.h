@@ -1,4 +1,5 @@
-// One block of tiles of a Winograd convolution as loop IR, from which conv2d_winograd builds its kernels.
+// One block of tiles of a Winograd convolution as loop IR, from which conv2d_winograd builds its kernels. v and q are
+// the intermediate values described in conv2d_winograd.cpp.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,7 @@ struct WinogradConv {
   int64_t last_row = 0, last_column = 0;  ///< of the padded input
 
   bool known(int64_t m) const { return find_winograd(m, kernel_h) != nullptr && find_winograd(m, kernel_w) != nullptr; }
-  /// The transforms of the vertical and the horizontal dimension. known(m) must hold.
+  /// The transforms of the vertical and the horizontal dimension. known(m) must be true.
   const WinogradTransform& down(int64_t m) const { return *find_winograd(m, kernel_h); }
   const WinogradTransform& across(int64_t m) const { return *find_winograd(m, kernel_w); }
   int64_t tiles_w(int64_t m) const { return ceil_div(out_w, across(m).outputs); }

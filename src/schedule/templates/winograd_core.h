@@ -24,7 +24,8 @@ struct WinogradTransform {
 };
 
 /// The transform for 1 tap (the identity, for any `outputs`), 3 taps (2 or 4 outputs) or 7 taps (2 outputs); null for
-/// others. The points minimise the error: with 3 taps and 4 outputs it is a fifth of that of 0, +-1, +-2.
+/// others. The points minimise the error: with 3 taps and 4 outputs, it is a fifth of the error with the points 0, +-1,
+/// +-2.
 const WinogradTransform* find_winograd(int64_t outputs, int64_t taps);
 
 /// Transforms two-dimensional filters.

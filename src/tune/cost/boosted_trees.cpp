@@ -11,8 +11,8 @@ namespace {
 
 using Bin = uint16_t;
 
-/// Features as small integers. Bin b of a feature holds its values in [cuts[b - 1], cuts[b]); the last bin holds
-/// unknown values.
+/// Features as small integers. Bin b of a feature contains its values in [cuts[b - 1], cuts[b]); the last bin
+/// contains unknown values.
 struct Binned {
   std::vector<std::vector<float>> cuts;  ///< by feature, ascending
   std::vector<std::vector<Bin>> bins;    ///< by feature and row
@@ -25,8 +25,8 @@ float between(float low, float high) {
   return middle > low ? middle : high;
 }
 
-/// At most bins - 1 places that divide the values. If there are more distinct values, the parts have equal numbers of
-/// rows.
+/// Returns at most bins - 1 places that divide the values. If there are more distinct values than bins, each part gets
+/// about the same number of rows.
 std::vector<float> cut_places(std::vector<float> values, int bins) {
   std::sort(values.begin(), values.end());
   std::vector<float> different = values;
@@ -137,7 +137,7 @@ class TreeGrower {
     const Sum right = all - left;
     const double least = std::max(options_.min_child_weight, 1e-9 * all.weight);
     if (left.weight < least || right.weight < least) return;
-    // Rounding causes differences of some 1e-16 of the parts; they are not gains.
+    // Differences of about 1e-16 of the parts are rounding errors, not gains.
     const double whole = score(all);
     const double parts = score(left) + score(right);
     const double gain = parts - whole;
@@ -244,7 +244,7 @@ void BoostedTrees::fit(const TrainingSet& set) {
 }
 
 const TreeModel& BoostedTrees::trees() const {
-  require(model_.has_value(), "a cost model is used before it was trained");
+  require(model_.has_value(), "a cost model was used before it was trained");
   return *model_;
 }
 

@@ -8,8 +8,9 @@
 
 namespace kilter::tune {
 
-/// Gradient boosting for squared error, with histogram-based splits (Friedman 2001; Chen and Guestrin 2016; exact gains
-/// over at most `bins` places). There is no subsampling, so the seed has no effect. Runs on the calling thread.
+/// Gradient boosting for squared error, with histogram-based splits (Friedman 2001; Chen and Guestrin 2016). Gains are
+/// exact, for at most `bins` split places. There is no subsampling, so the seed has no effect. Runs on the calling
+/// thread.
 class BoostedTrees : public TrainableModel {
  public:
   explicit BoostedTrees(BoostOptions options = {}) : options_(options) {}

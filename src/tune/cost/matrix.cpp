@@ -42,7 +42,8 @@ void check_matrix(const Matrix& matrix, const std::string& where) {
   std::set<std::string> seen;
   for (const std::string& name : matrix.features) {
     if (!is_usable_name(name)) {
-      fail(ErrorKind::bad_input, "{}: feature name '{}'; names have one character or more, none a blank or control",
+      fail(ErrorKind::bad_input,
+           "{}: feature name '{}'; names have one or more characters, none of them a blank or a control character",
            where, name);
     }
     if (!seen.insert(name).second) fail(ErrorKind::bad_input, "{}: feature {} appears twice", where, name);
@@ -54,7 +55,7 @@ void check_matrix(const Matrix& matrix, const std::string& where) {
   for (size_t i = 0; i < matrix.values.size(); ++i) {
     if (!std::isinf(matrix.values[i])) continue;
     fail(ErrorKind::bad_input,
-         "{}: row {}, feature {}: got {}; legal values are finite numbers, and NaN for one not known", where,
+         "{}: row {}, feature {}: got {}; legal values are finite numbers, and NaN for an unknown one", where,
          i / matrix.columns(), matrix.features[i % matrix.columns()], format_float(matrix.values[i]));
   }
 }

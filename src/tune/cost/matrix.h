@@ -24,8 +24,8 @@ struct Matrix {
 /// blanks or control characters), values that do not fill the last row, and infinite values.
 void check_matrix(const Matrix& matrix, const std::string& where);
 
-/// Returns the column in `features` of each name in `wanted`. Throws bad_input, with `what` as the one that needs them,
-/// if some are missing.
+/// Returns the column in `features` of each name in `wanted`. If some are missing, throws bad_input, with `what` as the
+/// name of the model that needs them.
 std::vector<size_t> find_features(const std::vector<std::string>& wanted, const std::vector<std::string>& features,
                                   const std::string& what);
 

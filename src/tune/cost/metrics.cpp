@@ -58,7 +58,7 @@ struct FirstPick {
   bool failed = false;
 };
 
-/// For a group in which something ran.
+/// Judges the row predicted best. At least one row of the group must have run.
 FirstPick first_pick(const Group& g) {
   const auto before = [&](size_t a, size_t b) {
     if (g.predicted[a] != g.predicted[b]) return g.predicted[a] < g.predicted[b];

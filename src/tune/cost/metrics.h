@@ -19,7 +19,8 @@ struct Metrics {
   /// Rank correlation (Spearman; equal values share their mean rank); 0 if all predictions are equal.
   double spearman = 0;
   /// The share by which the row predicted best takes longer than the group's best (0.1: 10 % longer). Failures are
-  /// skipped, as a tuner would do; among equal predictions the slowest counts. Over groups in which something ran.
+  /// skipped, as a tuner would do; among equal predictions the slowest counts. Groups in which nothing ran are left
+  /// out.
   double top1_regret = 0;
   /// Share of groups in which the row predicted best is a failure.
   double failed_first = 0;

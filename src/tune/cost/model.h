@@ -20,7 +20,7 @@ class CostModel {
   CostModel& operator=(const CostModel&) = default;
   virtual ~CostModel() = default;
   /// Returns a number for each row; lower is faster. A regression model predicts the row's cost; a ranking model's
-  /// numbers have an order within a task and no unit. Features are found by name; columns unknown to the model are
+  /// numbers only give the order of the rows of one task. Features are found by name; columns unknown to the model are
   /// ignored. Throws bad_input if needed columns are missing, internal if the model is not trained.
   virtual std::vector<double> predict(const Matrix& rows) const = 0;
 };
@@ -28,7 +28,7 @@ class CostModel {
 /// Measured schedules.
 struct TrainingSet {
   Matrix rows;
-  /// Per row: the logarithm of its time over the task's default schedule's time; infinity if it failed.
+  /// Per row: the logarithm of its time over that of the task's default schedule; infinity if it failed.
   std::vector<double> costs;
   /// Per row: its task. Schedules are ranked only against those of the same task. Rows of a task need not be adjacent.
   std::vector<int64_t> groups;
@@ -38,19 +38,20 @@ struct TrainingSet {
   TrainingSet take(std::span<const size_t> which) const;
 };
 
-/// Throws bad_input for an unusable matrix, costs that are NaN or -infinity, negative or infinite weights, a set in
-/// which no row counts, and lists whose length differs from the number of rows.
+/// Throws bad_input for an unusable matrix, costs that are NaN or -infinity, negative or infinite weights, a set
+/// without any weight above 0, and lists whose length differs from the number of rows.
 void check_training_set(const TrainingSet& set);
 
-/// Replaces infinite costs for models that learn numbers. A failure counts as 1.5 times as slow as the slowest row of
-/// its task that ran; in a task where nothing ran, as the slowest of the whole set counted that way, or 1.5 if nothing
-/// ran at all. Failures are thus clearly separated from slow rows without drowning the differences that matter.
+/// Replaces infinite costs, for models that need finite ones. A failure counts as if it took 1.5 times as long as the
+/// slowest row of its task that ran. If none of the task ran, the slowest row of the whole set is used instead, and if
+/// nothing ran at all, the default schedule. Failures are thus clearly separated from slow rows, but do not outweigh
+/// the differences that matter.
 std::vector<double> finite_costs(const TrainingSet& set);
 
 /// A model that learns from rows. The same rows, options and number of threads give the same model, byte for byte.
 class TrainableModel : public CostModel {
  public:
-  /// Trains from scratch. Throws what check_training_set() throws.
+  /// Trains from scratch. Throws the errors of check_training_set().
   virtual void fit(const TrainingSet& set) = 0;
   /// The trained trees; throws internal before fit().
   virtual const TreeModel& trees() const = 0;

@@ -121,7 +121,7 @@ class TableReader {
     for (size_t i = 0; i < x.size(); ++i) {
       const double value = number(x[i], "\"x\": " + rows.features[i], std::numeric_limits<double>::quiet_NaN());
       if (std::abs(value) > std::numeric_limits<float>::max())
-        bad("\"x\": {}: {} is no float", rows.features[i], value);
+        bad("\"x\": {}: {} is beyond the range of a float", rows.features[i], value);
       rows.values.push_back(static_cast<float>(value));
     }
   }
@@ -168,7 +168,8 @@ std::vector<size_t> folds_of(const Table& table, HoldOut by, size_t folds, uint6
   const char* const what = task ? "tasks" : "devices";
   if (folds < 2) fail(ErrorKind::usage, "held out by {}: {} folds; expected 2 or more", what, folds);
   if (kinds < folds) {
-    fail(ErrorKind::usage, "held out by {}: {} folds need as many {}, the table has {}", what, folds, what, kinds);
+    fail(ErrorKind::usage, "held out by {}: {} folds need at least as many {}; the table has {}", what, folds, what,
+         kinds);
   }
   const Random random(seed, what);
   std::vector<size_t> order(kinds);

@@ -25,7 +25,7 @@ constexpr std::string_view kTableFormat = "kilter-cost-table-1";
 
 /// Reads JSON lines. The first line of a file: {"format": kTableFormat, "features": [names]}. Each further
 /// line is a row:
-///   {"task": text, "device": text, "x": [number or null for one not known], "cost": number or null for a failure,
+///   {"task": text, "device": text, "x": [number, or null for an unknown one], "cost": number or null for a failure,
 ///    "weight": number}
 /// "device" and "weight" may be left out, which means "" and 1. "ms" and "default_ms" may replace "cost" (null "ms" for
 /// a failure). Empty lines are skipped. Throws io if a file cannot be read, and bad_input with file, line and field for

@@ -11,7 +11,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Whether the note has a word that may begin a line, and a text of one line.
+/// Whether the note's key is one word that may begin a line, and its text is one line.
 bool is_note(const std::pair<std::string, std::string>& note) {
   const auto printable = [](char c) { return static_cast<uint8_t>(c) >= ' '; };
   return !note.first.empty() && note.first.find(' ') == std::string::npos &&

@@ -51,11 +51,12 @@ class TreeModel : public CostModel {
   /// Number of splits on each feature, unweighted.
   std::vector<int64_t> splits() const;
 
-  /// Returns the lines "kilter-trees 1", "objective", "note"s, "features" with their names, "base", "trees", a line of
-  /// preorder for each tree (a split: feature, l or r for where unknown values go, threshold, as 3l0.25; a leaf: =0.5),
-  /// and "end" with a hash of everything before it. The same model gives the same bytes, and numbers read back exactly.
+  /// Returns the lines "kilter-trees 1", "objective", "note"s, "features" with their names, "base", "trees", one line
+  /// for each tree with its nodes in preorder, and "end" with a hash of everything before it. A split is written as its
+  /// feature, the side to which unknown values go (l or r) and its threshold: 3l0.25; a leaf as =0.5. The same model
+  /// gives the same bytes, and numbers read back exactly.
   std::string text() const;
-  /// Throws bad_input with `where`, the line, and what was expected there.
+  /// Throws bad_input that names `where`, the line, and the text expected there.
   static TreeModel parse(std::string_view text, const std::string& where);
   static TreeModel load(const std::filesystem::path& path);
   void save(const std::filesystem::path& path) const;
@@ -64,8 +65,9 @@ class TreeModel : public CostModel {
   Parts parts_;
 };
 
-/// Returns `first` followed by the trees of `more`; predictions add up to the float. The features of `first` must be
-/// among those of `more`. The result has the features and notes of `more`. Throws bad_input if the objectives differ.
+/// Returns `first` followed by the trees of `more`. Its predictions are the sums of both, up to rounding. The features
+/// of `first` must be among those of `more`. The result has the features and notes of `more`. Throws bad_input if the
+/// objectives differ.
 TreeModel join_models(const TreeModel& first, const TreeModel& more);
 /// Throws bad_input if `start` is not null and has another objective than the model to be trained on top of it.
 void check_start(const TreeModel* start, Objective objective);

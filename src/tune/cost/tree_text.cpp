@@ -143,7 +143,7 @@ class TreeReader {
     const size_t covered = at_;
     const std::string_view hash = field(next("'end'"), "end");
     const std::string expected = fmt::format("{:016x}", hash_text(text_.substr(0, covered)));
-    if (hash != expected) bad("the hash of the lines above is {}, the file says {}; it is damaged", expected, hash);
+    if (hash != expected) bad("the hash of the lines above is {}, but the file says {}; it is damaged", expected, hash);
     if (at_ != text_.size()) bad("the file continues after its end");
   }
 

@@ -1,4 +1,4 @@
-// Converts XGBoost's JSON of a model ("Introduction to Model IO" in its manual) to Kilter's trees.
+// Converts a model in XGBoost's JSON format ("Introduction to Model IO" in its manual) to Kilter's trees.
 
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -64,9 +64,8 @@ Found open_asked(const std::string& place, const std::string& by) {
   const Found found = open_from(place, tried);
   if (found.library != nullptr) return found;
   fail(ErrorKind::usage,
-       "XGBoost: {} '{}' gives no library (tried: {}). Expected {}, a folder that holds it, or a Python environment "
-       "with "
-       "the package xgboost-cpu. {}",
+       "XGBoost: {} '{}' leads to no library (tried: {}). Expected {}, a folder that contains it, or a Python "
+       "environment with the package xgboost-cpu. {}",
        by, place, join(tried, "; "), kFile, kHowToInstall);
 }
 

@@ -30,10 +30,10 @@ struct XgboostFunctions {
 class XgboostLibrary {
  public:
   /// Loads the library from `where`: the library itself, a folder that contains it, or a Python environment with the
-  /// package. If that is empty, KILTER_XGBOOST is used in the same way, then $VIRTUAL_ENV, .venv in the working folder,
-  /// and the system's library paths. A loaded library is kept. Throws usage if the requested place has no library, and
-  /// unsupported if none is found at all or it is too old (before 2.0); the message names every place and the command
-  /// that installs it.
+  /// package. If `where` is empty, KILTER_XGBOOST is used in the same way, then $VIRTUAL_ENV, .venv in the working
+  /// folder, and the system's library paths. A loaded library is kept. Throws usage if the requested place has no
+  /// library, and unsupported if none is found at all or it is too old (before 2.0); the message names every place and
+  /// the command that installs it.
   static std::shared_ptr<const XgboostLibrary> load(const std::string& where = "");
 
   const XgboostFunctions& functions() const { return functions_; }
@@ -50,8 +50,8 @@ class XgboostLibrary {
   std::string path_, version_;
 };
 
-/// The files that a place may refer to, in the order of trial: the place itself, or where a Python environment keeps
-/// the library.
+/// Returns the files that a place may refer to, in the order in which they are tried: the place itself, the library in
+/// that folder, and the paths at which a Python environment keeps it.
 std::vector<std::filesystem::path> xgboost_candidates(const std::filesystem::path& place);
 
 }  // namespace kilter::tune

@@ -14,7 +14,7 @@ namespace {
 
 using Functions = XgboostFunctions;
 
-/// The number of rows rated best with which all others of a group are paired when ranking.
+/// For ranking, all rows of a group are paired with up to this many rows rated best.
 constexpr uint32_t kMostPairs = 256;
 
 /// NumPy's array interface for memory that outlives the call.
@@ -86,7 +86,7 @@ Grouped by_group(const TrainingSet& set) {
   return out;
 }
 
-/// The number of distinct worse costs in the same group; the best row has the highest.
+/// Returns, for each row, the number of distinct worse costs in its group; it is highest for the best row.
 std::vector<float> relevances(const Grouped& grouped) {
   std::vector<float> out;
   size_t begin = 0;
@@ -139,8 +139,8 @@ void XgboostModel::fit(const TrainingSet& given) {
   if (rank) matrix.set("group", grouped.sizes);
   if (!set.weights.empty()) matrix.set("weight", rank ? group_weights(grouped) : floats(set.weights));
   auto names = parameters(objective_, options_);
-  // By default XGBoost pairs rows only with the 32 that it rates best: rows below these with the same cost would never
-  // move.
+  // By default XGBoost pairs rows only with the 32 that it rates best, so a row below them whose cost equals theirs
+  // would never move.
   if (rank) {
     const uint32_t largest = *std::max_element(grouped.sizes.begin(), grouped.sizes.end());
     names.emplace_back("lambdarank_pair_method", "topk");
@@ -168,12 +168,12 @@ void XgboostModel::fit(const TrainingSet& given) {
 }
 
 const TreeModel& XgboostModel::trees() const {
-  require(model_.has_value(), "a cost model is used before it was trained");
+  require(model_.has_value(), "a cost model was used before it was trained");
   return *model_;
 }
 
 std::vector<double> XgboostModel::predict_by_library(const Matrix& rows) const {
-  require(booster_ != nullptr, "a cost model is used before it was trained");
+  require(booster_ != nullptr, "a cost model was used before it was trained");
   const bool rank = objective_ == Objective::rank;
   DenseMatrix matrix(*library_, rows, options_.threads);
   if (options_.start != nullptr) matrix.set("base_margin", floats(options_.start->predict(rows), rank ? -1.0F : 1.0F));

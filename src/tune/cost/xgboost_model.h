@@ -20,7 +20,7 @@ class XgboostModel : public TrainableModel {
   void fit(const TrainingSet& set) override;
   const TreeModel& trees() const override;
   /// Returns XGBoost's own predictions for these rows, which must have the columns of the training rows. They equal
-  /// those of predict(); this function exists to check it. Does no training. Throws internal before fit().
+  /// those of predict(); this function exists to check that. Throws internal before fit().
   std::vector<double> predict_by_library(const Matrix& rows) const;
 
  private:

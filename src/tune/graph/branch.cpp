@@ -33,8 +33,8 @@ class Brancher {
   }
 
  private:
-  /// Each next node is the one with the most neighbours among the previous ones, then the one with the most neighbours
-  /// overall.
+  /// Orders the nodes: next comes the one with the most neighbours among the nodes ordered so far; of equal ones, the
+  /// one with the most neighbours overall.
   void make_order() {
     const std::vector<size_t> core = graph_.core();
     std::vector<size_t> before(graph_.size());
@@ -52,7 +52,8 @@ class Brancher {
     }
   }
 
-  /// `bound` holds for the whole subtree: the decided cost, plus the minimum of each open node and edge.
+  /// Searches a subtree. `bound` is a lower bound for it: the cost of the decided nodes plus the minimum of each open
+  /// node and edge.
   void descend(size_t depth, double bound) {
     if (bound >= below_) return;
     if (depth == order_.size()) {
@@ -76,7 +77,8 @@ class Brancher {
     }
   }
 
-  /// Moves the costs of edges to open neighbours to these neighbours while the subtree is searched.
+  /// Searches the subtree in which n has alternative x. Meanwhile the costs of n's edges to open neighbours are added
+  /// to these neighbours.
   void take(size_t n, size_t x, size_t depth, double bound) {
     std::vector<std::pair<size_t, std::vector<double>>> saved;
     for (const size_t e : graph_.edges_of(n)) {

@@ -9,15 +9,15 @@
 namespace kilter::tune {
 
 struct BranchResult {
-  /// The search stayed within the limits: `choice`, if any, is the best one below the given bound.
+  /// Whether the search stayed within its limits. If so, `choice` is the best one below the given bound.
   bool complete = false;
   std::vector<size_t> choice;  ///< for the core's nodes, others at 0; empty: nothing costs less than `below`
   double ms = 0;               ///< cost of the core with everything folded, if there is a choice
 };
 
 /// Finds the best choice of the core that costs less than `below`, depth first, trying nodes with many decided
-/// neighbours first and cheapest alternatives first. The bounds are good once a lower bound's sweeps have moved the
-/// graph's costs.
+/// neighbours first and cheap alternatives first. Its bounds are tight only if the lower bound's sweeps have moved the
+/// graph's costs before (see solve_pbqp()).
 BranchResult branch_and_bound(const WorkGraph& graph, double below, int64_t branches, int64_t work);
 
 }  // namespace kilter::tune

@@ -16,7 +16,7 @@ struct Factor {
   std::vector<double> ms;
 };
 
-/// The result of eliminating a node: its best alternative for each combination of its neighbours'.
+/// The result of eliminating a node: its best alternative for each combination of its neighbours' alternatives.
 struct Eliminated {
   size_t node = 0;
   std::vector<size_t> neighbours;
@@ -56,7 +56,7 @@ class Eliminator {
     return product;
   }
 
-  /// Returns the order if its tables stay within the limit.
+  /// Returns the order of elimination; none if its tables would exceed the limit.
   std::optional<std::vector<size_t>> plan() const {
     std::vector<std::set<size_t>> neighbours(graph_.size());
     std::set<size_t> open;

@@ -9,9 +9,10 @@
 
 namespace kilter::tune {
 
-/// Finds the best choice of the core's nodes (others stay at 0) by eliminating its nodes in the order of the smallest
-/// tables. Empty if the tables together would need more than `limit` entries times eliminated alternatives. The graph
-/// must have passed drop_impossible(). If nothing is possible, the choice costs infinity.
+/// Finds the best choice for the core's nodes (0 for all others) by eliminating them one by one, always the one with
+/// the smallest table. Empty if the work would exceed `limit`: the sum over all tables of entries times alternatives of
+/// the eliminated node. The graph must have passed drop_impossible(). If nothing is possible, the choice costs
+/// infinity.
 std::optional<std::vector<size_t>> eliminate(const WorkGraph& graph, int64_t limit);
 
 }  // namespace kilter::tune

@@ -8,13 +8,13 @@
 namespace kilter::tune {
 namespace {
 
-/// Tukey's constant: 95 % of the efficiency of plain least squares without outliers.
+/// Tukey's constant. On data without outliers it gives 95 % of the efficiency of plain least squares.
 constexpr double kCut = 4.685;
-/// Logarithms below this are rounding, not scatter.
+/// Logarithms of ratios below this are rounding errors, not scatter.
 constexpr double kFloor = 1e-6;
-/// Remaining weight of an outlier, so that unknowns that only outliers determine have a value.
+/// Weight left to an outlier, so that unknowns that occur only in outliers still get a value.
 constexpr double kLeastWeight = 1e-4;
-/// Iterations of plain least squares, then of least absolute logarithms, then of the biweight.
+/// Numbers of iterations: first plain least squares, then least absolute logarithms, then the biweight.
 constexpr int kPlain = 10;
 constexpr int kAbsolute = 40;
 constexpr int kBiweight = 40;
@@ -39,7 +39,7 @@ Normal normal_equations(const Rows& rows, const std::vector<double>& targets, co
 }
 
 /// Inverse of the part of the matrix whose unknowns are in the set `free` (bits, the last unknown lowest); 0 elsewhere.
-/// A trace of the diagonal is added, so that an inverse exists even if the rows do not distinguish unknowns.
+/// The diagonal is enlarged a little, so that an inverse exists even if the rows cannot tell unknowns apart.
 std::vector<double> inverse_of(const Normal& normal, unsigned free) {
   const size_t n = normal.right.size();
   const size_t width = 2 * n;
@@ -69,8 +69,8 @@ struct Solution {
   std::vector<double> unknowns, inverse;
 };
 
-/// Non-negative least squares: of all sets of unknowns whose own solution has no negative one, chooses the set that
-/// explains most.
+/// Solves non-negative least squares: fits every set of unknowns with all others at 0, and of the fits without negative
+/// values returns the one that explains most.
 Solution solve(const Normal& normal) {
   const size_t n = normal.right.size();
   Solution best;
@@ -96,8 +96,8 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// Standard deviation of a normal distribution with this median of magnitudes. With few rows the unknowns hide part of
-/// the scatter, which is corrected.
+/// Standard deviation of the normal distribution whose absolute values have the median of `logs`. A fit to few rows
+/// hides part of the scatter, for which the result is corrected.
 double scale_of(const std::vector<double>& logs, size_t unknowns) {
   const auto n = static_cast<double>(logs.size());
   const double hidden = std::sqrt(n / std::max(1.0, n - static_cast<double>(unknowns)));
@@ -124,13 +124,15 @@ class Fitter {
       counted += trust_[r];
     }
     out.free = static_cast<int>(std::lround(counted)) - static_cast<int>(positive);
-    // The biweight also reduces the weight of rows that are not outliers; the median of all rows does not.
+    // The biweight also reduces the weight of rows that are not outliers, which makes the first figure too small; the
+    // median of all rows limits that.
     if (out.free > 0) out.spread = std::max(std::sqrt(squares / out.free), scale_of(logs_, rows_[0].size()) / 2);
     return out;
   }
 
  private:
-  /// One step: (given - target) / sqrt(given * target) equals the logarithm of their ratio up to third order.
+  /// Solves once with weights from the previous solution. The weighted residual, (given - target) / sqrt(given *
+  /// target), equals the logarithm of the ratio up to terms of third order.
   void step() {
     std::vector<double> weights(rows_.size());
     for (size_t r = 0; r < rows_.size(); ++r) weights[r] = trust_[r] / (given_[r] * targets_[r]);
@@ -138,7 +140,7 @@ class Fitter {
     for (size_t r = 0; r < rows_.size(); ++r) {
       double sum = 0;
       for (size_t i = 0; i < rows_[r].size(); ++i) sum += rows_[r][i] * solution_.unknowns[i];
-      // Keeps rows that only involve unknowns at 0 within reach.
+      // A row whose unknowns are all 0 would otherwise get an infinite weight.
       given_[r] = std::clamp(sum, 1e-6 * targets_[r], 1e6 * targets_[r]);
       logs_[r] = std::abs(std::log(given_[r] / targets_[r]));
     }

@@ -12,13 +12,14 @@ struct RatioFit {
   /// the covariance matrix of the unknowns.
   std::vector<double> inverse;
   double spread = 0;  ///< standard deviation of the logarithms of the ratios, without outliers
-  int free = 0;       ///< rows that count minus unknowns above 0; if 0 or less, the spread is meaningless
+  int free = 0;       ///< degrees of freedom: rows with weight minus unknowns above 0; at most 0: no spread is known
 };
 
 /// Fits unknowns so that row * unknowns is close to each row's target, by least squares of the logarithms of their
-/// ratios. Outliers lose their weight: least absolute logarithms come first, then Tukey's biweight (Beaton and Tukey
-/// 1974) is iterated. If the rows cannot distinguish unknowns, the later ones explain them. Deterministic. Rows must
-/// have the same length of at most 8 and non-negative numbers, some above 0 in each; targets must be above 0.
+/// ratios. Outliers get little weight: the fit iterates least absolute logarithms, then Tukey's biweight (Beaton and
+/// Tukey 1974). If the rows cannot tell unknowns apart, all but the last of these are 0. Deterministic. All rows must
+/// have the same length, at most 8, and no negative number; at least one number in each must be above 0, and so must
+/// all targets.
 RatioFit fit_ratios(const std::vector<std::vector<double>>& rows, const std::vector<double>& targets);
 
 }  // namespace kilter::tune

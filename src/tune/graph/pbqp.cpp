@@ -158,8 +158,8 @@ class Pbqp {
     }
   }
 
-  /// Rounds node by node: each gets the alternative that is best together with those already decided, by the moved
-  /// costs.
+  /// Makes a choice from the costs that sweep() has moved. Node by node, each gets the alternative that is best
+  /// together with those already chosen.
   std::vector<size_t> rounded(const std::vector<size_t>& order) const {
     std::vector<size_t> choice(graph_.size());
     std::vector<bool> decided(graph_.size());
@@ -180,7 +180,7 @@ class Pbqp {
   /// Drops alternatives that cannot be part of anything better than the best known choice. Returns false if a node has
   /// none left.
   bool drop_beyond() {
-    // Dropping only raises the bound; an alternative's rise is relative to the graph's present state.
+    // Computed once: dropping alternatives can only raise the bound.
     const double bound = graph_.lower_bound();
     for (const size_t n : graph_.core()) {
       for (size_t x = 0; x < graph_.node(n).size(); ++x) {

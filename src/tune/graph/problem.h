@@ -34,7 +34,7 @@ struct ChoiceProblem {
 /// start, matrices of the wrong size, and numbers that are NaN or -infinity.
 void check(const ChoiceProblem& problem);
 
-/// A solution with what is known about it.
+/// A solution and how good it is known to be.
 struct ChoiceAnswer {
   std::vector<size_t> choice;  ///< by node; one alternative each, even if nothing is possible
   double ms = 0;               ///< cost of `choice`; infinity: nothing is possible, or (if not exact) nothing was found

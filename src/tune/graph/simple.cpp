@@ -174,7 +174,7 @@ Result<ChoiceAnswer> solve_forest(const ChoiceProblem& problem) {
     return Rejected{"graph for dynamic programming", "a forest (no cycle of edges)",
                     fmt::format("{} nodes with {} edges and a cycle", problem.nodes.size(), edges.size())};
   }
-  std::vector<std::vector<double>> ms = problem.nodes;          // including the subtrees
+  std::vector<std::vector<double>> ms = problem.nodes;          // costs including the subtrees
   std::vector<std::vector<size_t>> best(problem.nodes.size());  // by node, for each alternative of its parent
   for (auto at = forest.order.rbegin(); at != forest.order.rend(); ++at) {
     const Neighbour* parent = forest.parent[*at];

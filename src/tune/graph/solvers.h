@@ -19,8 +19,8 @@ Result<ChoiceAnswer> solve_brute_force(const ChoiceProblem& problem, double limi
 Result<ChoiceAnswer> solve_forest(const ChoiceProblem& problem);
 
 struct PbqpOptions {
-  /// Maximum total of table entries, each times the eliminated node's alternatives, for eliminating nodes with more
-  /// than two neighbours. 0: no such elimination.
+  /// Limit for eliminating nodes with more than two neighbours: table entries times alternatives of the eliminated
+  /// node, summed over the tables. 0: no such elimination.
   int64_t table_entries = 1 << 23;
   int sweeps = 120;            ///< maximum number of sweeps of the lower bound
   int64_t branches = 100'000;  ///< maximum number of branches of the branch and bound; 0: none
@@ -28,13 +28,13 @@ struct PbqpOptions {
   int64_t branch_work = 40'000'000;
 };
 
-/// Solves any graph. Nodes with at most two neighbours are folded into these (R0, RI, RII), which is exact. The rest is
-/// eliminated node by node through tables, which is exact as long as they stay small (bucket elimination, Dechter
-/// 1999). Otherwise it uses the best of the node-wise choice, of RN (fixing the node with the most neighbours by its
-/// neighbourhood only) and of roundings of the bound, each improved node by node. A lower bound comes from moving costs
-/// between nodes and edges (Kolmogorov 2006, 2015). Alternatives that the bound rules out are dropped, which may make
-/// the whole exact. Finally there is a limited branch and bound. The result is never worse than solve_greedy(). Limits
-/// count work, not time, so the same problem has the same solution everywhere.
+/// Solves any graph. Nodes with at most two neighbours are folded into these (R0, RI, RII), which is exact. If the
+/// tables stay small enough, the rest is eliminated node by node, which is also exact (bucket elimination, Dechter
+/// 1999). Otherwise the solution is the best of three, each improved node by node: every node's cheapest alternative,
+/// RN (which fixes the node with the most neighbours, looking only at these) and roundings of the bound. A lower bound
+/// comes from moving costs between nodes and edges (Kolmogorov 2006, 2015). Alternatives that the bound rules out are
+/// dropped, which may make the solution exact. A limited branch and bound comes last. The result is never worse than
+/// solve_greedy(). Limits count work, not time, so the same problem has the same solution everywhere.
 ChoiceAnswer solve_pbqp(const ChoiceProblem& problem, const PbqpOptions& options = {});
 
 /// Changes single nodes as long as that lowers the cost, going through the nodes in order at most `rounds` times.

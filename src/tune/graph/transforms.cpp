@@ -11,7 +11,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Assumed if there are no more samples than terms, so that their scatter is unknown.
+/// Spread that is assumed if there are no more samples than terms, which leaves the scatter unknown.
 constexpr double kUnknownSpread = 0.2;
 constexpr double kLeastSpread = 1e-3;
 /// Added to the error for a level without measurements, and for each doubling of threads without measurements.
@@ -39,7 +39,7 @@ void check_sample(const TransformSample& sample, size_t number) {
 TransformModel::TransformModel(std::string device, std::vector<MemoryLevel> levels,
                                std::vector<TransformSample> samples)
     : device_(std::move(device)), levels_(std::move(levels)), samples_(std::move(samples)) {
-  require(!levels_.empty() && std::isinf(levels_.back().bytes), "layout changes: the last level must hold everything");
+  require(!levels_.empty() && std::isinf(levels_.back().bytes), "layout changes: the last level must be unlimited");
   require(levels_.size() < 8, "layout changes: {} levels of memory; at most 7", levels_.size());
   for (size_t i = 1; i < levels_.size(); ++i) {
     require(levels_[i].bytes > levels_[i - 1].bytes, "layout changes: level {} is no larger than the one before",
@@ -61,7 +61,7 @@ size_t TransformModel::level_of(double bytes, int threads) const {
   return levels_.size() - 1;
 }
 
-/// Returns 1 for the start, then the bytes for every measured level up to this one.
+/// Returns the factors of Fit::terms: 1 for the start; the bytes for every measured level up to this one, else 0.
 std::vector<double> TransformModel::terms_of(const Fit& fit, size_t level, double bytes) {
   std::vector<double> terms = {1};
   for (const size_t measured : fit.levels) terms.push_back(measured <= level ? bytes : 0);
@@ -82,8 +82,8 @@ TransformModel::Fit TransformModel::fit(const std::vector<TransformSample>& samp
   const RatioFit robust = fit_ratios(rows, ms);
   fit.terms = robust.unknowns;
   fit.uncertainty = robust.inverse;
-  // A spread from few rows is itself uncertain: widens it by the standard deviation of Student's t, which is finite
-  // from 3 degrees of freedom on.
+  // A spread from few rows is itself uncertain, so it is multiplied by the standard deviation of Student's t, which is
+  // finite for 3 or more degrees of freedom.
   const double few = robust.free > 2 ? std::sqrt(robust.free / (robust.free - 2.0)) : 2;
   fit.spread = robust.free > 0 ? std::max(robust.spread * few, kLeastSpread) : kUnknownSpread;
   return fit;
@@ -91,7 +91,8 @@ TransformModel::Fit TransformModel::fit(const std::vector<TransformSample>& samp
 
 TransformEstimate TransformModel::estimate(const Fit& fit, int threads, double bytes) const {
   const size_t level = level_of(bytes, threads);
-  // For a level without measurements, uses the next deeper one, which is not faster, or else the deepest measured.
+  // For a level without measurements, uses the next deeper measured one, which is no faster; if there is none, the
+  // deepest measured one.
   const auto deeper = std::lower_bound(fit.levels.begin(), fit.levels.end(), level);
   const size_t taken = deeper == fit.levels.end() ? fit.levels.back() : *deeper;
   std::vector<double> terms = terms_of(fit, taken, bytes);

@@ -1,4 +1,4 @@
-// The cost of layout changes: a model fitted to few measurements, so that not all need to be measured.
+// The cost of layout changes: a model fitted to a few measurements, so that the others need not be measured.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace kilter::tune {
 struct MemoryLevel {
   std::string name;
   double bytes = 0;     ///< capacity; infinity for the last level
-  bool shared = false;  ///< by all threads; otherwise each has its own
+  bool shared = false;  ///< shared by all threads; otherwise each thread has its own
 };
 
 /// One measured layout change.
@@ -31,13 +31,13 @@ struct TransformEstimate {
   /// About one standard deviation of a single undisturbed measurement, as a share of ms, plus extra uncertainty for
   /// cases that the model knows less well.
   double error = 0;
-  std::string basis;  ///< "measured", or what was measured instead, in words
+  std::string basis;  ///< "measured", or the measurements used instead, in words
 };
 
 /// time = start + bytes / bandwidth of the level that the bytes fit into, for each kind and number of threads; deeper
-/// levels are not faster. Fitted by least squares of the logarithms of ratios, in which outliers lose their weight. For
-/// a kind without measurements the mean of all kinds is used, for a number of threads the nearest, for a level its
-/// neighbour. Each of these increases the error.
+/// levels are never faster. The fit is by least squares of the logarithms of ratios and gives outliers little weight.
+/// A kind without measurements uses the fit to all kinds together, a number of threads without any uses the nearest
+/// measured number, and a level without any uses another level. Each of these increases the error.
 class TransformModel {
  public:
   /// Throws bad_input for samples without positive, finite bytes, time and threads; internal for levels that do not

@@ -1,5 +1,5 @@
-// A problem during its solution: nodes fold into their neighbours, alternatives drop out, and costs move between nodes
-// and edges without changing the total of any choice.
+// A problem while it is being solved: nodes are folded into their neighbours, alternatives are dropped, and costs move
+// between nodes and edges without changing the total of any choice.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class WorkGraph {
   explicit WorkGraph(const ChoiceProblem& problem);
 
   size_t size() const { return nodes_.size(); }
-  /// Costs of a node's alternatives; infinity: an alternative that dropped out.
+  /// Costs of a node's alternatives; infinity: an alternative that was dropped.
   const std::vector<double>& node(size_t n) const { return nodes_[n]; }
   const Edge& edge(size_t e) const { return edges_[e]; }
   /// Indices of the edges that the node still has.
@@ -33,27 +33,27 @@ class WorkGraph {
   std::vector<size_t> core() const;
   /// Cost of everything folded away.
   double folded_ms() const { return folded_ms_; }
-  size_t alternatives(size_t n) const;  ///< without those that dropped out
+  size_t alternatives(size_t n) const;  ///< number of those not dropped
 
   /// Folds nodes with at most two neighbours until there are none. Returns false if nothing is possible.
   bool reduce();
   /// Fixes a node to one of its alternatives and folds it away.
   void fix(size_t n, size_t x);
-  /// Drops an alternative.
+  /// Makes an alternative impossible.
   void drop(size_t n, size_t x);
   /// Drops alternatives that have no possible partner in some neighbour. Returns false if a node has none left.
   bool drop_impossible();
 
-  /// Moves the minimum cost of each of n's alternatives on each of its edges to the node.
+  /// For each of n's alternatives, moves the minimum cost on each of n's edges to the node.
   void collect(size_t n);
   /// Moves a share of the node's costs to each of these edges.
   void hand_out(size_t n, const std::vector<size_t>& edges, double share);
-  /// A lower bound of all choices: the folded cost plus the minimum of each node and each edge.
+  /// A lower bound on the cost of all choices: the folded cost plus the minimum of each node and each edge.
   double lower_bound() const;
-  /// The amount by which the bound rises if n gets alternative x; for nodes after collect().
+  /// The amount by which the lower bound rises if n gets alternative x. Call collect(n) first.
   double rise(size_t n, size_t x) const;
 
-  /// Completes a choice of the core to all nodes: nodes folded away get their best alternative, last one first.
+  /// Extends a choice for the core to all nodes: each folded node gets its best alternative, the last one folded first.
   void unfold(std::vector<size_t>& choice) const;
 
  private:

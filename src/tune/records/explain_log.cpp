@@ -14,9 +14,12 @@
 namespace kilter::tune {
 namespace {
 
-constexpr double kSlowAlternative = 10;  ///< ratio to the best of its problem from which a record is reported
-constexpr double kSlowLayer = 1.0 / 3;   ///< share of the log's median GFLOP/s
-constexpr double kUnexplained = 0.1;     ///< share of the measured time
+/// A record is reported if it takes at least this many times as long as the best of its problem,
+constexpr double kSlowAlternative = 10;
+/// a layer if it reaches less than this share of the log's median GFLOP/s,
+constexpr double kSlowLayer = 1.0 / 3;
+/// and an unexplained rest if it is at least this share of the measured time.
+constexpr double kUnexplained = 0.1;
 
 struct Machine {
   std::string device, target;
@@ -25,7 +28,7 @@ struct Machine {
 };
 Machine machine_of(const Record& r) { return {r.conditions.device, r.conditions.target, r.conditions.threads}; }
 
-/// Returns the machine with the most records among those admitted.
+/// Returns the machine with the most `ok` records among those that match `device`.
 Machine main_machine(const std::vector<Record>& records, const std::string& device) {
   Filter filter;
   filter.device = device;
@@ -56,7 +59,7 @@ std::vector<LogRow> rows_of(const std::vector<NetworkLayer>& layers) {
 
 double middle(std::vector<double> values) { return values.empty() ? 0 : median(values); }
 
-/// Returns "index 331287 (winograd)" for a foreign schedule, the text for Kilter's own.
+/// Returns a text such as "index 331287 (winograd)" for a foreign schedule, and the whole text for one of Kilter's.
 std::string short_schedule(const Record& r) {
   if (r.mapped()) return r.schedule;
   const size_t index = r.schedule.find(" index=");

@@ -29,7 +29,7 @@ struct LogRow {
 };
 
 struct LogExplanation {
-  /// The machine whose records are used: the one with the most records, unless another is asked for.
+  /// The machine whose records are used: the one with the most records, unless another is requested.
   std::string device, target;
   int threads = 0;                         ///< 0: not given in the log
   size_t others = 0;                       ///< records of other devices
@@ -48,7 +48,7 @@ struct ExplainLogOptions {
   double measured_ms = 0;   ///< measured time of the network
 };
 /// Explains a log. Records are matched by their anchor, since logs of other systems have no epilogues. Layout changes
-/// are left out. Throws bad_input if no record is ok, or none is of the device.
+/// are left out. Throws bad_input if no record is ok, or none is from the device.
 LogExplanation explain_log(const std::vector<NetworkLayer>& layers, const std::vector<Record>& records,
                            const ExplainLogOptions& options = {});
 

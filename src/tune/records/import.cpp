@@ -87,7 +87,7 @@ class TextImport {
     }
   }
 
-  /// Reports lines that are not records in files of Kilter's lines. In other texts, prose between records is fine.
+  /// In files of Kilter's lines, reports lines that are not records. In other texts, prose between records is fine.
   void add_unread_lines() {
     const std::vector<std::string_view> lines = split(text_, '\n');
     const auto filled = std::ranges::count_if(lines, [](std::string_view line) { return !trim(line).empty(); });
@@ -95,10 +95,10 @@ class TextImport {
     for (size_t i = 0; i < lines.size(); ++i) {
       const auto number = static_cast<int64_t>(i) + 1;
       const std::string_view line = trim(lines[i]);
-      // otherwise punctuation of a list of records
+      // Without content, the line is only punctuation of a list of records.
       const bool content = line.find_first_not_of("[],") != std::string_view::npos;
       if (content && !told_.contains(number))
-        damage(number, fmt::format("no record: {}", shortened(std::string(line))));
+        damage(number, fmt::format("not a record: {}", shortened(std::string(line))));
     }
   }
 

@@ -18,7 +18,7 @@ struct Entry {
   Record record;
   int64_t line = 0;                ///< line in the text; 0 if it came from a database
   std::optional<TvmLine> tvm;      ///< set for lines of TVM's logs
-  std::vector<std::string> notes;  ///< parts of its schedule that have no counterpart
+  std::vector<std::string> notes;  ///< the parts of its schedule that have no counterpart in Kilter
 };
 
 struct Imported {
@@ -26,7 +26,7 @@ struct Imported {
   std::vector<std::string> notices;           ///< about the file as a whole: Store::notices()
   std::vector<std::string> damaged;           ///< damaged records, a message with the line number for each
   std::vector<std::string> newer;             ///< records written by a newer version
-  std::vector<std::string> refused;           ///< sound records without a counterpart, with the reason
+  std::vector<std::string> refused;           ///< sound records that have no counterpart in Kilter, with the reason
   std::map<std::string, size_t> refused_for;  ///< the number of refused records by reason
 
   std::vector<Record> records() const;
@@ -34,21 +34,22 @@ struct Imported {
   size_t distinct() const;
 };
 
-/// Reads every record in a text, called `name` in messages. Text that begins like a record but is none counts as
-/// damaged. So does every other line if most lines are Kilter records, or if the name is that of JSON lines and at
-/// least one line is a Kilter record.
+/// Reads every record in a text, called `name` in messages. Text that begins like a record but is not one counts as
+/// damaged. If most lines are Kilter records, or if at least one is and the name is that of a JSON lines file, any line
+/// that is not a record counts as damaged.
 Imported import_text(std::string_view text, const std::string& name, const Target& target);
-/// Reads a database or a file of JSON lines. Throws what Store::open() throws.
+/// Reads a database or a file of JSON lines. Throws the errors of Store::open().
 Imported import_store(const std::filesystem::path& file);
 /// Reads a database, or any other file as text. Throws io for a file that cannot be read, and bad_input for a file that
 /// should be a database but is not one and contains no record.
 Imported import_file(const std::filesystem::path& file, const Target& target);
 
-/// A task with its number of entries, in the order of first layers. A log with one line per layer is a plan.
+/// A task with its number of entries. If a log has one line per layer, its tasks are a plan.
 struct PlanTask {
   std::string problem;
   size_t layers = 0;
 };
+/// Returns the tasks in the order of their first entries.
 std::vector<PlanTask> plan_of(const std::vector<Entry>& entries);
 
 /// Summarises the import by version, device and algorithm, one line of text each.

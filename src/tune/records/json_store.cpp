@@ -26,7 +26,7 @@ void for_lines(std::string_view text, Each each) {
   }
 }
 
-/// Empty for a line without a sound record.
+/// Returns the id of the record in a line; empty if the line is not a sound record.
 std::optional<std::string> id_of(std::string_view line) {
   try {
     return record_from_line(line).id();

@@ -22,7 +22,7 @@ class LockedFile {
 
   int64_t size() const { return status().st_size; }
   uint64_t inode() const { return status().st_ino; }
-  /// The bytes from `offset` to the end.
+  /// Returns the bytes from `offset` to the end.
   std::string from(int64_t offset) const;
   /// Writes at the end of the file. If this fails, the file is unchanged.
   void append(const std::string& text) const;

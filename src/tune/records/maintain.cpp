@@ -15,7 +15,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Returns what is wrong with a schedule's text; empty if it can be read.
+/// Returns the fault in a schedule's text; empty if it can be read.
 std::string schedule_fault(const std::string& text) {
   try {
     const Schedule schedule = parse_schedule(text);
@@ -49,7 +49,7 @@ void check_date(std::string_view option, const std::string& date) {
 namespace {
 
 /// Returns a key that differs between records of different code: the code generator, and whether the kernels are
-/// current. Older kernels compete with each other.
+/// current. All older kernels share a key.
 std::string code_of(const Record& r) {
   const std::string& codegen = r.conditions.codegen;
   const std::string generator = codegen.substr(0, codegen.find(','));
@@ -63,7 +63,7 @@ PruneKey key_of(const Record& r) {
   return {r.problem, r.layouts, c.target, c.device, c.threads, code_of(r)};
 }
 
-/// Returns the best schedules and the best of each template, which the graph tuner also considers.
+/// Returns the `keep` best schedules and the best of each template; the graph tuner also considers the latter.
 std::set<std::string> schedules_kept(const std::vector<const Record*>& best_first, size_t keep) {
   std::set<std::string> kept, templates;
   for (size_t i = 0; i < best_first.size(); ++i) {

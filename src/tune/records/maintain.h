@@ -17,7 +17,7 @@ struct PruneOptions {
   /// Schedules kept for each combination of problem, layouts, target, device, number of threads and code generator.
   /// With fewer than kEnoughTried (tune/tuner/plans/outlook.h) a tuned task no longer counts as tuned.
   size_t keep = 8;
-  /// Also drop all records that are not ok; schedules that were wrong or crashed can then be chosen again.
+  /// Whether to drop all records that are not ok; schedules that were wrong or crashed can then be chosen again.
   bool drop_failures = false;
   std::string before = {};  ///< only records measured before this date may go (check_date()); empty: all
 };
@@ -33,8 +33,8 @@ struct PrunePlan {
   size_t kept = 0;
 };
 /// Decides which records to remove. Keeps all measurements of the best `keep` schedules by ranked() and of the best of
-/// each template, all failures unless told otherwise, and everything that `may_go` does not admit. `records` must be
-/// all records of a file, since any of them may bar a schedule or compete with it.
+/// each template, all failures unless options.drop_failures is set, and everything that `may_go` does not admit.
+/// `records` must be all records of a file, since any of them may bar a schedule or compete with it.
 PrunePlan plan_prune(std::span<const Record> records, const PruneOptions& options, const Filter& may_go = {});
 
 struct Verification {

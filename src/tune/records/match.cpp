@@ -45,7 +45,7 @@ struct Judged {
 
 /// Sort key among candidates of one set of conditions: paired ratios below 1 first, then times.
 std::pair<int, double> key(const Judged& j) {
-  // The upper end of the interval: with few samples it is wide, so that a lucky candidate does not win.
+  // Uses the upper end of the interval. With few samples it is high, so that a lucky candidate does not win.
   if (j.ratio && j.ratio->value < 1) return {0, j.ratio->high};
   if (!j.record->samples_ms.empty()) return {1, j.record->ms()};
   return {2, j.ratio ? j.ratio->value : 0};
@@ -60,7 +60,7 @@ bool better(const Judged& a, const Judged& b) {
   return a.record->schedule < b.record->schedule;
 }
 
-/// Returns the measurement of a schedule that counts.
+/// Returns the one that counts among measurements of the same schedule.
 Judged counting(std::vector<Judged> same) {
   // Paired measurements are preferred to all others.
   const bool paired = std::any_of(same.begin(), same.end(), [](const Judged& j) { return j.ratio.has_value(); });
@@ -202,7 +202,8 @@ std::vector<Distance> Matcher::differences(const Record& r, const Query& q, doub
   return all;
 }
 
-// Records at an equal distance compete by their measurements; those of one shape and machine are comparable.
+// The records of a group are at the same distance, of one problem, and from one machine, so that their measurements are
+// comparable.
 std::map<Matcher::GroupKey, Matcher::Group> Matcher::groups(const Query& query) const {
   std::map<GroupKey, Group> all;
   const ProblemShape shape = shape_of(query.problem);

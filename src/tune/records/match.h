@@ -1,5 +1,5 @@
-// Finds the record that serves a task and its distance: in thread count, device, epilogue or shape. Every distance has
-// an expected loss and a text.
+// Finds the record that fits a task best, and its distance from the task: a difference in thread count, device,
+// epilogue or shape, for example. Every distance has an expected loss and a text.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ enum class Distance : uint8_t {
   shape,     ///< extents, near in log space
 };
 
-/// The expected loss compared with a record without the difference. These are estimates; the only other ones are in
+/// The expected loss compared with a record without the difference. This is an estimate, like those in
 /// base/other_threads.h.
 struct DistanceRow {
   Distance distance;
@@ -87,10 +87,10 @@ class Barred {
 /// with this reason. Existing failures keep theirs.
 void bar(std::vector<Record>& records, const Record& named, const std::string& reason);
 
-/// Returns one record for each schedule, best first. All records must be of one problem and one machine. Only `ok`
-/// records count, and no barred schedule. Of several measurements of a schedule under equal conditions the middle one
-/// counts, the worse of two, so that a lucky one does not win. Records with a ratio below 1 come first, ordered by the
-/// upper end of the interval, then the others by time. On a tie the newer record comes first.
+/// Returns one record for each schedule, best first. All records must be of one problem and one machine. Leaves out
+/// records that are not `ok` and barred schedules. Of several measurements of a schedule under equal conditions the
+/// middle one counts (of two, the worse), so that a lucky one does not win. Records with a ratio below 1 come first,
+/// ordered by the upper end of the interval, then the others by time. On a tie the newer record comes first.
 std::vector<const Record*> ranked(std::span<const Record* const> records, const Barred& barred,
                                   const OverDefault& over = {});
 
@@ -105,10 +105,10 @@ class Matcher {
   /// Decides whether a record may be returned. The match is complete except for Match::words.
   using Takes = std::function<bool(const Match&)>;
 
-  /// Returns up to `most` matches that `takes` accepts (empty: all), nearest first. Records of another target, of
-  /// another machine family or of another system never match. For each schedule only the nearest record is offered,
-  /// unless its ratio over today's default is unknown. A schedule may still not fit the shape: lower it before using
-  /// it.
+  /// Returns up to `most` matches that `takes` accepts (empty: all), nearest first. Records for another target, or from
+  /// another machine family or another system, never match. For each schedule only the nearest record is offered, or
+  /// farther ones too if its ratio over today's default is unknown. A schedule may still not fit the shape, so lower it
+  /// before using it.
   std::vector<Match> matches(const Query& query, size_t most = 8, const Takes& takes = {}) const;
   /// Returns the first match.
   std::optional<Match> best(const Query& query, const Takes& takes = {}) const;

@@ -8,7 +8,7 @@ namespace {
 
 Ratio inverse(const Ratio& r) { return {1 / r.value, 1 / r.high, 1 / r.low}; }
 
-/// Product of two ratios measured separately: their relative errors add up like independent ones.
+/// Product of two ratios that were measured separately, so that their relative errors are independent.
 Ratio product(const Ratio& a, const Ratio& b) {
   const double value = a.value * b.value;
   const double down = std::hypot(std::log(a.value / a.low), std::log(b.value / b.low));
@@ -29,7 +29,7 @@ OverDefault::OverDefault(std::span<const Record* const> records, std::string fal
   }
 }
 
-// Keeps the link with the most samples; of equal ones, the less promising.
+// Keeps the link with the most samples; of equal ones, the one whose ratio has the higher upper end.
 void OverDefault::add(const std::string& other, const Link& link) {
   const auto [known, fresh] = links_.try_emplace(other, link);
   const auto worth = [](const Link& l) { return std::pair(l.samples, l.ratio.high); };

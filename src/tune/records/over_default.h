@@ -21,8 +21,8 @@ class OverDefault {
   OverDefault(std::span<const Record* const> records, std::string fallback);
 
   /// Returns the record's ratio over `fallback`. If it was measured against another default, it is multiplied by that
-  /// default's ratio over `fallback`, from records that pair the two, and the intervals are combined. Empty for a
-  /// record without a ratio, and if no record relates the defaults.
+  /// default's ratio over `fallback`, known from records that pair the two, and the intervals are combined. Empty for a
+  /// record without a ratio, and if no record pairs the two defaults.
   std::optional<Ratio> of(const Record& record) const;
   /// Whether of() combines two ratios.
   bool converts(const Record& record) const;

@@ -10,7 +10,7 @@
 
 namespace kilter::tune {
 
-/// Returns the first word, such as "conv2d" or "matmul", which is what --ops names.
+/// Returns the first word, such as "conv2d" or "matmul"; --ops names these words.
 std::string_view kind_of(std::string_view problem);
 /// Whether the problem is of one of the kinds in `ops`; true for any kind if `ops` is empty.
 bool has_kind(std::string_view problem, std::span<const std::string> ops);
@@ -22,9 +22,10 @@ std::string_view anchor_of(std::string_view problem);
 /// Returns the text after the anchor, "+bias +relu", or an empty text.
 std::string_view epilogue_of(std::string_view problem);
 
-/// An anchor split into form and extents. `form` has everything that schedules do not scale with: windows, strides,
-/// padding, dilation, groups, types and attributes, and '#' for each of `extents`. Extents are those of images,
-/// channels, filters and operands. Groups equal to the channels (depthwise) are written "g=c".
+/// An anchor split into form and extents. Schedules may be used for other extents, but not for another form. `extents`
+/// are the sizes of images and operands and the numbers of channels and filters. `form` is the rest, with '#' for each
+/// extent: windows, strides, padding, dilation, groups, types and attributes. Groups equal to the channels (depthwise)
+/// are written "g=c".
 struct ProblemShape {
   std::string form;
   std::vector<int64_t> extents;
@@ -35,7 +36,7 @@ ProblemShape shape_of(std::string_view problem);
 /// is 0 and the other is not.
 std::optional<double> shape_distance(const ProblemShape& a, const ProblemShape& b);
 
-/// The numbers of a dense or grouped convolution.
+/// The numbers in the problem line of a dense or grouped convolution.
 struct ConvWords {
   int64_t n = 0, c = 0, h = 0, w = 0, k = 0, r = 0, s = 0, groups = 1;
   std::vector<int64_t> stride{1, 1}, pad{0, 0, 0, 0}, dilation{1, 1};

@@ -32,7 +32,7 @@ const nlohmann::json& default_conditions() {
   return kDefault;
 }
 
-/// Returns the fields that do not hold their default, and those unknown to this version.
+/// Returns the fields that differ from their default, and those unknown to this version.
 nlohmann::json short_conditions(const Record& r) {
   nlohmann::json json = to_json(r.conditions);
   for (const auto& [key, value] : default_conditions().items()) {
@@ -134,7 +134,7 @@ Record record_from_json(const nlohmann::json& json, IdCheck ids) {
     if (ids == IdCheck::none) return r;
     const std::string id = json.value("id", ""), own = r.id();
     if (!id.empty() && id != own)
-      fail(ErrorKind::bad_input, "record: its id is {}, its content gives {}: it was changed or damaged", id, own);
+      fail(ErrorKind::bad_input, "record: its id is {}, but its content gives {}: it was changed or damaged", id, own);
   } catch (const nlohmann::json::exception& e) {
     fail(ErrorKind::bad_input, "record: {}", e.what());
   }

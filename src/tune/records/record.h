@@ -1,5 +1,5 @@
-// One stored trial: what was measured, its schedule, the result and the conditions. Records are only ever added. Their
-// ids are hashes of the content, so importing, merging and resuming create no duplicates.
+// One stored trial: the problem, its schedule, the result and the conditions. Records are never changed. Their ids are
+// hashes of the content, so importing, merging and resuming create no duplicates.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -20,7 +20,7 @@ enum class Status : uint8_t {
   wrong,     ///< ran, and its result differs from the reference
   crash,     ///< its process ended
   timeout,   ///< it or its compilation exceeded the time limit
-  rejected,  ///< the template or the compiler does not accept the schedule
+  rejected,  ///< the template or the compiler refused the schedule
 };
 std::string_view name(Status status);
 /// Throws usage, listing the legal names.
@@ -56,14 +56,14 @@ struct Record {
   std::string id() const;
   /// Whether another system measured it.
   bool imported() const { return source != "kilter"; }
-  /// False if its pairs with the default show no certain gain or there are none; nothing uses such a record.
+  /// Whether its pairs with the default show a gain with confidence. A record for which this is false is never used.
   bool may_be_faster() const { return versus && versus->ratio.high < 1; }
   /// Whether `schedule` is a Kilter schedule (a name and knobs) and not a foreign description.
   bool mapped() const;
 };
 
-/// Returns the version of the code that a record of this schedule, measured against this default, has today. A record
-/// with another Conditions::codegen was measured with other code.
+/// Returns the version of the code that the record would have if it were measured today, with its schedule and default.
+/// If Conditions::codegen is another one, the record was measured with other code.
 std::string code_version(const Record& record, const KernelVersions& versions);
 
 constexpr size_t kShownDigits = 12;  ///< digits of an id shown to users
@@ -85,7 +85,7 @@ enum class IdCheck : uint8_t { content, none };
 /// Parses a record. Throws bad_input, naming the field, if it is missing or of another type, a time is not positive, or
 /// the id does not match the content; unsupported for a newer version.
 Record record_from_json(const nlohmann::json& json, IdCheck ids = IdCheck::content);
-/// Parses a line. Throws bad_input for text that is not JSON, and what record_from_json() throws.
+/// Parses a line. Throws bad_input for text that is not JSON, and the errors of record_from_json().
 Record record_from_line(std::string_view line);
 
 /// Throws bad_input, naming the field, if the record lacks a field that every record must have: problem, schedule,

@@ -50,7 +50,7 @@ Plain plain_of(std::string_view text) {
   return out;
 }
 
-/// Whether an object begins at `at` whose first key is one of a record's.
+/// Whether an object whose first key is one of kFirstKeys begins at `at`.
 bool begins(std::string_view text, size_t at) {
   const std::string_view rest = text.substr(at + 1, 64);
   const size_t quote = rest.find_first_not_of(" \t\r\n");
@@ -105,7 +105,7 @@ class Scanner {
   }
 
  private:
-  /// Takes the object at `at` and returns where to continue.
+  /// Adds the object at `at` to found_, and returns the position at which to continue.
   size_t take(size_t at) {
     const std::string_view text = plain_.text;
     auto [json, end] = object_at(text, at);
@@ -113,7 +113,7 @@ class Scanner {
       found_.push_back({line_of(at), std::string(text.substr(at, end - at)), std::move(json)});
       return end;
     }
-    // Typographic quotes inside a string of the record break the JSON: try the original text.
+    // Typographic quotes inside a string, once straightened, break the JSON, so the original text is tried.
     const size_t first = plain_.at[at];
     auto [as_written, written_end] = object_at(original_, first);
     if (!as_written.is_discarded()) {
@@ -129,7 +129,7 @@ class Scanner {
     return at + 1;
   }
 
-  /// Continues counting from the previous call's position.
+  /// Returns the line of a position, which must not be before that of the previous call.
   int64_t line_of(size_t at) {
     line_ += std::count(plain_.text.begin() + static_cast<int64_t>(counted_),
                         plain_.text.begin() + static_cast<int64_t>(at), '\n');

@@ -1,5 +1,5 @@
-// Finds records in any text: logs, or copies of them in forum posts, with prose in between, several to a line, and
-// typographic quotes.
+// Finds records in any text: in logs, or in copies of them in forum posts, where prose may separate them, a line may
+// contain several, and quotes may be typographic.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct Found {
   nlohmann::json json;  ///< discarded if the text is damaged
 };
 
-/// Returns every object whose first key is one of a record's ("i", "input", "conditions", ...), in order. Does not look
-/// inside objects that were parsed; inside damaged objects it finds only sound ones. Skips prose.
+/// Returns, in order, every object whose first key may be that of a record ("i", "input", "conditions", ...). Does not
+/// look inside objects that were parsed; inside damaged objects it finds only sound ones. Skips prose.
 std::vector<Found> scan_records(std::string_view text);
 
 }  // namespace kilter::tune

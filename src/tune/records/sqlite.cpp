@@ -39,8 +39,8 @@ bool disk_is_full(int code, int system) {
   return code == SQLITE_FULL || system == ENOSPC || system == EDQUOT || system == EFBIG;
 }
 
-/// Creates a missing file that is private to the user; SQLite gives the files next to it the same mode. Leaves an
-/// existing file alone: opening and closing it would release this process's locks on it. SQLite reports failures.
+/// Creates a missing file, private to the user; SQLite gives the files next to it the same mode. Leaves an existing
+/// file alone: opening and closing it would release this process's locks on it. Failures are left to SQLite to report.
 void make_private(const std::filesystem::path& file) {
   const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (fd >= 0) ::close(fd);

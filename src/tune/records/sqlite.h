@@ -1,5 +1,5 @@
-// A wrapper of SQLite with Kilter's errors: connections and prepared statements that close themselves. Only for the
-// records' own use.
+// A wrapper around SQLite that throws Kilter's errors: connections and prepared statements that close themselves. Only
+// for use by the records.
 #pragma once
 
 #include <sqlite3.h>
@@ -13,7 +13,7 @@ namespace kilter::tune {
 
 class Connection {
  public:
-  /// Throws what fail() throws.
+  /// Throws the errors of fail().
   Connection(std::filesystem::path file, bool writes, double busy_seconds);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -22,7 +22,7 @@ class Connection {
   sqlite3* handle() const { return db_; }
   /// Runs statements without results.
   void run(const char* sql);
-  /// The first column of the first row as a number; 0 without rows.
+  /// Returns the first column of the first row as a number; 0 without rows.
   int64_t number(const char* sql);
   /// Throws io with the cause in words (`doing`: "write"): a full disk, another process that holds the file, a damaged
   /// file, ...
@@ -56,7 +56,7 @@ class Statement {
   void bind(int at, int64_t number) { sqlite3_bind_int64(statement_, at, number); }
   void bind(int at, double number) { sqlite3_bind_double(statement_, at, number); }
   void bind_null(int at) { sqlite3_bind_null(statement_, at); }
-  /// Returns whether there is a row. Throws what Connection::fail() throws.
+  /// Returns whether there is a row. Throws the errors of Connection::fail().
   bool step();
   /// Returns SQLite's result code.
   int try_step() { return sqlite3_step(statement_); }

@@ -199,7 +199,7 @@ class SqliteStore : public Store {
       }
     }
     transaction.commit();
-    // Gives the space back. If others hold the file, the space is reused later.
+    // Gives the space back. If this fails because others use the file, the space is reused later.
     if (removed > 0) sqlite3_exec(db_.handle(), "VACUUM", nullptr, nullptr, nullptr);
     return removed;
   }
@@ -327,7 +327,8 @@ class SqliteStore : public Store {
     }
   }
 
-  /// Calls `each` for every row of the filter until it returns false. Returns SQLite's last result code.
+  /// Calls `each` for every row with the filter's problem (empty: every row) until it returns false. Returns SQLite's
+  /// last result code.
   template <class Each>
   int walk(const Filter& filter, const char* order, Each each) {
     const std::string where = filter.problem.empty() ? "" : " WHERE problem = ?";
@@ -349,7 +350,7 @@ class SqliteStore : public Store {
     }
   }
 
-  /// Reads the rows behind a damaged page, from the end.
+  /// Reads the rows after a damaged page, starting from the end.
   void read_from_the_end(const Filter& filter, int64_t last, Reading& reading) {
     const std::string why = sqlite3_errmsg(db_.handle());
     Reading tail;

@@ -152,7 +152,7 @@ std::unique_ptr<Store> Store::open(const std::filesystem::path& file, Mode mode,
     fail(
         ErrorKind::io,
         "records {}: no such file; `kilter tune MODEL{}` measures and makes it, `kilter records import` brings records "
-        "from elsewhere, or give another with --records FILE",
+        "from elsewhere, or give another file with --records FILE",
         file.string(), is_default(file) ? "" : " --records " + file.string());
   }
   if (mode == Mode::write && is_missing(file)) return std::make_unique<LateStore>(file, options);

@@ -46,8 +46,8 @@ class Store {
 
   /// Opens a store. The kind follows from the content, else from the name: an SQLite database, or JSON lines if the
   /// name ends in .jsonl or .json. In mode write, a missing file is created when append() is first called, together
-  /// with the default file's folder; both are private to the user. Throws io for a file that is missing (read), damaged
-  /// as a whole or not a database of records; unsupported for writing into a database that a newer version made.
+  /// with the default file's folder; both are private to the user. Throws io for a file that is missing (in mode read),
+  /// damaged as a whole or not a database of records; unsupported for writing to a database that a newer version made.
   static std::unique_ptr<Store> open(const std::filesystem::path& file, Mode mode, const StoreOptions& options = {});
   virtual ~Store() = default;
   Store(const Store&) = delete;
@@ -59,7 +59,7 @@ class Store {
   int64_t append(const Record& record) { return append(std::span(&record, 1)); }
   /// Reads the records that the filter admits. Skips damaged rows and lines instead of throwing.
   virtual Reading read(const Filter& filter = {}) = 0;
-  /// Removes records by id and returns how many existed. Throws what append() throws.
+  /// Removes records by id and returns how many existed. Throws the errors of append().
   virtual int64_t remove(const std::set<std::string>& ids) = 0;
   /// Sets how long later writes wait for other writers.
   virtual void wait_for_others(double seconds) = 0;
@@ -80,11 +80,11 @@ class Store {
 /// HOME is set.
 std::filesystem::path default_records_file();
 
-/// Creates the default folder, private to the user, if `file` lies in it. Does nothing if the folder exists or the file
-/// lies elsewhere.
+/// Creates the default folder, private to the user, if `file` is in it. Does nothing if the folder exists or the file
+/// is elsewhere.
 void make_default_folder(const std::filesystem::path& file);
 
-/// Whether a file of this name would hold JSON lines.
+/// Whether a file with this name contains JSON lines.
 bool is_json_lines(const std::filesystem::path& file);
 /// Whether the file begins like an SQLite database.
 bool is_database(const std::filesystem::path& file);

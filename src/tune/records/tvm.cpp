@@ -24,7 +24,7 @@ std::string value_text(const json& value) {
   return join(parts, ",");
 }
 
-/// Returns the value of whichever key exists: the versions use long and short names.
+/// Returns the value of the key that exists: one version uses long names, the other short ones.
 const json& either(const json& object, const char* long_key, const char* short_key) {
   return object.contains(long_key) ? object.at(long_key) : object.at(short_key);
 }

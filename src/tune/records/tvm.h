@@ -36,13 +36,13 @@ struct TvmRecord {
   std::vector<std::string> notes;
 };
 
-/// Whether the object is a line of such a log: it has a version and a result.
+/// Whether the object is a line of a TVM log: it has a version, an input and a result.
 bool is_tvm_line(const nlohmann::json& json);
 /// Converts a line. `text`: the line itself, which the record keeps. Schedules for CPUs are translated for `target`.
-/// Throws bad_input for a line of another form, unsupported for a workload that has no problem line.
+/// Throws bad_input for a line of another form, unsupported for a workload that no problem line can describe.
 TvmRecord tvm_record(const nlohmann::json& json, const std::string& text, const Target& target);
 
-/// Returns the problem line of a workload. Throws unsupported, naming what has no counterpart.
+/// Returns the problem line of a workload. Throws unsupported, naming the part that has no counterpart.
 std::string tvm_problem(const std::string& task, const nlohmann::json& args);
 
 struct Translation {

@@ -35,11 +35,11 @@ std::string dtype_of(const std::string& task, const TensorArg& tensor) {
   if (tensor.type == "bfloat16") return "bf16";
   if (tensor.type == "float64") return "f64";
   fail(ErrorKind::unsupported,
-       "{} of {}: integer convolutions and products have zero points here, which the log does not hold", task,
+       "{} of {}: integer convolutions and products have zero points here, which the log does not contain", task,
        tensor.type);
 }
 
-/// Reads one number, or a list of `count`. Two numbers where four are expected are (vertical, horizontal).
+/// Reads one number, or a list of `count`. If four are expected, two are also accepted: vertical and horizontal.
 std::vector<int64_t> list_arg(const json& arg, size_t count) {
   if (arg.is_number_integer()) return std::vector<int64_t>(count, arg.get<int64_t>());
   std::vector<int64_t> values = arg.get<std::vector<int64_t>>();

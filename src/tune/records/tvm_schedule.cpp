@@ -54,7 +54,8 @@ class ConvTranslator {
     notes_.push_back(fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// Whole vectors of output channels: as many as divide the blocks and leave registers for a pixel.
+  /// Number of vectors of output channels: the most, up to tile_oc, that divide the number of blocks and leave
+  /// registers for a pixel.
   int64_t vectors() {
     const int64_t lanes = limits_.lanes_f32();
     const int64_t channels = line_.last_of("tile_oc");
@@ -72,15 +73,15 @@ class ConvTranslator {
     return v;
   }
 
-  /// Pixels of one row that are kept in registers.
+  /// Number of pixels of one row that are kept in registers.
   int64_t pixels(int64_t vectors) {
     const int64_t width = std::max<int64_t>(line_.last_of("tile_ow"), 1);
     const int64_t rows = std::max<int64_t>(line_.last_of("tile_oh"), 1);
     const int64_t wanted = width * rows;
     if (rows > 1) {
       note(
-          "tile_oh={} with tile_ow={}: a tile here has several rows only if it spans whole rows; using tile={}, as "
-          "many pixels of one row",
+          "tile_oh={} with tile_ow={}: a tile here has several rows only if it spans whole rows; using tile={}, the "
+          "same number of pixels in one row",
           rows, width, wanted);
     }
     const int64_t most = std::min(register_rows(vectors, limits_), nest_.out_w);

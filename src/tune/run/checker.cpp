@@ -106,7 +106,7 @@ class Checker::Run {
     std::memcpy(shadow_.data(), arena_.data(), shadow_.size());
   }
 
-  /// Finds and repairs what the step changed outside its own buffers.
+  /// Finds and repairs changes that the step made outside its own buffers.
   void mend_arena(size_t step) {
     std::vector<std::pair<int64_t, int64_t>> own;
     for (const BufferRef& ref : plan_.steps[step].args) {

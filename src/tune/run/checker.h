@@ -12,10 +12,10 @@
 
 namespace kilter::tune {
 
-/// A step whose effect differs from that of the trusted variant's step, in words.
+/// A step whose effect differs from that of the trusted variant's step.
 struct Finding {
   size_t step = 0;
-  std::string words;
+  std::string words;  ///< the difference
 };
 
 struct Checked {
@@ -25,7 +25,7 @@ struct Checked {
 
 class Checker {
  public:
-  /// `inputs`: the network's, in the order of the plans.
+  /// `inputs`: the network's inputs, in the order of Plan::inputs.
   Checker(std::vector<const std::byte*> inputs, std::shared_ptr<ThreadPool> pool, Publisher& publisher);
 
   /// Runs the variant and keeps all its values as the correct ones.

@@ -25,11 +25,12 @@ namespace kilter::tune {
 namespace {
 
 constexpr int kMostWaitMs = 2000;
-constexpr int kFirstFree = 16;  ///< descriptors from here on are not the worker's
+constexpr int kFirstFree = 16;  ///< all descriptors that the worker uses are below this
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// Duplicates a descriptor to a number above the worker's, so that it is not overwritten before it is passed on.
+/// Duplicates a descriptor to a number above those that the worker uses, so that it is not overwritten before it is
+/// passed on.
 Handle moved_up(int fd) {
   Handle handle(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFree));
   if (!handle) fail(ErrorKind::io, "cannot pass a descriptor to a worker: {}", reason(errno));
@@ -129,7 +130,7 @@ Ending Child::end(bool kill) {
   if (pid_ <= 0) return out;
   int status = 0;
   pid_t got = 0;
-  // A worker that has closed its socket is about to exit, unless code that went wrong has closed it.
+  // A worker whose socket is closed is about to exit, unless faulty code closed the socket.
   for (int ms = 0; !kill && got == 0 && ms < kMostWaitMs; ++ms) {
     got = waitpid(pid_, &status, WNOHANG);
     if (got == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -23,7 +23,7 @@ constexpr uint32_t kArch = AUDIT_ARCH_X86_64;
 constexpr uint32_t kArch = AUDIT_ARCH_AARCH64;
 #endif
 
-/// Computing, waiting, memory, and the open descriptors. Some older calls exist only on x86-64.
+/// Calls for computing, waiting, memory and open descriptors. Some older ones exist only on x86-64.
 constexpr uint32_t kAllowed[] = {
     SYS_read,
     SYS_readv,
@@ -91,7 +91,7 @@ constexpr uint32_t kAllowed[] = {
 #endif
 };
 
-/// A call that is allowed if these bits of one argument (from 0) have this value, and raises SIGSYS otherwise.
+/// A call that is allowed if these bits of one argument (numbered from 0) have this value, and raises SIGSYS otherwise.
 struct Condition {
   uint32_t call;
   uint32_t argument;
@@ -110,7 +110,7 @@ std::vector<Condition> conditions(uint32_t self) {
 #if defined(__x86_64__)
       {SYS_open, 1, ~kReading, 0},
 #endif
-      {SYS_fcntl, 1, ~uint32_t{F_GETFD | F_SETFD | F_GETFL}, 0},  // excludes signals by descriptor
+      {SYS_fcntl, 1, ~uint32_t{F_GETFD | F_SETFD | F_GETFL}, 0},  // not to request signals
       {SYS_clone, 0, CLONE_THREAD, CLONE_THREAD},
       {SYS_prlimit64, 0, kAllBits, 0},
       {SYS_kill, 0, kAllBits, self},
@@ -118,7 +118,7 @@ std::vector<Condition> conditions(uint32_t self) {
   };
 }
 
-/// Calls that indicate code gone wrong, or an attack.
+/// Calls that indicate faulty code or an attack.
 constexpr uint32_t kForbidden[] = {
     SYS_execve,
     SYS_execveat,
@@ -210,7 +210,7 @@ class Filter {
   }
   bool install() {
     sock_fprog program{static_cast<uint16_t>(code_.size()), code_.data()};
-    // Without SPEC_ALLOW some kernels slow a filtered process down, which would distort its times.
+    // Without SPEC_ALLOW, some Linux kernels slow a filtered process down, which would distort its times.
     constexpr unsigned kFlags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
            syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kFlags, &program) == 0;
@@ -237,13 +237,13 @@ bool confine_process() {
   filter.answer_unless(kArch, SECCOMP_RET_KILL_PROCESS);
   filter.load(offsetof(seccomp_data, nr));
 #if defined(__x86_64__)
-  constexpr uint32_t kX32 = 0x40000000;  // calls of another ABI under other numbers
+  constexpr uint32_t kX32 = 0x40000000;  // calls with numbers from here on belong to another ABI
   filter.answer_from(kX32, SECCOMP_RET_KILL_PROCESS);
 #endif
   for (const uint32_t call : kAllowed) filter.answer_if(call, SECCOMP_RET_ALLOW);
   for (const Condition& c : conditions(static_cast<uint32_t>(getpid()))) filter.answer_if_met(c);
   for (const uint32_t call : kForbidden) filter.answer_if(call, SECCOMP_RET_TRAP);
-  // its flags are in memory, out of the filter's reach: the C library falls back to clone()
+  // The flags of clone3() are in memory, which a filter cannot read. After ENOSYS the C library uses clone() instead.
   filter.answer_if(SYS_clone3, refuse(ENOSYS));
   filter.answer(refuse(EPERM));
   return filter.install();

@@ -36,7 +36,7 @@ StorePart ConstantStore::share(int64_t offset, int64_t bytes) {
   require(it != taken_.begin(), "byte {} of the store of constants belongs to no constant", offset);
   Taken& taken = std::prev(it)->second;
   require(offset + bytes <= taken.part.offset + taken.part.bytes,
-          "bytes {} to {} of the store of constants are not inside of one constant", offset, offset + bytes);
+          "bytes {} to {} of the store of constants are not inside one constant", offset, offset + bytes);
   ++taken.users;
   return taken.part;
 }

@@ -17,7 +17,7 @@ struct StorePart {
   uint64_t serial = 0;
 };
 
-/// Thread-safe: one thread may build and add while another loads.
+/// Thread-safe: one thread may build plans and add their constants while another loads.
 class ConstantStore {
  public:
   static constexpr int64_t kReserve = int64_t{64} << 30;  ///< bytes of address space
@@ -26,15 +26,15 @@ class ConstantStore {
   ConstantStore(const ConstantStore&) = delete;
   ConstantStore& operator=(const ConstantStore&) = delete;
 
-  /// Returns the part that contains these bytes: an existing one (same hash and size), or a new one aligned to 64
-  /// bytes, or to a page from 64 KiB on. Each call needs one release(). Throws out_of_memory if there is no memory
-  /// left.
+  /// Returns the part that contains these bytes: an existing one (same hash and size), or a new one, aligned to 64
+  /// bytes or, if it has at least 64 KiB, to a page. Each call needs one release(). Throws out_of_memory if there is no
+  /// memory left.
   StorePart add(std::span<const std::byte> bytes);
-  /// Returns the part covering [offset, offset + bytes), which must come from add(). Needs one more release().
+  /// Returns the part that contains [offset, offset + bytes), which must come from add(). Needs a release() of its own.
   StorePart share(int64_t offset, int64_t bytes);
   /// Like add(), but always stores a new copy.
   StorePart put(std::span<const std::byte> bytes);
-  /// Returns true if this was the last user, and the part is free again.
+  /// Returns true if this was the last user, so that the part is free again.
   bool release(const StorePart& part);
 
   /// The address that all offsets refer to; it never changes.
@@ -54,7 +54,7 @@ class ConstantStore {
   using Key = std::pair<uint64_t, int64_t>;  ///< hash, bytes
   struct Taken {
     StorePart part;
-    int64_t room = 0;  ///< bytes that it occupies
+    int64_t room = 0;  ///< bytes that the part occupies
     int64_t users = 0;
     Key key;
     bool keyed = false;

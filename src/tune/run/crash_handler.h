@@ -17,7 +17,7 @@ std::string_view name(Region region);
 /// still kills the process afterwards. `board` and the pool's threads must live as long as the process.
 void install_crash_handler(Board& board, ThreadPool& pool);
 
-/// Names the contents of [begin, end) while it exists, so that the handler can describe addresses near by.
+/// Names the contents of [begin, end) while it exists, so that the handler can describe nearby addresses.
 class MarkedRegion {
  public:
   MarkedRegion(Region region, const std::byte* begin, int64_t bytes);

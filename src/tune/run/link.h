@@ -20,7 +20,7 @@ enum class ReplyKind : uint8_t {
   failed,     ///< the step that ran reported a failure
   no_memory,  ///< memory ran out
   died,       ///< the worker is gone
-  late,       ///< it was killed because nothing happened for too long
+  late,       ///< it was killed because it made no progress for too long
 };
 
 struct Reply {
@@ -31,7 +31,7 @@ struct Reply {
   int64_t variant = -1, step = -1;
   std::string what;      ///< "signal 11 (Segmentation fault)"
   std::string detail;    ///< "address 0x0"; may be empty
-  bool outside = false;  ///< it died, but not because of what it ran: ask again
+  bool outside = false;  ///< it died from a cause outside the code that it ran: ask again
 };
 /// "checking", "measuring", ...; "in no known phase" if the value is invalid because the worker's kernels overwrote it.
 std::string_view name(Phase phase);
@@ -46,7 +46,7 @@ class Link {
   /// Sends a request and waits for the result. Throws if the worker refuses the request before any step has run.
   Reply ask(const std::string& request);
 
-  /// A number that differs for each worker; 0: there is none.
+  /// A number that differs for each worker; 0: none is running.
   uint64_t serial() const { return child_ ? serial_ : 0; }
   std::optional<int> pid() const { return child_ ? std::optional<int>(child_->pid()) : std::nullopt; }
   int64_t restarts() const { return restarts_; }
@@ -59,8 +59,8 @@ class Link {
   /// Ends a worker that can no longer be trusted; start() starts a new one.
   void replace();
 
-  std::vector<StorePart> inputs;  ///< of the networks
-  double trusted_ms = 0;          ///< one run of the trusted variant; 0: unknown, nothing ever counts as late
+  std::vector<StorePart> inputs;  ///< inputs of all variants
+  double trusted_ms = 0;          ///< one run of the trusted variant; 0: unknown, so that nothing counts as late
 
  private:
   std::filesystem::path program() const;

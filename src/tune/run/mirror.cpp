@@ -29,7 +29,7 @@ Mirror::Mirror(const std::byte* store) : store_(store) {
 Mirror::~Mirror() { munmap(base_, kReserve); }
 
 void Mirror::protect(int64_t begin, int64_t end, int how) {
-  // Whole huge pages: protecting a part would split them.
+  // Protects whole huge pages, since protecting a part of one would split it.
   const int64_t first = begin / kHuge * kHuge;
   const int64_t last = round_up<int64_t>(end, kHuge);
   if (mprotect(data_ + first, static_cast<size_t>(last - first), how) == 0) return;
@@ -45,8 +45,8 @@ void Mirror::take(std::span<const StorePart> parts) {
   }
   std::sort(fresh.begin(), fresh.end(), [](const StorePart& a, const StorePart& b) { return a.offset < b.offset; });
   for (size_t i = 0; i < fresh.size();) {
-    // Changes the protection of neighbours together, but not of too much at once: writable memory counts as this
-    // process's own, which is limited.
+    // Changes the protection of neighbouring parts together, but not of too many at once: writable memory counts as
+    // private memory of this process, which is limited.
     const int64_t from = fresh[i].offset;
     size_t end = i + 1;
     while (end < fresh.size() && fresh[end].offset + fresh[end].bytes - from <= kAtOnce) ++end;

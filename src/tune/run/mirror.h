@@ -10,7 +10,7 @@
 
 namespace kilter::tune {
 
-/// Read-only except while bytes are copied in, so that writing to a constant faults.
+/// The copy is read-only except while bytes are copied in, so that writing to a constant faults.
 class Mirror {
  public:
   /// `store`: the shared memory, with ConstantStore::kReserve bytes of address space.
@@ -21,7 +21,7 @@ class Mirror {
 
   /// Copies the parts that are missing. Throws out_of_memory if there is no memory left.
   void take(std::span<const StorePart> parts);
-  /// Forgets parts that the store has given up.
+  /// Forgets parts that the store has released.
   void drop(std::span<const StorePart> parts);
 
   const std::byte* data() const { return data_; }

@@ -19,7 +19,7 @@ struct Stretch {
   StorePart part;
 };
 
-/// Returns ranges of whole cache lines that together hold every constant, ascending. Overlapping constants share a
+/// Returns ranges of whole cache lines that together contain every constant, ascending. Overlapping constants share a
 /// range.
 std::vector<Stretch> stretches(const Plan& plan) {
   std::vector<Stretch> all;

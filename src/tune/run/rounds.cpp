@@ -75,16 +75,16 @@ class Bench::Lane {
   }
   const WorkerVariant& variant() const { return variant_; }
   const RunTrace& trace() const { return trace_; }
-  /// Time of the reference block before or after a step of the last run, whichever is longer.
+  /// Time of WidthProbe's block before or after a step of the last run, whichever is longer.
   double width_ns(size_t step) const { return std::max(width_ns_[step], width_ns_[step + 1]); }
   bool warm_up() const { return warm_up_; }
   double shortest_ms() const { return shortest_ms_; }
-  /// Number of runs that take about the time of a turn.
+  /// Number of runs that together last about as long as a turn should.
   int64_t runs_of_turn(const RoundsRequest& request) const {
     const auto fill = static_cast<int64_t>(std::ceil(request.slice_ms / std::max(shortest_ms_, 1e-3)));
     return std::max({std::min(fill, kMostRunsOfTurn), request.runs, int64_t{1}});
   }
-  /// Bytes of the log that a round takes at most.
+  /// Maximum number of bytes that a round adds to the log.
   int64_t most_round_bytes(const RoundsRequest& request) const {
     const int64_t runs = std::max({request.slice_ms > 0 ? kMostRunsOfTurn : 1, request.runs, int64_t{1}});
     return 2 * runs * static_cast<int64_t>(sizeof(LapHeader) + sizeof(StepTimes) * variant_.plan().steps.size());
@@ -177,7 +177,7 @@ void Bench::check_log_room(const Lanes& lanes, const RoundsRequest& request) {
   const int64_t bytes = most_round_bytes(lanes, request), room = kLogReserve - kLogStart;
   if (bytes <= room) return;
   fail(ErrorKind::usage,
-       "the times of a round of {} variants with at least {} runs in a turn take {} bytes; the worker has room for {}; "
+       "the times of a round of {} variants with at least {} runs in a turn need {} bytes; the worker has room for {}; "
        "ask for fewer runs in a turn, or fewer variants",
        lanes.size(), request.runs, bytes, room);
 }

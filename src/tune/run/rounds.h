@@ -13,11 +13,11 @@
 
 namespace kilter::tune {
 
-/// Measures by a reference block whether another hardware thread is working on this core. Repeats the measurement at
-/// most every 50 us.
+/// Shows whether another hardware thread is working on this core, by the time of a fixed block of independent
+/// instructions. Repeats the measurement at most every 50 us.
 class WidthProbe {
  public:
-  /// Returns nanoseconds.
+  /// Returns the time of the block in nanoseconds.
   double read();
 
  private:
@@ -25,7 +25,7 @@ class WidthProbe {
   double last_ns_ = 0;
 };
 
-/// Measures variants in one arena, scratch and set of outputs, since they never run at the same time. Each variant thus
+/// Measures variants, which never run at the same time, in one arena, scratch and set of outputs. Each variant thus
 /// finds the caches as a run of its own network would leave them.
 class Bench {
  public:
@@ -65,7 +65,7 @@ class Bench {
   bool watching_ = false;
   WidthProbe width_;
   int64_t next_order_ = 0;
-  int64_t log_bytes_ = 0;  ///< written; the board counts only those of complete turns
+  int64_t log_bytes_ = 0;  ///< bytes written; the board counts only those of complete turns
 };
 
 }  // namespace kilter::tune

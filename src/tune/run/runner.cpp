@@ -21,12 +21,12 @@
 namespace kilter::tune {
 namespace {
 
-constexpr int kMostExcuses = 2;     ///< for each call
+constexpr int kMostExcuses = 2;     ///< how often in one call the worker may die from outside causes
 constexpr size_t kMostFaults = 64;  ///< in one variant; its remaining steps are left unchecked
 
 void check_options(const RunnerOptions& o) {
   if (o.threads < 1 || o.threads > kMaxThreads) {
-    fail(ErrorKind::usage, "a worker of {} threads is not legal; expected 1 to {}", o.threads, kMaxThreads);
+    fail(ErrorKind::usage, "a worker with {} threads is not legal; expected 1 to {}", o.threads, kMaxThreads);
   }
   if (!(o.timeout_ms > 0) || !(o.timeout_factor > 0)) {
     fail(ErrorKind::usage, "a timeout of {} ms and {} times the network's time is not legal; expected more than 0",
@@ -56,8 +56,8 @@ std::filesystem::path find_worker(const std::string& name, const std::filesystem
   for (const auto& place : places) {
     if (access(place.c_str(), X_OK) == 0) return place;
   }
-  fail(ErrorKind::io, "the program '{}', which measures candidates, is neither {} nor {}; build or install it", name,
-       places[0].string(), places[1].lexically_normal().string());
+  fail(ErrorKind::io, "the program '{}', which measures candidates, is neither at {} nor at {}; build or install it",
+       name, places[0].string(), places[1].lexically_normal().string());
 }
 
 struct Runner::Impl {
@@ -76,7 +76,7 @@ struct Runner::Impl {
     std::vector<std::string> steps;  ///< names
     bool reference = false;          ///< has reference steps
     uint64_t worker = 0;             ///< serial number of the worker that has loaded it; 0: none
-    bool broken = false;             ///< at fault before; must not run again
+    bool broken = false;             ///< has failed and must not run again
   };
 
   // --- load ---
@@ -121,7 +121,7 @@ struct Runner::Impl {
     out.package.bytes.clear();
   }
 
-  /// Makes the variant the one to compare with, if it can be measured.
+  /// Makes the variant the one that others are compared with, if it can be measured.
   void trust(VariantId id, Loaded& loaded) {
     trusted_in = link.serial();
     link.trusted_ms = 0;
@@ -157,7 +157,7 @@ struct Runner::Impl {
     return fault_of(id, reply);
   }
 
-  /// Whether the worker died for a reason other than what it ran, and this has not happened too often.
+  /// Whether the worker died from a cause outside the code that it ran, and this has not happened too often.
   bool excused(const Reply& reply) { return reply.outside && excuses-- > 0; }
 
   std::string load_request(VariantId id, Check check, const std::set<uint64_t>& skip) const {
@@ -277,7 +277,7 @@ struct Runner::Impl {
   }
 
   static FaultKind kind_of(const Reply& reply) {
-    if (reply.outside) return FaultKind::memory;  // repeatedly
+    if (reply.outside) return FaultKind::memory;  // no excuses are left
     switch (reply.kind) {
       case ReplyKind::late:
         return FaultKind::timeout;
@@ -334,8 +334,8 @@ struct Runner::Impl {
     }
   }
 
-  /// Converts widths from nanoseconds to multiples of the usual one. If a core is always shared, that is the usual
-  /// width.
+  /// Converts widths from nanoseconds to multiples of the usual width. If a core is shared all the time, its width
+  /// while shared counts as the usual one.
   static void make_relative(Laps& out) {
     constexpr double kUsual = 0.2;
     std::vector<double> all;
@@ -416,7 +416,7 @@ struct Runner::Impl {
       if (logged.variant == trusted) link.trusted_ms = std::min(link.trusted_ms, logged.lap.total_ms);
       out.laps[index_of(out, logged.variant)].push_back(std::move(logged.lap));
     }
-    // An incomplete round does not count; another round gets a new number.
+    // A round that was cut short does not count; the round that replaces it gets a new number.
     request.rounds -= last_round - request.first_round + (complete ? 1 : 0);
     request.first_round = last_round + 1;
     return true;
@@ -428,7 +428,7 @@ struct Runner::Impl {
     return static_cast<size_t>(which - laps.ids.begin());
   }
 
-  /// Removes variants that were too slow, which get no more turns.
+  /// Removes variants that were too slow, so that they get no more turns.
   static void read_outcome(const Reply& reply, std::vector<VariantId>& left, Laps& out) {
     Unpack from(reply.bytes);
     (void)from.get<Answer>();
@@ -439,7 +439,8 @@ struct Runner::Impl {
     }
   }
 
-  /// Assigns a fault of the worker itself: any variant that ran may have overwritten its memory.
+  /// Assigns a fault to its variant. If it has none, assigns it to all variants that ran except the trusted one: any of
+  /// them may have overwritten the worker's memory.
   void blame(Fault fault, std::vector<VariantId>& left, Laps& out) {
     if (std::find(left.begin(), left.end(), fault.variant) != left.end()) {
       add_fault(std::move(fault), left, out);

@@ -47,16 +47,16 @@ struct RunnerOptions {
   std::vector<Tensor> inputs = {};  ///< for all variants, in the order of Plan::inputs
   int threads = 1;
   std::vector<int> cpus = {};  ///< CPUs that the worker may run on; empty: those of this process
-  double timeout_ms = 1000;    ///< a step is killed if it takes this long
-  double timeout_factor = 20;  ///< and this many times as long as a whole run of the trusted variant
-  int64_t memory_bytes = 0;    ///< memory for the worker beyond the constants; 0: half of what this process may use
+  double timeout_ms = 1000;    ///< a step is killed if it takes at least this long
+  double timeout_factor = 20;  ///< and at least this many times as long as a whole run of the trusted variant
+  int64_t memory_bytes = 0;  ///< memory for the worker beyond the constants; 0: half of the memory this process may use
   std::filesystem::path worker = {};  ///< program; empty: kilter-worker, found by find_worker()
   /// The program for plans with reference steps; empty: kilter, found by find_worker().
   std::filesystem::path reference_worker = {};
 };
 
 struct LoadOptions {
-  /// Whether to check against the trusted variant; false if all steps of the variant were checked in other variants.
+  /// Whether to check against the trusted variant. Set it to false if all steps of the variant were checked in others.
   bool check = true;
   bool find_all = true;  ///< after a crash or timeout, continues with the other layers to find all faults
 };
@@ -78,7 +78,7 @@ enum class WarmUp : uint8_t {
 struct MeasureOptions {
   int64_t rounds = 1;   ///< in each round every variant has two turns: in random order, then in reverse order
   double max_ms = 1e9;  ///< no round begins later, except the first
-  /// A variant whose fastest run takes this many times the fastest of all gets no more turns; 0: none.
+  /// A variant whose fastest run takes this many times as long as the fastest of all gets no more turns; 0: no limit.
   double cut_off = 0;
   double slice_ms = 2;  ///< a turn has enough runs to last this long,
   int64_t runs = 1;     ///< but at least this many
@@ -98,8 +98,8 @@ struct Lap {
   /// At each step: the time that the core took for independent instructions, relative to its usual time in this
   /// measurement. From kShared on, another hardware thread was working on the core.
   std::vector<double> width;
-  /// Its turn lost more time to other processes than usual in this measurement, because the hypervisor stole it or a
-  /// thread waited for a CPU.
+  /// Whether its turn lost more time than usual in this measurement, stolen by the hypervisor or spent by a thread that
+  /// waited for a CPU.
   bool held_up = false;
   Disturbance disturbance;  ///< in the turn that the run belongs to
 };
@@ -115,10 +115,10 @@ struct Laps {
   double wall_ms = 0;                  ///< total time for the caller
 };
 
-/// One thread at a time may call this. A worker that dies is replaced, and receives the requested variants again; the
-/// caller sees only a fault of one variant and step. Create the runner on a thread that lives as long as it does. On
-/// Linux a worker can be bound to the life of the thread that started it, which is done if that is the main thread;
-/// otherwise it is bound to the life of the process.
+/// Only one thread at a time may use a runner. A worker that dies is replaced, and the new one receives the requested
+/// variants again; the caller sees only a fault of one variant and step. Create the runner on a thread that lives as
+/// long as the runner does. A worker started by the main thread ends with that thread, and any other worker with the
+/// process.
 class Runner {
  public:
   /// Does not start a worker yet. Throws usage for options that are not legal.
@@ -136,14 +136,14 @@ class Runner {
   /// Throws usage for the trusted variant, since every check needs it.
   void drop(VariantId id);
 
-  /// Constants of all variants. Plans whose constants are in it load without these being read.
+  /// The store with the constants of all variants. Loading a plan whose constants are in it does not read them.
   ConstantStore& store();
   /// Number of workers that were replaced after a fault.
   int64_t restarts() const;
   /// Whether the system prevents the worker's code from starting programs, writing files and the like
   /// (confine_process()). False before the first load.
   bool confined() const;
-  /// The number of disturbed runs so far, and what disturbed them.
+  /// The number of disturbed runs so far, and the kinds of disturbances.
   const DisturbedCount& disturbed() const;
   /// The duration of the shortest run so far, in milliseconds; 0 before the first run.
   double best_ms() const;

@@ -84,7 +84,7 @@ void SharedMemory::back(int64_t offset, int64_t bytes) {
 void SharedMemory::give_back(int64_t offset, int64_t bytes) {
   const int64_t begin = round_up(offset, kPage);
   const int64_t end = (offset + bytes) / kPage * kPage;
-  // If the system cannot do this, the memory stays allocated until it is used again.
+  // If the system cannot do this, the memory stays allocated, and is reused later.
   if (end > begin) (void)fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
 }
 

@@ -1,4 +1,4 @@
-// Reads the times of a request to measure from shared memory, which the code under test may have overwritten.
+// Reads the times measured for a request from shared memory, which the code under test may have overwritten.
 #pragma once
 
 #include <cstddef>

@@ -185,7 +185,7 @@ int64_t first_nonzero(const float* data, int64_t count, int64_t step) {
   return -1;
 }
 
-/// Checks the lanes of the last block that hold no channel, for one image.
+/// Checks the lanes of the last block that belong to no channel, for one image.
 std::string lane_damage(const ValueLayout& v, const float* image) {
   const int64_t used = v.shape[1] % v.block;
   if (used == 0) return "";

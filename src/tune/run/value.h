@@ -38,7 +38,7 @@ struct StepValue {
 
 /// Returns the same layout without gaps, with dimensions in the same order, as used for a copy.
 ValueLayout packed(const ValueLayout& layout);
-/// Number of elements between the first and the last of a packed layout, including unused lanes.
+/// Number of elements that a value with a packed layout occupies, including unused lanes.
 int64_t packed_elems(const ValueLayout& layout);
 /// Whether both have the same type and shape, so that compare_values() and copy_value() apply.
 bool same_value(const ValueLayout& a, const ValueLayout& b);
@@ -57,12 +57,12 @@ struct ValueDifference {
   int64_t unlike = 0;  ///< elements that are NaN or infinite in only one value, or differently in the two
   int64_t elems = 0;   ///< of the value
 };
-/// Compares element by element. NaN and NaN are equal, and so are equal infinities.
+/// Compares element by element. Two NaNs count as equal, and so do two infinities of the same sign.
 ValueDifference compare_values(const ValueLayout& want_layout, const std::byte* want, const ValueLayout& got_layout,
                                const std::byte* got);
 
-/// Returns "" if the unused lanes of the last block and the halo of a blocked f32 value hold 0, on which kernels that
-/// read it rely; otherwise a description of the fault.
+/// Returns "" if the unused lanes of the last block and the halo of a blocked f32 value are 0, as kernels that read it
+/// require; otherwise a description of the fault.
 std::string padding_damage(const ValueLayout& layout, const std::byte* data);
 
 }  // namespace kilter::tune

@@ -74,8 +74,8 @@ std::vector<ElementWalk> walks(const ValueLayout& a, const ValueLayout& b) {
   const int64_t large = std::lcm(a.block, b.block);
   const int64_t small = std::gcd(a.block, b.block);
   const int64_t middle = std::min(a.block, b.block);
-  // Blocks of the larger layout come first, then blocks of the smaller one in the rest, then single lanes. Sizes of
-  // which neither divides the other (12 and 16) use their common divisor.
+  // If one block size divides the other, the channels are walked in larger blocks, then in smaller blocks, then one by
+  // one. Otherwise (12 and 16) they are walked in pieces of the greatest common divisor.
   const bool nested = large == std::max(a.block, b.block);
   const std::vector<int64_t> sizes = nested ? std::vector<int64_t>{large, middle, 1} : std::vector<int64_t>{small, 1};
   if (nested) {

@@ -78,7 +78,7 @@ class Unpack {
     if (count > 0) std::memcpy(static_cast<void*>(values.data()), from.data(), from.size());
     return values;
   }
-  /// Reads what put(string_view) wrote, as bytes.
+  /// Reads the bytes that put(string_view) wrote.
   std::span<const std::byte> block() { return take(get<uint64_t>()); }
 
  private:
@@ -98,19 +98,19 @@ enum class Answer : uint32_t {
   no_memory,  ///< an error text follows; there was not enough memory
 };
 
-/// The worker's current activity, published so that the tuner knows what killed a worker.
+/// The worker's current activity, published so that the tuner knows what a worker was doing when it died.
 enum class Phase : uint32_t { idle, starting, loading, checking, comparing, warming, measuring };
 
 /// Filled in by the worker's signal handler.
 struct Crash {
   uint32_t set = 0;
   int32_t signal = 0;
-  int32_t thread = -1;   ///< the pool's worker; -1: not a thread of the pool
+  int32_t thread = -1;   ///< number of the thread in the pool; -1: not a thread of the pool
   uint64_t address = 0;  ///< for SIGSYS, the number of the system call
-  int32_t region = -1;   ///< nearest of the fenced regions (kRegionNames)
+  int32_t region = -1;   ///< nearest of the marked regions, as a Region; -1: none is near
   int64_t distance = 0;  ///< bytes before its start (negative) or after its end
-  uint32_t inside = 0;   ///< the address lies in the region, which is write-protected
-  uint32_t stack = 0;    ///< the address lies where the stack would have grown
+  uint32_t inside = 0;   ///< 1: the address is in the region, which is write-protected
+  uint32_t stack = 0;    ///< 1: the address is where the stack would have grown
 };
 
 /// Updated by the worker; the tuner may read it at any time.
@@ -124,7 +124,7 @@ struct Board {
 static_assert(sizeof(Board) <= kLogStart && std::atomic<uint64_t>::is_always_lock_free);
 
 enum class Check : uint32_t {
-  none,     ///< already checked
+  none,     ///< do not check: the variant was checked before
   trust,    ///< keep the values as the correct ones
   compare,  ///< compare with the trusted variant's values
   careful,  ///< compare, and also find steps that change memory other than their own buffers
@@ -132,8 +132,8 @@ enum class Check : uint32_t {
 
 /// A step of a run in the log.
 struct StepTimes {
-  double step_ms = 0, gap_ms = 0;  ///< from fork to join; before the step
-  double width_ns = 0;             ///< of the reference block before and after the step: the longer of the two
+  double step_ms = 0, gap_ms = 0;  ///< step_ms: from fork to join; gap_ms: before the step
+  double width_ns = 0;             ///< time of WidthProbe's block, before or after the step, whichever is longer
 };
 
 /// A run in the log, followed by one StepTimes for each of its steps.
@@ -157,7 +157,7 @@ struct RoundsRequest {
   int64_t runs = 1;
   int32_t warm = 0;  ///< WarmUp
   uint64_t seed = 0;
-  int64_t log_bytes = 0;  ///< no round but the first begins if it may write times beyond this
+  int64_t log_bytes = 0;  ///< after the first round, no round begins that may make the log larger than this
 };
 
 /// Largest packet.

@@ -32,7 +32,7 @@ namespace kilter::tune {
 namespace {
 
 constexpr int kUsageExit = 2;
-constexpr int64_t kSlack = int64_t{256} << 20;  ///< bytes of address space that are mapped and unused, as malloc does
+constexpr int64_t kSlack = int64_t{256} << 20;  ///< bytes of address space that malloc may map but not use
 
 /// Ends the process as soon as the tuner is gone, whatever the other threads are doing.
 void follow_tuner() {
@@ -53,7 +53,7 @@ void limit(int what, int64_t bytes) {
   setrlimit(static_cast<__rlimit_resource_t>(what), &now);
 }
 
-/// Limits the process's mapped memory, and its writable private memory, to `bytes` more than at present.
+/// Limits the mapped memory of this process, and its writable private memory, to `bytes` more than it has now.
 void limit_memory(int64_t bytes) {
   int64_t mapped = 0, unused = 0, data = 0;
   std::ifstream("/proc/self/statm") >> mapped >> unused >> unused >> unused >> unused >> data;
@@ -120,7 +120,7 @@ class Worker {
     publisher_.enter(Phase::starting, -1);
     const auto protocol = from.get<uint32_t>();
     require(protocol == kProtocol,
-            "kilter-worker speaks protocol {}, the tuner protocol {}: install both from one build", kProtocol,
+            "kilter-worker speaks protocol {}, the tuner speaks protocol {}: install both from one build", kProtocol,
             protocol);
     adopt_ns_per_tick(from.get<double>());
     pin(from.list<int>());

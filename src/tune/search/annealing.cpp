@@ -60,7 +60,7 @@ class Annealing : public Walk {
     return rows_[point];
   }
 
-  /// Zeroes columns that are constant over all rows, which tell a model nothing.
+  /// Zeroes columns that are constant over all rows and so tell a model nothing.
   void hide(std::span<float> row) const {
     for (const size_t f : hidden_) row[f] = 0;
   }
@@ -88,7 +88,7 @@ class Annealing : public Walk {
     for (size_t i = 0; i < taught.count(); ++i)
       hide(std::span(taught.rows.values).subspan(i * taught.rows.width, taught.rows.width));
     const uint32_t own = taught.count() == 0 ? 0 : *std::ranges::max_element(taught.groups) + 1;
-    // A failure counts as twice as slow as the slowest trial.
+    // A failure counts as if it took twice as long as the slowest trial.
     double slowest = 0;
     for (const size_t i : measured_) slowest = std::isfinite(cost(i)) ? std::max(slowest, std::log2(cost(i))) : slowest;
     for (const size_t i : measured_) taught.add(row(i), std::isfinite(cost(i)) ? std::log2(cost(i)) : slowest + 1, own);
@@ -138,7 +138,7 @@ class Annealing : public Walk {
       walkers_[w] = w < walkers_.size() / 4 && w < best.size() ? best[w] : draws_.below(count());
   }
 
-  /// Collects the free points seen in visited_, best prediction first.
+  /// Fills visited_ with the free points that the walks have seen, best prediction first.
   void anneal() {
     visited_.clear();
     start_walkers();

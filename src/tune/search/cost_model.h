@@ -20,15 +20,15 @@ class PointModel {
 /// A model that is trained while a search runs.
 class TrainablePointModel : public PointModel {
  public:
-  /// Trains from scratch on rows and the log2 of their costs, which are equal in number; costs are finite. Rows of one
-  /// group belong to one task: costs are comparable only within a group.
+  /// Trains from scratch on rows, the log2 of each row's cost (finite) and each row's group. Rows of one group belong
+  /// to one task: costs are comparable only within a group.
   virtual void fit(const FeatureRows& rows, std::span<const double> log2_costs, std::span<const uint32_t> groups) = 0;
 };
 
-/// Maximum number of rows that one task gives to others: about as many as one search measures.
+/// Maximum number of rows that one task contributes to others: about as many as one search measures.
 inline constexpr size_t kMostLessons = 64;
 
-/// Training data from other tasks: rows of their spaces, for models that transfer.
+/// Training data from other tasks: rows of their spaces, for models that learn across tasks.
 struct EarlierTrials {
   FeatureRows rows;
   std::vector<double> log2_costs;

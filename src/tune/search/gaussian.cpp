@@ -13,7 +13,7 @@ constexpr double kOffset = 1;      ///< variance of the offset, relative to f's
 constexpr double kSlope = 0.1;     ///< variance of the slope
 constexpr double kTilt = 16;       ///< variance of the tilt's share
 constexpr double kOwn = 0.1;       ///< share of the noise that is fixed for a point: more samples do not reduce it
-constexpr double kLittle = 1e-8;   ///< added to the diagonal
+constexpr double kLittle = 1e-8;   ///< added to the diagonal for numerical stability
 constexpr double kExpected = 0.3;  ///< prior error of analytic models, in log2
 constexpr double kWorth = 4;       ///< weight of this prior in observations
 
@@ -73,7 +73,7 @@ double Gaussian::linear_covariance(size_t a, size_t b) const {
 }
 
 void Gaussian::add(size_t at) {
-  require(!added(at), "a point is added twice");
+  require(!added(at), "a point was added twice");
   place_[at] = points_.size();
   points_.push_back(at);
   y_.push_back(std::numeric_limits<double>::quiet_NaN());
@@ -82,7 +82,7 @@ void Gaussian::add(size_t at) {
 }
 
 void Gaussian::observe(size_t at, double y, double samples) {
-  require(added(at), "a point is observed that was not added");
+  require(added(at), "a point was observed before it was added");
   const size_t place = place_[at];
   y_[place] = y - prior_[at];
   stale_ = true;

@@ -1,5 +1,5 @@
-// Gaussian process regression over a fixed set of points: the expected value of each and its certainty, updated after
-// every observation. Observations are added one by one; each costs (observations so far) x (points).
+// Gaussian process regression over a fixed set of points: the expected value of each point and its uncertainty, updated
+// after every observation. The time to add one is proportional to (observations so far) x (points).
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct GaussianShape {
 class Gaussian {
  public:
   /// `columns` contains the columns of every point, row by row; `prior` is the mean expected without any observation.
-  /// Columns that do not vary are left out; the others are standardised. `tilt`: the difference between another
-  /// expectation and `prior`; the observations decide between the two. Empty: there is no other.
+  /// Columns that do not vary are left out; the others are standardised. `tilt` is the difference between a second
+  /// expectation and `prior`; the observations decide between the two. It is empty if there is only one.
   Gaussian(size_t width, const std::vector<float>& columns, std::vector<double> prior, std::vector<double> tilt = {});
 
   size_t size() const { return prior_.size(); }
@@ -33,7 +33,7 @@ class Gaussian {
   /// Sets the value of an added point, the mean of `samples` samples. May be called again.
   void observe(size_t at, double y, double samples = 1);
 
-  /// Re-estimates the shape by the likelihood of the observations, and starts over with it.
+  /// Re-estimates the shape by the likelihood of the observations, and recomputes everything with it.
   void fit_shape();
 
   struct Belief {

@@ -25,7 +25,7 @@ class Genetic : public Walk {
       const size_t i = queue_[next_++];
       if (is_free(i)) out.push_back(i);
     }
-    if (out.empty()) out.push_back(draw_free(draws_));  // the whole queue was learned from elsewhere
+    if (out.empty()) out.push_back(draw_free(draws_));  // all points of the queue were learned from elsewhere
     return out;
   }
 

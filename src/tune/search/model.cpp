@@ -1,7 +1,7 @@
 // Kilter's own searcher. It first tries a draft: the analytic best of each template, then the default with one knob
 // changed. After that, batch by batch, it proposes the points with the largest expected improvement under a regression
 // of log2(cost), which starts from the analytic estimate and learns its errors. A share of the trials is drawn
-// uniformly, to find what neither of them predicts.
+// uniformly, to find good points that neither the estimate nor the regression predicts.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -13,7 +13,7 @@
 namespace kilter::tune {
 namespace {
 
-constexpr size_t kMostObservations = 1024;  ///< more would cost a batch more than they teach
+constexpr size_t kMostObservations = 1024;  ///< further ones would slow each batch down for little gain
 constexpr double kStrangers = 0.25;         ///< share of the pool drawn from points that the prior rates poorly
 
 /// Columns of Featurizer that distinguish points of one task.
@@ -129,7 +129,7 @@ class ModelSearch : public Walk {
     until_refresh_ = free.size() < free_count() ? std::max<size_t>(left_ / 8, 16) : left_;
   }
 
-  /// Makes a pool with one regression.
+  /// Makes a new pool, and a regression over it.
   void make_pool() {
     fill_pool();
     slots_.assign(count(), kNoSlot);
@@ -161,7 +161,7 @@ class ModelSearch : public Walk {
     return slots_[point];
   }
 
-  /// Passes a cost to the regression. A failure counts as twice as slow as the slowest trial.
+  /// Passes a cost to the regression. A failure counts as if it took twice as long as the slowest trial.
   void tell(size_t slot) {
     if (!gaussian_->added(slot)) {
       if (gaussian_->observations() >= kMostObservations) return;
@@ -215,8 +215,8 @@ class ModelSearch : public Walk {
     return chosen;
   }
 
-  /// Whether a point is the default with one knob changed. The default embodies knowledge beyond the analytic estimate,
-  /// which does not see every knob.
+  /// Whether a point is the default with one knob changed. Such points are good candidates because the default reflects
+  /// knowledge that the analytic estimate lacks; the estimate ignores some knobs.
   bool near_default(const Point& point) const {
     const auto standard = space().default_point();
     if (!standard || standard->part != point.part) return false;

@@ -20,7 +20,7 @@ constexpr SearcherRow kSearchers[] = {
     {"ga", "genetic: the fittest have children by crossover of knobs and by mutation"},
     {"grid", "every point in the order of the space, in strides that cover it evenly"},
     {"model", "analytic draft, then expected improvement under a regression that learns from each batch (default)"},
-    {"random", "points drawn evenly"},
+    {"random", "points drawn uniformly at random"},
     {"xgb", "simulated annealing over a learned regression of costs"},
     {"xgb-rank", "simulated annealing over a learned order of costs"},
 };
@@ -54,19 +54,19 @@ constexpr SearchOptionRow kOptions[] = {
      "xgb, xgb-rank", 0, 1000, nullptr, &O::temperature},
     {"cooling", "factor by which the temperature changes after each step", "a number from 0.01 to 1", "xgb, xgb-rank",
      0.01, 1, nullptr, &O::cooling},
-    {"first-random", "number of points drawn evenly before anything is learned", "a whole number from 1 to 4096",
+    {"first-random", "number of points drawn uniformly before anything is learned", "a whole number from 1 to 4096",
      "xgb, xgb-rank", 1, 4096, &O::first_random, nullptr},
     {"features",
      "features of a point that the regression uses: knob (its knobs, the task and the machine) or curve (also values "
      "derived from them: reuse, latency and footprints of the loops, and the analytic model's cycles)",
      "curve or knob", "xgb, xgb-rank", 0, 0, nullptr, nullptr, &O::features, kFeatureSets},
-    {"exploration", "share of trials that are drawn evenly", "a number from 0 to 1", "model, xgb, xgb-rank", 0, 1,
+    {"exploration", "share of trials that are drawn uniformly", "a number from 0 to 1", "model, xgb, xgb-rank", 0, 1,
      nullptr, &O::exploration},
     {"draft", "number of first trials: the analytic best of each template, and the default with one knob changed",
      "a whole number from 1 to 4096", "model", 1, 4096, &O::draft, nullptr},
     {"pool",
      "number of points that the regression judges at a time: three quarters are the best by the analytic model, the "
-     "rest are drawn evenly",
+     "rest are drawn uniformly",
      "a whole number from 16 to 65536", "model", 16, 65536, &O::pool, nullptr},
 };
 

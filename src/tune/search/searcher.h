@@ -15,22 +15,23 @@ namespace kilter::tune {
 
 struct Trial {
   Point point;
-  double cost = 0;     ///< time over the task's default schedule's (1: the same); infinity for a failure
+  double cost = 0;     ///< time over that of the task's default schedule; infinity for a failure
   double samples = 1;  ///< number of samples behind `cost`; its error falls with their square root
 };
 
 class Searcher {
  public:
   virtual ~Searcher() = default;
-  /// Returns up to `most` points that are worth a trial, most wanted first. None was proposed before or is known.
-  /// Empty: nothing is left, or the search has stopped early. Proposed points need not be learned before the next call.
+  /// Returns up to `most` points that are worth a trial, most wanted first. None of them was proposed before or has a
+  /// known cost. Empty: nothing is left, or the search has stopped early. Proposed points need not be learned before
+  /// the next call.
   virtual std::vector<Point> propose(size_t most) = 0;
   /// Learns the costs of trials, in any order, proposed here or not. If a point is learned twice, the later cost
   /// counts. Costs that are not positive numbers count as failures.
   virtual void learn(std::span<const Trial> measured) = 0;
 };
 
-/// The space to search, and what is already known about it.
+/// The space to search, and the trials and models that are already known.
 struct SearchSpace {
   const Space* space = nullptr;  ///< must outlive the searcher
   /// Candidates that survived prune(), cheapest first by the analytic model. All are legal and appear once.
@@ -46,7 +47,7 @@ struct SearchSpace {
 };
 
 /// Creates the searcher that `options` name. The same options, space and costs give the same proposals on every
-/// machine. Throws usage for an unknown name, and if `xgb` or `xgb-rank` lack a model.
+/// machine. Throws usage for an unknown name, and for `xgb` or `xgb-rank` without a model.
 std::unique_ptr<Searcher> make_searcher(const SearchOptions& options, SearchSpace space);
 
 }  // namespace kilter::tune

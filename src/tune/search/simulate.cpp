@@ -23,7 +23,7 @@ class Standings {
   Standings(const PlayOptions& how, int64_t seed)
       : how_(&how), random_(static_cast<uint64_t>(seed), "noise of trials") {}
 
-  /// Takes one trial of a point.
+  /// Simulates one trial of a point.
   Trial measure(const Point& point, double truth) {
     if (!std::isfinite(truth)) return {point, truth};
     Entry& e = entries_[point];
@@ -34,7 +34,7 @@ class Standings {
     return {point, e.cost(), e.samples};
   }
 
-  /// Up to `most` points that may be the best, lowest lower end of the interval first.
+  /// Returns up to `most` points that may be the best, the one whose interval has the lowest lower end first.
   std::vector<Point> contenders(size_t most) const {
     double limit = 1, least = INFINITY;
     for (const auto& [point, e] : entries_) {
@@ -51,7 +51,8 @@ class Standings {
     return out;
   }
 
-  /// True cost of the point with the lowest upper end, if that is below the default's 1.
+  /// Returns the true cost of the point whose interval has the lowest upper end, if that is below 1, the default's
+  /// cost.
   double chosen() const {
     double least = 1, cost = 1;
     for (const auto& [point, e] : entries_) {
@@ -178,7 +179,7 @@ Lead lead_of(const std::vector<std::vector<double>>& differences) {
   double variance = 0;
   const auto tasks = static_cast<double>(differences.size());
   for (const std::vector<double>& of_task : differences) {
-    require(of_task.size() >= 2, "a lead of {} seeds", of_task.size());
+    require(of_task.size() >= 2, "a lead needs at least 2 seeds of each task, got {}", of_task.size());
     const double middle = mean(of_task), deviation = std_dev(of_task);
     out.mean += middle / tasks;
     variance += deviation * deviation / static_cast<double>(of_task.size());
@@ -189,7 +190,7 @@ Lead lead_of(const std::vector<std::vector<double>>& differences) {
 }
 
 Spread spread_of(std::vector<double> values) {
-  require(!values.empty(), "the spread of no values");
+  require(!values.empty(), "a spread needs at least one value");
   std::sort(values.begin(), values.end());
   const auto at = [&](double share) {
     const double place = share * static_cast<double>(values.size() - 1);

@@ -26,11 +26,11 @@ struct PlayOptions {
   size_t most_trials = 100000;
   double most_seconds = 1e9;
   size_t batch = 8;  ///< proposals requested at a time
-  /// Standard deviation of one sample's logarithm. If above 0, trials take noisy samples of the table's costs, one
-  /// trial in three repeats a likely winner, and the schedule with the lowest upper end of its interval is chosen.
+  /// Standard deviation of one sample's logarithm. If it is above 0, trials draw noisy samples of the table's costs,
+  /// one trial in three repeats a likely winner, and the schedule whose interval has the lowest upper end is chosen.
   double noise = 0;
-  size_t samples = 1;                      ///< in one trial, if there is noise
-  bool stop_at_optimum = false;            ///< only without noise, since nothing better can follow
+  size_t samples = 1;                      ///< number of samples in one trial, if there is noise
+  bool stop_at_optimum = false;            ///< only without noise; nothing better can follow
   std::function<double()> clock = {};      ///< milliseconds; if set, the searcher's own time counts
   TrainablePointModel* trained = nullptr;  ///< for xgb and xgb-rank
   const PointModel* pretrained = nullptr;
@@ -52,7 +52,7 @@ class Game {
   /// estimate to the dearest, without failures.
   EarlierTrials lessons(uint32_t group, size_t most) const;
   size_t points() const { return points_.size(); }
-  /// Cost of the default as measured in the table: 1 except for its error.
+  /// Cost of the default as measured in the table: 1 except for the error of measurement.
   double default_cost() const { return default_cost_; }
   /// The share by which `best` exceeds the optimum: 0.02 is 2 %.
   double regret(double best) const { return best / optimum_ - 1; }

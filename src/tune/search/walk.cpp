@@ -17,7 +17,7 @@ constexpr double kFailure = std::numeric_limits<double>::infinity();
 }  // namespace
 
 Walk::Walk(const SearchOptions& options, SearchSpace space) : options_(options), search_(std::move(space)) {
-  require(search_.space != nullptr, "a searcher without a space");
+  require(search_.space != nullptr, "a searcher needs a space");
   const size_t points = search_.points.size();
   for (size_t i = 0; i < points; ++i) {
     require(this->space().contains(search_.points[i]), "point {} of the search is not in the space", i);
@@ -53,11 +53,12 @@ std::vector<Point> Walk::propose(size_t most) {
   const bool stopped = options_.early_stopping > 0 && since_gain_ >= options_.early_stopping;
   if (stopped || most == 0 || free_.empty()) return out;
   for (const size_t i : choose(std::min(most, free_.size()))) {
-    require(is_free(i), "{} proposes a point again", options_.searcher);
+    require(is_free(i), "{} proposed a point twice", options_.searcher);
     take(i);
     out.push_back(at(i));
   }
-  require(!out.empty() && out.size() <= most, "{} proposes {} points of {}", options_.searcher, out.size(), most);
+  require(!out.empty() && out.size() <= most, "{} proposed {} points; expected 1 to {}", options_.searcher, out.size(),
+          most);
   return out;
 }
 
@@ -77,7 +78,7 @@ double Walk::least_cost() const {
   return std::isfinite(least) ? least : 0;
 }
 
-/// A trial that corrects a known cost is not a gain. If it revokes the best cost, the best of the others becomes the
+/// A trial that corrects a known cost is not a gain. If it raises the best cost, the lowest cost now known becomes the
 /// one to beat.
 void Walk::note_progress(double before, double cost) {
   ++since_gain_;
@@ -105,7 +106,7 @@ std::unique_ptr<Searcher> make_searcher(const SearchOptions& options, SearchSpac
   if (name == "model") return make_model(options, std::move(space));
   if (name == "xgb" || name == "xgb-rank") return make_annealing(options, std::move(space));
   static_cast<void>(parse_search_options(name));  // throws, listing the legal names
-  require(false, "searcher '{}' is in the table and cannot be made", name);
+  require(false, "searcher '{}' is in the table but cannot be made", name);
   return nullptr;
 }
 

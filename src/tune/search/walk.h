@@ -28,7 +28,7 @@ class Draws {
   uint64_t next_ = 0;
 };
 
-/// Implements the contract of Searcher, so that the searchers themselves only choose. They identify points by their
+/// Implements the interface of Searcher; the searchers themselves only choose points. They identify points by their
 /// index in SearchSpace::points.
 class Walk : public Searcher {
  public:
@@ -50,7 +50,7 @@ class Walk : public Searcher {
   size_t count() const { return search_.points.size(); }
   const Point& at(size_t point) const { return search_.points[point]; }
   std::optional<size_t> find(const Point& point) const;
-  /// Whether the point was neither proposed nor is known.
+  /// Whether the point has been neither proposed nor learned.
   bool is_free(size_t point) const { return place_[point] < free_.size(); }
   size_t free_count() const { return free_.size(); }
   /// Draws a free point uniformly. There must be one.

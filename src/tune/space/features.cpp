@@ -26,12 +26,12 @@ std::vector<Feature> make_features() {
     all.push_back({std::move(name), std::move(meaning), true});
   };
   add("task.flops", "log2(1 + x) of the task's operations, as its operators define them");
-  add("task.bytes", "log2(1 + x) of its operands' bytes, each counted once");
+  add("task.bytes", "log2(1 + x) of the bytes of the task's operands, each counted once");
   add("task.intensity", "log2 of operations per byte");
-  add("task.weight_bytes", "log2(1 + x) of its constant operands' bytes");
+  add("task.weight_bytes", "log2(1 + x) of the bytes of the task's constant operands");
   for (const TaskDim& dim : all_task_dims())
     add("dim." + std::string(dim.name), "log2(1 + x): " + std::string(dim.meaning));
-  add("machine.threads", "log2 of the threads it runs on");
+  add("machine.threads", "log2 of the number of threads");
   add("machine.vector_bytes", "log2 of the bytes of a vector register");
   add("machine.registers", "log2 of the number of vector registers");
   for (const Template* t : all_templates())
@@ -43,11 +43,11 @@ std::vector<Feature> make_features() {
   derive("model.over_own_best", "log2 of these cycles over those of the best point of the template");
   derive("model.tail", "share of the cycles lost in tiles that are not full");
   derive("tile.registers", "accumulators of the register tile over vector registers");
-  derive("tile.loads", "loads for one multiply-add of the register tile");
+  derive("tile.loads", "loads per multiply-add of the register tile");
   derive("tile.latency", "accumulators over those that hide the latency of two multiply-adds a cycle, at most 1");
   derive("tile.width_rest", "share of a row's last tile that is not filled");
   derive("tile.columns_rest", "share of the last panel of columns that is not filled");
-  derive("tile.count", "log2 of register tiles for each thread");
+  derive("tile.count", "log2 of the number of register tiles per thread");
   derive("panel.l1", "log2 of the bytes of one panel of weights over L1");
   derive("weights.l2", "log2 of the bytes of all packed weights over L2");
   derive("weights.l3", "log2 of the bytes of all packed weights over L3");
@@ -130,7 +130,7 @@ std::vector<float> Featurizer::row(const Point& point) const {
   row.reserve(width());
   add_point(at, row);
   add_tile(at, row);
-  require(row.size() == width(), "a row of {} features, {} are named", row.size(), width());
+  require(row.size() == width(), "a row of {} features; expected {}", row.size(), width());
   return row;
 }
 

@@ -22,10 +22,10 @@ struct RuledOut {
 };
 
 struct Pruned {
-  uint64_t raw = 0;                 ///< number of points of the products
+  uint64_t raw = 0;                 ///< number of all points, legal or not: Space::raw_size()
   std::vector<RuledOut> ruled_out;  ///< most frequent first; the counts and points.size() add up to `raw`
-  /// The remaining points by estimate, cheapest first, equal ones in the space's order. The default and the best point
-  /// of each template are always included.
+  /// The remaining points, cheapest estimate first, equal ones in the space's order. They always include the default
+  /// and the best point of each template.
   std::vector<Point> points;
 
   /// "1440 points; ruled out: 1022 by register tile, 96 by 3 times the best estimate; 322 left"

@@ -178,7 +178,7 @@ std::vector<Point> Space::neighbours(const Point& point) const {
 }
 
 Point Space::sample(uint64_t seed, uint64_t draw) const {
-  require(!legal_.empty(), "a point of an empty space is requested");
+  require(!legal_.empty(), "a point of an empty space was requested");
   const auto last = static_cast<int64_t>(legal_.size()) - 1;
   return legal_[static_cast<size_t>(Random(seed, "space").integer(draw, 0, last))].point;
 }

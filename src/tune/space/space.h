@@ -38,7 +38,7 @@ struct Part {
   std::shared_ptr<const Analysed> analysed;
   std::vector<Knob> knobs;
   uint64_t first = 0;            ///< ordinal of its first point
-  uint64_t size = 1;             ///< of the product of its knobs
+  uint64_t size = 1;             ///< number of its points, legal or not: the product of its knobs' numbers of values
   std::optional<Schedule> pick;  ///< the template's default; none if it accepts the task only when forced
 };
 
@@ -48,12 +48,12 @@ struct LegalPoint {
   Estimate estimate;
 };
 
-/// Legality is checked in three steps of rising cost: the knobs' values (legal in the product by construction), the
-/// template's estimate(), which refuses what its lower() refuses, and lower() itself, which decides. The points that
-/// pass the first two steps are found once, when the space is created (some microseconds each).
+/// Legality is checked in three steps of rising cost: by the knobs' values (legal in the product by construction), by
+/// the template's estimate(), which refuses the same points as lower(), and by lower() itself, which decides. The
+/// points that pass the first two steps are found once, when the space is created (a few microseconds each).
 class Space {
  public:
-  /// Keeps references to the task and its graph. Leaves out what is forbidden and, under Accuracy::strict, templates
+  /// Keeps references to the task and its graph. Leaves out forbidden schedules and, under Accuracy::strict, templates
   /// that approximate. A task that no template accepts has an empty space; left_out() gives the reasons.
   Space(const Task& task, const TargetLimits& limits, Accuracy accuracy = Accuracy::normal,
         std::span<const Forbidden> forbidden = {});
@@ -61,14 +61,14 @@ class Space {
   const Task& task() const { return *task_; }
   const TargetLimits& limits() const { return limits_; }
   const std::vector<Part>& parts() const { return parts_; }
-  /// Templates that add nothing, with the reason.
+  /// Templates that contribute no points, each with the reason.
   const std::vector<std::pair<std::string_view, Rejected>>& left_out() const { return left_out_; }
 
-  /// Number of points of the products, legal or not.
+  /// Number of all points, legal or not.
   uint64_t raw_size() const { return raw_size_; }
   /// All legal points in the order of their ordinals.
   std::span<const LegalPoint> legal() const { return legal_; }
-  /// Number of illegal points of the products, by the limit that they break: "register tile", ...
+  /// Number of illegal points by the limit that they violate: "register tile", ...
   const std::map<std::string, uint64_t>& illegal() const { return illegal_; }
   bool contains(const Point& point) const { return index_of(point).has_value(); }
   /// Index in legal(); none for points that are not legal or not of this space.
@@ -94,7 +94,8 @@ class Space {
   /// Legal points one step away: for each knob the next legal values below and above, with all other knobs unchanged;
   /// the best points of the templates are also neighbours of one another. The relation is symmetric.
   std::vector<Point> neighbours(const Point& point) const;
-  /// Draw number `draw` of a seeded stream, uniform over the legal points. Internal error in an empty space.
+  /// Returns draw number `draw` of a seeded stream, uniform over the legal points. Throws internal if the space is
+  /// empty.
   Point sample(uint64_t seed, uint64_t draw) const;
 
  private:
@@ -115,7 +116,7 @@ class Space {
   std::vector<std::optional<Point>> best_;
 };
 
-/// The limit behind a refusal, for counting: its check without the text in parentheses.
+/// Returns the limit that a refusal is counted under: its check without the text in parentheses.
 std::string limit_of(const Rejected& rejected);
 
 }  // namespace kilter::tune

@@ -70,12 +70,12 @@ std::span<const TaskDim> all_task_dims() {
       {"columns", "output channels of a group, columns of a product", &TaskDims::columns},
       {"reduction", "products summed for one element of the output", &TaskDims::reduction},
       {"width", "innermost extent of the output", &TaskDims::width},
-      {"height", "extent above it", &TaskDims::height},
-      {"taps", "of the kernel or window", &TaskDims::taps},
-      {"groups", "of a convolution", &TaskDims::groups},
+      {"height", "second innermost extent of the output", &TaskDims::height},
+      {"taps", "positions of the kernel or window", &TaskDims::taps},
+      {"groups", "groups of a convolution", &TaskDims::groups},
       {"stride", "product of the strides", &TaskDims::stride},
       {"outputs", "elements of the output", &TaskDims::outputs},
-      {"nodes", "of the task, anchor and fused ones", &TaskDims::nodes},
+      {"nodes", "nodes of the task: the anchor and the fused ones", &TaskDims::nodes},
   };
   return kDims;
 }

@@ -9,14 +9,14 @@
 
 namespace kilter::tune {
 
-/// A size is 1 if a task has nothing of the kind.
+/// Sizes that a task does not have are 1.
 struct TaskDims {
   double batch = 1;      ///< images, matrices, heads
   double rows = 1;       ///< output pixels of an image, rows of a product, queries
   double columns = 1;    ///< output channels in a group, columns of a product, size of an attention's values
   double reduction = 1;  ///< products summed for one output element
   double width = 1;      ///< innermost extent of the output's image
-  double height = 1;     ///< the extent above `width`
+  double height = 1;     ///< the next extent outside `width`
   double taps = 1;       ///< positions of the kernel or window
   double groups = 1;
   double stride = 1;   ///< product of the strides

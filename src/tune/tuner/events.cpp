@@ -5,7 +5,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Keeps the entries whose number (`count` on entry) is a multiple of `stride`, which doubles when the list is full.
+/// Keeps the entries whose index (`count` on entry) is a multiple of `stride`, which doubles when the list is full.
 template <class T>
 void push_thinned(std::vector<T>& list, T entry, int64_t& stride, int64_t& count) {
   if (count++ % stride != 0) return;

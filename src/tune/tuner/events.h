@@ -53,8 +53,8 @@ struct TrialEvent {
   Speed speed = {};         ///< according to `so_far`
 };
 
-/// The best schedule of a task changed. A schedule counts as the best if the whole interval of its ratio is below 1
-/// and ends lowest. Later samples may revert this, even in favour of the default.
+/// The best schedule of a task changed. The best schedule is the one whose ratio has the confidence interval with the
+/// lowest upper end, if that end is below 1. Later samples may revert this, even in favour of the default.
 struct GainEvent {
   int64_t task = 0;
   std::string schedule;
@@ -81,7 +81,7 @@ struct TuneEvent {
   std::variant<PhaseEvent, PreparedEvent, TrialEvent, GainEvent, RaceEvent> what;
 };
 
-/// The course of a run. Long runs keep only every second, fourth, ... entry of `points` and `gains`.
+/// The course of a run. Of a long run, only every second, fourth, ... entry of `points` and `gains` is kept.
 struct TuneTrace {
   struct Point {
     double seconds = 0;

@@ -7,7 +7,8 @@
 namespace kilter::tune {
 
 double mean_regret(double trials) {
-  constexpr std::array kRegret = {0.0390, 0.0323, 0.0290, 0.0218, 0.0154, 0.0101};  // after kFirst, twice that...
+  // After kFirst trials, twice as many, ...
+  constexpr std::array kRegret = {0.0390, 0.0323, 0.0290, 0.0218, 0.0154, 0.0101};
   constexpr double kFirst = 8;
   const double times = trials / kFirst;
   if (times < 1) return std::lerp(kDefaultLeft, kRegret.front(), times);
@@ -27,7 +28,7 @@ double left_to_gain(std::span<const LogRatios* const> tried, double noise) {
     best = std::min(best, beliefs.cost(*tried[static_cast<size_t>(i)]));
     if (i < count / 2) half = best;
   }
-  constexpr double kHidden = 0.005;  // at most
+  constexpr double kHidden = 0.005;  // upper limit of the gain that noise could hide
   return std::max(half - best, std::min(noise / 4, kHidden));
 }
 

@@ -1,5 +1,5 @@
-// The expected gain that is left in a task, and how much of it more trials bring. Progress, --until, the summary of a
-// tuning run and `kilter explain` share this estimate.
+// The gain that can still be expected in a task, and the part of it that more trials are expected to bring. Progress,
+// --until, the summary of a tuning run and `kilter explain` share this estimate.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ constexpr double kTriedPerTrial = 2.0 / 3;
 /// The mean regret of the default schedules, before the first trial: a prior for tasks that have no records.
 constexpr double kDefaultLeft = 0.043;
 
-/// Share of a task's time that is expected to be left after this many trials if their results are unknown: the default
-/// searcher's mean regret on the measured tables, with the noise of tuning (doc/search.md).
+/// Share of a task's time that better schedules are expected to save after this many trials whose results are unknown:
+/// the default searcher's mean regret on the measured tables, with the noise of tuning (doc/search.md).
 double mean_regret(double trials);
 
 /// Share of a task's time that schedules not tried yet are expected to gain. `tried`: ratios over the default, in the
 /// order in which the schedules were first tried. The estimate is the gain that the best of all is believed to have
 /// over the best of the first half of them (the default included), since gains halve with each doubling of the trials
-/// (doc/search.md); it is at least the gain that noise would hide. For fewer than kEnoughTried schedules it is
+/// (doc/search.md). It is at least the gain that noise could hide. For fewer than kEnoughTried schedules it is
 /// mean_regret().
 double left_to_gain(std::span<const LogRatios* const> tried, double noise);
 
-/// The part of `left` that `more` schedules are expected to bring after `tried` schedules. As many again bring half of
-/// it. `size`: number of schedules worth a trial, if known; the result is all of `left` if none of them would remain.
+/// The part of `left` that `more` schedules are expected to bring after `tried` schedules: half of it if `more` equals
+/// `tried`. `size`: number of schedules worth a trial, if known; the result is all of `left` if none would remain.
 double gain_of_more(double left, double tried, double more, double size = 0);
 
 }  // namespace kilter::tune

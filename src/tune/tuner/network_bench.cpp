@@ -12,7 +12,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Builds that may come between building a variant and loading it; the store keeps its data that long.
+/// Number of builds that may come between building a variant and loading it; the store keeps its data that long.
 constexpr int64_t kBuildsAhead = 12;
 /// The number of forms of the graph that are kept besides the default's.
 constexpr size_t kOtherForms = 8;

@@ -30,13 +30,13 @@ struct CpuShares {
   std::vector<int> measuring, building;
   bool apart = false;
 };
-/// Gives the measurement the last CPUs of `all`, since interrupts prefer the first ones, each on its own core if there
-/// are enough cores. `cores` names the core of each CPU in `all`, in any numbering; empty: each CPU is a core.
+/// Assigns the last CPUs of `all` to the measurement, since interrupts prefer the first ones. Each is on its own core
+/// if there are enough cores. `cores` names the core of each CPU in `all`, in any numbering; empty: each CPU is a core.
 CpuShares share_cpus(const std::vector<int>& all, int threads, const std::vector<int>& cores = {});
 /// Shares out the CPUs that this process may use.
 CpuShares cpus_for(int threads);
 
-/// Throws unsupported: nothing can be compared without the default plan.
+/// Throws unsupported with the faults of the default plan, without which nothing can be compared.
 [[noreturn]] void fail_default(std::span<const Fault> faults);
 
 class NetworkBench {
@@ -49,9 +49,9 @@ class NetworkBench {
 
   /// Builds a plan. One thread at a time may call this, while another thread may call load() and measure(). Load the
   /// plan before building more than a few others. Throws usage for a schedule that its template refuses and for names
-  /// that the graph does not have. Choices that change the result of the passes cost a run of the passes and packing
-  /// the weights anew; kernels are shared in any case. Packed weights may have any size. Where layers of the default
-  /// plan gave up a schedule for smaller weights, they keep their smaller one.
+  /// that the graph does not have. Choices that change the result of the passes cost another run of the passes and
+  /// another packing of the weights; kernels are shared in any case. Packed weights may have any size. Layers of the
+  /// default plan that gave up a schedule for smaller weights keep the schedule with the smaller ones.
   std::shared_ptr<const Variant> build(const Choices& choices);
   /// Builds a plan and discards it. Throws what build() throws. Does not bring earlier builds closer to eviction from
   /// the caches.

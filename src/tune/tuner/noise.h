@@ -43,7 +43,7 @@ class LogRatios {
     int64_t count = 0;
   };
 
-  std::vector<double> logs_;   ///< earlier trials are repeated by their weight
+  std::vector<double> logs_;   ///< each earlier trial is repeated as often as its weight
   std::vector<double> fresh_;  ///< samples of this run
   std::vector<Trial> trials_;
   bool open_ = false;  ///< the last trial still accepts samples

@@ -32,7 +32,7 @@ constexpr AbsentOptionRow kAbsent[] = {
     {"parallel", "--n-parallel sets the threads that compile candidates"},
     {"tuning-records", "--records names the file that every trial is kept in"},
     {"prior-records",
-     "the file of --records is read at the start: what was measured under the same conditions counts as trials, and "
+     "the file of --records is read at the start: records made under the same conditions count as trials, and "
      "tasks begin with the schedules of Kilter's other records; schedules from imported logs are not tried, because "
      "they were not measured against Kilter's default"},
     {"cooldown-interval",

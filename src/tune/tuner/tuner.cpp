@@ -15,13 +15,13 @@
 namespace kilter::tune {
 namespace {
 
-/// Share of the budget that races of whole networks may take, with its limits in seconds.
+/// Share of the budget for races of whole networks, and the lower and upper limits of their time in seconds.
 constexpr double kRaceShare = 0.15, kLeastRace = 3, kMostRace = 40;
-/// Share of the budget for the graph tuner and its race, with its limits; compiling for it takes as long again.
+/// Share of the budget for the graph tuner and its race, with limits in seconds; compiling for it takes as long again.
 constexpr double kGraphShare = 0.15, kLeastGraph = 3, kMostGraph = 30;
-/// The smallest budget, in seconds, that reserves this share.
+/// The smallest budget, in seconds, from which this share is reserved.
 constexpr double kGraphBudget = 20;
-/// The largest share that is held back for checking the winning plan.
+/// The largest share of the budget that is reserved for checking the winning plan.
 constexpr double kCheckShare = 0.05;
 
 /// The plan that earlier records give: the winners among the records of these conditions, and `recorded` for tasks
@@ -41,7 +41,7 @@ Choices previous_choices(const SearchRun& search, const Choices& recorded) {
   return all;
 }
 
-/// Returns a schedule's candidate if it was measured. Null if it was only proposed, which may be so for the previous
+/// Returns a schedule's candidate if it was measured. Null if it was only proposed, which can happen to the previous
 /// plan's schedules.
 const Candidate* measured(const TaskState& task, const std::string& schedule) {
   const auto known = task.candidates().find(schedule);
@@ -123,7 +123,7 @@ void take_graph_best(std::vector<TunedTask>& rows, const GraphBest& graph) {
   }
 }
 
-/// Replaces the search's expectations by the results of the races.
+/// Replaces the search's expectations with the results of the races.
 TuneProgress of_races(TuneProgress progress, const TuneResult& result) {
   progress.default_ms = result.default_ms.value, progress.predicted_ms = result.tuned_ms.value;
   progress.remaining = result.regret;
@@ -234,7 +234,7 @@ void note_speeds(const SearchRun& search, const Variant& fallback, const Variant
     row.before = row.after = search.speed(t, 1, search.bound_of(fallback, row.nodes.front()));
     if (row.schedule == row.fallback) continue;
     const auto runs_it = [&](const std::string& n) { return schedule_text(row, n, result.choices) == row.schedule; };
-    const auto found = std::ranges::find_if(row.nodes, runs_it);  // none if a kept plan chooses more than a schedule
+    const auto found = std::ranges::find_if(row.nodes, runs_it);  // none if a kept plan sets more than schedules
     const std::string& node = found == row.nodes.end() ? row.nodes.front() : *found;
     row.after = search.speed(t, row.in_network.value, search.bound_of(accepted, node));
   }
@@ -261,7 +261,7 @@ struct Budget {
     if (graph_turn) turn_seconds = graph_seconds + check;
     search_end_ms = start_ms + std::max(seconds - race_seconds - turn_seconds, options.seconds / 4) * 1e3;
   }
-  /// If only the number of trials ends the search, gives the races and the graph tuner shares of the time that it took.
+  /// If only the number of trials ends the search, gives the races and the graph tuner shares of the search's time.
   void follow(double search_seconds) {
     if (std::isfinite(end_ms)) return;
     const double all = search_seconds / (1 - kRaceShare - kGraphShare);

@@ -52,7 +52,7 @@ struct TuneProgress {
   double remaining = 0;     ///< expected further gain as a share of predicted_ms
   int64_t flops = 0;        ///< of the whole network, including nodes that belong to no task
   double bound_ms = 0;      ///< lower bound for its kernels with the best schedules so far; 0: unknown
-  Conditions runs;          ///< of the runs so far: how many were taken and disturbed, by what, and the best time
+  Conditions runs;          ///< of the runs so far: numbers taken and disturbed, the disturbances, and the best time
   std::vector<TaskProgress> tasks;
 
   /// Predicted time of a run with the schedule that each task tried last.
@@ -111,8 +111,8 @@ struct TunedTask {
   double share = 0;
   std::string fallback, schedule;  ///< the default; the accepted schedule of most layers, possibly the default
   int64_t otherwise = 0;           ///< layers to which the graph tuner gave a different schedule
-  Ratio predicted;                 ///< as measured layer by layer while searching
-  Ratio in_network;                ///< measured in the last race of whole networks
+  Ratio predicted;                 ///< as measured layer by layer during the search
+  Ratio in_network;                ///< as measured in the last race of whole networks
   int64_t trials = 0;              ///< in this run, including failures; a schedule may be measured several times
   int64_t tried = 0, size = 0;     ///< schedules tried, including those of earlier records; schedules worth a trial
   int64_t failures = 0;            ///< among the schedules tried
@@ -161,13 +161,13 @@ struct TuneResult {
   int64_t trials = 0, failures = 0, restarts = 0;
   bool confined = false;                  ///< Runner::confined()
   std::map<Status, FailedTrials> failed;  ///< failures by status
-  int64_t first_trials = 0;  ///< those that were the first of their schedules; the others raced likely winners
+  int64_t first_trials = 0;  ///< trials that were the first of their schedules; others repeated likely winners
   std::string building;      ///< how candidates were compiled during the measurement, in words
   int64_t runs = 0;          ///< runs of the network that the trials took, including the default plan's
   double seconds = 0, trials_per_second = 0;
   double regret = 0;         ///< expected distance from the best schedules of the spaces, as a share
   double as_long_again = 0;  ///< the part of `regret` that another search of the same length is expected to gain
-  double flips = 0;          ///< share of the tasks with a winner whose winner was not accepted in the races
+  double flips = 0;          ///< of the tasks with a winner, the share whose winner the races did not accept
   double fidelity = 1;       ///< ratio predicted from the layers of the plan that was found, over the ratio in its race
   std::string stopped_because;
   EarlierRecords earlier;

@@ -1,5 +1,4 @@
-// Prints the target that Kilter selects for the machine it runs on, and the properties of the processor that it
-// detects.
+// Prints the target that Kilter selects for this machine, and the processor features that it detects.
 #include <cstdio>
 
 #include "base/error.h"

@@ -55,7 +55,7 @@ function renderArena(body) {
   const buffers = [...memory.arena].sort((a, b) => a.first_step - b.first_step || a.offset - b.offset);
   const steps = 1 + Math.max(0, ...buffers.map((buffer) => buffer.last_step), ...profile.rows.map((row) => row.step));
   const fullest = fullestStep(buffers, steps);
-  const list = [["arena", memory.arena_bytes, "its peak is its size: it is laid out once, when compiling"],
+  const list = [["arena", memory.arena_bytes, "its size is fixed: it is laid out once, at compile time"],
     ["fullest", fullest.bytes, `needed at step ${stepName(fullest.step)}`],
     ["packed weights", memory.constants_bytes, "constants as the kernels read them"],
     ["scratch", memory.scratch_bytes, `private to the ${plural(profile.threads, "thread")}`],

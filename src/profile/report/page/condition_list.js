@@ -7,7 +7,7 @@ const kConditionWords = {
   disturbed: "runs disturbed", disturbed_by: "disturbed by", best_ms: "best run, ms", quiet: "machine", date: "date", no_counters: "hardware counters",
 };
 
-/** Lists conditions in words, followed by `more`. Leaves out what is empty. */
+/** Lists conditions in words, followed by `more`. Leaves out empty values. */
 function conditionList(conditions, more = {}) {
   const {quiet_text: said, disturbed_share: share, ...fields} = conditions;  // shown next to the figure
   const shown = Object.entries({...fields, ...more}).filter(([, value]) => ![undefined, null, ""].includes(value));

@@ -1,4 +1,4 @@
-// Shows what the figures of a profile apply to: conditions and measured peaks.
+// Shows the conditions that a profile's figures apply to, and the measured peaks.
 
 function peakTable() {
   const {peaks} = profile;
@@ -6,7 +6,7 @@ function peakTable() {
     ["DRAM", peaks.dram_gbps, "GB/s"], ["fork and join", peaks.region_us, "µs"]];
   const count = Math.max(0, ...columns.map(([, values]) => (values || []).length));
   if (count === 0) return h("p", {class: "empty"}, "No peaks were measured.");
-  // Neighbours that were not measured separately have the same figures and share one line.
+  // Adjacent thread counts with the same figures share one line.
   const figures = (i) => columns.map(([, values]) => values && i < values.length ? values[i] : NaN);
   const lines = [];
   for (let i = 0; i < count; ++i) {
@@ -26,6 +26,6 @@ function renderConditions(body) {
   const {peaks} = profile;
   body.append(h("div", {class: "halves"}, conditionList(profile.conditions, {no_counters: profile.no_counters}), h("div", {}, peakTable(),
     h("p", {class: "note"}, `Caches: L2 ${bytes(peaks.l2_bytes)} per core, L3 ${bytes(peaks.l3_bytes)} shared. Fork and join: an empty ` +
-      "parallel region. A bound is the larger of arithmetic at the FMA peak and operands at the bandwidth of the level that they " +
-      "come from at best."))));
+      "parallel region. A bound is the larger of two times: the arithmetic at the FMA peak, and reading the operands at the " +
+      "bandwidth of the nearest level that they can come from."))));
 }

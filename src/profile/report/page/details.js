@@ -1,6 +1,6 @@
-// An expanded row of the table: what does not fit into its line.
+// An expanded row of the table, with the facts that do not fit into its line.
 
-/** What each thread did, if several took part. */
+/** The busy time of each thread, if several took part. */
 function busyBars(row) {
   if (row.busy_ms.length < 2) return null;
   const busiest = Math.max(...row.busy_ms, 1e-12);
@@ -19,7 +19,7 @@ function counterText(row) {
   return Object.entries(words).filter(([key]) => isNumber(counters[key])).map(([key, word]) => `${si(counters[key], "").trim()}\u00a0${word}`).join(", ");
 }
 
-/** What `kilter explain` found for the row: causes, the approximation error, schedules that were not chosen, templates that do not apply. */
+/** The findings of `kilter explain` for the row: causes, the approximation error, schedules that were not chosen, templates that do not apply. */
 function explained(row) {
   const layer = ((profile.explain || {}).layers || []).find((candidate) => candidate.row === row.id);
   if (!layer) return [];
@@ -40,7 +40,7 @@ function sourceText(row) {
   return row.record || "the default of the analytic model";
 }
 
-/** The longer texts of a row, and what its threads did. */
+/** The longer texts of a row, and the busy times of its threads. */
 function rowDetails(row) {
   const code = (text) => text ? h("code", {}, text) : null;
   const layouts = row.layouts || {};

@@ -52,11 +52,11 @@ function drawn(box, draw) {
   view.listeners.push(redraw);
 }
 
-/** The single tooltip. `key` identifies what it describes. */
+/** The single tooltip. `key` identifies the mark that it describes. */
 const tip = {
   box: h("div", {class: "tip", role: "tooltip", id: "tip", hidden: true}),
   key: null,
-  anchor: null,  // what it follows when the page scrolls
+  anchor: null,  // element that it follows when the page scrolls
   show(key, nodes, x, y) {
     this.anchor = null;
     if (key !== this.key) this.box.replaceChildren(...nodes());
@@ -92,8 +92,8 @@ function facts(pairs) {
 }
 
 /**
- * Makes an element of a chart a mark: it shows a tooltip while pointed at or focused, and acts on click and Enter. A
- * finger's first tap shows, its second acts.
+ * Makes an element of a chart a mark: it shows a tooltip while pointed at or focused, and acts on click and Enter. On a
+ * touch screen, the first tap shows the tooltip and the second acts.
  */
 function mark(element, key, nodes, act) {
   let armed = true;

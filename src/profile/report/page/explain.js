@@ -1,6 +1,6 @@
-// The text of `kilter explain`: why it is slow, how far from the bound it is, what to do next.
+// The text of `kilter explain`: why the network is slow, how far it is from its bound, and what to do next.
 
-/** A gain is green if something achieves it. Otherwise it is the most that could be gained, or shows no gain. */
+/** The figure of a gain: green if an action achieves it. Otherwise the most that could be gained, or that there is none. */
 function gainFigure(entry) {
   const size = ms(Math.abs(entry.gain_ms));
   if (entry.kind === "first") return "comes first";
@@ -9,7 +9,7 @@ function gainFigure(entry) {
   return entry.gain_ms > 0 ? `at most ${size}` : "";
 }
 
-/** How the gain is known, and what it refers to. */
+/** The gain as a share of the run, and whether it was measured or predicted. */
 function gainText(entry) {
   if (entry.kind === "first") return entry.gain_ms > 0 ? `the best run is ${percent(entry.gain_percent)} faster` : "";
   const interval = entry.gain_percent_interval;
@@ -46,7 +46,7 @@ function against(duel) {
   const head = [h("h3", {}, `Against ${version}`), quietNote(duel.a.conditions || {}),
     h("p", {class: "lead"}, `Kilter ${ms(duel.a.ms)}, ${version} ${ms(duel.b.ms)}, run interleaved: the other takes `
       + `${fixed(duel.ratio.value, 3)} times as long (${fixed(duel.ratio.low, 3)} to ${fixed(duel.ratio.high, 3)}).`
-      + (duel.cpu_ratio ? ` By processor time ${fixed(duel.cpu_ratio.value, 3)} times.` : ""))].filter((part) => part);
+      + (duel.cpu_ratio ? ` By processor time, ${fixed(duel.cpu_ratio.value, 3)} times as long.` : ""))].filter((part) => part);
   if (duel.layers_withheld) return [...head, h("p", {class: "note"}, `Layers: ${duel.layers_withheld}.`)];
   return [...head,
     h("p", {class: "note"}, "Layers where the other is furthest ahead. Its times come from its own profiler: they "
@@ -81,7 +81,7 @@ function renderExplain(body) {
   if (explain.against) body.append(...against(explain.against));
 }
 
-/** What tuning has gained and may gain; nothing if that was not determined. */
+/** The gains that tuning has brought and may still bring; nothing if they were not determined. */
 function renderTuning(body) {
   if (!profile.tuning) return;
   const {lines, action} = profile.tuning;

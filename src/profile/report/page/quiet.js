@@ -1,4 +1,4 @@
-// Shows whether other programs left the machine alone: the tick next to a figure.
+// Shows next to a figure whether other programs left the machine alone.
 
 /** One line of a list of checks. */
 function check(holds, title, text) {
@@ -8,13 +8,13 @@ function check(holds, title, text) {
 
 const kQuietTitles = {quiet: "The machine was quiet", "partly disturbed": "The machine was disturbed", busy: "The machine was busy"};
 
-/** Shows nothing if this was not checked. */
+/** Lists whether the machine was quiet; nothing if that was not checked. */
 function quietCheck(conditions) {
   const title = kQuietTitles[conditions.quiet];
   return title ? check(conditions.quiet === "quiet", title, `${conditions.quiet_text}.`) : null;
 }
 
-/** Shows it directly below the figure. */
+/** The same as a note directly below the figure. */
 function quietNote(conditions) {
   const known = kQuietTitles[conditions.quiet] !== undefined;
   return known ? h("p", {class: conditions.quiet === "quiet" ? "quiet good" : "quiet warn"},

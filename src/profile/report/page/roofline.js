@@ -111,7 +111,7 @@ function renderRoofline(body) {
     });
     const lines = [...slopeLines(f, top), flatLine(f, top)];
     const chart = svg("svg", {width, height, role: "group", "aria-label": "Roofline: speed over arithmetic intensity. " +
-      "The arrow keys move from the longest row on, Enter opens the row in the table."},
+      "The arrow keys move through the rows, longest first; Enter opens the row in the table."},
     rooflineAxes(f), lines.map((roof) => roof.line), marks, lines.map((roof) => roof.label));
     box.replaceChildren(chart);
     roving(chart, state, marks);

@@ -1,4 +1,4 @@
-// The parts of every page: sections, their list, titles. A section that fails says so and does not affect the others.
+// The parts that all pages share: sections, their list, titles. A section that fails says so and does not affect the others.
 
 function render(id, draw) {
   const body = document.querySelector(`#${id} .body`);
@@ -17,7 +17,7 @@ function renderNav() {
   }
 }
 
-/** The name, the line below it (`words`, then what `conditions` say) and the line at the end. */
+/** The name, the line below it (`words`, then the `conditions`) and the line at the end. */
 function titles(name, words, conditions) {
   document.getElementById("model").textContent = name;
   document.getElementById("subtitle").textContent = [...words, conditions.device, conditions.target,
@@ -26,7 +26,7 @@ function titles(name, words, conditions) {
     `${conditions.codegen ? ` with ${conditions.codegen}` : ""}. A single file that loads nothing else.`;
 }
 
-/** Called after the last section: sets up what works on all of them. */
+/** Called after the last section: sets up the parts that act on all sections. */
 function finishPage() {
   document.body.append(tip.box);
   renderNav();

@@ -29,7 +29,7 @@ function spreadChart(box) {
   });
 }
 
-/** On a machine that others used, the figure is an interval from the best run to the upper bound. */
+/** If other programs used the machine, the figure is an interval from the best run to the upper bound. */
 function figure() {
   const {quiet, best_ms: best} = profile.conditions;
   const number = significant(profile.end_to_end_ms);
@@ -50,7 +50,7 @@ function hero() {
       `of the middle half, ${plural(profile.kept, "run")}.`));
 }
 
-/** The sums as a bill: what adds up to what, with one sentence on each. */
+/** The sums as a ledger: how the times add up, with a phrase on each. */
 function ledger() {
   const lines = [
     ["kernels", profile.kernels_ms, "the work of all rows, without their barriers", "part"],
@@ -109,7 +109,7 @@ function cards() {
   const reference = work.filter((row) => row.kind === "reference");
   const list = [
     ["Arithmetic", si(flops, "FLOP"), `in one run: ${significant(rate, 3)} GFLOP/s, ${percent(100 * rate / peak)} of the FMA peak`],
-    ["Of the bound", reached(bound, took), `the machine allows ${ms(bound)} for what took ${ms(took)}` +
+    ["Of the bound", reached(bound, took), `work that took ${ms(took)} could take ${ms(bound)} on this machine` +
       (profile.bounds_beaten ? `; ${profile.bounds_beaten}` : "")],
     ["Layout changes", percent(total(moving, (row) => row.percent)), `${plural(moving.length, "row")} that only move or pack data`],
     ["Memory", bytes(profile.memory.arena_bytes), `arena; the packed weights are ${bytes(profile.memory.constants_bytes)} more`],

@@ -1,4 +1,4 @@
-// The table of rows: sorts, filters, selects columns, and expands a row to show what does not fit into its line.
+// The table of rows: sorts, filters, selects columns, and expands a row to show the facts that do not fit into its line.
 
 /** Whether any schedule was tuned; only then is the column of sources shown. */
 const tunedRows = profile.rows.some((row) => row.schedule_from && row.schedule_from !== "default");
@@ -21,15 +21,15 @@ const kColumns = [
   {key: "gflops", name: "Speed", unit: "GFLOP/s", about: "Arithmetic per time.", number: (r) => r.flops > 0 ? r.gflops : null, decimals: 1, wide: true},
   {key: "gbps", name: "Traffic", unit: "GB/s", about: "Operands, read and written once, per time.", number: (r) => r.bytes > 0 ? r.gbps : null, decimals: 1,
     wide: true},
-  {key: "bound", name: "Of bound", about: "Share of the bound that is reached, and what the bound is: the FMA peak, the bandwidth of a " +
+  {key: "bound", name: "Of bound", about: "Share of the bound that is reached, and the kind of bound: the FMA peak, the bandwidth of a " +
     "level of memory, or an empty parallel region.", number: (r) => r.share, text: (r) => r.beats_bound ? `beats ${r.bound.level}` :
       r.bounded ? `${fixed(r.share, 0)}\u00a0% ${r.bound.level}` : kNone,
     wide: true, narrow: true},
-  {key: "above", name: "Above bound", unit: "ms", about: "Time minus bound: what the machine would allow to save.", number: (r) => r.above, decimals: 4,
+  {key: "above", name: "Above bound", unit: "ms", about: "Time minus bound: the most that could be saved on this machine.", number: (r) => r.above, decimals: 4,
     wide: true},
   {key: "bound_ms", name: "Bound", unit: "ms", about: "The least time that the machine allows.", number: (r) => r.bounded ? r.bound.ms : null, decimals: 4},
   {key: "threads", name: "Threads", about: "Threads that took part.", number: (r) => r.kind === "gap" ? null : r.threads, decimals: 0, wide: true},
-  {key: "balance", name: "Balance", about: "Mean busy time of the threads over the largest: 1.00 is even.",
+  {key: "balance", name: "Balance", about: "Mean busy time of the threads divided by the largest: 1.00 is even.",
     number: (r) => r.kind === "gap" ? null : r.balance, decimals: 2, wide: true},
   {key: "barrier", name: "Barrier", unit: "ms", about: "Part of the time: waking the threads, and waiting for the last.",
     number: (r) => r.kind === "gap" ? null : r.barrier_ms, decimals: 4},

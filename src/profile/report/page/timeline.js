@@ -1,4 +1,4 @@
-// What each thread did in the typical run, on a canvas that zooms and scrolls by mouse, touch and keyboard.
+// The activity of each thread in the typical run, on a canvas that zooms and scrolls by mouse, touch and keyboard.
 
 /** Events by thread, ordered by begin: {row, thread, begin, end}, in microseconds. */
 function timelineTracks() {

@@ -2,7 +2,7 @@
 
 /**
  * Divides a rectangle among weights (descending) so that the parts are nearly square: rows are laid along the shorter
- * side and closed when one more would make them longer (Bruls, Huizing and van Wijk, "Squarified Treemaps", 2000).
+ * side and closed when another part would make their parts longer (Bruls, Huizing and van Wijk, "Squarified Treemaps", 2000).
  */
 function squarify(weights, x, y, width, height) {
   const scale = width * height / Math.max(weights.reduce((sum, weight) => sum + weight, 0), 1e-300);
@@ -79,7 +79,7 @@ function renderTreemap(body) {
     const marks = parts.flatMap((part) => part.cells).sort((a, b) => b.row.duration_ms - a.row.duration_ms)
       .map((cell) => cell.element);
     const chart = svg("svg", {width, height, role: "group", "aria-label":
-      "Time by operator and row. The arrow keys move from the longest row on, Enter opens the row in the table."},
+      "Time by operator and row. The arrow keys move through the rows, longest first; Enter opens the row in the table."},
     parts.map((part) => part.element));
     box.replaceChildren(chart);
     roving(chart, state, marks);

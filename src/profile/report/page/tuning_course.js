@@ -52,7 +52,7 @@ function phaseBands(f) {
   });
 }
 
-/** The best so far holds until the next point. */
+/** The best time so far, as steps: each value applies until the next point. */
 function courseLines(f) {
   const {points} = run.trace;
   if (points.length === 0) return [];
@@ -113,8 +113,8 @@ function renderCourse(body) {
     onchange: () => view.set({over: value})}), ` ${text}`);
   const box = h("div", {class: "chart"}), state = {}, groups = gainGroups();
   body.append(h("fieldset", {class: "choice"}, h("legend", {}, "Over:"), choice("seconds", "time"), choice("trials", "trials")), box,
-    h("p", {class: "note"}, "The prediction counts a schedule only when the whole interval of its ratio lies below the default's; more samples may take it back, " +
-      "and the line goes up. At the right end: what the race of whole networks found."));
+    h("p", {class: "note"}, "The prediction counts a schedule only when the whole interval of its ratio lies below 1; if more samples contradict it, " +
+      "the line goes up. At the right end: the result of the race of whole networks."));
   drawn(box, (width) => {
     const focused = box.contains(document.activeElement);
     const f = courseFrame(width, width < 480 ? 300 : 360, view.over);

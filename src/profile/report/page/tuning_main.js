@@ -1,6 +1,6 @@
 // Assembles the page of a tuning run.
 
-/** Earlier records: how many count, out of how many that were read. */
+/** The number of earlier records that count as trials, out of those that were read. */
 function earlierText() {
   const earlier = run.earlier_records;
   return earlier && earlier.read ? `${earlier.counted} of ${earlier.read} count as trials` : null;

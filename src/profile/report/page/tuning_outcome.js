@@ -1,6 +1,6 @@
-// The outcome of a tuning run: before, after, how certain, what is left.
+// The outcome of a tuning run: the speeds before and after, their certainty, and the gain that is left.
 
-/** The ratios that matter on one axis, with the default at 1. */
+/** The ratios that matter, for one axis with the default at 1. */
 function outcomeRatios() {
   if (run.same_plan) return [];
   const predicted = run.fidelity * run.history_ratio.value;
@@ -53,7 +53,7 @@ function outcomeHero() {
     text.append(h("p", {class: "big"}, h("b", {id: "change", "data-ratio": 1}, "0"), " %"), ...quietNotes(),
       h("p", {}, `${staysText()} A run takes ${ms(run.default_ms.value)}.`));
     if (run.rejected) {
-      text.append(h("p", {class: "note"}, `What was found, ${plural(run.rejected.layers, "layer")} changed, took ` +
+      text.append(h("p", {class: "note"}, `The plan that was found, with ${plural(run.rejected.layers, "layer")} changed, took ` +
         `${ratioText(run.rejected.ratio)} of the default's time in ${plural(run.rejected.rounds, "paired round")}.`));
     }
     return text;
@@ -66,7 +66,7 @@ function outcomeHero() {
   return text;
 }
 
-/** The figure, and what is shown below it. */
+/** The speed, and the text below it. */
 function speedCard() {
   const [first, ...rest] = speedParts(run.same_plan ? run.before : run.after);
   return [first ?? kNone, [...rest, run.same_plan ? "as before" : `before: ${speedText(run.before)}`].join("; ")];

@@ -1,4 +1,4 @@
-// Tasks of a tuning run: the trials of each, and the table; also where the budget went, and the races.
+// The tasks of a tuning run: the trials of each, and their table. Also how the budget was spent, and the races.
 
 const kBarsShown = 16;
 

@@ -13,8 +13,8 @@ namespace {
 
 /// Relative error of an estimate without a measurement: the usual error of analytic models.
 constexpr double kEstimateError = 0.3;
-/// Assumed ratio to the default's time of a history-best schedule from other conditions, so that it stays unless
-/// there is evidence against it.
+/// The ratio over the default's time that is assumed for a history-best schedule measured under other conditions. As
+/// it is below 1, the schedule stays unless there is evidence against it.
 constexpr double kKept = 0.99;
 /// Cycles of one core in a millisecond, used if no layer's time is known. It scales all estimates alike and cancels
 /// when they are compared.
@@ -47,8 +47,8 @@ void add_estimated(Layer& layer, const Task& task, const CompileOptions& options
   }
 }
 
-/// Sets the layers' default times from records, or else from the analytic models, scaled to the layers that records
-/// know.
+/// Sets the layers' default times from records, or else from the analytic models, scaled to match the layers that have
+/// recorded times.
 void add_default_ms(LayerNetwork& network, const RecordedCosts& costs) {
   std::vector<double> scales;
   for (const Layer& layer : network.layers) {

@@ -19,14 +19,14 @@ struct AlternativeOptions {
   int threads = 1;
   size_t schedules = 4;      ///< for each layer, besides the default
   double seconds = 8;        ///< measuring time; compiling comes on top
-  double end_ms = INFINITY;  ///< on the clock of now_ms(): nothing new is compiled later, except the first variants
+  double end_ms = INFINITY;  ///< on the clock of now_ms(): afterwards only the first variants are still compiled
   std::function<bool()> interrupted = {};
   std::function<void()> beat = {};  ///< called between trials
 };
 
-/// Adds schedules from records (including those in `keep`), or if there are none, the best of each template by its
-/// analytic model, with an error that only measurement removes. Also fills in the default times of layers that have
-/// none yet, if a record or an analytic model gives them.
+/// Adds schedules from records (including those in `keep`) or, if there are none, the best of each template according
+/// to its analytic model, with an error that only measurement removes. Also fills in the default times of layers that
+/// have none yet, if a record or an analytic model gives them.
 void add_schedules(LayerNetwork& network, const Compiled& compiled, const CompileOptions& options,
                    const RecordedCosts& costs, const Choices& keep, size_t most);
 
@@ -37,8 +37,8 @@ struct Measured {
   double crowded = 0;
 };
 
-/// Adds the alternatives that only measurement can judge, and measures all: fusion, plain layouts if templates accept
-/// them, fewer threads for short layers, and the cost of neighbours on different numbers of threads.
+/// Adds the alternatives that only measurement can judge (fusion, plain layouts if templates accept them, and fewer
+/// threads for short layers), and measures all alternatives and the cost of neighbours with different thread counts.
 Measured measure_alternatives(NetworkBench& bench, LayerNetwork& network, const AlternativeOptions& options);
 
 }  // namespace kilter::tune

@@ -155,7 +155,7 @@ class GraphRace {
 
   void note(const Contest& c, const std::vector<Choices>& plans) {
     out_.ratio = ratio_of(history(c), c.series[1]);
-    const size_t others = history_.empty() ? 1 : 2;  // plans before the accepted one
+    const size_t others = history_.empty() ? 1 : 2;  // plans that precede the accepted one in `plans`
     out_.accepted_ratio.reset();
     if (plans.size() > others) out_.accepted_ratio = ratio_of(c.series.back(), c.series[1]);
     out_.default_ratio = ratio_of(c.series[0], c.series[1]);
@@ -179,8 +179,8 @@ class GraphRace {
     return out;
   }
 
-  /// Layers that, together with those that they feed or leave nodes to, take longer than under history-best (clearly
-  /// longer if not `strict`).
+  /// Layers that take longer than under history-best (clearly longer if not `strict`), each measured together with the
+  /// layers that it feeds or leaves nodes to.
   std::vector<size_t> losers(const Contest& c, bool strict) const {
     std::vector<size_t> out;
     const Variant& before = *c.variants[history_.empty() ? 0 : 2];

@@ -1,4 +1,4 @@
-// The graph tuner for a network that can run: alternatives of all layers, their costs together, the best combination,
+// The graph tuner for a network that can run: the alternatives of all layers with their costs, the best combination,
 // and its race against the combination of each task's best record and against the plan in use.
 #pragma once
 
@@ -28,7 +28,7 @@ struct GraphTuneOptions {
   double end_ms = INFINITY;  ///< on the clock of now_ms(): shortens both times if it comes earlier
   size_t schedules = 4;      ///< for each layer, besides the default
   Solver solver = Solver::automatic;
-  Choices accepted = {};  ///< the plan in use, if it differs from history-best: it must also lose
+  Choices accepted = {};  ///< the plan in use, if it differs from history-best; graph-best must beat it too
   std::function<ReferenceCheck(NetworkBench&, const Choices&)> check = check_choices;  ///< checks the plan that won
   bool keeps_history = false;  ///< keep history-best if it is faster than the default and graph-best has not won
   std::function<bool()> interrupted = {};
@@ -42,7 +42,7 @@ struct Differences {
 
 struct GraphBest {
   Choices choices;                      ///< the graph tuner's, without layers that lost in the race
-  bool won = false;                     ///< clearly faster than all plans raced against it; otherwise these stay
+  bool won = false;                     ///< clearly faster than all plans raced against it; if not, it is not used
   ReferenceCheck check;                 ///< of the plan that won the race; if it is wrong, the plan has not won
   ReferenceCheck history_check;         ///< of history-best, if that is about to be kept
   bool same_plan = true;                ///< `choices` equal history-best
@@ -63,7 +63,7 @@ struct GraphBest {
   KnownTransforms transforms;
   LayerNetwork network;  ///< with the measurements
 
-  /// Whether the plan is faster than everything raced against it, by the whole intervals.
+  /// Whether the plan is faster than all others in its race, with the whole interval of each ratio on its side.
   bool clearly_faster() const;
   /// Whether history-best may be used instead: it has not lost to the default plan and is not known to be wrong.
   bool history_stands() const { return (rounds == 0 || history_is_faster()) && history_check.wrong.empty(); }

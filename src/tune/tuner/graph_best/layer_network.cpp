@@ -15,7 +15,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 bool image(const TensorType& type) { return type.dtype == DType::f32 && type.shape.size() == 4; }
 
-/// Whether the layout pass gives the node blocks only if its input has them.
+/// Whether the layout pass blocks the node's result only if its input is blocked.
 bool follows(const Node& node) {
   switch (node.op->family) {
     case Family::pool:
@@ -156,7 +156,8 @@ class Builder {
     add(edge);
   }
 
-  /// Cost of one value's layout in excess of the default, by adding a layout change or removing a layer that is one.
+  /// Cost of one value's layout in excess of the default: that of an added layout change, or minus that of a removed
+  /// one.
   double change(const Flow& flow, const Layer& from, const Alternative& a, const Layer& to,
                 const Alternative& b) const {
     if (!a.choice.plain && !b.choice.plain) return 0;

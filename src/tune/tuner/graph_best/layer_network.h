@@ -47,7 +47,7 @@ struct Flow {
 struct LayerNetwork {
   std::vector<Layer> layers;
   std::vector<Flow> flows;
-  /// Costs of pairs of alternatives of two layers, besides layout changes; `ms` is in the order of the alternatives.
+  /// Costs of pairs of alternatives of two layers, without layout changes; `ms` is in the order of the alternatives.
   std::vector<ChoiceEdge> together;
   int32_t block = 1;
 
@@ -68,10 +68,10 @@ size_t feeder(const LayerNetwork& network, size_t layer);
 /// alternative of 0 ms.
 LayerNetwork layer_network(const Compiled& compiled, const CompileOptions& options);
 
-/// Builds the problem from the costs of layers and layout changes. Alternatives other than those of `keep` cost their
-/// error in addition, so that they must be worth their uncertainty. `transforms` may be null if no alternative is
-/// plain. Layers with only one alternative get no edges: their part is added to the others' own costs. Throws internal
-/// if alternatives are plain and there is no model.
+/// Builds the problem from the costs of layers and layout changes. The cost of an alternative that is not in `keep` is
+/// raised by its error, so that it is chosen only if it is worth its uncertainty. `transforms` may be null if no
+/// alternative is plain. Layers with only one alternative get no edges: their part is added to their neighbours' own
+/// costs. Throws internal if an alternative is plain and there is no model.
 ChoiceProblem choice_problem(const LayerNetwork& network, const TransformModel* transforms, int threads,
                              const std::vector<size_t>& keep);
 

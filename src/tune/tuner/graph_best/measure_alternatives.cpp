@@ -72,8 +72,8 @@ std::vector<bool> crowded_rounds(const Laps& laps, size_t which) {
   return out;
 }
 
-/// For each layer whose fusion is on trial: the layers whose kernels changed with it, because they absorbed nodes of it
-/// or gave it some.
+/// For each layer whose fusion is on trial: the layers whose kernels changed with it, because they absorbed some of its
+/// nodes or gave it some.
 std::map<size_t, std::set<size_t>> partners(const LayerNetwork& network, const Sweep& sweep, const Compiled& compiled) {
   std::map<size_t, std::set<size_t>> out;
   const auto add = [&](int64_t l, int64_t other) {
@@ -146,8 +146,9 @@ class Sweeper {
     for (const std::string& node : layer.nodes) sweep.choices[node].plain = true;
   }
 
-  /// Adds element-wise nodes on their own. A node with two operands may instead go to another layer. Such nodes get a
-  /// variant of their own, in which the others absorb what they can.
+  /// Adds alternatives that run a layer's element-wise nodes on their own. A node with two computed operands may
+  /// instead be absorbed by another layer; layers with such nodes get a second variant, in which others absorb what
+  /// they can.
   void add_fusion(std::vector<Sweep>& sweeps) {
     Sweep alone, open;
     const Graph& graph = bench_.fallback().compiled.tasks->graph;
@@ -216,7 +217,8 @@ class Sweeper {
     for (const size_t l : layers) put(sweeps.back(), l, choice);
   }
 
-  /// Finds the layers that templates run when they are plain together. Each iteration drops those that do not.
+  /// Finds the layers that templates run if all of them are plain. Each iteration drops those that would run reference
+  /// kernels.
   std::set<size_t> plain_layers() const {
     std::set<size_t> open;
     for (size_t l = 0; l < network_.layers.size(); ++l) {
@@ -314,7 +316,7 @@ class Sweeper {
     for (const auto& [l, others] : together) partners_[{l, sweep.active.at(l)}] = others;
   }
 
-  /// Empty if one of the layers did not have the core to itself.
+  /// Returns the total times of the layers; empty if one of them did not have the core to itself.
   static std::optional<Pair> pair_of(const std::set<size_t>& layers, const Times& mine, const Times& base) {
     Pair pair;
     for (const size_t l : layers) {
@@ -345,7 +347,7 @@ class Sweeper {
     return ms.empty() ? base(l) : quantile(ms, 0.25);
   }
 
-  /// Milliseconds in excess of the default, by the ratio of a pair, for layers that take `quiet` when undisturbed.
+  /// Milliseconds in excess of the default, from the ratio of a pair and the layers' undisturbed time `quiet`.
   static double extra_ms(const Pair& pair, double quiet) {
     return pair.base > 0 ? quiet * (pair.mine / pair.base - 1) : pair.mine;
   }

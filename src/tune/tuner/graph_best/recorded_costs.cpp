@@ -10,7 +10,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Limit relative to the default's time for a template's best schedule to be tried again.
+/// The best schedule of each template is tried again if it took at most this multiple of the default's time.
 constexpr double kOtherTemplate = 1.333;
 
 std::string key(const std::string& problem, const std::string& layouts) { return problem + "|" + layouts; }

@@ -1,5 +1,5 @@
-// The cost of running layers on fewer threads, and of running neighbours on different numbers of threads, where part of
-// the earlier layer's result is in other cores' caches.
+// The cost of running layers on fewer threads, and of running neighbours on different numbers of threads, which leaves
+// part of the earlier layer's result in other cores' caches.
 #pragma once
 
 #include <map>
@@ -18,8 +18,8 @@ class ThreadCosts {
   /// Adds one round of a layer on `own` threads after its feeder (feeder()) ran on `before` threads; 0: all. `extra`:
   /// milliseconds in excess of its time with all layers on all threads.
   void note(size_t layer, int32_t before, int32_t own, double extra) { layers_[layer][{before, own}].push_back(extra); }
-  /// Adds each alternative with each number of threads that may pay, and the costs of changing that number between
-  /// layers.
+  /// Adds each alternative with each number of threads that may save time, and the costs of changing that number
+  /// between layers.
   void expand(LayerNetwork& network) const;
 
  private:

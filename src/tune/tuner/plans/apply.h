@@ -24,19 +24,19 @@ struct ApplyOptions {
   std::string tune = {};  ///< command that tunes the tasks without a record, for the summary; may be empty
 };
 
-/// Whether a schedule's template accepts the task with it, under the requested accuracy and what is forbidden.
+/// Whether a schedule is not forbidden and its template can lower the task with it under the requested accuracy.
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile);
 
-/// Finds for every task of a plan that was compiled with CompileContents::tasks the best record that matches, is not
-/// forbidden, can be lowered by its template, and was faster than today's default if it has a ratio over that (see
-/// OverDefault). The summary says how many tasks have a record, at which distances and with what expected loss, how
-/// many were tuned and keep the default, and how many were not tuned, with the command that would tune them. The words
-/// of a layer name its record and say how it was matched, when and where it was measured, and its ratio over the
-/// default there.
+/// For every task of a plan that was compiled with CompileContents::tasks, finds the best matching record whose
+/// schedule is not forbidden, can be lowered by its template, and was certainly faster than today's default (see
+/// OverDefault). The summary states how many tasks have a record, at which distances and with what expected loss, how
+/// many were tuned and keep the default, and how many were not tuned, with the command that would tune them. A layer's
+/// words name its record and state how it was matched, when and where it was measured, and its ratio over the default
+/// there.
 Recorded apply_records(const Compiled& plan, const CompileOptions& compile, const Matcher& matcher,
                        const ApplyOptions& options);
 
-/// Returns the schedules that apply_records() gives a graph from these records, as choices to force.
+/// Returns the schedules that apply_records() finds for a graph in these records, as choices to force.
 Choices history_best_choices(const Graph& graph, const CompileOptions& compile, std::span<const Record> records,
                              const ApplyOptions& options);
 
@@ -53,11 +53,11 @@ Choices without_schedules(Choices choices,
                           const std::function<bool(const std::string& node, const Schedule& schedule)>& goes);
 /// Removes the schedules that are forbidden, and fusion that only a forbidden template could run.
 Choices allowed(Choices choices, const std::vector<Forbidden>& forbidden);
-/// Returns `choices`, which are those of `kept` without the forbidden ones. Summary and words say when the plan was
-/// accepted, and by which ratio.
+/// Returns `choices`, which are those of `kept` without the forbidden ones. Summary and words state when the plan was
+/// accepted, and its ratio over the default plan.
 Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const ApplyOptions& options);
 
-/// Returns `choices` as those of a record, with `from` as the words of each.
+/// Returns `choices` with a record as the origin of each, described by the words `from`.
 Choices from_record(Choices choices, const std::string& from);
 
 /// "0.941 (0.930 to 0.952) of the default's time"

@@ -15,7 +15,7 @@ std::string text(const Choices& choices, const std::string& notes);
 /// Reads what text() writes. "#" starts a comment, and blank lines are skipped. Throws bad_input with `where`, the line
 /// number, and what was expected and found. The origin of each choice is its place, as in "net.plan line 3".
 Choices parse_choices(std::string_view text, const std::string& where);
-/// Returns what a compiled network runs: the schedule of every layer, and the other choices that were made.
+/// Returns the choices that a compiled network runs: the schedule of every layer, and the other choices that were made.
 Choices choices_in_use(const Compiled& compiled);
 
 }  // namespace kilter::tune

@@ -14,10 +14,10 @@
 namespace kilter::tune {
 namespace {
 
-/// Whether the schedule has at most one knob, so that hardly any others exist.
+/// Whether the schedule has at most one knob, in which case the task has hardly any other schedules.
 bool hardly_any_knobs(std::string_view schedule) { return std::ranges::count(schedule, '=') <= 1; }
 
-/// The results that records hold for one task.
+/// The recorded results of one task.
 struct Tuned {
   std::vector<const Record*> records;
   std::set<std::string> tried;
@@ -126,7 +126,7 @@ class Looker {
     out_.rate = trial_rate(mine, what.network);
   }
 
-  /// Assigns every layer to its part.
+  /// Assigns every layer to one part of the outlook.
   void sort() {
     std::set<std::string> rests_on;
     const KeptPlan* plan = what_.accepted;
@@ -155,7 +155,7 @@ class Looker {
     out_.available.gain_ms = out_.total_ms * std::max(0.0, 1 - plan->default_ratio.value);
   }
 
-  /// Estimates the gain of the minutes if each task gets a share of them proportional to its layers' time.
+  /// Estimates the gain of the additional minutes if each task gets a share of them proportional to its layers' time.
   void look_further() {
     std::map<TaskKey, Open> open;
     double all_ms = 0;
@@ -233,7 +233,7 @@ std::string header(const Outlook& o, const std::string& file) {
     return fmt::format("From {} records of {} tuned tasks from this machine at this number of threads, in {}:",
                        o.records, o.tuned_tasks, file);
   }
-  const std::string none = fmt::format("{} holds no record from this machine at this number of threads", file);
+  const std::string none = fmt::format("{} contains no record from this machine at this number of threads", file);
   return none + (o.further.layers == 0 ? ", so the gain of tuning is not known; this command shows it:" : ":");
 }
 

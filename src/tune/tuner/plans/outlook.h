@@ -41,8 +41,8 @@ struct Outlook {
   int64_t records = 0;      ///< of this target, device and number of threads
   int64_t tuned_tasks = 0;  ///< tasks tuned in these records
   OutlookPart chosen;       ///< run under a schedule from a record, a layer plan or an option
-  /// Run under the default although a record of the task was faster; gain as measured there. If a plan was accepted and
-  /// is not in use, the layers that differ in it, with the gain measured in its race.
+  /// Layers that run the default although a record of the task was faster, with the gain measured there. If a plan was
+  /// accepted and is not in use: the layers that differ in it, with the gain measured in its race.
   OutlookPart available;
   OutlookPart lost;           ///< a record was faster, but is not part of the accepted plan
   OutlookPart settled;        ///< tuned, and the default won

@@ -25,7 +25,7 @@ struct TunedSource {
   Choose choose = Choose::accepted;
   std::shared_ptr<const Matcher> records;
   std::shared_ptr<const KeptPlans> plans;
-  /// Receives a line for a plan that exists but cannot be used, or not for all layers. May be empty.
+  /// Receives a line for a plan that exists but cannot be used, or only for some layers. May be empty.
   std::function<void(const std::string&)> notice = {};
 };
 

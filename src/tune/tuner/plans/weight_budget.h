@@ -28,11 +28,12 @@ int64_t packed_bytes(const Task& task, const Schedule& schedule, const TargetLim
 /// Bytes that a plan's weights may occupy beyond those of `compiled`.
 inline int64_t weight_room(const Compiled& compiled) { return compiled.weight_limit - compiled.weight_bytes; }
 
-/// The schedules that layers of a plan run because their weights are smaller, as preferred choices.
+/// The schedules that layers of a plan run because these need less memory for weights, as preferred choices.
 Choices slimmed_schedules(const Compiled& compiled);
 
-/// Adds the slimmed schedules of the default plan `compiled` to `choices`, which were made against that plan. Compiling
-/// with the result then has no reason to give up other schedules. Empty choices stay empty.
+/// Adds to `choices` the schedules that layers of the default plan `compiled` run because their weights are smaller.
+/// `choices` must have been compared with that plan. Compiling with the result then has no reason to give up other
+/// schedules. Empty choices stay empty.
 Choices with_slimmed(Choices choices, const Compiled& compiled);
 
 }  // namespace kilter::tune

@@ -12,7 +12,7 @@
 
 namespace kilter::tune {
 
-/// A plan's times by round. Those of several plans of one contest form pairs.
+/// A plan's times by round. Times of different plans from the same round of a contest form pairs.
 struct Series {
   std::vector<double> total;                         ///< by round, in ms
   std::map<std::string, std::vector<double>> layer;  ///< by anchor, by round
@@ -56,8 +56,8 @@ std::optional<size_t> entrant_of(const Contest& contest, const Fault& fault);
 /// Unloads the plans of a contest.
 void release(NetworkBench& bench, const Contest& contest);
 
-/// Whether the intervals of the first plan's ratios to the default and to each of the other plans are at most
-/// `half_width` on each side. Verdicts are based on these ratios.
+/// Whether the intervals of the first plan's ratios over the default and over each other plan extend at most
+/// `half_width` to each side. Verdicts are based on these ratios.
 bool is_sharp(const Contest& contest, double half_width);
 
 /// Ratio of whole runs, `other` over `base`.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kRanks = 3;         ///< schedules of a task that run in the first race
 constexpr double kFirstRace = 0.4;   ///< share of the time
-constexpr double kLeastRounds = 12;  ///< with fewer, the first race says nothing
+constexpr double kLeastRounds = 12;  ///< with fewer, the first race decides nothing
 
 std::string layer_text(const Fault& fault) { return fault.layer + ": " + fault.words; }
 
@@ -133,8 +133,8 @@ class Racer {
     keep_to_budget();
   }
 
-  /// Drops the schedules at fault in the race of several ranks. A plan that did not load comes right after those that
-  /// did.
+  /// Drops the schedules at fault in the race of several ranks. Plans load in order, so the one that failed to load
+  /// comes right after those that loaded.
   void skip_faulty(const Contest& c, const std::vector<std::map<size_t, Schedule>>& ranks) {
     for (const Fault& f : c.faults) {
       const size_t entrant = entrant_of(c, f).value_or(0);
@@ -231,7 +231,7 @@ class Racer {
     note_found(c, out_.choices, picked_);
   }
 
-  /// Notes a contest's verdict on its first plan, and the gain that its layers promised.
+  /// Notes a contest's verdict on its first plan, and how the gain predicted from its layers compares.
   void note_found(const Contest& c, const Choices& choices, const std::map<size_t, Schedule>& picked) {
     double predicted = 1;
     for (const auto& [t, schedule] : picked)
@@ -261,8 +261,8 @@ class Racer {
     return changed;
   }
 
-  /// If the whole is not certainly faster, keeps only the tasks whose own layers are. Does this once. Returns how many
-  /// were dropped.
+  /// If the whole plan is not certainly faster, keeps only the tasks whose own layers are. Does this once. Returns how
+  /// many tasks were dropped.
   int64_t keep_the_sure(const Contest& c) {
     if (narrowed_ || out_.ratio.high <= 1) return 0;
     narrowed_ = true;

@@ -41,7 +41,7 @@ struct FinalRace {
   std::string unheld;                    ///< why no race could be run, which says nothing about any plan; else empty
   int64_t rounds = 0;
   double fidelity = 1;  ///< of the plan that was found: the ratio predicted from its layers, over the race's
-  double flips = 0;     ///< share of the tasks with a winner whose winner is not in `choices`
+  double flips = 0;     ///< of the tasks with a winner, the share whose winner is not in `choices`
   std::map<std::string, Ratio> layers;     ///< by anchor: tuned over default
   std::map<size_t, std::string> accepted;  ///< by task: text of the schedule
   std::vector<RaceSample> samples;         ///< from all plans that were raced, including schedules that lost
@@ -52,17 +52,17 @@ enum class Verdict : uint8_t { fallback, found, previous };
 /// Decides which plan stays. The plan that was found must be certainly faster than the default plan and than the
 /// previous one. Otherwise the previous plan stays if it is certainly faster than the default or, with `in_use`, unless
 /// it is certainly slower than the default. `found` and `previous` are ratios over the default, `over_previous` is
-/// found over previous; each is empty if a plan in it was not raced.
+/// the ratio of the two plans' times; each is empty if one of its plans was not raced.
 Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& over_previous,
               const std::optional<Ratio>& previous, bool in_use);
 
 /// Races the winners of the search against the default plan and, if `previous` is not empty, against that plan. If
-/// there is enough time, the best three schedules of each task first run in the network, in plans made of the first,
-/// the second and the third choice of all tasks, and each task continues with its fastest. Schedules whose layers are
-/// slower than the default's are replaced by the next best and finally by the default. The same happens to the
-/// schedules that gain least per byte if packed weights together exceed the network's limit. If the whole plan is not
-/// certainly faster, the schedules whose own layers are certainly faster race without the others. judge() decides on
-/// the last race, whose rounds were not used to choose anything.
+/// there is enough time, the best three schedules of each task first run in the network, in three plans (one of the
+/// first choices of all tasks, one of the second, one of the third), and each task continues with its fastest.
+/// Schedules whose layers are slower than the default's are replaced by the next best and finally by the default. The
+/// same happens to the schedules that gain least per byte if packed weights together exceed the network's limit. If the
+/// whole plan is not certainly faster, the schedules whose own layers are certainly faster race without the others.
+/// judge() decides by the last race, whose rounds were not used to choose anything.
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits);
 
 }  // namespace kilter::tune

@@ -11,8 +11,8 @@
 namespace kilter::tune {
 
 struct LayerTime {
-  double ms = 0;       ///< its steps with the gaps before them; 0: the round has no run
-  bool alone = false;  ///< from steps that had the core to themselves, in runs that were not held up
+  double ms = 0;       ///< time of its steps and of the gaps before them; 0: the round has no run
+  bool alone = false;  ///< its steps had the core to themselves, in runs that did not wait for a CPU
 };
 
 /// Time of a layer in one run.

@@ -30,12 +30,13 @@ struct ReferenceCheck {
 };
 
 /// Runs the plan once in this process. For the first layer of each task, also runs the reference kernels of its nodes
-/// on what the layer read, using all CPUs of this process. `compiled` must have its graph
+/// on the values that the layer read, using all CPUs of this process. `compiled` must have its graph
 /// (CompileContents::tasks), and `tasks` must refer to that graph. Tasks with random operators are left out.
 ReferenceCheck check_against_reference(const Compiled& compiled, const std::vector<Tensor>& inputs,
                                        std::span<const NetworkTask> tasks, int threads);
 
-/// Checks what a plan runs differently from the default plan: tasks with another schedule, and other tasks.
+/// Checks the parts of a plan that differ from the default plan: tasks with another schedule, and tasks that the
+/// default plan does not have.
 ReferenceCheck check_choices(NetworkBench& bench, const Choices& choices);
 
 /// Returns the result of `check`, such as check_choices(), for a plan. If the check cannot be made, `wrong` is the
@@ -43,8 +44,8 @@ ReferenceCheck check_choices(NetworkBench& bench, const Choices& choices);
 ReferenceCheck checked(const std::function<ReferenceCheck(NetworkBench&, const Choices&)>& check, NetworkBench& bench,
                        const Choices& choices);
 
-/// A record that a schedule which a layer ran is wrong under these conditions, which bars it from then on. Its version
-/// of the code is that of the schedule.
+/// Makes the record that bars the schedule that a layer ran, because its result is wrong under these conditions. The
+/// record's version of the code is that of the schedule.
 Record wrong_record(const LayerRan& layer, const std::string& error, const Conditions& conditions,
                     const KernelVersions& versions, const std::string& network);
 

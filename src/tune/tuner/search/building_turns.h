@@ -1,5 +1,5 @@
-// Decides whether candidates are compiled while others are measured or alternately with the measurement, by the effect
-// on the default plan's time.
+// Decides from the effect on the default plan's time whether candidates are compiled while others are measured, or
+// alternately with the measurement.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace kilter::tune {
 
-/// Report each batch of trials to note(), and run the next one as beside() says.
+/// Tracks how compiling affects the batches of trials. Report each batch to note(), and run the next as beside() says.
 class BuildingTurns {
  public:
   /// `apart`: there are CPUs besides those that measure. Without them compiling and measuring always take turns.
@@ -27,7 +27,7 @@ class BuildingTurns {
 
  private:
   enum class State : uint8_t {
-    beside,   ///< until it seems to slow the default plan down
+    beside,   ///< compiling in parallel, until this seems to slow the default plan down
     looking,  ///< one batch while nothing is compiled
     turns,    ///< compiling slows the measurement down; retried after a while
     trying,   ///< some batches in parallel, compared with the preceding alternating ones

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The records of one task on one device, code and number of threads.
+/// The records of one task with one device, version of the code and number of threads.
 struct Group {
   std::string problem, device, target;
   int threads = 1;

@@ -1,4 +1,4 @@
-// Cost models of tables behind the interface that the searchers use.
+// Cost models that work on tables of features, behind the interface that the searchers use.
 #pragma once
 
 #include <memory>

@@ -5,7 +5,7 @@
 namespace kilter::tune {
 namespace {
 
-/// The number of probes in a variant that contains one suspected this often.
+/// The number of probes in a variant that contains a probe suspected this often.
 size_t company_of(int suspected, size_t most) {
   constexpr size_t kFewer = 4;  // divisor for each suspicion
   for (int i = 0; i < suspected && most > 1; ++i) most = std::max<size_t>(most / kFewer, 1);

@@ -11,11 +11,11 @@
 namespace kilter::tune {
 namespace {
 
-constexpr size_t kVariants = 3;     ///< of a batch; they share the runs of the default
+constexpr size_t kVariants = 3;     ///< in a batch; they share the runs of the default
 constexpr size_t kProbes = 24;      ///< new schedules in one variant: about a quarter of a second of compiling
-constexpr size_t kMostProbes = 64;  ///< if measuring takes longer than building: a run then carries all it can
+constexpr size_t kMostProbes = 64;  ///< the same if measuring takes longer than building, so that each run carries more
 constexpr double kLate = 0.8;       ///< share of the budget after which the search tries no new schedules
-/// Share of the highest promise that a task needs if building is the bottleneck.
+/// If building is the bottleneck, a task gets probes only if its promise is at least this share of the highest one.
 constexpr double kWorthBuilding = 0.03;
 
 }  // namespace
@@ -25,13 +25,13 @@ bool SearchRun::late() const {
   return now_ms() >= begin_ms_ + kLate * (deadline_ms_ - begin_ms_);
 }
 
-/// The share of the network's time, times the unexplored part of the space, times the gain that the bound leaves. Lower
-/// for tasks whose trials have long brought no gain.
+/// The share of the network's time, times the unexplored part of the space, times the share of the task's time that
+/// exceeds the bound. Lower for tasks whose trials have long brought no gain.
 double SearchRun::promise(size_t t) const {
   const TaskState& task = tasks_[t];
   const auto size = static_cast<double>(std::max<int64_t>(task.size(), 1));
   const double left = std::max(0.05, 1 - static_cast<double>(task.tried()) / size);
-  constexpr double kLeastRoom = 0.1;  // other templates have other bounds
+  constexpr double kLeastRoom = 0.1;  // another template's bound may be lower
   const double ms = node_ms_.at(task.task().nodes.front()) * task.believed_cost(noise_);
   const double room = bound_ms_[t] > 0 ? std::clamp(1 - bound_ms_[t] / ms, kLeastRoom, 1.0) : 1;
   return share_[t] * left * room / (1 + 0.02 * static_cast<double>(task.dry()));
@@ -60,7 +60,7 @@ std::vector<Probe> SearchRun::draw(bool explore, size_t most) {
     const size_t room = std::min(nodes.size(), most - probes.size());
     const std::vector<Schedule> schedules = explore ? task.explore(room) : task.contenders(room, noise_);
     for (size_t i = 0; i < schedules.size(); ++i) {
-      // Takes a different layer each time, so that no candidate is judged only in the surroundings of one layer.
+      // Uses a different layer each time, so that no candidate is judged only in the surroundings of one layer.
       const std::string& node = nodes[(i + static_cast<size_t>(planned_)) % nodes.size()];
       probes.push_back({t, node, schedules[i]});
     }

@@ -20,8 +20,8 @@
 
 namespace kilter::tune {
 
-/// The lasting status that a fault gives a schedule in the records. Empty if there was not enough memory or other
-/// processes killed the worker: the schedule is not tried again in this run, but may be in the next.
+/// The lasting status that a fault gives a schedule in the records. Empty if memory ran out or another process killed
+/// the worker: the schedule is not tried again in this run, but may be in the next.
 std::optional<Status> lasting_status(FaultKind kind);
 
 class SearchRun {
@@ -41,7 +41,7 @@ class SearchRun {
   /// Typical standard deviation of one log ratio.
   double noise() const { return noise_; }
   const Conditions& conditions() const { return conditions_; }
-  /// The versions of the code that records are kept with.
+  /// The versions of the code that are written to records.
   const KernelVersions& versions() const { return versions_; }
   /// The conditions with the disturbances of all runs so far.
   Conditions conditions_of_runs() const;
@@ -49,7 +49,7 @@ class SearchRun {
   /// Text of a task's best schedule so far: the default unless another is certainly faster.
   const std::string& best(size_t task) const { return best_[task]; }
   int64_t trials() const { return trials_; }
-  /// Those of trials() that were the first of their schedules.
+  /// The number of trials() that were the first of their schedules.
   int64_t first_trials() const { return first_trials_; }
   /// How candidates are compiled during the measurement, in words.
   std::string building() const { return building_.words(); }
@@ -63,7 +63,7 @@ class SearchRun {
   const EarlierRecords& earlier() const { return earlier_; }
   /// Predicted time of a run with the best schedules so far.
   double predicted_ms() const;
-  /// Returns a record of samples that were taken elsewhere, on the task's first layer.
+  /// Returns a record of samples of the task's first layer that were taken outside the search.
   Record record(size_t task, const Schedule& schedule, std::span<const double> samples_ms, const Ratio& ratio) const;
   /// Expected further gain as a share of predicted_ms().
   double remaining() const;
@@ -71,7 +71,7 @@ class SearchRun {
   double as_long_again() const;
   TuneProgress progress(const std::string& phase) const;
   /// Reports progress: always at the first call for a phase, then only as often as a reader can follow. `with` adjusts
-  /// what is reported.
+  /// the report.
   void show(const std::string& phase, const std::function<void(TuneProgress&)>& with = {});
   double compile_seconds() const { return compile_ms_ / 1e3; }
   /// Lower bound in milliseconds for a layer's kernels in a variant; 0: unknown, or the layer has no kernels there.
@@ -152,9 +152,9 @@ class SearchRun {
   std::vector<double> bound_ms_;           ///< by task, of the default's kernels
   std::vector<double> promises_;           ///< by task, for the batch being planned
   double network_bound_ms_ = 0;
-  Retries again_;  ///< probes that were not measured, through no fault of their own
+  Retries again_;  ///< probes that were not measured for reasons outside them
   std::vector<Record> fresh_;
-  /// Each with the trials_ of its time; reported once their records are kept.
+  /// Events, each with the value of trials_ at its time; reported once their records are kept.
   std::vector<std::pair<int64_t, TrialEvent>> untold_;
   std::map<Status, FailedTrials> failed_;
   std::string shown_phase_;  ///< phase that was shown last, at shown_ms_

@@ -99,7 +99,7 @@ std::vector<Schedule> TaskState::contenders(size_t most, double noise) {
     if (c.status != Status::ok || c.pending || c.ratios.empty() || c.ratios.size() >= options_.most_samples) continue;
     if (c.ratios.ratio(noise).low <= limit) open.push_back(&c);
   }
-  // The default is a rival that needs no samples: a sole leader only has to be distinguished from it.
+  // The default needs no samples of its own, so a sole leader only has to be distinguished from the default.
   if (open.size() == 1 && open.front()->ratios.ratio(noise).high < 1 && open.front() == best) return {};
   // Those that may be fastest come first: an interval begins low with few samples, or because the candidate is fast.
   std::ranges::stable_sort(open, {}, [noise](const Candidate* c) { return c->ratios.ratio(noise).low; });

@@ -46,7 +46,7 @@ struct TaskOptions {
   /// Training data shared by the tasks, for searchers that learn with XGBoost: each task adds its trials and reads the
   /// others'.
   EarlierTrials* lessons = nullptr;
-  int64_t most_samples = 40;  ///< of one candidate; ends the race between two that are equally good
+  int64_t most_samples = 40;  ///< of one candidate; ends the comparison of two that are equally good
 };
 
 class TaskState {
@@ -62,9 +62,9 @@ class TaskState {
   int64_t trials() const { return trials_; }
   /// Schedules that ran or failed, without those under way and without the default.
   int64_t tried() const;
-  /// Those of tried() that come from earlier records.
+  /// The number of tried() schedules that come from earlier records.
   int64_t tried_before() const { return tried_before_; }
-  /// Number of schedules worth a trial: what pruning leaves, without the default.
+  /// Number of schedules worth a trial: those that pruning leaves, without the default.
   int64_t size() const { return std::max<int64_t>(static_cast<int64_t>(pruned_.points.size()) - 1, 0); }
 
   /// Makes explore() return this schedule before any other. Returns false and does nothing if it was tried already, is
@@ -72,8 +72,8 @@ class TaskState {
   bool advise(const Schedule& schedule);
   /// Returns up to `most` schedules that were not tried yet; none if the searcher has nothing left.
   std::vector<Schedule> explore(size_t most);
-  /// Returns up to `most` schedules that may be the best but whose time is not known well enough, lowest lower end of
-  /// the interval first. They are under way until trial(), fail() or put_back().
+  /// Returns up to `most` schedules that may be the best but whose time is not known well enough, ordered by the lower
+  /// ends of their intervals. They are under way until trial(), fail() or put_back().
   std::vector<Schedule> contenders(size_t most, double noise);
   /// Whether the searcher has nothing left to propose.
   bool explored() const { return explored_; }
@@ -90,14 +90,14 @@ class TaskState {
 
   /// The measured candidate with the lowest cost; null if none was measured. The default is not a candidate.
   const Candidate* leader() const;
-  /// Returns up to `most` candidates whose intervals are below 1, lowest upper end first. `skip`: texts of schedules to
-  /// leave out.
+  /// Returns up to `most` candidates whose intervals are below 1, ordered by the upper ends of these. `skip`: texts of
+  /// schedules to leave out.
   std::vector<const Candidate*> winners(size_t most, double noise, const std::vector<std::string>& skip = {}) const;
   /// The first of winners(); null: the default stays.
   const Candidate* winner(double noise, const std::vector<std::string>& skip = {}) const;
-  /// Beliefs from all candidates that run.
+  /// The beliefs based on all candidates that did not fail.
   Beliefs beliefs(double noise) const;
-  /// Share of the task's time that is expected to be left to gain (left.h); 0 if every schedule was tried.
+  /// Share of the task's time that is still expected to be gained (left.h); 0 if every schedule was tried.
   double left(double noise) const;
   /// The believed cost of the task with its winner, at most 1 (the default's).
   double believed_cost(double noise) const;
@@ -112,7 +112,7 @@ class TaskState {
  private:
   Candidate& entry(const Schedule& schedule);
   void seed(std::span<const Record> known);
-  /// Adds a trial to the lessons until the task has given its share.
+  /// Adds a trial to the lessons unless the task has contributed its maximum.
   void teach(const Trial& trial);
 
   NetworkTask task_;

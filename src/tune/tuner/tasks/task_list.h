@@ -37,12 +37,12 @@ struct TaskLine {
 struct TaskList {
   std::vector<TaskLine> tasks;  ///< in the order of their first layers
   std::vector<NodeLine> nodes;  ///< every node of the graph before the passes, in order, then the nodes made by passes
-  int64_t anchors = 0;          ///< number of distinct problems, not counting what is fused into them
+  int64_t anchors = 0;          ///< number of distinct problems, not counting nodes fused into them
 };
 
 /// The anchors of each task's layers, for a plan compiled with CompileContents::tasks. The first task is number 1.
-/// All commands number tasks this way, by the network as compiled without records. Layers of one task share their
-/// problem, their form of operands, their default schedule and what is `forbidden` for them.
+/// All commands number tasks this way, in the network as compiled without records. Layers of one task share their
+/// problem, their form of operands, their default schedule and the schedules `forbidden` for them.
 using NumberedTasks = std::vector<std::vector<std::string>>;
 NumberedTasks numbered_tasks(const Compiled& compiled, std::span<const Forbidden> forbidden);
 

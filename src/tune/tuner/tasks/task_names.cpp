@@ -114,7 +114,7 @@ void name_layers(const Graph& graph, CompileOptions& options) {
       options.forbidden.push_back({f.schedule, node});
   }
   drop_forbidden_of_files(options);
-  // In the map, names of tasks sort after "*"; reversed, they take precedence over it.
+  // In the map, names of tasks sort after "*"; in reverse order, they come first and take precedence.
   for (const auto& [name, choice] : std::views::reverse(named.choices)) {
     if (choice.schedule) name_schedule(network, name, *choice.schedule, options);
   }

@@ -8,10 +8,10 @@ namespace kilter::tune {
 /// Returns whether a schedule, a number of threads or a ban is given for a task or for every layer.
 bool names_several(const CompileOptions& options);
 /// Expands each such option into one option per layer. A task stands for all its layers. A schedule for every layer
-/// goes to the layers whose task, as fused without these options, accepts it and for which it is not forbidden. Options
-/// for a layer take precedence over those for its task, and these over those for all layers. Tasks are numbered_tasks()
-/// under these options, without the ones that are expanded and without records. Throws usage, naming the option, for a
-/// number that the network does not have and for a template that does not exist. Passes a line to the options'
+/// applies to each layer for which it is not forbidden and whose task, as fused without these options, accepts it.
+/// Options for a layer take precedence over those for its task, and these over those for all layers. Tasks are those of
+/// numbered_tasks() under the remaining options, without records. Throws usage, naming the option, for a number that
+/// the network does not have and for a template that does not exist. Passes a line to the options'
 /// CompileReport::notice for a schedule that no layer accepts. Bans made this way override schedules from a file.
 void name_layers(const Graph& graph, CompileOptions& options);
 /// Throws usage if the command line gives a layer a schedule that is forbidden for it.
