@@ -77,7 +77,7 @@ namespace {
 
 /// Returns why a forbidden schedule would not apply to the task, so that forbidding it changes nothing; empty if it
 /// might apply.
-std::optional<Rejected> idle(const Forbidden& forbidden, const Task& task, const TargetLimits& limits) {
+std::optional<Rejected> idle(const Forbidden& forbidden, const Task& task, const CpuLimits& limits) {
   const auto analysed = find_template(forbidden.schedule.name)->analyse(task, limits);
   if (!analysed) return analysed.rejected();
   if (forbidden.schedule.knobs.empty()) return std::nullopt;

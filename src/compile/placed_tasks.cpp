@@ -7,7 +7,7 @@
 
 namespace kilter {
 
-PlacedTasks place_tasks(Graph model, const TargetLimits& limits, const std::set<std::string>& fuse) {
+PlacedTasks place_tasks(Graph model, const CpuLimits& limits, const std::set<std::string>& fuse) {
   CompileOptions options;
   options.target.limits = limits;
   for (const std::string& node : fuse) options.choices[node].fuse = Fusion::before;

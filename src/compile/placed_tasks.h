@@ -21,6 +21,6 @@ struct PlacedTasks {
 
 /// Runs all passes and places the values. Operands have the layouts and strides of the compiled plan, except that nodes
 /// which no template accepts keep the layouts that the passes chose. `fuse`: anchors with Fusion::before.
-PlacedTasks place_tasks(Graph model, const TargetLimits& limits, const std::set<std::string>& fuse = {});
+PlacedTasks place_tasks(Graph model, const CpuLimits& limits, const std::set<std::string>& fuse = {});
 
 }  // namespace kilter

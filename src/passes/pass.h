@@ -48,7 +48,7 @@ inline std::string full_name(std::string_view pass, std::string_view rewrite) {
 class TriedRewrites;
 
 struct PassContext {
-  TargetLimits limits;
+  CpuLimits limits;
   std::set<std::string> no_fuse;  ///< anchors whose groups absorb no further nodes
   /// Depthwise convolutions that must include the convolution before them, whatever the model says. Maps each name to a
   /// description of what requests it, such as "--fuse conv2".

@@ -21,13 +21,13 @@ const StepNotes& notes_of(const Compiled& c, const LayerSchedule& layer) { retur
 
 /// Returns the bound for these operations (two per multiply-add) and these bytes, streamed at the highest rate that the
 /// models assume.
-StaticBound bound_of(int64_t flops, int64_t bytes, const TargetLimits& limits) {
+StaticBound bound_of(int64_t flops, int64_t bytes, const CpuLimits& limits) {
   const double stream = static_cast<double>(bytes) / reread_rate(0, limits);
   const double arithmetic = static_cast<double>(flops) / limits.flops_per_cycle();
   return flops > 0 && arithmetic >= stream ? StaticBound{arithmetic, "arithmetic"} : StaticBound{stream, "bytes"};
 }
 
-void set_bounds(const Compiled& c, LayerSchedule& layer, const TargetLimits& limits) {
+void set_bounds(const Compiled& c, LayerSchedule& layer, const CpuLimits& limits) {
   const bool counts = main_step(c, layer).role == StepRole::contraction;
   const int64_t bytes = notes_of(c, layer).task_bytes;
   layer.bound = bound_of(counts ? layer.flops : 0, layer.bytes, limits);
@@ -311,7 +311,7 @@ std::string_view approximation_of(const std::string& schedule) {
   return from == nullptr || from->approximates == nullptr ? std::string_view() : from->approximates(*parsed);
 }
 
-std::vector<LayerSchedule> layer_schedules(const Compiled& c, const TargetLimits& limits) {
+std::vector<LayerSchedule> layer_schedules(const Compiled& c, const CpuLimits& limits) {
   std::vector<LayerSchedule> layers;
   for (size_t s = 0; s < c.plan.steps.size(); ++s) {
     const Step& step = c.plan.steps[s];
@@ -346,7 +346,7 @@ std::string memory_text(const Compiled& c) {
                : "64 MiB, or 2.5 times the parameters");
 }
 
-std::string schedules_text(const Compiled& c, const TargetLimits& limits, const std::string& node) {
+std::string schedules_text(const Compiled& c, const CpuLimits& limits, const std::string& node) {
   std::string out;
   if (const std::string memory = memory_text(c); !memory.empty())
     out += fmt::format("{}: {}\n\n", memory, printable(join(c.slimmed, ", ")));
@@ -360,7 +360,7 @@ std::string schedules_text(const Compiled& c, const TargetLimits& limits, const 
   return out;
 }
 
-json schedules_json(const Compiled& c, const TargetLimits& limits, const std::string& node) {
+json schedules_json(const Compiled& c, const CpuLimits& limits, const std::string& node) {
   json layers = json::array();
   for (const LayerSchedule& layer : of_node(layer_schedules(c, limits), c, node))
     layers.push_back(layer_json(c, layer));

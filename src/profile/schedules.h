@@ -35,7 +35,7 @@ struct LayerSchedule {
 std::string_view approximation_of(const std::string& schedule);
 
 /// Returns, in order, the layers of a plan that was compiled with CompileContents::alternatives.
-std::vector<LayerSchedule> layer_schedules(const Compiled& compiled, const TargetLimits& limits);
+std::vector<LayerSchedule> layer_schedules(const Compiled& compiled, const CpuLimits& limits);
 
 /// Returns the names of the layers that --asm and --node mean by `node`: the layer of that name if there is one, else
 /// the layers that run this node of the model (Compiled::layers_of_nodes), which may be none. `layers` contains all
@@ -49,8 +49,8 @@ std::string memory_text(const Compiled& compiled);
 
 /// Returns one paragraph per layer for readers; if `node` is given, only for the layers that layers_named() finds.
 /// Throws usage, listing the legal names, if there are none.
-std::string schedules_text(const Compiled& compiled, const TargetLimits& limits, const std::string& node = "");
+std::string schedules_text(const Compiled& compiled, const CpuLimits& limits, const std::string& node = "");
 /// Returns the layers as JSON; doc/inspect.md lists the fields.
-nlohmann::json schedules_json(const Compiled& compiled, const TargetLimits& limits, const std::string& node = "");
+nlohmann::json schedules_json(const Compiled& compiled, const CpuLimits& limits, const std::string& node = "");
 
 }  // namespace kilter::profile

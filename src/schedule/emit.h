@@ -120,6 +120,6 @@ bool keeps_zero(const Task& task);
 Tensor relay(const Tensor& dense, const TensorType& type);
 
 /// Lanes of a register. All element types use as many lanes as f32.
-inline int32_t lanes_of(const TargetLimits& limits) { return limits.lanes_f32(); }
+inline int32_t lanes_of(const CpuLimits& limits) { return limits.lanes_f32(); }
 
 }  // namespace kilter

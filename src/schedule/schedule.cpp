@@ -170,7 +170,7 @@ Result<Schedule> own_pick(const Analysed& analysed, std::span<const Forbidden> f
 }
 
 /// Throws usage, saying why a forced template without knobs does not accept the task.
-[[noreturn]] void not_taken(const Template& from, const Task& task, const TargetLimits& limits, const Rejected& why) {
+[[noreturn]] void not_taken(const Template& from, const Task& task, const CpuLimits& limits, const Rejected& why) {
   std::vector<std::string_view> others;
   for (const Template* t : all_templates()) {
     const auto analysed = t->analyse(task, limits);
@@ -188,8 +188,7 @@ const Template* known_template(const Schedule& forced) {
   return found;
 }
 
-Chosen force(const Task& task, const TargetLimits& limits, const Schedule& forced,
-             std::span<const Forbidden> forbidden) {
+Chosen force(const Task& task, const CpuLimits& limits, const Schedule& forced, std::span<const Forbidden> forbidden) {
   const Template* t = known_template(forced);
   const auto refuse = [&](const Rejected& why) {
     if (forced.knobs.empty()) not_taken(*t, task, limits, why);
@@ -218,12 +217,12 @@ Result<Estimate> Analysed::estimate(const Schedule& schedule) const {
   return model(schedule);
 }
 
-Result<Schedule> Template::pick(const Task& task, const TargetLimits& limits) const {
+Result<Schedule> Template::pick(const Task& task, const CpuLimits& limits) const {
   const auto analysed = analyse(task, limits);
   return analysed ? (*analysed)->pick() : analysed.rejected();
 }
 
-Result<Lowered> Template::lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) const {
+Result<Lowered> Template::lower(const Task& task, const Schedule& schedule, const CpuLimits& limits) const {
   const auto analysed = analyse(task, limits);
   return analysed ? (*analysed)->lower(schedule) : analysed.rejected();
 }
@@ -241,7 +240,7 @@ Result<Schedule> default_pick(const Template& from, const Analysed& analysed, Ac
   return rejected;
 }
 
-Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced, Accuracy accuracy,
+Chosen choose(const Task& task, const CpuLimits& limits, const std::optional<Schedule>& forced, Accuracy accuracy,
               std::span<const Forbidden> forbidden) {
   if (forced && forced->name != "reference") return force(task, limits, *forced, forbidden);
   Chosen chosen;
@@ -261,7 +260,7 @@ Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<
   return chosen;
 }
 
-bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits) {
+bool takes(const Task& task, const Schedule& forced, const CpuLimits& limits) {
   if (forced.name == "reference") return task.node().op->movement != Movement::relayout;
   const auto analysed = known_template(forced)->analyse(task, limits);
   if (!analysed) return false;
@@ -269,7 +268,7 @@ bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits)
   return wanted && (*analysed)->lower(*wanted);
 }
 
-std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const CpuLimits& limits) {
   const Template* from = find_template(schedule.name);
   if (from == nullptr) return std::nullopt;
   const auto analysed = from->analyse(task, limits);
@@ -291,7 +290,7 @@ std::vector<Ranked> rank(const Analysed& analysed, size_t most) {
   return all;
 }
 
-std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most) {
+std::vector<Ranked> rank(const Template& from, const Task& task, const CpuLimits& limits, size_t most) {
   const auto analysed = from.analyse(task, limits);
   return analysed ? rank(**analysed, most) : std::vector<Ranked>{};
 }

@@ -114,13 +114,13 @@ struct Estimate {
 /// references to the task and its graph.
 class Analysed {
  public:
-  Analysed(const Task& task, const TargetLimits& limits) : task_(&task), limits_(limits) {}
+  Analysed(const Task& task, const CpuLimits& limits) : task_(&task), limits_(limits) {}
   virtual ~Analysed() = default;
   Analysed(const Analysed&) = delete;
   Analysed& operator=(const Analysed&) = delete;
 
   const Task& task() const { return *task_; }
-  const TargetLimits& limits() const { return limits_; }
+  const CpuLimits& limits() const { return limits_; }
 
   /// The knobs with their legal values.
   virtual std::vector<Knob> space() const { return {}; }
@@ -143,27 +143,27 @@ class Analysed {
 
  private:
   const Task* task_;
-  const TargetLimits limits_;
+  const CpuLimits limits_;
 };
 
 struct Template {
   std::string_view name;
   std::string_view summary;
   /// Analyses a task, or gives the reason why the template does not apply.
-  Result<std::unique_ptr<const Analysed>> (*analyse)(const Task&, const TargetLimits&);
+  Result<std::unique_ptr<const Analysed>> (*analyse)(const Task&, const CpuLimits&);
   /// For templates whose rounding differs from that of any summation order of the operator's products: a description of
   /// a schedule's error, with figures. Null for all others.
   std::string_view (*approximates)(const Schedule&) = nullptr;
 
   // The functions of Analysed, for callers that need only one answer about a task.
-  Result<Schedule> pick(const Task& task, const TargetLimits& limits) const;
-  Result<Lowered> lower(const Task& task, const Schedule& schedule, const TargetLimits& limits) const;
+  Result<Schedule> pick(const Task& task, const CpuLimits& limits) const;
+  Result<Lowered> lower(const Task& task, const Schedule& schedule, const CpuLimits& limits) const;
 };
 
 /// Template::analyse for a class T that derives from Analysed. If `find` returns a Result, T is constructed from the
 /// task, the limits and the value in the Result; if it returns std::optional<Rejected>, from the task and the limits.
 template <class T, auto find>
-Result<std::unique_ptr<const Analysed>> analyse_as(const Task& task, const TargetLimits& limits) {
+Result<std::unique_ptr<const Analysed>> analyse_as(const Task& task, const CpuLimits& limits) {
   auto found = find(task, limits);
   if constexpr (std::is_same_v<decltype(found), std::optional<Rejected>>) {
     if (found) return *found;
@@ -186,11 +186,11 @@ struct Ranked {
 /// The best `most` candidates according to a template's model, fewest cycles first; ties keep the template's order.
 std::vector<Ranked> rank(const Analysed& analysed, size_t most);
 /// The same for a task that has not been analysed yet; empty if the template does not accept it.
-std::vector<Ranked> rank(const Template& from, const Task& task, const TargetLimits& limits, size_t most);
+std::vector<Ranked> rank(const Template& from, const Task& task, const CpuLimits& limits, size_t most);
 
 /// Returns the prediction of the template's model for a schedule; nullopt if there is no such template, or if the
 /// schedule does not apply.
-std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const TargetLimits& limits);
+std::optional<Estimate> estimate_of(const Task& task, const Schedule& schedule, const CpuLimits& limits);
 
 /// All templates in order of preference: the first that applies gives the default schedule.
 std::span<const Template* const> all_templates();
@@ -211,11 +211,11 @@ struct Chosen {
   std::vector<std::pair<std::string, Rejected>> rejected;  ///< preferred templates, and why they were rejected
 };
 /// Whether choose() can lower `forced`. Throws usage for a name that no template has.
-bool takes(const Task& task, const Schedule& forced, const TargetLimits& limits);
+bool takes(const Task& task, const Schedule& forced, const CpuLimits& limits);
 /// Chooses the default among the schedules that are not forbidden, or lowers `forced`. A forced template without knobs
 /// gets the schedule that it picks itself, whether or not that would be the default. Throws usage with the reason if
 /// `forced` does not apply.
-Chosen choose(const Task& task, const TargetLimits& limits, const std::optional<Schedule>& forced = {},
+Chosen choose(const Task& task, const CpuLimits& limits, const std::optional<Schedule>& forced = {},
               Accuracy accuracy = Accuracy::normal, std::span<const Forbidden> forbidden = {});
 
 /// Checks that `schedule` sets every knob in `space` to a legal value, and no others.

@@ -58,7 +58,7 @@ std::string_view name(TemplateView::Standing standing) {
   return "rejected";
 }
 
-std::vector<TemplateView> survey(const Task& task, const TargetLimits& limits, const Chosen& chosen, Accuracy accuracy,
+std::vector<TemplateView> survey(const Task& task, const CpuLimits& limits, const Chosen& chosen, Accuracy accuracy,
                                  size_t most) {
   std::vector<TemplateView> views;
   bool taken = false;  // whether an earlier template would be the default

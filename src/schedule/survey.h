@@ -33,7 +33,7 @@ std::string_view name(TemplateView::Standing standing);
 
 /// All templates in order of preference. `chosen` is the result of choose(); its rejections are kept, since a default
 /// can still fail in lowering. `most`: number of ranked schedules per template.
-std::vector<TemplateView> survey(const Task& task, const TargetLimits& limits, const Chosen& chosen, Accuracy accuracy,
+std::vector<TemplateView> survey(const Task& task, const CpuLimits& limits, const Chosen& chosen, Accuracy accuracy,
                                  size_t most);
 
 /// The view of the template that was chosen; null if the reference kernel runs.

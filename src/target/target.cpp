@@ -25,7 +25,7 @@ struct Memory {
   int32_t prefetch;
 };
 
-constexpr TargetLimits sse(const Memory& m) {
+constexpr CpuLimits sse(const Memory& m) {
   return {.l1_bytes = m.l1,
           .l2_bytes = m.l2,
           .l3_bytes = m.l3,
@@ -33,14 +33,14 @@ constexpr TargetLimits sse(const Memory& m) {
           .memory_rate = m.memory_rate,
           .prefetch_bytes = m.prefetch};
 }
-constexpr TargetLimits avx2(const Memory& m) {
-  TargetLimits limits = sse(m);
+constexpr CpuLimits avx2(const Memory& m) {
+  CpuLimits limits = sse(m);
   limits.vector_bytes = 32;
   limits.fma = limits.f16_convert = true;
   return limits;
 }
-constexpr TargetLimits avx512(const Memory& m) {
-  TargetLimits limits = avx2(m);
+constexpr CpuLimits avx512(const Memory& m) {
+  CpuLimits limits = avx2(m);
   limits.vector_bytes = 64;
   limits.vector_registers = 32;
   limits.masks = true;
@@ -48,13 +48,13 @@ constexpr TargetLimits avx512(const Memory& m) {
 }
 
 /// Returns `limits` changed for cores whose units are half as wide as a vector register.
-constexpr TargetLimits halves(TargetLimits limits) {
+constexpr CpuLimits halves(CpuLimits limits) {
   limits.fmas_per_cycle = 1;
   return limits;
 }
 
-constexpr TargetLimits neon(int32_t loads_per_cycle, const Memory& m) {
-  TargetLimits limits = sse(m);
+constexpr CpuLimits neon(int32_t loads_per_cycle, const Memory& m) {
+  CpuLimits limits = sse(m);
   limits.vector_registers = 32;
   limits.loads_per_cycle = loads_per_cycle;
   limits.fma = limits.f16_convert = true;
@@ -62,15 +62,15 @@ constexpr TargetLimits neon(int32_t loads_per_cycle, const Memory& m) {
 }
 
 /// Returns the limits of SVE cores with registers of `bytes`; masked loads and stores run at full speed.
-constexpr TargetLimits sve(int32_t bytes, const Memory& m) {
-  TargetLimits limits = neon(2, m);
+constexpr CpuLimits sve(int32_t bytes, const Memory& m) {
+  CpuLimits limits = neon(2, m);
   limits.vector_bytes = bytes;
   limits.masks = true;
   return limits;
 }
 /// Returns the limits of NEON cores that have twice as many multipliers as other NEON cores.
-constexpr TargetLimits wide_neon(const Memory& m) {
-  TargetLimits limits = neon(3, m);
+constexpr CpuLimits wide_neon(const Memory& m) {
+  CpuLimits limits = neon(3, m);
   limits.fmas_per_cycle = 4;
   return limits;
 }

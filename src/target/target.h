@@ -1,4 +1,4 @@
-// The target of code generation: a CPU by name, and its limits as data. Schedules read only TargetLimits, never the
+// The target of code generation: a CPU by name, and its limits as data. Schedules read only CpuLimits, never the
 // machine.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace kilter {
 
 /// All targets use the defaults of the fields that follow `prefetch_bytes`.
-struct TargetLimits {
+struct CpuLimits {
   int32_t vector_bytes = 16;  ///< size of one vector register: 16 (SSE, NEON), 32, 64
   int32_t vector_registers = 16;
   int32_t loads_per_cycle = 2;  ///< vector loads that a core starts in one cycle
@@ -68,14 +68,14 @@ struct Target {
   std::string features;  ///< LLVM's -mattr additions, normally empty
   std::string backend{kBackendNames.front()};
   Arch arch = kThisArch;
-  TargetLimits limits;
+  CpuLimits limits;
 };
 
 struct TargetRow {
   std::string_view name;
   std::string_view cpu;
   std::string_view summary;
-  TargetLimits limits;
+  CpuLimits limits;
   Arch arch = Arch::x86_64;
 };
 /// Returns every target that is known by name (`kilter targets`).

@@ -107,7 +107,7 @@ bool apply_attribute(Arch arch, std::string_view attribute, Features& features) 
   return true;
 }
 
-void set_limits(Arch arch, TargetLimits& limits, const Features& f) {
+void set_limits(Arch arch, CpuLimits& limits, const Features& f) {
   if (arch == Arch::aarch64) {  // adding an extension never widens vectors, since only the row knows SVE's length
     if (limits.vector_bytes > 16 && !f.contains("sve")) limits.vector_bytes = 16, limits.masks = false;
     return;

@@ -21,7 +21,7 @@ std::vector<std::string> known_attributes(Arch arch);
 /// that need it. Returns false when the attribute is malformed or its extension unknown.
 bool apply_attribute(Arch arch, std::string_view attribute, Features& features);
 /// Sets vector width, registers, masks and conversions as the extensions determine them.
-void set_limits(Arch arch, TargetLimits& limits, const Features& features);
+void set_limits(Arch arch, CpuLimits& limits, const Features& features);
 
 /// Returns the names of rows that may describe this machine, best first. The last ones are the general rows.
 std::vector<std::string_view> native_candidates();

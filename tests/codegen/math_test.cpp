@@ -66,7 +66,7 @@ double ulp_error(T got, long double exact) {
   return static_cast<double>(std::fabs(static_cast<long double>(got) - exact) / std::ldexp(1.0L, unit));
 }
 
-LoopFunc apply(Op op, DType type, int64_t elems, const TargetLimits& limits) {
+LoopFunc apply(Op op, DType type, int64_t elems, const CpuLimits& limits) {
   LoopBuilder b(std::string(name(op)));
   const Buf x = b.input("x", type, elems);
   const Buf y = b.output("y", type, elems);
@@ -168,7 +168,7 @@ TEST_P(MathFunction, StaysWithinItsErrorBound) {
 INSTANTIATE_TEST_SUITE_P(All, MathFunction, ::testing::ValuesIn(kFunctions),
                          [](const auto& p) { return std::string(name(p.param.op)); });
 
-LoopFunc apply_binary(Op op, int64_t elems, const TargetLimits& limits) {
+LoopFunc apply_binary(Op op, int64_t elems, const CpuLimits& limits) {
   LoopBuilder b(std::string(name(op)));
   const Buf x = b.input("x", DType::f32, elems);
   const Buf y = b.input("y", DType::f32, elems);

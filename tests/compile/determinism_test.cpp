@@ -50,7 +50,7 @@ TEST(Determinism, CompiledFilesAreTheSameForAnyNumberOfCompilingThreads) {
   }
 }
 
-bool same(const TargetLimits& a, const TargetLimits& b) {
+bool same(const CpuLimits& a, const CpuLimits& b) {
   return a.vector_bytes == b.vector_bytes && a.vector_registers == b.vector_registers && a.fma == b.fma &&
          a.masks == b.masks && a.f16_convert == b.f16_convert && a.l1_bytes == b.l1_bytes && a.l2_bytes == b.l2_bytes &&
          a.l3_bytes == b.l3_bytes && a.l3_rate == b.l3_rate && a.memory_rate == b.memory_rate &&

@@ -124,7 +124,7 @@ TEST(IndexRange, KernelsRefuseWhatTheReferenceRefuses) {
 
 /// Lowers the step that reads the indices for a target and interprets it. Returns its status, or -1 if no template
 /// applies.
-int32_t interpreted(const OpCase& c, const TargetLimits& limits) {
+int32_t interpreted(const OpCase& c, const CpuLimits& limits) {
   const Task task = make_task(c.graph, units(c.graph).front(), nullptr);
   const Template* from = find_template(task.node().op->family == Family::gather ? "gather_rows" : "scatter_rows");
   const auto schedule = from->pick(task, limits);
@@ -147,7 +147,7 @@ TEST(IndexRange, EveryTargetsLoopsTell) {
   for (const Kind& kind : kKinds) {
     for (const std::string_view target :
          {"x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4", "neoverse-n1", "neoverse-v1"}) {
-      const TargetLimits limits = parse_target(target).limits;
+      const CpuLimits limits = parse_target(target).limits;
       const OpCase legal = case_of(kind, DType::i64, 0, 0, false);
       const int32_t fine = interpreted(legal, limits);
       if (fine < 0) continue;  // no template applies

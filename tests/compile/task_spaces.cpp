@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kTries = 12;  ///< draws of a schedule before a task keeps its default
 
-std::optional<Schedule> draw_schedule(const Task& task, const TargetLimits& limits, Draw& draw) {
+std::optional<Schedule> draw_schedule(const Task& task, const CpuLimits& limits, Draw& draw) {
   std::vector<std::pair<const Template*, std::unique_ptr<const Analysed>>> takers;
   for (const Template* t : all_templates()) {
     if (auto analysed = t->analyse(task, limits)) takers.emplace_back(t, *std::move(analysed));

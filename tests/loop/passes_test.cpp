@@ -20,8 +20,8 @@ std::string func(const std::string& statements) {
          statements + "}\n";
 }
 
-TargetLimits limits(int32_t vector_bytes, bool masks) {
-  TargetLimits l;
+CpuLimits limits(int32_t vector_bytes, bool masks) {
+  CpuLimits l;
   l.vector_bytes = vector_bytes;
   l.masks = masks;
   return l;

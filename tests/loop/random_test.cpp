@@ -13,8 +13,8 @@ using loop_passes::simplify;
 using loop_passes::unroll;
 using loop_passes::vectorise;
 
-TargetLimits limits(int32_t vector_bytes, bool masks) {
-  TargetLimits l;
+CpuLimits limits(int32_t vector_bytes, bool masks) {
+  CpuLimits l;
   l.vector_bytes = vector_bytes;
   l.masks = masks;
   return l;

@@ -23,7 +23,7 @@ Compiled lowered(const std::string& network, CompileOptions options = {}, int64_
   return compile_graph(zoo::build(network, {.size = size}), options);
 }
 
-TargetLimits limits() { return parse_target("x86-64-v4").limits; }
+CpuLimits limits() { return parse_target("x86-64-v4").limits; }
 
 nlohmann::json layer(const Compiled& c, const std::string& node) {
   const nlohmann::json all = schedules_json(c, limits(), node);

@@ -12,7 +12,7 @@ namespace {
 
 /// Returns how often a text occurs in the loops of a depthwise convolution under znver4's default schedule.
 int64_t count(const std::string& problem, const std::string& what) {
-  const TargetLimits limits = parse_target("znver4").limits;
+  const CpuLimits limits = parse_target("znver4").limits;
   const PlacedTasks placed = place_tasks(parse_problem(problem).graph, limits);
   const auto task = std::ranges::find_if(placed.tasks, [](const Task& t) { return t.node().op->name == "Conv"; });
   if (task == placed.tasks.end()) return -1;

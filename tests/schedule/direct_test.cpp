@@ -16,7 +16,7 @@ namespace {
 
 /// Returns the loops of a graph's convolution under znver4's default schedule, without prefetching of weights.
 std::string loops(Graph graph, const std::string& operators) {
-  const TargetLimits limits = parse_target("znver4").limits;
+  const CpuLimits limits = parse_target("znver4").limits;
   const PlacedTasks placed = place_tasks(std::move(graph), limits);
   const auto task = std::ranges::find(placed.tasks, operators, &Task::ops);
   if (task == placed.tasks.end()) return "no such task";
@@ -54,7 +54,7 @@ TEST(DirectConvolution, ComputesHalfAVectorWhereTheUnitsAreHalfAsWide) {
 /// Whether the pixels are processed in blocks, each with all panels of weights, under a given schedule or the default.
 bool in_blocks(const std::string& problem, int64_t l2_bytes, std::string_view target = "x86-64-v3",
                const std::string& given = "") {
-  TargetLimits limits = parse_target(target).limits;
+  CpuLimits limits = parse_target(target).limits;
   limits.l2_bytes = l2_bytes;
   const PlacedTasks placed = place_tasks(parse_problem(problem).graph, limits);
   const auto task = std::ranges::find_if(placed.tasks, [](const Task& t) { return t.ops().starts_with("Conv"); });

@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-TargetLimits limits(std::string_view target) { return parse_target(target).limits; }
+CpuLimits limits(std::string_view target) { return parse_target(target).limits; }
 
 /// Sums up each of 8 rows: y[i] is the sum of the 4 vectors of 16 in row i of x, accumulated in `sums` registers.
 LoopFunc row_sums(int64_t sums) {
@@ -140,11 +140,11 @@ TEST(LoopCount, UnitsAreThoseOfTheTarget) {
     b.let("product", fma(v, v, v));
   }
   const LoopFunc func = b.finish();
-  TargetLimits two = limits("znver5");
+  CpuLimits two = limits("znver5");
   EXPECT_DOUBLE_EQ(count_loops(func, two).cycles, (64 + 64 + 4) / 4.0);  // limited by issue
   two.loads_per_cycle = 1;
   EXPECT_DOUBLE_EQ(count_loops(func, two).cycles, 64);
-  TargetLimits halves = limits("znver4");
+  CpuLimits halves = limits("znver4");
   EXPECT_DOUBLE_EQ(count_loops(func, halves).cycles, 64);  // each register occupies both ports
   halves.loads_per_cycle = 1;
   EXPECT_DOUBLE_EQ(count_loops(func, halves).cycles, 128);

@@ -24,7 +24,7 @@ LoopFunc doubled(int64_t rows) {
   return b.finish();
 }
 
-TargetLimits limits() { return parse_target("x86-64-v3").limits; }
+CpuLimits limits() { return parse_target("x86-64-v3").limits; }
 
 TEST(PayingThreads, GrowWithTheWorkFromOne) {
   int32_t before = 1;
@@ -44,7 +44,7 @@ TEST(PayingThreads, GrowWithTheWorkFromOne) {
 TEST(PayingThreads, OneForEachShareOfCyclesOrBytesWhicheverAreMore) {
   const LoopFunc func = doubled(256);
   const LoopCount count = count_loops(func, limits());
-  TargetLimits few = limits();
+  CpuLimits few = limits();
   few.thread_cycles = static_cast<int32_t>(count.cycles / 5 - 1);
   few.thread_bytes = static_cast<int32_t>(count.bytes);
   EXPECT_EQ(paying_threads(func, few), 5);

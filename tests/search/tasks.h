@@ -86,7 +86,7 @@ struct TaskOf {
     task = &*it;
   }
 
-  TargetLimits limits;
+  CpuLimits limits;
   PlacedTasks placed;
   const Task* task = nullptr;
 };

@@ -92,8 +92,8 @@ TEST_F(Bench, TasksHaveTheNumbersThatKilterTasksLists) {
 
 /// Sets the caches of Zen 4 with a smaller L1. With these, some pairs of convolutions are fused and some are not, on
 /// any processor; a large L1 would fuse all pairs.
-void give_small_caches(TargetLimits& limits) {
-  const TargetLimits like = parse_target("znver4").limits;
+void give_small_caches(CpuLimits& limits) {
+  const CpuLimits like = parse_target("znver4").limits;
   limits.l1_bytes = 16 << 10, limits.l2_bytes = like.l2_bytes, limits.l3_bytes = like.l3_bytes;
   limits.l3_rate = like.l3_rate, limits.memory_rate = like.memory_rate, limits.prefetch_bytes = like.prefetch_bytes;
 }

@@ -42,7 +42,7 @@ TEST_F(Slimmed, WhatALayerTriesChangesNoOther) {
     return std::ranges::find(fallback().slimmed, node) == fallback().slimmed.end();
   };
   // In a variant, one layer may exceed the limit on weights; layers that gave up Winograd keep their smaller weights.
-  const TargetLimits& limits = bench_->options().target.limits;
+  const CpuLimits& limits = bench_->options().target.limits;
   for (const NetworkTask& task : tasks) {
     for (const Ranked& r : rank(*find_template("conv2d_winograd"), task.task, limits, 1)) {
       const int64_t more = packed_bytes(task.task, r.schedule, limits) - packed_bytes(task.task, task.fallback, limits);

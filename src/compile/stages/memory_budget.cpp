@@ -18,7 +18,7 @@ const Holding* cheapest(const Tradable& task, double& price) {
 
 }  // namespace
 
-std::optional<Tradable> tradable(const Task& task, const Schedule& taken, const TargetLimits& limits) {
+std::optional<Tradable> tradable(const Task& task, const Schedule& taken, const CpuLimits& limits) {
   const Template* own = find_template(taken.name);
   if (own == nullptr || own->approximates == nullptr) return std::nullopt;
   const auto now = estimate_of(task, taken, limits);

@@ -28,7 +28,7 @@ struct Tradable {
 
 /// The task with its chosen schedule `taken`, and all other schedules that models rank. Empty unless the template of
 /// `taken` approximates (only those templates pack larger weights than others) and has a model.
-std::optional<Tradable> tradable(const Task& task, const Schedule& taken, const TargetLimits& limits);
+std::optional<Tradable> tradable(const Task& task, const Schedule& taken, const CpuLimits& limits);
 
 struct Trade {
   std::map<std::string, Schedule> schedules;  ///< the new ones, by node

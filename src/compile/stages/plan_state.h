@@ -41,7 +41,7 @@ struct PlanState {
   PlanState(const Graph& graph, const CompileOptions& how, const Offer* from);
 
   const CompileOptions& options;
-  const TargetLimits& limits;
+  const CpuLimits& limits;
   const Offer* offer;  ///< may be null
 
   Graph fused;                   ///< the graph after its groups are split; placing starts from it
@@ -80,7 +80,7 @@ struct PlanState {
 };
 
 /// Why each template rejects a task that none accepts: name and reason, in the order of the templates.
-std::vector<std::pair<std::string, Rejected>> rejections(const Task& task, const TargetLimits& limits);
+std::vector<std::pair<std::string, Rejected>> rejections(const Task& task, const CpuLimits& limits);
 
 /// Reports the first task of a stage, and every 64th after it, to CompileReport::progress.
 void tell_task(const CompileOptions& options, std::string_view stage, int64_t done, int64_t of);

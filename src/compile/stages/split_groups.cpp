@@ -124,7 +124,7 @@ class Splitter {
 
 void split_groups(PlanState& state) { Splitter(state).run(); }
 
-std::vector<std::pair<std::string, Rejected>> rejections(const Task& task, const TargetLimits& limits) {
+std::vector<std::pair<std::string, Rejected>> rejections(const Task& task, const CpuLimits& limits) {
   std::vector<std::pair<std::string, Rejected>> all;
   for (const Template* t : all_templates()) {
     if (const auto picked = t->pick(task, limits); !picked) all.emplace_back(t->name, picked.rejected());

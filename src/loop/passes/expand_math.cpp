@@ -186,6 +186,6 @@ Expr expand_binary(Op op, const Expr& x, const Expr& y) {
   return op == Op::pow ? pow_of(x, y) : mod_of(x, y);
 }
 
-LoopFunc expand_math(const LoopFunc& func, const TargetLimits& /*limits*/) { return Expander(func).run(); }
+LoopFunc expand_math(const LoopFunc& func, const CpuLimits& /*limits*/) { return Expander(func).run(); }
 
 }  // namespace kilter::loop_passes

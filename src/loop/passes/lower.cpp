@@ -18,7 +18,7 @@ LoopFunc checked(LoopFunc func) {
 
 }  // namespace
 
-LoopFunc lower(const LoopFunc& func, const TargetLimits& limits) {
+LoopFunc lower(const LoopFunc& func, const CpuLimits& limits) {
   verify(func);
   LoopFunc result = checked(vectorise(func, limits));
   result = checked(unroll(result));

@@ -13,14 +13,14 @@ LoopFunc simplify(const LoopFunc& func);
 LoopFunc unroll(const LoopFunc& func);
 /// Replaces LoopKind::vector loops by vector code of `lanes` lanes. Indices affine in the variable become vector loads
 /// (coefficient 1), broadcasts (0) or gathers. The remainder is one masked vector (targets with masks) or scalar code.
-LoopFunc vectorise(const LoopFunc& func, const TargetLimits& limits);
+LoopFunc vectorise(const LoopFunc& func, const CpuLimits& limits);
 /// Moves lets, loads of inputs and pure expressions that do not depend on a loop's variable or registers out of the
 /// loop.
 LoopFunc hoist(const LoopFunc& func);
 /// Expands exp, log, tanh, erf, sigmoid, sin, ... into arithmetic (see math.h). Keeps operations that the target has.
-LoopFunc expand_math(const LoopFunc& func, const TargetLimits& limits);
+LoopFunc expand_math(const LoopFunc& func, const CpuLimits& limits);
 
 /// Runs vectorise, unroll, simplify, hoist and expand_math. Verifies before and after (debug builds: after each pass).
-LoopFunc lower(const LoopFunc& func, const TargetLimits& limits);
+LoopFunc lower(const LoopFunc& func, const CpuLimits& limits);
 
 }  // namespace kilter::loop_passes

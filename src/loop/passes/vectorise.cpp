@@ -20,7 +20,7 @@ namespace {
 
 class Vectorise {
  public:
-  Vectorise(const LoopFunc& func, const TargetLimits& limits) : result_(func), limits_(limits) {}
+  Vectorise(const LoopFunc& func, const CpuLimits& limits) : result_(func), limits_(limits) {}
 
   LoopFunc run() {
     std::vector<Stmt> body = std::move(result_.body);
@@ -123,11 +123,11 @@ class Vectorise {
   }
 
   LoopFunc result_;
-  const TargetLimits& limits_;
+  const CpuLimits& limits_;
 };
 
 }  // namespace
 
-LoopFunc vectorise(const LoopFunc& func, const TargetLimits& limits) { return Vectorise(func, limits).run(); }
+LoopFunc vectorise(const LoopFunc& func, const CpuLimits& limits) { return Vectorise(func, limits).run(); }
 
 }  // namespace kilter::loop_passes

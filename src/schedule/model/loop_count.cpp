@@ -43,7 +43,7 @@ bool is_index(const Expr& e) { return e.lanes() == 1 && !is_float(e.elem()) && e
 
 class Counter {
  public:
-  Counter(const LoopFunc& func, const TargetLimits& limits)
+  Counter(const LoopFunc& func, const CpuLimits& limits)
       : func_(func), limits_(limits), values_(func.vars.size(), 0), extents_(func.vars.size(), 0) {
     definitions_.resize(func.vars.size());
     let_chains_.resize(func.vars.size());
@@ -467,7 +467,7 @@ class Counter {
   }
 
   const LoopFunc& func_;
-  const TargetLimits& limits_;
+  const CpuLimits& limits_;
   std::vector<int64_t> values_;    ///< of variables, in the middle of their loops
   std::vector<int64_t> extents_;   ///< of loops; 0: unknown
   std::vector<Expr> definitions_;  ///< of lets
@@ -480,6 +480,6 @@ class Counter {
 
 }  // namespace
 
-LoopCount count_loops(const LoopFunc& func, const TargetLimits& limits) { return Counter(func, limits).run(); }
+LoopCount count_loops(const LoopFunc& func, const CpuLimits& limits) { return Counter(func, limits).run(); }
 
 }  // namespace kilter

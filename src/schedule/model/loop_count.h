@@ -28,10 +28,10 @@ struct LoopCount {
 /// Extents that depend on outer loops are evaluated at the middle of those loops. A branch on whether an index is below
 /// a constant counts as often as that is true. Any other branch counts half of the time if it has two sides, else
 /// always.
-LoopCount count_loops(const LoopFunc& func, const TargetLimits& limits);
+LoopCount count_loops(const LoopFunc& func, const CpuLimits& limits);
 
 /// Vector instructions that an operation on f32 or f64 expands to. A division or square root counts as the number of
 /// instructions that take as long as it does.
-double operation_cost(Op op, DType type, const TargetLimits& limits);
+double operation_cost(Op op, DType type, const CpuLimits& limits);
 
 }  // namespace kilter

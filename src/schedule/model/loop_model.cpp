@@ -19,7 +19,7 @@ double operand_bytes(const LoopFunc& func) {
 
 /// Cycles that memory needs for the reads and writes of a stage. Operands count as a whole, unless the stage reads and
 /// writes fewer bytes than that, because it selects from them.
-double stream_cycles(const LoopFunc& func, const LoopCount& count, const TargetLimits& limits) {
+double stream_cycles(const LoopFunc& func, const LoopCount& count, const CpuLimits& limits) {
   const double touched = std::min(operand_bytes(func), count.bytes);
   const auto rate = [&](double bytes) { return reread_rate(static_cast<int64_t>(bytes), limits); };
   const double once = touched / rate(touched);
@@ -28,7 +28,7 @@ double stream_cycles(const LoopFunc& func, const LoopCount& count, const TargetL
   return std::max(once, count.bytes / rate(item));
 }
 
-double cycles_of(const Lowered& lowered, const TargetLimits& limits, double& written) {
+double cycles_of(const Lowered& lowered, const CpuLimits& limits, double& written) {
   double cycles = 0;
   for (const Stage& stage : lowered.stages) {
     const LoopCount count = count_loops(stage.func, limits);
@@ -86,7 +86,7 @@ std::vector<Counted> counted(const Analysed& analysed, const Schedule& usual) {
 
 }  // namespace
 
-Estimate estimate_lowered(const Task& task, const Lowered& lowered, const TargetLimits& limits) {
+Estimate estimate_lowered(const Task& task, const Lowered& lowered, const CpuLimits& limits) {
   double written = 0, wanted = 0;
   const double cycles = cycles_of(lowered, limits, written);
   for (const Operand& out : task.outputs) wanted += static_cast<double>(elems(out.type.shape));

@@ -14,7 +14,7 @@ constexpr double kCountError = 0.2;
 /// Cycles of all stages in sequence. In each stage, arithmetic overlaps in part with memory traffic: each operand once,
 /// from the level of memory where the operands fit; or every access, if the working set of a parallel item does not
 /// stay in L1 and that takes longer.
-Estimate estimate_lowered(const Task& task, const Lowered& lowered, const TargetLimits& limits);
+Estimate estimate_lowered(const Task& task, const Lowered& lowered, const CpuLimits& limits);
 
 /// Fewer parallel items than this leave threads idle.
 constexpr int64_t kFewItems = 16;

@@ -53,7 +53,7 @@ Costs costs_of(DType type) {
 
 }  // namespace
 
-double operation_cost(Op op, DType type, const TargetLimits& limits) {
+double operation_cost(Op op, DType type, const CpuLimits& limits) {
   static const Costs kSingle = costs_of(DType::f32), kDouble = costs_of(DType::f64);
   const Cost cost =
       is_float(type) ? (type == DType::f64 ? kDouble : kSingle)[static_cast<size_t>(op)] : cost_of(divides(op));

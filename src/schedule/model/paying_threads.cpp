@@ -11,7 +11,7 @@ constexpr double kAsManyAsThereAre = 1024;  ///< the largest number of threads i
 
 }  // namespace
 
-int32_t paying_threads(const LoopFunc& func, const TargetLimits& limits) {
+int32_t paying_threads(const LoopFunc& func, const CpuLimits& limits) {
   if (func.parallel_extent() <= 1) return 0;
   const LoopCount count = count_loops(func, limits);
   const double threads = std::max(count.cycles / static_cast<double>(limits.thread_cycles),

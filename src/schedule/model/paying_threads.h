@@ -9,8 +9,8 @@
 namespace kilter {
 
 /// The largest number of threads, at least 1, up to which each further thread still speeds up the kernel, according to
-/// TargetLimits::thread_cycles and thread_bytes. 0: as many threads as a pool can have. Depends only on the kernel and
+/// CpuLimits::thread_cycles and thread_bytes. 0: as many threads as a pool can have. Depends only on the kernel and
 /// the limits, never on a measurement, so a plan is the same on every machine.
-int32_t paying_threads(const LoopFunc& func, const TargetLimits& limits);
+int32_t paying_threads(const LoopFunc& func, const CpuLimits& limits);
 
 }  // namespace kilter

@@ -15,7 +15,7 @@ namespace kilter {
 constexpr int64_t kReductionUnroll = 4;
 
 /// Bytes per cycle at which a core rereads `bytes` that it has touched before.
-double reread_rate(int64_t bytes, const TargetLimits& limits);
+double reread_rate(int64_t bytes, const CpuLimits& limits);
 /// Cycles of arithmetic together with a stream: the longer of the two plus half of the shorter, since they overlap in
 /// part (measured).
 inline double beside(double arithmetic, double stream) {
@@ -24,13 +24,13 @@ inline double beside(double arithmetic, double stream) {
 
 /// The number of rows that fit in registers along with `vectors` vectors and one broadcast (two without FMA, for the
 /// product); may be 0.
-inline int64_t register_rows(int64_t vectors, const TargetLimits& limits) {
+inline int64_t register_rows(int64_t vectors, const CpuLimits& limits) {
   const int64_t free = limits.vector_registers - vectors - (limits.fma ? 1 : 2);
   return std::max<int64_t>(free / vectors, 0);
 }
 
 /// Cycles of one step, at least the latency of a multiply-add. `half`: only the lower half of the last vector is used.
-inline double step_cycles(int64_t rows, int64_t vectors, const TargetLimits& limits, bool half = false) {
+inline double step_cycles(int64_t rows, int64_t vectors, const CpuLimits& limits, bool half = false) {
   const int64_t broadcasts = half && vectors > 1 ? 2 * rows : rows;  // half vectors need their own broadcasts
   const double loads = static_cast<double>(broadcasts + vectors) / (limits.load_share * limits.loads_per_cycle);
   const double used = static_cast<double>(vectors) - (half ? 0.5 : 0);
@@ -40,7 +40,7 @@ inline double step_cycles(int64_t rows, int64_t vectors, const TargetLimits& lim
 /// Slowdown of convolution tiles that fit in registers but spill nevertheless. Without FMA, LLVM loads three broadcasts
 /// ahead of their use, and a 6x2 tile takes 1.15 to 1.2 times as long per row as 4x2 (measured). Matrix products are
 /// not affected.
-inline double spilling(int64_t rows, int64_t vectors, const TargetLimits& limits) {
+inline double spilling(int64_t rows, int64_t vectors, const CpuLimits& limits) {
   constexpr int64_t kBroadcasts = 3, kProducts = 2;
   const bool fits = limits.fma || (rows + 1) * vectors + kBroadcasts + kProducts <= limits.vector_registers;
   return fits ? 1 : limits.spill_slowdown;

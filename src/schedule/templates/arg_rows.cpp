@@ -21,7 +21,7 @@ struct Search {
   size_t axis = 0, inner = 0;  ///< the dimension that is searched, and the one along which vectors run
 };
 
-Result<Search> analyse(const Task& task, const TargetLimits&) {
+Result<Search> analyse(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::arg) return not_for("operator family", "arg", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
@@ -166,8 +166,7 @@ class ArgEmitter {
 
 class ArgRows final : public LoopModel {
  public:
-  ArgRows(const Task& task, const TargetLimits& limits, Search search)
-      : LoopModel(task, limits), s_(std::move(search)) {}
+  ArgRows(const Task& task, const CpuLimits& limits, Search search) : LoopModel(task, limits), s_(std::move(search)) {}
 
  private:
   Schedule usual() const override { return {"arg_rows", {}}; }

@@ -29,7 +29,7 @@ AttentionOperand matrix_of(const Operand& o, const Shape& whole) {
   return m;
 }
 
-Result<AttentionProblem> analyse(const Task& task, const TargetLimits&) {
+Result<AttentionProblem> analyse(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::attention) return not_for("operator", "FusedAttention", node.op->name);
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
@@ -60,12 +60,12 @@ Result<AttentionProblem> analyse(const Task& task, const TargetLimits&) {
 
 constexpr int64_t kMaxScoreVectors = 4, kMaxOutVectors = 8;
 
-int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
+int64_t most_rows(int64_t vectors, const CpuLimits& limits) {
   return std::max<int64_t>(register_rows(vectors, limits), 1);
 }
 
 /// Cycles of one contraction step for all tiles that cover `rows`.
-double cycles(int64_t rows, int64_t tile, int64_t vectors, const TargetLimits& limits) {
+double cycles(int64_t rows, int64_t tile, int64_t vectors, const CpuLimits& limits) {
   const auto step = [&](int64_t r) { return r == 0 ? 0.0 : step_cycles(r, vectors, limits); };
   const int64_t full = rows / tile;
   return static_cast<double>(full) * step(tile) + step(rows % tile);
@@ -77,7 +77,7 @@ struct Tile {
 };
 
 /// The cheapest number of rows for a tile of `vectors` vectors: as many as fit, or fewer that divide more evenly.
-Tile best_rows(int64_t rows, int64_t vectors, const TargetLimits& limits) {
+Tile best_rows(int64_t rows, int64_t vectors, const CpuLimits& limits) {
   const int64_t most = std::min(rows, most_rows(vectors, limits));
   const int64_t balanced = ceil_div(rows, ceil_div(rows, most));
   const double full = cycles(rows, most, vectors, limits), even = cycles(rows, balanced, vectors, limits);
@@ -85,7 +85,7 @@ Tile best_rows(int64_t rows, int64_t vectors, const TargetLimits& limits) {
 }
 
 /// The score tile: keys x vectors of queries. All queries of a block form one tile.
-Tile score_tile(const FusedAttentionShape& s, const TargetLimits& limits) {
+Tile score_tile(const FusedAttentionShape& s, const CpuLimits& limits) {
   const int64_t vectors = ceil_div(s.queries, lanes_of(limits));
   Tile best;
   for (int64_t v : {2, 1, 3, 4}) {
@@ -101,7 +101,7 @@ Tile score_tile(const FusedAttentionShape& s, const TargetLimits& limits) {
 }
 
 /// The output tile: queries of a block x vectors of v.
-Tile output_tile(const FusedAttentionShape& s, int64_t queries, const TargetLimits& limits) {
+Tile output_tile(const FusedAttentionShape& s, int64_t queries, const CpuLimits& limits) {
   const int64_t vectors = ceil_div(s.v_size, lanes_of(limits));
   Tile best;
   for (int64_t v = 1; v <= std::min(vectors, kMaxOutVectors); ++v) {
@@ -115,7 +115,7 @@ Tile output_tile(const FusedAttentionShape& s, int64_t queries, const TargetLimi
 }
 
 /// Keys per block: all, unless the scores of a block of queries fill more than a quarter of L2.
-int64_t keys_of(const FusedAttentionShape& s, int64_t queries, const TargetLimits& limits) {
+int64_t keys_of(const FusedAttentionShape& s, int64_t queries, const CpuLimits& limits) {
   int64_t keys = s.keys;
   if (keys * queries * 4 > limits.l2_bytes / 4) {
     for (keys = 16; keys * 2 * queries * 4 <= limits.l2_bytes / 4;) keys *= 2;
@@ -123,7 +123,7 @@ int64_t keys_of(const FusedAttentionShape& s, int64_t queries, const TargetLimit
   return std::min(keys, s.keys);
 }
 
-Schedule schedule_of(const FusedAttentionShape& s, const Tile& scores, const Tile& out, const TargetLimits& limits) {
+Schedule schedule_of(const FusedAttentionShape& s, const Tile& scores, const Tile& out, const CpuLimits& limits) {
   return {"attention_rows",
           {{"vectors", scores.vectors},
            {"rows", scores.rows},
@@ -134,7 +134,7 @@ Schedule schedule_of(const FusedAttentionShape& s, const Tile& scores, const Til
 
 /// Cycles of one head: scores of all blocks of queries, their exponentials, and outputs. The online softmax rescales
 /// the outputs for each block of keys.
-double head_cycles(const FusedAttentionShape& s, const Schedule& schedule, const TargetLimits& limits) {
+double head_cycles(const FusedAttentionShape& s, const Schedule& schedule, const CpuLimits& limits) {
   constexpr double kExponential = 20;  // cycles per vector of scores: maximum, exponential, sum
   const int64_t lanes = lanes_of(limits), keys = schedule.knob("keys");
   const auto panels = [&](int64_t rows, int64_t columns, std::string_view tile, std::string_view vectors) {
@@ -156,7 +156,7 @@ double head_cycles(const FusedAttentionShape& s, const Schedule& schedule, const
 
 class AttentionRows final : public Analysed {
  public:
-  AttentionRows(const Task& task, const TargetLimits& limits, AttentionProblem heads)
+  AttentionRows(const Task& task, const CpuLimits& limits, AttentionProblem heads)
       : Analysed(task, limits), h_(std::move(heads)) {}
 
   std::vector<Knob> space() const override {

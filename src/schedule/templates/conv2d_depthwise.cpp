@@ -16,7 +16,7 @@ namespace {
 /// the limit (measured: tiles of 14 pixels take 1.05 to 1.4 times as long).
 constexpr int64_t kStreamedPixels = 4, kFewProducts = 9;
 
-Result<DepthwiseNest> analyse(const Task& task, const TargetLimits& limits) {
+Result<DepthwiseNest> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
   if (auto rejected = check_input_stored(task)) return *rejected;
@@ -38,14 +38,14 @@ Result<DepthwiseNest> analyse(const Task& task, const TargetLimits& limits) {
 
 /// Whether the kernel is limited by the image, which comes from beyond L2, and not by arithmetic: with strides, few
 /// multiply-adds fall on each pixel read.
-bool streams(const DepthwiseNest& d, const Operand& x, const TargetLimits& limits) {
+bool streams(const DepthwiseNest& d, const Operand& x, const CpuLimits& limits) {
   return d.step_h * d.step_w > 1 && d.products() <= kFewProducts &&
          x.phys.elems * size_bytes(x.type.dtype) > limits.l2_bytes;
 }
 
 class DepthwiseConv final : public Analysed {
  public:
-  DepthwiseConv(const Task& task, const TargetLimits& limits, const DepthwiseNest& nest)
+  DepthwiseConv(const Task& task, const CpuLimits& limits, const DepthwiseNest& nest)
       : Analysed(task, limits), d_(nest) {}
 
   std::vector<Knob> space() const override {

@@ -20,7 +20,7 @@ struct Conv {
 
 /// Cycles to transfer one vector of every tensor of the result's shape that the epilogue reads or writes; 0 unless
 /// these far exceed L2 (measured).
-double epilogue_line_cycles(const Task& task, ValueId image, const TargetLimits& limits) {
+double epilogue_line_cycles(const Task& task, ValueId image, const CpuLimits& limits) {
   const TensorType& result = task.graph->type(task.node().outputs[0]);
   int64_t bytes = 0, streams = 0;
   for (const auto* list : {&task.inputs, &task.outputs}) {
@@ -64,7 +64,7 @@ bool rows_contiguous(const Task& task, const Domain& domain, ValueId image) {
   return true;
 }
 
-Result<Conv> analyse(const Task& task, const TargetLimits& limits) {
+Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
   Conv c;
@@ -94,7 +94,7 @@ Result<Conv> analyse(const Task& task, const TargetLimits& limits) {
   return c;
 }
 
-Schedule schedule_of(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
+Schedule schedule_of(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits) {
   return Schedule{"conv2d_direct",
                   {{"vectors", tile.vectors},
                    {"rows", tile.rows},
@@ -131,7 +131,7 @@ Stage scale_weights(const Task& task, const Conv& c, const ConvTile& tile, Packi
 
 class DirectConv final : public Analysed {
  public:
-  DirectConv(const Task& task, const TargetLimits& limits, Conv conv) : Analysed(task, limits), c_(std::move(conv)) {}
+  DirectConv(const Task& task, const CpuLimits& limits, Conv conv) : Analysed(task, limits), c_(std::move(conv)) {}
 
   std::vector<Knob> space() const override {
     std::vector<Knob> space = tile_space(c_.nest, limits());

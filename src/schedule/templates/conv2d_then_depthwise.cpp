@@ -56,7 +56,7 @@ bool constant_operands(const Graph& graph, const Node& conv) {
                      [&](ValueId v) { return v == kNone || constant_of(graph, v) != nullptr; });
 }
 
-Result<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits) {
+Result<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& depthwise, const CpuLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   const TensorType &x = graph.type(conv.inputs[0]), &between = graph.type(conv.outputs[0]);
   const TensorType& y = graph.type(depthwise.outputs[0]);
@@ -85,7 +85,7 @@ Result<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& dep
   return p;
 }
 
-Result<Pair> analyse(const Task& task, const TargetLimits& limits) {
+Result<Pair> analyse(const Task& task, const CpuLimits& limits) {
   if (task.feeder.empty()) return not_for("feeder", "a convolution", "none");
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task, true)) return *rejected;
@@ -107,19 +107,19 @@ struct PairTile {
   int64_t band = 1;
 };
 
-std::optional<Rejected> check(const Pair& p, const PairTile& s, const TargetLimits& limits) {
+std::optional<Rejected> check(const Pair& p, const PairTile& s, const CpuLimits& limits) {
   if (auto rejected = check_tile(p.conv, s.tile, limits)) return rejected;
   if (const int64_t ring = p.ring_elems(s.tile.vectors, lanes_of(limits)) * 4; ring > limits.l2_bytes / 2)
     return Rejected{"bytes of the rows under a window", std::to_string(limits.l2_bytes / 2), std::to_string(ring)};
   return std::nullopt;
 }
 
-double depthwise_cycles(const Pair& p, const TargetLimits& limits) {
+double depthwise_cycles(const Pair& p, const CpuLimits& limits) {
   const DepthwiseNest& d = p.depthwise;
   return static_cast<double>(d.n * d.blocks * d.out_h) * row_cycles(d, pick_row_tile(d, limits), limits);
 }
 
-Estimate predict(const Pair& p, const PairTile& s, const TargetLimits& limits) {
+Estimate predict(const Pair& p, const PairTile& s, const CpuLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   ConvNest computed = p.conv;
   computed.out_h = p.rows(s.band);
@@ -140,7 +140,7 @@ int64_t items(const Pair& p, const PairTile& s) {
 /// The cost that selects the default: cycles times the mean imbalance for 1, 2 and 4 threads, which is the work of the
 /// busiest thread, for which the others wait, divided by an equal share. The default must not depend on the number of
 /// threads.
-double cost(const Pair& p, const PairTile& s, const TargetLimits& limits) {
+double cost(const Pair& p, const PairTile& s, const CpuLimits& limits) {
   const int64_t all = items(p, s);
   double sum = 0;
   for (const int64_t threads : {1, 2, 4})
@@ -150,7 +150,7 @@ double cost(const Pair& p, const PairTile& s, const TargetLimits& limits) {
 
 /// The candidates for the default: for each tile, the bands of lowest cost. More bands balance the work better, but
 /// rows at their edges are computed twice. Bands that make enough work items for several threads are preferred.
-std::vector<PairTile> shapes(const Pair& p, const TargetLimits& limits) {
+std::vector<PairTile> shapes(const Pair& p, const CpuLimits& limits) {
   constexpr int64_t kEnough = 8;
   std::vector<PairTile> all;
   for (const ConvTile& tile : tile_candidates(p.conv, limits)) {
@@ -167,7 +167,7 @@ std::vector<PairTile> shapes(const Pair& p, const TargetLimits& limits) {
 }
 
 /// The best shape. As in direct convolution, two vectors win among nearly equal costs.
-std::optional<PairTile> best(const Pair& p, const TargetLimits& limits) {
+std::optional<PairTile> best(const Pair& p, const CpuLimits& limits) {
   std::optional<PairTile> found;
   double least = 0;
   for (const PairTile& s : shapes(p, limits)) {
@@ -179,7 +179,7 @@ std::optional<PairTile> best(const Pair& p, const TargetLimits& limits) {
   return found;
 }
 
-Schedule schedule_of(const Pair& p, const PairTile& s, const TargetLimits& limits) {
+Schedule schedule_of(const Pair& p, const PairTile& s, const CpuLimits& limits) {
   return {"conv2d_then_depthwise",
           {{"vectors", s.tile.vectors},
            {"tile", s.tile.tile},
@@ -191,7 +191,7 @@ Schedule schedule_of(const Pair& p, const PairTile& s, const TargetLimits& limit
 
 class PairEmitter {
  public:
-  PairEmitter(Emitter& e, const Pair& p, const PairTile& s, const TargetLimits& limits)
+  PairEmitter(Emitter& e, const Pair& p, const PairTile& s, const CpuLimits& limits)
       : e_(e),
         b_(e.b),
         p_(p),
@@ -290,7 +290,7 @@ class PairEmitter {
   LoopBuilder& b_;
   const Pair& p_;
   const PairTile& s_;
-  const TargetLimits& limits_;
+  const CpuLimits& limits_;
   int32_t lanes_;
   int64_t row_tile_;
   Domain domain_;  ///< of the values between the two convolutions
@@ -302,8 +302,7 @@ class PairEmitter {
 
 class ConvThenDepthwise final : public Analysed {
  public:
-  ConvThenDepthwise(const Task& task, const TargetLimits& limits, const Pair& pair)
-      : Analysed(task, limits), p_(pair) {}
+  ConvThenDepthwise(const Task& task, const CpuLimits& limits, const Pair& pair) : Analysed(task, limits), p_(pair) {}
 
   std::vector<Knob> space() const override {
     std::vector<Knob> space = tile_space(p_.conv, limits());
@@ -347,7 +346,7 @@ class ConvThenDepthwise final : public Analysed {
 
 }  // namespace
 
-Result<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits) {
+Result<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& depthwise, const CpuLimits& limits) {
   const auto pair = analyse_nodes(graph, conv, depthwise, limits);
   if (!pair) return pair.rejected();
   const Pair& p = *pair;

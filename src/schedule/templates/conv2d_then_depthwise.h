@@ -15,6 +15,6 @@ struct PairCycles {
 };
 /// Compares the two for `conv` and `depthwise`, which reads conv's result after any element-wise nodes. Rejects pairs
 /// that the template does not support.
-Result<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& depthwise, const TargetLimits& limits);
+Result<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& depthwise, const CpuLimits& limits);
 
 }  // namespace kilter

@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kLeastChannels = 16;  // fewer gain little, and have the largest error
 constexpr int64_t kFewBlocks = 8;
 
-Result<WinogradConv> analyse(const Task& task, const TargetLimits& limits) {
+Result<WinogradConv> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
   if (auto rejected = check_input_stored(task)) return *rejected;
@@ -81,7 +81,7 @@ WinogradTiling tiling_of(const Schedule& schedule) {
 
 /// Cycles of a kernel with `cycles` of arithmetic that streams `bytes` of weights `passes` times, the first time from
 /// memory.
-double streamed(double cycles, int64_t bytes, double passes, const TargetLimits& limits) {
+double streamed(double cycles, int64_t bytes, double passes, const CpuLimits& limits) {
   const double stream =
       static_cast<double>(bytes) * (1 / limits.memory_rate + (passes - 1) / reread_rate(bytes, limits));
   return beside(cycles, stream);
@@ -89,7 +89,7 @@ double streamed(double cycles, int64_t bytes, double passes, const TargetLimits&
 
 /// Cycles of one core. Products run at the multiply-add rate, but no step is shorter than the latency, and they overlap
 /// with the weight stream; transforms cost their loads and stores.
-Estimate predict(const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits) {
+Estimate predict(const WinogradConv& c, const WinogradTiling& p, const CpuLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const auto blocks = static_cast<double>(c.n * p.blocks(c));
   const auto places = static_cast<double>(c.places(p.m));
@@ -114,7 +114,7 @@ Estimate predict(const WinogradConv& c, const WinogradTiling& p, const TargetLim
 }
 
 /// Cycles of direct convolution at the rate of its tiles.
-double direct_cycles(const WinogradConv& c, const TargetLimits& limits) {
+double direct_cycles(const WinogradConv& c, const CpuLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const int64_t taps = c.kernel_h * c.kernel_w;
   const auto products = static_cast<double>(c.n * c.out_h * c.out_w * c.out_blocks * c.in_channels * taps) /
@@ -122,7 +122,7 @@ double direct_cycles(const WinogradConv& c, const TargetLimits& limits) {
   return streamed(products, c.in_blocks * c.out_blocks * lanes * lanes * taps * 4, 1, limits);
 }
 
-std::vector<WinogradTiling> tilings(const WinogradConv& c, const TargetLimits& limits) {
+std::vector<WinogradTiling> tilings(const WinogradConv& c, const CpuLimits& limits) {
   std::vector<WinogradTiling> all;
   for (const int64_t m : {4, 2}) {
     if (!c.known(m) || c.tiles(m) < limits.winograd_tiles) continue;
@@ -195,7 +195,7 @@ struct Operands {
   Buf weights, bias, q, temp;
 };
 
-Operands bind(Emitter& e, const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits) {
+Operands bind(Emitter& e, const WinogradConv& c, const WinogradTiling& p, const CpuLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   const Node& node = e.task().node();
   Operands o;
@@ -212,7 +212,7 @@ void emit_group(WinogradBlock& block, const Buf& v, const Expr& base, const Expr
 }
 
 void lower_fused(Lowered& out, const Task& task, const WinogradConv& c, const WinogradTiling& p,
-                 const TargetLimits& limits) {
+                 const CpuLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   Emitter e(task, "conv2d_winograd");
   const Expr n = e.b.parallel("n", c.n);
@@ -230,7 +230,7 @@ void lower_fused(Lowered& out, const Task& task, const WinogradConv& c, const Wi
 }
 
 void lower_split(Lowered& out, const Task& task, const WinogradConv& c, const WinogradTiling& p,
-                 const TargetLimits& limits) {
+                 const CpuLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   const int64_t each = p.v_elems(c, lanes), all = each * c.n * p.blocks(c);
   const Operations done = operations(c, p);
@@ -275,7 +275,7 @@ std::string_view approximates(const Schedule& schedule) {
 
 class Winograd final : public Analysed {
  public:
-  Winograd(const Task& task, const TargetLimits& limits, const WinogradConv& conv) : Analysed(task, limits), c_(conv) {}
+  Winograd(const Task& task, const CpuLimits& limits, const WinogradConv& conv) : Analysed(task, limits), c_(conv) {}
 
   std::vector<Knob> space() const override {
     std::vector<Knob> space{{"m", {}},     {"vectors", {}},   {"tile", {}},

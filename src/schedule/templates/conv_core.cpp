@@ -18,8 +18,7 @@ int64_t passes(const ConvNest& nest, const ConvTile& t, int64_t items) {
 }
 
 /// Cycles of one reduction step of a register tile.
-double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights_beyond_l1,
-                        const TargetLimits& limits) {
+double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights_beyond_l1, const CpuLimits& limits) {
   const double stream = weights_beyond_l1 ? static_cast<double>(vectors * limits.vector_bytes) / limits.l2_rate : 0;
   const double step = step_cycles(pixels, vectors, limits, half) * spilling(pixels, vectors, limits);
   return std::max(step, stream);
@@ -27,7 +26,7 @@ double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights
 
 /// Cycles of one tile of `pixels`. Of the vectors that the epilogue reads or writes, as many as the core has fill
 /// buffers arrive while the next tile is computed; that tile waits for the rest.
-double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const TargetLimits& limits) {
+double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const CpuLimits& limits) {
   if (pixels == 0) return 0;
   const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
   const auto waits = static_cast<double>(std::max<int64_t>(pixels * vectors - limits.fill_buffers, 0));
@@ -37,7 +36,7 @@ double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const 
 }
 
 /// Cycles of all tiles of one image and group.
-double nest_cycles(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
+double nest_cycles(const ConvNest& nest, const ConvTile& t, const CpuLimits& limits) {
   const auto cost = [&](int64_t pixels) { return tile_cycles(nest, pixels, t.vectors, limits); };
   double per_image = 0;
   if (t.rows > 1) {
@@ -130,7 +129,7 @@ Result<ConvNest> direct_nest(const Node& conv, const TensorType& x, const Tensor
   return n;
 }
 
-void allow_half_tail(ConvNest& nest, const TargetLimits& limits) {
+void allow_half_tail(ConvNest& nest, const CpuLimits& limits) {
   const int64_t last = nest.out_channels % limits.lanes_f32();
   nest.half_tail =
       limits.halves() && nest.groups == 1 && nest.merged == 1 && last > 0 && last <= limits.lanes_f32() / 2;
@@ -157,14 +156,14 @@ std::optional<StageWork> merged_work(const ConvNest& nest, int64_t vectors, int3
 
 Knob prefetch_knob(const ConvNest& nest) { return nest.in_block > 1 ? panel_prefetch_knob() : Knob{"prefetch", {0}}; }
 
-int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
+int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits) {
   if (nest.in_block == 1) return 0;
   const int32_t lanes = lanes_of(limits);
   return pick_prefetch(packed_bytes(nest, tile.vectors, lanes), nest.panel_elems(tile.vectors, lanes) * 4,
                        passes(nest, tile, block_items(nest, tile, limits)), limits);
 }
 
-int64_t block_items(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits) {
+int64_t block_items(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits) {
   const int64_t items = nest_items(nest, tile);
   const int64_t image = nest.out_h * nest.step_h * nest.out_w * nest.step_w * nest.in_channels * 4;
   const int64_t weights = packed_bytes(nest, tile.vectors, limits.lanes_f32()) / nest.groups;
@@ -199,7 +198,7 @@ Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name) {
   return e.constant(std::move(padded), std::move(name));
 }
 
-std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& limits) {
+std::vector<ConvTile> tile_candidates(const ConvNest& nest, const CpuLimits& limits) {
   std::vector<ConvTile> all;
   for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
     if (nest.out_blocks % v != 0) continue;
@@ -222,7 +221,7 @@ std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& 
   return all;
 }
 
-Estimate estimate_tile(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
+Estimate estimate_tile(const ConvNest& nest, const ConvTile& t, const CpuLimits& limits) {
   const double image = nest_cycles(nest, t, limits);
   // The same work, in full tiles only.
   ConvNest full = nest;
@@ -232,7 +231,7 @@ Estimate estimate_tile(const ConvNest& nest, const ConvTile& t, const TargetLimi
   return {image * static_cast<double>(nest.n * nest.groups), image > 0 ? std::max(0.0, 1 - ideal / image) : 0};
 }
 
-ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits) {
+ConvTile pick_tile(const ConvNest& nest, const CpuLimits& limits) {
   ConvTile best;
   double best_cycles = 0;
   for (const ConvTile& tile : tile_candidates(nest, limits)) {
@@ -247,7 +246,7 @@ ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits) {
   return best;
 }
 
-std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, const TargetLimits& limits) {
+std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, const CpuLimits& limits) {
   if (nest.out_blocks % t.vectors != 0) {
     return Rejected{"output channel blocks divisible by vectors", std::to_string(nest.out_blocks),
                     std::to_string(t.vectors)};
@@ -263,7 +262,7 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, cons
   return std::nullopt;
 }
 
-std::vector<Knob> tile_space(const ConvNest& nest, const TargetLimits& limits) {
+std::vector<Knob> tile_space(const ConvNest& nest, const CpuLimits& limits) {
   std::vector<Knob> space{{"vectors", {}}, {"rows", {}}, {"tile", {}}};
   const int64_t most = register_rows(1, limits);
   for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
@@ -285,7 +284,7 @@ namespace {
 class TileEmitter {
  public:
   TileEmitter(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBuffers& buffers, Expr n, Expr g, Expr ocg,
-              const TargetLimits& limits)
+              const CpuLimits& limits)
       : e_(e),
         b_(e.b),
         nest_(nest),
@@ -478,7 +477,7 @@ class TileEmitter {
 }  // namespace
 
 void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBuffers& buffers, const Expr& n,
-               const Expr& g, const Expr& ocg, const Expr& item, const TargetLimits& limits) {
+               const Expr& g, const Expr& ocg, const Expr& item, const CpuLimits& limits) {
   TileEmitter tile(e, nest, t, buffers, n, g, ocg, limits);
   LoopBuilder& b = e.b;
   const Expr of_block = item - buffers.first_item;

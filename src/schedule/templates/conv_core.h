@@ -95,7 +95,7 @@ void set_channels(ConvNest& nest, int64_t in, int64_t out, int64_t groups, int64
 /// of `x` does not cover.
 Result<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y);
 /// Lets tiles of all output blocks compute half a vector of the last one, if that pays off on the target.
-void allow_half_tail(ConvNest& nest, const TargetLimits& limits);
+void allow_half_tail(ConvNest& nest, const CpuLimits& limits);
 /// Bytes of all weights, packed in panels of `vectors` output blocks.
 int64_t packed_bytes(const ConvNest& nest, int64_t vectors, int32_t lanes);
 /// The work of a nest with merged groups, where `share` is its share of the task. Products with the zero weights
@@ -104,7 +104,7 @@ std::optional<StageWork> merged_work(const ConvNest& nest, int64_t vectors, int3
                                      int64_t weight_bytes);
 /// Knob `prefetch` of a nest, and its value for a tile. For plain inputs, taps are unrolled and nothing is prefetched.
 Knob prefetch_knob(const ConvNest& nest);
-int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
+int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits);
 /// Packs a convolution's weights [out][in][r][s] for its nest and tile.
 Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, const ConvTile& tile, int32_t lanes);
 
@@ -112,21 +112,21 @@ Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, con
 Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name = "bias");
 
 /// The tile that the analytic model ranks first, by registers, load ports, FMA latency, tails and the weight stream.
-ConvTile pick_tile(const ConvNest& nest, const TargetLimits& limits);
+ConvTile pick_tile(const ConvNest& nest, const CpuLimits& limits);
 /// The tiles that the model ranks, in the order in which pick_tile() considers them.
-std::vector<ConvTile> tile_candidates(const ConvNest& nest, const TargetLimits& limits);
+std::vector<ConvTile> tile_candidates(const ConvNest& nest, const CpuLimits& limits);
 /// The model's prediction for a tile, over all images and groups.
-Estimate estimate_tile(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
+Estimate estimate_tile(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits);
 /// Checks that the tile fits in registers and divides the output channels.
-std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
+std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits);
 /// The legal values of each knob.
-std::vector<Knob> tile_space(const ConvNest& nest, const TargetLimits& limits);
+std::vector<Knob> tile_space(const ConvNest& nest, const CpuLimits& limits);
 
 /// Number of items in a block, which all panels of weights process before any panel starts on the next block. It is all
 /// items, or as many as read no more of the image than fits in a quarter of L2, if rereading the weights for each such
 /// block is clearly cheaper than rereading the image for each panel. Rereading data that fit in half of L2 is free
 /// (measured).
-int64_t block_items(const ConvNest& nest, const ConvTile& tile, const TargetLimits& limits);
+int64_t block_items(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits);
 /// Parallel items of a nest within one image, group and block group of channels: row tiles, or chunks of pixel tiles of
 /// one row.
 int64_t nest_items(const ConvNest& nest, const ConvTile& tile);
@@ -146,7 +146,7 @@ struct ConvBuffers {
 
 /// Emits item `item` (0 <= item < nest_items) for batch `n`, group `g` and block group `ocg` (all i64 expressions).
 void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& tile, const ConvBuffers& buffers, const Expr& n,
-               const Expr& g, const Expr& ocg, const Expr& item, const TargetLimits& limits);
+               const Expr& g, const Expr& ocg, const Expr& item, const CpuLimits& limits);
 
 /// Packs weights [out][in][r][s] for one nest into `packed` from weights_first on. `at(group, k, c, r, s)` gives a
 /// weight; k and c count within the merged group and belong to the same group of the convolution. The packer supplies

@@ -32,7 +32,7 @@ struct Transposed {
   bool depthwise = false;
 };
 
-Result<Transposed> analyse(const Task& task, const TargetLimits& limits) {
+Result<Transposed> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::conv_transpose) return not_for("operator family", "conv_transpose", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
@@ -80,7 +80,7 @@ ConvNest nest_of(const Transposed& t, const Phase& h, const Phase& w, int64_t ph
 }
 
 Stage dense_stage(const Task& task, const Transposed& t, const ConvNest& nest, const Phase& h, const Phase& w,
-                  const TargetLimits& limits, Lowered& lowered) {
+                  const CpuLimits& limits, Lowered& lowered) {
   const Node& node = task.node();
   const int32_t lanes = lanes_of(limits);
   const ConvTile tile = pick_tile(nest, limits);
@@ -176,7 +176,7 @@ void for_phases(const Task& task, const Transposed& t, int32_t lanes,
 
 class ConvTransposed final : public Analysed {
  public:
-  ConvTransposed(const Task& task, const TargetLimits& limits, Transposed transposed)
+  ConvTransposed(const Task& task, const CpuLimits& limits, Transposed transposed)
       : Analysed(task, limits), t_(std::move(transposed)) {}
   Result<Schedule> pick() const override { return Schedule{"conv_transpose", {}}; }
   std::vector<Schedule> candidates() const override { return {{"conv_transpose", {}}}; }

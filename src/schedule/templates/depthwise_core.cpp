@@ -14,7 +14,7 @@ constexpr int64_t kUnrolledTaps = 9;  ///< kernels up to 3x3 are unrolled comple
 /// Cycles of one row tile of `pixels`. Each product costs one load and one multiply-add per pixel and one load of
 /// weights, and it takes at least the latency of a tap's dependency chain; each pixel costs one store. Units half as
 /// wide as a register need two cycles to move it.
-double tile_cycles(const DepthwiseNest& d, int64_t pixels, const TargetLimits& limits) {
+double tile_cycles(const DepthwiseNest& d, int64_t pixels, const CpuLimits& limits) {
   if (pixels == 0) return 0;
   const double moves = limits.halves() ? 2 : 1;
   const auto count = static_cast<double>(pixels);
@@ -46,17 +46,17 @@ Result<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, cons
   return nest;
 }
 
-int64_t most_row_pixels(const DepthwiseNest& nest, const TargetLimits& limits) {
+int64_t most_row_pixels(const DepthwiseNest& nest, const CpuLimits& limits) {
   return limits.vector_registers >= 32 && nest.each == 1 ? 14 : 8;
 }
 
 int64_t equal_parts(int64_t pixels, int64_t most) { return ceil_div(pixels, ceil_div(pixels, most)); }
 
-int64_t pick_row_tile(const DepthwiseNest& nest, const TargetLimits& limits) {
+int64_t pick_row_tile(const DepthwiseNest& nest, const CpuLimits& limits) {
   return equal_parts(nest.out_w, most_row_pixels(nest, limits));
 }
 
-double row_cycles(const DepthwiseNest& nest, int64_t tile, const TargetLimits& limits) {
+double row_cycles(const DepthwiseNest& nest, int64_t tile, const CpuLimits& limits) {
   return static_cast<double>(nest.out_w / tile) * tile_cycles(nest, tile, limits) +
          tile_cycles(nest, nest.out_w % tile, limits);
 }
@@ -75,7 +75,7 @@ Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& d, int32_t lanes) {
 }
 
 void prefetch_weights(LoopBuilder& b, const DepthwiseNest& nest, const DepthwiseBuffers& buffers, const Expr& block,
-                      const Expr& first, int64_t count, const TargetLimits& limits) {
+                      const Expr& first, int64_t count, const CpuLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const Expr at = b.let("ahead", (block * Expr(nest.products()) + first) * Expr(lanes));
   prefetch_lines(b, buffers.weights, at, count * lanes, limits.line_bytes);

@@ -33,13 +33,13 @@ Result<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, cons
 
 /// The largest number of pixels in a row tile. Groups of several channels get fewer, since spread channels also need
 /// registers (measured).
-int64_t most_row_pixels(const DepthwiseNest& nest, const TargetLimits& limits);
+int64_t most_row_pixels(const DepthwiseNest& nest, const CpuLimits& limits);
 /// Pixels per part if a row of `pixels` is split into parts of at most `most` that are as equal as possible.
 int64_t equal_parts(int64_t pixels, int64_t most);
 /// The row tile that leaves the smallest remainder.
-int64_t pick_row_tile(const DepthwiseNest& nest, const TargetLimits& limits);
+int64_t pick_row_tile(const DepthwiseNest& nest, const CpuLimits& limits);
 /// Cycles for one row of one block of channels in tiles of `tile` pixels.
-double row_cycles(const DepthwiseNest& nest, int64_t tile, const TargetLimits& limits);
+double row_cycles(const DepthwiseNest& nest, int64_t tile, const CpuLimits& limits);
 
 /// Packs weights [channel][each][r][s] as [block][r][channel of the group][s][lane].
 Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& nest, int32_t lanes);
@@ -62,7 +62,7 @@ struct DepthwiseBuffers {
 /// the near caches, because the network has read others since, and they are too few for the hardware prefetcher to
 /// follow. Call this while the preceding work is computed.
 void prefetch_weights(LoopBuilder& b, const DepthwiseNest& nest, const DepthwiseBuffers& buffers, const Expr& block,
-                      const Expr& first, int64_t count, const TargetLimits& limits);
+                      const Expr& first, int64_t count, const CpuLimits& limits);
 
 /// Emits row `row` of block `block` of image `n` of the anchor, with the task's epilogue.
 void emit_depthwise_row(Emitter& e, const DepthwiseNest& nest, int64_t tile, const DepthwiseInput& input,

@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-std::optional<Rejected> check(const Task& task, const TargetLimits&) {
+std::optional<Rejected> check(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::gather) return not_for("operator family", "gather", node.op->name);
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};

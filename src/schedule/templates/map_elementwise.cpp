@@ -35,7 +35,7 @@ bool mixed_layouts(const Task& task, const Domain& domain) {
   return false;
 }
 
-std::optional<Rejected> check(const Task& task, const TargetLimits&) {
+std::optional<Rejected> check(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::map) return not_for("operator family", "map", node.op->name);
   if (!has_loop_form(*task.graph, node))

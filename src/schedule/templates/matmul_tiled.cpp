@@ -40,7 +40,7 @@ Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
   return strides;
 }
 
-Result<Product> analyse(const Task& task, const TargetLimits&) {
+Result<Product> analyse(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::matmul) return not_for("operator", "MatMul", node.op->name);
   const Operand& a = task.operand(node.inputs[0]);
@@ -67,26 +67,26 @@ Result<Product> analyse(const Task& task, const TargetLimits&) {
   return p;
 }
 
-int64_t most_rows(int64_t vectors, const TargetLimits& limits) {
+int64_t most_rows(int64_t vectors, const CpuLimits& limits) {
   return std::max<int64_t>(register_rows(vectors, limits), 1);
 }
 
 /// The largest number of vectors per panel; each has at least one column.
-int64_t most_vectors(const Product& p, const TargetLimits& limits) {
+int64_t most_vectors(const Product& p, const CpuLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   return std::min(kMaxVectors, ceil_div(p.n, lanes));
 }
 
 /// Whether the lines of this many rows of A evict each other from L1. Rows that are a multiple of a way apart, or
 /// nearly so, map to only a few of its sets.
-bool crowd_l1(const Product& p, int64_t rows, const TargetLimits& limits) {
+bool crowd_l1(const Product& p, int64_t rows, const CpuLimits& limits) {
   const int64_t way = limits.l1_way_bytes, ways = limits.l1_bytes / way;
   const int64_t places = way / std::max<int64_t>(std::gcd(p.a_m * 4, way), limits.line_bytes);
   return ceil_div(rows, places) > ways / 2;
 }
 
 /// Cycles of one step of k over all panels and rows. Panels stream from L2, and so do rows that do not stay in L1.
-double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
+double cycles(const Product& p, int64_t vectors, int64_t rows, const CpuLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const int64_t panels = ceil_div(p.n, vectors * lanes);
   const auto step = [&](int64_t r) {
@@ -98,7 +98,7 @@ double cycles(const Product& p, int64_t vectors, int64_t rows, const TargetLimit
 }
 
 /// Prefetches packed constants only: a B that was just packed is still in the near caches.
-Schedule schedule_of(const Product& p, int64_t vectors, int64_t rows, const TargetLimits& limits) {
+Schedule schedule_of(const Product& p, int64_t vectors, int64_t rows, const CpuLimits& limits) {
   const int64_t panel = p.k * vectors * limits.vector_bytes, all = p.k * p.n * elems(p.b_extent) * 4;
   const int64_t prefetch = p.constant_b ? pick_prefetch(all, panel, ceil_div(p.m, rows), limits) : 0;
   return {"matmul_tiled", {{"vectors", vectors}, {"rows", rows}, {"prefetch", prefetch}}};
@@ -245,7 +245,7 @@ class ProductEmitter {
 
 class MatmulTiled final : public Analysed {
  public:
-  MatmulTiled(const Task& task, const TargetLimits& limits, Product product)
+  MatmulTiled(const Task& task, const CpuLimits& limits, Product product)
       : Analysed(task, limits), p_(std::move(product)) {}
 
   std::vector<Knob> space() const override {

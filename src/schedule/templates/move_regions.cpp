@@ -21,7 +21,7 @@ constexpr int64_t kItemElems = 4096;
 /// Regions, each with the output that it belongs to.
 using Moves = std::vector<std::pair<size_t, CopyRegion>>;
 
-Result<Moves> analyse(const Task& task, const TargetLimits&) {
+Result<Moves> analyse(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   if (node.op->regions == nullptr) return not_for("operators with regions", "regions() defined", node.op->name);
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
@@ -77,7 +77,7 @@ enum class Form : uint8_t {
 
 class CopyStage {
  public:
-  CopyStage(const Task& task, size_t output, const CopyRegion& region, const TargetLimits& limits)
+  CopyStage(const Task& task, size_t output, const CopyRegion& region, const CpuLimits& limits)
       : e_(task, "move"), b_(e_.b), box_(region), lanes_(lanes_of(limits)) {
     value_ = task.node().outputs[output];
     const DType type = task.graph->type(value_).dtype;
@@ -230,7 +230,7 @@ class CopyStage {
 
 class MoveRegions final : public LoopModel {
  public:
-  MoveRegions(const Task& task, const TargetLimits& limits, Moves moves)
+  MoveRegions(const Task& task, const CpuLimits& limits, Moves moves)
       : LoopModel(task, limits), moves_(std::move(moves)) {}
 
  private:

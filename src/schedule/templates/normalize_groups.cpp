@@ -87,7 +87,7 @@ std::optional<Rejected> check_operands(const Task& task, const Grouped& s) {
   return std::nullopt;
 }
 
-Result<Grouped> analyse(const Task& task, const TargetLimits& limits) {
+Result<Grouped> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   const Statistics statistics = node.op->statistics;
   const bool instance = statistics == Statistics::channel, of_frames = statistics == Statistics::volume_group;
@@ -119,7 +119,7 @@ Result<Grouped> analyse(const Task& task, const TargetLimits& limits) {
 
 /// Cycles: the input is read twice and the output written once. The rate of the second read depends on the bytes read
 /// since the first: those of one item if `joint` is set, else the whole input.
-double cycles(const Grouped& s, const Split& p, const TargetLimits& limits) {
+double cycles(const Grouped& s, const Split& p, const CpuLimits& limits) {
   const int64_t elems = s.n * s.pixels() * (s.blocked ? s.blocks * limits.lanes_f32() : s.channels);
   const int64_t items = s.n * (s.blocked ? s.units() : s.groups);
   const auto bytes = static_cast<double>(elems * 4);
@@ -495,7 +495,7 @@ void lower_apart(Lowered& out, const Task& task, const Grouped& s, const Split& 
 
 class NormalizeGroups final : public Analysed {
  public:
-  NormalizeGroups(const Task& task, const TargetLimits& limits, const Grouped& grouped)
+  NormalizeGroups(const Task& task, const CpuLimits& limits, const Grouped& grouped)
       : Analysed(task, limits), s_(grouped) {}
 
   std::vector<Knob> space() const override {

@@ -15,7 +15,7 @@ struct Normalisation {
   bool by_channel = false;  ///< one scale and bias per row (InstanceNormalization), else per element of the row
 };
 
-Result<Normalisation> analyse(const Task& task, const TargetLimits&) {
+Result<Normalisation> analyse(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   const Statistics statistics = node.op->statistics;
   if (statistics != Statistics::row && statistics != Statistics::row_squares && statistics != Statistics::channel)
@@ -49,7 +49,7 @@ Result<Normalisation> analyse(const Task& task, const TargetLimits&) {
 
 class NormalizeRows final : public LoopModel {
  public:
-  NormalizeRows(const Task& task, const TargetLimits& limits, const Normalisation& normalisation)
+  NormalizeRows(const Task& task, const CpuLimits& limits, const Normalisation& normalisation)
       : LoopModel(task, limits), r_(normalisation) {}
   std::vector<Knob> space() const override { return {{"unroll", {1, 2, 4}}}; }
 

@@ -38,7 +38,7 @@ bool misses(const Window& w) {
   return false;
 }
 
-Result<Pool> analyse(const Task& task, const TargetLimits& limits) {
+Result<Pool> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   const bool maximum = node.op->combiner == Combiner::max;
   if (node.op->family != Family::pool || node.op->combiner == Combiner::none)
@@ -188,7 +188,7 @@ class RowEmitter {
 
 class PoolRows final : public LoopModel {
  public:
-  PoolRows(const Task& task, const TargetLimits& limits, Pool pool) : LoopModel(task, limits), p_(std::move(pool)) {}
+  PoolRows(const Task& task, const CpuLimits& limits, Pool pool) : LoopModel(task, limits), p_(std::move(pool)) {}
   std::vector<Knob> space() const override { return {{"tile", {1, 2, 4, 8}}}; }
 
  private:

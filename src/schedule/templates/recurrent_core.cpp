@@ -30,7 +30,7 @@ Tensor pack(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& ga
 /// Emits the kernel: the constructor emits the parallel dimensions, run() the rows of one iteration.
 class StepEmitter {
  public:
-  StepEmitter(Emitter& e, const Recurrence& q, const RecurrentTile& tile, const TargetLimits& limits)
+  StepEmitter(Emitter& e, const Recurrence& q, const RecurrentTile& tile, const CpuLimits& limits)
       : e_(e),
         b_(e.b),
         q_(q),
@@ -309,7 +309,7 @@ std::vector<std::vector<int64_t>> Recurrence::products() const {
   return {{0}};
 }
 
-void emit_recurrence(Emitter& e, const Recurrence& q, const RecurrentTile& tile, const TargetLimits& limits) {
+void emit_recurrence(Emitter& e, const Recurrence& q, const RecurrentTile& tile, const CpuLimits& limits) {
   StepEmitter steps(e, q, tile, limits);
   steps.run();
 }

@@ -39,6 +39,6 @@ struct RecurrentTile {
 };
 
 /// Emits the whole kernel, parallel over directions, tiles of rows and, where allowed, blocks of hidden units.
-void emit_recurrence(Emitter& e, const Recurrence& q, const RecurrentTile& tile, const TargetLimits& limits);
+void emit_recurrence(Emitter& e, const Recurrence& q, const RecurrentTile& tile, const CpuLimits& limits);
 
 }  // namespace kilter

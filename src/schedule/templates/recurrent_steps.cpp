@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kMaxVectors = 8;
 
-Result<Recurrence> analyse(const Task& task, const TargetLimits&) {
+Result<Recurrence> analyse(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   const RecurrentForm* form = find_recurrent_form(node);
   if (form == nullptr) return not_for("operator", "LSTM, GRU, RNN", node.op->name);
@@ -61,13 +61,13 @@ int64_t most_gates(const Recurrence& q) {
 
 /// Rows of the batch that fit in registers. A single row uses r as a memory operand; several rows also need registers
 /// for its vectors.
-int64_t most_rows(const Recurrence& q, int64_t vectors, const TargetLimits& limits) {
+int64_t most_rows(const Recurrence& q, int64_t vectors, const CpuLimits& limits) {
   const int64_t all = most_gates(q) * vectors;
   const int64_t one = all + (limits.fma ? 2 : 3) <= limits.vector_registers ? 1 : 0;
   return std::max(register_rows(all, limits), one);
 }
 
-std::vector<Knob> knobs(const Recurrence& q, const TargetLimits& limits) {
+std::vector<Knob> knobs(const Recurrence& q, const CpuLimits& limits) {
   Knob vectors{"vectors", {}}, rows{"rows", {}};
   const int64_t most = std::min(kMaxVectors, ceil_div(q.shape.hidden, lanes_of(limits)));
   for (int64_t v = 1; v <= most && most_rows(q, v, limits) > 0; ++v) vectors.values.push_back(v);
@@ -79,7 +79,7 @@ std::vector<Knob> knobs(const Recurrence& q, const TargetLimits& limits) {
 int64_t streamed_bytes(const Recurrence& q) { return q.shape.gates * q.shape.hidden * q.shape.hidden * 4; }
 
 /// Cycles of all steps for a tile.
-double cycles(const Recurrence& q, const RecurrentTile& tile, const TargetLimits& limits) {
+double cycles(const Recurrence& q, const RecurrentTile& tile, const CpuLimits& limits) {
   constexpr double kFunction = 12;  // cycles per vector and activation function
   constexpr double kSlack = 0.5;    // cycles per element of h: more sums hide more of the latency of r (measured)
   const double rate = streamed_bytes(q) <= limits.l1_bytes / 2 ? limits.l1_peak_rate : limits.l2_peak_rate;
@@ -106,7 +106,7 @@ Schedule schedule_of(const RecurrentTile& tile) {
 }
 
 /// For each number of vectors: as many rows as fit, or fewer that divide the batch more evenly.
-std::vector<RecurrentTile> tiles(const Recurrence& q, const TargetLimits& limits) {
+std::vector<RecurrentTile> tiles(const Recurrence& q, const CpuLimits& limits) {
   std::vector<RecurrentTile> all;
   // Every step rereads r. If r fits in L2, prefetching costs 5 to 15 % (measured).
   const int64_t prefetch = streamed_bytes(q) > limits.l2_bytes ? limits.prefetch_bytes : 0;
@@ -121,7 +121,7 @@ std::vector<RecurrentTile> tiles(const Recurrence& q, const TargetLimits& limits
 
 class RecurrentSteps final : public Analysed {
  public:
-  RecurrentSteps(const Task& task, const TargetLimits& limits, Recurrence recurrence)
+  RecurrentSteps(const Task& task, const CpuLimits& limits, Recurrence recurrence)
       : Analysed(task, limits), q_(std::move(recurrence)) {}
 
   std::vector<Knob> space() const override { return knobs(q_, limits()); }

@@ -47,7 +47,7 @@ std::optional<std::pair<Op, double>> operation(Combiner combiner) {
   return std::nullopt;
 }
 
-Result<Reduction> analyse(const Task& task, const TargetLimits& limits) {
+Result<Reduction> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::reduce) return not_for("operator family", "reduce", node.op->name);
   const auto op = operation(node.op->combiner);
@@ -249,7 +249,7 @@ class ReduceEmitter {
 
 class ReduceRows final : public LoopModel {
  public:
-  ReduceRows(const Task& task, const TargetLimits& limits, Reduction reduction)
+  ReduceRows(const Task& task, const CpuLimits& limits, Reduction reduction)
       : LoopModel(task, limits), r_(std::move(reduction)) {}
   std::vector<Knob> space() const override { return {{"accumulators", {1, 2, 4, 8}}}; }
 

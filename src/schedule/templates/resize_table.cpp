@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMaxTaps = 4;  ///< per axis: nearest 1, linear 2, cubic 4
 
-Result<ResizePlan> analyse(const Task& task, const TargetLimits& limits) {
+Result<ResizePlan> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::resize) return not_for("operator family", "resize", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
@@ -193,7 +193,7 @@ class ResizeEmitter {
 
 class ResizeTable final : public LoopModel {
  public:
-  ResizeTable(const Task& task, const TargetLimits& limits, ResizePlan plan)
+  ResizeTable(const Task& task, const CpuLimits& limits, ResizePlan plan)
       : LoopModel(task, limits), plan_(std::move(plan)) {}
 
  private:

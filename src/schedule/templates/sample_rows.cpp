@@ -26,7 +26,7 @@ struct Sampling {
   bool weighs() const { return !nearest || padding == Padding::zeros; }
 };
 
-Result<Sampling> analyse(const Task& task, const TargetLimits&) {
+Result<Sampling> analyse(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::sample) return not_for("operator family", "sample", node.op->name);
   const Operand &x = task.operand(node.inputs[0]), &grid = task.operand(node.inputs[1]);
@@ -192,7 +192,7 @@ class SampleEmitter {
 
 class SampleRows final : public LoopModel {
  public:
-  SampleRows(const Task& task, const TargetLimits& limits, Sampling sampling)
+  SampleRows(const Task& task, const CpuLimits& limits, Sampling sampling)
       : LoopModel(task, limits), s_(std::move(sampling)) {}
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kPart = 4096;  ///< elements per item
 
-std::optional<Rejected> check(const Task& task, const TargetLimits&) {
+std::optional<Rejected> check(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::scatter) return not_for("operator family", "scatter", node.op->name);
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};

@@ -16,7 +16,7 @@ struct Softmax {
   bool logarithm = false;
 };
 
-Result<Softmax> analyse(const Task& task, const TargetLimits&) {
+Result<Softmax> analyse(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::softmax) return not_for("operator", "Softmax, LogSoftmax", node.op->name);
   const Operand& x = task.operand(node.inputs[0]);
@@ -37,7 +37,7 @@ Result<Softmax> analyse(const Task& task, const TargetLimits&) {
 
 class SoftmaxRows final : public LoopModel {
  public:
-  SoftmaxRows(const Task& task, const TargetLimits& limits, const Softmax& softmax)
+  SoftmaxRows(const Task& task, const CpuLimits& limits, const Softmax& softmax)
       : LoopModel(task, limits), s_(softmax) {}
   std::vector<Knob> space() const override { return {{"unroll", {1, 2, 4}}}; }
 

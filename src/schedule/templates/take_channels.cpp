@@ -26,7 +26,7 @@ struct Made {
   std::vector<LaneOf> lanes;
 };
 
-std::optional<Rejected> check(const Task& task, const TargetLimits& limits) {
+std::optional<Rejected> check(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::channels) return not_for("operator", "TakeChannels", node.op->name);
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};

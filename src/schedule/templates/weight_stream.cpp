@@ -12,11 +12,11 @@ Knob panel_prefetch_knob() {
   return knob;
 }
 
-int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits) {
+int64_t pick_prefetch(int64_t weight_bytes, const CpuLimits& limits) {
   return weight_bytes > limits.l1_bytes ? limits.prefetch_bytes : 0;
 }
 
-int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes, const TargetLimits& limits) {
+int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes, const CpuLimits& limits) {
   const int64_t distance = pick_prefetch(weight_bytes, limits);
   const bool shared = passes > 1 && weight_bytes >= 2 * panel_bytes && panel_bytes <= limits.l2_bytes / 4;
   return distance > 0 && shared ? kNextPanel : distance;

@@ -20,9 +20,9 @@ Knob prefetch_knob();
 Knob panel_prefetch_knob();
 
 /// The target's prefetch distance for weights that do not fit in L1.
-int64_t pick_prefetch(int64_t weight_bytes, const TargetLimits& limits);
+int64_t pick_prefetch(int64_t weight_bytes, const CpuLimits& limits);
 /// kNextPanel if several tiles read each of several panels, and two panels fit in L2 along with other data.
-int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes, const TargetLimits& limits);
+int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes, const CpuLimits& limits);
 
 /// Prefetches `elems` f32 elements of `buf` from `at` on, line by line.
 void prefetch_lines(LoopBuilder& b, const Buf& buf, const Expr& at, int64_t elems, int32_t line_bytes);
@@ -33,7 +33,7 @@ struct WeightStream {
   int64_t prefetch = 0;  ///< value of the knob
   int64_t panel = 0;     ///< elements of a panel; needed, like `passes`, only for kNextPanel
   int64_t passes = 1;
-  int32_t line_bytes = 0;  ///< TargetLimits::line_bytes; needed unless `prefetch` is 0
+  int32_t line_bytes = 0;  ///< CpuLimits::line_bytes; needed unless `prefetch` is 0
 };
 
 /// Emits the prefetches of a step that reads `elems` elements from `at` on, counted from the panel's first element

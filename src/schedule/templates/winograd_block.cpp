@@ -15,7 +15,7 @@ constexpr double kNoWeight = 1.0 / (1 << 21);
 
 }  // namespace
 
-WinogradBlock::WinogradBlock(Emitter& e, const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits,
+WinogradBlock::WinogradBlock(Emitter& e, const WinogradConv& c, const WinogradTiling& p, const CpuLimits& limits,
                              Expr n, Expr block)
     : e_(e),
       b_(e.b),

@@ -43,7 +43,7 @@ struct WinogradTiling {
 /// Emits the stages of work on one block of tiles of image `n`.
 class WinogradBlock {
  public:
-  WinogradBlock(Emitter& e, const WinogradConv& c, const WinogradTiling& p, const TargetLimits& limits, Expr n,
+  WinogradBlock(Emitter& e, const WinogradConv& c, const WinogradTiling& p, const CpuLimits& limits, Expr n,
                 Expr block);
 
   /// Computes the v of input block `icb`, at `base` of `v`.

@@ -10,7 +10,7 @@ namespace kilter::tune {
 namespace {
 
 /// Returns the nest that conv2d_direct would use for the convolution: one long row if it treats the image as one.
-ConvNest nest_of(const ConvWords& c, const TargetLimits& limits) {
+ConvNest nest_of(const ConvWords& c, const CpuLimits& limits) {
   const int64_t lanes = limits.lanes_f32();
   ConvNest nest;
   nest.n = c.n;
@@ -26,7 +26,7 @@ ConvNest nest_of(const ConvWords& c, const TargetLimits& limits) {
 
 class ConvTranslator {
  public:
-  ConvTranslator(const TvmLine& line, const ConvNest& nest, const TargetLimits& limits)
+  ConvTranslator(const TvmLine& line, const ConvNest& nest, const CpuLimits& limits)
       : line_(line), nest_(nest), limits_(limits) {}
 
   Translation run() {
@@ -106,7 +106,7 @@ class ConvTranslator {
 
   const TvmLine& line_;
   const ConvNest& nest_;
-  const TargetLimits& limits_;
+  const CpuLimits& limits_;
   std::vector<std::string> notes_;
 };
 

@@ -70,7 +70,7 @@ Featurizer::Featurizer(const Space& space, int threads) : space_(&space), thread
   const TaskDims dims = task_dims(task);
   for (const TaskDim& dim : all_task_dims()) task_.push_back(log2_of(dims.*dim.member));
   rows_ = dims.batch * dims.rows, columns_ = dims.columns, reduction_ = dims.reduction, width_ = dims.width;
-  const TargetLimits& limits = space.limits();
+  const CpuLimits& limits = space.limits();
   task_.push_back(log2_ratio(threads, 1));
   task_.push_back(log2_ratio(limits.vector_bytes, 1));
   task_.push_back(log2_ratio(limits.vector_registers, 1));
@@ -104,7 +104,7 @@ void Featurizer::add_tile(const LegalPoint& at, std::vector<float>& row) const {
     if (it == part.knobs.end()) return without;
     return static_cast<double>(it->values[at.point.at[static_cast<size_t>(it - part.knobs.begin())]]);
   };
-  const TargetLimits& limits = space_->limits();
+  const CpuLimits& limits = space_->limits();
   const double vectors = knob("vectors", 1), width = knob("tile", 1), pixels = knob("rows", 1) * width;
   const double accumulators = vectors * pixels, columns = vectors * limits.lanes_f32();
   constexpr double kLatencyTimesPorts = 8;

@@ -13,7 +13,7 @@ std::string limit_of(const Rejected& rejected) {
   return std::string(trim(check.substr(0, check.find('('))));
 }
 
-Space::Space(const Task& task, const TargetLimits& limits, Accuracy accuracy, std::span<const Forbidden> forbidden)
+Space::Space(const Task& task, const CpuLimits& limits, Accuracy accuracy, std::span<const Forbidden> forbidden)
     : task_(&task), limits_(limits) {
   for (const Template* from : all_templates()) add_part(*from, accuracy, forbidden);
   find_legal(forbidden);

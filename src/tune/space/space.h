@@ -55,11 +55,11 @@ class Space {
  public:
   /// Keeps references to the task and its graph. Leaves out forbidden schedules and, under Accuracy::strict, templates
   /// that approximate. A task that no template accepts has an empty space; left_out() gives the reasons.
-  Space(const Task& task, const TargetLimits& limits, Accuracy accuracy = Accuracy::normal,
+  Space(const Task& task, const CpuLimits& limits, Accuracy accuracy = Accuracy::normal,
         std::span<const Forbidden> forbidden = {});
 
   const Task& task() const { return *task_; }
-  const TargetLimits& limits() const { return limits_; }
+  const CpuLimits& limits() const { return limits_; }
   const std::vector<Part>& parts() const { return parts_; }
   /// Templates that contribute no points, each with the reason.
   const std::vector<std::pair<std::string_view, Rejected>>& left_out() const { return left_out_; }
@@ -105,7 +105,7 @@ class Space {
   std::optional<Point> step(const Point& point, size_t knob, int direction) const;
 
   const Task* task_;
-  TargetLimits limits_;
+  CpuLimits limits_;
   std::vector<Part> parts_;
   std::vector<std::pair<std::string_view, Rejected>> left_out_;
   uint64_t raw_size_ = 0;

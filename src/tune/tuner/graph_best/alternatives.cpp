@@ -72,7 +72,7 @@ void add_kept(Layer& layer, const Schedule& kept, const RecordedCosts& costs) {
   layer.alternatives.push_back({LayerChoice(kept), base * kKept, base * kEstimateError, "estimated"});
 }
 
-void add_weights(Layer& layer, const Task& task, const TargetLimits& limits) {
+void add_weights(Layer& layer, const Task& task, const CpuLimits& limits) {
   const int64_t own = packed_bytes(task, parse_schedule(layer.schedule), limits);
   for (Alternative& a : layer.alternatives) {
     if (a.choice.schedule) a.weight_bytes = packed_bytes(task, *a.choice.schedule, limits) - own;

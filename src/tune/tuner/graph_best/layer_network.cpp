@@ -70,7 +70,7 @@ size_t feeder(const LayerNetwork& network, size_t layer) {
 namespace {
 
 Layer layer_of_unit(const Compiled& compiled, const Unit& unit, const std::map<std::string, const Step*>& steps,
-                    const TargetLimits& limits) {
+                    const CpuLimits& limits) {
   const Graph& graph = compiled.tasks->graph;
   const Node* first = &graph.node(unit.nodes.front());
   Layer layer;

@@ -16,7 +16,7 @@ std::optional<size_t> first_to_go(std::span<const WeightClaim> claims, int64_t r
   return least->id;
 }
 
-int64_t packed_bytes(const Task& task, const Schedule& schedule, const TargetLimits& limits) {
+int64_t packed_bytes(const Task& task, const Schedule& schedule, const CpuLimits& limits) {
   return estimate_of(task, schedule, limits).value_or(Estimate{}).constant_bytes;
 }
 

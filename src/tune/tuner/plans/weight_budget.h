@@ -23,7 +23,7 @@ struct WeightClaim {
 std::optional<size_t> first_to_go(std::span<const WeightClaim> claims, int64_t room);
 
 /// Bytes of packed weights according to the template's model; 0 if it has none.
-int64_t packed_bytes(const Task& task, const Schedule& schedule, const TargetLimits& limits);
+int64_t packed_bytes(const Task& task, const Schedule& schedule, const CpuLimits& limits);
 
 /// Bytes that a plan's weights may occupy beyond those of `compiled`.
 inline int64_t weight_room(const Compiled& compiled) { return compiled.weight_limit - compiled.weight_bytes; }

@@ -74,7 +74,7 @@ class Racer {
   }
 
   void keep_to_budget() {
-    const TargetLimits& limits = bench_.options().target.limits;
+    const CpuLimits& limits = bench_.options().target.limits;
     for (;;) {
       std::vector<WeightClaim> claims;
       for (const auto& [t, schedule] : picked_) {

@@ -38,7 +38,7 @@ struct Candidate {
 
 struct TaskOptions {
   SearchOptions search;
-  TargetLimits limits;
+  CpuLimits limits;
   Accuracy accuracy = Accuracy::normal;
   std::vector<Forbidden> forbidden;
   int threads = 1;

@@ -73,7 +73,7 @@ class Looked {
   }
 
  private:
-  TargetLimits limits_;
+  CpuLimits limits_;
   Compiled compiled_;
   NumberedTasks tasks_;
 };
