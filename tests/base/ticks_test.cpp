@@ -31,8 +31,8 @@ TEST(Ticks, BetweenIsSigned) {
   EXPECT_DOUBLE_EQ(ms_between(1000, 0), -ms_between(0, 1000));
 }
 
-// The two clocks cannot be read at once, and a busy machine may stop the test between the readings, so the best of 20
-// tries counts. A wrong calibration fails all of them.
+// The two clocks cannot be read at the same time, and a busy machine may stop the test between the readings, so the
+// best of 20 tries counts. A wrong calibration fails all of them.
 TEST(Ticks, CalibrationAgreesWithTheRawMonotonicClock) {
   double best = 1;
   for (int attempt = 0; attempt < 20 && best > 1e-4; ++attempt) {

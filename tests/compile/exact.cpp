@@ -122,7 +122,7 @@ Tensor rounded_bias(const std::vector<Tensor>& operands, const std::vector<Tenso
   return bias;
 }
 
-/// Runs a node that sums on the magnitudes of its operands.
+/// The result of a node for the magnitudes of its operands and factors: the sums of the terms' magnitudes.
 Tensor magnitudes(Node node, const std::vector<Tensor>& operands, const Tensor& like) {
   for (auto& [key, attr] : node.attrs) {
     if (auto* factor = std::get_if<float>(&attr); factor != nullptr && (key == "alpha" || key == "beta"))

@@ -36,8 +36,8 @@ std::string run_guarded(const std::shared_ptr<const Program>& program, const std
 std::string run_guarded(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
                         const std::vector<Tensor>& want, const Tolerance& tolerance, size_t shift);
 
-/// Runs once and checks every blocked value as soon as it is written. Returns "" if the unused lanes of their last
-/// blocks and their halos are 0, else which element is not.
+/// Runs once and checks every blocked value as soon as it is written. Returns "" if every value's halo and the unused
+/// lanes of its last block are 0, else which element is not.
 std::string check_padding(const Compiled& compiled, const std::shared_ptr<const Program>& program,
                           const std::vector<Tensor>& inputs);
 

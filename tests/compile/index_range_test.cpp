@@ -21,7 +21,7 @@ namespace {
 
 struct Kind {
   const char* op;
-  const char* text;  ///< of the case; T stands for the type of the indices
+  const char* text;  ///< the case, in which T stands for the type of the indices
 };
 
 // Rows longer than a vector, with a remainder; single rows; scalars; first, last and middle axes.

@@ -1,6 +1,6 @@
-// Every optional operand of every operator, omitted alone and together with others, compared with the reference
-// kernels. The operators stand alone, between convolutions over signals, images and volumes, and in the chains that
-// passes look for.
+// Omits every optional operand of every operator, by itself and together with others, and compares the results with the
+// reference kernels. The operators run by themselves, between convolutions over signals, images and volumes, and in the
+// chains that passes look for.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 

@@ -36,7 +36,7 @@ import random_nets  # noqa: E402
 BATCH = 100  # graphs per `kilter check`
 RTOL = 1e-3
 ATOL = 2e-4  # relative to the largest value of the graph's outputs
-FLOOR = 1e-6  # what remains when numbers near 1 cancel
+FLOOR = 1e-6  # error that remains when numbers near 1 cancel
 NUDGE = 3e-6  # relative change of an input: a few of its last bits
 UNSTABLE = 0.25  # share of the tolerance by which this change may change a result
 # Kilter's messages about parts of these graphs that it does not support yet.

@@ -29,7 +29,7 @@ for won in slowest.values():
     print(json.dumps(won))'
 }
 
-# A short run keeps records where it says it does, and the files that it writes can be used.
+# A short run keeps its records in the file that it names, and the files that it writes can be used.
 "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 80 --records a.db --write-plan a.plan --json a.json --html a.html --events a.jsonl > out.txt
 grep -q "^records: a.db" out.txt || die "no word of the records: $(cat out.txt)"
 [ "$(grep -vcE '^(quiet: |partly disturbed: |busy: |use it:|  +kilter compile |the plan |what was |graph tuner: )' out.txt)" = 3 ] || die "more than three lines of result: $(cat out.txt)"
@@ -128,7 +128,8 @@ narrow() {
 narrow tune "${net[@]}" --threads 1 --time 20s --trials 20 --records none --choose history-best
 narrow bench "${net[@]}" --threads 1 --repeat 3
 "$kilter" run "${net[@]}" --threads 1 --records a.db --verify | grep -q "verify: passed" || die "verify with records"
-# For exactly this network and number of threads, records give the accepted plan; the output always says which records are used.
+# Records give the accepted plan for exactly this network and number of threads. The output always says which records
+# are used.
 says() {
   local text=$1
   shift
@@ -354,7 +355,8 @@ expect 3 "nothing.db" run "${net[@]}" --records nothing.db
 
 [ "$failures" = 0 ] || die "$failures errors read otherwise"
 
-# A full disk ends the run with a clear line; what was stored is safe, and the same command goes on when there is space.
+# A full disk ends the run with a clear message. Stored records are safe, and the same command continues when there is
+# space again.
 full_disk() {
   mkdir small
   mount -t tmpfs -o size=8m tmpfs small

@@ -1,4 +1,4 @@
-// Runs compiled files on the machine that they were compiled for, through libkilter_runtime alone.
+// Runs compiled files on the machine that they were compiled for, using only libkilter_runtime.
 // usage: run_folder FOLDER
 // For every NAME.kilter in FOLDER: reads its inputs from NAME.in (their bytes one after another, in the program's
 // order) and writes its outputs to NAME.out in the same form, or an error to NAME.error. Every program runs twice on
