@@ -53,7 +53,7 @@ def save(path, nodes, inputs, outputs, initializers=(), replace=True):
 
 
 def hostile_model(path):
-    """Two convolutions. The names of nodes, inputs, values and outputs contain bytes that a terminal must not receive."""
+    """Two convolutions. The names of nodes, inputs, values and outputs contain bytes that no terminal may receive."""
     h = HOSTILE
     save(path,
          [helper.make_node("Conv", ["in" + h, "w1"], ["v1" + h], name="conv1" + h, pads=[1, 1, 1, 1]),

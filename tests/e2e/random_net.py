@@ -114,7 +114,7 @@ class Net:
         return self.constant(np.full((1,) * self.between(0, 1), value, NUMPY[type]))
 
     def node(self, op, inputs, outputs=1, **attrs):
-        """Adds a node and returns its outputs. Inputs that are None and outputs named '' are left out. ONNX infers shapes."""
+        """Adds a node and returns its outputs. An input None and an output named '' are left out. ONNX infers shapes."""
         names = [self.fresh("t") for _ in range(outputs)] if isinstance(outputs, int) else outputs
         made = helper.make_node(op, [v.name if v is not None else "" for v in inputs], names,
                                 **{k: v for k, v in attrs.items() if v is not None})

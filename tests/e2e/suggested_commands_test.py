@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests that the commands suggested by `kilter explain` and `kilter profile` run and show what they claim.
 
-Every command that is printed for networks with different faults is run for a shorter time, and must compare by wall time
-and by processor time.
+Every command that is printed for networks with different faults is run for a shorter time, and must compare by wall
+time and by processor time.
 
 usage: suggested_commands_test.py KILTER
 """
