@@ -17,8 +17,11 @@ CompileProgress::~CompileProgress() { end(); }
 
 void CompileProgress::at(const CompileStage& stage) {
   if (stage.name.empty()) return end();
+  const std::string text =
+      stage.of > 0 ? fmt::format("{}: {} of {}", stage.name, stage.done, stage.of) : std::string(stage.name);
+  if (console().progress) return console().progress(text);
   const std::lock_guard lock(mutex_);
-  text_ = stage.of > 0 ? fmt::format("{}: {} of {}", stage.name, stage.done, stage.of) : std::string(stage.name);
+  text_ = text;
   if (!watcher_.joinable()) watcher_ = std::thread([this] { watch(); });
 }
 

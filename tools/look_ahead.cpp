@@ -41,7 +41,7 @@ Accepted accepted_of(const std::filesystem::path& file, const profile::Profile& 
   const bool given = options.records != "none";
   const tune::KeptPlans plans = tune::read_plans(tune::plans_file(file.string()));
   if (!given) {
-    for (const std::string& line : plans.damaged) fmt::print(stderr, "{}\n", printable(line));
+    for (const std::string& line : plans.damaged) say_error("{}\n", printable(line));
   }
   ModelOptions::CompileSetup plain = options.without_records().compile_setup();
   plain.options.report.notice = nullptr;  // already reported

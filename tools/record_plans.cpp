@@ -44,7 +44,7 @@ PlansBeside::PlansBeside(const std::filesystem::path& records, const Filter& fil
   for (const KeptPlan* plan : all_.latest()) {
     if (admits(filter, *plan)) chosen_.push_back(plan);
   }
-  for (const std::string& line : all_.damaged) fmt::print(stderr, "{}\n", printable(line));
+  for (const std::string& line : all_.damaged) say_error("{}\n", printable(line));
 }
 
 std::string PlansBeside::add_to(const std::filesystem::path& records) const {
@@ -62,17 +62,15 @@ void print_plans(const std::filesystem::path& records, const Filter& filter, con
   if (!json.empty()) write_text("--json", json, json_text(list, 2) + "\n");
   if (json == "-") return;
   if (!list.empty())
-    fmt::print("{:<10} {:>3} {:>6} {:<25} {:<14}  network\n", "date", "thr", "layers", "of the default's time",
-               "target");
+    say("{:<10} {:>3} {:>6} {:<25} {:<14}  network\n", "date", "thr", "layers", "of the default's time", "target");
   for (const KeptPlan* plan : beside.plans()) {
     const Ratio& r = plan->default_ratio;
     const std::string ratio = plan->choices.empty() ? "the default plan" : ratio_text(r);
-    fmt::print("{:<10} {:>3} {:>6} {:<25} {:<14}  {}{}\n", plan->date.substr(0, 10), plan->key.threads,
-               plan->choices.size(), ratio, plan->key.target, printable(plan->network),
-               plan->key.settings.empty() ? "" : " with " + printable(plan->key.settings));
+    say("{:<10} {:>3} {:>6} {:<25} {:<14}  {}{}\n", plan->date.substr(0, 10), plan->key.threads, plan->choices.size(),
+        ratio, plan->key.target, printable(plan->network),
+        plan->key.settings.empty() ? "" : " with " + printable(plan->key.settings));
   }
-  fmt::print("{}: {} accepted plan{}\n", plans_file(records.string()).string(), list.size(),
-             list.size() == 1 ? "" : "s");
+  say("{}: {} accepted plan{}\n", plans_file(records.string()).string(), list.size(), list.size() == 1 ? "" : "s");
 }
 
 }  // namespace kilter::tool

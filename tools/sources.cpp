@@ -160,14 +160,14 @@ std::shared_ptr<const Chooser> ModelOptions::add_sources(CompileOptions& options
   bar_records(known);
   source.records = std::make_shared<const tune::Matcher>(std::move(known));
   auto plans = std::make_shared<const tune::KeptPlans>(tune::read_plans(tune::plans_file(file)));
-  for (const std::string& line : plans->damaged) fmt::print(stderr, "{}\n", printable(line));
+  for (const std::string& line : plans->damaged) say_error("{}\n", printable(line));
   source.plans = std::move(plans);
   source.apply.file = file;
   source.apply.device = describe_device().fingerprint();
   source.apply.threads = thread_count();
   source.apply.tune = tune_command(*this);
   source.choose = choose.empty() ? tune::Choose::accepted : tune::parse_choose(choose);
-  source.notice = [](const std::string& line) { fmt::print(stderr, "{}\n", printable(line)); };
+  source.notice = [](const std::string& line) { say_error("{}\n", printable(line)); };
   return std::make_shared<tune::TunedChooser>(std::move(source));
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "console.h"
 
 namespace kilter::tool {
 
@@ -16,20 +17,21 @@ TerminalSize terminal_size() {
   return {size.ws_row, size.ws_col};
 }
 
-Progress::Progress(std::string what) : what_(printable(what)), terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(std::string what) : what_(printable(what)), terminal_(console().redraws()) {}
 Progress::~Progress() { clear(); }
 
 void Progress::clear() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  if (shown_) say_error("\r\033[K");
   shown_ = false;
 }
 
 void Progress::show(const std::string& text) {
+  if (console().progress) console().progress(text);
   if (!terminal_) return;
   shown_ = true;
   const std::string line = what_ + ": " + printable(text);
-  fmt::print(stderr, "\r\033[K{}", std::string_view(line).substr(0, terminal_size().columns - 1));
-  std::fflush(stderr);
+  say_error("\r\033[K{}", std::string_view(line).substr(0, terminal_size().columns - 1));
+  std::fflush(console().err);
 }
 
 }  // namespace kilter::tool

@@ -14,8 +14,8 @@ struct TerminalSize {
 /// unknown.
 TerminalSize terminal_size();
 
-/// One line that is rewritten in place. Prints nothing if standard error is not a terminal. Cuts lines that are too
-/// wide, since a wrapped line could not be erased.
+/// One line that is rewritten in place, or the console's own progress. Prints nothing if standard error is not a
+/// terminal. Cuts lines that are too wide, since a wrapped line could not be erased.
 class Progress {
  public:
   /// `what` is printed before each text, e.g. "bench zoo:resnet18".

@@ -228,7 +228,7 @@ ModelOptions::CompileSetup ModelOptions::compile_setup() const {
   options.threads = std::max(1, std::min(default_threads(), 16));
   setup.chooser = std::make_shared<NamingChooser>(add_sources(options));
   options.report.notice = [told = std::make_shared<std::set<std::string>>()](const std::string& line) {
-    if (told->insert(line).second) fmt::print(stderr, "{}\n", printable(line));
+    if (told->insert(line).second) say_error("{}\n", printable(line));
   };
   return setup;
 }
@@ -302,7 +302,7 @@ std::unique_ptr<Session> ModelOptions::open() const {
   Session::Options options;
   CompileSetup setup = compile_setup();
   options.compile = std::move(setup.options), options.chooser = std::move(setup.chooser);
-  if (isatty(STDERR_FILENO) != 0) {
+  if (console().progress || console().redraws()) {
     options.compile.report.progress =
         [shown = std::make_shared<CompileProgress>("compile " + model)](const CompileStage& s) { shown->at(s); };
   }
@@ -375,7 +375,7 @@ std::string system_reason() { return errno == 0 ? "no reason is known" : std::ge
 void write_text(const std::string& option, const std::string& where, const std::string& text) {
   errno = 0;
   if (where == "-") {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    if (std::fwrite(text.data(), 1, text.size(), console().out) != text.size() || std::fflush(console().out) != 0)
       fail(ErrorKind::io, "{} -: cannot write to standard output: {}", option, system_reason());
     return;
   }
@@ -446,16 +446,16 @@ std::string tune_command(const ModelOptions& options) {
 }
 
 void tell_records(const Plan& plan, const std::string& more) {
-  if (!plan.records.empty()) fmt::print(stderr, "records: {}{}\n", printable(plan.records), more);
+  if (!plan.records.empty()) say_error("records: {}{}\n", printable(plan.records), more);
 }
 
 void print_passes(const Compiled& compiled) {
-  fmt::print("{:<26} {:>10} {:>9}\n", "pass", "ms", "rewrites");
+  say("{:<26} {:>10} {:>9}\n", "pass", "ms", "rewrites");
   for (const PassTiming& t : compiled.timings) {
-    fmt::print("{:<26} {:>10.3f} {:>9}\n", t.name, t.ms, t.rewrites);
-    for (const auto& [rewrite, times] : t.by_rewrite) fmt::print("  {:<35} {:>9}\n", rewrite, times);
+    say("{:<26} {:>10.3f} {:>9}\n", t.name, t.ms, t.rewrites);
+    for (const auto& [rewrite, times] : t.by_rewrite) say("  {:<35} {:>9}\n", rewrite, times);
   }
-  fmt::print("{:<26} {:>10.3f}\n", "total", compiled.compile_ms);
+  say("{:<26} {:>10.3f}\n", "total", compiled.compile_ms);
 }
 
 }  // namespace kilter::tool

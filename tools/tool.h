@@ -9,6 +9,7 @@
 
 #include "command_line.h"
 #include "compile/session.h"
+#include "console.h"
 #include "tune/records/record.h"
 
 namespace kilter::tool {

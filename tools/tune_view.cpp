@@ -1,13 +1,12 @@
 #include "tune_view.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
 
 #include "base/text.h"
+#include "console.h"
 #include "profile/bounds.h"
 #include "terminal.h"
 
@@ -92,8 +91,7 @@ std::string gain_line(const TaskProgress& t) {
                      gflops(t, t.current), bound_words(t), cost, t.tried, t.size, t.problem, t.schedule);
 }
 
-TuneView::TuneView(std::string what, bool lines)
-    : what_(printable(what)), lines_(lines || isatty(STDERR_FILENO) == 0) {}
+TuneView::TuneView(std::string what, bool lines) : what_(printable(what)), lines_(lines || !console().redraws()) {}
 
 void TuneView::show(const std::string& text) {
   if (!lines_) draw({what_ + ": " + text});
@@ -115,11 +113,11 @@ void TuneView::log(const TuneProgress& p) {
   for (size_t t = 0; t < p.tasks.size(); ++t) {
     const bool told = best_[t].empty() || best_[t] == p.tasks[t].schedule;
     best_[t] = p.tasks[t].schedule;
-    if (!told) fmt::print(stderr, "{}\n", gain_line(p.tasks[t]));
+    if (!told) say_error("{}\n", gain_line(p.tasks[t]));
   }
   if (p.phase == phase_ && p.seconds - last_ < kLineEverySeconds) return;
   phase_ = p.phase, last_ = p.seconds;
-  fmt::print(stderr, "{}\n", progress_line(p));
+  say_error("{}\n", progress_line(p));
 }
 
 void TuneView::draw(const std::vector<std::string>& lines) {
@@ -127,8 +125,8 @@ void TuneView::draw(const std::vector<std::string>& lines) {
   const size_t columns = terminal_size().columns - 1;
   std::string all;
   for (size_t i = 0; i < lines.size(); ++i) all += (i == 0 ? "" : "\n") + lines[i].substr(0, columns);
-  fmt::print(stderr, "{}", all);
-  std::fflush(stderr);
+  say_error("{}", all);
+  std::fflush(console().err);
   drawn_ = lines.size();
 }
 
@@ -136,8 +134,8 @@ void TuneView::clear() {
   if (drawn_ == 0) return;
   std::string up = "\r";
   if (drawn_ > 1) up += fmt::format("\033[{}A", drawn_ - 1);
-  fmt::print(stderr, "{}\033[J", up);
-  std::fflush(stderr);
+  say_error("{}\033[J", up);
+  std::fflush(console().err);
   drawn_ = 0;
 }
 

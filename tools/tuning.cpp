@@ -21,7 +21,7 @@ Graph bound_graph(const Session& session, const std::map<std::string, Tensor>& i
 std::vector<Record> read_records(Store& store) {
   Reading reading = store.read();
   for (const auto* lines : {&store.notices(), &std::as_const(reading.damaged), &std::as_const(reading.newer)})
-    for (const std::string& line : *lines) fmt::print(stderr, "{}\n", line);
+    for (const std::string& line : *lines) say_error("{}\n", line);
   return std::move(reading.records);
 }
 
@@ -36,7 +36,7 @@ TuningSetup::TuningSetup(const ModelOptions& options, bool writes) {
   if (!file.empty()) {
     store = Store::open(file, writes ? Store::Mode::write : Store::Mode::read);
     known = read_records(*store);
-    for (const std::string& line : read_plans(plans_file(file)).damaged) fmt::print(stderr, "{}\n", line);
+    for (const std::string& line : read_plans(plans_file(file)).damaged) say_error("{}\n", line);
   }
   options.bar_records(known);
   const std::map<std::string, Tensor> all = options.all_inputs(*session);
@@ -137,7 +137,7 @@ void bar_wrong(const TuningSetup& setup, const ReferenceCheck& check) {
     const KernelVersions versions = code_versions(setup.compile().target);
     setup.store->append(wrong_record(*check.layer, check.wrong, here, versions, setup.session->name()));
   } catch (const Error& e) {  // the check's finding is reported anyway
-    fmt::print(stderr, "{}; the wrong schedule is not recorded and may be tried again\n", e.message());
+    say_error("{}; the wrong schedule is not recorded and may be tried again\n", e.message());
   }
 }
 

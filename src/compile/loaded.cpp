@@ -1,5 +1,7 @@
 #include "compile/loaded.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <atomic>
 
@@ -35,29 +37,57 @@ bool KnownInputs::like(const Inputs& inputs) const {
   });
 }
 
-std::vector<Tensor> KnownInputs::run(Loaded& loaded, const Inputs& inputs) {
+namespace {
+
+/// Throws bad_input unless these outputs exist and have this memory's types and shapes.
+void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::string, Tensor>& given) {
+  for (const auto& [name, tensor] : given) {
+    const auto port = std::ranges::find(ports, name, &PlanTensor::name);
+    if (port == ports.end()) {
+      std::vector<std::string> names;
+      for (const PlanTensor& p : ports) names.push_back(p.name);
+      fail(ErrorKind::bad_input, "memory for output '{}': there is no such output; legal values are {}", name,
+           fmt::join(names, ", "));
+    }
+    if (port->type != tensor.dtype() || port->shape != tensor.shape()) {
+      fail(ErrorKind::bad_input, "memory for output '{}' must be {}[{}], got {}[{}]", name, kilter::name(port->type),
+           text(port->shape), kilter::name(tensor.dtype()), text(tensor.shape()));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> KnownInputs::run(Loaded& loaded, const Inputs& inputs, const std::map<std::string, Tensor>& given) {
   auto input = inputs_.begin();
   for (const auto& [name, tensor] : inputs) {
     if (input->slot >= 0) from_[static_cast<size_t>(input->slot)] = tensor.raw();
     ++input;
   }
   const std::vector<PlanTensor>& ports = loaded.plan().outputs;
+  if (!given.empty()) check_outputs(ports, given);
   std::vector<Tensor> outputs;
   outputs.reserve(ports.size());
   for (size_t i = 0; i < ports.size(); ++i) {
-    std::shared_ptr<std::byte>& memory = outputs_[i];
-    if (memory.use_count() == 1) {
-      // The previous holder may have read the bytes in another thread before releasing them.
-      std::atomic_thread_fence(std::memory_order_acquire);
-    } else {
-      const auto fresh = std::make_shared<Tensor>(ports[i].type, ports[i].shape);
-      memory = std::shared_ptr<std::byte>(fresh, fresh->raw());
-    }
-    outputs.emplace_back(ports[i].type, ports[i].shape, memory.get(), memory);
-    to_[i] = memory.get();
+    const auto own = given.empty() ? given.end() : given.find(ports[i].name);
+    outputs.push_back(own != given.end() ? own->second : reused(i, ports[i]));
+    to_[i] = outputs.back().raw();
   }
   loaded.instance->run(from_, to_);
   return outputs;
+}
+
+/// Returns the memory of an output of the previous run if nobody refers to it any more, else new memory.
+Tensor KnownInputs::reused(size_t output, const PlanTensor& port) {
+  std::shared_ptr<std::byte>& memory = outputs_[output];
+  if (memory.use_count() == 1) {
+    // The previous holder may have read the bytes in another thread before releasing them.
+    std::atomic_thread_fence(std::memory_order_acquire);
+  } else {
+    const auto fresh = std::make_shared<Tensor>(port.type, port.shape);
+    memory = std::shared_ptr<std::byte>(fresh, fresh->raw());
+  }
+  return {port.type, port.shape, memory.get(), memory};
 }
 
 }  // namespace kilter

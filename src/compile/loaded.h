@@ -40,11 +40,13 @@ class KnownInputs {
   /// Returns whether these inputs have the same names, types and shapes, and the same values where the plan depends on
   /// them.
   bool like(const Inputs& inputs) const;
-  /// Runs the plan on inputs that are like() these. Reuses the memory of the previous run's outputs if nobody else
-  /// refers to it any more.
-  std::vector<Tensor> run(Loaded& loaded, const Inputs& inputs);
+  /// Runs the plan on inputs that are like() these. Outputs that `given` names are written there; others reuse the
+  /// memory of the previous run's outputs if nobody else refers to it any more.
+  std::vector<Tensor> run(Loaded& loaded, const Inputs& inputs, const std::map<std::string, Tensor>& given = {});
 
  private:
+  Tensor reused(size_t output, const PlanTensor& port);
+
   struct Input {
     std::string name;
     DType type = DType::f32;

@@ -7,6 +7,7 @@
 #include "base/other_threads.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "compile/memory_model.h"
 #include "exec/plan_check.h"
 #include "exec/plan_file.h"
 #include "zoo/zoo.h"
@@ -37,13 +38,24 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
       if (!shape.empty()) zoo_options.batch = shape.front();
       if (shape.size() > 1) zoo_options.size = shape.size() == 3 ? shape[1] : shape.back();  // batch x tokens x width
     }
-    s->zoo_ = zoo::build(s->name_, zoo_options);
+    s->graph_ = zoo::build(s->name_, zoo_options);
     for (const auto& [name, shape] : s->options_.shapes) {
-      const ValueId v = s->zoo_->find_value(name);
-      if (v == kNone || s->zoo_->type(v).shape != shape) {
+      const ValueId v = s->graph_->find_value(name);
+      if (v == kNone || s->graph_->type(v).shape != shape) {
         fail(ErrorKind::bad_input, "--input {}={}: {} has input '{}' of shape {}", name, text(shape), model,
-             s->zoo_->value(s->zoo_->inputs()[0]).name, text(s->zoo_->type(s->zoo_->inputs()[0]).shape));
+             s->graph_->value(s->graph_->inputs()[0]).name, text(s->graph_->type(s->graph_->inputs()[0]).shape));
       }
+    }
+    return s;
+  }
+  if (names_memory(model)) {
+    const MemoryModel::Content content = memory_content(model);
+    if (const auto* graph = std::get_if<std::shared_ptr<const Graph>>(&content)) {
+      s->graph_ = **graph;
+      s->name_ = (*graph)->name;
+    } else {
+      s->model_ = std::get<std::shared_ptr<const onnx::Model>>(content);
+      s->name_ = s->model_->name();
     }
     return s;
   }
@@ -60,9 +72,9 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
 std::vector<onnx::Port> Session::inputs() const {
   if (model_) return model_->inputs();
   std::vector<onnx::Port> ports;
-  if (zoo_) {
-    for (ValueId v : zoo_->inputs())
-      ports.push_back(port({zoo_->value(v).name, zoo_->type(v).dtype, zoo_->type(v).shape}));
+  if (graph_) {
+    for (ValueId v : graph_->inputs())
+      ports.push_back(port({graph_->value(v).name, graph_->type(v).dtype, graph_->type(v).shape}));
   } else {
     for (const PlanTensor& t : plans_.front().loaded.plan().inputs) ports.push_back(port(t));
   }
@@ -76,9 +88,9 @@ std::vector<onnx::Port> Session::default_inputs() const {
 std::vector<onnx::Port> Session::outputs() const {
   if (model_) return model_->outputs();
   std::vector<onnx::Port> ports;
-  if (zoo_) {
-    for (const auto& o : zoo_->outputs())
-      ports.push_back(port({o.name, zoo_->type(o.value).dtype, zoo_->type(o.value).shape}));
+  if (graph_) {
+    for (const auto& o : graph_->outputs())
+      ports.push_back(port({o.name, graph_->type(o.value).dtype, graph_->type(o.value).shape}));
   } else {
     for (const PlanTensor& t : plans_.front().loaded.plan().outputs) ports.push_back(port(t));
   }
@@ -98,7 +110,7 @@ onnx::Model::Shapes Session::merged(const onnx::Model::Shapes& shapes) const {
 
 Graph Session::graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) const {
   if (model_) return model_->bind(merged(shapes), values);
-  if (zoo_) return *zoo_;
+  if (graph_) return *graph_;
   fail(ErrorKind::unsupported, "{} is a compiled file: it has no graph; use the model that it was made from", name_);
 }
 
@@ -227,17 +239,18 @@ void Session::check_shapes(const Plan& plan, const std::map<std::string, Tensor>
   }
 }
 
-std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs) {
+std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
+                                 const std::map<std::string, Tensor>& outputs) {
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
     if (!it->known || !it->known->like(inputs)) continue;
     Kept& kept = use(it);
-    return kept.known->run(kept.loaded, inputs);
+    return kept.known->run(kept.loaded, inputs, outputs);
   }
   check_inputs(inputs);
   Loaded& loaded = prepare_for(inputs);
   check_shapes(loaded.plan(), inputs);
   Kept& kept = plans_.front();
-  return kept.known.emplace(loaded.plan(), inputs, kept.values).run(loaded, inputs);
+  return kept.known.emplace(loaded.plan(), inputs, kept.values).run(loaded, inputs, outputs);
 }
 
 Tensor random_input(const std::string& name, DType type, const Shape& shape, uint64_t seed, int64_t most) {

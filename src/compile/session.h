@@ -34,11 +34,11 @@ class Session {
     int64_t plan_cache_bytes = std::numeric_limits<int64_t>::max();
   };
 
-  /// `model`: path of an .onnx file, `zoo:NAME`, or a file made by `kilter compile`.
+  /// `model`: path of an .onnx file, `zoo:NAME`, a file made by `kilter compile`, or MemoryModel::name().
   static std::unique_ptr<Session> open(const std::string& model, Options options);
 
   const std::string& name() const { return name_; }
-  bool compiled_file() const { return model_ == nullptr && !zoo_; }
+  bool compiled_file() const { return model_ == nullptr && !graph_; }
   /// The declared inputs; for a compiled file, those of its plan.
   std::vector<onnx::Port> inputs() const;
   /// Inputs for which the model has a default value. Only those that Options::shapes names need a tensor.
@@ -65,8 +65,10 @@ class Session {
 
   /// Runs the network once and returns the outputs in order. Every input of the model must be present with its declared
   /// element type; default inputs are optional. Looks at the model only if the inputs are unlike those of earlier runs
-  /// whose plans are still kept.
-  std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs);
+  /// whose plans are still kept. `outputs`: memory for outputs by name, which must have their element types and shapes
+  /// and overlap neither each other nor inputs.
+  std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs,
+                          const std::map<std::string, Tensor>& outputs = {});
 
   size_t plans() const { return plans_.size(); }
   /// Bytes of machine code, packed constants (shared ones counted once), working memory and outputs of all plans.
@@ -92,7 +94,7 @@ class Session {
   std::string name_;
   Options options_;
   std::shared_ptr<const onnx::Model> model_;
-  std::optional<Graph> zoo_;
+  std::optional<Graph> graph_;  ///< of a built-in network, or in memory
   std::shared_ptr<ThreadPool> pool_;
   SharedConstants constants_;
   std::list<Kept> plans_;  ///< most recently used first

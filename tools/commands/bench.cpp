@@ -87,23 +87,23 @@ void bench(const BenchOptions& options) {
   if (options.json == "-") return;
   const bool busy = quietness(conditions) == Quietness::busy;
   const std::string quiet = quiet_text(conditions, "measurements");
-  if (busy) fmt::print("{}\n", quiet);
-  fmt::print("{}: {} on {} thread{} ({} on {})\n", printable(network.session->name()),
-             figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s", plan.target,
-             cpu_brand());
-  if (!busy) fmt::print("  {}\n", quiet);
-  fmt::print("  mean {:.3f} (std dev {:.3f})  median {:.3f}  min {:.3f}  p90 {:.3f}; {} measurements of {} run{}{}\n",
-             e.mean(), e.std_dev(), samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), e.number,
-             e.number == 1 ? "" : "s", options.flush ? ", caches flushed before each" : "");
+  if (busy) say("{}\n", quiet);
+  say("{}: {} on {} thread{} ({} on {})\n", printable(network.session->name()),
+      figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s", plan.target,
+      cpu_brand());
+  if (!busy) say("  {}\n", quiet);
+  say("  mean {:.3f} (std dev {:.3f})  median {:.3f}  min {:.3f}  p90 {:.3f}; {} measurements of {} run{}{}\n",
+      e.mean(), e.std_dev(), samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), e.number,
+      e.number == 1 ? "" : "s", options.flush ? ", caches flushed before each" : "");
   if (e.disturbed > 0)
-    fmt::print("  first disturbance: {}; the figure uses {}\n", e.disturbed_by,
-               e.quiet.ms.size() == samples.ms.size() ? "all measurements, since most were disturbed"
-                                                      : "the undisturbed measurements");
-  fmt::print("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n",
-             network.loaded->compiled.compile_ms, plan.steps.size(), static_cast<double>(plan.arena_bytes) * 1e-6,
-             static_cast<double>(plan.constants_bytes) * 1e-6);
+    say("  first disturbance: {}; the figure uses {}\n", e.disturbed_by,
+        e.quiet.ms.size() == samples.ms.size() ? "all measurements, since most were disturbed"
+                                               : "the undisturbed measurements");
+  say("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n",
+      network.loaded->compiled.compile_ms, plan.steps.size(), static_cast<double>(plan.arena_bytes) * 1e-6,
+      static_cast<double>(plan.constants_bytes) * 1e-6);
   if (reference > 0)
-    fmt::print("  {} steps run reference kernels (no schedule yet); `kilter inspect` names them\n", reference);
+    say("  {} steps run reference kernels (no schedule yet); `kilter inspect` names them\n", reference);
 }
 
 }  // namespace

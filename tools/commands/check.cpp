@@ -140,7 +140,7 @@ Outcome watch(pid_t child, int from, int seconds) {
 Outcome run_apart(const fs::path& folder, const CheckOptions& options) {
   int ends[2];
   if (pipe(ends) != 0) fail(ErrorKind::internal, "check: cannot create a pipe");
-  std::fflush(stdout);
+  std::fflush(console().out);
   const pid_t child = fork();
   if (child < 0) fail(ErrorKind::internal, "check: cannot start a process");
   if (child == 0) {
@@ -198,17 +198,17 @@ int check(const CheckOptions& options) {
       const std::string name = case_name(path);
       if (outcome.verdict == Verdict::passed) {
         ++passed;
-        if (options.list) fmt::print("passed  {}\n", name);
+        if (options.list) say("passed  {}\n", name);
       } else if (outcome.verdict == Verdict::skipped) {
         ++skipped;
-        fmt::print("skipped {}: {}\n", name, outcome.reason);
+        say("skipped {}: {}\n", name, outcome.reason);
       } else {
         ++failed;
-        fmt::print("failed  {}: {}\n", name, outcome.reason);
+        say("failed  {}: {}\n", name, outcome.reason);
       }
     }
   }
-  fmt::print("{} passed, {} failed, {} skipped\n", passed, failed, skipped);
+  say("{} passed, {} failed, {} skipped\n", passed, failed, skipped);
   return failed == 0 ? kDone : kCheckFailed;
 }
 

@@ -48,16 +48,15 @@ void compare_files(const CompareOptions& options) {
   }
   const profile::Side a = profile::shown(profile::side_from_json(read_json(options.a.what), options.a.what));
   const profile::Side b = profile::shown(profile::side_from_json(read_json(options.b.what), options.b.what));
-  fmt::print("A  {:<40} {:>10.4f} ms\nB  {:<40} {:>10.4f} ms\n", a.label, a.ms, b.label, b.ms);
-  fmt::print("{}", profile::conditions_text(a, b));
-  fmt::print("B / A = {:.3f}; not interleaved, so no interval: the machine may have changed in between\n", b.ms / a.ms);
+  say("A  {:<40} {:>10.4f} ms\nB  {:<40} {:>10.4f} ms\n", a.label, a.ms, b.label, b.ms);
+  say("{}", profile::conditions_text(a, b));
+  say("B / A = {:.3f}; not interleaved, so no interval: the machine may have changed in between\n", b.ms / a.ms);
   for (const auto& [side, of] : {std::pair{'A', &a}, {'B', &b}}) {
-    if (quietness(of->conditions) != Quietness::unknown)
-      fmt::print("{}  {}\n", side, quiet_text(of->conditions, "samples"));
+    if (quietness(of->conditions) != Quietness::unknown) say("{}  {}\n", side, quiet_text(of->conditions, "samples"));
   }
   const double ratio = b.ms / a.ms;
   if (!a.layers.empty() && !b.layers.empty())
-    fmt::print("{}", profile::layers_text(a, b, {ratio, ratio, ratio}, options.layers));
+    say("{}", profile::layers_text(a, b, {ratio, ratio, ratio}, options.layers));
 }
 
 void compare_networks(CompareOptions options) {
@@ -83,7 +82,7 @@ void compare_networks(CompareOptions options) {
   const Duel d = duel(a, b, how, progress);
   progress.clear();
   if (!options.json.empty()) write_text("--json", options.json, json_text(to_json(d), 2) + "\n");
-  if (options.json != "-") fmt::print("{}", text(d, options.layers));
+  if (options.json != "-") say("{}", text(d, options.layers));
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ void add_compile(Command app, Context&) {
     progress.clear();
     tell_records(plan, tuned ? "; compiled for " + threads_text(plan.compiled_for) : "");
     if (options->time_passes) print_passes(loaded.compiled);
-    fmt::print("{}: {} steps for {} in {:.0f} ms, {:.1f} MB\n", *file, loaded.plan().steps.size(), loaded.plan().target,
-               loaded.compiled.compile_ms, static_cast<double>(std::filesystem::file_size(*file)) * 1e-6);
+    say("{}: {} steps for {} in {:.0f} ms, {:.1f} MB\n", *file, loaded.plan().steps.size(), loaded.plan().target,
+        loaded.compiled.compile_ms, static_cast<double>(std::filesystem::file_size(*file)) * 1e-6);
   });
 }
 

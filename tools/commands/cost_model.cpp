@@ -56,15 +56,15 @@ tune::Table read(const CostModelOptions& options) {
 }
 
 void print_metrics_head() {
-  fmt::print("{:<32} {:>8} {:>7} {:>8} {:>10} {:>9} {:>11} {:>12}\n", "", "rows", "groups", "judged", "pairwise",
-             "Spearman", "top-1 regret", "first fails");
+  say("{:<32} {:>8} {:>7} {:>8} {:>10} {:>9} {:>11} {:>12}\n", "", "rows", "groups", "judged", "pairwise", "Spearman",
+      "top-1 regret", "first fails");
 }
 
 void print_metrics(const std::string& what, const Metrics& m) {
   const auto percent = [](double share) { return std::isnan(share) ? "-" : fmt::format("{:.1f} %", share * 100); };
-  fmt::print("{:<32} {:>8} {:>7} {:>8} {:>10} {:>9} {:>12} {:>12}\n", what, m.rows, m.groups, m.judged,
-             percent(m.pairwise), std::isnan(m.spearman) ? "-" : fmt::format("{:.3f}", m.spearman),
-             percent(m.top1_regret), percent(m.failed_first));
+  say("{:<32} {:>8} {:>7} {:>8} {:>10} {:>9} {:>12} {:>12}\n", what, m.rows, m.groups, m.judged, percent(m.pairwise),
+      std::isnan(m.spearman) ? "-" : fmt::format("{:.3f}", m.spearman), percent(m.top1_regret),
+      percent(m.failed_first));
 }
 
 json to_json(const Metrics& m) {
@@ -93,10 +93,10 @@ void make_rows(const CostModelOptions& options) {
       continue;
     }
     const tune::Reading read = tune::Store::open(file, tune::Store::Mode::read)->read();
-    for (const std::string& line : read.damaged) fmt::print(stderr, "{}: {}\n", file, line);
+    for (const std::string& line : read.damaged) say_error("{}: {}\n", file, line);
     rows.add(read.records);
   }
-  for (const auto& [reason, count] : rows.left_out()) fmt::print("left out: {} records {}\n", count, reason);
+  for (const auto& [reason, count] : rows.left_out()) say("left out: {} records {}\n", count, reason);
   if (rows.rows() == 0) {
     fail(ErrorKind::bad_input,
          "{}: no measured schedules to learn from; expected tables written by `kilter searchers --measure` or records "
@@ -104,7 +104,7 @@ void make_rows(const CostModelOptions& options) {
          fmt::join(options.tables, ", "));
   }
   write_text("--out", options.model, rows.text());
-  fmt::print("{}: {} rows\n", options.model, rows.rows());
+  say("{}: {} rows\n", options.model, rows.rows());
 }
 
 void train(const CostModelOptions& options) {
@@ -122,12 +122,12 @@ void train(const CostModelOptions& options) {
   }
   const tune::TreeModel kept(std::move(parts));
   kept.save(options.model);
-  fmt::print("{}: {} trees from {} rows of {} tasks on {} device{}, {} bytes\n", options.model,
-             kept.parts().trees.size(), table.set.size(), table.tasks.size(), table.devices.size(),
-             table.devices.size() == 1 ? "" : "s", kept.text().size());
+  say("{}: {} trees from {} rows of {} tasks on {} device{}, {} bytes\n", options.model, kept.parts().trees.size(),
+      table.set.size(), table.tasks.size(), table.devices.size(), table.devices.size() == 1 ? "" : "s",
+      kept.text().size());
   print_metrics_head();
   print_metrics("on the training rows", tune::judge(kept.predict(table.set.rows), table.set.costs, table.set.groups));
-  fmt::print("To evaluate it on other tasks:  kilter cost-model eval --held-out task --table ...\n");
+  say("To evaluate it on other tasks:  kilter cost-model eval --held-out task --table ...\n");
 }
 
 void evaluate(const CostModelOptions& options) {
@@ -156,8 +156,7 @@ void evaluate(const CostModelOptions& options) {
   print_metrics_head();
   print_metrics(what, all);
   for (size_t d = 0; d < by_device.size(); ++d) print_metrics("  " + table.devices[d], by_device[d]);
-  fmt::print(
-      "\npairwise: share of a group's pairs in the right order; chance gives 50 %. top-1 regret: how much longer the\n"
+  say("\npairwise: share of a group's pairs in the right order; chance gives 50 %. top-1 regret: how much longer the\n"
       "schedule predicted best takes than the group's best. first fails: groups in which that schedule fails. Means "
       "over\n"
       "the judged groups (a task on a device with rows of different cost).\n");
@@ -183,10 +182,10 @@ void show(const CostModelOptions& options) {
     write_text("--json", options.json_file, json_text(report, 2) + "\n");
   }
   if (options.json_file == "-") return;
-  fmt::print("objective  {}\ntrees      {}, {} nodes\n", name(model.objective()), model.parts().trees.size(), nodes);
-  for (const auto& [word, text] : model.parts().notes) fmt::print("{:<10} {}\n", printable(word), printable(text));
-  fmt::print("\n{:<32} {:>8}\n", "feature", "splits");
-  for (const size_t i : order) fmt::print("{:<32} {:>8}\n", model.features()[i], splits[i]);
+  say("objective  {}\ntrees      {}, {} nodes\n", name(model.objective()), model.parts().trees.size(), nodes);
+  for (const auto& [word, text] : model.parts().notes) say("{:<10} {}\n", printable(word), printable(text));
+  say("\n{:<32} {:>8}\n", "feature", "splits");
+  for (const size_t i : order) say("{:<32} {:>8}\n", model.features()[i], splits[i]);
 }
 
 void add_training(Command sub, CostModelOptions& o) {

@@ -26,16 +26,15 @@ constexpr std::array kLevels = {Level::l1, Level::l2, Level::l3, Level::dram};
 std::string rate_text(double rate) { return rate > 0 ? fmt::format("{:.1f}", rate) : "-"; }
 
 void print_rates(const Device& device) {
-  fmt::print("\n{:>7} {:>10}", "threads", "GFLOP/s");
-  for (const Level level : kLevels) fmt::print(" {:>10}", fmt::format("{} GB/s", level_name(level)));
-  fmt::print(" {:>15}\n", "DRAM copy GB/s");
+  say("\n{:>7} {:>10}", "threads", "GFLOP/s");
+  for (const Level level : kLevels) say(" {:>10}", fmt::format("{} GB/s", level_name(level)));
+  say(" {:>15}\n", "DRAM copy GB/s");
   for (const PeakRow& row : device.peaks) {
-    fmt::print("{:>7} {:>10.1f}", row.threads, row.gflops);
-    for (const Level level : kLevels) fmt::print(" {:>10}", rate_text(device.bandwidth_gbs(level, row.threads)));
-    fmt::print(" {:>15}\n", rate_text(device.copy_gbs(Level::dram, row.threads)));
+    say("{:>7} {:>10.1f}", row.threads, row.gflops);
+    for (const Level level : kLevels) say(" {:>10}", rate_text(device.bandwidth_gbs(level, row.threads)));
+    say(" {:>15}\n", rate_text(device.copy_gbs(Level::dram, row.threads)));
   }
-  fmt::print(
-      "\nGFLOP/s: fp32, a multiply-add counts 2. GB/s: 1e9 bytes read per second; a copy counts what it reads and\n"
+  say("\nGFLOP/s: fp32, a multiply-add counts 2. GB/s: 1e9 bytes read per second; a copy counts what it reads and\n"
       "what it writes. All threads together; the best of many short windows.\n");
 }
 
@@ -69,14 +68,14 @@ void show_device(const DeviceOptions& options) {
   if (!options.json.empty()) write_text("--json", options.json, json_text(report(device, counters), 2) + "\n");
   if (options.json == "-") return;
   const Conditions now = current_conditions();
-  fmt::print("{}\n\n", device.fingerprint());
-  fmt::print("instructions  {}\n", device.isa.empty() ? "not known" : join(device.isa, " "));
-  fmt::print("core          {:.2f} GHz now, {:.2f} GHz when measured\n", core_clock_ghz(), device.clock_ghz);
-  fmt::print("clock         {}, {:.4f} ns per tick\n", tick_source(), ns_per_tick());
-  fmt::print("CPUs          {}\n", now.pinning);
-  fmt::print("huge pages    {}\n", now.huge_pages);
-  fmt::print("counters      {}\n", counters.available() ? "available" : counters.why_not());
-  fmt::print("measured      {}\n", measured_text(device));
+  say("{}\n\n", device.fingerprint());
+  say("instructions  {}\n", device.isa.empty() ? "not known" : join(device.isa, " "));
+  say("core          {:.2f} GHz now, {:.2f} GHz when measured\n", core_clock_ghz(), device.clock_ghz);
+  say("clock         {}, {:.4f} ns per tick\n", tick_source(), ns_per_tick());
+  say("CPUs          {}\n", now.pinning);
+  say("huge pages    {}\n", now.huge_pages);
+  say("counters      {}\n", counters.available() ? "available" : counters.why_not());
+  say("measured      {}\n", measured_text(device));
   print_rates(device);
 }
 

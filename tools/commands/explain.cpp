@@ -129,8 +129,8 @@ void run_explain(const ExplainOptions& options) {
   if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(report));
   if (options.json == "-" || options.html == "-") return;
-  fmt::print("{}", profile::explanation_text(profile::shown(explanation), printable(options.node)));
-  if (duel) fmt::print("\nAgainst {}\n{}", duel->b.conditions.program, text(*duel, 12));
+  say("{}", profile::explanation_text(profile::shown(explanation), printable(options.node)));
+  if (duel) say("\nAgainst {}\n{}", duel->b.conditions.program, text(*duel, 12));
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ void print_layers(const GraphBest& best) {
     const Layer& layer = best.network.layers[l];
     for (size_t a = 0; a < layer.alternatives.size() && layer.task(); ++a) {
       const Alternative& one = layer.alternatives[a];
-      fmt::print("{} {:9.4f} +- {:.4f} ms  {} | {} ({})\n", a == chosen[l] ? "*" : " ", one.ms, one.error_ms,
-                 printable(layer.node), a == 0 ? "default: " + layer.schedule : text(one.choice), one.basis);
+      say("{} {:9.4f} +- {:.4f} ms  {} | {} ({})\n", a == chosen[l] ? "*" : " ", one.ms, one.error_ms,
+          printable(layer.node), a == 0 ? "default: " + layer.schedule : text(one.choice), one.basis);
     }
   }
 }
@@ -86,9 +86,9 @@ void run_graph_tune(const GraphTuneCommand& command) {
   }
   if (!command.json.empty()) write_text("--json", command.json, json_text(to_json(best), 2) + "\n");
   if (command.json == "-") return;
-  fmt::print("{} on {}; history-best has schedules for {} layers\n{}", command.model.model, threads_text(setup.threads),
-             layers, graph_text(best));
-  fmt::print("{}", kept);
+  say("{} on {}; history-best has schedules for {} layers\n{}", command.model.model, threads_text(setup.threads),
+      layers, graph_text(best));
+  say("{}", kept);
   if (command.layers) print_layers(best);
 }
 

@@ -42,10 +42,10 @@ void print_graph(const Graph& graph) {
     parameters += value.constant->elems();
     parameter_bytes += value.constant->bytes();
   }
-  fmt::print("operators ({} nodes):\n", graph.order().size());
-  for (const auto& [name, count] : operators) fmt::print("  {:<28} {:>5}\n", printable(name), count);
-  fmt::print("parameters: {} ({}B)\nFLOPs: {} (one multiply-add = 2)\n", parameters,
-             scaled(static_cast<double>(parameter_bytes)), scaled(static_cast<double>(flops)));
+  say("operators ({} nodes):\n", graph.order().size());
+  for (const auto& [name, count] : operators) say("  {:<28} {:>5}\n", printable(name), count);
+  say("parameters: {} ({}B)\nFLOPs: {} (one multiply-add = 2)\n", parameters,
+      scaled(static_cast<double>(parameter_bytes)), scaled(static_cast<double>(flops)));
 }
 
 /// Reports outputs whose nodes make a different shape than the model declares.
@@ -54,8 +54,7 @@ void print_contradictions(const Graph& graph, const std::vector<onnx::Port>& dec
     const auto port = std::ranges::find(declared, output.name, &onnx::Port::name);
     const TensorType& type = graph.type(output.value);
     if (port == declared.end() || onnx::fits(*port, type.shape)) continue;
-    fmt::print("  {} is {} according to its nodes, unlike the model's declaration\n", printable(output.name),
-               text(type));
+    say("  {} is {} according to its nodes, unlike the model's declaration\n", printable(output.name), text(type));
   }
 }
 
@@ -79,10 +78,10 @@ void print_tasks(const Plan& plan) {
   std::vector<std::pair<std::string, TaskRow>> sorted(tasks.begin(), tasks.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.flops > b.second.flops; });
-  fmt::print("tasks ({}):\n  {:>5} {:>10} {:>10}  {}\n", sorted.size(), "count", "MFLOP", "MB", "problem | schedule");
+  say("tasks ({}):\n  {:>5} {:>10} {:>10}  {}\n", sorted.size(), "count", "MFLOP", "MB", "problem | schedule");
   for (const auto& [problem, row] : sorted) {
-    fmt::print("  {:>5} {:>10.2f} {:>10.3f}  {} | {}\n", row.count, static_cast<double>(row.flops) * 1e-6,
-               static_cast<double>(row.bytes) * 1e-6, problem, row.schedule);
+    say("  {:>5} {:>10.2f} {:>10.3f}  {} | {}\n", row.count, static_cast<double>(row.flops) * 1e-6,
+        static_cast<double>(row.bytes) * 1e-6, problem, row.schedule);
   }
 }
 
@@ -99,7 +98,7 @@ void write_plan(const InspectOptions& options, const Session& session, const Com
   if (const int tuned_at = compiled.records_tuned_at; tuned_at > 0) notes += " on " + threads_text(tuned_at);
   notes += fmt::format("; {}\n{}", version_text(), records);
   write_text("--write-plan", options.write_plan, tune::text(used, notes));
-  if (options.write_plan != "-") fmt::print("{}: settings of {} layers\n", options.write_plan, used.size());
+  if (options.write_plan != "-") say("{}: settings of {} layers\n", options.write_plan, used.size());
 }
 
 /// Compiles without generating code, since only schedules and layouts are shown.
@@ -119,8 +118,8 @@ void print_schedules(const InspectOptions& options, const Session& session) {
   }
   if (!options.write_plan.empty()) write_plan(options, session, compiled);
   if (options.json == "-" || !options.write_plan.empty()) return;
-  fmt::print("{} for {}: {} steps\n\n{}", printable(session.name()), compile.target.name, compiled.plan.steps.size(),
-             profile::schedules_text(compiled, compile.target.limits, options.node));
+  say("{} for {}: {} steps\n\n{}", printable(session.name()), compile.target.name, compiled.plan.steps.size(),
+      profile::schedules_text(compiled, compile.target.limits, options.node));
 }
 
 std::string loops_text(const std::vector<Instruction>& code) {
@@ -152,14 +151,14 @@ void print_assembly(const std::string& node, const Loaded& loaded) {
   const std::vector<std::string> meant = assembled(node, loaded);
   const Target target = parse_target(plan.target);
   const std::span<const std::byte> code(plan.code, static_cast<size_t>(plan.code_bytes));
-  if (meant.front() != node) fmt::print("'{}' runs in {}\n\n", printable(node), printable(join(meant, ", ")));
+  if (meant.front() != node) say("'{}' runs in {}\n\n", printable(node), printable(join(meant, ", ")));
   const std::vector<std::string> labels = profile::labels_of(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& s = plan.steps[i];
     if (s.kernel < 0 || std::ranges::find(meant, s.name) == meant.end()) continue;
     const std::vector<Instruction> all = disassemble(code, plan.entries[static_cast<size_t>(s.kernel)], target);
-    fmt::print("{} '{}' for {} ({})\n  {}\n{}{}\n", s.ops, printable(labels[i]), plan.target, plan.codegen, s.schedule,
-               loops_text(all), listing(all));
+    say("{} '{}' for {} ({})\n  {}\n{}{}\n", s.ops, printable(labels[i]), plan.target, plan.codegen, s.schedule,
+        loops_text(all), listing(all));
   }
 }
 
@@ -170,25 +169,25 @@ void inspect(const InspectOptions& options) {
   if (options.schedules) return print_schedules(options, *session);
   if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile());
   const Loaded& loaded = session->compile();
-  fmt::print("{}\ninputs:\n", printable(session->name()));
-  for (const onnx::Port& p : session->inputs()) fmt::print("  {}: {}\n", printable(p.name), onnx::text(p));
-  fmt::print("outputs:\n");
-  for (const onnx::Port& p : session->outputs()) fmt::print("  {}: {}\n", printable(p.name), onnx::text(p));
+  say("{}\ninputs:\n", printable(session->name()));
+  for (const onnx::Port& p : session->inputs()) say("  {}: {}\n", printable(p.name), onnx::text(p));
+  say("outputs:\n");
+  for (const onnx::Port& p : session->outputs()) say("  {}: {}\n", printable(p.name), onnx::text(p));
   if (!session->compiled_file()) {
     const Graph graph = session->graph({});
     print_contradictions(graph, session->outputs());
     print_graph(graph);
   }
   const Plan& plan = loaded.plan();
-  fmt::print("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n",
-             plan.steps.size(), plan.target, plan.codegen, static_cast<double>(plan.arena_bytes) * 1e-6,
-             static_cast<double>(plan.constants_bytes) * 1e-6, static_cast<double>(plan.code_bytes) * 1e-6);
+  say("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n", plan.steps.size(),
+      plan.target, plan.codegen, static_cast<double>(plan.arena_bytes) * 1e-6,
+      static_cast<double>(plan.constants_bytes) * 1e-6, static_cast<double>(plan.code_bytes) * 1e-6);
   if (const std::string memory = profile::memory_text(loaded.compiled); !memory.empty())
-    fmt::print("{}; --schedules names them\n", memory);
+    say("{}; --schedules names them\n", memory);
   print_tasks(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     if (plan.steps[i].kind != StepKind::reference) continue;
-    fmt::print("reference kernel: {} '{}'\n", plan.steps[i].ops, printable(plan.steps[i].name));
+    say("reference kernel: {} '{}'\n", plan.steps[i].ops, printable(plan.steps[i].name));
   }
   if (options.time_passes) print_passes(loaded.compiled);
 }

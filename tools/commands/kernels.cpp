@@ -67,7 +67,7 @@ void write_lists(const KernelsOptions& options) {
         "DIR`.\n",
         list.network, what);
     write_text("--write", path.string(), made + text(list));
-    fmt::print("{}: {} problems\n", path.string(), list.lines.size());
+    say("{}: {} problems\n", path.string(), list.lines.size());
   }
 }
 
@@ -115,14 +115,13 @@ double peak_share(const profile::KernelTime& t, const profile::Peaks& peaks, int
 }
 
 void print_rows(const Network& network, const profile::Peaks& peaks, int threads) {
-  fmt::print("{}\n{:>5} {:>9} {:>9} {:>8} {:>9} {:>5} {:>8} {:>6} {:>5} {:>4} {:>8} {:>9}  problem | schedule\n",
-             network.list.network, "count", "us cold", "us warm", "GFLOP/s", "effective", "peak", "MB", "GB/s", "from",
-             "of", "bound", "Winograd");
+  say("{}\n{:>5} {:>9} {:>9} {:>8} {:>9} {:>5} {:>8} {:>6} {:>5} {:>4} {:>8} {:>9}  problem | schedule\n",
+      network.list.network, "count", "us cold", "us warm", "GFLOP/s", "effective", "peak", "MB", "GB/s", "from", "of",
+      "bound", "Winograd");
   for (const auto& [line, f] : network.measured) {
     const profile::KernelTime& t = f.chosen;
     const std::string gain = f.direct ? fmt::format("{:.2f}x", f.gain.value) : "-";
-    fmt::print(
-        "{:>5} {:>9.1f} {:>9.1f} {:>8.1f} {:>9.1f} {:>4.0f}% {:>8.3f} {:>6.1f} {:>5} {:>3.0f}% {:>8} {:>9}  {} | {}\n",
+    say("{:>5} {:>9.1f} {:>9.1f} {:>8.1f} {:>9.1f} {:>4.0f}% {:>8.3f} {:>6.1f} {:>5} {:>3.0f}% {:>8} {:>9}  {} | {}\n",
         line.count, t.cold_ms.value * 1e3, f.warm_ms * 1e3, t.gflops(), t.effective_gflops(),
         100 * peak_share(t, peaks, threads), static_cast<double>(t.bytes) * 1e-6, t.gbps(), t.memory.level,
         100 * t.memory_share(), profile::name(t.bound.kind), gain, line.problem, t.schedule);
@@ -158,12 +157,10 @@ std::string shares_text(const profile::Shares& s) {
 }
 
 void print_summary(const std::string& network, const Summary& s) {
-  fmt::print(
-      "{}: {} problems, {:.3f} ms for all layers\n  exact kernels of 10 MFLOP or more that are bound by compute, share "
+  say("{}: {} problems, {:.3f} ms for all layers\n  exact kernels of 10 MFLOP or more that are bound by compute, share "
       "of the FMA peak: {}\n  kernels bound by memory, share of the bandwidth: {}\n",
       network, s.problems, s.ms, shares_text(s.compute), shares_text(s.memory));
-  if (s.movement.count > 0)
-    fmt::print("  movement bound by memory, share of the bandwidth: {}\n", shares_text(s.movement));
+  if (s.movement.count > 0) say("  movement bound by memory, share of the bandwidth: {}\n", shares_text(s.movement));
 }
 
 /// Prints the speed-ups of Winograd next to those that `expected` has for the same convolution.
@@ -173,8 +170,8 @@ void print_gains(const std::vector<const Measured*>& all, const std::vector<prof
     if (m->figures.direct) gains.push_back(m->figures.gain.value);
   }
   if (gains.empty()) return;
-  fmt::print("Winograd over direct: median {:.2f}x, worst {:.2f}x of {} problems\n", median(gains),
-             profile::shares(gains).worst, gains.size());
+  say("Winograd over direct: median {:.2f}x, worst {:.2f}x of {} problems\n", median(gains),
+      profile::shares(gains).worst, gains.size());
   std::map<std::string, std::string> seen;
   for (const Measured* m : all) {
     const std::string bare = m->line.problem.substr(0, m->line.problem.find(" +"));
@@ -185,7 +182,7 @@ void print_gains(const std::vector<const Measured*>& all, const std::vector<prof
                                      g.low, g.high, e.gain, 100 * g.value / e.gain));
     }
   }
-  for (const auto& [problem, line] : seen) fmt::print("{}\n", line);
+  for (const auto& [problem, line] : seen) say("{}\n", line);
 }
 
 nlohmann::json to_json(const profile::KernelTime& t, const profile::Peaks& peaks, int threads) {
@@ -239,9 +236,9 @@ nlohmann::json to_json(const std::vector<Network>& all, const profile::Peaks& pe
 
 void print_all(const std::vector<Network>& all, const profile::Peaks& peaks, const KernelsOptions& options,
                int threads) {
-  fmt::print("{} thread{}; peaks now: {:.0f} GFLOP/s; reads from L2 {:.0f}, L3 {:.0f}, DRAM {:.0f} GB/s\n", threads,
-             threads == 1 ? "" : "s", peaks.at(peaks.gflops, threads), peaks.at(peaks.l2_gbps, threads),
-             peaks.at(peaks.l3_gbps, threads), peaks.at(peaks.dram_gbps, threads));
+  say("{} thread{}; peaks now: {:.0f} GFLOP/s; reads from L2 {:.0f}, L3 {:.0f}, DRAM {:.0f} GB/s\n", threads,
+      threads == 1 ? "" : "s", peaks.at(peaks.gflops, threads), peaks.at(peaks.l2_gbps, threads),
+      peaks.at(peaks.l3_gbps, threads), peaks.at(peaks.dram_gbps, threads));
   std::vector<const Measured*> together;
   for (const Network& n : all) {
     if (!n.measured.empty()) print_rows(n, peaks, threads);

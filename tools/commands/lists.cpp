@@ -23,7 +23,7 @@ std::string escaped(std::string_view text) {
 }
 
 void print_ops(bool markdown) {
-  if (markdown) fmt::print("| operator | opsets | runs as | what it does |\n|---|---|---|---|\n");
+  if (markdown) say("| operator | opsets | runs as | what it does |\n|---|---|---|---|\n");
   for (const OpDef* op : all_ops()) {
     if (op->domain == "kilter") continue;
     const std::string until = op->until == std::numeric_limits<int32_t>::max() ? "" : std::to_string(op->until);
@@ -32,9 +32,9 @@ void print_ops(bool markdown) {
     std::string runs(name(op->family));
     if (op->expand != nullptr) runs = "expansion";
     if (markdown) {
-      fmt::print("| {} | {} | {} | {} |\n", full, opsets, runs, escaped(op->summary));
+      say("| {} | {} | {} | {} |\n", full, opsets, runs, escaped(op->summary));
     } else {
-      fmt::print("{:<28} {:<8} {:<15} {}\n", full, opsets, runs, op->summary);
+      say("{:<28} {:<8} {:<15} {}\n", full, opsets, runs, op->summary);
     }
   }
 }
@@ -43,19 +43,18 @@ void print_targets() {
   const Target native = native_target();
   for (const TargetRow& row : all_targets()) {
     const bool here = runs_here(parse_target(row.name));
-    fmt::print("{:<18} {:<16} {}{}\n", row.name, row.cpu, row.summary,
-               row.name == native.name ? "  (native)"
-               : here                  ? ""
-                                       : "  (does not run here)");
+    say("{:<18} {:<16} {}{}\n", row.name, row.cpu, row.summary,
+        row.name == native.name ? "  (native)"
+        : here                  ? ""
+                                : "  (does not run here)");
   }
-  fmt::print("this machine: {}\n\nback ends (--target 'NAME -mcpu=TARGET'); without one it is {}:\n", cpu_brand(),
-             all_backends().front()->name);
-  for (const Backend* backend : all_backends()) fmt::print("{:<18} {}\n", backend->name, backend->version());
+  say("this machine: {}\n\nback ends (--target 'NAME -mcpu=TARGET'); without one it is {}:\n", cpu_brand(),
+      all_backends().front()->name);
+  for (const Backend* backend : all_backends()) say("{:<18} {}\n", backend->name, backend->version());
 }
 
 void print_options() {
-  fmt::print(
-      "environment:\n  KILTER_NUM_THREADS  number of threads, 1..1024 (default: the CPUs this process may use)\n"
+  say("environment:\n  KILTER_NUM_THREADS  number of threads, 1..1024 (default: the CPUs this process may use)\n"
       "  KILTER_SPIN_US      how long an idle worker spins before it parks, microseconds\n"
       "  KILTER_XGBOOST      libxgboost.so, its folder, or a Python environment with xgboost-cpu\n"
       "  KILTER_PYTHON       Python interpreter that has onnxruntime or openvino, for comparisons with them (default: "
@@ -63,24 +62,24 @@ void print_options() {
       "and "
       "their rewrites (--disable PASS.REWRITE):\n");
   for (const PassRow& row : all_passes()) {
-    fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
+    say("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
     for (const Rewrite& rewrite : row.rewrites == nullptr ? std::vector<Rewrite>() : row.rewrites())
-      fmt::print("    {:<22} {}\n", rewrite.name, rewrite.equation);
+      say("    {:<22} {}\n", rewrite.name, rewrite.equation);
   }
-  fmt::print("\nstages after the passes, in order (always run):\n");
+  say("\nstages after the passes, in order (always run):\n");
   for (const StageRow& row : all_stages())
-    fmt::print("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
-  fmt::print("\ntemplates (--schedule), in order of preference:\n");
-  for (const Template* t : all_templates()) fmt::print("  {:<24} {}\n", t->name, t->summary);
-  fmt::print("\noptions for the trials of kilter tune (--NAME VALUE):\n");
+    say("  {:<24} {}\n{:<27}here because: {}\n", row.name, row.summary, "", row.why_here);
+  say("\ntemplates (--schedule), in order of preference:\n");
+  for (const Template* t : all_templates()) say("  {:<24} {}\n", t->name, t->summary);
+  say("\noptions for the trials of kilter tune (--NAME VALUE):\n");
   for (const tune::TrialOptionRow& row : tune::all_trial_options())
-    fmt::print("  {:<24} {}\n{:<27}{}; default {}\n", row.name, row.meaning, "", row.legal, row.fallback);
-  fmt::print("\nsearchers (--searcher):\n");
-  for (const tune::SearcherRow& row : tune::all_searchers()) fmt::print("  {:<24} {}\n", row.name, row.summary);
-  fmt::print("\noptions of searchers (--searcher-option NAME=VALUE):\n");
+    say("  {:<24} {}\n{:<27}{}; default {}\n", row.name, row.meaning, "", row.legal, row.fallback);
+  say("\nsearchers (--searcher):\n");
+  for (const tune::SearcherRow& row : tune::all_searchers()) say("  {:<24} {}\n", row.name, row.summary);
+  say("\noptions of searchers (--searcher-option NAME=VALUE):\n");
   for (const tune::SearchOptionRow& row : tune::all_search_options()) {
-    fmt::print("  {:<24} {}\n{:<27}{}; default {}; used by {}\n", row.name, row.meaning, "", row.legal, row.fallback(),
-               row.used_by);
+    say("  {:<24} {}\n{:<27}{}; default {}; used by {}\n", row.name, row.meaning, "", row.legal, row.fallback(),
+        row.used_by);
   }
 }
 

@@ -48,11 +48,11 @@ void run_profile(const ProfileOptions& options) {
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(profile::to_json(p)));
   if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
   p = profile::shown(std::move(p));
-  if (quietness(p.conditions) != Quietness::quiet) fmt::print("{}\n", quiet_text(p.conditions, "passes"));
-  fmt::print("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
-  fmt::print("{}", profile::table(p, table));
-  if (options.arena) fmt::print("{}", profile::memory_table(p));
-  if (p.tuning) fmt::print("Tuning\n  {}\n  $ {}\n", p.tuning->summary, p.tuning->action);
+  if (quietness(p.conditions) != Quietness::quiet) say("{}\n", quiet_text(p.conditions, "passes"));
+  say("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
+  say("{}", profile::table(p, table));
+  if (options.arena) say("{}", profile::memory_table(p));
+  if (p.tuning) say("Tuning\n  {}\n  $ {}\n", p.tuning->summary, p.tuning->action);
 }
 
 }  // namespace

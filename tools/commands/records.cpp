@@ -42,7 +42,7 @@ struct RecordsOptions {
 };
 
 void tell(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) fmt::print(stderr, "{}\n", printable(line));
+  for (const std::string& line : lines) say_error("{}\n", printable(line));
 }
 
 void tell_faults(const Imported& imported) { tell(imported.notices), tell(imported.damaged), tell(imported.newer); }
@@ -51,8 +51,7 @@ void tell_faults(const Imported& imported) { tell(imported.notices), tell(import
 std::vector<Record> read_all(const RecordsOptions& options) {
   const std::filesystem::path path = options.path();
   if (options.file.empty() && is_missing(path)) {
-    fmt::print(
-        stderr,
+    say_error(
         "records {}: there are none yet; `kilter tune MODEL` makes some, `kilter records import FILE` brings them "
         "from elsewhere\n",
         path.string());
@@ -109,8 +108,8 @@ std::string target_text(const Record& r) {
 }
 
 void print_header() {
-  fmt::print("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  problem | schedule\n", "id", "ms", "ratio", "thr",
-             "target", "source", "date");
+  say("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  problem | schedule\n", "id", "ms", "ratio", "thr", "target",
+      "source", "date");
 }
 
 void print_row(const Record& r) {
@@ -118,7 +117,7 @@ void print_row(const Record& r) {
       fmt::format("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  {} | {}{}", r.id().substr(0, kShownDigits),
                   time_text(r), ratio_text(r), threads_text(r), target_text(r), r.source,
                   r.conditions.date.substr(0, 10), r.problem, r.schedule, r.error.empty() ? "" : " | " + r.error);
-  fmt::print("{}\n", printable(line));
+  say("{}\n", printable(line));
 }
 
 nlohmann::json json_of(const std::vector<Record>& records) {
@@ -141,8 +140,8 @@ void list(const RecordsOptions& options, size_t most) {
   // The newest records are the interesting ones.
   const size_t first = records.size() > most ? records.size() - most : 0;
   for (size_t i = first; i < records.size(); ++i) print_row(records[i]);
-  fmt::print("{} record{}{}\n", records.size(), records.size() == 1 ? "" : "s",
-             first > 0 ? fmt::format(", the last {} shown; --limit shows more", most) : "");
+  say("{} record{}{}\n", records.size(), records.size() == 1 ? "" : "s",
+      first > 0 ? fmt::format(", the last {} shown; --limit shows more", most) : "");
 }
 
 struct BestOptions {
@@ -185,16 +184,15 @@ void best_for(RecordsOptions options, const BestOptions& best) {
   if (matches.empty()) parse_problem(best.task);  // reports what is wrong with a problem that no network has
   write_json(options, json_of(matches));
   if (options.quiet()) return;
-  fmt::print("{}\n  for {}, {}, at {} thread{}\n", printable(query.problem), query.target, query.device, query.threads,
-             query.threads == 1 ? "" : "s");
+  say("{}\n  for {}, {}, at {} thread{}\n", printable(query.problem), query.target, query.device, query.threads,
+      query.threads == 1 ? "" : "s");
   for (const Match& m : matches) {
-    fmt::print("{:<9} loss {:>3.0f} %  {:>9} ms  ratio {:>6}  {}  {}\n{:10}{}{}\n", name(m.distance), m.loss_percent,
-               time_text(m.record), ratio_text(m.record), m.record.id().substr(0, kShownDigits),
-               printable(m.record.schedule), "", printable(m.words), unused_text(m.record));
+    say("{:<9} loss {:>3.0f} %  {:>9} ms  ratio {:>6}  {}  {}\n{:10}{}{}\n", name(m.distance), m.loss_percent,
+        time_text(m.record), ratio_text(m.record), m.record.id().substr(0, kShownDigits), printable(m.record.schedule),
+        "", printable(m.words), unused_text(m.record));
   }
-  if (matches.empty()) fmt::print("no record serves it: it gets the model's default schedule\n");
-  if (const int64_t imported = matcher.imported(query.problem); imported > 0)
-    fmt::print("{}\n", imported_text(imported));
+  if (matches.empty()) say("no record serves it: it gets the model's default schedule\n");
+  if (const int64_t imported = matcher.imported(query.problem); imported > 0) say("{}\n", imported_text(imported));
 }
 
 void best(const RecordsOptions& options, const BestOptions& best) {
@@ -204,25 +202,24 @@ void best(const RecordsOptions& options, const BestOptions& best) {
   if (options.quiet()) return;
   if (!records.empty()) print_header();
   for (const Record& r : records) print_row(r);
-  fmt::print("the best of each problem, target, device and number of threads: {}\n", records.size());
+  say("the best of each problem, target, device and number of threads: {}\n", records.size());
 }
 
 // --- export, import, merge ---
 
 /// Reports what happened to the plans next to a file. Prints nothing if it has none.
 void print_added(const std::string& file, const std::string& plans) {
-  if (!plans.empty()) fmt::print("{}: {}\n", file, plans);
+  if (!plans.empty()) say("{}: {}\n", file, plans);
 }
 
 void export_records(const RecordsOptions& options, const std::string& output) {
   const std::vector<Record> records = read_records(options);
   if (output == "-") {
-    for (const Record& r : records) fmt::print("{}\n", to_line(r));
+    for (const Record& r : records) say("{}\n", to_line(r));
     return;
   }
   const int64_t added = Store::open(output, Store::Mode::write)->append(records);
-  fmt::print("{}: {} records written, {} were already there\n", output, added,
-             static_cast<int64_t>(records.size()) - added);
+  say("{}: {} records written, {} were already there\n", output, added, static_cast<int64_t>(records.size()) - added);
   print_added(output, PlansBeside(options.path(), options.full_filter()).add_to(output));
 }
 
@@ -246,7 +243,7 @@ void print_notes(const Imported& imported) {
     }
     ++at->second.first;
   }
-  for (const std::string& line : order) fmt::print("  {}x {}", seen[line].first, printable_lines(seen[line].second));
+  for (const std::string& line : order) say("  {}x {}", seen[line].first, printable_lines(seen[line].second));
 }
 
 nlohmann::json json_of(const std::string& file, const Imported& imported, int64_t added) {
@@ -262,17 +259,16 @@ nlohmann::json json_of(const std::string& file, const Imported& imported, int64_
 }
 
 void print_import(const std::string& file, const Imported& imported, int64_t added, const std::string& to, bool notes) {
-  fmt::print(
-      "{}: {} records, {} different; {} added to {}, {} were already there; {} damaged, {} without counterpart{}\n",
+  say("{}: {} records, {} different; {} added to {}, {} were already there; {} damaged, {} without counterpart{}\n",
       file, imported.entries.size(), imported.distinct(), added, to, static_cast<int64_t>(imported.distinct()) - added,
       imported.damaged.size(), imported.refused.size(),
       imported.newer.empty() ? "" : fmt::format(", {} of a newer version", imported.newer.size()));
-  for (const std::string& line : summary(imported)) fmt::print("{}\n", line);
+  for (const std::string& line : summary(imported)) say("{}\n", line);
   const auto all = reasons(imported);
-  if (!all.empty()) fmt::print("without counterpart{}:\n", notes ? "" : ", --notes lists each");
-  for (const auto& [reason, count] : all) fmt::print("{:>5}x {}\n", count, printable(reason));
+  if (!all.empty()) say("without counterpart{}:\n", notes ? "" : ", --notes lists each");
+  for (const auto& [reason, count] : all) say("{:>5}x {}\n", count, printable(reason));
   if (!notes) return;
-  for (const std::string& line : imported.refused) fmt::print("{}\n", printable(line));
+  for (const std::string& line : imported.refused) say("{}\n", printable(line));
   print_notes(imported);
 }
 
@@ -327,9 +323,9 @@ void prune(const RecordsOptions& options, const PruneOptions& how, bool yes) {
                        {"stay", plan.kept},
                        {"removed", removed}});
   if (options.quiet()) return;
-  fmt::print("{} of {} records {}: {} measured, {} failed; {} remain{}\n", plan.ids.size(), reading.records.size(),
-             yes ? "removed" : "would be removed", plan.measured, plan.failed, plan.kept,
-             yes ? "" : "; nothing was changed, --yes removes them");
+  say("{} of {} records {}: {} measured, {} failed; {} remain{}\n", plan.ids.size(), reading.records.size(),
+      yes ? "removed" : "would be removed", plan.measured, plan.failed, plan.kept,
+      yes ? "" : "; nothing was changed, --yes removes them");
 }
 
 void verify_file(const RecordsOptions& options, Context& context) {
@@ -352,18 +348,17 @@ void verify_file(const RecordsOptions& options, Context& context) {
   if (!passed) context.exit = kCheckFailed;
   if (options.quiet()) return;
   for (const auto* faults : {&v.file, &v.damaged, &v.unreadable}) {
-    for (const std::string& fault : *faults) fmt::print("{}\n", printable(fault));
+    for (const std::string& fault : *faults) say("{}\n", printable(fault));
   }
-  fmt::print("{}: {} sound, {} damaged, {} that this version cannot read; the file is {}\n", store->file().string(),
-             v.sound, v.damaged.size(), v.unreadable.size(), v.file.empty() ? "sound" : "damaged");
+  say("{}: {} sound, {} damaged, {} that this version cannot read; the file is {}\n", store->file().string(), v.sound,
+      v.damaged.size(), v.unreadable.size(), v.file.empty() ? "sound" : "damaged");
   if (!beside.plans().empty() || !beside.damaged().empty()) {
-    fmt::print("{}: {} accepted plan{}, {} damaged line{}\n", plans_file(options.path().string()).string(),
-               beside.plans().size(), beside.plans().size() == 1 ? "" : "s", beside.damaged().size(),
-               beside.damaged().size() == 1 ? "" : "s");
+    say("{}: {} accepted plan{}, {} damaged line{}\n", plans_file(options.path().string()).string(),
+        beside.plans().size(), beside.plans().size() == 1 ? "" : "s", beside.damaged().size(),
+        beside.damaged().size() == 1 ? "" : "s");
   }
   if (!v.passed()) {
-    fmt::print("`kilter records export --records {} --output FILE.jsonl` saves what is sound\n",
-               store->file().string());
+    say("`kilter records export --records {} --output FILE.jsonl` saves what is sound\n", store->file().string());
   }
 }
 
@@ -397,7 +392,7 @@ void explain(RecordsOptions options, const ExplainOptions& how) {
   const LogExplanation explanation =
       explain_log(layers_of(how.model, how.target), records, {.device = how.device, .measured_ms = how.measured_ms});
   write_json(options, to_json(explanation));
-  if (!options.quiet()) fmt::print("{}", text(explanation, how.rows));
+  if (!options.quiet()) say("{}", text(explanation, how.rows));
 }
 
 // --- the command line ---

@@ -20,7 +20,7 @@ namespace {
 void print_outputs(const std::vector<PlanTensor>& outputs, const std::vector<Tensor>& tensors) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& t = tensors[i];
-    fmt::print("{}: {}[{}]", printable(outputs[i].name), name(t.dtype()), text(t.shape()));
+    say("{}: {}[{}]", printable(outputs[i].name), name(t.dtype()), text(t.shape()));
     if (t.elems() > 0) {
       double low = INFINITY, high = -INFINITY, sum = 0;
       int64_t nans = 0;
@@ -32,11 +32,11 @@ void print_outputs(const std::vector<PlanTensor>& outputs, const std::vector<Ten
         }
         low = std::min(low, v), high = std::max(high, v), sum += v;
       }
-      fmt::print("  min {:.6g}  max {:.6g}  mean {:.6g}", low, high,
-                 sum / static_cast<double>(std::max<int64_t>(t.elems() - nans, 1)));
-      if (nans > 0) fmt::print("  {} of {} NaN", nans, t.elems());
+      say("  min {:.6g}  max {:.6g}  mean {:.6g}", low, high,
+          sum / static_cast<double>(std::max<int64_t>(t.elems() - nans, 1)));
+      if (nans > 0) say("  {} of {} NaN", nans, t.elems());
     }
-    fmt::print("\n");
+    say("\n");
   }
 }
 
@@ -49,7 +49,7 @@ void write_outputs(const std::string& folder, const std::vector<PlanTensor>& out
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string file = file_name(outputs[i].name, ".npy", taken);
     save_npy(std::filesystem::path(folder) / file, tensors[i]);
-    if (file != outputs[i].name + ".npy") fmt::print("{} is in {}\n", printable(outputs[i].name), file);
+    if (file != outputs[i].name + ".npy") say("{} is in {}\n", printable(outputs[i].name), file);
   }
 }
 
@@ -115,20 +115,20 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
     if (d.relative() > tune::kDefaultTolerance && first.empty()) first = name, first_difference = d;
     if (worst.empty() || d.relative() > worst_difference.relative()) worst = name, worst_difference = d;
   }
-  fmt::print("verify: {} values compared with the reference kernels; tolerance {:g} of the largest magnitude\n",
-             compared, tune::kDefaultTolerance);
+  say("verify: {} values compared with the reference kernels; tolerance {:g} of the largest magnitude\n", compared,
+      tune::kDefaultTolerance);
   if (compared > 0) {
-    fmt::print("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", printable(worst), worst_difference.most,
-               worst_difference.scale, worst_difference.relative());
+    say("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", printable(worst), worst_difference.most,
+        worst_difference.scale, worst_difference.relative());
   }
   if (first.empty()) {
-    fmt::print("verify: passed\n");
+    say("verify: passed\n");
     return kDone;
   }
-  fmt::print("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", printable(first),
-             first_difference.most, first_difference.scale, first_difference.relative(),
-             first_difference.unlike ? ", NaN or infinite on one side" : "");
-  fmt::print("verify: FAILED\n");
+  say("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", printable(first),
+      first_difference.most, first_difference.scale, first_difference.relative(),
+      first_difference.unlike ? ", NaN or infinite on one side" : "");
+  say("verify: FAILED\n");
   return kCheckFailed;
 }
 

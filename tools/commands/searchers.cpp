@@ -62,7 +62,7 @@ tune::CostTable measure_table(const std::string& problem, const SearchersOptions
   how.rounds = options.rounds;
   const tune::TaskSpace task(problem, how.target);
   const tune::Pruned pruned = tune::prune(*task.space, {options.prune});
-  fmt::print("{}\n  {}\n", problem, pruned.text());
+  say("{}\n  {}\n", problem, pruned.text());
   std::vector<Schedule> schedules;
   for (const tune::Point& p : pruned.points) schedules.push_back(task.space->schedule(p));
   Progress progress("searchers");
@@ -81,8 +81,8 @@ tune::CostTable measure_table(const std::string& problem, const SearchersOptions
   table.conditions =
       fmt::format("{}; {}; {}; {}", describe_device().fingerprint(), version_text(), iso_date(), repeats);
   progress.clear();
-  fmt::print("  {} trials in {:.1f} s; best {:.4f} of the default: {}\n  {}\n", schedules.size(),
-             (now_ms() - start) * 1e-3, table.rows.front().cost, table.rows.front().schedule.text(), repeats);
+  say("  {} trials in {:.1f} s; best {:.4f} of the default: {}\n  {}\n", schedules.size(), (now_ms() - start) * 1e-3,
+      table.rows.front().cost, table.rows.front().schedule.text(), repeats);
   return table;
 }
 
@@ -90,7 +90,7 @@ void measure(const SearchersOptions& options) {
   for (const std::string& problem : options.what) {
     const auto path = std::filesystem::path(options.measure) / table_name(problem);
     if (std::filesystem::exists(path)) {
-      fmt::print("{}: already exists\n", path.string());
+      say("{}: already exists\n", path.string());
       continue;
     }
     write_text("--measure", path.string(), text(measure_table(problem, options)));
@@ -184,52 +184,51 @@ Arena play(const Contest& contest, const std::vector<tune::SearchOptions>& searc
 }
 
 void print_arena(const Arena& arena) {
-  fmt::print("{}\n  {} points, optimum {:.3f} of the default's time (the default against itself: {:.3f})\n  {:<11}",
-             arena.table.problem, arena.points, arena.optimum, arena.default_cost, "regret, %");
-  for (const size_t t : kTrials) fmt::print(" {:>8}", fmt::format("{} tr.", t));
-  for (const double s : kSeconds) fmt::print(" {:>7}", fmt::format("{:.0f} s", s));
-  fmt::print(" {:>9}\n", "ms/trial");
+  say("{}\n  {} points, optimum {:.3f} of the default's time (the default against itself: {:.3f})\n  {:<11}",
+      arena.table.problem, arena.points, arena.optimum, arena.default_cost, "regret, %");
+  for (const size_t t : kTrials) say(" {:>8}", fmt::format("{} tr.", t));
+  for (const double s : kSeconds) say(" {:>7}", fmt::format("{:.0f} s", s));
+  say(" {:>9}\n", "ms/trial");
   for (const Played& p : arena.played) {
-    fmt::print("  {:<11}", p.searcher);
-    for (const size_t t : kTrials) fmt::print(" {:>8.2f}", 100 * arena.regret_after(p, t).mean);
-    for (const double s : kSeconds) fmt::print(" {:>7.2f}", 100 * arena.regret_at(p, s).mean);
+    say("  {:<11}", p.searcher);
+    for (const size_t t : kTrials) say(" {:>8.2f}", 100 * arena.regret_after(p, t).mean);
+    for (const double s : kSeconds) say(" {:>7.2f}", 100 * arena.regret_at(p, s).mean);
     double thinking = 0, trials = 0;
     for (const tune::Curve& c : p.curves) thinking += c.thinking_ms, trials += static_cast<double>(c.best.size());
-    fmt::print(" {:>9.3f}\n", thinking / trials);
+    say(" {:>9.3f}\n", thinking / trials);
   }
 }
 
 /// Prints the means over the tables.
 void print_summary(const std::vector<Arena>& all) {
   if (all.size() < 2) return;
-  fmt::print("all {} tasks, mean regret in %\n  {:<11}", all.size(), "");
-  for (const size_t t : kTrials) fmt::print(" {:>8}", fmt::format("{} tr.", t));
-  for (const double s : kSeconds) fmt::print(" {:>7}", fmt::format("{:.0f} s", s));
-  fmt::print("\n");
+  say("all {} tasks, mean regret in %\n  {:<11}", all.size(), "");
+  for (const size_t t : kTrials) say(" {:>8}", fmt::format("{} tr.", t));
+  for (const double s : kSeconds) say(" {:>7}", fmt::format("{:.0f} s", s));
+  say("\n");
   for (size_t i = 0; i < all.front().played.size(); ++i) {
-    fmt::print("  {:<11}", all.front().played[i].searcher);
+    say("  {:<11}", all.front().played[i].searcher);
     const auto mean = [&](const auto& of) {
       double sum = 0;
       for (const Arena& a : all) sum += of(a, a.played[i]).mean;
       return 100 * sum / static_cast<double>(all.size());
     };
     for (const size_t t : kTrials)
-      fmt::print(" {:>8.2f}", mean([&](const Arena& a, const Played& p) { return a.regret_after(p, t); }));
+      say(" {:>8.2f}", mean([&](const Arena& a, const Played& p) { return a.regret_after(p, t); }));
     for (const double s : kSeconds)
-      fmt::print(" {:>7.2f}", mean([&](const Arena& a, const Played& p) { return a.regret_at(p, s); }));
-    fmt::print("\n");
+      say(" {:>7.2f}", mean([&](const Arena& a, const Played& p) { return a.regret_at(p, s); }));
+    say("\n");
   }
 }
 
 /// Prints which searcher is ahead of which, on the same tasks with the same seeds.
 void print_leads(const std::vector<Arena>& all, int seeds) {
   if (seeds < 2 || all.front().played.size() < 2) return;
-  fmt::print(
-      "first minus second, mean regret in % with the interval of 95 % over seeds; *: it does not contain 0\n  {:<17}",
+  say("first minus second, mean regret in % with the interval of 95 % over seeds; *: it does not contain 0\n  {:<17}",
       "");
-  for (const size_t t : kTrials) fmt::print(" {:>12}", fmt::format("{} tr.", t));
-  for (const double s : kSeconds) fmt::print(" {:>12}", fmt::format("{:.0f} s", s));
-  fmt::print("\n");
+  for (const size_t t : kTrials) say(" {:>12}", fmt::format("{} tr.", t));
+  for (const double s : kSeconds) say(" {:>12}", fmt::format("{:.0f} s", s));
+  say("\n");
   const size_t count = all.front().played.size();
   for (size_t a = 0; a < count; ++a) {
     for (size_t b = a + 1; b < count; ++b) {
@@ -243,13 +242,12 @@ void print_leads(const std::vector<Arena>& all, int seeds) {
           }
         }
         const tune::Lead lead = tune::lead_of(differences);
-        fmt::print(" {:>12}",
-                   fmt::format("{:+.2f}±{:.2f}{}", 100 * lead.mean, 100 * lead.half, lead.told() ? "*" : " "));
+        say(" {:>12}", fmt::format("{:+.2f}±{:.2f}{}", 100 * lead.mean, 100 * lead.half, lead.told() ? "*" : " "));
       };
-      fmt::print("  {:<17}", all.front().played[a].searcher + " - " + all.front().played[b].searcher);
+      say("  {:<17}", all.front().played[a].searcher + " - " + all.front().played[b].searcher);
       for (const size_t t : kTrials) print([&](const tune::Curve& c) { return c.best_after_trials(t); });
       for (const double s : kSeconds) print([&](const tune::Curve& c) { return c.best_after(s); });
-      fmt::print("\n");
+      say("\n");
     }
   }
 }
@@ -307,7 +305,7 @@ std::vector<std::string> usual_searchers() {
     tune::XgboostLibrary::load();
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::unsupported) throw;
-    fmt::print(stderr, "searchers: xgb and xgb-rank are left out: {}\n", e.message());
+    say_error("searchers: xgb and xgb-rank are left out: {}\n", e.message());
     return {"model", "ga", "random", "grid"};
   }
   return {"model", "xgb", "xgb-rank", "ga", "random", "grid"};

@@ -71,10 +71,9 @@ bool has_twin(const tune::TaskList& list, const tune::TaskLine& task) {
 }
 
 void print_nodes(const tune::TaskList& list) {
-  fmt::print("{:<40} {:<24} {}\n", "node", "operator", "becomes");
-  for (const tune::NodeLine& n : list.nodes)
-    fmt::print("{:<40} {:<24} {}\n", printable(n.node), n.op, printable(n.becomes));
-  fmt::print("\n");
+  say("{:<40} {:<24} {}\n", "node", "operator", "becomes");
+  for (const tune::NodeLine& n : list.nodes) say("{:<40} {:<24} {}\n", printable(n.node), n.op, printable(n.becomes));
+  say("\n");
 }
 
 void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
@@ -82,25 +81,24 @@ void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
   for (const tune::TaskLine& t : list.tasks) numbers.insert(t.task);
   const auto without = std::ranges::count(list.tasks, 0, &tune::TaskLine::task);
   const int64_t count = std::ssize(numbers) + std::max<int64_t>(without - 1, 0);  // unnumbered tasks share the number 0
-  fmt::print("{} tasks; {} different problems, not counting fused nodes\n", count, list.anchors);
+  say("{} tasks; {} different problems, not counting fused nodes\n", count, list.anchors);
   const auto ms = [&](double cycles) {
     const auto known = core_ms(cycles, ghz);
     return known ? fmt::format("{:.4f}", *known) : std::string("-");
   };
-  fmt::print("{:>4} {:>6} {:>9} {:>9} {:>9} {:>6} {:>8} {:>7}  {}\n", "task", "layers", "MFLOP", "now ms", "best ms",
-             "share", "points", "worth", "problem | schedule, then its layers");
+  say("{:>4} {:>6} {:>9} {:>9} {:>9} {:>6} {:>8} {:>7}  {}\n", "task", "layers", "MFLOP", "now ms", "best ms", "share",
+      "points", "worth", "problem | schedule, then its layers");
   constexpr size_t kUnderProblem = 69;
   for (const tune::TaskLine& t : list.tasks) {
-    fmt::print("{:>4} {:>6} {:>9.3f} {:>9} {:>9} {:>6} {:>8} {:>7}  {}{} | {}\n",
-               t.task > 0 ? std::to_string(t.task) : "-", t.nodes.size(), static_cast<double>(t.flops) * 1e-6,
-               ms(t.cycles), ms(t.best_cycles), t.cycles > 0 ? fmt::format("{:.1f} %", 100 * t.share) : "-", t.points,
-               t.worth, t.problem, has_twin(list, t) ? " in " + t.layouts : "", t.schedule);
-    fmt::print("{:>{}}{}\n", "", kUnderProblem, printable(join(t.nodes, ", ")));
-    if (!t.record.empty()) fmt::print("{:>{}}{}\n", "", kUnderProblem, printable(t.record));
-    if (spaces) fmt::print("{:>{}}{}\n", "", kUnderProblem, t.space);
+    say("{:>4} {:>6} {:>9.3f} {:>9} {:>9} {:>6} {:>8} {:>7}  {}{} | {}\n", t.task > 0 ? std::to_string(t.task) : "-",
+        t.nodes.size(), static_cast<double>(t.flops) * 1e-6, ms(t.cycles), ms(t.best_cycles),
+        t.cycles > 0 ? fmt::format("{:.1f} %", 100 * t.share) : "-", t.points, t.worth, t.problem,
+        has_twin(list, t) ? " in " + t.layouts : "", t.schedule);
+    say("{:>{}}{}\n", "", kUnderProblem, printable(join(t.nodes, ", ")));
+    if (!t.record.empty()) say("{:>{}}{}\n", "", kUnderProblem, printable(t.record));
+    if (spaces) say("{:>{}}{}\n", "", kUnderProblem, t.space);
   }
-  fmt::print(
-      "MFLOP, now ms and best ms are for one layer; the times are the model's, for the schedule that runs and for the "
+  say("MFLOP, now ms and best ms are for one layer; the times are the model's, for the schedule that runs and for the "
       "best one,\n"
       "on one core at {:.2f} GHz, whatever --threads; share: of the model's time of all listed layers;\n"
       "worth: schedules that the model considers worth a trial, usually including the default; the line below a "

@@ -93,10 +93,9 @@ nlohmann::json to_json(const Timed& t, const Plan& plan) {
 void print_line(const Timed& t, const Plan& plan) {
   const std::string name = profile::labels_of(plan)[t.step];
   const Samples& x = t.alone.samples;
-  fmt::print("{:<40} {:>10.4f} {:>9.4f} ({:.4f})", printable(name).substr(0, 40), t.alone.ms(), x.mean(), x.std_dev());
-  if (!t.in_network.ms.empty())
-    fmt::print(" {:>10.4f} {:>20} {:>9.4f}", t.in_network.mean(), difference(t), t.warm.ms());
-  fmt::print("\n");
+  say("{:<40} {:>10.4f} {:>9.4f} ({:.4f})", printable(name).substr(0, 40), t.alone.ms(), x.mean(), x.std_dev());
+  if (!t.in_network.ms.empty()) say(" {:>10.4f} {:>20} {:>9.4f}", t.in_network.mean(), difference(t), t.warm.ms());
+  say("\n");
 }
 
 /// Prints how far the times of the single tasks differ from their times in the network.
@@ -112,8 +111,8 @@ void print_summary(const std::vector<Timed>& all) {
       worst_us = std::max(worst_us, us);
     }
   }
-  fmt::print("{} tasks: median difference {:.1f} %, worst {:.1f} % (tasks under 50 us: {:.1f} us)\n", all.size(),
-             median(percent), worst, worst_us);
+  say("{} tasks: median difference {:.1f} %, worst {:.1f} % (tasks under 50 us: {:.1f} us)\n", all.size(),
+      median(percent), worst, worst_us);
 }
 
 void append(profile::Replay& all, profile::Replay more) {
@@ -173,11 +172,11 @@ void time_tasks(TimeOptions& options) {
   for (const Timed& t : all) report.push_back(to_json(t, plan));
   if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");
   if (options.json == "-") return;
-  fmt::print("{}: {} on {} thread{}; ms of one run; weights {}\n", printable(network.session->name()), plan.target,
-             network.threads, network.threads == 1 ? "" : "s", options.weights);
-  fmt::print("{:<40} {:>10} {:>9} {:<8}", "task", "estimate", "mean", "(std dev)");
-  if (options.in_network) fmt::print(" {:>10} {:>20} {:>9}", "in network", "alone - in network", "warm");
-  fmt::print("\n");
+  say("{}: {} on {} thread{}; ms of one run; weights {}\n", printable(network.session->name()), plan.target,
+      network.threads, network.threads == 1 ? "" : "s", options.weights);
+  say("{:<40} {:>10} {:>9} {:<8}", "task", "estimate", "mean", "(std dev)");
+  if (options.in_network) say(" {:>10} {:>20} {:>9}", "in network", "alone - in network", "warm");
+  say("\n");
   for (const Timed& t : all) print_line(t, plan);
   if (options.in_network && !all.empty()) print_summary(all);
 }

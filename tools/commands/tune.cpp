@@ -95,8 +95,8 @@ class EventFile {
       file_ << line << std::flush;
       return;
     }
-    fmt::print("{}", line);
-    std::fflush(stdout);
+    say("{}", line);
+    std::fflush(console().out);
   }
   /// Throws io if something could not be written. A full disk does not end the tuning.
   void close() {
@@ -245,7 +245,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
     out += fmt::format("records: {}{}\n", setup.file, kept.empty() ? ", with the accepted plan next to it" : "");
     if (plan && !plan->choices.empty()) out += use_text(command.model);
   }
-  fmt::print("{}", printable_lines(out));
+  say("{}", printable_lines(out));
 }
 
 /// Reads the options of the command line, before the network is opened. Throws usage, and io for a file that cannot be
@@ -351,7 +351,7 @@ void run_tune(const TuneCommand& command) {
   if (setup.store != nullptr) {
     keeper.emplace(*setup.store, [&](const std::string& line) {
       view.clear();
-      fmt::print(stderr, "{}\n", line);
+      say_error("{}\n", line);
     });
     options.keep = [&](std::span<const Record> records) { keeper->keep(records); };
   }
@@ -361,8 +361,11 @@ void run_tune(const TuneCommand& command) {
     if (p.phase != "done") events.write(to_json(p));  // the event `end` reports it
   };
   set_bounds(options);
-  end_at_signals();
-  options.interrupted = [] { return interrupted_by_user.load(); };
+  options.interrupted = console().stopped;
+  if (!options.interrupted) {
+    end_at_signals();
+    options.interrupted = [] { return interrupted_by_user.load(); };
+  }
   events.write(start_json(options));
   std::string kept;
   options.raced = [&](const TuneResult& raced) { kept = try_to_keep(setup, raced, before, unkept); };

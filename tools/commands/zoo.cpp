@@ -13,7 +13,7 @@ void list() {
   for (const zoo::Row& row : zoo::all()) {
     std::string aliases;
     for (std::string_view a : row.aliases) aliases += fmt::format("{}{}", aliases.empty() ? "  also " : ", ", a);
-    fmt::print("{:<22} {:>5}  {}{}\n", row.name, row.size, row.summary, aliases);
+    say("{:<22} {:>5}  {}{}\n", row.name, row.size, row.summary, aliases);
   }
 }
 
@@ -36,7 +36,7 @@ void add_zoo(Command app, Context&) {
     if (name->empty()) return list();
     if (file->empty()) fail(ErrorKind::usage, "zoo {}: give the file to write with -o FILE.onnx", *name);
     onnx::save(zoo::build(*name, *options), *file, 17);
-    fmt::print("{}\n", *file);
+    say("{}\n", *file);
   });
 }
 
