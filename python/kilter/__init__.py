@@ -1,0 +1,27 @@
+"""Kilter compiles ONNX networks to machine code for this CPU, tunes them, and says where their time goes.
+
+    import kilter
+    net = kilter.compile("zoo:resnet18")
+    scores = net(image)
+
+`compile` makes a Network, which is called with NumPy arrays, or anything with DLPack, and returns NumPy arrays. The
+functions `bench`, `profile`, `explain`, `compare`, `tasks` and `tune` do what the commands of the same name do, with the
+same options. `kilter.onnxruntime` is a drop-in for ONNX Runtime's InferenceSession, `kilter.graph` builds networks
+without a file, and torch.compile(model, backend="kilter") compiles those of PyTorch.
+"""
+from ._kilter import version_text as _version_text
+from ._commands import command, device, ops, options, targets, zoo
+from .errors import (Error, FileError, InputError, InternalError, ModelError, OutOfMemoryError, UnsupportedError,
+                     UsageError)
+from .network import Network, Pool, Port, compile, load
+from .measure import Bench, Comparison, Explanation, Profile, Timing, bench, compare, explain, profile, tasks
+from .tuning import Records, TuneResult, tune
+
+__version__ = _version_text().split()[1]
+
+__all__ = [
+    "Bench", "Comparison", "Error", "Explanation", "FileError", "InputError", "InternalError", "ModelError", "Network",
+    "OutOfMemoryError", "Pool", "Port", "Profile", "Records", "Timing", "TuneResult", "UnsupportedError", "UsageError",
+    "bench", "command", "compare", "compile", "device", "explain", "load", "ops", "options", "profile", "targets",
+    "tasks", "tune", "zoo",
+]

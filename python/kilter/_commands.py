@@ -1,0 +1,94 @@
+"""Commands of the program, called in this process: words for options, and their output as Python objects."""
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Callable, Iterable, Mapping
+
+from . import _kilter
+from .errors import Error
+
+__all__ = ["command", "device", "ops", "options", "targets", "words_of", "zoo"]
+
+Words = "list[str]"
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Turns keyword options into words of a command line: layer_threads={"conv1": 2} to --layer-threads conv1=2.
+
+    None and False leave an option out, True makes a flag, lists repeat an option, mappings give NAME=VALUE, and shapes
+    in mappings are written as 1x3x224x224. Other values are written as text.
+    """
+    words: list[str] = []
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            words.append(option)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                words += [option, f"{key}={_value_text(item)}"]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            for item in value:
+                words += [option, _value_text(item)]
+        else:
+            words += [option, _value_text(value)]
+    return words
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "x".join(str(int(d)) for d in value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def command(*words: str, progress: Callable[[str], None] | None = None,
+            line: Callable[[str], None] | None = None) -> str:
+    """Runs a command of the program in this process and returns what it prints.
+
+    `words` are those of the command line without the program's name: command("inspect", "zoo:resnet18"). `progress` is
+    called with what the command is doing, `line` with each line of its output as it is printed. Ctrl-C ends a search,
+    which then reports what it has found; any other command it ends at once. Raises the exception of the error's kind,
+    and Error if the command's check failed (exit code 1).
+    """
+    return run([str(word) for word in words], progress, line)
+
+
+def run(words: list[str], progress: Callable[[str], None] | None = None,
+        line: Callable[[str], None] | None = None) -> str:
+    """Runs a command as command() does, for words in a list."""
+    code, out, messages = _kilter.run_command(words, progress, line)
+    if code != 0:
+        raise Error(messages.strip() or out.strip() or f"kilter {' '.join(words)}: exit code {code}")
+    return out
+
+
+def json_of(words: Iterable[str], progress: Callable[[str], None] | None = None) -> Any:
+    """Runs a command with --json - and returns what it writes."""
+    return json.loads(run([*words, "--json", "-"], progress))
+
+
+def device() -> dict[str, Any]:
+    """Returns what this machine is and what it can do at most, as `kilter device` measures it."""
+    return json_of(["device"])
+
+
+def targets() -> str:
+    """Returns the list of CPUs that code can be generated for, as `kilter targets` prints it."""
+    return run(["targets"])
+
+
+def zoo() -> str:
+    """Returns the list of built-in networks, as `kilter zoo` prints it."""
+    return run(["zoo"])
+
+
+def ops() -> str:
+    """Returns the list of operators, as `kilter ops` prints it."""
+    return run(["ops"])
+
+
+def options() -> str:
+    """Returns passes, rewrites, templates, searchers and their options, as `kilter options` prints them."""
+    return run(["options"])

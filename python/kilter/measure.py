@@ -1,0 +1,244 @@
+"""Times, profiles, explanations and comparisons of networks: what the commands of the same names measure."""
+from __future__ import annotations
+
+import html as _html
+import json
+import os
+import tempfile
+from typing import Any, Callable, Iterator, Mapping
+
+from ._commands import json_of, run, words_of
+from .errors import UsageError
+from .network import Network, compile as _compile
+
+__all__ = ["Bench", "Comparison", "Explanation", "Profile", "Timing", "bench", "compare", "explain", "profile", "tasks"]
+
+Progress = Callable[[str], None]
+
+
+def network_of(model: Any, options: dict[str, Any]) -> tuple[Network, dict[str, Any]]:
+    """Returns the network to measure, and the options that are left for the command."""
+    if isinstance(model, Network):
+        return model, options
+    shapes = options.pop("shapes", None)
+    return _compile(model, shapes=shapes), options
+
+
+class Record(Mapping):
+    """What a command measured: a mapping of the fields of its --json output, which are attributes as well."""
+
+    def __init__(self, data: dict[str, Any]):
+        self._data = data
+
+    def __getitem__(self, key: str) -> Any:
+        return self._data[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_data"][name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no field '{name}'; it has {', '.join(self._data)}") from None
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._data]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as a dictionary of JSON values."""
+        return self._data
+
+
+class Timing(Record):
+    """Times of a function in milliseconds: samples_ms, mean_ms, std_ms, median_ms, min_ms, estimate_ms (the mean of the
+    middle half of the undisturbed samples), number, disturbed."""
+
+    def __repr__(self) -> str:
+        return (f"<kilter.Timing: {self.estimate_ms:.4f} ms; mean {self.mean_ms:.4f} (std dev {self.std_ms:.4f}), median "
+                f"{self.median_ms:.4f}, min {self.min_ms:.4f}; {len(self.samples_ms)} measurements of {self.number}>")
+
+
+class Bench(Record):
+    """The result of bench(): estimate_ms, mean_ms, std_dev_ms, median_ms, min_ms, p90_ms, conditions, ..."""
+
+    def __repr__(self) -> str:
+        return (f"<kilter.Bench {self.model!r}: {self.estimate_ms:.4f} ms on {self.threads} threads ({self.target}); "
+                f"{self.conditions['quiet_text']}>")
+
+
+class Profile(Record):
+    """Where the time of a network goes: `rows`, one mapping for each layer, which add up to end_to_end_ms.
+
+    Iterating over a profile gives its rows; len() counts them.
+    """
+
+    def __init__(self, data: dict[str, Any], files: Callable[[str], str] | None = None):
+        super().__init__(data)
+        self._files = files
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._data["rows"])
+
+    def __len__(self) -> int:
+        return len(self._data["rows"])
+
+    @property
+    def sum_ms(self) -> float:
+        """Kernels, gaps and barriers together, in milliseconds."""
+        return self.kernels_ms + self.gaps_ms + self.barriers_ms
+
+    def keys(self) -> Any:
+        """The names of the fields."""
+        return self._data.keys()
+
+    def to_pandas(self) -> Any:
+        """Returns the rows as a pandas.DataFrame."""
+        import pandas
+        return pandas.json_normalize(self._data["rows"], sep="_")
+
+    def html(self, path: str | os.PathLike) -> None:
+        """Writes an HTML report: one file that works offline."""
+        _write(path, self._text("html"))
+
+    def trace(self, path: str | os.PathLike) -> None:
+        """Writes a trace of a typical run for ui.perfetto.dev or chrome://tracing."""
+        _write(path, self._text("trace"))
+
+    def _text(self, kind: str) -> str:
+        if self._files is None:
+            raise UsageError(f"this profile has no {kind}: it was made from a dictionary")
+        return self._files(kind)
+
+    def table(self, top: int = 0) -> str:
+        """Returns the rows as text, the slowest `top` of them, or all in order of execution if it is 0."""
+        rows = sorted(self, key=lambda r: -r["duration_ms"])[:top] if top else list(self)
+        lines = [f"{'layer':<40} {'ops':<24} {'ms':>9} {'%':>6} {'of bound':>8}"]
+        for r in rows:
+            of = r.get("share_of_bound") or 0
+            lines.append(f"{r['name'][:40]:<40} {r['ops'][:24]:<24} {r['duration_ms']:>9.4f} {r['percent']:>6.2f} "
+                         f"{of:>8.0%}")
+        lines.append(f"sum {self.sum_ms:.4f} ms, end to end {self.end_to_end_ms:.4f} ms; "
+                     f"{self.conditions['quiet_text']}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{_html.escape(r['name'])}</td><td>{_html.escape(r['ops'])}</td><td>{r['duration_ms']:.4f}</td>"
+            f"<td>{r['percent']:.2f}</td><td>{(r.get('share_of_bound') or 0):.0%}</td>"
+            f"<td>{_html.escape(r['schedule'])}</td></tr>" for r in self)
+        return (f"<p>{_html.escape(self.model)}: {self.end_to_end_ms:.4f} ms end to end, rows add up to {self.sum_ms:.4f} ms; "
+                f"{_html.escape(self.conditions['quiet_text'])}</p><table><thead><tr><th>layer</th><th>operators</th><th>ms"
+                f"</th><th>%</th><th>of its bound</th><th>schedule</th></tr></thead><tbody>{rows}</tbody></table>")
+
+
+class Explanation(Record):
+    """Why a network takes as long as it does: `findings`, the most promising first, and the profile that they rest on."""
+
+    def __init__(self, data: dict[str, Any], html: str):
+        super().__init__(data)
+        self._html = html
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """What could be gained: cause, evidence, advice, action (a command), gain_ms, how ("measured", "predicted")."""
+        return self.explain["findings"]
+
+    def html(self, path: str | os.PathLike) -> None:
+        """Writes an HTML report: the profile's and this explanation, in one file."""
+        _write(path, self._html)
+
+    def __repr__(self) -> str:
+        lines = [*self.explain["summary"]]
+        for f in self.findings:
+            lines.append(f"{f['gain_ms']:.4f} ms ({f['how']}): {f['cause']} in {f['name']}: {f['evidence']}; {f['advice']}")
+            if f["action"]:
+                lines.append(f"  $ {f['action']}")
+        return "\n".join(str(line) for line in lines)
+
+
+class Comparison(Record):
+    """Two networks, measured alternately: a, b, ratio (time of b over that of a: value, low, high), layers, ..."""
+
+    def __repr__(self) -> str:
+        return (f"<kilter.Comparison: {self.a['ms']:.4f} ms, {self.b['ms']:.4f} ms, ratio {self.ratio['value']:.3f} "
+                f"({self.ratio['low']:.3f} to {self.ratio['high']:.3f})>")
+
+
+def _write(path: str | os.PathLike, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def bench(model: Any, *, progress: Progress | None = None, **options: Any) -> Bench:
+    """Times a network from the caller's inputs to the caller's outputs, on seeded random inputs.
+
+    model: a Network, or what compile() accepts. options: those of `kilter bench` (seconds, number, repeat,
+    min_repeat_ms, flush) and of compile(). Times are in milliseconds.
+    """
+    network, options = network_of(model, options)
+    return Bench(json_of(["bench", *network._command_words(options)], progress))
+
+
+def profile(model: Any, *, progress: Progress | None = None, **options: Any) -> Profile:
+    """Shows where the time of a network goes, in rows that add up to the end-to-end time.
+
+    model: a Network, or what compile() accepts. options: those of `kilter profile` (seconds, counters) and of compile().
+    """
+    network, options = network_of(model, options)
+    with tempfile.TemporaryDirectory(prefix="kilter-") as folder:
+        paths = {kind: os.path.join(folder, kind) for kind in ("json", "html", "trace")}
+        words = [word for kind, path in paths.items() for word in (f"--{kind}", path)]
+        run(["profile", *network._command_words(options), *words], progress)
+        texts = {kind: _read(path) for kind, path in paths.items()}
+    return Profile(json.loads(texts["json"]), lambda kind: texts[kind])
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def explain(model: Any, *, progress: Progress | None = None, **options: Any) -> Explanation:
+    """Says why a network takes as long as it does, what the machine would allow, and what to do next.
+
+    model: a Network, or what compile() accepts. options: those of `kilter explain` (node, seconds, against) and of
+    compile().
+    """
+    network, options = network_of(model, options)
+    with tempfile.TemporaryDirectory(prefix="kilter-") as folder:
+        report, page = os.path.join(folder, "report.json"), os.path.join(folder, "report.html")
+        run(["explain", *network._command_words(options), "--json", report, "--html", page], progress)
+        return Explanation(json.loads(_read(report)), _read(page))
+
+
+def compare(a: Any, b: Any = None, *, progress: Progress | None = None, **options: Any) -> Comparison:
+    """Measures two networks alternately, and reports the ratio of their times with its 95 % interval.
+
+    a, b: Networks, what compile() accepts, or "onnxruntime:MODEL" and "openvino:MODEL". b defaults to a, which needs
+    options of one side, such as threads_a=1, threads_b=2. options: those of `kilter compare` and of compile().
+    """
+    words = []
+    sides = [(a, "-a")] + ([] if b is None else [(b, "-b")])
+    own = []
+    for what, suffix in sides:
+        network = what if isinstance(what, Network) else None
+        if network is None and not (isinstance(what, str) and what.split(":")[0] in ("onnxruntime", "openvino")):
+            network = _compile(what)
+        words.append(network._source.word if network else what)
+        if network:
+            own += [word + suffix if word.startswith("--") else word for word in words_of(network._options)]
+    return Comparison(json_of(["compare", *words, *own, *words_of(options)], progress))
+
+
+def tasks(model: Any, *, progress: Progress | None = None, **options: Any) -> list[dict[str, Any]]:
+    """Returns the parts of a network that can be tuned, as `kilter tasks` lists them: task, problem, schedule, nodes,
+    share of the time, flops, points (legal schedules), ..."""
+    network, options = network_of(model, options)
+    return json_of(["tasks", *network._command_words(options)], progress)["tasks"]

@@ -1,0 +1,313 @@
+"""Networks: compile() and load() make them; calling one runs it."""
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+
+from . import _kilter
+from ._commands import run as run_command
+from ._commands import words_of
+from .errors import InputError, UsageError
+
+__all__ = ["Network", "Pool", "Port", "compile", "load"]
+
+Progress = Callable[[str], None]
+
+
+class Port(NamedTuple):
+    """An input or output of a network."""
+
+    name: str
+    #: the element type: "f32", "i64", "bool", ...
+    dtype: str
+    #: the dimensions: an int, the name of an open dimension, or None; None for an unknown rank
+    shape: tuple[int | str | None, ...] | None
+
+    def __str__(self) -> str:
+        dims = "unknown rank" if self.shape is None else ",".join("?" if d is None else str(d) for d in self.shape)
+        return f"{self.name}: {self.dtype}[{dims}]"
+
+
+class _Source:
+    """A model in a form that commands accept: a word that names it, and what keeps the name valid."""
+
+    def __init__(self, model: Any):
+        self.memory: Any = None
+        if hasattr(model, "_memory_model"):  # kilter.graph.Graph
+            self.memory = model._memory_model()
+            self.word = self.memory.name
+        elif isinstance(model, (bytes, bytearray, memoryview)):
+            self._from_bytes(bytes(model), "model")
+        elif hasattr(model, "SerializeToString"):  # onnx.ModelProto
+            self._from_bytes(model.SerializeToString(), getattr(getattr(model, "graph", None), "name", "") or "model")
+        elif isinstance(model, (str, os.PathLike)):
+            self.word = os.fspath(model)
+            if not isinstance(self.word, str):
+                self.word = os.fsdecode(self.word)
+        else:
+            raise UsageError(
+                f"model: expected a path, 'zoo:NAME', the bytes of a model, an onnx.ModelProto or a kilter.graph.Graph, "
+                f"got {type(model).__qualname__}")
+
+    def _from_bytes(self, data: bytes, name: str) -> None:
+        self.memory = _kilter.model_of_bytes(data, name)
+        self.word = self.memory.name
+
+
+class Network:
+    """A network, compiled for each set of shapes that it runs with.
+
+    Call it with arrays in the order of its inputs or by name: net(image), net(ids=ids, mask=mask). Arrays are
+    numpy.ndarray, torch.Tensor on the CPU, or anything else with DLPack or the buffer protocol; dense ones are not
+    copied. The result is a numpy.ndarray, or a tuple of them for several outputs. Memory of an output is reused by
+    later runs once no array refers to it.
+
+    Several threads may call one network; their calls run one after another. pool() gives networks that run side by
+    side. The interpreter's lock is released during runs.
+    """
+
+    def __init__(self, model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, progress: Progress | None = None,
+                 **options: Any):
+        self._model = model
+        self._options = dict(options)
+        if shapes is not None:
+            self._options["input"] = {**{k: tuple(v) for k, v in shapes.items()}, **self._options.get("input", {})}
+        self._source = _Source(model)
+        self._words = words_of(self._options)
+        self._net = _kilter.Network([self._source.word, *self._words], self._source.memory, progress)
+        self.inputs: list[Port] = [Port(*p) for p in self._net.inputs]
+        self.outputs: list[Port] = [Port(*p) for p in self._net.outputs]
+        self._input_names = [p.name for p in self.inputs]
+        self._optional_names = [p[0] for p in self._net.default_inputs]
+        self._output_names = [p.name for p in self.outputs]
+
+    # --- running ---
+
+    def __call__(self, *arrays: Any, out: Mapping[str, Any] | Any | None = None, **named: Any) -> Any:
+        """Runs the network once. `out`: arrays that outputs are written to, by name, or one array for a single output.
+
+        Returns the output, or a tuple of outputs. Raises InputError if an input is missing, unknown, or has another
+        element type or shape than the network needs.
+        """
+        if arrays:
+            if len(arrays) > len(self._input_names):
+                raise InputError(f"{self.name}: {len(arrays)} inputs are given; expected {self._signature()}")
+            for name, array in zip(self._input_names, arrays):
+                if name in named:
+                    raise InputError(f"{self.name}: input '{name}' is given twice, by position and by name")
+                named[name] = array
+        if out is not None and not isinstance(out, Mapping):
+            if len(self._output_names) != 1:
+                raise InputError(f"{self.name}: out: one array is given for {len(self._output_names)} outputs; expected a "
+                                 f"mapping with names among {', '.join(self._output_names)}")
+            out = {self._output_names[0]: out}
+        results = self._net.run(named, out)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(self, feeds: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Runs the network once on inputs by name or in order. Returns the outputs by name."""
+        if not isinstance(feeds, Mapping):
+            if len(feeds) > len(self._input_names):
+                raise InputError(f"{self.name}: {len(feeds)} inputs are given; expected {self._signature()}")
+            feeds = dict(zip(self._input_names, feeds))
+        return dict(zip(self._output_names, self._net.run(dict(feeds), None if out is None else dict(out))))
+
+    async def run_async(self, feeds: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+        """Runs the network once without blocking the event loop. Returns the outputs by name."""
+        return await asyncio.to_thread(self.run, feeds)
+
+    def pool(self, size: int) -> Pool:
+        """Returns a pool of `size` networks that run side by side, each on its own threads."""
+        return Pool(self, size)
+
+    # --- what it is ---
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self._net.name
+
+    @property
+    def note(self) -> str:
+        """A remark for whoever runs the network, such as that it was tuned for another number of threads; or ""."""
+        return self._net.note
+
+    def conditions(self, progress: Progress | None = None) -> dict[str, Any]:
+        """Compiles the network for its declared or given shapes, if that has not been done. Returns facts about the plan:
+        target, steps, arena_bytes, constants_bytes, compile_ms (0 for a compiled file) and records, the use of tuning
+        records in words."""
+        return self._net.compile(progress)
+
+    def _signature(self) -> str:
+        return ", ".join(str(p) for p in self.inputs)
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(str(p) for p in self.outputs)
+        return f"<kilter.Network {self.name!r}: ({self._signature()}) -> ({outputs})>"
+
+    # --- measuring, by the commands of the same names ---
+
+    def bench(self, **options: Any) -> Any:
+        """Times the network: kilter.bench(self, ...)."""
+        from .measure import bench
+        return bench(self, **options)
+
+    def profile(self, **options: Any) -> Any:
+        """Shows where the time goes: kilter.profile(self, ...)."""
+        from .measure import profile
+        return profile(self, **options)
+
+    def explain(self, **options: Any) -> Any:
+        """Says why the network takes as long as it does: kilter.explain(self, ...)."""
+        from .measure import explain
+        return explain(self, **options)
+
+    def tasks(self, **options: Any) -> Any:
+        """Lists the parts that can be tuned: kilter.tasks(self, ...)."""
+        from .measure import tasks
+        return tasks(self, **options)
+
+    def tune(self, time: str | float | None = None, **options: Any) -> Any:
+        """Finds faster schedules: kilter.tune(self, ...)."""
+        from .tuning import tune
+        return tune(self, time, **options)
+
+    def timer(self, *arrays: Any, number: int = 1, repeat: int = 10, min_repeat_ms: float = 0, flush: bool = False,
+              **named: Any) -> Any:
+        """Times runs on these inputs: `repeat` measurements of `number` runs each, after one that does not count.
+        `number` is raised until a measurement takes `min_repeat_ms`; `flush` empties the caches before each measurement.
+        Returns a kilter.Timing in milliseconds."""
+        from .measure import Timing
+        named.update(zip(self._input_names, arrays))
+        return Timing(self._net.time(named, number, repeat, min_repeat_ms, flush))
+
+    def with_options(self, **options: Any) -> Network:
+        """Returns the network compiled with these options in place of its own of the same names."""
+        return Network(self._model, **{**self._options, **options})
+
+    def with_records(self, records: str | os.PathLike = "default", **options: Any) -> Network:
+        """Returns the network compiled with tuning records: a file, "default" or "none"."""
+        return self.with_options(records=records, **options)
+
+    # --- keeping ---
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Compiles the network for its declared or given shapes and writes a compiled file, which load() reads without
+        compiling. A compiled file contains machine code: only load files that you trust."""
+        self._net.save(os.fspath(path))
+
+    def inspect(self, *words: str) -> str:
+        """Returns what `kilter inspect` prints about the network."""
+        return run_command(["inspect", self._source.word, *words])
+
+    def _command_words(self, options: Mapping[str, Any]) -> list[str]:
+        """Words for commands: the model, and the network's options under those given."""
+        return [self._source.word, *words_of({**self._options, **options})]
+
+    def __reduce__(self) -> Any:
+        model = self._model
+        if hasattr(model, "SerializeToString"):
+            model = model.SerializeToString()
+        elif hasattr(model, "_memory_model"):
+            model = model.to_onnx_bytes()
+        return _restored, (model, self._options)
+
+    def __enter__(self) -> Network:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
+def _restored(model: Any, options: dict[str, Any]) -> Network:
+    return Network(model, **options)
+
+
+class Pool:
+    """Networks that run side by side, for programs that want throughput. Use it as a context manager or call close().
+
+    run() and map() may be called from any thread. Each network has its own threads and working memory.
+    """
+
+    def __init__(self, network: Network, size: int):
+        if size < 1:
+            raise UsageError(f"pool: size {size}; expected 1 or more")
+        self._free: queue.SimpleQueue[Network] = queue.SimpleQueue()
+        self._free.put(network)
+        for _ in range(size - 1):
+            self._free.put(network.with_options())
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="kilter-pool")
+        self.size = size
+
+    def run(self, feeds: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+        """Runs one of the networks once, as soon as one is free. Returns the outputs by name."""
+        network = self._free.get()
+        try:
+            return network.run(feeds)
+        finally:
+            self._free.put(network)
+
+    def submit(self, feeds: Mapping[str, Any] | Sequence[Any]) -> Any:
+        """Runs on a thread of the pool. Returns a concurrent.futures.Future of the outputs by name."""
+        return self._threads.submit(self.run, feeds)
+
+    def map(self, many: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Runs on many inputs, `size` at a time. Yields outputs in the order of the inputs."""
+        return self._threads.map(self.run, many)
+
+    async def run_async(self, feeds: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+        """As run(), without blocking the event loop."""
+        return await asyncio.wrap_future(self.submit(feeds))
+
+    def close(self) -> None:
+        """Waits for runs under way and ends the pool's threads."""
+        self._threads.shutdown()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def compile(model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, threads: int | None = None,
+            target: str | None = None, accuracy: str | None = None, memory: str | None = None,
+            records: str | os.PathLike | None = None, layer_plan: str | os.PathLike | None = None,
+            progress: Progress | None = None, **options: Any) -> Network:
+    """Makes a network that compiles on its first run, or at once with conditions().
+
+    model: path of an .onnx file, "zoo:NAME", the bytes of a model, an onnx.ModelProto, a kilter.graph.Graph, or the path
+    of a compiled file. shapes: input shapes by name, for dimensions that the model leaves open. The other options are
+    those of `kilter run`, with underscores: threads, target, accuracy ("default" or "strict"), memory ("200MB"), records
+    (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ... progress: called with
+    what the compiler is doing. Raises UsageError for options that are not legal, ModelError, UnsupportedError, FileError.
+    """
+    known = dict(threads=threads, target=target, accuracy=accuracy, memory=memory, records=records, layer_plan=layer_plan)
+    return Network(model, shapes=shapes, progress=progress,
+                   **{k: v for k, v in known.items() if v is not None}, **options)
+
+
+def load(path: str | os.PathLike | bytes, *, threads: int | None = None, **options: Any) -> Network:
+    """Loads a compiled file, or its bytes, or any model that compile() accepts. A compiled file contains machine code:
+    only load files that you trust."""
+    if threads is not None:
+        options["threads"] = threads
+    if isinstance(path, bytes) and path[:6] == b"KILTER":
+        return _load_bytes(path, options)
+    return Network(path, **options)
+
+
+def _load_bytes(data: bytes, options: dict[str, Any]) -> Network:
+    """Loads a compiled file from its bytes. It is mapped from memory that has no name in the file system."""
+    handle = os.memfd_create("kilter-compiled")
+    try:
+        with open(handle, "wb", closefd=False) as file:
+            file.write(data)
+        return Network(f"/proc/self/fd/{handle}", **options)
+    finally:
+        os.close(handle)
+
+

@@ -1,0 +1,149 @@
+#include "arrays.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "ops/support/iterate.h"
+
+namespace kilter::python {
+namespace {
+
+using nb::dlpack::dtype_code;
+
+struct TypeRow {
+  DType type;
+  dtype_code code;
+  uint8_t bits;
+};
+constexpr std::array kTypes = {
+    TypeRow{DType::f32, dtype_code::Float, 32},  TypeRow{DType::f64, dtype_code::Float, 64},
+    TypeRow{DType::f16, dtype_code::Float, 16},  TypeRow{DType::bf16, dtype_code::Bfloat, 16},
+    TypeRow{DType::i8, dtype_code::Int, 8},      TypeRow{DType::i16, dtype_code::Int, 16},
+    TypeRow{DType::i32, dtype_code::Int, 32},    TypeRow{DType::i64, dtype_code::Int, 64},
+    TypeRow{DType::u8, dtype_code::UInt, 8},     TypeRow{DType::u16, dtype_code::UInt, 16},
+    TypeRow{DType::u32, dtype_code::UInt, 32},   TypeRow{DType::u64, dtype_code::UInt, 64},
+    TypeRow{DType::boolean, dtype_code::Bool, 8}};
+
+std::optional<DType> dtype_of(nb::dlpack::dtype type) {
+  for (const TypeRow& row : kTypes) {
+    if (static_cast<uint8_t>(row.code) == type.code && row.bits == type.bits && type.lanes == 1) return row.type;
+  }
+  return std::nullopt;
+}
+
+nb::dlpack::dtype dlpack_type(DType type) {
+  for (const TypeRow& row : kTypes) {
+    if (row.type == type) return {static_cast<uint8_t>(row.code), row.bits, 1};
+  }
+  fail(ErrorKind::unsupported, "element type {} has no counterpart in DLPack", name(type));
+}
+
+std::string class_name(nb::handle object) { return nb::cast<std::string>(object.type().attr("__qualname__")); }
+
+/// Returns the text of an array's element type; "" if it has none.
+std::string dtype_text(nb::handle object) {
+  if (!nb::hasattr(object, "dtype")) return "";
+  const nb::object type = object.attr("dtype");
+  return nb::steal<nb::str>(PyObject_Str(type.ptr())).c_str();
+}
+
+/// Returns what an object that could not be read as an array is, with its element type if it has one.
+std::string described(nb::handle object) {
+  const std::string type = dtype_text(object);
+  return class_name(object) + (type.empty() ? "" : " of " + type);
+}
+
+template <class Array>
+Tensor tensor_over(Array& array, std::optional<DType> as, bool copies, const std::string& what) {
+  if (array.device_type() != nb::device::cpu::value)
+    fail(ErrorKind::bad_input, "{}: the array is on another device; move it to the CPU first", what);
+  const std::optional<DType> type = as ? as : dtype_of(array.dtype());
+  if (!type) fail(ErrorKind::bad_input, "{}: {}-bit elements of this kind are not supported", what, array.dtype().bits);
+  Shape shape, strides;
+  for (size_t d = 0; d < array.ndim(); ++d) {
+    shape.push_back(static_cast<int64_t>(array.shape(d)));
+    strides.push_back(array.stride(d));
+  }
+  const Shape dense = dense_strides(shape);
+  bool contiguous = true;
+  for (size_t d = 0; d < shape.size(); ++d) contiguous &= shape[d] <= 1 || strides[d] == dense[d];
+  auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(static_cast<const void*>(array.data())));
+  const int64_t count = elems(shape);
+  if (!contiguous && count > 0) {
+    if (!copies) fail(ErrorKind::bad_input, "{}: the array is not contiguous, so nothing can be written to it", what);
+    Tensor copy(*type, shape);
+    const Tensor from(*type, shape, data, nullptr);
+    copy_strided(from, 0, strides, copy, 0, dense, shape);
+    return copy;
+  }
+  // The array is released by whichever thread drops the last tensor, which may not hold the interpreter's lock.
+  auto* held = new Array(std::move(array));
+  std::shared_ptr<void> owner(held, [](void* kept) {
+    if (!nb::is_alive()) return;
+    const nb::gil_scoped_acquire lock;
+    delete static_cast<Array*>(kept);
+  });
+  return {*type, std::move(shape), data, std::move(owner)};
+}
+
+template <class Array>
+Tensor read(nb::handle object, bool copies, const std::string& what) {
+  Array array;
+  if (nb::try_cast<Array>(object, array, false)) return tensor_over(array, std::nullopt, copies, what);
+  // The bfloat16 of ml_dtypes has neither DLPack nor a buffer format.
+  if (nb::hasattr(object, "view") && dtype_text(object) == "bfloat16") {
+    nb::object bits = object.attr("view")("uint16");
+    if (nb::try_cast<Array>(bits, array, false)) return tensor_over(array, DType::bf16, copies, what);
+  }
+  fail(ErrorKind::bad_input,
+       "{}: expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor{}, got {}; numpy.asarray(value, "
+       "dtype) "
+       "makes one",
+       what, copies ? "" : ", that can be written", described(object));
+}
+
+nb::object string_array(const Tensor& tensor) {
+  nb::list values;
+  for (int64_t i = 0; i < tensor.elems(); ++i) values.append(nb::cast(tensor.strings()[static_cast<size_t>(i)]));
+  const nb::object numpy = nb::module_::import_("numpy");
+  nb::list shape;
+  for (const int64_t d : tensor.shape()) shape.append(d);
+  return numpy.attr("array")(values, nb::arg("dtype") = "object").attr("reshape")(nb::tuple(shape));
+}
+
+/// Views an array of uint16 as bfloat16, if there is a package that has the type.
+nb::object viewed_as_bf16(nb::object bits) {
+  try {
+    return bits.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
+  } catch (const nb::python_error&) {
+    return bits;
+  }
+}
+
+}  // namespace
+
+Tensor tensor_of(nb::handle array, const std::string& what) { return read<nb::ndarray<nb::ro>>(array, true, what); }
+Tensor writable_tensor(nb::handle array, const std::string& what) { return read<nb::ndarray<>>(array, false, what); }
+
+nb::object array_of(const Tensor& tensor) {
+  if (tensor.dtype() == DType::string) return string_array(tensor);
+  const bool bf16 = tensor.dtype() == DType::bf16;
+  std::array<size_t, 8> few{};
+  std::vector<size_t> many;
+  const Shape& shape = tensor.shape();
+  if (shape.size() > few.size()) many.resize(shape.size());
+  size_t* extents = shape.size() > few.size() ? many.data() : few.data();
+  for (size_t d = 0; d < shape.size(); ++d) extents[d] = static_cast<size_t>(shape[d]);
+  const nb::capsule owner(new Tensor(tensor), [](void* kept) noexcept { delete static_cast<Tensor*>(kept); });
+  nb::ndarray<nb::numpy> array(tensor.raw(), shape.size(), extents, owner, nullptr,
+                               dlpack_type(bf16 ? DType::u16 : tensor.dtype()));
+  nb::object made = nb::cast(array, nb::rv_policy::reference);
+  return bf16 ? viewed_as_bf16(std::move(made)) : made;
+}
+
+}  // namespace kilter::python

@@ -1,0 +1,135 @@
+#include "graph.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "arrays.h"
+#include "base/error.h"
+#include "compile/memory_model.h"
+#include "onnx/model.h"
+#include "ops/support/builder.h"
+
+namespace kilter::python {
+namespace {
+
+DType dtype_of(const std::string& text) {
+  const std::optional<DType> type = parse_dtype(text);
+  if (!type)
+    fail(ErrorKind::usage,
+         "element type '{}': legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool", text);
+  return *type;
+}
+
+template <class T>
+std::vector<T> list_of(nb::handle values) {
+  std::vector<T> out;
+  for (const nb::handle value : nb::iter(values)) out.push_back(nb::cast<T>(value));
+  return out;
+}
+
+/// Returns an attribute for an int, float, str, array, or a list of ints, floats or strs.
+Attr attr_of(const std::string& name, nb::handle value) {
+  if (nb::isinstance<nb::bool_>(value) || nb::isinstance<nb::int_>(value))
+    return int64_t{nb::cast<int64_t>(nb::int_(value))};
+  if (nb::isinstance<nb::float_>(value)) return static_cast<float>(nb::cast<double>(value));
+  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) {
+    bool floats = false, texts = false;
+    for (const nb::handle item : nb::iter(value)) {
+      floats |= nb::isinstance<nb::float_>(item);
+      texts |= nb::isinstance<nb::str>(item);
+    }
+    if (texts) return list_of<std::string>(value);
+    if (floats) return list_of<float>(value);
+    return list_of<int64_t>(value);
+  }
+  return tensor_of(value, "attribute '" + name + "'");
+}
+
+class Builder {
+ public:
+  Builder(const std::string& name, int32_t opset) : builder_(graph_, opset) { graph_.name = name; }
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  ValueId input(const std::string& name, const std::string& dtype, const Shape& shape) {
+    elems(shape);  // refuses negative dimensions
+    return builder_.input(name, dtype_of(dtype), shape);
+  }
+  ValueId constant(nb::handle array, const std::string& name) {
+    return builder_.constant(tensor_of(array, "constant '" + name + "'"), name);
+  }
+  std::vector<ValueId> add(const std::string& op, const std::vector<std::optional<ValueId>>& inputs, nb::dict attrs,
+                           const std::string& name, const std::string& domain, int32_t opset, size_t outputs) {
+    std::vector<ValueId> ids;
+    for (const std::optional<ValueId>& input : inputs) ids.push_back(input ? known(*input) : kNone);
+    Attrs all;
+    for (const auto& [key, value] : attrs) {
+      const auto attr = nb::cast<std::string>(key);
+      all[attr] = attr_of(attr, value);
+    }
+    GraphBuilder::Options options;
+    options.name = name, options.domain = domain, options.opset = opset, options.output_count = outputs;
+    return builder_.add(op, std::move(ids), std::move(all), options);
+  }
+  void output(ValueId value, const std::string& name) { graph_.add_output(known(value), name); }
+
+  std::string dtype(ValueId value) const { return std::string(name_of(graph_.type(known(value)).dtype)); }
+  Shape shape(ValueId value) const { return graph_.type(known(value)).shape; }
+  std::string value_name(ValueId value) const { return graph_.value(known(value)).name; }
+  nb::object value_constant(ValueId value) const {
+    const std::optional<Tensor>& constant = graph_.value(known(value)).constant;
+    return constant ? array_of(*constant) : nb::none();
+  }
+  std::string text() const { return print(graph_); }
+
+  void save(const std::string& file) const {
+    verify(graph_);
+    onnx::save(graph_, file, builder_.opset());
+  }
+  std::shared_ptr<MemoryModel> model() const {
+    auto graph = std::make_shared<Graph>(graph_);
+    graph->sort();
+    graph->remove_dead();
+    verify(*graph);
+    return std::make_shared<MemoryModel>(std::shared_ptr<const Graph>(std::move(graph)));
+  }
+
+ private:
+  static std::string_view name_of(DType type) { return name(type); }
+  ValueId known(ValueId value) const {
+    if (value < 0 || static_cast<size_t>(value) >= graph_.value_count())
+      fail(ErrorKind::usage, "value {} is not one of this graph, which has {}", value, graph_.value_count());
+    return value;
+  }
+
+  Graph graph_;
+  GraphBuilder builder_;
+};
+
+}  // namespace
+
+void add_graphs(nb::module_& module) {
+  module.attr("NEWEST_OPSET") = kNewestOpset;
+  nb::class_<Builder>(module, "GraphBuilder")
+      .def(nb::init<const std::string&, int32_t>(), nb::arg("name"), nb::arg("opset"))
+      .def("input", &Builder::input, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"))
+      .def("constant", &Builder::constant, nb::arg("array"), nb::arg("name"))
+      .def("add", &Builder::add, nb::arg("op"), nb::arg("inputs"), nb::arg("attrs"), nb::arg("name"), nb::arg("domain"),
+           nb::arg("opset"), nb::arg("outputs"))
+      .def("output", &Builder::output, nb::arg("value"), nb::arg("name"))
+      .def("dtype", &Builder::dtype, nb::arg("value"))
+      .def("shape", &Builder::shape, nb::arg("value"))
+      .def("value_name", &Builder::value_name, nb::arg("value"))
+      .def("value_constant", &Builder::value_constant, nb::arg("value"))
+      .def("text", &Builder::text)
+      .def("save", &Builder::save, nb::arg("file"))
+      .def("model", &Builder::model);
+}
+
+}  // namespace kilter::python

@@ -1,0 +1,221 @@
+#include "network.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "arrays.h"
+#include "base/error.h"
+#include "base/float_environment.h"
+#include "exec/plan_file.h"
+#include "measure/evaluator.h"
+#include "program.h"
+#include "python_console.h"
+
+namespace kilter::python {
+namespace {
+
+nb::list dims_of(const std::vector<onnx::Dim>& dims) {
+  nb::list out;
+  for (const onnx::Dim& d : dims) {
+    if (d.size) {
+      out.append(*d.size);
+    } else {
+      out.append(d.symbol.empty() ? nb::none() : nb::cast(d.symbol));
+    }
+  }
+  return out;
+}
+
+/// Returns (name, element type, dimensions or None) of each port.
+nb::list ports_of(const std::vector<onnx::Port>& ports) {
+  nb::list out;
+  for (const onnx::Port& p : ports) {
+    out.append(nb::make_tuple(p.name, std::string(name(p.type)),
+                              p.dims ? nb::object(nb::tuple(dims_of(*p.dims))) : nb::object(nb::none())));
+  }
+  return out;
+}
+
+/// A session that Python uses: calls from several threads run one after another.
+class Network {
+ public:
+  Network(const std::vector<std::string>& words, std::shared_ptr<MemoryModel> model, nb::object progress)
+      : model_(std::move(model)) {
+    tool::Console console = watched_by(std::move(progress));
+    const nb::gil_scoped_release unlocked;
+    const FloatEnvironment standard;
+    const tool::UseConsole use(std::move(console));
+    session_ = tool::open_network(words);
+    if (session_->compiled_file()) session_->prepare();
+    for (const onnx::Port& port : session_->outputs()) outputs_.push_back(port.name);
+  }
+
+  std::string name() const { return session_->name(); }
+  std::string note() const { return session_->note(); }
+  bool compiled_file() const { return session_->compiled_file(); }
+  nb::list inputs() const { return ports_of(session_->inputs()); }
+  nb::list default_inputs() const { return ports_of(session_->default_inputs()); }
+  nb::list outputs() const { return ports_of(session_->outputs()); }
+
+  /// Returns the outputs in order.
+  nb::list run(nb::dict feeds, nb::object out, nb::object progress) {
+    std::map<std::string, Tensor> inputs, given;
+    for (const auto& [key, value] : feeds) {
+      const std::string input = nb::cast<std::string>(key);
+      inputs.emplace(input, tensor_of(value, "input '" + input + "'"));
+    }
+    if (!out.is_none()) {
+      for (const auto& [key, value] : nb::cast<nb::dict>(out)) {
+        const std::string output = nb::cast<std::string>(key);
+        given.emplace(output, writable_tensor(value, "memory for output '" + output + "'"));
+      }
+    }
+    std::vector<Tensor> results;
+    {
+      tool::Console console = watched_by(std::move(progress));
+      const nb::gil_scoped_release unlocked;
+      const Turn turn(*this);
+      const FloatEnvironment standard;
+      const tool::UseConsole use(std::move(console));
+      results = session_->run(inputs, given);
+    }
+    nb::list arrays;
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!given.contains(outputs_[i])) {
+        arrays.append(array_of(results[i]));
+      } else {
+        arrays.append(nb::cast<nb::dict>(out)[outputs_[i].c_str()]);
+      }
+    }
+    return arrays;
+  }
+
+  /// Compiles for the declared or given shapes, without running. Returns facts about the plan.
+  nb::dict compile(nb::object progress) {
+    const Plan* plan = nullptr;
+    double ms = 0;
+    {
+      tool::Console console = watched_by(std::move(progress));
+      const nb::gil_scoped_release unlocked;
+      const Turn turn(*this);
+      const FloatEnvironment standard;
+      const tool::UseConsole use(std::move(console));
+      const Loaded& loaded = session_->compile();
+      plan = &loaded.plan(), ms = loaded.compiled.compile_ms;
+    }
+    nb::dict facts;
+    facts["target"] = plan->target;
+    facts["steps"] = plan->steps.size();
+    facts["arena_bytes"] = plan->arena_bytes;
+    facts["constants_bytes"] = plan->constants_bytes;
+    facts["compile_ms"] = ms;
+    facts["records"] = plan->records;
+    return facts;
+  }
+
+  void save(const std::string& file) {
+    const nb::gil_scoped_release unlocked;
+    const Turn turn(*this);
+    const FloatEnvironment standard;
+    save_plan(session_->compile().own_plan(), file);
+  }
+
+  /// Times runs on inputs, as kilter bench does. Returns the samples in milliseconds and how many were disturbed.
+  nb::dict time(nb::dict feeds, int64_t number, int64_t repeat, double min_repeat_ms, bool flush) {
+    std::map<std::string, Tensor> inputs;
+    for (const auto& [key, value] : feeds) {
+      const std::string input = nb::cast<std::string>(key);
+      inputs.emplace(input, tensor_of(value, "input '" + input + "'"));
+    }
+    EvaluatorOptions how;
+    how.number = number, how.repeat = repeat, how.min_repeat_ms = min_repeat_ms;
+    const tool::Console console = watched_by(nb::none());
+    how.prepare = [flusher = flush ? cache_flusher() : nullptr, &console] {
+      console.progress("");  // not timed: Ctrl-C ends the measurement
+      if (flusher) flusher();
+    };
+    std::optional<Evaluation> measured;
+    {
+      const nb::gil_scoped_release unlocked;
+      const Turn turn(*this);
+      const FloatEnvironment standard;
+      measured.emplace(evaluate([&] { session_->run(inputs); }, how));
+    }
+    nb::dict out;
+    out["samples_ms"] = measured->samples.ms;
+    out["quiet_ms"] = measured->quiet.ms;
+    out["estimate_ms"] = measured->estimate();
+    out["mean_ms"] = measured->mean();
+    out["std_ms"] = measured->std_dev();
+    out["median_ms"] = measured->samples.median();
+    out["min_ms"] = measured->samples.min();
+    out["number"] = measured->number;
+    out["disturbed"] = measured->disturbed;
+    out["disturbed_by"] = measured->disturbed_by;
+    return out;
+  }
+
+ private:
+  /// The right to use the session: threads wait for each other. A call from inside another one, such as from a progress
+  /// function, would wait for itself, so it is refused.
+  class Turn {
+   public:
+    explicit Turn(Network& network) : network_(network) {
+      if (network.user_ == std::this_thread::get_id())
+        fail(ErrorKind::usage, "{}: the network is in use by the call that made this one", network.session_->name());
+      network.mutex_.lock();
+      network.user_ = std::this_thread::get_id();
+    }
+    ~Turn() {
+      network_.user_ = std::thread::id();
+      network_.mutex_.unlock();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Network& network_;
+  };
+
+  std::shared_ptr<MemoryModel> model_;  ///< must outlive the session's use of its name
+  std::unique_ptr<Session> session_;
+  std::vector<std::string> outputs_;
+  std::mutex mutex_;
+  std::atomic<std::thread::id> user_;  ///< the thread that has locked mutex_
+};
+
+std::shared_ptr<MemoryModel> model_of_bytes(nb::bytes bytes, const std::string& name, const std::string& folder) {
+  const nb::gil_scoped_release unlocked;
+  return std::make_shared<MemoryModel>(onnx::Model::parse({static_cast<const std::byte*>(bytes.data()), bytes.size()},
+                                                          name, std::filesystem::path(folder)));
+}
+
+}  // namespace
+
+void add_networks(nb::module_& module) {
+  nb::class_<MemoryModel>(module, "MemoryModel").def_prop_ro("name", &MemoryModel::name);
+  module.def("model_of_bytes", model_of_bytes, nb::arg("bytes"), nb::arg("name"), nb::arg("folder") = "");
+  const auto progress = [] { return nb::arg("progress").none() = nb::none(); };
+  nb::class_<Network>(module, "Network")
+      .def(nb::init<const std::vector<std::string>&, std::shared_ptr<MemoryModel>, nb::object>(), nb::arg("words"),
+           nb::arg("model").none() = nb::none(), progress())
+      .def_prop_ro("name", &Network::name)
+      .def_prop_ro("note", &Network::note)
+      .def_prop_ro("compiled_file", &Network::compiled_file)
+      .def_prop_ro("inputs", &Network::inputs)
+      .def_prop_ro("default_inputs", &Network::default_inputs)
+      .def_prop_ro("outputs", &Network::outputs)
+      .def("run", &Network::run, nb::arg("feeds"), nb::arg("out").none() = nb::none(), progress())
+      .def("compile", &Network::compile, progress())
+      .def("save", &Network::save, nb::arg("file"))
+      .def("time", &Network::time, nb::arg("feeds"), nb::arg("number"), nb::arg("repeat"), nb::arg("min_repeat_ms"),
+           nb::arg("flush"));
+}
+
+}  // namespace kilter::python
