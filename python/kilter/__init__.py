@@ -9,7 +9,9 @@ functions `bench`, `profile`, `explain`, `compare`, `tasks` and `tune` do what t
 same options. `kilter.onnxruntime` is a drop-in for ONNX Runtime's InferenceSession, `kilter.graph` builds networks
 without a file, and torch.compile(model, backend="kilter") compiles those of PyTorch.
 """
-from ._kilter import version_text as _version_text
+import os as _os
+
+from ._kilter import set_worker as _set_worker, version_text as _version_text
 from ._commands import command, device, ops, options, targets, zoo
 from .errors import (Error, FileError, InputError, InternalError, ModelError, OutOfMemoryError, UnsupportedError,
                      UsageError)
@@ -17,6 +19,7 @@ from .network import Network, Pool, Port, compile, load
 from .measure import Bench, Comparison, Explanation, Profile, Timing, bench, compare, explain, profile, tasks
 from .tuning import Records, TuneResult, tune
 
+_set_worker(_os.path.join(_os.path.dirname(__file__), "bin", "kilter-worker"))
 __version__ = _version_text().split()[1]
 
 __all__ = [

@@ -10,6 +10,7 @@
 #include "program.h"
 #include "python_console.h"
 #include "tool.h"
+#include "tune/run/runner.h"
 
 namespace kilter::python {
 namespace {
@@ -150,6 +151,7 @@ void add_commands(nb::module_& module) {
              nb::arg("line").none() = nb::none());
   module.def("run_program", run_program, nb::arg("words"));
   module.def("version_text", tool::version_text);
+  module.def("set_worker", [](const std::string& program) { tune::set_worker(program); }, nb::arg("program"));
 }
 
 }  // namespace kilter::python

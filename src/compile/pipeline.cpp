@@ -7,12 +7,14 @@
 #include <stdexcept>
 #include <utility>
 
+#include "codegen/backend.h"
 #include "compile/build_plan.h"
 #include "compile/check_options.h"
 #include "compile/chooser.h"
 #include "compile/compile.h"
 #include "compile/driver.h"
 #include "compile/origins.h"
+#include "compile/reference_call.h"
 #include "graph/values.h"
 #include "ops/support/builder.h"
 #include "passes/tried_rewrites.h"
@@ -175,6 +177,11 @@ CompileOptions adapted(const CompileOptions& options, const Chooser* chooser, co
   CompileOptions out = options;
   if (chooser != nullptr) chooser->adapt(graph, out);
   return out;
+}
+
+void install_reference_runner() {
+  install_reference_kernels();
+  add_backend_devices();
 }
 
 PassedGraph run_passes(Graph graph, const CompileOptions& options) {

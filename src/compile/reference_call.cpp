@@ -8,7 +8,6 @@
 #include <span>
 
 #include "base/json_text.h"
-#include "codegen/backend.h"
 #include "compile/compile.h"
 #include "exec/executor.h"
 #include "ops/support/builder.h"
@@ -183,9 +182,6 @@ ReferenceCall make_reference_call(const Graph& graph, const Node& node) {
   return call;
 }
 
-void install_reference_runner() {
-  set_reference_maker(make_kernel);
-  add_backend_devices();
-}
+void install_reference_kernels() { set_reference_maker(make_kernel); }
 
 }  // namespace kilter

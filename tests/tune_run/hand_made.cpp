@@ -321,7 +321,6 @@ RunnerOptions hand_made_options() {
   RunnerOptions options;
   options.inputs = {hand_made_input()};
   options.worker = built_worker();
-  options.reference_worker = built_kilter();
   options.timeout_ms = 300;
   options.memory_bytes = int64_t{256} << 20;
   return options;

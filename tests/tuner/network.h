@@ -25,7 +25,6 @@ inline CompileOptions native() {
 inline RunnerOptions worker() {
   RunnerOptions options;
   options.worker = KILTER_WORKER;
-  options.reference_worker = KILTER_PROGRAM;
   options.timeout_ms = 5000;
   return options;
 }

@@ -5,10 +5,12 @@
 #include <exception>
 #include <vector>
 
+#include "compile/reference_call.h"
 #include "tune/run/worker.h"
 
 int main(int argc, char** argv) {
   try {
+    kilter::install_reference_kernels();  // for steps that no template accepts
     const std::vector<const char*> arguments(argv + 1, argv + argc);
     const int code = kilter::tune::worker_main(arguments);
     if (code != 0) fmt::print(stderr, "kilter-worker: is started by a tuner (kilter tune), not by hand\n");

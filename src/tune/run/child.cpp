@@ -67,8 +67,7 @@ struct SpawnSettings {
 
 }  // namespace
 
-Child::Child(const std::filesystem::path& program, const std::vector<std::string>& words, const SharedMemory& store,
-             const SharedMemory& log) {
+Child::Child(const std::filesystem::path& program, const SharedMemory& store, const SharedMemory& log) {
   int ends[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     fail(ErrorKind::io, "cannot make a socket for a worker: {}", reason(errno));
@@ -91,10 +90,7 @@ Child::Child(const std::filesystem::path& program, const std::vector<std::string
   posix_spawn_file_actions_adddup2(&settings.files, times.get(), kLogFd);
   posix_spawn_file_actions_addclosefrom_np(&settings.files, kLogFd + 1);
   const bool main_thread = syscall(SYS_gettid) == getpid();
-  std::vector<std::string> arguments = {program.string()};
-  arguments.insert(arguments.end(), words.begin(), words.end());
-  arguments.push_back(std::to_string(getpid()));
-  arguments.emplace_back(main_thread ? "thread" : "process");
+  std::vector<std::string> arguments = {program.string(), std::to_string(getpid()), main_thread ? "thread" : "process"};
   std::vector<char*> pointers;
   for (std::string& a : arguments) pointers.push_back(a.data());
   pointers.push_back(nullptr);

@@ -22,10 +22,8 @@ struct Ending {
 
 class Child {
  public:
-  /// Starts `program` in its own process group, with `words` before the worker's own arguments. Throws io if it cannot
-  /// be started.
-  Child(const std::filesystem::path& program, const std::vector<std::string>& words, const SharedMemory& store,
-        const SharedMemory& log);
+  /// Starts `program` in its own process group. Throws io if it cannot be started.
+  Child(const std::filesystem::path& program, const SharedMemory& store, const SharedMemory& log);
   /// Kills the worker.
   ~Child();
   Child(const Child&) = delete;

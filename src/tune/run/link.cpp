@@ -50,11 +50,11 @@ Link::Link(const RunnerOptions& options, const ConstantStore& store)
   log_.grow(kLogStart);
 }
 
-void Link::start(bool reference) {
-  if (child_ && (reference_ || !reference)) return;
+void Link::start() {
+  if (child_) return;
   Reply reply;
   for (int n = 0; n < kStarts; ++n) {
-    reply = start_once(reference);
+    reply = start_once();
     if (reply.kind == ReplyKind::answer) return;
     child_.reset();
     if (!reply.outside) break;
@@ -64,20 +64,17 @@ void Link::start(bool reference) {
 }
 
 std::filesystem::path Link::program() const {
-  const std::filesystem::path& given = reference_ ? options_.reference_worker : options_.worker;
-  return !given.empty() ? given : find_worker(reference_ ? "kilter" : "kilter-worker");
+  return !options_.worker.empty() ? options_.worker : find_worker("kilter-worker");
 }
 
-Reply Link::start_once(bool reference) {
+Reply Link::start_once() {
   child_.reset();
-  reference_ |= reference;
   if (lost_) ++restarts_;
   lost_ = false;
   ++serial_;
   Board* board = new (log_.data()) Board{};
   board->step = board->variant = -1;
-  const std::vector<std::string> words = reference_ ? std::vector<std::string>{"worker"} : std::vector<std::string>{};
-  child_ = std::make_unique<Child>(program(), words, store_.memory(), log_);
+  child_ = std::make_unique<Child>(program(), store_.memory(), log_);
   Pack pack;
   pack.put(Request::start)
       .put(kProtocol)

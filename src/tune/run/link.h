@@ -41,8 +41,8 @@ class Link {
   /// `options` and `store` must outlive this.
   Link(const RunnerOptions& options, const ConstantStore& store);
 
-  /// Ensures that a worker is running, with a reference runner if `reference` is set. Throws io if none can be started.
-  void start(bool reference);
+  /// Ensures that a worker is running. Throws io if none can be started.
+  void start();
   /// Sends a request and waits for the result. Throws if the worker refuses the request before any step has run.
   Reply ask(const std::string& request);
 
@@ -65,7 +65,7 @@ class Link {
  private:
   std::filesystem::path program() const;
   /// Starts a worker and returns its answer.
-  Reply start_once(bool reference);
+  Reply start_once();
   Reply wait();
   /// The time in milliseconds that the worker may spend in `phase` without progress before it counts as late.
   double limit_ms(Phase phase) const;
@@ -79,7 +79,6 @@ class Link {
   const ConstantStore& store_;
   SharedMemory log_;
   std::unique_ptr<Child> child_;
-  bool reference_ = false;  ///< whether the worker is a reference runner
   bool confined_ = false;
   bool lost_ = false;  ///< the last worker ended unexpectedly
   uint64_t serial_ = 0;

@@ -48,7 +48,20 @@ std::string_view name(FaultKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+namespace {
+
+/// The program that set_worker() names; empty: none.
+std::filesystem::path& set_program() {
+  static std::filesystem::path program;
+  return program;
+}
+
+}  // namespace
+
+void set_worker(std::filesystem::path program) { set_program() = std::move(program); }
+
 std::filesystem::path find_worker(const std::string& name, const std::filesystem::path& self) {
+  if (!set_program().empty()) return set_program();
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink(self, error);
   const std::filesystem::path folder = (error ? self : program).parent_path();
@@ -74,7 +87,6 @@ struct Runner::Impl {
     Package package;
     StorePart stored;                ///< the package's bytes
     std::vector<std::string> steps;  ///< names
-    bool reference = false;          ///< has reference steps
     uint64_t worker = 0;             ///< serial number of the worker that has loaded it; 0: none
     bool broken = false;             ///< has failed and must not run again
   };
@@ -113,10 +125,7 @@ struct Runner::Impl {
   /// Stored parts are recorded in `out` at once, so that they can be released if the rest fails.
   void describe(const Plan& plan, std::span<const StepValue> values, Known& out) {
     out.package = pack_variant(plan, values, store);
-    for (const Step& s : plan.steps) {
-      out.steps.push_back(s.name);
-      out.reference |= s.kind == StepKind::reference;
-    }
+    for (const Step& s : plan.steps) out.steps.push_back(s.name);
     out.stored = store.put(std::as_bytes(std::span(out.package.bytes.data(), out.package.bytes.size())));
     out.package.bytes.clear();
   }
@@ -149,7 +158,7 @@ struct Runner::Impl {
   /// Loads the variant into the worker if necessary. Returns the fault if this fails.
   std::optional<Fault> bring(VariantId id) {
     Known& variant = variants.at(id);
-    link.start(variant.reference);
+    link.start();
     if (variant.worker == link.serial()) return std::nullopt;
     variant.worker = link.serial();
     const Reply reply = link.ask(load_request(id, Check::none, {}));
@@ -167,8 +176,8 @@ struct Runner::Impl {
   }
 
   /// Loads the trusted variant again: after a restart the worker has no values to compare with.
-  void bring_trusted(const Known& next) {
-    link.start(next.reference);
+  void bring_trusted() {
+    link.start();
     if (trusted == 0 || trusted_in == link.serial()) return;
     variants.at(trusted).worker = link.serial();
     const Reply reply = link.ask(load_request(trusted, Check::trust, {}));
@@ -177,7 +186,7 @@ struct Runner::Impl {
       trusted_in = link.serial();
       return;
     }
-    if (excuses-- > 0) return bring_trusted(next);  // it ran before
+    if (excuses-- > 0) return bring_trusted();  // it ran before
     fail(ErrorKind::unsupported,
          "the default plan, which ran before, fails in a new worker, too: {}; see whether memory is short (at most {} "
          "bytes for a worker) and whether something on this machine kills its processes",
@@ -191,7 +200,7 @@ struct Runner::Impl {
     std::set<uint64_t> skip;
     Check how = trusted == 0 ? Check::trust : Check::compare;
     for (size_t tries = 0; tries < kMostFaults; ++tries) {
-      bring_trusted(variant);
+      bring_trusted();
       variants.at(id).worker = link.serial();
       const Reply reply = link.ask(load_request(id, how, skip));
       if (excused(reply)) continue;
@@ -379,7 +388,7 @@ struct Runner::Impl {
 
   /// Returns false if a variant could not be loaded again; it is then removed from `left`.
   bool bring_all(std::vector<VariantId>& left, Laps& out) {
-    for (VariantId id : left) link.start(variants.at(id).reference);
+    link.start();
     uint64_t serial = 0;
     // If the worker dies meanwhile, the variants that it had must be loaded again.
     while (serial != link.serial()) {

@@ -51,8 +51,6 @@ struct RunnerOptions {
   double timeout_factor = 20;  ///< and at least this many times as long as a whole run of the trusted variant
   int64_t memory_bytes = 0;  ///< memory for the worker beyond the constants; 0: half of the memory this process may use
   std::filesystem::path worker = {};  ///< program; empty: kilter-worker, found by find_worker()
-  /// The program for plans with reference steps; empty: kilter, found by find_worker().
-  std::filesystem::path reference_worker = {};
 };
 
 struct LoadOptions {
@@ -154,6 +152,9 @@ class Runner {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Makes find_worker() return this program, for processes that are not `kilter`. Call it before any runner starts.
+void set_worker(std::filesystem::path program);
 
 /// Finds `name` next to the program at `self`, or in ../libexec/kilter relative to it. Throws io naming the places
 /// searched.

@@ -1,0 +1,11 @@
+# KILTER_STATIC: replaces the shared libraries that LLVM and Kilter name by static ones.
+add_compile_options(-ffunction-sections -fdata-sections)
+find_package(SQLite3 REQUIRED)
+foreach(pair ZLIB::ZLIB=libz.a zstd::libzstd_shared=libzstd.a SQLite::SQLite3=libsqlite3.a protobuf::libprotobuf-lite=libprotobuf-lite.a)
+  string(REPLACE "=" ";" pair ${pair})
+  list(GET pair 0 target)
+  list(GET pair 1 file)
+  find_library(KILTER_STATIC_${file} ${file} REQUIRED)
+  set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${KILTER_STATIC_${file}}
+                        IMPORTED_LOCATION_RELEASE ${KILTER_STATIC_${file}} IMPORTED_LOCATION_NONE ${KILTER_STATIC_${file}})
+endforeach()
