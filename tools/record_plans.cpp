@@ -62,7 +62,7 @@ void print_plans(const std::filesystem::path& records, const Filter& filter, con
   if (!json.empty()) write_text("--json", json, json_text(list, 2) + "\n");
   if (json == "-") return;
   if (!list.empty())
-    say("{:<10} {:>3} {:>6} {:<25} {:<14}  network\n", "date", "thr", "layers", "of the default's time", "target");
+    say("{:<10} {:>3} {:>6} {:<25} {:<14}  network\n", "date", "thr", "layers", "time / default", "target");
   for (const KeptPlan* plan : beside.plans()) {
     const Ratio& r = plan->default_ratio;
     const std::string ratio = plan->choices.empty() ? "the default plan" : ratio_text(r);

@@ -172,7 +172,7 @@ std::string ratios_text(const Duel& duel) {
   std::string out = ratio_line("", ratio);
   if (cpu) out += ratio_line("by processor time  ", *cpu);
   if (!duel.batches_differ()) return out;
-  out += fmt::format("a single item, of batches of {} and {}\n", duel.items_a, duel.items_b);
+  out += fmt::format("per item, in batches of {} and {}\n", duel.items_a, duel.items_b);
   out += ratio_line("  ", duel.per_item(ratio));
   if (cpu) out += ratio_line("  by processor time  ", duel.per_item(*cpu));
   return out;

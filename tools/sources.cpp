@@ -40,7 +40,7 @@ const tune::Record& named(std::span<const tune::Record> records, const std::stri
   const auto count = std::ranges::count_if(records, ids);
   if (count != 1) {
     fail(ErrorKind::usage,
-         "{}: {} records of {} have ids that start with this, expected one; `kilter records list` shows them", option,
+         "{}: {} records of {} have ids that start with this; expected one; `kilter records list` shows them", option,
          count, file);
   }
   return *std::ranges::find_if(records, ids);

@@ -96,8 +96,8 @@ void ModelOptions::add_compile_to(Command app) {
   add_schedules_to(app, *this, "");
   add_passes_to(app, *this, "");
   app.option("--dump-ir", dump_ir,
-             "folder to write the graph after each pass, the outcome of its rewrites, the tasks after each stage, and "
-             "the loops and assembly of each kernel to");
+             "folder for the graph after each pass, the outcome of its rewrites, the tasks after each stage, and the "
+             "loops and assembly of each kernel");
   app.flag("--time-passes", time_passes, "print how long each pass takes");
 }
 

@@ -162,7 +162,8 @@ std::string graph_text(const GraphBest& b) {
         "a quiet machine gives better results\n",
         100 * b.measured.crowded);
   }
-  out += fmt::format("layers by the model: history-best {:.4f} ms, graph-best {:.4f} ms\n", b.history_ms, b.answer.ms);
+  out += fmt::format("layers by the analytic model: history-best {:.4f} ms, graph-best {:.4f} ms\n", b.history_ms,
+                     b.answer.ms);
   if (b.same_plan) return out + "graph-best is history-best\n";
   const Differences& d = b.differences;
   out += fmt::format("graph-best differs in {} schedules, {} numbers of threads, {} layouts, {} fusions\n", d.schedules,

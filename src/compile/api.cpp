@@ -19,7 +19,7 @@ DType dtype(Type type) { return static_cast<DType>(type); }
 
 Port public_port(const onnx::Port& port) {
   if (port.type == DType::string)
-    throw ApiError("port '" + port.name + "' holds strings, which are not supported as inputs or outputs yet");
+    throw ApiError("port '" + port.name + "' contains strings, which are not supported as inputs or outputs yet");
   Port out{port.name, static_cast<Type>(port.type), {}};
   if (port.dims) {
     for (const onnx::Dim& d : *port.dims) out.shape.push_back(d.size.value_or(-1));

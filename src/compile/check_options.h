@@ -9,7 +9,7 @@ namespace kilter {
 /// Checks the passes named by --stop-after and --disable. Throws usage, listing the legal names.
 void check_pass_names(const CompileOptions& options);
 /// Checks options that name nodes, or tasks by their anchors, against the graph as it is lowered: after the last pass,
-/// with the nodes that placing in memory added. Throws usage, listing the legal names.
+/// including nodes added by memory placement. Throws usage, listing the legal names.
 void check_node_names(const Graph& graph, const CompileOptions& options);
 /// Throws usage if an entry of CompileOptions::forbidden names a node that would not use that template or schedule
 /// anyway. Passes a line to CompileReport::notice for an entry that names no node and forbids a schedule that no task

@@ -77,7 +77,7 @@ Tensor tensor_from(const json& j) {
     return t;
   }
   const auto bytes = j.at("bytes").get<std::vector<uint8_t>>();
-  require(static_cast<int64_t>(bytes.size()) == t.bytes(), "tensor attribute holds {} bytes, expected {}", bytes.size(),
+  require(static_cast<int64_t>(bytes.size()) == t.bytes(), "tensor attribute has {} bytes, expected {}", bytes.size(),
           t.bytes());
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(t.raw()));
   return t;

@@ -288,7 +288,7 @@ class Placer {
     return true;
   }
 
-  /// Makes Slice and Split along the channels of a blocked image views. Each output is a run of blocks with the image's
+  /// Turns Slice and Split along a blocked image's channels into views. Each output is a run of blocks with the image's
   /// halo.
   bool place_channel_views(NodeId id) {
     const Node& node = graph_.node(id);

@@ -65,7 +65,7 @@ class Verifier {
     require(storage.root != kNone, "value '{}' has no storage", value.name);
     const int64_t elems = physical(graph_.type(storage.root)).elems;
     require(storage.offset_elems >= 0 && storage.offset_elems + storage.phys.elems <= elems,
-            "value '{}' lies in elements {} to {} of '{}', which has {}", value.name, storage.offset_elems,
+            "value '{}' occupies elements {} to {} of '{}', which has {}", value.name, storage.offset_elems,
             storage.offset_elems + storage.phys.elems, graph_.value(storage.root).name, elems);
   }
 

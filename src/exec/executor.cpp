@@ -266,11 +266,10 @@ struct Instance::State {
   void check_references() const {
     if (first_reference < 0 || program->reference(static_cast<size_t>(first_reference))) return;
     const Step& step = program->plan().steps[static_cast<size_t>(first_reference)];
-    fail(
-        ErrorKind::unsupported,
-        "step {} '{}' runs operator {} through its reference kernel, which the runtime library alone does not include; "
-        "run '{}' with the full Kilter library",
-        first_reference, step.name, step.reference.op, program->plan().model);
+    fail(ErrorKind::unsupported,
+         "step {} '{}' runs operator {} through its reference kernel, which the runtime library does not include; run "
+         "'{}' with the full Kilter library",
+         first_reference, step.name, step.reference.op, program->plan().model);
   }
 
   std::shared_ptr<const Program> program;

@@ -40,7 +40,7 @@ class Checker {
     tensors("output", plan_.outputs);
     for (size_t i = 0; i < plan_.entries.size(); ++i) {
       if (plan_.entries[i] < 0 || plan_.entries[i] >= plan_.code_bytes) {
-        bad("entry {} lies at byte {} of the code; expected 0 to {}", i, plan_.entries[i], plan_.code_bytes - 1);
+        bad("entry {} is at byte {} of the code; expected 0 to {}", i, plan_.entries[i], plan_.code_bytes - 1);
       }
     }
     for (index_ = 0; index_ < plan_.steps.size(); ++index_) step(plan_.steps[index_]);
@@ -194,7 +194,7 @@ class Checker {
         if (arg >= s.args.size()) bad_step("has {} buffers, fewer than its operands", s.args.size());
         region(arg, *bytes, "operand");
         if (s.args[arg].offset % size_bytes(operand.type) != 0) {
-          bad_step("operand {} of {} lies at byte {}; expected a multiple of {}", arg, name(operand.type),
+          bad_step("operand {} of {} is at byte {}; expected a multiple of {}", arg, name(operand.type),
                    s.args[arg].offset, size_bytes(operand.type));
         }
         if (written) writable(arg);

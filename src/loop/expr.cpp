@@ -301,7 +301,7 @@ Expr ramp(Expr base, Expr stride, int32_t lanes) {
   check_defined(stride, "ramp");
   check_lanes(lanes, "ramp");
   require(base.lanes() == 1 && base.type() == stride.type() && is_integer(base.elem()),
-          "loop IR: ramp of {} and {}: expected two integer scalars of one type", base.type(), stride.type());
+          "loop IR: ramp of {} and {}: expected two integer scalars of the same type", base.type(), stride.type());
   if (lanes == 1) return base;
   if (is_const(stride) && stride->ival == 0) return broadcast(std::move(base), lanes);
   const DType elem = base.elem();
@@ -313,7 +313,7 @@ Expr shuffle(Expr a, Expr b, std::vector<int32_t> picks) {
   check_defined(b, "shuffle");
   const auto lanes = static_cast<int32_t>(picks.size());
   check_lanes(lanes, "shuffle");
-  require(a.type() == b.type(), "loop IR: shuffle of {} and {}: expected two of one type", a.type(), b.type());
+  require(a.type() == b.type(), "loop IR: shuffle of {} and {}: expected two of the same type", a.type(), b.type());
   const int32_t each = a.lanes();
   bool is_a = lanes == each, is_b = is_a;
   for (int32_t k = 0; k < lanes; ++k) {

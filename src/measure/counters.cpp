@@ -78,8 +78,8 @@ CounterValues check_counters(CounterValues values, double ms, double highest_ghz
   } else if (values.counted_share < 0.5) {
     values.invalid = fmt::format("counted for only {:.0f} % of the time", values.counted_share * 100);
   } else if (highest_ghz > 0 && values.cycles && cycles > possible) {
-    values.invalid = fmt::format("{:.0f} cycles, but {:.3f} ms at {:.2f} GHz on {} threads have {:.0f} at most", cycles,
-                                 ms, highest_ghz, threads, possible);
+    values.invalid = fmt::format("{:.0f} cycles, but {:.3f} ms at {:.2f} GHz on {} threads allow at most {:.0f}",
+                                 cycles, ms, highest_ghz, threads, possible);
   } else if (values.cycles && values.stalled_cycles && *values.stalled_cycles > *values.cycles) {
     values.invalid = fmt::format("{} stalled cycles of {}", *values.stalled_cycles, *values.cycles);
   } else if (values.cycles && values.instructions && static_cast<double>(*values.instructions) > cycles * 16) {

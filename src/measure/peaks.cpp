@@ -86,7 +86,7 @@ PeakRate best_window(Team& team, const std::vector<Loop>& loops, double ms,
     }
   }
   if (best.rate == 0)
-    best = {std::accumulate(alone.begin(), alone.end(), 0.0), "sum of threads, which did not run together"};
+    best = {std::accumulate(alone.begin(), alone.end(), 0.0), "sum over threads that did not run at the same time"};
   return best;
 }
 

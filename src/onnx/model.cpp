@@ -54,12 +54,11 @@ void check_domain(const pb::NodeProto& node, const Opsets& opsets, const ModelDa
   const std::string domain(normal_domain(node.domain()));
   const auto found = opsets.find(domain);
   if (found == opsets.end()) {
-    fail(ErrorKind::bad_model,
-         "{}: {}: the model imports no opset of its domain {}; every domain needs an opset import", model.file,
-         node_text(node), quote(domain.empty() ? "ai.onnx" : domain));
+    fail(ErrorKind::bad_model, "{}: {}: no opset is imported for the node's domain {}", model.file, node_text(node),
+         quote(domain.empty() ? "ai.onnx" : domain));
   }
   if (found->second < 1 || found->second > std::numeric_limits<int32_t>::max()) {
-    fail(ErrorKind::bad_model, "{}: opset {} of domain {}; a version is 1 or more", model.file, found->second,
+    fail(ErrorKind::bad_model, "{}: opset {} of domain {}; expected 1 to 2^31 - 1", model.file, found->second,
          quote(domain));
   }
 }

@@ -208,8 +208,8 @@ class Writer {
     const bool fits = node.op->domain.empty() ? same_form(node, opset_) : entry->second == node.opset;
     if (!fits) {
       fail(ErrorKind::unsupported,
-           "{}: {} {} follows opset {}, the file is written for opset {}, where its form differs; build the graph "
-           "for that opset or write the file for opset {}",
+           "{}: {} {} follows opset {}, but the file is written for opset {}, in which its form differs; build the "
+           "graph for that opset or write the file for opset {}",
            file_.string(), node.op->name, quote(node.name), node.opset, entry->second, node.opset);
     }
     for (const ValueId output : node.outputs) {

@@ -29,7 +29,8 @@ pb::TensorProto parse_proto(std::span<const std::byte> bytes, const std::string&
   // Sequences and optional values store their payload in messages under the field number that a tensor uses for
   // `segment`.
   if (proto.has_segment()) {
-    fail(ErrorKind::unsupported, "{}: holds a sequence or an optional value; Kilter reads single tensors only", what);
+    fail(ErrorKind::unsupported, "{}: contains a sequence or an optional value; Kilter reads only single tensors",
+         what);
   }
   return proto;
 }

@@ -13,8 +13,8 @@ KILTER_OP(ArgMax){
     .combiner = Combiner::max,
     .attrs = {{"axis", "int", "0"}, {"keepdims", "int", "1"}, {"select_last_index", "int", "0"}},
     .summary =
-        "y = the i64 index of the greatest element of x along axis, the first of equals or the last with "
-        "select_last_index.",
+        "y = the i64 index of the greatest element of x along axis; of equal ones the first, or with select_last_index "
+        "the last.",
     .infer = infer_arg,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

@@ -25,9 +25,8 @@ void check(const Node& node, size_t outputs) {
   if (training(node) && node.int_attr("spatial", 1) == 0) node_error(node, "training_mode=1 needs spatial=1");
   if (outputs > 1 && !training(node)) {
     fail(ErrorKind::unsupported,
-         "BatchNormalization '{}': has {} outputs, which asks for the training mode of opsets before 14; export the "
-         "model "
-         "for inference, with output y alone",
+         "BatchNormalization '{}': has {} outputs, which means the training mode of opsets before 14; export the model "
+         "for inference, with only output y",
          node.name, outputs);
   }
   if (outputs > 3) node_error(node, fmt::format("has {} outputs, expected 1 to 3", outputs));

@@ -55,7 +55,7 @@ KILTER_OP(BitShift){
     .max_inputs = 2,
     .attrs = {{"direction", "string", "required"}},
     .summary =
-        "z = x shifted by y bits, broadcast; signed right shifts keep the sign, and a negative y or one of at least "
+        "z = x shifted by y bits, broadcast; signed right shifts keep the sign, and a y that is negative or at least "
         "the width shifts every bit out.",
     .infer = infer,
     .reference = reference,

@@ -24,7 +24,7 @@ Folding folding(const Node& node, const Shape& x, const Tensor& image, const Ten
     check_count(node, key, count, values.size());
     for (const int64_t value : values) {
       if (value < least || value > (int64_t{1} << 30)) {
-        node_error(node, fmt::format("{} holds {}; legal values are {} to 2^30", key, value, least));
+        node_error(node, fmt::format("{} contains {}; legal values are {} to 2^30", key, value, least));
       }
     }
     return values;

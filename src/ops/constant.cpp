@@ -31,7 +31,7 @@ Tensor value_of(const Node& node) {
          node.name);
   }
   node_error(node,
-             "no value; one of the attributes value, value_float(s), value_int(s), value_string(s) must be there");
+             "no value; one of the attributes value, value_float(s), value_int(s), value_string(s) must be given");
 }
 
 std::vector<ValueId> expand(ExpandContext& ctx) { return {ctx.builder.constant(value_of(ctx.node), ctx.node.name)}; }

@@ -36,7 +36,7 @@ Plan plan_of(const Context& ctx) {
   if (const Tensor* given = operand(ctx, 2)) axis = operand_int(node, *given, "axis");
   plan.axis = normal_axis(node, axis, rank);
   if (plan.axis == rank - 1)
-    node_error(node, "the last dimension holds real and imaginary parts and is not a legal axis");
+    node_error(node, "the last dimension contains real and imaginary parts and is not a legal axis");
   const int64_t extent = x[static_cast<size_t>(plan.axis)];
   plan.length = plan.half && plan.inverse ? 2 * (extent - 1) : extent;
   if (const Tensor* given = operand(ctx, 1)) plan.length = operand_int(node, *given, "dft_length");
@@ -106,7 +106,7 @@ KILTER_OP(DFT){
     .attrs = {{"axis", "int", "1"}, {"inverse", "int", "0"}, {"onesided", "int", "0"}},
     .summary =
         "Discrete Fourier transform of x [..., 1] (real) or [..., 2] (complex) along an axis, cut or padded to "
-        "dft_length; onesided: bins 0 to dft_length / 2 only, and a real result of the inverse.",
+        "dft_length; with onesided, only bins 0 to dft_length / 2, or a real result of the inverse.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},

@@ -20,9 +20,8 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
     const double ratio = ctx.has(1) ? deciding(ctx, 1).as_double(0) : kDefaultRatio;
     if (ratio != 0) {
       fail(ErrorKind::unsupported,
-           "Dropout '{}': training_mode is true with ratio {}; Kilter runs inference, export the model with "
-           "training_mode "
-           "false or left out",
+           "Dropout '{}': training_mode is true with ratio {}; Kilter runs only inference: export with "
+           "training_mode false or left out",
            ctx.node.name, ratio);
     }
   }

@@ -33,7 +33,7 @@ void infer(InferContext& ctx) {
   }
   const int64_t end = r.end(ctx.node);
   if (x[0] % r.volumes != 0 || end > x[0] / r.volumes) {
-    ctx.error(fmt::format("reads {} frames of each of {} volumes, but input 0 of shape {} holds {} frames in all", end,
+    ctx.error(fmt::format("reads {} frames of each of {} volumes, but input 0 of shape {} has {} frames in all", end,
                           r.volumes, text(x), x[0]));
   }
   ctx.set(0, ctx.dtype(0),

@@ -42,8 +42,8 @@ KILTER_OP(GRU){
     .max_outputs = 2,
     .attrs = recurrent_attrs({{"linear_before_reset", "int", "0"}}),
     .summary =
-        "Gated recurrent unit over x [steps, batch, input], gates update, reset, hidden, forward, reverse or both: y "
-        "[steps, directions, batch, hidden] and the last h.",
+        "Gated recurrent unit (gates in the order update, reset, hidden) over x [steps, batch, input], forward, "
+        "reverse or both: y [steps, directions, batch, hidden] and the last h.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,

@@ -41,8 +41,8 @@ KILTER_OP(LSTM){
     .max_outputs = 3,
     .attrs = recurrent_attrs({{"input_forget", "int", "0"}}),
     .summary =
-        "Long short-term memory over x [steps, batch, input], gates input, output, forget, cell, forward, reverse or "
-        "both: y [steps, directions, batch, hidden] and the last h and c.",
+        "Long short-term memory (gates in the order input, output, forget, cell) over x [steps, batch, input], "
+        "forward, reverse or both: y [steps, directions, batch, hidden] and the last h and c.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,

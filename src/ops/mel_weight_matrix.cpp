@@ -45,9 +45,8 @@ void reference(ReferenceContext& ctx) {
     const double mel = low + static_cast<double>(i) * (high - low) / static_cast<double>(mels + 2);
     const double edge = std::floor((length + 1) * hertz_of(mel) / rate);
     if (!(edge >= 0) || edge >= static_cast<double>(bins)) {
-      fail(ErrorKind::bad_input,
-           "MelWeightMatrix '{}': an edge lies in bin {} of the spectrum; legal values are 0 to {}", ctx.node.name,
-           edge, bins - 1);
+      fail(ErrorKind::bad_input, "MelWeightMatrix '{}': an edge is in bin {} of the spectrum; legal values are 0 to {}",
+           ctx.node.name, edge, bins - 1);
     }
     edges.push_back(static_cast<int64_t>(edge));
   }
@@ -75,8 +74,8 @@ KILTER_OP(MelWeightMatrix){
     .max_inputs = 5,
     .attrs = {{"output_datatype", "int", "1"}},
     .summary =
-        "Triangular filters [dft_length / 2 + 1, num_mel_bins] with peaks of 1 between lower and upper edge, evenly "
-        "spread on the mel scale; inputs num_mel_bins, dft_length, sample_rate and the two edges in Hz.",
+        "Triangular filters [dft_length / 2 + 1, num_mel_bins] with peaks of 1, evenly spread on the mel scale between "
+        "the lower and the upper edge; inputs num_mel_bins, dft_length, sample_rate and the two edges in Hz.",
     .infer = infer,
     .reference = reference,
     .cases = {"i32[]=8 i32[]=16 i32[]=8192 f32[]=0 f32[]=4096", "i64[]=20 i64[]=512 i64[]=16000 f32[]=20 f32[]=7600",

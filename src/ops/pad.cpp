@@ -158,7 +158,7 @@ KILTER_OP(Pad){
     .attrs = {{"mode", "string", "constant"}, {"pads", "ints", ""}, {"value", "float", "0"}},
     .summary =
         "y = x with pads[i] elements before and pads[i + n] after axis i (removed when negative): a constant, the "
-        "mirrored, the nearest or the wrapped element; inputs pads, value, axes, attributes before opset 11.",
+        "mirrored, the nearest or the wrapped element; inputs pads, value, axes (attributes before opset 11).",
     .infer = infer,
     .reference = reference,
     .regions = regions,

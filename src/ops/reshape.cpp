@@ -57,7 +57,7 @@ KILTER_OP(Reshape){
     .min_inputs = 2,
     .max_inputs = 2,
     .attrs = {{"allowzero", "int", "0"}},
-    .summary = "y = x with the shape of input 1: 0 keeps a dimension, -1 takes what is left.",
+    .summary = "y = x with the shape of input 1: 0 keeps a dimension, -1 stands for the size that is left.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 0, .atol = 0},

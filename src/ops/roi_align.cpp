@@ -152,7 +152,7 @@ void reference(ReferenceContext& ctx) {
   for (int64_t r = 0; plane > 0 && r < ctx.in(1).shape()[0]; ++r) {
     const int64_t image = ctx.in(2).as_int(r);
     if (image < 0 || image >= shape[0]) {
-      fail(ErrorKind::bad_input, "RoiAlign '{}': batch_indices holds {}; legal values are 0 to {}", ctx.node.name,
+      fail(ErrorKind::bad_input, "RoiAlign '{}': batch_indices contains {}; legal values are 0 to {}", ctx.node.name,
            image, shape[0] - 1);
     }
     const double* roi = rois.data() + 4 * r;

@@ -89,7 +89,7 @@ KILTER_OP(Slice){
     .max_inputs = 5,
     .attrs = {{"starts", "ints", ""}, {"ends", "ints", ""}, {"axes", "ints", ""}},
     .summary =
-        "y = x[starts : ends : steps] along axes, clamped as in Python; inputs 1 to 4, attributes before opset 10.",
+        "y = x[starts : ends : steps] along axes, clamped as in Python; inputs 1 to 4 (attributes before opset 10).",
     .infer = infer,
     .reference = reference,
     .regions = regions,

@@ -34,7 +34,7 @@ KILTER_OP(SwiGLU){
     .min_inputs = 2,
     .max_inputs = 2,
     .attrs = {{"alpha", "float", "1"}},
-    .summary = "y = a / (1 + exp(-alpha * a)) * b for a and b of one shape.",
+    .summary = "y = a / (1 + exp(-alpha * a)) * b for a and b of the same shape.",
     .infer = infer,
     .reference = reference,
     .scalar = scalar,

@@ -24,7 +24,7 @@ void infer(InferContext& ctx) {
   const std::vector<int64_t> taken = ctx.node.ints_attr("channels");
   for (const int64_t c : taken) {
     if (c < 0 || c >= channels) {
-      ctx.error(fmt::format("channels holds {}, expected 0 to {}, as the inputs have {} channels", c, channels - 1,
+      ctx.error(fmt::format("channels contains {}, expected 0 to {}, as the inputs have {} channels", c, channels - 1,
                             channels));
     }
   }

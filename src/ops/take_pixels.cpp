@@ -27,8 +27,8 @@ std::vector<Run> checked_runs(const Node& node, std::string_view attribute, int6
     const bool whole = run.count >= 1 && !__builtin_mul_overflow(run.count - 1, run.step, &last) &&
                        !__builtin_add_overflow(run.first, last, &last);
     if (!whole || std::min(run.first, last) < 0 || std::max(run.first, last) >= extent) {
-      node_error(node, fmt::format("{} takes {} from {} on in steps of {}, which leaves 0 to {}", attribute, run.count,
-                                   run.first, run.step, extent - 1));
+      node_error(node, fmt::format("{} selects {} from {} on in steps of {}, which exceeds 0 to {}", attribute,
+                                   run.count, run.first, run.step, extent - 1));
     }
     runs.push_back(run);
   }

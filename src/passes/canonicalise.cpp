@@ -263,7 +263,7 @@ class Canonical : public RewritePass<Canonical> {
     }
     const Tensor* bias = constant(node.input(2));
     if (node.input(2) != kNone && bias == nullptr) return no("its bias is not constant");
-    if (channels * s * s > kFewChannels) return no("it has too many output channels for this to pay");
+    if (channels * s * s > kFewChannels) return no("it has too many output channels for this to pay off");
     const int64_t all = channels * s * s;
     Tensor filters(DType::f32, {all, x[1], 1, 1}), shift(DType::f32, {all});
     for (int64_t k = 0; k < all; ++k) {
@@ -346,7 +346,7 @@ class Canonical : public RewritePass<Canonical> {
   }
 
   Patch inner_softmax(const Node& node) {
-    if (node.op->since < 13) return no("before opset 13, all axes from its axis on are one row");
+    if (node.op->since < 13) return no("before opset 13, all axes from its axis on form one row");
     const Shape& shape = type(node.inputs[0]).shape;
     const auto rank = static_cast<int64_t>(shape.size());
     const int64_t axis = normal_axis(node, node.int_attr("axis", -1), rank);

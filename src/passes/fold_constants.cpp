@@ -13,7 +13,7 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMaxGrowth = 1 << 20;  ///< elements that a result may have beyond its operands'; keeps Expand a node
+constexpr int64_t kMaxGrowth = 1 << 20;  ///< elements by which results may exceed operands; leaves large Expands alone
 constexpr int64_t kShareOfModel = 16;    ///< budget over the model's constant bytes: weights have several forms
 constexpr int64_t kMostIdle = int64_t{256} << 20;  ///< bytes of unread results that may accumulate
 

@@ -45,7 +45,7 @@ class PaddingFolder : public RewritePass<PaddingFolder> {
   Patch average_pool(const Node& node) {
     if (node.int_attr("ceil_mode", 0) != 0) return no("ceil_mode is set");
     Window window = pool_window(node, padded(node));
-    if (!counts_padding(node, window)) return no("its own padding does not count");
+    if (!counts_padding(node, window)) return no("it does not count its own padding");
     if (const std::string_view why = widen(node, window, false); !why.empty()) return no(why);
     Attrs attrs = pool_attrs(node, window);
     attrs["count_include_pad"] = 1;
@@ -62,7 +62,7 @@ class PaddingFolder : public RewritePass<PaddingFolder> {
   /// Adds the margins of the Pad to the padding of `window`. Returns why that is not possible, or ""; the window is
   /// then unusable.
   std::string_view widen(const Node& node, Window& window, bool maximum) const {
-    if (!adds(maximum, pad_of(node))) return "the Pad adds other values than the operator's own padding";
+    if (!adds(maximum, pad_of(node))) return "the Pad adds values other than those of the operator's own padding";
     const Margins margins = margins_of(view(graph_, pad_of(node)));
     for (size_t d = 0; d < margins.before.size(); ++d) {
       const int64_t before = margins.before[d], after = margins.after[d];

@@ -116,10 +116,9 @@ class DepthwiseFuser {
       return no(Unfused::cycles,
                 fmt::format("'{}' may run faster with a kernel other than direct convolution", feeder.name));
     if (!asked && cycles.together > kWorthwhile * cycles.apart) {
-      return no(Unfused::cycles,
-                fmt::format(
-                    "together they take {:.0f} cycles by the model, apart {:.0f}; a gain below {:.0f} % does not count",
-                    cycles.together, cycles.apart, 100 * (1 - kWorthwhile)));
+      return no(Unfused::cycles, fmt::format("the analytic model expects {:.0f} cycles together and {:.0f} apart; a "
+                                             "gain below {:.0f} % does not count",
+                                             cycles.together, cycles.apart, 100 * (1 - kWorthwhile)));
     }
     if (!context_.take()) return no(Unfused::option, "--max-rewrites");
     return std::nullopt;

@@ -177,7 +177,7 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
     ValueId guard = kNone;
     if (const Node* where = made_by(shares, "Where"); where != nullptr && inner(shares)) {
       guard = where->inputs[0], shares = where->inputs[2];
-      if (scalar_value(graph_, where->inputs[1]) != 0.0) return "a Where after the Softmax selects other values than 0";
+      if (scalar_value(graph_, where->inputs[1]) != 0.0) return "a Where after the Softmax selects values other than 0";
       const Node* nan = made_by(guard, "IsNaN");
       match.nan_is_zero = nan != nullptr && nan->inputs[0] == shares && inner_guard(guard, shares);
       match.empty_is_zero = !match.nan_is_zero;
@@ -189,7 +189,7 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
     if (!scores(softmax->inputs[0], match))
       return "the input of the Softmax is not a scaled and masked product of matrices that nothing else reads";
     if (match.empty_is_zero && !says_empty(guard, match))
-      return "the condition of the Where after the Softmax is not that the mask hides every key";
+      return "the Where after the Softmax does not test whether the mask hides every key";
     const Shape& s = graph_.type(shares).shape;
     const bool whole = s.size() == out.shape.size() && std::equal(s.begin(), s.end() - 1, out.shape.begin());
     return whole ? "" : "its second operand adds dimensions to the result";

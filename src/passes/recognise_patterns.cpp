@@ -305,7 +305,7 @@ class Recogniser : public RewritePass<Recogniser> {
     const ValueId x = split->inputs[0];
     const Shape &shape = graph_.type(x).shape, &groups = graph_.type(split->outputs[0]).shape;
     if (shape.size() != 4 || graph_.type(node.outputs[0]).shape != shape || elems(shape) == 0)
-      return no("x and the result are not images of one shape");
+      return no("x and the result are not images of the same shape");
     const Shape wanted{shape[0], groups[1], groups[2], shape[2], shape[3]};
     if (groups != wanted) return no("the first Reshape does not split the channels into two axes");
     if (!read_once(graph_, node.inputs[0]) || !read_once(graph_, swap->inputs[0])) return no(kReadElsewhere);

@@ -142,7 +142,8 @@ class Simplifier : public RewritePass<Simplifier> {
   Patch power(const Node& node) {
     const ValueId x = node.inputs[0];
     if (!is_scalar(node.inputs[1], 2)) return no("the exponent is not 2");
-    if (type(x) != type(node.outputs[0]) || !is_float(type(x).dtype)) return no("it is not of floats of one shape");
+    if (type(x) != type(node.outputs[0]) || !is_float(type(x).dtype))
+      return no("its input and its result are not floats of the same shape");
     return b_.add("Mul", {x, x}, {}, node.name);
   }
 };

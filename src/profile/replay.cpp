@@ -243,7 +243,7 @@ void Replayer::describe(Replay& out) const {
   out.copies = r.copies->count();
   out.weights = fmt::format("cold: {} copies rotated over {:.1f} MB", r.copies->count(),
                             static_cast<double>(r.copies->bytes()) * 1e-6);
-  out.activations = fmt::format("as {} steps before left them, after {:.1f} MB of the network's other memory",
+  out.activations = fmt::format("as the {} steps before it left them, after {:.1f} MB of the network's other memory",
                                 r.index - r.first, static_cast<double>(r.surroundings->bytes()) * 1e-6);
 }
 

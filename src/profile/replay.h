@@ -34,9 +34,10 @@ struct ReplayOptions {
 struct Replay {
   Samples samples;  ///< milliseconds of one run, fork to join, one value per measurement
   int64_t number = 1;
-  int64_t copies = 1;       ///< number of copies of the weights that took turns
-  std::string weights;      ///< "cold: 12 copies rotated over 48.1 MB", "warm", ...
-  std::string activations;  ///< "as 2 steps before left them, after 30.1 MB of the network's other memory", "warm", ...
+  int64_t copies = 1;   ///< number of copies of the weights that took turns
+  std::string weights;  ///< "cold: 12 copies rotated over 48.1 MB", "warm", ...
+  std::string
+      activations;  ///< "as the 2 steps before it left them, after 30.1 MB of the network's other memory", "warm", ...
   /// Kilter's estimate: the mean of the middle half.
   double ms() const { return samples.middle_mean(); }
 };

@@ -61,7 +61,7 @@ std::string details(const Row& r) {
 std::string agreement_text(const Ratio& sum_over_end_to_end) {
   switch (agreement(sum_over_end_to_end)) {
     case Agreement::agree:
-      return fmt::format("they agree, as the interval touches +-{:.0f} %", 100 * kSumLimit);
+      return fmt::format("they agree, as the interval overlaps +-{:.0f} %", 100 * kSumLimit);
     case Agreement::unknown:
       return fmt::format("not known, as the interval is wider than +-{:.0f} %; --seconds narrows it", 100 * kSumLimit);
     case Agreement::differ:
@@ -151,7 +151,7 @@ std::string beaten_text(const Profile& p) {
   }
   if (most == nullptr) return {};
   const bool disturbed = quietness(p.conditions) != Quietness::quiet;
-  return fmt::format("{} layer{} {} bound, '{}' most of all (by {} it would take {:.2f} times as long): {}", count,
+  return fmt::format("{} layer{} {} bound, '{}' most of all (its {} bound is {:.2f} times its time): {}", count,
                      count == 1 ? "" : "s", count == 1 ? "beats its" : "beat their", most->label(), most->bound.level,
                      most->share(),
                      disturbed                           ? "other programs disturbed the measurement of the peaks"

@@ -58,8 +58,8 @@ TEST(Relocate, RefusesWhatDependsOnWhereTheCodeLiesAndWhatIsTooFar) {
   EXPECT_EQ(Patched(Arch::aarch64, R_AARCH64_LDST128_ABS_LO12_NC, 0x3dc00100, 0, 0x2128).wrong,
             "at byte 8488, expected a multiple of 16");
   std::vector<std::byte> blob(8);
-  EXPECT_EQ(apply(Arch::x86_64, R_X86_64_PC32, blob, 6, 0), "the relocation lies outside the code");
-  EXPECT_EQ(apply(Arch::aarch64, R_AARCH64_ADD_ABS_LO12_NC, blob, 6, 0), "the relocation lies outside the code");
+  EXPECT_EQ(apply(Arch::x86_64, R_X86_64_PC32, blob, 6, 0), "the relocation is outside the code");
+  EXPECT_EQ(apply(Arch::aarch64, R_AARCH64_ADD_ABS_LO12_NC, blob, 6, 0), "the relocation is outside the code");
 }
 
 }  // namespace

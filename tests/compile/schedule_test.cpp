@@ -200,9 +200,9 @@ TEST(ForcedSchedule, UnknownNamesAreAnsweredWithTheKnownOnes) {
   const std::string tasks = ": no task has this name; legal values are conv, fc, flat, relu.plain, x.blocked";
   EXPECT_EQ(forced_error("conf", "map item=1024"), "--schedule conf=map item=1024" + tasks);
   EXPECT_EQ(forced_error("relu", "map item=1024"), "--schedule relu=map item=1024" + tasks);
-  EXPECT_EQ(
-      forced_error("flat", "map item=1024"),
-      "--schedule flat=map item=1024: Reshape is a view of its operands' memory and runs no kernel; leave it out");
+  EXPECT_EQ(forced_error("flat", "map item=1024"),
+            "--schedule flat=map item=1024: Reshape is a view of its operands' memory and runs no kernel; leave the "
+            "option out");
 }
 
 /// For every task of every case of these operators, sets one knob after another to its smallest and largest value and

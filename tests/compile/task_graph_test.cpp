@@ -69,7 +69,7 @@ TEST(TaskGraph, TheVerifierNamesTheBrokenRule) {
   broken = whole;
   const ValueId out = broken.graph.node(broken.tasks.front().unit.nodes.back()).outputs.front();
   broken.storage.values[static_cast<size_t>(out)].offset_elems += 8;
-  EXPECT_THAT(broken_rule(broken), HasSubstr("lies in elements 8 to "));
+  EXPECT_THAT(broken_rule(broken), HasSubstr("occupies elements 8 to "));
   broken = whole;
   const auto view = std::ranges::find(broken.tasks, TaskEntry::view, &TaskEntry::kind);
   view->schedule.name = "map_elementwise";

@@ -110,7 +110,7 @@ expect 0 "schedule    conv2d_direct" "${winograd[@]}" --schedule "*=direct"
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify --schedule "*=conv2d_direct" --schedule fire4.expand3x3=reference
 relayout=(zoo:squeezenet1_1 --input input=1x3x64x64)  # a layout change has no reference kernel
 expect 0 "verify: passed" run "${relayout[@]}" --verify --schedule "*=reference"
-expect 2 "--schedule pool10.flatten.output=reference: the layer changes a layout, for which there is no reference kernel; leave it out" \
+expect 2 "--schedule pool10.flatten.output=reference: the layer changes a layout, for which there is no reference kernel; leave the option out" \
   run "${relayout[@]}" --schedule pool10.flatten.output=reference
 expect 2 "--schedule *=winogrand: no template 'winogrand'; legal values are" run zoo:squeezenet1_1 --schedule "*=winogrand"
 expect 2 "--forbid conv2d_winograd@task:999: expected a task from task:1 to task:" "${winograd[@]}" --forbid winograd@task:999
@@ -293,7 +293,7 @@ XDG_DATA_HOME=$scratch/broken expect 0 "21 with a Kilter schedule" records impor
 sed -i 's/conv2d_direct vectors/conv2d_direct vectXrs/' "$scratch/broken/kilter/records.db"
 XDG_DATA_HOME=$scratch/broken expect 0 "broken/kilter/records.db: row 4: skipped: record: its id is " explain "${small[@]}"
 expect 0 "runner-up" explain zoo:squeezenet1_1 --seconds 0.5 --node fire5.expand3x3
-expect 0 "A compiled file holds no graph" explain "$scratch/net.kilter" --seconds 0.5
+expect 0 "A compiled file contains no graph" explain "$scratch/net.kilter" --seconds 0.5
 expect 2 "--node nothing: no layer has this name; legal values are" explain zoo:squeezenet1_1 --seconds 0.5 --node nothing
 expect 2 "--against" explain zoo:squeezenet1_1 --against tensorrt
 expect 2 "a compiled file runs in Kilter only" explain "$scratch/net.kilter" --against onnxruntime
@@ -309,7 +309,7 @@ expect 2 "--choose-b: worst not in {accepted,history-best,graph-best}" compare z
 expect 3 "$scratch/nothing.db" compare zoo:squeezenet1_1 --records-a "$scratch/nothing.db"
 # Every network option applies to both sides, or to one side only if it ends in that side's letter.
 tiny=(zoo:squeezenet1_1 --seconds 0.2 --threads 1)
-expect 0 "a single item, of batches of 1 and 2" compare "${tiny[@]}" --input input=1x3x64x64 --input-b input=2x3x64x64
+expect 0 "per item, in batches of 1 and 2" compare "${tiny[@]}" --input input=1x3x64x64 --input-b input=2x3x64x64
 expect 0 "by processor time  B / A = " compare "${tiny[@]}" --input input=1x3x64x64 --no-fuse conv1 --accuracy-a strict --disable-b fuse
 expect 0 "Options for B only" compare --help
 expect 2 "--accuracy-b: sloppy not in {default,strict}" compare "${tiny[@]}" --accuracy-b sloppy

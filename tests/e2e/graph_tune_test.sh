@@ -12,7 +12,7 @@ model=(zoo:squeezenet1_1 --input input=1x3x96x96 --threads 1)
 
 "$kilter" tune "${model[@]}" --records r.db --time 30s --trials 60 --verbose --json tuned.json > tuned.txt
 expect tuned.txt "graph tuner: "
-expect tuned.txt "layers by the model: history-best "
+expect tuned.txt "layers by the analytic model: history-best "
 [ "$(wc -l < r.db.plans.jsonl)" -le 2 ] || die "tune keeps the plan of its race, and then graph-best where that wins"
 
 "$kilter" graph-tune "${model[@]}" --records r.db --measure 1 --race 2 --write-plan best.plan --json best.json > best.txt

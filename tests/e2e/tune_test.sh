@@ -264,7 +264,7 @@ expect 2 "--forbid record:abcdef: no records are in use; give --records" run "${
 expect 2 "--forbid record:abcdef: no records are in use; give --records" tune "${net[@]}" --time 5s --records none --forbid record:abcdef
 expect 2 "--forbid record:zz: expected 6 or more hexadecimal digits of an id, as \`kilter records list\` shows them" \
   run "${net[@]}" --records a.db --forbid record:zz
-expect 2 "--forbid record:00000000000000: 0 records of a.db have ids that start with this, expected one; \`kilter records list\` shows them" \
+expect 2 "--forbid record:00000000000000: 0 records of a.db have ids that start with this; expected one; \`kilter records list\` shows them" \
   run "${net[@]}" --records a.db --forbid record:00000000000000
 expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not apply here anyway: strides and dilations: limit 1, got more; leave it out" \
   tune "${net[@]}" --time 5s --records none --forbid winograd@conv1

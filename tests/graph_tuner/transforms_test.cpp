@@ -161,7 +161,7 @@ std::string message_of(const std::string& text, const std::string& device = "A")
 TEST(Transforms, RefusesDamagedAndForeignFiles) {
   const std::string text = TransformModel("A", kLevels, {sample("k", 1, 1e3)}).text();
   EXPECT_EQ(message_of(text), "no error");
-  EXPECT_EQ(message_of(text, "B"), "t.json: layout changes were measured on 'A', this is 'B'; measure them here");
+  EXPECT_EQ(message_of(text, "B"), "t.json: layout changes were measured on 'A', but this is 'B'; measure them here");
   EXPECT_NE(
       message_of(text.substr(0, 40)).find("t.json: not a file of measured layout changes (kilter-transforms-1): "),
       std::string::npos);

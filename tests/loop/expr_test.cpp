@@ -105,7 +105,7 @@ TEST(Expr, TypeErrors) {
   EXPECT_EQ(error_of([] { broadcast(kV, 4); }), "loop IR: broadcast of f32x8 to 4 lanes");
   EXPECT_EQ(error_of([] { load_expr(DType::f32, 0, kN); }), "loop IR: the index of a load has type i32, expected i64");
   EXPECT_EQ(error_of([] { lane_reduce(Op::sub, kV); }), "loop IR: lane_reduce by sub");
-  EXPECT_EQ(error_of([] { shuffle(kV, kA, {0}); }), "loop IR: shuffle of f32x8 and f32: expected two of one type");
+  EXPECT_EQ(error_of([] { shuffle(kV, kA, {0}); }), "loop IR: shuffle of f32x8 and f32: expected two of the same type");
   EXPECT_EQ(error_of([] { shuffle(kV, kV, {0, 16}); }), "loop IR: shuffle picks lane 16, expected 0 to 15");
   EXPECT_EQ(error_of([] { kI + Expr(); }), "loop IR: an operand of add is undefined");
 }

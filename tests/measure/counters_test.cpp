@@ -26,7 +26,7 @@ TEST(Counters, PossibleCountsAreValid) {
 
 TEST(Counters, MoreCyclesThanTheClockHasAreInvalid) {
   EXPECT_EQ(check_counters(values(9'000'000, 1), 1, 4, 2).invalid,
-            "9000000 cycles, but 1.000 ms at 4.00 GHz on 2 threads have 8160000 at most");
+            "9000000 cycles, but 1.000 ms at 4.00 GHz on 2 threads allow at most 8160000");
   EXPECT_EQ(check_counters(values(9'000'000, 1), 1, 0, 2).invalid, "") << "an unknown clock allows any number";
 }
 

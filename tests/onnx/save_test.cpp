@@ -173,8 +173,8 @@ TEST_F(Save, NodesOfAnotherOpsetAreWrittenWhereTheirFormIsTheSame) {
   EXPECT_EQ(Model::load(file())->bind({}).order().size(), 2u);
   EXPECT_EQ(error_of([&] { save(squeeze_graph(28), file("n.onnx"), 12); }),
             "unsupported: " + file("n.onnx").string() +
-                ": Squeeze 'squeeze' follows opset 28, the file is written for opset 12, where its form differs; build "
-                "the graph for that opset or write the file for opset 28");
+                ": Squeeze 'squeeze' follows opset 28, but the file is written for opset 12, in which its form "
+                "differs; build the graph for that opset or write the file for opset 28");
   EXPECT_THAT(error_of([&] { save(conv_graph(17), file("n.onnx"), 10); }), HasSubstr("follows opset 17"));
   EXPECT_THAT(error_of([&] { save(conv_graph(17), file("n.onnx"), 5); }), HasSubstr("opset 5; Kilter writes 7 to 28"));
   EXPECT_FALSE(std::filesystem::exists(file("n.onnx")));

@@ -119,7 +119,7 @@ TEST_F(Builder, NumbersAtTheEndsOfTheirRangeAreErrorsThatNameTheNode) {
   };
   const std::vector<int64_t> all{0, 1, 4};
   EXPECT_EQ(wrong("TakePixels", {{"rows", std::vector<int64_t>{2, 1, kMost}}, {"columns", all}}),
-            "TakePixels 'n': rows takes 9223372036854775807 from 2 on in steps of 1, which leaves 0 to 2");
+            "TakePixels 'n': rows selects 9223372036854775807 from 2 on in steps of 1, which exceeds 0 to 2");
   EXPECT_EQ(
       wrong("TakePixels", {{"rows", std::vector<int64_t>{0, 0, kMost}}, {"columns", all}}),
       "TakePixels 'n': output: shape 1x2x9223372036854775807x4 has more than 2^40 elements; the limit is 2^40 per "

@@ -1,4 +1,4 @@
-// Checks in every case of every operator that shapes are inferred, that the reference kernel runs, and that the
+// For each case of each operator, checks that shapes are inferred, that the reference kernel runs, and that the
 // operator's other forms (scalar expression, copy regions, expansion) give the same result.
 #include <gtest/gtest.h>
 

@@ -151,8 +151,9 @@ TEST(Values, EinsumReadsItsEquation) {
   expect_values<float>(einsum({Tensor::of<float>({2, 2}, {1, 2, 3, 4})}, "ii"), {5});
   expect_values<float>(einsum({a, a}, "...j,...j"), {14, 77});
   expect_error([&] { einsum({a}, "ij->ik"); }, ErrorKind::bad_model, "has the label 'k' only on the right");
-  expect_error([&] { einsum({a}, "ii"); }, ErrorKind::bad_model, "diagonal of unequal dimensions of shape 2x3");
-  expect_error([&] { einsum({a, a}, "ij,jk"); }, ErrorKind::bad_model, "gives one label to dimensions of 3 and 2");
+  expect_error([&] { einsum({a}, "ii"); }, ErrorKind::bad_model, "diagonal over unequal dimensions of shape 2x3");
+  expect_error([&] { einsum({a, a}, "ij,jk"); }, ErrorKind::bad_model,
+               "gives one label to dimensions of sizes 3 and 2");
   expect_error([&] { einsum({a}, "i1"); }, ErrorKind::bad_model, "has '1' where only letters");
 }
 

@@ -79,7 +79,7 @@ TEST(Window, TransposedConvolutionSplitsWhatOutputShapeTakesAway) {
 TEST(Window, WhatDoesNotFitNamesTheValues) {
   EXPECT_EQ(error_of([] { conv_window(node_of("Conv", {{"strides", Ints{0}}}), {1, 1, 6}, {1, 1, 3}); },
                      ErrorKind::bad_model),
-            "Conv 'n': attribute strides holds 0; legal values are 1 to 1073741824");
+            "Conv 'n': attribute strides contains 0; legal values are 1 to 1073741824");
   EXPECT_EQ(
       error_of([] { conv_window(node_of("Conv", {{"pads", Ints{1}}}), {1, 1, 6}, {1, 1, 3}); }, ErrorKind::bad_model),
       "Conv 'n': attribute pads has 1 entries, expected 2");

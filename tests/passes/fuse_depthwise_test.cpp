@@ -85,7 +85,7 @@ TEST(FuseDepthwise, LeavesWhatStaysInNearCaches) {
   EXPECT_EQ(u.why, Unfused::cycles);
   EXPECT_EQ(u.node, "depthwise");
   EXPECT_EQ(u.group, "expand");
-  EXPECT_TRUE(u.reason.starts_with("together they take ")) << u.reason;
+  EXPECT_TRUE(u.reason.starts_with("the analytic model expects ")) << u.reason;
 }
 
 TEST(FuseDepthwise, JoinsWhateverTheModelSaysWhenAsked) {

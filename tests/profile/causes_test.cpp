@@ -158,7 +158,7 @@ TEST(Causes, TailIsTheModelsShareOfCycles) {
   MadeUp net;
   net.compiled.notes[static_cast<size_t>(net.row("conv10").step)].estimate = Estimate{1000, 0.25};
   const Suspicion s = net.at("tail of a tile", "conv10");
-  EXPECT_THAT(s.evidence, StartsWith("25 % of its cycles go to tiles and vectors that are not full"));
+  EXPECT_THAT(s.evidence, StartsWith("25 % of its cycles are spent on tiles and vectors that are not full"));
   EXPECT_DOUBLE_EQ(s.gain_ms, 0.25);
 }
 

@@ -34,7 +34,7 @@ TEST(Replay, ColdWeightsRotateOverWhatARunTouches) {
   const Replay r = replay(net.instance(), net.plan(), 1, step, quick(Weights::cold));
   EXPECT_GT(r.copies, 10);
   EXPECT_THAT(r.weights, testing::MatchesRegex("cold: [0-9]+ copies rotated over [0-9.]+ MB"));
-  EXPECT_THAT(r.activations, testing::HasSubstr("steps before left them"));
+  EXPECT_THAT(r.activations, testing::HasSubstr("steps before it left them"));
   EXPECT_EQ(r.samples.ms.size(), 5U);
   EXPECT_GT(r.ms(), 0);
 }

@@ -94,8 +94,9 @@ TEST(Table, TheSumsAgreementIsOneOfItsInterval) {
     const size_t at = text.find("Sum over end to end");
     return text.substr(at, text.find('\n', at) - at);
   };
-  EXPECT_EQ(said({1.05, 1.025, 1.075}),
-            "Sum over end to end  +5.00 % (+2.50 to +7.50, 95 %, in pairs): they agree, as the interval touches +-3 %");
+  EXPECT_EQ(
+      said({1.05, 1.025, 1.075}),
+      "Sum over end to end  +5.00 % (+2.50 to +7.50, 95 %, in pairs): they agree, as the interval overlaps +-3 %");
   EXPECT_EQ(said({1.05, 1.04, 1.06}),
             "Sum over end to end  +5.00 % (+4.00 to +6.00, 95 %, in pairs): they differ by more than 3 %");
   EXPECT_EQ(said({1.0, 0.8, 1.2}),
@@ -114,7 +115,7 @@ TEST(Table, ABoundThatIsBeatenIsSaidToBeWrong) {
   first.bound.ms = 1.7 * first.time.mean;
   p.conditions.taken = 100, p.conditions.disturbed = 0;
   EXPECT_EQ(beaten_text(p), "1 layer beats its bound, '" + first.label() +
-                                "' most of all (by DRAM it would take 1.70 times as long): operands come from a nearer "
+                                "' most of all (its DRAM bound is 1.70 times its time): operands come from a nearer "
                                 "cache than the model assumes");
   p.conditions.disturbed = 90;
   const std::string text = table(p, {});

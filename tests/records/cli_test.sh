@@ -11,9 +11,9 @@ command=(records)
 
 for sub in list best plans export import merge prune verify explain; do expect 0 "Example:" $sub --help; done
 expect 2 "subcommand is required"
-expect 0 "there are none yet; \`kilter tune MODEL\` makes some, \`kilter records import FILE\` brings them from elsewhere" list
+expect 0 "no records yet; \`kilter tune MODEL\` makes some, and \`kilter records import FILE\` imports others" list
 command=(run zoo:squeezenet1_1)
-expect 3 "records $scratch/share/kilter/records.db: no such file; \`kilter tune MODEL\` measures and makes it" --records default
+expect 3 "records $scratch/share/kilter/records.db: no such file; \`kilter tune MODEL\` creates it" --records default
 command=(records)
 expect 3 "no such file" list --records "$scratch/nothing.db"
 
@@ -22,7 +22,7 @@ expect 0 "42 records, 40 different; 40 added" import "$data/tvm_v02.txt"
 expect 0 "0 added to $scratch/share/kilter/records.db, 40 were already there" import "$data/tvm_v02.txt"
 expect 0 "tile_ic=32 has no counterpart" import "$data/tvm_v01.txt" --notes --records "$scratch/other.jsonl"
 expect 0 "without counterpart, --notes lists each:" import "$data/tvm_v01.txt"
-expect 0 "   12x not translated: cuda -model=unknown is not a CPU; kept as a record of a foreign device" import "$data/tvm_v01.txt"
+expect 0 "   12x not translated: cuda -model=unknown is not a CPU; kept as a record of another device" import "$data/tvm_v01.txt"
 expect 0 "as a plan: 21 layers over 12 tasks; layers per task: 1,4,1,1,3,1,1,3,1,1,3,1" import "$data/tvm_v01.txt"
 expect 0 "64 records, the last 3 shown" list --limit 3
 expect 0 "52 records" list --device cuda --limit 100
@@ -30,7 +30,7 @@ expect 0 "12 records" list --source "tvm v0.1" --device llvm
 expect 2 "status 'fine': unknown; legal values are" list --status fine
 expect 0 "0.6671" best --problem "c3 h608 w608" --device cuda
 expect 0 "index=45898438" best --records "$data/tvm_v02.txt" --problem "c3 h608"
-expect 0 "no record serves it" best --for "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32"
+expect 0 "no record applies" best --for "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32"
 expect 0 "1 imported record for these problems is not used: other systems did not measure it against Kilter's default" \
   best --for "conv2d n1 c3 h224 w224 k64 r7 s7 stride2,2 pad3 f32"
 expect 0 "64 sound, 0 damaged" verify

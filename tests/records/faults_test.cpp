@@ -187,8 +187,9 @@ int fill(const std::filesystem::path& file) {
       message = error_of([&] { store->append(numbered(stored, 10)); });
     stored -= 10;  // the batch that failed
     if (message.find(": no space left to write (") == std::string::npos) return 1;
-    if (message.find("what was stored before is safe, the last records are not stored: free space and run the same "
-                     "command again") == std::string::npos)
+    if (message.find(
+            "earlier records are safe, but the last ones are not stored: free space and run the same command again") ==
+        std::string::npos)
       return 2;
   }
   if (stored < 20) return 3;

@@ -136,7 +136,7 @@ TEST(TvmLogs, ALineBecomesARecord) {
   EXPECT_EQ(gpu.record.conditions.executor, "tvm 0.7.dev1");
   EXPECT_FALSE(gpu.record.mapped());
   EXPECT_THAT(gpu.notes,
-              ElementsAre(HasSubstr("cuda -model=unknown is not a CPU; kept as a record of a foreign device")));
+              ElementsAre(HasSubstr("cuda -model=unknown is not a CPU; kept as a record of another device")));
 }
 
 TEST(TvmLogs, SchedulesOfTheCpuAreOurs) {
@@ -248,7 +248,7 @@ TEST(TvmLogs, DepthwiseDenseAndOthersHaveProblems) {
       HasSubstr("log: line 1: skipped: conv2d_NCHWc_int8.x86 of uint8: integer convolutions and products have zero "
                 "points here, which the log does not contain"));
   EXPECT_THAT(problem("conv2d_transpose_nchw.x86", R"(["TENSOR", [1, 64, 56, 56], "float32"])"),
-              HasSubstr("conv2d_transpose_nchw.x86: workloads of conv2d, depthwise and group conv2d, dense and "
+              HasSubstr("conv2d_transpose_nchw.x86: only workloads of conv2d, depthwise and group conv2d, dense and "
                         "batch_matmul are read"));
 }
 
@@ -346,12 +346,12 @@ TEST(Import, WhatHasNoCounterpartIsCountedByReason) {
   const auto v1 = reasons(data("tvm_v01.txt"));
   EXPECT_THAT(v1, Contains(Pair("tile_ic=N has no counterpart: the layout determines the input's block, N", 20)));
   EXPECT_THAT(
-      v1, Contains(Pair("not translated: cuda -model=unknown is not a CPU; kept as a record of a foreign device", 12)));
+      v1, Contains(Pair("not translated: cuda -model=unknown is not a CPU; kept as a record of another device", 12)));
   EXPECT_TRUE(std::ranges::is_sorted(v1, std::greater<>(), [](const auto& r) { return r.second; }));
   const std::string other = v2_line("conv2d_transpose_nchw.x86", R"(["TENSOR", [1, 64, 56, 56], "float32"])");
   EXPECT_THAT(reasons(one(other + "\n" + other)),
-              ElementsAre(Pair("conv2d_transpose_nchw.x86: workloads of conv2d, depthwise and group conv2d, dense and "
-                               "batch_matmul are read",
+              ElementsAre(Pair("conv2d_transpose_nchw.x86: only workloads of conv2d, depthwise and group conv2d, dense "
+                               "and batch_matmul are read",
                                2)));
 }
 

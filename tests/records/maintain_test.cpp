@@ -142,7 +142,7 @@ TEST(Verify, FindsWhatCannotBeRead) {
   EXPECT_EQ(calls, 7U);
   EXPECT_FALSE(v.passed());
   EXPECT_EQ(v.sound, 4U);
-  EXPECT_THAT(v.file, ElementsAre(HasSubstr("the last line is incomplete: a writer was stopped in the middle of it")));
+  EXPECT_THAT(v.file, ElementsAre(HasSubstr("the last line is incomplete: a writer was stopped while writing it")));
   EXPECT_THAT(v.damaged, ElementsAre(HasSubstr("line 8: skipped: not JSON")));
   EXPECT_THAT(v.unreadable, ElementsAre(HasSubstr("no template 'gone_template' in this version"),
                                         HasSubstr("expected knob=INTEGER, got 'tile'"),

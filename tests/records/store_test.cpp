@@ -123,11 +123,10 @@ TEST_P(StoreTest, RefusesRecordsThatAreNone) {
 
 TEST_P(StoreTest, AMissingFileAndAFolderAreToldApart) {
   const std::string name = file().string();
-  EXPECT_EQ(
-      error_of([&] { read(); }),
-      fmt::format("records {}: no such file; `kilter tune MODEL --records {}` measures and makes it, `kilter records "
-                  "import` brings records from elsewhere, or give another file with --records FILE",
-                  name, name));
+  EXPECT_EQ(error_of([&] { read(); }),
+            fmt::format("records {}: no such file; `kilter tune MODEL --records {}` creates it, `kilter records "
+                        "import` brings records from elsewhere, or give another file with --records FILE",
+                        name, name));
   std::filesystem::create_directories(file());
   EXPECT_THAT(error_of([&] { write(); }), HasSubstr("it is a directory; expected a database"));
 }
@@ -371,7 +370,7 @@ TEST(SqliteStore, ANewerVersionIsReadButNotWritten) {
   const auto store = Store::open(file, Store::Mode::read);
   EXPECT_EQ(nodes_of(store->read().records), (std::set<std::string>{"0", "1", "2"}));
   EXPECT_THAT(store->read().damaged, ElementsAre(HasSubstr("row 4: skipped: 'samples_ms' is not JSON")));
-  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr("it is read as far as it is understood, not written")));
+  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr("it is read as far as possible, but not written")));
   run_sql(file, "ALTER TABLE records RENAME COLUMN samples TO times");
   EXPECT_THAT(error_of([&] { Store::open(file, Store::Mode::read); }), HasSubstr("made by a newer version"));
 }
@@ -495,8 +494,8 @@ TEST(SqliteStore, WhatAStoppedWriterLeftIsToldWhereItCannotBeRead) {
     const auto store = Store::open(file, Store::Mode::read);
     if (!store->read().records.empty()) return 1;
     const std::string words = fmt::format(
-        "records {}: records of a writer that was stopped are in {}-wal and are left out, as nothing can be written "
-        "here: copy both files to a folder of your own and give --records the copy",
+        "records {}: {}-wal contains records of a writer that was stopped; they are left out, because nothing can be "
+        "written here: copy both files to a folder of your own and give --records the copy",
         file.string(), file.string());
     return store->notices() == std::vector{words} ? 0 : 2;
   };

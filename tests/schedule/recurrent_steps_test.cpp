@@ -128,7 +128,7 @@ TEST(RecurrentSteps, SaysWhatItDoesNotTake) {
   EXPECT_EQ(answer(case_of("LSTM", lstm + "i32[2]=3,2")), "sequence_lens: limit left out, or 3 (all steps), got 2");
   EXPECT_EQ(answer(case_of("LSTM", lstm)), "operator: limit LSTMSteps, which the pass split_recurrent makes, got LSTM");
   EXPECT_EQ(answer(case_of("RNNSteps", "f32[3,2,10] f32[2,5,5]=1 | direction=bidirectional activations=[Tanh,Relu]")),
-            "activation functions: limit the same in both directions, got others in the second");
+            "activation functions: limit the same in both directions, got different ones in the second");
   EXPECT_EQ(answer(case_of("RNNSteps", "f32[3,1,5] f32[1,5,5]=1")), "recurrent_steps vectors=2 rows=1 prefetch=0");
 }
 

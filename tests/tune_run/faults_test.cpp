@@ -226,7 +226,7 @@ TEST_F(Faults, FirstVariantIsNotTrustedWhenItCrashes) {
 
 TEST_F(Faults, UsageErrors) {
   EXPECT_EQ(error_of([&] { runner_.drop(trusted_); }, ErrorKind::usage),
-            "variant 1 is what all others are checked against, so it cannot be dropped");
+            "all others are checked against variant 1, so it cannot be dropped");
   EXPECT_EQ(error_of([&] { (void)runner_.measure(std::vector<VariantId>{77}); }, ErrorKind::usage),
             "variant 77 cannot be measured: it is not loaded");
   RunnerOptions options = hand_made_options();

@@ -210,7 +210,7 @@ TEST_F(ApplyWithoutWinograd, WhatDoesNotCompareWithTheDefaultOfNowIsNotUsedAndSa
   for (const double ratio : {0.9, 1.2}) {
     const Recorded got = apply({over_winograd(other_tile(direct_), ratio)}, {}, options_);
     EXPECT_TRUE(got.choices.empty());
-    EXPECT_THAT(got.summary, HasSubstr(" (2 measured against another default only): analytic defaults"));
+    EXPECT_THAT(got.summary, HasSubstr(" (2 measured only against another default): analytic defaults"));
     EXPECT_THAT(got.summary, testing::Not(HasSubstr("the default won")));
   }
 }
@@ -243,7 +243,7 @@ TEST_F(Apply, ARecordWithoutARatioIsNotUsedAndSaid) {
   EXPECT_FALSE(bare.may_be_faster());
   const Recorded got = apply({bare});
   EXPECT_TRUE(got.choices.empty());
-  EXPECT_THAT(got.summary, HasSubstr(" measured against another default only): analytic defaults"));
+  EXPECT_THAT(got.summary, HasSubstr(" measured only against another default): analytic defaults"));
   // It does not hide a less similar record of the same schedule that has a ratio.
   Record two = record(other(), 0.9);
   two.conditions.threads = 2;

@@ -141,8 +141,8 @@ TEST(LoadPoints, RefusesModelsThatSayNothingOfTheCostsOfSchedules) {
   TreeModel(parts).save(file);
   EXPECT_EQ(error_of([&] { load_points(file); }),
             file +
-                ": this cost model asks for the feature 'weather', which schedules do not have; train one on rows of "
-                "`kilter cost-model rows` of this version");
+                ": this cost model asks for the feature 'weather', which schedules do not have; train one on rows that "
+                "`kilter cost-model rows` of this version made");
 }
 
 TEST(LoadPoints, AFileAnswersAsTheModelThatWasSaved) {

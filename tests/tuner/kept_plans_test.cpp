@@ -83,9 +83,11 @@ TEST_F(PlansFile, ALineOfANewerVersionIsPassedOver) {
   std::ofstream(file_, std::ios::app) << line;
   const KeptPlans all = read_plans(file_);
   EXPECT_EQ(all.plans.size(), 1U);
-  EXPECT_THAT(all.damaged, testing::ElementsAre(file_.string() +
-                                                ": line 2: skipped: not a kept plan: a newer version made it (format "
-                                                "2, this one reads up to 1)"));
+  EXPECT_THAT(
+      all.damaged,
+      testing::ElementsAre(
+          file_.string() +
+          ": line 2: skipped: not a kept plan: a newer version made it (format 2; this version reads up to 1)"));
 }
 
 TEST_F(PlansFile, MergingKeepsTheLaterOfEachKey) {

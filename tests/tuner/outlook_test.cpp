@@ -228,8 +228,8 @@ TEST(Outlook, WithoutRecordsInUseTheAcceptedPlanIsWhatTheyWouldBring) {
             "   1 layer   25.0 % of the time  would run differently under the plan accepted on 2026-01-02: --records "
             "would save about 5.0 % of the run, as measured in its race");
   EXPECT_EQ(lines[2],
-            "   1 layer   50.0 % of the time  were faster alone under other schedules, but lost in the race of whole "
-            "networks");
+            "   1 layer   50.0 % of the time  were faster on their own under other schedules, but lost in the race of "
+            "whole networks");
 }
 
 TEST(Outlook, WithTheAcceptedPlanInUseNothingMoreIsInTheRecords) {

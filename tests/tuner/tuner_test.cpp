@@ -372,7 +372,7 @@ TEST(Tuner, TheBudgetIsAllOfIt) {
   EXPECT_GT(result.trials, 0);
   EXPECT_LT(result.seconds, 60);  // the last batch and the last race finish while other tests run
   EXPECT_FALSE(result.graph.has_value());
-  EXPECT_TRUE(result.graph_left_out.starts_with("it needs 3 s, and ")) << result.graph_left_out;
+  EXPECT_TRUE(result.graph_left_out.starts_with("it needs 3 s, but ")) << result.graph_left_out;
   EXPECT_TRUE(
       result.graph_left_out.ends_with(" s of the budget were left; a budget of 20 s or more reserves time for it"))
       << result.graph_left_out;

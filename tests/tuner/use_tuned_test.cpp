@@ -234,8 +234,8 @@ TEST_F(UseTuned, AnAcceptedPlanDoesNotRunWhatWasWrongSince) {
   const Plan without = plan();
   EXPECT_EQ(step(without, first_).schedule, first_.schedule);
   EXPECT_EQ(step(without, second_).schedule, other(second_));
-  EXPECT_THAT(notices_, testing::Contains("some.db: 1 layers of the plan accepted 2026-01-02 run their defaults, "
-                                          "because records bar their schedules (forbidden, wrong or crashed): " +
+  EXPECT_THAT(notices_, testing::Contains("some.db: records bar schedules of the plan accepted on 2026-01-02 "
+                                          "(forbidden, wrong or crashed); these layers run their defaults: " +
                                           first_.name));
 }
 
@@ -256,8 +256,8 @@ TEST_F(UseTuned, APlanThatDoesNotCompileIsToldAndPassedOver) {
   keep({{"nowhere", gone}});
   EXPECT_EQ(step(plan(), first_).schedule, other(first_));
   ASSERT_EQ(notices_.size(), 1U);
-  EXPECT_THAT(notices_[0], HasSubstr("some.db: the plan accepted 2026-01-02 is skipped, because it does not compile "
-                                     "here: --layer-threads nowhere=1: no task has this name; legal values are"));
+  EXPECT_THAT(notices_[0], HasSubstr("some.db: the plan accepted on 2026-01-02 is skipped: it does not compile here: "
+                                     "--layer-threads nowhere=1: no task has this name; legal values are"));
 }
 
 TEST_F(UseTuned, TasksWithoutARecordAreToldOnceWithTheCommandThatTunesThem) {

@@ -171,7 +171,7 @@ std::vector<fs::path> cases_in(const std::string& folder) {
   }
   std::sort(cases.begin(), cases.end());
   if (cases.empty())
-    fail(ErrorKind::bad_input, "check: {} holds no case; expected model.onnx, or folders that hold one", folder);
+    fail(ErrorKind::bad_input, "check: {} contains no case; expected model.onnx, or folders that contain one", folder);
   return cases;
 }
 

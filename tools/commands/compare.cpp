@@ -95,7 +95,7 @@ void add_compare(Command app, Context&) {
              "ONNX file, zoo:NAME, compiled file; onnxruntime:MODEL or openvino:MODEL; or a .json that bench or "
              "profile wrote")
       .required();
-  sub.option("B", options->b.what, "as A (default: A itself, with the options of B)");
+  sub.option("B", options->b.what, "the same kinds as for A (default: A itself, with the options of B)");
   options->model.add_settings_to(sub);
   options->a.model.add_settings_to(sub.group("Options for A only"), "-a");
   options->b.model.add_settings_to(sub.group("Options for B only"), "-b");

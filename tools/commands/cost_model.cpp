@@ -159,7 +159,7 @@ void evaluate(const CostModelOptions& options) {
   say("\npairwise: share of a group's pairs in the right order; chance gives 50 %. top-1 regret: how much longer the\n"
       "schedule predicted best takes than the group's best. first fails: groups in which that schedule fails. Means "
       "over\n"
-      "the judged groups (a task on a device with rows of different cost).\n");
+      "the judged groups (each one task on one device, with rows of different cost).\n");
 }
 
 void show(const CostModelOptions& options) {

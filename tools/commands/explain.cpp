@@ -154,7 +154,7 @@ void add_explain(Command app, Context&) {
              "also run the network in this runtime, interleaved with Kilter, and compare them layer by layer")
       .one_of({"onnxruntime", "openvino"});
   sub.footer(
-      "A machine that other programs use is reported first; findings that rest on times they disturbed are withheld.\n"
+      "If other programs use the machine, that is reported first, and findings based on disturbed times are withheld.\n"
       "Gains are measured if an alternative can be compiled and run interleaved with the unchanged network (the text "
       "says\n"
       "so); otherwise they are predicted. The suggested commands compare what the findings claim, by wall and "

@@ -104,8 +104,9 @@ void add_graph_tune(Command app, Context&) {
   sub.option("--records", command->model.records,
              "records to take costs from; the result is stored next to them: a file, default or none")
       .shows_default();
-  sub.option("--solver", command->solver,
-             "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer alone; auto: dp, else pbqp")
+  sub.option(
+         "--solver", command->solver,
+         "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer on its own; auto: dp, else pbqp")
       .one_of({"auto", "dp", "pbqp", "greedy"})
       .shows_default();
   sub.option("--measure", command->measure, "time limit for measuring alternatives in the network, in seconds")
@@ -119,7 +120,7 @@ void add_graph_tune(Command app, Context&) {
       .shows_default();
   sub.flag("--measure-transforms", command->measure_transforms, "measure layout changes again, even if they are known");
   sub.flag("--no-run", command->no_run,
-           "run nothing: take costs from records and estimates, choose schedules only, hold no race");
+           "run nothing: take costs from records and estimates, choose only schedules, hold no race");
   sub.flag("--layers", command->layers, "print every alternative of every layer with its cost");
   sub.option("--write-plan", command->write_plan, "write the choices to a file for --layer-plan");
   sub.option("--json", command->json,

@@ -199,8 +199,8 @@ void add_inspect(Command app, Context&) {
   Command sub = app.subcommand("inspect", "Show a network's inputs, outputs, operators, parameters, work and tasks");
   options->add_to(sub);
   Option schedules = sub.flag("--schedules", options->schedules,
-                              "show for each layer its schedule, what the model expects of it, and why no other "
-                              "template or schedule was chosen; generates no code");
+                              "show for each layer its schedule, what the analytic model predicts for it, and why no "
+                              "other template or schedule was chosen; generates no code");
   sub.option("--node", options->node,
              "with --schedules: only the layers of this name, or those that run this node of the model");
   sub.option("--json", options->json,

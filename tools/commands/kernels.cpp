@@ -271,7 +271,8 @@ void kernels(const KernelsOptions& options) {
 
 void add_kernels(Command app, Context&) {
   auto options = std::make_shared<KernelsOptions>();
-  Command sub = app.subcommand("kernels", "Time the convolutions and matrix products of networks, each compiled alone");
+  Command sub =
+      app.subcommand("kernels", "Time the convolutions and matrix products of networks, each compiled separately");
   sub.option("what", options->what,
              "problem files (.txt, as written by --write), problems, or models (.onnx, zoo:NAME)")
       .required();
@@ -295,9 +296,9 @@ void add_kernels(Command app, Context&) {
       "Cold: packed weights rotate through as much memory as a run of the network touches. \"of\" is the share of the\n"
       "bandwidth of the level that most operands come from; if memory is the bound, it is the share of the rate of a "
       "plain\n"
-      "read of the operands, measured alternately. \"Winograd\" is the gain over the default exact kernel, "
-      "interleaved.\n"
-      "\"TASK in PROBLEM\" times one task of a problem's graph, such as the change of layout before a convolution.\n"
+      "read of the operands, interleaved with the kernel. \"Winograd\" is the gain over the default exact kernel,\n"
+      "with both interleaved. \"TASK in PROBLEM\" times one task of a problem's graph, such as the layout change\n"
+      "before a convolution.\n"
       "Example:  kilter kernels bench/kernels/*.txt --threads 1 --expected bench/winograd_speedups.txt");
   sub.callback([=] { kernels(*options); });
 }

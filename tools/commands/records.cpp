@@ -51,10 +51,8 @@ void tell_faults(const Imported& imported) { tell(imported.notices), tell(import
 std::vector<Record> read_all(const RecordsOptions& options) {
   const std::filesystem::path path = options.path();
   if (options.file.empty() && is_missing(path)) {
-    say_error(
-        "records {}: there are none yet; `kilter tune MODEL` makes some, `kilter records import FILE` brings them "
-        "from elsewhere\n",
-        path.string());
+    say_error("{}: no records yet; `kilter tune MODEL` makes some, and `kilter records import FILE` imports others\n",
+              path.string());
     return {};
   }
   if (is_missing(path) || is_database(path) || is_json_lines(path)) {
@@ -191,7 +189,7 @@ void best_for(RecordsOptions options, const BestOptions& best) {
         time_text(m.record), ratio_text(m.record), m.record.id().substr(0, kShownDigits), printable(m.record.schedule),
         "", printable(m.words), unused_text(m.record));
   }
-  if (matches.empty()) say("no record serves it: it gets the model's default schedule\n");
+  if (matches.empty()) say("no record applies: the analytic model's default schedule is used\n");
   if (const int64_t imported = matcher.imported(query.problem); imported > 0) say("{}\n", imported_text(imported));
 }
 
@@ -202,7 +200,7 @@ void best(const RecordsOptions& options, const BestOptions& best) {
   if (options.quiet()) return;
   if (!records.empty()) print_header();
   for (const Record& r : records) print_row(r);
-  say("the best of each problem, target, device and number of threads: {}\n", records.size());
+  say("best records, one per problem, target, device and thread count: {}\n", records.size());
 }
 
 // --- export, import, merge ---
@@ -413,7 +411,7 @@ void add_filter(Command sub, RecordsOptions& options) {
   sub.option("--device", options.filter.device, "only devices or targets whose name contains this text");
   sub.option("--network", options.filter.network, "only records of this network");
   sub.option("--source", options.filter.source, "only records of this source: kilter, tvm, \"tvm v0.1\"");
-  sub.option("--status", options.status, "only ok, wrong, crash, timeout or rejected");
+  sub.option("--status", options.status, "only records with this status: ok, wrong, crash, timeout or rejected");
   sub.option("--threads", options.threads,
              "only records for this number of threads; 0: records whose number is not known")
       .range(0, 1024);
@@ -447,14 +445,15 @@ void add_looking(Command app) {
   a.app.footer("Example:  kilter records plans --network resnet50");
   a.app.callback([=] { plans(*a.options); });
 
-  auto b = add_sub<BestOptions>(app, "best", "Show the best record of each problem, or those that serve one task here");
+  auto b =
+      add_sub<BestOptions>(app, "best", "Show the best record of each problem, or those that apply to one task here");
   add_file(b.app, *b.options), add_filter(b.app, *b.options), add_json(b.app, *b.options);
   b.app.option("--for", b.own->task,
-               "show the records that serve this problem on this machine at --threads (default: the CPUs of this "
+               "show the records that apply to this problem on this machine at --threads (default: the CPUs of this "
                "process), nearest first, each with its expected loss");
   b.app.option("--target", b.own->target, "with --for: the target").shows_default();
-  b.app.option("--layouts", b.own->layouts, "with --for: layouts at the task's borders (default: any)");
-  b.app.option("--limit", b.own->most, "with --for: how many").shows_default();
+  b.app.option("--layouts", b.own->layouts, "with --for: layouts of the task's inputs and outputs (default: any)");
+  b.app.option("--limit", b.own->most, "with --for: number of records to show").shows_default();
   b.app.footer(
       "Example:  kilter records best --records log.txt --device cuda\n"
       "          kilter records best --for \"conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu\" --threads 2");
@@ -546,7 +545,7 @@ void add_records(Command app, Context& context) {
     fail(ErrorKind::usage, "--records {0}: expected after the subcommand, as in `kilter records list --records {0}`",
          file);
   });
-  sub.footer("doc/records.md says what a record holds and how one is chosen.\nExample:  kilter records list");
+  sub.footer("doc/records.md says what a record contains and how one is chosen.\nExample:  kilter records list");
   add_looking(sub);
   add_moving(sub);
   add_caring(sub, context);

@@ -373,10 +373,9 @@ void add_searchers(Command app, Context&) {
       .range(0.1, 1e6)
       .excludes(trials)
       .on_value([options] { options->trials = 100000; });
-  sub.option(
-         "--noise", options->noise,
-         "add noise with this standard deviation to the logarithm of each measured cost; one trial in three measures "
-         "the possible best again, and regret is the true regret of what would be chosen")
+  sub.option("--noise", options->noise,
+             "add noise with this standard deviation to the logarithm of each measured cost; one trial in three "
+             "measures a candidate for the best again, and regret is the true regret of what would be chosen")
       .range(0.0, 1.0)
       .shows_default();
   sub.flag("--free-thinking", options->free_thinking, "do not count the time that the searchers themselves take");
@@ -385,8 +384,7 @@ void add_searchers(Command app, Context&) {
                                  "file written by `kilter cost-model train`, shipped or none")
                           .shows_default();
   sub.flag("--transfer", options->transfer,
-           "xgb also learns from 64 points of each table of another problem, and model starts from trees trained on "
-           "them")
+           "xgb also learns from 64 points of each other problem's table, and model starts from trees trained on them")
       .excludes(cost_model);
   sub.option("--json", options->json, "also write the curves as JSON to a file; - for standard output");
   sub.option("--measure", options->measure,
@@ -399,7 +397,7 @@ void add_searchers(Command app, Context&) {
       .range(2, 1000)
       .shows_default();
   sub.option("--target", options->target, "with --measure: CPU to generate code for").shows_default();
-  sub.option("--threads", options->threads, "with --measure: threads").range(1, 1024).shows_default();
+  sub.option("--threads", options->threads, "with --measure: number of threads").range(1, 1024).shows_default();
   sub.footer(
       "Regret: how much longer the best schedule so far runs than the best of all. Time is that of the trials when "
       "they were measured,\nplus the time that the searcher itself needs now.\nExample:  kilter searchers "

@@ -98,11 +98,11 @@ void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
     if (!t.record.empty()) say("{:>{}}{}\n", "", kUnderProblem, printable(t.record));
     if (spaces) say("{:>{}}{}\n", "", kUnderProblem, t.space);
   }
-  say("MFLOP, now ms and best ms are for one layer; the times are the model's, for the schedule that runs and for the "
-      "best one,\n"
-      "on one core at {:.2f} GHz, whatever --threads; share: of the model's time of all listed layers;\n"
-      "worth: schedules that the model considers worth a trial, usually including the default; the line below a "
-      "schedule from records says what was measured\n",
+  say("MFLOP, now ms and best ms are for one layer; the times are the analytic model's, for the schedule that runs and "
+      "for the best one,\n"
+      "on one core at {:.2f} GHz, whatever --threads; share: of the predicted time of all listed layers;\n"
+      "worth: schedules that the analytic model considers worth a trial, usually including the default; the line below "
+      "a schedule from records says what was measured\n",
       ghz);
 }
 

@@ -194,7 +194,7 @@ void add_time(Command app, Context&) {
              "caches flushed before each run)")
       .shows_default();
   sub.option("--number", options->replay.number, "runs per measurement").shows_default();
-  sub.option("--repeat", options->replay.repeat, "measurements").shows_default();
+  sub.option("--repeat", options->replay.repeat, "number of measurements").shows_default();
   sub.option("--min-repeat-ms", options->replay.min_repeat_ms, "add runs until a measurement takes at least this long")
       .shows_default();
   sub.flag("--in-network", options->in_network,

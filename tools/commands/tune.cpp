@@ -153,7 +153,7 @@ std::string outcome_text(const TuneResult& r, const std::string& model) {
   if (r.kept) {
     return fmt::format(
         "before {:.4f} ms; no schedule that was tried beats the previous plan, which stays: {:.4f} ms, {} of the "
-        "default's in {} paired rounds\n",
+        "default's time in {} paired rounds\n",
         r.default_ms.value, r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
   }
   return fmt::format("before {:.4f} ms, after {:.4f} ms; after / before {} in {} paired rounds\n", r.default_ms.value,
@@ -170,7 +170,7 @@ std::string search_text(const TuneResult& r) {
         e.here, e.all, e.advised, e.advised == 1 ? "" : "s");
   }
   for (const auto& [status, f] : r.failed)
-    out += fmt::format("{} {}; the first: task {}, {}: {}\n", f.count, name(status), f.task, f.schedule, f.error);
+    out += fmt::format("{} {}, first in task {} with {}: {}\n", f.count, name(status), f.task, f.schedule, f.error);
   return out;
 }
 
@@ -183,7 +183,8 @@ std::string races_text(const TuneResult& r) {
                       : r.rejected->ratio.high <= 1 ? "not surely faster than the previous plan"
                                                     : "not surely faster";
     out += fmt::format(
-        "found: {} layers changed, {:.4f} ms, {} of the default's in {} paired rounds: {}, so it is not accepted\n",
+        "found: a plan that changes {} layers, {:.4f} ms, {} of the default's time in {} paired rounds; it is not "
+        "accepted: {}\n",
         r.rejected->layers, r.rejected->ms.value, ratio_text(r.rejected->ratio), r.rejected->rounds, why);
   }
   if (r.previous) out += fmt::format("after / the previous plan {}\n", ratio_text(*r.previous));
@@ -199,8 +200,8 @@ std::string course_text(const TuneResult& r) {
     phases += fmt::format("{}{} {:.1f} s", phases.empty() ? "" : ", ", p.phase, p.seconds);
   return fmt::format(
       "estimated further gain {}, of which {} in as much time again; the races changed the winners of {} of the tasks; "
-      "the layers predicted {:.3f} of the time that the race measured\ntime: {}; candidates were compiled {}\nsystem "
-      "calls of candidates: {}\n",
+      "the time predicted from the layers is {:.3f} times that measured in the race\ntime: {}; candidates were "
+      "compiled {}\nsystem calls of candidates: {}\n",
       percent(r.regret), percent(r.as_long_again), percent(r.flips), r.fidelity, phases, r.building,
       r.confined ? "confined (seccomp)" : "not confined, because this system has no seccomp filters");
 }
@@ -413,7 +414,7 @@ void add_tune(Command app, Context&) {
   command->model.add_model_to(sub, false);
   command->model.add_compile_to(sub);
   sub.option("--records", command->model.records,
-             "records of trials, which are kept there and which the search continues from: a file, default or none")
+             "where trials are recorded and where the search finds earlier ones: a file, default or none")
       .shows_default();
   sub.option("--choose", command->model.choose,
              "graph-best: run the graph tuner at the end and race its plan, too; history-best: do not")
@@ -432,8 +433,7 @@ void add_tune(Command app, Context&) {
              "stop the search after this many trials without a gain in any task, or when --time is up; 0: never")
       .range(int64_t{0}, int64_t{1'000'000'000})
       .shows_default();
-  sub.option("--until", command->until,
-             "stop when this share of the speed that is expected to be found is reached, such as 98%")
+  sub.option("--until", command->until, "stop when this share of the expected final speed is reached, such as 98%")
       .shows_default();
   sub.option("--searcher", command->searcher, "searcher that proposes schedules; `kilter options` lists them")
       .shows_default();
@@ -465,8 +465,8 @@ void add_tune(Command app, Context&) {
   sub.footer(
       "Trials are kept batch by batch; running the same command again continues where this run ended. Ctrl-C (SIGINT)\n"
       "or SIGTERM ends the search; the plan found so far is then raced for a few seconds. A second signal ends the\n"
-      "program at once, and the previously accepted plan stays. A plan is accepted if it was faster in paired whole\n"
-      "runs of the network.");
+      "program immediately, and the previously accepted plan stays. A plan is accepted if it was faster in\n"
+      "paired whole runs of the network.");
   sub.callback([command] { run_tune(*command); });
 }
 

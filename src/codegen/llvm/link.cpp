@@ -42,7 +42,7 @@ class Reader {
   std::string_view name(const Elf64_Shdr& section) const { return string(names_, section.sh_name); }
   std::string_view string(uint64_t table, uint64_t at) const {
     const Elf64_Shdr& strings = sections.at(table);
-    if (at >= strings.sh_size) broken("a name lies outside its table");
+    if (at >= strings.sh_size) broken("a name is outside its table");
     const char* start = bytes(strings.sh_offset + at, strings.sh_size - at);
     return {start, strnlen(start, strings.sh_size - at)};
   }

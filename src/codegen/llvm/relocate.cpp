@@ -39,7 +39,7 @@ struct Field {
 
 /// Writes a plain difference of `bytes` bytes.
 std::string difference(const Field& field, int64_t distance, size_t bytes) {
-  if (!field.holds(bytes)) return "the relocation lies outside the code";
+  if (!field.holds(bytes)) return "the relocation is outside the code";
   if (bytes == 4 && !fits(distance, 32)) return too_far(distance, 32);
   field.write(distance, bytes);
   return "";
@@ -89,7 +89,7 @@ std::string adrp(const Field& field, int64_t to) {
 std::string apply_arm(uint64_t type, const Field& field, int64_t to) {
   if (type == R_AARCH64_PREL32) return difference(field, to - static_cast<int64_t>(field.place), 4);
   if (type == R_AARCH64_PREL64) return difference(field, to - static_cast<int64_t>(field.place), 8);
-  if (!field.holds(4)) return "the relocation lies outside the code";
+  if (!field.holds(4)) return "the relocation is outside the code";
   if (type == R_AARCH64_ADR_PREL_PG_HI21) return adrp(field, to);
   if (const auto scale = page_offset_scale(type)) {
     const auto offset = static_cast<uint32_t>(to % kPage);
@@ -108,7 +108,7 @@ std::string apply_arm(uint64_t type, const Field& field, int64_t to) {
 }  // namespace
 
 std::string apply(Arch arch, uint64_t type, std::span<std::byte> blob, int64_t place, int64_t to) {
-  if (place < 0 || (arch == Arch::aarch64 && to < 0)) return "the relocation lies outside the code";
+  if (place < 0 || (arch == Arch::aarch64 && to < 0)) return "the relocation is outside the code";
   const Field field{blob, static_cast<size_t>(place)};
   return arch == Arch::x86_64 ? apply_x86(type, field, to - place) : apply_arm(type, field, to);
 }

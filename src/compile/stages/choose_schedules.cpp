@@ -47,7 +47,7 @@ class ScheduleChooser {
   void refuse_forced(const TaskEntry& entry) const {
     const Task task = make_task(graph_, entry.unit, nullptr);
     if (const Schedule* forced = forced_schedule(s_.choices, task.node().name)) {
-      fail(ErrorKind::usage, "{}: {} is a view of its operands' memory and runs no kernel; leave it out",
+      fail(ErrorKind::usage, "{}: {} is a view of its operands' memory and runs no kernel; leave the option out",
            option_text(options_, "--schedule", task.node().name, forced->text()), task.ops());
     }
   }
@@ -93,7 +93,8 @@ class ScheduleChooser {
 
   [[noreturn]] void refuse_reference(const Task& task, const Schedule* schedule, const Chosen& chosen) const {
     if (schedule != nullptr && schedule->name == "reference") {
-      fail(ErrorKind::usage, "{}: the layer changes a layout, for which there is no reference kernel; leave it out",
+      fail(ErrorKind::usage,
+           "{}: the layer changes a layout, for which there is no reference kernel; leave the option out",
            option_text(options_, "--schedule", task.node().name, schedule->name));
     }
     std::string why;

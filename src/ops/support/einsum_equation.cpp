@@ -96,11 +96,11 @@ class Parser {
     for (size_t d = 0; d < shape.size(); ++d) {
       const auto first = std::find(labels.begin(), labels.end(), labels[d]);
       if (shape[static_cast<size_t>(first - labels.begin())] != shape[d]) {
-        error(fmt::format("takes a diagonal of unequal dimensions of shape {}", kilter::text(shape)));
+        error(fmt::format("takes a diagonal over unequal dimensions of shape {}", kilter::text(shape)));
       }
       int64_t& extent = result_.extents[static_cast<size_t>(labels[d])];
       if (shape[d] != 1 && extent != 1 && extent != shape[d]) {
-        error(fmt::format("gives one label to dimensions of {} and {}", extent, shape[d]));
+        error(fmt::format("gives one label to dimensions of sizes {} and {}", extent, shape[d]));
       }
       if (shape[d] != 1) extent = shape[d];
     }

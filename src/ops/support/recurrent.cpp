@@ -111,7 +111,7 @@ int64_t sequence_length(const ReferenceContext& ctx, const RecurrentShape& shape
   const size_t lens = recurrent_form(ctx.node).lens;
   const int64_t length = ctx.has(lens) ? ctx.in(lens).as_int(b) : shape.steps;
   if (length < 0 || length > shape.steps) {
-    fail(ErrorKind::bad_input, "{} '{}': sequence_lens holds {}; legal values are 0 to {}", ctx.node.op->name,
+    fail(ErrorKind::bad_input, "{} '{}': sequence_lens contains {}; legal values are 0 to {}", ctx.node.op->name,
          ctx.node.name, length, shape.steps);
   }
   return length;

@@ -26,7 +26,8 @@ std::vector<int64_t> per_axis(const Node& node, std::string_view key, size_t cou
   }
   for (const int64_t value : values) {
     if (value < least || value > kMaxExtent) {
-      node_error(node, fmt::format("attribute {} holds {}; legal values are {} to {}", key, value, least, kMaxExtent));
+      node_error(node,
+                 fmt::format("attribute {} contains {}; legal values are {} to {}", key, value, least, kMaxExtent));
     }
   }
   return values;

@@ -385,9 +385,10 @@ class Explainer {
 
   void tell_withheld() {
     if (withheld_ == 0) return;
-    out_.withheld = fmt::format("{} finding{} withheld: {} on times, of which other programs disturbed {:.0f} %",
-                                withheld_, withheld_ == 1 ? " is" : "s are", withheld_ == 1 ? "it rests" : "they rest",
-                                100 * disturbed_share(out_.profile.conditions));
+    out_.withheld =
+        fmt::format("{} finding{} withheld: {} on times that other programs disturbed ({:.0f} % of the runs)",
+                    withheld_, withheld_ == 1 ? " is" : "s are", withheld_ == 1 ? "it rests" : "they rest",
+                    100 * disturbed_share(out_.profile.conditions));
   }
 
   std::string gone_text(const std::set<size_t>& gone) const {
@@ -408,7 +409,7 @@ class Explainer {
   static std::string elsewhere_text(double share) {
     if (share == 0) return {};
     return fmt::format("; {:.1f} % of the run {} in unchanged steps because their operands move to other addresses",
-                       100 * std::abs(share), share > 0 ? "would go" : "would come back");
+                       100 * std::abs(share), share > 0 ? "would be saved" : "would be added");
   }
 
   /// Whether other schedules of the layer were run and one is faster, which is a finding of its own. If none is faster,
@@ -421,7 +422,7 @@ class Explainer {
       const auto run = std::count_if(t.measured_ms.begin(), t.measured_ms.end(), [](double ms) { return ms > 0; });
       if (run > 0)
         f.evidence +=
-            fmt::format("; schedules that the model ranks next were run in the network ({}), none is faster", run);
+            fmt::format("; of the schedules that the model ranks next, {} ran in the network and none is faster", run);
     }
     return false;
   }
@@ -462,7 +463,7 @@ class Explainer {
     f.name = t.rows.front()->name;
     const bool same_template = parse_schedule(t.rows.front()->schedule).name == t.rivals[best].schedule.name;
     f.cause = same_template ? "poor register tile" : "slower template";
-    f.evidence = fmt::format("'{}' takes {}, '{}' takes {} in the network{}", t.rows.front()->schedule, ms_text(now),
+    f.evidence = fmt::format("'{}' takes {} and '{}' takes {} in the network{}", t.rows.front()->schedule, ms_text(now),
                              t.rivals[best].schedule.text(), ms_text(t.measured_ms[best]),
                              t.rows.size() == 1 ? "" : fmt::format(" ({} layers of one task)", t.rows.size()));
     f.advice = "--schedule, as below";

@@ -24,7 +24,7 @@ struct Tuned {
 /// The network to explain, with the settings it runs under.
 struct Subject {
   std::string model;             ///< as commands name it: "zoo:resnet18", "net.onnx"
-  std::string arguments;         ///< further arguments that suggested commands keep: "--input x=8x3x224x224"
+  std::string arguments;         ///< further arguments, kept in suggested commands: "--input x=8x3x224x224"
   std::string batch_input;       ///< argument for a batch of 8: "input=8x3x224x224"; empty if the batch size is fixed
   std::function<Graph()> graph;  ///< for the shapes of `inputs`; empty for compiled files
   CompileOptions compile;

@@ -187,7 +187,7 @@ std::vector<Suspicion> find_tails(const Context& c) {
     if (!c.matters(gain)) continue;
     all.push_back({{row->step},
                    row->name,
-                   fmt::format("{} of its cycles go to tiles and vectors that are not full ('{}' on {})",
+                   fmt::format("{} of its cycles are spent on tiles and vectors that are not full ('{}' on {})",
                                percent_text(notes.estimate->tail), row->schedule, row->problem),
                    gain});
   }

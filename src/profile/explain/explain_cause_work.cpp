@@ -246,8 +246,8 @@ std::vector<Suspicion> find_layout_changes(const Context& c) {
     if (c.matters(2 * ms)) all.push_back({{}, {}, std::move(evidence), ms});
   };
   network(changes, fmt::format("{} steps only change layouts or copy: {} together", count, ms_text(changes)));
-  network(halos, fmt::format("zeroing the halos that hold padding takes {}", ms_text(halos)));
-  network(packs, fmt::format("second operands of products that are computed at run time are packed in every run: {}",
+  network(halos, fmt::format("zeroing the halos that contain padding takes {}", ms_text(halos)));
+  network(packs, fmt::format("products' second operands, if computed at run time, are packed in every run: {}",
                              ms_text(packs)));
   return all;
 }

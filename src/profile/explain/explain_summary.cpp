@@ -12,7 +12,7 @@ std::pair<std::string, std::string> verdict(const Row& row, const Context& c) {
   if (row.bound.kind == Bound::none) return {"no bound known", "the model knows no limit for it"};
   if (c.quiet() == Quietness::busy) return {"not judged", "the machine was busy: its time is an upper bound"};
   if (row.beats_bound())
-    return {"bound beaten", fmt::format("faster than its {} bound, which is wrong", row.bound.level)};
+    return {"bound beaten", fmt::format("faster than its {} bound, which is therefore wrong", row.bound.level)};
   const std::string share = fmt::format("{} of its {} bound", bound_share_text(row), row.bound.level);
   if (!c.matters(row.time.mean)) return {"small", share + ", and less than half a percent of the run"};
   if (row.share() >= 0.75) return {"near its bound", share + ": little can be gained"};
@@ -79,7 +79,8 @@ std::vector<std::string> summary_of(const Explanation& e, const Context& c) {
   lines.push_back(tuned_text(c));
   if (const std::string beaten = beaten_text(c.profile); !beaten.empty()) lines.push_back(beaten + ".");
   if (!c.subject.graph)
-    lines.emplace_back("A compiled file holds no graph, so no alternatives were compiled: explain the model itself.");
+    lines.emplace_back(
+        "A compiled file contains no graph, so no alternatives were compiled: explain the model itself.");
   for (const Finding& f : e.findings) {
     if (f.kind != Finding::Kind::action) continue;
     lines.push_back(fmt::format("The largest gain: {} at {}, {:+.1f} %.", f.cause, f.name, -f.gain_percent));

@@ -259,7 +259,7 @@ class ProblemParser {
       if (!real) error(value, fmt::format("a number as {}", key));
       return static_cast<float>(*real);
     }
-    error(key, fmt::format("no attribute of type {}: a line cannot hold it", spec->type));
+    error(key, fmt::format("no attribute of type {}: a line cannot contain it", spec->type));
   }
 
   struct Operands {

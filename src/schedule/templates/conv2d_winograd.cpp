@@ -268,9 +268,9 @@ void lower_split(Lowered& out, const Task& task, const WinogradConv& c, const Wi
 std::string_view approximates(const Schedule& schedule) {
   return schedule.knob("m") == 4
              ? "largest error 5.5 u of the largest sum of magnitudes (u = 2^-24, 64 channels, measured), at most (64 + "
-               "sqrt(channels)) u; rms 8.0e-7 of the result's"
-             : "largest error 1.5 u of the largest sum of magnitudes (u = 2^-24, 64 channels, measured; 7 taps: "
-               "5.9 u), at most (16 + sqrt(channels)) u; rms 2.7e-7 of the result's (7 taps: 8.3e-7)";
+               "sqrt(channels)) u; rms error 8.0e-7 of the rms result"
+             : "largest error 1.5 u of the largest sum of magnitudes (u = 2^-24, 64 channels, measured; 7 taps: 5.9 "
+               "u), at most (16 + sqrt(channels)) u; rms error 2.7e-7 of the rms result (7 taps: 8.3e-7)";
 }
 
 class Winograd final : public Analysed {
@@ -303,7 +303,7 @@ class Winograd final : public Analysed {
     }
     if (!best) return Rejected{"tiles of an image", "13 or more", std::to_string(c_.tiles(2))};
     if (const double direct = direct_cycles(c_, limits()); least > 0.9 * direct)
-      return Rejected{"cycles by the model", fmt::format("{:.0f} (9/10 of direct convolution)", 0.9 * direct),
+      return Rejected{"predicted cycles", fmt::format("{:.0f} (9/10 of direct convolution)", 0.9 * direct),
                       fmt::format("{:.0f}", least)};
     return schedule_of(*best);
   }

@@ -123,7 +123,7 @@ class MapElementwise final : public LoopModel {
   std::optional<Rejected> conflict(const Schedule&) const override {
     const Shape& shape = task().outputs[0].type.shape;
     for (const Operand& o : task().outputs) {
-      if (o.type.shape != shape) return Rejected{"outputs of one shape", text(shape), text(o.type.shape)};
+      if (o.type.shape != shape) return Rejected{"shape of all outputs", text(shape), text(o.type.shape)};
     }
     return std::nullopt;
   }

@@ -47,7 +47,7 @@ Result<Recurrence> analyse(const Task& task, const CpuLimits&) {
   q.functions = recurrent_activations(node, q.shape.directions);
   const auto second = q.functions.begin() + static_cast<int64_t>(form->functions.size());
   if (!std::equal(second, q.functions.end(), q.functions.begin()))
-    return Rejected{"activation functions", "the same in both directions", "others in the second"};
+    return Rejected{"activation functions", "the same in both directions", "different ones in the second"};
   q.functions.erase(second, q.functions.end());
   return q;
 }

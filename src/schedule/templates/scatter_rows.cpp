@@ -31,7 +31,7 @@ std::optional<Rejected> check(const Task& task, const CpuLimits&) {
   }
   if (const Shape& indices = task.operand(node.inputs[1]).type.shape;
       node.op->addressing == Addressing::tuple && indices.back() == 0)
-    return Rejected{"places of a tuple", "1 or more", "0"};
+    return Rejected{"indices in a tuple", "1 or more", "0"};
   return std::nullopt;
 }
 

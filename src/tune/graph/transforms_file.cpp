@@ -26,7 +26,7 @@ TransformModel from_json(const json& file, const std::string& where, const std::
   }
   const std::string measured_on = file.at("device");
   if (measured_on != device) {
-    fail(ErrorKind::bad_input, "{}: layout changes were measured on '{}', this is '{}'; measure them here", where,
+    fail(ErrorKind::bad_input, "{}: layout changes were measured on '{}', but this is '{}'; measure them here", where,
          measured_on, device);
   }
   std::vector<MemoryLevel> levels;

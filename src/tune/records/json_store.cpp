@@ -99,7 +99,7 @@ class JsonStore : public Store {
   std::vector<std::string> check_file() override {
     const std::string text = read_file(file_);
     if (text.empty() || text.back() == '\n') return {};
-    return {"the last line is incomplete: a writer was stopped in the middle of it"};
+    return {"the last line is incomplete: a writer was stopped while writing it"};
   }
 
  private:

@@ -67,8 +67,8 @@ void LockedFile::io_error(std::string_view doing) const {
   const std::string why = std::generic_category().message(code);
   if (code == ENOSPC || code == EFBIG || code == EDQUOT) {
     fail(ErrorKind::io,
-         "records {}: no space left to write ({}); what was stored before is safe, the last records are not stored: "
-         "free space and run the same command again",
+         "records {}: no space left to write ({}); earlier records are safe, but the last ones are not stored: free "
+         "space and run the same command again",
          file_.string(), why);
   }
   fail(ErrorKind::io, "records {}: cannot {} the file: {}", file_.string(), doing, why);

@@ -16,9 +16,8 @@ namespace {
 // less than a farther one.
 constexpr std::array kRows = {
     DistanceRow{Distance::exact, "exact", "the same problem, layouts, target, device, threads and code", 0},
-    DistanceRow{Distance::codegen, "codegen",
-                "another version of the code: the code generator's, or of a template's kernels", 1},
-    DistanceRow{Distance::layouts, "layouts", "other layouts at the task's borders", 2},
+    DistanceRow{Distance::codegen, "codegen", "another version of the code generator or of a template's kernels", 1},
+    DistanceRow{Distance::layouts, "layouts", "other layouts of the task's inputs or outputs", 2},
     DistanceRow{Distance::threads, "threads", "another number of threads", kOtherThreadsLoss},
     DistanceRow{Distance::family, "family", "another machine with the same vectors, L1 and L2", 5},
     DistanceRow{Distance::epilogue, "epilogue", "another epilogue: the lines differ only after the \"+\"", 6},

@@ -121,8 +121,8 @@ void Connection::fail(int code, std::string_view doing) const {
     case SQLITE_IOERR:
       if (disk_is_full(code & 0xff, system)) {
         kilter::fail(ErrorKind::io,
-                     "records {}: no space left to write ({}); what was stored before is safe, the last records are "
-                     "not stored: free space and run the same command again",
+                     "records {}: no space left to write ({}); earlier records are safe, but the last ones are not "
+                     "stored: free space and run the same command again",
                      file, system == 0 ? why : std::generic_category().message(system));
       }
       break;

@@ -296,10 +296,10 @@ class SqliteStore : public Store {
     std::error_code ignored;
     const std::filesystem::path log = file_.string() + "-wal";
     if (!db_.fixed() || !std::filesystem::exists(log, ignored) || std::filesystem::file_size(log, ignored) == 0) return;
-    notices_.push_back(fmt::format(
-        "records {}: records of a writer that was stopped are in {} and are left out, as nothing can be written here: "
-        "copy both files to a folder of your own and give --records the copy",
-        file_.string(), log.string()));
+    notices_.push_back(
+        fmt::format("records {}: {} contains records of a writer that was stopped; they are left out, because nothing "
+                    "can be written here: copy both files to a folder of your own and give --records the copy",
+                    file_.string(), log.string()));
   }
 
   /// Finds out which columns can be read.
@@ -320,10 +320,10 @@ class SqliteStore : public Store {
     select_ += "seq FROM records";
     if (version > kRecordVersion) {
       ids_ = IdCheck::none;
-      notices_.push_back(fmt::format(
-          "records {}: made by a newer version of Kilter (schema {}, this program knows {}); it is read as far as it "
-          "is understood, not written",
-          file_.string(), version, kRecordVersion));
+      notices_.push_back(
+          fmt::format("records {}: made by a newer version of Kilter (schema {}, this program knows {}); it is read as "
+                      "far as possible, but not written",
+                      file_.string(), version, kRecordVersion));
     }
   }
 

@@ -149,11 +149,10 @@ std::unique_ptr<Store> Store::open(const std::filesystem::path& file, Mode mode,
   if (std::filesystem::is_directory(status))
     fail(ErrorKind::io, "records {}: it is a directory; expected a database or a file of JSON lines", file.string());
   if (mode == Mode::read && !std::filesystem::exists(status)) {
-    fail(
-        ErrorKind::io,
-        "records {}: no such file; `kilter tune MODEL{}` measures and makes it, `kilter records import` brings records "
-        "from elsewhere, or give another file with --records FILE",
-        file.string(), is_default(file) ? "" : " --records " + file.string());
+    fail(ErrorKind::io,
+         "records {}: no such file; `kilter tune MODEL{}` creates it, `kilter records import` brings records from "
+         "elsewhere, or give another file with --records FILE",
+         file.string(), is_default(file) ? "" : " --records " + file.string());
   }
   if (mode == Mode::write && is_missing(file)) return std::make_unique<LateStore>(file, options);
   return open_by_kind(file, mode, options);

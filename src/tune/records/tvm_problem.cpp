@@ -126,8 +126,8 @@ std::string tvm_problem(const std::string& task, const json& args) {
     return conv_problem(task, args);
   if (has("dense") && !has("sparse")) return product_problem(task, args);
   if (has("batch_matmul")) return product_problem(task, args);
-  fail(ErrorKind::unsupported, "{}: workloads of conv2d, depthwise and group conv2d, dense and batch_matmul are read",
-       task);
+  fail(ErrorKind::unsupported,
+       "{}: only workloads of conv2d, depthwise and group conv2d, dense and batch_matmul are read", task);
 }
 
 }  // namespace kilter::tune

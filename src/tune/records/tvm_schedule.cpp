@@ -115,7 +115,7 @@ class ConvTranslator {
 Translation translate(const TvmLine& line, std::string_view problem, const Target& target) {
   const auto kept = [](std::string why) { return Translation{std::nullopt, {std::move(why)}}; };
   if (!line.cpu())
-    return kept(fmt::format("not translated: {} is not a CPU; kept as a record of a foreign device", line.target));
+    return kept(fmt::format("not translated: {} is not a CPU; kept as a record of another device", line.target));
   const bool blocked = line.task.find("conv2d_NCHWc") != std::string::npos;
   const bool dense = blocked && line.task.find("depthwise") == std::string::npos &&
                      line.task.find("int8") == std::string::npos && line.algorithm == "direct";

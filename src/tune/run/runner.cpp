@@ -188,8 +188,8 @@ struct Runner::Impl {
     }
     if (excuses-- > 0) return bring_trusted();  // it ran before
     fail(ErrorKind::unsupported,
-         "the default plan, which ran before, fails in a new worker, too: {}; see whether memory is short (at most {} "
-         "bytes for a worker) and whether something on this machine kills its processes",
+         "the default plan, which ran before, fails in a new worker, too: {}; check whether memory is short (at most "
+         "{} bytes for a worker) and whether something on this machine kills its processes",
          fault->words, options.memory_bytes);
   }
 
@@ -474,8 +474,7 @@ struct Runner::Impl {
   void drop(VariantId id) {
     const auto it = variants.find(id);
     if (it == variants.end()) fail(ErrorKind::usage, "variant {} cannot be dropped: it is not loaded", id);
-    if (id == trusted)
-      fail(ErrorKind::usage, "variant {} is what all others are checked against, so it cannot be dropped", id);
+    if (id == trusted) fail(ErrorKind::usage, "all others are checked against variant {}, so it cannot be dropped", id);
     forget(id);
   }
 

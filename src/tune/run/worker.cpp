@@ -120,8 +120,8 @@ class Worker {
     publisher_.enter(Phase::starting, -1);
     const auto protocol = from.get<uint32_t>();
     require(protocol == kProtocol,
-            "kilter-worker speaks protocol {}, the tuner speaks protocol {}: install both from one build", kProtocol,
-            protocol);
+            "kilter-worker speaks protocol {}, but the tuner speaks protocol {}: install both from one build",
+            kProtocol, protocol);
     adopt_ns_per_tick(from.get<double>());
     pin(from.list<int>());
     pool_ = std::make_shared<ThreadPool>(from.get<int32_t>());

@@ -16,9 +16,10 @@ namespace {
 using O = SearchOptions;
 
 constexpr SearcherRow kSearchers[] = {
-    {"exhaustive", "every point, cheapest by the analytic model first: the ground truth of small spaces"},
+    {"exhaustive",
+     "every point, first those that the analytic model predicts to be cheapest: the ground truth of small spaces"},
     {"ga", "genetic: the fittest have children by crossover of knobs and by mutation"},
-    {"grid", "every point in the order of the space, in strides that cover it evenly"},
+    {"grid", "every point, in strides over the space's order that cover it evenly"},
     {"model", "analytic draft, then expected improvement under a regression that learns from each batch (default)"},
     {"random", "points drawn uniformly at random"},
     {"xgb", "simulated annealing over a learned regression of costs"},
@@ -65,8 +66,8 @@ constexpr SearchOptionRow kOptions[] = {
     {"draft", "number of first trials: the analytic best of each template, and the default with one knob changed",
      "a whole number from 1 to 4096", "model", 1, 4096, &O::draft, nullptr},
     {"pool",
-     "number of points that the regression judges at a time: three quarters are the best by the analytic model, the "
-     "rest are drawn uniformly",
+     "number of points that the regression judges at a time: three quarters are the best according to the analytic "
+     "model, and the rest are drawn uniformly",
      "a whole number from 16 to 65536", "model", 16, 65536, &O::pool, nullptr},
 };
 

@@ -46,7 +46,7 @@ struct TrialEvent {
   Status status = Status::ok;
   std::string error;  ///< in words; empty if status is ok
   // The fields below are set only if status is ok.
-  Ratio ratio;              ///< time over the default's, only of this trial
+  Ratio ratio;              ///< time over the default's, in this trial only
   Ratio so_far;             ///< from all samples of the schedule
   int64_t samples = 0;      ///< pairs of times in this trial
   int64_t all_samples = 0;  ///< in `so_far`, including those of earlier records

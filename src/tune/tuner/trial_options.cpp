@@ -10,25 +10,26 @@ constexpr TrialOptionRow kOptions[] = {
     {"number", "minimum number of runs of the network in a turn; in each round every variant has two turns",
      "a whole number from 1 to 1000", "1"},
     {"repeat",
-     "rounds per trial; each gives one pair of times, the layer's and its default's, unless its core was shared; 0: 2 "
-     "to 6, depending on the time of a run",
+     "rounds per trial; each gives one pair of times, the layer's and its default's, unless another program shared the "
+     "core; 0: 2 to 6, depending on the time of a run",
      "a whole number from 0 to 1000", "0"},
-    {"min-repeat-ms", "minimum length of a turn in milliseconds; it has as many runs of the network as fill this time",
+    {"min-repeat-ms",
+     "minimum length of a turn in milliseconds; it consists of as many runs of the network as fill this time",
      "a number from 0 to 10000", "2"},
     {"timeout",
-     "time after which a layer that has not ended counts as failed, such as 500ms or 10s (a bare number is "
+     "time after which a layer that has not finished counts as failed, such as 500ms or 10s (a bare number is "
      "milliseconds); at least 20 times a run of the network",
      "a time from 10ms to 600s", "1000ms"},
     {"n-parallel",
-     "threads that compile candidates, during the measurement on CPUs that the network leaves free, if any; 0: one for "
-     "each of these, or for each CPU if there are none",
+     "number of threads that compile candidates, on CPUs that the network leaves free, if any, while it is measured; "
+     "0: one for each such CPU, or for each CPU if there are none",
      "a whole number from 0 to 1024", "0"},
 };
 
 constexpr AbsentOptionRow kAbsent[] = {
     {"tuner", "--searcher chooses the searcher that proposes schedules; `kilter options` lists searchers"},
-    {"n-trial", "--trials ends the search after a number of trials over all tasks, --time after a time"},
-    {"n-trials", "--trials ends the search after a number of trials over all tasks, --time after a time"},
+    {"n-trial", "--trials ends the search after a number of trials over all tasks, and --time after a time limit"},
+    {"n-trials", "--trials ends the search after a number of trials over all tasks, and --time after a time limit"},
     {"parallel", "--n-parallel sets the threads that compile candidates"},
     {"tuning-records", "--records names the file that every trial is kept in"},
     {"prior-records",

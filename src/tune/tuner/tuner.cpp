@@ -95,7 +95,7 @@ std::string left_out(const TuneOptions& options, double end_ms, bool refused) {
   const double left = (end_ms - now_ms()) / 1e3;
   if (left >= kLeastGraph) return {};
   return fmt::format(
-      "it needs {:.0f} s, and {:.1f} s of the budget were left; a budget of {:.0f} s or more reserves time for it",
+      "it needs {:.0f} s, but {:.1f} s of the budget were left; a budget of {:.0f} s or more reserves time for it",
       kLeastGraph, std::max(0.0, left), kGraphBudget);
 }
 

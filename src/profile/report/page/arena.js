@@ -63,7 +63,7 @@ function renderArena(body) {
   body.append(h("dl", {class: "cards"}, list.map(([name, value, about]) => h("div", {}, h("dt", {}, name),
     h("dd", {}, h("b", {}, bytes(value)), h("span", {}, about))))));
   if (buffers.length === 0) {
-    body.append(h("p", {class: "empty"}, "The arena holds no buffers."));
+    body.append(h("p", {class: "empty"}, "The arena contains no buffers."));
     return;
   }
   const size = Math.max(memory.arena_bytes, ...buffers.map((buffer) => buffer.offset + buffer.bytes), 1);

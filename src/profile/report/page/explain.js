@@ -44,12 +44,12 @@ function against(duel) {
   const cell = (value) => h("td", {class: "num"}, value > 0 ? ms(value) : "–");
   const version = (duel.b.conditions || {}).program || duel.b.what;
   const head = [h("h3", {}, `Against ${version}`), quietNote(duel.a.conditions || {}),
-    h("p", {class: "lead"}, `Kilter ${ms(duel.a.ms)}, ${version} ${ms(duel.b.ms)}, run interleaved: the other takes `
+    h("p", {class: "lead"}, `Kilter ${ms(duel.a.ms)}, ${version} ${ms(duel.b.ms)}, run interleaved: the other runtime takes `
       + `${fixed(duel.ratio.value, 3)} times as long (${fixed(duel.ratio.low, 3)} to ${fixed(duel.ratio.high, 3)}).`
       + (duel.cpu_ratio ? ` By processor time, ${fixed(duel.cpu_ratio.value, 3)} times as long.` : ""))].filter((part) => part);
   if (duel.layers_withheld) return [...head, h("p", {class: "note"}, `Layers: ${duel.layers_withheld}.`)];
   return [...head,
-    h("p", {class: "note"}, "Layers where the other is furthest ahead. Its times come from its own profiler: they "
+    h("p", {class: "note"}, "Layers where the other runtime is furthest ahead. Its times come from its own profiler: they "
       + "need not add up."),
     h("div", {class: "scroll"}, h("table", {class: "plain"},
       h("thead", {}, h("tr", {}, ["Layer", "Kilter", version, "Difference"].map((name) => h("th", {scope: "col"}, name)))),
@@ -71,7 +71,7 @@ function renderExplain(body) {
   const findings = explain.findings || [], facts = findings.filter((entry) => entry.kind === "fact");
   const list = (entries) => h("ol", {class: "findings"}, entries.map((entry, i) => finding(entry, i + 1)));
   if (findings.length > facts.length) {
-    body.append(h("p", {class: "note"}, "Ordered by the time that fixing it would save."), list(findings.filter((entry) => entry.kind !== "fact")));
+    body.append(h("p", {class: "note"}, "Ordered by the time that fixing each would save."), list(findings.filter((entry) => entry.kind !== "fact")));
   }
   if (explain.withheld) body.append(h("p", {class: "quiet warn"}, `${explain.withheld}.`));
   if (facts.length) {

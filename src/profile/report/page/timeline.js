@@ -280,7 +280,7 @@ function timelineKeys(picture, changed, tell, act) {
 function renderTimeline(body) {
   const tracks = timelineTracks();
   if (profile.timeline.length === 0) {
-    body.append(h("p", {class: "empty"}, "The profile holds no timeline."));
+    body.append(h("p", {class: "empty"}, "The profile contains no timeline."));
     return;
   }
   const time = new TimeWindow(Math.max(...tracks.map((events) => events.reduce((end, event) => Math.max(end, event.end), 0))));

@@ -113,7 +113,7 @@ function renderCourse(body) {
     onchange: () => view.set({over: value})}), ` ${text}`);
   const box = h("div", {class: "chart"}), state = {}, groups = gainGroups();
   body.append(h("fieldset", {class: "choice"}, h("legend", {}, "Over:"), choice("seconds", "time"), choice("trials", "trials")), box,
-    h("p", {class: "note"}, "The prediction counts a schedule only when the whole interval of its ratio lies below 1; if more samples contradict it, " +
+    h("p", {class: "note"}, "The prediction counts a schedule only when the whole interval of its ratio is below 1; if more samples contradict it, " +
       "the line goes up. At the right end: the result of the race of whole networks."));
   drawn(box, (width) => {
     const focused = box.contains(document.activeElement);

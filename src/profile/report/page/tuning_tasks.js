@@ -23,7 +23,7 @@ function renderTrials(body) {
   const largest = Math.max(...tasks.map((task) => task.trials), 1);
   const bars = tasks.map((task) => taskBar(task, largest));
   const list = h("ol", {class: "taskbars"}, bars);
-  body.append(list, h("ul", {class: "legend"}, [["c0", "measured"], ["c5", "failed: wrong, crashed, too late or refused"]].map(([css, text]) =>
+  body.append(list, h("ul", {class: "legend"}, [["c0", "measured"], ["c5", "failed: wrong, crashed, timed out or refused"]].map(([css, text]) =>
     h("li", {}, h("i", {class: `swatch ${css}`}), text))));
   if (run.tasks.length > tasks.length) body.append(h("p", {class: "note"}, `${run.tasks.length - tasks.length} tasks that take less time are in the table.`));
   roving(list, {}, bars);

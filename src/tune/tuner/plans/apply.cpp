@@ -106,7 +106,7 @@ class Applier {
     if (untuned_ > 0) {
       out_.summary += fmt::format("; the other {}", untuned_);
       if (other_default_ > 0)
-        out_.summary += fmt::format(" ({} measured against another default only)", other_default_);
+        out_.summary += fmt::format(" ({} measured only against another default)", other_default_);
       out_.summary += ": analytic defaults";
       if (!options_.tune.empty()) out_.summary += fmt::format(", `{}` tunes them", options_.tune);
     }

@@ -264,7 +264,7 @@ std::vector<std::string> text(const Outlook& o, const std::string& file) {
   else
     line(o.available, fmt::format("would run differently under the plan accepted on {}: {}, as measured in its race",
                                   o.accepted, saves));
-  line(o.lost, "were faster alone under other schedules, but lost in the race of whole networks");
+  line(o.lost, "were faster on their own under other schedules, but lost in the race of whole networks");
   line(o.settled, "were tuned, and the default won");
   line(o.expected,
        fmt::format("were not tuned: tuning is expected to save about {}, judging by {} tuned task{} of the same kinds",

@@ -40,11 +40,10 @@ Recorded settled(const KeptPlan& kept, Choices choices, const TunedSource& sourc
   choices = without_schedules(std::move(choices),
                               [&](const std::string& node, const Schedule&) { return layers.contains(node); });
   if (!layers.empty() && source.notice) {
-    source.notice(
-        fmt::format("{}: {} layers of the plan accepted {} run their defaults, because records bar their schedules "
-                    "(forbidden, wrong or "
-                    "crashed): {}",
-                    source.apply.file, layers.size(), kept.date.substr(0, 10), fmt::join(layers, ", ")));
+    source.notice(fmt::format(
+        "{}: records bar schedules of the plan accepted on {} (forbidden, wrong or crashed); these layers run "
+        "their defaults: {}",
+        source.apply.file, kept.date.substr(0, 10), fmt::join(layers, ", ")));
   }
   Recorded recorded = recorded_plan(kept, choices, source.apply);
   add_record_words(recorded.choices, compiled.plan, source, compile);
@@ -61,8 +60,8 @@ Offer offer_of(const KeptPlan& kept, const TunedSource& source, const CompileOpt
   };
   offer.refused = [&kept, &source](const Error& why) {
     if (!source.notice) return;
-    source.notice(fmt::format("{}: the plan accepted {} is skipped, because it does not compile here: {}",
-                              source.apply.file, kept.date.substr(0, 10), why.message()));
+    source.notice(fmt::format("{}: the plan accepted on {} is skipped: it does not compile here: {}", source.apply.file,
+                              kept.date.substr(0, 10), why.message()));
   };
   return offer;
 }

@@ -16,7 +16,7 @@ TaskSpace::TaskSpace(const std::string& problem, const Target& target) {
   }
   if (space == nullptr) {
     fail(ErrorKind::bad_input,
-         "problem '{}': no task of its network is written so; write it as `kilter inspect` prints it", problem);
+         "problem '{}': no task of its network is written this way; write it as `kilter inspect` prints it", problem);
   }
 }
 
