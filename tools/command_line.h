@@ -1,5 +1,5 @@
-// Commands and their options, parsed by CLI11. Only command_line.cpp includes that library, which adds ten seconds
-// to the compilation of every file that does.
+// Commands and their options, parsed by CLI11. Only command_line.cpp includes that library, which adds ten seconds to
+// the compilation of each file that includes it.
 #pragma once
 
 #include <cstdint>

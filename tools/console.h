@@ -1,4 +1,5 @@
-// Where a command prints, and how it is watched and stopped: by the terminal, or by a program that calls commands.
+// The console of a command: where it prints, and how its user watches and stops it. The user is at the terminal, or is
+// a program that calls commands.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,12 +14,13 @@ namespace kilter::tool {
 struct Console {
   std::FILE* out = stdout;
   std::FILE* err = stderr;
-  /// Called with what the command is doing, in place of a line on the terminal. It may throw, which ends the command.
+  /// Receives a description of what the command is doing, which is then not shown on the terminal. It may throw, which
+  /// ends the command.
   std::function<void(const std::string& doing)> progress = nullptr;
   /// Returns whether a search should end and report what it has found. Null: SIGINT and SIGTERM end it.
   std::function<bool()> stopped = nullptr;
 
-  /// Whether lines on `err` can be redrawn: it is a terminal, and nobody else shows the progress.
+  /// Whether lines on `err` can be redrawn: it is a terminal, and `progress` is not set.
   bool redraws() const;
 };
 

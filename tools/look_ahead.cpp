@@ -29,7 +29,7 @@ std::vector<tune::Record> records_of(const std::filesystem::path& file, bool tol
   return told ? store->read().records : read_records(*store);
 }
 
-/// The accepted plan that --records would use, and whether it is in use. There is none with a layer plan.
+/// The accepted plan that --records would use, and whether it is in use. With a layer plan, there is no accepted plan.
 struct Accepted {
   std::optional<tune::KeptPlan> plan;
   bool in_use = false;

@@ -5,7 +5,7 @@
 namespace kilter::tool {
 namespace {
 
-/// Seconds to wait for other processes that hold the file. Measuring stops while waiting, except at the end.
+/// Seconds to wait for other processes that have locked the file. Measuring stops while waiting, except at the end.
 constexpr double kBetween = 2, kAtTheEnd = 120;
 
 }  // namespace

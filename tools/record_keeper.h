@@ -1,5 +1,5 @@
-// Keeps the records of a run even while the store cannot be written: because the disk is full, because another process
-// holds the file, or because the store refuses a record.
+// Keeps the records of a run even while the store cannot be written because the disk is full, because another process
+// has locked the file, or because the store refuses a record.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ class RecordKeeper {
   /// Writes the records that earlier calls could not write, then `records`. Records that still cannot be written are
   /// kept for the next call. Catches the store's errors.
   void keep(std::span<const tune::Record> records);
-  /// Tries once more, waiting longer for other processes that hold the file. Returns why records could not be written,
-  /// or an empty string if all were. Creates the file even if the run kept no record.
+  /// Tries once more, waiting longer for other processes that have locked the file. Returns why records could not be
+  /// written, or an empty string if all were. Creates the file even if the run kept no record.
   std::string finish();
 
  private:

@@ -19,8 +19,8 @@ class PlansBeside {
 
   const std::vector<const tune::KeptPlan*>& plans() const { return chosen_; }
   const std::vector<std::string>& damaged() const { return all_.damaged; }
-  /// Adds the plans that are new to those next to another file. Returns e.g. "2 accepted plans added, 1 was already
-  /// there or superseded", or an empty string if there are no plans. Throws io if they cannot be written.
+  /// Adds these plans, as far as they are new, to the plans next to another file. Returns e.g. "2 accepted plans added,
+  /// 1 was already there or superseded", or an empty string if there are no plans. Throws io if they cannot be written.
   std::string add_to(const std::filesystem::path& records) const;
 
  private:

@@ -101,8 +101,8 @@ void Runner::start_peer(const std::string& runtime, const ModelOptions& model) {
 
 namespace {
 
-/// Profiles both in the order A B B A, so that the same disturbances affect both, and averages each layer over its two
-/// profiles.
+/// Profiles both sides in the order A B B A, so that the same disturbances affect both, and averages each layer over
+/// its two profiles.
 void describe_both(Runner& a, Runner& b, double seconds, Duel& d) {
   d.a = a.describe(seconds / 2);
   d.b = b.describe(seconds / 2);
@@ -139,7 +139,7 @@ Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& pro
   d.other_runtime = a.peer() || b.peer();
   d.items_a = a.items(), d.items_b = b.items();
   kilter::CompareOptions options = how;
-  // That eight items take longer than one is clear at once, but not whether each of the eight does.
+  // It is soon clear that eight items take longer than one, but not whether each of the eight does.
   if (d.batches_differ()) options.stop_when_different = false;
   d.comparison = compare({a.candidate(), b.candidate()}, options);
   progress.show("profiling both");

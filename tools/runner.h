@@ -18,7 +18,7 @@ namespace kilter::tool {
 class Runner {
  public:
   /// `what` is a model, or RUNTIME:MODEL with a runtime of Peer::Request; options.model is ignored. Throws usage for a
-  /// compiled file in another runtime, and whatever opening, compiling and Peer throw.
+  /// compiled file in another runtime, and the errors of opening, compiling and Peer.
   Runner(const std::string& what, ModelOptions options);
   ~Runner() = default;
   Runner(const Runner&) = delete;

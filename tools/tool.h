@@ -118,8 +118,8 @@ struct Prepared {
 /// Writes text to a file, or to standard output if `where` is "-". Throws io naming the option and the file.
 void write_text(const std::string& option, const std::string& where, const std::string& text);
 
-/// Throws io naming the option if a file cannot be opened for writing; empty and "-" are fine. Call it before long
-/// work, so that the error comes early. Leaves the file system unchanged.
+/// Throws io naming the option if a file cannot be opened for writing; an empty name and "-" are accepted. Call it
+/// before long work, so that the error comes early. Leaves the file system unchanged.
 void check_writable(const std::string& option, const std::string& where);
 
 /// Parses a size such as "200MB", "1.5GiB" or "4096" to bytes. Throws usage naming the option.

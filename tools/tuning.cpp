@@ -84,7 +84,8 @@ void take_history(KeptPlan& plan, const GraphBest& best, const Choices& history)
   plan.default_ratio = faster ? best.history_ratio : Ratio{1, 1, 1};
 }
 
-/// Keeps the plan unless `stays` returns a line for the plan that is there by then. Returns that line, else `kept`.
+/// Keeps the plan unless `stays` returns a line for the plan that the file contains by then. Returns that line, else
+/// `kept`.
 std::string keep(const TuningSetup& setup, const KeptPlan& plan, const std::string& kept,
                  const std::function<std::string(const KeptPlan* now)>& stays) {
   std::string said = kept;
@@ -105,7 +106,7 @@ std::string keep(const TuningSetup& setup, const TuneResult& result, std::option
   if (result.same_plan && result.trials == 0 && !result.rejected)
     return "nothing was tried, so the accepted plan is unchanged\n";
   if (!result.unheld.empty()) return "the previously accepted plan is kept, because no race was held\n";
-  if (result.kept && before && result.choices == before->choices) return {};  // it stays with the ratio of its own race
+  if (result.kept && before && result.choices == before->choices) return {};  // the plan keeps its own race's ratio
   KeptPlan plan{setup.key(), setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
   if (result.graph && result.graph->won) plan.ratio = result.graph->ratio;
   std::string line = keep(setup, plan, "", [&](const KeptPlan* now) { return stays(now, before, result.ratio); });

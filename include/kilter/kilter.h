@@ -30,7 +30,7 @@ class ApiError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Memory could not be allocated. The network is as it was before the call.
+/// The error thrown when memory cannot be allocated. The failed call leaves the network unchanged.
 class OutOfMemory : public ApiError {
  public:
   using ApiError::ApiError;
@@ -81,8 +81,8 @@ struct NetworkOptions {
   /// of its header are checked either way.
   bool verify_file = true;
   /// Limit in bytes on the plans for shapes other than the latest: their code, working memory, outputs, and packed
-  /// weights not shared with the latest plan. Beyond it the least recently used plans are dropped; their shapes are
-  /// compiled again when they recur.
+  /// weights not shared with the latest plan. Above the limit, the least recently used plans are dropped; their shapes
+  /// are compiled again when they recur.
   int64_t plan_cache_bytes = int64_t{1} << 30;
 };
 

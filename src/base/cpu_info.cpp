@@ -49,8 +49,8 @@ constexpr std::array kX86Rows = {
 };
 
 /// The bits of AT_HWCAP and AT_HWCAP2 (Linux, Documentation/arch/arm64/elf_hwcaps.rst) that must all be set for a
-/// feature. Linux calls neon ASIMD, rdm ASIMDRDM, fullfp16 FPHP and ASIMDHP, dotprod ASIMDDP, complxnum FCMA, and
-/// fp16fml ASIMDFHM.
+/// feature. The names in Linux are ASIMD for neon, ASIMDRDM for rdm, FPHP and ASIMDHP for fullfp16, ASIMDDP for
+/// dotprod, FCMA for complxnum, and ASIMDFHM for fp16fml.
 struct ArmRow {
   const char* name;
   uint64_t hwcap, hwcap2;

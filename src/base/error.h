@@ -13,7 +13,7 @@ namespace kilter {
 enum class ErrorKind {
   usage,          ///< wrong option or argument (exit 2)
   bad_model,      ///< the model file or its graph is invalid (exit 3)
-  bad_input,      ///< an input tensor, shape or file does not fit (exit 3)
+  bad_input,      ///< an input tensor, shape or file is not as required (exit 3)
   unsupported,    ///< valid, but Kilter cannot do it yet (exit 3)
   io,             ///< a file cannot be read or written (exit 3)
   internal,       ///< a bug in Kilter itself (exit 4)
@@ -44,7 +44,7 @@ void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {
   if (!holds) throw Error(ErrorKind::internal, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Why something does not apply: the check that failed, its limit, and the value found.
+/// The reason why something does not apply: the check that failed, its limit, and the value found.
 struct Rejected {
   std::string check;
   std::string limit;

@@ -39,7 +39,7 @@ struct Descriptor {
   fail(ErrorKind::io, "cannot read file '{}': {}", path.string(), reason(code));
 }
 
-/// Opens the file `below` a folder one path component at a time. No component may be a symbolic link.
+/// Opens `below`, a path relative to a folder, one component at a time. No component may be a symbolic link.
 void open_step_by_step(const std::filesystem::path& folder, const std::filesystem::path& below, Descriptor& file) {
   constexpr int kFolder = O_PATH | O_DIRECTORY | O_CLOEXEC;
   constexpr int kFile = O_RDONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK;  // O_NONBLOCK: opening a pipe without a writer
@@ -68,7 +68,8 @@ size_t open_for_reading(const std::filesystem::path& path, Descriptor& file) {
   return static_cast<size_t>(std::max<off_t>(info.st_size, 0));
 }
 
-/// The temporary files that remove_files_under_way() removes. It misses any beyond 16 that are open at the same time.
+/// The temporary files that remove_files_under_way() removes. If more than 16 are open at the same time, the others are
+/// not removed.
 std::array<std::atomic<const char*>, 16> under_way;
 
 /// Removes the temporary file unless it was renamed.
@@ -109,8 +110,8 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::
   }
 }
 
-/// Writes to a file that no other file can be renamed to: a device, a pipe, a mount point, or a file in a folder
-/// without write permission.
+/// Writes to a file that cannot be replaced by renaming another file to its path: a device, a pipe, a mount point, or a
+/// file in a folder without write permission.
 void write_in_place(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
   if (file.value < 0) fail(ErrorKind::io, "cannot write file '{}': {}", path.string(), reason(errno));
@@ -212,14 +213,13 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
 }
 
 std::string file_name(std::string_view name, std::string_view extension, std::set<std::string>& taken) {
-  constexpr size_t kMost = 200;  // of 255 bytes; leaves room for the extension and the suffix of a temporary file
+  constexpr size_t kMost = 200;  // of 255 bytes; the rest is for the extension and a temporary file's suffix
   constexpr size_t kKept = 160;
   std::string stem;
   for (const char c : name) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     const bool mark = c == '.' || c == '-';
-    const bool leads =
-        stem.find_first_not_of('_') == std::string::npos;  // a leading mark hides the file or looks like an option
+    const bool leads = stem.find_first_not_of('_') == std::string::npos;  // a name must not begin with '.' or '-'
     stem += letter || (mark && !leads) ? c : '_';
   }
   if (stem.empty()) stem = "_";

@@ -16,7 +16,8 @@ std::string threads_text(int threads);
 std::string expected_loss_text(double percent);
 
 /// Returns "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)". Returns an empty string when
-/// `made_for` is 0 (any number, or an unknown one) or equals `threads`. `made` and `used` are the two verbs.
+/// `made_for` is 0 (any number, or an unknown one) or equals `threads`. `made` and `used` are the verbs, here
+/// "compiled" and "run".
 std::string other_threads_text(int made_for, int threads, std::string_view made = "compiled",
                                std::string_view used = "run");
 

@@ -9,8 +9,8 @@
 namespace kilter {
 
 /// Returns how many bytes this process could allocate now: the lesser of the machine's available memory (MemAvailable
-/// of /proc/meminfo) and the rest of the limit on the address space (RLIMIT_AS). Returns the largest number if neither
-/// is known.
+/// of /proc/meminfo) and the unused part of the limit on the address space (RLIMIT_AS). Returns the largest number if
+/// neither is known.
 int64_t free_memory();
 
 /// Returns "1.2 GB", "412 MB", "96 bytes".

@@ -34,8 +34,8 @@ struct Pair {
   float first, second;
 };
 
-/// Returns two independent normal numbers from the bits of one counter. `attempt` draws again when a point falls
-/// outside the circle.
+/// Returns two independent normal numbers from the bits of one counter. If a point falls outside the circle, the next
+/// `attempt` draws another.
 Pair normal_pair(const Random& random, uint64_t pair) {
   for (uint64_t attempt = 0;; ++attempt) {
     const uint64_t bits = mix_bits(random.bits(pair) + attempt * 0xd1342543de82ef95ULL);

@@ -8,7 +8,8 @@
 
 namespace kilter {
 
-/// The result of a function that may refuse: a T or a Rejected. Reading the one that is not there is an internal error.
+/// The result of a function that may refuse: a T or a Rejected. Reading the alternative that is absent is an internal
+/// error.
 template <class T>
 class [[nodiscard]] Result {
  public:

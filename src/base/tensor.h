@@ -15,8 +15,8 @@ namespace kilter {
 
 using Shape = std::vector<int64_t>;
 
-/// Returns the number of elements of a shape; 1 for a scalar. Throws bad_model when a dimension is negative and when
-/// the product of the dimensions other than 0 exceeds 2^40.
+/// Returns the number of elements of a shape; 1 for a scalar. Throws bad_model when a dimension is negative or when the
+/// product of the dimensions other than 0 exceeds 2^40.
 int64_t elems(const Shape& shape);
 /// Returns "1x3x224x224"; "scalar" for rank 0.
 std::string text(const Shape& shape);

@@ -35,8 +35,8 @@ struct Backend {
   /// Returns the name and version of the code generator, e.g. "LLVM 22.1.8", without commas. Versions of kernels start
   /// with this text (KernelVersions).
   std::string (*version)();
-  /// Must be raised when the back end starts to generate different code from the same lowered loop IR while version()
-  /// stays the same. It is part of every kernel's hash (kernel_hashes()).
+  /// A number that must be raised when the back end starts to generate different code from the same lowered loop IR
+  /// while version() stays the same. It is part of every kernel's hash (kernel_hashes()).
   int revision;
   /// Returns why the back end cannot compile a lowered function; nullopt if it can.
   std::optional<Rejected> (*accepts)(const LoopFunc& func, const Target& target);
@@ -61,8 +61,7 @@ std::string codegen_version();
 /// Registers the devices of all back ends in this process.
 void add_backend_devices();
 
-// Functions that call the back end of a target.
-/// Calls Backend::features.
+// This function and the next two call the back end of a target. This one calls Backend::features.
 std::vector<std::string> features_used(const Target& target);
 /// Calls Backend::compile. Throws unsupported, with the reason, if the back end does not accept a function.
 std::vector<KernelObject> compile_objects(std::span<const LoopFunc> funcs, const Target& target, int threads = 1);

@@ -26,7 +26,7 @@ class ConstantSink {
   /// Copies the bytes and returns the copy's offset from data(), 64-byte aligned. Each call must be matched by one
   /// release().
   virtual int64_t add(std::span<const std::byte> bytes) = 0;
-  /// Adds one use of bytes that add() stored, which must be matched by one more release().
+  /// Adds one use of bytes that add() stored. Each call must be matched by one more release().
   virtual void share(int64_t offset, int64_t bytes) = 0;
   virtual void release(int64_t offset) = 0;
   /// Everything added lies in [data(), data() + size()) and never moves.

@@ -11,9 +11,9 @@ void check_pass_names(const CompileOptions& options);
 /// Checks options that name nodes, or tasks by their anchors, against the graph as it is lowered: after the last pass,
 /// including nodes added by memory placement. Throws usage, listing the legal names.
 void check_node_names(const Graph& graph, const CompileOptions& options);
-/// Throws usage if an entry of CompileOptions::forbidden names a node that would not use that template or schedule
-/// anyway. Passes a line to CompileReport::notice for an entry that names no node and forbids a schedule that no task
-/// would use anyway.
+/// Throws usage if an entry of CompileOptions::forbidden names a node and forbids a template or schedule that the node
+/// would not use anyway. If an entry names no node and forbids a schedule that no task would use anyway, passes a line
+/// to CompileReport::notice instead.
 void check_forbidden(const PassedGraph& passed, const CompileOptions& options);
 
 /// Returns whether the options let a task, named by its anchor, use a schedule that is not forced.

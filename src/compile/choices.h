@@ -23,7 +23,7 @@ enum class Fusion : uint8_t {
 /// "no", "before" or "apart"; "usual" is not written to plans.
 std::string_view name(Fusion fusion);
 
-/// Where a choice comes from.
+/// The origin of a choice.
 struct Origin {
   ScheduleSource source = ScheduleSource::given;
   std::string words = {};  ///< layer_plan: the place, as in "net.plan line 3"; record: its own description
@@ -40,7 +40,7 @@ struct LayerChoice {
   int32_t threads = 0;  ///< maximum number of threads for the task; 0: all
   bool plain = false;   ///< the node's operands keep the plain layout
   Fusion fuse = Fusion::usual;
-  Origin schedule_from = {}, threads_from = {}, plain_from = {}, fuse_from = {};  ///< of the choices that are made
+  Origin schedule_from = {}, threads_from = {}, plain_from = {}, fuse_from = {};  ///< origins of these choices
 
   /// Returns whether the same choices are made, wherever they come from.
   bool operator==(const LayerChoice& other) const {
@@ -63,7 +63,7 @@ const LayerChoice& choice_for(const Choices& choices, const std::string& node);
 /// The schedule that is forced on a task; null if there is none.
 const Schedule* forced_schedule(const Choices& choices, const std::string& node);
 
-/// A schedule that is preferred to the default, like one from a record.
+/// Returns a choice of this schedule that is preferred to the default but not forced, like one from a record.
 inline LayerChoice preferred(Schedule schedule) { return {std::move(schedule), {ScheduleSource::record, {}}}; }
 
 /// Adds choices that `choices` does not make yet. A schedule from a record is replaced by one that is forced.

@@ -14,7 +14,7 @@ namespace kilter {
 struct Recorded {
   Choices choices;      ///< Origin::words becomes Step::record; only schedules count, since the passes have run
   std::string summary;  ///< for Plan::records
-  int tuned_at = 0;     ///< threads at which most of the chosen schedules were tuned; 0: unknown, or nothing is chosen
+  int tuned_at = 0;     ///< threads for which most of the chosen schedules were tuned; 0: unknown, or nothing is chosen
 };
 
 /// One way to choose.

@@ -63,7 +63,7 @@ struct CompileContents {
 
 /// Callbacks for what a compilation reports; each may be empty.
 struct CompileReport {
-  /// Receives a line for each option that changes nothing.
+  /// Receives a line for each option that has no effect.
   std::function<void(const std::string&)> notice;
   /// Called from time to time with the current stage, by the compiling thread.
   std::function<void(const CompileStage&)> progress;
@@ -90,7 +90,7 @@ struct PassTiming {
   std::map<std::string, int64_t> by_rewrite = {};  ///< for a table of rewrites: how often each row was applied
 };
 
-/// Where a value of the final graph is stored after a run, for --verify.
+/// The place where a value of the final graph is stored after a run, for --verify.
 struct PlacedValue {
   std::string name;
   TensorType type;
@@ -115,8 +115,8 @@ struct StepNotes {
   std::optional<Estimate> estimate;     ///< of the chosen schedule, if its template has a model
   std::vector<TemplateView> templates;  ///< every template's answer for the task, in order of preference
   std::optional<GivenUp> given_up;      ///< set if packed weights were too large
-  /// hash_text() of its kernel's loop IR as `--dump-ir` writes it; 0: no kernel. If code is generated, the buffer sizes
-  /// in that text may be those of another task that runs the same kernel.
+  /// hash_text() of the loop IR of the step's kernel, as `--dump-ir` writes it; 0: no kernel. If code is generated, the
+  /// buffer sizes in that text may be those of another task that runs the same kernel.
   uint64_t loops = 0;
 
   /// The best schedules of the chosen template by its model, best first.
@@ -171,11 +171,11 @@ struct PassedGraph {
   Graph graph;
   std::vector<PassTiming> timings;
   std::vector<Unfused> unfused;
-  /// The inputs that the model's nodes, which come first in the graph, had before the passes.
+  /// The inputs of the model's nodes before the passes. These nodes come first in the graph.
   std::vector<std::vector<ValueId>> model_inputs = {};
 };
 /// The two halves of compile_graph(), for building several plans from one graph. Options that passes read must be the
-/// same for both.
+/// same for both halves.
 PassedGraph run_passes(Graph graph, const CompileOptions& options);
 Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options);
 

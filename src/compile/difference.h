@@ -14,10 +14,10 @@ struct ReferenceDifference {
   double relative() const { return unlike ? INFINITY : scale > 0 ? most / scale : most; }
 };
 
-/// Compares two tensors. NaN equals NaN, and an infinity equals the same infinity. `finite_inputs`: the network's
-/// inputs and constants are finite, so anything that is not finite is overflow. Which infinity or NaN an overflowing
-/// sum becomes depends on the order of its terms, so these all count as equal, as do numbers near the end of the type's
-/// range.
+/// Compares two tensors. NaN equals NaN, and an infinity equals the same infinity. `finite_inputs` says that the
+/// network's inputs and constants are finite, so that any infinity or NaN is the result of an overflow. Which infinity
+/// or NaN an overflowing sum becomes depends on the order of its terms, so these all count as equal, as do numbers near
+/// the end of the type's range.
 ReferenceDifference difference(const Tensor& got, const Tensor& want, bool finite_inputs);
 
 bool all_finite(const Tensor& tensor);

@@ -10,9 +10,9 @@
 
 namespace kilter {
 
-/// For each node of the model that is not simply the layer of the same name: the anchors' names of the layers that run
-/// it or the nodes that passes made from it, in order. Omits nodes that no layer runs: views of memory, nodes evaluated
-/// at compile time, and nodes whose results are not read.
+/// For each node of the model that is not simply the layer of the same name, returns the layers that run it or the
+/// nodes that passes made from it, by the names of their anchors, in order. Omits nodes that no layer runs: views of
+/// memory, nodes evaluated at compile time, and nodes whose results are not read.
 std::map<std::string, std::vector<std::string>> layers_of_nodes(const PassedGraph& passed, const Compiled& compiled);
 
 }  // namespace kilter

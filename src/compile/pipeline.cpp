@@ -35,7 +35,7 @@ std::vector<std::vector<ValueId>> inputs_of(const Graph& graph) {
   return all;
 }
 
-/// Writes the graph after a pass, and what became of its rewrites.
+/// Writes the graph after a pass, and the outcomes of the pass's rewrites.
 void dump(const Graph& graph, TriedRewrites& tried, const std::filesystem::path& folder, size_t index,
           std::string_view pass) {
   const auto file = [&](std::string_view extension) {

@@ -19,8 +19,8 @@ struct PlacedTasks {
   std::vector<Task> tasks;             ///< in the order of their steps, without those that become views
 };
 
-/// Runs all passes and places the values. Operands have the layouts and strides of the compiled plan, except that nodes
-/// which no template accepts keep the layouts that the passes chose. `fuse`: anchors with Fusion::before.
+/// Runs all passes and places the values. Operands have the layouts and strides of the compiled plan, but nodes that no
+/// template accepts keep the layouts from the passes. `fuse`: anchors with Fusion::before.
 PlacedTasks place_tasks(Graph model, const CpuLimits& limits, const std::set<std::string>& fuse = {});
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// Describes nodes that run their reference kernel as data in the plan.
+// Describes, as data in the plan, the nodes that run their reference kernel.
 #pragma once
 
 #include "exec/plan.h"

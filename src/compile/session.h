@@ -29,7 +29,7 @@ class Session {
     int threads = 0;                                   ///< 0: default_threads()
     onnx::Model::Shapes shapes;  ///< of inputs, by name; others come from the model or the tensors
     bool verify_file = true;     ///< LoadOptions::verify for a compiled file
-    /// Limit in bytes, as held_bytes() counts them, on the plans other than the one in use. Beyond it, the least
+    /// Limit in bytes, as held_bytes() counts them, on the plans other than the one in use. Above the limit, the least
     /// recently used plans are dropped; a Loaded& to one of them then dangles.
     int64_t plan_cache_bytes = std::numeric_limits<int64_t>::max();
   };
@@ -52,9 +52,9 @@ class Session {
 
   /// The static graph for these shapes. Throws unsupported for a compiled file.
   Graph graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values = {}) const;
-  /// The plan for `shapes`, merged over Options::shapes; compiled on first use. `values`: the values of inputs that
-  /// shapes depend on. Does not make the plan ready to run, so the target may be another machine. Plans share identical
-  /// packed constants.
+  /// The plan for `shapes`, which take precedence over Options::shapes; compiled on first use. `values`: the values of
+  /// inputs that shapes depend on. Does not make the plan ready to run, so the target may be another machine. Plans
+  /// share identical packed constants.
   Loaded& compile(const onnx::Model::Shapes& shapes = {}, const onnx::Model::Values& values = {});
   /// Like compile(), and makes the plan ready to run. Throws unsupported if this machine cannot run its code.
   Loaded& prepare(const onnx::Model::Shapes& shapes = {}, const onnx::Model::Values& values = {});

@@ -43,7 +43,7 @@ std::pair<uint64_t, int64_t> key_of(const std::byte* at, int64_t bytes) {
 
 }  // namespace
 
-/// Memory that holds packed constants of one plan.
+/// Memory that contains packed constants of one plan.
 struct SharedConstants::Segment {
   std::shared_ptr<void> owner;  ///< set for a plan that shares nothing with earlier plans
   Block own;                    ///< set for other plans: the constants that earlier plans do not have

@@ -11,7 +11,8 @@
 
 namespace kilter {
 
-/// Used by one thread at a time. Constants live as long as any plan that uses them, even beyond this object.
+/// Used by one thread at a time. Constants live as long as any plan that uses them, even after this object is
+/// destroyed.
 class SharedConstants {
  public:
   /// The place of a plan's constants in memory, now and when it was compiled.
@@ -19,8 +20,8 @@ class SharedConstants {
 
   /// Makes the new plan use the constants of earlier plans that have the same bytes, and frees its own copies. The
   /// plan's steps then refer to memory of several plans: Plan::constants is the lowest of their addresses, and the
-  /// bytes between its constants do not belong to the plan. Returns null for a plan that shares nothing and stays as it
-  /// is.
+  /// bytes between its constants do not belong to the plan. Returns null, and leaves the plan unchanged, if it shares
+  /// nothing.
   std::shared_ptr<const Home> add(Plan& plan);
   /// Bytes of all constants that plans still use.
   int64_t bytes() const;

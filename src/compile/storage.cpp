@@ -102,7 +102,7 @@ class Placer {
     const auto rank = static_cast<int64_t>(type.shape.size());
     const int64_t axis = normal_axis(graph_.node(id), graph_.node(id).int_attr("axis", 1), rank);
     int64_t start = 0;
-    std::vector<ValueId> parts = graph_.node(id).inputs;  // set all at once: there may be very many
+    std::vector<ValueId> parts = graph_.node(id).inputs;  // replaced in one call, since there may be very many
     for (ValueId& part : parts) {
       const int64_t extent = graph_.type(part).shape[static_cast<size_t>(axis)];
       if (!writable_in_place(part, type.layout, id)) {
@@ -196,7 +196,7 @@ class Placer {
       if (node.op->movement == Movement::relayout && place_relayout_view(id)) return;
     }
     if (node.op->family == Family::reshape && !dense_.contains(id)) {
-      // Its output already has a place, so the node becomes a copy.
+      // The node's output already has a place, so the node becomes a copy.
       graph_.change_node(id).op = find_op("kilter", "Relayout", 1);
     }
     for (ValueId v : graph_.node(id).outputs) {
@@ -344,8 +344,8 @@ class Placer {
     return true;
   }
 
-  /// Makes a Relayout between blocked and plain a view if the image has one pixel, because both layouts are then the
-  /// same.
+  /// Makes a Relayout between blocked and plain a view if the image has one pixel, because the two layouts are then
+  /// identical.
   bool place_relayout_view(NodeId id) {
     const Node& node = graph_.node(id);
     const TensorType& from = graph_.type(node.inputs[0]);

@@ -71,7 +71,7 @@ class Verifier {
 
   const TaskGraph& tasks_;
   const Graph& graph_;
-  std::vector<bool> done_;  ///< by node: whether a task has it
+  std::vector<bool> done_;  ///< by node: whether a task contains it
 };
 
 }  // namespace

@@ -73,7 +73,8 @@ Task make_task(const Graph& graph, const Unit& unit, const StorageMap* storage) 
   task.anchor = unit.nodes.front();
   const int32_t group = graph.node(unit.nodes.front()).group;
   if (group != kNone) task.anchor = group;
-  // Nodes before the anchor are element-wise, or begin with a convolution.
+  // The nodes before the anchor are either element-wise (the prologue), or a convolution and its element-wise nodes
+  // (the feeder).
   std::vector<NodeId>* part = graph.node(unit.nodes.front()).op->family == Family::conv ? &task.feeder : &task.prologue;
   std::set<ValueId> made;
   for (NodeId id : unit.nodes) {

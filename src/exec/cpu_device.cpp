@@ -13,7 +13,7 @@ namespace kilter {
 namespace {
 
 constexpr int64_t kCopyChunk = int64_t{256} << 10;
-constexpr int64_t kParallelFrom = int64_t{1} << 20;  ///< bytes; below it a second thread costs more than it saves
+constexpr int64_t kParallelFrom = int64_t{1} << 20;  ///< bytes; below this, a second thread costs more than it saves
 
 class CpuCode : public DeviceCode {
  public:

@@ -1,6 +1,6 @@
-// How many CPUs and how much memory this process may use. The functions on strings contain the rules; available_cpus()
-// and available_memory() apply them to the kernel's files (Linux: sched_getaffinity, /proc/self/cgroup,
-// /proc/self/mountinfo, cpu.max, cpu.cfs_quota_us, memory.max, memory.limit_in_bytes).
+// Determines how many CPUs and how much memory this process may use. The functions on strings contain the rules;
+// available_cpus() and available_memory() apply them to the kernel's files (Linux: sched_getaffinity,
+// /proc/self/cgroup, /proc/self/mountinfo, cpu.max, cpu.cfs_quota_us, memory.max, memory.limit_in_bytes).
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ int parse_thread_count(std::string_view text);
 /// Parses KILTER_SPIN_US: 0..1000000 microseconds. Anything else is a usage error.
 int parse_spin_us(std::string_view text);
 
-/// Parses the CPUs of a cgroup v2 `cpu.max` ("150000 100000" is 1.5). Returns nothing for "max ..." and malformed text.
-std::optional<double> parse_cpu_max(std::string_view text);
-/// Parses the CPUs of cgroup v1's `cpu.cfs_quota_us` and `cpu.cfs_period_us`. Returns nothing for a quota of -1 and
+/// Parses the number of CPUs in cgroup v2's `cpu.max` ("150000 100000" is 1.5). Returns nothing for "max ..." and
 /// malformed text.
+std::optional<double> parse_cpu_max(std::string_view text);
+/// Computes the number of CPUs from cgroup v1's `cpu.cfs_quota_us` and `cpu.cfs_period_us`. Returns nothing for a quota
+/// of -1 and malformed text.
 std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view period);
 
-/// Parses the bytes of cgroup v2's `memory.max` and v1's `memory.limit_in_bytes`. Returns nothing for "max" and
-/// malformed text.
+/// Parses the limit in bytes in cgroup v2's `memory.max` and v1's `memory.limit_in_bytes`. Returns nothing for "max"
+/// and malformed text.
 std::optional<int64_t> parse_memory_limit(std::string_view text);
 
 /// The cgroup paths of a process, from the text of /proc/<pid>/cgroup.
@@ -52,10 +53,10 @@ std::vector<std::string> cgroup_folders(const CgroupMount& mount, std::string_vi
 /// Returns a quota in whole CPUs: rounded up, at least 1.
 int cpus_of_quota(double quota);
 
-/// Returns the smallest of the CPUs in the affinity mask and every cgroup quota, at least 1. The process's files
-/// `cgroup` and `mountinfo` are read from the folder `proc`; if they are missing, no cgroup limit applies.
+/// Returns the smallest of the number of CPUs in the affinity mask and all cgroup quotas, at least 1. The process's
+/// files `cgroup` and `mountinfo` are read from the folder `proc`; if they are missing, no cgroup limit applies.
 int available_cpus(const std::string& proc = "/proc/self");
-/// Returns the smaller of the machine's memory and every cgroup limit, in bytes. `proc` is as for available_cpus().
+/// Returns the smallest of the machine's memory and all cgroup limits, in bytes. `proc` is as for available_cpus().
 int64_t available_memory(const std::string& proc = "/proc/self");
 
 }  // namespace kilter

@@ -21,10 +21,10 @@ namespace kilter {
 class DeviceCode {
  public:
   virtual ~DeviceCode() = default;
-  /// Returns the handle of kernel `index` of Plan::entries, which a step of the device runs, for Device::launch().
-  /// Valid while this object lives.
+  /// Returns the handle of kernel `index` of Plan::entries for Device::launch(). A step of this device must run that
+  /// kernel. Valid while this object lives.
   virtual const void* kernel(int32_t index) const = 0;
-  /// Returns the machine code of that kernel; empty if the device has none that can be read.
+  /// Returns the machine code of kernel `index`; empty if the device has none that can be read.
   virtual std::span<const std::byte> bytes(int32_t index) const = 0;
 };
 
@@ -61,8 +61,8 @@ struct DeviceRow {
   std::unique_ptr<DeviceCode> (*load)(const Plan& plan, int32_t index);
   std::unique_ptr<Device> (*open)(std::shared_ptr<ThreadPool> pool);
 };
-/// Adds a kind of device. Libraries that provide one call this when they are set up. A second row with the same name is
-/// ignored.
+/// Adds a kind of device. A library that provides a device calls this function during its set-up. A second row with the
+/// same name is ignored.
 void add_device(const DeviceRow& row);
 /// Returns the device of that name. Throws unsupported, with the names that exist, if no library has added it.
 const DeviceRow& find_device(const std::string& name);

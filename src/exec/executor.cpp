@@ -152,7 +152,8 @@ struct Instance::State {
 
   std::byte* fixed_address(const BufferRef& ref) const {
     const Plan& plan = program->plan();
-    // Kernels take a single pointer type; check_plan() and the compiler ensure that constants are only read.
+    // The kernel interface has a single pointer type; check_plan() and the compiler ensure that constants are only
+    // read.
     std::byte* base = ref.space == Space::arena ? arena : const_cast<std::byte*>(plan.constants);
     return base == nullptr ? nullptr : base + ref.offset;
   }

@@ -22,8 +22,8 @@ using ReferenceKernel = std::function<void(std::span<std::byte* const> buffers)>
 /// Prepares a reference step; `call` must outlive the result. Throws bad_input for an operator or attributes that it
 /// does not know.
 using ReferenceMaker = ReferenceKernel (*)(const ReferenceCall& call);
-/// Sets the maker that programs created from now on use for their reference steps. The compiler library installs one.
-/// The runtime library alone has none; running a reference step then throws unsupported.
+/// Sets the maker for the reference steps of all programs created from now on. The compiler library installs one. The
+/// runtime library alone has none; running a reference step then throws unsupported.
 void set_reference_maker(ReferenceMaker maker);
 
 class Program {
@@ -63,7 +63,7 @@ struct Placement {
                                  ///< scratch_stride
   int64_t scratch_stride = 0;    ///< bytes, a multiple of 64; at least least_scratch_stride()
 };
-/// Returns the bytes between the scratch of two workers when the instance allocates it.
+/// Returns the distance in bytes between the scratch memories of two workers if the instance allocates them.
 int64_t least_scratch_stride(const Plan& plan);
 
 /// A copy of a part of the packed constants elsewhere in memory, for measurements that rotate weights.

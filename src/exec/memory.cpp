@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kHugeFrom = int64_t{4} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-/// Returns the memory of this process. The files of its limits are read once.
+/// Returns how many bytes of memory this process may use. The files with its limits are read only once.
 int64_t memory_bytes() {
   static const int64_t bytes = available_memory();
   return bytes;

@@ -11,7 +11,8 @@ namespace kilter {
 constexpr int64_t kCacheLine = 64;
 
 /// Zeroed bytes at a 64-byte boundary. Blocks above 4 MiB start at a 2 MiB boundary, use huge pages if the system has
-/// them, and are backed by memory at once. Throws out_of_memory naming `what` when the machine does not have that much.
+/// them, and are backed by physical memory from the start. Throws out_of_memory naming `what` when the machine does not
+/// have that much.
 class Block {
  public:
   Block() = default;
@@ -21,7 +22,7 @@ class Block {
   Block& operator=(Block&& other) noexcept;
 
   std::byte* data() const { return data_; }
-  /// Gives the memory of a large block from byte `used` on back to the system. It must not be used any more.
+  /// Returns a large block's memory from byte `used` on to the system. That part must not be used any more.
   void release_from(int64_t used);
 
  private:

@@ -45,8 +45,8 @@ enum class StepKind : uint8_t {
   copy,       ///< plain copy of `copy_bytes` from args[0] to args[1]
 };
 
-/// The purpose of a step that runs a kernel or a reference kernel; for other steps the kind says enough, and their role
-/// is `layer`. Reports and models distinguish steps by it; the executor uses StepKind.
+/// The purpose of a step that runs a kernel or a reference kernel; for other steps the kind is enough, and their role
+/// is `layer`. Reports and models distinguish steps by their role; the executor uses StepKind.
 enum class StepRole : uint8_t {
   layer,           ///< computes nodes of the network
   contraction,     ///< computes sums of products: the rate of multiply-adds may bound it

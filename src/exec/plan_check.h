@@ -10,9 +10,9 @@
 namespace kilter {
 
 /// Throws an error of `kind` that describes the first broken invariant: its name, the step, the expected and the actual
-/// value. A plan that passes can be set up without reading or writing outside its buffers; what its machine code does
-/// is not checked. Every buffer of a step, with its size `bytes`, lies inside its space. Halo and copy steps stay
-/// inside and write neither inputs nor constants.
+/// value. A plan that passes can be set up without reading or writing outside its buffers; its machine code itself is
+/// not checked. Every buffer of a step, with its size `bytes`, lies inside its space. Halo and copy steps stay inside
+/// and write neither inputs nor constants.
 void check_plan(const Plan& plan, ErrorKind kind);
 
 /// Returns the bytes of a dense tensor. Returns nothing when a dimension is negative, there are more than 2^40

@@ -42,7 +42,7 @@ struct alignas(kLine) Gate {
     word.store(value, std::memory_order_seq_cst);
     wake();
   }
-  /// Makes at most one system call each time the waiter falls asleep, even if it takes long until a CPU runs the
+  /// Makes at most one system call each time the waiter falls asleep, even if a long time passes before a CPU runs the
   /// waiter.
   void wake() {
     if (parked.load(std::memory_order_seq_cst) != 0 && parked.exchange(0, std::memory_order_seq_cst) != 0) {
@@ -80,7 +80,7 @@ struct alignas(kLine) Gate {
 
 constexpr int kMostVictims = 8;
 
-/// The failure that comes first in the range among the pieces that one thread ran: its result or exception.
+/// Among the pieces that one thread ran, the failure that comes first in the range: its result or exception.
 struct Failure {
   int64_t at = INT64_MAX;
   int32_t result = 0;

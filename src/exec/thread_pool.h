@@ -42,7 +42,7 @@ class ThreadPool {
 };
 
 /// Returns KILTER_NUM_THREADS if set (1..1024, else usage error). Otherwise returns the CPUs that this process may use:
-/// the smallest of its affinity mask and its cgroup's quota (v1 and v2), at least 1.
+/// the smaller of the number in its affinity mask and its cgroup's quota (v1 or v2), at least 1.
 int default_threads();
 
 }  // namespace kilter

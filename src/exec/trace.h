@@ -15,9 +15,9 @@ struct TickSpan {
 };
 
 /// The record of one run. Regions are listed in the order in which they ran, each with the step that it executed, so a
-/// step that runs several times has several. Recording neither allocates nor locks. Regions beyond the capacity are
-/// counted as lost. Every worker writes to its own memory, which nothing else touches during the run; a span older than
-/// its region belongs to an earlier run.
+/// step that runs several times has several regions. Recording neither allocates nor locks. Regions beyond the capacity
+/// are counted as lost. Every worker writes to its own memory, which nothing else touches during the run; a span older
+/// than its region belongs to an earlier run.
 class RunTrace {
  public:
   struct Region {

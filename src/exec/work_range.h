@@ -21,8 +21,8 @@ class alignas(64) WorkRange {
     first_ = begin;
     left_.store(packed(begin, end), std::memory_order_relaxed);
   }
-  /// Takes a piece for the owner: first half of the range, later a quarter of the rest each time, so that its last
-  /// pieces are small when the other threads run out of work.
+  /// Takes a piece for the owner: half of the range the first time, then a quarter of the rest each time, so that its
+  /// last pieces are small when the other threads run out of work.
   Piece take_front() {
     return take([this](Piece left) {
       const int64_t count = left.end - left.begin;

@@ -25,7 +25,7 @@ namespace kilter {
 struct OpDef;  // op_def.h
 class Graph;
 
-/// How a value is laid out in memory. For the logical shape [d0, d1, ..., dn-1]:
+/// The layout of a value in memory. For the logical shape [d0, d1, ..., dn-1]:
 ///   block == 1: row-major.
 ///   block  > 1 (rank >= 2): physical [d0, ceil(d1/block), d2, ..., dn-1, block], for 4-D images NCHW[block]c.
 ///     The unused lanes of the last block are 0: the producer of the value writes them.
@@ -105,7 +105,7 @@ struct Node {
   Attrs attrs;
   std::vector<ValueId> inputs;   ///< kNone: optional input left out
   std::vector<ValueId> outputs;  ///< kNone: optional output not wanted
-  int32_t group = kNone;         ///< fused group (set by the fuse pass), kNone before
+  int32_t group = kNone;         ///< fused group (set by the fuse pass), kNone before that
   bool dead = false;
 
   /// Returns the i-th input; kNone if it is left out or the list is shorter.
@@ -124,7 +124,7 @@ struct Node {
 std::string label(const Node& node);
 
 /// Nodes and values live in arenas and are named by id. Ids and references stay valid while the graph lives; erasing
-/// only marks as dead. Names of values and names of nodes are separate namespaces.
+/// only marks them as dead. Names of values and names of nodes are separate namespaces.
 class Graph {
  public:
   std::string name;
@@ -153,8 +153,8 @@ class Graph {
     ++changes_;
     return values_.at(static_cast<size_t>(id));
   }
-  /// Returns a node for modification. Modify it at once: before kRecent other nodes are handed out and before the next
-  /// sort(). Its outputs must not change. verify() detects modifications that come later.
+  /// Returns a node for modification. Modify it immediately: before kRecent other nodes are handed out and before the
+  /// next sort(). Its outputs must not change. verify() detects modifications that come later.
   Node& change_node(NodeId id);
   static constexpr size_t kRecent = 4;
 

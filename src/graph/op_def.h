@@ -76,7 +76,7 @@ enum class Addressing : uint8_t {
 /// The elements over which a normalisation computes mean and variance.
 enum class Statistics : uint8_t {
   none,
-  row,           ///< all from attribute `axis` on
+  row,           ///< all elements in the dimensions from attribute `axis` on
   row_squares,   ///< the same elements, but only the mean of their squares
   channel,       ///< the pixels of a channel
   group,         ///< the pixels of a group of channels

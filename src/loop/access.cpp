@@ -144,8 +144,8 @@ uint64_t AccessChecker::parallel_of(const Expr& e) {
   return result;
 }
 
-/// Returns whether the key takes every value between its bounds independently of other keys. Adds the loops that it
-/// stands for to `base`.
+/// Returns whether the key takes every value between its bounds independently of other keys. Adds the loops that the
+/// key stands for to `base`.
 bool AccessChecker::exact(int32_t k, uint64_t* base) const {
   const IndexSpace::Key& key = space_.key(k);
   if (!key.known) return false;

@@ -17,7 +17,7 @@ class AccessChecker {
 
   void enter_loop(const StmtNode& s);
   void leave_loop();
-  /// Enters the branch that is taken when the condition holds, or the one taken when it does not.
+  /// Enters the branch that is taken when the condition is true (`holds`) or the one taken when it is false.
   void enter_branch(const Expr& condition, bool holds);
   void leave_branch();
   void let(const StmtNode& s);
@@ -55,7 +55,7 @@ class AccessChecker {
   void add_dim(int32_t var, int64_t extent, bool thread);
   void race(const StmtNode& s);
   void race(const StmtNode& s, uint64_t apart);
-  /// How a loop variable's values in two stores that may run at the same time are related.
+  /// The relation between the values that a loop variable has in two stores that may run at the same time.
   enum class Value : uint8_t {
     same,    ///< equal: stores with other values are in other blocks, or behind a barrier
     any,     ///< unrelated

@@ -425,7 +425,7 @@ std::optional<int64_t> IndexSpace::eliminate(const Affine& sum, bool up, int& bu
       const std::optional<int64_t> value = next ? eliminate(*next, up, budget) : std::nullopt;
       if (value && (!best || (up ? *value < *best : *value > *best))) best = value;
     }
-    // Then use the constant limit of this key, and continue with the others.
+    // After that, substitute the constant limit of this key, and continue with the other keys.
     const int64_t extreme = (last.coef > 0) == up ? key.high : key.low;
     int64_t product = 0;
     if (extreme == kNoLow || extreme == kNoHigh || __builtin_mul_overflow(extreme, last.coef, &product) ||

@@ -72,7 +72,7 @@ class IndexSpace {
   /// known.
   std::optional<int64_t> lower(const Affine& a) const { return bound(a, false); }
   std::optional<int64_t> upper(const Affine& a) const { return bound(a, true); }
-  /// Returns a bound derived only from each key's constant bounds: fast, and often enough.
+  /// Returns a bound derived only from each key's constant bounds. This is fast, and the bound is often tight enough.
   std::optional<int64_t> box(const Affine& a, bool up) const;
   /// Returns the scalar expression in canonical order: outer variables first, the constant last.
   Expr expr(const Affine& a) const;

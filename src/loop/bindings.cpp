@@ -35,7 +35,7 @@ class Bindings {
   }
   static bool bound_loop(const Stmt& s) { return s != nullptr && s->kind == StmtKind::loop && is_bound(s->loop); }
 
-  /// Checks statements that contain a bound loop: there may be lets, and the loop must be the last statement.
+  /// Checks statements that contain a bound loop: only lets may precede the loop, and no statement may follow it.
   void nest(const std::vector<Stmt>& body) {
     for (const Stmt& s : body) {
       if (s == body.back() && bound_loop(s)) return bound(*s);

@@ -5,7 +5,7 @@
 
 namespace kilter {
 
-/// Throws internal unless bound loops form one nest around all other statements but lets, and every buffer is in a
+/// Throws internal unless bound loops form one nest around all statements other than lets, and every buffer is in a
 /// space that its kind and the nest allow. The verifier's other checks find bound loops in other places.
 void check_bindings(const LoopFunc& func);
 

@@ -135,8 +135,8 @@ struct ExprNode {
 };
 
 // Constructors. The operands of a binary operation must have the same element type; a scalar operand is broadcast to
-// the other's lanes. All constructors throw internal when the types do not fit. Constants, x+0, x*1 and x*0 fold at
-// once.
+// the other's lanes. All constructors throw internal when the types do not fit. Constants, x+0, x*1 and x*0 are folded
+// during construction.
 Expr imm(DType type, double value, int32_t lanes = 1);
 Expr imm_int(DType type, int64_t value, int32_t lanes = 1);
 Expr unary(Op op, Expr a);
@@ -161,7 +161,7 @@ Expr reg_expr(VType type, int32_t reg);
 /// becomes the broadcast of a scalar load.
 Expr load_expr(DType type, int32_t buffer, Expr index, int32_t lanes = 1, int64_t stride = 1, Expr mask = {});
 Expr gather_expr(DType type, int32_t buffer, Expr indices, Expr mask = {});
-/// Applies the operation of `e` to other arguments, using the constructors above so that it folds again.
+/// Applies the operation of `e` to other arguments, using the constructors above so that the result is folded again.
 Expr with_args(const Expr& e, std::vector<Expr> args);
 
 inline Expr operator+(Expr a, Expr b) { return binary(Op::add, std::move(a), std::move(b)); }

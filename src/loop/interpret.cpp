@@ -282,7 +282,7 @@ class Machine {
         if (!on(s.a, 0)) status_ = kCheckFailed;
         return;
       case StmtKind::barrier:
-        return;  // run_together() runs all threads up to it
+        return;  // run_together() runs all threads up to the barrier
     }
   }
 

@@ -40,9 +40,9 @@ struct Buffer {
   int32_t align_bytes = 64;  ///< guaranteed alignment of element 0
 };
 
-/// How the iterations of a loop run. The kinds from block_x on bind a loop to the hardware of a device that runs blocks
-/// of threads: all iterations may run at the same time, and only the threads of one block can wait for each other
-/// (StmtKind::barrier). The rules are in doc/loop_ir.md.
+/// The way in which the iterations of a loop run. The kinds from block_x on bind a loop to the hardware of a device
+/// that runs blocks of threads: all iterations may run at the same time, and only the threads of one block can wait for
+/// each other (StmtKind::barrier). The rules are in doc/loop_ir.md.
 enum class LoopKind : uint8_t {
   serial,
   unrolled,  ///< constant extent; the unroll pass replaces the loop by copies of its body
@@ -132,7 +132,8 @@ struct Buf {
   int32_t id = -1;
 };
 
-/// Builds one LoopFunc. Control flow takes callbacks, so the nesting in C++ is the nesting of the loops.
+/// Builds one LoopFunc. The functions for control flow take callbacks, so the nesting in C++ is the nesting of the
+/// loops.
 class LoopBuilder {
  public:
   explicit LoopBuilder(std::string name);

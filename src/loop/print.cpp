@@ -151,7 +151,7 @@ class Printer {
     line(depth, "}");
   }
 
-  // How often each node of the current statement is reached, and how many nodes it prints as (saturating).
+  // For a node of the current statement: how often it is reached, and how many nodes its text contains (saturating).
   struct Use {
     int64_t count = 0;
     int64_t nodes = 0;

@@ -29,8 +29,8 @@ bool commutes(Op op) {
   }
 }
 
-/// Returns whether both certainly have the same value in one evaluation, because they are one node or equal small
-/// trees.
+/// Returns whether the two expressions certainly have the same value in one evaluation, because they are one node or
+/// equal small trees.
 bool same_value(const Expr& a, const Expr& b, int depth = 6) {
   if (a.get() == b.get()) return true;
   if (depth == 0 || a->kind != b->kind || a->op != b->op || a->id != b->id || a->ival != b->ival ||

@@ -1,5 +1,5 @@
 // Checks the structure of a function: types, scopes, stores, and the places of barriers. bindings.cpp checks the nest
-// of bound loops, access.cpp bounds and races.
+// of bound loops, and access.cpp checks bounds and races.
 #include <algorithm>
 
 #include "loop/access.h"

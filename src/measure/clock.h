@@ -21,7 +21,7 @@ int64_t now_ns();
 double process_cpu_ms();
 
 /// Makes `warm_up` calls that do not count, then calls `run` until `seconds` have passed and at least `min_samples`
-/// were taken.
+/// have been taken.
 Samples sample(const std::function<void()>& run, double seconds, int min_samples = 10, int warm_up = 3);
 
 /// Returns the peak resident size of this process so far, in bytes.

@@ -12,7 +12,7 @@
 namespace kilter {
 namespace {
 
-/// Returns the time per call of `calls` calls in a row.
+/// Makes `calls` calls in a row and returns the time per call.
 double time_calls(const Candidate& candidate, int64_t calls, const ClockMs& clock) {
   if (candidate.timed) return candidate.timed(calls);
   const double start = clock();
@@ -20,7 +20,7 @@ double time_calls(const Candidate& candidate, int64_t calls, const ClockMs& cloc
   return (clock() - start) / static_cast<double>(calls);
 }
 
-/// Returns the time per call of `calls` calls, with the untimed preparation before each.
+/// Makes `calls` calls, each after the untimed preparation, and returns the time per call.
 double time_prepared(const Candidate& candidate, int64_t calls, const ClockMs& clock) {
   double sum = 0;
   for (int64_t i = 0; i < calls; ++i) {

@@ -18,7 +18,7 @@ struct Candidate {
   std::string name;
   std::function<void()> run;
   std::function<void()> prepare = {};  ///< runs untimed before each call: flushes or rotates buffers
-  /// Replaces `run` for work in another process: makes this many calls and returns the milliseconds of one.
+  /// Replaces `run` for work in another process: makes this many calls and returns the time of one in milliseconds.
   std::function<double(int64_t calls)> timed = {};
   /// Returns the processor time so far of work in another process. If empty, that of this process counts.
   std::function<double()> cpu_ms = {};
@@ -28,7 +28,7 @@ struct CompareOptions {
   double max_seconds = 10;           ///< budget, warm-up included
   double target_half_width = 0.005;  ///< half-width of the interval of each ratio to the first candidate
   bool stop_when_different = true;   ///< stop early once every interval clearly excludes 1
-  int min_rounds = 30;  ///< least rounds before stopping; the budget takes precedence, but only after five rounds
+  int min_rounds = 30;               ///< minimum number of rounds; five once the budget is spent
   int max_rounds = 100000;
   double slice_ms = 1;  ///< calls shorter than this are repeated to fill it
   int retakes = 3;      ///< how often a disturbed slice is retaken, as long as that helps
@@ -75,17 +75,18 @@ struct Comparison {
   Ratio ratio(size_t a, size_t b) const;
   /// Returns the interval of a candidate's own time in milliseconds.
   Ratio time_ms(size_t candidate) const;
-  /// Return the ratio and the interval of processor time; nothing if that of a candidate is 0 or could not be read.
+  /// Return the ratio and the interval of processor time; nothing if a candidate's processor time is 0 or could not be
+  /// read.
   std::optional<Ratio> cpu_ratio(size_t a, size_t b) const;
   std::optional<Ratio> cpu_ms(size_t candidate) const;
 };
 
-/// Compares two or more candidates. A disturbed slice is retaken at once. A round with a slice that stayed disturbed is
-/// dropped for all candidates alike; when fewer than min_rounds are undisturbed, the min_rounds least disturbed ones
-/// are kept. Disturbances are judged only from the machine's counters, never from the measured times. Stops when every
-/// ratio to the first candidate is known: its half-width reached the target, or its interval excluded 1 twice (twice,
-/// since it is evaluated many times). Also stops when the budget is spent. Exceptions of a candidate propagate. Throws
-/// internal for fewer than two candidates.
+/// Compares two or more candidates. A disturbed slice is retaken immediately. A round with a slice that stayed
+/// disturbed is dropped for all candidates alike; when fewer than min_rounds are undisturbed, the min_rounds least
+/// disturbed ones are kept. Disturbances are judged only from the machine's counters, never from the measured times.
+/// Stops when every ratio to the first candidate is known: its half-width reached the target, or its interval excluded
+/// 1 twice (twice, since it is evaluated many times). Also stops when the budget is spent. Exceptions of a candidate
+/// propagate. Throws internal for fewer than two candidates.
 Comparison compare(const std::vector<Candidate>& candidates, const CompareOptions& options = {});
 
 }  // namespace kilter

@@ -15,7 +15,7 @@ struct CounterValues {
   std::optional<int64_t> cycles, instructions, cache_misses, stalled_cycles;
   /// Share of the time that the group was on the processor. Below 1, the counts were scaled up accordingly.
   double counted_share = 1;
-  /// Why the counts cannot be correct; empty when nothing contradicts them. Set by check_counters.
+  /// The reason why the counts cannot be correct; empty when nothing contradicts them. Set by check_counters.
   std::string invalid;
 };
 
@@ -54,8 +54,8 @@ class Counters {
 /// unknown).
 std::string counters_reason(int error, std::optional<int> paranoid);
 
-/// Returns the highest clock of this machine in GHz: cpufreq's maximum if the system reports it, otherwise the highest
-/// clock that the reference kernel shows now plus 5 %, since boost varies.
+/// Returns the highest clock of this machine in GHz: cpufreq's maximum if the system reports it, otherwise 5 % above
+/// the highest clock that the reference kernel shows now, since boost varies.
 double highest_clock_ghz();
 
 }  // namespace kilter

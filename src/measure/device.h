@@ -41,8 +41,8 @@ struct Device {
 
   /// Returns "AMD EPYC, 2 CPUs, avx512, L1 48K, L2 1M, L3 32M".
   std::string fingerprint() const;
-  /// Return rates for any number of threads: interpolated linearly between measured numbers, and above these the rate
-  /// of the largest. 0 when not measured.
+  /// Return rates for any number of threads: interpolated linearly between the measured thread counts, and constant
+  /// above the largest of them. 0 when not measured.
   double peak_gflops(int threads) const;
   double bandwidth_gbs(Level level, int threads) const;
   double copy_gbs(Level level, int threads) const;
@@ -54,8 +54,8 @@ Device describe_device();
 /// Called before each measurement with the number done, the total number, and a description.
 using DeviceProgress = std::function<void(int done, int all, const std::string& what)>;
 /// Returns describe_device() with peaks and bandwidths for 1..max_threads threads (0: the CPUs that the calling thread
-/// may run on), measured for `ms_each` milliseconds each. Above eight threads, measures only powers of two and the last
-/// number.
+/// may run on), measured for `ms_each` milliseconds each. Above eight threads, measures only powers of two and
+/// max_threads itself.
 Device measure_device(int max_threads = 0, double ms_each = 200, const DeviceProgress& progress = {});
 
 nlohmann::json to_json(const Device& device);
@@ -66,8 +66,8 @@ Device device_from_json(const nlohmann::json& json);
 std::filesystem::path device_file();
 
 /// Returns the stored measurements of this machine. Measures and stores them when there are none, when the file is
-/// damaged, describes another machine or covers fewer threads than there are CPUs to run on, or when `again` is set. A
-/// file that cannot be written is not an error: the measurements are still returned.
+/// damaged, when it describes another machine or covers fewer threads than there are CPUs to run on, or when `again` is
+/// set. A file that cannot be written is not an error: the measurements are still returned.
 Device this_device(bool again = false, const DeviceProgress& progress = {});
 Device this_device(const std::filesystem::path& file, bool again, const std::function<Device()>& measure);
 

@@ -16,8 +16,8 @@ struct EvaluatorOptions {
   int64_t repeat = 10;                 ///< measurements
   double min_repeat_ms = 0;            ///< `number` is raised until a measurement takes this long
   int warm_up = 1;                     ///< calls that do not count
-  std::function<void()> prepare = {};  ///< runs untimed before each measurement; with number > 1 only the first call
-                                       ///< finds what was prepared, such as flushed caches
+  std::function<void()> prepare = {};  ///< runs untimed before each measurement; with number > 1, only the first call
+                                       ///< finds the prepared state, such as flushed caches
   QuietLimits quiet;
   // For tests.
   ClockMs clock = now_ms;

@@ -1,5 +1,5 @@
 // The loops that measure the processor's peak rates: fused multiply-adds, reads, copies. There is one row per variant.
-// Which is fastest depends on the machine, so the measurements try all that it can run.
+// Which variant is fastest depends on the machine, so the measurements try all variants that the machine can run.
 #pragma once
 
 #include <cstddef>

@@ -68,7 +68,7 @@ PeakRate best_window(Team& team, const std::vector<Loop>& loops, double ms,
   PeakRate best;
   std::vector<double> alone(static_cast<size_t>(team.threads()));
   const uint64_t start = ticks();
-  double settled = 0;  // milliseconds at which the best rate last changed noticeably
+  double settled = 0;  // time in milliseconds at which the best rate last changed noticeably
   double level = 0;
   int64_t count = 0;
   for (int64_t turn = 0;; ++turn) {
@@ -101,7 +101,7 @@ int64_t bytes_per_thread(Level level, int threads) {
     case Level::l2:
       return whole_chunks(std::max(l2 / 2, 2 * l1));
     case Level::l3:
-      // Several virtual machines may share a large L3, of which a quarter then does not stay cached: hence the limit.
+      // If several virtual machines share a large L3, even a quarter of it may not stay cached: hence the limit.
       return whole_chunks(std::clamp(sizes.l3_bytes / 4 / threads, 2 * l2, 8 * l2));
     case Level::dram:
       break;
@@ -117,7 +117,7 @@ struct Slice {
 Slice slice_of(Level level, int64_t per_thread, int64_t window) {
   if (level != Level::dram) {
     // About 0.1 to 0.3 ms at the rates of today's caches. L1 takes 2 to 6 us: a sibling hardware thread, an interrupt
-    // or a slower clock ruins its rate at once, and only short windows fit between such events.
+    // or a slower clock would ruin its rate, and only short windows fit between such events.
     const int64_t once = level == Level::l1 ? 1 << 20 : level == Level::l2 ? 8 << 20 : 4 << 20;
     return {0, per_thread, std::max(int64_t{1}, once / per_thread)};
   }

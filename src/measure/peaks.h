@@ -22,10 +22,10 @@ struct PeakRate {
 };
 
 /// All of these functions run `threads` threads (1..1024, each on its own CPU if there are enough) for about `ms`
-/// milliseconds, in windows of less than one. They return the rate of the best window of the best loop, which is the
-/// undisturbed rate. A window lasts from the first thread's start to the last one's end. On a machine so busy that the
-/// threads do not run at the same time, they take five times as long, and may return the sum of each thread's best,
-/// which is an upper bound. Throw usage for other thread counts, and unsupported when there is no memory for the
+/// milliseconds, in windows of less than a millisecond. They return the rate of the best window of the best loop, which
+/// is the undisturbed rate. A window lasts from the first thread's start to the last one's end. On a machine so busy
+/// that the threads do not run at the same time, they take five times as long, and may return the sum of each thread's
+/// best, which is an upper bound. Throw usage for other thread counts, and unsupported when there is no memory for the
 /// buffers.
 PeakRate measure_peak(int threads, double ms = 40);
 /// Measures bytes read. For L1 and L2, each thread reads its own buffer of half the cache. For L3, the threads together

@@ -27,8 +27,8 @@ QuietReading read_quiet();
 /// instructions.
 double reference_chain_ns(int tries = 3);
 /// Returns the nanoseconds of 2^11 independent one-cycle instructions, the shortest of four tries; takes about a
-/// microsecond. They take up to twice as long while another hardware thread works on the same core, which a chain of
-/// dependent instructions does not notice.
+/// microsecond. They take up to twice as long while another hardware thread works on the same core, which does not slow
+/// a chain of dependent instructions.
 double reference_width_ns();
 /// Returns the clock that this core runs at now, from the reference kernel; 0 if the timing of its instructions is not
 /// known (not x86-64).
@@ -38,7 +38,7 @@ double core_clock_ghz(int tries = 20);
 struct QuietLimits {
   double steal_share = 0.01;         ///< of the sample's wall time on one CPU
   double wait_share = 0.01;          ///< of the sample's wall time
-  double switches_per_second = 200;  ///< involuntary, of all threads of the process; below 5 ms, one is enough
+  double switches_per_second = 200;  ///< involuntary, all threads of the process; one is enough in samples below 5 ms
   double drift = 0.03;               ///< deviation of the reference kernel's time (chain_ns) from its usual time
 };
 

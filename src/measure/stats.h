@@ -20,8 +20,9 @@ double std_dev(std::span<const double> values);
 /// Returns the value that the given share (0..1) of the values do not exceed, with linear interpolation.
 double quantile(std::span<const double> values, double share);
 double median(std::span<const double> values);
-/// Returns the interquartile mean: the mean after a quarter of the values is cut off at each end. Values on the border
-/// count in part, so the estimate does not jump as values are added. 25 % of the values may be arbitrary.
+/// Returns the interquartile mean: the mean after a quarter of the values is cut off at each end. Values at the two
+/// cuts count in part, so the estimate does not jump as values are added. Up to 25 % of the values may be arbitrarily
+/// wrong.
 double mean_of_middle_half(std::span<const double> values);
 
 /// Samples in milliseconds and their figures.

@@ -1,4 +1,4 @@
-// Checks the shapes and values that a caller gives against what the model declares.
+// Checks the shapes and values that a caller gives against the model's declarations.
 #pragma once
 
 #include <vector>

@@ -20,7 +20,7 @@ struct Function {
 /// The functions of a model, by domain, name and overload.
 class Functions {
  public:
-  /// Throws bad_model when two functions have the same name, when one calls itself (also indirectly) and when expanding
+  /// Throws bad_model when two functions have the same name, when one calls itself (also indirectly) or when expanding
   /// `graph` would make more than kMostNodes nodes. `file` names the model in errors.
   Functions(const pb::ModelProto& model, const std::string& file);
   Functions() = default;
@@ -35,8 +35,8 @@ class Functions {
   std::map<std::tuple<std::string, std::string, std::string>, Function> functions_;
 };
 
-/// Returns the imports as a map. Throws bad_model for a domain imported with two versions and for opsets of ai.onnx
-/// that Kilter does not know. `where` is "" or " of function 'f'".
+/// Returns the imports as a map. Throws bad_model for a domain imported with two versions or for opsets of ai.onnx that
+/// Kilter does not know. `where` is "" or " of function 'f'".
 Opsets read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto>& imports, const std::string& file,
                    const std::string& where);
 

@@ -85,7 +85,7 @@ class Model {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Returns a text about the inputs whose shapes neither the model nor the caller gives: which dimensions are open, and
+/// Returns a text about the inputs whose shapes neither the model nor the caller gives: the open dimensions, and
 /// options that would set them all. Empty if there are none. `given`: shapes by name, which also determine the sizes of
 /// named dimensions.
 std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes& given);

@@ -20,7 +20,7 @@ struct ModelData {
   Opsets opsets;
   Functions functions;
   Orders orders;
-  std::unordered_map<const pb::TensorProto*, Tensor> tensors;  ///< initializers and tensors in attributes, everywhere
+  std::unordered_map<const pb::TensorProto*, Tensor> tensors;  ///< tensors of initializers and attributes in all graphs
   std::vector<Port> inputs;
   std::vector<Port> default_inputs;  ///< inputs that have an initializer
   std::vector<Port> outputs;

@@ -1,4 +1,4 @@
-// The checks of a model's graphs that need no types: every name is defined once, every producer exists, there is no
+// The checks of a model's graphs that need no types: every name is defined once, every producer exists, and there is no
 // cycle.
 #pragma once
 

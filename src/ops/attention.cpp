@@ -67,7 +67,8 @@ std::vector<double> joined(const ReferenceContext& ctx, size_t fresh, size_t pas
   return all;
 }
 
-/// Returns what is added to the scores: 0 or the mask if a key is visible, else -inf; dense [batch, heads, q, keys].
+/// Returns the bias that is added to the scores, dense [batch, heads, q, keys]: 0 or the mask if a key is visible, else
+/// -inf.
 std::vector<double> bias_of(const ReferenceContext& ctx, const AttentionShape& s, const AttentionRules& rules) {
   std::vector<double> mask;
   Shape mask_strides(4, 0);
@@ -263,7 +264,7 @@ KILTER_OP(Attention){
     .reference = reference,
     .expand = expand_attention,
     .flops = flops,
-    // Two matrix products and an exponential.
+    // The errors of two matrix products and an exponential add up.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[2,3,5,8] f32[2,3,7,8] f32[2,3,7,9]",
               "f32[1,4,24] f32[1,6,12] f32[1,6,14] | q_num_heads=4 kv_num_heads=2",

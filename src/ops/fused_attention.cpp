@@ -117,7 +117,7 @@ KILTER_OP(FusedAttention){
     .infer = infer,
     .reference = reference,
     .flops = flops,
-    // As for Attention: two matrix products and an exponential.
+    // As for Attention: the errors of two matrix products and an exponential add up.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,3,33,64] f32[1,3,197,64] f32[1,3,197,64] | scale=0.125",
               "f32[2,2,5,24] f32[2,2,7,24] f32[2,2,7,8] f32[2,1,1,7] | scale=0.2",

@@ -4,7 +4,8 @@
 namespace kilter {
 namespace {
 
-/// Returns the extents from which pooling with these attributes would have started. Indices refer to them.
+/// Returns the extents of the image that pooling with these attributes would have reduced to x. Indices refer to that
+/// image.
 Shape unpooled(const Node& node, const Shape& x) {
   const std::vector<int64_t> kernel = node.ints_attr("kernel_shape");
   const size_t rank = x.size() < 3 ? 0 : x.size() - 2;

@@ -1,5 +1,5 @@
 // The table of operators. Each operator is one file in this folder that defines one or more OpDefs with KILTER_OP.
-// CMake builds the table from the folder, so adding an operator changes nothing else.
+// CMake builds the table from the folder, so a new operator needs no change elsewhere.
 #pragma once
 
 #include <cstdint>

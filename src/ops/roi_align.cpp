@@ -98,7 +98,7 @@ struct BinAxis {
 };
 
 BinAxis bin_axis(const Node& node, const Rules& rules, double low, double high, int64_t bins) {
-  // In float, since the number of samples is the ceiling of a bin's extent.
+  // Computed in float: the number of samples is the ceiling of a bin's extent, so it depends on rounding.
   const auto scaled = [&](double at) { return static_cast<float>(at) * rules.scale - rules.offset; };
   float extent = scaled(high) - scaled(low);
   if (!rules.half_pixel) extent = std::max(extent, 1.0F);

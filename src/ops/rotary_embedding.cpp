@@ -11,7 +11,7 @@ struct Rotary {
   int64_t size;
   int64_t rotated;
   bool interleaved;
-  bool rank3;  ///< x is [batch, sequence, heads * size] in memory, else [batch, heads, sequence, size]
+  bool rank3;  ///< whether x is [batch, sequence, heads * size] in memory rather than [batch, heads, sequence, size]
 };
 
 Rotary rotary_of(const Node& node, const Shape& x) {

@@ -15,7 +15,8 @@ struct Window {
   Shape count;
 };
 
-/// Returns the number of elements start, start + step, ... before `end`. Both are already clamped to the dimension.
+/// Returns the number of elements start, start + step, ... before `end`. `start` and `end` are already clamped to the
+/// dimension.
 int64_t count_between(int64_t start, int64_t end, int64_t step) {
   if (step > 0) return start < end ? 1 + (end - start - 1) / step : 0;
   return start > end ? 1 + (start - end - 1) / -step : 0;
@@ -56,7 +57,7 @@ Window window_of(const Context& ctx) {
 
 void infer(InferContext& ctx) { set_same_dtype(ctx, window_of(ctx).count); }
 
-/// Returns the strides of the window's steps through the input, and the offset of its first element.
+/// Returns the strides with which the window steps through the input, and the offset of its first element.
 std::pair<Shape, int64_t> walk(const Window& window, const Shape& shape) {
   Shape strides = dense_strides(shape);
   int64_t offset = 0;

@@ -36,7 +36,8 @@ class Canonical : public RewritePass<Canonical> {
     return node.input(input) != kNone && constant(node.input(input)) == nullptr;
   }
 
-  /// Moves a bias out of a convolution. The canonical form has constant biases, and none with run-time filters.
+  /// Moves a bias out of a convolution. In the canonical form, biases are constant, and a convolution with run-time
+  /// filters has none.
   Patch without_bias(const Node& node) {
     const bool moves = at_run_time(node, 2) || (at_run_time(node, 1) && node.input(2) != kNone);
     if (!moves) return no("it has no bias, or bias and filters are constant");
@@ -155,7 +156,7 @@ class Canonical : public RewritePass<Canonical> {
 
   /// Rewrites a convolution with filters computed at run time, as in trackers and networks with modulated weights:
   /// filters times columns, group by group. A column contains the elements under the filter at one position. Depthwise
-  /// convolutions stay: products of one row are slower than the reference kernel (measured).
+  /// convolutions are left unchanged: products of one row are slower than the reference kernel (measured).
   Patch conv_of_run_time_filters(const Node& node) {
     const Shape x = type(node.inputs[0]).shape, w = type(node.inputs[1]).shape, y = type(node.outputs[0]).shape;
     const int64_t groups = node.int_attr("group", 1);
@@ -287,7 +288,7 @@ class Canonical : public RewritePass<Canonical> {
     return reduce(node, op, axes);
   }
 
-  /// Puts all positions into one row: kernels run along rows, which may be short.
+  /// Puts all positions into one row: kernels run along rows, which may otherwise be short.
   Patch samples_in_a_row(const Node& node) {
     const Shape &grid = type(node.inputs[1]).shape, &y = type(node.outputs[0]).shape;
     if (!f32(node.inputs[0]) || !f32(node.inputs[1])) return no("image and grid are not both f32");

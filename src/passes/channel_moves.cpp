@@ -15,7 +15,8 @@
 namespace kilter {
 namespace {
 
-constexpr size_t kMaxParts = 256;  ///< operands of one move: larger moves are not of images, and slow to compose
+constexpr size_t kMaxParts = 256;  ///< operands of one move: larger moves are not of images, and they are slow to
+                                   ///< compose
 constexpr size_t kMaxSources = 6;  ///< most source vectors per vector of a composed move
 
 int64_t channel_count(const Graph& graph, ValueId image) { return graph.type(image).shape[1]; }

@@ -94,8 +94,8 @@ class Layouts {
            image(node.outputs[0]);
   }
 
-  /// Whether an element-wise node can be blocked: each operand is an image that is blocked already, a constant, or has
-  /// one channel, and at least one is blocked.
+  /// Whether an element-wise node can be blocked: each operand is a blocked image, a constant, or an image of one
+  /// channel, and at least one is blocked.
   bool map_blocks(const Node& node) const {
     const Shape& out = graph_.type(node.outputs[0]).shape;
     if (!image(node.outputs[0]) || !has_loop_form(graph_, node)) return false;
@@ -163,8 +163,8 @@ class Layouts {
     });
   }
 
-  /// Rewrites a move of channels that crosses block boundaries in the middle of blocked images: one TakeChannels for
-  /// each output, from the images where its channels are made.
+  /// Rewrites a move of channels that crosses block boundaries and is surrounded by blocked images. Each output becomes
+  /// one TakeChannels of the images in which its channels are made.
   bool take_channels(NodeId id) {
     const Node& node = graph_.node(id);
     if (context_.plain_layout.contains(node.name)) return false;
@@ -196,7 +196,7 @@ class Layouts {
     return true;
   }
 
-  /// Rewrites a move of pixels in the middle of blocked images into a TakePixels.
+  /// Rewrites a move of pixels that is surrounded by blocked images into a TakePixels.
   bool take_pixels(NodeId id) {
     const Node& node = graph_.node(id);
     if (context_.plain_layout.contains(node.name) || !blocked(node.inputs[0])) return false;
@@ -285,7 +285,7 @@ class Layouts {
     const Node& node = graph_.node(id);
     const Family family = node.op->family;
     const bool out_blocked = blocked(node.outputs[0]);
-    std::vector<ValueId> inputs = node.inputs;  // set all at once: there may be very many
+    std::vector<ValueId> inputs = node.inputs;  // replaced in one call, since there may be very many
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId in = inputs[i];
       if (in == kNone) continue;

@@ -1,6 +1,6 @@
 // Folds the margins that a Pad adds to images into the padding of the convolution or pool that reads them.
 //
-// This holds only for non-negative margins of spatial axes. Each margin and the window's own padding on that side
+// This is possible only for non-negative margins of spatial axes. Each margin and the window's own padding on that side
 // together must be smaller than the span of the kernel, so that no window lies entirely in the padding.
 
 #include <algorithm>

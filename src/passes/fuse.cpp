@@ -92,8 +92,8 @@ class Fuser {
     made_.insert(node.outputs.begin(), node.outputs.end());
   }
 
-  /// Why `node` does not join the group, with what was expected and found; nullopt if it joins, which counts as a
-  /// rewrite.
+  /// Returns why `node` does not join the group, with what was expected and found; nullopt if it joins, which counts as
+  /// a rewrite.
   std::optional<Unfused> refusal(const Node& node, NodeId anchor, const std::vector<NodeId>& group) {
     const Node& into = graph_.node(anchor);
     const TensorType& like = graph_.type(into.outputs[0]);
@@ -217,7 +217,7 @@ class Fuser {
   int64_t look_ = 0;
   std::set<ValueId> operands_, made_;  ///< of the current group
   std::map<NodeId, std::vector<NodeId>> members_;
-  std::map<NodeId, Unfused> left_out_;  ///< the first refusal of each node; other reasons replace a refusal by shape
+  std::map<NodeId, Unfused> left_out_;  ///< each node's first refusal; other reasons replace a refusal for its shape
 };
 
 }  // namespace

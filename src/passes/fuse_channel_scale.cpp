@@ -18,8 +18,8 @@
 namespace kilter {
 namespace {
 
-/// Pixels needed per filter. Multiplying a weight means reading and writing it once more than the convolution alone
-/// does; it saves reading and writing an element of the image.
+/// Pixels needed per filter. Multiplying a weight costs one more read and write than the convolution alone; for each
+/// element of the image, one read and one write are saved.
 constexpr int64_t kPixelsForAFilter = 2;
 
 class ScaleFuser {
@@ -62,7 +62,7 @@ class ScaleFuser {
     return (like(a, image) && like(b, factors)) || (like(b, image) && like(a, factors));
   }
 
-  /// Why `scale` does not join the convolution's group; nullopt if it joins, which counts as a rewrite.
+  /// Returns why `scale` does not join the convolution's group; nullopt if it joins, which counts as a rewrite.
   std::optional<Unfused> refusal(const Node& scale, NodeId id) {
     const Node& conv = graph_.node(id);
     const auto no = [&](Unfused::Why why, std::string reason) {

@@ -18,7 +18,7 @@
 namespace kilter {
 namespace {
 
-constexpr double kWorthwhile = 0.97;  ///< of the cycles of separate tasks: smaller gains are within the model's error
+constexpr double kWorthwhile = 0.97;  ///< share of two tasks' cycles: smaller gains are within the model's error
 
 class DepthwiseFuser {
  public:
@@ -92,7 +92,7 @@ class DepthwiseFuser {
     return group != kNone && graph_.node(group).op->family == Family::conv ? group : kNone;
   }
 
-  /// Why the group of `feeder` does not join that of `anchor`; nullopt if it joins, which counts as a rewrite.
+  /// Returns why the group of `feeder` does not join that of `anchor`; nullopt if it joins, which counts as a rewrite.
   std::optional<Unfused> refusal(const Node& feeder, const Node& anchor, bool asked) {
     const auto no = [&](Unfused::Why why, std::string reason) {
       return Unfused{why, anchor.name, feeder.name, std::move(reason)};

@@ -35,8 +35,8 @@ class RowMeanFuser {
   }
 
  private:
-  /// Why a reduction stays apart from the task that makes its input. Nullopt if it joins, which counts as a rewrite, or
-  /// if no task of several nodes could absorb it.
+  /// Returns why a reduction stays apart from the task that makes its input. Returns nullopt if it joins, which counts
+  /// as a rewrite, or if no task of several nodes could absorb it.
   std::optional<Unfused> join(NodeId id) {
     const Node& node = graph_.node(id);
     NodeId from = graph_.value(node.inputs[0]).producer;

@@ -26,8 +26,8 @@ struct Unfused {
     layout,    ///< it has another layout
     full,      ///< the group already has as many nodes as a group may have
     order,     ///< it needs something that is computed after the group
-    schedule,  ///< no template applies to the group with it
-    cycles,    ///< it gains nothing by the model
+    schedule,  ///< no template applies to the group once it has joined
+    cycles,    ///< the model predicts no gain
   } why = option;
   std::string node, group;  ///< the name of the node, and of the group's anchor
   std::string reason;       ///< a description, with what was expected and found
@@ -53,7 +53,7 @@ struct PassContext {
   /// Depthwise convolutions that must include the convolution before them, whatever the model says. Maps each name to a
   /// description of what requests it, such as "--fuse conv2".
   std::map<std::string, std::string> fuse;
-  std::set<std::string> apart;             ///< depthwise convolutions that must not
+  std::set<std::string> apart;             ///< depthwise convolutions that must not include the convolution before them
   std::map<std::string, std::string> own;  ///< nodes with a forced schedule or thread count: the template's name, or ""
   std::set<std::string> plain_layout;      ///< nodes whose operands stay plain
   std::vector<Forbidden> forbidden;        ///< templates that passes must not rely on

@@ -150,7 +150,7 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
   struct Match {
     const Node* product = nullptr;                   ///< q k'
     std::vector<ValueId> added;                      ///< masks added to the scores
-    std::vector<std::pair<ValueId, double>> chosen;  ///< conditions, and the score where each does not hold
+    std::vector<std::pair<ValueId, double>> chosen;  ///< conditions, and the score where each is false
     double scale = 1;
     bool empty_is_zero = false, nan_is_zero = false;
   };
@@ -158,7 +158,7 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
   const Node* made_by(ValueId v, std::string_view op) const { return kilter::made_by(graph_, v, op); }
   bool inner(ValueId v) const { return v != kNone && graph_.type(v).dtype == DType::f32 && read_once(graph_, v); }
 
-  /// Turns the last product into the whole attention node, so that names stay.
+  /// Turns the last product into the whole attention node, so that names are kept.
   Patch attention(const Node& node) {
     const ValueId out = node.outputs[0];
     Match found;
@@ -167,7 +167,7 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
     return out;
   }
 
-  /// Fills `match`. Returns why the node is no attention, or "".
+  /// Fills `match`. Returns why the node is not attention, or "".
   std::string_view match(const Node& node, Match& match) const {
     const TensorType& out = graph_.type(node.outputs[0]);
     if (out.dtype != DType::f32) return "its result is not f32";

@@ -17,7 +17,7 @@ namespace kilter {
 /// The outcome of a rewrite for one node: the value that replaces the node's first output, or why there is none.
 class Patch {
  public:
-  /// The node is not what the pattern starts from, which needs no reason.
+  /// No match: the pattern does not start at this node, so no reason is needed.
   Patch() = default;
   Patch(ValueId value) : value_(value) {}
 
@@ -46,8 +46,8 @@ struct RewriteRow : Rewrite {
 };
 
 /// The base class of a pass that is a table of rewrites. `Rules` has the static functions pass(), its name, and rows(),
-/// its table; only nodes for which looks_at() returns true are tried, so it must do so for every node that a row
-/// matches.
+/// its table; only nodes for which looks_at() returns true are tried, so looks_at() must do so for every node that a
+/// row matches.
 template <class Rules>
 class RewritePass {
  public:

@@ -38,8 +38,8 @@ class Simplifier : public RewritePass<Simplifier> {
     return c != nullptr && c->elems() == 1 && c->dtype() != DType::string && c->as_double(0) == value;
   }
 
-  /// Returns `x` to replace a node that does nothing, if both have the same type. A network output keeps its own node
-  /// if the source is an input or another output.
+  /// Returns `x` to replace a node that does nothing, if it has the type of the node's output. A network output keeps
+  /// its own node if the source is an input or another output.
   Patch same(const Node& node, ValueId x) {
     if (x == kNone || type(x) != type(node.outputs[0])) return no("it changes the type or shape");
     const bool keeps = graph_.is_output(node.outputs[0]) && (graph_.value(x).producer == kNone || graph_.is_output(x));
@@ -119,7 +119,7 @@ class Simplifier : public RewritePass<Simplifier> {
     return made == type(split.inputs[0]).shape[at];
   }
 
-  /// Replaces all parts of a Split, adjacent and along its axis, by the Split's input.
+  /// Replaces a concatenation of all parts of a Split, in order and along the same axis, by the Split's input.
   Patch concat_of_parts(const Node& node) {
     const auto rank = static_cast<int64_t>(type(node.outputs[0]).shape.size());
     const int64_t axis = normal_axis(node, node.int_attr("axis", 1), rank);

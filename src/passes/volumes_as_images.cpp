@@ -7,7 +7,7 @@
 //   ConvTranspose(%x, w)             =>   one ConvTranspose of images for each phase of the depth
 //   MaxPool, AveragePool             =>   the pool of images, then the maximum or mean of frames
 //
-// With groups or dilated depths, one convolution per kernel frame is computed and these are added up. Frames stay
+// With groups or dilated depths, one convolution per kernel frame is computed, and their results are added. Frames stay
 // frames through element-wise nodes, concatenations of channels, normalisations, and reductions to one element per
 // channel.
 
@@ -358,7 +358,7 @@ class Volumes {
   }
 
   /// The shape in which an operand of volumes of shape `out` broadcasts to their frames; nullopt if it varies between
-  /// frames in another way than they do.
+  /// frames in a way that they do not.
   std::optional<Shape> operand_shape(ValueId v, const Shape& out) const {
     const Shape& s = type(v).shape;
     if (elems(s) == 1) return Shape{1};

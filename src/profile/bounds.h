@@ -34,7 +34,7 @@ struct Bound {
 };
 std::string_view name(Bound::Kind kind);
 
-/// How a run uses memory, which determines where operands come from.
+/// The memory that a run uses, which determines where its operands come from.
 struct Footprint {
   int64_t weights_bytes = 0;  ///< packed constants that one run reads
   int64_t touched_bytes = 0;  ///< including the arena and the inputs and outputs

@@ -147,7 +147,7 @@ class Collector {
     return pass;
   }
 
-  /// Keeps the pairs in the middle half by the time of both passes.
+  /// Sorts the pairs by the time of both passes together, and keeps the middle half.
   void keep_middle() {
     out_.passes = static_cast<int64_t>(passes_.size());
     std::ranges::stable_sort(passes_, {}, [](const Pass& p) { return p.total + p.plain; });

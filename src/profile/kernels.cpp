@@ -76,7 +76,8 @@ class OperandReader {
     }
   }
 
-  /// Whether the read covers about `bytes`, rather than a fraction of them or a table of which few rows are used.
+  /// Returns whether one run() reads about `bytes` bytes, within a factor of 2. It does not if the kernel reads only a
+  /// fraction of an operand, such as a few rows of a table.
   bool reads_about(int64_t bytes) const { return 2 * bytes_ >= bytes && bytes_ <= 2 * bytes; }
   /// Reads once with the fastest loop. Returns milliseconds.
   double run() { return read(best_); }

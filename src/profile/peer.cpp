@@ -168,7 +168,8 @@ Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model
 
 Peer::~Peer() = default;
 
-/// Sends a command and returns what `read` makes of the answer. Any other answer is an error that quotes the process.
+/// Sends a command and returns the result of `read` for the answer. An unexpected answer is an error that quotes the
+/// process.
 template <class Read>
 auto Peer::ask(const std::string& line, Read&& read) {
   json answer;

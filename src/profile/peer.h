@@ -37,9 +37,9 @@ class Peer {
   // run() and layers() throw unsupported, quoting the peer, if the peer fails or ends.
   /// Returns the milliseconds of one run, as the mean of `runs`, by the peer's own clock.
   double run(int64_t runs);
-  /// Returns the processor time that its process has used so far, or 0 if the system does not report it.
+  /// Returns the processor time that the peer's process has used so far, or 0 if the system does not report it.
   double cpu_ms() const;
-  /// Returns the layers reported by its own profiler, as the mean of `runs`.
+  /// Returns the layers that the peer's own profiler reports, as the mean of `runs`.
   std::vector<PeerLayer> layers(int64_t runs);
 
  private:

@@ -57,7 +57,7 @@ struct Row {
   double gap_ms = 0;                               ///< between the previous region and this one; not part of `time`
   std::vector<double> busy_ms;                     ///< by thread
   int threads = 1;                                 ///< number that took part
-  double balance = 1;                              ///< their mean busy time divided by the longest
+  double balance = 1;                              ///< the threads' mean busy time divided by the longest one
   int64_t flops = 0, bytes = 0, weight_bytes = 0;  ///< of one run: executed operations; operands read and written once
   int64_t effective_flops = 0;                     ///< of the operators as the standard defines them
   Bound bound;
@@ -71,7 +71,8 @@ struct Row {
     return time.mean > 0 ? static_cast<double>(effective_flops) / time.mean * 1e-6 : 0;
   }
   double gbps() const { return time.mean > 0 ? static_cast<double>(bytes) / time.mean * 1e-6 : 0; }
-  /// Returns the share of the bound that is reached, or 0 if no bound is known. Above 1 the bound is wrong.
+  /// Returns the share of the bound that is reached, or 0 if no bound is known. A share above 1 means that the bound is
+  /// wrong.
   double share() const { return time.mean > 0 ? bound.ms / time.mean : 0; }
   /// Whether it is faster than the bound by more than the error of the peaks.
   bool beats_bound() const { return share() > 1 + kPeakError; }
@@ -115,8 +116,7 @@ struct Profile {
   std::vector<Row> rows;  ///< in the order of their first run, then gaps
   std::vector<Event> timeline;
   std::vector<ArenaSpan> arena;
-  std::string
-      no_counters;  ///< one line on why there are no hardware counters; empty if there are or none were asked for
+  std::string no_counters;  ///< one line on why there are no counters; empty if there are any, or none were requested
   int64_t arena_bytes = 0, constants_bytes = 0, scratch_bytes = 0, code_bytes = 0;
   std::optional<Tuning> tuning;  ///< provided by the caller, who knows the records
 };
@@ -160,8 +160,8 @@ Profile collect(Instance& instance, const Plan& plan, int threads, std::span<con
 /// samples and the program's version.
 Conditions conditions_of(const Plan& plan, int threads);
 
-/// Returns, by step, what distinguishes it from other steps of the same name: "transform" for Winograd tiles, "pack"
-/// for an operand, "stage 1"; empty for the last kernel of a layer, which keeps the plain name.
+/// Returns, for each step, a word that distinguishes it from other steps of the same name: "transform" for Winograd
+/// tiles, "pack" for an operand, "stage 1"; empty for the last kernel of a layer, which keeps the plain name.
 std::vector<std::string> stages_of(const Plan& plan);
 /// Returns the names of all steps with their stages, as in Row::label().
 std::vector<std::string> labels_of(const Plan& plan);

@@ -49,7 +49,7 @@ size_t first_predecessor(const Plan& plan, size_t index) {
 /// operands and the code of all other steps in the network's order and at its pace, and writes to the lines of results,
 /// and to scratch memory if another step runs the same kernel. The caches then have the same contents as in the
 /// network, including the effect of other programs on a shared cache. If more than twice the last-level cache is
-/// touched, only the end matters.
+/// touched, only the end of that sequence matters.
 class Surroundings {
  public:
   Surroundings(Instance& instance, const Plan& plan, int threads, size_t first, size_t last) {

@@ -38,8 +38,7 @@ std::string_view approximation_of(const std::string& schedule);
 std::vector<LayerSchedule> layer_schedules(const Compiled& compiled, const CpuLimits& limits);
 
 /// Returns the names of the layers that --asm and --node mean by `node`: the layer of that name if there is one, else
-/// the layers that run this node of the model (Compiled::layers_of_nodes), which may be none. `layers` contains all
-/// names.
+/// the layers, if any, that run this node of the model (Compiled::layers_of_nodes). `layers` contains all names.
 std::vector<std::string> layers_named(const Compiled& compiled, const std::set<std::string>& layers,
                                       const std::string& node);
 

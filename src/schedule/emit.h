@@ -71,8 +71,8 @@ class Emitter {
   /// accessed.
   void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);
   /// begin_row() and end_row() enclose the calls of epilogue() for all pixels of an image row, with vectors of `lanes`
-  /// channels. If the task computes means of rows (is_row_mean), they accumulate and store these. `site`: any pixel of
-  /// the row.
+  /// channels. If the task computes means of rows (is_row_mean), these functions accumulate and store the means.
+  /// `site`: any pixel of the row.
   void begin_row(int32_t lanes);
   void end_row(const Site& site);
 

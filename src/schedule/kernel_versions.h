@@ -30,7 +30,7 @@ class KernelVersions {
 
   bool empty() const { return generator_.empty(); }
   /// Returns the version of a schedule's code: "LLVM 22.1.8, conv2d_direct 1f3a0c2b". `versus` is the schedule that it
-  /// is compared with; the version names its template too if that is a different one: "LLVM 22.1.8, conv2d_winograd
+  /// is compared with; the version also names its template if that is a different one: "LLVM 22.1.8, conv2d_winograd
   /// 83b1d47e, conv2d_direct 1f3a0c2b". Both are texts (Schedule::text()). A name outside the table has no hash.
   std::string of(std::string_view schedule, std::string_view versus = {}) const;
   /// Returns the version of all code, which includes the choice of defaults: "LLVM 22.1.8, kernels 3fa9c1d2".

@@ -67,7 +67,7 @@ struct StageArg {
 /// The work of a stage in one run, if that is not an equal share of the task's arithmetic and operands.
 struct StageWork {
   int64_t flops = 0;            ///< executed by the stage
-  int64_t effective_flops = 0;  ///< the part of the task's arithmetic that those represent
+  int64_t effective_flops = 0;  ///< the part of the task's arithmetic that these operations represent
   int64_t bytes = 0;            ///< read and written, each buffer once
 };
 
@@ -137,7 +137,7 @@ class Analysed {
  protected:
   /// Returns why knob values that are legal one by one do not fit together; nullopt if they do.
   virtual std::optional<Rejected> conflict(const Schedule&) const { return std::nullopt; }
-  // Both functions are called only with legal schedules that have no conflict.
+  // This function and the next are called only with legal schedules that have no conflict.
   virtual Lowered emit(const Schedule& schedule) const = 0;
   virtual Estimate model(const Schedule& schedule) const = 0;
 
@@ -185,7 +185,7 @@ struct Ranked {
 };
 /// The best `most` candidates according to a template's model, fewest cycles first; ties keep the template's order.
 std::vector<Ranked> rank(const Analysed& analysed, size_t most);
-/// The same for a task that has not been analysed yet; empty if the template does not accept it.
+/// Ranks the schedules of a task that has not been analysed yet; empty if the template does not accept it.
 std::vector<Ranked> rank(const Template& from, const Task& task, const CpuLimits& limits, size_t most);
 
 /// Returns the prediction of the template's model for a schedule; nullopt if there is no such template, or if the

@@ -39,9 +39,9 @@ std::vector<TemplateView> survey(const Task& task, const CpuLimits& limits, cons
 /// The view of the template that was chosen; null if the reference kernel runs.
 const TemplateView* chosen_of(const std::vector<TemplateView>& views);
 
-/// Schedules to try instead of `taken`. First the runner-up of its own template; then the best schedule of each other
-/// template that has ranked ones and is neither barred nor forbidden, because predictions for different templates are
-/// less comparable than those for one; then the rest, fewest cycles first.
+/// Schedules to try instead of `taken`. The order is: the runner-up of the same template; the best schedule of each
+/// other template that has ranked ones and is neither barred nor forbidden, because predictions for different templates
+/// are less comparable than those for one; all others, fewest cycles first.
 std::vector<Ranked> rivals(const std::vector<TemplateView>& views, const Schedule& taken);
 
 }  // namespace kilter

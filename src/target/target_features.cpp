@@ -39,7 +39,7 @@ const std::vector<Extension>& extensions(Arch arch) {
       {"avxvnni", {"avx2"}},
       {"avx512fp16", {"avx512bw", "avx512dq", "avx512vl"}},
   };
-  // Without fp-armv8 and neon, which every AArch64 target has.
+  // The table omits fp-armv8 and neon, which every AArch64 target has.
   static const std::vector<Extension> kArm = {
       {"rdm", {}},  {"fullfp16", {}}, {"dotprod", {}},       {"complxnum", {}}, {"fp16fml", {"fullfp16"}},
       {"bf16", {}}, {"i8mm", {}},     {"sve", {"fullfp16"}}, {"sve2", {"sve"}},

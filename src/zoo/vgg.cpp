@@ -1,5 +1,5 @@
 // Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (2014), columns A, B, D,
-// E. The first dense layer reads all features, however many the image size leaves.
+// E. The first dense layer reads all features, so its size depends on the image size.
 #include <fmt/format.h>
 
 #include "zoo/families.h"

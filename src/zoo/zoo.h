@@ -43,7 +43,7 @@ const Row* find(std::string_view name);
 /// in NAME_tvm, the form in TVM's reports): f32[batch,3,size,size] for images, f32[batch,3,frames,size,size] for
 /// volumes, f32[batch,tokens,width of the model] for encoders. The first output is called "output". Weights depend only
 /// on the seed and on their names. Throws usage for an unknown name (listing the names) and options that the network
-/// lacks or that are out of range; bad_input for a size that it does not support, naming the smallest one.
+/// lacks or that are out of range. Throws bad_input for a size that it does not support, naming the smallest one.
 Graph build(std::string_view name, const Options& options = {});
 
 }  // namespace kilter::zoo

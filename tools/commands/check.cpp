@@ -110,7 +110,7 @@ Outcome run_case(const fs::path& folder, const CheckOptions& options) {
   }
 }
 
-/// Reads what the child writes until it ends or the time is up.
+/// Reads the child's output until the child ends or the time is up.
 Outcome watch(pid_t child, int from, int seconds) {
   std::string text;
   const int64_t end = now_ns() + int64_t{seconds} * 1'000'000'000;

@@ -28,8 +28,8 @@ struct ExplainOptions {
 
 constexpr int64_t kBatch = 8;
 
-/// Returns the arguments, including the choice of records, that the commands suggested by `explain` keep. Options for
-/// single layers are left to the causes.
+/// Returns the arguments, including the choice of records, to be repeated in the commands that `explain` suggests.
+/// Options for single layers are left to the causes.
 std::string arguments_of(const ModelOptions& options) {
   constexpr std::string_view kKept[] = {"--records", "--choose", "--forbid"};
   std::string out = model_arguments(options);

@@ -163,7 +163,7 @@ void print_summary(const std::string& network, const Summary& s) {
   if (s.movement.count > 0) say("  movement bound by memory, share of the bandwidth: {}\n", shares_text(s.movement));
 }
 
-/// Prints the speed-ups of Winograd next to those that `expected` has for the same convolution.
+/// Prints the speed-ups of Winograd next to those that `expected` gives for the same convolution.
 void print_gains(const std::vector<const Measured*>& all, const std::vector<profile::ExpectedGain>& expected) {
   std::vector<double> gains;
   for (const Measured* m : all) {

@@ -90,7 +90,7 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
     fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
   Session::Options naive = session.options();
   naive.compile = {},
-  naive.chooser = nullptr;  // layer options may name nodes that only passes make; reference kernels use none
+  naive.chooser = nullptr;  // layer options may name nodes that only passes make; reference kernels need none
   naive.compile.target = session.options().compile.target, naive.compile.debug.naive = true;
   const auto reference = Session::open(options.model, naive);
   Loaded& slow = reference->prepare_for(inputs);

@@ -114,7 +114,7 @@ CompileOptions looking(const CompileOptions& given, const Chooser* chooser, cons
   return options;
 }
 
-/// Returns the task numbers of the network compiled without records, or nothing if none are in use.
+/// Returns the task numbers of the network compiled without records, or nothing if no records are in use.
 std::optional<tune::NumberedTasks> numbers_without_records(const ModelOptions& model, const Graph& graph) {
   if (model.records_file().empty()) return std::nullopt;
   ModelOptions::CompileSetup plain = model.without_records().compile_setup();

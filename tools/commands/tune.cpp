@@ -160,7 +160,7 @@ std::string outcome_text(const TuneResult& r, const std::string& model) {
                      r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
 }
 
-/// Describes what the search started from, and which trials failed.
+/// Describes the starting point of the search, and the failed trials.
 std::string search_text(const TuneResult& r) {
   std::string out;
   if (const EarlierRecords& e = r.earlier; e.all > 0) {
@@ -174,7 +174,7 @@ std::string search_text(const TuneResult& r) {
   return out;
 }
 
-/// Describes the plans that were raced, and what the graph tuner did.
+/// Describes the plans that were raced, and the graph tuner's result.
 std::string races_text(const TuneResult& r) {
   std::string out;
   if (r.rejected) {
@@ -249,8 +249,8 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
   say("{}", printable_lines(out));
 }
 
-/// Reads the options of the command line, before the network is opened. Throws usage, and io for a file that cannot be
-/// written, before minutes of work.
+/// Reads the options of the command line, before the network is opened. Throws usage. Throws io for a file that cannot
+/// be written, so that the error comes before minutes of work.
 TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options;
   const bool by_trials = command.trials > 0 || command.early_stopping > 0;  // no other limit is expected

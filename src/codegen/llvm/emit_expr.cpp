@@ -238,7 +238,7 @@ Value* Emitter::divide_int(Op op, bool is_signed, Value* a, Value* b) {
   Value* by_zero = builder_.CreateICmpEQ(b, zero);
   Value* by_minus_one = is_signed ? builder_.CreateICmpEQ(b, llvm::Constant::getAllOnesValue(a->getType())) : by_zero;
   Value* quotient = divide(builder_.CreateSelect(builder_.CreateOr(by_zero, by_minus_one), one, b));
-  if (op == Op::mod) return quotient;  // x % 1 is 0, the right result in both cases
+  if (op == Op::mod) return quotient;  // x % 1 is 0, as required for a zero divisor and for lowest % -1
   if (is_signed) quotient = builder_.CreateSelect(by_minus_one, builder_.CreateNeg(a), quotient);
   return builder_.CreateSelect(by_zero, zero, quotient);
 }

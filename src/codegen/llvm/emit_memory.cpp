@@ -171,8 +171,8 @@ void Emitter::store(const StmtNode& s) {
   }
   Value* mask = expr(s.mask);
   Value* at = address(s.id, s.a, false);
-  // For such a mask, LLVM 22 emits a scalar store, but of the value before its truncation (i8, bf16), which is too
-  // wide.
+  // For a mask with one lane on, LLVM 22 emits a scalar store of the value before its truncation to i8 or bf16, which
+  // writes too many bytes.
   if (const int64_t lane = only_lane(mask); s.b.lanes() > 1 && lane >= 0) {
     Value* one = builder_.CreateExtractElement(v, static_cast<uint64_t>(lane));
     Value* place = builder_.CreateGEP(one->getType(), at, builder_.getInt64(static_cast<uint64_t>(lane)));

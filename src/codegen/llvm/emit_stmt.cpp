@@ -41,7 +41,7 @@ void Emitter::declare(const std::string& symbol) {
     function_->addFnAttr("min-legal-vector-width", bits);
   }
   if (target_.arch == Arch::aarch64 && target_.limits.vector_bytes > 16) {
-    // Makes vectors of that length legal, although SVE's registers have no fixed length.
+    // Makes vectors of the target's length legal in LLVM, although SVE registers have no fixed length.
     const auto parts = static_cast<unsigned>(target_.limits.vector_bytes / 16);
     function_->addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(context_, parts, parts));
   }

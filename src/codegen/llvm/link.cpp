@@ -64,7 +64,7 @@ class Reader {
 };
 
 constexpr int64_t kNotPlaced = -1;
-/// Fills the space between functions: a jump there traps at once (int3; udf #0).
+/// Fills the space between functions: a jump there traps immediately (int3; udf #0).
 constexpr std::byte trap(Arch arch) { return arch == Arch::x86_64 ? std::byte{0xcc} : std::byte{0}; }
 
 class Linker {
@@ -107,7 +107,7 @@ class Linker {
     }
   }
 
-  /// Returns the offset in the blob of a symbol that the object itself defines.
+  /// Returns the blob offset of a symbol that the object itself defines.
   int64_t address(size_t object, const Elf64_Sym& symbol, std::string_view symbol_name) const {
     const Reader& r = readers_[object];
     if (symbol.st_shndx == SHN_UNDEF) {

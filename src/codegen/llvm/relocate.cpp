@@ -77,7 +77,8 @@ std::optional<int> page_offset_scale(uint64_t type) {
   }
 }
 
-/// Patches ADRP: the distance of two pages, in pages, as 21 bits; the low two at bit 29, the others at bit 5.
+/// Patches ADRP: the distance between two pages, counted in pages, as 21 bits. The low two go to bit 29, the others to
+/// bit 5.
 std::string adrp(const Field& field, int64_t to) {
   const int64_t pages = to / kPage - static_cast<int64_t>(field.place) / kPage;
   if (!fits(pages, 21)) return too_far(pages * kPage, 33);

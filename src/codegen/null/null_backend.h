@@ -1,5 +1,5 @@
-// The back end without machine code. A kernel's object is its loop IR as text, which the device "null" interprets. It
-// defines the meaning of the loop IR: all other back ends are tested against it.
+// The back end without machine code. A kernel's object is its loop IR as text, which the device "null" interprets. This
+// back end defines the meaning of the loop IR: all other back ends are tested against it.
 #pragma once
 
 #include "codegen/backend.h"

@@ -218,7 +218,7 @@ class StepEmitter {
 
   // --- notes ---
 
-  /// For a task that gave up its default template: the choice, with the reason added to the rejections.
+  /// Returns the choice for a task that gave up its default template, with the reason added to the rejections.
   std::optional<Chosen> given_up(const Task& task, const Chosen& chosen) const {
     const auto given = s_.given_up.find(task.node().name);
     if (given == s_.given_up.end() || given->second.schedule.name == chosen.schedule.name) return std::nullopt;

@@ -5,7 +5,8 @@
 namespace kilter {
 namespace {
 
-/// The exchange of a task that costs the fewest cycles per byte saved; null if none saves any.
+/// Returns the replacement for a task's schedule that costs the fewest cycles per byte saved, or null if none saves any
+/// bytes.
 const Holding* cheapest(const Tradable& task, double& price) {
   const Holding* best = nullptr;
   for (const Holding& other : task.others) {

@@ -61,7 +61,7 @@ class ByTime {
   std::vector<std::vector<size_t>> below_;   ///< by node: buffers that live in some of its steps, but not all
 };
 
-/// Places the largest buffer first, each at the lowest offset that fits.
+/// Places buffers from the largest to the smallest, each at the lowest offset that fits.
 ArenaPlan by_size(const std::vector<Lifetime>& buffers, int64_t steps) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);

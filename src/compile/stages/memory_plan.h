@@ -16,9 +16,9 @@ struct ArenaPlan {
   int64_t bytes = 0;             ///< of the arena
 };
 
-/// Buffers with overlapping live ranges do not overlap in memory. Places the largest buffer first, each at the lowest
-/// offset that fits. If many thousand buffers are live at once, places them in order of time instead: this can need
-/// more memory, but avoids quadratic time.
+/// Buffers with overlapping live ranges do not overlap in memory. Places buffers from the largest to the smallest, each
+/// at the lowest offset that fits. If many thousands of buffers are live at the same time, places them in order of time
+/// instead: this can need more memory, but avoids quadratic time.
 ArenaPlan plan_arena(const std::vector<Lifetime>& buffers);
 
 }  // namespace kilter

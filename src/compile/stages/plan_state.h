@@ -30,7 +30,7 @@ struct WantedConstant {
   ValueId value = kNone;
 };
 
-/// How a task is lowered.
+/// The way in which a task is lowered.
 struct Lowering {
   std::shared_ptr<LoweredForm> lowered = nullptr;  ///< shared by the tasks of one form; null for reference kernels
   TaskForm own = {};                               ///< the task's own values, if other tasks may share `lowered`
@@ -49,7 +49,7 @@ struct PlanState {
   std::set<NodeId> dense;        ///< the nodes in `reference`, and those whose templates accept only dense operands
   std::vector<Unfused> unfused;  ///< nodes of split groups
   Choices choices;               ///< of the options and of the records
-  Recorded recorded;             ///< what the offer settled on
+  Recorded recorded;             ///< the schedules that the offer settled on
   bool settled = false;          ///< whether `recorded` is set
   bool names_checked = false;    ///< whether the names in the options are known to exist
   std::map<std::string, Schedule> slim;     ///< schedules with smaller weights, by anchor
@@ -79,7 +79,8 @@ struct PlanState {
   int64_t weight_limit() const;
 };
 
-/// Why each template rejects a task that none accepts: name and reason, in the order of the templates.
+/// For a task that no template accepts, returns the name of each template and why it rejects the task, in the order of
+/// the templates.
 std::vector<std::pair<std::string, Rejected>> rejections(const Task& task, const CpuLimits& limits);
 
 /// Reports the first task of a stage, and every 64th after it, to CompileReport::progress.

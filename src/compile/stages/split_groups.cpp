@@ -89,7 +89,7 @@ class Splitter {
 
   /// Makes a node's operands plain, as reference kernels need them; readers of a blocked output get a Relayout.
   void make_plain(NodeId id) {
-    std::vector<ValueId> inputs = graph_.node(id).inputs;  // set all at once: there may be very many
+    std::vector<ValueId> inputs = graph_.node(id).inputs;  // replaced in one call, since there may be very many
     for (ValueId& in : inputs) {
       if (in == kNone || graph_.type(in).layout.plain()) continue;
       in = constant_of(graph_, in) != nullptr

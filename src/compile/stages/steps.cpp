@@ -12,7 +12,7 @@
 namespace kilter {
 namespace {
 
-/// Throws bad_model for a constant index that is out of range; folding may have made it constant.
+/// Throws bad_model for a constant index that is out of range. Constant folding may have made the index constant.
 IndexOperand index_operand(const Task& task, const Stage& stage) {
   static_assert(kCheckFailed == kIndexOutOfRange);
   const Node& node = task.node();

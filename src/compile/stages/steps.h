@@ -25,7 +25,7 @@ Step halo_step(const std::string& value, const TensorType& type);
 
 /// The step of stage `s`, without the parts that are specific to the task: name, arguments, and the user's limit on
 /// threads. `instructions`: the extensions that code may use if `-mattr` names them, as part of the kernel key. Throws
-/// bad_model for a constant index that is out of range; folding may have made it constant.
+/// bad_model for a constant index that is out of range. Constant folding may have made the index constant.
 Step stage_step(const Task& task, const Chosen& chosen, size_t s, const Target& target,
                 const std::string& instructions);
 

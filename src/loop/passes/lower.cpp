@@ -1,6 +1,6 @@
-// Runs the passes in the fixed order that the code generator expects. Vectorisation comes first, since unrolling copies
-// the statements that it makes. Unrolling, folding and hoisting follow. Elementary functions come last, so that their
-// long expansions are not walked again.
+// Runs the passes in the fixed order that the code generator expects. Vectorisation comes first, so that unrolling
+// copies the statements that vectorisation makes. Unrolling, folding and hoisting follow. Elementary functions come
+// last, so that their long expansions are not walked again.
 #include "loop/passes/passes.h"
 
 namespace kilter::loop_passes {

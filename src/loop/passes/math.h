@@ -11,7 +11,7 @@
 //
 // Zeros keep their signs, NaN stays NaN, and infinities and values outside the domain give the results of C's <math.h>.
 // Subnormal results are right to one unit (sigmoid: to 2^-126). f16 and bf16 compute in f32. pow with the exponents -1,
-// 0.5, 1, 2 and 3 becomes a division, a square root and products.
+// 0.5, 1, 2 and 3 becomes a division, a square root or products.
 #pragma once
 
 #include "loop/expr.h"

@@ -7,12 +7,13 @@
 
 namespace kilter::loop_passes {
 
-/// Folds constants, normalises affine sums, removes loops of one iteration and branches on constants.
+/// Folds constants, normalises affine sums, and removes loops of one iteration and branches on constants.
 LoopFunc simplify(const LoopFunc& func);
 /// Replaces LoopKind::unrolled loops by copies of their body.
 LoopFunc unroll(const LoopFunc& func);
-/// Replaces LoopKind::vector loops by vector code of `lanes` lanes. Indices affine in the variable become vector loads
-/// (coefficient 1), broadcasts (0) or gathers. The remainder is one masked vector (targets with masks) or scalar code.
+/// Replaces LoopKind::vector loops by vector code of `lanes` lanes. Loads whose indices are affine in the variable
+/// become vector loads (coefficient 1), broadcasts (coefficient 0) or gathers. The remainder is one masked vector
+/// (targets with masks) or scalar code.
 LoopFunc vectorise(const LoopFunc& func, const CpuLimits& limits);
 /// Moves lets, loads of inputs and pure expressions that do not depend on a loop's variable or registers out of the
 /// loop.

@@ -35,7 +35,7 @@ struct AttentionShape {
 AttentionShape attention_shape(const Node& node, const Shape& q, const Shape& k, const Shape& v, const Shape* past_key,
                                const Shape* past_value);
 
-/// Which keys a query may see by position, and how scores are computed.
+/// The rules for which keys a query may see, by position, and for how scores are computed.
 struct AttentionRules {
   double scale = 1;
   double softcap = 0;  ///< 0: none

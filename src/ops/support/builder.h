@@ -40,7 +40,7 @@ class GraphBuilder {
   };
   /// Adds one node. Throws bad_model for illegal operands or attributes, unsupported for an unknown operator, and
   /// ShapeNeedsValue if a shape depends on data. A node whose inputs are all constant and whose outputs have at most
-  /// `fold_limit` elements (or as many as its tensor attributes) is evaluated at once by its reference kernel and
+  /// `fold_limit` elements (or as many as its tensor attributes) is evaluated immediately by its reference kernel and
   /// becomes constants. Reshapes of constants become constants that share the bytes. Returns one id per requested
   /// output, kNone for those not wanted.
   std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, const Options& options);

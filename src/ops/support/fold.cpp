@@ -5,7 +5,7 @@
 namespace kilter {
 namespace {
 
-/// Costs saturate here, so that sums and products of several do not overflow.
+/// Costs saturate at this value, so that sums and products of several costs do not overflow.
 constexpr int64_t kMost = int64_t{1} << 60;
 
 int64_t product(int64_t a, int64_t b) { return a != 0 && b > kMost / a ? kMost : a * b; }

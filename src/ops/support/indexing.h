@@ -22,10 +22,10 @@ void check_indices(const InferContext& ctx, size_t i);
 /// Throws bad_model naming the first constant index out of range, for the nodes of index_range().
 void check_constant_indices(const InferContext& ctx);
 void check_constant_indices(const Node& node, const Shape& data, const Tensor& indices);
-/// Copies to[j + k] = from[i + k] for k < count. Both have the same element type, which may be any.
+/// Copies to[j + k] = from[i + k] for k < count. The tensors must have the same element type, which may be any.
 void copy_elements(const Tensor& from, int64_t i, const Tensor& to, int64_t j, int64_t count);
 
-/// How a scatter combines a value with the element that is already there.
+/// The way in which a scatter combines a value with the element that is already there.
 enum class Combine { replace, add, mul, max, min };
 /// Returns the attribute `reduction`.
 Combine combine_of(const Node& node);

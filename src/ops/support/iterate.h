@@ -18,11 +18,11 @@ Shape permuted(const Shape& strides, std::span<const int64_t> perm);
 /// Returns the product of the extents in [begin, end).
 int64_t product(const Shape& shape, size_t begin, size_t end);
 
-/// Copies to[to_offset + i . to_strides] = from[from_offset + i . from_strides] for every i in `extent`. Both have the
-/// same element type, which may be any, including strings.
+/// Copies to[to_offset + i . to_strides] = from[from_offset + i . from_strides] for every i in `extent`. The tensors
+/// must have the same element type, which may be any, including strings.
 void copy_strided(const Tensor& from, int64_t from_offset, const Shape& from_strides, const Tensor& to,
                   int64_t to_offset, const Shape& to_strides, const Shape& extent);
-/// Copies to[j] = from[i]. Both have the same element type, which may be any.
+/// Copies to[j] = from[i]. The tensors must have the same element type, which may be any.
 void copy_element(const Tensor& from, int64_t i, const Tensor& to, int64_t j);
 /// Copies all elements in row-major order into a tensor of the same type and element count.
 void copy_all(const Tensor& from, const Tensor& to);

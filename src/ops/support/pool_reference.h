@@ -20,9 +20,10 @@ inline Shape pooled_shape(const Shape& x, const Window& window) {
   return shape;
 }
 
-/// Calls f(output, inputs, covered) for every output position of one plane, with the position, the positions of the
-/// input elements under the window in row-major order (without padding), and the number of taps inside the input or its
-/// declared padding (less than the kernel only if ceil_mode lets the last window extend further).
+/// Calls f(output, inputs, covered) for every output position of one plane. `output` is the position. `inputs` are the
+/// positions of the input elements under the window in row-major order, without padding. `covered` is the number of
+/// taps inside the input or its declared padding, which is less than the kernel only if ceil_mode lets the last window
+/// extend further.
 void for_each_window(const Window& window,
                      const std::function<void(int64_t output, std::span<const int64_t> inputs, int64_t covered)>& f);
 

@@ -11,7 +11,7 @@ namespace kilter {
 
 enum class Granularity : uint8_t { tensor, axis, block };
 
-/// How the scale (and zero point) of a QuantizeLinear or DequantizeLinear node applies to x.
+/// The way in which the scale (and zero point) of a QuantizeLinear or DequantizeLinear node applies to x.
 struct QuantSpread {
   Granularity granularity = Granularity::tensor;
   int64_t axis = 0;
@@ -21,8 +21,8 @@ struct QuantSpread {
 /// fit the shape of x.
 QuantSpread quant_spread(const Node& node, const Shape& x, const Shape& scale);
 
-/// Throws bad_model unless the zero point (input 2) is omitted, has the scale's shape (input 1), or both have one
-/// element.
+/// Throws bad_model unless the zero point (input 2) is omitted, has the shape of the scale (input 1), or has one
+/// element as the scale does.
 void check_zero_shape(const InferContext& ctx);
 
 /// Returns the element offset into the dense scale for every element of x, in row-major order.

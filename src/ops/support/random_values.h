@@ -8,7 +8,7 @@
 
 namespace kilter {
 
-/// Returns the stream that attribute `seed` names, or a different one at every call without it.
+/// Returns the stream that attribute `seed` names or, without that attribute, a different one at every call.
 Random random_stream(const Node& node);
 
 /// Gives output 0 the element type of attribute `dtype`, else `fallback`, and the given shape. Throws bad_model unless

@@ -1,5 +1,5 @@
-// Shared by RNN, GRU and LSTM: extents, directions, activation functions and the loop over time. Each has a second
-// form, RNNSteps, GRUSteps and LSTMSteps, whose x is already projected. These remain when the product with w becomes a
+// Shared by RNN, GRU and LSTM: extents, directions, activation functions and the loop over time. Each has a second form
+// (RNNSteps, GRUSteps, LSTMSteps) whose x is already projected. This form remains when the product with w becomes a
 // separate node (src/passes/split_recurrent.cpp).
 #pragma once
 

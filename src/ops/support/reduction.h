@@ -16,8 +16,8 @@
 namespace kilter {
 
 /// Returns the axes that a Reduce* node reduces, sorted and non-negative: from input 1, else from attribute `axes`. If
-/// that is missing or empty, all axes, or none with noop_with_empty_axes. Context is InferContext, ReferenceContext or
-/// OpView.
+/// these are missing or empty, returns all axes, or none if noop_with_empty_axes is set. Context is InferContext,
+/// ReferenceContext or OpView.
 template <class Context>
 std::vector<int64_t> reduced_axes(const Context& ctx) {
   const auto rank = static_cast<int64_t>(shape_of(ctx, 0).size());

@@ -42,7 +42,7 @@ struct Rules {
   Mode mode;
   Coordinates coordinates;
   Nearest nearest;
-  bool old;  ///< up to opset 10: asymmetric; nearest takes the floor, or the ceiling if the axis shrinks
+  bool old;  ///< up to opset 10: coordinates are asymmetric; nearest takes the floor, or the ceiling when shrinking
   bool antialias;
   bool exclude_outside;
   double cubic_a;
@@ -254,7 +254,7 @@ std::vector<Extent> extents_of(const Node& node, const Rules& rules, const Shape
     for (size_t i = 0; i < axes.size(); ++i) {
       Extent& extent = extents[static_cast<size_t>(axes[i])];
       extent.scale = (*scales)[i];
-      // In float, like the standard's shape inference, for which 5 * 2.6 is 13.
+      // Computed in float, like the standard's shape inference, for which 5 * 2.6 is 13.
       extent.out = saturate<int64_t>(std::floor(static_cast<float>((*scales)[i]) * static_cast<float>(extent.in)));
     }
   } else if (given(operands.sizes)) {

@@ -316,7 +316,7 @@ class Explainer {
       for (size_t s : of.before) of.left_out_before.erase(s);
       for (size_t s : of.after) of.left_out_after.erase(s);
       task.gains[t.rival] = gains_between(base, other, of, options_.seed).changed;
-      // Scales to the times of the profile, which was measured at another time.
+      // Scale the measured ratio to the times of the profile, which was measured at another time.
       double profiled = 0;
       for (const Row* row : task.rows) profiled += row->time.mean;
       task.measured_ms[t.rival] = profiled * typical_ms(other, of.after) / typical_ms(base, of.before);

@@ -18,7 +18,7 @@ namespace kilter::profile {
 /// The results of earlier tuning for a network that runs without them.
 struct Tuned {
   std::function<std::shared_ptr<const Chooser>()> chooser;  ///< consults the records
-  std::string action;                                       ///< command that compares both
+  std::string action;                                       ///< command that compares runs with and without the records
 };
 
 /// The network to explain, with the settings it runs under.
@@ -34,7 +34,7 @@ struct Subject {
   int cpus = 1;  ///< that the process may use
   std::map<std::string, Tensor> inputs;
   std::shared_ptr<const Subject> batch = {};  ///< the network with a batch of 8 as in batch_input; may be null
-  std::optional<Tuned> tuned = {};            ///< set if records that are not in use have something to offer
+  std::optional<Tuned> tuned = {};            ///< set if records that are not in use offer a gain
   /// Returns the gains that tuning has brought and may still bring, given a profile; may be empty.
   std::function<std::optional<Tuning>(const Profile&)> look_ahead = {};
 };
@@ -54,7 +54,8 @@ std::string compare_inputs_command(const Subject& subject, const Setting& now, c
 struct ExplainOptions {
   double seconds = 2;        ///< for profiling
   double trial_seconds = 8;  ///< for running all alternatives
-  int most_trials = 6;       ///< alternatives that remedy a cause; at most as many more try schedules and threads
+  int most_trials = 6;       ///< maximum number of alternatives that remedy a cause, and also of those that try
+                             ///< schedules and threads
   std::string node;          ///< try only this layer's schedules, and more of them; empty: those of the slowest layers
   uint64_t seed = 1;
   std::function<void(const std::string& doing)> progress;
@@ -81,7 +82,7 @@ struct Finding {
   bool measured = false;    ///< whether the network was run with the remedy; otherwise the gain is predicted
   Gain interval = {};       ///< if measured
   std::string advice = {};  ///< in words; empty if nothing available helps
-  std::string action = {};  ///< command that shows it; empty if `advice` is
+  std::string action = {};  ///< command that shows the gain; empty if `advice` is
 };
 
 /// A schedule of a layer, chosen or not.

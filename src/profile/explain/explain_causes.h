@@ -72,7 +72,7 @@ struct Suspicion {
   std::string advice = {};  ///< the remedy in words; empty if nothing available helps
   std::optional<Setting> mend = {};
   Other other = Other::none;
-  std::string action = {};       ///< command that shows it, if it follows from neither `mend` nor `other`
+  std::string action = {};       ///< command that shows the gain, if it follows from neither `mend` nor `other`
   bool comes_first = false;      ///< the reader must know this before all other figures
   bool by_thread_times = false;  ///< based on the busy times of single threads, which one other program can change
 };

@@ -46,7 +46,7 @@ struct RaceOptions {
   double seconds = 4;
   double max_seconds = 12;  ///< if `sharp` never returns true
   int min_rounds = 5;
-  /// Called after `seconds`: returns whether the laps so far answer the question. If empty, they always do.
+  /// Called after `seconds`: returns whether the laps so far answer the question. If empty, the laps always suffice.
   std::function<bool(const std::vector<const Laps*>&)> sharp;
   uint64_t seed = 1;
   std::function<void(double share_done)> progress;
@@ -56,7 +56,7 @@ struct RaceOptions {
 std::vector<Laps> race(const std::vector<Network*>& networks, const RaceOptions& options);
 
 /// The steps whose time a change may have affected: steps that the other plan does not have, and steps that read their
-/// results. Two steps are the same if their kernel, work items and threads are.
+/// results. Two steps are the same if they have the same kernel, work items and threads.
 struct Changed {
   std::set<size_t> before, after;
   std::set<size_t> gone;  ///< those of `before` for which no step of this name and kind is left
@@ -75,13 +75,13 @@ struct Gains {
 };
 /// Returns what the second network saves on the steps that a change may have affected (`changed`), and on all steps
 /// except those left out (`all`), as shares of the first network's whole time. The estimate for each step is the lower
-/// quartile of its laps, which is affected by load in the same proportion on both sides. Both intervals are those of
-/// the network's time, by the bootstrap over laps, so that differences in unchanged steps count as uncertainty.
+/// quartile of its laps, which is affected by load in the same proportion on both sides. Both intervals come from a
+/// bootstrap of the network's whole time over laps, so that differences in unchanged steps count as uncertainty.
 Gains gains_between(const Laps& first, const Laps& second, const GainOf& of, uint64_t seed);
 /// Chooses which gain to report. The gain on the affected steps is more precise, but misses unchanged steps that run
 /// faster or slower because their operands are elsewhere in memory. The gain on all steps is therefore reported if its
-/// interval excludes the former by more than 1 % of the network, the difference that a different placement in memory
-/// can cause by itself.
+/// interval excludes the former by more than 1 % of the network's time, the difference that a different placement in
+/// memory can cause by itself.
 Gain told_gain(const Gain& moved, const Gain& all);
 /// Returns all steps of a network.
 std::set<size_t> every_step(const Laps& laps);

@@ -12,7 +12,7 @@ namespace kilter::profile {
 ///                  "gain_percent_interval": [low, high], "how": "measured" or "predicted", "advice", "action"}],
 ///    "layers": [{"row", "causes": [{"cause", "evidence"}], "rejected": [{"template", "check", "limit", "got"}],
 ///                "runners_up": [{"schedule", "predicted_ms", "measured_ms"}], "approximates": text}],
-///    "against": {"a": {"what", "ms", "conditions"}, "b": the same of the other runtime, "ratio": {"value", "low",
+///    "against": {"a": {"what", "ms", "conditions"}, "b": the same for the other runtime, "ratio": {"value", "low",
 ///                "high"}, "layers": [{"name", "a_ms", "b_ms"}]}}.
 /// If the profile has "tuning": {"lines": [text], "action": command}, a section shows it. Texts may contain anything,
 /// even bytes that are not UTF-8; they appear as text, never as markup. Figures that are not finite appear as a dash.

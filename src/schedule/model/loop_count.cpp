@@ -146,7 +146,7 @@ class Counter {
     return out;
   }
 
-  /// The fraction of iterations in which `index < constant` holds; nullopt for other conditions.
+  /// The fraction of iterations in which `index < constant` is true; nullopt for other conditions.
   std::optional<double> fraction(const Expr& condition) {
     if (condition->kind != ExprKind::binary || condition->op != Op::lt) return std::nullopt;
     const Expr& index = condition->args[0];

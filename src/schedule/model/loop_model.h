@@ -11,9 +11,9 @@ namespace kilter {
 /// leaving the usual schedule.
 constexpr double kCountError = 0.2;
 
-/// Cycles of all stages in sequence. In each stage, arithmetic overlaps in part with memory traffic: each operand once,
-/// from the level of memory where the operands fit; or every access, if the working set of a parallel item does not
-/// stay in L1 and that takes longer.
+/// Cycles of all stages in sequence. In each stage, arithmetic overlaps in part with memory traffic. The traffic counts
+/// each operand once, from the level of memory where the operands fit. It counts every access instead if the working
+/// set of a parallel item does not stay in L1 and this takes longer.
 Estimate estimate_lowered(const Task& task, const Lowered& lowered, const CpuLimits& limits);
 
 /// Fewer parallel items than this leave threads idle.

@@ -58,7 +58,8 @@ std::string conv_text(const Graph& graph, const Node& node) {
 
 constexpr int64_t kMostWritten = 8;  ///< most elements of an integer constant that are written out
 
-/// Returns "i64[2]=2,3" for short integer lists, the number for other one-element constants, and empty for the rest.
+/// Returns "i64[2]=2,3" for short integer lists, the number for other one-element constants, and an empty text for all
+/// others.
 std::string constant_text(const Graph& graph, ValueId id) {
   const Value& v = graph.value(id);
   if (!v.constant) return {};

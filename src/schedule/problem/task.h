@@ -55,7 +55,7 @@ struct Task {
   int64_t bytes() const;
 };
 
-/// Rejects a kind of task for which a template is not made. `check` names the property that distinguishes the kinds;
+/// Rejects a task of a kind that a template is not made for. `check` names the property that distinguishes the kinds;
 /// `limit` is its value for the template's kind.
 inline Rejected not_for(std::string check, std::string limit, std::string_view got) {
   return {std::move(check), std::move(limit), std::string(got), true};

@@ -126,7 +126,7 @@ class ArgEmitter {
     store(over_lanes(best), 1, {});
   }
 
-  /// The first index (or the last) among the lanes that hold the overall best value.
+  /// The first index (or the last) among the lanes that contain the overall best value.
   Expr over_lanes(const std::vector<Best>& best) {
     const Op better = s_.greatest ? Op::max : Op::min, sooner = s_.last ? Op::max : Op::min;
     const Expr one = imm(DType::f32, 1, lanes_), none = imm(DType::f32, 0, lanes_);

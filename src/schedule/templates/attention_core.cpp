@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kLowest = std::numeric_limits<float>::lowest();
 
-/// Emits the kernel: the constructor emits the parallel dimensions, block() the queries of one iteration.
+/// Emits the kernel: the constructor emits the parallel dimensions, and block() emits the queries of one iteration.
 class HeadEmitter {
  public:
   HeadEmitter(Emitter& e, const AttentionProblem& h, const Schedule& schedule, int32_t lanes)

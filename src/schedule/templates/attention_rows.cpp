@@ -1,5 +1,5 @@
-// Attention y = softmax(scale q k' + mask) v, one block of queries of one head at a time, so that memory holds the
-// scores of one block only. Scores are computed transposed, [keys][queries]: vectors run over queries, so keys are read
+// Attention y = softmax(scale q k' + mask) v, one block of queries of one head at a time, so that only the scores of
+// one block are in memory. Scores are computed transposed, [keys][queries]: vectors run over queries, so keys are read
 // in place, and maxima and sums need no operation across lanes.
 //
 //   qt[size][queries]     the block's queries, scaled, transposed

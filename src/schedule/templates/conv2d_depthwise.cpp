@@ -1,5 +1,5 @@
 // Depthwise convolution (one input and one output channel per group), and convolution with groups so small that a
-// vector contains several. Vectors run over channels, a register tile over the pixels of a row. The padding is in the
+// vector contains several. Vectors run over channels, and a register tile covers pixels of a row. The padding is in the
 // input's halo.
 
 #include <algorithm>

@@ -30,7 +30,7 @@ struct Pair {
     const int64_t last = (depthwise.out_w - 1) * depthwise.step_w + (depthwise.kernel_w - 1) * depthwise.dilation_w;
     return std::max<int64_t>(last + depthwise.first_w - (conv.out_w - 1), 0);
   }
-  /// Elements of one row of one block of the ring, of all its rows, and of a ring of `vectors` blocks.
+  /// Numbers of elements: one row of one block of the ring; all rows of the block; a ring of `vectors` blocks.
   int64_t ring_row(int64_t lanes) const { return (left() + conv.out_w + right()) * lanes; }
   int64_t ring_plane(int64_t lanes) const { return depthwise.reach() * ring_row(lanes); }
   int64_t ring_elems(int64_t vectors, int64_t lanes) const { return vectors * ring_plane(lanes); }
@@ -137,9 +137,8 @@ int64_t items(const Pair& p, const PairTile& s) {
   return p.conv.n * (p.conv.out_blocks / s.tile.vectors) * p.bands(s.band);
 }
 
-/// The cost that selects the default: cycles times the mean imbalance for 1, 2 and 4 threads, which is the work of the
-/// busiest thread, for which the others wait, divided by an equal share. The default must not depend on the number of
-/// threads.
+/// The cost that selects the default: cycles times the mean imbalance for 1, 2 and 4 threads. The imbalance is the work
+/// of the busiest thread divided by an equal share of all work. The default must not depend on the number of threads.
 double cost(const Pair& p, const PairTile& s, const CpuLimits& limits) {
   const int64_t all = items(p, s);
   double sum = 0;

@@ -13,8 +13,8 @@ struct PairCycles {
   double together = 0;  ///< in one task
   bool direct = true;   ///< false: on its own, the first convolution may run faster with another template
 };
-/// Compares the two for `conv` and `depthwise`, which reads conv's result after any element-wise nodes. Rejects pairs
-/// that the template does not support.
+/// Compares the two ways for `conv` and `depthwise`, which reads conv's result after any element-wise nodes. Rejects
+/// pairs that the template does not support.
 Result<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& depthwise, const CpuLimits& limits);
 
 }  // namespace kilter

@@ -1,6 +1,6 @@
 // Stride-1 convolution by Winograd's minimal filtering (winograd_core.h). Kernels of 3x3 need a quarter (m = 4) or 4/9
-// (m = 2) of the multiplications; those of 1x3 and 3x1 need a half or 2/3, those of 1x7 and 7x1 need 4/7. Transforms
-// and products are fused for each block of tiles, so that the values between them stay in cache:
+// (m = 2) of the multiplications; those of 1x3 and 3x1 need a half (m = 4) or 2/3 (m = 2), and those of 1x7 and 7x1
+// need 4/7. Transforms and products are fused for each block of tiles, so that the values between them stay in cache:
 //
 //   v[xi][ic][tile]    B' d B of a block of tiles, all input channels
 //   for each group of output channels:
@@ -24,7 +24,7 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kLeastChannels = 16;  // fewer gain little, and have the largest error
+constexpr int64_t kLeastChannels = 16;  // with fewer channels, the gain is small and the error is largest
 constexpr int64_t kFewBlocks = 8;
 
 Result<WinogradConv> analyse(const Task& task, const CpuLimits& limits) {
@@ -105,8 +105,8 @@ Estimate predict(const WinogradConv& c, const WinogradTiling& p, const CpuLimits
   const auto tiles = static_cast<double>(p.block()) * blocks;
   const double transforms =
       tiles * 2.5 * (places * static_cast<double>(c.in_blocks) + half * static_cast<double>(c.out_blocks));
-  // Transformed inputs are written and reread, block by block. With a second stage, those of all blocks are written
-  // first, and each write also fetches its line (read for ownership).
+  // Transformed inputs are written and reread, block by block. With a second stage, the inputs of all blocks are
+  // written first, and each write also fetches its line (read for ownership).
   const int64_t v_bytes = p.v_elems(c, lanes) * 4 * (p.split != 0 ? c.n * p.blocks(c) : 1);
   const double v_again = static_cast<double>(v_bytes) / reread_rate(v_bytes, limits) * (p.split != 0 ? 3 : blocks);
   return {streamed(products, weight_bytes(c, p, lanes), blocks, limits) + transforms + v_again,

@@ -24,8 +24,8 @@ double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights
   return std::max(step, stream);
 }
 
-/// Cycles of one tile of `pixels`. Of the vectors that the epilogue reads or writes, as many as the core has fill
-/// buffers arrive while the next tile is computed; that tile waits for the rest.
+/// Cycles of one tile of `pixels`. While the next tile is computed, as many of the vectors that the epilogue reads or
+/// writes arrive as the core has fill buffers; the next tile waits for the rest.
 double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const CpuLimits& limits) {
   if (pixels == 0) return 0;
   const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
@@ -404,8 +404,8 @@ class TileEmitter {
   }
 
   /// Prefetches the operands of the epilogue for the pixels assigned to this block of input channels, so that the
-  /// requests spread over the tile's computation. All at once would fill the core's fill buffers and delay the tile's
-  /// own loads.
+  /// requests spread over the tile's computation. Prefetching all of them at the same time would fill the core's fill
+  /// buffers and delay the tile's own loads.
   void prefetch_epilogue(const Expr& icb) {
     if (!buffers_.prefetch_epilogue || rows_ > 1) return;
     const Domain domain = domain_of(e_.task().graph->type(buffers_.output));

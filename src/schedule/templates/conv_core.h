@@ -122,10 +122,10 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& tile, c
 /// The legal values of each knob.
 std::vector<Knob> tile_space(const ConvNest& nest, const CpuLimits& limits);
 
-/// Number of items in a block, which all panels of weights process before any panel starts on the next block. It is all
-/// items, or as many as read no more of the image than fits in a quarter of L2, if rereading the weights for each such
-/// block is clearly cheaper than rereading the image for each panel. Rereading data that fit in half of L2 is free
-/// (measured).
+/// Number of items in a block, which all panels of weights process before any panel starts on the next block. It is the
+/// number of all items or, if rereading the weights for each block is clearly cheaper than rereading the image for each
+/// panel, the number of items that read no more of the image than fits in a quarter of L2. Rereading data that fit in
+/// half of L2 is free (measured).
 int64_t block_items(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits);
 /// Parallel items of a nest within one image, group and block group of channels: row tiles, or chunks of pixel tiles of
 /// one row.
@@ -136,7 +136,7 @@ struct ConvBuffers {
   Buf weights;                            ///< packed by pack_weights()
   Buf bias;                               ///< one vector per output block; id < 0 if there is none
   int64_t prefetch = 0;                   ///< knob value for the weights
-  int64_t block_items = 0;                ///< items that a panel processes before the next one; 0: all
+  int64_t block_items = 0;                ///< items that a panel processes before the next panel starts; 0: all
   Expr first_item = 0;                    ///< of the block that contains the item
   bool prefetch_epilogue = false;         ///< for the operands of the epilogue, while a tile of one row is computed
   /// Receives a vector of the output, the v-th of its pixel, at a site of the output's domain. If empty, the task's

@@ -72,8 +72,8 @@ class GatherEmitter : IndexedEmitter {
     });
   }
 
-  /// Gathers rows at index tuples, which are along the last dimension of the indices. A tuple of k indices addresses k
-  /// dimensions of the data, after the batch dimensions.
+  /// Gathers rows at index tuples, which are stored along the last dimension of the indices. A tuple of k indices
+  /// addresses k dimensions of the data, after the batch dimensions.
   void tuples() {
     const auto batch = static_cast<size_t>(node_.int_attr("batch_dims", 0));
     const auto width = static_cast<size_t>(indices_.back());

@@ -1,5 +1,5 @@
 // Element-wise tasks. Dimensions that are contiguous in every operand are merged; the innermost one runs in vectors,
-// the outer ones in parallel. Layout changes are also element-wise; see layout_change.h.
+// and the outer ones run in parallel. Layout changes are also element-wise; see layout_change.h.
 
 #include <algorithm>
 

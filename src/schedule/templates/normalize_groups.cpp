@@ -42,7 +42,7 @@ struct Grouped {
   int64_t units() const { return ceil_div(blocks, unit); }
 };
 
-/// How the work on a blocked image is split.
+/// The way in which the work on a blocked image is split.
 struct Split {
   int64_t joint = 0, parts = 1;
   int64_t rows(const Grouped& s) const { return ceil_div(s.height, parts); }

@@ -9,7 +9,7 @@
 namespace kilter {
 
 /// Element `i` of `indices` as a position in [0, extent). Negative indices count from the end. An index out of range
-/// fails the kernel's check and counts as 0, so that no input makes a kernel leave its buffers.
+/// fails the kernel's check and counts as 0, so that no input makes a kernel access memory outside its buffers.
 inline Expr place_of(LoopBuilder& b, const Buf& indices, const Expr& i, int64_t extent) {
   const Expr raw = b.let("raw", cast(DType::i64, b.load(indices, i)));
   const Expr wrapped = b.let("wrapped", select(binary(Op::lt, raw, Expr(0)), raw + Expr(extent), raw));

@@ -7,7 +7,8 @@
 namespace kilter {
 namespace {
 
-/// Returns r as [directions][block of hidden units][k][gate][lane of the block], in which order a product streams it.
+/// Returns r as [directions][block of hidden units][k][gate][lane of the block], the order in which a product streams
+/// it.
 Tensor pack(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& gates, int64_t width) {
   const int64_t hidden = q.shape.hidden, blocks = ceil_div(hidden, width);
   Tensor packed(DType::f32, {q.shape.directions * blocks * hidden * static_cast<int64_t>(gates.size()) * width});

@@ -15,7 +15,7 @@ namespace kilter {
 struct Recurrence {
   RecurrentShape shape;
   RecurrentForm::Cell cell = RecurrentForm::rnn;
-  bool reverse = false;               ///< if there is one direction; of two directions the second runs backward
+  bool reverse = false;               ///< whether a single direction runs backward; of two directions, the second does
   bool coupled = false;               ///< LSTM: the forget gate is 1 - the input gate
   bool linear_before_reset = false;   ///< GRU
   double clip = 0;                    ///< infinity: no clipping
@@ -23,8 +23,8 @@ struct Recurrence {
 
   /// The gates that each product with r computes. Later products use results of earlier ones.
   std::vector<std::vector<int64_t>> products() const;
-  /// Whether blocks of hidden units may run in parallel: only with a single step and product, where none reads
-  /// another's result.
+  /// Whether blocks of hidden units may run in parallel: only if there is a single step and a single product, since
+  /// then no block reads another block's result.
   bool parallel_blocks() const { return shape.steps == 1 && products().size() == 1; }
 };
 

@@ -25,7 +25,7 @@ struct Reduction {
   std::vector<size_t> kept, reduced;  ///< physical input dimensions with more than one element, outermost first
   bool inner_reduced = false;
   size_t inner = 0;    ///< the dimension along which vectors run
-  int64_t stride = 1;  ///< elements between neighbours along it in the input
+  int64_t stride = 1;  ///< elements between neighbours along `inner` in the input
 };
 
 /// The operation of a combiner and its identity.
@@ -133,7 +133,7 @@ class ReduceEmitter {
     return sum;
   }
   bool extremum() const { return r_.op == Op::max || r_.op == Op::min; }
-  /// For extrema, a NaN on either side wins; the bare operation would lose one on the left.
+  /// For extrema, a NaN on either side wins; the bare operation would lose a NaN on the left.
   Expr merged(const Expr& best, const Expr& x) const {
     if (!extremum()) return binary(r_.op, best, x);
     return select(unary(Op::is_nan, best), best, binary(r_.op, best, x));

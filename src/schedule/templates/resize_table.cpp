@@ -135,8 +135,8 @@ class ResizeEmitter {
     return columns_.index[static_cast<size_t>(std::min(column, columns_.out - 1) * columns_.taps + tap)];
   }
 
-  /// For each vector of outputs, the first column of the one vector of the plain input that covers all elements it
-  /// reads; empty if some vector of outputs reads a wider range.
+  /// For each vector of outputs, the first column of the one vector of the plain input that covers all elements those
+  /// outputs read; empty if some vector of outputs reads a wider range.
   std::vector<int64_t> find_windows() const {
     if (x_.phys.strides[3] != 1 || lanes_ == 1 || 2 * columns_.out < lanes_) return {};
     std::vector<int64_t> first;

@@ -16,7 +16,7 @@ namespace {
 enum class Padding { zeros, border, reflection };
 
 constexpr int64_t kBlock = 2048;  ///< positions whose taps are kept: a multiple of any lane count; fits in L2
-constexpr int64_t kChannels = 8;  ///< least channels per item for which computing the taps pays off
+constexpr int64_t kChannels = 8;  ///< fewest channels per item for which computing the taps pays off
 
 struct Sampling {
   Padding padding = Padding::zeros;
@@ -85,7 +85,7 @@ class SampleEmitter {
   }
   Expr place(const Expr& x) { return b_.let("place", cast(DType::i64, x)); }
 
-  /// Reflects x at the ends until it is between them.
+  /// Reflects x at the ends of the axis until it lies between them.
   Expr reflected(const Expr& x, double extent) {
     const double low = s_.align_corners ? 0.0 : -0.5, range = s_.align_corners ? extent - 1 : extent;
     if (range <= 0) return real(low);

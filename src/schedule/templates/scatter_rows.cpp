@@ -1,5 +1,6 @@
-// ScatterND and ScatterElements: copies the data, then writes, adds or multiplies rows or single elements into it by
-// index (see place_of), in the order of the updates. Threads split the work so that no two write the same element.
+// ScatterND and ScatterElements: copies the data, then writes rows or single elements into the copy, or adds or
+// multiplies them into it, by index (see place_of) and in the order of the updates. Threads split the work so that no
+// two write the same element.
 
 #include "schedule/model/loop_model.h"
 #include "schedule/templates/place.h"

@@ -20,7 +20,7 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
-/// How one vector of the result is made.
+/// The way in which one vector of the result is made.
 struct Made {
   std::vector<Source> sources;
   std::vector<LaneOf> lanes;

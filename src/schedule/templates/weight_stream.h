@@ -1,5 +1,5 @@
-// Prefetching of packed weights while a kernel computes with them. Since a kernel last ran, the network has read other
-// weights, so its own are no longer in the near caches.
+// Prefetching of packed weights while a kernel computes with them. Since the kernel last ran, the network has read
+// other weights, so the kernel's own are no longer in the near caches.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,13 @@ constexpr int64_t kNextPanel = 1;
 
 /// Knob `prefetch`: the prefetch distance of streamed weights in bytes; 0 disables prefetching.
 Knob prefetch_knob();
-/// Like prefetch_knob(), with kNextPanel, for weights in panels.
+/// Like prefetch_knob(), but for weights in panels, with kNextPanel as an additional value.
 Knob panel_prefetch_knob();
 
 /// The target's prefetch distance for weights that do not fit in L1.
 int64_t pick_prefetch(int64_t weight_bytes, const CpuLimits& limits);
-/// kNextPanel if several tiles read each of several panels, and two panels fit in L2 along with other data.
+/// kNextPanel if there are several panels, several tiles read each of them, and two panels fit in L2 along with other
+/// data.
 int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes, const CpuLimits& limits);
 
 /// Prefetches `elems` f32 elements of `buf` from `at` on, line by line.

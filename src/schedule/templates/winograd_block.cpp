@@ -249,8 +249,8 @@ std::vector<Expr> WinogradBlock::column_of(int64_t count, const std::function<Ex
   return values;
 }
 
-/// Emits `body` for the case that `place`, element i of a tile of `size`, is in [0, extent); without a check if element
-/// i of every tile is.
+/// Emits `body` for the case that `place`, element i of a tile of `size`, is in [0, extent); omits the check if element
+/// i of every tile is inside.
 void WinogradBlock::guard(const Expr& place, int64_t extent, int64_t size, int64_t i,
                           const std::function<void()>& body) {
   if (extent % size == 0 || i < extent % size) return body();

@@ -27,7 +27,7 @@ struct WinogradConv {
   int64_t places(int64_t m) const { return down(m).inputs() * across(m).inputs(); }
 };
 
-/// How the tiles of an image are grouped.
+/// The grouping of an image's tiles.
 struct WinogradTiling {
   int64_t m = 4, vectors = 2, tile = 14, count = 1, split = 0;
   int64_t prefetch = 0;  ///< see prefetch_knob()

@@ -1,5 +1,5 @@
 // Winograd's minimal filtering F(m, r) as Toom-Cook interpolation (Lavin and Gray, 2015): the transforms of one
-// dimension, as data and as loop IR. Two-dimensional transforms nest one in the other.
+// dimension, as data and as loop IR. Two-dimensional transforms nest one of these in the other.
 //
 // A tile of m + r - 1 inputs d gives m outputs  A' [ (G g) . (B' d) ].  Points are 0, pairs +-p, and infinity. With
 // q(x) the product of x^2 - p^2 over the pairs and q_p = q / (x^2 - p^2):

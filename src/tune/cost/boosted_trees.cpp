@@ -132,7 +132,7 @@ class TreeGrower {
     return weight > 0 ? sum.residual * sum.residual / weight : 0;
   }
 
-  /// Replaces `best` by the split with this left side if it gains more.
+  /// Replaces `best` by the split with this left side if that split gains more.
   void consider(const Sum& left, const Sum& all, const Split& split, Split& best) const {
     const Sum right = all - left;
     const double least = std::max(options_.min_child_weight, 1e-9 * all.weight);

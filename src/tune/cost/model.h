@@ -21,7 +21,7 @@ class CostModel {
   virtual ~CostModel() = default;
   /// Returns a number for each row; lower is faster. A regression model predicts the row's cost; a ranking model's
   /// numbers only give the order of the rows of one task. Features are found by name; columns unknown to the model are
-  /// ignored. Throws bad_input if needed columns are missing, internal if the model is not trained.
+  /// ignored. Throws bad_input if needed columns are missing, and internal if the model is not trained.
   virtual std::vector<double> predict(const Matrix& rows) const = 0;
 };
 
@@ -44,8 +44,8 @@ void check_training_set(const TrainingSet& set);
 
 /// Replaces infinite costs, for models that need finite ones. A failure counts as if it took 1.5 times as long as the
 /// slowest row of its task that ran. If none of the task ran, the slowest row of the whole set is used instead, and if
-/// nothing ran at all, the default schedule. Failures are thus clearly separated from slow rows, but do not outweigh
-/// the differences that matter.
+/// nothing ran at all, the default schedule is used. Failures are thus clearly separated from slow rows, but do not
+/// outweigh the differences that matter.
 std::vector<double> finite_costs(const TrainingSet& set);
 
 /// A model that learns from rows. The same rows, options and number of threads give the same model, byte for byte.

@@ -37,7 +37,7 @@ class TreeModel : public CostModel {
     Objective objective = Objective::cost;
     float base = 0;
     std::vector<Tree> trees;
-    /// Facts about its making (trainer, rows, devices), each with a one-word key and one line of text.
+    /// Facts about how the model was made (trainer, rows, devices), each with a one-word key and one line of text.
     std::vector<std::pair<std::string, std::string>> notes;
   };
   /// Throws bad_input, naming `where`, if names, indices or numbers of the parts do not fit together.
@@ -65,9 +65,9 @@ class TreeModel : public CostModel {
   Parts parts_;
 };
 
-/// Returns `first` followed by the trees of `more`. Its predictions are the sums of both, up to rounding. The features
-/// of `first` must be among those of `more`. The result has the features and notes of `more`. Throws bad_input if the
-/// objectives differ.
+/// Returns `first` followed by the trees of `more`. Its predictions are the sums of the two models' predictions, up to
+/// rounding. The features of `first` must be among those of `more`. The result has the features and notes of `more`.
+/// Throws bad_input if the objectives differ.
 TreeModel join_models(const TreeModel& first, const TreeModel& more);
 /// Throws bad_input if `start` is not null and has another objective than the model to be trained on top of it.
 void check_start(const TreeModel* start, Objective objective);

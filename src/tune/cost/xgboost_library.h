@@ -30,10 +30,10 @@ struct XgboostFunctions {
 class XgboostLibrary {
  public:
   /// Loads the library from `where`: the library itself, a folder that contains it, or a Python environment with the
-  /// package. If `where` is empty, KILTER_XGBOOST is used in the same way, then $VIRTUAL_ENV, .venv in the working
-  /// folder, and the system's library paths. A loaded library is kept. Throws usage if the requested place has no
-  /// library, and unsupported if none is found at all or it is too old (before 2.0); the message names every place and
-  /// the command that installs it.
+  /// package. If `where` is empty, KILTER_XGBOOST is used in the same way; after it, $VIRTUAL_ENV, .venv in the working
+  /// folder and the system's library paths are tried. A loaded library is kept. Throws usage if the requested place has
+  /// no library, and unsupported if none is found at all or it is too old (before 2.0); the message names every place
+  /// and the command that installs it.
   static std::shared_ptr<const XgboostLibrary> load(const std::string& where = "");
 
   const XgboostFunctions& functions() const { return functions_; }

@@ -77,8 +77,8 @@ class Brancher {
     }
   }
 
-  /// Searches the subtree in which n has alternative x. Meanwhile the costs of n's edges to open neighbours are added
-  /// to these neighbours.
+  /// Searches the subtree in which n has alternative x. During this search, the costs of n's edges to open neighbours
+  /// are added to these neighbours.
   void take(size_t n, size_t x, size_t depth, double bound) {
     std::vector<std::pair<size_t, std::vector<double>>> saved;
     for (const size_t e : graph_.edges_of(n)) {

@@ -96,8 +96,8 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// Standard deviation of the normal distribution whose absolute values have the median of `logs`. A fit to few rows
-/// hides part of the scatter, for which the result is corrected.
+/// Standard deviation of the normal distribution whose absolute values have the same median as those of `logs`. A fit
+/// to few rows hides part of the scatter, for which the result is corrected.
 double scale_of(const std::vector<double>& logs, size_t unknowns) {
   const auto n = static_cast<double>(logs.size());
   const double hidden = std::sqrt(n / std::max(1.0, n - static_cast<double>(unknowns)));
@@ -124,8 +124,8 @@ class Fitter {
       counted += trust_[r];
     }
     out.free = static_cast<int>(std::lround(counted)) - static_cast<int>(positive);
-    // The biweight also reduces the weight of rows that are not outliers, which makes the first figure too small; the
-    // median of all rows limits that.
+    // The biweight also reduces the weight of rows that are not outliers, which makes the first estimate too small; the
+    // median over all rows limits this error.
     if (out.free > 0) out.spread = std::max(std::sqrt(squares / out.free), scale_of(logs_, rows_[0].size()) / 2);
     return out;
   }

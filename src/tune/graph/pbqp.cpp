@@ -88,8 +88,8 @@ class Pbqp {
     return true;
   }
 
-  /// RN: the node with the most neighbours gets the alternative that is best for it and them, ignoring the rest; then
-  /// the reductions continue.
+  /// RN: the node with the most neighbours gets the alternative that is best for itself and its neighbours, ignoring
+  /// all other nodes; then the reductions continue.
   std::vector<size_t> fix_by_neighbourhood() const {
     WorkGraph graph = graph_;
     std::vector<size_t> choice(graph.size());

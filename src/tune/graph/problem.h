@@ -30,8 +30,8 @@ struct ChoiceProblem {
   double cost_ms(const std::vector<size_t>& choice) const;
 };
 
-/// Throws internal, naming the node or edge, for a node without alternatives, an edge to a missing node or to its own
-/// start, matrices of the wrong size, and numbers that are NaN or -infinity.
+/// Throws internal, naming the node or edge, for a node without alternatives, an edge to a missing node or from a node
+/// to itself, matrices of the wrong size, and numbers that are NaN or -infinity.
 void check(const ChoiceProblem& problem);
 
 /// A solution and how good it is known to be.

@@ -54,8 +54,8 @@ class TransformModel {
 
   /// {"format": "kilter-transforms-1", "device", "levels", "samples"}: the data that the model is fitted to.
   std::string text() const;
-  /// Throws bad_input with `where` for any other format, and, naming both machines, if it was measured on another
-  /// device.
+  /// Throws bad_input with `where` for any other format. Also throws it, naming both machines, if the model was
+  /// measured on another device.
   static TransformModel parse(std::string_view text, const std::string& where, const std::string& device);
   static TransformModel load(const std::filesystem::path& path, const std::string& device);
   void save(const std::filesystem::path& path) const;

@@ -14,11 +14,11 @@
 namespace kilter::tune {
 namespace {
 
-/// A record is reported if it takes at least this many times as long as the best of its problem,
+/// A record is reported as slow if it takes at least this many times as long as the best record of its problem.
 constexpr double kSlowAlternative = 10;
-/// a layer if it reaches less than this share of the log's median GFLOP/s,
+/// A layer is reported as slow if it reaches less than this share of the log's median GFLOP/s.
 constexpr double kSlowLayer = 1.0 / 3;
-/// and an unexplained rest if it is at least this share of the measured time.
+/// An unexplained part of the measured time is reported if it is at least this share of that time.
 constexpr double kUnexplained = 0.1;
 
 struct Machine {

@@ -33,7 +33,7 @@ struct LogExplanation {
   std::string device, target;
   int threads = 0;                         ///< 0: not given in the log
   size_t others = 0;                       ///< records of other devices
-  std::vector<LogRow> covered, uncovered;  ///< longest first; most FLOPs first
+  std::vector<LogRow> covered, uncovered;  ///< covered: longest first; uncovered: most FLOPs first
   double predicted_ms = 0;                 ///< for all covered layers
   double measured_ms = 0;                  ///< of the network, as given; 0: not given
   size_t unused = 0;                       ///< problems in the log that the network does not have
@@ -48,7 +48,7 @@ struct ExplainLogOptions {
   double measured_ms = 0;   ///< measured time of the network
 };
 /// Explains a log. Records are matched by their anchor, since logs of other systems have no epilogues. Layout changes
-/// are left out. Throws bad_input if no record is ok, or none is from the device.
+/// are left out. Throws bad_input if no record is ok, or if none is from the requested device.
 LogExplanation explain_log(const std::vector<NetworkLayer>& layers, const std::vector<Record>& records,
                            const ExplainLogOptions& options = {});
 

@@ -87,7 +87,7 @@ class TextImport {
     }
   }
 
-  /// In files of Kilter's lines, reports lines that are not records. In other texts, prose between records is fine.
+  /// In files of Kilter's lines, reports lines that are not records. In other texts, prose between records is ignored.
   void add_unread_lines() {
     const std::vector<std::string_view> lines = split(text_, '\n');
     const auto filled = std::ranges::count_if(lines, [](std::string_view line) { return !trim(line).empty(); });

@@ -44,7 +44,7 @@ Imported import_store(const std::filesystem::path& file);
 /// should be a database but is not one and contains no record.
 Imported import_file(const std::filesystem::path& file, const Target& target);
 
-/// A task with its number of entries. If a log has one line per layer, its tasks are a plan.
+/// A task with its number of entries. If a log has one line per layer, its tasks form a plan.
 struct PlanTask {
   std::string problem;
   size_t layers = 0;

@@ -1,5 +1,5 @@
 // Records as JSON lines. Writers lock the file for each append. A line that a process could not finish stays as a
-// damaged line, and the next record starts a new one.
+// damaged line, and the next record starts on a new line.
 
 #include <nlohmann/json.hpp>
 

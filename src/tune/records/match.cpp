@@ -36,7 +36,7 @@ std::string family_of(std::string_view fingerprint) {
   return family;
 }
 
-/// A record with its time over the default's.
+/// A record with its time relative to the default's.
 struct Judged {
   const Record* record;
   std::optional<Ratio> ratio;
@@ -59,7 +59,7 @@ bool better(const Judged& a, const Judged& b) {
   return a.record->schedule < b.record->schedule;
 }
 
-/// Returns the one that counts among measurements of the same schedule.
+/// Returns, of several measurements of the same schedule, the one that counts.
 Judged counting(std::vector<Judged> same) {
   // Paired measurements are preferred to all others.
   const bool paired = std::any_of(same.begin(), same.end(), [](const Judged& j) { return j.ratio.has_value(); });
@@ -201,8 +201,8 @@ std::vector<Distance> Matcher::differences(const Record& r, const Query& q, doub
   return all;
 }
 
-// The records of a group are at the same distance, of one problem, and from one machine, so that their measurements are
-// comparable.
+// The records of a group have the same distance and the same problem and come from one machine, so that their
+// measurements are comparable.
 std::map<Matcher::GroupKey, Matcher::Group> Matcher::groups(const Query& query) const {
   std::map<GroupKey, Group> all;
   const ProblemShape shape = shape_of(query.problem);

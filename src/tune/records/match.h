@@ -22,7 +22,7 @@ namespace kilter::tune {
 enum class Distance : uint8_t {
   exact,     ///< no difference
   codegen,   ///< version of the code: the code generator, the schedule's template, or the default's
-  layouts,   ///< layouts at the task's borders
+  layouts,   ///< layouts of the task's inputs and outputs
   threads,   ///< number of threads
   family,    ///< another machine of the same family (same_family())
   epilogue,  ///< the nodes after the anchor
@@ -52,15 +52,16 @@ struct Query {
   std::string device;            ///< Device::fingerprint(); empty: any
   int threads = 1;               ///< 0: any
   KernelVersions versions = {};  ///< of the code generator; empty: any
-  /// The default schedule of exactly this task. Ratios are converted so that they are relative to it; if empty, they
-  /// stay as measured.
+  /// The default schedule of exactly this task. Ratios are converted so that they are relative to it; if it is empty,
+  /// the ratios stay as measured.
   std::string fallback = {};
 };
 
 struct Match {
   Record record;
-  /// Time over the default's. Empty if the record has no ratio, or was measured against another default and no record
-  /// relates the two. For a record of another problem, it is over that problem's default.
+  /// The schedule's time divided by the default's. Empty if the record has no ratio, or if it was measured against
+  /// another default and no record relates the two defaults. For a record of another problem, the divisor is the time
+  /// of that problem's default.
   std::optional<Ratio> ratio;
   bool by_other_default = false;        ///< `ratio` is converted from another default: see OverDefault
   Distance distance = Distance::exact;  ///< the largest of `differences`

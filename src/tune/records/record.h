@@ -54,7 +54,7 @@ struct Record {
   /// 32 hexadecimal digits: a hash of every field. Fields of Conditions that have their default are left out, so that
   /// adding a field later does not change ids.
   std::string id() const;
-  /// Whether another system measured it.
+  /// Whether another system measured the record.
   bool imported() const { return source != "kilter"; }
   /// Whether its pairs with the default show a gain with confidence. A record for which this is false is never used.
   bool may_be_faster() const { return versus && versus->ratio.high < 1; }
@@ -62,8 +62,8 @@ struct Record {
   bool mapped() const;
 };
 
-/// Returns the version of the code that the record would have if it were measured today, with its schedule and default.
-/// If Conditions::codegen is another one, the record was measured with other code.
+/// Returns the code version that a record with this schedule and default would get if it were measured today. If
+/// Conditions::codegen differs from it, the record was measured with other code.
 std::string code_version(const Record& record, const KernelVersions& versions);
 
 constexpr size_t kShownDigits = 12;  ///< digits of an id shown to users
@@ -82,8 +82,8 @@ std::string to_line(const Record& record);
 /// Whether a record's id is compared with its content. Records of a newer version may be hashed differently or
 /// contain fields unknown here.
 enum class IdCheck : uint8_t { content, none };
-/// Parses a record. Throws bad_input, naming the field, if it is missing or of another type, a time is not positive, or
-/// the id does not match the content; unsupported for a newer version.
+/// Parses a record. Throws bad_input, naming the field, if a field is missing or has another type, if a time is not
+/// positive, or if the id does not match the content. Throws unsupported for a newer version.
 Record record_from_json(const nlohmann::json& json, IdCheck ids = IdCheck::content);
 /// Parses a line. Throws bad_input for text that is not JSON, and the errors of record_from_json().
 Record record_from_line(std::string_view line);

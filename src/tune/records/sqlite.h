@@ -24,11 +24,10 @@ class Connection {
   void run(const char* sql);
   /// Returns the first column of the first row as a number; 0 without rows.
   int64_t number(const char* sql);
-  /// Throws io with the cause in words (`doing`: "write"): a full disk, another process that holds the file, a damaged
-  /// file, ...
+  /// Throws io with the cause in words (`doing`: "write"): a full disk, a lock of another process, a damaged file, ...
   [[noreturn]] void fail(int code, std::string_view doing) const;
   double busy_seconds() const { return busy_seconds_; }
-  /// Sets how long to wait for another process that holds the file before failing.
+  /// Sets how long to wait, before failing, while another process has the file locked.
   void wait_for_others(double seconds);
   /// Whether the file is read as it is, ignoring what a writer may have left in FILE-wal. This is the case if SQLite
   /// cannot create its own files next to it.
@@ -72,7 +71,7 @@ class Statement {
   sqlite3_stmt* statement_ = nullptr;
 };
 
-/// BEGIN IMMEDIATE; rolls back unless commit() succeeded.
+/// A transaction that starts with BEGIN IMMEDIATE and is rolled back unless commit() has succeeded.
 class Transaction {
  public:
   explicit Transaction(Connection& connection);

@@ -41,7 +41,7 @@ CREATE TABLE records(
 CREATE INDEX records_problem ON records(problem, device, threads);
 )";
 
-/// In the order of kSchema. Version 1 lacks "versus" and the columns after "foreign_line".
+/// The columns, in the order of kSchema. Version 1 lacks "versus" and the columns after "foreign_line".
 constexpr std::array kColumns = {"id",         "problem", "layouts", "schedule", "status",       "error", "samples",
                                  "conditions", "network", "node",    "source",   "foreign_line", "versus"};
 constexpr size_t kNeeded = kColumns.size() - 1;  ///< all but "versus"
@@ -243,7 +243,7 @@ class SqliteStore : public Store {
     write_ahead();
     if (check_version() == kRecordVersion) return;
     Transaction transaction(db_);
-    const int64_t version = check_version();  // another process may have done it meanwhile
+    const int64_t version = check_version();  // another process may have prepared the file meanwhile
     if (version == 0) db_.run(kSchema);
     if (version == 1) {
       migrate_from_1(db_);

@@ -79,8 +79,8 @@ void make_default_folder(const std::filesystem::path& file) {
 
 namespace {
 
-/// Throws io if the file cannot be created, before minutes of work that would precede the first record. The default
-/// file's folder is created with it; the folder of any other file must exist.
+/// Throws io if the file cannot be created, so that the error comes before minutes of work, not with the first record.
+/// The default file's folder is created with it; the folder of any other file must exist.
 void check_place(const std::filesystem::path& file) {
   std::error_code ignored;
   std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
@@ -89,7 +89,8 @@ void check_place(const std::filesystem::path& file) {
          folder.string());
   }
   while (!std::filesystem::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
-  // Only creating a file shows this: by the mode bits root may write everywhere, yet it cannot create files in /proc.
+  // Only creating a file shows this: according to the mode bits, root may write everywhere, yet it cannot create files
+  // in /proc.
   std::string probe = (folder / ".kilter-XXXXXX").string();
   if (const int fd = ::mkostemp(probe.data(), O_CLOEXEC); fd >= 0) {
     ::close(fd);

@@ -1,5 +1,5 @@
-// Storage of records: an SQLite database, or JSON lines. Several processes may append to one file at once. Once
-// append() has returned, the records survive the end of the process at any moment.
+// Storage of records: an SQLite database, or JSON lines. Several processes may append to one file at the same time.
+// Once append() has returned, the records are safe even if the process is killed.
 #pragma once
 
 #include <cstdint>
@@ -47,14 +47,16 @@ class Store {
   /// Opens a store. The kind follows from the content, else from the name: an SQLite database, or JSON lines if the
   /// name ends in .jsonl or .json. In mode write, a missing file is created when append() is first called, together
   /// with the default file's folder; both are private to the user. Throws io for a file that is missing (in mode read),
-  /// damaged as a whole or not a database of records; unsupported for writing to a database that a newer version made.
+  /// damaged as a whole or not a database of records. Throws unsupported for writing to a database that a newer version
+  /// made.
   static std::unique_ptr<Store> open(const std::filesystem::path& file, Mode mode, const StoreOptions& options = {});
   virtual ~Store() = default;
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
   /// Appends all records, or none if it throws, and returns how many were new. Throws bad_input for a record that
-  /// check() refuses, io if the disk is full or another process holds the file for too long. Existing records stay.
+  /// check() refuses, and io if the disk is full or another process keeps the file locked for too long. Existing
+  /// records stay.
   virtual int64_t append(std::span<const Record> records) = 0;
   int64_t append(const Record& record) { return append(std::span(&record, 1)); }
   /// Reads the records that the filter admits. Skips damaged rows and lines instead of throwing.

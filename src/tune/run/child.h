@@ -33,9 +33,9 @@ class Child {
   /// Returns false if the worker is gone.
   bool send(std::string_view bytes) const { return send_packet(socket_.get(), bytes); }
   std::optional<std::string> receive(int timeout_ms) const { return receive_packet(socket_.get(), timeout_ms); }
-  /// Processor time that it has used, in milliseconds.
+  /// Processor time that the worker has used, in milliseconds.
   double cpu_ms() const;
-  /// Whether it was stopped (by SIGSTOP or a debugger).
+  /// Whether the worker was stopped (by SIGSTOP or a debugger).
   bool stopped() const;
   /// Waits for a worker that is gone or about to end. With `kill`, kills it first.
   Ending end(bool kill);

@@ -108,7 +108,7 @@ Reply Link::wait() {
   double since = now_ms(), cpu = child_->cpu_ms();
   for (;;) {
     const double limit = limit_ms(board().phase);
-    // Waits for a fraction of a step's limit at most, even if no step has begun yet, since one may begin meanwhile.
+    // Waits for at most a fraction of a step's limit, even if no step has begun yet, since one may begin meanwhile.
     const auto slice = static_cast<int>(std::clamp(std::min(limit, options_.timeout_ms) / 8, 5.0, 200.0));
     if (auto packet = child_->receive(slice)) {
       if (packet->empty()) return dead();
@@ -119,7 +119,7 @@ Reply Link::wait() {
       continue;
     }
     // A worker that other processes keep from running is not late: as long as it gets some processor time, only that
-    // counts.
+    // time counts.
     const double waited = now_ms() - since;
     if (waited < limit) continue;
     const bool busy = child_->cpu_ms() - cpu >= limit / 2;

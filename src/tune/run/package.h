@@ -28,8 +28,8 @@ struct Package {
 };
 
 /// Packs a variant, placing its constants with place_constants(). Throws internal for a plan that breaks an invariant,
-/// for values outside their buffers and for machine code of another architecture; out_of_memory if there is no memory
-/// left.
+/// for values outside their buffers and for machine code of another architecture. Throws out_of_memory if there is no
+/// memory left.
 Package pack_variant(const Plan& plan, std::span<const StepValue> values, ConstantStore& store);
 
 struct Unpacked {

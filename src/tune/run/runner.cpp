@@ -21,7 +21,7 @@
 namespace kilter::tune {
 namespace {
 
-constexpr int kMostExcuses = 2;     ///< how often in one call the worker may die from outside causes
+constexpr int kMostExcuses = 2;     ///< how often the worker may die from outside causes in one call
 constexpr size_t kMostFaults = 64;  ///< in one variant; its remaining steps are left unchecked
 
 void check_options(const RunnerOptions& o) {
@@ -122,7 +122,7 @@ struct Runner::Impl {
     }
   }
 
-  /// Stored parts are recorded in `out` at once, so that they can be released if the rest fails.
+  /// Stored parts are recorded in `out` immediately, so that they can be released if the rest fails.
   void describe(const Plan& plan, std::span<const StepValue> values, Known& out) {
     out.package = pack_variant(plan, values, store);
     for (const Step& s : plan.steps) out.steps.push_back(s.name);
@@ -390,7 +390,7 @@ struct Runner::Impl {
   bool bring_all(std::vector<VariantId>& left, Laps& out) {
     link.start();
     uint64_t serial = 0;
-    // If the worker dies meanwhile, the variants that it had must be loaded again.
+    // If the worker dies during this loop, the variants that it had must be loaded again.
     while (serial != link.serial()) {
       serial = link.serial();
       for (VariantId id : left) {

@@ -47,8 +47,8 @@ struct RunnerOptions {
   std::vector<Tensor> inputs = {};  ///< for all variants, in the order of Plan::inputs
   int threads = 1;
   std::vector<int> cpus = {};  ///< CPUs that the worker may run on; empty: those of this process
-  double timeout_ms = 1000;    ///< a step is killed if it takes at least this long
-  double timeout_factor = 20;  ///< and at least this many times as long as a whole run of the trusted variant
+  double timeout_ms = 1000;    ///< a step is killed only after this time has passed
+  double timeout_factor = 20;  ///< a step is killed only after this multiple of a whole trusted run's time
   int64_t memory_bytes = 0;  ///< memory for the worker beyond the constants; 0: half of the memory this process may use
   std::filesystem::path worker = {};  ///< program; empty: kilter-worker, found by find_worker()
 };
@@ -78,8 +78,8 @@ struct MeasureOptions {
   double max_ms = 1e9;  ///< no round begins later, except the first
   /// A variant whose fastest run takes this many times as long as the fastest of all gets no more turns; 0: no limit.
   double cut_off = 0;
-  double slice_ms = 2;  ///< a turn has enough runs to last this long,
-  int64_t runs = 1;     ///< but at least this many
+  double slice_ms = 2;  ///< a turn has as many runs as it needs to last this long
+  int64_t runs = 1;     ///< minimum number of runs in a turn
   WarmUp warm_up = WarmUp::as_needed;
   uint64_t seed = 1;  ///< for the order of turns
   /// Bytes of times that the worker collects before it delivers them and continues.
@@ -94,10 +94,10 @@ struct Lap {
   std::vector<double> step_ms;  ///< from fork to join
   std::vector<double> gap_ms;   ///< before each step
   /// At each step: the time that the core took for independent instructions, relative to its usual time in this
-  /// measurement. From kShared on, another hardware thread was working on the core.
+  /// measurement. At kShared or above, another hardware thread was working on the core.
   std::vector<double> width;
-  /// Whether its turn lost more time than usual in this measurement, stolen by the hypervisor or spent by a thread that
-  /// waited for a CPU.
+  /// Whether its turn lost more time than usual for this measurement, either stolen by the hypervisor or spent by a
+  /// thread that waited for a CPU.
   bool held_up = false;
   Disturbance disturbance;  ///< in the turn that the run belongs to
 };
@@ -126,8 +126,8 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
 
   /// Loads a variant. The first one that loads without a fault is trusted: its values are taken as correct. `values`:
-  /// the known values of the steps. Steps without values are not compared themselves, but the values computed from
-  /// theirs are. Throws internal for a plan that breaks an invariant, io if no worker can be started.
+  /// the known values of the steps. Steps without values are not compared, but known values computed from their results
+  /// are. Throws internal for a plan that breaks an invariant, and io if no worker can be started.
   Loaded load(const Plan& plan, std::span<const StepValue> values, const LoadOptions& options = {});
   /// Throws usage for an id that is not loaded.
   Laps measure(std::span<const VariantId> ids, const MeasureOptions& options = {});

@@ -19,7 +19,7 @@ struct LoggedLap {
 };
 
 /// Parses the laps in a log. `steps`: number of steps of each variant in the request. Empty for bytes that no worker
-/// would write: incomplete records, unexpected variants, step counts or rounds, times that are not numbers.
+/// would write: incomplete records, unexpected variants, step counts or rounds, or times that are not numbers.
 std::optional<std::vector<LoggedLap>> read_laps(std::span<const std::byte> log,
                                                 const std::map<VariantId, size_t>& steps, const RoundsRequest& request);
 

@@ -177,7 +177,7 @@ ValueDifference compare_values(const ValueLayout& want_layout, const std::byte* 
 
 namespace {
 
-/// Returns the index of the first of `count` elements, `step` apart, that is not 0; -1 if all are.
+/// Returns the index of the first of `count` elements, `step` apart, that is not 0; -1 if all are 0.
 int64_t first_nonzero(const float* data, int64_t count, int64_t step) {
   for (int64_t i = 0; i < count; ++i) {
     if (data[i * step] != 0) return i;

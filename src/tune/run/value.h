@@ -24,8 +24,8 @@ struct ValueLayout {
 };
 
 /// Allowed difference between values of a float type, relative to the largest magnitude. `kilter run --verify` and the
-/// check of candidates both use it. Half and bfloat16 values may in addition differ by a few roundings, integers by
-/// one.
+/// check of candidates both use it. Half and bfloat16 values may in addition differ by a few roundings, and integers
+/// may differ by one.
 constexpr double kDefaultTolerance = 1e-3;
 
 struct StepValue {
@@ -40,7 +40,7 @@ struct StepValue {
 ValueLayout packed(const ValueLayout& layout);
 /// Number of elements that a value with a packed layout occupies, including unused lanes.
 int64_t packed_elems(const ValueLayout& layout);
-/// Whether both have the same type and shape, so that compare_values() and copy_value() apply.
+/// Whether both layouts have the same type and shape, so that compare_values() and copy_value() apply.
 bool same_value(const ValueLayout& a, const ValueLayout& b);
 /// Number of elements that `layout` spans from the buffer's start, including the halo. Throws bad_input if a stride,
 /// block or offset is impossible or if rank and strides do not match.

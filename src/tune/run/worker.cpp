@@ -135,7 +135,7 @@ class Worker {
     checker_.emplace(inputs, pool_, publisher_);
     bench_.emplace(inputs, pool_, publisher_, log_);
     constants_.emplace(Region::constants, mirror_.data(), ConstantStore::kReserve);
-    last_level_cache_bytes();  // caches its result: reading it opens system files
+    last_level_cache_bytes();  // called to cache its result, since determining it opens system files
     const bool confined = confine_process();
     publisher_.enter(Phase::idle, -1);
     return Pack().put(Answer::done).put(confined).bytes();

@@ -13,7 +13,7 @@ class PointModel {
  public:
   virtual ~PointModel() = default;
   /// Returns a number for each row that grows with the log2 of the cost. For models that rank, only the order within
-  /// one task has a meaning.
+  /// one task is meaningful.
   virtual std::vector<double> predict(const FeatureRows& rows) const = 0;
 };
 

@@ -15,7 +15,7 @@ constexpr double kTilt = 16;       ///< variance of the tilt's share
 constexpr double kOwn = 0.1;       ///< share of the noise that is fixed for a point: more samples do not reduce it
 constexpr double kLittle = 1e-8;   ///< added to the diagonal for numerical stability
 constexpr double kExpected = 0.3;  ///< prior error of analytic models, in log2
-constexpr double kWorth = 4;       ///< weight of this prior in observations
+constexpr double kWorth = 4;       ///< weight of this prior, as a number of observations
 
 double matern(double distance2, double length2) {
   const double r = std::sqrt(5 * distance2 / length2);

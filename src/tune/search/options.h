@@ -12,27 +12,27 @@ namespace kilter::tune {
 
 struct SearchOptions {
   std::string searcher = "model";
-  // all searchers
+  // Used by all searchers:
   int64_t seed = 1;
   int64_t batch = 8;
   int64_t early_stopping = 0;
   double prune = 3;
-  // ga
+  // Used by `ga`:
   int64_t population = 32;
   double elite = 0.25;
   double crossover = 0.7;
   double mutation = 0.15;
   int64_t tournament = 3;
-  // xgb, xgb-rank
+  // Used by `xgb` and `xgb-rank`:
   int64_t walkers = 64;
   int64_t steps = 60;
   double temperature = 1;
   double cooling = 0.95;
   int64_t first_random = 16;
   std::string features = "curve";
-  // model, xgb, xgb-rank
+  // Used by `model`, `xgb` and `xgb-rank`:
   double exploration = 0.1;
-  // model
+  // Used by `model`:
   int64_t draft = 6;
   int64_t pool = 4096;
 };

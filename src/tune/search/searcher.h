@@ -37,7 +37,7 @@ struct SearchSpace {
   /// Candidates that survived prune(), cheapest first by the analytic model. All are legal and appear once.
   std::vector<Point> points;
   int threads = 1;
-  std::vector<Trial> known;  ///< trials of earlier runs: learned at once, never proposed
+  std::vector<Trial> known;  ///< trials of earlier runs: learned when the search starts, never proposed
   /// For `model`: complements the analytic estimate; must outlive the searcher.
   const PointModel* pretrained = nullptr;
   TrainablePointModel* trained = nullptr;  ///< for `xgb`, `xgb-rank`: the model to train; must outlive the searcher

@@ -34,7 +34,7 @@ class Standings {
     return {point, e.cost(), e.samples};
   }
 
-  /// Returns up to `most` points that may be the best, the one whose interval has the lowest lower end first.
+  /// Returns up to `most` points that may be the best, in the order of the lower ends of their intervals.
   std::vector<Point> contenders(size_t most) const {
     double limit = 1, least = INFINITY;
     for (const auto& [point, e] : entries_) {

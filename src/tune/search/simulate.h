@@ -30,7 +30,7 @@ struct PlayOptions {
   /// one trial in three repeats a likely winner, and the schedule whose interval has the lowest upper end is chosen.
   double noise = 0;
   size_t samples = 1;                      ///< number of samples in one trial, if there is noise
-  bool stop_at_optimum = false;            ///< only without noise; nothing better can follow
+  bool stop_at_optimum = false;            ///< ends the search at the optimum; only without noise
   std::function<double()> clock = {};      ///< milliseconds; if set, the searcher's own time counts
   TrainablePointModel* trained = nullptr;  ///< for xgb and xgb-rank
   const PointModel* pretrained = nullptr;
@@ -49,7 +49,7 @@ class Game {
   /// The lowest cost in the table, at most 1, since the default has cost 1.
   double optimum() const { return optimum_; }
   /// Returns training data for a later task: at most `most` points of the table, evenly spread from the cheapest
-  /// estimate to the dearest, without failures.
+  /// estimate to the most expensive, without failures.
   EarlierTrials lessons(uint32_t group, size_t most) const;
   size_t points() const { return points_.size(); }
   /// Cost of the default as measured in the table: 1 except for the error of measurement.

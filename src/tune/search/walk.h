@@ -77,7 +77,7 @@ class Walk : public Searcher {
   std::vector<double> costs_;                   ///< 0: unknown
   std::vector<double> samples_;
   std::map<Point, double> elsewhere_;  ///< costs of points that may not be proposed
-  double best_ = 0;                    ///< lowest cost as known now; 0: none is finite yet
+  double best_ = 0;                    ///< lowest cost known now; 0: none is finite yet
   int64_t since_gain_ = 0;             ///< number of trials since the last gain
 };
 

@@ -83,7 +83,7 @@ void Space::find_best() {
     best_[p] = std::min_element(first, end, cheaper)->point;
     if (!default_ && parts_[p].pick) default_ = find(*parts_[p].pick);
   }
-  // Templates that accept the task only when forced.
+  // Templates that accept the task only when forced give the default if there is no other.
   for (size_t p = 0; p < parts_.size() && !default_; ++p) default_ = best_[p];
 }
 

@@ -74,14 +74,14 @@ struct RaceEvent {
   std::string fault = {};  ///< why the race could not be run, in words
 };
 
-/// `seconds`: time since the run began. `trials`: the number completed by then, without failures.
+/// `seconds`: time since the run began. `trials`: the number completed by then, not counting failures.
 struct TuneEvent {
   double seconds = 0;
   int64_t trials = 0;
   std::variant<PhaseEvent, PreparedEvent, TrialEvent, GainEvent, RaceEvent> what;
 };
 
-/// The course of a run. Of a long run, only every second, fourth, ... entry of `points` and `gains` is kept.
+/// The course of a run. For a long run, only every second, fourth, ... entry of `points` and `gains` is kept.
 struct TuneTrace {
   struct Point {
     double seconds = 0;

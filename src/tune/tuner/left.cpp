@@ -7,7 +7,7 @@
 namespace kilter::tune {
 
 double mean_regret(double trials) {
-  // After kFirst trials, twice as many, ...
+  // The mean regret after kFirst trials, after twice as many, and so on.
   constexpr std::array kRegret = {0.0390, 0.0323, 0.0290, 0.0218, 0.0154, 0.0101};
   constexpr double kFirst = 8;
   const double times = trials / kFirst;

@@ -22,8 +22,8 @@ constexpr double kDefaultLeft = 0.043;
 double mean_regret(double trials);
 
 /// Share of a task's time that schedules not tried yet are expected to gain. `tried`: ratios over the default, in the
-/// order in which the schedules were first tried. The estimate is the gain that the best of all is believed to have
-/// over the best of the first half of them (the default included), since gains halve with each doubling of the trials
+/// order in which the schedules were first tried. The estimate is the believed gain of the best schedule tried over the
+/// best of the first half tried (including the default), since gains halve with each doubling of the trials
 /// (doc/search.md). It is at least the gain that noise could hide. For fewer than kEnoughTried schedules it is
 /// mean_regret().
 double left_to_gain(std::span<const LogRatios* const> tried, double noise);

@@ -24,8 +24,8 @@ struct Variant {
   std::map<std::string, std::vector<size_t>> steps;  ///< by anchor, kernels only
 };
 
-/// The CPUs that measure and those that may compile meanwhile. The latter belong to other cores if there are enough,
-/// else they are the same CPUs.
+/// The CPUs that measure and those that may compile at the same time. The latter belong to other cores if there are
+/// enough, else they are the same CPUs.
 struct CpuShares {
   std::vector<int> measuring, building;
   bool apart = false;

@@ -1,5 +1,5 @@
-// How a trial is measured: one table for the command line, for `kilter options` and for the code that uses it. The
-// names are those that TVM's users know; each row says what the option does here.
+// The options that determine how a trial is measured: one table for the command line, for `kilter options` and for the
+// code that uses it. The names are those that TVM's users know; each row says what the option does here.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ constexpr double kGraphBudget = 20;
 constexpr double kCheckShare = 0.05;
 
 /// The plan that earlier records give: the winners among the records of these conditions, and `recorded` for tasks
-/// about which these say nothing.
+/// without a winner, unless its schedule was already tried under these conditions.
 Choices previous_choices(const SearchRun& search, const Choices& recorded) {
   Choices all;
   for (const TaskState& task : search.tasks()) {
@@ -281,7 +281,7 @@ struct Budget {
   }
 };
 
-/// Moments of now_ms() at which parts of a run were completed.
+/// The times, by now_ms(), at which parts of a run were completed.
 struct Moments {
   double start = 0, built = 0, checked = 0, prepared = 0, searched = 0, raced = 0, won = 0, end = 0;
 };

@@ -90,8 +90,8 @@ struct TuneOptions {
   std::function<void(const TuneProgress&)> progress;  ///< called a few times a second
   /// Lower bound in milliseconds for these steps of a plan on this machine. Feeds TaskProgress; may be empty.
   std::function<double(const Plan&, const std::vector<size_t>&)> bound;
-  /// Called when layers run faster than `bound`, which means that its measurement was disturbed. It must measure the
-  /// bound again. May be empty.
+  /// Called when layers run faster than `bound`, which means that the measurement of the bound was disturbed. The
+  /// function must measure the bound again. May be empty.
   std::function<void()> better_bound;
   TuneLog::Listener event;            ///< receives every event as it happens
   std::function<bool()> interrupted;  ///< true ends the search; the races still run, but are kept short
@@ -133,7 +133,7 @@ struct FailedTrials {
   std::string schedule, error;
 };
 
-/// How a run uses earlier records.
+/// Counts of earlier records, and of their uses in a run.
 struct EarlierRecords {
   int64_t all = 0;   ///< records read
   int64_t here = 0;  ///< records of this target, machine, number of threads and code generator, which count as trials
@@ -177,7 +177,7 @@ struct TuneResult {
   TuneTrace trace;
 };
 
-/// Throws what compiling throws, and unsupported if the network cannot be measured.
+/// Throws the errors of compiling, and unsupported if the network cannot be measured.
 TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& compile, const TuneOptions& options);
 
 }  // namespace kilter::tune

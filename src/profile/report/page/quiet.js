@@ -14,7 +14,7 @@ function quietCheck(conditions) {
   return title ? check(conditions.quiet === "quiet", title, `${conditions.quiet_text}.`) : null;
 }
 
-/** The same as a note directly below the figure. */
+/** Shows whether the machine was quiet, as a note directly below the figure. */
 function quietNote(conditions) {
   const known = kQuietTitles[conditions.quiet] !== undefined;
   return known ? h("p", {class: conditions.quiet === "quiet" ? "quiet good" : "quiet warn"},

@@ -13,7 +13,7 @@ function renderSettings(body) {
     ["until", settings.until < 1 ? `${percent(100 * settings.until, 0)} of the expected speed` : null],
     ["only", (settings.ops || []).join(", ")], ["earlier records", earlierText()],
     ["cost model", settings.cost_model]];
-  const {kept, ...conditions} = run.conditions;  // how many samples are kept differs by trial
+  const {kept, ...conditions} = run.conditions;  // the number of samples that are kept differs between trials
   const shown = list.filter(([, value]) => ![undefined, null, ""].includes(value));
   body.append(h("div", {class: "halves"}, conditionList(conditions), h("div", {}, h("h3", {}, "Settings"),
     h("dl", {class: "facts wide"}, shown.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value))))))));

@@ -93,8 +93,8 @@ void add_schedules(LayerNetwork& network, const Compiled& compiled, const Compil
     for (const RecordedCosts::Known& known : best) {
       if (lowers(task, known.schedule, options)) add_recorded(layer, known);
     }
-    // Done before add_estimated(), which skips schedules that are already there: the cost of a schedule that was chosen
-    // by measurements elsewhere must not come from a model.
+    // This precedes add_estimated(), which skips schedules that are already there: the cost of a schedule that was
+    // chosen by measurements elsewhere must not come from a model.
     const auto kept = keep.find(layer.node);
     if (kept != keep.end() && kept->second.schedule) add_kept(layer, *kept->second.schedule, costs);
     if (best.empty()) add_estimated(layer, task, options, most);

@@ -1,5 +1,5 @@
 // Gives a network's layers their alternatives and measures them in place, in a few variants of the whole network. Each
-// variant runs another alternative in every layer that has one.
+// variant runs a different alternative in every layer that still has one.
 #pragma once
 
 #include <cmath>
@@ -17,9 +17,9 @@ namespace kilter::tune {
 
 struct AlternativeOptions {
   int threads = 1;
-  size_t schedules = 4;      ///< for each layer, besides the default
-  double seconds = 8;        ///< measuring time; compiling comes on top
-  double end_ms = INFINITY;  ///< on the clock of now_ms(): afterwards only the first variants are still compiled
+  size_t schedules = 4;      ///< for each layer, in addition to the default
+  double seconds = 8;        ///< measuring time, without compiling
+  double end_ms = INFINITY;  ///< on the clock of now_ms(); after it, only the first variants are still compiled
   std::function<bool()> interrupted = {};
   std::function<void()> beat = {};  ///< called between trials
 };

@@ -11,7 +11,7 @@
 namespace kilter::tune {
 namespace {
 
-constexpr int kAttempts = 2;          ///< races; layers that lose in one change before the next
+constexpr int kAttempts = 2;          ///< maximum number of races; layers that lose a race change before the next
 constexpr double kFirst = 0.35;       ///< share of the time for a race that is not the last
 constexpr double kHalfWidth = 0.002;  ///< half width of the ratio's interval that ends a race early
 
@@ -251,7 +251,7 @@ GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const
   out.network = layer_network(compiled, bench.options());
   add_schedules(out.network, compiled, bench.options(), recorded(records, bench.options(), options), history,
                 options.schedules);
-  constexpr double kMeasuring = 0.6;  // share of the remaining time if that is short, including compiling variants
+  constexpr double kMeasuring = 0.6;  // measuring's share of the remaining time if that is short; includes compiling
   const double left = options.end_ms - now_ms();
   AlternativeOptions how{options.threads,     options.schedules, options.measure_seconds, now_ms() + kMeasuring * left,
                          options.interrupted, options.beat};

@@ -23,10 +23,10 @@ struct GraphTuneOptions {
   std::string records;         ///< layout-change costs are stored next to this file; empty: they are not stored
   bool measure_anew = false;   ///< measure layout changes even if they are known
   RunnerOptions runner = {};   ///< for layout changes; threads are overridden
-  double measure_seconds = 8;  ///< for alternatives; compiling comes on top
+  double measure_seconds = 8;  ///< for alternatives, without compiling
   double race_seconds = 10;
-  double end_ms = INFINITY;  ///< on the clock of now_ms(): shortens both times if it comes earlier
-  size_t schedules = 4;      ///< for each layer, besides the default
+  double end_ms = INFINITY;  ///< on the clock of now_ms(); if it comes earlier, measuring and racing are shortened
+  size_t schedules = 4;      ///< for each layer, in addition to the default
   Solver solver = Solver::automatic;
   Choices accepted = {};  ///< the plan in use, if it differs from history-best; graph-best must beat it too
   std::function<ReferenceCheck(NetworkBench&, const Choices&)> check = check_choices;  ///< checks the plan that won
@@ -43,7 +43,7 @@ struct Differences {
 struct GraphBest {
   Choices choices;                      ///< the graph tuner's, without layers that lost in the race
   bool won = false;                     ///< clearly faster than all plans raced against it; if not, it is not used
-  ReferenceCheck check;                 ///< of the plan that won the race; if it is wrong, the plan has not won
+  ReferenceCheck check;                 ///< of the fastest plan in the race; if the plan is wrong, it has not won
   ReferenceCheck history_check;         ///< of history-best, if that is about to be kept
   bool same_plan = true;                ///< `choices` equal history-best
   Ratio ratio;                          ///< over history-best, paired
@@ -72,8 +72,8 @@ struct GraphBest {
 };
 
 /// Runs the graph tuner. `history`: the best record of each task, already raced; empty: the default. The winner is
-/// checked against the reference kernels before it counts. Throws what building variants throws, and usage for a solver
-/// that cannot handle the problem.
+/// checked against the reference kernels before it counts. Throws the errors of building variants, and usage for a
+/// solver that cannot handle the problem.
 GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const Choices& history,
                      const GraphTuneOptions& options);
 

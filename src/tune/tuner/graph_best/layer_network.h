@@ -47,7 +47,8 @@ struct Flow {
 struct LayerNetwork {
   std::vector<Layer> layers;
   std::vector<Flow> flows;
-  /// Costs of pairs of alternatives of two layers, without layout changes; `ms` is in the order of the alternatives.
+  /// Costs of running two layers with a pair of alternatives, without layout changes; `ms` is in the order of the
+  /// alternatives.
   std::vector<ChoiceEdge> together;
   int32_t block = 1;
 
@@ -70,8 +71,8 @@ LayerNetwork layer_network(const Compiled& compiled, const CompileOptions& optio
 
 /// Builds the problem from the costs of layers and layout changes. The cost of an alternative that is not in `keep` is
 /// raised by its error, so that it is chosen only if it is worth its uncertainty. `transforms` may be null if no
-/// alternative is plain. Layers with only one alternative get no edges: their part is added to their neighbours' own
-/// costs. Throws internal if an alternative is plain and there is no model.
+/// alternative is plain. Layers with only one alternative get no edges: the costs of those edges are added to their
+/// neighbours' own costs. Throws internal if an alternative is plain and there is no model.
 ChoiceProblem choice_problem(const LayerNetwork& network, const TransformModel* transforms, int threads,
                              const std::vector<size_t>& keep);
 
@@ -92,7 +93,7 @@ ChoiceAnswer solve(const ChoiceProblem& problem, Solver solver);
 
 /// The alternative of each layer that `choices` asks for; the first if there is no match.
 std::vector<size_t> indices(const LayerNetwork& network, const Choices& choices);
-/// The differences from the default.
+/// The choices in which these alternatives differ from the default.
 Choices choices(const LayerNetwork& network, const std::vector<size_t>& indices);
 
 }  // namespace kilter::tune

@@ -207,7 +207,7 @@ class Sweeper {
     return choice;
   }
 
-  /// Puts all layers that templates can run on plain images on trial at once.
+  /// Puts plain images on trial in one variant, for all layers that templates can run on them.
   void add_layouts(std::vector<Sweep>& sweeps) {
     LayerChoice choice;
     choice.plain = true;

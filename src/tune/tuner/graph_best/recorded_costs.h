@@ -23,14 +23,14 @@ class RecordedCosts {
   RecordedCosts(std::span<const Record> records, const Query& query);
 
   /// The believed cost of a schedule on a layer, over the layer's default (for ratios over another default see
-  /// OverDefault). Measurements of this layer count in full, those of other layers as one measurement. The value is
-  /// shrunk towards the mean of the task's schedules (Beliefs); the interval is that of the samples.
+  /// OverDefault). Measurements of this layer count in full; those of other layers together count as one measurement.
+  /// The value is shrunk towards the mean of the task's schedules (Beliefs); the interval is that of the samples.
   struct Known {
     Schedule schedule;
     Ratio ratio;
   };
-  /// Returns schedules of a layer's task that did not fail: the `most` cheapest, and the cheapest of each template that
-  /// is within a third of the default. They are ranked by cost over all layers of the task.
+  /// Returns schedules of a layer's task that did not fail: the `most` cheapest, and the cheapest of each template if
+  /// it takes at most a third longer than the default. They are ranked by cost over all layers of the task.
   std::vector<Known> best(const Layer& layer, size_t most) const;
   /// Returns the known cost of a schedule; empty if it has no records or failed.
   std::optional<Known> find(const Layer& layer, const Schedule& schedule) const;

@@ -23,7 +23,7 @@ struct KnownTransforms {
   std::optional<TransformModel> model;  ///< none if the target's layouts have no blocks
   double seconds = 0;                   ///< measuring time; 0: the costs were known
   std::string file;                     ///< empty: not kept
-  /// Why the contents of `file` were unusable and replaced; empty: they were sound.
+  /// The reason why the contents of `file` were unusable and replaced; empty: they were sound.
   std::string unusable;
 };
 /// Reads the model from the file if it contains changes into this target's blocks and back for this number of threads.

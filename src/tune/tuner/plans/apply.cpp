@@ -33,7 +33,7 @@ struct Answered {
   std::optional<Schedule> schedule;  ///< none: the default
   Match match;
   size_t lost = 0;             ///< schedules that may run and were not faster than the default
-  bool tuned = false;          ///< records of exactly this task show that for some of them
+  bool tuned = false;          ///< whether records of exactly this task show this for some of those schedules
   bool other_default = false;  ///< records of exactly this task are not comparable with today's default
 };
 

@@ -187,7 +187,7 @@ class Looker {
     return task == tasks_.end() ? nullptr : &task->second;
   }
 
-  /// Empty if hardly any schedules are left, or if a record of another machine or task chose this one.
+  /// Empty if hardly any schedules are left, or if a record of another machine or task chose the layer's schedule.
   std::optional<Open> left_of(const OutlookLayer& layer) const {
     const Tuned* task = tuned(layer);
     const double tried = task == nullptr ? 0 : static_cast<double>(task->count());

@@ -11,11 +11,11 @@
 
 namespace kilter::tune {
 
-/// How schedules are chosen from a file of records and the plans next to it.
+/// The way in which schedules are chosen from a file of records and the plans next to it.
 enum class Choose : uint8_t {
   accepted,      ///< the plan that tuning accepted for exactly this network; history_best if there is none
   history_best,  ///< the best record of each task
-  graph_best,    ///< as `accepted`, but the graph tuner's answer from the records if there is no plan
+  graph_best,    ///< like `accepted`, but if there is no plan, the graph tuner's answer from the records
 };
 /// Parses "accepted", "history-best" or "graph-best". Throws usage for any other text.
 Choose parse_choose(std::string_view text);

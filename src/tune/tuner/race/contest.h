@@ -30,8 +30,8 @@ struct Contest {
 /// Seconds that races may still take after an interruption.
 constexpr double kInterruptedRace = 3;
 
-/// The moment of now_ms() at which a race ends, which moves nearer when the run is interrupted. `beat` is called at
-/// each check, between rounds.
+/// The time, by now_ms(), at which a race ends. It moves nearer when the run is interrupted. `beat` is called at each
+/// check, between rounds.
 class RaceEnd {
  public:
   RaceEnd(double end_ms, std::function<bool()> interrupted, std::function<void()> beat = {})

@@ -121,7 +121,7 @@ class Racer {
     if (!several || seconds * 1e3 < kLeastRounds * round_ms) return;
     std::vector<Choices> plans;
     for (const auto& rank : ranks) plans.push_back(choices_of(rank));
-    // uses all the time, since the verdicts are about single layers
+    // The race uses all its time, since its verdicts are about single layers.
     const Contest contest = try_contest(plans, seconds, 0);
     if (contest.faults.empty()) {
       note_found(contest, plans.front(), ranks.front());
@@ -231,7 +231,8 @@ class Racer {
     note_found(c, out_.choices, picked_);
   }
 
-  /// Notes a contest's verdict on its first plan, and how the gain predicted from its layers compares.
+  /// Notes a contest's verdict on its first plan, and how the gain predicted from the plan's layers compares with the
+  /// measured one.
   void note_found(const Contest& c, const Choices& choices, const std::map<size_t, Schedule>& picked) {
     double predicted = 1;
     for (const auto& [t, schedule] : picked)

@@ -1,4 +1,4 @@
-// The end of a tuning run: a race between whole networks in which losing layers give way.
+// The end of a tuning run: a race between whole networks in which losing layers fall back to other schedules.
 #pragma once
 
 #include <cstdint>
@@ -57,12 +57,13 @@ Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& ove
               const std::optional<Ratio>& previous, bool in_use);
 
 /// Races the winners of the search against the default plan and, if `previous` is not empty, against that plan. If
-/// there is enough time, the best three schedules of each task first run in the network, in three plans (one of the
-/// first choices of all tasks, one of the second, one of the third), and each task continues with its fastest.
-/// Schedules whose layers are slower than the default's are replaced by the next best and finally by the default. The
-/// same happens to the schedules that gain least per byte if packed weights together exceed the network's limit. If the
-/// whole plan is not certainly faster, the schedules whose own layers are certainly faster race without the others.
-/// judge() decides by the last race, whose rounds were not used to choose anything.
+/// there is enough time, the best three schedules of each task first run in the network, in three plans (the first plan
+/// runs the first choice of every task, the second plan the second, and the third plan the third), and each task
+/// continues with its fastest schedule. Schedules whose layers are slower than the default's are replaced by the next
+/// best and finally by the default. The same happens to the schedules that gain least per byte if packed weights
+/// together exceed the network's limit. If the whole plan is not certainly faster, the schedules whose own layers are
+/// certainly faster race without the others. judge() decides by the last race, whose rounds were not used to choose
+/// anything.
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits);
 
 }  // namespace kilter::tune

@@ -1,5 +1,6 @@
 // Times of a variant's layers from its runs. Steps take up to twice as long while another hardware thread works on the
-// core, and runs that waited for a CPU take longer still. Both are left out as long as a round has other runs.
+// core, and runs that waited for a CPU take longer still. Runs of both kinds are left out as long as a round has other
+// runs.
 #pragma once
 
 #include <cstdint>

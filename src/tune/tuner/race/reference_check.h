@@ -24,9 +24,9 @@ struct LayerRan {
 
 struct ReferenceCheck {
   int64_t values = 0;  ///< number of values compared
-  double worst = 0;    ///< largest allowed difference found, relative to its value's largest magnitude
+  double worst = 0;    ///< largest difference found within the tolerance, relative to its value's largest magnitude
   std::string wrong;   ///< the first value that differs too much and its layer, in words; empty: all are correct
-  std::optional<LayerRan> layer = {};  ///< that layer
+  std::optional<LayerRan> layer = {};  ///< the layer of that first value
 };
 
 /// Runs the plan once in this process. For the first layer of each task, also runs the reference kernels of its nodes

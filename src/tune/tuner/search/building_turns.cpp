@@ -7,7 +7,7 @@
 namespace kilter::tune {
 namespace {
 
-constexpr size_t kBatches = 4;      ///< number measured for a verdict
+constexpr size_t kBatches = 4;      ///< number of batches measured for a verdict
 constexpr int64_t kFirstWait = 32;  ///< batches between the first look and the next; doubles each time
 constexpr double kSlowed = 1.1;     ///< limit of the default's time while candidates compile, over its time otherwise
 

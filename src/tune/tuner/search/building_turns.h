@@ -22,14 +22,14 @@ class BuildingTurns {
   /// Reports a batch that was measured as beside() said. `ms`: the default plan's run in that batch; `usual_ms`: its
   /// run without compiling, measured before the search.
   void note(double ms, double usual_ms);
-  /// How candidates were compiled, for the summary: "during the measurements, on other CPUs".
+  /// Returns how candidates were compiled, for the summary: "during the measurements, on other CPUs".
   std::string words() const;
 
  private:
   enum class State : uint8_t {
     beside,   ///< compiling in parallel, until this seems to slow the default plan down
     looking,  ///< one batch while nothing is compiled
-    turns,    ///< compiling slows the measurement down; retried after a while
+    turns,    ///< compiling slows the measurement down; compiling in parallel is retried after a while
     trying,   ///< some batches in parallel, compared with the preceding alternating ones
   };
   void go(State state);

@@ -165,7 +165,7 @@ class SearchRun::Ahead {
   void settle() {
     for (const Building& one : under_way_) one.done.wait();
   }
-  /// Returns the oldest batch, or an empty one if none is under way. Throws what building it threw.
+  /// Returns the oldest batch, or an empty one if none is under way. Rethrows an error from building the batch.
   Batch take() {
     if (under_way_.empty()) return {};
     const Building oldest = std::move(under_way_.front());

@@ -51,7 +51,7 @@ class SearchRun {
   int64_t trials() const { return trials_; }
   /// The number of trials() that were the first of their schedules.
   int64_t first_trials() const { return first_trials_; }
-  /// How candidates are compiled during the measurement, in words.
+  /// Returns how candidates are compiled during the measurement, in words.
   std::string building() const { return building_.words(); }
   int64_t failures() const { return failures_; }
   const std::map<Status, FailedTrials>& failed() const { return failed_; }
@@ -107,7 +107,8 @@ class SearchRun {
   double promise(size_t task) const;
   /// Whether the search is so near its end that a new schedule would no longer be raced.
   bool late() const;
-  /// Compiles what plan() chose, or stops early if `stop` says so. Schedules that cannot be compiled become failures.
+  /// Compiles the schedules that plan() chose. Stops early if `stop` returns true. Schedules that cannot be compiled
+  /// become failures.
   void build(Batch& batch, const std::function<bool()>& stop);
   void build_one(Trialled& one);
   void build_apart(Trialled& one);
@@ -152,7 +153,7 @@ class SearchRun {
   std::vector<double> bound_ms_;           ///< by task, of the default's kernels
   std::vector<double> promises_;           ///< by task, for the batch being planned
   double network_bound_ms_ = 0;
-  Retries again_;  ///< probes that were not measured for reasons outside them
+  Retries again_;  ///< probes that were not measured, for reasons outside the probes themselves
   std::vector<Record> fresh_;
   /// Events, each with the value of trials_ at its time; reported once their records are kept.
   std::vector<std::pair<int64_t, TrialEvent>> untold_;

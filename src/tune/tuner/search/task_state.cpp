@@ -101,7 +101,8 @@ std::vector<Schedule> TaskState::contenders(size_t most, double noise) {
   }
   // The default needs no samples of its own, so a sole leader only has to be distinguished from the default.
   if (open.size() == 1 && open.front()->ratios.ratio(noise).high < 1 && open.front() == best) return {};
-  // Those that may be fastest come first: an interval begins low with few samples, or because the candidate is fast.
+  // Candidates that may be the fastest come first: their intervals begin low, because they have few samples or are
+  // fast.
   std::ranges::stable_sort(open, {}, [noise](const Candidate* c) { return c->ratios.ratio(noise).low; });
   std::vector<Schedule> out;
   for (size_t i = 0; i < std::min(most, open.size()); ++i) {

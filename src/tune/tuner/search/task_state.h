@@ -85,7 +85,7 @@ class TaskState {
   void note_bound(const Schedule& schedule, double ms) { entry(schedule).bound_ms = ms; }
   void fail(const Schedule& schedule, Status status, const std::string& error);
   /// Tells the searcher the results of all trials since the last call. Returns whether the task is believed to have
-  /// become half a percent faster since the last time this returned true.
+  /// become half a percent faster since this function last returned true.
   bool learn(double noise);
 
   /// The measured candidate with the lowest cost; null if none was measured. The default is not a candidate.

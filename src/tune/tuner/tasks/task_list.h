@@ -31,7 +31,7 @@ struct TaskLine {
   double share = 0;                        ///< of the cycles of all listed layers
   uint64_t points = 0;                     ///< size of the space
   int64_t worth = 0;                       ///< points worth a trial
-  std::string space;                       ///< how the others were ruled out
+  std::string space;                       ///< how the other points were ruled out
 };
 
 struct TaskList {
