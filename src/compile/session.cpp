@@ -213,8 +213,7 @@ void Session::check_inputs(const std::map<std::string, Tensor>& inputs) const {
     const auto it = inputs.find(p.name);
     if (it == inputs.end()) {
       if (!needed) return;
-      fail(ErrorKind::bad_input, "{}: input '{}' ({}) is missing; give it with --input {}=FILE.npy", name_, p.name,
-           onnx::text(p), p.name);
+      fail(ErrorKind::bad_input, "{}: input '{}' ({}) is missing", name_, p.name, onnx::text(p));
     }
     if (it->second.dtype() != p.type) {
       fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", name_, p.name, onnx::text(p),
