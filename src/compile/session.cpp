@@ -108,6 +108,15 @@ onnx::Model::Shapes Session::merged(const onnx::Model::Shapes& shapes) const {
   return all;
 }
 
+onnx::Model::Shapes Session::whole(const onnx::Model::Shapes& shapes) const {
+  onnx::Model::Shapes all = merged(shapes);
+  for (const onnx::Port& p : inputs()) {
+    if (all.contains(p.name)) continue;
+    if (const auto declared = onnx::declared_shape(p)) all[p.name] = *declared;
+  }
+  return all;
+}
+
 Graph Session::graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) const {
   if (model_) return model_->bind(merged(shapes), values);
   if (graph_) return *graph_;
@@ -165,7 +174,7 @@ Session::Kept& Session::use(std::list<Kept>::iterator kept) {
 
 Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
   if (compiled_file()) return plans_.front();
-  const onnx::Model::Shapes all = merged(shapes);
+  const onnx::Model::Shapes all = whole(shapes);
   const auto same_value = [](const auto& a, const auto& b) { return a.first == b.first && a.second.same(b.second); };
   const auto known = std::find_if(plans_.begin(), plans_.end(), [&](const Kept& kept) {
     return kept.shapes == all &&

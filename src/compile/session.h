@@ -85,6 +85,8 @@ class Session {
   void check_inputs(const std::map<std::string, Tensor>& inputs) const;
   void check_shapes(const Plan& plan, const std::map<std::string, Tensor>& inputs) const;
   onnx::Model::Shapes merged(const onnx::Model::Shapes& shapes) const;
+  /// As merged(), with the shapes that the model declares: what plans are known by.
+  onnx::Model::Shapes whole(const onnx::Model::Shapes& shapes) const;
   int64_t own_bytes(const Loaded& loaded) const;
   Kept& use(std::list<Kept>::iterator kept);
   Kept& kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values);

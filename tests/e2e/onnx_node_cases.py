@@ -18,12 +18,11 @@ import warnings
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 from networks import runs_here  # noqa: E402
 
-LEAST_PASSING = 1570
+LEAST_PASSING = 1580
 RANDOM = "random draws, agrees by chance: "
-# The expected values include the rounding errors of the reference's intermediate values: for
-# test_attention_4d_causal_bf16, even the exact result, rounded once, fails in 48 of 192 elements. Values of bfloat16
-# are up to 2^-7 apart and those of float16 up to 2^-10, relative to the value, but rtol is 1e-3.
-ROUNDED = "the reference rounds its intermediates in another order, which shows in steps of %s above rtol: "
+# The expected values include the rounding errors of the reference's intermediate values. Values of float16 are up to
+# 2^-10 apart, relative to the value, but rtol is 1e-3.
+ROUNDED = "the reference rounds its intermediates in another order, which shows in steps of float16 above rtol: "
 
 
 def write_cases(folder):
@@ -96,9 +95,8 @@ def main():
     if options.write:
         head = "# Cases of the ONNX standard that do not pass yet, each with its reason. Made by onnx_node_cases.py --write.\n"
         for name in missed:
-            kind = re.match(r"test_attention.*_(bf16|fp16)", name)
-            if kind and missed[name].startswith("output "):
-                missed[name] = ROUNDED % {"bf16": "bfloat16", "fp16": "float16"}[kind[1]] + missed[name]
+            if re.match(r"test_attention.*_fp16", name) and missed[name].startswith("output "):
+                missed[name] = ROUNDED + missed[name]
         chance = {name: RANDOM + reason for name, reason in missed.items() if "bernoulli" in name or "random" in name}
         known_file.write_text(head + "".join(f"{name}: {reason}\n" for name, reason in sorted((missed | chance).items())))
     known = read_known(known_file)

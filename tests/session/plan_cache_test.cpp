@@ -133,6 +133,13 @@ TEST(PlanCache, ValuesThatShapesDependOnAreCompared) {
   EXPECT_EQ(session->plans(), 3U);
 }
 
+TEST(PlanCache, APlanForDeclaredShapesIsThatOfInputsThatHaveThem) {
+  const auto session = open_session("zoo:squeezenet1_1");
+  session->compile();
+  session->run({{"input", image(1, 224)}});
+  EXPECT_EQ(session->plans(), 1U);
+}
+
 TEST(PlanCache, WrongInputsAreRefusedAfterRightOnes) {
   const ScratchFolder folder;
   const auto session = open_session(open_zoo(folder.path(), "squeezenet1_1", 64));
