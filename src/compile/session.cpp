@@ -69,6 +69,19 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
   return s;
 }
 
+std::unique_ptr<Session> Session::twin() const {
+  std::unique_ptr<Session> s(new Session());
+  s->name_ = name_, s->options_ = options_, s->model_ = model_, s->graph_ = graph_;
+  s->pool_ = std::make_shared<ThreadPool>(options_.threads);
+  for (const Kept& kept : plans_) {
+    Kept& same = s->plans_.emplace_back();
+    same.shapes = kept.shapes, same.values = kept.values;
+    same.loaded.program = kept.loaded.program, same.loaded.home = kept.loaded.home;
+    same.loaded.compiled.plan = kept.loaded.compiled.plan;
+  }
+  return s;
+}
+
 std::vector<onnx::Port> Session::inputs() const {
   if (model_) return model_->inputs();
   std::vector<onnx::Port> ports;
@@ -162,7 +175,7 @@ Loaded& Session::compile(const onnx::Model::Shapes& shapes, const onnx::Model::V
 
 void Session::make_ready(Loaded& loaded) {
   if (loaded.instance != nullptr) return;
-  loaded.program = std::make_shared<Program>(loaded.plan());
+  if (loaded.program == nullptr) loaded.program = std::make_shared<Program>(loaded.plan());
   loaded.instance = std::make_unique<Instance>(loaded.program, pool_);
   drop_unused();
 }

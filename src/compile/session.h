@@ -37,6 +37,10 @@ class Session {
   /// `model`: path of an .onnx file, `zoo:NAME`, a file made by `kilter compile`, or MemoryModel::name().
   static std::unique_ptr<Session> open(const std::string& model, Options options);
 
+  /// Returns a session for the same network that shares this one's plans, weights included, and runs them on threads
+  /// and working memory of its own. Plans that either compiles later are its own.
+  std::unique_ptr<Session> twin() const;
+
   const std::string& name() const { return name_; }
   bool compiled_file() const { return model_ == nullptr && !graph_; }
   /// The declared inputs; for a compiled file, those of its plan.

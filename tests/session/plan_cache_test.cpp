@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "../base/error_of.h"
@@ -42,6 +43,28 @@ TEST(PlanCache, PlansShareThePackedWeightsThatAreTheSame) {
     EXPECT_TRUE(same(out, open_session(model)->run(inputs))) << "shared weights change a result";
   }
   EXPECT_EQ(session->plans(), 4U);
+}
+
+TEST(PlanCache, ATwinSharesPlansAndRunsBesideTheOther) {
+  const ScratchFolder folder;
+  const std::string model = open_zoo(folder.path(), "squeezenet1_1", 64);
+  const auto one = open_session(model);
+  const std::map<std::string, Tensor> inputs{{"input", image(1, 64)}};
+  const std::vector<Tensor> want = one->run(inputs);
+  const auto two = one->twin();
+  EXPECT_EQ(two->compile({{"input", {1, 3, 64, 64}}}).program, one->compile({{"input", {1, 3, 64, 64}}}).program);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (Session* session : {one.get(), two.get()}) {
+    threads.emplace_back([&, session] {
+      for (int i = 0; i < 20; ++i) wrong += same(session->run(inputs), want) ? 0 : 1;
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+  two->run({{"input", image(2, 40)}});
+  EXPECT_EQ(two->plans(), 2U);
+  EXPECT_EQ(one->plans(), 1U) << "plans that a twin compiles are its own";
 }
 
 TEST(PlanCache, APlanThatSharesIsSavedAsOneThatDoesNot) {
@@ -144,8 +167,7 @@ TEST(PlanCache, WrongInputsAreRefusedAfterRightOnes) {
   const ScratchFolder folder;
   const auto session = open_session(open_zoo(folder.path(), "squeezenet1_1", 64));
   session->run({{"input", image(1, 40)}});
-  EXPECT_EQ(error_of([&] { session->run({}); }),
-            session->name() + ": input 'input' (f32[d0,3,d2,d3]) is missing");
+  EXPECT_EQ(error_of([&] { session->run({}); }), session->name() + ": input 'input' (f32[d0,3,d2,d3]) is missing");
   EXPECT_EQ(error_of([&] { session->run({{"input", Tensor(DType::f64, {1, 3, 40, 40})}}); }),
             session->name() + ": input 'input' must be f32[d0,3,d2,d3], got f64");
   EXPECT_EQ(error_of([&] { session->run({{"input", image(1, 40)}, {"other", image(1, 40)}}); }),
