@@ -23,11 +23,6 @@ if [ "${KILTER_WHEEL_AARCH64:-}" = 1 ]; then
   build ./python/runtime -C cmake.define.CMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64-linux-gnu.cmake" \
     -C wheel.tags=py3-none-linux_aarch64 -C build-dir=build-runtime-wheel/aarch64
 fi
-for wheel in "$raw"/*.whl; do
-  case $wheel in
-    *aarch64*) cp "$wheel" "$folder" ;;  # auditwheel reads only files of its own architecture
-    *) "$python" -m auditwheel repair -w "$folder" "$wheel" ;;
-  esac
-done
+PATH=$(dirname "$(realpath -s "$python")"):$PATH "$python" -m auditwheel repair -w "$folder" "$raw"/*.whl
 say "wheels, in $folder"
 (cd "$folder" && stat -c '%s %n' ./*.whl | awk '{printf "%8.1f MB  %s\n", $1 / 1e6, $2}')
