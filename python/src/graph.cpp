@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "compile/memory_model.h"
 #include "onnx/model.h"
+#include "ops/op.h"
 #include "ops/support/builder.h"
 
 namespace kilter::python {
@@ -51,6 +52,21 @@ Attr attr_of(const std::string& name, nb::handle value) {
   return tensor_of(value, "attribute '" + name + "'");
 }
 
+/// Turns whole numbers into floats where the operator wants those: Python programs write alpha=1.
+void widen(Attrs& attrs, const OpDef* op) {
+  if (op == nullptr) return;  // which add() reports
+  for (const AttrSpec& spec : op->attrs) {
+    const auto found = attrs.find(std::string(spec.name));
+    if (found == attrs.end()) continue;
+    if (const auto* whole = std::get_if<int64_t>(&found->second); whole != nullptr && spec.type == "float") {
+      found->second = static_cast<float>(*whole);
+    } else if (const auto* list = std::get_if<std::vector<int64_t>>(&found->second);
+               list != nullptr && spec.type == "floats") {
+      found->second = std::vector<float>(list->begin(), list->end());
+    }
+  }
+}
+
 class Builder {
  public:
   Builder(const std::string& name, int32_t opset) : builder_(graph_, opset) { graph_.name = name; }
@@ -59,6 +75,11 @@ class Builder {
 
   ValueId input(const std::string& name, const std::string& dtype, const Shape& shape) {
     elems(shape);  // refuses negative dimensions
+    for (size_t i = 0; i < graph_.value_count(); ++i) {
+      const auto& other = graph_.value(static_cast<ValueId>(i));
+      if (!other.dead && other.name == name)
+        fail(ErrorKind::usage, "graph '{}': input '{}': the graph has a value of this name", graph_.name, name);
+    }
     return builder_.input(name, dtype_of(dtype), shape);
   }
   ValueId constant(nb::handle array, const std::string& name) {
@@ -73,6 +94,7 @@ class Builder {
       const auto attr = nb::cast<std::string>(key);
       all[attr] = attr_of(attr, value);
     }
+    widen(all, find_op(domain, op, opset != 0 ? opset : builder_.opset()));
     GraphBuilder::Options options;
     options.name = name, options.domain = domain, options.opset = opset, options.output_count = outputs;
     return builder_.add(op, std::move(ids), std::move(all), options);
@@ -89,18 +111,19 @@ class Builder {
   std::string text() const { return print(graph_); }
 
   void save(const std::string& file) const {
-    verify(graph_);
-    onnx::save(graph_, file, builder_.opset());
+    onnx::save(*finished(), file, builder_.opset());
   }
-  std::shared_ptr<MemoryModel> model() const {
+  std::shared_ptr<MemoryModel> model() const { return std::make_shared<MemoryModel>(finished()); }
+
+ private:
+  /// Returns the graph without what no output needs, such as constants of operators that could not be added.
+  std::shared_ptr<const Graph> finished() const {
     auto graph = std::make_shared<Graph>(graph_);
     graph->sort();
     graph->remove_dead();
     verify(*graph);
-    return std::make_shared<MemoryModel>(std::shared_ptr<const Graph>(std::move(graph)));
+    return graph;
   }
-
- private:
   static std::string_view name_of(DType type) { return name(type); }
   ValueId known(ValueId value) const {
     if (value < 0 || static_cast<size_t>(value) >= graph_.value_count())
