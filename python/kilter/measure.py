@@ -39,9 +39,26 @@ class Record(Mapping):
     def __len__(self) -> int:
         return len(self._data)
 
+    def keys(self) -> Any:
+        """The names of the fields."""
+        return self._data.keys()
+
+    def values(self) -> Any:
+        """The fields without their names."""
+        return self._data.values()
+
+    def items(self) -> Any:
+        """The names and values of the fields."""
+        return self._data.items()
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is type(self) and self._data == other._data
+
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # asked for before there are fields, such as by copy and pickle
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
         try:
-            return self.__dict__["_data"][name]
+            return self._data[name]
         except KeyError:
             raise AttributeError(f"{type(self).__name__} has no field '{name}'; it has {', '.join(self._data)}") from None
 
@@ -76,9 +93,9 @@ class Profile(Record):
     Iterating over a profile gives its rows; len() counts them.
     """
 
-    def __init__(self, data: dict[str, Any], files: Callable[[str], str] | None = None):
+    def __init__(self, data: dict[str, Any], files: Mapping[str, str] | None = None):
         super().__init__(data)
-        self._files = files
+        self._files = files or {}
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._data["rows"])
@@ -90,10 +107,6 @@ class Profile(Record):
     def sum_ms(self) -> float:
         """Kernels, gaps and barriers together, in milliseconds."""
         return self.kernels_ms + self.gaps_ms + self.barriers_ms
-
-    def keys(self) -> Any:
-        """The names of the fields."""
-        return self._data.keys()
 
     def to_pandas(self) -> Any:
         """Returns the rows as a pandas.DataFrame."""
@@ -109,9 +122,9 @@ class Profile(Record):
         _write(path, self._text("trace"))
 
     def _text(self, kind: str) -> str:
-        if self._files is None:
+        if kind not in self._files:
             raise UsageError(f"this profile has no {kind}: it was made from a dictionary")
-        return self._files(kind)
+        return self._files[kind]
 
     def table(self, top: int = 0) -> str:
         """Returns the rows as text, the slowest `top` of them, or all in order of execution if it is 0."""
@@ -197,7 +210,7 @@ def profile(model: Any, *, progress: Progress | None = None, **options: Any) -> 
         words = [word for kind, path in paths.items() for word in (f"--{kind}", path)]
         run(["profile", *network._command_words(options), *words], progress)
         texts = {kind: _read(path) for kind, path in paths.items()}
-    return Profile(json.loads(texts["json"]), lambda kind: texts[kind])
+    return Profile(json.loads(texts.pop("json")), texts)
 
 
 def _read(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
@@ -15,6 +16,9 @@ from .errors import InputError, UsageError
 __all__ = ["Network", "Pool", "Port", "compile", "load"]
 
 Progress = Callable[[str], None]
+
+# How a compiled file begins.
+_COMPILED = b"KILTER"
 
 
 class Port(NamedTuple):
@@ -36,11 +40,16 @@ class _Source:
 
     def __init__(self, model: Any):
         self.memory: Any = None
+        self.title = ""
         if hasattr(model, "_memory_model"):  # kilter.graph.Graph
             self.memory = model._memory_model()
             self.word = self.memory.name
         elif isinstance(model, (bytes, bytearray, memoryview)):
-            self._from_bytes(bytes(model), "model")
+            data = bytes(model)
+            if data.startswith(_COMPILED):
+                self._from_compiled(data)
+            else:
+                self._from_bytes(data, "model")
         elif hasattr(model, "SerializeToString"):  # onnx.ModelProto
             self._from_bytes(model.SerializeToString(), getattr(getattr(model, "graph", None), "name", "") or "model")
         elif isinstance(model, (str, os.PathLike)):
@@ -55,6 +64,15 @@ class _Source:
     def _from_bytes(self, data: bytes, name: str) -> None:
         self.memory = _kilter.model_of_bytes(data, name)
         self.word = self.memory.name
+
+    def _from_compiled(self, data: bytes) -> None:
+        """Keeps a compiled file in memory that has no name in the file system, which commands open as well."""
+        handle = os.memfd_create("kilter-compiled")
+        weakref.finalize(self, os.close, handle)
+        with open(handle, "wb", closefd=False) as file:
+            file.write(data)
+        self.title = "compiled"
+        self.word = f"/proc/self/fd/{handle}"
 
 
 class Network:
@@ -74,7 +92,7 @@ class Network:
         self._model = model
         self._options = dict(options)
         if shapes is not None:
-            self._options["input"] = {**{k: tuple(v) for k, v in shapes.items()}, **self._options.get("input", {})}
+            self._options["input"] = {**_shapes_of(shapes), **self._options.get("input", {})}
         self._source = _Source(model)
         self._words = words_of(self._options)
         self._net = _kilter.Network([self._source.word, *self._words], self._source.memory, progress)
@@ -93,12 +111,7 @@ class Network:
         element type or shape than the network needs.
         """
         if arrays:
-            if len(arrays) > len(self._input_names):
-                raise InputError(f"{self.name}: {len(arrays)} inputs are given; expected {self._signature()}")
-            for name, array in zip(self._input_names, arrays):
-                if name in named:
-                    raise InputError(f"{self.name}: input '{name}' is given twice, by position and by name")
-                named[name] = array
+            self._name_arrays(arrays, named)
         if out is not None and not isinstance(out, Mapping):
             if len(self._output_names) != 1:
                 raise InputError(f"{self.name}: out: one array is given for {len(self._output_names)} outputs; expected a "
@@ -108,12 +121,24 @@ class Network:
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, feeds: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Runs the network once on inputs by name or in order. Returns the outputs by name."""
+        """Runs the network once on inputs by name, or on a list or tuple of them in order; `out` as for a call. Returns
+        the outputs by name."""
         if not isinstance(feeds, Mapping):
-            if len(feeds) > len(self._input_names):
-                raise InputError(f"{self.name}: {len(feeds)} inputs are given; expected {self._signature()}")
-            feeds = dict(zip(self._input_names, feeds))
+            if not isinstance(feeds, (list, tuple)):
+                raise InputError(f"{self.name}: feeds: expected a mapping from names, or a list of arrays, got "
+                                 f"{type(feeds).__qualname__}")
+            feeds = self._name_arrays(feeds, {})
         return dict(zip(self._output_names, self._net.run(dict(feeds), None if out is None else dict(out))))
+
+    def _name_arrays(self, arrays: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+        """Adds arrays to those that are given by name, under the names of the inputs in order."""
+        if len(arrays) > len(self._input_names):
+            raise InputError(f"{self.name}: {len(arrays)} inputs are given; expected {self._signature() or 'none'}")
+        for name, array in zip(self._input_names, arrays):
+            if name in named:
+                raise InputError(f"{self.name}: input '{name}' is given twice, by position and by name")
+            named[name] = array
+        return named
 
     async def run_async(self, feeds: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
         """Runs the network once without blocking the event loop. Returns the outputs by name."""
@@ -128,7 +153,7 @@ class Network:
     @property
     def name(self) -> str:
         """The name of the model."""
-        return self._net.name
+        return self._source.title or self._net.name
 
     @property
     def note(self) -> str:
@@ -181,8 +206,7 @@ class Network:
         `number` is raised until a measurement takes `min_repeat_ms`; `flush` empties the caches before each measurement.
         Returns a kilter.Timing in milliseconds."""
         from .measure import Timing
-        named.update(zip(self._input_names, arrays))
-        return Timing(self._net.time(named, number, repeat, min_repeat_ms, flush))
+        return Timing(self._net.time(self._name_arrays(arrays, named), number, repeat, min_repeat_ms, flush))
 
     def with_options(self, **options: Any) -> Network:
         """Returns the network compiled with these options in place of its own of the same names."""
@@ -209,10 +233,12 @@ class Network:
 
     def __reduce__(self) -> Any:
         model = self._model
-        if hasattr(model, "SerializeToString"):
-            model = model.SerializeToString()
-        elif hasattr(model, "_memory_model"):
+        if hasattr(model, "_memory_model"):  # kilter.graph.Graph
             model = model.to_onnx_bytes()
+        elif hasattr(model, "SerializeToString"):  # onnx.ModelProto
+            model = model.SerializeToString()
+        elif isinstance(model, memoryview):
+            model = bytes(model)
         return _restored, (model, self._options)
 
     def __enter__(self) -> Network:
@@ -220,6 +246,16 @@ class Network:
 
     def __exit__(self, *_: Any) -> None:
         pass
+
+
+def _shapes_of(shapes: Any) -> dict[str, tuple[int, ...]]:
+    """Returns input shapes by name, as the option --input takes them."""
+    if not isinstance(shapes, Mapping):
+        raise UsageError(f"shapes: expected a mapping from names of inputs to shapes, got {type(shapes).__qualname__}")
+    for name, shape in shapes.items():
+        if not isinstance(shape, (list, tuple)) or not all(hasattr(d, "__index__") for d in shape):
+            raise UsageError(f"shapes: input '{name}': expected a tuple of integers, got {shape!r}")
+    return {name: tuple(d.__index__() for d in shape) for name, shape in shapes.items()}
 
 
 def _restored(model: Any, options: dict[str, Any]) -> Network:
@@ -280,7 +316,7 @@ def compile(model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, th
     """Makes a network that compiles on its first run, or at once with conditions().
 
     model: path of an .onnx file, "zoo:NAME", the bytes of a model, an onnx.ModelProto, a kilter.graph.Graph, or the path
-    of a compiled file. shapes: input shapes by name, for dimensions that the model leaves open. The other options are
+    or bytes of a compiled file. shapes: input shapes by name, for dimensions that the model leaves open. The other options are
     those of `kilter run`, with underscores: threads, target, accuracy ("default" or "strict"), memory ("200MB"), records
     (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ... progress: called with
     what the compiler is doing. Raises UsageError for options that are not legal, ModelError, UnsupportedError, FileError.
@@ -295,19 +331,4 @@ def load(path: str | os.PathLike | bytes, *, threads: int | None = None, **optio
     only load files that you trust."""
     if threads is not None:
         options["threads"] = threads
-    if isinstance(path, bytes) and path[:6] == b"KILTER":
-        return _load_bytes(path, options)
     return Network(path, **options)
-
-
-def _load_bytes(data: bytes, options: dict[str, Any]) -> Network:
-    """Loads a compiled file from its bytes. It is mapped from memory that has no name in the file system."""
-    handle = os.memfd_create("kilter-compiled")
-    try:
-        with open(handle, "wb", closefd=False) as file:
-            file.write(data)
-        return Network(f"/proc/self/fd/{handle}", **options)
-    finally:
-        os.close(handle)
-
-

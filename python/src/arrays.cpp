@@ -58,12 +58,38 @@ std::string described(nb::handle object) {
   return class_name(object) + (type.empty() ? "" : " of " + type);
 }
 
+const char* kind_text(uint8_t code) {
+  if (code == static_cast<uint8_t>(dtype_code::Complex)) return "complex";
+  if (code == static_cast<uint8_t>(dtype_code::Float)) return "floating-point";
+  return "other";
+}
+
+std::string legal_types() {
+  std::string all;
+  for (const TypeRow& row : kTypes) all += (all.empty() ? "" : ", ") + std::string(name(row.type));
+  return all;
+}
+
+/// Returns why an object that has __dlpack__ does not give its memory, such as "; its __dlpack__ raises ..."; else "".
+std::string refusal(nb::handle object) {
+  if (!nb::hasattr(object, "__dlpack__")) return "";
+  try {
+    object.attr("__dlpack__")();
+  } catch (nb::python_error& error) {
+    const nb::handle raised = error.value();
+    return "; its __dlpack__ raises " + class_name(raised) + ": " + nb::cast<std::string>(nb::str(raised));
+  }
+  return "";
+}
+
 template <class Array>
 Tensor tensor_over(Array& array, std::optional<DType> as, bool copies, const std::string& what) {
   if (array.device_type() != nb::device::cpu::value)
     fail(ErrorKind::bad_input, "{}: the array is on another device; move it to the CPU first", what);
   const std::optional<DType> type = as ? as : dtype_of(array.dtype());
-  if (!type) fail(ErrorKind::bad_input, "{}: {}-bit elements of this kind are not supported", what, array.dtype().bits);
+  if (!type)
+    fail(ErrorKind::bad_input, "{}: {} elements of {} bits are not supported; legal are {}", what,
+         kind_text(array.dtype().code), array.dtype().bits, legal_types());
   Shape shape, strides;
   for (size_t d = 0; d < array.ndim(); ++d) {
     shape.push_back(static_cast<int64_t>(array.shape(d)));
@@ -100,11 +126,13 @@ Tensor read(nb::handle object, bool copies, const std::string& what) {
     nb::object bits = object.attr("view")("uint16");
     if (nb::try_cast<Array>(bits, array, false)) return tensor_over(array, DType::bf16, copies, what);
   }
+  nb::ndarray<nb::ro> readable;
+  if (!copies && nb::try_cast(object, readable, false))
+    fail(ErrorKind::bad_input, "{}: the array is read-only", what);
+  const std::string refused = refusal(object);
   fail(ErrorKind::bad_input,
-       "{}: expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor{}, got {}; numpy.asarray(value, "
-       "dtype) "
-       "makes one",
-       what, copies ? "" : ", that can be written", described(object));
+       "{}: expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor, got {}{}{}", what,
+       described(object), refused, refused.empty() ? "; numpy.asarray(value, dtype) makes one" : "");
 }
 
 nb::object string_array(const Tensor& tensor) {

@@ -42,6 +42,20 @@ nb::list ports_of(const std::vector<onnx::Port>& ports) {
   return out;
 }
 
+/// Returns tensors over the arrays of a dictionary. `what` and the key begin messages; `read` is tensor_of() or
+/// writable_tensor().
+std::map<std::string, Tensor> tensors_of(nb::dict arrays, const char* what,
+                                         Tensor (*read)(nb::handle, const std::string&)) {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [key, value] : arrays) {
+    if (!nb::isinstance<nb::str>(key))
+      fail(ErrorKind::bad_input, "{} {}: its name is no text", what, nb::cast<std::string>(nb::str(key)));
+    const std::string name = nb::cast<std::string>(key);
+    tensors.emplace(name, read(value, std::string(what) + " '" + name + "'"));
+  }
+  return tensors;
+}
+
 /// A session that Python uses: calls from several threads run one after another.
 class Network {
  public:
@@ -65,17 +79,9 @@ class Network {
 
   /// Returns the outputs in order.
   nb::list run(nb::dict feeds, nb::object out, nb::object progress) {
-    std::map<std::string, Tensor> inputs, given;
-    for (const auto& [key, value] : feeds) {
-      const std::string input = nb::cast<std::string>(key);
-      inputs.emplace(input, tensor_of(value, "input '" + input + "'"));
-    }
-    if (!out.is_none()) {
-      for (const auto& [key, value] : nb::cast<nb::dict>(out)) {
-        const std::string output = nb::cast<std::string>(key);
-        given.emplace(output, writable_tensor(value, "memory for output '" + output + "'"));
-      }
-    }
+    const std::map<std::string, Tensor> inputs = tensors_of(feeds, "input", tensor_of);
+    std::map<std::string, Tensor> given;
+    if (!out.is_none()) given = tensors_of(nb::cast<nb::dict>(out), "memory for output", writable_tensor);
     std::vector<Tensor> results;
     {
       tool::Console console = watched_by(std::move(progress));
@@ -128,11 +134,7 @@ class Network {
 
   /// Times runs on inputs, as kilter bench does. Returns the samples in milliseconds and how many were disturbed.
   nb::dict time(nb::dict feeds, int64_t number, int64_t repeat, double min_repeat_ms, bool flush) {
-    std::map<std::string, Tensor> inputs;
-    for (const auto& [key, value] : feeds) {
-      const std::string input = nb::cast<std::string>(key);
-      inputs.emplace(input, tensor_of(value, "input '" + input + "'"));
-    }
+    const std::map<std::string, Tensor> inputs = tensors_of(feeds, "input", tensor_of);
     EvaluatorOptions how;
     how.number = number, how.repeat = repeat, how.min_repeat_ms = min_repeat_ms;
     const tool::Console console = watched_by(nb::none());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 
 namespace kilter {
 
@@ -39,6 +40,27 @@ bool KnownInputs::like(const Inputs& inputs) const {
 
 namespace {
 
+bool overlap(const Tensor& a, const Tensor& b) {
+  const std::less<const std::byte*> before;
+  return a.bytes() > 0 && b.bytes() > 0 && before(a.raw(), b.raw() + b.bytes()) && before(b.raw(), a.raw() + a.bytes());
+}
+
+/// Throws bad_input if memory for an output is also that of an input or of another output.
+void check_apart(const KnownInputs::Inputs& inputs, const std::map<std::string, Tensor>& given) {
+  for (auto output = given.begin(); output != given.end(); ++output) {
+    for (const auto& [name, tensor] : inputs) {
+      if (tensor.dtype() != DType::string && overlap(output->second, tensor))
+        fail(ErrorKind::bad_input, "memory for output '{}' overlaps input '{}'; give it memory of its own",
+             output->first, name);
+    }
+    for (auto other = given.begin(); other != output; ++other) {
+      if (overlap(output->second, other->second))
+        fail(ErrorKind::bad_input, "memory for output '{}' overlaps that for output '{}'; give it memory of its own",
+             output->first, other->first);
+    }
+  }
+}
+
 /// Throws bad_input unless these outputs exist and have this memory's types and shapes.
 void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::string, Tensor>& given) {
   for (const auto& [name, tensor] : given) {
@@ -65,7 +87,10 @@ std::vector<Tensor> KnownInputs::run(Loaded& loaded, const Inputs& inputs, const
     ++input;
   }
   const std::vector<PlanTensor>& ports = loaded.plan().outputs;
-  if (!given.empty()) check_outputs(ports, given);
+  if (!given.empty()) {
+    check_outputs(ports, given);
+    check_apart(inputs, given);
+  }
   std::vector<Tensor> outputs;
   outputs.reserve(ports.size());
   for (size_t i = 0; i < ports.size(); ++i) {

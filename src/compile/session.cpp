@@ -23,6 +23,19 @@ onnx::Port port(const PlanTensor& t) {
   return p;
 }
 
+/// Throws bad_input unless these shapes are those of the graph's inputs.
+void check_given(const Graph& graph, const onnx::Model::Shapes& given, const std::string& model) {
+  std::vector<std::string> inputs;
+  for (const ValueId v : graph.inputs())
+    inputs.push_back(fmt::format("input '{}' of shape {}", graph.value(v).name, text(graph.type(v).shape)));
+  for (const auto& [name, shape] : given) {
+    const auto same = [&, wanted = &name](ValueId v) { return graph.value(v).name == *wanted; };
+    const auto place = std::find_if(graph.inputs().begin(), graph.inputs().end(), same);
+    if (place == graph.inputs().end() || graph.type(*place).shape != shape)
+      fail(ErrorKind::bad_input, "--input {}={}: {} has {}", name, text(shape), model, fmt::join(inputs, ", "));
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Session> Session::open(const std::string& model, Options options) {
@@ -39,13 +52,7 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
       if (shape.size() > 1) zoo_options.size = shape.size() == 3 ? shape[1] : shape.back();  // batch x tokens x width
     }
     s->graph_ = zoo::build(s->name_, zoo_options);
-    for (const auto& [name, shape] : s->options_.shapes) {
-      const ValueId v = s->graph_->find_value(name);
-      if (v == kNone || s->graph_->type(v).shape != shape) {
-        fail(ErrorKind::bad_input, "--input {}={}: {} has input '{}' of shape {}", name, text(shape), model,
-             s->graph_->value(s->graph_->inputs()[0]).name, text(s->graph_->type(s->graph_->inputs()[0]).shape));
-      }
-    }
+    check_given(*s->graph_, s->options_.shapes, model);
     return s;
   }
   if (names_memory(model)) {
@@ -53,6 +60,7 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
     if (const auto* graph = std::get_if<std::shared_ptr<const Graph>>(&content)) {
       s->graph_ = **graph;
       s->name_ = (*graph)->name;
+      check_given(*s->graph_, s->options_.shapes, s->name_);
     } else {
       s->model_ = std::get<std::shared_ptr<const onnx::Model>>(content);
       s->name_ = s->model_->name();

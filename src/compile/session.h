@@ -70,7 +70,7 @@ class Session {
   /// Runs the network once and returns the outputs in order. Every input of the model must be present with its declared
   /// element type; default inputs are optional. Looks at the model only if the inputs are unlike those of earlier runs
   /// whose plans are still kept. `outputs`: memory for outputs by name, which must have their element types and shapes
-  /// and overlap neither each other nor inputs.
+  /// and overlap neither each other nor inputs; else throws bad_input.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs,
                           const std::map<std::string, Tensor>& outputs = {});
 
