@@ -1,0 +1,238 @@
+"""Element types under their names in ONNX Runtime, and OrtValue."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple, Sequence
+
+import numpy as np
+
+from ._exceptions import IllegalUse, WrongType
+
+
+class ElementType(NamedTuple):
+    """An element type under its names."""
+
+    #: Kilter's word, such as "f32"
+    word: str
+    #: the number in onnx.TensorProto.DataType
+    number: int
+    #: ONNX Runtime's text for tensors of it
+    text: str
+    #: the NumPy type that holds an element; of uint16 for bfloat16, which NumPy lacks
+    numpy: Any
+
+
+_TYPES = [
+    ElementType(word, number, f"tensor({name})", np.dtype(dtype)) for word, number, name, dtype in (
+        ("f32", 1, "float", "float32"), ("u8", 2, "uint8", "uint8"), ("i8", 3, "int8", "int8"),
+        ("u16", 4, "uint16", "uint16"), ("i16", 5, "int16", "int16"), ("i32", 6, "int32", "int32"),
+        ("i64", 7, "int64", "int64"), ("bool", 9, "bool", "bool"),
+        ("f16", 10, "float16", "float16"), ("f64", 11, "double", "float64"), ("u32", 12, "uint32", "uint32"),
+        ("u64", 13, "uint64", "uint64"), ("bf16", 16, "bfloat16", "uint16"))]
+TYPE_OF_WORD = {t.word: t for t in _TYPES}
+_TYPE_OF_NUMBER = {t.number: t for t in _TYPES}
+_BF16 = TYPE_OF_WORD["bf16"]
+_TYPE_OF_DTYPE = {t.numpy: t for t in _TYPES if t is not _BF16}
+
+
+def type_of(value: Any, what: str) -> ElementType:
+    """Returns the element type for a NumPy type, its name, or ONNX's number."""
+    if isinstance(value, int) and value in _TYPE_OF_NUMBER:
+        return _TYPE_OF_NUMBER[value]
+    if str(value) == "bfloat16":
+        return _BF16
+    try:
+        return _TYPE_OF_DTYPE[np.dtype(value)]
+    except (TypeError, KeyError):
+        raise IllegalUse(f"{what}: element type {value!r}; legal are the NumPy types "
+                         f"{', '.join(str(t.numpy) for t in _TYPES[:-1])}, and ONNX's numbers {sorted(_TYPE_OF_NUMBER)}"
+                         ) from None
+
+
+def require_cpu(device: Any, what: str) -> None:
+    """Raises an error unless a device, by name, is the CPU."""
+    if str(device).lower() != "cpu":
+        raise IllegalUse(f"{what}: device '{device}'; Kilter's memory is on 'cpu'")
+
+
+class _Bfloat16Bits:
+    """What Kilter reads as an array of bfloat16: an object with that element type, whose view is the bits."""
+
+    dtype = "bfloat16"
+
+    def __init__(self, bits: np.ndarray):
+        self._bits = bits
+
+    def view(self, _: str) -> np.ndarray:
+        """Returns the bits as uint16."""
+        return self._bits
+
+
+class OrtValue:
+    """A tensor in memory: a NumPy array, and its element type. Make one with the class methods."""
+
+    __slots__ = ("_array", "_type")
+
+    def __init__(self, array: np.ndarray, type: ElementType):
+        self._array = array
+        self._type = type
+
+    @classmethod
+    def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0,
+                            vendor_id: int = -1) -> OrtValue:
+        """Makes a value over the memory of an array; arrays that are not dense are copied. Raises an error for other
+        devices than the CPU, and for arrays of texts."""
+        require_cpu(device_type, "OrtValue.ortvalue_from_numpy")
+        if not isinstance(numpy_obj, np.ndarray) or numpy_obj.dtype.kind in "OUS":
+            raise IllegalUse(f"OrtValue.ortvalue_from_numpy: expected a numpy.ndarray of numbers, got "
+                             f"{described(numpy_obj)}")
+        kind = type_of(numpy_obj.dtype, "OrtValue.ortvalue_from_numpy")
+        bits = numpy_obj.view(kind.numpy) if kind is _BF16 else numpy_obj
+        return cls(np.ascontiguousarray(bits).reshape(bits.shape), kind)
+
+    @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, /, onnx_element_type: int) -> OrtValue:
+        """Makes a value over the memory of an array whose bits are of another type: uint16 for bfloat16 (16)."""
+        what = "OrtValue.ortvalue_from_numpy_with_onnx_type"
+        kind = type_of(int(onnx_element_type), what)
+        if data.dtype.itemsize != kind.numpy.itemsize:
+            raise IllegalUse(f"{what}: elements of {data.dtype} have {data.dtype.itemsize} bytes; expected the "
+                             f"{kind.numpy.itemsize} of {kind.text}")
+        return cls(np.ascontiguousarray(data).view(kind.numpy), kind)
+
+    @classmethod
+    def ortvalue_from_shape_and_type(cls, shape: Sequence[int], element_type: Any, device_type: str = "cpu",
+                                     device_id: int = 0, vendor_id: int = -1) -> OrtValue:
+        """Allocates a value, whose elements are undefined. element_type: a NumPy type or ONNX's number."""
+        require_cpu(device_type, "OrtValue.ortvalue_from_shape_and_type")
+        kind = type_of(element_type, "OrtValue.ortvalue_from_shape_and_type")
+        return cls(np.empty([int(d) for d in shape], kind.numpy), kind)
+
+    @classmethod
+    def from_dlpack(cls, data: Any, /) -> OrtValue:
+        """Makes a value over the memory of any object on the CPU that has DLPack."""
+        return cls.ortvalue_from_numpy(np.from_dlpack(data))
+
+    @classmethod
+    def _of_result(cls, array: np.ndarray, word: str) -> OrtValue:
+        kind = TYPE_OF_WORD[word]
+        return cls(array.view(kind.numpy) if kind is _BF16 else array, kind)
+
+    def numpy(self) -> np.ndarray:
+        """Returns the array, without a copy. Raises an error for bfloat16, which NumPy lacks."""
+        if self._type is _BF16:
+            raise IllegalUse("OrtValue.numpy: NumPy has no type for tensor(bfloat16); let the model cast it to float")
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self.numpy().__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # the CPU
+
+    def shape(self) -> list[int]:
+        """Returns the dimensions."""
+        return list(self._array.shape)
+
+    def data_type(self) -> str:
+        """Returns the type as ONNX Runtime writes it, such as "tensor(float)"."""
+        return self._type.text
+
+    def element_type(self) -> int:
+        """Returns the element type's number in onnx.TensorProto.DataType, such as 1 for float."""
+        return self._type.number
+
+    def device_name(self) -> str:
+        """Returns "cpu"."""
+        return "cpu"
+
+    def data_ptr(self) -> int:
+        """Returns the address of the first element."""
+        return self._array.ctypes.data
+
+    def tensor_size_in_bytes(self) -> int:
+        """Returns the size of all elements in bytes."""
+        return self._array.nbytes
+
+    def has_value(self) -> bool:
+        """Returns True: there are no optional values without content."""
+        return True
+
+    def is_tensor(self) -> bool:
+        """Returns True: all values are dense tensors."""
+        return True
+
+    def is_sparse_tensor(self) -> bool:
+        """Returns False: all values are dense tensors."""
+        return False
+
+    def is_tensor_sequence(self) -> bool:
+        """Returns False: all values are dense tensors."""
+        return False
+
+    def update_inplace(self, data: np.ndarray | OrtValue) -> None:
+        """Copies an array's elements into this value. Raises an error if its shape or element type is another one."""
+        if not isinstance(data, (np.ndarray, OrtValue)):
+            raise WrongType(f"OrtValue.update_inplace: expected a numpy.ndarray or OrtValue, got {described(data)}")
+        source = data._array if isinstance(data, OrtValue) else data
+        if source.shape != self._array.shape or source.dtype != self._array.dtype:
+            raise IllegalUse(f"OrtValue.update_inplace: expected {self._array.dtype}{self.shape()}, got "
+                             f"{source.dtype}{list(source.shape)}")
+        if not self._array.flags.writeable:
+            raise IllegalUse("OrtValue.update_inplace: the value is over the memory of a read-only array")
+        self._array[...] = source
+
+    def _feed(self) -> Any:
+        """Returns what Kilter reads as the value."""
+        return _Bfloat16Bits(self._array) if self._type is _BF16 else self._array
+
+    def __repr__(self) -> str:
+        return f"<kilter.onnxruntime.OrtValue {self.data_type()}{self.shape()} on cpu>"
+
+
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
+    """Copies each of the values `src` into that of `dst`. Raises an error if types or shapes differ."""
+    if len(src) != len(dst):
+        raise IllegalUse(f"copy_tensors: {len(src)} values to copy into {len(dst)}; expected as many")
+    for source, target in zip(src, dst):
+        target.update_inplace(source)
+
+
+def described(value: Any) -> str:
+    """Returns what a value is, for messages: "list", "ndarray of float64"."""
+    kind = type(value).__name__
+    return f"{kind} of {value.dtype}" if hasattr(value, "dtype") else kind
+
+
+def feed_of(name: str, value: Any, dtype: Any) -> Any:
+    """Returns what Kilter reads for the value of an input: arrays as they are, lists as arrays of the input's type.
+    Refuses what ONNX Runtime refuses, Python's numbers among them."""
+    if type(value) is np.ndarray:
+        return value
+    if isinstance(value, OrtValue):
+        return value._feed()
+    if isinstance(value, (list, tuple)):
+        try:
+            return np.asarray(value, dtype)
+        except (TypeError, ValueError) as error:
+            raise IllegalUse(f"input '{name}': the list cannot be an array of {dtype}: {error}") from None
+    if value is None or isinstance(value, (str, bytes, int, float, complex, np.generic)):
+        raise IllegalUse(f"input '{name}': expected a numpy.ndarray, list or OrtValue, got {described(value)}; "
+                         f"numpy.asarray(value, '{dtype}') makes an array")
+    return value
+
+
+def array_at(address: int, shape: Sequence[int], kind: ElementType, what: str) -> np.ndarray:
+    """Returns an array over memory that the caller keeps alive."""
+    shape = [int(d) for d in shape]
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.empty(shape, kind.numpy)
+    size = count * kind.numpy.itemsize
+    if not address:
+        raise IllegalUse(f"{what}: buffer_ptr is {address!r}; expected the address of {size} bytes")
+    memory = (ctypes.c_ubyte * size).from_address(int(address))
+    return np.frombuffer(memory, kind.numpy, count).reshape(shape)
