@@ -21,7 +21,7 @@ build .
 build ./python/runtime
 if [ "${KILTER_WHEEL_AARCH64:-}" = 1 ]; then
   build ./python/runtime -C cmake.define.CMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64-linux-gnu.cmake" \
-    -C wheel.tags=py3-none-linux_aarch64 -C build-dir=build-runtime-wheel/aarch64
+    -C wheel.tags=py3-none-linux_aarch64 -C build-dir=../../build-runtime-wheel/aarch64
 fi
 PATH=$(dirname "$(realpath -s "$python")"):$PATH "$python" -m auditwheel repair -w "$folder" "$raw"/*.whl
 say "wheels, in $folder"
