@@ -95,7 +95,10 @@ class Network:
             self._options["input"] = {**_shapes_of(shapes), **self._options.get("input", {})}
         self._source = _Source(model)
         self._words = words_of(self._options)
-        self._net = _kilter.Network([self._source.word, *self._words], self._source.memory, progress)
+        self._adopt(_kilter.Network([self._source.word, *self._words], self._source.memory, progress))
+
+    def _adopt(self, net: Any) -> None:
+        self._net = net
         self.inputs: list[Port] = [Port(*p) for p in self._net.inputs]
         self.outputs: list[Port] = [Port(*p) for p in self._net.outputs]
         self._input_names = [p.name for p in self.inputs]
@@ -145,8 +148,21 @@ class Network:
         return await asyncio.to_thread(self.run, feeds)
 
     def pool(self, size: int) -> Pool:
-        """Returns a pool of `size` networks that run side by side, each on its own threads."""
+        """Returns a pool of `size` networks that run side by side, each on its own threads. They share the weights of
+        plans that the network has compiled by then; one whose shapes are all known compiles first."""
         return Pool(self, size)
+
+    def twin(self) -> Network:
+        """Returns a network that shares this one's compiled plans, weights included, and has threads and working memory
+        of its own."""
+        other = object.__new__(Network)
+        other._model, other._options, other._source, other._words = self._model, self._options, self._source, self._words
+        other._adopt(self._net.twin())
+        return other
+
+    def _shapes_known(self) -> bool:
+        given = self._options.get("input", {})
+        return all(p.name in given or (p.shape is not None and all(isinstance(d, int) for d in p.shape)) for p in self.inputs)
 
     # --- what it is ---
 
@@ -265,16 +281,19 @@ def _restored(model: Any, options: dict[str, Any]) -> Network:
 class Pool:
     """Networks that run side by side, for programs that want throughput. Use it as a context manager or call close().
 
-    run() and map() may be called from any thread. Each network has its own threads and working memory.
+    run() and map() may be called from any thread. Each network has its own threads and working memory; they share the
+    weights of plans that were compiled before the pool was made.
     """
 
     def __init__(self, network: Network, size: int):
         if size < 1:
             raise UsageError(f"pool: size {size}; expected 1 or more")
         self._free: queue.SimpleQueue[Network] = queue.SimpleQueue()
+        if network._shapes_known():
+            network.conditions()  # compiles, so that the others share the plan
         self._free.put(network)
         for _ in range(size - 1):
-            self._free.put(network.with_options())
+            self._free.put(network.twin())
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="kilter-pool")
         self.size = size
 

@@ -127,12 +127,10 @@ Tensor read(nb::handle object, bool copies, const std::string& what) {
     if (nb::try_cast<Array>(bits, array, false)) return tensor_over(array, DType::bf16, copies, what);
   }
   nb::ndarray<nb::ro> readable;
-  if (!copies && nb::try_cast(object, readable, false))
-    fail(ErrorKind::bad_input, "{}: the array is read-only", what);
+  if (!copies && nb::try_cast(object, readable, false)) fail(ErrorKind::bad_input, "{}: the array is read-only", what);
   const std::string refused = refusal(object);
-  fail(ErrorKind::bad_input,
-       "{}: expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor, got {}{}{}", what,
-       described(object), refused, refused.empty() ? "; numpy.asarray(value, dtype) makes one" : "");
+  fail(ErrorKind::bad_input, "{}: expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor, got {}{}{}",
+       what, described(object), refused, refused.empty() ? "; numpy.asarray(value, dtype) makes one" : "");
 }
 
 nb::object string_array(const Tensor& tensor) {

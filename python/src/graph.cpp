@@ -110,9 +110,7 @@ class Builder {
   }
   std::string text() const { return print(graph_); }
 
-  void save(const std::string& file) const {
-    onnx::save(*finished(), file, builder_.opset());
-  }
+  void save(const std::string& file) const { onnx::save(*finished(), file, builder_.opset()); }
   std::shared_ptr<MemoryModel> model() const { return std::make_shared<MemoryModel>(finished()); }
 
  private:

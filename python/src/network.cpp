@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
@@ -68,6 +69,15 @@ class Network {
     session_ = tool::open_network(words);
     if (session_->compiled_file()) session_->prepare();
     for (const onnx::Port& port : session_->outputs()) outputs_.push_back(port.name);
+  }
+  Network(std::shared_ptr<MemoryModel> model, std::unique_ptr<Session> session, std::vector<std::string> outputs)
+      : model_(std::move(model)), session_(std::move(session)), outputs_(std::move(outputs)) {}
+
+  /// Returns a network that shares this one's plans and has threads and working memory of its own.
+  std::unique_ptr<Network> twin() {
+    const nb::gil_scoped_release unlocked;
+    const Turn turn(*this);
+    return std::make_unique<Network>(model_, session_->twin(), outputs_);
   }
 
   std::string name() const { return session_->name(); }
@@ -215,6 +225,7 @@ void add_networks(nb::module_& module) {
       .def_prop_ro("outputs", &Network::outputs)
       .def("run", &Network::run, nb::arg("feeds"), nb::arg("out").none() = nb::none(), progress())
       .def("compile", &Network::compile, progress())
+      .def("twin", &Network::twin)
       .def("save", &Network::save, nb::arg("file"))
       .def("time", &Network::time, nb::arg("feeds"), nb::arg("number"), nb::arg("repeat"), nb::arg("min_repeat_ms"),
            nb::arg("flush"));
