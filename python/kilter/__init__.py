@@ -5,26 +5,29 @@
     scores = net(image)
 
 `compile` makes a Network, which is called with NumPy arrays, or anything with DLPack, and returns NumPy arrays. The
-functions `bench`, `profile`, `explain`, `compare`, `tasks` and `tune` do what the commands of the same name do, with the
-same options. `kilter.onnxruntime` is a drop-in for ONNX Runtime's InferenceSession, `kilter.graph` builds networks
+functions `bench`, `profile`, `explain`, `compare`, `tasks` and `tune` do what the commands of the same name do, with
+the same options. `kilter.onnxruntime` is a drop-in for ONNX Runtime's InferenceSession, `kilter.graph` builds networks
 without a file, and torch.compile(model, backend="kilter") compiles those of PyTorch.
 """
 import os as _os
+import sys as _sys
 
-from ._kilter import set_worker as _set_worker, version_text as _version_text
+from ._kilter import set_interpreter as _set_interpreter, set_worker as _set_worker, version_text as _version_text
 from ._commands import command, device, ops, options, targets, zoo
-from .errors import (Error, FileError, InputError, InternalError, ModelError, OutOfMemoryError, UnsupportedError,
-                     UsageError)
+from .errors import (Error, FileError, InputError, InternalError, MeasurementError, ModelError, OutOfMemoryError,
+                     UnsupportedError, UsageError)
 from .network import Network, Pool, Port, compile, load
-from .measure import Bench, Comparison, Explanation, Profile, Timing, bench, compare, explain, profile, tasks
+from .measure import (Bench, Comparison, Explanation, Profile, Timing, bench, compare, explain, profile, tasks,
+                      time_tasks)
 from .tuning import Records, TuneResult, tune
 
+_set_interpreter(_sys.executable or "")  # compare() runs ONNX Runtime and OpenVINO in a process of their own
 _set_worker(_os.path.join(_os.path.dirname(__file__), "bin", "kilter-worker"))
 __version__ = _version_text().split()[1]
 
 __all__ = [
-    "Bench", "Comparison", "Error", "Explanation", "FileError", "InputError", "InternalError", "ModelError", "Network",
-    "OutOfMemoryError", "Pool", "Port", "Profile", "Records", "Timing", "TuneResult", "UnsupportedError", "UsageError",
-    "bench", "command", "compare", "compile", "device", "explain", "load", "ops", "options", "profile", "targets",
-    "tasks", "tune", "zoo",
+    "Bench", "Comparison", "Error", "Explanation", "FileError", "InputError", "InternalError", "MeasurementError",
+    "ModelError", "Network", "OutOfMemoryError", "Pool", "Port", "Profile", "Records", "Timing", "TuneResult",
+    "UnsupportedError", "UsageError", "bench", "command", "compare", "compile", "device", "explain", "load", "ops",
+    "options", "profile", "targets", "tasks", "time_tasks", "tune", "zoo",
 ]

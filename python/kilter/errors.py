@@ -29,5 +29,9 @@ class OutOfMemoryError(Error, MemoryError):
     """Memory could not be allocated."""
 
 
+class MeasurementError(Error, RuntimeError):
+    """Measurements contradict each other, or cannot be compared."""
+
+
 class InternalError(Error, RuntimeError):
     """A bug in Kilter. Please report it with the message."""

@@ -8,10 +8,11 @@ import tempfile
 from typing import Any, Callable, Iterator, Mapping
 
 from ._commands import json_of, run, words_of
-from .errors import UsageError
+from .errors import MeasurementError, UsageError
 from .network import Network, compile as _compile
 
-__all__ = ["Bench", "Comparison", "Explanation", "Profile", "Timing", "bench", "compare", "explain", "profile", "tasks"]
+__all__ = ["Bench", "Comparison", "Explanation", "Profile", "Timing", "bench", "compare", "explain", "profile", "tasks",
+           "time_tasks"]
 
 Progress = Callable[[str], None]
 
@@ -60,7 +61,8 @@ class Record(Mapping):
         try:
             return self._data[name]
         except KeyError:
-            raise AttributeError(f"{type(self).__name__} has no field '{name}'; it has {', '.join(self._data)}") from None
+            fields = ", ".join(self._data)
+            raise AttributeError(f"{type(self).__name__} has no field '{name}'; it has {fields}") from None
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._data]
@@ -71,12 +73,14 @@ class Record(Mapping):
 
 
 class Timing(Record):
-    """Times of a function in milliseconds: samples_ms, mean_ms, std_ms, median_ms, min_ms, estimate_ms (the mean of the
-    middle half of the undisturbed samples), number, disturbed."""
+    """Times of a network's runs in milliseconds: samples_ms, mean_ms, std_ms, median_ms, min_ms, estimate_ms (the mean
+    of the middle half of the undisturbed samples); number (runs in a sample), disturbed (samples), model, threads,
+    target, records."""
 
     def __repr__(self) -> str:
-        return (f"<kilter.Timing: {self.estimate_ms:.4f} ms; mean {self.mean_ms:.4f} (std dev {self.std_ms:.4f}), median "
-                f"{self.median_ms:.4f}, min {self.min_ms:.4f}; {len(self.samples_ms)} measurements of {self.number}>")
+        return (f"<kilter.Timing: {self.estimate_ms:.4f} ms; mean {self.mean_ms:.4f} (std dev {self.std_ms:.4f}), "
+                f"median {self.median_ms:.4f}, min {self.min_ms:.4f}; {len(self.samples_ms)} measurements of "
+                f"{self.number}>")
 
 
 class Bench(Record):
@@ -107,6 +111,66 @@ class Profile(Record):
     def sum_ms(self) -> float:
         """Kernels, gaps and barriers together, in milliseconds."""
         return self.kernels_ms + self.gaps_ms + self.barriers_ms
+
+    @property
+    def warnings(self) -> list[str]:
+        """What weakens this profile, one sentence each: a busy machine, rows that do not add up to the whole, layers
+        for which the tuning records have no schedule. Empty if there is nothing to say."""
+        told = [] if self.conditions["quiet"] == "quiet" else [self.conditions["quiet_text"]]
+        if self.sum_over_end_to_end["agreement"] != "agree":
+            ratio = self.sum_over_end_to_end
+            told.append(f"the rows add up to {ratio['value']:.3f} of the end-to-end time (95 %: {ratio['low']:.3f} to "
+                        f"{ratio['high']:.3f})")
+        told += [self.bounds_beaten] if self.bounds_beaten else []
+        left = self.default_layers()
+        if self.conditions["records"] != "none" and left:
+            told.append(f"{len(left)} layers keep the default schedule, as the records have none for them: "
+                        f"{_listed(left)}")
+        return told
+
+    def default_layers(self) -> list[str]:
+        """Returns the names of the layers whose schedule is the analytic model's default: without tuning records all
+        layers, otherwise those for which the records have nothing faster."""
+        return [row["name"] for row in self if row["kind"] == "layer" and row["schedule_from"] == "default"]
+
+    def check(self, timing: Mapping[str, Any] | None = None, tolerance: float = 0.03) -> None:
+        """Raises MeasurementError if the figures contradict each other.
+
+        The rows must add up to the end-to-end time within `tolerance`, a fraction: the 95 % interval of their ratio
+        must come that close to 1. A `timing` (of bench(), timer() or benchmark()) must be of the same number of
+        threads, target and records, and must agree: a measurement says that the time of a run is between its best run
+        and its estimate, and the two ranges must overlap or be within `tolerance` of each other.
+        """
+        ratio = self.sum_over_end_to_end
+        if ratio["low"] > 1 + tolerance or ratio["high"] < 1 - tolerance:
+            raise MeasurementError(
+                f"{self.model}: the rows add up to {self.sum_ms:.4f} ms, but a run takes {self.end_to_end_ms:.4f} ms "
+                f"end to end: ratio {ratio['value']:.3f} (95 %: {ratio['low']:.3f} to {ratio['high']:.3f}), expected 1 "
+                f"within {tolerance:.1%}{self._excuse()}")
+        if timing is not None:
+            self._check_conditions(timing)
+            self._check_time(timing, tolerance)
+
+    def _excuse(self) -> str:
+        """Returns a reason to measure again, or ""."""
+        return "" if self.conditions["quiet"] == "quiet" else f" ({self.conditions['quiet_text']})"
+
+    def _check_conditions(self, timing: Mapping[str, Any]) -> None:
+        here = {**self.conditions, "threads": self.threads}
+        there = {**timing.get("conditions", {}), **timing}
+        differ = [f"{key}: {here[key]} here, {there[key] or 'none'} in the timing"
+                  for key in ("threads", "target", "records") if key in there and (there[key] or "none") != here[key]]
+        if differ:
+            raise MeasurementError(f"{self.model}: the profile and the timing were measured under different "
+                                   f"conditions: {'; '.join(differ)}; expected the same")
+
+    def _check_time(self, timing: Mapping[str, Any], tolerance: float) -> None:
+        low, high = self.conditions["best_ms"], self.end_to_end_ms
+        other_low, other_high = timing["min_ms"], timing["estimate_ms"]
+        if other_low > high * (1 + tolerance) or low > other_high * (1 + tolerance):
+            raise MeasurementError(f"{self.model}: the profile says {low:.4f} to {high:.4f} ms a run, the timing "
+                                   f"{other_low:.4f} to {other_high:.4f} ms; expected ranges that overlap or are at "
+                                   f"most {tolerance:.1%} apart{self._excuse()}")
 
     def to_pandas(self) -> Any:
         """Returns the rows as a pandas.DataFrame."""
@@ -146,13 +210,15 @@ class Profile(Record):
             f"<tr><td>{_html.escape(r['name'])}</td><td>{_html.escape(r['ops'])}</td><td>{r['duration_ms']:.4f}</td>"
             f"<td>{r['percent']:.2f}</td><td>{(r.get('share_of_bound') or 0):.0%}</td>"
             f"<td>{_html.escape(r['schedule'])}</td></tr>" for r in self)
-        return (f"<p>{_html.escape(self.model)}: {self.end_to_end_ms:.4f} ms end to end, rows add up to {self.sum_ms:.4f} ms; "
-                f"{_html.escape(self.conditions['quiet_text'])}</p><table><thead><tr><th>layer</th><th>operators</th><th>ms"
-                f"</th><th>%</th><th>of its bound</th><th>schedule</th></tr></thead><tbody>{rows}</tbody></table>")
+        heads = "".join(f"<th>{head}</th>" for head in ("layer", "operators", "ms", "%", "of its bound", "schedule"))
+        return (f"<p>{_html.escape(self.model)}: {self.end_to_end_ms:.4f} ms end to end, rows add up to "
+                f"{self.sum_ms:.4f} ms; {_html.escape(self.conditions['quiet_text'])}</p>"
+                f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>")
 
 
 class Explanation(Record):
-    """Why a network takes as long as it does: `findings`, the most promising first, and the profile that they rest on."""
+    """Why a network takes as long as it does: `findings`, the most promising first, and the profile that they rest
+    on."""
 
     def __init__(self, data: dict[str, Any], html: str):
         super().__init__(data)
@@ -170,7 +236,8 @@ class Explanation(Record):
     def __repr__(self) -> str:
         lines = [*self.explain["summary"]]
         for f in self.findings:
-            lines.append(f"{f['gain_ms']:.4f} ms ({f['how']}): {f['cause']} in {f['name']}: {f['evidence']}; {f['advice']}")
+            lines.append(f"{f['gain_ms']:.4f} ms ({f['how']}): {f['cause']} in {f['name']}: {f['evidence']}; "
+                         f"{f['advice']}")
             if f["action"]:
                 lines.append(f"  $ {f['action']}")
         return "\n".join(str(line) for line in lines)
@@ -182,6 +249,12 @@ class Comparison(Record):
     def __repr__(self) -> str:
         return (f"<kilter.Comparison: {self.a['ms']:.4f} ms, {self.b['ms']:.4f} ms, ratio {self.ratio['value']:.3f} "
                 f"({self.ratio['low']:.3f} to {self.ratio['high']:.3f})>")
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    """Returns the first names, and how many others there are."""
+    others = len(names) - most
+    return ", ".join(names[:most]) + (f" and {others} others" if others > 0 else "")
 
 
 def _write(path: str | os.PathLike, text: str) -> None:
@@ -202,7 +275,8 @@ def bench(model: Any, *, progress: Progress | None = None, **options: Any) -> Be
 def profile(model: Any, *, progress: Progress | None = None, **options: Any) -> Profile:
     """Shows where the time of a network goes, in rows that add up to the end-to-end time.
 
-    model: a Network, or what compile() accepts. options: those of `kilter profile` (seconds, counters) and of compile().
+    model: a Network, or what compile() accepts. options: those of `kilter profile` (seconds, counters) and of
+    compile().
     """
     network, options = network_of(model, options)
     with tempfile.TemporaryDirectory(prefix="kilter-") as folder:
@@ -255,3 +329,16 @@ def tasks(model: Any, *, progress: Progress | None = None, **options: Any) -> li
     share of the time, flops, points (legal schedules), ..."""
     network, options = network_of(model, options)
     return json_of(["tasks", *network._command_words(options)], progress)["tasks"]
+
+
+def time_tasks(model: Any, *, progress: Progress | None = None, **options: Any) -> list[dict[str, Any]]:
+    """Times the layers of a network one by one, as `kilter time` does: under the conditions that they have in the
+    network.
+
+    model: a Network, or what compile() accepts. options: those of `kilter time` (node, ops, weights, number, repeat,
+    in_network) and of compile(). Returns one mapping for each layer: name, problem, schedule, estimate_ms (weights that
+    come from where the network finds them, unless weights="warm" or "flush"), and with in_network=True also
+    in_network_ms (as in a profile) and warm_ms (the layer in a loop, with its weights in the cache).
+    """
+    network, options = network_of(model, options)
+    return json_of(["time", *network._command_words(options)], progress)

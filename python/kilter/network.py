@@ -58,8 +58,8 @@ class _Source:
                 self.word = os.fsdecode(self.word)
         else:
             raise UsageError(
-                f"model: expected a path, 'zoo:NAME', the bytes of a model, an onnx.ModelProto or a kilter.graph.Graph, "
-                f"got {type(model).__qualname__}")
+                f"model: expected a path, 'zoo:NAME', the bytes of a model, an onnx.ModelProto or a "
+                f"kilter.graph.Graph, got {type(model).__qualname__}")
 
     def _from_bytes(self, data: bytes, name: str) -> None:
         self.memory = _kilter.model_of_bytes(data, name)
@@ -87,8 +87,8 @@ class Network:
     side. The interpreter's lock is released during runs.
     """
 
-    def __init__(self, model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, progress: Progress | None = None,
-                 **options: Any):
+    def __init__(self, model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None,
+                 progress: Progress | None = None, **options: Any):
         self._model = model
         self._options = dict(options)
         if shapes is not None:
@@ -102,7 +102,6 @@ class Network:
         self.inputs: list[Port] = [Port(*p) for p in self._net.inputs]
         self.outputs: list[Port] = [Port(*p) for p in self._net.outputs]
         self._input_names = [p.name for p in self.inputs]
-        self._optional_names = [p[0] for p in self._net.default_inputs]
         self._output_names = [p.name for p in self.outputs]
 
     # --- running ---
@@ -117,8 +116,8 @@ class Network:
             self._name_arrays(arrays, named)
         if out is not None and not isinstance(out, Mapping):
             if len(self._output_names) != 1:
-                raise InputError(f"{self.name}: out: one array is given for {len(self._output_names)} outputs; expected a "
-                                 f"mapping with names among {', '.join(self._output_names)}")
+                raise InputError(f"{self.name}: out: one array is given for {len(self._output_names)} outputs; "
+                                 f"expected a mapping with names among {', '.join(self._output_names)}")
             out = {self._output_names[0]: out}
         results = self._net.run(named, out)
         return results[0] if len(results) == 1 else tuple(results)
@@ -177,9 +176,9 @@ class Network:
         return self._net.note
 
     def conditions(self, progress: Progress | None = None) -> dict[str, Any]:
-        """Compiles the network for its declared or given shapes, if that has not been done. Returns facts about the plan:
-        target, steps, arena_bytes, constants_bytes, compile_ms (0 for a compiled file) and records, the use of tuning
-        records in words."""
+        """Compiles the network for its declared or given shapes, if that has not been done. Returns facts about the
+        plan: target, threads, steps, arena_bytes, constants_bytes, compile_ms (0 for a compiled file) and records, the
+        use of tuning records in words."""
         return self._net.compile(progress)
 
     def _signature(self) -> str:
@@ -211,6 +210,11 @@ class Network:
         from .measure import tasks
         return tasks(self, **options)
 
+    def time_tasks(self, **options: Any) -> Any:
+        """Times the layers one by one: kilter.time_tasks(self, ...)."""
+        from .measure import time_tasks
+        return time_tasks(self, **options)
+
     def tune(self, time: str | float | None = None, **options: Any) -> Any:
         """Finds faster schedules: kilter.tune(self, ...)."""
         from .tuning import tune
@@ -219,10 +223,16 @@ class Network:
     def timer(self, *arrays: Any, number: int = 1, repeat: int = 10, min_repeat_ms: float = 0, flush: bool = False,
               **named: Any) -> Any:
         """Times runs on these inputs: `repeat` measurements of `number` runs each, after one that does not count.
-        `number` is raised until a measurement takes `min_repeat_ms`; `flush` empties the caches before each measurement.
-        Returns a kilter.Timing in milliseconds."""
+        `number` is raised until a measurement takes `min_repeat_ms`; `flush` empties the caches before each
+        measurement. Returns a kilter.Timing in milliseconds."""
         from .measure import Timing
-        return Timing(self._net.time(self._name_arrays(arrays, named), number, repeat, min_repeat_ms, flush))
+        times = self._net.time(self._name_arrays(arrays, named), number, repeat, min_repeat_ms, flush)
+        return Timing({"model": self.name, **times})
+
+    def benchmark(self, *arrays: Any, number: int = 100, repeat: int = 3, **how: Any) -> Any:
+        """Times runs on these inputs as timer() does, with the defaults that users of TVM's time_evaluator write: 3
+        measurements of 100 runs each. how: the other arguments of timer(), and inputs by name."""
+        return self.timer(*arrays, number=number, repeat=repeat, **how)
 
     def with_options(self, **options: Any) -> Network:
         """Returns the network compiled with these options in place of its own of the same names."""
@@ -334,13 +344,15 @@ def compile(model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, th
             progress: Progress | None = None, **options: Any) -> Network:
     """Makes a network that compiles on its first run, or at once with conditions().
 
-    model: path of an .onnx file, "zoo:NAME", the bytes of a model, an onnx.ModelProto, a kilter.graph.Graph, or the path
-    or bytes of a compiled file. shapes: input shapes by name, for dimensions that the model leaves open. The other options are
-    those of `kilter run`, with underscores: threads, target, accuracy ("default" or "strict"), memory ("200MB"), records
-    (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ... progress: called with
-    what the compiler is doing. Raises UsageError for options that are not legal, ModelError, UnsupportedError, FileError.
+    model: path of an .onnx file, "zoo:NAME", the bytes of a model, an onnx.ModelProto, a kilter.graph.Graph, or the
+    path or bytes of a compiled file. shapes: input shapes by name, for dimensions that the model leaves open. The other
+    options are those of `kilter run`, with underscores: threads, target, accuracy ("default" or "strict"), memory
+    ("200MB"), records (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ...
+    progress: called with what the compiler is doing. Raises UsageError for options that are not legal, ModelError,
+    UnsupportedError, FileError.
     """
-    known = dict(threads=threads, target=target, accuracy=accuracy, memory=memory, records=records, layer_plan=layer_plan)
+    known = dict(threads=threads, target=target, accuracy=accuracy, memory=memory, records=records,
+                 layer_plan=layer_plan)
     return Network(model, shapes=shapes, progress=progress,
                    **{k: v for k, v in known.items() if v is not None}, **options)
 

@@ -20,6 +20,7 @@ class TuneResult(Record):
     """
 
     def __init__(self, data: dict[str, Any], html: str, network: Any):
+        """data: what `kilter tune --json` writes. html: its report. network: the network with the run's records."""
         super().__init__(data)
         self._html = html
         self.network = network
@@ -29,13 +30,34 @@ class TuneResult(Record):
         with open(path, "w", encoding="utf-8") as file:
             file.write(self._html)
 
-    def __repr__(self) -> str:
-        return self.text
+    @property
+    def before_ms(self) -> float:
+        """The time of a run with the default schedules, in milliseconds, measured alternately with `after_ms`."""
+        return self.default_ms["value"]
+
+    @property
+    def after_ms(self) -> float:
+        """The time of a run with the plan that the records now hold, in milliseconds."""
+        return self.tuned_ms["value"]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the records now hold a plan that was faster than the default schedules in paired whole runs."""
+        return not self.same_plan
+
+    def untuned_layers(self) -> list[str]:
+        """Returns the names of the layers that this run did not tune: `ops` leaves them out, the time was up before
+        their turn, or they have one legal schedule."""
+        tried = {name for task in self.tasks if task["tried"] > 0 for name in task["nodes"]}
+        return [name for task in self.network.tasks() for name in task["nodes"] if name not in tried]
 
     @property
     def text(self) -> str:
-        """The summary that `kilter tune` prints."""
-        return self.__dict__["_summary"]
+        """The outcome in a few lines: the trials, the times before and after, and a warning if the machine was busy."""
+        return _summary(self)
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def tune(model: Any, time: str | float | None = None, *, progress: bool | Callable[[Mapping[str, Any]], Any] = True,
@@ -63,19 +85,17 @@ def tune(model: Any, time: str | float | None = None, *, progress: bool | Callab
         words = ["tune", *network._command_words(options), "--json", report, "--html", page]
         if shown or watcher:
             _run_watched(words, shown, watcher)
-            summary = ""
         else:
-            summary = run(words)
+            run(words)
         with open(report, encoding="utf-8") as file:
             data = json.load(file)
         with open(page, encoding="utf-8") as file:
             html = file.read()
-    result = TuneResult(data, html, network.with_options(records=records) if records != "none" else network)
-    result.__dict__["_summary"] = summary.strip() or _summary(data)
-    return result
+    return TuneResult(data, html, network.with_options(records=records) if records != "none" else network)
 
 
-def _run_watched(words: list[str], shown: ProgressLine | None, watcher: Callable[[Mapping[str, Any]], Any] | None) -> None:
+def _run_watched(words: list[str], shown: ProgressLine | None,
+                 watcher: Callable[[Mapping[str, Any]], Any] | None) -> None:
     """Runs `tune` and passes on its events as they happen."""
     def line(text: str) -> None:
         event = json.loads(text)
@@ -98,11 +118,18 @@ class StopSearch(Exception):
     """Raised inside to end a search early."""
 
 
-def _summary(data: Mapping[str, Any]) -> str:
-    ratio = data["ratio"]
-    return (f"before {data['default_ms']['value']:.4f} ms, after {data['tuned_ms']['value']:.4f} ms; after / before "
-            f"{ratio['value']:.4f} ({ratio['low']:.4f} to {ratio['high']:.4f}); {data['trials']} trials, stopped: "
-            f"{data['stopped_because']}")
+def _summary(result: TuneResult) -> str:
+    lines = [f"{result.model}: {result.trials} trials in {result.seconds:.1f} s, {result.failures} failed; stopped: "
+             f"{result.stopped_because}"]
+    if result.accepted:
+        ratio = result.ratio
+        lines.append(f"before {result.before_ms:.4f} ms, after {result.after_ms:.4f} ms; after / before "
+                     f"{ratio['value']:.4f} (95 %: {ratio['low']:.4f} to {ratio['high']:.4f})")
+    else:
+        lines.append(f"before {result.before_ms:.4f} ms; nothing that was tried is faster: the default plan stays")
+    if result.conditions["quiet"] != "quiet":
+        lines.append(result.conditions["quiet_text"])
+    return "\n".join(lines)
 
 
 class Records:
@@ -124,12 +151,18 @@ class Records:
         return json.loads(run([*self._words("best", **options), "--json", "-"]))
 
     def export(self, path: str | os.PathLike, **options: Any) -> str:
-        """Writes the records to a file that other tools read; returns what `kilter records export` prints."""
-        return run(self._words("export", os.fspath(path), **options))
+        """Writes the records to a file: JSON lines if its name ends in .jsonl or .json, otherwise a database, and the
+        accepted plans next to it. options: the filters of `kilter records export`. Returns what the command prints."""
+        return run(self._words("export", output=path, **options))
 
     def import_(self, path: str | os.PathLike, **options: Any) -> str:
         """Reads records from a file, such as a log of AutoTVM; returns what `kilter records import` prints."""
         return run(self._words("import", os.fspath(path), **options))
+
+    def merge(self, path: str | os.PathLike, **options: Any) -> str:
+        """Adds the records of a database or a file of JSON lines that are not here yet, and the accepted plans next to
+        them; returns what `kilter records merge` prints."""
+        return run(self._words("merge", os.fspath(path), **options))
 
     def to_pandas(self, **options: Any) -> Any:
         """Returns the records as a pandas.DataFrame."""

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "profile/peer.h"
 #include "program.h"
 #include "python_console.h"
 #include "tool.h"
@@ -151,6 +152,7 @@ void add_commands(nb::module_& module) {
              nb::arg("line").none() = nb::none());
   module.def("run_program", run_program, nb::arg("words"));
   module.def("version_text", tool::version_text);
+  module.def("set_interpreter", profile::set_interpreter, nb::arg("path"));
   module.def("set_worker", [](const std::string& program) { tune::set_worker(program); }, nb::arg("program"));
 }
 

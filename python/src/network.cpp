@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "exec/plan_file.h"
+#include "exec/thread_pool.h"
 #include "measure/evaluator.h"
 #include "program.h"
 #include "python_console.h"
@@ -126,12 +127,11 @@ class Network {
       plan = &loaded.plan(), ms = loaded.compiled.compile_ms;
     }
     nb::dict facts;
-    facts["target"] = plan->target;
+    add_conditions(facts, *plan);
     facts["steps"] = plan->steps.size();
     facts["arena_bytes"] = plan->arena_bytes;
     facts["constants_bytes"] = plan->constants_bytes;
     facts["compile_ms"] = ms;
-    facts["records"] = plan->records;
     return facts;
   }
 
@@ -153,13 +153,16 @@ class Network {
       if (flusher) flusher();
     };
     std::optional<Evaluation> measured;
+    const Plan* plan = nullptr;
     {
       const nb::gil_scoped_release unlocked;
       const Turn turn(*this);
       const FloatEnvironment standard;
       measured.emplace(evaluate([&] { session_->run(inputs); }, how));
+      plan = &session_->prepare_for(inputs).plan();
     }
     nb::dict out;
+    add_conditions(out, *plan);
     out["samples_ms"] = measured->samples.ms;
     out["quiet_ms"] = measured->quiet.ms;
     out["estimate_ms"] = measured->estimate();
@@ -174,6 +177,14 @@ class Network {
   }
 
  private:
+  /// Adds what a time depends on besides the network.
+  void add_conditions(nb::dict& facts, const Plan& plan) const {
+    const int threads = session_->options().threads;
+    facts["threads"] = threads > 0 ? threads : default_threads();
+    facts["target"] = plan.target;
+    facts["records"] = plan.records;
+  }
+
   /// The right to use the session: threads wait for each other. A call from inside another one, such as from a progress
   /// function, would wait for itself, so it is refused.
   class Turn {

@@ -237,9 +237,16 @@ void Session::drop_unused() {
 }
 
 void Session::check_inputs(const std::map<std::string, Tensor>& inputs) const {
+  const std::vector<onnx::Port> declared = this->inputs(), optional = default_inputs();
   std::vector<std::string> names;
+  for (const auto* ports : {&declared, &optional}) {
+    for (const onnx::Port& p : *ports) names.push_back(p.name);
+  }
+  for (const auto& [name, tensor] : inputs) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      fail(ErrorKind::bad_input, "{}: no input '{}'; legal values are {}", name_, name, fmt::join(names, ", "));
+  }
   const auto check = [&](const onnx::Port& p, bool needed) {
-    names.push_back(p.name);
     const auto it = inputs.find(p.name);
     if (it == inputs.end()) {
       if (!needed) return;
@@ -250,13 +257,8 @@ void Session::check_inputs(const std::map<std::string, Tensor>& inputs) const {
            kilter::name(it->second.dtype()));
     }
   };
-  for (const onnx::Port& p : this->inputs()) check(p, true);
-  for (const onnx::Port& p : default_inputs()) check(p, options_.shapes.contains(p.name));
-  for (const auto& [name, tensor] : inputs) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      fail(ErrorKind::bad_input, "{}: no input '{}'; legal values are {}", name_, name, fmt::join(names, ", "));
-    }
-  }
+  for (const onnx::Port& p : declared) check(p, true);
+  for (const onnx::Port& p : optional) check(p, options_.shapes.contains(p.name));
 }
 
 void Session::check_shapes(const Plan& plan, const std::map<std::string, Tensor>& inputs) const {

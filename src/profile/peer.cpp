@@ -36,9 +36,16 @@ struct Interpreter {
   const char* chosen;  ///< why this one was chosen, in words
 };
 
+/// What set_interpreter() names; empty: none.
+std::string& own_interpreter() {
+  static std::string path;
+  return path;
+}
+
 Interpreter interpreter() {
   if (const char* set = std::getenv("KILTER_PYTHON"); set != nullptr && *set != '\0')
     return {set, "KILTER_PYTHON names it"};
+  if (!own_interpreter().empty()) return {own_interpreter(), "it runs this program, and KILTER_PYTHON is not set"};
   const std::filesystem::path local = ".venv/bin/python";
   std::error_code error;
   if (std::filesystem::exists(local, error))
@@ -134,6 +141,8 @@ struct Peer::Process {
     return words.empty() ? "" : ": " + words.substr(words.rfind('\n') + 1);
   }
 };
+
+void set_interpreter(std::string path) { own_interpreter() = std::move(path); }
 
 Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model) {
   if (request.runtime != "onnxruntime" && request.runtime != "openvino") {

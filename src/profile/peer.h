@@ -16,6 +16,10 @@ struct PeerLayer {
   double ms = 0;
 };
 
+/// Makes peers run in this Python interpreter unless KILTER_PYTHON is set, for programs that are run by one. Call it
+/// before any peer starts.
+void set_interpreter(std::string path);
+
 class Peer {
  public:
   struct Request {
@@ -24,8 +28,8 @@ class Peer {
     int threads = 1;
     std::map<std::string, Shape> shapes;  ///< for inputs whose dimensions the model leaves open
   };
-  /// Starts the process and loads the model. The interpreter is KILTER_PYTHON, else .venv/bin/python of the current
-  /// folder if it exists, else python3. Throws unsupported, quoting the peer, if it cannot run the model. If the
+  /// Starts the process and loads the model. The interpreter is KILTER_PYTHON, else that of set_interpreter(),
+  /// else .venv/bin/python of the current folder if it exists, else python3. Throws unsupported, quoting the peer, if it cannot run the model. If the
   /// runtime is missing, the error says how to install it, and into which interpreter.
   explicit Peer(const Request& request);
   ~Peer();
