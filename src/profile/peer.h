@@ -29,8 +29,8 @@ class Peer {
     std::map<std::string, Shape> shapes;  ///< for inputs whose dimensions the model leaves open
   };
   /// Starts the process and loads the model. The interpreter is KILTER_PYTHON, else that of set_interpreter(),
-  /// else .venv/bin/python of the current folder if it exists, else python3. Throws unsupported, quoting the peer, if it cannot run the model. If the
-  /// runtime is missing, the error says how to install it, and into which interpreter.
+  /// else .venv/bin/python of the current folder if it exists, else python3. Throws unsupported, quoting the peer, if
+  /// it cannot run the model. If the runtime is missing, the error says how to install it, and into which interpreter.
   explicit Peer(const Request& request);
   ~Peer();
   Peer(const Peer&) = delete;
