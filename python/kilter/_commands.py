@@ -17,11 +17,12 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
     """Turns keyword options into words of a command line: layer_threads={"conv1": 2} to --layer-threads conv1=2.
 
     None and False leave an option out, True makes a flag, lists repeat an option, mappings give NAME=VALUE, and shapes
-    in mappings are written as 1x3x224x224. Other values are written as text.
+    in mappings are written as 1x3x224x224. Other values are written as text. An underscore at the end of a name is
+    dropped: for_ is --for.
     """
     words: list[str] = []
     for name, value in options.items():
-        option = "--" + name.replace("_", "-")
+        option = "--" + name.rstrip("_").replace("_", "-")
         if value is None or value is False:
             continue
         if value is True:

@@ -291,24 +291,33 @@ def _restored(model: Any, options: dict[str, Any]) -> Network:
 class Pool:
     """Networks that run side by side, for programs that want throughput. Use it as a context manager or call close().
 
-    run() and map() may be called from any thread. Each network has its own threads and working memory; they share the
-    weights of plans that were compiled before the pool was made.
+    run(), submit() and map() may be called from any thread. Each network has its own threads and working memory; they share
+    the weights of plans that were compiled before the pool was made.
     """
 
     def __init__(self, network: Network, size: int):
         if size < 1:
             raise UsageError(f"pool: size {size}; expected 1 or more")
-        self._free: queue.SimpleQueue[Network] = queue.SimpleQueue()
         if network._shapes_known():
             network.conditions()  # compiles, so that the others share the plan
-        self._free.put(network)
-        for _ in range(size - 1):
-            self._free.put(network.twin())
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix="kilter-pool")
         self.size = size
+        self._networks = [network, *(network.twin() for _ in range(size - 1))]
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._free: queue.SimpleQueue[Network] = queue.SimpleQueue()
+        for network in self._networks:
+            self._free.put(network)
+        self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="kilter-pool")
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():  # a forked child has none of the threads
+            self._start()
 
     def run(self, feeds: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
         """Runs one of the networks once, as soon as one is free. Returns the outputs by name."""
+        self._check_process()
         network = self._free.get()
         try:
             return network.run(feeds)
@@ -317,10 +326,12 @@ class Pool:
 
     def submit(self, feeds: Mapping[str, Any] | Sequence[Any]) -> Any:
         """Runs on a thread of the pool. Returns a concurrent.futures.Future of the outputs by name."""
+        self._check_process()
         return self._threads.submit(self.run, feeds)
 
     def map(self, many: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """Runs on many inputs, `size` at a time. Yields outputs in the order of the inputs."""
+        self._check_process()
         return self._threads.map(self.run, many)
 
     async def run_async(self, feeds: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:

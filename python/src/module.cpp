@@ -51,6 +51,9 @@ void translate(const std::exception_ptr& thrown, void* /*unused*/) {
 }  // namespace kilter::python
 
 NB_MODULE(_kilter, module) {
+  // Callbacks take the lock of the main interpreter: PyGILState_Ensure() knows no other.
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
+    throw nanobind::import_error("kilter works in the main interpreter only, not in sub-interpreters");
   nanobind::register_exception_translator(kilter::python::translate);
   kilter::python::add_commands(module);
   kilter::python::add_networks(module);

@@ -6,6 +6,8 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <unistd.h>
+
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -192,11 +194,19 @@ class Network {
     explicit Turn(Network& network) : network_(network) {
       if (network.user_ == std::this_thread::get_id())
         fail(ErrorKind::usage, "{}: the network is in use by the call that made this one", network.session_->name());
-      network.mutex_.lock();
+      if (!network.mutex_.try_lock()) {
+        const pid_t user = network.user_process_;
+        if (user != 0 && user != getpid())  // nobody in this process would ever unlock it
+          fail(ErrorKind::usage, "{}: the network was in use when this process was forked; make another one here",
+               network.session_->name());
+        network.mutex_.lock();
+      }
       network.user_ = std::this_thread::get_id();
+      network.user_process_ = getpid();
     }
     ~Turn() {
       network_.user_ = std::thread::id();
+      network_.user_process_ = 0;
       network_.mutex_.unlock();
     }
     Turn(const Turn&) = delete;
@@ -210,7 +220,8 @@ class Network {
   std::unique_ptr<Session> session_;
   std::vector<std::string> outputs_;
   std::mutex mutex_;
-  std::atomic<std::thread::id> user_;  ///< the thread that has locked mutex_
+  std::atomic<std::thread::id> user_;   ///< the thread that has locked mutex_
+  std::atomic<pid_t> user_process_ = 0;  ///< and its process
 };
 
 std::shared_ptr<MemoryModel> model_of_bytes(nb::bytes bytes, const std::string& name, const std::string& folder) {

@@ -1,0 +1,664 @@
+"""Networks: arrays in and out, errors, threads, processes, pickling, compiled files and interrupts."""
+from __future__ import annotations
+
+import array
+import asyncio
+import copy
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import kilter
+from kilter.graph import Graph
+
+NATIVE = ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
+A = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def identity(dtype="f32", shape=(2, 3)):
+    g = Graph("id")
+    g.output(g.Identity(g.input("x", dtype, shape)), "y")
+    return kilter.compile(g, threads=1)
+
+
+def two_outputs(threads=1):
+    g = Graph("two")
+    x = g.input("x", "f32", (2,))
+    g.output(x + 1, "a")
+    g.output(x * 2, "b")
+    return kilter.compile(g, threads=threads)
+
+
+def product(size=64, threads=2):
+    """A network y = x @ w, and w."""
+    weights = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
+    g = Graph("product")
+    g.output(g.input("x", "f32", (size, size)) @ weights, "y")
+    return kilter.compile(g, threads=threads), weights
+
+
+def model_bytes(batch="n"):
+    """An ONNX model of y = Relu(x), x: f32[batch,3]."""
+    onnx = pytest.importorskip("onnx")
+    port = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "relu", [port("x", 1, [batch, 3])],
+                                   [port("y", 1, [batch, 3])])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)]).SerializeToString()
+
+
+def raised_text(call, error=kilter.InputError):
+    with pytest.raises(error) as raised:
+        call()
+    return str(raised.value)
+
+
+NO_ARRAY = "input 'x': expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor, got "
+MAKES_ONE = "; numpy.asarray(value, dtype) makes one"
+
+
+# --- arrays in ---
+
+
+@pytest.mark.parametrize("dtype", NATIVE)
+def test_element_types(dtype):
+    values = np.array([[0, 1, 100], [3, 127, 1]]).astype(dtype)
+    out = identity(dtype)(values)
+    assert out.dtype == values.dtype
+    np.testing.assert_array_equal(out, values)
+
+
+def test_bfloat16_is_that_of_ml_dtypes():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    values = np.array([[1.5, -2, 3], [4, 5, 0]], ml_dtypes.bfloat16)
+    for given in (values, values[::-1], np.asfortranarray(values)):
+        out = identity("bf16")(given)
+        assert out.dtype == ml_dtypes.bfloat16
+        np.testing.assert_array_equal(out, given)
+    memory = np.zeros_like(values)
+    assert identity("bf16")(values, out=memory) is memory
+    np.testing.assert_array_equal(memory, values)
+
+
+WIDE = np.arange(48, dtype=np.float32).reshape(4, 12)
+
+
+@pytest.mark.parametrize("view", [
+    A[::-1], A[:, ::-1], np.asfortranarray(A), A.reshape(3, 2).T, WIDE[:2, :3], WIDE[::2, ::4], WIDE[3:1:-1, 9::-4],
+    np.broadcast_to(np.float32(7), (2, 3)), np.broadcast_to(A[0], (2, 3))])
+def test_strides(view):
+    np.testing.assert_array_equal(identity()(view), view)
+
+
+def test_memory_of_any_alignment():
+    raw = np.zeros(A.nbytes + 1, np.uint8)
+    raw[1:] = np.frombuffer(A.tobytes(), np.uint8)
+    shifted = raw[1:].view(np.float32).reshape(A.shape)
+    assert not shifted.flags.aligned
+    np.testing.assert_array_equal(identity()(shifted), A)
+
+
+def test_read_only_arrays_are_read():
+    fixed = A.copy()
+    fixed.flags.writeable = False
+    np.testing.assert_array_equal(identity()(fixed), A)
+
+
+def test_scalars_and_empty_arrays():
+    assert identity("f32", ())(np.array(3, np.float32)) == 3
+    assert identity("f32", ())(np.float32(4)).shape == ()
+    assert identity("f32", (0, 3))(np.zeros((0, 3), np.float32)).shape == (0, 3)
+    assert identity("f32", (0, 3))(np.zeros((0, 6), np.float32)[:, ::2]).shape == (0, 3)
+
+
+def test_more_dimensions_than_most():
+    cube = np.arange(2**10, dtype=np.float32).reshape((2,) * 10)
+    np.testing.assert_array_equal(identity("f32", cube.shape)(cube), cube)
+
+
+def test_objects_with_the_buffer_protocol():
+    np.testing.assert_array_equal(identity()(memoryview(A)), A)
+    np.testing.assert_array_equal(identity("u8", (3,))(b"abc"), [97, 98, 99])
+    np.testing.assert_array_equal(identity("u8", (3,))(bytearray(b"abc")), [97, 98, 99])
+    np.testing.assert_array_equal(identity("f64", (2,))(array.array("d", [1, 2])), [1, 2])
+
+
+class Tensor:
+    """What has nothing but DLPack, of the protocol with or without max_version."""
+
+    def __init__(self, values, new=True):
+        self.values = values
+        self.__class__ = self.__class__ if new else OldTensor
+
+    def __dlpack__(self, **how):
+        return self.values.__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+class OldTensor(Tensor):
+    def __dlpack__(self, stream=None):
+        return self.values.__dlpack__()
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_objects_with_dlpack(new):
+    np.testing.assert_array_equal(identity()(Tensor(A, new)), A)
+    np.testing.assert_array_equal(identity()(Tensor(A.reshape(3, 2).T, new)), A.reshape(3, 2).T)
+
+
+def test_torch_both_ways():
+    torch = pytest.importorskip("torch")
+    tensor = torch.from_numpy(A.copy())
+    np.testing.assert_array_equal(identity()(tensor), A)
+    np.testing.assert_array_equal(identity()(tensor.t().contiguous().t()), A)
+    memory = torch.zeros(2, 3)
+    assert identity()(tensor, out=memory) is memory
+    assert torch.equal(memory, tensor)
+    assert torch.equal(torch.from_dlpack(identity()(tensor)), tensor)
+    with pytest.raises(kilter.InputError, match="its __dlpack__ raises .*grad"):
+        identity()(tensor.requires_grad_())
+
+
+def test_results_are_shared_without_a_copy():
+    out = identity()(A)
+    assert np.shares_memory(np.from_dlpack(out), out)
+    assert out.flags.writeable and out.ctypes.data % 64 == 0
+
+
+def test_results_outlive_the_network_and_later_runs():
+    net = identity()
+    first = net(A)
+    second = net(A + 1)
+    assert not np.shares_memory(first, second)
+    address = second.ctypes.data
+    del second
+    assert net(A + 2).ctypes.data == address  # memory that nobody refers to is used again
+    del net
+    gc.collect()
+    np.testing.assert_array_equal(first, A)
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda n: n(A.astype(">f4")), NO_ARRAY + "ndarray of >f4; its __dlpack__ raises BufferError: DLPack only supports native "
+                                              "byte order."),
+    (lambda n: n(A.astype(np.float64)), "id: input 'x' must be f32[2,3], got f64"),
+    (lambda n: n(A[:1]), "id: input 'x' must have shape 2x3, got 1x3"),
+    (lambda n: n(A[0]), "id: input 'x' must have shape 2x3, got 3"),
+    (lambda n: n([[1, 2, 3], [4, 5, 6]]), NO_ARRAY + "list" + MAKES_ONE),
+    (lambda n: n("text"), NO_ARRAY + "str" + MAKES_ONE),
+    (lambda n: n(None), NO_ARRAY + "NoneType" + MAKES_ONE),
+    (lambda n: n(2.5), NO_ARRAY + "float" + MAKES_ONE),
+    (lambda n: n(A.astype(np.complex64)), "input 'x': complex elements of 64 bits are not supported; legal are f32, f64, f16, "
+                                          "bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool"),
+    (lambda n: n(A, A), "id: 2 inputs are given; expected x: f32[2,3]"),
+    (lambda n: n(A, x=A), "id: input 'x' is given twice, by position and by name"),
+    (lambda n: n(x=A, z=A), "id: no input 'z'; legal values are x"),
+    (lambda n: n.run([A, A]), "id: 2 inputs are given; expected x: f32[2,3]"),
+    (lambda n: n.run(A), "id: feeds: expected a mapping from names, or a list of arrays, got ndarray"),
+    (lambda n: n.run({1: A}), "input 1: its name is no text"),
+    (lambda n: n.timer(A, A), "id: 2 inputs are given; expected x: f32[2,3]"),
+])
+def test_inputs_that_are_refused(call, text):
+    assert raised_text(lambda: call(identity())) == text
+
+
+def test_a_missing_input_is_named():
+    assert raised_text(lambda: identity()()).startswith("id: input 'x' (f32[2,3]) is missing")
+
+
+@pytest.mark.parametrize("values, dtype", [(np.zeros((2, 3), "M8[s]"), "datetime64[s]"), (np.zeros((2, 3), object), "object"),
+                                           (np.zeros((2, 3), [("a", "f4")]), "[('a', '<f4')]"),
+                                           (np.full((2, 3), "a"), "<U1")])
+def test_element_types_that_are_refused(values, dtype):
+    assert raised_text(lambda: identity()(values)).startswith(NO_ARRAY + f"ndarray of {dtype}")
+
+
+def test_an_exception_of_dlpack_is_told():
+    class Stubborn(Tensor):
+        def __dlpack__(self, **how):
+            raise BufferError("not today")
+
+    assert raised_text(lambda: identity()(Stubborn(A))) == NO_ARRAY + "Stubborn; its __dlpack__ raises BufferError: not today" \
+        or "Stubborn" in raised_text(lambda: identity()(Stubborn(A)))
+
+
+# --- memory for outputs ---
+
+
+def test_outputs_are_written_to_memory_that_is_given():
+    net, memory = two_outputs(), np.empty(2, np.float32)
+    x = np.array([1, 2], np.float32)
+    a, b = net(x, out={"b": memory})
+    assert b is memory
+    np.testing.assert_array_equal(a, [2, 3])
+    np.testing.assert_array_equal(memory, [2, 4])
+    assert net.run([x], out={"a": memory})["a"] is memory
+    single = np.zeros((2, 3), np.float32)
+    assert identity()(A, out=single) is single
+    np.testing.assert_array_equal(single, A)
+
+
+FIXED = np.zeros((2, 3), np.float32)
+FIXED.flags.writeable = False
+
+
+@pytest.mark.parametrize("out, text", [
+    (FIXED, "memory for output 'y': the array is read-only"),
+    (np.empty((3, 2), np.float32).T, "memory for output 'y': the array is not contiguous, so nothing can be written to it"),
+    (np.empty((2, 6), np.float32)[:, ::2], "memory for output 'y': the array is not contiguous, so nothing can be written to it"),
+    (np.empty((2, 3)), "memory for output 'y' must be f32[2x3], got f64[2x3]"),
+    (np.empty((3, 3), np.float32), "memory for output 'y' must be f32[2x3], got f32[3x3]"),
+    ({"q": np.empty((2, 3), np.float32)}, "memory for output 'q': there is no such output; legal values are y"),
+    ([A], "memory for output 'y': expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor, got list" + MAKES_ONE),
+    ({1: np.empty((2, 3), np.float32)}, "memory for output 1: its name is no text"),
+])
+def test_memory_that_is_refused(out, text):
+    assert raised_text(lambda: identity()(A, out=out)) == text
+
+
+def test_one_array_for_two_outputs_is_refused():
+    assert raised_text(lambda: two_outputs()(np.zeros(2, np.float32), out=np.zeros(2, np.float32))) == (
+        "two: out: one array is given for 2 outputs; expected a mapping with names among a, b")
+
+
+def test_overlapping_memory_is_refused():
+    memory = np.zeros(6, np.float32)
+    for x, out in ((memory[:2], memory[:2]), (memory[:2], memory[1:3])):
+        assert raised_text(lambda: two_outputs()(x, out={"a": out})) == (
+            "memory for output 'a' overlaps input 'x'; give it memory of its own")
+    assert raised_text(lambda: two_outputs()(np.zeros(2, np.float32), out={"a": memory[:2], "b": memory[1:3]})) == (
+        "memory for output 'b' overlaps that for output 'a'; give it memory of its own")
+    two_outputs()(memory[:2], out={"a": memory[2:4], "b": memory[4:]})  # neighbours
+    np.testing.assert_array_equal(memory, [0, 0, 1, 1, 0, 0])
+
+
+# --- compiling ---
+
+
+def test_ports_and_texts():
+    net = kilter.compile(model_bytes())
+    assert net.inputs[0] == ("x", "f32", ("n", 3)) and net.outputs[0].shape == ("n", 3)
+    assert repr(net) == "<kilter.Network 'model': (x: f32[n,3]) -> (y: f32[n,3])>"
+    assert net(A).shape == (2, 3) and net(A[:1]).shape == (1, 3)
+    assert net.name == "model" and net.note == ""
+    facts = kilter.compile(model_bytes(), shapes={"x": (5, 3)}).conditions()
+    assert set(facts) == {"target", "steps", "arena_bytes", "constants_bytes", "compile_ms", "records"}
+    assert "Relu" in kilter.compile(model_bytes(2)).inspect()
+
+
+def test_declared_shapes_are_compiled_once():
+    net, doing = kilter.compile(model_bytes(2)), []
+    net.conditions()
+    net._net.run({"x": A}, None, doing.append)
+    assert doing == []
+
+
+@pytest.mark.parametrize("make, error, text", [
+    (lambda: kilter.compile(3), kilter.UsageError,
+     "model: expected a path, 'zoo:NAME', the bytes of a model, an onnx.ModelProto or a kilter.graph.Graph, got int"),
+    (lambda: kilter.compile("none.onnx"), kilter.FileError, "cannot read file 'none.onnx': No such file or directory"),
+    (lambda: kilter.compile(b"garbage"), kilter.ModelError,
+     "model: not a valid ONNX protobuf: cannot be parsed beyond byte 7 of 7; expected a binary ONNX model: the file is truncated, "
+     "damaged or of another format"),
+    (lambda: kilter.compile(b""), kilter.ModelError,
+     "model: not a valid ONNX protobuf: 0 bytes without an IR version; expected a binary ONNX model: the file is empty, "
+     "truncated or of another format"),
+    (lambda: kilter.compile(model_bytes(), colour="red"), kilter.UsageError,
+     "The following arguments were not expected: --colour red; --help lists what is legal"),
+    (lambda: kilter.compile(model_bytes(), threads=0), kilter.UsageError,
+     "--threads: Value 0 not in range 1 to 1024; --help lists what is legal"),
+    (lambda: kilter.compile(model_bytes(), shapes=[(2, 3)]), kilter.UsageError,
+     "shapes: expected a mapping from names of inputs to shapes, got list"),
+    (lambda: kilter.compile(model_bytes(), shapes={"x": ("n", 3)}), kilter.UsageError,
+     "shapes: input 'x': expected a tuple of integers, got ('n', 3)"),
+    (lambda: kilter.compile(model_bytes(), shapes={"q": (2, 3)}).conditions(), kilter.InputError,
+     "model: the model has no input 'q'; its inputs are: 'x' f32[n,3]"),
+    (lambda: kilter.compile(model_bytes(), shapes={"x": (2, 4)}).conditions(), kilter.InputError,
+     "model: input 'x': declared f32[n,3], given 2x4: dimension 1 is 3 in the model, got 4"),
+    (lambda: identity().with_options(input={"x": (9, 9)}), kilter.InputError, "--input x=9x9: id has input 'x' of shape 2x3"),
+    (lambda: identity().pool(0), kilter.UsageError, "pool: size 0; expected 1 or more"),
+])
+def test_misuse(make, error, text):
+    assert raised_text(make, error) == text
+
+
+def test_exceptions_are_pythons_own_kinds_too():
+    for error, base in ((kilter.UsageError, ValueError), (kilter.ModelError, ValueError), (kilter.InputError, ValueError),
+                        (kilter.UnsupportedError, NotImplementedError), (kilter.FileError, OSError),
+                        (kilter.OutOfMemoryError, MemoryError), (kilter.InternalError, RuntimeError)):
+        assert issubclass(error, base) and issubclass(error, kilter.Error)
+
+
+def test_progress_is_told_and_its_exceptions_end_the_compilation():
+    doing = []
+    net = kilter.compile(model_bytes(2))
+    net.conditions(doing.append)
+    assert doing[0] == "read the model" and len(doing) > 2
+
+    def refuse(text):
+        raise KeyError(text)
+
+    other = kilter.compile(model_bytes(2))
+    with pytest.raises(KeyError, match="read the model"):
+        other.conditions(refuse)
+    np.testing.assert_array_equal(other(A), A)
+
+
+def test_a_call_from_inside_a_call_is_refused():
+    net = kilter.compile(model_bytes(2))
+    assert raised_text(lambda: net.conditions(lambda _: net(A)), kilter.UsageError) == (
+        "model: the network is in use by the call that made this one")
+
+
+# --- compiled files ---
+
+
+def test_compiled_files(tmp_path):
+    net, weights = product()
+    path = tmp_path / "net.kilter"
+    net.save(path)
+    x = np.eye(64, dtype=np.float32)
+    data = path.read_bytes()
+    for loaded in (kilter.load(path), kilter.load(str(path)), kilter.load(data), kilter.load(bytearray(data)),
+                   kilter.load(memoryview(data)), kilter.compile(data), pickle.loads(pickle.dumps(kilter.load(data)))):
+        np.testing.assert_array_equal(loaded(x), net(x))
+        assert loaded.conditions()["compile_ms"] == 0
+    assert kilter.load(data).name == "compiled"
+    kilter.load(data).save(tmp_path / "again.kilter")
+    assert (tmp_path / "again.kilter").read_bytes() == data
+    assert kilter.load(data, threads=1).bench(seconds=0.01).estimate_ms > 0
+    assert raised_text(lambda: net.save(tmp_path / "no" / "net.kilter"), kilter.FileError).startswith("cannot write file '")
+
+
+def test_bytes_of_compiled_files_leave_no_open_files(tmp_path):
+    identity().save(tmp_path / "net.kilter")
+    data = (tmp_path / "net.kilter").read_bytes()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        kilter.load(data)(A)
+        with pytest.raises(kilter.InputError):
+            kilter.load(data[:-1])
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+@pytest.mark.parametrize("spoil, text", [
+    (lambda d: d[:50], "cut off: expected at least 136 bytes of header, got 50"),
+    (lambda d: d[:-10], "the file is cut off"),
+    (lambda d: d[:len(d) // 2] + bytes([d[len(d) // 2] ^ 1]) + d[len(d) // 2 + 1:], "are not those that were written"),
+])
+def test_damaged_compiled_files_are_refused(tmp_path, spoil, text):
+    product()[0].save(tmp_path / "net.kilter")
+    data = spoil((tmp_path / "net.kilter").read_bytes())
+    (tmp_path / "bad.kilter").write_bytes(data)
+    for source in (data, tmp_path / "bad.kilter"):
+        assert text in raised_text(lambda: kilter.load(source))
+
+
+# --- pickling, contexts ---
+
+
+def test_pickling_by_model_and_options(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    data = model_bytes(2)
+    (tmp_path / "m.onnx").write_bytes(data)
+    g = Graph("g")
+    g.output(g.Relu(g.input("x", "f32", (2, 3))), "y")
+    for model in (data, bytearray(data), memoryview(data), onnx.load_model_from_string(data), tmp_path / "m.onnx", g):
+        net = kilter.compile(model, threads=1, accuracy="strict")
+        for again in (pickle.loads(pickle.dumps(net)), copy.copy(net), copy.deepcopy(net)):
+            np.testing.assert_array_equal(again(-A), net(-A))
+            assert again._options == net._options and [p.name for p in again.inputs] == ["x"]
+
+
+def test_contexts():
+    with identity() as net, net.pool(2) as pool:
+        np.testing.assert_array_equal(pool.run([A])["y"], A)
+    np.testing.assert_array_equal(net(A), A)
+    with pytest.raises(RuntimeError, match="shutdown"):
+        pool.submit([A])
+
+
+# --- threads, tasks, processes ---
+
+
+def test_ten_threads_on_one_network_and_on_a_pool():
+    net, weights = product()
+    feeds = [np.full((64, 64), i, np.float32) for i in range(10)]
+    expected = [net(f).copy() for f in feeds]
+    with net.pool(3) as pool:
+        for run in (lambda f: net(f), lambda f: pool.run({"x": f})["y"], lambda f: pool.submit([f]).result()["y"]):
+            wrong = []
+
+            def work(i):
+                for _ in range(50):
+                    if not np.array_equal(run(feeds[i]), expected[i]):
+                        wrong.append(i)
+
+            threads = [threading.Thread(target=work, args=(i,)) for i in range(10)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert wrong == []
+        for got, want in zip(pool.map([{"x": f} for f in feeds]), expected):
+            np.testing.assert_array_equal(got["y"], want)
+
+
+def test_a_pool_passes_on_errors_and_stays_usable():
+    with identity().pool(2) as pool:
+        for _ in range(5):
+            assert raised_text(lambda: pool.submit([A[:1]]).result()) == "id: input 'x' must have shape 2x3, got 1x3"
+            assert raised_text(lambda: pool.run([A[:1]])) == "id: input 'x' must have shape 2x3, got 1x3"
+        np.testing.assert_array_equal(pool.run([A])["y"], A)
+
+
+def test_async():
+    net, weights = product()
+    feeds = [np.full((64, 64), i, np.float32) for i in range(6)]
+
+    async def main(run):
+        return await asyncio.gather(*(run({"x": f}) for f in feeds))
+
+    with net.pool(2) as pool:
+        for run in (net.run_async, pool.run_async):
+            for got, feed in zip(asyncio.run(main(run)), feeds):
+                np.testing.assert_array_equal(got["y"], net(feed))
+
+
+def in_child(work, seconds=30):
+    """Runs work in a forked child; returns its exit code: 0 if work returned True, 1 if not, -14 if it took too long."""
+    process = os.fork()
+    if process == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(seconds)
+        code = 1
+        try:
+            code = 0 if work() else 1
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_children_run_and_compile():
+    net, weights = product()
+    x = np.eye(64, dtype=np.float32)
+    expected = net(x)
+    pool = net.pool(2)
+    pool.submit([x]).result()
+    assert in_child(lambda: np.array_equal(net(x), expected)) == 0
+    assert in_child(lambda: np.array_equal(net.with_options(threads=1)(x), expected)) == 0
+    assert in_child(lambda: np.array_equal(pool.submit([x]).result(20)["y"], expected)) == 0
+    assert in_child(lambda: np.array_equal(next(pool.map([[x]]))["y"], expected)) == 0
+    np.testing.assert_array_equal(net(x), expected)
+    pool.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_while_another_thread_runs_never_hangs():
+    net, weights = product(256)
+    x = np.eye(256, dtype=np.float32)
+    expected = net(x).copy()
+    done = threading.Event()
+
+    def busy():
+        while not done.is_set():
+            net(x)
+
+    def work():
+        try:
+            return np.array_equal(net(x), expected)
+        except kilter.UsageError as error:
+            return str(error) == "product: the network was in use when this process was forked; make another one here"
+
+    thread = threading.Thread(target=busy)
+    thread.start()
+    codes = [in_child(work, 10) for _ in range(20)]
+    done.set()
+    thread.join()
+    assert codes == [0] * 20
+
+
+def run_python(code, *arguments, timeout=120):
+    """Runs a program in another interpreter; returns its output and exit code."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), *arguments], capture_output=True, text=True,
+                          timeout=timeout)
+    return done.stdout + done.stderr, done.returncode
+
+
+def test_spawned_processes():
+    out, code = run_python("""
+        import multiprocessing, numpy, kilter
+        from kilter.graph import Graph
+
+        def work(net):
+            return net(numpy.ones(3, numpy.float32)).tolist()
+
+        if __name__ == "__main__":
+            import sys, types
+            g = Graph("g")
+            g.output(g.input("x", "f32", (3,)) + 1, "y")
+            net = kilter.compile(g)
+            print(work(net))
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                print(pool.map(work, [net, net]))
+        """)
+    assert (out, code) == ("[2.0, 2.0, 2.0]\n[[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]\n", 0)
+
+
+def test_sub_interpreters_are_refused():
+    pytest.importorskip("_xxsubinterpreters", reason="Python 3.11 and 3.12 have the module")
+    out, code = run_python("""
+        import sys, _xxsubinterpreters as sub
+        other = sub.create()
+        try:
+            sub.run_string(other, f"import sys; sys.path[:] = {sys.path!r}\\nimport kilter")
+        except sub.RunFailedError as error:
+            print(error)
+        import kilter
+        print(len(kilter.targets()) > 0)
+        """)
+    assert code == 0, out
+    assert "ImportError: kilter works in the main interpreter only, not in sub-interpreters" in out
+    assert out.endswith("True\n")
+
+
+# --- interrupts ---
+
+INTERRUPTED = """
+    import os, signal, sys, threading, time
+    import numpy as np
+    import kilter
+    from kilter.graph import Graph
+
+    g = Graph("loop")
+    g.output(g.input("x", "f32", (64, 64)) @ np.eye(64, dtype=np.float32), "y")
+    net = kilter.compile(g, threads=1)
+    x = np.ones((64, 64), np.float32)
+    net(x)
+
+    def runs():
+        while True:
+            net(x)
+
+    def compiles():
+        while True:
+            kilter.compile("zoo:densenet121", threads=1).conditions()
+
+    def kick():
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=kick).start()
+    begin = time.monotonic()
+    try:
+        WORK
+    except KeyboardInterrupt:
+        print("interrupted", time.monotonic() - begin < 6, np.array_equal(net(x), x))
+    """
+
+
+@pytest.mark.parametrize("work", ["runs()", "compiles()", "net.timer(x, number=10, repeat=10**7)", "net.bench(seconds=60)",
+                                  "net.profile(seconds=60)"])
+def test_ctrl_c(work):
+    out, code = run_python(INTERRUPTED.replace("WORK", work))
+    assert (out, code) == ("interrupted True True\n", 0)
+
+
+# --- memory ---
+
+
+def resident_kib():
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+
+
+def test_calls_leak_nothing():
+    net, weights = product(threads=1)
+    x, out = np.ones((64, 64), np.float32), np.empty((64, 64), np.float32)
+    g = Graph()
+
+    def refused():
+        with pytest.raises(kilter.InputError):
+            net(x[:3])
+
+    for call, count in ((lambda: net(x), 10_000), (lambda: net(x, out=out), 10_000), (lambda: net(x.T), 10_000),
+                        (lambda: net(Tensor(x)), 10_000), (refused, 2_000), (lambda: g.constant(x), 0)):
+        for _ in range(count // 10):
+            call()
+        gc.collect()
+        before = resident_kib()
+        for _ in range(count):
+            call()
+        gc.collect()
+        assert resident_kib() - before < 1024  # an array is 16 KiB: 64 of them
+
+
+def test_networks_leak_nothing():
+    data = model_bytes(2)
+
+    def make():
+        kilter.compile(data, threads=1)(A)
+
+    for _ in range(30):
+        make()
+    gc.collect()
+    before = resident_kib()
+    for _ in range(150):
+        make()
+    gc.collect()
+    assert resident_kib() - before < 150 * 64
+    arrays = sys.getrefcount(A)
+    identity()(A)
+    gc.collect()
+    assert sys.getrefcount(A) == arrays
