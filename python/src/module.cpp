@@ -54,6 +54,8 @@ NB_MODULE(_kilter, module) {
   // Callbacks take the lock of the main interpreter: PyGILState_Ensure() knows no other.
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0)
     throw nanobind::import_error("kilter works in the main interpreter only, not in sub-interpreters");
+  // Objects may outlive the interpreter, such as those of threads that have not ended; the library prints nothing then.
+  nanobind::set_leak_warnings(false);
   nanobind::register_exception_translator(kilter::python::translate);
   kilter::python::add_commands(module);
   kilter::python::add_networks(module);

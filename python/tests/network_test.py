@@ -188,8 +188,6 @@ def test_results_outlive_the_network_and_later_runs():
 
 
 @pytest.mark.parametrize("call, text", [
-    (lambda n: n(A.astype(">f4")), NO_ARRAY + "ndarray of >f4; its __dlpack__ raises BufferError: DLPack only supports native "
-                                              "byte order."),
     (lambda n: n(A.astype(np.float64)), "id: input 'x' must be f32[2,3], got f64"),
     (lambda n: n(A[:1]), "id: input 'x' must have shape 2x3, got 1x3"),
     (lambda n: n(A[0]), "id: input 'x' must have shape 2x3, got 3"),
@@ -217,7 +215,7 @@ def test_a_missing_input_is_named():
 
 @pytest.mark.parametrize("values, dtype", [(np.zeros((2, 3), "M8[s]"), "datetime64[s]"), (np.zeros((2, 3), object), "object"),
                                            (np.zeros((2, 3), [("a", "f4")]), "[('a', '<f4')]"),
-                                           (np.full((2, 3), "a"), "<U1")])
+                                           (np.full((2, 3), "a"), "<U1"), (A.astype(">f4"), ">f4"), (A.astype(">f8"), ">f8")])
 def test_element_types_that_are_refused(values, dtype):
     assert raised_text(lambda: identity()(values)).startswith(NO_ARRAY + f"ndarray of {dtype}")
 
@@ -227,8 +225,7 @@ def test_an_exception_of_dlpack_is_told():
         def __dlpack__(self, **how):
             raise BufferError("not today")
 
-    assert raised_text(lambda: identity()(Stubborn(A))) == NO_ARRAY + "Stubborn; its __dlpack__ raises BufferError: not today" \
-        or "Stubborn" in raised_text(lambda: identity()(Stubborn(A)))
+    assert raised_text(lambda: identity()(Stubborn(A))).endswith("; its __dlpack__ raises BufferError: not today")
 
 
 # --- memory for outputs ---
@@ -604,7 +601,7 @@ INTERRUPTED = """
     try:
         WORK
     except KeyboardInterrupt:
-        print("interrupted", time.monotonic() - begin < 6, np.array_equal(net(x), x))
+        print("interrupted", time.monotonic() - begin < 20, np.array_equal(net(x), x))
     """
 
 
