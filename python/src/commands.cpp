@@ -36,10 +36,14 @@ class LineStream {
   FILE* file() const { return file_; }
   /// Whether the function has thrown; it is not called any more.
   bool failed() const { return thrown_ != nullptr; }
+  /// Throws what the function threw.
+  void check() const {
+    if (thrown_) std::rethrow_exception(thrown_);
+  }
   /// Flushes the stream and returns all its text. Throws what the function threw.
   std::string finish() {
     fflush(file_);
-    if (thrown_) std::rethrow_exception(thrown_);
+    check();
     return std::move(all_);
   }
 
@@ -99,6 +103,7 @@ class Stop {
     }
     return raised_;
   }
+  bool raised() const { return raised_; }
 
  private:
   std::atomic<bool> raised_ = false;
@@ -117,6 +122,11 @@ nb::tuple run_command(const std::vector<std::string>& words, nb::object progress
     LineStream output(tell), errors(nullptr);
     const auto stop = std::make_shared<Stop>();
     console.stopped = [stop, &output] { return output.failed() || (*stop)(); };
+    // An interrupt that Python noticed in `line` is a second one if the search was ending already.
+    console.progress = [stop, &output, inner = std::move(console.progress)](const std::string& doing) {
+      if (stop->raised()) output.check();
+      inner(doing);
+    };
     console.out = output.file(), console.err = errors.file();
     {
       const tool::UseConsole use(std::move(console));

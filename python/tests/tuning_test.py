@@ -99,14 +99,14 @@ INTERRUPTED = NETWORK + """
 
     def kick():
         if quiet:
-            time.sleep(5)
+            time.sleep(3)
         else:
             begun.wait()
-        for _ in range(many):
+        os.kill(os.getpid(), signal.SIGINT)
+        while many > 1 and not ended.wait(0.06):  # the search may end within tenths of a second
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.25)
 
-    begun = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
     net = network()
     before = net(np.ones((64, 256), np.float32))
     threading.Thread(target=kick, daemon=True).start()
@@ -118,21 +118,32 @@ INTERRUPTED = NETWORK + """
     begin = time.monotonic()
     try:
         result = kilter.tune(net, "120s", records=record, progress=False if quiet else watch)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         print("result", result.stopped_because, result.trials > 0)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         print("interrupted")
+    ended.set()
     print(time.monotonic() - begin < 60, np.array_equal(net(np.ones((64, 256), np.float32)), before))
     """
 
 
 @pytest.mark.parametrize("progress", ["quiet", "watched"])
-@pytest.mark.parametrize("signals, said", [(1, "result interrupted True"), (2, "interrupted")])
-def test_ctrl_c(tmp_path, signals, said, progress):
+@pytest.mark.parametrize("signals", [1, 2])
+def test_ctrl_c(tmp_path, signals, progress):
+    """The first gives a result. The second raises KeyboardInterrupt, unless the result was there before it arrived: that
+    happens where no better plan is raced, so a few attempts are made."""
     record = tmp_path / "r.db"
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(INTERRUPTED), record, str(signals), progress], text=True,
-                          capture_output=True, timeout=180)
-    assert done.stdout == f"{said}\nTrue True\n", done.stderr[-2000:]
-    assert len(kilter.Records(record)) >= 1  # trials are kept in any case
+    said = []
+    for _ in range(8 if signals > 1 else 1):
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(INTERRUPTED), record, str(signals), progress], text=True,
+                              capture_output=True, timeout=180)
+        assert done.stdout in ("result interrupted True\nTrue True\n", "interrupted\nTrue True\n"), done.stderr[-2000:]
+        said.append(done.stdout.splitlines()[0])
+        assert len(kilter.Records(record)) >= 1  # trials are kept in any case
+        if said[-1] == "interrupted":
+            break
+    assert said[-1] == ("interrupted" if signals > 1 else "result interrupted True")
 
 
 # --- progress ---
