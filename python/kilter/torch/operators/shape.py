@@ -231,3 +231,18 @@ def sym_size(c: Conversion, x: Any, dim: int) -> int:
 @converts("sym_numel.default")
 def sym_numel(c: Conversion, x: Any) -> int:
     return torch.Size(shape_of(x)).numel()
+
+
+@converts("as_strided.default")
+def as_strided(c: Conversion, x: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
+    fake = c.node.args[0].meta["val"]
+    offset = fake.storage_offset() if storage_offset is None else storage_offset
+    seen = [d for d, extent in enumerate(size) if extent > 1]
+    if list(size) == list(fake.shape) and offset == fake.storage_offset() and all(
+            stride[d] == fake.stride(d) for d in seen):
+        return x
+    if fake.storage_offset() != 0 or fake.untyped_storage().nbytes() != fake.numel() * fake.element_size():
+        raise Refusal("a view of memory of which the operand is a part")
+    places = torch.empty_strided(fake.shape, fake.stride(), dtype=torch.int64)
+    places.copy_(torch.arange(fake.numel()).view(fake.shape))  # the element at each place in memory
+    return c.op("Gather", c.reshape(x, [fake.numel()]), places.as_strided(size, stride, offset), axis=0)
