@@ -69,9 +69,9 @@ def mish(c: Conversion, x: Any) -> Any:
 
 @converts("softplus.default")
 def softplus(c: Conversion, x: Any, beta: float = 1, threshold: float = 20) -> Any:
-    if beta != 1:
-        raise Refusal(f"beta {beta}; only 1 is converted")
-    return c.op("Softplus", x)
+    if beta == 1:
+        return c.op("Softplus", x)
+    return c.op("Mul", c.op("Softplus", c.op("Mul", x, c.typed(beta, c.dtype))), c.typed(1 / beta, c.dtype))
 
 
 @converts("log_sigmoid_forward.default")

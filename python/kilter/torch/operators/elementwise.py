@@ -205,6 +205,15 @@ def log10(c: Conversion, x: Any) -> Any:
     return _scaled(c, c.op("Log", c.typed(x, c.dtype)), 1 / math.log(10))
 
 
+@converts("log1p.default")
+def log1p(c: Conversion, x: Any) -> Any:
+    # log(1 + x) = 2 atanh(x / (2 + x)), which keeps its digits near 0
+    x = c.typed(x, c.dtype)
+    near = _scaled(c, c.op("Atanh", c.op("Div", x, c.op("Add", x, c.typed(2, c.dtype)))), 2)
+    far = c.op("Log", c.op("Add", x, c.typed(1, c.dtype)))
+    return c.op("Where", c.op("Less", c.op("Abs", x), c.typed(0.5, c.dtype)), near, far)
+
+
 @converts("trunc.default")
 def trunc(c: Conversion, x: Any) -> Any:
     if not c.dtype.is_floating_point:

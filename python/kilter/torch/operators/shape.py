@@ -233,6 +233,12 @@ def sym_numel(c: Conversion, x: Any) -> int:
     return torch.Size(shape_of(x)).numel()
 
 
+@converts("_assert_async.default", "_assert_async.msg", "_assert_scalar.default", "_assert_tensor_metadata.default",
+          "sym_constrain_range.default", "sym_constrain_range_for_size.default")
+def unchecked(c: Conversion, *_: Any, **options: Any) -> None:
+    """Leaves out an assertion, which has no result."""
+
+
 @converts("as_strided.default")
 def as_strided(c: Conversion, x: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
     fake = c.node.args[0].meta["val"]
