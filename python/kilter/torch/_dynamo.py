@@ -28,7 +28,7 @@ def backend(module: fx.GraphModule, example_inputs: Sequence[Any], *, mode: str 
     settings = Settings.of(options)
     reason = why_not(module, example_inputs)
     if reason is not None:
-        settings.tell(f"torch.compile: PyTorch runs this graph, because {reason}")
+        settings.tell(f"torch.compile: PyTorch runs this graph, because {reason}", reason)
         return module.forward
 
     def compiler(graph: fx.GraphModule, fakes: Sequence[Any]) -> Callable[..., Any]:

@@ -29,8 +29,8 @@ class ExportedNetwork:
             raise UsageError(f"kilter.torch.compile: expected a torch.export.ExportedProgram, got "
                              f"{type(program).__qualname__}; torch.export.export(model, example_inputs) makes one, and "
                              f"torch.compile(model, backend=\"kilter\") compiles a module")
-        _check_outputs(program)
         lowered = program.run_decompositions(_export_decompositions())
+        _check_outputs(lowered)
         self._program, self._spec, self._out_spec = lowered, lowered.call_spec.in_spec, lowered.call_spec.out_spec
         specs = lowered.graph_signature.input_specs
         self._weights = {i: _weight_of(lowered, s.target) for i, s in enumerate(specs) if s.kind in _WEIGHTS}

@@ -20,6 +20,7 @@ from ._conversion import Conversion, Refusal, converter_of, label_of, operator_n
 __all__ = ["Program", "Settings"]
 
 _log = logging.getLogger("kilter")
+_told: set[str] = set()  # what has been told in this process
 
 
 @dataclass
@@ -32,8 +33,6 @@ class Settings:
     cache_size: int = 16
     #: options of kilter.compile
     compile: dict[str, Any] = field(default_factory=dict)
-    #: reasons that have been told
-    told: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None) -> Settings:
@@ -46,12 +45,12 @@ class Settings:
             raise UsageError(f"option cache_size: got {size!r}; expected a number of sets of shapes, 1 or more")
         return cls(fallback, size, rest)
 
-    def tell(self, text: str) -> None:
-        """Reports that PyTorch runs something, once for each text. Raises UnsupportedError if that is not wanted."""
+    def tell(self, text: str, reasons: str) -> None:
+        """Reports that PyTorch runs something, once for the same reasons. Raises UnsupportedError if that is not wanted."""
         if not self.fallback:
             raise UnsupportedError(f"{text}\n(fallback=False: nothing may run in PyTorch)")
-        if text not in self.told:
-            self.told.add(text)
+        if reasons not in _told:
+            _told.add(reasons)
             _log.warning("%s", text)
 
 
@@ -239,7 +238,7 @@ class Program:
         lines = [f"  {count} x {text} ({'such as' if count > 1 else 'at'} {example[text]})"
                  for text, count in reasons.items()]
         self._settings.tell(f"{self._name}: {len(self.refused)} of {len(self._work)} nodes cannot run in Kilter, so "
-                            f"PyTorch runs them:\n" + "\n".join(lines))
+                            f"PyTorch runs them:\n" + "\n".join(lines), repr(sorted(example.items())))
 
 
 def _place_of(node: fx.Node) -> str:
