@@ -1,11 +1,12 @@
-"""Compares torch.compile(backend="kilter") with eager PyTorch and with inductor (freezing), interleaved in one run; one table.
+"""Compares torch.compile(backend="kilter") with eager PyTorch and inductor (freezing), interleaved; prints one table.
 
 usage: torch_compile.py [--threads 2] [--seconds 10] [--batch 1] [--no-inductor] [NAME ...]
 
 Networks come from torchvision, timm and transformers, with seeded random weights, fp32, at their usual sizes (images of
-224 x 224, 128 tokens). Each round runs every backend for a slice, in random order, until the seconds are spent. A time is the
-median of the slices' medians; a ratio is that of Kilter's slice over the other's in each round, with its 95 % interval. The
-first call includes capture and compilation; inductor's cache on disk is not used. Inductor needs a C++ compiler.
+224 x 224, 128 tokens). Each round runs every backend for a slice, in random order, until the seconds are spent. A time
+is the median of the slices' medians; a ratio is that of Kilter's slice over the other's in each round, with its 95 %
+interval. The first call includes capture and compilation; inductor's cache on disk is not used. Inductor needs a C++
+compiler.
 """
 import os
 import statistics
@@ -24,9 +25,10 @@ except ImportError as missing:
 LANGUAGE = {"bert_base": ("BertConfig", "BertModel", {}), "gpt2": ("GPT2Config", "GPT2Model", {"use_cache": False}),
             "distilbert": ("DistilBertConfig", "DistilBertModel", {}), "roberta": ("RobertaConfig", "RobertaModel", {})}
 TIMM = {"timm_vit": "vit_tiny_patch16_224", "timm_convnext": "convnext_atto", "deit": "deit_tiny_patch16_224"}
-TORCHVISION = ["resnet18", "resnet34", "resnet50", "mobilenet_v2", "mobilenet_v3_large", "vit_b_16", "convnext_tiny", "swin_t",
-               "efficientnet_b0", "regnet_y_400mf", "densenet121"]
-USUAL = ["resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "convnext_tiny", "timm_vit", "timm_convnext", "bert_base", "gpt2"]
+TORCHVISION = ["resnet18", "resnet34", "resnet50", "mobilenet_v2", "mobilenet_v3_large", "vit_b_16", "convnext_tiny",
+               "swin_t", "efficientnet_b0", "regnet_y_400mf", "densenet121"]
+USUAL = ["resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "convnext_tiny", "timm_vit", "timm_convnext",
+         "bert_base", "gpt2"]
 NAMES = [*TORCHVISION, *TIMM, *LANGUAGE]
 
 
@@ -77,10 +79,10 @@ def measure(args, name):
 
 
 def print_table(args):
-    print(f"{peers.cpu_text(args.threads)}; torch {torch.__version__}; {time.strftime('%Y-%m-%d')}; fp32, batch {args.batch}; "
-          f"median ms; interleaved slices of {peers.SLICE} s; first call in s")
-    print(f"\n| network, {args.threads} thread{'s' if args.threads > 1 else ''} | eager | inductor | Kilter | Kilter / eager (95 %) | "
-          f"Kilter / inductor (95 %) | first call: inductor | Kilter | difference from eager |")
+    print(f"{peers.cpu_text(args.threads)}; torch {torch.__version__}; {time.strftime('%Y-%m-%d')}; fp32, "
+          f"batch {args.batch}; median ms; interleaved slices of {peers.SLICE} s; first call in s")
+    print(f"\n| network, {args.threads} thread{'s' if args.threads > 1 else ''} | eager | inductor | Kilter | "
+          f"Kilter / eager (95 %) | Kilter / inductor (95 %) | first call: inductor | Kilter | difference from eager |")
     print("|---|---|---|---|---|---|---|---|---|")
     ratios = {"eager": [], "inductor": []}
     for name in args.names:

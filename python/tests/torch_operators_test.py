@@ -54,7 +54,8 @@ CASES = {
     "remainder of integers": (lambda x: x % 3, I), "fmod": (torch.fmod, M, P),
     "pow": (torch.pow, P, M), "pow 2": (lambda x: x ** 2, M), "pow 0.5": (lambda x: x ** 0.5, P),
     "pow -0.5": (lambda x: x ** -0.5, P), "pow 3": (lambda x: x ** 3, M),
-    "maximum": (torch.maximum, M, P), "minimum": (torch.minimum, M, P), "lerp": (torch.lerp, M, P, floats(3, 5, seed=3)),
+    "maximum": (torch.maximum, M, P), "minimum": (torch.minimum, M, P),
+    "lerp": (torch.lerp, M, P, floats(3, 5, seed=3)),
     "addcmul": (lambda x, y: torch.addcmul(x, x, y, value=0.5), M, P),
     "clamp": (lambda x: x.clamp(-0.5, 0.5), M), "clamp, only max": (lambda x: x.clamp(max=0.5), M),
     "clamp to tensors": (lambda x, y: x.clamp(min=-y, max=y), M, P), "clamp_min": (lambda x: x.clamp_min(0.1), M),
@@ -66,7 +67,8 @@ CASES = {
     "where": (torch.where, B, M, P), "where with a number": (lambda c, x: torch.where(c, x, 0.0), B, M),
     "masked_fill": (lambda x, m: x.masked_fill(m, -1.0), M, B),
     "nan_to_num": (torch.nan_to_num, torch.tensor([1.0, math.nan, math.inf, -math.inf])),
-    "to i64": (lambda x: x.to(torch.int64), 3 * M), "to f32": (lambda x: x.float(), I), "to bool": (lambda x: x.bool(), I),
+    "to i64": (lambda x: x.to(torch.int64), 3 * M), "to f32": (lambda x: x.float(), I),
+    "to bool": (lambda x: x.bool(), I),
     "full_like": (lambda x: torch.full_like(x, 3) + x, M), "zeros_like": (lambda x: torch.zeros_like(x) - x, M),
     "new_ones": (lambda x: x.new_ones(5) + x, M), "dropout in eval": (lambda x: F.dropout(x, training=False) + 1, M),
     # activation
@@ -74,7 +76,8 @@ CASES = {
     "gelu, tanh": (lambda x: F.gelu(x, approximate="tanh"), M), "silu": (F.silu, M), "hardswish": (F.hardswish, 3 * M),
     "hardsigmoid": (F.hardsigmoid, 3 * M), "hardtanh": (F.hardtanh, 2 * M),
     "leaky_relu": (lambda x: F.leaky_relu(x, 0.2), M), "elu": (lambda x: F.elu(x, 0.7), M), "celu": (F.celu, M),
-    "selu": (F.selu, M), "mish": (F.mish, M), "softplus": (F.softplus, M), "softplus, beta": (lambda x: F.softplus(x, 2), M),
+    "selu": (F.selu, M), "mish": (F.mish, M), "softplus": (F.softplus, M),
+    "softplus, beta": (lambda x: F.softplus(x, 2), M),
     "logsigmoid": (F.logsigmoid, M), "prelu": (F.prelu, X, P[0, :4]), "glu": (lambda x: F.glu(x, 1), X),
     "threshold": (lambda x: F.threshold(x, 0.1, 20.0), M), "softmax": (lambda x: x.softmax(-1), M),
     "softmax, axis 1": (lambda x: x.softmax(1), X), "log_softmax": (lambda x: x.log_softmax(-1), M),
@@ -118,7 +121,8 @@ CASES = {
     "conv3d": (lambda x, w: F.conv3d(x, w, padding=1), floats(1, 2, 4, 5, 6), floats(3, 2, 3, 3, 3)),
     "conv_transpose2d": (lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1), X,
                          floats(4, 3, 3, 3)),
-    "max_pool2d": (lambda x: F.max_pool2d(x, 3, 2, 1), X), "max_pool1d": (lambda x: F.max_pool1d(x, 2), floats(2, 4, 8)),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 3, 2, 1), X),
+    "max_pool1d": (lambda x: F.max_pool1d(x, 2), floats(2, 4, 8)),
     "avg_pool2d": (lambda x: F.avg_pool2d(x, 3, 2, 1), X),
     "avg_pool2d without padding": (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), X),
     "avg_pool2d, ceil": (lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), X),
@@ -144,10 +148,11 @@ CASES = {
     "matmul of stacks": (torch.matmul, floats(2, 3, 4, 5), floats(2, 3, 5, 4)), "mv": (torch.mv, M, floats(5)),
     "addmm": (lambda b, x, y: torch.addmm(b, x, y, beta=0.5, alpha=2), floats(3, 4), M, floats(5, 4)),
     "baddbmm": (torch.baddbmm, floats(2, 3, 5), floats(2, 3, 4), floats(2, 4, 5)),
-    "linear": (F.linear, M, floats(7, 5), floats(7)), "linear of a sequence": (F.linear, floats(2, 3, 5), floats(7, 5),
-                                                                             floats(7)),
+    "linear": (F.linear, M, floats(7, 5), floats(7)),
+    "linear of a sequence": (F.linear, floats(2, 3, 5), floats(7, 5), floats(7)),
     "einsum": (lambda x, y: torch.einsum("bhic,bhjc->bhij", x, y), floats(2, 3, 4, 5), floats(2, 3, 6, 5)),
-    "attention": (F.scaled_dot_product_attention, floats(2, 3, 4, 8), floats(2, 3, 6, 8, seed=1), floats(2, 3, 6, 8, seed=2)),
+    "attention": (F.scaled_dot_product_attention, floats(2, 3, 4, 8), floats(2, 3, 6, 8, seed=1),
+                  floats(2, 3, 6, 8, seed=2)),
     "attention, causal": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), floats(2, 3, 4, 8)),
     "attention, mask": (lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m), floats(2, 3, 4, 8),
                         floats(2, 1, 4, 4)),
@@ -156,7 +161,8 @@ CASES = {
     "attention, grouped heads": (lambda q, k: F.scaled_dot_product_attention(q, k, k, scale=0.3, enable_gqa=True),
                                  floats(2, 4, 4, 8), floats(2, 2, 4, 8)),
     # indexing
-    "embedding": (F.embedding, whole(2, 3), M.repeat(2, 1)), "index_select": (lambda x, i: x.index_select(1, i), M, whole(4)),
+    "embedding": (F.embedding, whole(2, 3), M.repeat(2, 1)),
+    "index_select": (lambda x, i: x.index_select(1, i), M, whole(4)),
     "gather": (lambda x, i: x.gather(1, i), M, whole(3, 2)), "index": (lambda x, i: x[:, i], M, whole(2, 2)),
     "index of two axes": (lambda x, i, j: x[:, i, j], X, whole(3, top=4), whole(3, top=6, seed=1)),
     "index of axes apart": (lambda x, i, j: x[i, :, j], X, whole(3, top=2), whole(3, top=6, seed=1)),
@@ -177,7 +183,8 @@ def assert_close(got, wanted, tolerance=1e-4):
         return
     assert got.dtype == wanted.dtype and got.shape == wanted.shape
     if wanted.dtype.is_floating_point:
-        torch.testing.assert_close(got, wanted, rtol=0, atol=tolerance * max(1e-3, float(wanted[wanted.isfinite()].abs().max())))
+        largest = float(wanted[wanted.isfinite()].abs().max())
+        torch.testing.assert_close(got, wanted, rtol=0, atol=tolerance * max(1e-3, largest))
     else:
         assert torch.equal(got, wanted)
 

@@ -62,9 +62,11 @@ NETWORKS = {
 }
 #: other members of these families, which only full runs check
 MORE = {
-    "resnet34": (lambda: torchvision_model("resnet34"), 224), "regnet": (lambda: torchvision_model("regnet_y_400mf"), 224),
+    "resnet34": (lambda: torchvision_model("resnet34"), 224),
+    "regnet": (lambda: torchvision_model("regnet_y_400mf"), 224),
     "efficientnet_b0": (lambda: torchvision_model("efficientnet_b0"), 224),
-    "swin_t": (lambda: torchvision_model("swin_t"), 224), "densenet121": (lambda: torchvision_model("densenet121"), 224),
+    "swin_t": (lambda: torchvision_model("swin_t"), 224),
+    "densenet121": (lambda: torchvision_model("densenet121"), 224),
     "mobilenet_v3": (lambda: torchvision_model("mobilenet_v3_large"), 224),
     "shufflenet": (lambda: torchvision_model("shufflenet_v2_x1_0"), 224),
     "googlenet": (lambda: torchvision_model("googlenet", init_weights=False), 224),
@@ -72,7 +74,8 @@ MORE = {
     "maxvit_t": (lambda: torchvision_model("maxvit_t"), 224), "mnasnet": (lambda: torchvision_model("mnasnet1_0"), 224),
     "deit": (lambda: timm_model("deit_tiny_patch16_224"), 224), "mixer": (lambda: timm_model("mixer_s32_224"), 224),
     "distilbert": (lambda: language_model("DistilBert"), None), "roberta": (lambda: language_model("Roberta"), None),
-    "electra": (lambda: language_model("Electra"), None), "albert": (lambda: language_model("Albert"), None),
+    "electra": (lambda: language_model("Electra"), None),
+    "albert": (lambda: language_model("Albert", hidden_size=768, num_attention_heads=12, intermediate_size=3072), None),
     "llama": (lambda: language_model("Llama", use_cache=False), None),
 }
 
@@ -176,7 +179,8 @@ def kept_functions(monkeypatch):
 
 def test_dynamic_batch_is_bounded(monkeypatch):
     made, model = kept_functions(monkeypatch), prepared(Small)
-    fast = torch.compile(model, backend=kilter.torch.backend, dynamic=True, options={"cache_size": 2, "fallback": False})
+    options = {"cache_size": 2, "fallback": False}
+    fast = torch.compile(model, backend=kilter.torch.backend, dynamic=True, options=options)
     with torch.no_grad():
         for batch in (2, 3, 4, 5, 2, 5):
             assert_agrees(fast(images(batch)), model(images(batch)))
@@ -333,6 +337,16 @@ def test_inputs_are_changed_in_place():
             assert torch.equal(state, wanted) and all(torch.equal(a, b) for a, b in zip(results, expected))
 
 
+def test_results_belong_to_the_caller():
+    def table(x):
+        return torch.arange(3.0), x.clone(), torch.relu(x)
+    fast, x = compiled(table, fallback=False), torch.ones(2)
+    with torch.no_grad():
+        for result in fast(x):
+            result.fill_(7)
+        assert [r.tolist() for r in fast(x)] == [[0, 1, 2], [1, 1], [1, 1]]
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_element_types(dtype):
     x = torch.linspace(-2, 2, 12).to(dtype).view(3, 4)
@@ -405,7 +419,8 @@ def test_export_refuses_wrong_inputs():
     with pytest.raises(kilter.InputError, match=r"input 'x': shape \[1, 3, 16, 16\]; the program was exported with "
                                                 r"\[2, 3, 16, 16\]"):
         net(images(1))
-    with pytest.raises(kilter.InputError, match="element type torch.float64; the program was exported with torch.float32"):
+    with pytest.raises(kilter.InputError, match="element type torch.float64; the program was exported with "
+                                                "torch.float32"):
         net(images(2).double())
     with pytest.raises(kilter.InputError, match="got int; expected a tensor"):
         net(3)

@@ -21,9 +21,9 @@ def backend(module: fx.GraphModule, example_inputs: Sequence[Any], *, mode: str 
             options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
     """Compiles a graph that torch.compile has captured: torch.compile(model, backend="kilter", options={"threads": 2}).
 
-    options: those of kilter.compile, and fallback=False, which raises UnsupportedError if anything would run in PyTorch,
-    and cache_size=N, the number of sets of input shapes whose networks are kept. Networks are compiled on the first
-    call. `mode` has no meaning here. Raises UsageError for options that are not legal.
+    options: those of kilter.compile, and fallback=False, which raises UnsupportedError if anything would run in
+    PyTorch, and cache_size=N, the number of sets of input shapes whose networks are kept (16). Networks are compiled on
+    the first call. `mode` has no meaning here. Raises UsageError for options that are not legal.
     """
     settings = Settings.of(options)
     reason = why_not(module, example_inputs)
@@ -58,7 +58,8 @@ def why_not(module: torch.nn.Module, inputs: Sequence[Any]) -> str | None:
         if tensor.device.type != "cpu":
             return f"{what} is on device '{tensor.device}'; Kilter runs on the CPU: move model and inputs there"
         if tensor.layout != torch.strided or tensor.is_quantized:
-            return f"{what} has layout {tensor.layout}{' and is quantised' if tensor.is_quantized else ''}; dense ones run"
+            quantised = " and is quantised" if tensor.is_quantized else ""
+            return f"{what} has layout {tensor.layout}{quantised}; only dense tensors of plain numbers run"
         if tensor.requires_grad and torch.is_grad_enabled():
             return (f"gradients are recorded ({what} requires grad); Kilter only runs inference: call the model under "
                     f"torch.no_grad() or torch.inference_mode()")

@@ -47,14 +47,14 @@ class ExportedNetwork:
         return pytree.tree_unflatten(results, self._out_spec)
 
     def network(self, *args: Any, **kwargs: Any) -> Network:
-        """Returns the kilter.Network for inputs of these shapes, to profile, tune or save it; without arguments for those
-        that the program was exported with. Raises UnsupportedError if PyTorch runs a part of the program."""
+        """Returns the kilter.Network for inputs of these shapes, to profile, tune or save it; without arguments for
+        those that the program was exported with. Raises UnsupportedError if PyTorch runs a part of the program."""
         if not args and not kwargs:
             args, kwargs = self._program.example_inputs
         program = self._function.program(self._values(args, kwargs))
         if program.refused or len(program.networks) != 1:
-            raise UnsupportedError(f"kilter.torch: {len(program.refused)} nodes of the program run in PyTorch, so there is "
-                                   f"no network of the whole; the logger 'kilter' says which, and fallback=False raises")
+            raise UnsupportedError(f"kilter.torch: {len(program.refused)} nodes of the program run in PyTorch, so "
+                                   f"there is no network of the whole; compile it with fallback=False to see which and why")
         return program.networks[0]
 
     def _values(self, args: Any, kwargs: Any) -> list[Any]:
@@ -65,7 +65,8 @@ class ExportedNetwork:
                              f"with {_text(self._spec)}")
         values: dict[int, Any] = dict(self._weights)
         for (index, node), value in zip(self._inputs, flat):
-            value = value if isinstance(value, (torch.Tensor, bool, int, float, str, type(None))) else torch.as_tensor(value)
+            if not isinstance(value, (torch.Tensor, bool, int, float, str, type(None))):
+                value = torch.as_tensor(value)
             _check_input(node.name, node.meta.get("val"), value, self._program.range_constraints)
             values[index] = value
         return [values[i] for i in range(len(values))]
@@ -76,12 +77,13 @@ class ExportedNetwork:
 
 
 def compile(program: ExportedProgram, **options: Any) -> ExportedNetwork:
-    """Compiles a program of torch.export on its first call, and again for each new set of shapes if it was exported with
-    dynamic ones.
+    """Compiles a program of torch.export on its first call, and again for each new set of shapes if it was exported
+    with dynamic ones.
 
-    options: those of kilter.compile (threads, records, ...), and fallback=False, which raises UnsupportedError if anything
-    would run in PyTorch, and cache_size=N, the number of sets of input shapes whose networks are kept (16). Raises
-    UsageError for other programs and options, and UnsupportedError for programs that change their buffers or inputs.
+    options: those of kilter.compile (threads, records, ...), and fallback=False, which raises UnsupportedError if
+    anything would run in PyTorch, and cache_size=N, the number of sets of input shapes whose networks are kept (16).
+    Raises UsageError for other programs and options, and UnsupportedError for programs that change their buffers or
+    inputs.
     """
     return ExportedNetwork(program, Settings.of(options))
 
@@ -102,8 +104,8 @@ def _weight_of(program: ExportedProgram, name: str) -> torch.Tensor:
 def _check_outputs(program: ExportedProgram) -> None:
     for spec in program.graph_signature.output_specs:
         if spec.kind != OutputKind.USER_OUTPUT:
-            raise UnsupportedError(f"kilter.torch.compile: the program changes '{spec.target}' ({spec.kind.name}); only "
-                                   f"programs whose results are their outputs run: export the model after eval()")
+            raise UnsupportedError(f"kilter.torch.compile: the program changes '{spec.target}' ({spec.kind.name}); "
+                                   f"only programs whose results are their outputs run: export the model after eval()")
 
 
 def _check_input(name: str, fake: Any, value: Any, ranges: Any) -> None:
@@ -113,8 +115,8 @@ def _check_input(name: str, fake: Any, value: Any, ranges: Any) -> None:
     if not isinstance(value, torch.Tensor):
         raise InputError(f"input '{name}': got {type(value).__qualname__}; expected a tensor")
     if value.device.type != "cpu":
-        raise InputError(f"input '{name}': the tensor is on device '{value.device}'; Kilter runs on the CPU, so move it "
-                         f"there with .cpu()")
+        raise InputError(f"input '{name}': the tensor is on device '{value.device}'; Kilter runs on the CPU, so move "
+                         f"it there with .cpu()")
     if value.dtype != fake.dtype:
         raise InputError(f"input '{name}': element type {value.dtype}; the program was exported with {fake.dtype}")
     fits = value.dim() == fake.dim() and all(_fits(want, got, ranges) for want, got in zip(fake.shape, value.shape))

@@ -22,12 +22,16 @@ class _Weights:
 
     def __init__(self, tensors: Sequence[torch.Tensor]):
         self.tensors = list(tensors)  # also keeps their ids from being given to others
-        self.states = [_state_of(t) for t in tensors]
+        self._counted = [t for t in tensors if not t.is_inference()]  # inference tensors count no versions
+        self._versions, self._places = self._state()
         self.programs: OrderedDict[Any, Program] = OrderedDict()
 
     def changed(self) -> bool:
         """Whether one of them was written to, or got other memory."""
-        return any(_state_of(t) != state for t, state in zip(self.tensors, self.states))
+        return self._state() != (self._versions, self._places)
+
+    def _state(self) -> tuple[list[int], list[int]]:
+        return [t._version for t in self._counted], [t.data_ptr() for t in self.tensors]
 
 
 class CompiledFunction:
@@ -84,10 +88,6 @@ class CompiledFunction:
         constants = {placeholders[i]: args[i] for i in self._static}
         constants.update({n: a for n, a in zip(placeholders, args) if not isinstance(a, torch.Tensor)})
         return Program(module, constants, self._settings, self._name)
-
-
-def _state_of(tensor: torch.Tensor) -> tuple[int, int]:
-    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
 
 
 def _shape_key(value: Any) -> Any:

@@ -46,7 +46,7 @@ class Settings:
         return cls(fallback, size, rest)
 
     def tell(self, text: str, reasons: str) -> None:
-        """Reports that PyTorch runs something, once for the same reasons. Raises UnsupportedError if that is not wanted."""
+        """Reports that PyTorch runs something, once for the same reasons. Raises UnsupportedError if it must not."""
         if not self.fallback:
             raise UnsupportedError(f"{text}\n(fallback=False: nothing may run in PyTorch)")
         if reasons not in _told:
@@ -128,7 +128,12 @@ class Program:
                 values[node] = value
         for piece in self.pieces:
             piece.run(values)
-        return [values[r] if isinstance(r, fx.Node) else r for r in self._results]
+        return [self._result(values, r) for r in self._results]
+
+    def _result(self, values: Mapping[fx.Node, Any], result: Any) -> Any:
+        """Returns the value of an output. Constants are copied, since the caller may write to what it gets."""
+        value = values[result] if isinstance(result, fx.Node) else result
+        return value.clone() if isinstance(value, torch.Tensor) and result in self.constants else value
 
     @property
     def networks(self) -> list[Network]:

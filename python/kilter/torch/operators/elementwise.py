@@ -306,9 +306,14 @@ def _narrows(x: Any, dtype: torch.dtype) -> bool:
 
 
 @converts("clone.default", "alias.default", "detach.default", "contiguous.default", "lift_fresh_copy.default",
-          "lift_fresh.default", "dropout.default", "feature_dropout.default", "alpha_dropout.default", "view_as.default")
+          "lift_fresh.default")
 def same(c: Conversion, x: Any, *_: Any, **options: Any) -> Any:
-    if "dropout" in str(c.node.target) and len(_) > 1 and _[1]:
+    return x
+
+
+@converts("dropout.default", "feature_dropout.default", "alpha_dropout.default")
+def dropout(c: Conversion, x: Any, p: float, train: bool) -> Any:
+    if train:
         raise Refusal("dropout in training; call eval() on the model")
     return x
 

@@ -14,7 +14,8 @@ _VIEWS = ("aten.view.default", "aten.reshape.default", "aten._unsafe_view.defaul
 
 def _before_view(c: Conversion, argument: Any, kept: int) -> Any:
     """Returns the tensor that PyTorch flattened to multiply it: x for view(x) that merges all dimensions but the last
-    `kept` of x. Products of x are fused with what follows, since no change of shape lies between. None if there is none."""
+    `kept` of x. Products of x are fused with what follows, since no change of shape lies between. Returns None if
+    there is no such tensor."""
     if not isinstance(argument, fx.Node) or str(argument.target) not in _VIEWS:
         return None
     source, flat = c.values[argument.args[0]], c.values[argument]

@@ -177,15 +177,17 @@ def layer_norm(c: Conversion, x: Any, normalized_shape: Sequence[int], weight: A
 
 
 @converts("native_layer_norm.default")
-def native_layer_norm(c: Conversion, x: Any, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
+def native_layer_norm(c: Conversion, x: Any, normalized_shape: Sequence[int], weight: Any, bias: Any,
+                      eps: float) -> Any:
     return layer_norm(c, x, normalized_shape, weight, bias, eps), None, None
 
 
 @converts("rms_norm.default")
-def rms_norm(c: Conversion, x: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(c: Conversion, x: Any, normalized_shape: Sequence[int], weight: Any = None,
+             eps: float | None = None) -> Any:
     shape = list(normalized_shape)
     weight = _ones(x, math.prod(shape)).reshape(shape) if weight is None else weight
-    epsilon = torch.finfo(c.dtype).eps if eps is None else eps
+    epsilon = torch.finfo(torch_dtype(x)).eps if eps is None else eps
     return c.op("RMSNormalization", x, weight, axis=-len(shape), epsilon=float(epsilon))
 
 
@@ -193,10 +195,7 @@ def rms_norm(c: Conversion, x: Any, normalized_shape: Sequence[int], weight: Any
 def fused_rms_norm(c: Conversion, x: Any, normalized_shape: Sequence[int], weight: Any, eps: float | None) -> Any:
     if any(len(user.args) == 2 and user.args[1] == 1 for user in c.node.users):
         raise Refusal("the reciprocal root is used; only the normalised value is converted")
-    shape = list(normalized_shape)
-    weight = _ones(x, math.prod(shape)).reshape(shape) if weight is None else weight
-    epsilon = torch.finfo(torch_dtype(x)).eps if eps is None else eps
-    return c.op("RMSNormalization", x, weight, axis=-len(shape), epsilon=float(epsilon)), None
+    return rms_norm(c, x, normalized_shape, weight, eps), None
 
 
 @converts("group_norm.default")

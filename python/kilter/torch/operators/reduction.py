@@ -144,7 +144,8 @@ def var_mean(c: Conversion, x: Any, dim: Any = None, correction: float | None = 
 
 
 @converts("linalg_vector_norm.default", "norm.ScalarOpt_dim", "norm.Scalar")
-def vector_norm(c: Conversion, x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def vector_norm(c: Conversion, x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False,
+                dtype: Any = None) -> Any:
     x = c.typed(x, c.dtype)
     if ord == 2:
         return _reduce(c, "ReduceL2", x, dim, keepdim)

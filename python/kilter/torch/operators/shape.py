@@ -131,7 +131,8 @@ def repeat(c: Conversion, x: Any, repeats: Sequence[int]) -> Any:
 
 
 @converts("repeat_interleave.self_int")
-def repeat_interleave(c: Conversion, x: Any, repeats: int, dim: int | None = None, output_size: int | None = None) -> Any:
+def repeat_interleave(c: Conversion, x: Any, repeats: int, dim: int | None = None,
+                      output_size: int | None = None) -> Any:
     shape = list(shape_of(x))
     axis = 0 if dim is None else axis_of(x, dim)
     if dim is None:
@@ -180,7 +181,8 @@ def constant_pad_nd(c: Conversion, x: Any, pad: Sequence[int], value: float = 0)
 def pad(c: Conversion, x: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
     if mode == "constant":
         return constant_pad_nd(c, x, pad, value or 0)
-    return c.op("Pad", x, _onnx_pads(x, pad), mode={"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])
+    modes = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    return c.op("Pad", x, _onnx_pads(x, pad), mode=modes[mode])
 
 
 @converts("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
@@ -240,7 +242,8 @@ def unchecked(c: Conversion, *_: Any, **options: Any) -> None:
 
 
 @converts("as_strided.default")
-def as_strided(c: Conversion, x: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Any:
+def as_strided(c: Conversion, x: Any, size: Sequence[int], stride: Sequence[int],
+               storage_offset: int | None = None) -> Any:
     fake = c.node.args[0].meta["val"]
     offset = fake.storage_offset() if storage_offset is None else storage_offset
     seen = [d for d, extent in enumerate(size) if extent > 1]
