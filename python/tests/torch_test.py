@@ -4,6 +4,7 @@ Networks have seeded random weights, and few layers and small images unless KILT
 """
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -177,11 +178,12 @@ def kept_functions(monkeypatch):
     return made
 
 
-def test_dynamic_batch_is_bounded(monkeypatch):
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_dynamic_batch_is_bounded(monkeypatch, mode):
     made, model = kept_functions(monkeypatch), prepared(Small)
     options = {"cache_size": 2, "fallback": False}
     fast = torch.compile(model, backend=kilter.torch.backend, dynamic=True, options=options)
-    with torch.no_grad():
+    with mode():
         for batch in (2, 3, 4, 5, 2, 5):
             assert_agrees(fast(images(batch)), model(images(batch)))
     assert len(made) == 1 and made[0].cached() == 2
@@ -238,6 +240,59 @@ def test_no_fallback_raises():
         compiled(prepared(WithSorting), fallback=False)(images(1))
     assert "aten.median.dim: no converter for this operator" in str(error.value)
     assert str(error.value).endswith("(fallback=False: nothing may run in PyTorch)")
+
+
+def refusing(monkeypatch, times, text):
+    """Makes the compiler refuse `times` networks with an error."""
+    left = [text] * times
+
+    def compile_or_refuse(graph, **options):
+        if left:
+            raise kilter.UnsupportedError(left.pop())
+        return kilter.compile(graph, **options)
+    monkeypatch.setattr("kilter.torch._program.compile_network", compile_or_refuse)
+
+
+def test_node_that_the_compiler_refuses(monkeypatch):
+    """A node that the error names runs in PyTorch, the rest in Kilter."""
+    made, model = kept_functions(monkeypatch), prepared(Small)
+    refusing(monkeypatch, 1, "Relu 'relu': cannot be compiled")
+    with torch.no_grad():
+        assert_agrees(compiled(model)(images(1)), model(images(1)))
+    program = only_program(made[0])
+    assert {str(n.target): why for n, why in program.refused.items()} == {
+        "aten.relu.default": "Relu 'relu': cannot be compiled"}
+    assert len(program.networks) == 2
+
+
+def test_graph_that_the_compiler_refuses(monkeypatch):
+    """If the error names no node, all of the piece runs in PyTorch."""
+    made, model = kept_functions(monkeypatch), prepared(Small)
+    refusing(monkeypatch, 1, "it cannot be compiled")
+    with torch.no_grad():
+        assert_agrees(compiled(model)(images(1)), model(images(1)))
+    assert only_program(made[0]).networks == []
+
+
+def test_arguments_that_a_converter_does_not_take(monkeypatch, caplog):
+    def failing(c, x):
+        return {}[x.rank]
+    monkeypatch.setitem(kilter.torch._conversion.CONVERTERS, "aten.relu.default", failing)
+    x = torch.tensor([-1.0, 2.0])
+    with torch.no_grad(), caplog.at_level(logging.WARNING, "kilter"):
+        assert compiled(lambda v: torch.relu(v) + 1)(x).tolist() == [1, 3]
+    assert "aten.relu.default: its converter does not take these arguments: KeyError: 1" in caplog.text
+
+
+def test_empty_batch():
+    model = prepared(Small)
+    with torch.no_grad():
+        assert compiled(model)(images(1)[:0]).shape == (0, 4)
+
+
+def test_operators_covered():
+    covered = kilter.torch.operators_covered()
+    assert covered == sorted(covered) and {"aten.convolution.default", "aten.add"} <= set(covered)
 
 
 def test_random_numbers_stay_random():
@@ -400,6 +455,16 @@ def test_export_with_dynamic_batch():
     with pytest.raises(kilter.InputError, match=r"input 'x': shape \[9, 3, 16, 16\]; the program was exported with "
                                                 r"\[\w+ from 1 to 8, 3, 16, 16\]"):
         net(images(9))
+
+
+def test_export_called_by_threads():
+    model = prepared(Small)
+    batch = torch.export.Dim("batch", min=1, max=8)
+    net = kilter.torch.compile(exported(model, images(2), dynamic_shapes=({0: batch},)), cache_size=2)
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(lambda size: (size, net(images(size))), [1, 2, 3, 4] * 4))
+    for size, result in results:
+        assert_agrees(result, model(images(size)).detach())
 
 
 def test_export_of_structures():

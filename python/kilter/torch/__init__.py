@@ -20,6 +20,6 @@ __all__ = ["ExportedNetwork", "backend", "compile", "operators_covered"]
 
 
 def operators_covered() -> list[str]:
-    """Returns the operators of ATen that run in Kilter, such as "aten.relu.default"; a name without an overload, such as
-    "aten.add", stands for all of them. Composite operators are not listed: PyTorch takes them apart into these."""
+    """Returns the operators of ATen that run in Kilter, such as "aten.relu.default"; a name without an overload, such
+    as "aten.add", stands for all of them. Composite operators are not listed: PyTorch takes them apart into these."""
     return sorted(CONVERTERS)

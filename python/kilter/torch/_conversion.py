@@ -133,8 +133,12 @@ class Conversion:
             dtype_text(fake.dtype)
         try:
             self.values[node] = converter(self, *args, **kwargs)
-        except (Error, TypeError) as why:
+        except Error as why:
             raise Refusal(str(why)) from why
+        except Refusal:
+            raise
+        except Exception as why:  # arguments that the converter does not expect
+            raise Refusal(f"its converter does not take these arguments: {type(why).__name__}: {why}") from why
         self._check(node)
 
     def _operand(self, node: fx.Node) -> Any:

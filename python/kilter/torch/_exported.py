@@ -54,7 +54,7 @@ class ExportedNetwork:
         program = self._function.program(self._values(args, kwargs))
         if program.refused or len(program.networks) != 1:
             raise UnsupportedError(f"kilter.torch: {len(program.refused)} nodes of the program run in PyTorch, so "
-                                   f"there is no network of the whole; compile it with fallback=False to see which and why")
+                                   f"there is no network of the whole; fallback=False says which and why")
         return program.networks[0]
 
     def _values(self, args: Any, kwargs: Any) -> list[Any]:
