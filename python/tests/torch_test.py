@@ -457,6 +457,67 @@ def test_export_with_dynamic_batch():
         net(images(9))
 
 
+class Padded(torch.nn.Module):
+    """An encoder with a mask of keys that are padding."""
+
+    def __init__(self, **options):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(32, 4, 48, batch_first=True, **options)
+        self.layers = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x, padding):
+        return self.layers(x, src_key_padding_mask=padding)
+
+
+PADDING = torch.arange(5).expand(2, 5) >= torch.tensor([[5], [3]])
+#: modules that PyTorch runs by one operator each
+FUSED = {
+    "lstm": (lambda: torch.nn.LSTM(6, 8, 2), (5, 2, 6)),
+    "lstm, both directions": (lambda: torch.nn.LSTM(6, 8, 2, batch_first=True, bidirectional=True), (2, 5, 6)),
+    "lstm without bias": (lambda: torch.nn.LSTM(6, 8, bias=False), (5, 2, 6)),
+    "gru": (lambda: torch.nn.GRU(6, 8, 2, batch_first=True, bidirectional=True), (2, 5, 6)),
+    "encoder": (lambda: torch.nn.TransformerEncoderLayer(32, 4, 48, batch_first=True), (2, 5, 32)),
+    "encoder, norm first": (lambda: torch.nn.TransformerEncoderLayer(32, 4, 48, batch_first=True, norm_first=True,
+                                                                     activation="gelu"), (2, 5, 32)),
+    "encoder, padding": (Padded, (2, 5, 32), PADDING),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_export_of_fused_modules(name):
+    build, shape, *others = FUSED[name]
+    model, x = prepared(build), torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        net = kilter.torch.compile(exported(model, x, *others), fallback=False)
+        got, wanted = (torch.utils._pytree.tree_leaves(f(x, *others)) for f in (net, model))
+    assert len(got) == len(wanted)
+    for g, w in zip(got, wanted):
+        assert_agrees(g, w)
+    kept = name[:4].strip().upper()
+    assert "encoder" in name or f"{kept}(" in str(net.network()._model)
+
+
+@pytest.mark.parametrize("name", [name for name in FUSED if "encoder" in name])
+def test_fused_modules(name):
+    build, shape, *others = FUSED[name]
+    model, x = prepared(build), torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert_agrees(compiled(model, fallback=False)(x, *others), model(x, *others))
+
+
+def test_multi_head_attention():
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.MultiheadAttention(32, 4, batch_first=True)
+
+        def forward(self, x):
+            return self.inner(x, x, x, need_weights=False)[0]
+    model, x = prepared(Attention), torch.randn(2, 5, 32, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert_agrees(compiled(model, fallback=False)(x), model(x))
+
+
 def test_export_called_by_threads():
     model = prepared(Small)
     batch = torch.export.Dim("batch", min=1, max=8)
