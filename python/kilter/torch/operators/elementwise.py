@@ -235,16 +235,11 @@ def minimum(c: Conversion, x: Any, y: Any) -> Any:
 def clamp(c: Conversion, x: Any, min: Any = None, max: Any = None) -> Any:
     if str(c.node.target).startswith("aten.hardtanh"):
         min, max = -1.0 if min is None else min, 1.0 if max is None else max
-    x = c.typed(x, c.dtype)
-    if not any(isinstance(bound, (int, float)) or bound is None for bound in (min, max)) or _dims(min) or _dims(max):
-        x = x if min is None else c.op("Max", x, c.typed(min, c.dtype))
-        return x if max is None else c.op("Min", x, c.typed(max, c.dtype))
-    bounds = [None if bound is None else c.typed(bound, c.dtype) for bound in (min, max)]
-    return c.op("Clip", x, *bounds) if bounds[1] is not None else c.op("Clip", x, bounds[0])
-
-
-def _dims(bound: Any) -> int:
-    return len(shape_of(bound))
+    x, low, high = (None if v is None else c.typed(v, c.dtype) for v in (x, min, max))
+    if any(shape_of(bound) for bound in (low, high)):
+        x = x if low is None else c.op("Max", x, low)
+        return x if high is None else c.op("Min", x, high)
+    return c.op("Clip", x, low) if high is None else c.op("Clip", x, low, high)
 
 
 @converts("clamp_min")

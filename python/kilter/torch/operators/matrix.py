@@ -74,11 +74,6 @@ def matmul(c: Conversion, x: Any, y: Any) -> Any:
     return c.op("MatMul", x, y)
 
 
-@converts("addbmm.default", "addmv.default", "addr.default")
-def rare_product(c: Conversion, *_: Any, **options: Any) -> Any:
-    raise Refusal("no converter for this operator")
-
-
 @converts("einsum.default")
 def einsum(c: Conversion, equation: str, tensors: Sequence[Any], path: Any = None) -> Any:
     return c.op("Einsum", *tensors, equation=equation)
