@@ -148,6 +148,7 @@ CASES = {
     "matmul": (torch.matmul, floats(2, 3, 4, 5), floats(5, 6)),
     "matmul of stacks": (torch.matmul, floats(2, 3, 4, 5), floats(2, 3, 5, 4)), "mv": (torch.mv, M, floats(5)),
     "addmm": (lambda b, x, y: torch.addmm(b, x, y, beta=0.5, alpha=2), floats(3, 4), M, floats(5, 4)),
+    "addmv": (lambda b, x, y: torch.addmv(b, x, y, alpha=0.5), floats(3), M, floats(5)),
     "addbmm": (torch.addbmm, floats(3, 5), floats(2, 3, 4), floats(2, 4, 5)),
     "baddbmm": (torch.baddbmm, floats(2, 3, 5), floats(2, 3, 4), floats(2, 4, 5)),
     "linear": (F.linear, M, floats(7, 5), floats(7)),

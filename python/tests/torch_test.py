@@ -392,6 +392,40 @@ def test_inputs_are_changed_in_place():
             assert torch.equal(state, wanted) and all(torch.equal(a, b) for a, b in zip(results, expected))
 
 
+def test_graph_breaks():
+    def broken(x):
+        y = torch.relu(x) + 1
+        torch._dynamo.graph_break()
+        return y.view(-1) * 2
+    x = torch.randn(2, 3, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert torch.equal(compiled(broken, fallback=False)(x), broken(x))
+
+
+def test_channels_last():
+    model, x = prepared(Small).to(memory_format=torch.channels_last), images(2).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        assert_agrees(compiled(model, fallback=False)(x), model(x))
+
+
+def test_recurrent_layers_if_they_are_captured():
+    model, x = prepared(lambda: torch.nn.GRU(8, 16, batch_first=True)), torch.ones(2, 5, 8)
+    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
+        assert_agrees(compiled(model, fallback=False)(x)[0], model(x)[0])
+
+
+def test_generation():
+    """Text is generated with a cache that grows by a token in each step."""
+    hub = pytest.importorskip("transformers", reason="transformers is not installed")
+    sizes = dict(n_layer=2, n_embd=64, n_head=4, vocab_size=500, bos_token_id=0, eos_token_id=0)
+    model = prepared(lambda: hub.GPT2LMHeadModel(hub.GPT2Config(**sizes)))
+    ids = torch.randint(1, 500, (1, 8), generator=torch.Generator().manual_seed(1))
+    wanted = model.generate(ids, max_new_tokens=6, do_sample=False)
+    model.forward = compiled(model.forward)
+    with torch.no_grad():
+        assert torch.equal(model.generate(ids, max_new_tokens=6, do_sample=False), wanted)
+
+
 def test_results_belong_to_the_caller():
     def table(x):
         return torch.arange(3.0), x.clone(), torch.relu(x)

@@ -51,8 +51,7 @@ def addmm(c: Conversion, bias: Any, x: Any, y: Any, beta: float = 1, alpha: floa
     if beta == 1 and alpha == 1:
         source = _before_view(c, c.node.args[1], 1) if len(shape_of(bias)) == 1 else None
         return linear_of(c, x, y, bias) if source is None else c.reshape(linear_of(c, source, y, bias), c.shape)
-    product = _times(c, c.op("MatMul", x, y), alpha)
-    return product if beta == 0 else c.op("Add", product, _times(c, bias, beta))
+    return _plus(c, c.op("MatMul", x, y), alpha, bias, beta)
 
 
 @converts("bmm.default")
@@ -65,8 +64,17 @@ def bmm(c: Conversion, x: Any, y: Any) -> Any:
 
 @converts("baddbmm.default")
 def baddbmm(c: Conversion, bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
-    product = _times(c, c.op("MatMul", x, y), alpha)
-    return product if beta == 0 else c.op("Add", product, _times(c, bias, beta))
+    return _plus(c, c.op("MatMul", x, y), alpha, bias, beta)
+
+
+@converts("addbmm.default")
+def addbmm(c: Conversion, bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+    return _plus(c, c.op("ReduceSum", c.op("MatMul", x, y), c.list([0]), keepdims=0), alpha, bias, beta)
+
+
+@converts("addmv.default")
+def addmv(c: Conversion, bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
+    return _plus(c, c.op("MatMul", x, y), alpha, bias, beta)
 
 
 @converts("matmul.default", "dot.default", "mv.default")
@@ -77,6 +85,12 @@ def matmul(c: Conversion, x: Any, y: Any) -> Any:
 @converts("einsum.default")
 def einsum(c: Conversion, equation: str, tensors: Sequence[Any], path: Any = None) -> Any:
     return c.op("Einsum", *tensors, equation=equation)
+
+
+def _plus(c: Conversion, product: Any, alpha: float, bias: Any, beta: float) -> Any:
+    """Returns alpha * product + beta * bias."""
+    product = _times(c, product, alpha)
+    return product if beta == 0 else c.op("Add", product, _times(c, bias, beta))
 
 
 def _times(c: Conversion, x: Any, factor: float) -> Any:
