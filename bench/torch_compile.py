@@ -10,7 +10,6 @@ compiler.
 """
 import os
 import statistics
-import sys
 import tempfile
 import time
 

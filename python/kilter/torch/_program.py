@@ -11,7 +11,6 @@ import torch
 from torch import fx
 
 from ..errors import Error, FileError, OutOfMemoryError, UnsupportedError, UsageError
-from ..graph import Value
 from ..network import Network
 from ..network import compile as compile_network
 from . import operators
