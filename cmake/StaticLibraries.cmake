@@ -1,7 +1,9 @@
-# KILTER_STATIC: replaces the shared libraries that LLVM and Kilter name by static ones.
+# KILTER_STATIC: replaces the shared libraries that LLVM and Kilter name by static ones. Debian's libprotobuf-lite.a cannot
+# be part of a shared library (its thread-local variables are compiled for programs), so protobuf stays shared, and
+# auditwheel copies it into the wheel under a name of its own.
 add_compile_options(-ffunction-sections -fdata-sections)
 find_package(SQLite3 REQUIRED)
-foreach(pair ZLIB::ZLIB=libz.a zstd::libzstd_shared=libzstd.a SQLite::SQLite3=libsqlite3.a protobuf::libprotobuf-lite=libprotobuf-lite.a)
+foreach(pair ZLIB::ZLIB=libz.a zstd::libzstd_shared=libzstd.a SQLite::SQLite3=libsqlite3.a)
   string(REPLACE "=" ";" pair ${pair})
   list(GET pair 0 target)
   list(GET pair 1 file)
