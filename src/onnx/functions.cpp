@@ -107,7 +107,7 @@ Functions::Functions(const pb::ModelProto& model, const std::string& file) {
   ExpansionCount count(*this, file);
   for (const auto& [key, function] : functions_) count.count(function.proto->node());
   if (count.count(model.graph().node()).nodes > kMostNodes) {
-    fail(ErrorKind::unsupported, "{}: expanding the functions makes more than {} nodes, the limit", file, kMostNodes);
+    fail(ErrorKind::unsupported, "{}: expanding the functions exceeds the limit of {} nodes", file, kMostNodes);
   }
 }
 

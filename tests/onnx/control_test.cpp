@@ -146,7 +146,7 @@ ModelMaker doubling_model(int depth) {
 TEST(Function, ExplosionsAreRefused) {
   EXPECT_EQ(doubling_model(3).parse()->bind({}).order().size(), 16u);
   EXPECT_EQ(error_of([] { doubling_model(40).parse(); }),
-            "unsupported: m.onnx: expanding the functions makes more than 1000000 nodes, the limit");
+            "unsupported: m.onnx: expanding the functions exceeds the limit of 1000000 nodes");
   EXPECT_EQ(error_of([] { doubling_model(100).parse(); }),
             "unsupported: m.onnx: function calls are nested more than 64 deep, the limit");
 }

@@ -245,8 +245,8 @@ TEST(TvmLogs, DepthwiseDenseAndOthersHaveProblems) {
   EXPECT_THAT(
       problem("conv2d_NCHWc_int8.x86", R"(["TENSOR", [1, 64, 56, 56], "uint8"], ["TENSOR", [64, 64, 3, 3],
                       "int8"], [1, 1], [1, 1, 1, 1], [1, 1], "NCHW", "NCHW", "int32")"),
-      HasSubstr("log: line 1: skipped: conv2d_NCHWc_int8.x86 of uint8: integer convolutions and products have zero "
-                "points here, which the log does not contain"));
+      HasSubstr("log: line 1: skipped: conv2d_NCHWc_int8.x86 of uint8: only float32, float16, bfloat16 and float64 are "
+                "read (Kilter's integer convolutions and products have zero points, which the log lacks)"));
   EXPECT_THAT(problem("conv2d_transpose_nchw.x86", R"(["TENSOR", [1, 64, 56, 56], "float32"])"),
               HasSubstr("conv2d_transpose_nchw.x86: only workloads of conv2d, depthwise and group conv2d, dense and "
                         "batch_matmul are read"));

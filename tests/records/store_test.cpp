@@ -380,10 +380,11 @@ TEST(SqliteStore, OtherFilesAreRefused) {
   const auto text = folder.path() / "log.db", other = folder.path() / "other.db";
   std::ofstream(text) << "not a database, but long enough to have had the header of one: " << std::string(200, '.');
   EXPECT_THAT(error_of([&] { Store::open(text, Store::Mode::write); }),
-              HasSubstr("log.db: it does not begin like an SQLite database"));
+              HasSubstr("log.db: not an SQLite database, or its header is damaged"));
   std::filesystem::rename(text, folder.path() / "log.txt");
-  EXPECT_THAT(error_of([&] { Store::open(folder.path() / "log.txt", Store::Mode::write); }),
-              HasSubstr("log.txt: not an SQLite database; text with records is read by `kilter records import "));
+  EXPECT_THAT(
+      error_of([&] { Store::open(folder.path() / "log.txt", Store::Mode::write); }),
+      HasSubstr("log.txt: not an SQLite database; if it is a text file of records, run `kilter records import "));
   run_sql(other, "CREATE TABLE things(a)");
   for (const auto mode : {Store::Mode::read, Store::Mode::write}) {
     EXPECT_THAT(error_of([&] { Store::open(other, mode); }),
@@ -419,9 +420,9 @@ TEST(SqliteStore, WhereTheFirstBytesAreDestroyedThatIsSaid) {
     std::fstream(file, std::ios::binary | std::ios::in | std::ios::out) << std::string(100, '\xa5');
     if (file.extension() != ".db") std::ofstream(file.string() + "-wal") << "x";
     const std::string words = fmt::format(
-        "records {}: it does not begin like an SQLite database: its header is damaged, or it never was one. Restore a "
-        "copy, or move it away together with {}-wal and tune again; text with records is read by `kilter records "
-        "import {}`",
+        "records {}: not an SQLite database, or its header is damaged. Restore a copy, or move the file and {}-wal "
+        "away "
+        "and tune again (`kilter records import {}` reads the file if it is a text file of records)",
         file.string(), name, file.string());
     EXPECT_EQ(error_of([&] { import_file(file, parse_target("znver4")); }), words);
     for (const auto mode : {Store::Mode::read, Store::Mode::write})

@@ -108,9 +108,10 @@ void Connection::fail(int code, std::string_view doing) const {
                    file, busy_seconds_);
     case SQLITE_NOTADB:
       if (should_be_database(file_)) fail_damaged_header(file_);
-      kilter::fail(ErrorKind::bad_input,
-                   "records {}: not an SQLite database; text with records is read by `kilter records import {}`", file,
-                   file);
+      kilter::fail(
+          ErrorKind::bad_input,
+          "records {}: not an SQLite database; if it is a text file of records, run `kilter records import {}`", file,
+          file);
     case SQLITE_CORRUPT:
       kilter::fail(
           ErrorKind::bad_input,

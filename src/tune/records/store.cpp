@@ -55,9 +55,8 @@ bool should_be_database(const std::filesystem::path& file) {
 
 void fail_damaged_header(const std::filesystem::path& file) {
   fail(ErrorKind::bad_input,
-       "records {}: it does not begin like an SQLite database: its header is damaged, or it never was one. Restore a "
-       "copy, or move it away together with {}-wal and tune again; text with records is read by `kilter records import "
-       "{}`",
+       "records {}: not an SQLite database, or its header is damaged. Restore a copy, or move the file and {}-wal away "
+       "and tune again (`kilter records import {}` reads the file if it is a text file of records)",
        file.string(), file.filename().string(), file.string());
 }
 

@@ -35,8 +35,9 @@ std::string dtype_of(const std::string& task, const TensorArg& tensor) {
   if (tensor.type == "bfloat16") return "bf16";
   if (tensor.type == "float64") return "f64";
   fail(ErrorKind::unsupported,
-       "{} of {}: integer convolutions and products have zero points here, which the log does not contain", task,
-       tensor.type);
+       "{} of {}: only float32, float16, bfloat16 and float64 are read (Kilter's integer convolutions and products "
+       "have zero points, which the log lacks)",
+       task, tensor.type);
 }
 
 /// Reads one number, or a list of `count`. If four are expected, two are also accepted: vertical and horizontal.
