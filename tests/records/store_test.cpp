@@ -421,8 +421,7 @@ TEST(SqliteStore, WhereTheFirstBytesAreDestroyedThatIsSaid) {
     if (file.extension() != ".db") std::ofstream(file.string() + "-wal") << "x";
     const std::string words = fmt::format(
         "records {}: not an SQLite database, or its header is damaged. Restore a copy, or move the file and {}-wal "
-        "away "
-        "and tune again (`kilter records import {}` reads the file if it is a text file of records)",
+        "away and tune again (`kilter records import {}` reads the file if it is a text file of records)",
         file.string(), name, file.string());
     EXPECT_EQ(error_of([&] { import_file(file, parse_target("znver4")); }), words);
     for (const auto mode : {Store::Mode::read, Store::Mode::write})
