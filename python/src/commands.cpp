@@ -163,8 +163,7 @@ void add_commands(nb::module_& module) {
   module.def("run_program", run_program, nb::arg("words"));
   module.def("version_text", tool::version_text);
   module.def("set_interpreter", profile::set_interpreter, nb::arg("path"));
-  module.def(
-      "set_worker", [](const std::string& program) { tune::set_worker(program); }, nb::arg("program"));
+  module.def("set_worker", [](const std::string& program) { tune::set_worker(program); }, nb::arg("program"));
 }
 
 }  // namespace kilter::python

@@ -5,7 +5,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
-
 #include <unistd.h>
 
 #include <atomic>
@@ -220,7 +219,7 @@ class Network {
   std::unique_ptr<Session> session_;
   std::vector<std::string> outputs_;
   std::mutex mutex_;
-  std::atomic<std::thread::id> user_;   ///< the thread that has locked mutex_
+  std::atomic<std::thread::id> user_;    ///< the thread that has locked mutex_
   std::atomic<pid_t> user_process_ = 0;  ///< and its process
 };
 

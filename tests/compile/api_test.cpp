@@ -34,8 +34,7 @@ TEST(Api, ASavedNetworkAnswersAsTheOneItWasMadeFrom) {
   net.save(file);
   Network saved = Network::load(file, {.threads = 1});
   EXPECT_EQ(saved.inputs().at(0).shape, shape);
-  EXPECT_EQ(api_error_of([&] { saved.run({}); }),
-            "net.kilter: input 'input' (f32[1,3,32,32]) is missing");
+  EXPECT_EQ(api_error_of([&] { saved.run({}); }), "net.kilter: input 'input' (f32[1,3,32,32]) is missing");
   std::vector<float> image(3 * 32 * 32);
   for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(i % 255) / 255;
   const auto answer = [&](Network& network) {
