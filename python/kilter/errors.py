@@ -1,4 +1,5 @@
-"""The exceptions of Kilter. Messages are those of the command line: what failed, where, what was expected, what is legal."""
+"""The exceptions of Kilter. Messages are those of the command line: what failed, where, what was expected, what is
+legal."""
 
 
 class Error(Exception):

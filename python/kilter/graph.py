@@ -37,9 +37,10 @@ _TYPE_ATTRIBUTES = ("dtype", "output_dtype", "stash_type", "to")
 class Value:
     """A value of a graph: an input, a constant, or the result of an operator.
 
-    x + y, x - y, x * y, x / y, x ** y, x @ y and -x add the operators Add, Sub, Mul, Div, Pow, MatMul and Neg; one side may
-    be an array or a number, which takes the element type of the other side. x[...] takes parts as NumPy's basic indexing
-    does: integers, slices, ... and None. Values have no comparisons and no truth of their elements: use g.Less, g.Where.
+    x + y, x - y, x * y, x / y, x ** y, x @ y and -x add the operators Add, Sub, Mul, Div, Pow, MatMul and Neg; one side
+    may be an array or a number, which takes the element type of the other side. x[...] takes parts as NumPy's basic
+    indexing does: integers, slices, ... and None. Values have no comparisons and no truth of their elements: use
+    g.Less, g.Where.
     """
 
     __slots__ = ("graph", "id")
@@ -137,7 +138,8 @@ class Graph:
     """
 
     def __init__(self, name: str = "graph", opset: int = NEWEST_OPSET):
-        """Makes an empty graph, whose operators are those of an opset of ai.onnx. Raises UsageError for an unknown one."""
+        """Makes an empty graph, whose operators are those of an opset of ai.onnx. Raises UsageError for an unknown
+        one."""
         _check_opset("Graph", opset)
         self.name = name
         self.opset = opset
@@ -156,8 +158,8 @@ class Graph:
             raise UsageError(f"graph '{self.name}': input: the name is empty")
         for d in shape:
             if not hasattr(d, "__index__") or d.__index__() < 0:
-                raise UsageError(f"graph '{self.name}': input '{name}': dimension {d!r}; dimensions are integers of 0 or more, "
-                                 f"since shapes are static")
+                raise UsageError(f"graph '{self.name}': input '{name}': dimension {d!r}; dimensions are integers of 0 "
+                                 f"or more, since shapes are static")
         value = Value(self, self._builder.input(name, _type_name(dtype), [d.__index__() for d in shape]))
         self.inputs[name] = value
         return value
@@ -177,13 +179,13 @@ class Graph:
 
     def op(self, op_type: str, *inputs: Value | None | Any, name: str = "", domain: str = "", opset: int = 0,
            outputs: int = 1, **attrs: Any) -> Any:
-        """Adds an operator. Inputs are values, None for optional ones that are left out, or arrays and numbers, which become
-        constants. attrs: ints, floats, texts, lists of them, or arrays; None leaves one out. Attributes that name an
-        element type, such as `to` of Cast, take "f16" or numpy.float16 as well as ONNX's number. name: of the node and its
-        results; a number is added to one that is taken. outputs: how many results are wanted.
+        """Adds an operator. Inputs are values, None for optional ones that are left out, or arrays and numbers, which
+        become constants. attrs: ints, floats, texts, lists of them, or arrays; None leaves one out. Attributes that
+        name an element type, such as `to` of Cast, take "f16" or numpy.float16 as well as ONNX's number. name: of the
+        node and its results; a number is added to one that is taken. outputs: how many results are wanted.
 
-        Returns the result, or a tuple if `outputs` is above 1. Raises ModelError for illegal operands or attributes, and
-        UnsupportedError for an unknown operator or a shape that depends on data.
+        Returns the result, or a tuple if `outputs` is above 1. Raises ModelError for illegal operands or attributes,
+        and UnsupportedError for an unknown operator or a shape that depends on data.
         """
         if not isinstance(outputs, int) or outputs < 1:
             raise UsageError(f"{op_type}: outputs={outputs!r}; expected 1 or more")
@@ -231,8 +233,8 @@ class Graph:
             path = os.path.join(folder, "model.onnx")
             self.save(path)
             if len(os.listdir(folder)) > 1:
-                raise UnsupportedError(f"graph '{self.name}': its weights exceed 1 GiB, which do not fit into the bytes of one "
-                                       f"model; use save(), which writes a second file")
+                raise UnsupportedError(f"graph '{self.name}': its weights exceed 1 GiB, which do not fit into the "
+                                       f"bytes of one model; use save(), which writes a second file")
             with open(path, "rb") as file:
                 return file.read()
 
@@ -322,8 +324,8 @@ def _attribute(op_type: str, name: str, value: Any) -> Any:
         return _checked(op_type, name, value)
     elif hasattr(value, "__dlpack__") or hasattr(value, "__array__"):
         return value
-    raise UsageError(f"{op_type}: attribute '{name}': expected an int, a float, a str, a list of one of them, or an array, got "
-                     f"{value!r}")
+    raise UsageError(f"{op_type}: attribute '{name}': expected an int, a float, a str, a list of one of them, or an "
+                     f"array, got {value!r}")
 
 
 def _checked(op_type: str, name: str, value: Any) -> Any:
@@ -365,7 +367,8 @@ def _cut(value: Value, axis: int, item: Any) -> tuple[int, int, int]:
         start, stop, step = item.indices(size)
         return start, stop if stop >= 0 else -_INT64_MAX, step
     if isinstance(item, (bool, Value, EllipsisType)) or not hasattr(item, "__index__"):
-        raise UsageError(f"{value!r}: index {item!r}; expected integers, slices, ... and None; g.Gather and g.Where take values")
+        raise UsageError(
+            f"{value!r}: index {item!r}; expected integers, slices, ... and None; g.Gather and g.Where take values")
     place = item.__index__()
     if not -size <= place < size:
         raise UsageError(f"{value!r}: index {place} is out of range for dimension {axis} of {size}" +

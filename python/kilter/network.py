@@ -291,8 +291,8 @@ def _restored(model: Any, options: dict[str, Any]) -> Network:
 class Pool:
     """Networks that run side by side, for programs that want throughput. Use it as a context manager or call close().
 
-    run(), submit() and map() may be called from any thread. Each network has its own threads and working memory; they share
-    the weights of plans that were compiled before the pool was made.
+    run(), submit() and map() may be called from any thread. Each network has its own threads and working memory; they
+    share the weights of plans that were compiled before the pool was made.
     """
 
     def __init__(self, network: Network, size: int):

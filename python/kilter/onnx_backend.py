@@ -32,8 +32,8 @@ class KilterRep(BackendRep):
         self._outputs = namedtupledict("Outputs", [port.name for port in network.outputs])
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Runs the model once. inputs: arrays in the order of the graph's inputs, a mapping from their names, or one array
-        for a model with one input. Returns the outputs as a named tuple, which is indexed by names as well.
+        """Runs the model once. inputs: arrays in the order of the graph's inputs, a mapping from their names, or one
+        array for a model with one input. Returns the outputs as a named tuple, which is indexed by names as well.
 
         Raises UsageError for any keyword argument, and InputError for inputs that do not fit.
         """
@@ -56,8 +56,8 @@ class KilterBackend(Backend):
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
         """Returns whether prepare() accepts a model on a device. Takes as long as prepare() does.
 
-        False means that the model is invalid, or that Kilter cannot run it yet; prepare() says why. Raises UsageError for
-        options that are not legal.
+        False means that the model is invalid, or that Kilter cannot run it yet; prepare() says why. Raises UsageError
+        for options that are not legal.
         """
         if not cls.supports_device(device):
             return False
@@ -69,8 +69,8 @@ class KilterBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> KilterRep:
-        """Makes a model ready to run. kwargs: options of kilter.compile(). A model is compiled here if all its shapes are
-        known, else on its first run. External data must have been loaded with the model, as onnx.load() does.
+        """Makes a model ready to run. kwargs: options of kilter.compile(). A model is compiled here if all its shapes
+        are known, else on its first run. External data must have been loaded with the model, as onnx.load() does.
 
         Raises UsageError for another device or an illegal option, ModelError, UnsupportedError.
         """
@@ -90,10 +90,10 @@ class KilterBackend(Backend):
                  outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None, **kwargs: Any) -> tuple[Any, ...]:
         """Runs one operator on arrays, and returns its outputs as a named tuple, which is indexed by names as well.
 
-        inputs: an array for each input that the node names, in order, or a mapping from names. outputs_info: element type
-        and shape of each output, which the results must have; needed for operators that the package onnx does not know.
-        kwargs: opset_version, that of the node's domain (default: the newest that onnx and Kilter both know), and options
-        of kilter.compile().
+        inputs: an array for each input that the node names, in order, or a mapping from names. outputs_info: element
+        type and shape of each output, which the results must have; needed for operators that the package onnx does not
+        know. kwargs: opset_version, that of the node's domain (default: the newest that onnx and Kilter both know), and
+        options of kilter.compile().
 
         Raises InputError if inputs are missing or outputs_info differs, and the exceptions of prepare() and run().
         """
@@ -104,8 +104,8 @@ class KilterBackend(Backend):
         results = cls.prepare(model, device, **kwargs).run(feeds)
         for name, (dtype, shape) in expected.items():
             if name and (dtype, shape) != (results[name].dtype, results[name].shape):
-                raise InputError(f"{node.op_type}: output '{name}': outputs_info says {dtype}{list(shape)}, the result is "
-                                 f"{results[name].dtype}{list(results[name].shape)}")
+                raise InputError(f"{node.op_type}: output '{name}': outputs_info says {dtype}{list(shape)}, the "
+                                 f"result is {results[name].dtype}{list(results[name].shape)}")
         return results
 
 
@@ -127,7 +127,8 @@ def _node_feeds(node: onnx.NodeProto, inputs: Any) -> dict[str, Any]:
         values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         present = [name for name in node.input if name]
         if len(values) != len(present):
-            raise InputError(f"{node.op_type}: {len(values)} inputs are given; expected {len(present)}: {', '.join(present)}")
+            raise InputError(
+                f"{node.op_type}: {len(values)} inputs are given; expected {len(present)}: {', '.join(present)}")
         inputs = dict(zip(present, values))
     if set(inputs) != set(names):
         raise InputError(f"{node.op_type}: the inputs given are {', '.join(inputs)}; expected {', '.join(names)}")

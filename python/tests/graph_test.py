@@ -70,7 +70,8 @@ def attention(g, x, heads):
     q, k, v = (g.Transpose(g.Reshape(x @ normal(width, width, scale=0.1) + normal(width), split), perm=[0, 2, 1, 3])
                for _ in range(3))
     weights = g.Softmax(q @ g.Transpose(k, perm=[0, 1, 3, 2]) / float(width // heads) ** 0.5)
-    return g.Reshape(g.Transpose(weights @ v, perm=[0, 2, 1, 3]), [batch, length, width]) @ normal(width, width, scale=0.1)
+    return g.Reshape(g.Transpose(weights @ v, perm=[0, 2, 1, 3]),
+                     [batch, length, width]) @ normal(width, width, scale=0.1)
 
 
 def test_a_transformer_encoder_layer():
@@ -159,7 +160,8 @@ def g_array(values, dtype):
 
 
 INDICES = [np.s_[1], np.s_[-1], np.s_[0, 2], np.s_[1:], np.s_[:, ::2], np.s_[..., 1:3], np.s_[::-1], np.s_[:, -2:0:-1],
-           np.s_[None], np.s_[:, None, 1], np.s_[..., None], np.s_[1, ..., None, 3], np.s_[5:], np.s_[None, 0, None, :, 1, None],
+           np.s_[None], np.s_[:, None, 1], np.s_[..., None], np.s_[1, ..., None, 3], np.s_[5:],
+           np.s_[None, 0, None, :, 1, None],
            np.s_[:], np.s_[...], np.s_[()], np.s_[2:1], np.s_[0, 1, 2], np.s_[:, :, -100:100:3], np.s_[np.int64(1)]]
 
 
@@ -238,7 +240,8 @@ def test_names_of_element_types_in_attributes(dtype):
     assert g.Cast(g.input("x", "f32", (2,)), to=dtype).dtype == "f16"
 
 
-@pytest.mark.parametrize("dtype, name", [(np.float32, "f32"), ("float32", "f32"), (np.dtype("int8"), "i8"), (bool, "bool"),
+@pytest.mark.parametrize("dtype, name", [(np.float32, "f32"), ("float32", "f32"), (np.dtype("int8"), "i8"),
+                                         (bool, "bool"),
                                          ("u64", "u64"), (np.bool_, "bool"), ("bfloat16", "bf16"), (int, "i64")])
 def test_types_of_inputs(dtype, name):
     assert Graph().input("x", dtype, ()).dtype == name
@@ -331,7 +334,8 @@ def test_round_trip_through_a_file(tmp_path, opset):
     net = kilter.compile(path)
     assert net.name == str(path) and [p.name for p in net.outputs] == ["y"]
     np.testing.assert_array_equal(net(feed), kilter.compile(g)(feed))
-    with pytest.raises(kilter.UnsupportedError, match=f"opset {OLDEST_OPSET - 1} of ai.onnx; Kilter reads {OLDEST_OPSET} to"):
+    with pytest.raises(kilter.UnsupportedError, match=f"opset {OLDEST_OPSET - 1} of ai.onnx; Kilter reads "
+                                                      f"{OLDEST_OPSET} to"):
         model = g.to_onnx()
         model.opset_import[0].version = OLDEST_OPSET - 1
         kilter.compile(model)
@@ -343,7 +347,8 @@ def test_weights_beyond_a_gibibyte_go_to_a_second_file(tmp_path):
     g.output(x @ np.zeros((1 << 14, (1 << 14) + 64), np.float32), "y")
     with pytest.raises(kilter.UnsupportedError) as raised:
         g.to_onnx_bytes()
-    assert str(raised.value) == ("graph 'large': its weights exceed 1 GiB, which do not fit into the bytes of one model; use "
+    assert str(raised.value) == ("graph 'large': its weights exceed 1 GiB, which do not fit into the bytes of one "
+                                 "model; use "
                                  "save(), which writes a second file")
 
 
@@ -366,10 +371,12 @@ OTHER = Graph("other")
     (lambda g, x: g.input("x", "f32", (1,)), "UsageError", "graph 'g': input 'x': the graph has a value of this name"),
     (lambda g, x: g.input("", "f32", (1,)), "UsageError", "graph 'g': input: the name is empty"),
     (lambda g, x: g.input("y", "f128", (1,)), "UsageError",
-     "element type 'f128': legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, and NumPy's "
+     "element type 'f128': legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, and "
+     "NumPy's "
      "types of that kind"),
     (lambda g, x: g.input("y", None, (1,)), "UsageError",
-     "element type None: legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, and NumPy's types "
+     "element type None: legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, and "
+     "NumPy's types "
      "of that kind"),
     (lambda g, x: g.input("y", "f32", ("n", 3)), "UsageError",
      "graph 'g': input 'y': dimension 'n'; dimensions are integers of 0 or more, since shapes are static"),
@@ -386,7 +393,8 @@ OTHER = Graph("other")
     (lambda g, x: g.Relu(x, slope=3), "ModelError", "Relu 'Relu': unknown attribute 'slope'; the operator has none"),
     (lambda g, x: g.Softmax(x, axis=5), "ModelError",
      "Softmax 'Softmax': axis 5 is out of range for rank 2; legal values are -2 to 1"),
-    (lambda g, x: g.Softmax(x, axis=1.5), "ModelError", "Softmax 'Softmax': attribute 'axis' has type float, expected int"),
+    (lambda g, x: g.Softmax(x, axis=1.5), "ModelError", "Softmax 'Softmax': attribute 'axis' has type float, expected "
+                                                        "int"),
     (lambda g, x: g.Softmax(x, axis=2**70), "UsageError",
      "Softmax: attribute 'axis': 1180591620717411303424 is not a number of 64 bits"),
     (lambda g, x: g.Softmax(x, axis={}), "UsageError",
@@ -394,10 +402,12 @@ OTHER = Graph("other")
     (lambda g, x: g.Softmax(x, axis=[1, "a"]), "UsageError",
      "Softmax: attribute 'axis': expected an int, a float, a str, a list of one of them, or an array, got [1, 'a']"),
     (lambda g, x: g.Cast(x, to="f128"), "UsageError",
-     "element type 'f128': legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, and NumPy's "
+     "element type 'f128': legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, and "
+     "NumPy's "
      "types of that kind"),
     (lambda g, x: g.Split(x, outputs=0), "UsageError", "Split: outputs=0; expected 1 or more"),
-    (lambda g, x: g.Reshape(x, g.input("to", "i64", (2,))), "UnsupportedError", "Reshape 'Reshape': its shape depends on data"),
+    (lambda g, x: g.Reshape(x, g.input("to", "i64", (2,))),
+     "UnsupportedError", "Reshape 'Reshape': its shape depends on data"),
     (lambda g, x: g.constant("a"), "InputError",
      "constant 'const': expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor, got str; "
      "numpy.asarray(value, dtype) makes one"),
@@ -408,7 +418,8 @@ OTHER = Graph("other")
     (lambda g, x: kilter.compile(g), "UsageError", "graph 'g' has no output; output(value, name) adds one"),
     (lambda g, x: g.save("x.onnx"), "UsageError", "graph 'g' has no output; output(value, name) adds one"),
     (lambda g, x: Graph("g", 99), "UsageError", f"Graph: opset 99; legal values are {OLDEST_OPSET} to {NEWEST_OPSET}"),
-    (lambda g, x: g.Relu(x, opset=3), "UsageError", f"Relu: opset 3; legal values are {OLDEST_OPSET} to {NEWEST_OPSET}"),
+    (lambda g, x: g.Relu(x, opset=3), "UsageError",
+     f"Relu: opset 3; legal values are {OLDEST_OPSET} to {NEWEST_OPSET}"),
     (lambda g, x: [g.output(x), g.save("/no/such/folder/x.onnx")], "FileError",
      "cannot write file '/no/such/folder/x.onnx': No such file or directory"),
 ])

@@ -53,7 +53,8 @@ def test_timer_raises_number_and_takes_names():
      "The following arguments were not expected: --secnds 1; --help lists what is legal"),
     (lambda n: kilter.compare(n, "onnxruntime:none.onnx"), kilter.FileError,
      "cannot read file 'none.onnx': No such file or directory"),
-    (lambda n: Profile({}).html("x.html"), kilter.UsageError, "this profile has no html: it was made from a dictionary"),
+    (lambda n: Profile({}).html("x.html"), kilter.UsageError, "this profile has no html: it was made from a "
+                                                              "dictionary"),
 ])
 def test_misuse(call, error, text):
     with pytest.raises(error) as raised:
@@ -82,7 +83,8 @@ def test_records_of_fields_are_mappings_and_attributes(profile):
     bench = kilter.bench(network(), seconds=0.05)
     for record in (bench, profile):
         data = record.to_dict()
-        assert dict(record.items()) == data and list(record.keys()) == list(data) and list(record.values()) == list(data.values())
+        assert dict(record.items()) == data and list(record.keys()) == list(data)
+        assert list(record.values()) == list(data.values())
         assert {**record} == data and "conditions" in record and record.get("nothing", 5) == 5
         assert "conditions" in dir(record)
         json.dumps(data)

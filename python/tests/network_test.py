@@ -14,7 +14,8 @@ import kilter
 from kilter.graph import Graph
 from small_networks import Tensor, identity, model_bytes, product, raised_text
 
-NATIVE = ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
+NATIVE = ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+          "bool"]
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -142,7 +143,8 @@ def test_results_outlive_the_network_and_later_runs():
     (lambda n: n("text"), NO_ARRAY + "str" + MAKES_ONE),
     (lambda n: n(None), NO_ARRAY + "NoneType" + MAKES_ONE),
     (lambda n: n(2.5), NO_ARRAY + "float" + MAKES_ONE),
-    (lambda n: n(A.astype(np.complex64)), "input 'x': complex elements of 64 bits are not supported; legal are f32, f64, f16, "
+    (lambda n: n(A.astype(np.complex64)), "input 'x': complex elements of 64 bits are not supported; legal are f32, "
+                                          "f64, f16, "
                                           "bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool"),
     (lambda n: n(A, A), "id: 2 inputs are given; expected x: f32[2,3]"),
     (lambda n: n(A, x=A), "id: input 'x' is given twice, by position and by name"),
@@ -160,9 +162,11 @@ def test_a_missing_input_is_named():
     assert raised_text(lambda: identity()()).startswith("id: input 'x' (f32[2,3]) is missing")
 
 
-@pytest.mark.parametrize("values, dtype", [(np.zeros((2, 3), "M8[s]"), "datetime64[s]"), (np.zeros((2, 3), object), "object"),
+@pytest.mark.parametrize("values, "
+                         "dtype", [(np.zeros((2, 3), "M8[s]"), "datetime64[s]"), (np.zeros((2, 3), object), "object"),
                                            (np.zeros((2, 3), [("a", "f4")]), "[('a', '<f4')]"),
-                                           (np.full((2, 3), "a"), "<U1"), (A.astype(">f4"), ">f4"), (A.astype(">f8"), ">f8")])
+                                           (np.full((2, 3), "a"), "<U1"), (A.astype(">f4"), ">f4"),
+                                           (A.astype(">f8"), ">f8")])
 def test_element_types_that_are_refused(values, dtype):
     assert raised_text(lambda: identity()(values)).startswith(NO_ARRAY + f"ndarray of {dtype}")
 
@@ -197,12 +201,15 @@ FIXED.flags.writeable = False
 
 @pytest.mark.parametrize("out, text", [
     (FIXED, "memory for output 'y': the array is read-only"),
-    (np.empty((3, 2), np.float32).T, "memory for output 'y': the array is not contiguous, so nothing can be written to it"),
-    (np.empty((2, 6), np.float32)[:, ::2], "memory for output 'y': the array is not contiguous, so nothing can be written to it"),
+    (np.empty((3, 2), np.float32).T, "memory for output 'y': the array is not contiguous, so nothing can be written "
+                                     "to it"),
+    (np.empty((2, 6), np.float32)[:, ::2],
+     "memory for output 'y': the array is not contiguous, so nothing can be written to it"),
     (np.empty((2, 3)), "memory for output 'y' must be f32[2x3], got f64[2x3]"),
     (np.empty((3, 3), np.float32), "memory for output 'y' must be f32[2x3], got f32[3x3]"),
     ({"q": np.empty((2, 3), np.float32)}, "memory for output 'q': there is no such output; legal values are y"),
-    ([A], "memory for output 'y': expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor, got list" + MAKES_ONE),
+    ([A], "memory for output 'y': expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor, got "
+          "list" + MAKES_ONE),
     ({1: np.empty((2, 3), np.float32)}, "memory for output 1: its name is no text"),
 ])
 def test_memory_that_is_refused(out, text):
@@ -251,10 +258,12 @@ def test_declared_shapes_are_compiled_once():
      "model: expected a path, 'zoo:NAME', the bytes of a model, an onnx.ModelProto or a kilter.graph.Graph, got int"),
     (lambda: kilter.compile("none.onnx"), kilter.FileError, "cannot read file 'none.onnx': No such file or directory"),
     (lambda: kilter.compile(b"garbage"), kilter.ModelError,
-     "model: not a valid ONNX protobuf: cannot be parsed beyond byte 7 of 7; expected a binary ONNX model: the file is truncated, "
+     "model: not a valid ONNX protobuf: cannot be parsed beyond byte 7 of 7; expected a binary ONNX model: the file "
+     "is truncated, "
      "damaged or of another format"),
     (lambda: kilter.compile(b""), kilter.ModelError,
-     "model: not a valid ONNX protobuf: 0 bytes without an IR version; expected a binary ONNX model: the file is empty, "
+     "model: not a valid ONNX protobuf: 0 bytes without an IR version; expected a binary ONNX model: the file is "
+     "empty, "
      "truncated or of another format"),
     (lambda: kilter.compile(model_bytes(), colour="red"), kilter.UsageError,
      "The following arguments were not expected: --colour red; --help lists what is legal"),
@@ -268,7 +277,8 @@ def test_declared_shapes_are_compiled_once():
      "model: the model has no input 'q'; its inputs are: 'x' f32[n,3]"),
     (lambda: kilter.compile(model_bytes(), shapes={"x": (2, 4)}).conditions(), kilter.InputError,
      "model: input 'x': declared f32[n,3], given 2x4: dimension 1 is 3 in the model, got 4"),
-    (lambda: identity().with_options(input={"x": (9, 9)}), kilter.InputError, "--input x=9x9: id has input 'x' of shape 2x3"),
+    (lambda: identity().with_options(input={"x": (9, 9)}),
+     kilter.InputError, "--input x=9x9: id has input 'x' of shape 2x3"),
     (lambda: identity().pool(0), kilter.UsageError, "pool: size 0; expected 1 or more"),
 ])
 def test_misuse(make, error, text):
@@ -276,7 +286,8 @@ def test_misuse(make, error, text):
 
 
 def test_exceptions_are_pythons_own_kinds_too():
-    for error, base in ((kilter.UsageError, ValueError), (kilter.ModelError, ValueError), (kilter.InputError, ValueError),
+    for error, base in ((kilter.UsageError, ValueError), (kilter.ModelError, ValueError),
+                        (kilter.InputError, ValueError),
                         (kilter.UnsupportedError, NotImplementedError), (kilter.FileError, OSError),
                         (kilter.OutOfMemoryError, MemoryError), (kilter.InternalError, RuntimeError)):
         assert issubclass(error, base) and issubclass(error, kilter.Error)
@@ -320,7 +331,8 @@ def test_compiled_files(tmp_path):
     kilter.load(data).save(tmp_path / "again.kilter")
     assert (tmp_path / "again.kilter").read_bytes() == data
     assert kilter.load(data, threads=1).bench(seconds=0.01).estimate_ms > 0
-    assert raised_text(lambda: net.save(tmp_path / "no" / "net.kilter"), kilter.FileError).startswith("cannot write file '")
+    assert raised_text(lambda: net.save(tmp_path / "no" / "net.kilter"),
+                       kilter.FileError).startswith("cannot write file '")
 
 
 def test_bytes_of_compiled_files_leave_no_open_files(tmp_path):

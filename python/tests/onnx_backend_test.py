@@ -171,7 +171,8 @@ def test_is_compatible_says_whether_prepare_works():
     unknown.graph.node[0].op_type = "Plus"
     invalid = mlp(1)
     invalid.graph.node[0].input[1] = "nothing"
-    for model, error in ((old, kilter.UnsupportedError), (unknown, kilter.UnsupportedError), (invalid, kilter.ModelError)):
+    for model, error in ((old, kilter.UnsupportedError),
+                         (unknown, kilter.UnsupportedError), (invalid, kilter.ModelError)):
         assert not backend.is_compatible(model)
         with pytest.raises(error):
             backend.prepare(model)
@@ -181,12 +182,14 @@ def test_is_compatible_says_whether_prepare_works():
 
 def test_sequences_are_refused():
     node = onnx.helper.make_node("SequenceConstruct", ["x", "b"], ["s"])
-    with pytest.raises(kilter.UnsupportedError, match="works on sequences or optional values, which Kilter does not run yet"):
+    with pytest.raises(kilter.UnsupportedError, match="works on sequences or optional values, which Kilter does not "
+                                                      "run yet"):
         backend.run_node(node, [X, B])
 
 
 @pytest.mark.parametrize("call, text", [
-    (lambda: backend.prepare(mlp()).run([X, B], threads=1), "run: unknown argument 'threads'; options belong to prepare()"),
+    (lambda: backend.prepare(mlp()).run([X, B], threads=1),
+     "run: unknown argument 'threads'; options belong to prepare()"),
     (lambda: backend.prepare(mlp()).run([X, B, B]), "mlp: 3 inputs are given; expected x: f32[n,3], b: f32[3]"),
     (lambda: backend.run_node(onnx.helper.make_node("Add", ["x", "b"], ["y"]), [X]),
      "Add: 1 inputs are given; expected 2: x, b"),

@@ -67,7 +67,8 @@ def test_async():
 
 
 def in_child(work, seconds=30):
-    """Runs work in a forked child; returns its exit code: 0 if work returned True, 1 if not, -14 if it took too long."""
+    """Runs work in a forked child; returns its exit code: 0 if work returned True, 1 if not, -14 if it took too
+    long."""
     process = os.fork()
     if process == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -122,8 +123,8 @@ def test_a_fork_while_another_thread_runs_never_hangs():
 
 def run_python(code, *arguments, timeout=120):
     """Runs a program in another interpreter; returns its output and exit code."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), *arguments], capture_output=True, text=True,
-                          timeout=timeout)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), *arguments],
+                          capture_output=True, text=True, timeout=timeout)
     return done.stdout + done.stderr, done.returncode
 
 
@@ -203,7 +204,8 @@ INTERRUPTED = """
     """
 
 
-@pytest.mark.parametrize("work", ["runs()", "compiles()", "net.timer(x, number=10, repeat=10**7)", "measures(net.bench)",
+@pytest.mark.parametrize("work", ["runs()", "compiles()", "net.timer(x, number=10, "
+                                                          "repeat=10**7)", "measures(net.bench)",
                                   "measures(net.profile)"])
 def test_ctrl_c(work):
     out, code = run_python(INTERRUPTED.replace("WORK", work))

@@ -131,13 +131,13 @@ INTERRUPTED = NETWORK + """
 @pytest.mark.parametrize("progress", ["quiet", "watched"])
 @pytest.mark.parametrize("signals", [1, 2])
 def test_ctrl_c(tmp_path, signals, progress):
-    """The first gives a result. The second raises KeyboardInterrupt, unless the result was there before it arrived: that
-    happens where no better plan is raced, so a few attempts are made."""
+    """The first gives a result. The second raises KeyboardInterrupt, unless the result was there before it arrived:
+    that happens where no better plan is raced, so a few attempts are made."""
     record = tmp_path / "r.db"
     said = []
     for _ in range(8 if signals > 1 else 1):
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(INTERRUPTED), record, str(signals), progress], text=True,
-                              capture_output=True, timeout=180)
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(INTERRUPTED), record, str(signals), progress],
+                              text=True, capture_output=True, timeout=180)
         assert done.stdout in ("result interrupted True\nTrue True\n", "interrupted\nTrue True\n"), done.stderr[-2000:]
         said.append(done.stdout.splitlines()[0])
         assert len(kilter.Records(record)) >= 1  # trials are kept in any case
@@ -152,7 +152,8 @@ def test_ctrl_c(tmp_path, signals, progress):
 def test_progress_in_a_terminal(tmp_path):
     program = textwrap.dedent(NETWORK) + f"kilter.tune(network(), trials=6, records={str(tmp_path / 'r.db')!r})\n"
     main, side = pty.openpty()
-    child = subprocess.Popen([sys.executable, "-c", program], stderr=side, stdout=subprocess.PIPE, env={**os.environ, "COLUMNS": "60"})
+    child = subprocess.Popen([sys.executable, "-c", program], stderr=side,
+                             stdout=subprocess.PIPE, env={**os.environ, "COLUMNS": "60"})
     os.close(side)
     shown = b""
     while True:
@@ -201,7 +202,8 @@ def test_progress_in_a_notebook(monkeypatch, capfd):
     monkeypatch.setattr("kilter.progress.time", types.SimpleNamespace(monotonic=lambda: float(next(clock))))
     line = ProgressLine("tune net")
     line.text("measuring")
-    line.event({"event": "progress", "phase": "search", "seconds": 2.4, "trials": 5, "default_ms": 1.5, "predicted_ms": 1.25})
+    line.event({"event": "progress", "phase": "search", "seconds": 2.4,
+               "trials": 5, "default_ms": 1.5, "predicted_ms": 1.25})
     line.event({"event": "trial"})
     line.close()
     assert display.shown == [{"text/plain": "tune net: measuring"},
