@@ -14,4 +14,4 @@ set_target_properties(kilter_runtime PROPERTIES
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${kilter_runtime_exports}
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 # The Python package kilter-runtime (python/runtime) carries the library under a name without a version.
-install(FILES $<TARGET_FILE:kilter_runtime> DESTINATION kilter_runtime RENAME libkilter_runtime.so COMPONENT python)
+install(FILES $<TARGET_FILE:kilter_runtime> DESTINATION kilter_runtime RENAME libkilter_runtime.so COMPONENT python_runtime)
