@@ -155,13 +155,15 @@ class Network:
         """Returns a network that shares this one's compiled plans, weights included, and has threads and working memory
         of its own."""
         other = object.__new__(Network)
-        other._model, other._options, other._source, other._words = self._model, self._options, self._source, self._words
+        other._model, other._options = self._model, self._options
+        other._source, other._words = self._source, self._words
         other._adopt(self._net.twin())
         return other
 
     def _shapes_known(self) -> bool:
         given = self._options.get("input", {})
-        return all(p.name in given or (p.shape is not None and all(isinstance(d, int) for d in p.shape)) for p in self.inputs)
+        return all(p.name in given or (p.shape is not None and all(isinstance(d, int) for d in p.shape))
+                   for p in self.inputs)
 
     # --- what it is ---
 
