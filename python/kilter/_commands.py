@@ -10,8 +10,6 @@ from .errors import Error
 
 __all__ = ["command", "device", "ops", "options", "targets", "words_of", "zoo"]
 
-Words = "list[str]"
-
 
 def words_of(options: Mapping[str, Any]) -> list[str]:
     """Turns keyword options into words of a command line: layer_threads={"conv1": 2} to --layer-threads conv1=2.

@@ -96,7 +96,7 @@ enum PartState : uint32_t {
 };
 
 /// Decides whether a worker takes part in a job: another process may be using its CPU. A worker that is late in more
-/// than one of nine regions is left out for a while, and for twice as long if it is soon late again. A wait longer than
+/// than one region in nine is left out for a while, and for twice as long if it is soon late again. A wait longer than
 /// kPreempted means that the worker lost its CPU, and counts double.
 class Punctuality {
  public:

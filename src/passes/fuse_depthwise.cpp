@@ -39,7 +39,7 @@ class DepthwiseFuser {
   static bool grouped(const Node& node) { return node.op->family == Family::conv && node.int_attr("group", 1) > 1; }
 
   [[noreturn]] static void refuse(const std::string& option, const std::string& why) {
-    fail(ErrorKind::usage, "{}: it cannot run in one kernel with the convolution before it: {}", option, why);
+    fail(ErrorKind::usage, "{}: this node cannot join a preceding convolution's kernel: {}", option, why);
   }
 
   /// Whether a grouped convolution has one input and one output channel per group.

@@ -44,8 +44,8 @@ struct KernelOptions {
   double seconds = 0.5;       ///< approximate time to measure a problem
 };
 
-/// The task that a line times, and the problem whose graph contains it. A line with only a problem names both. "TASK in
-/// PROBLEM" names the task of PROBLEM's graph with that text, or several adjacent tasks: a layout change next to a
+/// The task timed by a line, and the problem whose graph contains it. A line with only a problem names both. "TASK in
+/// PROBLEM" names the task with text TASK in PROBLEM's graph, or several adjacent tasks: a layout change next to a
 /// convolution, or the copies of a concatenation.
 struct TimedTask {
   std::string task, graph;

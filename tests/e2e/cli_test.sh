@@ -47,7 +47,7 @@ expect 2 "--schedule conv1=direct: 'conv1' already has a schedule; give only one
 expect 2 "--no-fuse nothing: no task has this name; legal values are" run zoo:squeezenet1_1 --no-fuse nothing
 expect 2 "--fuse nothing: no task has this name; legal values are" run zoo:squeezenet1_1 --fuse nothing
 for node in conv1 pool1; do
-  expect 2 "--fuse $node: it cannot run in one kernel with the convolution before it: it is not a depthwise convolution" run zoo:squeezenet1_1 --fuse $node
+  expect 2 "--fuse $node: this node cannot join a preceding convolution's kernel: it is not a depthwise convolution" run zoo:squeezenet1_1 --fuse $node
 done
 # A copy to the output, which is added when values are placed in memory, is a task like any other.
 expect 0 "1 thread" bench zoo:squeezenet1_1 --input input=1x3x64x64 --threads 1 --seconds 0.1 --schedule "pool10.flatten.output=map item=1024"

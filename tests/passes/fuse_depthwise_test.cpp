@@ -143,16 +143,15 @@ TEST(FuseDepthwise, WhatIsAskedForAndCannotBeIsAnError) {
   context.fuse = {{"depthwise", "--fuse depthwise"}};
   const auto error = [&](const std::string& text) { return error_of([&] { run(text, context); }, ErrorKind::usage); };
   EXPECT_EQ(error(network(8, "%e: f32[1,96,8,8] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e")),
-            "--fuse depthwise: it cannot run in one kernel with the convolution before it: 'b' has other readers");
-  EXPECT_EQ(
-      error(network(1)),
-      "--fuse depthwise: it cannot run in one kernel with the convolution before it: rows of the feeder's result: "
-      "limit 2 or more, got 1");
+            "--fuse depthwise: this node cannot join a preceding convolution's kernel: 'b' has other readers");
+  EXPECT_EQ(error(network(1)),
+            "--fuse depthwise: this node cannot join a preceding convolution's kernel: rows of the feeder's result: "
+            "limit 2 or more, got 1");
   EXPECT_EQ(error(grouped()),
-            "--fuse depthwise: it cannot run in one kernel with the convolution before it: groups = input channels = "
+            "--fuse depthwise: this node cannot join a preceding convolution's kernel: groups = input channels = "
             "output channels: limit 32, got 96 in, 96 out");
   EXPECT_EQ(error(with(with(network(8), "%w: f32[96,16,", "%w: f32[96,8,"), "{auto_pad", "{group=2, auto_pad")),
-            "--fuse depthwise: it cannot run in one kernel with the convolution before it: groups of the feeder: limit "
+            "--fuse depthwise: this node cannot join a preceding convolution's kernel: groups of the feeder: limit "
             "1, got 2");
 }
 

@@ -72,7 +72,7 @@ TEST(Report, SaysWhatTheProfileLacks) {
   };
   json profile = small_profile("net");
   profile.erase("rows");
-  EXPECT_NE(message(profile).find("HTML report: the profile lacks a field or has it of another type"),
+  EXPECT_NE(message(profile).find("HTML report: a field of the profile is missing or has the wrong type"),
             std::string::npos);
   EXPECT_NE(message(profile).find("'rows'"), std::string::npos);
   profile = small_profile("net");

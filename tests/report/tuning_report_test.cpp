@@ -43,7 +43,7 @@ TEST(TuningReport, SaysWhatTheRunLacks) {
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::bad_input);
-    EXPECT_NE(std::string(e.what()).find("HTML tuning report: the run lacks a field or has it of another type"),
+    EXPECT_NE(std::string(e.what()).find("HTML tuning report: a field of the run is missing or has the wrong type"),
               std::string::npos)
         << e.what();
     EXPECT_NE(std::string(e.what()).find("'races'"), std::string::npos) << e.what();

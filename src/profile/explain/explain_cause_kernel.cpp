@@ -173,7 +173,7 @@ std::vector<Suspicion> find_slower_templates(const Context& c) {
   s.name = c.row(static_cast<size_t>(s.steps.front()))->name;
   s.gain_ms = now - then;
   s.evidence =
-      fmt::format("--accuracy strict excludes {} in {} layer{}: they take {}, and the model expects {} without it",
+      fmt::format("--accuracy strict excludes {} in {} layer{}: now {}; without strict, the model expects {}",
                   fmt::join(barred, ", "), s.steps.size(), s.steps.size() == 1 ? "" : "s", ms_text(now), ms_text(then));
   return {s};
 }

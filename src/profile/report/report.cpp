@@ -39,7 +39,7 @@ std::string html_report(const json& profile) {
     return html_page(profile.at("model").get<std::string>() + " - Kilter profile",
                      {embedded::profile_html, "", embedded::profile_js}, data);
   } catch (const json::exception& e) {
-    fail(ErrorKind::bad_input, "HTML report: the profile lacks a field or has it of another type: {}", e.what());
+    fail(ErrorKind::bad_input, "HTML report: a field of the profile is missing or has the wrong type: {}", e.what());
   }
 }
 

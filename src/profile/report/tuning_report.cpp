@@ -18,7 +18,7 @@ std::string html_tuning_report(const nlohmann::json& run) {
     return html_page(run.at("model").get<std::string>() + " - Kilter tuning",
                      {embedded::tuning_html, embedded::tuning_css, embedded::tuning_js}, run);
   } catch (const nlohmann::json::exception& e) {
-    fail(ErrorKind::bad_input, "HTML tuning report: the run lacks a field or has it of another type: {}", e.what());
+    fail(ErrorKind::bad_input, "HTML tuning report: a field of the run is missing or has the wrong type: {}", e.what());
   }
 }
 
