@@ -242,7 +242,7 @@ def test_ports_and_texts():
     assert net(A).shape == (2, 3) and net(A[:1]).shape == (1, 3)
     assert net.name == "model" and net.note == ""
     facts = kilter.compile(model_bytes(), shapes={"x": (5, 3)}).conditions()
-    assert set(facts) == {"target", "steps", "arena_bytes", "constants_bytes", "compile_ms", "records"}
+    assert set(facts) == {"target", "threads", "steps", "arena_bytes", "constants_bytes", "compile_ms", "records"}
     assert "Relu" in kilter.compile(model_bytes(2)).inspect()
 
 

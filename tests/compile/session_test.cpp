@@ -106,7 +106,7 @@ TEST_F(DefaultInput, NeedsATensorWhereAShapeIsGiven) {
   EXPECT_EQ(kilter::error_of([&] { run(*session, {{"x", tensor({1, 1, 1})}}); }, ErrorKind::bad_input),
             session->name() + ": input 'w' (f32[3]) is missing");
   EXPECT_EQ(kilter::error_of([&] { run(*session, {{"x", tensor({1, 1, 1})}, {"v", tensor({1})}}); }),
-            session->name() + ": input 'w' (f32[3]) is missing");
+            session->name() + ": no input 'v'; legal values are x, w");
   const auto plain = open();
   EXPECT_EQ(kilter::error_of([&] { run(*plain, {{"x", tensor({1, 1, 1})}, {"v", tensor({1})}}); }),
             plain->name() + ": no input 'v'; legal values are x, w");

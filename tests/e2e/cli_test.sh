@@ -285,7 +285,7 @@ expect 0 '"explain":' explain zoo:squeezenet1_1 --seconds 0.5 --json -
 small=(zoo:squeezenet1_1 --input input=1x3x64x64 --seconds 0.1)
 mkdir -p "$scratch/broken/kilter" "$scratch/folder/kilter/records.db"
 echo "not a database" > "$scratch/broken/kilter/records.db"
-XDG_DATA_HOME=$scratch/broken expect 0 "  The gain of tuning is not known: records $scratch/broken/kilter/records.db: it does not begin like an SQLite database" explain "${small[@]}"
+XDG_DATA_HOME=$scratch/broken expect 0 "  The gain of tuning is not known: records $scratch/broken/kilter/records.db: not an SQLite database, or its header is damaged" explain "${small[@]}"
 XDG_DATA_HOME=$scratch/folder expect 0 "kilter/records.db: it is a directory; expected a database" explain "${small[@]}"
 HOME='' XDG_DATA_HOME='' expect 0 "is not known: records: neither XDG_DATA_HOME nor HOME is set; give the file with --records FILE" explain "${small[@]}"
 rm "$scratch/broken/kilter/records.db"
