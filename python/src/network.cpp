@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <thread>
 
@@ -193,25 +194,35 @@ class Network {
     explicit Turn(Network& network) : network_(network) {
       if (network.user_ == std::this_thread::get_id())
         fail(ErrorKind::usage, "{}: the network is in use by the call that made this one", network.session_->name());
-      if (!network.mutex_.try_lock()) {
-        const pid_t user = network.user_process_;
-        if (user != 0 && user != getpid())  // nobody in this process would ever unlock it
-          fail(ErrorKind::usage, "{}: the network was in use when this process was forked; make another one here",
-               network.session_->name());
-        network.mutex_.lock();
-      }
+      lock();
       network.user_ = std::this_thread::get_id();
-      network.user_process_ = getpid();
     }
     ~Turn() {
       network_.user_ = std::thread::id();
-      network_.user_process_ = 0;
       network_.mutex_.unlock();
     }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
    private:
+    /// In a forked child, a lock that some thread of the parent held when it forked is held for ever. So the first call
+    /// in a child waits for a moment only.
+    void lock() {
+      constexpr int kTries = 100;
+      const pid_t process = getpid();
+      for (int i = 0; network_.process_ != process; ++i) {
+        if (network_.mutex_.try_lock()) {
+          network_.process_ = process;
+          return;
+        }
+        if (i == kTries)
+          fail(ErrorKind::usage, "{}: the network was in use when this process was forked; make another one here",
+               network_.session_->name());
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      network_.mutex_.lock();
+    }
+
     Network& network_;
   };
 
@@ -219,8 +230,8 @@ class Network {
   std::unique_ptr<Session> session_;
   std::vector<std::string> outputs_;
   std::mutex mutex_;
-  std::atomic<std::thread::id> user_;    ///< the thread that has locked mutex_
-  std::atomic<pid_t> user_process_ = 0;  ///< and its process
+  std::atomic<std::thread::id> user_;      ///< the thread that has locked mutex_
+  std::atomic<pid_t> process_ = getpid();  ///< the process that has locked mutex_ last
 };
 
 std::shared_ptr<MemoryModel> model_of_bytes(nb::bytes bytes, const std::string& name, const std::string& folder) {

@@ -161,7 +161,7 @@ def test_sub_interpreters_are_refused():
         print(len(kilter.targets()) > 0)
         """)
     assert code == 0, out
-    assert "ImportError: kilter works in the main interpreter only, not in sub-interpreters" in out
+    assert "kilter works in the main interpreter only, not in sub-interpreters" in out and "ImportError" in out
     assert out.endswith("True\n")
 
 

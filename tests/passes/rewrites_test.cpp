@@ -105,6 +105,8 @@ TEST(Rewrites, DumpsSayWhyARewriteDoesNotApply) {
       read_file(folder.path() / "07_recognise_patterns.rewrites"),
       "'y' recognise_patterns.swish: applied\n"
       "'z' recognise_patterns.gelu: not applied: it is not a product of x, 0.5 and 1 + Erf(x / sqrt 2)\n"
+      "'z' recognise_patterns.group_norm_scale: not applied: no operand is a GroupNormalization with a scale for each "
+      "channel that only this node reads\n"
       "'z' recognise_patterns.hard_swish: not applied: no operand is Clip(x + 3, 0, 6) / 6 or a HardSigmoid of 1/6 "
       "and 1/2 of the other operand\n"
       "'z' recognise_patterns.rms_norm: not applied: no operand is x over a root of mean(x * x) + e that nothing "
