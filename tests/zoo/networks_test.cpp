@@ -107,8 +107,8 @@ TEST(Networks, MatchWhatIsPublished) {
 
 TEST(Networks, Densenet121) {
   const Graph graph = outline("densenet121");
-  // 62 batch normalisations remain, with 4 numbers per channel; the published figure counts 2. The 59 after conv0 and the
-  // bottleneck convolutions are folded, which leaves a bias.
+  // 62 batch normalisations remain, with 4 numbers per channel; the published figure counts 2. The 59 after conv0 and
+  // the bottleneck convolutions are folded, which leaves a bias.
   int64_t standing = 0;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
