@@ -37,26 +37,19 @@ install_packages() {
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends $missing
 }
 
-install_python() {
-  [ -x .venv/bin/python ] || python3 -m venv .venv
-  local stamp=.venv/kilter-packages
-  [ "$(cat $stamp 2>/dev/null)" = "$KILTER_PYTHON" ] && return 0
-  say "installing Python packages for the tests: $KILTER_PYTHON"
+# install_environment FOLDER PACKAGES: a virtual environment with Python packages.
+install_environment() {
+  [ -x "$1/bin/python" ] || python3 -m venv "$1"
+  local stamp=$1/kilter-packages
+  [ "$(cat "$stamp" 2>/dev/null)" = "$2" ] && return 0
+  say "installing Python packages for the tests: $2"
   # shellcheck disable=SC2086
-  .venv/bin/python -m pip install -q --disable-pip-version-check $KILTER_PYTHON
-  echo "$KILTER_PYTHON" > $stamp
+  "$1/bin/python" -m pip install -q --disable-pip-version-check $2
+  echo "$2" > "$stamp"
 }
-
-# install_torch: PyTorch with its networks in .venv-torch, about 6 GB, for the slow tests of torch.compile.
-install_torch() {
-  [ -x .venv-torch/bin/python ] || python3 -m venv .venv-torch
-  local stamp=.venv-torch/kilter-packages
-  [ "$(cat $stamp 2>/dev/null)" = "$KILTER_TORCH" ] && return 0
-  say "installing PyTorch for the slow tests: $KILTER_TORCH"
-  # shellcheck disable=SC2086
-  .venv-torch/bin/python -m pip install -q --disable-pip-version-check $KILTER_TORCH
-  echo "$KILTER_TORCH" > $stamp
-}
+install_python() { install_environment .venv "$KILTER_PYTHON"; }
+# PyTorch with its networks, about 6 GB, for the slow tests of torch.compile.
+install_torch() { install_environment .venv-torch "$KILTER_TORCH"; }
 
 # build_release [TARGET...]: builds the given targets, or all of them.
 build_release() {

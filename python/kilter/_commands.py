@@ -63,6 +63,18 @@ def run(words: list[str], progress: Callable[[str], None] | None = None,
     return out
 
 
+def read_text(path: str | os.PathLike) -> str:
+    """Returns what a command has written to a file."""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """Writes a text to a file."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def json_of(words: Iterable[str], progress: Callable[[str], None] | None = None) -> Any:
     """Runs a command with --json - and returns what it writes."""
     return json.loads(run([*words, "--json", "-"], progress))

@@ -16,6 +16,7 @@ from types import EllipsisType
 from typing import Any, Sequence
 
 from . import _kilter
+from ._types import ELEMENT_TYPES
 from .errors import UnsupportedError, UsageError
 
 __all__ = ["Graph", "NEWEST_OPSET", "OLDEST_OPSET", "Value"]
@@ -25,10 +26,6 @@ NEWEST_OPSET: int = _kilter.NEWEST_OPSET
 #: the oldest one
 OLDEST_OPSET: int = 7
 
-# Kilter's names of element types, with NumPy's and the number that ONNX gives them.
-_TYPES = {"f32": ("float32", 1), "f64": ("float64", 11), "f16": ("float16", 10), "bf16": ("bfloat16", 16),
-          "i8": ("int8", 3), "i16": ("int16", 5), "i32": ("int32", 6), "i64": ("int64", 7), "u8": ("uint8", 2),
-          "u16": ("uint16", 4), "u32": ("uint32", 12), "u64": ("uint64", 13), "bool": ("bool", 9)}
 _INT64_MAX = 2**63 - 1
 # Attributes whose numbers are element types.
 _TYPE_ATTRIBUTES = ("dtype", "output_dtype", "stash_type", "to")
@@ -258,7 +255,7 @@ class Graph:
         if dtype == "bf16":
             return self.op("Cast", numpy.float32(value), to="bf16")
         try:
-            return self.constant(numpy.array(value, _TYPES[dtype][0]))
+            return self.constant(numpy.array(value, ELEMENT_TYPES[dtype].numpy))
         except OverflowError:
             raise UsageError(f"{value} is not a number of {dtype}") from None
 
@@ -287,17 +284,18 @@ def _check_opset(what: str, opset: int) -> None:
 
 def _type_name(dtype: Any) -> str:
     """Returns Kilter's name of an element type: "f32" for "f32", "float32" and numpy.float32."""
-    if isinstance(dtype, str) and dtype in _TYPES:
+    if isinstance(dtype, str) and dtype in ELEMENT_TYPES:
         return dtype
     import numpy
     try:
         name = "bfloat16" if str(dtype) == "bfloat16" else numpy.dtype(dtype).name
     except TypeError:
         name = ""
-    for ours, (theirs, _) in _TYPES.items():
-        if name == theirs and dtype is not None:
+    for ours, theirs in ELEMENT_TYPES.items():
+        if name == theirs.numpy and dtype is not None:
             return ours
-    raise UsageError(f"element type {dtype!r}: legal values are {', '.join(_TYPES)}, and NumPy's types of that kind")
+    raise UsageError(f"element type {dtype!r}: legal values are {', '.join(ELEMENT_TYPES)}, and NumPy's types of that "
+                     f"kind")
 
 
 def _array_of(value: Any) -> Any:
@@ -311,7 +309,7 @@ def _attribute(op_type: str, name: str, value: Any) -> Any:
     """Returns an attribute's value in a form that the builder takes."""
     import numpy
     if name in _TYPE_ATTRIBUTES and (isinstance(value, (str, type, numpy.dtype))):
-        return _TYPES[_type_name(value)][1]
+        return ELEMENT_TYPES[_type_name(value)].number
     if isinstance(value, (list, tuple)):
         items = [v.item() if isinstance(v, numpy.generic) else v for v in value]
         kinds = {str if isinstance(v, str) else float if isinstance(v, float) else int if isinstance(v, int) else None

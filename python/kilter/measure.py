@@ -5,17 +5,14 @@ import html as _html
 import json
 import os
 import tempfile
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Iterator, Mapping
 
-from ._commands import json_of, run, words_of
+from ._commands import json_of, read_text, run, words_of, write_text
 from .errors import MeasurementError, UsageError
-from .network import Network, compile as _compile
+from .network import Network, Progress, compile as _compile
 
 __all__ = ["Bench", "Comparison", "Explanation", "Profile", "Timing", "bench", "compare", "explain", "profile", "tasks",
            "time_tasks"]
-
-Progress = Callable[[str], None]
-
 
 def network_of(model: Any, options: dict[str, Any]) -> tuple[Network, dict[str, Any]]:
     """Returns the network to measure, and the options that are left for the command."""
@@ -179,11 +176,11 @@ class Profile(Record):
 
     def html(self, path: str | os.PathLike) -> None:
         """Writes an HTML report: one file that works offline."""
-        _write(path, self._text("html"))
+        write_text(path, self._text("html"))
 
     def trace(self, path: str | os.PathLike) -> None:
         """Writes a trace of a typical run for ui.perfetto.dev or chrome://tracing."""
-        _write(path, self._text("trace"))
+        write_text(path, self._text("trace"))
 
     def _text(self, kind: str) -> str:
         if kind not in self._files:
@@ -231,7 +228,7 @@ class Explanation(Record):
 
     def html(self, path: str | os.PathLike) -> None:
         """Writes an HTML report: the profile's and this explanation, in one file."""
-        _write(path, self._html)
+        write_text(path, self._html)
 
     def __repr__(self) -> str:
         lines = [*self.explain["summary"]]
@@ -257,11 +254,6 @@ def _listed(names: list[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {others} others" if others > 0 else "")
 
 
-def _write(path: str | os.PathLike, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
 def bench(model: Any, *, progress: Progress | None = None, **options: Any) -> Bench:
     """Times a network from the caller's inputs to the caller's outputs, on seeded random inputs.
 
@@ -283,13 +275,8 @@ def profile(model: Any, *, progress: Progress | None = None, **options: Any) -> 
         paths = {kind: os.path.join(folder, kind) for kind in ("json", "html", "trace")}
         words = [word for kind, path in paths.items() for word in (f"--{kind}", path)]
         run(["profile", *network._command_words(options), *words], progress)
-        texts = {kind: _read(path) for kind, path in paths.items()}
+        texts = {kind: read_text(path) for kind, path in paths.items()}
     return Profile(json.loads(texts.pop("json")), texts)
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 def explain(model: Any, *, progress: Progress | None = None, **options: Any) -> Explanation:
@@ -302,7 +289,7 @@ def explain(model: Any, *, progress: Progress | None = None, **options: Any) -> 
     with tempfile.TemporaryDirectory(prefix="kilter-") as folder:
         report, page = os.path.join(folder, "report.json"), os.path.join(folder, "report.html")
         run(["explain", *network._command_words(options), "--json", report, "--html", page], progress)
-        return Explanation(json.loads(_read(report)), _read(page))
+        return Explanation(json.loads(read_text(report)), read_text(page))
 
 
 def compare(a: Any, b: Any = None, *, progress: Progress | None = None, **options: Any) -> Comparison:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 from . import _kilter
 from ._commands import run as run_command
 from ._commands import words_of
-from .errors import InputError, UsageError
+from .errors import InputError, UnsupportedError, UsageError
 
 __all__ = ["Network", "Pool", "Port", "compile", "load"]
 
@@ -94,8 +94,7 @@ class Network:
         if shapes is not None:
             self._options["input"] = {**_shapes_of(shapes), **self._options.get("input", {})}
         self._source = _Source(model)
-        self._words = words_of(self._options)
-        self._adopt(_kilter.Network([self._source.word, *self._words], self._source.memory, progress))
+        self._adopt(_kilter.Network(self._command_words({}), self._source.memory, progress))
 
     def _adopt(self, net: Any) -> None:
         self._net = net
@@ -155,15 +154,9 @@ class Network:
         """Returns a network that shares this one's compiled plans, weights included, and has threads and working memory
         of its own."""
         other = object.__new__(Network)
-        other._model, other._options = self._model, self._options
-        other._source, other._words = self._source, self._words
+        other._model, other._options, other._source = self._model, self._options, self._source
         other._adopt(self._net.twin())
         return other
-
-    def _shapes_known(self) -> bool:
-        given = self._options.get("input", {})
-        return all(p.name in given or (p.shape is not None and all(isinstance(d, int) for d in p.shape))
-                   for p in self.inputs)
 
     # --- what it is ---
 
@@ -182,6 +175,16 @@ class Network:
         plan: target, threads, steps, arena_bytes, constants_bytes, compile_ms (0 for a compiled file) and records, the
         use of tuning records in words."""
         return self._net.compile(progress)
+
+    def _compile_if_static(self) -> None:
+        """Compiles the network, unless only a run shows its shapes."""
+        try:
+            self.conditions()
+        except InputError:
+            pass  # dimensions of an input are open
+        except UnsupportedError as error:
+            if "depends on the value" not in str(error):
+                raise
 
     def _signature(self) -> str:
         return ", ".join(str(p) for p in self.inputs)
@@ -300,8 +303,7 @@ class Pool:
     def __init__(self, network: Network, size: int):
         if size < 1:
             raise UsageError(f"pool: size {size}; expected 1 or more")
-        if network._shapes_known():
-            network.conditions()  # compiles, so that the others share the plan
+        network._compile_if_static()  # so that the others share the plan
         self.size = size
         self._networks = [network, *(network.twin() for _ in range(size - 1))]
         self._start()

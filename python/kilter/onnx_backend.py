@@ -77,7 +77,7 @@ class KilterBackend(Backend):
         if not cls.supports_device(device):
             raise UsageError(f"device '{device}': Kilter runs ONNX models on 'CPU'")
         network = _compile(model, **kwargs)
-        _compile_if_static(network)
+        network._compile_if_static()
         return KilterRep(network)
 
     @classmethod
@@ -107,17 +107,6 @@ class KilterBackend(Backend):
                 raise InputError(f"{node.op_type}: output '{name}': outputs_info says {dtype}{list(shape)}, the "
                                  f"result is {results[name].dtype}{list(results[name].shape)}")
         return results
-
-
-def _compile_if_static(network: Network) -> None:
-    """Compiles a network unless its shapes are known at its first run only."""
-    try:
-        network.conditions()
-    except InputError:
-        pass  # dimensions of an input are open
-    except UnsupportedError as error:
-        if "depends on the value" not in str(error):
-            raise
 
 
 def _node_feeds(node: onnx.NodeProto, inputs: Any) -> dict[str, Any]:

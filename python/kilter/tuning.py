@@ -6,7 +6,7 @@ import os
 import tempfile
 from typing import Any, Callable, Iterator, Mapping
 
-from ._commands import run, words_of
+from ._commands import read_text, run, words_of, write_text
 from .measure import Record, network_of
 from .progress import ProgressLine
 
@@ -27,8 +27,7 @@ class TuneResult(Record):
 
     def html(self, path: str | os.PathLike) -> None:
         """Writes an HTML report of the run: one file that works offline."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self._html)
+        write_text(path, self._html)
 
     @property
     def before_ms(self) -> float:
@@ -81,22 +80,19 @@ def tune(model: Any, time: str | float | None = None, *, progress: bool | Callab
     shown = ProgressLine(f"tune {network.name}") if progress is True else None
     watcher = progress if callable(progress) else None
     with tempfile.TemporaryDirectory(prefix="kilter-") as folder:
-        report, page, events = (os.path.join(folder, name) for name in ("report.json", "report.html", "events"))
+        report, page = os.path.join(folder, "report.json"), os.path.join(folder, "report.html")
         words = ["tune", *network._command_words(options), "--json", report, "--html", page]
         if shown or watcher:
-            _run_watched(words, shown, watcher)
+            _run_watched(words, report, shown, watcher)
         else:
             run(words)
-        with open(report, encoding="utf-8") as file:
-            data = json.load(file)
-        with open(page, encoding="utf-8") as file:
-            html = file.read()
+        data, html = json.loads(read_text(report)), read_text(page)
     return TuneResult(data, html, network.with_options(records=records) if records != "none" else network)
 
 
-def _run_watched(words: list[str], shown: ProgressLine | None,
+def _run_watched(words: list[str], report: str, shown: ProgressLine | None,
                  watcher: Callable[[Mapping[str, Any]], Any] | None) -> None:
-    """Runs `tune` and passes on its events as they happen."""
+    """Runs `tune`, which writes `report` at its end, and passes on its events as they happen."""
     def line(text: str) -> None:
         event = json.loads(text)
         if shown:
@@ -107,7 +103,7 @@ def _run_watched(words: list[str], shown: ProgressLine | None,
     try:
         run([*words, "--events", "-"], shown.text if shown else None, line)
     except (KeyboardInterrupt, StopSearch):
-        if not os.path.exists(words[words.index("--json") + 1]):
+        if not os.path.exists(report):
             raise  # the search has not come to its result
     finally:
         if shown:

@@ -85,7 +85,6 @@ class Network {
 
   std::string name() const { return session_->name(); }
   std::string note() const { return session_->note(); }
-  bool compiled_file() const { return session_->compiled_file(); }
   nb::list inputs() const { return ports_of(session_->inputs()); }
   nb::list default_inputs() const { return ports_of(session_->default_inputs()); }
   nb::list outputs() const { return ports_of(session_->outputs()); }
@@ -106,18 +105,14 @@ class Network {
     }
     nb::list arrays;
     for (size_t i = 0; i < results.size(); ++i) {
-      if (!given.contains(outputs_[i])) {
-        arrays.append(array_of(results[i]));
-      } else {
-        arrays.append(nb::cast<nb::dict>(out)[outputs_[i].c_str()]);
-      }
+      arrays.append(given.contains(outputs_[i]) ? nb::object(out[outputs_[i].c_str()]) : array_of(results[i]));
     }
     return arrays;
   }
 
   /// Compiles for the declared or given shapes, without running. Returns facts about the plan.
   nb::dict compile(nb::object progress) {
-    const Plan* plan = nullptr;
+    Plan plan;  // a copy: another thread's run may drop the session's
     double ms = 0;
     {
       tool::Console console = watched_by(std::move(progress));
@@ -126,13 +121,13 @@ class Network {
       const FloatEnvironment standard;
       const tool::UseConsole use(std::move(console));
       const Loaded& loaded = session_->compile();
-      plan = &loaded.plan(), ms = loaded.compiled.compile_ms;
+      plan = loaded.plan(), ms = loaded.compiled.compile_ms;
     }
     nb::dict facts;
-    add_conditions(facts, *plan);
-    facts["steps"] = plan->steps.size();
-    facts["arena_bytes"] = plan->arena_bytes;
-    facts["constants_bytes"] = plan->constants_bytes;
+    add_conditions(facts, plan);
+    facts["steps"] = plan.steps.size();
+    facts["arena_bytes"] = plan.arena_bytes;
+    facts["constants_bytes"] = plan.constants_bytes;
     facts["compile_ms"] = ms;
     return facts;
   }
@@ -155,16 +150,16 @@ class Network {
       if (flusher) flusher();
     };
     std::optional<Evaluation> measured;
-    const Plan* plan = nullptr;
+    Plan plan;
     {
       const nb::gil_scoped_release unlocked;
       const Turn turn(*this);
       const FloatEnvironment standard;
       measured.emplace(evaluate([&] { session_->run(inputs); }, how));
-      plan = &session_->prepare_for(inputs).plan();
+      plan = session_->prepare_for(inputs).plan();
     }
     nb::dict out;
-    add_conditions(out, *plan);
+    add_conditions(out, plan);
     out["samples_ms"] = measured->samples.ms;
     out["quiet_ms"] = measured->quiet.ms;
     out["estimate_ms"] = measured->estimate();
@@ -251,7 +246,6 @@ void add_networks(nb::module_& module) {
            nb::arg("model").none() = nb::none(), progress())
       .def_prop_ro("name", &Network::name)
       .def_prop_ro("note", &Network::note)
-      .def_prop_ro("compiled_file", &Network::compiled_file)
       .def_prop_ro("inputs", &Network::inputs)
       .def_prop_ro("default_inputs", &Network::default_inputs)
       .def_prop_ro("outputs", &Network::outputs)

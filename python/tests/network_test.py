@@ -382,3 +382,17 @@ def test_contexts():
     np.testing.assert_array_equal(net(A), A)
     with pytest.raises(RuntimeError, match="shutdown"):
         pool.submit([A])
+
+
+def test_pool_of_a_network_whose_shapes_only_runs_show():
+    """Open dimensions, and shapes that depend on the values of inputs, are left to the first runs."""
+    onnx = pytest.importorskip("onnx")
+    port = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Expand", ["x", "shape"], ["y"])], "wide",
+                                   [port("x", 1, [1, 3]), port("shape", 7, [2])], [port("y", 1, [None, 3])])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    feeds = {"x": np.ones((1, 3), np.float32), "shape": np.array([4, 3], np.int64)}
+    with kilter.compile(model, threads=1).pool(2) as pool:
+        assert [y["y"].shape for y in pool.map([feeds] * 3)] == [(4, 3)] * 3
+    with kilter.compile(model_bytes(), threads=1).pool(2) as pool:
+        assert [y["y"].shape for y in pool.map([{"x": A}] * 3)] == [A.shape] * 3

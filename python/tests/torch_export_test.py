@@ -8,17 +8,10 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import kilter  # noqa: E402
 import kilter.torch  # noqa: E402
-from torch_models import (NETWORKS, Small, WithSorting, assert_agrees, called, compiled, images,  # noqa: E402
-                          inputs_of, prepared)
+from torch_models import (NETWORKS, Small, WithSorting, assert_agrees, called, compiled,  # noqa: E402, F401
+                          fresh_dynamo, images, inputs_of, prepared)
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def exported(model, *args, **options):

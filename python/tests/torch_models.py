@@ -13,6 +13,14 @@ FULL = bool(os.environ.get("KILTER_TORCH_FULL"))
 TOLERANCE = 1e-3  # of the largest value
 
 
+@pytest.fixture(autouse=True)
+def fresh_dynamo():
+    """Compiles nothing from what an earlier test left. Applies to test files that import it."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
 def torchvision_model(name, **options):
     models = pytest.importorskip("torchvision", reason="torchvision is not installed").models
     return models.get_model(name, weights=None, **options)

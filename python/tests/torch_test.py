@@ -10,17 +10,10 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import kilter  # noqa: E402
 import kilter.torch  # noqa: E402
 from kilter.torch._function import CompiledFunction  # noqa: E402
-from torch_models import (FULL, MORE, NETWORKS, Small, WithSorting, assert_agrees, called, compiled,  # noqa: E402
-                          images, inputs_of, language_model, prepared)
+from torch_models import (FULL, MORE, NETWORKS, Small, WithSorting, assert_agrees, called, compiled,  # noqa: E402, F401
+                          fresh_dynamo, images, inputs_of, language_model, prepared)
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 @pytest.mark.parametrize("name", [*NETWORKS, *(MORE if FULL else ())])
@@ -209,7 +202,7 @@ def test_options_reach_the_compiler(monkeypatch):
     with torch.no_grad():
         compiled(prepared(Small), threads=1, records="none")(images(1))
     assert made[0]._settings.compile == {"threads": 1, "records": "none"}
-    assert only_program(made[0]).networks[0]._words == ["--threads", "1", "--records", "none"]
+    assert only_program(made[0]).networks[0]._command_words({})[1:] == ["--threads", "1", "--records", "none"]
 
 
 def test_weights_that_change():

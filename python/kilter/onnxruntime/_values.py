@@ -6,11 +6,12 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
+from .._types import ELEMENT_TYPES
 from ._exceptions import IllegalUse, WrongType
 
 
-class ElementType(NamedTuple):
-    """An element type under its names."""
+class OrtType(NamedTuple):
+    """An element type under its names in ONNX Runtime."""
 
     #: Kilter's word, such as "f32"
     word: str
@@ -22,20 +23,17 @@ class ElementType(NamedTuple):
     numpy: Any
 
 
-_TYPES = [
-    ElementType(word, number, f"tensor({name})", np.dtype(dtype)) for word, number, name, dtype in (
-        ("f32", 1, "float", "float32"), ("u8", 2, "uint8", "uint8"), ("i8", 3, "int8", "int8"),
-        ("u16", 4, "uint16", "uint16"), ("i16", 5, "int16", "int16"), ("i32", 6, "int32", "int32"),
-        ("i64", 7, "int64", "int64"), ("bool", 9, "bool", "bool"),
-        ("f16", 10, "float16", "float16"), ("f64", 11, "double", "float64"), ("u32", 12, "uint32", "uint32"),
-        ("u64", 13, "uint64", "uint64"), ("bf16", 16, "bfloat16", "uint16"))]
+_NAMES = {"f32": "float", "f64": "double"}  # ONNX Runtime's, where they are not NumPy's
+_TYPES = sorted((OrtType(word, t.number, f"tensor({_NAMES.get(word, t.numpy)})",
+                         np.dtype("uint16" if word == "bf16" else t.numpy)) for word, t in ELEMENT_TYPES.items()),
+                key=lambda t: t.number)
 TYPE_OF_WORD = {t.word: t for t in _TYPES}
 _TYPE_OF_NUMBER = {t.number: t for t in _TYPES}
 _BF16 = TYPE_OF_WORD["bf16"]
 _TYPE_OF_DTYPE = {t.numpy: t for t in _TYPES if t is not _BF16}
 
 
-def type_of(value: Any, what: str) -> ElementType:
+def type_of(value: Any, what: str) -> OrtType:
     """Returns the element type for a NumPy type, its name, or ONNX's number."""
     if isinstance(value, int) and value in _TYPE_OF_NUMBER:
         return _TYPE_OF_NUMBER[value]
@@ -73,7 +71,7 @@ class OrtValue:
 
     __slots__ = ("_array", "_type")
 
-    def __init__(self, array: np.ndarray, type: ElementType):
+    def __init__(self, array: np.ndarray, type: OrtType):
         self._array = array
         self._type = type
 
@@ -225,7 +223,7 @@ def feed_of(name: str, value: Any, dtype: Any) -> Any:
     return value
 
 
-def array_at(address: int, shape: Sequence[int], kind: ElementType, what: str) -> np.ndarray:
+def array_at(address: int, shape: Sequence[int], kind: OrtType, what: str) -> np.ndarray:
     """Returns an array over memory that the caller keeps alive."""
     shape = [int(d) for d in shape]
     count = int(np.prod(shape, dtype=np.int64))

@@ -16,11 +16,6 @@ DTYPES: dict[torch.dtype, str] = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8",
     torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.bool: "bool",
 }
-#: numbers of TensorProto.DataType, which the operator Cast takes
-ONNX_TYPES: dict[torch.dtype, int] = {
-    torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 5, torch.int32: 6, torch.int64: 7, torch.bool: 9,
-    torch.float16: 10, torch.float64: 11, torch.bfloat16: 16,
-}
 TORCH_TYPES: dict[str, torch.dtype] = {text: dtype for dtype, text in DTYPES.items()}
 
 Converter = Callable[..., Any]
@@ -213,7 +208,7 @@ class Conversion:
             return torch.tensor(operand, dtype=dtype)
         if isinstance(operand, torch.Tensor):
             return operand if operand.dtype == dtype else operand.detach().to(dtype)
-        return operand if operand.dtype == DTYPES.get(dtype) else self.op("Cast", operand, to=_onnx_type(dtype))
+        return operand if operand.dtype == DTYPES.get(dtype) else self.op("Cast", operand, to=dtype_text(dtype))
 
     def list(self, numbers: Iterable[int]) -> torch.Tensor:
         """Returns a constant vector of i64, as operators take for shapes and axes."""
@@ -261,11 +256,6 @@ def torch_dtype(x: Any) -> torch.dtype:
 def axis_of(x: Any, axis: int) -> int:
     """Returns an axis counted from the first one."""
     return axis + len(shape_of(x)) if axis < 0 else axis
-
-
-def _onnx_type(dtype: torch.dtype) -> int:
-    dtype_text(dtype)
-    return ONNX_TYPES[dtype]
 
 
 def _has_value(arguments: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Converters of activation functions."""
+"""Converters of activation functions but those that have the same meaning in ONNX, which elementwise.py lists."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,11 +7,6 @@ import torch
 
 from .._conversion import Conversion, Refusal, converts, shape_of
 from .elementwise import clamp
-
-
-@converts("relu.default")
-def relu(c: Conversion, x: Any) -> Any:
-    return c.op("Relu", x)
 
 
 @converts("relu6.default")
@@ -27,11 +22,6 @@ def gelu(c: Conversion, x: Any, approximate: str = "none") -> Any:
 @converts("silu.default")
 def silu(c: Conversion, x: Any) -> Any:
     return c.op("Mul", x, c.op("Sigmoid", x))
-
-
-@converts("hardswish.default")
-def hardswish(c: Conversion, x: Any) -> Any:
-    return c.op("HardSwish", x)
 
 
 @converts("hardsigmoid.default")
@@ -55,16 +45,6 @@ def elu(c: Conversion, x: Any, alpha: float = 1, scale: float = 1, input_scale: 
 @converts("celu.default")
 def celu(c: Conversion, x: Any, alpha: float = 1) -> Any:
     return c.op("Celu", x, alpha=float(alpha))
-
-
-@converts("selu.default")
-def selu(c: Conversion, x: Any) -> Any:
-    return c.op("Selu", x)
-
-
-@converts("mish.default")
-def mish(c: Conversion, x: Any) -> Any:
-    return c.op("Mish", x)
 
 
 @converts("softplus.default")

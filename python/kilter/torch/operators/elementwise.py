@@ -12,8 +12,9 @@ from .._conversion import Conversion, Refusal, converts, shape_of, torch_dtype
 _SAME = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan", "atanh": "Atanh",
     "bitwise_not": "BitwiseNot", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp",
-    "floor": "Floor", "log": "Log", "neg": "Neg", "reciprocal": "Reciprocal", "round": "Round", "sigmoid": "Sigmoid",
-    "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
+    "floor": "Floor", "hardswish": "HardSwish", "log": "Log", "mish": "Mish", "neg": "Neg",
+    "reciprocal": "Reciprocal", "relu": "Relu", "round": "Round", "selu": "Selu", "sigmoid": "Sigmoid", "sign": "Sign",
+    "sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
 }
 _BINARY = {"bitwise_and": "BitwiseAnd", "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor"}
 _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
@@ -25,7 +26,7 @@ def _register_same(name: str, op: str) -> None:
     @converts(f"{name}.default")
     def unary(c: Conversion, x: Any) -> Any:
         kind = _ON_BOOLEANS.get(op, op) if c.dtype == torch.bool else op
-        if kind in ("Abs", "Ceil", "Floor", "Round") and not c.dtype.is_floating_point and kind != "Abs":
+        if kind in ("Ceil", "Floor", "Round") and not c.dtype.is_floating_point:
             return x
         return c.op(kind, c.typed(x, c.dtype))
 
@@ -221,12 +222,12 @@ def trunc(c: Conversion, x: Any) -> Any:
     return c.op("Mul", c.op("Sign", x), c.op("Floor", c.op("Abs", x)))
 
 
-@converts("maximum.default")
+@converts("maximum.default", "max.other")
 def maximum(c: Conversion, x: Any, y: Any) -> Any:
     return c.op("Max", c.typed(x, c.dtype), c.typed(y, c.dtype))
 
 
-@converts("minimum.default")
+@converts("minimum.default", "min.other")
 def minimum(c: Conversion, x: Any, y: Any) -> Any:
     return c.op("Min", c.typed(x, c.dtype), c.typed(y, c.dtype))
 

@@ -61,16 +61,6 @@ def min_dim(c: Conversion, x: Any, dim: int, keepdim: bool = False) -> Any:
     return (_reduce(c, "ReduceMin", x, dim, keepdim), c.op("ArgMin", x, axis=dim, keepdims=int(keepdim)))
 
 
-@converts("max.other")
-def max_other(c: Conversion, x: Any, other: Any) -> Any:
-    return c.op("Max", c.typed(x, c.dtype), c.typed(other, c.dtype))
-
-
-@converts("min.other")
-def min_other(c: Conversion, x: Any, other: Any) -> Any:
-    return c.op("Min", c.typed(x, c.dtype), c.typed(other, c.dtype))
-
-
 def _arg(c: Conversion, op: str, x: Any, dim: int | None, keepdim: bool) -> Any:
     if dim is None:
         if keepdim:
