@@ -45,6 +45,9 @@ def network_of(name, batch):
     else:
         import torchvision
         built = torchvision.models.get_model(name, weights=None)
+    for weight in built.parameters():
+        if weight.dim() > 1 and not weight.any():  # torchvision's ViT head; zeros would make all results equal
+            torch.nn.init.normal_(weight, std=0.02)
     return built.eval(), (torch.randn(batch, 3, 224, 224),)
 
 

@@ -21,9 +21,18 @@ def fresh_dynamo():
     torch._dynamo.reset()
 
 
+def without_zero_weights(model):
+    """Draws the matrices that a network's initialisation leaves zero, such as torchvision's ViT head, whose zeros would
+    make all results equal."""
+    for weight in model.parameters():
+        if weight.dim() > 1 and not weight.any():
+            torch.nn.init.normal_(weight, std=0.02)
+    return model
+
+
 def torchvision_model(name, **options):
     models = pytest.importorskip("torchvision", reason="torchvision is not installed").models
-    return models.get_model(name, weights=None, **options)
+    return without_zero_weights(models.get_model(name, weights=None, **options))
 
 
 def timm_model(name, **options):

@@ -145,7 +145,8 @@ print(json.dumps(out))
 
 def test_a_call_costs_little_more_than_the_network(python, tmp_path):
     """A call from Python takes at most 3 % or 20 us more than a run inside, of which at most half is the interpreter's."""
-    names = ["squeezenet1_1", "mobilenet_v2", "mobilenet_v1", "resnet18"]
+    names = ["squeezenet1_1", "mobilenet_v2", "mobilenet_v1", "resnet18", "resnet34", "resnet50", "densenet121",
+             "inception_v3", "bert_base", "vgg11"]
     out = json.loads(run(python, CALL.replace("NAMES", repr(names)), folder=tmp_path, timeout=900).splitlines()[-1])
     for name, pairs in out.items():
         inside = min(p[0] for p in pairs)
