@@ -53,15 +53,6 @@ LoopBuilder::LoopBuilder(std::string name) {
 
 namespace {
 
-Buf add_buffer(LoopFunc& func, std::string name, DType type, int64_t elems, BufferKind kind,
-               MemorySpace space = MemorySpace::global) {
-  require(type != DType::string && elems >= 0,
-          "loop function '{}': buffer '{}' has {} elements of {}; expected 0 or more, and no strings", func.name, name,
-          elems, kilter::name(type));
-  func.buffers.push_back({.name = std::move(name), .type = type, .elems = elems, .kind = kind, .space = space});
-  return Buf{static_cast<int32_t>(func.buffers.size()) - 1};
-}
-
 int32_t add_var(LoopFunc& func, std::string name, VType type) {
   func.vars.push_back({std::move(name), type});
   return static_cast<int32_t>(func.vars.size()) - 1;
@@ -71,14 +62,36 @@ constexpr VType kIndex{DType::i64, 1};
 
 }  // namespace
 
+Buf LoopBuilder::add_buffer(std::string name, DType type, int64_t elems, BufferKind kind, MemorySpace space) {
+  require(type != DType::string && elems >= 0,
+          "loop function '{}': buffer '{}' has {} elements of {}; expected 0 or more, and no strings", func_.name, name,
+          elems, kilter::name(type));
+  func_.buffers.push_back({.name = std::move(name), .type = type, .elems = elems, .kind = kind, .space = space});
+  value_types_.push_back(type);
+  return Buf{static_cast<int32_t>(func_.buffers.size()) - 1};
+}
+
 Buf LoopBuilder::input(std::string name, DType type, int64_t elems, MemorySpace space) {
-  return add_buffer(func_, std::move(name), type, elems, BufferKind::input, space);
+  return add_buffer(std::move(name), type, elems, BufferKind::input, space);
 }
 Buf LoopBuilder::output(std::string name, DType type, int64_t elems) {
-  return add_buffer(func_, std::move(name), type, elems, BufferKind::output);
+  return add_buffer(std::move(name), type, elems, BufferKind::output, MemorySpace::global);
 }
 Buf LoopBuilder::scratch(std::string name, DType type, int64_t elems, MemorySpace space) {
-  return add_buffer(func_, std::move(name), type, elems, BufferKind::scratch, space);
+  return add_buffer(std::move(name), type, elems, BufferKind::scratch, space);
+}
+
+void LoopBuilder::convert(Buf buffer, DType type) {
+  const DType own = this->buffer(buffer).type;
+  require(is_float(own) && is_float(type) && size_bytes(own) <= size_bytes(type),
+          "loop function '{}': buffer '{}' of {} cannot convert to {}", func_.name, this->buffer(buffer).name,
+          name(own), name(type));
+  value_types_[static_cast<size_t>(buffer.id)] = type;
+}
+
+Expr LoopBuilder::to_buffer(Buf buffer, Expr value) const {
+  const DType own = this->buffer(buffer).type;
+  return own != value_type(buffer) && value.elem() == value_type(buffer) ? cast(own, std::move(value)) : value;
 }
 
 Expr LoopBuilder::parallel(std::string name, int64_t extent) {
@@ -157,15 +170,21 @@ void LoopBuilder::set(int32_t reg, Expr value) {
 }
 
 Expr LoopBuilder::load(Buf buffer, Expr index, int32_t lanes, int64_t stride, Expr mask) const {
+  return cast(value_type(buffer), load_raw(buffer, std::move(index), lanes, stride, std::move(mask)));
+}
+
+Expr LoopBuilder::load_raw(Buf buffer, Expr index, int32_t lanes, int64_t stride, Expr mask) const {
   return load_expr(this->buffer(buffer).type, buffer.id, std::move(index), lanes, stride, std::move(mask));
 }
 
 Expr LoopBuilder::gather(Buf buffer, Expr indices, Expr mask) const {
-  return gather_expr(this->buffer(buffer).type, buffer.id, std::move(indices), std::move(mask));
+  return cast(value_type(buffer),
+              gather_expr(this->buffer(buffer).type, buffer.id, std::move(indices), std::move(mask)));
 }
 
 void LoopBuilder::store(Buf buffer, Expr index, Expr value, Expr mask) {
   const Buffer& b = this->buffer(buffer);
+  value = to_buffer(buffer, std::move(value));
   if (!(b.kind != BufferKind::input && value.elem() == b.type && index.type() == kIndex))
     fail(ErrorKind::internal,
          "store to '{}' of '{}': expected an output or scratch buffer, an i64 index and a value of {}, got index {}, "
@@ -185,6 +204,7 @@ void LoopBuilder::store(Buf buffer, Expr index, Expr value, Expr mask) {
 
 void LoopBuilder::scatter(Buf buffer, Expr indices, Expr value, Expr mask) {
   const Buffer& b = this->buffer(buffer);
+  value = to_buffer(buffer, std::move(value));
   if (value.lanes() == 1) value = broadcast(std::move(value), indices.lanes());
   if (!(b.kind != BufferKind::input && value.elem() == b.type && indices.type() == VType{DType::i64, value.lanes()}))
     fail(ErrorKind::internal,

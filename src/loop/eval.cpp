@@ -291,6 +291,26 @@ void fma(DType type, int32_t lanes, const std::byte* a, const std::byte* b, cons
   });
 }
 
+void dot(DType a_type, DType b_type, int32_t lanes, int32_t group, const std::byte* a, const std::byte* b,
+         const std::byte* acc, std::byte* out) {
+  if (a_type == DType::bf16) {
+    for (int32_t l = 0; l < lanes; ++l) {
+      float sum = get<float>(acc, l);
+      for (int32_t i = l * group; i < (l + 1) * group; ++i) sum += get<BFloat16>(a, i) * get<BFloat16>(b, i);
+      put<float>(out, l, sum);
+    }
+    return;
+  }
+  const auto byte = [](DType type, const std::byte* from, int32_t i) {
+    return static_cast<uint32_t>(type == DType::i8 ? int32_t{get<int8_t>(from, i)} : int32_t{get<uint8_t>(from, i)});
+  };
+  for (int32_t l = 0; l < lanes; ++l) {
+    auto sum = static_cast<uint32_t>(get<int32_t>(acc, l));
+    for (int32_t i = l * group; i < (l + 1) * group; ++i) sum += byte(a_type, a, i) * byte(b_type, b, i);
+    put<int32_t>(out, l, static_cast<int32_t>(sum));
+  }
+}
+
 void cast(DType from, DType to, int32_t lanes, const std::byte* a, std::byte* out) {
   visit_dtype(from, [&](auto from_tag) {
     using From = decltype(from_tag);

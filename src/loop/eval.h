@@ -16,6 +16,9 @@ void unary(Op op, DType type, int32_t lanes, const std::byte* a, std::byte* out)
 void binary(Op op, DType type, int32_t lanes, const std::byte* a, const std::byte* b, std::byte* out);
 /// Computes a * b + c, rounded once; floats only.
 void fma(DType type, int32_t lanes, const std::byte* a, const std::byte* b, const std::byte* c, std::byte* out);
+/// Computes dot() of expr.h: `lanes` sums, each of `group` products in order.
+void dot(DType a_type, DType b_type, int32_t lanes, int32_t group, const std::byte* a, const std::byte* b,
+         const std::byte* acc, std::byte* out);
 void cast(DType from, DType to, int32_t lanes, const std::byte* a, std::byte* out);
 void lane_reduce(Op op, DType type, int32_t lanes, const std::byte* a, std::byte* out);
 

@@ -122,6 +122,13 @@ Expr fold_binary(Op op, const Expr& a, const Expr& b) {
 
 }  // namespace
 
+bool dot_is_legal(VType a, VType b, VType acc) {
+  const auto byte = [](DType t) { return t == DType::i8 || t == DType::u8; };
+  const bool floats = acc.elem == DType::f32 && a.elem == DType::bf16 && b.elem == DType::bf16;
+  const bool bytes = acc.elem == DType::i32 && byte(a.elem) && byte(b.elem);
+  return (floats || bytes) && a.lanes == b.lanes && a.lanes == acc.lanes * (floats ? 2 : 4);
+}
+
 std::string_view name(Op op) { return kNames.at(static_cast<size_t>(op)); }
 bool is_comparison(Op op) { return op >= Op::eq && op <= Op::ge; }
 
@@ -234,6 +241,18 @@ Expr fma(Expr a, Expr b, Expr c) {
   return node(ExprKind::fma, type, {std::move(a), std::move(b), std::move(c)});
 }
 
+Expr dot(Expr a, Expr b, Expr acc) {
+  check_defined(a, "dot");
+  check_defined(b, "dot");
+  check_defined(acc, "dot");
+  require(
+      dot_is_legal(a.type(), b.type(), acc.type()),
+      "loop IR: dot of {}, {} and {}; expected two products of bf16 for each f32, or four of i8 and u8 for each i32",
+      a.type(), b.type(), acc.type());
+  const VType type = acc.type();
+  return node(ExprKind::dot, type, {std::move(a), std::move(b), std::move(acc)});
+}
+
 Expr select(Expr condition, Expr a, Expr b) {
   check_defined(condition, "select");
   check_defined(a, "select");
@@ -267,6 +286,9 @@ Expr cast(DType type, Expr a) {
     return broadcast(eval::read_imm(type, result.bytes), a.lanes());
   }
   if (a->kind == ExprKind::broadcast) return broadcast(cast(type, a->args[0]), a.lanes());
+  // A small float that was widened has the same value again when it is narrowed.
+  const bool widened = a->kind == ExprKind::cast && a->args[0].elem() == type && is_float(type) && is_float(a.elem());
+  if (widened && size_bytes(type) < size_bytes(a.elem())) return a->args[0];
   if (a->kind == ExprKind::ramp && is_integer(type) && size_bytes(type) <= size_bytes(a.elem())) {
     return ramp(cast(type, a->args[0]), cast(type, a->args[1]), a.lanes());
   }
@@ -276,12 +298,14 @@ Expr cast(DType type, Expr a) {
 
 Expr bitcast(DType type, Expr a) {
   check_defined(a, "bitcast");
-  require(type != DType::boolean && a.elem() != DType::boolean && size_bytes(type) == size_bytes(a.elem()),
+  const int64_t bytes = a.lanes() * size_bytes(a.elem());
+  require(type != DType::boolean && a.elem() != DType::boolean && bytes % size_bytes(type) == 0,
           "loop IR: bitcast of {} to {}: the sizes differ", a.type(), name(type));
   if (a.elem() == type) return a;
-  if (is_imm(a)) return broadcast(eval::read_imm(type, Scalar(a).bytes), a.lanes());
-  if (a->kind == ExprKind::broadcast) return broadcast(bitcast(type, a->args[0]), a.lanes());
-  const int32_t lanes = a.lanes();
+  const bool same_size = size_bytes(type) == size_bytes(a.elem());
+  if (same_size && is_imm(a)) return broadcast(eval::read_imm(type, Scalar(a).bytes), a.lanes());
+  if (same_size && a->kind == ExprKind::broadcast) return broadcast(bitcast(type, a->args[0]), a.lanes());
+  const auto lanes = static_cast<int32_t>(bytes / size_bytes(type));
   return node(ExprKind::bitcast, {type, lanes}, {std::move(a)});
 }
 
@@ -426,6 +450,8 @@ Expr with_args(const Expr& e, std::vector<Expr> args) {
       return binary(e->op, std::move(args[0]), std::move(args[1]));
     case ExprKind::fma:
       return fma(std::move(args[0]), std::move(args[1]), std::move(args[2]));
+    case ExprKind::dot:
+      return dot(std::move(args[0]), std::move(args[1]), std::move(args[2]));
     case ExprKind::select:
       return select(std::move(args[0]), std::move(args[1]), std::move(args[2]));
     case ExprKind::cast:

@@ -30,9 +30,10 @@ enum class ExprKind : uint8_t {
   unary,       ///< `op` of args[0]
   binary,      ///< `op` of args[0], args[1]
   fma,         ///< args[0] * args[1] + args[2], rounded once if the target has FMA, else as mul and add
+  dot,         ///< args[2] plus, in each lane, the products of a group of lanes of args[0] and args[1] (see dot())
   select,      ///< args[0] (boolean, same lanes or 1) ? args[1] : args[2]
   cast,        ///< args[0] converted to type.elem (see cast())
-  bitcast,     ///< same bits, another element type of the same size
+  bitcast,     ///< same bits, as lanes of another element type
   broadcast,   ///< scalar args[0] in all lanes
   ramp,        ///< args[0] + lane * args[1] (scalar integers)
   shuffle,     ///< lane k is lane picks[k] of the concatenation of args[0] and args[1] (same type)
@@ -99,6 +100,9 @@ enum class Op : uint8_t {
 std::string_view name(Op op);
 bool is_comparison(Op op);
 
+/// Returns whether dot() accepts operands of these types.
+bool dot_is_legal(VType a, VType b, VType acc);
+
 /// "f32", "f32x16".
 std::string text(VType type);
 
@@ -142,10 +146,17 @@ Expr imm_int(DType type, int64_t value, int32_t lanes = 1);
 Expr unary(Op op, Expr a);
 Expr binary(Op op, Expr a, Expr b);
 Expr fma(Expr a, Expr b, Expr c);
+/// Adds a sum of products to each lane of `acc`: lane l gets a[l * k + i] * b[l * k + i] for i < k, where k is the
+/// number of lanes of `a` divided by that of `acc`. `a` and `b` are bf16 with sums of f32 and k = 2, or i8 and u8 in
+/// any combination with sums of i32, which wrap, and k = 4. The products of bf16 are exact; the target chooses the
+/// order of the additions, and whether subnormal operands and sums count as 0.
+Expr dot(Expr a, Expr b, Expr acc);
 Expr select(Expr condition, Expr a, Expr b);
 /// Converts a value. Float to integer truncates toward zero and saturates at the type's limits, and NaN gives 0.
 /// Integer to narrower integer wraps. Anything to boolean is `!= 0`. Float to narrower float rounds to nearest even.
 Expr cast(DType type, Expr a);
+/// Reads the bits of `a` as elements of `type`. The number of lanes changes with the size of the elements; the whole
+/// must be the same size.
 Expr bitcast(DType type, Expr a);
 Expr broadcast(Expr a, int32_t lanes);
 Expr ramp(Expr base, Expr stride, int32_t lanes);

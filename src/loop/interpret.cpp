@@ -18,6 +18,7 @@ enum class Code : uint8_t {
   unary,
   binary,
   fma,
+  dot,
   select,
   cast,
   copy,
@@ -34,11 +35,11 @@ struct Inst {
   Code code = Code::copy;
   Op op = Op::add;
   DType type = DType::f32;  ///< type of the operands
-  DType to = DType::f32;    ///< cast: type of the result
+  DType to = DType::f32;    ///< cast: type of the result; dot: type of operand b
   int32_t lanes = 1;
   int32_t out = -1, a = -1, b = -1, c = -1;
   int32_t buffer = -1;
-  int64_t stride = 1;
+  int64_t stride = 1;                           ///< dot: products for each sum
   const std::vector<int32_t>* picks = nullptr;  ///< shuffle: points into the function's own node
 };
 
@@ -150,7 +151,8 @@ class Program {
       inst.type = e.type.elem;
       inst.stride = e.args[0].lanes() == 1 ? 0 : 1;  // how the condition advances from lane to lane
     }
-    if (e.kind == ExprKind::lane_reduce) inst.lanes = e.args[0].lanes();
+    if (e.kind == ExprKind::dot) inst.to = e.args[1].elem(), inst.stride = e.args[0].lanes() / e.type.lanes;
+    if (e.kind == ExprKind::lane_reduce || e.kind == ExprKind::bitcast) inst.lanes = e.args[0].lanes();
     if (e.kind == ExprKind::shuffle) {
       inst.stride = e.args[0].lanes();
       inst.picks = &e.picks;
@@ -171,6 +173,8 @@ class Program {
         return Code::binary;
       case ExprKind::fma:
         return Code::fma;
+      case ExprKind::dot:
+        return Code::dot;
       case ExprKind::select:
         return Code::select;
       case ExprKind::cast:
@@ -439,6 +443,9 @@ class Machine {
         return eval::unary(in.op, in.type, in.lanes, at(in.a), at(in.out));
       case Code::binary:
         return eval::binary(in.op, in.type, in.lanes, at(in.a), at(in.b), at(in.out));
+      case Code::dot:
+        return eval::dot(in.type, in.to, in.lanes, static_cast<int32_t>(in.stride), at(in.a), at(in.b), at(in.c),
+                         at(in.out));
       case Code::fma:
         return eval::fma(in.type, in.lanes, at(in.a), at(in.b), at(in.c), at(in.out));
       case Code::select:

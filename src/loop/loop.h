@@ -142,6 +142,10 @@ class LoopBuilder {
   Buf output(std::string name, DType type, int64_t elems);
   Buf scratch(std::string name, DType type, int64_t elems, MemorySpace space = MemorySpace::global);
   const Buffer& buffer(Buf b) const { return func_.buffers.at(static_cast<size_t>(b.id)); }
+  /// Makes loads from a buffer of f16 or bf16 convert to `type`, a wider float, and stores convert from it.
+  void convert(Buf buffer, DType type);
+  /// Returns the element type of the values that load() returns and store() takes.
+  DType value_type(Buf buffer) const { return value_types_.at(static_cast<size_t>(buffer.id)); }
 
   /// Adds the next (inner) parallel dimension and returns its variable. Must precede any statement.
   Expr parallel(std::string name, int64_t extent);
@@ -166,6 +170,8 @@ class LoopBuilder {
   void set(int32_t reg, Expr value);
 
   Expr load(Buf buffer, Expr index, int32_t lanes = 1, int64_t stride = 1, Expr mask = {}) const;
+  /// Loads elements in the buffer's own type, even if load() converts them.
+  Expr load_raw(Buf buffer, Expr index, int32_t lanes = 1, int64_t stride = 1, Expr mask = {}) const;
   Expr gather(Buf buffer, Expr indices, Expr mask = {}) const;
   /// Stores a value; lane k writes index + k. With a mask, lanes that are off are left unchanged.
   void store(Buf buffer, Expr index, Expr value, Expr mask = {});
@@ -182,7 +188,11 @@ class LoopBuilder {
 
  private:
   void add(StmtNode node);
+  Buf add_buffer(std::string name, DType type, int64_t elems, BufferKind kind, MemorySpace space);
+  /// Converts a value for a buffer whose stores convert.
+  Expr to_buffer(Buf buffer, Expr value) const;
   LoopFunc func_;
+  std::vector<DType> value_types_;  ///< by buffer
   std::vector<std::vector<Stmt>> open_;
 };
 

@@ -530,9 +530,11 @@ class Parser {
       while (accept(",")) picks.push_back(static_cast<int32_t>(integer()));
       return build([&] { return shuffle(a[0], a[1], std::move(picks)); });
     }
-    if (name == "fma" || name == "select") {
+    if (name == "fma" || name == "dot" || name == "select") {
       const std::vector<Expr> a = arguments(3, 3);
-      return build([&] { return name == "fma" ? fma(a[0], a[1], a[2]) : select(a[0], a[1], a[2]); });
+      return build([&] {
+        return name == "fma" ? fma(a[0], a[1], a[2]) : name == "dot" ? dot(a[0], a[1], a[2]) : select(a[0], a[1], a[2]);
+      });
     }
     if (const std::optional<DType> type = parse_dtype(name)) {
       const Expr a = expression();

@@ -224,6 +224,8 @@ class Printer {
         return binary(e, level);
       case ExprKind::fma:
         return fmt::format("fma({})", list(e));
+      case ExprKind::dot:
+        return fmt::format("dot({})", list(e));
       case ExprKind::select:
         return fmt::format("select({})", list(e));
       case ExprKind::cast:
@@ -286,10 +288,10 @@ std::string constant(const ExprNode& e) {
 
 bool is_keyword(std::string_view word) {
   static const std::set<std::string_view> kWords = {
-      "func",   "input",  "output", "scratch", "parallel", "for",       "in",   "step",    "unrolled",
-      "vector", "let",    "reg",    "set",     "scatter",  "prefetch",  "if",   "else",    "mask",
-      "lanes",  "stride", "gather", "fma",     "select",   "broadcast", "ramp", "shuffle", "bitcast",
-      "align",  "nan",    "inf",    "check",   "likely",   "barrier"};
+      "func",    "input",  "output", "scratch", "parallel", "for",      "in",        "step", "unrolled",
+      "vector",  "let",    "reg",    "set",     "scatter",  "prefetch", "if",        "else", "mask",
+      "lanes",   "stride", "gather", "fma",     "dot",      "select",   "broadcast", "ramp", "shuffle",
+      "bitcast", "align",  "nan",    "inf",     "check",    "likely",   "barrier"};
   return kWords.contains(word);
 }
 

@@ -273,8 +273,10 @@ class Verifier {
     switch (e.kind) {
       case ExprKind::unary:
       case ExprKind::cast:
-      case ExprKind::bitcast:
         fits = fits && e.args.size() == 1 && lanes(0) == e.type.lanes;
+        break;
+      case ExprKind::bitcast:
+        fits = fits && e.args.size() == 1 && lanes(0) * size_bytes(elem(0)) == e.type.lanes * size_bytes(e.type.elem);
         break;
       case ExprKind::binary:
         fits = fits && e.args.size() == 2 && elem(0) == elem(1) && lanes(0) == e.type.lanes &&
@@ -283,6 +285,10 @@ class Verifier {
       case ExprKind::fma:
         fits = fits && e.args.size() == 3 && e.args[0].type() == e.type && e.args[1].type() == e.type &&
                e.args[2].type() == e.type;
+        break;
+      case ExprKind::dot:
+        fits = fits && e.args.size() == 3 && e.args[2].type() == e.type &&
+               dot_is_legal(e.args[0].type(), e.args[1].type(), e.type);
         break;
       case ExprKind::select:
         fits = fits && e.args.size() == 3 && elem(0) == DType::boolean && (lanes(0) == 1 || lanes(0) == e.type.lanes) &&

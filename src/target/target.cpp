@@ -47,6 +47,13 @@ constexpr CpuLimits avx512(const Memory& m) {
   return limits;
 }
 
+/// Returns `limits` with the instructions of AVX-512 VNNI, and of AVX-512 BF16 at `bf16_dots` per cycle.
+constexpr CpuLimits with_dots(CpuLimits limits, int32_t bf16_dots = 0) {
+  limits.byte_dots_per_cycle = limits.fmas_per_cycle;
+  limits.bf16_dots_per_cycle = bf16_dots;
+  return limits;
+}
+
 /// Returns `limits` changed for cores whose units are half as wide as a vector register.
 constexpr CpuLimits halves(CpuLimits limits) {
   limits.fmas_per_cycle = 1;
@@ -99,15 +106,15 @@ constexpr std::array kRows = {
     TargetRow{"haswell", "haswell", "Intel Haswell and Broadwell", avx2(ring(32, 256, 8))},
     TargetRow{"skylake", "skylake", "Intel Skylake client and its successors without AVX-512", avx2(ring(32, 256, 8))},
     TargetRow{"skylake-avx512", "skylake-avx512", "Intel Skylake server", avx512(mesh(32, 1024, 16))},
-    TargetRow{"cascadelake", "cascadelake", "Intel Cascade Lake (AVX-512 VNNI)", avx512(mesh(32, 1024, 16))},
-    TargetRow{"icelake-server", "icelake-server", "Intel Ice Lake server", avx512(mesh(48, 1280, 32))},
+    TargetRow{"cascadelake", "cascadelake", "Intel Cascade Lake (AVX-512 VNNI)", with_dots(avx512(mesh(32, 1024, 16)))},
+    TargetRow{"icelake-server", "icelake-server", "Intel Ice Lake server", with_dots(avx512(mesh(48, 1280, 32)))},
     TargetRow{"sapphirerapids", "sapphirerapids", "Intel Sapphire Rapids (AVX-512 FP16, BF16)",
-              avx512(mesh(48, 2048, 48))},
+              with_dots(avx512(mesh(48, 2048, 48)), 1)},
     TargetRow{"znver1", "znver1", "AMD Zen", halves(avx2(zen(32, 512, 8)))},
     TargetRow{"znver2", "znver2", "AMD Zen 2", avx2(zen(32, 512, 16))},
     TargetRow{"znver3", "znver3", "AMD Zen 3", avx2(zen(32, 512, 32))},
-    TargetRow{"znver4", "znver4", "AMD Zen 4", halves(avx512(zen(32, 1024, 32)))},
-    TargetRow{"znver5", "znver5", "AMD Zen 5", avx512(zen(48, 1024, 32))},
+    TargetRow{"znver4", "znver4", "AMD Zen 4", with_dots(halves(avx512(zen(32, 1024, 32))), 1)},
+    TargetRow{"znver5", "znver5", "AMD Zen 5", with_dots(avx512(zen(48, 1024, 32)), 2)},
     TargetRow{"aarch64", "generic", "any AArch64 (Armv8-A with NEON)", neon(1, shared(32, 256, 1)), Arch::aarch64},
     TargetRow{"cortex-a72", "cortex-a72", "Arm Cortex-A72", neon(1, shared(32, 256, 1)), Arch::aarch64},
     TargetRow{"neoverse-n1", "neoverse-n1", "Arm Neoverse N1", neon(2, mesh(64, 1024, 32)), Arch::aarch64},

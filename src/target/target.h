@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/cpu_info.h"
+#include "base/dtype.h"
 
 namespace kilter {
 
@@ -21,6 +22,10 @@ struct CpuLimits {
   bool fma = false;
   bool masks = false;        ///< masked vector loads and stores at full speed (AVX-512)
   bool f16_convert = false;  ///< instructions between f16 and f32 (F16C, NEON)
+  /// Instructions per cycle that add two products of bf16 to each f32 of a vector; 0: there are none.
+  int32_t bf16_dots_per_cycle = 0;
+  /// Instructions per cycle that add four products of u8 and i8 to each i32 of a vector; 0: there are none.
+  int32_t byte_dots_per_cycle = 0;
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;   ///< per core
   int64_t l3_bytes = 16 << 20;    ///< shared
@@ -38,6 +43,7 @@ struct CpuLimits {
   double issue_width = 4;       ///< instructions issued per cycle
   double window = 256;          ///< instructions of look-ahead, within which independent work overlaps
   double latency = 4;           ///< cycles of an addition, a multiplication or a multiply-add
+  double dot_latency = 6;       ///< cycles of an instruction that adds products of bf16 or of bytes
   double short_latency = 2;     ///< cycles of a minimum, a comparison or a select
   double division_cost = 8;     ///< additions that take as long as a division or square root
   double load_share = 0.9;      ///< share of the peak load rate that register tiles one vector wide reach (measured)
@@ -53,6 +59,13 @@ struct CpuLimits {
   int32_t lanes_f32() const { return vector_bytes / 4; }
   /// Returns the channels of one block of blocked layouts; 1: the target prefers plain layouts.
   int32_t preferred_block() const { return lanes_f32(); }
+  /// Returns whether an instruction computes dot() of operands of type `a` and `b` with sums of `lanes` elements.
+  bool has_dot(DType a, DType b, int32_t lanes) const {
+    const int32_t rate = a == DType::bf16                   ? bf16_dots_per_cycle
+                         : a == DType::u8 && b == DType::i8 ? byte_dots_per_cycle
+                                                            : 0;
+    return rate > 0 && lanes >= 4 && (lanes & (lanes - 1)) == 0 && lanes <= lanes_f32();
+  }
   /// Returns whether half a vector takes half the time of a whole one.
   bool halves() const { return fmas_per_cycle == 1; }
   /// Returns the most f32 operations in a cycle of one core; a multiply-add counts as two.

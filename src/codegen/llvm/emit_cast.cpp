@@ -49,6 +49,10 @@ Value* Emitter::widen(DType small, Value* v) {
 
 Value* Emitter::narrow(DType small, Value* v) {
   if (small == DType::f16) return float_to_half(v);
+  if (target_.limits.bf16_dots_per_cycle > 0 && v->getType()->isVectorTy()) {
+    Value* rounded = builder_.CreateFPTrunc(v, same_lanes(builder_.getBFloatTy(), v));
+    return builder_.CreateBitCast(rounded, same_lanes(builder_.getInt16Ty(), v));
+  }
   Value* f = builder_.CreateBitCast(v, same_lanes(builder_.getInt32Ty(), v));
   Value* top = builder_.CreateLShr(f, bits(f, 16));
   Value* odd = builder_.CreateAnd(top, bits(f, 1));

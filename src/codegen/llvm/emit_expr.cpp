@@ -86,6 +86,8 @@ Value* Emitter::compute(const ExprNode& e) {
       const DType t = e.type.elem;
       return narrow(t, fused(widen(t, a), widen(t, b), widen(t, c)));
     }
+    case ExprKind::dot:
+      return dot(e);
     case ExprKind::select:
       return select(e);
     case ExprKind::cast:

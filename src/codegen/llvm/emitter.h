@@ -85,6 +85,7 @@ class Emitter {
   Value* shift(Op op, bool is_signed, Value* a, Value* b);
   Value* compare(Op op, DType elem, Value* a, Value* b);
   Value* fused(Value* a, Value* b, Value* c);
+  Value* dot(const ExprNode& e);
   Value* select(const ExprNode& e);
   Value* splat(Value* scalar, int32_t lanes);
   Value* ramp(const ExprNode& e);

@@ -1,5 +1,6 @@
-// Replaces elementary functions by arithmetic. Expressions that the expansions of one statement share are named by lets
-// in front of it, so that the text stays short and nothing is computed twice.
+// Replaces elementary functions, and dot() if the target has no instruction for it, by arithmetic. Expressions that the
+// expansions of one statement share are named by lets in front of it, so that the text stays short and nothing is
+// computed twice.
 //
 //   y[i] = tanh(x[i])      →      let m = 2 * min(9.2, abs(x[i]))
 //                                 let t = fma(m, log2e, magic)
@@ -32,7 +33,7 @@ Expr through_f64(const Expr& x, F function) {
 
 class Expander {
  public:
-  explicit Expander(const LoopFunc& func) : result_(func) {}
+  Expander(const LoopFunc& func, const CpuLimits& limits) : limits_(limits), result_(func) {}
 
   LoopFunc run() {
     result_.body = block(result_.body);
@@ -78,6 +79,9 @@ class Expander {
     } else if (e->kind == ExprKind::binary && needs_expansion(e->op, e->args[0].elem())) {
       result = expand_binary(e->op, args[0], args[1]);
       changed_ = true;
+    } else if (e->kind == ExprKind::dot && !limits_.has_dot(e->args[0].elem(), e->args[1].elem(), e.lanes())) {
+      result = expand_dot(args[0], args[1], args[2]);
+      changed_ = true;
     } else {
       result = same ? e : with_args(e, std::move(args));
     }
@@ -119,6 +123,7 @@ class Expander {
     return result;
   }
 
+  const CpuLimits& limits_;
   LoopFunc result_;
   std::unordered_map<const ExprNode*, Expr> memo_, named_;
   std::unordered_map<const ExprNode*, int> uses_;
@@ -186,6 +191,6 @@ Expr expand_binary(Op op, const Expr& x, const Expr& y) {
   return op == Op::pow ? pow_of(x, y) : mod_of(x, y);
 }
 
-LoopFunc expand_math(const LoopFunc& func, const CpuLimits& /*limits*/) { return Expander(func).run(); }
+LoopFunc expand_math(const LoopFunc& func, const CpuLimits& limits) { return Expander(func, limits).run(); }
 
 }  // namespace kilter::loop_passes

@@ -26,5 +26,7 @@ bool has_math(Op op, DType type);
 Expr expand_unary(Op op, const Expr& x);
 /// Expands pow and mod of floats in the same way.
 Expr expand_binary(Op op, const Expr& x, const Expr& y);
+/// Returns dot() of expr.h as multiply-adds.
+Expr expand_dot(const Expr& a, const Expr& b, Expr acc);
 
 }  // namespace kilter::loop_passes

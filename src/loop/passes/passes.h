@@ -18,7 +18,8 @@ LoopFunc vectorise(const LoopFunc& func, const CpuLimits& limits);
 /// Moves lets, loads of inputs and pure expressions that do not depend on a loop's variable or registers out of the
 /// loop.
 LoopFunc hoist(const LoopFunc& func);
-/// Expands exp, log, tanh, erf, sigmoid, sin, ... into arithmetic (see math.h). Keeps operations that the target has.
+/// Expands exp, log, tanh, erf, sigmoid, sin, ..., and dot() into arithmetic (see math.h). Keeps operations that the
+/// target has.
 LoopFunc expand_math(const LoopFunc& func, const CpuLimits& limits);
 
 /// Runs vectorise, unroll, simplify, hoist and expand_math. Verifies before and after (debug builds: after each pass).

@@ -269,8 +269,9 @@ LaneValue VectorBody::compute(Copy& c, const Expr& e) {
     return scalar_like(with_args(e, std::move(operands)));
   }
   if (LaneValue affine = index_arithmetic(e, args); affine.affine()) return affine;
+  const bool same_bits = e->kind == ExprKind::bitcast && size_bytes(e.elem()) == size_bytes(e->args[0].elem());
   const bool lanewise = e->kind == ExprKind::unary || e->kind == ExprKind::binary || e->kind == ExprKind::fma ||
-                        e->kind == ExprKind::select || e->kind == ExprKind::cast || e->kind == ExprKind::bitcast;
+                        e->kind == ExprKind::select || e->kind == ExprKind::cast || same_bits;
   if (!lanewise || e.lanes() != 1) refuse("contains explicit vector code that depends on its variable");
   for (const LaneValue& a : args) operands.push_back(vector_of(a));
   return {{}, 0, with_args(e, std::move(operands))};

@@ -221,6 +221,9 @@ class Counter {
           run.count.others += 2 * width;
         }
         return;
+      case ExprKind::dot:
+        run.count.multiply_adds += width;
+        return;
       case ExprKind::unary:
       case ExprKind::binary: {
         const Expr& of = e->args[0];
@@ -351,6 +354,8 @@ class Counter {
     switch (e->kind) {
       case ExprKind::fma:
         return limits_.latency;
+      case ExprKind::dot:
+        return limits_.dot_latency;
       case ExprKind::lane_reduce:
         return fold_latency() * std::log2(std::max(1, e->args[0].lanes()));
       case ExprKind::unary:

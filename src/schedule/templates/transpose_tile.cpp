@@ -87,7 +87,7 @@ bool has_transpose_tile(DType type, int32_t lanes) {
 }
 
 std::vector<Expr> load_columns(LoopBuilder& b, const RowsAt& from, int64_t rows, int64_t columns, int32_t lanes) {
-  const DType type = b.buffer(from.buffer).type;
+  const DType type = b.value_type(from.buffer);
   const Expr mask = columns < lanes ? first_lanes(Expr(columns), lanes) : Expr();
   const Expr zero = imm(type, 0, lanes);
   std::vector<Expr> vectors;
