@@ -50,6 +50,14 @@ void add_schedules_to(Command app, ModelOptions& o, const std::string& suffix) {
              "strict: no approximating kernels (Winograd convolutions); results are as accurate as direct sums")
       .one_of({"default", "strict"})
       .default_text(o.accuracy);
+  app.option("--precision" + suffix, o.precision,
+             "bf16: convolutions and products multiply bf16 and sum in f32, and values between layers are stored as "
+             "bf16; declared: the types of the model")
+      .one_of({"declared", "bf16"})
+      .default_text(o.precision);
+  app.option("--keep-float" + suffix, o.keep_float,
+             "node or operator that --precision leaves in f32, such as Softmax or '/layer4/conv1'; may be repeated")
+      .one_value_each();
   app.option("--memory" + suffix, o.memory,
              "memory limit for packed weights and arena, such as 200MB or 1GiB; Winograd kernels are dropped, cheapest "
              "first, until the network fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
@@ -110,7 +118,7 @@ void ModelOptions::add_settings_to(Command app, const std::string& suffix) {
 
 ModelOptions ModelOptions::of_side() {
   ModelOptions none;
-  none.target = none.accuracy = none.records = "";
+  none.target = none.accuracy = none.precision = none.records = "";
   return none;
 }
 
@@ -118,8 +126,9 @@ ModelOptions ModelOptions::with_side(const ModelOptions& side) const {
   ModelOptions out = *this;
   if (side.threads > 0) out.threads = side.threads;
   if (side.max_rewrites >= 0) out.max_rewrites = side.max_rewrites;
-  for (const auto field : {&ModelOptions::target, &ModelOptions::accuracy, &ModelOptions::memory,
-                           &ModelOptions::stop_after, &ModelOptions::records, &ModelOptions::layer_plan}) {
+  for (const auto field :
+       {&ModelOptions::target, &ModelOptions::accuracy, &ModelOptions::precision, &ModelOptions::memory,
+        &ModelOptions::stop_after, &ModelOptions::records, &ModelOptions::layer_plan}) {
     if (!(side.*field).empty()) out.*field = side.*field;
   }
   if (!side.records.empty() && side.layer_plan.empty()) out.layer_plan.clear();
@@ -130,9 +139,9 @@ ModelOptions ModelOptions::with_side(const ModelOptions& side) const {
     const std::string name = input.substr(0, input.rfind('=') + 1);
     std::erase_if(out.inputs, [&](const std::string& shared) { return shared.starts_with(name); });
   }
-  for (const auto list :
-       {&ModelOptions::inputs, &ModelOptions::schedules, &ModelOptions::disable, &ModelOptions::fuse,
-        &ModelOptions::no_fuse, &ModelOptions::plain_layout, &ModelOptions::layer_threads, &ModelOptions::forbid}) {
+  for (const auto list : {&ModelOptions::inputs, &ModelOptions::schedules, &ModelOptions::disable, &ModelOptions::fuse,
+                          &ModelOptions::no_fuse, &ModelOptions::plain_layout, &ModelOptions::layer_threads,
+                          &ModelOptions::forbid, &ModelOptions::keep_float}) {
     (out.*list).insert((out.*list).end(), (side.*list).begin(), (side.*list).end());
   }
   return out;
@@ -223,6 +232,10 @@ ModelOptions::CompileSetup ModelOptions::compile_setup() const {
            node);
     made = most;
   }
+  for (const Precision p : {Precision::declared, Precision::bf16}) {
+    if (precision == name(p)) options.precision = p;
+  }
+  options.keep_float = {keep_float.begin(), keep_float.end()};
   options.accuracy = accuracy == "strict" ? Accuracy::strict : Accuracy::normal;
   if (!memory.empty()) options.budget.memory = parse_size(memory, "--memory");
   options.threads = std::max(1, std::min(default_threads(), 16));
@@ -265,14 +278,16 @@ std::vector<ModelOptions::Given> ModelOptions::compile_options_given() const {
   for (const auto& [name, field] :
        {Word("--records", &ModelOptions::records), Word("--choose", &ModelOptions::choose),
         Word("--layer-plan", &ModelOptions::layer_plan), Word("--target", &ModelOptions::target),
-        Word("--accuracy", &ModelOptions::accuracy), Word("--memory", &ModelOptions::memory),
-        Word("--dump-ir", &ModelOptions::dump_ir), Word("--stop-after", &ModelOptions::stop_after)}) {
+        Word("--accuracy", &ModelOptions::accuracy), Word("--precision", &ModelOptions::precision),
+        Word("--memory", &ModelOptions::memory), Word("--dump-ir", &ModelOptions::dump_ir),
+        Word("--stop-after", &ModelOptions::stop_after)}) {
     if (this->*field != ModelOptions().*field) out.emplace_back(name, this->*field);
   }
   using List = std::pair<const char*, const std::vector<std::string>*>;
   for (const auto& [name, values] :
        {List("--schedule", &schedules), List("--forbid", &forbid), List("--no-fuse", &no_fuse), List("--fuse", &fuse),
-        List("--layer-threads", &layer_threads), List("--plain-layout", &plain_layout), List("--disable", &disable)}) {
+        List("--keep-float", &keep_float), List("--layer-threads", &layer_threads),
+        List("--plain-layout", &plain_layout), List("--disable", &disable)}) {
     for (const std::string& value : *values) out.emplace_back(name, value);
   }
   if (max_rewrites >= 0) out.emplace_back("--max-rewrites", std::to_string(max_rewrites));

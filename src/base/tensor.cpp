@@ -84,6 +84,16 @@ Tensor Tensor::reshaped(Shape shape) const {
   return t;
 }
 
+Tensor Tensor::widened() const {
+  if (type_ != DType::f16 && type_ != DType::bf16) return *this;
+  Tensor t(DType::f32, shape_);
+  const auto widen = [&]<class T>(const T* from) {
+    std::transform(from, from + elems_, t.data<float>(), [](T x) { return static_cast<float>(x); });
+  };
+  type_ == DType::f16 ? widen(data<Half>()) : widen(data<BFloat16>());
+  return t;
+}
+
 Tensor Tensor::clone() const {
   Tensor t(type_, shape_);
   if (type_ == DType::string) {

@@ -39,6 +39,30 @@ void check_pass_names(const CompileOptions& options) {
   }
 }
 
+void check_precision(const Graph& graph, const CompileOptions& options) {
+  if (options.precision == Precision::declared) {
+    if (options.keep_float.empty()) return;
+    fail(ErrorKind::usage,
+         "--keep-float {}: with --precision declared every layer keeps its types; add --precision bf16",
+         *options.keep_float.begin());
+  }
+  const CpuLimits& limits = options.target.limits;
+  if (!limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32())) {
+    fail(ErrorKind::usage,
+         "--precision {}: target '{}' has no instruction that multiplies bf16 (AVX-512 BF16), so layers would take as "
+         "long as in f32 and the conversions longer; use --precision declared, or a --target with the instruction, "
+         "such as znver4, znver5 or sapphirerapids",
+         name(options.precision), options.target.name);
+  }
+  std::set<std::string_view> ops, nodes;
+  for (NodeId id : graph.order()) ops.insert(graph.node(id).op->name), nodes.insert(graph.node(id).name);
+  for (const std::string& held : options.keep_float) {
+    if (ops.contains(held) || nodes.contains(held)) continue;
+    fail(ErrorKind::usage, "--keep-float {}: no node or operator of the network has this name; its operators are {}",
+         held, fmt::join(ops, ", "));
+  }
+}
+
 void check_node_names(const Graph& graph, const CompileOptions& options) {
   std::set<std::string> anchors, nodes;  // filled when an option names one
   const auto task = [&](const std::string& node, const std::string& option) {

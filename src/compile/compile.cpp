@@ -13,12 +13,12 @@ const std::vector<Ranked>& StepNotes::ranked() const {
 }
 
 Tensor extract(const PlacedValue& value, const std::byte* buffer) {
-  Tensor out(value.type.dtype, value.type.shape);
-  const int64_t size = size_bytes(value.type.dtype);
+  Tensor out(stored_type(value.type), value.type.shape);
+  const int64_t size = stored_bytes(value.type);
   for_each_element(value.type.shape, value.type.layout.block, value.strides, value.offset, [&](int64_t i, int64_t at) {
     std::memcpy(out.raw() + i * size, buffer + at * size, static_cast<size_t>(size));
   });
-  return out;
+  return value.type.layout.stored ? out.widened() : out;
 }
 
 }  // namespace kilter

@@ -73,6 +73,8 @@ struct CompileOptions {
   Target target;    ///< parse_target("native") unless the user asks for another
   Choices choices;  ///< for single layers
   Accuracy accuracy = Accuracy::normal;
+  Precision precision = Precision::declared;
+  std::set<std::string> keep_float;  ///< names of nodes and operators that `precision` leaves in f32
   std::vector<Forbidden> forbidden;  ///< schedules that tasks may not use by default; forced ones are exempt
   MemoryBudget budget;
   DebugOptions debug;

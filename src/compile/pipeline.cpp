@@ -107,6 +107,7 @@ class Stages {
 PassContext context_of(const CompileOptions& options) {
   PassContext context;
   context.limits = options.target.limits;
+  context.precision = options.precision;
   context.rewrites_left = options.debug.max_rewrites;
   context.disabled = options.debug.disable;
   context.forbidden = options.forbidden;
@@ -120,9 +121,22 @@ PassContext context_of(const CompileOptions& options) {
   return context;
 }
 
+/// The nodes of the model that CompileOptions::keep_float names, directly or by their operator.
+std::set<std::string> nodes_kept_in_float(const Graph& graph, const CompileOptions& options) {
+  std::set<std::string> nodes;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (options.keep_float.contains(node.name) || options.keep_float.contains(std::string(node.op->name)))
+      nodes.insert(node.name);
+  }
+  return nodes;
+}
+
 PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
   check_pass_names(options);
+  check_precision(graph, options);
   PassContext context = context_of(options);
+  context.keep_float = nodes_kept_in_float(graph, options);
   std::vector<PassTiming> timings;
   std::vector<std::vector<ValueId>> model_inputs = inputs_of(graph);
   const auto made_by_passes = static_cast<NodeId>(graph.node_count());

@@ -171,8 +171,8 @@ class Placer {
     const auto rank = static_cast<int64_t>(graph_.type(from).shape.size());
     const std::vector<int64_t> perm = transpose_perm(node, rank);
     const bool keeps_last = rank > 0 && perm.back() == rank - 1;
-    if (!keeps_last || !writable_in_place(from, Layout{}, id) || graph_.users(from).size() != 1 ||
-        graph_.type(to).layout.block != 1)
+    if (!keeps_last || !writable_in_place(from, Layout{.stored = graph_.type(to).layout.stored}, id) ||
+        graph_.users(from).size() != 1 || graph_.type(to).layout.block != 1)
       return;
     own(to);
     map_.views.insert(id);
@@ -207,7 +207,7 @@ class Placer {
   bool dense(ValueId v) const {
     const Storage& s = of(v);
     return constant_of(graph_, v) != nullptr ||
-           (graph_.type(v).layout.plain() && is_dense(graph_.type(v).shape, s.phys.strides) && s.phys.offset == 0);
+           (graph_.type(v).layout.row_major() && is_dense(graph_.type(v).shape, s.phys.strides) && s.phys.offset == 0);
   }
 
   void dense_inputs(NodeId id) {
@@ -219,7 +219,7 @@ class Placer {
 
   ValueId dense_copy(ValueId v) {
     const ValueId made = copy(v, "dense");
-    graph_.change_value(made).type.layout = Layout{};
+    graph_.change_value(made).type.layout = Layout{.stored = graph_.type(v).layout.stored};
     own(made);
     return made;
   }
@@ -331,7 +331,8 @@ class Placer {
       const auto strides = view_strides(region.extent, region.in_strides, type.shape);
       if (!strides) return false;
       const bool contiguous = type.shape.empty() || type.shape.back() == 1 || strides->back() == 1;
-      if (type.layout.block != 1 || !readers_take_strides(node.outputs[i], contiguous)) return false;
+      if (type.layout.block != 1 || type.layout.stored != graph_.type(node.inputs[0]).layout.stored) return false;
+      if (!readers_take_strides(node.outputs[i], contiguous)) return false;
       Storage s = of(node.inputs[0]);
       s.offset_elems += region.in_offset;
       s.phys.dims = type.shape;
@@ -351,6 +352,7 @@ class Placer {
     const TensorType& from = graph_.type(node.inputs[0]);
     const TensorType& to = graph_.type(node.outputs[0]);
     const int64_t block = std::max(from.layout.block, to.layout.block);
+    if (from.layout.stored != to.layout.stored) return false;
     if (block == 1 || from.shape.size() != 4 || from.shape[2] != 1 || from.shape[3] != 1) return false;
     if (from.layout.has_halo() || to.layout.has_halo() || users_share_group(id) || graph_.is_output(node.outputs[0]))
       return false;
@@ -384,7 +386,8 @@ class Placer {
     const ValueId v = graph_.outputs()[index].value;
     const Storage& s = of(v);
     const NodeId producer = graph_.value(s.root).producer;
-    const bool whole = producer != kNone && s.offset_elems == 0 && dense(v) && graph_.type(s.root).layout.plain() &&
+    const bool whole = producer != kNone && s.offset_elems == 0 && dense(v) && graph_.type(v).layout.plain() &&
+                       graph_.type(s.root).layout.plain() &&
                        elems(graph_.type(s.root).shape) == elems(graph_.type(v).shape);
     if (whole && taken_.insert(s.root).second) return;
     const ValueId made = copy(v, "output");

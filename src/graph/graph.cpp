@@ -94,13 +94,11 @@ std::string text(const TensorType& type) {
   for (size_t i = 0; i < type.shape.size(); ++i) out += fmt::format("{}{}", i == 0 ? "" : ",", type.shape[i]);
   out += ']';
   if (type.layout.plain()) return out;
-  out += '{';
-  if (type.layout.block != 1) out += fmt::format("c{}", type.layout.block);
-  if (type.layout.has_halo()) {
-    const auto& h = type.layout.halo;
-    out += fmt::format("{}halo{},{},{},{}", type.layout.block != 1 ? " " : "", h[0], h[1], h[2], h[3]);
-  }
-  return out + '}';
+  std::vector<std::string> words;
+  if (type.layout.stored) words.emplace_back(name(*type.layout.stored));
+  if (type.layout.block != 1) words.push_back(fmt::format("c{}", type.layout.block));
+  if (type.layout.has_halo()) words.push_back(fmt::format("halo{}", fmt::join(type.layout.halo, ",")));
+  return out + fmt::format("{{{}}}", fmt::join(words, " "));
 }
 
 Physical physical(const TensorType& type) {

@@ -31,16 +31,22 @@ class Graph;
 ///     The unused lanes of the last block are 0: the producer of the value writes them.
 /// halo: extra rows and columns around the last two logical dimensions (before block), always 0 in memory:
 ///   {top, bottom, left, right}. Only values of rank 4 have a halo.
+/// stored: the element type in memory of a value whose elements are computed as another type: f16 or bf16 for f32. The
+///   value's elements are those that remain after rounding to that type. Nullopt: the value's own type.
 struct Layout {
   int32_t block = 1;
   std::array<int32_t, 4> halo{};
+  std::optional<DType> stored = {};
 
-  bool plain() const { return block == 1 && !has_halo(); }
+  /// Whether the elements are in row-major order, without halo.
+  bool row_major() const { return block == 1 && !has_halo(); }
+  /// Whether the value is a dense tensor of its own type.
+  bool plain() const { return row_major() && !stored; }
   bool has_halo() const { return halo != std::array<int32_t, 4>{}; }
   bool operator==(const Layout&) const = default;
 };
 
-/// A tensor type. Text form: "f32[1,64,56,56]", "f32[1,64,56,56]{c16}", "f32[1,64,56,56]{c16 halo1,1,1,1}".
+/// A tensor type. Text form: "f32[1,64,56,56]", "f32[1,64,56,56]{c16}", "f32[1,64,56,56]{bf16 c16 halo1,1,1,1}".
 struct TensorType {
   DType dtype = DType::f32;
   Shape shape;
@@ -49,6 +55,10 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 std::string text(const TensorType& type);
+/// The element type in memory.
+inline DType stored_type(const TensorType& type) { return type.layout.stored.value_or(type.dtype); }
+/// Bytes of one element in memory.
+inline int64_t stored_bytes(const TensorType& type) { return size_bytes(stored_type(type)); }
 
 /// The physical array behind a type: extents, strides in elements, and the offset of the first logical element. The
 /// dimensions are those that Layout describes; `dims` excludes the halo, `strides` includes it.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "passes/precision.h"
 #include "schedule/schedule.h"
 #include "target/target.h"
 
@@ -49,6 +50,8 @@ class TriedRewrites;
 
 struct PassContext {
   CpuLimits limits;
+  Precision precision = Precision::declared;
+  std::set<std::string> keep_float;  ///< names of nodes whose operands and results stay in f32
   std::set<std::string> no_fuse;  ///< anchors whose groups absorb no further nodes
   /// Depthwise convolutions that must include the convolution before them, whatever the model says. Maps each name to a
   /// description of what requests it, such as "--fuse conv2".

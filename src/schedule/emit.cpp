@@ -81,7 +81,8 @@ Emitter::Emitter(const Task& task, std::string name) : b(std::move(name)), task_
 Buf Emitter::input(ValueId value) {
   if (auto it = buffers_.find(value); it != buffers_.end()) return it->second;
   const Operand& operand = task_.operand(value);
-  const Buf buf = b.input("x" + std::to_string(args_.size()), operand.type.dtype, operand.phys.elems);
+  const Buf buf = b.input("x" + std::to_string(args_.size()), stored_type(operand.type), operand.phys.elems);
+  if (operand.type.layout.stored) b.convert(buf, operand.type.dtype);
   args_.push_back({StageArg::value, value});
   return buffers_[value] = buf;
 }
@@ -89,7 +90,8 @@ Buf Emitter::input(ValueId value) {
 Buf Emitter::output(ValueId value) {
   if (auto it = buffers_.find(value); it != buffers_.end()) return it->second;
   const Operand& operand = task_.operand(value);
-  const Buf buf = b.output("y" + std::to_string(args_.size()), operand.type.dtype, operand.phys.elems);
+  const Buf buf = b.output("y" + std::to_string(args_.size()), stored_type(operand.type), operand.phys.elems);
+  if (operand.type.layout.stored) b.convert(buf, operand.type.dtype);
   args_.push_back({StageArg::value, value});
   return buffers_[value] = buf;
 }

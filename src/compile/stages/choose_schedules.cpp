@@ -146,7 +146,7 @@ class ScheduleChooser {
   bool make_dense(const Unit& unit) {
     const auto plain = [&](const std::vector<ValueId>& values) {
       return std::all_of(values.begin(), values.end(), [&](ValueId v) {
-        return v == kNone || constant_of(graph_, v) != nullptr || graph_.type(v).layout.plain();
+        return v == kNone || constant_of(graph_, v) != nullptr || graph_.type(v).layout.row_major();
       });
     };
     for (NodeId id : unit.nodes) {

@@ -14,7 +14,7 @@
 namespace kilter {
 namespace {
 
-int64_t type_bytes(const TensorType& type) { return physical(type).elems * size_bytes(type.dtype); }
+int64_t type_bytes(const TensorType& type) { return physical(type).elems * stored_bytes(type); }
 
 class StepEmitter {
  public:
@@ -54,7 +54,7 @@ class StepEmitter {
     const Value& v = graph_.value(value);
     if (v.constant) return constant(value);
     const Storage& s = storage_.of(value);
-    const int64_t offset = s.offset_elems * size_bytes(v.type.dtype);
+    const int64_t offset = s.offset_elems * stored_bytes(v.type);
     auto it = refs_.find(s.root);
     if (it == refs_.end()) {
       const BufferRef fresh{Space::arena, 0, static_cast<int32_t>(s_.buffers.size()), type_bytes(graph_.type(s.root))};
@@ -281,7 +281,7 @@ class StepEmitter {
       const auto known = refs_.find(s.root);
       if (known == refs_.end()) continue;
       BufferRef ref = known->second;
-      ref.offset = s.offset_elems * size_bytes(o.type.dtype);
+      ref.offset = s.offset_elems * stored_bytes(o.type);
       s_.out.values.push_back({graph_.value(o.value).name, o.type, ref, s.phys.strides, s.phys.offset, last});
     }
   }

@@ -50,7 +50,7 @@ StepRole role_of(const Task& task) {
 Step halo_step(const std::string& value, const TensorType& type) {
   const Physical phys = physical(type);
   const auto& halo = type.layout.halo;
-  const int64_t size = size_bytes(type.dtype);
+  const int64_t size = stored_bytes(type);
   Step step;
   step.kind = StepKind::halo;
   step.name = "halo of " + value;

@@ -11,6 +11,43 @@
 
 namespace kilter {
 
+/// The operands of a contraction's multiplications. A step of the reduction multiplies `group` neighbours in each
+/// operand, which one 32-bit word holds: 1 of f32, or 2 of bf16 with dot() and sums of f32.
+struct Multiplicands {
+  DType type = DType::f32;
+  int64_t group = 1;
+
+  /// bf16 if the data are stored so and the target has the instruction, otherwise f32.
+  static Multiplicands of(const TensorType& data, const CpuLimits& limits) {
+    const bool pairs =
+        data.layout.stored == DType::bf16 && limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32());
+    return pairs ? Multiplicands{DType::bf16, 2} : Multiplicands{};
+  }
+  int64_t bytes() const { return size_bytes(type); }
+  /// The limits with the rate and the latency of these multiplications in place of those of f32.
+  CpuLimits limits(CpuLimits limits) const {
+    if (group == 1) return limits;
+    limits.fmas_per_cycle = limits.bf16_dots_per_cycle;
+    limits.latency = limits.dot_latency;
+    return limits;
+  }
+  /// Loads the group at `at` into all lanes. `count`: elements of the group that exist; the others are 0.
+  Expr spread(LoopBuilder& b, const Buf& from, const Expr& at, int32_t lanes, int64_t count) const {
+    if (group == 1) return b.load(from, at, lanes, 0);
+    const Expr word = count == group ? bitcast(DType::i32, b.load_raw(from, at, static_cast<int32_t>(group)))
+                                     : cast(DType::i32, bitcast(DType::u16, b.load_raw(from, at)));
+    return bitcast(type, broadcast(word, lanes));
+  }
+  /// Loads the packed groups of `lanes` columns, which lie one after another.
+  Expr columns(LoopBuilder& b, const Buf& from, const Expr& at, int32_t lanes) const {
+    return group == 1 ? b.load(from, at, lanes) : b.load_raw(from, at, lanes * static_cast<int32_t>(group));
+  }
+  /// Adds the products of two such vectors to `sum`.
+  Expr multiply(const Expr& a, const Expr& b, const Expr& sum) const {
+    return group == 1 ? fma(a, b, sum) : dot(a, b, sum);
+  }
+};
+
 /// Unrolled reduction steps: with more, LLVM's scheduler hoists broadcasts and spills (measured).
 constexpr int64_t kReductionUnroll = 4;
 

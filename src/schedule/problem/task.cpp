@@ -24,8 +24,14 @@ struct AttrText {
   std::string operator()(const SubgraphAttr&) const { return "graph"; }
 };
 
+/// Returns "f32", or "f32:bf16" for f32 stored as bf16.
+std::string element_text(const TensorType& type) {
+  const std::string own(name(type.dtype));
+  return type.layout.stored ? fmt::format("{}:{}", own, name(*type.layout.stored)) : own;
+}
+
 std::string plain_text(const TensorType& type) {
-  return fmt::format("{}[{}]", name(type.dtype), fmt::join(type.shape, ","));
+  return fmt::format("{}[{}]", element_text(type), fmt::join(type.shape, ","));
 }
 
 std::string window_text(const Window& w) {
@@ -51,7 +57,7 @@ std::string conv_text(const Graph& graph, const Node& node) {
                                 w.shape[0], w.shape[2], w.shape[3]);
   if (groups != 1) out += fmt::format(" g{}", groups);
   out += window_text(conv_window(node, x.shape, w.shape));
-  out += fmt::format(" {}", name(x.dtype));
+  out += fmt::format(" {}", element_text(x));
   if (node.input(2) != kNone) out += " +bias";
   return out;
 }
@@ -174,7 +180,9 @@ std::string Task::problem() const {
   std::string out;
   if (!feeder.empty()) out = part_text(*graph, feeder.front(), std::span(feeder).subspan(1)) + " => ";
   for (NodeId id : prologue) out += general_text(*graph, graph->node(id), nullptr) + "+ ";
-  return out + part_text(*graph, anchor, epilogue);
+  out += part_text(*graph, anchor, epilogue);
+  const auto stored = std::ranges::find_if(outputs, [](const Operand& o) { return o.type.layout.stored.has_value(); });
+  return stored == outputs.end() ? out : fmt::format("{} >{}", out, name(*stored->type.layout.stored));
 }
 
 std::string Task::layouts() const {
@@ -214,7 +222,7 @@ int64_t Task::flops() const {
 }
 
 int64_t Task::bytes() const {
-  const auto of = [](const Operand& o) { return elems(o.type.shape) * size_bytes(o.type.dtype); };
+  const auto of = [](const Operand& o) { return elems(o.type.shape) * stored_bytes(o.type); };
   int64_t written = 0, read = 0;
   for (const Operand& o : outputs) written += of(o);
   const Family family = node().op->family;

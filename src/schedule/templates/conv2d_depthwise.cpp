@@ -40,7 +40,7 @@ Result<DepthwiseNest> analyse(const Task& task, const CpuLimits& limits) {
 /// multiply-adds fall on each pixel read.
 bool streams(const DepthwiseNest& d, const Operand& x, const CpuLimits& limits) {
   return d.step_h * d.step_w > 1 && d.products() <= kFewProducts &&
-         x.phys.elems * size_bytes(x.type.dtype) > limits.l2_bytes;
+         x.phys.elems * stored_bytes(x.type) > limits.l2_bytes;
 }
 
 class DepthwiseConv final : public Analysed {

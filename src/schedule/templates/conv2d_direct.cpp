@@ -26,7 +26,7 @@ double epilogue_line_cycles(const Task& task, ValueId image, const CpuLimits& li
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
       const bool same = o.type.shape == result.shape && o.constant == nullptr && o.value != image;
-      if (same) bytes += o.phys.elems * size_bytes(o.type.dtype), ++streams;
+      if (same) bytes += o.phys.elems * stored_bytes(o.type), ++streams;
     }
   }
   if (bytes <= 2 * limits.l2_bytes) return 0;
@@ -83,6 +83,7 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   ConvNest& n = c.nest;
   if (n.merged > 1 && n.in_channels == n.merged && n.out_channels == n.merged)
     return not_for("channels of a group", "more than one in or out", "1 in, 1 out");
+  if (n.in_block > 1 && c.factors == kNone) n.operands = Multiplicands::of(x.type, limits);
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
   allow_half_tail(n, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;

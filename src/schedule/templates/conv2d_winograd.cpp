@@ -235,7 +235,7 @@ void lower_split(Lowered& out, const Task& task, const WinogradConv& c, const Wi
   const int64_t each = p.v_elems(c, lanes), all = each * c.n * p.blocks(c);
   const Operations done = operations(c, p);
   const TensorType& x = task.operand(task.node().inputs[0]).type;
-  const int64_t x_bytes = elems(x.shape) * size_bytes(x.dtype);
+  const int64_t x_bytes = elems(x.shape) * stored_bytes(x);
   out.temp_bytes.push_back(all * 4);
   {
     Emitter e(task, "conv2d_winograd_inputs");

@@ -28,11 +28,12 @@ double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights
 /// writes arrive as the core has fill buffers; the next tile waits for the rest.
 double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const CpuLimits& limits) {
   if (pixels == 0) return 0;
-  const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * 4 > limits.l1_bytes / 2;
+  const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * nest.operands.bytes() > limits.l1_bytes / 2;
   const auto waits = static_cast<double>(std::max<int64_t>(pixels * vectors - limits.fill_buffers, 0));
-  const double steps =
-      panel_window(nest, vectors * limits.lanes_f32()).mean_channels * static_cast<double>(nest.taps());
-  return steps * tile_step_cycles(pixels, vectors, nest.has_half(vectors), big, limits) + waits * nest.out_line_cycles;
+  const double steps = panel_window(nest, vectors * limits.lanes_f32()).mean_channels *
+                       static_cast<double>(nest.taps()) / static_cast<double>(nest.operands.group);
+  const double step = tile_step_cycles(pixels, vectors, nest.has_half(vectors), big, nest.operands.limits(limits));
+  return steps * step + waits * nest.out_line_cycles;
 }
 
 /// Cycles of all tiles of one image and group.
@@ -136,7 +137,7 @@ void allow_half_tail(ConvNest& nest, const CpuLimits& limits) {
 }
 
 int64_t packed_bytes(const ConvNest& nest, int64_t vectors, int32_t lanes) {
-  return nest.groups * (nest.out_blocks / vectors) * nest.panel_elems(vectors, lanes) * 4;
+  return nest.groups * (nest.out_blocks / vectors) * nest.panel_elems(vectors, lanes) * nest.operands.bytes();
 }
 
 std::optional<StageWork> merged_work(const ConvNest& nest, int64_t vectors, int32_t lanes, const StageWork& share,
@@ -159,13 +160,14 @@ Knob prefetch_knob(const ConvNest& nest) { return nest.in_block > 1 ? panel_pref
 int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits) {
   if (nest.in_block == 1) return 0;
   const int32_t lanes = lanes_of(limits);
-  return pick_prefetch(packed_bytes(nest, tile.vectors, lanes), nest.panel_elems(tile.vectors, lanes) * 4,
+  return pick_prefetch(packed_bytes(nest, tile.vectors, lanes),
+                       nest.panel_elems(tile.vectors, lanes) * nest.operands.bytes(),
                        passes(nest, tile, block_items(nest, tile, limits)), limits);
 }
 
 int64_t block_items(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits) {
   const int64_t items = nest_items(nest, tile);
-  const int64_t image = nest.out_h * nest.step_h * nest.out_w * nest.step_w * nest.in_channels * 4;
+  const int64_t image = nest.out_h * nest.step_h * nest.out_w * nest.step_w * nest.in_channels * nest.operands.bytes();
   const int64_t weights = packed_bytes(nest, tile.vectors, limits.lanes_f32()) / nest.groups;
   const int64_t blocks = std::min(ceil_div(image, limits.l2_bytes / 4), items);
   const auto again = [&](int64_t bytes, int64_t times) {
@@ -176,18 +178,21 @@ int64_t block_items(const ConvNest& nest, const ConvTile& tile, const CpuLimits&
 }
 
 Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, const ConvTile& tile, int32_t lanes) {
-  const int64_t elems = packed_bytes(nest, tile.vectors, lanes) / 4;
+  const DType type = nest.operands.type;
+  const int64_t elems = packed_bytes(nest, tile.vectors, lanes) / size_bytes(type);
   const auto fill = [w = *task.operand(weights).constant, n = nest, tile, lanes](std::byte* to) {
     const float* from = w.data<float>();
     const int64_t in = n.in_channels / n.merged;
-    pack_weights(n, tile, lanes, reinterpret_cast<float*>(to),
-                 [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
-                   return from[(((g * n.out_channels + k) * in + ch % in) * n.kernel_h + r) * n.kernel_w + s];
-                 });
+    const auto at = [&](int64_t g, int64_t k, int64_t ch, int64_t r, int64_t s) {
+      return from[(((g * n.out_channels + k) * in + ch % in) * n.kernel_h + r) * n.kernel_w + s];
+    };
+    if (n.operands.type == DType::bf16) return pack_weights(n, tile, lanes, reinterpret_cast<BFloat16*>(to), at);
+    pack_weights(n, tile, lanes, reinterpret_cast<float*>(to), at);
   };
   std::string form = fmt::format("direct vectors={} block={} lanes={}", tile.vectors, nest.in_block, lanes);
   if (nest.merged > 1) form += fmt::format(" groups={}x{}", nest.groups, nest.merged);
-  return {weights, std::move(form), DType::f32, elems, fill};
+  if (type != DType::f32) form += fmt::format(" {}", name(type));
+  return {weights, std::move(form), type, elems, fill};
 }
 
 Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name) {
@@ -364,15 +369,16 @@ class TileEmitter {
   /// Emits one reduction step for the vectors [first, last), which all have the same width.
   void step(const Expr& x, const Expr& w, int64_t first, int64_t last) {
     std::vector<Expr> weights;
+    const Multiplicands& by = nest_.operands;
     for (int64_t v = first; v < last; ++v)
-      weights.push_back(b_.let("w", b_.load(buffers_.weights, w + Expr(v * lanes_), lanes(v))));
+      weights.push_back(b_.let("w", by.columns(b_, buffers_.weights, w + Expr(v * lanes_ * by.group), lanes(v))));
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
         const int64_t offset = r * nest_.step_h * stride_h_ + c * nest_.step_w * stride_w_;
-        const Expr pixel = b_.let("p", b_.load(x_, x + Expr(offset), lanes(first), 0));
+        const Expr pixel = b_.let("p", by.spread(b_, x_, x + Expr(offset), lanes(first), by.group));
         for (int64_t v = first; v < last; ++v) {
           const int32_t reg = acc_[slot(r, c, v)];
-          b_.set(reg, fma(pixel, weights[static_cast<size_t>(v - first)], b_.get(reg)));
+          b_.set(reg, by.multiply(pixel, weights[static_cast<size_t>(v - first)], b_.get(reg)));
         }
       }
     }
@@ -393,10 +399,11 @@ class TileEmitter {
           const Expr x2 =
               b_.let("x2", x1 + r * Expr(nest_.dilation_h * stride_h_) + s * Expr(nest_.dilation_w * stride_w_));
           const Expr w2 = b_.let("w2", w1 + (r * Expr(nest_.kernel_w) + s) * Expr(tap));
-          b_.loop("i", begin, end, std::min(kReductionUnroll, block), [&](const Expr& i) {
-            const int64_t unroll = std::min(kReductionUnroll, block);
+          const int64_t unroll = nest_.unrolled();
+          b_.loop("i", begin, end, unroll, [&](const Expr& i) {
             emit_prefetch(b_, stream_, weights, w2 - weights + i * Expr(width()), unroll * width(), pass_);
-            for (int64_t u = 0; u < unroll; ++u) step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
+            for (int64_t u = 0; u < unroll; u += nest_.operands.group)
+              step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
           });
         });
       });
@@ -486,7 +493,8 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBu
     const int64_t rest = nest.out_h % t.rows;
     const auto emit = [&](int64_t rows) { tile.emit(item * Expr(t.rows), 0, rows, nest.out_w, of_block); };
     if (rest == 0) return emit(t.rows);
-    return b.if_then(binary(Op::lt, item, Expr(full)), [&] { emit(t.rows); }, [&] { emit(rest); });
+    return b.if_then(
+        binary(Op::lt, item, Expr(full)), [&] { emit(t.rows); }, [&] { emit(rest); });
   }
   const int64_t full = nest.out_w / t.tile;
   const int64_t rest = nest.out_w % t.tile;

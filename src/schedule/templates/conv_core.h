@@ -29,6 +29,8 @@ struct ConvNest {
   int64_t step_h = 1, step_w = 1, first_h = 0, first_w = 0;
   int64_t out_h = 1, out_w = 1;
   int64_t out_step_h = 1, out_step_w = 1, out_first_h = 0, out_first_w = 0;
+  /// Input channels come in groups of Multiplicands::group, of which `in_block` is a multiple.
+  Multiplicands operands;
   int64_t weights_first = 0;  ///< element of the packed weights where those of this nest begin
   /// At most half of the channels in the last output block exist, so a tile of all blocks computes half a vector there.
   bool half_tail = false;
@@ -37,6 +39,8 @@ struct ConvNest {
 
   int64_t in_blocks() const { return ceil_div(in_channels, in_block); }
   int64_t taps() const { return kernel_h * kernel_w; }
+  /// Channels of a block that the unrolled loop of the reduction multiplies in one iteration.
+  int64_t unrolled() const { return std::min(kReductionUnroll * operands.group, in_block); }
   bool has_half(int64_t vectors) const { return half_tail && vectors == out_blocks; }
   /// Elements of a panel of packed weights, which covers `vectors` output blocks.
   int64_t panel_elems(int64_t vectors, int32_t lanes) const;
@@ -54,7 +58,7 @@ template <class T>
 ChannelRange<T> panel_reads(const ConvNest& nest, const T& panel, int64_t width) {
   using std::min;
   const T in(nest.in_channels / nest.merged), out(nest.out_channels / nest.merged);
-  const T unit(std::min(kReductionUnroll, nest.in_block));
+  const T unit(nest.unrolled());
   const T first = panel * T(width) / out * in;
   const T last = min(((panel + T(1)) * T(width) + out - T(1)) / out * in, T(nest.in_channels));
   return {first / unit * unit, (last + unit - T(1)) / unit * unit};
@@ -150,25 +154,27 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& tile, const Con
 
 /// Packs weights [out][in][r][s] for one nest into `packed` from weights_first on. `at(group, k, c, r, s)` gives a
 /// weight; k and c count within the merged group and belong to the same group of the convolution. The packer supplies
-/// the zeros elsewhere. Order: per group, per panel: block of its window, r, s, lane of in, then vectors * lanes of
-/// out.
-template <class At>
-void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, float* packed, At at) {
+/// the zeros elsewhere. Order: per group, per panel: block of its window, r, s, group of multiplicands, vectors * lanes
+/// of out, input channel of the group.
+template <class T, class At>
+void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, T* packed, At at) {
   const int64_t width = tile.vectors * lanes;
   const PanelWindow window = panel_window(nest, width);
   const int64_t in = nest.in_channels / nest.merged, out = nest.out_channels / nest.merged;
-  float* to = packed + nest.weights_first;
+  const int64_t group = nest.operands.group;
+  T* to = packed + nest.weights_first;
   for (int64_t g = 0; g < nest.groups; ++g)
     for (int64_t panel = 0; panel < nest.out_blocks / tile.vectors; ++panel) {
       const int64_t skipped = window_first(nest, window, panel_reads(nest, panel, width));
       for (int64_t icb = 0; icb < window.blocks; ++icb)
         for (int64_t r = 0; r < nest.kernel_h; ++r)
-          for (int64_t s = 0; s < nest.kernel_w; ++s)
+          for (int64_t s = 0; s < nest.kernel_w; ++s, to += nest.in_block * width)
             for (int64_t i = 0; i < nest.in_block; ++i) {
               const int64_t c = (skipped + icb) * nest.in_block + i;
               const int64_t first = c < nest.in_channels ? c / in * out : nest.out_channels;
-              for (int64_t k = panel * width; k < (panel + 1) * width; ++k)
-                *to++ = k >= first && k < std::min(first + out, nest.out_channels) ? at(g, k, c, r, s) : 0.0F;
+              T* row = to + i / group * group * width + i % group;
+              for (int64_t k = panel * width; k < (panel + 1) * width; ++k, row += group)
+                *row = T(k >= first && k < std::min(first + out, nest.out_channels) ? at(g, k, c, r, s) : 0.0F);
             }
     }
 }

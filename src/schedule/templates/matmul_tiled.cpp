@@ -1,6 +1,6 @@
 // Matrix product C[.., m, n] = A[.., m, k] B[.., k, n] by register tiles of rows x vectors of columns over all of k. B
-// is stored in panels [n / width][k][width]: packed at compile time if it is constant, otherwise by a first stage. A
-// and B may have any strides (transposes are views).
+// is stored in panels [n / width][k / group][width][group]: packed at compile time if it is constant, otherwise by a
+// first stage. A group is one f32, or two of bf16 (Multiplicands). A and B may have any strides (transposes are views).
 
 #include <algorithm>
 #include <array>
@@ -25,6 +25,11 @@ struct Product {
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;
   Shape b_extent;  ///< extents of B's own batch dimensions, aligned with `batch` (1 where broadcast)
   bool constant_b = false;
+  Multiplicands operands;
+
+  /// Steps of the reduction, and elements of a panel for each column.
+  int64_t steps() const { return ceil_div(k, operands.group); }
+  int64_t padded_k() const { return steps() * operands.group; }
 };
 
 /// Strides of an operand's leading dimensions along `batch`.
@@ -40,7 +45,7 @@ Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
   return strides;
 }
 
-Result<Product> analyse(const Task& task, const CpuLimits&) {
+Result<Product> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::matmul) return not_for("operator", "MatMul", node.op->name);
   const Operand& a = task.operand(node.inputs[0]);
@@ -64,6 +69,8 @@ Result<Product> analyse(const Task& task, const CpuLimits&) {
   p.a_m = a.phys.strides[ra - 2], p.a_k = a.phys.strides[ra - 1];
   p.b_k = b.phys.strides[rb - 2], p.b_n = b.phys.strides[rb - 1];
   p.constant_b = b.constant != nullptr;
+  const bool stored_alike = p.constant_b || b.type.layout.stored == a.type.layout.stored;
+  if (p.a_k == 1 && stored_alike) p.operands = Multiplicands::of(a.type, limits);
   return p;
 }
 
@@ -81,25 +88,28 @@ int64_t most_vectors(const Product& p, const CpuLimits& limits) {
 /// nearly so, map to only a few of its sets.
 bool crowd_l1(const Product& p, int64_t rows, const CpuLimits& limits) {
   const int64_t way = limits.l1_way_bytes, ways = limits.l1_bytes / way;
-  const int64_t places = way / std::max<int64_t>(std::gcd(p.a_m * 4, way), limits.line_bytes);
+  const int64_t places = way / std::max<int64_t>(std::gcd(p.a_m * p.operands.bytes(), way), limits.line_bytes);
   return ceil_div(rows, places) > ways / 2;
 }
 
-/// Cycles of one step of k over all panels and rows. Panels stream from L2, and so do rows that do not stay in L1.
+/// Cycles of one step of the reduction over all panels and rows. Panels stream from L2, and so do rows that do not stay
+/// in L1.
 double cycles(const Product& p, int64_t vectors, int64_t rows, const CpuLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const int64_t panels = ceil_div(p.n, vectors * lanes);
+  const CpuLimits rates = p.operands.limits(limits);
   const auto step = [&](int64_t r) {
     if (r == 0) return 0.0;
     const int64_t bytes = vectors * limits.vector_bytes + (crowd_l1(p, r, limits) ? r * limits.line_bytes : 0);
-    return std::max(step_cycles(r, vectors, limits), static_cast<double>(bytes) / limits.l2_rate);
+    return std::max(step_cycles(r, vectors, rates), static_cast<double>(bytes) / limits.l2_rate);
   };
   return static_cast<double>(panels) * (static_cast<double>(p.m / rows) * step(rows) + step(p.m % rows));
 }
 
 /// Prefetches packed constants only: a B that was just packed is still in the near caches.
 Schedule schedule_of(const Product& p, int64_t vectors, int64_t rows, const CpuLimits& limits) {
-  const int64_t panel = p.k * vectors * limits.vector_bytes, all = p.k * p.n * elems(p.b_extent) * 4;
+  const int64_t panel = p.steps() * vectors * limits.vector_bytes;
+  const int64_t all = p.k * p.n * elems(p.b_extent) * p.operands.bytes();
   const int64_t prefetch = p.constant_b ? pick_prefetch(all, panel, ceil_div(p.m, rows), limits) : 0;
   return {"matmul_tiled", {{"vectors", vectors}, {"rows", rows}, {"prefetch", prefetch}}};
 }
@@ -112,18 +122,22 @@ Panels panels_of(const Product& p, int64_t vectors, int32_t lanes) {
   out.width = vectors * lanes;
   out.per_matrix = ceil_div(p.n, out.width);
   out.matrices = elems(p.b_extent);
-  out.elems = out.matrices * out.per_matrix * p.k * out.width;
+  out.elems = out.matrices * out.per_matrix * p.padded_k() * out.width;
   return out;
 }
 
-void pack_panels(const Tensor& b, int64_t k, int64_t n, const Panels& panels, float* to) {
+/// Packs [k][n] matrices into memory that is zeroed.
+template <class T>
+void pack_panels(const Tensor& b, const Product& p, const Panels& panels, T* to) {
+  const int64_t group = p.operands.group;
   for (int64_t matrix = 0; matrix < panels.matrices; ++matrix) {
-    const float* from = b.data<float>() + matrix * k * n;
-    for (int64_t panel = 0; panel < panels.per_matrix; ++panel) {
-      const int64_t first = panel * panels.width, count = std::min(panels.width, n - first);
-      for (int64_t row = 0; row < k; ++row) {
-        std::copy_n(from + row * n + first, count, to);
-        to += panels.width;
+    const float* from = b.data<float>() + matrix * p.k * p.n;
+    for (int64_t panel = 0; panel < panels.per_matrix; ++panel, to += p.padded_k() * panels.width) {
+      const int64_t first = panel * panels.width, count = std::min(panels.width, p.n - first);
+      for (int64_t row = 0; row < p.k; ++row) {
+        const float* x = from + row * p.n + first;
+        T* y = to + row / group * group * panels.width + row % group;
+        for (int64_t i = 0; i < count; ++i) y[i * group] = T(x[i]);
       }
     }
   }
@@ -131,10 +145,20 @@ void pack_panels(const Tensor& b, int64_t k, int64_t n, const Panels& panels, fl
 
 Packing pack_constant(const Task& task, const Product& p, const Panels& panels) {
   const ValueId b = task.node().inputs[1];
-  return {b, fmt::format("panels of {}", panels.width), DType::f32, panels.elems,
-          [from = *task.operand(b).constant, k = p.k, n = p.n, panels](std::byte* to) {
-            pack_panels(from, k, n, panels, reinterpret_cast<float*>(to));
+  const DType type = p.operands.type;
+  std::string form = fmt::format("panels of {}", panels.width);
+  if (type != DType::f32) form += fmt::format(" {}", name(type));
+  return {b, std::move(form), type, panels.elems, [from = *task.operand(b).constant, p, panels](std::byte* to) {
+            p.operands.type == DType::bf16 ? pack_panels(from, p, panels, reinterpret_cast<BFloat16*>(to))
+                                           : pack_panels(from, p, panels, reinterpret_cast<float*>(to));
           }};
+}
+
+/// The picks that alternate between the lanes of two vectors.
+std::vector<int32_t> alternating(int32_t lanes) {
+  std::vector<int32_t> picks;
+  for (int32_t l = 0; l < lanes; ++l) picks.push_back(l), picks.push_back(lanes + l);
+  return picks;
 }
 
 /// The stage that packs a B computed at run time.
@@ -152,16 +176,23 @@ Stage pack_stage(const Task& task, const Product& p, const Panels& panels, int32
   }
   const Expr panel = b.parallel("panel", panels.per_matrix);
   const Buf from = e.input(operand.value);
-  const Buf to = e.temp(0, DType::f32, panels.elems, true, "packed");
-  const Expr out = b.let("to", (matrix * Expr(panels.per_matrix) + panel) * Expr(p.k * panels.width));
-  b.loop("k", 0, p.k, [&](const Expr& k) {
+  const int64_t group = p.operands.group;
+  const Buf to = e.temp(0, p.operands.type, panels.elems, true, "packed");
+  const Expr out = b.let("to", (matrix * Expr(panels.per_matrix) + panel) * Expr(p.padded_k() * panels.width));
+  const auto step = [&](const Expr& k, int64_t count) {
     for (int64_t v = 0; v < panels.width / lanes; ++v) {
       const Expr column = panel * Expr(panels.width) + Expr(v * lanes);
       const Expr mask = p.n % panels.width == 0 ? Expr() : first_lanes(max(Expr(0), Expr(p.n) - column), lanes);
       const Expr at = base + k * Expr(p.b_k) + column * Expr(p.b_n);
-      b.store(to, out + k * Expr(panels.width) + Expr(v * lanes), b.load(from, at, lanes, p.b_n, mask));
+      const Expr row = group == 1 ? b.load(from, at, lanes, p.b_n, mask) : b.load_raw(from, at, lanes, p.b_n, mask);
+      const Expr below =
+          count == group ? b.load_raw(from, at + Expr(p.b_k), lanes, p.b_n, mask) : imm(p.operands.type, 0, lanes);
+      const Expr place = out + k * Expr(panels.width) + Expr(v * lanes * group);
+      b.store(to, place, group == 1 ? row : shuffle(row, below, alternating(lanes)));
     }
-  });
+  };
+  b.loop("k", 0, p.k / group * group, group, [&](const Expr& k) { step(k, group); });
+  if (p.k % group != 0) step(Expr(p.k - p.k % group), p.k % group);
   return e.finish(lowered);
 }
 
@@ -179,7 +210,7 @@ class ProductEmitter {
       if (p.b_extent[d] != 1) matrix = matrix * Expr(p.b_extent[d]) + i;
     }
     panel_ = b_.parallel("panel", panels.per_matrix);
-    panel_base_ = (matrix * Expr(panels.per_matrix) + panel_) * Expr(p.k * panels.width);
+    panel_base_ = (matrix * Expr(panels.per_matrix) + panel_) * Expr(p.padded_k() * panels.width);
   }
 
   void bind(Buf a, const WeightStream& packed) { a_ = a, packed_ = packed; }
@@ -190,24 +221,28 @@ class ProductEmitter {
     for (int64_t i = 0; i < rows * vectors_; ++i) acc.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
     const Expr a0 = b_.let("a0", a_base_ + row * Expr(p_.a_m));
     const Expr w0 = b_.let("w0", panel_base_);
-    const auto step = [&](const Expr& k) {
+    const Multiplicands& by = p_.operands;
+    const auto step = [&](const Expr& k, int64_t count) {
       std::vector<Expr> w;
-      for (int64_t v = 0; v < vectors_; ++v)
-        w.push_back(b_.let("w", b_.load(packed_.weights, w0 + k * Expr(panels_.width) + Expr(v * lanes_), lanes_)));
+      for (int64_t v = 0; v < vectors_; ++v) {
+        const Expr at = w0 + k * Expr(panels_.width) + Expr(v * lanes_ * by.group);
+        w.push_back(b_.let("w", by.columns(b_, packed_.weights, at, lanes_)));
+      }
       for (int64_t r = 0; r < rows; ++r) {
-        const Expr x = b_.let("x", b_.load(a_, a0 + Expr(r * p_.a_m) + k * Expr(p_.a_k), lanes_, 0));
+        const Expr at = a0 + Expr(r * p_.a_m) + k * Expr(p_.a_k);
+        const Expr x = b_.let("x", by.spread(b_, a_, at, lanes_, count));
         for (int64_t v = 0; v < vectors_; ++v) {
           const int32_t reg = acc[static_cast<size_t>(r * vectors_ + v)];
-          b_.set(reg, fma(x, w[static_cast<size_t>(v)], b_.get(reg)));
+          b_.set(reg, by.multiply(x, w[static_cast<size_t>(v)], b_.get(reg)));
         }
       }
     };
-    const int64_t full = p_.k / kReductionUnroll * kReductionUnroll;
-    b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
-      emit_prefetch(b_, packed_, w0, k * Expr(panels_.width), kReductionUnroll * panels_.width, index);
-      for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
+    const int64_t unroll = kReductionUnroll * by.group, full = p_.k / unroll * unroll;
+    b_.loop("k", 0, full, unroll, [&](const Expr& k) {
+      emit_prefetch(b_, packed_, w0, k * Expr(panels_.width), unroll * panels_.width, index);
+      for (int64_t u = 0; u < unroll; u += by.group) step(k + Expr(u), by.group);
     });
-    for (int64_t k = full; k < p_.k; ++k) step(Expr(k));
+    for (int64_t k = full; k < p_.k; k += by.group) step(Expr(k), std::min(by.group, p_.k - k));
     finish(row, rows, acc);
   }
 
@@ -298,7 +333,7 @@ class MatmulTiled final : public Analysed {
     full.m = rows, full.n = vectors * lanes_of(limits());
     const double tiles = static_cast<double>(p_.m * p_.n) / static_cast<double>(full.m * full.n);
     const double ideal = cycles(full, vectors, rows, limits()) * tiles;
-    return {all * static_cast<double>(p_.k * elems(p_.batch)), std::max(0.0, 1 - ideal / all)};
+    return {all * static_cast<double>(p_.steps() * elems(p_.batch)), std::max(0.0, 1 - ideal / all)};
   }
 
   Lowered emit(const Schedule& schedule) const override {
@@ -307,7 +342,7 @@ class MatmulTiled final : public Analysed {
     const Panels panels = panels_of(p_, vectors, lanes);
     Lowered lowered;
     if (!p_.constant_b) {
-      lowered.temp_bytes.push_back(panels.elems * 4);
+      lowered.temp_bytes.push_back(panels.elems * p_.operands.bytes());
       lowered.stages.push_back(pack_stage(task(), p_, panels, lanes, lowered));
       lowered.stages.back().packs = true;
     }
@@ -318,9 +353,9 @@ class MatmulTiled final : public Analysed {
     const Expr item = e.b.parallel("item", items);
     const Buf a = e.input(task().node().inputs[0]);
     const Buf packed = p_.constant_b ? e.constant(pack_constant(task(), p_, panels), "packed")
-                                     : e.temp(0, DType::f32, panels.elems, false, "packed");
-    product.bind(a,
-                 {packed, schedule.knob("prefetch"), p_.k * panels.width, ceil_div(p_.m, rows), limits().line_bytes});
+                                     : e.temp(0, p_.operands.type, panels.elems, false, "packed");
+    product.bind(a, {packed, schedule.knob("prefetch"), p_.padded_k() * panels.width, ceil_div(p_.m, rows),
+                     limits().line_bytes});
     const Expr first = item * Expr(kTilesPerItem);
     if (full > 0) {
       e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),

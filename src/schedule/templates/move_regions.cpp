@@ -28,7 +28,7 @@ Result<Moves> analyse(const Task& task, const CpuLimits&) {
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
       if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
-      if (!o.type.layout.plain() || (o.constant == nullptr && !is_dense(o.type.shape, o.phys.strides)))
+      if (!o.type.layout.row_major() || (o.constant == nullptr && !is_dense(o.type.shape, o.phys.strides)))
         return Rejected{"operands", "dense", text(o.type)};
     }
   }

@@ -469,7 +469,7 @@ void lower_apart(Lowered& out, const Task& task, const Grouped& s, const Split& 
   const int64_t stored = between.elems(s.n, lanes);
   out.temp_bytes.push_back(stored * 4);
   const TensorType& x = task.operand(task.node().inputs[0]).type;
-  const int64_t in_bytes = elems(x.shape) * size_bytes(x.dtype);
+  const int64_t in_bytes = elems(x.shape) * stored_bytes(x);
   const auto stage = [&](const std::string& name, bool first) {
     Emitter e(task, name);
     const Expr n = e.b.parallel("n", s.n), block = e.b.parallel("cb", s.blocks), part = e.b.parallel("part", parts);

@@ -19,9 +19,9 @@ inline Expr place_of(LoopBuilder& b, const Buf& indices, const Expr& i, int64_t 
   return b.let("row", select(inside, wrapped, Expr(0)));
 }
 
-/// Checks that an operand is plain and dense.
+/// Checks that an operand is dense.
 inline std::optional<Rejected> check_dense(const Operand& o) {
-  if (o.type.layout.plain() && is_dense(o.type.shape, o.phys.strides)) return std::nullopt;
+  if (o.type.layout.row_major() && is_dense(o.type.shape, o.phys.strides)) return std::nullopt;
   return Rejected{"operands", "dense", text(o.type)};
 }
 

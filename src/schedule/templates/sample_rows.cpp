@@ -33,7 +33,7 @@ Result<Sampling> analyse(const Task& task, const CpuLimits&) {
   for (const Operand* o : {&x, &grid}) {
     if (o->type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(o->type.dtype))};
     if (o->type.shape.size() != 4) return Rejected{"rank", "4", std::to_string(o->type.shape.size())};
-    if (!o->type.layout.plain()) return Rejected{"layout", "plain", text(o->type)};
+    if (!o->type.layout.row_major()) return Rejected{"layout", "plain", text(o->type)};
     if (elems(o->type.shape) == 0) return Rejected{"elements", "1 or more", "0"};
     if (o->phys.elems > std::numeric_limits<int32_t>::max())
       return Rejected{"elements", std::to_string(std::numeric_limits<int32_t>::max()), std::to_string(o->phys.elems)};

@@ -23,17 +23,19 @@ int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes,
 }
 
 void prefetch_lines(LoopBuilder& b, const Buf& buf, const Expr& at, int64_t elems, int32_t line_bytes) {
-  for (int64_t first = 0; first < elems; first += line_bytes / 4) b.prefetch(buf, at + Expr(first));
+  const int64_t line = line_bytes / size_bytes(b.buffer(buf).type);
+  for (int64_t first = 0; first < elems; first += line) b.prefetch(buf, at + Expr(first));
 }
 
 void emit_prefetch(LoopBuilder& b, const WeightStream& stream, const Expr& begin, const Expr& at, int64_t elems,
                    const Expr& pass) {
   if (stream.prefetch == 0) return;
+  const int64_t size = size_bytes(b.buffer(stream.weights).type);
   if (stream.prefetch != kNextPanel)
-    return prefetch_lines(b, stream.weights, begin + at + Expr(stream.prefetch / 4), elems, stream.line_bytes);
+    return prefetch_lines(b, stream.weights, begin + at + Expr(stream.prefetch / size), elems, stream.line_bytes);
   // A step reads `lines` cache lines of its panel and prefetches `share` lines of the next. `shares` passes cover it
   // all.
-  const int64_t line = stream.line_bytes / 4;  // elements
+  const int64_t line = stream.line_bytes / size;  // elements
   const int64_t lines = ceil_div(elems, line), share = ceil_div(lines, stream.passes);
   const int64_t shares = ceil_div(lines, share), steps = ceil_div(stream.panel, elems);
   const Expr mine = shares == stream.passes ? pass : pass * Expr(shares) / Expr(stream.passes);

@@ -25,7 +25,7 @@ int64_t pick_prefetch(int64_t weight_bytes, const CpuLimits& limits);
 /// data.
 int64_t pick_prefetch(int64_t weight_bytes, int64_t panel_bytes, int64_t passes, const CpuLimits& limits);
 
-/// Prefetches `elems` f32 elements of `buf` from `at` on, line by line.
+/// Prefetches `elems` elements of `buf` from `at` on, line by line.
 void prefetch_lines(LoopBuilder& b, const Buf& buf, const Expr& at, int64_t elems, int32_t line_bytes);
 
 /// Consecutive panels of packed weights. `passes` tiles read each panel in turn.

@@ -23,7 +23,7 @@ inline std::vector<StepValue> step_values(const Compiled& compiled, double toler
     const size_t end = copy ? v.name.rfind(kRelayout) : std::string::npos;
     out.push_back({v.name.substr(0, end), v.step, v.buffer, {}, tolerance});
     ValueLayout& layout = out.back().layout;
-    layout.type = v.type.dtype;
+    layout.type = stored_type(v.type);
     layout.shape = v.type.shape;
     layout.block = v.type.layout.block;
     for (size_t i = 0; i < layout.halo.size(); ++i) layout.halo[i] = v.type.layout.halo[i];

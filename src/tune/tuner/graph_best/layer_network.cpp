@@ -43,7 +43,7 @@ bool may_be_plain(const Graph& graph, const std::vector<NodeId>& nodes) {
   });
 }
 
-double bytes_of(const TensorType& type) { return static_cast<double>(elems(type.shape) * size_bytes(type.dtype)); }
+double bytes_of(const TensorType& type) { return static_cast<double>(elems(type.shape) * stored_bytes(type)); }
 
 }  // namespace
 

@@ -47,7 +47,7 @@ class Places {
     for (const PlacedValue& value : compiled.values) {
       const Storage& storage = placed_.storage.of(ids.at(value.name));
       BufferRef root = value.buffer;
-      root.offset -= storage.offset_elems * size_bytes(value.type.dtype);
+      root.offset -= storage.offset_elems * stored_bytes(value.type);
       roots_.emplace(storage.root, root);
     }
     for (size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -65,13 +65,13 @@ class Places {
     const TensorType& type = placed_.graph.type(id);
     const Storage& storage = placed_.storage.of(id);
     BufferRef ref = roots_.at(storage.root);
-    ref.offset += storage.offset_elems * size_bytes(type.dtype);
+    ref.offset += storage.offset_elems * stored_bytes(type);
     ValueLayout from;
-    from.type = type.dtype, from.shape = type.shape, from.block = type.layout.block;
+    from.type = stored_type(type), from.shape = type.shape, from.block = type.layout.block;
     from.strides = storage.phys.strides, from.offset = storage.phys.offset;
-    Tensor out(type.dtype, type.shape);
+    Tensor out(stored_type(type), type.shape);
     copy_value(from, instance.address(ref), dense(out), out.raw());
-    return out;
+    return type.layout.stored ? out.widened() : out;
   }
 
  private:
@@ -110,7 +110,7 @@ void compare(const Layer& layer, ValueId id, const Tensor& want, ReferenceCheck&
   const std::string& value = layer.task->task.graph->value(id).name;
   const double largest = largest_magnitude(dense(want), want.raw());
   const ValueDifference d = compare_values(dense(want), want.raw(), dense(got), got.raw());
-  const double allowed = tolerance(want.dtype(), largest);
+  const double allowed = tolerance(stored_type(layer.task->task.graph->type(id)), largest);
   const double share = largest > 0 ? d.most / largest : d.most;
   ++out.values;
   if (d.unlike == 0 && share <= allowed) {

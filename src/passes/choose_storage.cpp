@@ -1,0 +1,135 @@
+// Stores values as bf16 where the compilation's precision asks for it. Arithmetic between a node's operands and results
+// stays in f32, except that convolutions and products multiply the stored bf16.
+//
+//   %y = Conv(%x, %w)            %x1 = Relayout(%x)          x, an input of the network: f32[1,64,56,56]{c16}
+//   %z = Relu(%y)         =>     %y = Conv(%x1, %w)          x1, y: f32[1,64,56,56]{bf16 c16}
+//   %r = Softmax(%z)             %z = Relu(%y)               r, an output of the network: f32[...]
+//                                %r = Softmax(%z)
+//
+// Values that are views of one another are stored alike.
+
+#include <numeric>
+#include <vector>
+
+#include "graph/values.h"
+#include "ops/op.h"
+#include "ops/support/relayout.h"
+#include "passes/pass.h"
+
+namespace kilter {
+namespace {
+
+class Storages {
+ public:
+  Storages(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+
+  void run() {
+    if (context_.precision == Precision::declared || !context_.take()) return;
+    classes_.resize(graph_.value_count());
+    std::iota(classes_.begin(), classes_.end(), 0);
+    wide_.assign(graph_.value_count(), false);
+    for (ValueId v : graph_.inputs()) keep_wide(v);
+    for (const auto& output : graph_.outputs()) keep_output(output.value);
+    for (NodeId id : graph_.order()) visit(graph_.node(id));
+    for (NodeId id : graph_.order()) {
+      for (ValueId v : graph_.node(id).outputs) {
+        if (v != kNone && narrows(v)) graph_.change_value(v).type.layout.stored = kType;
+      }
+    }
+    for (NodeId id : std::vector<NodeId>(graph_.order())) convert_operands(id);
+    graph_.sort();
+  }
+
+ private:
+  static constexpr DType kType = DType::bf16;
+
+  bool held(const Node& node) const { return context_.keep_float.contains(node.name); }
+  bool constant(ValueId v) const { return constant_of(graph_, v) != nullptr; }
+  bool f32(ValueId v) const { return v != kNone && graph_.type(v).dtype == DType::f32; }
+
+  /// Keeps an output of the network in f32, and the values that it is only a copy of.
+  void keep_output(ValueId v) {
+    keep_wide(v);
+    const NodeId producer = graph_.value(v).producer;
+    if (producer != kNone && graph_.node(producer).op->movement == Movement::relayout)
+      keep_output(graph_.node(producer).inputs[0]);
+  }
+
+  /// Whether kernels of the family read and write values that are stored in another type. Reference kernels do not; a
+  /// recurrence rounds its state in every step.
+  static bool converts(Family family) {
+    return family != Family::reference && family != Family::recurrent && family != Family::gemm;
+  }
+
+  void visit(const Node& node) {
+    const bool views = node.op->family == Family::reshape ||
+                       (node.op->family == Family::movement && node.op->movement != Movement::relayout);
+    ValueId first = kNone;
+    for (const auto* values : {&node.inputs, &node.outputs}) {
+      for (ValueId v : *values) {
+        if (v == kNone) continue;
+        if (!converts(node.op->family) || held(node) || !f32(v) || constant(v)) keep_wide(v, constant(v));
+        if (!views || constant(v)) continue;
+        if (first == kNone) first = v;
+        join(first, v);
+      }
+    }
+  }
+
+  ValueId root(ValueId v) {
+    while (classes_[static_cast<size_t>(v)] != v) {
+      ValueId& parent = classes_[static_cast<size_t>(v)];
+      parent = classes_[static_cast<size_t>(parent)];
+      v = parent;
+    }
+    return v;
+  }
+  void join(ValueId a, ValueId b) {
+    a = root(a), b = root(b);
+    classes_[static_cast<size_t>(b)] = a;
+    if (wide_[static_cast<size_t>(b)]) wide_[static_cast<size_t>(a)] = true;
+  }
+  /// Constants say nothing about the values that they meet.
+  void keep_wide(ValueId v, bool constant = false) {
+    if (!constant) wide_[static_cast<size_t>(root(v))] = true;
+  }
+  bool narrows(ValueId v) { return f32(v) && !constant(v) && !wide_[static_cast<size_t>(root(v))]; }
+
+  /// Converts the operands of a convolution or product that are stored as f32.
+  void convert_operands(NodeId id) {
+    if (held(graph_.node(id))) return;
+    const Family family = graph_.node(id).op->family;
+    if (family == Family::conv && multiplies_channels(graph_.node(id))) convert_operand(id, 0);
+    if (family == Family::matmul) convert_operand(id, 0), convert_operand(id, 1);
+  }
+
+  /// Whether a convolution sums over blocks of input channels.
+  bool multiplies_channels(const Node& node) const {
+    const TensorType &x = graph_.type(node.inputs[0]), &w = graph_.type(node.inputs[1]);
+    return x.layout.block > 1 && w.shape.size() == 4 && w.shape[1] > 1;
+  }
+
+  void convert_operand(NodeId id, size_t i) {
+    const ValueId v = graph_.node(id).inputs[i];
+    if (!f32(v) || constant(v) || graph_.type(v).layout.stored) return;
+    const auto [made, fresh] = converted_.try_emplace(v, kNone);
+    if (fresh) {
+      Layout layout = graph_.type(v).layout;
+      layout.stored = kType;
+      made->second = add_relayout(graph_, v, layout, name(kType));
+    }
+    graph_.change_node(id).inputs[i] = made->second;
+  }
+
+  Graph& graph_;
+  PassContext& context_;
+  std::vector<ValueId> classes_;  ///< by value: its parent in the tree of the values that are stored alike
+  std::vector<bool> wide_;        ///< by root: the values stay in f32
+  std::map<ValueId, ValueId> converted_;
+};
+
+}  // namespace
+
+void choose_storage(Graph& graph, PassContext& context) { Storages(graph, context).run(); }
+
+}  // namespace kilter

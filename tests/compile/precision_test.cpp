@@ -1,0 +1,201 @@
+// --precision bf16: exact results where bf16 loses nothing, errors of the size of bf16's rounding elsewhere, and
+// options.
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "draw.h"
+#include "guarded_run.h"
+#include "ops/support/evaluate.h"
+#include "task_spaces.h"
+#include "zoo/zoo.h"
+
+namespace kilter {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+CompileOptions bf16_options() {
+  CompileOptions options;
+  options.target = native_target();
+  options.precision = Precision::bf16;
+  return options;
+}
+
+bool has_instruction() {
+  const CpuLimits& limits = native_target().limits;
+  return limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32());
+}
+
+/// Whole numbers from -8 to 8: exact in bf16, as are their products and sums in f32.
+Tensor whole(SweepNet& net, const Shape& shape) {
+  Tensor t(DType::f32, shape);
+  for (float& v : t.span<float>()) v = static_cast<float>(net.draw.between(-8, 8));
+  return t;
+}
+
+/// A network of one layer, so that no sum is stored as bf16.
+struct Layer {
+  explicit Layer(uint64_t seed) : net(seed) {}
+  ValueId input(const Shape& shape) {
+    inputs.push_back(whole(net, shape));
+    return net.b.input(fmt::format("x{}", inputs.size()), DType::f32, shape);
+  }
+  ValueId constant(const Shape& shape) { return net.b.constant(whole(net, shape)); }
+
+  SweepNet net;
+  std::vector<Tensor> inputs;
+};
+
+void make_conv(Layer& l) {
+  Draw& draw = l.net.draw;
+  const int64_t groups = draw.chance(30) ? draw.pick({2, 3, 4}) : 1;
+  const int64_t in = groups * draw.pick({1, 3, 5, 8, 16, 17, 32, 33}), out = groups * draw.pick({1, 7, 16, 24, 32, 48});
+  const int64_t r = draw.pick({1, 1, 3, 5}), s = draw.chance(80) ? r : 1, stride = draw.pick({1, 1, 2});
+  const int64_t h = draw.between(r + 1, 15), w = draw.between(s + 1, 15), pad = draw.chance(60) ? r / 2 : 0;
+  const int64_t pad_w = pad > 0 ? s / 2 : 0;
+  std::vector<ValueId> operands = {l.input({draw.between(1, 2), in, h, w}), l.constant({out, in / groups, r, s})};
+  if (draw.chance(50)) operands.push_back(l.constant({out}));
+  ValueId y = l.net.b.add(
+      "Conv", operands, {{"group", groups}, {"strides", Ints{stride, stride}}, {"pads", Ints{pad, pad_w, pad, pad_w}}});
+  if (draw.chance(40)) y = l.net.b.add("Relu", {y});
+  l.net.output(y);
+}
+
+void make_product(Layer& l) {
+  Draw& draw = l.net.draw;
+  const auto extent = [&] { return draw.pick({1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 64, 65}); };
+  const int64_t m = extent(), n = extent(), k = extent();
+  const Shape batch = draw.chance(50) ? Shape{} : Shape{draw.between(1, 3)};
+  const auto matrix = [&](int64_t rows, int64_t columns) {
+    Shape shape = batch;
+    shape.push_back(rows), shape.push_back(columns);
+    return shape;
+  };
+  const auto turned = [&](ValueId v) {
+    return l.net.b.add("Transpose", {v}, {{"perm", batch.empty() ? Ints{1, 0} : Ints{0, 2, 1}}});
+  };
+  const ValueId a = draw.chance(20) ? turned(l.input(matrix(k, m))) : l.input(matrix(m, k));
+  const ValueId b = draw.chance(50)   ? l.constant({k, n})
+                    : draw.chance(40) ? turned(l.input(matrix(n, k)))
+                                      : l.input(matrix(k, n));
+  ValueId y = l.net.b.add("MatMul", {a, b});
+  if (draw.chance(50)) y = l.net.b.add("Add", {y, l.constant({n})});
+  l.net.output(y);
+}
+
+/// Forces a random candidate of a random template on every task that has one.
+void draw_schedules(Layer& l, CompileOptions& options) {
+  options.contents.tasks = true;
+  const Compiled compiled = compile_graph(l.net.graph(), options);
+  for (const TaskEntry& entry : compiled.tasks->tasks) {
+    if (entry.kind != TaskEntry::kernel) continue;
+    const Task task = compiled.tasks->task(entry);
+    if (task.node().op->movement == Movement::relayout) continue;
+    const Template* from = find_template(entry.schedule.name);
+    if (from == nullptr || from->name == "conv2d_winograd") continue;  // Winograd's sums are not exact
+    const auto analysed = from->analyse(task, options.target.limits);
+    const std::vector<Schedule> all = (*analysed)->candidates();
+    if (all.empty()) continue;
+    options.choices[task.node().name].schedule = all[static_cast<size_t>(l.net.draw.between(0, std::ssize(all) - 1))];
+  }
+  options.contents.tasks = false;
+}
+
+class Bf16Layers : public testing::TestWithParam<void (*)(Layer&)> {};
+
+TEST_P(Bf16Layers, WholeNumbersGiveExactResults) {
+  if (!has_instruction()) GTEST_SKIP() << "this CPU has no instruction that multiplies bf16";
+  int64_t stored = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    Layer l(seed);
+    GetParam()(l);
+    CompileOptions options = bf16_options();
+    options.accuracy = Accuracy::strict;
+    if (seed % 2 == 1) draw_schedules(l, options);
+    const Compiled compiled = compile_graph(l.net.graph(), options);
+    const std::vector<Tensor> want = evaluate(l.net.graph(), l.inputs);
+    const std::string wrong = run_guarded(std::make_shared<const Program>(compiled.plan), l.inputs, want,
+                                          {.rtol = 0, .atol = 0, .scaled = false}, seed % 3 * 4);
+    ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << steps_text(compiled.plan);
+    for (const Step& step : compiled.plan.steps) stored += step.problem.find(":bf16") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(stored, 100) << "most layers read bf16";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Bf16Layers, testing::Values(make_conv, make_product),
+                         [](const auto& kind) { return kind.index == 0 ? "Conv" : "MatMul"; });
+
+/// The largest difference of a network's result from f32, relative to the largest element.
+double error_of(const char* name, const std::function<void(CompileOptions&)>& change) {
+  const Graph graph = zoo::build(name, {.size = std::string_view(name) == "bert_base" ? 16 : 64});
+  std::vector<Tensor> inputs;
+  Draw draw(7);
+  for (ValueId v : graph.inputs()) inputs.push_back(draw.tensor(graph.type(v).shape));
+  const auto run = [&](const CompileOptions& options) {
+    return run_on(std::make_shared<const Program>(compile_graph(graph, options).plan), inputs, 1).at(0);
+  };
+  CompileOptions options = bf16_options();
+  change(options);
+  const Tensor got = run(options);
+  options.precision = Precision::declared;
+  options.keep_float = {};
+  const Tensor want = run(options);
+  double most = 0, scale = 0;
+  for (int64_t i = 0; i < want.elems(); ++i) {
+    most = std::max(most, std::abs(got.as_double(i) - want.as_double(i)));
+    scale = std::max(scale, std::abs(want.as_double(i)));
+  }
+  return most / scale;
+}
+
+TEST(Bf16Networks, DeviateByRoundingOnly) {
+  if (!has_instruction()) GTEST_SKIP() << "this CPU has no instruction that multiplies bf16";
+  for (const char* name : {"resnet18", "mobilenet_v2", "squeezenet1_1", "densenet121", "bert_base"}) {
+    const double error = error_of(name, [](CompileOptions&) {});
+    EXPECT_GT(error, 1e-4) << name << ": nothing was rounded";
+    EXPECT_LT(error, 0.04) << name;
+  }
+}
+
+TEST(Bf16Networks, KeepFloatLeavesLayersInF32) {
+  if (!has_instruction()) GTEST_SKIP() << "this CPU has no instruction that multiplies bf16";
+  const double all = error_of("squeezenet1_1", [](CompileOptions&) {});
+  const double none = error_of("squeezenet1_1", [](CompileOptions& o) {
+    o.keep_float = {"Conv", "Relu", "MaxPool", "Concat", "GlobalAveragePool", "Flatten"};
+  });
+  EXPECT_LT(none, 1e-6);
+  EXPECT_LT(none, all);
+}
+
+std::string usage_error(const CompileOptions& options) {
+  Layer l(1);
+  make_conv(l);
+  try {
+    compile_graph(l.net.graph(), options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(Bf16Options, WhatCannotBeDoneIsSaid) {
+  CompileOptions options = bf16_options();
+  options.target = parse_target("x86-64-v3");
+  EXPECT_EQ(usage_error(options),
+            "--precision bf16: target 'x86-64-v3' has no instruction that multiplies bf16 (AVX-512 BF16), so layers "
+            "would take as long as in f32 and the conversions longer; use --precision declared, or a --target with the "
+            "instruction, such as znver4, znver5 or sapphirerapids");
+  options.target = parse_target("znver5");
+  options.keep_float = {"Softmax"};
+  EXPECT_EQ(usage_error(options).substr(0, 91),
+            "--keep-float Softmax: no node or operator of the network has this name; its operators are C");
+  options.precision = Precision::declared;
+  EXPECT_EQ(usage_error(options),
+            "--keep-float Softmax: with --precision declared every layer keeps its types; add --precision bf16");
+}
+
+}  // namespace
+}  // namespace kilter
