@@ -354,19 +354,19 @@ class Pool:
 
 
 def compile(model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, threads: int | None = None,
-            target: str | None = None, accuracy: str | None = None, memory: str | None = None,
+            target: str | None = None, precision: str | None = None, accuracy: str | None = None, memory: str | None = None,
             records: str | os.PathLike | None = None, layer_plan: str | os.PathLike | None = None,
             progress: Progress | None = None, **options: Any) -> Network:
     """Makes a network that compiles on its first run, or at once with conditions().
 
     model: path of an .onnx file, "zoo:NAME", the bytes of a model, an onnx.ModelProto, a kilter.graph.Graph, or the
     path or bytes of a compiled file. shapes: input shapes by name, for dimensions that the model leaves open. The other
-    options are those of `kilter run`, with underscores: threads, target, accuracy ("default" or "strict"), memory
+    options are those of `kilter run`, with underscores: threads, target, precision ("declared" or "bf16"), accuracy ("default" or "strict"), memory
     ("200MB"), records (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ...
     progress: called with what the compiler is doing. Raises UsageError for options that are not legal, ModelError,
     UnsupportedError, FileError.
     """
-    known = dict(threads=threads, target=target, accuracy=accuracy, memory=memory, records=records,
+    known = dict(threads=threads, target=target, precision=precision, accuracy=accuracy, memory=memory, records=records,
                  layer_plan=layer_plan)
     return Network(model, shapes=shapes, progress=progress,
                    **{k: v for k, v in known.items() if v is not None}, **options)

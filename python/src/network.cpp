@@ -179,6 +179,7 @@ class Network {
     const int threads = session_->options().threads;
     facts["threads"] = threads > 0 ? threads : default_threads();
     facts["target"] = plan.target;
+    facts["precision"] = plan.precision;
     facts["records"] = plan.records;
   }
 

@@ -102,11 +102,12 @@ struct Step {
   int32_t kernel = -1;   ///< index into Plan::entries
   std::vector<BufferRef> args;
   IndexOperand indices;
-  int64_t extent = 1;            ///< parallel iterations
-  int32_t max_threads = 0;       ///< limit that its work or the user sets; 0: as many as the pool has
-  int64_t flops = 0, bytes = 0;  ///< per run: operations executed; operands read and written once
-  int64_t effective_flops = 0;   ///< by the operators' definitions: for Winograd more than `flops`, for merged groups
-                                 ///< less
+  int64_t extent = 1;             ///< parallel iterations
+  int32_t max_threads = 0;        ///< limit that its work or the user sets; 0: as many as the pool has
+  DType multiplies = DType::f32;  ///< type of the products that a contraction sums
+  int64_t flops = 0, bytes = 0;   ///< per run: operations executed; operands read and written once
+  int64_t effective_flops = 0;    ///< by the operators' definitions: for Winograd more than `flops`, for merged groups
+                                  ///< less
   HaloFill halo;
   int64_t copy_bytes = 0;
   ReferenceCall reference;
@@ -133,8 +134,9 @@ struct Plan {
   /// The devices that run the steps, by DeviceRow::name (exec/device.h). They address the same memory. The first
   /// allocates it, and copies inputs and outputs.
   std::vector<std::string> devices = {"cpu"};
-  std::string codegen;       ///< version of the code generator
-  std::string records;       ///< the tuning records that were used, in words; empty: none
+  std::string codegen;                 ///< version of the code generator
+  std::string precision = "declared";  ///< name of the Precision that the plan was compiled with
+  std::string records;                 ///< the tuning records that were used, in words; empty: none
   int32_t compiled_for = 0;  ///< number of threads that the schedules from `records` were chosen for; 0: any, or none
                              ///< was chosen
   std::vector<std::string> required_features;  ///< CPU features the code uses, by the names of base/cpu_info.h

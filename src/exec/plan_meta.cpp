@@ -177,6 +177,7 @@ void step_fields(Io& io, T& step) {
   io.number(step.extent, "extent of a step");
   io.number(step.max_threads, "threads of a step");
   io.number(step.flops, "flops of a step");
+  io.enumeration(step.multiplies, kLastDType, "type that a step multiplies");
   io.number(step.effective_flops, "effective flops of a step");
   io.number(step.bytes, "bytes of a step");
   if (step.kind == StepKind::kernel) index_fields(io, step.indices);
@@ -202,6 +203,7 @@ void plan_fields(Io& io, P& plan) {
   io.enumeration(plan.arch, kLastArch, "architecture");
   io.list(plan.devices, 8, "devices", [&](auto& device) { io.text(device, "device"); });
   io.text(plan.codegen, "code generator");
+  io.text(plan.precision, "precision");
   io.text(plan.records, "tuning records");
   io.number(plan.compiled_for, "threads that the plan is for");
   io.list(plan.required_features, 8, "required features", [&](auto& feature) { io.text(feature, "feature"); });
@@ -210,7 +212,7 @@ void plan_fields(Io& io, P& plan) {
   io.number(plan.arena_bytes, "size of the arena");
   io.number(plan.scratch_bytes, "size of the scratch memory");
   io.list(plan.entries, 8, "kernel entries", [&](auto& entry) { io.number(entry, "kernel entry"); });
-  io.list(plan.steps, 109, "steps", [&](auto& step) { step_fields(io, step); });
+  io.list(plan.steps, 110, "steps", [&](auto& step) { step_fields(io, step); });
   io.list(plan.arena, 40, "arena buffers", [&](auto& span) { span_fields(io, span); });
 }
 

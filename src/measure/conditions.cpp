@@ -24,11 +24,12 @@ namespace {
 struct TextField {
   const char* key;
   const char* what;
-  std::string Conditions::* field;
+  std::string Conditions::*field;
 };
 constexpr std::array kTexts = {
     TextField{"executor", "executor", &Conditions::executor},
     TextField{"target", "target", &Conditions::target},
+    TextField{"precision", "precision", &Conditions::precision},
     TextField{"records", "tuning records", &Conditions::records},
     TextField{"program", "version of Kilter", &Conditions::program},
     TextField{"codegen", "version of the code generator", &Conditions::codegen},

@@ -11,26 +11,27 @@
 namespace kilter {
 
 struct Conditions {
-  std::string device;               ///< Device::fingerprint()
-  int threads = 1;                  ///< threads that ran the network
-  std::string pinning;              ///< CPUs that the process may run on, "0-1"
-  std::string huge_pages;           ///< transparent huge pages: "always", "madvise", "never", "unknown"
-  std::string weights = "warm";     ///< "warm" (as the last run left them) or "cold" (rotated through memory)
-  std::string weights_from;         ///< where the weights stream from: "L1", "L2", "L3", "DRAM"; empty: not known
-  std::string activations;          ///< "as the predecessor left them", "warm", ...
-  std::string clock;                ///< tick_source()
-  std::string estimator;            ///< kEstimator
-  int64_t taken = 0;                ///< number of samples taken
-  int64_t kept = 0;                 ///< samples that the figure is computed from
-  int64_t disturbed = 0;            ///< samples that the machine disturbed
-  std::string disturbed_by;         ///< DisturbedCount::why()
-  double best_ms = 0;               ///< time of the shortest sample; 0: not known
-  std::string date;                 ///< ISO 8601, UTC
-  std::string target;               ///< Target::name that code was generated for
-  std::string codegen;              ///< version of the code that ran (KernelVersions)
-  std::string records = "none";     ///< the tuning records that were used
-  std::string program;              ///< Kilter's own version
-  std::string executor = "kilter";  ///< the runtime that ran it
+  std::string device;                  ///< Device::fingerprint()
+  int threads = 1;                     ///< threads that ran the network
+  std::string pinning;                 ///< CPUs that the process may run on, "0-1"
+  std::string huge_pages;              ///< transparent huge pages: "always", "madvise", "never", "unknown"
+  std::string weights = "warm";        ///< "warm" (as the last run left them) or "cold" (rotated through memory)
+  std::string weights_from;            ///< where the weights stream from: "L1", "L2", "L3", "DRAM"; empty: not known
+  std::string activations;             ///< "as the predecessor left them", "warm", ...
+  std::string clock;                   ///< tick_source()
+  std::string estimator;               ///< kEstimator
+  int64_t taken = 0;                   ///< number of samples taken
+  int64_t kept = 0;                    ///< samples that the figure is computed from
+  int64_t disturbed = 0;               ///< samples that the machine disturbed
+  std::string disturbed_by;            ///< DisturbedCount::why()
+  double best_ms = 0;                  ///< time of the shortest sample; 0: not known
+  std::string date;                    ///< ISO 8601, UTC
+  std::string target;                  ///< Target::name that code was generated for
+  std::string precision = "declared";  ///< name of the Precision that the network was compiled with
+  std::string codegen;                 ///< version of the code that ran (KernelVersions)
+  std::string records = "none";        ///< the tuning records that were used
+  std::string program;                 ///< Kilter's own version
+  std::string executor = "kilter";     ///< the runtime that ran it
 };
 
 /// Returns the current conditions: `device` empty, threads 1, and pinning, huge_pages, clock, estimator and date as the

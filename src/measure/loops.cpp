@@ -76,6 +76,21 @@ void copy_libc(std::byte* to, const std::byte* from, int64_t bytes, int64_t pass
     _Pragma("GCC unroll 6") for (int k = 0; k < 6; ++k) asm volatile("" : : "x"(a[k]), "x"(m[k])); \
   }
 
+// Sums of products with 0. The instruction needs six cycles, hence 16 sums.
+__attribute__((target("avx512f,avx512bf16"))) void dot_bf16_avx512(int64_t iterations) {
+  __m512bh zero = (__m512bh)_mm512_setzero_si512();
+  asm volatile("" : "+v"(zero));
+  __m512 sums[16];
+  _Pragma("GCC unroll 16") for (__m512& sum : sums) {
+    sum = _mm512_setzero_ps();
+    asm volatile("" : "+v"(sum));
+  }
+  for (int64_t i = 0; i < iterations; ++i) {
+    _Pragma("GCC unroll 16") for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, zero, zero);
+  }
+  _Pragma("GCC unroll 16") for (__m512& sum : sums) asm volatile("" : : "v"(sum));
+}
+
 KILTER_FMA_LOOP(fma_avx512, "avx512f", __m512, _mm512, "v")
 KILTER_FMA_LOOP(fma_avx2, "avx2,fma", __m256, _mm256, "x")
 KILTER_MUL_ADD_LOOP(mul_add_avx, "avx", __m256, _mm256)
@@ -157,10 +172,12 @@ KILTER_COPY_LOOP(copy_sse, "sse2", KILTER_LOAD_128, KILTER_STORE_128, 16)
   }
 
 const std::vector<FlopLoop>& all_flop_loops() {
-  static const std::vector<FlopLoop> rows = {{"avx512 fma", "avx512f", 12 * 16 * 2, fma_avx512},
-                                             {"avx2 fma", "fma", 12 * 8 * 2, fma_avx2},
-                                             {"avx mul, add", "avx", 6 * 8 * 2, mul_add_avx},
-                                             {"sse mul, add", "", 6 * 4 * 2, mul_add_sse}};
+  static const std::vector<FlopLoop> rows = {
+      {Multiply::f32, "avx512 fma", "avx512f", 12 * 16 * 2, fma_avx512},
+      {Multiply::f32, "avx2 fma", "fma", 12 * 8 * 2, fma_avx2},
+      {Multiply::f32, "avx mul, add", "avx", 6 * 8 * 2, mul_add_avx},
+      {Multiply::f32, "sse mul, add", "", 6 * 4 * 2, mul_add_sse},
+      {Multiply::bf16, "avx512 bf16", "avx512bf16", 16 * 16 * 4, dot_bf16_avx512}};
   return rows;
 }
 
@@ -201,7 +218,7 @@ void read_plain(const std::byte* from, int64_t bytes, int64_t passes) {
 }
 
 const std::vector<FlopLoop>& all_flop_loops() {
-  static const std::vector<FlopLoop> rows = {{"compiler's vectors", "", 64, mul_add_plain}};
+  static const std::vector<FlopLoop> rows = {{Multiply::f32, "compiler's vectors", "", 64, mul_add_plain}};
   return rows;
 }
 const std::vector<ReadLoop>& all_read_loops() {
@@ -217,7 +234,11 @@ const std::vector<CopyLoop>& all_copy_loops() {
 
 }  // namespace
 
-std::vector<FlopLoop> flop_loops() { return runnable(all_flop_loops()); }
+std::vector<FlopLoop> flop_loops(Multiply multiply) {
+  std::vector<FlopLoop> loops = runnable(all_flop_loops());
+  std::erase_if(loops, [&](const FlopLoop& loop) { return loop.multiply != multiply; });
+  return loops;
+}
 
 std::vector<ReadLoop> read_loops() { return widest(all_read_loops()); }
 

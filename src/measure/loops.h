@@ -8,10 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "measure/peaks.h"
+
 namespace kilter {
 
-/// A loop of independent fp32 multiply-adds in registers.
+/// A loop of independent multiply-adds in registers.
 struct FlopLoop {
+  Multiply multiply;
   std::string_view name;       ///< "avx512 fma"
   std::string_view feature;    ///< required feature of cpu_features(); empty: none
   double flops_per_iteration;  ///< a multiply-add counts as 2
@@ -37,8 +40,8 @@ struct CopyLoop {
   void (*run)(std::byte* to, const std::byte* from, int64_t bytes, int64_t passes);
 };
 
-/// Returns the variants that this machine can run; at least one.
-std::vector<FlopLoop> flop_loops();
+/// Returns the variants that this machine can run; at least one for f32.
+std::vector<FlopLoop> flop_loops(Multiply multiply);
 /// Returns the variants of the widest vectors only.
 std::vector<ReadLoop> read_loops();
 /// Returns the variants of the widest vectors, and the C library's copy.

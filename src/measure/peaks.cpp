@@ -141,11 +141,13 @@ std::vector<Level> memory_levels() {
   return {Level::l1, Level::l2, Level::l3, Level::dram};
 }
 
-PeakRate measure_peak(int threads, double ms) {
+PeakRate measure_peak(int threads, double ms, Multiply multiply) {
   check_threads(threads);
+  const std::vector<FlopLoop> loops = flop_loops(multiply);
+  if (loops.empty()) return {};
   Team team(threads);
   constexpr int64_t kIterations = 100'000;
-  return best_window<FlopLoop>(team, flop_loops(), ms, [&](const FlopLoop& loop, int64_t) {
+  return best_window<FlopLoop>(team, loops, ms, [&](const FlopLoop& loop, int64_t) {
     team.run([&](int) { loop.run(kIterations); });
     return loop.flops_per_iteration * kIterations;
   });

@@ -24,7 +24,7 @@ class Storages {
   Storages(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
 
   void run() {
-    if (context_.precision == Precision::declared || !context_.take()) return;
+    if (context_.precision == Precision::declared) return;
     classes_.resize(graph_.value_count());
     std::iota(classes_.begin(), classes_.end(), 0);
     wide_.assign(graph_.value_count(), false);
@@ -33,7 +33,7 @@ class Storages {
     for (NodeId id : graph_.order()) visit(graph_.node(id));
     for (NodeId id : graph_.order()) {
       for (ValueId v : graph_.node(id).outputs) {
-        if (v != kNone && narrows(v)) graph_.change_value(v).type.layout.stored = kType;
+        if (v != kNone && narrows(v) && changes()) graph_.change_value(v).type.layout.stored = kType;
       }
     }
     for (NodeId id : std::vector<NodeId>(graph_.order())) convert_operands(id);
@@ -93,7 +93,16 @@ class Storages {
   void keep_wide(ValueId v, bool constant = false) {
     if (!constant) wide_[static_cast<size_t>(root(v))] = true;
   }
-  bool narrows(ValueId v) { return f32(v) && !constant(v) && !wide_[static_cast<size_t>(root(v))]; }
+  bool narrows(ValueId v) {
+    return f32(v) && !constant(v) && !graph_.type(v).layout.stored && !wide_[static_cast<size_t>(root(v))];
+  }
+
+  /// Whether the pass may change the graph. All of its changes count as one rewrite, because values that are views of
+  /// one another change together.
+  bool changes() {
+    if (!changed_) changed_ = context_.take();
+    return *changed_;
+  }
 
   /// Converts the operands of a convolution or product that are stored as f32.
   void convert_operands(NodeId id) {
@@ -111,7 +120,7 @@ class Storages {
 
   void convert_operand(NodeId id, size_t i) {
     const ValueId v = graph_.node(id).inputs[i];
-    if (!f32(v) || constant(v) || graph_.type(v).layout.stored) return;
+    if (!f32(v) || constant(v) || graph_.type(v).layout.stored || !changes()) return;
     const auto [made, fresh] = converted_.try_emplace(v, kNone);
     if (fresh) {
       Layout layout = graph_.type(v).layout;
@@ -126,6 +135,7 @@ class Storages {
   std::vector<ValueId> classes_;  ///< by value: its parent in the tree of the values that are stored alike
   std::vector<bool> wide_;        ///< by root: the values stay in f32
   std::map<ValueId, ValueId> converted_;
+  std::optional<bool> changed_;  ///< the answer of PassContext::take(), once it has been asked
 };
 
 }  // namespace

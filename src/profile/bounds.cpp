@@ -83,9 +83,10 @@ Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int t
   const int used = used_threads(step, threads);
   Bound bound = memory_bound_of(step, run, peaks, threads);
   if (step.role == StepRole::contraction) {
-    const double gflops = peaks.at(peaks.gflops, used);
+    const bool bf16 = step.multiplies == DType::bf16 && peaks.at(peaks.bf16_gflops, used) > 0;
+    const double gflops = peaks.at(bf16 ? peaks.bf16_gflops : peaks.gflops, used);
     const double compute = gflops > 0 ? static_cast<double>(step.flops) / gflops * 1e-6 : 0;
-    if (compute >= bound.ms) bound = {Bound::compute, compute, "FMA"};
+    if (compute >= bound.ms) bound = {Bound::compute, compute, bf16 ? "bf16" : "FMA"};
   }
   const double region = peaks.at(peaks.region_us, used) * 1e-3;
   if (region > bound.ms) bound = {Bound::overhead, region, "fork and join"};

@@ -12,6 +12,7 @@ namespace kilter::profile {
 /// Measured peaks of the machine for each number of threads (index 0: one thread).
 struct Peaks {
   std::vector<double> gflops;                       ///< fp32 fused multiply-add, 2 operations each
+  std::vector<double> bf16_gflops;                  ///< products of bf16 with sums of f32; 0 without the instruction
   std::vector<double> l2_gbps, l3_gbps, dram_gbps;  ///< sustained reads, all threads together
   std::vector<double> region_us;                    ///< an empty parallel region, fork to join
   int64_t l2_bytes = 0, l3_bytes = 0;               ///< per core, shared
@@ -30,7 +31,7 @@ constexpr double kPeakError = 0.05;
 struct Bound {
   enum Kind : uint8_t { none, compute, memory, overhead } kind = none;
   double ms = 0;
-  std::string level;  ///< "FMA", "L2", "L3", "DRAM", "fork and join"
+  std::string level;  ///< "FMA", "bf16", "L2", "L3", "DRAM", "fork and join"
 };
 std::string_view name(Bound::Kind kind);
 

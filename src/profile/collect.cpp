@@ -415,6 +415,7 @@ Conditions conditions_of(const Plan& plan, int threads) {
       touched > device.caches.l3_bytes ? "DRAM" : (touched > device.caches.l2_bytes * threads ? "L3" : "L2");
   c.activations = "as the layers before left them";
   c.target = plan.target;
+  c.precision = plan.precision;
   c.codegen = plan.codegen;
   if (!plan.records.empty()) c.records = plan.records;
   return c;

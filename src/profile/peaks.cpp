@@ -19,7 +19,8 @@ double empty_region_us(int threads) {
   std::vector<double> us;
   for (int i = 0; i < kRegions; ++i) {
     const uint64_t start = ticks();
-    pool.run(threads, 0, [](void*, int64_t, int64_t, int32_t) { return 0; }, nullptr);
+    pool.run(
+        threads, 0, [](void*, int64_t, int64_t, int32_t) { return 0; }, nullptr);
     us.push_back(ms_between(start, ticks()) * 1e3);
   }
   return quantile(us, 0.1);
@@ -35,6 +36,7 @@ std::vector<double> spread_out(double one, double all, int threads) {
 }  // namespace
 
 Peaks measure_peaks(int threads) {
+  constexpr double kPeakMs = 40;
   Peaks p;
   const CacheSizes caches = cache_sizes();
   p.l2_bytes = caches.l2_bytes, p.l3_bytes = caches.l3_bytes;
@@ -44,6 +46,7 @@ Peaks measure_peaks(int threads) {
     return spread_out(one, cpus > 1 ? std::max(measured(cpus), one) : one, cpus);
   };
   p.gflops = both([](int t) { return measure_peak_gflops(t); });
+  p.bf16_gflops = both([](int t) { return measure_peak(t, kPeakMs, Multiply::bf16).rate; });
   p.l2_gbps = both([](int t) { return measure_bandwidth(Level::l2, t); });
   if (caches.l3_bytes > 0) p.l3_gbps = both([](int t) { return measure_bandwidth(Level::l3, t); });
   p.dram_gbps = both([](int t) { return measure_bandwidth(Level::dram, t); });
@@ -63,6 +66,7 @@ Peaks better(const Peaks& a, const Peaks& b) {
   const auto less = [](double x, double y) { return x > 0 && y > 0 ? std::min(x, y) : std::max(x, y); };
   Peaks out = a;
   out.gflops = best(a.gflops, b.gflops, more);
+  out.bf16_gflops = best(a.bf16_gflops, b.bf16_gflops, more);
   out.l2_gbps = best(a.l2_gbps, b.l2_gbps, more), out.l3_gbps = best(a.l3_gbps, b.l3_gbps, more);
   out.dram_gbps = best(a.dram_gbps, b.dram_gbps, more);
   out.region_us = best(a.region_us, b.region_us, less);

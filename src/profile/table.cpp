@@ -117,11 +117,19 @@ std::string configuration(const Profile& p) {
   out += fmt::format("  {:<22} {}\n", "threads", p.threads);
   out += fmt::format("  {:<22} {}\n", "executor", "flat plan, one barrier a region");
   const Conditions& c = p.conditions;
-  const std::pair<const char*, const std::string*> fields[] = {
-      {"device", &c.device},         {"target", &c.target},          {"code generator", &c.codegen},
-      {"program", &c.program},       {"tuning records", &c.records}, {"CPUs allowed", &c.pinning},
-      {"huge pages", &c.huge_pages}, {"weights", &c.weights},        {"activations", &c.activations},
-      {"clock", &c.clock},           {"estimator", &c.estimator},    {"date", &c.date}};
+  const std::pair<const char*, const std::string*> fields[] = {{"device", &c.device},
+                                                               {"target", &c.target},
+                                                               {"precision", &c.precision},
+                                                               {"code generator", &c.codegen},
+                                                               {"program", &c.program},
+                                                               {"tuning records", &c.records},
+                                                               {"CPUs allowed", &c.pinning},
+                                                               {"huge pages", &c.huge_pages},
+                                                               {"weights", &c.weights},
+                                                               {"activations", &c.activations},
+                                                               {"clock", &c.clock},
+                                                               {"estimator", &c.estimator},
+                                                               {"date", &c.date}};
   for (const auto& [what, value] : fields) {
     if (!value->empty()) out += fmt::format("  {:<22} {}\n", what, *value);
   }

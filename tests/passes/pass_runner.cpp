@@ -11,6 +11,7 @@ namespace kilter {
 int64_t run_pass(PassFunction pass, Graph& graph, std::string_view target, int64_t most) {
   PassContext context;
   context.limits = parse_target(target).limits;
+  context.precision = Precision::bf16;  // only choose_storage reads it
   context.rewrites_left = most;
   pass(graph, context);
   verify(graph);

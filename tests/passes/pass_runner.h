@@ -9,8 +9,8 @@
 
 namespace kilter {
 
-/// Runs a pass with the limits of a target, in blocks of as many channels as its vectors have floats. Returns the
-/// number of rewrites.
+/// Runs a pass with the limits of a target, in blocks of as many channels as its vectors have floats, and with
+/// precision bf16. Returns the number of rewrites.
 int64_t run_pass(PassFunction pass, Graph& graph, std::string_view target = "x86-64-v3", int64_t most = INT64_MAX);
 
 /// Nodes and outputs of a graph in text form, without constants.

@@ -77,6 +77,7 @@ void bench(const BenchOptions& options) {
                         {"peak_rss_bytes", peak_rss_bytes()},
                         {"threads", network.threads},
                         {"target", plan.target},
+                        {"precision", plan.precision},
                         {"steps", plan.steps.size()},
                         {"reference_steps", reference},
                         {"arena_bytes", plan.arena_bytes},
@@ -88,9 +89,9 @@ void bench(const BenchOptions& options) {
   const bool busy = quietness(conditions) == Quietness::busy;
   const std::string quiet = quiet_text(conditions, "measurements");
   if (busy) say("{}\n", quiet);
-  say("{}: {} on {} thread{} ({} on {})\n", printable(network.session->name()),
+  say("{}: {} on {} thread{} ({}{} on {})\n", printable(network.session->name()),
       figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s", plan.target,
-      cpu_brand());
+      plan.precision == name(Precision::declared) ? "" : ", " + plan.precision, cpu_brand());
   if (!busy) say("  {}\n", quiet);
   say("  mean {:.3f} (std dev {:.3f})  median {:.3f}  min {:.3f}  p90 {:.3f}; {} measurements of {} run{}{}\n",
       e.mean(), e.std_dev(), samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), e.number,

@@ -45,6 +45,16 @@ StepRole role_of(const Task& task) {
   }
 }
 
+/// The type of the products that a stage sums: that of its packed operand.
+DType multiplied_type(const Stage& stage) {
+  size_t arg = 0;
+  for (const Buffer& buffer : stage.func.buffers) {
+    if (buffer.kind == BufferKind::scratch) continue;
+    if (stage.args.at(arg++).kind != StageArg::value && buffer.type == DType::bf16) return DType::bf16;
+  }
+  return DType::f32;
+}
+
 }  // namespace
 
 Step halo_step(const std::string& value, const TensorType& type) {
@@ -86,6 +96,7 @@ Step stage_step(const Task& task, const Chosen& chosen, size_t s, const Target& 
     const StageWork work = stage.work.value_or(StageWork{share, share, task.bytes() / computing});
     step.flops = work.flops, step.effective_flops = work.effective_flops, step.bytes = work.bytes;
   }
+  if (!stage.packs) step.multiplies = multiplied_type(stage);
   step.extent = stage.func.parallel_extent();
   step.max_threads = paying_threads(stage.func, target.limits);
   step.indices = index_operand(task, stage);
