@@ -120,14 +120,18 @@ def input_options(shapes):
     return [word for name, shape in shapes.items() for word in ("--input", f"{name}={'x'.join(map(str, shape))}")]
 
 
-def openvino_network(path, shapes, threads):
-    """Returns OpenVINO's compiled network on the CPU in fp32. `shapes` has the inputs whose shapes are not static."""
+def openvino_network(path, shapes, threads, as_shipped=False):
+    """Returns OpenVINO's compiled network on the CPU, in fp32 or, as shipped, in the precision that it chooses (bf16 where the
+    processor has instructions for it). `shapes` has the inputs whose shapes are not static."""
     import openvino as ov
 
     core = ov.Core()
     model = core.read_model(path)
     model.reshape({port.any_name: list(shapes.get(port.any_name) or [d.get_length() for d in port.partial_shape]) for port in model.inputs})
-    return core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1})
+    options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+    if not as_shipped:
+        options["INFERENCE_PRECISION_HINT"] = "f32"
+    return core.compile_model(model, "CPU", options)
 
 
 def peer_session(path, threads):

@@ -1,6 +1,10 @@
-"""Compares the untuned speed of Kilter, ONNX Runtime and OpenVINO (fp32), interleaved in one run; prints one table.
+"""Compares the untuned speed of Kilter, ONNX Runtime and OpenVINO, interleaved in one run; prints one table.
 
-usage: peers.py [--kilter build/kilter] [--threads 1 2] [--seconds 10] [--models models] [--no-openvino] [NAME ...]
+usage: peers.py [--kilter build/kilter] [--threads 1 2] [--seconds 10] [--models models] [--no-openvino]
+                [--precision declared] [NAME ...]
+
+All compute in fp32. With --precision bf16, Kilter compiles for bf16 and for the declared types, and OpenVINO runs as shipped:
+in the precision that it chooses, which is bf16 where the processor has instructions for it.
 
 Each round runs every runtime for a slice, in random order, until the seconds are spent. A time is the median of the slices'
 medians; the ratio is that of Kilter's slice over the better peer's in each round, with its 95 % interval. Kilter runs in a
@@ -156,11 +160,11 @@ def timed(run):
     return statistics.median(samples)
 
 
-def openvino_runner(path, feeds, threads):
+def openvino_runner(path, feeds, threads, as_shipped=False):
     import openvino as ov
 
     shapes = {name: value.shape for name, value in feeds.items()}
-    request = networks.openvino_network(path, shapes, threads).create_infer_request()
+    request = networks.openvino_network(path, shapes, threads, as_shipped).create_infer_request()
     for name, value in feeds.items():
         request.set_tensor(name, ov.Tensor(value))
     return request.infer
@@ -173,13 +177,13 @@ def each_thread_count(script, counts):
     return max(abs(subprocess.run([sys.executable, script, *rest, "--threads", str(n)]).returncode) for n in counts)
 
 
-def peer_runners(path, shapes, threads, with_openvino=True):
+def peer_runners(path, shapes, threads, with_openvino=True, as_shipped=False):
     """Returns, for each peer, a function that runs it for a slice and returns the median milliseconds."""
     session = networks.peer_session(path, threads)
     feeds = networks.seeded_inputs(session.get_inputs(), shapes)
     runners = {"ort": lambda: timed(lambda: session.run(None, feeds))}
     if with_openvino:
-        infer = openvino_runner(path, feeds, threads)
+        infer = openvino_runner(path, feeds, threads, as_shipped)
         runners["openvino"] = lambda: timed(infer)
     return runners
 
@@ -205,18 +209,28 @@ def paired_ratio(of, over):
     return dict(zip(("value", "low", "high"), map(float, (np.median(ratios), *np.quantile(drawn, [0.025, 0.975])))))
 
 
+def compiled_runner(args, path, shapes, threads, folder, precision):
+    """Compiles a network and returns a function that runs it for a slice and returns the median milliseconds."""
+    file = os.path.join(folder, f"{precision}.kilter")
+    kilter(args, "compile", path, "-o", file, "--threads", threads, "--precision", precision, *networks.input_options(shapes))
+    return lambda: kilter_slice(args, file, shapes, threads)["median_ms"]
+
+
 def measure(args, name, threads):
     path = networks.path_of(name, args.models)
     shapes = networks.SHAPES.get(name, {})
-    runners = peer_runners(path, shapes, threads, not args.no_openvino)
+    bf16 = args.precision == "bf16"
+    runners = peer_runners(path, shapes, threads, not args.no_openvino, as_shipped=bf16)
     extra = kilter_slice(args, path, shapes, threads)
-    with tempfile.NamedTemporaryFile(suffix=".kilter") as file:
-        kilter(args, "compile", path, "-o", file.name, "--threads", threads, *networks.input_options(shapes))
-        runners["kilter"] = lambda: kilter_slice(args, file.name, shapes, threads)["median_ms"]
+    with tempfile.TemporaryDirectory() as folder:
+        runners["kilter"] = compiled_runner(args, path, shapes, threads, folder, args.precision)
+        if bf16:
+            runners["declared"] = compiled_runner(args, path, shapes, threads, folder, "declared")
         results = interleave(runners, args.seconds)
     ms = {key: statistics.median(values) for key, values in results.items()}
-    best = min((key for key in ms if key != "kilter"), key=ms.get)
-    return ms, paired_ratio(results["kilter"], results[best]), extra
+    best = min((key for key in ms if key in ("ort", "openvino")), key=ms.get)
+    own = paired_ratio(results["declared"], results["kilter"]) if bf16 else None
+    return ms, paired_ratio(results["kilter"], results[best]), own, extra
 
 
 def cpu_text(threads):
@@ -231,7 +245,7 @@ def machine_text(threads):
     import openvino
 
     return (f"{cpu_text(threads)}; onnxruntime {onnxruntime.__version__}, openvino {openvino.__version__}, "
-            f"numpy {np.__version__}; {time.strftime('%Y-%m-%d')}; fp32, batch 1")
+            f"numpy {np.__version__}; {time.strftime('%Y-%m-%d')}; batch 1")
 
 
 def keep_to_cpus(threads):
@@ -250,6 +264,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--models", default="models")
     parser.add_argument("--no-openvino", action="store_true")
+    parser.add_argument("--precision", choices=["declared", "bf16"], default="declared")
     args = parser.parse_args()
     check_names(args.names)
     check_program(args)
@@ -260,22 +275,31 @@ def main():
 
 def print_table(args, threads):
     keep_to_cpus(threads)
-    print(f"{machine_text(threads)}, untuned; median ms; interleaved slices of {SLICE} s")
-    print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer (95 %) | compile ms | reference steps |")
-    print("|---|---|---|---|---|---|---|")
-    ratios = []
+    bf16 = args.precision == "bf16"
+    types = "Kilter in bf16, OpenVINO as shipped, ONNX Runtime in fp32" if bf16 else "fp32"
+    print(f"{machine_text(threads)}; {types}; untuned; median ms; interleaved slices of {SLICE} s")
+    own_column = " own fp32 / bf16 (95 %) |" if bf16 else ""
+    print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer (95 %) |{own_column} compile ms | reference steps |")
+    print("|---|---|---|---|---|---|---|" + ("---|" if bf16 else ""))
+    ratios, owns = [], []
     for name in args.names:
         try:
-            result, ratio, extra = measure(args, name, threads)
+            result, ratio, own, extra = measure(args, name, threads)
         except RuntimeError as error:
             print(f"| {name} | failed: {error} |", flush=True)
             continue
         ratios.append(ratio["value"])
         openvino_ms = f"{result['openvino']:.2f}" if "openvino" in result else "-"
-        print(f"| {name} | {result['kilter']:.2f} | {result['ort']:.2f} | {openvino_ms} | {ratio_text(ratio, 2)} | "
+        own_text = ""
+        if own is not None:
+            owns.append(own["value"])
+            own_text = f" {ratio_text(own, 2)} |"
+        print(f"| {name} | {result['kilter']:.2f} | {result['ort']:.2f} | {openvino_ms} | {ratio_text(ratio, 2)} |{own_text} "
               f"{extra.get('compile_ms', 0):.0f} | {extra.get('reference_steps', 0)} |", flush=True)
     if ratios:
-        print(f"| geometric mean | | | | {statistics.geometric_mean(ratios):.3f} ({1 / statistics.geometric_mean(ratios):.2f}x) | | |\n", flush=True)
+        mean = statistics.geometric_mean(ratios)
+        own_mean = f" {statistics.geometric_mean(owns):.3f} |" if owns else ""
+        print(f"| geometric mean | | | | {mean:.3f} ({1 / mean:.2f}x) |{own_mean} | |\n", flush=True)
 
 
 if __name__ == "__main__":
