@@ -83,7 +83,7 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   ConvNest& n = c.nest;
   if (n.merged > 1 && n.in_channels == n.merged && n.out_channels == n.merged)
     return not_for("channels of a group", "more than one in or out", "1 in, 1 out");
-  if (n.in_block > 1 && c.factors == kNone) n.operands = Multiplicands::of(x.type, limits);
+  if (n.in_block > 1) n.operands = Multiplicands::of(x.type, limits);
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
   allow_half_tail(n, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
@@ -107,6 +107,8 @@ Schedule schedule_of(const ConvNest& nest, const ConvTile& tile, const CpuLimits
 Stage scale_weights(const Task& task, const Conv& c, const ConvTile& tile, Packing packed, Lowered& lowered) {
   const ConvNest& nest = c.nest;
   const auto lanes = static_cast<int32_t>(nest.in_block);
+  const Multiplicands& by_group = nest.operands;
+  const auto width = static_cast<int32_t>(lanes * by_group.group);  // lanes of the groups of a vector of outputs
   const int64_t elems = packed.elems, row = tile.vectors * lanes;
   Emitter e(task, "conv2d_direct_scale");
   LoopBuilder& b = e.b;
@@ -114,15 +116,21 @@ Stage scale_weights(const Task& task, const Conv& c, const ConvTile& tile, Packi
   const Expr icb = b.parallel("icb", nest.in_blocks());
   const Operand& factors = task.operand(c.factors);
   const Buf by = e.input(c.factors), from = e.constant(std::move(packed), "w");
-  const Buf to = e.temp(0, DType::f32, elems, true, "scaled");
+  const Buf to = e.temp(0, by_group.type, elems, true, "scaled");
+  std::vector<int32_t> each_group;
+  for (int32_t l = 0; l < width; ++l) each_group.push_back(l % static_cast<int32_t>(by_group.group));
   const Expr first = b.let("first", Expr(factors.phys.offset) + icb * Expr(factors.phys.strides[1]));
   const Expr panel = b.let("panel", (ocg * Expr(nest.in_blocks()) + icb) * Expr(nest.taps() * lanes * row));
   b.loop("tap", 0, nest.taps(), [&](const Expr& tap) {
-    b.loop("i", 0, lanes, [&](const Expr& i) {
-      const Expr factor = b.let("f", b.load(by, first + i, lanes, 0));
+    b.loop("i", 0, lanes, by_group.group, [&](const Expr& i) {
+      const Expr factors_of_group = b.load(by, first + i, static_cast<int32_t>(by_group.group));
+      const Expr factor = b.let("f", by_group.group == 1 ? b.load(by, first + i, lanes, 0)
+                                                         : shuffle(factors_of_group, factors_of_group, each_group));
       const Expr at = b.let("at", panel + (tap * Expr(lanes) + i) * Expr(row));
-      for (int64_t v = 0; v < tile.vectors; ++v)
-        b.store(to, at + Expr(v * lanes), b.load(from, at + Expr(v * lanes), lanes) * factor);
+      for (int64_t v = 0; v < tile.vectors; ++v) {
+        const Expr weights = cast(DType::f32, b.load(from, at + Expr(v * width), width));
+        b.store(to, at + Expr(v * width), cast(by_group.type, weights * factor));
+      }
     });
   });
   Stage stage = e.finish(lowered);
@@ -190,9 +198,9 @@ class DirectConv final : public Analysed {
       buffers.weights = e.constant(std::move(packed), "w");
     } else {
       const int64_t elems = packed.elems;
-      lowered.temp_bytes.push_back(elems * 4);
+      lowered.temp_bytes.push_back(elems * c_.nest.operands.bytes());
       lowered.stages.push_back(scale_weights(task(), c_, tile, std::move(packed), lowered));
-      buffers.weights = e.temp(0, DType::f32, elems, false, "scaled");
+      buffers.weights = e.temp(0, c_.nest.operands.type, elems, false, "scaled");
     }
     buffers.bias = bias_of(e, node, lanes);
     buffers.prefetch = schedule.knob("prefetch");

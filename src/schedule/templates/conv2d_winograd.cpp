@@ -50,6 +50,7 @@ Result<WinogradConv> analyse(const Task& task, const CpuLimits& limits) {
   if (auto rejected = check_elementwise(task)) return *rejected;
   if (auto rejected = check_halo(win, x.type)) return *rejected;
   WinogradConv c;
+  c.direct = Multiplicands::of(x.type, limits);
   c.n = x.type.shape[0];
   c.in_channels = x.type.shape[1], c.out_channels = y.shape[1];
   c.in_blocks = ceil_div(c.in_channels, lanes), c.out_blocks = ceil_div(c.out_channels, lanes);
@@ -117,9 +118,10 @@ Estimate predict(const WinogradConv& c, const WinogradTiling& p, const CpuLimits
 double direct_cycles(const WinogradConv& c, const CpuLimits& limits) {
   const int64_t lanes = lanes_of(limits);
   const int64_t taps = c.kernel_h * c.kernel_w;
-  const auto products = static_cast<double>(c.n * c.out_h * c.out_w * c.out_blocks * c.in_channels * taps) /
-                        (0.95 * limits.fmas_per_cycle);
-  return streamed(products, c.in_blocks * c.out_blocks * lanes * lanes * taps * 4, 1, limits);
+  const auto steps = static_cast<double>(c.n * c.out_h * c.out_w * c.out_blocks * c.in_channels * taps) /
+                     static_cast<double>(c.direct.group);
+  const double products = steps / (0.95 * c.direct.limits(limits).fmas_per_cycle);
+  return streamed(products, c.in_blocks * c.out_blocks * lanes * lanes * taps * c.direct.bytes(), 1, limits);
 }
 
 std::vector<WinogradTiling> tilings(const WinogradConv& c, const CpuLimits& limits) {

@@ -7,6 +7,7 @@
 
 #include "base/align.h"
 #include "schedule/emit.h"
+#include "schedule/model/register_tile.h"
 #include "schedule/templates/winograd_core.h"
 
 namespace kilter {
@@ -17,6 +18,7 @@ struct WinogradConv {
   int64_t kernel_h = 3, kernel_w = 3;
   int64_t out_h = 0, out_w = 0, pad_h = 0, pad_w = 0;
   int64_t last_row = 0, last_column = 0;  ///< of the padded input
+  Multiplicands direct;                   ///< operands of the direct convolution that could replace this one
 
   bool known(int64_t m) const { return find_winograd(m, kernel_h) != nullptr && find_winograd(m, kernel_w) != nullptr; }
   /// The transforms of the vertical and the horizontal dimension. known(m) must be true.
