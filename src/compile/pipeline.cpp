@@ -108,6 +108,7 @@ PassContext context_of(const CompileOptions& options) {
   PassContext context;
   context.limits = options.target.limits;
   context.precision = options.precision;
+  context.stored_ports = options.stored_ports;
   context.rewrites_left = options.debug.max_rewrites;
   context.disabled = options.debug.disable;
   context.forbidden = options.forbidden;

@@ -6,11 +6,9 @@
 #include "compile/tasks.h"
 
 namespace kilter {
+namespace {
 
-PlacedTasks place_tasks(Graph model, const CpuLimits& limits, const std::set<std::string>& fuse) {
-  CompileOptions options;
-  options.target.limits = limits;
-  for (const std::string& node : fuse) options.choices[node].fuse = Fusion::before;
+PlacedTasks placed_tasks(Graph model, const CompileOptions& options) {
   Graph graph = run_passes(std::move(model), options).graph;
   const StorageMap storage = place(graph, {});
   verify(graph);
@@ -18,6 +16,26 @@ PlacedTasks place_tasks(Graph model, const CpuLimits& limits, const std::set<std
   out.graph = std::make_unique<const Graph>(std::move(graph));
   out.tasks = tasks_of(*out.graph, storage);
   return out;
+}
+
+}  // namespace
+
+void apply(const Problem& problem, CompileOptions& options) {
+  if (!problem.stored.empty()) options.precision = Precision::bf16, options.stored_ports = problem.stored;
+  if (problem.fed) options.choices[problem.anchor].fuse = Fusion::before;
+}
+
+PlacedTasks place_tasks(Graph model, const CpuLimits& limits) {
+  CompileOptions options;
+  options.target.limits = limits;
+  return placed_tasks(std::move(model), options);
+}
+
+PlacedTasks place_tasks(Problem problem, const CpuLimits& limits) {
+  CompileOptions options;
+  options.target.limits = limits;
+  apply(problem, options);
+  return placed_tasks(std::move(problem.graph), options);
 }
 
 }  // namespace kilter

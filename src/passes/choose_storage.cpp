@@ -25,11 +25,14 @@ class Storages {
 
   void run() {
     if (context_.precision == Precision::declared) return;
+    store_ports();
     classes_.resize(graph_.value_count());
     std::iota(classes_.begin(), classes_.end(), 0);
     wide_.assign(graph_.value_count(), false);
     for (ValueId v : graph_.inputs()) keep_wide(v);
-    for (const auto& output : graph_.outputs()) keep_output(output.value);
+    for (const auto& output : graph_.outputs()) {
+      if (!context_.stored_ports.contains(output.name)) keep_output(output.value);
+    }
     for (NodeId id : graph_.order()) visit(graph_.node(id));
     for (NodeId id : graph_.order()) {
       for (ValueId v : graph_.node(id).outputs) {
@@ -42,6 +45,27 @@ class Storages {
 
  private:
   static constexpr DType kType = DType::bf16;
+
+  /// Makes copies of the inputs and outputs in PassContext::stored_ports, so that all layers read and write values that
+  /// may be stored in another type.
+  void store_ports() {
+    for (ValueId v : graph_.inputs()) {
+      if (!context_.stored_ports.contains(graph_.value(v).name) || !f32(v) || !changes()) continue;
+      const std::vector<NodeId> readers = graph_.users(v);
+      Layout layout = graph_.type(v).layout;
+      layout.stored = kType;
+      const ValueId copy = add_relayout(graph_, v, layout, name(kType));
+      for (NodeId reader : readers) std::ranges::replace(graph_.change_node(reader).inputs, v, copy);
+    }
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      const ValueId v = graph_.outputs()[i].value;
+      const NodeId producer = graph_.value(v).producer;
+      const bool copied = producer != kNone && graph_.node(producer).op->movement == Movement::relayout;
+      if (!context_.stored_ports.contains(graph_.outputs()[i].name) || !f32(v) || !changes()) continue;
+      graph_.set_output(i, add_relayout(graph_, copied ? graph_.node(producer).inputs[0] : v, Layout{}, "stored"));
+    }
+    if (changed_) graph_.sort();
+  }
 
   bool held(const Node& node) const { return context_.keep_float.contains(node.name); }
   bool constant(ValueId v) const { return constant_of(graph_, v) != nullptr; }

@@ -4,6 +4,7 @@
 
 #include "compile/compile.h"
 #include "compile/index_limit.h"
+#include "compile/placed_tasks.h"
 
 namespace kilter::profile {
 namespace {
@@ -42,7 +43,7 @@ KernelForm compile_form(const Problem& problem, const std::string& line, const F
   CompileOptions how;
   how.target = options.target;
   how.accuracy = options.accuracy;
-  if (problem.fed) how.choices[problem.anchor].fuse = Fusion::before;
+  apply(problem, how);
   if (options.schedule) how.choices[problem.anchor].schedule = *options.schedule;
   KernelForm form;
   Compiled compiled = compile_graph(problem.graph, how);

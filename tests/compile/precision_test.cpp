@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "compile/placed_tasks.h"
 #include "draw.h"
 #include "guarded_run.h"
 #include "ops/support/evaluate.h"
@@ -167,6 +168,46 @@ TEST(Bf16Networks, KeepFloatLeavesLayersInF32) {
   });
   EXPECT_LT(none, 1e-6);
   EXPECT_LT(none, all);
+}
+
+TEST(Bf16Networks, ProblemLinesDescribeTheirTasks) {
+  CompileOptions options = bf16_options();
+  options.target = parse_target("znver5");
+  options.contents.code = false;
+  const auto problems = [&](Graph graph, const CompileOptions& how) {
+    std::set<std::string> all;
+    for (const Step& step : compile_graph(std::move(graph), how).plan.steps) all.insert(step.problem);
+    return all;
+  };
+  int64_t read = 0;
+  for (const char* name : {"resnet18", "mobilenet_v2", "bert_base"}) {
+    for (const std::string& line : problems(zoo::build(name, {.weights = false}), options)) {
+      const bool whole = line.ends_with(" >bf16") && line.find("f32[") == std::string::npos;
+      if (!whole || line.starts_with("relayout")) continue;
+      Problem problem = parse_problem(line);
+      CompileOptions how;
+      how.target = options.target;
+      how.contents.code = false;
+      apply(problem, how);
+      EXPECT_TRUE(problems(std::move(problem.graph), how).contains(line)) << line;
+      ++read;
+    }
+  }
+  EXPECT_GT(read, 20);
+}
+
+TEST(Bf16Networks, ProblemLinesNameOtherTypesAsWrong) {
+  const auto message = [](std::string_view line) {
+    try {
+      parse_problem(line);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(message("relu(f32:bf16[8]) >f16"), "problem 'relu(f32:bf16[8]) >f16', column 20: expected bf16, got 'f16'");
+  EXPECT_EQ(message("relu(i32:bf16[8])"),
+            "problem 'relu(i32:bf16[8])', column 6: expected a numeric element type before '[', got 'i32:bf16[8]'");
 }
 
 std::string usage_error(const CompileOptions& options) {

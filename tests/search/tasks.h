@@ -77,9 +77,7 @@ struct TaskOf {
       placed = place_tasks(scaled_channels(what.substr(blank + 1)), limits);
       wanted = [&](const Task& t) { return t.ops() == first; };
     } else {
-      Problem parsed = parse_problem(in == std::string::npos ? what : what.substr(in + 4));
-      const std::set<std::string> fuse = parsed.fed ? std::set{parsed.anchor} : std::set<std::string>{};
-      placed = place_tasks(std::move(parsed.graph), limits, fuse);
+      placed = place_tasks(parse_problem(in == std::string::npos ? what : what.substr(in + 4)), limits);
     }
     const auto it = std::find_if(placed.tasks.begin(), placed.tasks.end(), wanted);
     require(it != placed.tasks.end(), "no task of '{}' on {}", what, target);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "base/random.h"
@@ -53,6 +54,7 @@ class ProblemParser {
 
   Problem run() {
     constexpr Word kFeeds = " => ";
+    stores_ = take_result();
     const size_t feeds = Word(line_).find(kFeeds);
     const bool fed = feeds != Word::npos;
     std::string name;
@@ -73,10 +75,35 @@ class ProblemParser {
     if (made_.size() > 1 && graph_.node(graph_.value(made_.back()).producer).op->family == Family::reduce)
       graph_.add_output(made_[made_.size() - 2], "x");
     graph_.add_output(made_.back(), "y");
-    return {std::move(graph_), std::move(name), fed};
+    if (stores_) {
+      for (const Graph::Output& output : graph_.outputs()) stored_.insert(output.name);
+    }
+    return {std::move(graph_), std::move(name), std::move(stored_), fed};
   }
 
  private:
+  /// Removes " >bf16" from the end of the line. Returns whether it was there.
+  bool take_result() {
+    const size_t at = line_.rfind(" >");
+    if (at == std::string::npos) return false;
+    if (Word(line_).substr(at + 2) != name(DType::bf16)) error(Word(line_).substr(at + 2), "bf16");
+    line_.resize(at);
+    return true;
+  }
+
+  /// An element type, and whether the line says that its elements are stored as bf16.
+  struct Element {
+    DType type;
+    bool stored = false;
+  };
+  static std::optional<Element> element(Word text) {
+    const size_t colon = std::min(text.find(':'), text.size());
+    const std::optional<DType> type = parse_dtype(text.substr(0, colon));
+    const bool stored = colon < text.size();
+    if (!type || (stored && (*type != DType::f32 || text.substr(colon + 1) != name(DType::bf16)))) return std::nullopt;
+    return Element{*type, stored};
+  }
+
   /// Reads an anchor and the nodes after it, and returns the anchor. The anchor reads `x` if given. A convolution gets
   /// the name `name`; a prologue of one node may precede it.
   NodeId part(std::span<const Call> calls, ValueId x, const char* name) {
@@ -149,15 +176,15 @@ class ProblemParser {
   struct ConvWords {
     std::map<Word, std::vector<int64_t>> fields;
     std::map<Word, Word> at;  ///< key and numbers, as written in the line
-    DType type = DType::f32;
+    Element element{DType::f32};
   };
 
   ConvWords conv_words(Word head) const {
     ConvWords out;
     std::vector<Word> words = split_words(head);
-    const std::optional<DType> type = words.size() > 1 ? parse_dtype(words.back()) : std::nullopt;
-    if (!type || *type == DType::string) error(words.back(), "the element type at the end, such as f32");
-    out.type = *type;
+    const std::optional<Element> type = words.size() > 1 ? element(words.back()) : std::nullopt;
+    if (!type || type->type == DType::string) error(words.back(), "the element type at the end, such as f32");
+    out.element = *type;
     words.pop_back();
     for (size_t i = 1; i < words.size(); ++i) {
       const size_t digits = std::min(words[i].find_first_of("-0123456789"), words[i].size());
@@ -201,8 +228,9 @@ class ProblemParser {
     if (x_given != kNone && graph_.type(x_given).shape != x)
       error(head, fmt::format("n, c, h and w equal to the output of the part before ({})",
                               fmt::join(graph_.type(x_given).shape, ", ")));
-    std::vector<ValueId> inputs{x_given == kNone ? input(words.type, x) : x_given, constant(words.type, w)};
-    if (calls.size() > 1 && calls[1].name == "bias") inputs.push_back(constant(words.type, {w[0]}));
+    const DType type = words.element.type;
+    std::vector<ValueId> inputs{x_given == kNone ? input(type, x, words.element.stored) : x_given, constant(type, w)};
+    if (calls.size() > 1 && calls[1].name == "bias") inputs.push_back(constant(type, {w[0]}));
     return builder_.add("Conv", inputs, attrs, name);
   }
 
@@ -217,9 +245,12 @@ class ProblemParser {
     return *newest;
   }
 
-  ValueId input(DType type, const Shape& shape) {
-    return builder_.input(fmt::format("x{}", graph_.inputs().size()), type, shape);
+  ValueId input(DType type, const Shape& shape, bool stored) {
+    const std::string name = fmt::format("x{}", graph_.inputs().size());
+    if (stored) stored_.insert(name);
+    return builder_.input(name, type, shape);
   }
+  ValueId input(const TensorType& type) { return input(type.dtype, type.shape, type.layout.stored.has_value()); }
   ValueId constant(DType type, const Shape& shape) { return builder_.constant(weights(type, shape, ++seed_)); }
 
   /// A type, and values if given, such as "f32[1,64]" or "i64[2]=0,1".
@@ -230,16 +261,17 @@ class ProblemParser {
   std::optional<Typed> typed(Word text) const {
     const size_t open = text.find('[');
     if (open == Word::npos || text.find('=') < open) return std::nullopt;
-    const std::optional<DType> type = parse_dtype(text.substr(0, open));
-    if (!type || *type == DType::string) error(text, "a numeric element type before '['");
+    const std::optional<Element> type = element(text.substr(0, open));
+    if (!type || type->type == DType::string) error(text, "a numeric element type before '['");
     const size_t close = text.find(']');
     if (close == Word::npos) error(text, "']' after the extents");
-    Typed out{{*type, {}, {}}, {}};
+    Typed out{{type->type, {}, {}}, {}};
+    if (type->stored) out.type.layout.stored = DType::bf16;
     if (close > open + 1) out.type.shape = numbers(text.substr(open + 1, close - open - 1), "an extent");
     if (std::any_of(out.type.shape.begin(), out.type.shape.end(), [](int64_t e) { return e < 0; }))
       error(text, "non-negative extents");
     if (close + 1 == text.size()) return out;
-    if (text[close + 1] != '=' || *type != DType::i64)
+    if (text[close + 1] != '=' || type->type != DType::i64)
       error(text.substr(close + 1), "nothing but i64 values ('=...') after ']'");
     const std::vector<int64_t> values = numbers(text.substr(close + 2), "a value");
     if (static_cast<int64_t>(values.size()) != elems(out.type.shape))
@@ -315,7 +347,7 @@ class ProblemParser {
     const auto make_value = [&](const TensorType& type, size_t index) {
       const bool activation = live || index == 0 || op.family == Family::attention ||
                               (is_product(op.family) && index == 1 && type.shape.size() > 2);
-      return activation ? input(type.dtype, type.shape) : constant(type.dtype, type.shape);
+      return activation || type.layout.stored ? input(type) : constant(type.dtype, type.shape);
     };
     const Operands o = operands(op, call, make_value);
     if (o.values.empty()) error(call.name, fmt::format("operands of {} in parentheses", op.name));
@@ -324,14 +356,15 @@ class ProblemParser {
 
   ValueId after(const Call& call) {
     const OpDef& op = definition(call.name);
-    Operands o = operands(op, call, [&](const TensorType& t, size_t) { return constant(t.dtype, t.shape); });
+    Operands o = operands(
+        op, call, [&](const TensorType& t, size_t) { return t.layout.stored ? input(t) : constant(t.dtype, t.shape); });
     const TensorType like = graph_.type(made_.back());
     const auto arity = static_cast<size_t>(op.max_inputs < 0 ? 2 : std::max(op.min_inputs, 1));
     const bool whole = o.values.size() >= arity && std::any_of(o.values.begin(), o.values.end(), [&](ValueId v) {
                          return v != kNone && constant_of(graph_, v) == nullptr;
                        });
     if (!whole) o.values.insert(o.values.begin(), made_.back());
-    while (o.values.size() < arity) o.values.push_back(input(like.dtype, like.shape));
+    while (o.values.size() < arity) o.values.push_back(input(like.dtype, like.shape, stores_));
     return add(op, o.values, o.attrs);
   }
 
@@ -340,6 +373,8 @@ class ProblemParser {
   GraphBuilder builder_;
   std::vector<ValueId> made_;  ///< by node: the anchor's value and those of the nodes after it
   uint64_t seed_ = 0;
+  bool stores_ = false;           ///< whether the task stores its results as bf16
+  std::set<std::string> stored_;  ///< Problem::stored
 };
 
 }  // namespace

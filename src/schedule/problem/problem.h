@@ -2,6 +2,7 @@
 // from it that compiles to that task.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -12,7 +13,10 @@ namespace kilter {
 struct Problem {
   Graph graph;         ///< inputs x0, x1, ... and one output y
   std::string anchor;  ///< name of the node that determines the task's loops
-  bool fed = false;    ///< the anchor's task includes the convolution before it (`--fuse` for the anchor)
+  /// Inputs and outputs of `graph` that the task stores as bf16; empty: it must be compiled with the declared
+  /// precision.
+  std::set<std::string> stored = {};
+  bool fed = false;  ///< the anchor's task includes the convolution before it (`--fuse` for the anchor)
 };
 
 /// Reads a line such as "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +add+relu" or
@@ -27,6 +31,9 @@ struct Problem {
 /// If a task has two convolutions, the one that feeds the anchor comes first: "conv2d ... +relu => conv2d ... +relu".
 ///
 /// A prologue of one node comes before its convolution: "mul(f32[1,16,8,8] f32[1,16,1,1])+ conv2d ...".
+///
+/// "f32:bf16" is the type of operands that are f32 and stored as bf16. A line that ends in " >bf16" stores its results
+/// so.
 ///
 /// A line does not say which operands are constant. The first operand is a network input, and so are operands of
 /// FusedAttention and second operands of matrix products with a batch. Weights, biases, scales and numbers are
