@@ -1,6 +1,7 @@
 // The values that a compiled network's steps write, in the form that the runner accepts.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +12,8 @@
 namespace kilter::tune {
 
 /// Returns every value that a step writes. A copy in another layout counts as the value that it copies. `tolerance` is
-/// relative to the largest magnitude of each value.
+/// relative to the largest magnitude of each value; values stored as f16 or bf16 get at least four units in the last
+/// place.
 inline std::vector<StepValue> step_values(const Compiled& compiled, double tolerance = kDefaultTolerance) {
   constexpr std::string_view kRelayout = ".relayout";
   std::vector<StepValue> out;
@@ -21,7 +23,9 @@ inline std::vector<StepValue> step_values(const Compiled& compiled, double toler
       continue;
     const bool copy = compiled.plan.steps[v.step].role == StepRole::relayout;
     const size_t end = copy ? v.name.rfind(kRelayout) : std::string::npos;
-    out.push_back({v.name.substr(0, end), v.step, v.buffer, {}, tolerance});
+    constexpr double kBf16 = 0x1p-6, kF16 = 0x1p-9;
+    const double least = !v.type.layout.stored ? 0 : *v.type.layout.stored == DType::bf16 ? kBf16 : kF16;
+    out.push_back({v.name.substr(0, end), v.step, v.buffer, {}, std::max(tolerance, least)});
     ValueLayout& layout = out.back().layout;
     layout.type = stored_type(v.type);
     layout.shape = v.type.shape;
