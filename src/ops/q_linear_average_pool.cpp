@@ -1,0 +1,107 @@
+#include <algorithm>
+
+#include "ops/support/elementwise.h"
+#include "ops/support/pool_reference.h"
+#include "ops/support/quantized.h"
+
+namespace kilter {
+namespace {
+
+enum Input : size_t { kX, kXScale, kXZero, kYScale, kYZero };
+
+bool channels_last(const Node& node) { return node.int_attr("channels_last", 0) != 0; }
+
+/// Returns the shape as [N, C, d0, ...]; with channels_last it is [N, d0, ..., C].
+Shape channels_first_shape(const Node& node, Shape shape) {
+  if (!channels_last(node)) return shape;
+  if (shape.size() < 3) node_error(node, fmt::format("expected an input [N, d0, ..., C], got {}", text(shape)));
+  std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  return shape;
+}
+
+using WindowOf = Window (*)(const Node&, const Shape&);
+
+template <WindowOf window_of>
+void infer(InferContext& ctx) {
+  check_quantized(ctx, kX);
+  check_per_tensor(ctx, ctx.dtype(kX), kXScale, kXZero, "x");
+  check_per_tensor(ctx, ctx.dtype(kX), kYScale, kYZero, "y");
+  const Shape x = channels_first_shape(ctx.node, ctx.shape(kX));
+  Shape y = pooled_shape(x, window_of(ctx.node, x));
+  if (channels_last(ctx.node)) std::rotate(y.begin() + 1, y.begin() + 2, y.end());
+  ctx.set(0, ctx.dtype(kX), std::move(y));
+}
+
+/// Stores the means under the window: sums of integers, divided once.
+template <WindowOf window_of>
+void reference(ReferenceContext& ctx) {
+  const Shape shape = channels_first_shape(ctx.node, ctx.in(kX).shape());
+  const Window window = window_of(ctx.node, shape);
+  const bool count_padding = ctx.node.int_attr("count_include_pad", 0) != 0;
+  const std::vector<int64_t> x = shifted(ctx.in(kX), ctx.has(kXZero) ? ctx.in(kXZero) : Tensor(), {});
+  const PerTensor from = per_tensor(ctx, kXScale, kXZero);
+  const PerTensor to = per_tensor(ctx, kYScale, kYZero);
+  const int64_t channels = shape[1];
+  const bool last = channels_last(ctx.node);
+  // Offset of a pixel of plane p, and distance between neighbouring pixels.
+  const auto first = [&](int64_t p, int64_t pixels) {
+    return last ? p / channels * pixels * channels + p % channels : p * pixels;
+  };
+  const int64_t step = last ? channels : 1;
+  for_each_window(window, [&](int64_t output, std::span<const int64_t> inputs, int64_t covered) {
+    const auto count = static_cast<double>(count_padding ? covered : static_cast<int64_t>(inputs.size()));
+    for (int64_t p = 0; p < shape[0] * channels; ++p) {
+      const int64_t plane = first(p, window.in_elems());
+      int64_t sum = 0;
+      for (const int64_t i : inputs) sum += x[static_cast<size_t>(plane + i * step)];
+      store_quotient(ctx.out(), first(p, window.out_elems()) + output * step,
+                     wide_product(static_cast<double>(sum), from.scale), count * to.scale, to.zero);
+    }
+  });
+}
+
+}  // namespace
+
+KILTER_OP(QLinearAveragePool){
+    .name = "QLinearAveragePool",
+    .domain = "com.microsoft",
+    .min_inputs = 2,
+    .max_inputs = 5,
+    .attrs = {{"auto_pad", "string", "NOTSET"},
+              {"ceil_mode", "int", "0"},
+              {"channels_last", "int", "0"},
+              {"count_include_pad", "int", "0"},
+              {"kernel_shape", "ints", "required"},
+              {"pads", "ints", ""},
+              {"strides", "ints", ""}},
+    .summary =
+        "AveragePool of quantised x [N, C, d0, ...], or [N, d0, ..., C] with channels_last, into quantised y, rounded "
+        "once, ties to even; inputs x, x_scale, x_zero_point, y_scale, y_zero_point, all of i8 or all of u8.",
+    .infer = infer<pool_window>,
+    .reference = reference<pool_window>,
+    .tolerance = {.rtol = 0, .atol = 0},
+    .cases =
+        {"u8[1,3,9,13] f32[]=0.1 u8[]=12 f32[]=0.07 u8[]=3 | kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]",
+         "i8[2,5,7,7] f32[1]=0.1 i8[1]=-12 f32[]=0.07 i8[]=3 | kernel_shape=[2,2] count_include_pad=1 pads=[1,1,0,0]",
+         "u8[1,7,9,2] f32[]=0.1 u8[]=12 f32[]=0.07 | kernel_shape=[3,2] strides=[2,3] ceil_mode=1 channels_last=1",
+         "u8[1,4,15] f32[]=0.5 ? f32[]=0.5 u8[]=100 | kernel_shape=[5] strides=[3] auto_pad=SAME_LOWER",
+         "i8[1,2,3,4,5] f32[] i8[] f32[] i8[] | kernel_shape=[2,3,2]"},
+};
+
+KILTER_OP(QLinearGlobalAveragePool){
+    .name = "QLinearGlobalAveragePool",
+    .domain = "com.microsoft",
+    .min_inputs = 2,
+    .max_inputs = 5,
+    .attrs = {{"channels_last", "int", "0"}},
+    .summary =
+        "GlobalAveragePool of quantised x [N, C, d0, ...], or [N, d0, ..., C] with channels_last, into quantised y, "
+        "rounded once, ties to even; inputs x, x_scale, x_zero_point, y_scale, y_zero_point, all of i8 or all of u8.",
+    .infer = infer<global_window>,
+    .reference = reference<global_window>,
+    .tolerance = {.rtol = 0, .atol = 0},
+    .cases = {"u8[1,17,7,7] f32[]=0.1 u8[]=12 f32[]=0.07 u8[]=3", "i8[2,64,9] f32[1]=0.1 i8[1]=-12 f32[]=0.07 i8[]=3",
+              "u8[2,3,4,5] f32[]=0.1 u8[]=12 f32[]=0.07 u8[]=3 | channels_last=1", "i8[1,3,2,2] f32[]=0.5 ? f32[]=0.5"},
+};
+
+}  // namespace kilter
