@@ -55,6 +55,13 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   return {ctx.builder.add_kilter("Dequantize", inputs, {{"to", code_of_dtype(type)}}, ctx.node.name)};
 }
 
+/// The operator of ONNX Runtime's domain has no blocks.
+std::vector<ValueId> expand_microsoft(ExpandContext& ctx) {
+  std::vector<ValueId> inputs = {ctx.in(0), ctx.in(1)};
+  if (ctx.has(2)) inputs.push_back(ctx.in(2));
+  return {ctx.add("DequantizeLinear", std::move(inputs), {{"axis", ctx.node.int_attr("axis", 1)}})};
+}
+
 void infer_broadcasting(InferContext& ctx) {
   check_operands(ctx);
   ctx.set(0, checked_output(ctx.node, dtype_attr(ctx.node, "to", DType::f32)), broadcast_inputs(ctx));
@@ -101,6 +108,21 @@ KILTER_OP(DequantizeLinear){
               "i16[7,2] f32[3,2]=0.1,0.2,0.3,0.05,1,2 i16[3,2]=1,2,3,4,5,6 | axis=0 block_size=3",
               "u16[9] f32[]=0.1 u16[]=32768", "i8[2,3] f32[2]=0.1,0.2 | axis=0 | 13",
               "u8[9] f32[]=0.1 | output_dtype=10"},
+};
+
+KILTER_OP(MicrosoftDequantizeLinear){
+    .name = "DequantizeLinear",
+    .domain = "com.microsoft",
+    .family = Family::map,
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .attrs = {{"axis", "int", "1"}},
+    .summary = "DequantizeLinear with one scale per tensor or axis index.",
+    .expand = expand_microsoft,
+    .tolerance = {.rtol = 0, .atol = 0},
+    .cases = {"u8[2,3,5] f32[]=0.05 u8[]=128", "i8[2,3,5] f32[3]=0.1,0.2,0.05 i8[3]=0,1,-3",
+              "u16[2,5] f32[5]=0.1,0.2,0.05,1,2 u16[5]=30000 | axis=-1", "i32[17] f32[1]=0.01",
+              "i16[2,7] f16[]=0.1 i16[1]=7"},
 };
 
 KILTER_OP(Dequantize){

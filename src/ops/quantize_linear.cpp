@@ -73,6 +73,14 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
       "Quantize", inputs, {{"to", code_of_dtype(type)}, {"precision", code_of_dtype(precision)}}, ctx.node.name)};
 }
 
+/// The operator of ONNX Runtime's domain has no blocks, and divides in f32 for every type of the scale.
+std::vector<ValueId> expand_microsoft(ExpandContext& ctx) {
+  std::vector<ValueId> inputs = {ctx.in(0), ctx.in(1)};
+  if (ctx.has(2)) inputs.push_back(ctx.in(2));
+  return {ctx.add("QuantizeLinear", std::move(inputs),
+                  {{"axis", ctx.node.int_attr("axis", 1)}, {"precision", code_of_dtype(DType::f32)}})};
+}
+
 void infer_broadcasting(InferContext& ctx) {
   check_types(Source{}, ctx, 0);
   ctx.set(0, dtype_attr(ctx.node, "to", DType::u8), broadcast_inputs(ctx));
@@ -133,6 +141,21 @@ KILTER_OP(QuantizeLinear){
               "f32[7,2] f32[3,2]=0.1,0.2,0.3,0.05,1,2 i16[3,2]=1,2,3,4,5,6 | axis=0 block_size=3",
               "i32[9] f32[]=3 i8[]=1", "f32[9] f32[]=0.0001 | output_dtype=4",
               "f32[4]:nan,-1e9,1e9,0.5 f32[]=1 i8[]=0 | | 10"},
+};
+
+KILTER_OP(MicrosoftQuantizeLinear){
+    .name = "QuantizeLinear",
+    .domain = "com.microsoft",
+    .family = Family::map,
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .attrs = {{"axis", "int", "1"}},
+    .summary = "QuantizeLinear with one scale per tensor or axis index.",
+    .expand = expand_microsoft,
+    .tolerance = {.rtol = 0, .atol = 0},
+    .cases = {"f32[2,3,5] f32[]=0.05 u8[]=128", "f32[2,3,5] f32[3]=0.1,0.2,0.05 i8[3]=0,1,-3",
+              "f32[2,5] f32[5]=0.1,0.2,0.05,1,2 u16[5]=30000 | axis=-1", "f32[17] f32[1]=0.01",
+              "f16[2,7] f16[]=0.1 i16[1]=7"},
 };
 
 KILTER_OP(Quantize){

@@ -1,0 +1,244 @@
+#include "ops/support/elementwise.h"
+#include "ops/support/matmul_shape.h"
+#include "ops/support/onnx_dtype.h"
+#include "ops/support/operands.h"
+#include "ops/support/packed_bits.h"
+
+namespace kilter {
+namespace {
+
+using FloatsOfA = Types<float, Half, BFloat16>;
+
+/// The weights of a node: [n, k] integers of `bits` bits in `blocks` blocks per row. Their inputs are the packed
+/// integers at `first`, then scales, zero points and g_idx.
+struct Weights {
+  size_t first = 0;
+  int64_t k = 0;
+  int64_t n = 0;
+  int64_t bits = 4;
+  int64_t block = 32;
+  int64_t blocks = 0;
+
+  size_t scales() const { return first + 1; }
+  size_t zeros() const { return first + 2; }
+  size_t group_index() const { return first + 3; }
+  /// Returns the bytes in which the zero points of a row are packed.
+  int64_t zero_bytes() const { return packed_bytes(blocks, bits); }
+};
+
+Weights weights_of(const Node& node, size_t first) {
+  Weights w;
+  w.first = first;
+  const auto extent = [&](std::string_view key) {
+    constexpr int64_t kMost = int64_t{1} << 31;
+    const int64_t value = node.int_attr(key, 0);
+    if (value >= 1 && value <= kMost) return value;
+    node_error(node, fmt::format("attribute {} is {}; legal values are 1 to {}", key, value, kMost));
+  };
+  w.k = extent("K");
+  w.n = extent("N");
+  w.block = extent("block_size");
+  w.bits = checked_bits(node);
+  if (w.block < 16 || (w.block & (w.block - 1)) != 0) {
+    node_error(node, fmt::format("attribute block_size is {}; legal values are powers of two from 16", w.block));
+  }
+  w.blocks = (w.k + w.block - 1) / w.block;
+  return w;
+}
+
+/// Checks that input i is [n, columns], or in one dimension.
+void check_rows(const InferContext& ctx, size_t i, const char* what, int64_t n, int64_t columns) {
+  if (ctx.shape(i) == Shape{n, columns} || ctx.shape(i) == Shape{checked_mul(ctx.node, n, columns)}) return;
+  ctx.error(fmt::format("{} (input {}) has shape {}, expected {}x{}", what, i, text(ctx.shape(i)), n, columns));
+}
+
+Weights check_weights(const InferContext& ctx, size_t first) {
+  Weights w = weights_of(ctx.node, first);
+  check_types(Types<uint8_t>{}, ctx, first);
+  const Shape packed = {w.n, w.blocks, packed_bytes(w.block, w.bits)};
+  if (ctx.shape(first) != packed) {
+    ctx.error(fmt::format("packed weights (input {}) have shape {}, expected {}: N, blocks of K, bytes of a block",
+                          first, text(ctx.shape(first)), text(packed)));
+  }
+  check_types(FloatsOfA{}, ctx, w.scales());
+  check_rows(ctx, w.scales(), "scales", w.n, w.blocks);
+  if (ctx.has(w.zeros())) {
+    const bool in_bits = ctx.dtype(w.zeros()) == DType::u8;
+    if (!in_bits && ctx.dtype(w.zeros()) != ctx.dtype(w.scales())) {
+      ctx.error(fmt::format("zero_points (input {}) have element type {}, expected u8 (packed) or {} as the scales",
+                            w.zeros(), name(ctx.dtype(w.zeros())), name(ctx.dtype(w.scales()))));
+    }
+    check_rows(ctx, w.zeros(), "zero_points", w.n, in_bits ? w.zero_bytes() : w.blocks);
+  }
+  if (!ctx.has(w.group_index())) return w;
+  check_types(Types<int32_t>{}, ctx, w.group_index());
+  const Shape& groups = ctx.shape(w.group_index());
+  if (groups != Shape{w.k} && groups != Shape{w.blocks * w.block}) {
+    ctx.error(fmt::format("g_idx (input {}) has shape {}, expected {}, one block of scales for each row of the weights",
+                          w.group_index(), text(groups), w.k));
+  }
+  return w;
+}
+
+/// Returns the block whose scale and zero point apply to row p of the weights.
+int64_t group_of(const ReferenceContext& ctx, const Weights& w, int64_t p) {
+  if (!ctx.has(w.group_index())) return p / w.block;
+  const int64_t group = ctx.in(w.group_index()).as_int(p);
+  if (group < 0 || group >= w.blocks) {
+    fail(ErrorKind::bad_input, "{}: g_idx[{}] is {}; legal values are 0 to {}", label(ctx.node), p, group,
+         w.blocks - 1);
+  }
+  return group;
+}
+
+/// Returns the zero point of each block of each row.
+std::vector<double> zero_points(const ReferenceContext& ctx, const Weights& w) {
+  const auto middle = static_cast<double>(int64_t{1} << (w.bits - 1));
+  if (!ctx.has(w.zeros())) return std::vector<double>(static_cast<size_t>(w.n * w.blocks), middle);
+  const Tensor& packed = ctx.in(w.zeros());
+  if (packed.dtype() != DType::u8) return load_doubles(packed);
+  std::vector<double> zeros;
+  for (int64_t j = 0; j < w.n; ++j) {
+    for (int64_t b = 0; b < w.blocks; ++b)
+      zeros.push_back(unpacked(packed.data<uint8_t>() + j * w.zero_bytes(), b, w.bits));
+  }
+  return zeros;
+}
+
+/// Returns the weights as [k, n].
+std::vector<double> dequantised(const ReferenceContext& ctx, const Weights& w) {
+  const std::vector<double> scales = load_doubles(ctx.in(w.scales()));
+  const std::vector<double> zeros = zero_points(ctx, w);
+  const uint8_t* packed = ctx.in(w.first).data<uint8_t>();
+  const int64_t row_bytes = w.blocks * packed_bytes(w.block, w.bits);
+  std::vector<double> values(static_cast<size_t>(w.k * w.n));
+  for (int64_t p = 0; p < w.k; ++p) {
+    const int64_t group = group_of(ctx, w, p);
+    for (int64_t j = 0; j < w.n; ++j) {
+      const auto at = static_cast<size_t>(j * w.blocks + group);
+      values[static_cast<size_t>(p * w.n + j)] = (unpacked(packed + j * row_bytes, p, w.bits) - zeros[at]) * scales[at];
+    }
+  }
+  return values;
+}
+
+void infer_weights(InferContext& ctx) {
+  const Weights w = check_weights(ctx, 0);
+  ctx.set(0, DType::f32, {w.k, w.n});
+}
+
+void reference_weights(ReferenceContext& ctx) { store_doubles(ctx.out(), dequantised(ctx, weights_of(ctx.node, 0))); }
+
+int64_t flops_weights(const OpView& view) { return 2 * elems(view.outputs[0].shape); }
+
+constexpr size_t kA = 0;
+constexpr size_t kBias = 5;
+
+void infer(InferContext& ctx) {
+  check_types(FloatsOfA{}, ctx, kA);
+  const Weights w = check_weights(ctx, 1);
+  if (ctx.node.int_attr("weight_prepacked", 0) != 0) {
+    fail(ErrorKind::unsupported,
+         "{}: attribute weight_prepacked is {}: the weights are arranged for one GPU; export the model without it",
+         label(ctx.node), ctx.node.int_attr("weight_prepacked", 0));
+  }
+  if (ctx.dtype(w.scales()) != ctx.dtype(kA)) {
+    ctx.error(fmt::format("scales (input {}) have element type {}, expected {} to match input 0", w.scales(),
+                          name(ctx.dtype(w.scales())), name(ctx.dtype(kA))));
+  }
+  if (ctx.has(kBias) && (ctx.dtype(kBias) != ctx.dtype(kA) || ctx.shape(kBias) != Shape{w.n})) {
+    ctx.error(fmt::format("bias has type {}, expected {}[{}]", text(ctx.type(kBias)), name(ctx.dtype(kA)), w.n));
+  }
+  ctx.set(0, ctx.dtype(kA), matmul_shape(ctx.node, ctx.shape(kA), {w.k, w.n}).out);
+}
+
+void reference(ReferenceContext& ctx) {
+  const Weights w = weights_of(ctx.node, 1);
+  const std::vector<double> right = dequantised(ctx, w);
+  const std::vector<double> left = load_doubles(ctx.in(kA));
+  const MatMulShape shape = matmul_shape(ctx.node, ctx.in(kA).shape(), {w.k, w.n});
+  std::vector<double> y;
+  matmul_rows<double>(shape, left.data(), right.data(), [&](int64_t, int64_t, std::span<const double> row) {
+    for (int64_t j = 0; j < w.n; ++j)
+      y.push_back(row[static_cast<size_t>(j)] + (ctx.has(kBias) ? ctx.in(kBias).as_double(j) : 0));
+  });
+  store_doubles(ctx.out(), y);
+}
+
+std::vector<ValueId> expand(ExpandContext& ctx) {
+  const DType type = ctx.type(kA).dtype;
+  const auto cast_to = [&](ValueId v, DType to) {
+    return ctx.builder.type(v).dtype == to ? v : ctx.add("Cast", {v}, {{"to", code_of_dtype(to)}});
+  };
+  std::vector<ValueId> inputs;
+  for (size_t i = 1; i < kBias; ++i) inputs.push_back(ctx.has(i) ? ctx.in(i) : kNone);
+  Attrs attrs;
+  for (const char* key : {"K", "N", "bits", "block_size"}) {
+    if (const auto it = ctx.node.attrs.find(key); it != ctx.node.attrs.end()) attrs.insert(*it);
+  }
+  const ValueId weights = ctx.builder.add_kilter("DequantizeBits", std::move(inputs), std::move(attrs), ctx.node.name);
+  ValueId y = ctx.add("MatMul", {cast_to(ctx.in(kA), DType::f32), weights});
+  if (ctx.has(kBias)) y = ctx.add("Add", {y, cast_to(ctx.in(kBias), DType::f32)});
+  return {cast_to(y, type)};
+}
+
+int64_t flops(const OpView& view) {
+  const Weights w = weights_of(view.node, 1);
+  return matmul_shape(view.node, view.inputs[kA].shape, {w.k, w.n}).flops();
+}
+
+}  // namespace
+
+KILTER_OP(MatMulNBits){
+    .name = "MatMulNBits",
+    .domain = "com.microsoft",
+    .min_inputs = 3,
+    .max_inputs = 6,
+    .attrs = {{"K", "int", "required"},
+              {"N", "int", "required"},
+              {"accuracy_level", "int", "0"},
+              {"bits", "int", "4"},
+              {"block_size", "int", "required"},
+              {"weight_prepacked", "int", "0"}},
+    .summary =
+        "y = a w + bias for a [..., K] and weights w [K, N] of 2, 4 or 8 bits, packed as [N, blocks, bytes]; w = (q - "
+        "zero_point) * scale for each block of block_size rows, or for the block that g_idx gives for a row; inputs a, "
+        "packed weights, scales, zero_points (packed, or floats), g_idx, bias. Any accuracy_level runs as 0: a is not "
+        "quantised.",
+    .infer = infer,
+    .reference = reference,
+    .expand = expand,
+    .flops = flops,
+    // As for MatMul: a long sum in a different order.
+    .tolerance = {.rtol = 1e-4, .atol = 1e-5},
+    .cases = {"f32[3,40] u8[5,3,8] f32[5,3] | K=40 N=5 block_size=16",
+              "f32[2,3,64] u8[7,2,32] f32[14] u8[14] ? f32[7] | K=64 N=7 bits=8 block_size=32",
+              "f32[3,100] u8[5,4,16] f32[5,4] u8[5,2] | K=100 N=5 bits=4 block_size=32",
+              "f32[3,33] u8[5,3,4] f32[5,3] u8[5,1] ? f32[5] | K=33 N=5 bits=2 block_size=16",
+              "f32[1,32] u8[3,2,8] f32[3,2] f32[3,2] i32[32]=1 | K=32 N=3 block_size=16",
+              "f32[17] u8[3,2,8] f32[3,2] f32[6] | K=17 N=3 block_size=16 accuracy_level=4",
+              "f16[2,16] u8[3,1,8] f16[3,1] u8[3,1] ? f16[3] | K=16 N=3 block_size=16"},
+};
+
+KILTER_OP(DequantizeBits){
+    .name = "DequantizeBits",
+    .domain = "kilter",
+    .min_inputs = 2,
+    .max_inputs = 4,
+    .attrs = {{"K", "int", "required"},
+              {"N", "int", "required"},
+              {"bits", "int", "4"},
+              {"block_size", "int", "required"}},
+    .summary =
+        "The weights of MatMulNBits as f32 [K, N]; inputs packed weights, scales, zero_points, g_idx. Made by the "
+        "expansion of MatMulNBits.",
+    .infer = infer_weights,
+    .reference = reference_weights,
+    .flops = flops_weights,
+    .tolerance = {.rtol = 0, .atol = 0},
+    .cases = {"u8[5,3,8] f32[5,3] | K=40 N=5 block_size=16",
+              "u8[5,4,16] f16[20] u8[10] i32[100]=3 | K=100 N=5 block_size=32",
+              "u8[7,2,32] f32[7,2] f32[7,2] | K=64 N=7 bits=8 block_size=32"},
+};
+
+}  // namespace kilter
