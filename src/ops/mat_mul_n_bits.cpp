@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/support/elementwise.h"
 #include "ops/support/matmul_shape.h"
 #include "ops/support/onnx_dtype.h"
@@ -9,26 +11,28 @@ namespace {
 
 using FloatsOfA = Types<float, Half, BFloat16>;
 
-/// The weights of a node: [n, k] integers of `bits` bits in `blocks` blocks per row. Their inputs are the packed
-/// integers at `first`, then scales, zero points and g_idx.
+/// The weights of a node: [n, k] integers of `bits` bits in `blocks` blocks per row. Input `scales` contains the
+/// scales; the zero points and g_idx, which may be omitted, follow it.
 struct Weights {
-  size_t first = 0;
+  size_t scales = 0;
   int64_t k = 0;
   int64_t n = 0;
   int64_t bits = 4;
   int64_t block = 32;
   int64_t blocks = 0;
 
-  size_t scales() const { return first + 1; }
-  size_t zeros() const { return first + 2; }
-  size_t group_index() const { return first + 3; }
-  /// Returns the bytes in which the zero points of a row are packed.
+  size_t zeros() const { return scales + 1; }
+  size_t group_index() const { return scales + 2; }
+  int64_t per_byte() const { return 8 / bits; }
+  /// Returns the bytes in which a block, a row, and the zero points of a row are packed.
+  int64_t block_bytes() const { return block / per_byte(); }
+  int64_t row_bytes() const { return blocks * block_bytes(); }
   int64_t zero_bytes() const { return packed_bytes(blocks, bits); }
 };
 
-Weights weights_of(const Node& node, size_t first) {
+Weights weights_of(const Node& node, size_t scales) {
   Weights w;
-  w.first = first;
+  w.scales = scales;
   const auto extent = [&](std::string_view key) {
     constexpr int64_t kMost = int64_t{1} << 31;
     const int64_t value = node.int_attr(key, 0);
@@ -52,46 +56,52 @@ void check_rows(const InferContext& ctx, size_t i, const char* what, int64_t n, 
   ctx.error(fmt::format("{} (input {}) has shape {}, expected {}x{}", what, i, text(ctx.shape(i)), n, columns));
 }
 
-Weights check_weights(const InferContext& ctx, size_t first) {
-  Weights w = weights_of(ctx.node, first);
-  check_types(Types<uint8_t>{}, ctx, first);
-  const Shape packed = {w.n, w.blocks, packed_bytes(w.block, w.bits)};
-  if (ctx.shape(first) != packed) {
-    ctx.error(fmt::format("packed weights (input {}) have shape {}, expected {}: N, blocks of K, bytes of a block",
-                          first, text(ctx.shape(first)), text(packed)));
+/// Checks input i, which has the integers of the weights.
+void check_integers(const InferContext& ctx, const Weights& w, size_t i) {
+  check_types(Types<uint8_t>{}, ctx, i);
+  const Shape packed = {w.n, w.blocks, w.block_bytes()};
+  if (ctx.shape(i) != packed) {
+    ctx.error(fmt::format("packed weights (input {}) have shape {}, expected {}: N, blocks of K, bytes of a block", i,
+                          text(ctx.shape(i)), text(packed)));
   }
-  check_types(FloatsOfA{}, ctx, w.scales());
-  check_rows(ctx, w.scales(), "scales", w.n, w.blocks);
+}
+
+/// Checks scales, zero points and g_idx.
+void check_parameters(const InferContext& ctx, const Weights& w) {
+  check_types(FloatsOfA{}, ctx, w.scales);
+  check_rows(ctx, w.scales, "scales", w.n, w.blocks);
   if (ctx.has(w.zeros())) {
     const bool in_bits = ctx.dtype(w.zeros()) == DType::u8;
-    if (!in_bits && ctx.dtype(w.zeros()) != ctx.dtype(w.scales())) {
+    if (!in_bits && ctx.dtype(w.zeros()) != ctx.dtype(w.scales)) {
       ctx.error(fmt::format("zero_points (input {}) have element type {}, expected u8 (packed) or {} as the scales",
-                            w.zeros(), name(ctx.dtype(w.zeros())), name(ctx.dtype(w.scales()))));
+                            w.zeros(), name(ctx.dtype(w.zeros())), name(ctx.dtype(w.scales))));
     }
     check_rows(ctx, w.zeros(), "zero_points", w.n, in_bits ? w.zero_bytes() : w.blocks);
   }
-  if (!ctx.has(w.group_index())) return w;
+  if (!ctx.has(w.group_index())) return;
   check_types(Types<int32_t>{}, ctx, w.group_index());
   const Shape& groups = ctx.shape(w.group_index());
   if (groups != Shape{w.k} && groups != Shape{w.blocks * w.block}) {
     ctx.error(fmt::format("g_idx (input {}) has shape {}, expected {}, one block of scales for each row of the weights",
                           w.group_index(), text(groups), w.k));
   }
-  return w;
 }
 
-/// Returns the block whose scale and zero point apply to row p of the weights.
-int64_t group_of(const ReferenceContext& ctx, const Weights& w, int64_t p) {
-  if (!ctx.has(w.group_index())) return p / w.block;
-  const int64_t group = ctx.in(w.group_index()).as_int(p);
-  if (group < 0 || group >= w.blocks) {
-    fail(ErrorKind::bad_input, "{}: g_idx[{}] is {}; legal values are 0 to {}", label(ctx.node), p, group,
-         w.blocks - 1);
+/// Returns, for each row of the weights, the block whose scale and zero point apply to it.
+std::vector<int64_t> groups_of(const ReferenceContext& ctx, const Weights& w) {
+  std::vector<int64_t> groups(static_cast<size_t>(w.k));
+  for (int64_t p = 0; p < w.k; ++p) {
+    const int64_t group = ctx.has(w.group_index()) ? ctx.in(w.group_index()).as_int(p) : p / w.block;
+    if (group < 0 || group >= w.blocks) {
+      fail(ErrorKind::bad_input, "{}: g_idx[{}] is {}; legal values are 0 to {}", label(ctx.node), p, group,
+           w.blocks - 1);
+    }
+    groups[static_cast<size_t>(p)] = group;
   }
-  return group;
+  return groups;
 }
 
-/// Returns the zero point of each block of each row.
+/// Returns the zero point of each block of each column.
 std::vector<double> zero_points(const ReferenceContext& ctx, const Weights& w) {
   const auto middle = static_cast<double>(int64_t{1} << (w.bits - 1));
   if (!ctx.has(w.zeros())) return std::vector<double>(static_cast<size_t>(w.n * w.blocks), middle);
@@ -105,46 +115,63 @@ std::vector<double> zero_points(const ReferenceContext& ctx, const Weights& w) {
   return zeros;
 }
 
-/// Returns the weights as [k, n].
-std::vector<double> dequantised(const ReferenceContext& ctx, const Weights& w) {
-  const std::vector<double> scales = load_doubles(ctx.in(w.scales()));
+/// Writes the weights as [k, n]. integer(j, p) returns the integer of column j and row p.
+template <class T, class Integer>
+void dequantise(const ReferenceContext& ctx, const Weights& w, T* values, Integer integer) {
+  constexpr int64_t kColumns = 16;  // so that reads and writes stay in few cache lines
+  const std::vector<int64_t> groups = groups_of(ctx, w);
+  const std::vector<double> scales = load_doubles(ctx.in(w.scales));
   const std::vector<double> zeros = zero_points(ctx, w);
-  const uint8_t* packed = ctx.in(w.first).data<uint8_t>();
-  const int64_t row_bytes = w.blocks * packed_bytes(w.block, w.bits);
-  std::vector<double> values(static_cast<size_t>(w.k * w.n));
-  for (int64_t p = 0; p < w.k; ++p) {
-    const int64_t group = group_of(ctx, w, p);
-    for (int64_t j = 0; j < w.n; ++j) {
-      const auto at = static_cast<size_t>(j * w.blocks + group);
-      values[static_cast<size_t>(p * w.n + j)] = (unpacked(packed + j * row_bytes, p, w.bits) - zeros[at]) * scales[at];
+  for (int64_t begin = 0; begin < w.n; begin += kColumns) {
+    const int64_t end = std::min(begin + kColumns, w.n);
+    for (int64_t p = 0; p < w.k; ++p) {
+      for (int64_t j = begin; j < end; ++j) {
+        const auto at = static_cast<size_t>(j * w.blocks + groups[static_cast<size_t>(p)]);
+        values[p * w.n + j] = static_cast<T>((integer(j, p) - zeros[at]) * scales[at]);
+      }
     }
   }
-  return values;
 }
 
+constexpr size_t kParts = 3;
+
 void infer_weights(InferContext& ctx) {
-  const Weights w = check_weights(ctx, 0);
+  const Weights w = weights_of(ctx.node, 0);
+  check_parameters(ctx, w);
+  const auto parts = static_cast<size_t>(w.per_byte());
+  if (ctx.input_count() != kParts + parts) {
+    ctx.error(fmt::format("has {} inputs, expected {} for {} bits", ctx.input_count(), kParts + parts, w.bits));
+  }
+  for (size_t i = kParts; i < kParts + parts; ++i) check_integers(ctx, w, i);
   ctx.set(0, DType::f32, {w.k, w.n});
 }
 
-void reference_weights(ReferenceContext& ctx) { store_doubles(ctx.out(), dequantised(ctx, weights_of(ctx.node, 0))); }
+void reference_weights(ReferenceContext& ctx) {
+  const Weights w = weights_of(ctx.node, 0);
+  std::vector<const uint8_t*> parts;
+  for (size_t i = kParts; i < ctx.inputs.size(); ++i) parts.push_back(ctx.in(i).data<uint8_t>());
+  dequantise(ctx, w, ctx.out().data<float>(), [&](int64_t j, int64_t p) -> int32_t {
+    return parts[static_cast<size_t>(p % w.per_byte())][j * w.row_bytes() + p / w.per_byte()];
+  });
+}
 
 int64_t flops_weights(const OpView& view) { return 2 * elems(view.outputs[0].shape); }
 
-constexpr size_t kA = 0;
-constexpr size_t kBias = 5;
+enum Input : size_t { kA, kPacked, kScales, kZeros, kGroupIndex, kBias };
 
 void infer(InferContext& ctx) {
   check_types(FloatsOfA{}, ctx, kA);
-  const Weights w = check_weights(ctx, 1);
+  const Weights w = weights_of(ctx.node, kScales);
+  check_integers(ctx, w, kPacked);
+  check_parameters(ctx, w);
   if (ctx.node.int_attr("weight_prepacked", 0) != 0) {
     fail(ErrorKind::unsupported,
          "{}: attribute weight_prepacked is {}: the weights are arranged for one GPU; export the model without it",
          label(ctx.node), ctx.node.int_attr("weight_prepacked", 0));
   }
-  if (ctx.dtype(w.scales()) != ctx.dtype(kA)) {
-    ctx.error(fmt::format("scales (input {}) have element type {}, expected {} to match input 0", w.scales(),
-                          name(ctx.dtype(w.scales())), name(ctx.dtype(kA))));
+  if (ctx.dtype(kScales) != ctx.dtype(kA)) {
+    ctx.error(fmt::format("scales (input 2) have element type {}, expected {} to match input 0",
+                          name(ctx.dtype(kScales)), name(ctx.dtype(kA))));
   }
   if (ctx.has(kBias) && (ctx.dtype(kBias) != ctx.dtype(kA) || ctx.shape(kBias) != Shape{w.n})) {
     ctx.error(fmt::format("bias has type {}, expected {}[{}]", text(ctx.type(kBias)), name(ctx.dtype(kA)), w.n));
@@ -153,8 +180,11 @@ void infer(InferContext& ctx) {
 }
 
 void reference(ReferenceContext& ctx) {
-  const Weights w = weights_of(ctx.node, 1);
-  const std::vector<double> right = dequantised(ctx, w);
+  const Weights w = weights_of(ctx.node, kScales);
+  const uint8_t* packed = ctx.in(kPacked).data<uint8_t>();
+  std::vector<double> right(static_cast<size_t>(w.k * w.n));
+  dequantise(ctx, w, right.data(),
+             [&](int64_t j, int64_t p) { return unpacked(packed + j * w.row_bytes(), p, w.bits); });
   const std::vector<double> left = load_doubles(ctx.in(kA));
   const MatMulShape shape = matmul_shape(ctx.node, ctx.in(kA).shape(), {w.k, w.n});
   std::vector<double> y;
@@ -165,13 +195,31 @@ void reference(ReferenceContext& ctx) {
   store_doubles(ctx.out(), y);
 }
 
+/// Returns the integers that are in the lowest bits of each byte, those in the next bits, and so on.
+std::vector<ValueId> parts(ExpandContext& ctx) {
+  const int64_t bits = checked_bits(ctx.node);
+  const ValueId mask = ctx.scalar(DType::u8, static_cast<double>((1 << bits) - 1));
+  std::vector<ValueId> all;
+  for (int64_t shift = 0; shift < 8; shift += bits) {
+    ValueId part = ctx.in(kPacked);
+    if (shift != 0) {
+      part = ctx.add("BitShift", {part, ctx.scalar(DType::u8, static_cast<double>(shift))},
+                     {{"direction", std::string("RIGHT")}});
+    }
+    if (shift + bits < 8) part = ctx.add("BitwiseAnd", {part, mask});
+    all.push_back(part);
+  }
+  return all;
+}
+
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const DType type = ctx.type(kA).dtype;
   const auto cast_to = [&](ValueId v, DType to) {
     return ctx.builder.type(v).dtype == to ? v : ctx.add("Cast", {v}, {{"to", code_of_dtype(to)}});
   };
   std::vector<ValueId> inputs;
-  for (size_t i = 1; i < kBias; ++i) inputs.push_back(ctx.has(i) ? ctx.in(i) : kNone);
+  for (const size_t i : {kScales, kZeros, kGroupIndex}) inputs.push_back(ctx.has(i) ? ctx.in(i) : kNone);
+  for (const ValueId part : parts(ctx)) inputs.push_back(part);
   Attrs attrs;
   for (const char* key : {"K", "N", "bits", "block_size"}) {
     if (const auto it = ctx.node.attrs.find(key); it != ctx.node.attrs.end()) attrs.insert(*it);
@@ -183,7 +231,7 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
 }
 
 int64_t flops(const OpView& view) {
-  const Weights w = weights_of(view.node, 1);
+  const Weights w = weights_of(view.node, kScales);
   return matmul_shape(view.node, view.inputs[kA].shape, {w.k, w.n}).flops();
 }
 
@@ -223,22 +271,23 @@ KILTER_OP(MatMulNBits){
 KILTER_OP(DequantizeBits){
     .name = "DequantizeBits",
     .domain = "kilter",
-    .min_inputs = 2,
-    .max_inputs = 4,
+    .min_inputs = 1,
+    .max_inputs = 7,
     .attrs = {{"K", "int", "required"},
               {"N", "int", "required"},
               {"bits", "int", "4"},
               {"block_size", "int", "required"}},
     .summary =
-        "The weights of MatMulNBits as f32 [K, N]; inputs packed weights, scales, zero_points, g_idx. Made by the "
-        "expansion of MatMulNBits.",
+        "The weights of MatMulNBits as f32 [K, N]; inputs scales, zero_points, g_idx, then the integers [N, blocks, "
+        "bytes]: one input for each position in a byte, the lowest bits first. Made by the expansion of MatMulNBits.",
     .infer = infer_weights,
     .reference = reference_weights,
     .flops = flops_weights,
     .tolerance = {.rtol = 0, .atol = 0},
-    .cases = {"u8[5,3,8] f32[5,3] | K=40 N=5 block_size=16",
-              "u8[5,4,16] f16[20] u8[10] i32[100]=3 | K=100 N=5 block_size=32",
-              "u8[7,2,32] f32[7,2] f32[7,2] | K=64 N=7 bits=8 block_size=32"},
+    .cases = {"f32[5,3] ? ? u8[5,3,8] u8[5,3,8] | K=40 N=5 block_size=16",
+              "f16[20] u8[10] i32[100]=3 u8[5,4,16] u8[5,4,16] | K=100 N=5 block_size=32",
+              "f32[17,2] f32[17,2] ? u8[17,2,32] | K=64 N=17 bits=8 block_size=32",
+              "f32[3,1] ? ? u8[3,1,4] u8[3,1,4] u8[3,1,4] u8[3,1,4] | K=15 N=3 bits=2 block_size=16"},
 };
 
 }  // namespace kilter
