@@ -137,6 +137,18 @@ class Expansion {
 
 std::vector<ValueId> expand(ExpandContext& ctx) { return Expansion(ctx).run(); }
 
+/// Masks of each form.
+constexpr CaseText kEnds =
+    "u8[2,3,8] i8[8,24] f32[24] f32[]=0.01 f32[24]=0.02 i32[2]:3,1 u8[]=50 i8[24]=50 | num_heads=4 unidirectional=1 | "
+    "| "
+    "2";
+constexpr CaseText kPastKeys =
+    "i8[2,3,8] i8[8,24] f32[24] f32[]=0.01 f32[]=0.02 i32[4]:5,4,0,1 i8[]=50 i8[]=50 f32[2,2,2,2,4] | num_heads=2 "
+    "unidirectional=1 | | 2";
+constexpr CaseText kRawMask =
+    "u8[2,3,8] u8[8,12] f32[12] f32[]=0.01 f32[]=0.02 i32[2,3]:1,1,0,0,1,1 ? ? | num_heads=1 scale=0.1 "
+    "mask_filter_value=-50";
+
 }  // namespace
 
 KILTER_OP(QAttention){
@@ -159,14 +171,8 @@ KILTER_OP(QAttention){
         "weight_zero_point, past keys and values.",
     .expand = expand,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
-    .cases = {"u8[2,3,8] i8[8,24] f32[24] f32[]=0.01 f32[]=0.02 ? u8[]=50 i8[]=50 | num_heads=2",
-              "u8[2,3,8] i8[8,24] f32[24] f32[]=0.01 f32[24]=0.02 i32[2]:3,1 u8[]=50 i8[24]=50 | num_heads=4 "
-              "unidirectional=1 | | 2",
-              "i8[2,3,8] i8[8,24] f32[24] f32[]=0.01 f32[]=0.02 i32[4]:5,4,0,1 i8[]=50 i8[]=50 f32[2,2,2,2,4] | "
-              "num_heads=2 unidirectional=1 | | 2",
-              "u8[2,3,8] u8[8,12] f32[12] f32[]=0.01 f32[]=0.02 i32[2,3]:1,1,0,0,1,1 ? ? | num_heads=1 scale=0.1 "
-              "mask_filter_value=-50",
-              "u8[1,2,8] u8[8,12] f32[12] f32[]=0.01 f32[]=0.02 i32[1,2,2]:1,0,1,1 u8[]=50 u8[]=50 | num_heads=1"},
+    .cases = {"u8[2,3,8] i8[8,24] f32[24] f32[]=0.01 f32[]=0.02 ? u8[]=50 i8[]=50 | num_heads=2", kEnds, kPastKeys,
+              kRawMask, "u8[1,2,8] u8[8,12] f32[12] f32[] f32[]=0.02 i32[1,2,2]:1,0,1,1 u8[]=50 u8[]=50 | num_heads=1"},
 };
 
 }  // namespace kilter

@@ -97,6 +97,14 @@ int64_t flops(const OpView& view) {
   return 2 * shape.m * shape.n * shape.k;
 }
 
+/// Parameters for each column.
+constexpr CaseText kColumns =
+    "i8[3,9] f32[1]=0.03 i8[1]=1 i8[4,9] f32[4]=0.01,0.02,0.03,0.04 i8[4]=0,1,2,3 i32[4] f32[1]=0.1 i8[1]=-5 | "
+    "transB=1";
+constexpr CaseText kTurned =
+    "u8[9,3] f32[]=0.03 u8[]=1 u8[9,4] f32[4]=0.01,0.02,0.03,0.04 u8[4]=0,1,2,3 i32[3,1] f32[]=0.1 u8[]=5 | transA=1 "
+    "alpha=0.3";
+
 }  // namespace
 
 KILTER_OP(QGemm){
@@ -113,11 +121,7 @@ KILTER_OP(QGemm){
     .reference = reference,
     .flops = flops,
     .tolerance = {.rtol = 0, .atol = 0},
-    .cases = {"u8[5,33] f32[]=0.01 u8[]=50 i8[33,17] f32[]=0.02 i8[]=3 i32[17] f32[]=0.5 u8[]=128",
-              "i8[3,9] f32[1]=0.03 i8[1]=1 i8[4,9] f32[4]=0.01,0.02,0.03,0.04 i8[4]=0,1,2,3 i32[4] f32[1]=0.1 i8[1]=-5 "
-              "| transB=1",
-              "u8[9,3] f32[]=0.03 u8[]=1 u8[9,4] f32[4]=0.01,0.02,0.03,0.04 u8[4]=0,1,2,3 i32[3,1] f32[]=0.1 u8[]=5 | "
-              "transA=1 alpha=0.3",
+    .cases = {"u8[5,33] f32[]=0.01 u8[]=50 i8[33,17] f32[]=0.02 i8[]=3 i32[17] f32[]=0.5 u8[]=128", kColumns, kTurned,
               "u8[3,7] f32[]=0.1 u8[]=9 i8[5,7] f32[]=0.25 i8[]=0 ? | transB=1",
               "i8[2,4] f32[] i8[] i8[4,3] f32[3] i8[3] i32[]",
               "u8[2,0] f32[]=0.1 u8[]=9 u8[0,3] f32[]=0.2 u8[]=9 i32[3]=7,-8,50 f32[]=0.02 u8[]=20"},
