@@ -60,6 +60,15 @@ void reference(ReferenceContext& ctx) {
   }
 }
 
+std::vector<ValueId> expand(ExpandContext& ctx) {
+  std::vector<ValueId> parts;
+  for (size_t i = kFirst; i < ctx.node.inputs.size(); i += kPerOperand) {
+    parts.push_back(ctx.builder.add_kilter(
+        "Requantize", {ctx.in(i), ctx.in(i + 1), ctx.in(i + 2), ctx.in(kYScale), ctx.in(kYZero)}, {}, ctx.node.name));
+  }
+  return {ctx.add("Concat", std::move(parts), {{"axis", ctx.node.int_attr("axis", 0)}})};
+}
+
 }  // namespace
 
 KILTER_OP(QLinearConcat){
@@ -73,6 +82,7 @@ KILTER_OP(QLinearConcat){
         "once, ties to even; inputs y_scale, y_zero_point, then x, x_scale, x_zero_point for each operand.",
     .infer = infer,
     .reference = reference,
+    .expand = expand,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[]=0.1 u8[]=20 u8[1,6,7] f32[]=0.1 u8[]=20 u8[1,5,7] f32[]=0.3 u8[]=3 | axis=1",
               "f32[1]=0.5 i8[1]=-20 i8[2,3] f32[1]=0.25 i8[]=2 i8[2,5] f32[]=0.7 i8[]=3 i8[2,0] f32[] i8[] | axis=-1",

@@ -189,6 +189,20 @@ def concat(rng):
         yield Case("QLinearConcat", inputs, exact, types=[tensor_type(dtype)], axis=1)
 
 
+def where(rng):
+    for dtype in INT8S:
+        def exact(v):
+            x = exact_of(v["x"], v["x_zero"], v["x_scale"])
+            y = exact_of(v["other"], v["other_zero"], v["other_scale"])
+            z = np.where(v["condition"], x, y) / Fraction(float(v["y_scale"]))
+            return z, size(z)
+        yield Case("QLinearWhere",
+                   [("condition", rng.random((4, 1, 50)) < 0.5), ("x", integers(rng, dtype, (3, 50))), ("x_scale", scale(rng)),
+                    ("x_zero", integers(rng, dtype, ())), ("other", integers(rng, dtype, (50,))), ("other_scale", scale(rng)),
+                    ("other_zero", integers(rng, dtype, ())), ("y_scale", scale(rng)), ("y_zero", integers(rng, dtype, ()))],
+                   exact, types=[tensor_type(dtype)])
+
+
 def product_exact(v, turn_b=False, alpha=1):
     """The exact product, with the scale of b per column."""
     b = v["b"].T if turn_b else v["b"]
@@ -405,7 +419,7 @@ def main():
     onnxruntime.set_default_logger_severity(4)
     rng = np.random.default_rng(0)
     failed = count = ties = elements = 0
-    for family in (elementwise, unary, softmax, pools, concat, products, blocks, tables, lstm, attention):
+    for family in (elementwise, unary, softmax, pools, concat, where, products, blocks, tables, lstm, attention):
         for case in family(rng):
             count += 1
             with tempfile.TemporaryDirectory(prefix="operators.") as folder:

@@ -131,6 +131,16 @@ TEST(Microsoft, ConcatTakesEachOperandToTheScaleOfTheOutput) {
             (std::vector<int64_t>{10, 12, 14}));
 }
 
+TEST(Microsoft, WhereTakesBothOperandsToTheScaleOfTheOutput) {
+  EXPECT_EQ(
+      ints_of("QLinearWhere", "bool[2]:true,false u8[]:3 f32[]=0.5 u8[]=0 u8[2]:9,7 f32[]=2 u8[]=5 f32[]=1 u8[]=10"),
+      (std::vector<int64_t>{12, 14}));
+  EXPECT_EQ(error_of("QLinearWhere", "bool[2] u8[3] f32[] u8[] u8[] f32[] u8[] f32[] u8[]"),
+            "QLinearWhere 'case': condition, x and y of shapes 2, 3 and scalar do not broadcast");
+  EXPECT_EQ(error_of("QLinearWhere", "bool[2] u8[2] f32[] u8[] i8[] f32[] u8[] f32[] u8[]"),
+            "QLinearWhere 'case': input 4 has element type i8, expected u8 to match input 1");
+}
+
 TEST(Microsoft, SoftmaxBeforeOpset13CountsTrailingDimensionsAsOne) {
   const std::string_view x = "u8[1,2,2]:9,9,9,9 f32[]=1 u8[]=0 f32[]=0.00390625 u8[]=0";
   EXPECT_EQ(ints_of("QLinearSoftmax", fmt::format("{} | axis=1 opset=13", x)),
