@@ -221,7 +221,8 @@ def products(rng):
             a, b = integers(rng, left, (30, 50)), integers(rng, right, (50, 40), limit)
             parameters = dict(a_scale=scale(rng), a_zero=integers(rng, left, ()),
                               b_scale=rng.uniform(0.002, 0.1, columns).astype(np.float32),
-                              b_zero=integers(rng, right, columns, limit), y_scale=scale(rng, 1, 5), y_zero=integers(rng, left, ()))
+                              b_zero=integers(rng, right, columns, limit), y_scale=scale(rng, 1, 5),
+                              y_zero=integers(rng, left, ()))
             p = {k: (k, np.asarray(v)) for k, v in parameters.items()}
             c = rng.integers(-5000, 5000, 40).astype(np.int32)
             for turn in (0, 1):
@@ -271,8 +272,9 @@ def blocks(rng):
             yield Case("MatMulNBits", [("a", floats(3, 64)), ("b", raw(8, 4, 8)), ("scales", floats(8, 4)), ("zeros", None),
                                        ("g_idx", order)], types=[TensorProto.FLOAT], K=64, N=8, bits=4, block_size=16)
         for zero in (None, raw(20, 2 * bits // 8)):
-            yield Case("GatherBlockQuantized", [("data", raw(20, 64 * bits // 8)), ("indices", np.array([[3, 0], [-1, 19]], np.int64)),
-                                                ("scales", floats(20, 2)), ("zeros", zero)],
+            yield Case("GatherBlockQuantized",
+                       [("data", raw(20, 64 * bits // 8)), ("indices", np.array([[3, 0], [-1, 19]], np.int64)),
+                        ("scales", floats(20, 2)), ("zeros", zero)],
                        types=[TensorProto.FLOAT], rtol=0, bits=bits, block_size=32)
 
 
@@ -328,8 +330,8 @@ def lstm(rng):
 def attention(rng):
     batch, length, heads, hidden, past_length = 2, 5, 2, 16, 3
     x, w = integers(rng, np.uint8, (batch, length, hidden)), integers(rng, np.int8, (hidden, 3 * hidden), (-64, 63))
-    base = [("x", x), ("w", w), ("bias", rng.standard_normal(3 * hidden).astype(np.float32)), ("x_scale", scale(rng, 0.005, 0.01)),
-            ("w_scale", scale(rng, 0.005, 0.01))]
+    base = [("x", x), ("w", w), ("bias", rng.standard_normal(3 * hidden).astype(np.float32)),
+            ("x_scale", scale(rng, 0.005, 0.01)), ("w_scale", scale(rng, 0.005, 0.01))]
     zeros = [("x_zero", np.uint8(120).reshape(())), ("w_zero", np.int8(0).reshape(()))]
     past = rng.standard_normal((2, batch, heads, past_length, hidden // heads)).astype(np.float32)
     seen = (rng.random((batch, length)) < 0.7).astype(np.int32)
@@ -375,7 +377,8 @@ def check_quantised(case, got, peer):
     dtype = got.dtype
     low, high = TYPES[dtype]
     zero = int(values["y_zero"]) if values.get("y_zero") is not None else 0
-    rounded = np.array([min(high, max(low, int(round(q) if isinstance(q, Fraction) else np.rint(q)) + zero)) for q in quotient.ravel()])
+    nearest = [int(round(q) if isinstance(q, Fraction) else np.rint(q)) for q in quotient.ravel()]
+    rounded = np.array([min(high, max(low, whole + zero)) for whole in nearest])
     want = rounded.reshape(got.shape)
     wrong = np.flatnonzero(got.ravel() != rounded)
     assert wrong.size == 0, (f"{wrong.size} elements are not exact, e.g. {wrong[0]}: got {got.ravel()[wrong[0]]}, want "

@@ -3,7 +3,7 @@
 
 usage: quantised_test.py KILTER
 
-A small convolutional network is calibrated and quantised in every format: per tensor and per channel, with unsigned and
+Two small convolutional networks are calibrated and quantised in every format: per tensor and per channel, with unsigned and
 signed types, as QDQ and as QOperator, whose files contain operators of domain com.microsoft. Each file with one scale per
 tensor is also written with its scales and zero points as scalars, as one-element vectors, and in both mixtures of these. All
 of them are the same network. A network of matrix products and an LSTM is quantised dynamically.
@@ -24,8 +24,8 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 SHAPE = (1, 3, 8, 8)
 UNSIGNED, SIGNED = QuantType.QUInt8, QuantType.QInt8
 # What QOperator files must contain, so that the operators are really tested.
-WANTED = {"QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearAveragePool",
-          "QLinearGlobalAveragePool", "QLinearSoftmax", "QGemm", "QLinearConv", "QLinearMatMul"}
+WANTED = {"QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearWhere", "QLinearSigmoid", "QLinearLeakyRelu",
+          "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSoftmax", "QGemm", "QLinearConv", "QLinearMatMul"}
 
 
 class Images(CalibrationDataReader):
@@ -58,6 +58,22 @@ def convolutional():
              ("Softmax", ["e"], ["y"], dict(axis=1))]
     weights = {"w": (8, 3, 3, 3), "b": (8,), "v": (8, 8, 1, 1), "u": (8, 16, 1, 1), "t": (8, 6), "s": (5, 6), "d": (5,)}
     return model(nodes, {"x": SHAPE}, {"y": [1, 5], "p": [1, 8, 4, 4]}, weights, 0.4)
+
+
+def moving():
+    """Nearly all values are moved, not computed: the quantisers leave such operators as they are."""
+    nodes = [("Conv", ["x", "w", "b"], ["c"], dict(pads=[1, 1, 1, 1])), ("Clip", ["c", "low", "high"], ["r"], {}),
+             ("Conv", ["r", "u"], ["d"], {}), ("Where", ["which", "r", "d"], ["m"], {}), ("Pad", ["m", "pads"], ["p"], {}),
+             ("Resize", ["p", "", "sizes"], ["z"],
+              dict(mode="nearest", nearest_mode="floor", coordinate_transformation_mode="asymmetric")),
+             ("Split", ["z"], ["s", "t"], dict(axis=1)), ("Conv", ["s", "v"], ["e"], {}), ("Conv", ["t", "v"], ["f"], {}),
+             ("Add", ["e", "f"], ["y"], {}), ("ArgMax", ["m"], ["p_max"], dict(axis=1))]
+    made = model(nodes, {"x": SHAPE}, {"y": None}, {"w": (8, 3, 3, 3), "b": (8,), "u": (8, 8, 1, 1), "v": (4, 4, 1, 1)}, 0.4)
+    made.graph.output.append(helper.make_tensor_value_info("p_max", TensorProto.INT64, None))
+    more = {"low": np.float32(0), "high": np.float32(2), "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+            "sizes": np.array([1, 1, 2, 2], np.float32), "which": np.random.default_rng(5).random((1, 8, 8, 8)) < 0.5}
+    made.graph.initializer.extend(numpy_helper.from_array(np.asarray(v), n) for n, v in more.items())
+    return made
 
 
 def recurrent():
@@ -107,9 +123,10 @@ def write_case(folder, model, x, want, tolerance):
     (folder / "tol.txt").write_text(f"0 {tolerance}\n")
 
 
-def static_cases(scratch, cases):
-    """Writes the cases and returns the operators of the QOperator files."""
-    onnx.save(convolutional(), scratch / "float.onnx")
+def static_cases(network, step_output, scratch, cases):
+    """Writes the cases of a network, which may differ by one step of an output, and returns the operators of the QOperator
+    files."""
+    onnx.save(network(), scratch / "float.onnx")
     x = np.random.default_rng(2).standard_normal(SHAPE).astype(np.float32)
     seen = collections.Counter()
     for style in (QuantFormat.QOperator, QuantFormat.QDQ):
@@ -117,7 +134,9 @@ def static_cases(scratch, cases):
             for per_channel in (False, True):
                 file = scratch / "made.onnx"
                 quantize_static(scratch / "float.onnx", file, Images(), quant_format=style, weight_type=weights,
-                                activation_type=activations, per_channel=per_channel, reduce_range=weights == SIGNED)
+                                activation_type=activations, per_channel=per_channel, reduce_range=weights == SIGNED,
+                                # QLinearWhere is only written with this option.
+                                extra_options={"ForceQuantizeNoInputCheck": network == moving})
                 made = onnx.load(file)
                 if style == QuantFormat.QOperator:
                     seen.update(node.op_type for node in made.graph.node)
@@ -125,8 +144,9 @@ def static_cases(scratch, cases):
                 forms = {"as_written": (None, None), "scalars": ([], []), "vectors": ([1], [1]), "mixed": ([], [1]),
                          "other_way": ([1], [])}
                 for name, (scales, zeros) in forms.items():
-                    title = "_".join([style.name, activations.name, weights.name, "channel" if per_channel else "tensor", name])
-                    write_case(cases / title, reshaped(made, scales, zeros), x, want, step_of(made, "p"))
+                    title = "_".join([network.__name__, style.name, activations.name, weights.name,
+                                      "channel" if per_channel else "tensor", name])
+                    write_case(cases / title, reshaped(made, scales, zeros), x, want, step_of(made, step_output))
     return seen
 
 
@@ -152,12 +172,14 @@ def main():
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory(prefix="quantised.") as scratch:
         scratch = pathlib.Path(scratch)
-        seen = static_cases(scratch, scratch / "cases") + dynamic_cases(scratch, scratch / "cases")
+        cases = scratch / "cases"
+        seen = static_cases(convolutional, "p", scratch, cases) + static_cases(moving, "y", scratch, cases)
+        seen += dynamic_cases(scratch, cases)
         missing = (WANTED | {"DynamicQuantizeLSTM", "MatMulInteger"}) - set(seen)
         if missing:
             sys.exit(f"the quantisers no longer write {', '.join(sorted(missing))}: change the networks of this test")
-        count = len(list((scratch / "cases").iterdir()))
-        done = subprocess.run([kilter, "check", str(scratch / "cases")], capture_output=True, text=True)
+        count = len(list(cases.iterdir()))
+        done = subprocess.run([kilter, "check", str(cases)], capture_output=True, text=True)
         print(done.stdout, done.stderr, end="")
         sys.exit(0 if done.returncode == 0 and f"{count} passed" in done.stdout else 1)
 
