@@ -338,6 +338,25 @@ TEST(Bind, MissingOperatorsAreReportedTogether) {
   EXPECT_TRUE(relu_model().parse()->missing().empty());
 }
 
+TEST(Bind, OperatorsAreFoundByTheirDomain) {
+  const auto dequantise = [](const std::string& domain, const std::string& attribute) {
+    ModelMaker maker;
+    maker.import("com.microsoft", 1);
+    maker.input("x", {2, 3}, 2);
+    maker.input("scale", {}, 1);
+    auto& node = maker.node("DequantizeLinear", {"x", "scale"}, {"y"}, "real");
+    node.set_domain(domain);
+    add_attribute(node, attribute, kIntAttr).set_i(0);
+    maker.output("y", {2, 3});
+    return maker;
+  };
+  // Only the operator of ai.onnx has blocks.
+  EXPECT_EQ(dequantise("", "block_size").parse()->bind({}).outputs().size(), 1u);
+  EXPECT_EQ(dequantise("com.microsoft", "axis").parse()->bind({}).outputs().size(), 1u);
+  EXPECT_EQ(bind_error(dequantise("com.microsoft", "block_size")),
+            "bad_model: m.onnx: DequantizeLinear 'real': unknown attribute 'block_size'; legal values are axis");
+}
+
 TEST(Bind, SequencesAreReportedAsMissing) {
   ModelMaker maker = relu_model();
   auto& info = *maker.graph().add_input();
