@@ -42,7 +42,7 @@ class Expansion {
     const Shape& x = ctx_.type(kX).shape;
     const Shape& w = ctx_.type(kW).shape;
     heads_ = ctx_.node.int_attr("num_heads", 0);
-    if (x.size() != 3 || w.size() != 2 || heads_ < 1 || w[1] % (3 * heads_) != 0) {
+    if (x.size() != 3 || w.size() != 2 || heads_ < 1 || w[1] % 3 != 0 || w[1] / 3 % heads_ != 0) {
       node_error(ctx_.node,
                  fmt::format("has input {}, weights {} and num_heads {}; expected [batch, sequence, inputs] and "
                              "[inputs, 3 * num_heads * head_size]",
