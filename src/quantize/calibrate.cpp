@@ -1,0 +1,89 @@
+#include "quantize/calibrate.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "compile/difference.h"
+
+namespace kilter::quantize {
+namespace {
+
+/// Runs the float network on every sample and hands out the values.
+class ValueRuns {
+ public:
+  ValueRuns(const Document& document, std::vector<std::string> values, const Samples& samples, const Runs& runs)
+      : values_(std::move(values)), samples_(samples), runs_(runs) {
+    Document watched = document;
+    for (const std::string& value : values_) {
+      if (!watched.is_input(value)) add_output(watched, value);
+    }
+    session_ = open(watched, runs);
+  }
+
+  void run(const std::string& doing, const std::function<void(const std::string&, const Tensor&, size_t)>& visit) {
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      if (runs_.progress) runs_.progress(fmt::format("{}: sample {} of {}", doing, i + 1, samples_.size()));
+      std::map<std::string, Tensor> all = samples_.load(i);
+      const std::vector<Tensor> outputs = session_->run(all);
+      const std::vector<onnx::Port> ports = session_->outputs();
+      for (size_t k = 0; k < outputs.size(); ++k) all[ports[k].name] = outputs[k];
+      for (const std::string& value : values_) visit(value, all.at(value), i);
+    }
+  }
+
+ private:
+  std::vector<std::string> values_;
+  const Samples& samples_;
+  const Runs& runs_;
+  std::unique_ptr<Session> session_;
+};
+
+[[noreturn]] void fail_value(const std::string& value, const std::string& sample) {
+  fail(ErrorKind::bad_input,
+       "{}: with this sample, the network computes a value '{}' that is not finite (NaN or infinity) although the "
+       "sample "
+       "is; expected finite values, since the scales are chosen from their range; correct the model or the sample, or "
+       "leave the nodes that read the value float with --exclude",
+       sample, printable(value));
+}
+
+}  // namespace
+
+std::unique_ptr<Session> open(const Document& document, const Runs& runs) {
+  document.save(runs.scratch);
+  Session::Options options;
+  options.compile = runs.compile;
+  options.threads = runs.threads;
+  return Session::open(runs.scratch.string(), options);
+}
+
+void add_output(Document& document, const std::string& value) {
+  if (document.is_output(value)) return;
+  auto& output = *document.proto().mutable_graph()->add_output();
+  output.set_name(value);
+  output.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::number_of_dtype(DType::f32));
+}
+
+std::map<std::string, Range> calibrate(const Document& document, const std::vector<std::string>& values,
+                                       const Samples& samples, const Calibration& how, const Runs& runs) {
+  ValueRuns network(document, values, samples, runs);
+  std::map<std::string, Range> ranges;
+  network.run("ranges", [&](const std::string& value, const Tensor& tensor, size_t sample) {
+    if (!all_finite(tensor)) fail_value(value, samples.name(sample));
+    ranges[value].add(tensor.span<float>());
+  });
+  if (how.method == Method::minmax) return ranges;
+  std::map<std::string, Histogram> histograms;
+  for (const auto& [value, range] : ranges) histograms.emplace(value, range);
+  network.run("histograms", [&](const std::string& value, const Tensor& tensor, size_t) {
+    histograms.at(value).add(tensor.span<float>());
+  });
+  for (auto& [value, range] : ranges) {
+    const Histogram& all = histograms.at(value);
+    range = how.method == Method::entropy ? all.entropy() : all.percentile(how.percentile);
+  }
+  return ranges;
+}
+
+}  // namespace kilter::quantize
