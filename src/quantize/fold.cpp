@@ -100,6 +100,30 @@ void apply(Document& document, pb::NodeProto& conv, const ChannelMap& map) {
   conv.set_input(2, folded_bias);
 }
 
+/// Removes the marked nodes, and what only they read. Returns their number.
+int remove(Document& document, const std::vector<bool>& removed) {
+  Nodes& nodes = document.nodes();
+  Nodes kept;
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (!removed[static_cast<size_t>(i)]) *kept.Add() = std::move(*nodes.Mutable(i));
+  }
+  nodes.Swap(&kept);
+  document.remove_unused();
+  return static_cast<int>(std::ranges::count(removed, true));
+}
+
+/// Returns the operand of an Add that is a constant row of as many f32 as the weights have columns; empty if there is
+/// none.
+std::string row_of(const Document& document, const pb::NodeProto& add, const Tensor& weights) {
+  if (op_name(add) != "Add") return {};
+  for (const std::string& operand : add.input()) {
+    const Tensor* row = document.constant(operand);
+    const bool fits = is_floats(row) && (row->rank() == 1 || (row->rank() == 2 && row->shape()[0] == 1));
+    if (fits && row->shape().back() == weights.shape()[1]) return operand;
+  }
+  return {};
+}
+
 }  // namespace
 
 int fold_into_convolutions(Document& document) {
@@ -118,14 +142,28 @@ int fold_into_convolutions(Document& document) {
       removed[static_cast<size_t>(next)] = true;
     }
   }
-  const auto count = static_cast<int>(std::ranges::count(removed, true));
-  Nodes kept;
+  return remove(document, removed);
+}
+
+int fold_into_gemms(Document& document, const std::function<bool(const std::string& value)>& is_matrix) {
+  Nodes& nodes = document.nodes();
+  const Uses uses(document);
+  std::vector<bool> removed(static_cast<size_t>(nodes.size()));
   for (int i = 0; i < nodes.size(); ++i) {
-    if (!removed[static_cast<size_t>(i)]) *kept.Add() = std::move(*nodes.Mutable(i));
+    pb::NodeProto& product = *nodes.Mutable(i);
+    if (op_name(product) != "MatMul" || !is_matrix(product.input(0))) continue;
+    const Tensor* weights = document.constant(product.input(1));
+    const int next = uses.only_reader(product.output(0));
+    if (!is_floats(weights) || weights->rank() != 2 || next < 0) continue;
+    const std::string row = row_of(document, nodes[next], *weights);
+    if (row.empty()) continue;
+    if (product.name().empty()) product.set_name(document.fresh(product.output(0) + "_gemm"));
+    product.set_op_type("Gemm");
+    product.add_input(document.add(row + "_bias", document.constant(row)->reshaped({weights->shape()[1]})));
+    product.set_output(0, nodes[next].output(0));
+    removed[static_cast<size_t>(next)] = true;
   }
-  nodes.Swap(&kept);
-  document.remove_unused();
-  return count;
+  return remove(document, removed);
 }
 
 }  // namespace kilter::quantize

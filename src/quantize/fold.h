@@ -1,5 +1,9 @@
-// Folding of what follows a convolution into its weights and bias.
+// Folding of what follows a convolution or a product into its weights and bias.
 #pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
 
 #include "quantize/document.h"
 
@@ -10,5 +14,10 @@ namespace kilter::quantize {
 /// the removed node made. Returns the number of removed nodes. Without this, the removed nodes would stay between a
 /// convolution and its quantised result, and no runtime could compute the convolution on integers.
 int fold_into_convolutions(Document& document);
+
+/// Makes a Gemm of a MatMul of matrices with constant weights and the Add of a constant row that alone reads the
+/// result, so that the row becomes a bias of 32-bit integers. `is_matrix` tells whether a value has two dimensions.
+/// Returns the number of removed nodes.
+int fold_into_gemms(Document& document, const std::function<bool(const std::string& value)>& is_matrix);
 
 }  // namespace kilter::quantize

@@ -130,10 +130,17 @@ class Planner {
     return low != nullptr && low->dtype() == DType::f32 && low->as_double(0) == 0 ? next : -1;
   }
 
-  /// Whether the result of a product that may be float is worth quantising: something computes on them as integers.
+  /// Whether the result of a product that may be float is worth quantising: something computes on it as integers, or
+  /// adds a bias. (ONNX Runtime joins a product with float results and the Add of a bias to a Gemm on floats, before it
+  /// looks for products on integers.)
   bool feeds_integers(const std::string& value) const {
-    const auto reads_integers = [&](int i) { return may_be_layer(i); };
+    const auto reads_integers = [&](int i) { return may_be_layer(i) || adds_bias(i); };
     return !uses_.read_elsewhere(value) && std::ranges::any_of(uses_.readers(value), reads_integers);
+  }
+  bool adds_bias(int i) const {
+    const pb::NodeProto& n = node(i);
+    return op_name(n) == "Add" && !uses_.read_elsewhere(n.output(0)) &&
+           std::any_of(n.input().begin(), n.input().end(), [&](const std::string& v) { return is_constant(v); });
   }
 
   void add_product(int i) {

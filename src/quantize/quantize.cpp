@@ -77,7 +77,8 @@ Report quantise_model(const std::filesystem::path& model, const std::filesystem:
   const std::string why = options.per_channel ? "--per-channel with --format qdq" : "QuantizeLinear";
   raise_opset(document, needed_opset(options), ranks, why, options.per_channel ? ", or leave out --per-channel" : "");
   report.opset = document.opset();
-  report.folded = fold_into_convolutions(document);
+  report.folded = fold_into_convolutions(document) +
+                  fold_into_gemms(document, [&](const std::string& value) { return ranks(value) == 2; });
   const Plan plan = make_plan(document, types, options.format, options.exclude);
   const auto ranges = calibrate(document, owners(plan), samples, options.calibration, options.runs);
   Scales scales{options.activations, options.weights, options.per_channel, {}};

@@ -25,7 +25,7 @@ struct Report {
   Measured measured;
   std::vector<LeftOut> left_out;  ///< products that stay float
   size_t samples = 0;
-  int folded = 0;                    ///< nodes folded into convolutions
+  int folded = 0;                    ///< nodes folded into convolutions and products
   int64_t old_opset = 0, opset = 0;  ///< of ai.onnx
   int64_t old_bytes = 0, bytes = 0;  ///< of the weights
 };
