@@ -16,7 +16,7 @@ class ValueRuns {
       : values_(std::move(values)), samples_(samples), runs_(runs) {
     Document watched = document;
     for (const std::string& value : values_) {
-      if (!watched.is_input(value)) add_output(watched, value);
+      if (!watched.is_input(value)) watched.add_output(value);
     }
     session_ = open(watched, runs);
   }
@@ -25,9 +25,7 @@ class ValueRuns {
     for (size_t i = 0; i < samples_.size(); ++i) {
       if (runs_.progress) runs_.progress(fmt::format("{}: sample {} of {}", doing, i + 1, samples_.size()));
       std::map<std::string, Tensor> all = samples_.load(i);
-      const std::vector<Tensor> outputs = session_->run(all);
-      const std::vector<onnx::Port> ports = session_->outputs();
-      for (size_t k = 0; k < outputs.size(); ++k) all[ports[k].name] = outputs[k];
+      all.merge(quantize::run(*session_, all));
       for (const std::string& value : values_) visit(value, all.at(value), i);
     }
   }
@@ -58,11 +56,12 @@ std::unique_ptr<Session> open(const Document& document, const Runs& runs) {
   return Session::open(runs.scratch.string(), options);
 }
 
-void add_output(Document& document, const std::string& value) {
-  if (document.is_output(value)) return;
-  auto& output = *document.proto().mutable_graph()->add_output();
-  output.set_name(value);
-  output.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::number_of_dtype(DType::f32));
+std::map<std::string, Tensor> run(Session& session, const std::map<std::string, Tensor>& inputs) {
+  std::vector<Tensor> outputs = session.run(inputs);
+  const std::vector<onnx::Port> ports = session.outputs();
+  std::map<std::string, Tensor> named;
+  for (size_t i = 0; i < outputs.size(); ++i) named[ports[i].name] = std::move(outputs[i]);
+  return named;
 }
 
 std::map<std::string, Range> calibrate(const Document& document, const std::vector<std::string>& values,

@@ -25,9 +25,8 @@ struct Runs {
 
 /// Writes a document to the scratch file and opens it.
 std::unique_ptr<Session> open(const Document& document, const Runs& runs);
-/// Makes a value an output of the graph, unless it is one already. The declaration has an element type but no shape.
-void add_output(Document& document, const std::string& value);
-
+/// Runs a network and returns its outputs by name.
+std::map<std::string, Tensor> run(Session& session, const std::map<std::string, Tensor>& inputs);
 struct Calibration {
   Method method = Method::minmax;
   double percentile = 99.99;

@@ -275,9 +275,33 @@ const Tensor* Document::constant(const std::string& name) const {
   return made != constants_.end() ? &made->second : nullptr;
 }
 
+bool Document::makes_constant(const pb::NodeProto& node) const {
+  return node.output_size() == 1 && constants_.contains(node.output(0));
+}
+
 bool Document::is_input(const std::string& name) const {
   return std::any_of(graph().input().begin(), graph().input().end(),
                      [&](const pb::ValueInfoProto& input) { return input.name() == name; });
+}
+
+void Document::add_input(const std::string& value) {
+  auto& made = *proto_.mutable_graph()->add_input();
+  made.set_name(value);
+  made.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::number_of_dtype(DType::f32));
+}
+
+void Document::add_output(const std::string& value) {
+  if (!outputs_.insert(value).second) return;
+  auto& made = *proto_.mutable_graph()->add_output();
+  made.set_name(value);
+  made.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::number_of_dtype(DType::f32));
+}
+
+void Document::clear_ports() {
+  proto_.mutable_graph()->clear_input();
+  proto_.mutable_graph()->clear_output();
+  proto_.mutable_graph()->clear_value_info();
+  outputs_.clear();
 }
 
 std::string Document::fresh(const std::string& hint) {
@@ -296,16 +320,6 @@ pb::TensorProto& Document::add_header(const std::string& hint, int32_t type, con
   return proto;
 }
 
-std::string Document::fresh_prefix(const std::string& hint) const {
-  const auto begins_a_name = [&](const std::string& prefix) {
-    const auto at = names_.lower_bound(prefix);
-    return at != names_.end() && at->starts_with(prefix);
-  };
-  std::string prefix = hint + "/";
-  for (int i = 2; begins_a_name(prefix); ++i) prefix = fmt::format("{}_{}/", hint, i);
-  return prefix;
-}
-
 std::string Document::add(const std::string& hint, Tensor tensor) {
   std::string name = add_header(hint, onnx::number_of_dtype(tensor.dtype()), tensor.shape()).name();
   tensors_.emplace(name, std::move(tensor));
@@ -322,8 +336,7 @@ void Document::remove_unused() {
   std::set<std::string> read = outputs_;
   for (int i = nodes().size() - 1; i >= 0; --i) {  // readers stand after the nodes that they read
     auto& node = *nodes().Mutable(i);
-    const bool only_constant = node.output_size() == 1 && constants_.contains(node.output(0));
-    if (only_constant && !read.contains(node.output(0))) {
+    if (makes_constant(node) && !read.contains(node.output(0))) {
       nodes().DeleteSubrange(i, 1);
       continue;
     }

@@ -58,14 +58,20 @@ class Document {
   /// Returns the value of an initializer, a Constant, or an Identity, Reshape, Squeeze, Unsqueeze of these; nullptr if
   /// the name means anything else.
   const Tensor* constant(const std::string& name) const;
+  /// Whether a node only makes a constant().
+  bool makes_constant(const pb::NodeProto& node) const;
   /// Whether a name is that of an input of the graph, perhaps with an initializer.
   bool is_input(const std::string& name) const;
   bool is_output(const std::string& name) const { return outputs_.contains(name); }
 
+  /// Makes an f32 value an input or an output of the graph, unless it is an output already. Declares no shape.
+  void add_input(const std::string& value);
+  void add_output(const std::string& value);
+  /// Removes the declarations of inputs, outputs and other values.
+  void clear_ports();
+
   /// Returns a name that starts with `hint` and that nothing in the model has, and reserves it.
   std::string fresh(const std::string& hint);
-  /// Returns a prefix that starts with `hint` and with which no name in the model begins.
-  std::string fresh_prefix(const std::string& hint) const;
   /// Adds an initializer under a fresh name, which it returns.
   std::string add(const std::string& hint, Tensor tensor);
   std::string add(const std::string& hint, const Int4& tensor);

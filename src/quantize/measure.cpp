@@ -8,93 +8,113 @@
 namespace kilter::quantize {
 namespace {
 
-/// A model that contains the float network, the quantised network, and a copy of each quantised layer whose operands
-/// come from the float network. It returns only sums of squares, and the outputs of both networks, so that it needs
-/// little memory.
-class Contrast {
+/// The float network, the quantised network, and the quantised layers side by side, each with operands of its own.
+class Networks {
  public:
-  Contrast(const Document& document, const Plan& plan, const Scales& scales)
-      : original_(document),
-        document_(document),
-        near_(document.fresh_prefix("alone")),
-        writer_(document_, plan, scales, document.fresh_prefix("quantised")) {
-    nodes_ = writer_.write();
-    nodes_.MergeFrom(document.nodes());
-    for (const auto& [value, owner] : plan.values) writer_.add_pair(nodes_, value, value, near_ + value);
+  Networks(const Document& document, const Plan& plan, const Scales& scales, const Runs& runs)
+      : plan_(plan), quantised_document_(document), writer_(quantised_document_, plan, scales) {
+    Document floats = document;
     for (const Layer& layer : plan.layers) {
-      if (layer.role->kind != Kind::movement) add_layer(layer);
+      if (layer.role->kind == Kind::movement) continue;
+      layers_.push_back(&layer);
+      floats.add_output(layer.output);
+      for (const std::string& value : layer.activations) activations_.insert(value);
     }
-    document_.proto().mutable_graph()->clear_value_info();
-    add_outputs();
-    document_.nodes().Swap(&nodes_);
+    for (const std::string& value : activations_) {
+      if (!floats.is_input(value)) floats.add_output(value);
+    }
+    floats_ = open(floats, runs);
+    Nodes nodes = writer_.write();
+    alone_ = open(side_by_side(document), runs);
+    quantised_document_.nodes().Swap(&nodes);
+    for (const Layer* layer : layers_) quantised_document_.add_output(writer_.name_of(layer->output));
+    quantised_ = open(quantised_document_, runs);
   }
 
-  const Document& document() const { return document_; }
-  struct Sums {
-    const Layer* layer;
-    std::string signal, alone, in_network;
+  const std::vector<const Layer*>& layers() const { return layers_; }
+
+  /// The values of the layers of one sample, in the order of layers(), and the outputs of the networks by name.
+  struct Values {
+    std::vector<Tensor> exact, alone, in_network;
+    std::map<std::string, Tensor> outputs, quantised_outputs;
   };
-  const std::vector<Sums>& sums() const { return sums_; }
-  std::string quantised_name(const std::string& value) const { return writer_.name_of(value); }
+  Values run(const std::map<std::string, Tensor>& sample) {
+    Values values;
+    values.outputs = quantize::run(*floats_, sample);
+    values.quantised_outputs = quantize::run(*quantised_, sample);
+    std::map<std::string, Tensor> operands;
+    for (const std::string& value : activations_)
+      operands[value] = sample.contains(value) ? sample.at(value) : values.outputs.at(value);
+    const std::map<std::string, Tensor> alone = quantize::run(*alone_, operands);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      values.exact.push_back(values.outputs.at(layers_[i]->output));
+      values.in_network.push_back(values.quantised_outputs.at(writer_.name_of(layers_[i]->output)));
+      values.alone.push_back(alone.at(results_[i]));
+    }
+    return values;
+  }
 
  private:
-  std::string squares(const std::string& value, const std::string& minus) {
-    const std::string sum = document_.fresh(near_ + value + "_squares");
-    std::string from = value;
-    if (!minus.empty()) {
-      from = document_.fresh(near_ + value + "_error");
-      *nodes_.Add() = make_node("Sub", from, {minus, value}, {from});
+  /// Makes a model of the layers, whose inputs are all their operands. The writer has written its nodes.
+  Document side_by_side(const Document& document) {
+    Document made = quantised_document_;
+    made.clear_ports();
+    Nodes nodes = writer_.constant_nodes();
+    for (const auto& node : document.nodes()) {
+      if (document.makes_constant(node)) *nodes.Add() = node;
     }
-    pb::NodeProto node = make_node("ReduceSumSquare", sum, {from}, {sum});
-    set_attribute(node, "keepdims", int64_t{0});
-    *nodes_.Add() = std::move(node);
-    return sum;
+    for (const std::string& value : activations_) {
+      made.add_input(value);
+      operands_[value] = quantised_document_.fresh(value + "_operand");
+    }
+    for (const auto& [value, operand] : operands_) writer_.add_pair(nodes, value, value, operand);
+    for (const Layer* layer : layers_) add_layer(nodes, document, *layer);
+    for (const std::string& result : results_) made.add_output(result);
+    made.nodes().Swap(&nodes);
+    return made;
   }
 
-  void add_layer(const Layer& layer) {
-    pb::NodeProto copy = original_.nodes()[layer.node];
-    const auto inputs = writer_.inputs_of(layer, [&](const std::string& value) { return near_ + value; });
+  void add_layer(Nodes& nodes, const Document& document, const Layer& layer) {
+    pb::NodeProto copy = document.nodes()[layer.node];
+    const auto inputs = writer_.inputs_of(layer, [&](const std::string& value) { return operands_.at(value); });
     std::copy(inputs.begin(), inputs.end(), copy.mutable_input()->begin());
-    std::string made = document_.fresh(near_ + layer.output + "_made");
-    copy.set_name(document_.fresh(near_ + node_name(copy)));
-    copy.set_output(0, made);
-    *nodes_.Add() = std::move(copy);
+    std::string result = quantised_document_.fresh(layer.output + "_made");
+    copy.set_output(0, result);
+    *nodes.Add() = std::move(copy);
     if (layer.clip >= 0) {
-      pb::NodeProto clip = original_.nodes()[layer.clip];
-      clip.set_name(document_.fresh(near_ + node_name(clip)));
-      clip.set_input(0, made);
-      made = document_.fresh(near_ + layer.output + "_clipped");
-      clip.set_output(0, made);
-      *nodes_.Add() = std::move(clip);
+      pb::NodeProto clip = document.nodes()[layer.clip];
+      clip.set_input(0, result);
+      result = quantised_document_.fresh(layer.output + "_clipped");
+      clip.set_output(0, result);
+      *nodes.Add() = std::move(clip);
     }
     if (layer.writes_integers) {
-      const std::string result = document_.fresh(near_ + layer.output + "_result");
-      writer_.add_pair(nodes_, layer.output, made, result);
-      made = result;
+      const std::string rounded = quantised_document_.fresh(layer.output + "_result");
+      writer_.add_pair(nodes, layer.output, result, rounded);
+      result = rounded;
     }
-    const std::string& value = layer.output;
-    sums_.push_back({&layer, squares(value, {}), squares(value, made), squares(value, quantised_name(value))});
+    results_.push_back(result);
   }
 
-  void add_outputs() {
-    for (const auto& output : original_.graph().output()) {
-      if (document_.constant(output.name()) != nullptr || document_.is_input(output.name())) continue;
-      auto& made = *document_.proto().mutable_graph()->add_output();
-      made = output;
-      made.set_name(quantised_name(output.name()));
-    }
-    for (const Sums& s : sums_) {
-      for (const std::string& name : {s.signal, s.alone, s.in_network}) add_output(document_, name);
-    }
-  }
-
-  const Document& original_;
-  Document document_;
-  std::string near_;  ///< prefix of the names of values of the copies
+  const Plan& plan_;
+  Document quantised_document_;
   QdqWriter writer_;
-  Nodes nodes_;
-  std::vector<Sums> sums_;
+  std::vector<const Layer*> layers_;  ///< those that compute
+  std::set<std::string> activations_;
+  std::map<std::string, std::string> operands_;  ///< in the model side by side: names of the dequantised activations
+  std::vector<std::string> results_;             ///< in that model: names of the results of layers_
+  std::unique_ptr<Session> floats_, quantised_, alone_;
 };
+
+void add_squares(const Tensor& want, const Tensor& got, Error2& error) {
+  const auto exact = want.span<float>(), other = got.span<float>();
+  double signal = 0, noise = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const auto a = static_cast<double>(exact[i]), difference = a - static_cast<double>(other[i]);
+    signal += a * a, noise += difference * difference;
+  }
+  error.signal += signal, error.noise += noise;
+}
 
 void add_error(const Tensor& want, const Tensor& got, OutputError& error) {
   for (int64_t i = 0; i < want.elems(); ++i) {
@@ -122,40 +142,27 @@ double Error2::db() const { return noise > 0 ? 10 * std::log10(signal / noise) :
 
 Measured measure(const Document& document, const Plan& plan, const Scales& scales,
                  const std::map<std::string, Range>& ranges, const Samples& samples, const Runs& runs) {
-  const Contrast contrast(document, plan, scales);
+  Networks networks(document, plan, scales, runs);
   Measured measured;
-  for (const auto& sums : contrast.sums()) {
-    const Layer& layer = *sums.layer;
-    const pb::NodeProto& node = document.nodes()[layer.node];
-    LayerError error{node_name(node), op_name(node), layer.output, layer.writes_integers, {}, {}, {}, {}};
-    if (layer.writes_integers) {
-      error.range = ranges.at(plan.values.at(layer.output));
-      error.affine = scales.at(plan, layer.output);
+  for (const Layer* layer : networks.layers()) {
+    const pb::NodeProto& node = document.nodes()[layer->node];
+    LayerError error{node_name(node), op_name(node), layer->output, layer->writes_integers, {}, {}, {}, {}};
+    if (layer->writes_integers) {
+      error.range = ranges.at(plan.values.at(layer->output));
+      error.affine = scales.at(plan, layer->output);
     }
     measured.layers.push_back(std::move(error));
   }
   for (const auto& output : document.graph().output()) measured.outputs.push_back({output.name(), {}});
-  Runs unfused = runs;
-  // The sums read values of three networks side by side, and fusing nodes of one with sums of another saves little.
-  unfused.compile.debug.disable.insert("fuse");
-  const auto session = open(contrast.document(), unfused);
   for (size_t i = 0; i < samples.size(); ++i) {
     if (runs.progress) runs.progress(fmt::format("errors: sample {} of {}", i + 1, samples.size()));
-    const std::vector<Tensor> outputs = session->run(samples.load(i));
-    std::map<std::string, const Tensor*> named;
-    const std::vector<onnx::Port> ports = session->outputs();
-    for (size_t k = 0; k < outputs.size(); ++k) named[ports[k].name] = &outputs[k];
+    const Networks::Values values = networks.run(samples.load(i));
     for (size_t k = 0; k < measured.layers.size(); ++k) {
-      const auto& sums = contrast.sums()[k];
-      const double signal = named.at(sums.signal)->as_double(0);
-      measured.layers[k].alone.signal += signal, measured.layers[k].in_network.signal += signal;
-      measured.layers[k].alone.noise += named.at(sums.alone)->as_double(0);
-      measured.layers[k].in_network.noise += named.at(sums.in_network)->as_double(0);
+      add_squares(values.exact[k], values.alone[k], measured.layers[k].alone);
+      add_squares(values.exact[k], values.in_network[k], measured.layers[k].in_network);
     }
-    for (OutputError& output : measured.outputs) {
-      const auto got = named.find(contrast.quantised_name(output.name));
-      if (got != named.end()) add_error(*named.at(output.name), *got->second, output);
-    }
+    for (OutputError& output : measured.outputs)
+      add_error(values.outputs.at(output.name), values.quantised_outputs.at(output.name), output);
   }
   std::ranges::stable_sort(measured.layers, {}, [](const LayerError& e) { return e.alone.db(); });
   return measured;

@@ -42,7 +42,7 @@ int64_t write(Document document, const Plan& plan, const Scales& scales, Format 
   if (format == Format::qoperator) {
     write_qoperators(document, plan, scales);
   } else {
-    QdqWriter writer(document, plan, scales, "");
+    QdqWriter writer(document, plan, scales);
     Nodes nodes = writer.write();
     document.nodes().Swap(&nodes);
   }

@@ -73,34 +73,26 @@ ScaleNames::Pair ScaleNames::add(const std::string& hint, const std::vector<floa
   return made;
 }
 
-QdqWriter::QdqWriter(Document& document, const Plan& plan, const Scales& scales, std::string prefix)
-    : document_(document), plan_(plan), scales_(scales), prefix_(std::move(prefix)), names_(document, plan, scales) {
-  for (const auto& node : document.nodes()) made_.insert(node.output().begin(), node.output().end());
-  made_.erase("");  // outputs that are left out
+QdqWriter::QdqWriter(Document& document, const Plan& plan, const Scales& scales)
+    : document_(document), plan_(plan), scales_(scales), names_(document, plan, scales) {
   for (const Layer& layer : plan.layers) {
     if (layer.writes_integers) by_layer_.insert(layer.output);
   }
   for (const auto& [value, owner] : plan.values) {
     const bool keeps_name = by_layer(value) && document.is_output(value);
     // The value that an output of the graph names must be the dequantised one.
-    if (keeps_name) floats_[value] = document.fresh(prefix_ + value + "_float");
-    dequantised_[value] = keeps_name ? prefix_ + value : document.fresh(prefix_ + value + "_dequantized");
+    if (keeps_name) floats_[value] = document.fresh(value + "_float");
+    dequantised_[value] = keeps_name ? value : document.fresh(value + "_dequantized");
   }
-}
-
-std::string QdqWriter::plain_name(const std::string& value) const {
-  return made_.contains(value) ? prefix_ + value : value;  // inputs and initializers are shared
 }
 
 std::string QdqWriter::made_name(const std::string& value) const {
   const auto renamed = floats_.find(value);
-  return renamed != floats_.end() ? renamed->second : plain_name(value);
+  return renamed != floats_.end() ? renamed->second : value;
 }
 
-std::string QdqWriter::dequantised_name(const std::string& value) const { return dequantised_.at(value); }
-
 std::string QdqWriter::name_of(const std::string& value) const {
-  return by_layer(value) ? dequantised_name(value) : plain_name(value);
+  return by_layer(value) ? dequantised_.at(value) : value;
 }
 
 std::vector<std::string> QdqWriter::inputs_of(const Layer& layer,
@@ -108,11 +100,7 @@ std::vector<std::string> QdqWriter::inputs_of(const Layer& layer,
   const pb::NodeProto& node = document_.nodes()[layer.node];
   std::vector<std::string> inputs(node.input().begin(), node.input().end());
   for (std::string& input : inputs) {
-    if (std::ranges::find(layer.activations, input) != layer.activations.end()) {
-      input = activation(input);
-    } else {
-      input = plain_name(input);
-    }
+    if (std::ranges::find(layer.activations, input) != layer.activations.end()) input = activation(input);
   }
   const auto constants = constants_.find(layer.node);
   if (constants == constants_.end()) return inputs;
@@ -122,71 +110,67 @@ std::vector<std::string> QdqWriter::inputs_of(const Layer& layer,
 
 void QdqWriter::add_pair(Nodes& nodes, const std::string& value, const std::string& from, const std::string& to) {
   const ScaleNames::Pair& names = names_.of(value);
-  const std::string quantised = document_.fresh(to + "_quantized");
-  *nodes.Add() = make_node("QuantizeLinear", document_.fresh(to + "_QuantizeLinear"), {from, names.scale, names.zero},
-                           {quantised});
-  *nodes.Add() = make_node("DequantizeLinear", document_.fresh(to + "_DequantizeLinear"),
+  const std::string quantised = document_.fresh(value + "_quantized");
+  *nodes.Add() = make_node("QuantizeLinear", document_.fresh(value + "_QuantizeLinear"),
+                           {from, names.scale, names.zero}, {quantised});
+  *nodes.Add() = make_node("DequantizeLinear", document_.fresh(value + "_DequantizeLinear"),
                            {quantised, names.scale, names.zero}, {to});
 }
 
-std::string QdqWriter::dequantised_constant(Nodes& nodes, const std::string& hint, const std::string& values,
+std::string QdqWriter::dequantised_constant(const std::string& hint, const std::string& values,
                                             const ScaleNames::Pair& names, std::optional<int64_t> axis) {
   std::string made = document_.fresh(hint + "_dequantized");
   pb::NodeProto node = make_node("DequantizeLinear", document_.fresh(hint + "_DequantizeLinear"),
                                  {values, names.scale, names.zero}, {made});
   if (axis) set_attribute(node, "axis", *axis);
-  *nodes.Add() = std::move(node);
+  *constant_nodes_.Add() = std::move(node);
   return made;
 }
 
-void QdqWriter::add_constants(Nodes& nodes, const Layer& layer) {
+void QdqWriter::add_constants(const Layer& layer) {
   const auto quantised = quantise_constants(document_, plan_, layer, scales_);
   if (!quantised) return;
   const pb::NodeProto& node = document_.nodes()[layer.node];
   const auto& [axis, weights, bias, bias_scales] = *quantised;
-  const std::string hint = prefix_ + node.input(1);
+  const std::string& hint = node.input(1);
   const std::string values = document_.add(hint + "_quantized", weights.values);
   const auto names = names_.add(hint, weights.scales, axis.has_value(), scales_.weights, weights.zero);
   std::vector<std::string>& made = constants_[layer.node];
-  made.push_back(dequantised_constant(nodes, hint, values, names, axis));
+  made.push_back(dequantised_constant(hint, values, names, axis));
   if (!bias) return;
-  const std::string bias_hint = prefix_ + node.input(2);
+  const std::string& bias_hint = node.input(2);
   const std::string bias_values = document_.add(bias_hint + "_quantized", *bias);
   const auto bias_names = names_.add(bias_hint, bias_scales, axis.has_value(), DType::i32, 0);
   const std::optional<int64_t> bias_axis = axis ? std::optional(bias->rank() - 1) : std::nullopt;
-  made.push_back(dequantised_constant(nodes, bias_hint, bias_values, bias_names, bias_axis));
+  made.push_back(dequantised_constant(bias_hint, bias_values, bias_names, bias_axis));
 }
 
 void QdqWriter::add_node(Nodes& nodes, int index) {
   pb::NodeProto node = document_.nodes()[index];
-  const Layer* layer = plan_.layer_of(index);
-  if (layer != nullptr) {
-    add_constants(nodes, *layer);
-    const auto inputs = inputs_of(*layer, [&](const std::string& value) { return dequantised_name(value); });
+  if (const Layer* layer = plan_.layer_of(index)) {
+    add_constants(*layer);
+    const auto inputs = inputs_of(*layer, [&](const std::string& value) { return dequantised_.at(value); });
     std::copy(inputs.begin(), inputs.end(), node.mutable_input()->begin());
   } else {
-    for (std::string& input : *node.mutable_input()) {
-      if (!input.empty()) input = name_of(input);
-    }
+    for (std::string& input : *node.mutable_input()) input = name_of(input);
   }
   for_each_inner_use(node, [&](std::string& name) { name = name_of(name); });
-  if (!prefix_.empty()) node.set_name(document_.fresh(prefix_ + node_name(node)));
-  for (std::string& output : *node.mutable_output()) {
-    if (!output.empty()) output = made_name(output);
-  }
+  for (std::string& output : *node.mutable_output()) output = made_name(output);
   *nodes.Add() = std::move(node);
   for (const std::string& output : document_.nodes()[index].output()) {
-    if (plan_.quantised(output)) add_pair(nodes, output, made_name(output), dequantised_name(output));
+    if (plan_.quantised(output)) add_pair(nodes, output, made_name(output), dequantised_.at(output));
   }
 }
 
 Nodes QdqWriter::write() {
   Nodes nodes;
   for (const auto& input : document_.graph().input()) {
-    if (plan_.quantised(input.name())) add_pair(nodes, input.name(), input.name(), dequantised_name(input.name()));
+    if (plan_.quantised(input.name())) add_pair(nodes, input.name(), input.name(), dequantised_.at(input.name()));
   }
   for (int i = 0; i < document_.nodes().size(); ++i) add_node(nodes, i);
-  return nodes;
+  Nodes all = constant_nodes_;
+  for (auto& node : nodes) *all.Add() = std::move(node);
+  return all;
 }
 
 }  // namespace kilter::quantize

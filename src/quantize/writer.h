@@ -56,11 +56,12 @@ class ScaleNames {
 /// Makes the nodes of a model with QuantizeLinear and DequantizeLinear around its layers.
 class QdqWriter {
  public:
-  /// `document` gets new initializers; its nodes stay as they are. `prefix` precedes the names of all values and nodes
-  /// that the writer makes, so that they can stand next to the original ones; it is empty if they replace these.
-  QdqWriter(Document& document, const Plan& plan, const Scales& scales, std::string prefix);
+  /// `document` gets new initializers; its nodes stay as they are.
+  QdqWriter(Document& document, const Plan& plan, const Scales& scales);
 
   Nodes write();
+  /// Returns the nodes of write() that dequantise constants.
+  const Nodes& constant_nodes() const { return constant_nodes_; }
   /// Returns the name of the value, after quantisation, that stands for a value of the float model.
   std::string name_of(const std::string& value) const;
   /// Returns the inputs of a layer whose activations are named by `activation`. Call it after write().
@@ -70,24 +71,21 @@ class QdqWriter {
   void add_pair(Nodes& nodes, const std::string& value, const std::string& from, const std::string& to);
 
  private:
-  std::string plain_name(const std::string& value) const;
   std::string made_name(const std::string& value) const;
-  std::string dequantised_name(const std::string& value) const;
   void add_node(Nodes& nodes, int index);
-  void add_constants(Nodes& nodes, const Layer& layer);
-  std::string dequantised_constant(Nodes& nodes, const std::string& hint, const std::string& values,
-                                   const ScaleNames::Pair& names, std::optional<int64_t> axis);
+  void add_constants(const Layer& layer);
+  std::string dequantised_constant(const std::string& hint, const std::string& values, const ScaleNames::Pair& names,
+                                   std::optional<int64_t> axis);
   bool by_layer(const std::string& value) const { return by_layer_.contains(value); }
 
   Document& document_;
   const Plan& plan_;
   const Scales& scales_;
-  std::string prefix_;
   ScaleNames names_;
   std::set<std::string> by_layer_;  ///< quantised values that layers make
-  std::set<std::string> made_;      ///< values that nodes make
   std::map<std::string, std::string> dequantised_, floats_;
   std::map<int, std::vector<std::string>> constants_;  ///< by node: names of its dequantised weights and bias
+  Nodes constant_nodes_;
 };
 
 /// Replaces the nodes of a model by operators on integers, with QuantizeLinear and DequantizeLinear where float nodes

@@ -68,6 +68,8 @@ def check_file(file):
 
 def check_names(kilter, folder):
     odd_names(os.path.join(folder, "odd.onnx"))
+    os.mkdir(os.path.join(folder, "samples"))
+    np.save(os.path.join(folder, "samples", "0.npy"), np.random.default_rng(2).standard_normal((1, 16, 12, 12), dtype=np.float32))
     written = [
         ["profile", "odd.onnx", "--seconds", "0.2", "--json", "1.json", "--csv", "2.csv", "--trace", "3.json", "--html", "4.html"],
         ["inspect", "odd.onnx", "--schedules", "--json", "6.json"],
@@ -80,6 +82,8 @@ def check_names(kilter, folder):
         ["records", "list", "--records", "odd.db", "--json", "16.json"],
         ["graph-tune", "odd.onnx", "--records", "odd.db", "--no-run", "--json", "17.json"],
         ["kernels", "odd.onnx", "--seconds", "0.05", "--json", "18.json"],
+        ["quantize", "odd.onnx", "--samples", "samples", "-o", "odd.q.onnx", "--json", "19.json"],
+        ["run", "odd.q.onnx", "--verify"],
         ["compile", "odd.onnx", "-o", "odd.plan"],
         ["inspect", "odd.plan"],
         ["run", "odd.onnx", "--verify"],

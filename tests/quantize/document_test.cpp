@@ -52,9 +52,6 @@ TEST(Document, MakesFreshNames) {
   EXPECT_EQ(document.fresh("y"), "y_2");
   EXPECT_EQ(document.fresh("y"), "y_3");
   EXPECT_EQ(document.fresh("z"), "z");
-  EXPECT_EQ(document.fresh_prefix("p"), "p/");
-  document.fresh("p/q");
-  EXPECT_EQ(document.fresh_prefix("p"), "p_2/");
 }
 
 TEST(Document, StoresLargeWeightsOutside) {

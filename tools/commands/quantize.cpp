@@ -62,6 +62,11 @@ void refuse_idle_options(const QuantizeCommand& c) {
   refuse(c.block != 0, "--block", "--weights int4 or int8");
   refuse(c.format == "matmulnbits", "--format matmulnbits", "--weights int4 or int8");
   refuse(c.percentile != 0 && c.method != "percentile", "--percentile", "--method percentile");
+  if (c.format == "qoperator" && c.activations == "s8" && c.weights == "u8") {
+    fail(ErrorKind::usage,
+         "--format qoperator with --activations s8 and --weights u8: no runtime has QLinearConv for these types; use "
+         "--weights s8, or --format qdq");
+  }
 }
 
 /// The commands that a report suggests next.
@@ -162,14 +167,14 @@ void print_left_out(const std::vector<quantize::LeftOut>& all) {
 }
 
 void print_next(const QuantizeCommand& c, const quantize::Report& report) {
+  const auto& layers = report.measured.layers;
+  const bool names_layers = layers.size() > kNamedLayers;
+  if (c.per_channel && !names_layers) return;
   say("next, if that is not enough:\n");
   if (!c.per_channel) say("  a scale for each channel of the weights: {}\n", command_line(c, {"--per-channel"}));
+  if (!names_layers) return;
   std::vector<std::string> worst;
-  std::string names;
-  for (const auto& layer : report.measured.layers) {
-    if (worst.size() == kNamedLayers) break;
-    worst.push_back("--exclude " + shell_word(layer.node));
-  }
+  for (size_t i = 0; i < kNamedLayers; ++i) worst.push_back("--exclude " + shell_word(layers[i].node));
   say("  the worst layers in f32: {}\n", command_line(c, worst));
 }
 
