@@ -3,8 +3,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "compile/difference.h"
+#include "compile/memory_model.h"
+#include "onnx/model.h"
 
 namespace kilter::quantize {
 namespace {
@@ -53,7 +56,10 @@ std::unique_ptr<Session> open(const Document& document, const Runs& runs) {
   Session::Options options;
   options.compile = runs.compile;
   options.threads = runs.threads;
-  return Session::open(runs.scratch.string(), options);
+  // Errors name the user's file.
+  const auto written = MappedFile::open(runs.scratch);
+  const MemoryModel model(onnx::Model::parse(written->bytes(), document.file(), runs.scratch.parent_path()));
+  return Session::open(model.name(), options);
 }
 
 std::map<std::string, Tensor> run(Session& session, const std::map<std::string, Tensor>& inputs) {

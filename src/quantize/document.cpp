@@ -169,10 +169,10 @@ void for_each_inner_use(pb::NodeProto& node, const std::function<void(std::strin
   }
 }
 
-Document Document::load(const std::filesystem::path& file) {
+Document Document::load(const std::filesystem::path& file, const std::string& name) {
   onnx::Model::load(file);  // reports whatever is wrong with the file
   Document made;
-  made.file_ = file.string();
+  made.file_ = name.empty() ? file.string() : name;
   const auto mapped = MappedFile::open(link_target(file));
   google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(mapped->bytes().data()),
                                                static_cast<int>(mapped->bytes().size()));

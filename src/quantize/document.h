@@ -40,8 +40,9 @@ struct Int4 {
 
 class Document {
  public:
-  /// Reads a file that onnx::Model accepts. Nodes are then sorted. Throws as onnx::Model::load does.
-  static Document load(const std::filesystem::path& file);
+  /// Reads a file that onnx::Model accepts. Nodes are then sorted. Throws as onnx::Model::load does. `name` replaces
+  /// the path in later errors.
+  static Document load(const std::filesystem::path& file, const std::string& name = {});
 
   const std::string& file() const { return file_; }
   pb::ModelProto& proto() { return proto_; }

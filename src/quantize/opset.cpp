@@ -40,7 +40,7 @@ const Moved* moved(const pb::NodeProto& node, int64_t from, int64_t to) {
 /// 13, where the default axis changed from 1 to -1.
 bool over_last_axis(const pb::NodeProto& node, const Ranks& ranks) {
   static constexpr std::array<std::string_view, 3> kOps = {"Softmax", "LogSoftmax", "Hardmax"};
-  if (std::ranges::find(kOps, node.op_type()) == kOps.end()) return false;
+  if (std::ranges::find(kOps, node.op_type()) == kOps.end() || node.input_size() == 0) return false;
   const int64_t axis = int_attribute(node, "axis", 1);
   return axis == -1 || ranks(node.input(0)) == axis + 1;
 }

@@ -100,7 +100,7 @@ class Planner {
     const Tensor* bias = document_.constant(n.input(2));
     if (bias == nullptr || bias->dtype() != DType::f32) return "its bias is not constant, or not f32";
     const int64_t outputs = weights->rank() > 2 || transposed ? weights->shape()[0] : weights->shape().back();
-    if (bias->elems() != outputs || bias->shape().back() != outputs)
+    if (bias->rank() == 0 || bias->elems() != outputs || bias->shape().back() != outputs)
       return fmt::format("its bias has shape {}, expected {}", text(bias->shape()), outputs);
     return {};
   }

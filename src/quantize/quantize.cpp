@@ -55,7 +55,7 @@ int64_t write(Document document, const Plan& plan, const Scales& scales, Format 
 
 Report quantise_model(const std::filesystem::path& model, const std::filesystem::path& samples_folder,
                       const Options& options, const std::filesystem::path& out) {
-  Document document = Document::load(model);
+  Document document = Document::load(model, options.name);
   check_nodes_exist(document, options.exclude);
   const Samples samples(samples_folder, onnx::Model::load(model)->inputs());
   Report report;

@@ -19,6 +19,7 @@ struct Options {
   DType activations = DType::u8, weights = DType::i8;
   std::set<std::string> exclude;
   Runs runs;
+  std::string name;  ///< of the model in errors; empty: its path
 };
 
 struct Report {
@@ -40,6 +41,7 @@ struct WeightOptions {
   int bits = 4;                         ///< 4 or 8
   int64_t block = 32;                   ///< weights along the sum that share a scale
   std::set<std::string> exclude;
+  std::string name;  ///< of the model in errors; empty: its path
 };
 
 struct WeightReport {

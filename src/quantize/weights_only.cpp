@@ -69,6 +69,7 @@ class WeightQuantiser {
 
   std::string obstacle(const pb::NodeProto& node) const {
     if (options_.exclude.contains(node_name(node))) return "--exclude";
+    if (node.output_size() != 1) return "it does not have one result";
     const Tensor* weights = node.input_size() > 1 ? document_.constant(node.input(1)) : nullptr;
     if (weights == nullptr) return "its second operand is not constant";
     if (weights->dtype() != DType::f32) return fmt::format("its weights are {}, expected f32", name(weights->dtype()));
@@ -191,7 +192,7 @@ class WeightQuantiser {
 
 WeightReport quantise_weights_only(const std::filesystem::path& model, const WeightOptions& options,
                                    const std::filesystem::path& out) {
-  Document document = Document::load(model);
+  Document document = Document::load(model, options.name);
   check_nodes_exist(document, options.exclude);
   WeightReport report;
   report.old_opset = document.opset(), report.old_bytes = document.weight_bytes();

@@ -236,7 +236,7 @@ ModelMaker matmul_model() {
 TEST(WeightsOnly, BlocksOfEightBitsRun) {
   const Folder folder;
   const auto file = folder.write(matmul_model()), out = folder.path() / "q.onnx";
-  WeightOptions options{Format::qdq, 8, 16, {}};
+  WeightOptions options{Format::qdq, 8, 16, {}, {}};
   const WeightReport report = quantise_weights_only(file, options, out);
   ASSERT_EQ(report.layers.size(), 2U);
   for (const auto& l : report.layers) EXPECT_GT(l.error.db(), 40);
@@ -256,7 +256,7 @@ TEST(WeightsOnly, PacksTwoWeightsInAByte) {
   std::vector<float> weights(18, 0);
   weights[0] = -8, weights[1] = 3, weights[15] = 7, weights[16] = 4, weights[17] = -2;
   onnx::set_floats(m.initializer(), "w", {18, 1}, weights);
-  quantise_weights_only(folder.write(m), {Format::matmulnbits, 4, 16, {}}, folder.path() / "q.onnx");
+  quantise_weights_only(folder.write(m), {Format::matmulnbits, 4, 16, {}, {}}, folder.path() / "q.onnx");
   const Document written = Document::load(folder.path() / "q.onnx");
   const auto& node = written.nodes()[0];
   EXPECT_EQ(op_name(node), "com.microsoft:MatMulNBits");

@@ -180,12 +180,15 @@ void print_next(const QuantizeCommand& c, const quantize::Report& report) {
 
 void print(const QuantizeCommand& c, const quantize::Report& report) {
   const auto& layers = report.measured.layers;
-  say("{:<36} {:<18} {:>10} {:>10} {:>11} {:>5} {:>9} {:>11}\n", "layer, the worst alone first", "operator", "low",
-      "high", "scale", "zero", "alone dB", "in net dB");
-  for (size_t i = 0; i < layers.size() && i < kShownLayers; ++i) {
+  const size_t shown = std::min(layers.size(), kShownLayers);
+  size_t width = 28;
+  for (size_t i = 0; i < shown; ++i) width = std::max(width, printable(layers[i].node).size());
+  say("{:<{}} {:<18} {:>10} {:>10} {:>11} {:>5} {:>9} {:>11}\n", "layer, the worst alone first", width, "operator",
+      "low", "high", "scale", "zero", "alone dB", "in net dB");
+  for (size_t i = 0; i < shown; ++i) {
     const auto& l = layers[i];
     const auto number = [&](double v) { return l.quantised_output ? fmt::format("{:.4g}", v) : std::string("-"); };
-    say("{:<36} {:<18} {:>10} {:>10} {:>11} {:>5} {:>9} {:>11}\n", printable(l.node), l.op, number(l.range.low),
+    say("{:<{}} {:<18} {:>10} {:>10} {:>11} {:>5} {:>9} {:>11}\n", printable(l.node), width, l.op, number(l.range.low),
         number(l.range.high), number(static_cast<double>(l.affine.scale)), number(l.affine.zero), db_text(l.alone),
         db_text(l.in_network));
   }
@@ -230,6 +233,7 @@ void run_weights(const QuantizeCommand& c) {
   options.bits = c.weights == "int4" ? 4 : 8;
   options.block = c.block != 0 ? c.block : kBlock;
   options.exclude = {c.exclude.begin(), c.exclude.end()};
+  options.name = c.model;
   finish(c, quantize::quantise_weights_only(file_of(c, scratch), options, c.out));
 }
 
@@ -252,6 +256,7 @@ void run_samples(const QuantizeCommand& c) {
   options.activations = c.activations == "s8" ? DType::i8 : DType::u8;
   options.weights = c.weights == "u8" ? DType::u8 : DType::i8;
   options.exclude = {c.exclude.begin(), c.exclude.end()};
+  options.name = c.model;
   options.runs.compile = ModelOptions().compile_setup().options;
   options.runs.threads = c.threads;
   options.runs.scratch = scratch.model();
