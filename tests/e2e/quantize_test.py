@@ -215,6 +215,26 @@ class Test:
             done = self.run(*shlex.split(line))
             self.check(done.returncode == 0, f"{line}: {done.stderr}")
 
+    def two_inputs(self):
+        """A network with an input of integers; each sample is a folder."""
+        random = np.random.default_rng(3)
+        weights = {"table": (50, 8), "w": (16, 6), "b": (6,)}
+        nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"]), helper.make_node("ReduceMean", ["rows"], ["mean"], axes=[1], keepdims=0),
+                 helper.make_node("Concat", ["x/y", "mean"], ["both"], axis=1), helper.make_node("Gemm", ["both", "w", "b"], ["z"], name="last")]
+        graph = helper.make_graph(
+            nodes, "two", [helper.make_tensor_value_info("x/y", TensorProto.FLOAT, ["n", 8]), helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 5])],
+            [helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", 6])],
+            [numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name) for name, shape in weights.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), self.folder / "two.onnx")
+        for i, batch in enumerate((1, 3, 1)):
+            folder = self.folder / "two" / str(i)
+            folder.mkdir(parents=True)
+            np.save(folder / "x_y.npy", random.standard_normal((batch, 8)).astype(np.float32))
+            np.save(folder / "ids.npy", random.integers(0, 50, (batch, 5)))
+        _, report, _ = self.quantise("two.onnx", "two")
+        self.check(report["outputs"][0]["rows"] == 5 and report["outputs"][0]["db"] > 30, f"two inputs: {report['outputs']}")
+        self.check([layer["node"] for layer in report["layers"]] == ["last"], f"two inputs: {report['layers']}")
+
     def weights(self, samples):
         want = answers(onnx.load(self.folder / "small.onnx"), samples)
         for form, bits in itertools.product(("matmulnbits", "qdq"), (4, 8)):
@@ -269,6 +289,7 @@ def main():
         test.formats(samples)
         test.fusions()
         test.excluded()
+        test.two_inputs()
         test.weights(samples)
         test.errors()
         if (models / CLASSIFIER).exists():
