@@ -402,7 +402,6 @@ Uses::Uses(Document& document) {
       auto& list = readers_[input];
       if (list.empty() || list.back() != i) list.push_back(i);
     }
-    for (const std::string& output : node.output()) producers_[output] = i;
     for_each_inner_use(node, [&](std::string& name) { elsewhere_.insert(name); });
   }
 }
@@ -416,11 +415,6 @@ const std::vector<int>& Uses::readers(const std::string& value) const {
 int Uses::only_reader(const std::string& value) const {
   const std::vector<int>& all = readers(value);
   return all.size() == 1 && !read_elsewhere(value) ? all.front() : -1;
-}
-
-int Uses::producer(const std::string& value) const {
-  const auto found = producers_.find(value);
-  return found == producers_.end() ? -1 : found->second;
 }
 
 }  // namespace kilter::quantize

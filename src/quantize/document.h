@@ -112,12 +112,9 @@ class Uses {
   bool read_elsewhere(const std::string& value) const { return elsewhere_.contains(value); }
   /// Returns the only reader of a value, or -1 if it is read by several nodes, by none, or elsewhere.
   int only_reader(const std::string& value) const;
-  /// Returns the node that makes a value, or -1.
-  int producer(const std::string& value) const;
 
  private:
   std::map<std::string, std::vector<int>> readers_;
-  std::map<std::string, int> producers_;
   std::set<std::string> elsewhere_;
 };
 

@@ -59,15 +59,6 @@ Affine activation_affine(const Range& range, DType type) {
   return made;
 }
 
-Tensor quantise(const Tensor& x, const Affine& affine, DType type) {
-  Tensor q(type, x.shape());
-  const Levels limits = levels(type);
-  for (int64_t i = 0; i < x.elems(); ++i) {
-    store(q, i, rounded(static_cast<double>(x.data<float>()[i] / affine.scale), affine.zero, limits));
-  }
-  return q;
-}
-
 QuantisedWeights quantise_weights(const Tensor& weights, std::optional<int64_t> axis, DType type,
                                   std::span<const float> least) {
   constexpr int32_t kMost = 127;

@@ -37,9 +37,6 @@ Levels levels(DType type);
 /// section 2.1. A range that contains only 0, or nothing, gets the scale 1. `range` is finite.
 Affine activation_affine(const Range& range, DType type);
 
-/// Returns q for every element of x.
-Tensor quantise(const Tensor& x, const Affine& affine, DType type);
-
 /// Weights of i8 or u8, with one scale or one for each index of `axis`. Values are symmetric: the zero point is 0 for
 /// i8 and 128 for u8, and no value is the smallest of its type.
 struct QuantisedWeights {

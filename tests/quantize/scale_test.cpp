@@ -69,9 +69,9 @@ TEST(ActivationAffine, TinyRangesKeepANormalScale) {
 
 TEST(ActivationAffine, RefusesInfinity) { EXPECT_THROW(activation_affine({0, INFINITY}, DType::u8), Error); }
 
-TEST(Quantise, RoundsTiesToEvenAndSaturates) {
-  const Tensor q = quantise(floats({6}, {0.5, 1.5, 2.5, -200, 300, 0}), {1, 10}, DType::u8);
-  EXPECT_THAT(q.span<uint8_t>(), ElementsAre(10, 12, 12, 0, 255, 10));
+TEST(Weights, RoundTiesToEven) {
+  const QuantisedWeights made = quantise_weights(floats({5}, {127, 0.5, 1.5, 2.5, -1.5}), std::nullopt, DType::i8);
+  EXPECT_THAT(made.values.span<int8_t>(), ElementsAre(127, 0, 2, 2, -2));
 }
 
 TEST(Weights, AreSymmetric) {
