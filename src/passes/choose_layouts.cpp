@@ -22,6 +22,7 @@
 #include "passes/pass.h"
 #include "passes/pixel_moves.h"
 #include "schedule/emit.h"
+#include "schedule/templates/conv2d_pixels.h"
 
 namespace kilter {
 namespace {
@@ -72,6 +73,21 @@ class Layouts {
   bool conv_blocks(const Node& node) const {
     if (!image(node.inputs[0]) || !image(node.outputs[0]) || !constant(node.inputs[1])) return false;
     return node.input(2) == kNone || constant(node.input(2));
+  }
+
+  /// Whether a convolution makes a plain image of few channels, because that is faster and no reader wants blocks.
+  bool conv_of_few(const Node& node) {
+    const ValueId out = node.outputs[0];
+    if (node.op->family != Family::conv || !pixels_pay(graph_, node, block_before(node), context_.limits)) return false;
+    std::set<ValueId> seen;
+    return !wanted_in_blocks(out, seen);
+  }
+
+  /// Channels of a block of the input of a convolution of few output channels. A plain input stays plain if its
+  /// channels do not fill a block.
+  int32_t block_before(const Node& node) const {
+    const TensorType& t = graph_.type(node.inputs[0]);
+    return t.layout.block == 1 && t.shape[1] < block_ ? 1 : block_;
   }
 
   /// Whether a template accepts the pool. Pool templates run over blocked images only.
@@ -225,6 +241,10 @@ class Layouts {
       case Family::conv:
       case Family::conv_transpose:
         block = conv_blocks(node);
+        if (block && !context_.plain_layout.contains(node.name) && conv_of_few(node)) {
+          of_few_.insert(id);
+          return;
+        }
         break;
       case Family::pool:
         block = pool_blocks(node) || (blocked(node.inputs[0]) && image(node.outputs[0]) &&
@@ -291,7 +311,13 @@ class Layouts {
       if (in == kNone) continue;
       ValueId to = in;
       const TensorType& t = graph_.type(in);
-      if (!out_blocked) {
+      if (of_few_.contains(id)) {
+        if (i > 0) continue;
+        if (block_before(node) == 1)
+          to = planar_input(id, in);
+        else if (t.layout.block == 1)
+          to = converted(in, Layout{block_, {}}, "blocked");
+      } else if (!out_blocked) {
         if (t.layout.block > 1) to = converted(in, Layout{}, "plain");
       } else if (family == Family::map) {
         const Shape out = graph_.type(node.outputs[0]).shape;
@@ -344,7 +370,7 @@ class Layouts {
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       if (node.op->family != Family::conv && node.op->family != Family::conv_transpose) continue;
-      if (!blocked(node.outputs[0]) || !blocked(node.inputs[0])) continue;
+      if ((!blocked(node.outputs[0]) && !of_few_.contains(id)) || !blocked(node.inputs[0])) continue;
       merge_halo(node.inputs[0], pads(node));
     }
     // Parts share one halo with their concatenation, or with the image that they are cut from, since they lie inside
@@ -379,6 +405,7 @@ class Layouts {
   PassContext& context_;
   int32_t block_;
   std::map<std::pair<ValueId, int32_t>, ValueId> made_;
+  std::set<NodeId> of_few_;  ///< convolutions with few output channels, which make plain images
 };
 
 }  // namespace
