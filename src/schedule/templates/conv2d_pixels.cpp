@@ -84,11 +84,12 @@ class PixelConv final : public Analysed {
   PixelConv(const Task& task, const CpuLimits& limits, const PixelNest& nest) : Analysed(task, limits), n_(nest) {}
 
   std::vector<Knob> space() const override {
-    std::vector<Knob> space{{"sums", {}}, {"rows", {}}, {"tile", {}}};
+    std::vector<Knob> space{{"sums", {}}, {"outputs", {}}, {"rows", {}}, {"tile", {}}};
     for (const PixelTile& t : pixel_tiles(n_, limits())) {
       space[0].values.push_back(t.sums ? 1 : 0);
-      space[1].values.push_back(t.rows);
-      space[2].values.push_back(t.tile);
+      space[1].values.push_back(t.outputs);
+      space[2].values.push_back(t.rows);
+      space[3].values.push_back(t.tile);
     }
     for (Knob& knob : space) {
       std::ranges::sort(knob.values);
@@ -105,18 +106,20 @@ class PixelConv final : public Analysed {
 
  private:
   static Schedule schedule_of(const PixelTile& t) {
-    return {"conv2d_pixels", {{"sums", t.sums ? 1 : 0}, {"rows", t.rows}, {"tile", t.tile}}};
+    return {"conv2d_pixels", {{"sums", t.sums ? 1 : 0}, {"outputs", t.outputs}, {"rows", t.rows}, {"tile", t.tile}}};
   }
-  static PixelTile tile_of(const Schedule& s) { return {s.knob("sums") == 1, s.knob("rows"), s.knob("tile")}; }
+  static PixelTile tile_of(const Schedule& s) {
+    return {s.knob("sums") == 1, s.knob("outputs"), s.knob("rows"), s.knob("tile")};
+  }
 
   std::optional<Rejected> conflict(const Schedule& schedule) const override {
     const PixelTile tile = tile_of(schedule);
     const auto tiles = pixel_tiles(n_, limits());
     if (std::ranges::find(tiles, tile) != tiles.end()) return std::nullopt;
-    if (tile.sums) return Rejected{"tile of sums", "1 row of 1, 2, 4, ... pixels that fit in registers", text(tile)};
-    return Rejected{"tile of pixels", "rows and vectors that fit in registers", text(tile)};
+    if (tile.sums) return Rejected{"tile of sums", "1, 2, 4, ... pixels of a row that fit in registers", text(tile)};
+    return Rejected{"tile of pixels", "outputs, rows and vectors that fit in registers", text(tile)};
   }
-  static std::string text(const PixelTile& t) { return fmt::format("{} x {}", t.rows, t.tile); }
+  static std::string text(const PixelTile& t) { return fmt::format("{} x {} x {}", t.outputs, t.rows, t.tile); }
 
   Estimate model(const Schedule& schedule) const override { return estimate_pixels(n_, tile_of(schedule), limits()); }
 

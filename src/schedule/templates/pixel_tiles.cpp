@@ -15,6 +15,10 @@ constexpr int64_t kMostProducts = 96;  // multiply-adds in the body of the inner
 constexpr int64_t kMostStride = 4;     // code generation reads vectors with larger strides element by element
 constexpr int64_t kMostRows = 8, kMostVectors = 8, kMostPixels = 16;
 
+/// Cycles for each vector whose lanes are added. Adding those of as many vectors as they have lanes takes one addition
+/// and two shuffles less than that for each.
+constexpr double kLaneSum = 1.25;
+
 /// A part of the kernel that one loop nest covers: `chunks` times `height` kernel rows from `first` on, of which it
 /// takes the taps [begin, end). The rows of a chunk are unrolled.
 struct KernelPart {
@@ -34,7 +38,7 @@ struct KernelWalk {
 KernelWalk walk_of(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
   KernelWalk walk;
   const int64_t lanes = pixel_lanes(nest, limits);
-  const int64_t most = std::max<int64_t>(kMostProducts / (tile.rows * tile.tile * nest.out_channels), 1);
+  const int64_t most = std::max<int64_t>(kMostProducts / (tile.rows * tile.tile * tile.outputs), 1);
   const auto add = [&](const KernelPart& part) {
     if (part.chunks > 0 && part.height > 0 && part.taps() > 0) walk.parts.push_back(part);
   };
@@ -101,13 +105,13 @@ int64_t distinct_rows(int64_t rows, int64_t height, int64_t step, int64_t dilati
 double pixel_tile_cycles(const PixelNest& nest, const PixelTile& tile, int64_t rows, int64_t vectors,
                          const CpuLimits& limits) {
   const KernelWalk walk = walk_of(nest, tile, limits);
-  const int64_t sums = rows * vectors * nest.out_channels;
+  const int64_t sums = rows * vectors * tile.outputs;
   const double reads = vector_reads(nest, limits);
   double cycles = 0;
   for (const KernelPart& part : walk.parts) {
     const int64_t images = walk.folded ? distinct_rows(vectors, part.height, 1, 1)
                                        : vectors * distinct_rows(rows, part.height, nest.step_h, nest.dilation_h);
-    const double loads = static_cast<double>(images) * reads + static_cast<double>(part.height * nest.out_channels);
+    const double loads = static_cast<double>(images) * reads + static_cast<double>(part.height * tile.outputs);
     const double step = std::max({static_cast<double>(sums * part.height) / limits.fmas_per_cycle,
                                   loads / (limits.load_share * limits.loads_per_cycle),
                                   limits.latency * static_cast<double>(part.height)});
@@ -122,15 +126,18 @@ int64_t sum_steps(const PixelNest& nest, const CpuLimits& limits) {
   return nest.in_channels * nest.kernel_h * ceil_div(nest.kernel_w, limits.lanes_f32());
 }
 
-double sum_tile_cycles(const PixelNest& nest, int64_t pixels, const CpuLimits& limits) {
-  const auto sums = static_cast<double>(pixels * nest.out_channels);
+double sum_tile_cycles(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
+  const auto sums = static_cast<double>(tile.tile * tile.outputs);
   const bool crosses = nest.in_block == 1;
   const double reads = 1 + (crosses ? static_cast<double>(limits.vector_bytes) / limits.line_bytes : 0);
-  const double loads = static_cast<double>(pixels) * reads + static_cast<double>(nest.out_channels);
+  const double loads = static_cast<double>(tile.tile) * reads + static_cast<double>(tile.outputs);
   const double step =
       std::max({sums / limits.fmas_per_cycle, loads / (limits.load_share * limits.loads_per_cycle), limits.latency});
-  // Adding the lanes of `lanes` vectors takes lanes - 1 additions with two shuffles each.
-  return static_cast<double>(sum_steps(nest, limits)) * step + 2 * sums;
+  const auto steps = static_cast<double>(sum_steps(nest, limits));
+  // All pixels read the same weights, which come from L2 if there are many.
+  const auto vectors = static_cast<double>(tile.outputs * limits.vector_bytes);
+  const double stream = steps * vectors > static_cast<double>(limits.l1_bytes) / 2 ? vectors / limits.l2_rate : 0;
+  return steps * std::max(step, stream) + kLaneSum * sums;
 }
 
 /// Whether the form `sums` applies: vectors over the channels of a block, or over whole vectors of taps of a row.
@@ -145,7 +152,7 @@ int64_t pixel_lanes(const PixelNest& nest, const CpuLimits& limits) {
 }
 
 bool fits_registers(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
-  const int64_t k = nest.out_channels, sums = tile.rows * tile.tile * k;
+  const int64_t k = tile.outputs, sums = tile.rows * tile.tile * k;
   const int64_t product = limits.fma ? 0 : 1;
   int64_t operands = std::min(k, tile.tile) + 1;
   if (!tile.sums) {
@@ -161,19 +168,21 @@ bool fits_registers(const PixelNest& nest, const PixelTile& tile, const CpuLimit
 
 std::vector<PixelTile> pixel_tiles(const PixelNest& nest, const CpuLimits& limits) {
   std::vector<PixelTile> all;
-  const auto add = [&](const PixelTile& tile) {
-    if (fits_registers(nest, tile, limits)) all.push_back(tile);
+  const auto add = [&](PixelTile tile) {
+    for (tile.outputs = nest.out_channels; tile.outputs > 0; --tile.outputs) {
+      if (nest.out_channels % tile.outputs == 0 && fits_registers(nest, tile, limits)) all.push_back(tile);
+    }
   };
   if (nest.in_block == 1) {
     const int64_t vectors = ceil_div(nest.out_w, pixel_lanes(nest, limits));
     const int64_t rows = nest.kernel_h == 1 ? 1 : std::min(nest.out_h, kMostRows);
     for (int64_t r = 1; r <= rows; ++r) {
-      for (int64_t v = 1; v <= std::min(vectors, kMostVectors); ++v) add({false, r, v});
+      for (int64_t v = 1; v <= std::min(vectors, kMostVectors); ++v) add({false, 1, r, v});
     }
   }
   if (can_sum(nest, limits)) {
     for (int64_t pixels = 1; pixels <= std::min({nest.out_w, kMostPixels, int64_t{limits.lanes_f32()}}); pixels *= 2)
-      add({true, 1, pixels});
+      add({true, 1, 1, pixels});
   }
   return all;
 }
@@ -182,7 +191,7 @@ Estimate estimate_pixels(const PixelNest& nest, const PixelTile& tile, const Cpu
   const RowTiles tiles = row_tiles(nest, tile, limits);
   double image = 0;
   if (tile.sums) {
-    image = static_cast<double>(nest.out_h * tiles.count()) * sum_tile_cycles(nest, tile.tile, limits);
+    image = static_cast<double>(nest.out_h * tiles.count()) * sum_tile_cycles(nest, tile, limits);
   } else {
     const auto row = [&](int64_t rows) {
       if (rows == 0) return 0.0;
@@ -192,10 +201,12 @@ Estimate estimate_pixels(const PixelNest& nest, const PixelTile& tile, const Cpu
     };
     image = static_cast<double>(nest.out_h / tile.rows) * row(tile.rows) + row(nest.out_h % tile.rows);
   }
-  const double whole = tile.sums ? sum_tile_cycles(nest, tile.tile, limits)
-                                 : pixel_tile_cycles(nest, tile, tile.rows, tile.tile, limits);
+  const auto groups = static_cast<double>(nest.out_channels / tile.outputs);
+  image *= groups;
+  const double whole =
+      tile.sums ? sum_tile_cycles(nest, tile, limits) : pixel_tile_cycles(nest, tile, tile.rows, tile.tile, limits);
   const double ideal =
-      whole * static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(tiles.span * tile.rows);
+      groups * whole * static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(tiles.span * tile.rows);
   const int64_t bytes = nest.n * ceil_div(nest.in_channels, nest.in_block) * nest.in_block * nest.out_h * nest.step_h *
                         nest.out_w * nest.step_w * 4;
   const double stream = static_cast<double>(bytes) / reread_rate(bytes, limits);
@@ -212,49 +223,68 @@ PixelTile pick_pixels(const PixelNest& nest, const CpuLimits& limits) {
   return best;
 }
 
+namespace {
+
+/// Calls `put(k, c, r, s)` for the weights of a tile's outputs [first, first + outputs), in the order of the form
+/// `pixels`.
+template <class Put>
+void each_pixel_weight(const PixelNest& nest, const PixelTile& tile, const KernelWalk& walk, int64_t first, Put put) {
+  for (int64_t c = 0; c < nest.in_channels; ++c)
+    for (const KernelPart& part : walk.parts)
+      for (int64_t chunk = 0; chunk < part.chunks; ++chunk)
+        for (int64_t t = part.begin; t < part.end; ++t)
+          for (int64_t i = 0; i < part.height; ++i) {
+            const int64_t row = part.first + chunk * part.height + i;
+            for (int64_t k = first; k < first + tile.outputs; ++k)
+              walk.folded ? put(k, c, 0, row * walk.period + t) : put(k, c, row, t);
+          }
+}
+
+/// Calls `put(k, c, r, s)` for the lanes of a tile's weights in the order of the form `sums`; c is -1 for lanes that
+/// add nothing. Of vectors over taps, the last one overlaps the one before it, and adds only the taps that are new.
+template <class Put>
+void each_sum_weight(const PixelNest& nest, const PixelTile& tile, int64_t lanes, int64_t first, Put put) {
+  const bool blocked = nest.in_block > 1;
+  for (int64_t cb = 0; cb < ceil_div(nest.in_channels, nest.in_block); ++cb)
+    for (int64_t r = 0; r < nest.kernel_h; ++r)
+      for (int64_t s = 0; s < (blocked ? nest.kernel_w : ceil_div(nest.kernel_w, lanes)); ++s)
+        for (int64_t k = first; k < first + tile.outputs; ++k)
+          for (int64_t lane = 0; lane < lanes; ++lane) {
+            const int64_t c = blocked ? cb * nest.in_block + lane : cb;
+            const int64_t tap = blocked ? s : std::min(s * lanes, nest.kernel_w - lanes) + lane;
+            const bool used = c < nest.in_channels && (blocked || tap >= s * lanes);
+            put(k, used ? c : -1, r, tap);
+          }
+}
+
+/// Elements of the packed weights of `tile.outputs` channels.
+int64_t weight_elems(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
+  if (tile.sums) return sum_steps(nest, limits) * tile.outputs * limits.lanes_f32();
+  return tile.outputs * nest.in_channels * nest.kernel_h * nest.kernel_w;
+}
+
+}  // namespace
+
 Packing pack_pixels(const Task& task, ValueId weights, const PixelNest& nest, const PixelTile& tile,
                     const CpuLimits& limits) {
-  const int32_t lanes = lanes_of(limits);
-  const int64_t k = nest.out_channels;
-  const auto at = [w = *task.operand(weights).constant, nest](int64_t o, int64_t c, int64_t r, int64_t s) {
-    return w.data<float>()[((o * nest.in_channels + c) * nest.kernel_h + r) * nest.kernel_w + s];
-  };
-  if (!tile.sums) {
-    const KernelWalk walk = walk_of(nest, tile, limits);
-    std::string form = "pixels";
-    for (const KernelPart& p : walk.parts) form += fmt::format(" {}x{}:{}-{}", p.chunks, p.height, p.begin, p.end);
-    return {weights, form, DType::f32, k * nest.in_channels * nest.kernel_h * nest.kernel_w,
-            [at, nest, walk](std::byte* bytes) {
-              auto* to = reinterpret_cast<float*>(bytes);
-              for (int64_t c = 0; c < nest.in_channels; ++c)
-                for (const KernelPart& part : walk.parts)
-                  for (int64_t chunk = 0; chunk < part.chunks; ++chunk)
-                    for (int64_t t = part.begin; t < part.end; ++t)
-                      for (int64_t i = 0; i < part.height; ++i)
-                        for (int64_t o = 0; o < nest.out_channels; ++o) {
-                          const int64_t row = part.first + chunk * part.height + i;
-                          *to++ = walk.folded ? at(o, c, 0, row * walk.period + t) : at(o, c, row, t);
-                        }
-            }};
+  const int64_t lanes = lanes_of(limits);
+  const KernelWalk walk = walk_of(nest, tile, limits);
+  std::string form = fmt::format("pixels outputs={}", tile.outputs);
+  if (tile.sums) form = fmt::format("sums block={} lanes={} outputs={}", nest.in_block, lanes, tile.outputs);
+  for (const KernelPart& p : walk.parts) {
+    if (!tile.sums) form += fmt::format(" {}x{}:{}-{}", p.chunks, p.height, p.begin, p.end);
   }
-  return {weights, fmt::format("sums block={} lanes={}", nest.in_block, lanes), DType::f32,
-          sum_steps(nest, limits) * k * lanes, [at, nest, lanes](std::byte* bytes) {
-            auto* to = reinterpret_cast<float*>(bytes);
-            const bool blocked = nest.in_block > 1;
-            // Vectors over taps: the last one overlaps the one before it, and has weights only for the taps that are
-            // new.
-            const int64_t across = blocked ? nest.kernel_w : ceil_div(nest.kernel_w, lanes);
-            for (int64_t cb = 0; cb < ceil_div(nest.in_channels, nest.in_block); ++cb)
-              for (int64_t r = 0; r < nest.kernel_h; ++r)
-                for (int64_t s = 0; s < across; ++s)
-                  for (int64_t o = 0; o < nest.out_channels; ++o)
-                    for (int64_t lane = 0; lane < lanes; ++lane) {
-                      const int64_t c = blocked ? cb * nest.in_block + lane : cb;
-                      const int64_t tap = blocked ? s : std::min(s * lanes, nest.kernel_w - lanes) + lane;
-                      const bool used = c < nest.in_channels && (blocked || tap >= s * lanes);
-                      *to++ = used ? at(o, c, r, tap) : 0.0F;
-                    }
-          }};
+  const auto fill = [w = *task.operand(weights).constant, nest, tile, walk, lanes](std::byte* bytes) {
+    auto* to = reinterpret_cast<float*>(bytes);
+    const auto* from = w.data<float>();
+    const auto put = [&](int64_t k, int64_t c, int64_t r, int64_t s) {
+      *to++ = c < 0 ? 0.0F : from[((k * nest.in_channels + c) * nest.kernel_h + r) * nest.kernel_w + s];
+    };
+    for (int64_t first = 0; first < nest.out_channels; first += tile.outputs)
+      tile.sums ? each_sum_weight(nest, tile, lanes, first, put) : each_pixel_weight(nest, tile, walk, first, put);
+  };
+  const int64_t groups = nest.out_channels / tile.outputs;
+  return {weights, std::move(form), DType::f32, groups * weight_elems(nest, tile, limits), fill};
 }
 
 namespace {
@@ -343,7 +373,8 @@ class PixelEmitter {
         row_(row_tiles(nest, tile, limits)),
         in_(e.task().operand(buffers.input)),
         domain_(domain_of(e.task().graph->type(e.task().node().outputs[0]))),
-        x_(e.input(buffers.input)) {}
+        x_(e.input(buffers.input)),
+        weight_elems_(weight_elems(nest, tile, limits)) {}
 
   void emit() {
     n_ = b_.parallel("n", nest_.n);
@@ -352,25 +383,36 @@ class PixelEmitter {
     const int64_t full = nest_.out_h / t_.rows, rest = nest_.out_h % t_.rows;
     const Expr h0 = group * Expr(t_.rows);
     if (rest == 0) return emit_rows(h0, t_.rows);
-    b_.if_then(
-        binary(Op::lt, group, Expr(full)), [&] { emit_rows(h0, t_.rows); }, [&] { emit_rows(h0, rest); });
+    b_.if_then(binary(Op::lt, group, Expr(full)), [&] { emit_rows(h0, t_.rows); }, [&] { emit_rows(h0, rest); });
   }
 
  private:
   void emit_rows(const Expr& h0, int64_t rows) {
-    b_.loop("t", 0, row_.full, [&](const Expr& t) { emit_tile(h0, t * Expr(row_.span), rows, full_tile()); });
-    if (!row_.rest.empty()) emit_tile(h0, 0, rows, row_.rest);
+    each_group([&] {
+      b_.loop("t", 0, row_.full, [&](const Expr& t) { emit_tile(h0, t * Expr(row_.span), rows, full_tile()); });
+      if (!row_.rest.empty()) emit_tile(h0, 0, rows, row_.rest);
+    });
+  }
+
+  /// Emits a loop over the groups of output channels that the tiles compute.
+  void each_group(const std::function<void()>& body) {
+    b_.loop("g", 0, nest_.out_channels / t_.outputs, [&](const Expr& g) {
+      group_ = g;
+      body();
+    });
   }
 
   /// One image row, whose tiles run in parallel.
   void emit_long_row() {
     const int64_t items = ceil_div(row_.count(), kTilesPerItem);
     const Expr first = b_.parallel("item", items) * Expr(kTilesPerItem);
-    b_.loop("t", first, min(first + Expr(kTilesPerItem), Expr(row_.full)),
-            [&](const Expr& t) { emit_tile(0, t * Expr(row_.span), 1, full_tile()); });
-    if (row_.rest.empty()) return;
-    const Expr last = binary(Op::ge, first, Expr((items - 1) * kTilesPerItem));
-    b_.if_then(last, [&] { emit_tile(0, 0, 1, row_.rest); });
+    each_group([&] {
+      b_.loop("t", first, min(first + Expr(kTilesPerItem), Expr(row_.full)),
+              [&](const Expr& t) { emit_tile(0, t * Expr(row_.span), 1, full_tile()); });
+      if (row_.rest.empty()) return;
+      const Expr last = binary(Op::ge, first, Expr((items - 1) * kTilesPerItem));
+      b_.if_then(last, [&] { emit_tile(0, 0, 1, row_.rest); });
+    });
   }
 
   std::vector<int64_t> full_tile() const {
@@ -386,17 +428,18 @@ class PixelEmitter {
     origin_ = b_.let("x0", Expr(in_.phys.offset) + n_ * Expr(s[0]) +
                                (h0 * Expr(nest_.step_h) + Expr(nest_.first_h)) * Expr(s[2]) +
                                (w0 * Expr(nest_.step_w) + Expr(nest_.first_w)) * Expr(s[3]));
+    weights_ = b_.let("w0", group_ * Expr(weight_elems_));
     t_.sums ? emit_sums(columns.front()) : emit_pixels(rows, columns);
   }
 
+  /// Starting value of a sum; `channel` counts within the tile.
   Expr bias(int64_t channel, int32_t lanes) const {
     if (buffers_.bias.id < 0) return imm(DType::f32, 0, lanes);
-    return b_.load(buffers_.bias, Expr(channel), lanes, lanes == 1 ? 1 : 0);
+    return b_.load(buffers_.bias, group_ * Expr(t_.outputs) + Expr(channel), lanes, lanes == 1 ? 1 : 0);
   }
 
   Site site(int64_t channel, int64_t row, int64_t column, int32_t lanes) const {
-    Site at{{n_, Expr(channel), h0_ + Expr(row), w0_ + Expr(column)}, 3, lanes, {}};
-    return at;
+    return {{n_, group_ * Expr(t_.outputs) + Expr(channel), h0_ + Expr(row), w0_ + Expr(column)}, 3, lanes, {}};
   }
 
   void store(const Expr& value, const Site& at) { e_.epilogue({{e_.task().node().outputs[0], value}}, domain_, at); }
@@ -404,7 +447,7 @@ class PixelEmitter {
   // The form `pixels`.
 
   size_t slot(int64_t row, size_t column, int64_t channel) const {
-    return (static_cast<size_t>(row) * columns_ + column) * static_cast<size_t>(nest_.out_channels) +
+    return (static_cast<size_t>(row) * columns_ + column) * static_cast<size_t>(t_.outputs) +
            static_cast<size_t>(channel);
   }
 
@@ -412,20 +455,19 @@ class PixelEmitter {
     columns_ = columns.size();
     acc_.clear();
     for (int64_t i = 0; i < rows * static_cast<int64_t>(columns_); ++i)
-      for (int64_t k = 0; k < nest_.out_channels; ++k) acc_.push_back(b_.reg("acc", bias(k, lanes_)));
-    const int64_t weights = nest_.out_channels * nest_.kernel_h * nest_.kernel_w;
+      for (int64_t k = 0; k < t_.outputs; ++k) acc_.push_back(b_.reg("acc", bias(k, lanes_)));
+    const int64_t weights = t_.outputs * nest_.kernel_h * nest_.kernel_w;
     b_.loop("c", 0, nest_.in_channels, [&](const Expr& c) {
       const Expr x1 = b_.let("x1", origin_ + c * Expr(in_.phys.strides[1]));
-      Expr w1 = b_.let("w1", c * Expr(weights));
+      Expr w1 = b_.let("w1", weights_ + c * Expr(weights));
       for (const KernelPart& part : walk_.parts) {
         emit_part(part, x1, w1, rows, columns);
-        w1 = w1 + Expr(part.chunks * part.taps() * part.height * nest_.out_channels);
+        w1 = w1 + Expr(part.chunks * part.taps() * part.height * t_.outputs);
       }
     });
     for (int64_t row = 0; row < rows; ++row)
       for (size_t v = 0; v < columns_; ++v)
-        for (int64_t k = 0; k < nest_.out_channels; ++k)
-          store(b_.get(acc_[slot(row, v, k)]), site(k, row, columns[v], lanes_));
+        for (int64_t k = 0; k < t_.outputs; ++k) store(b_.get(acc_[slot(row, v, k)]), site(k, row, columns[v], lanes_));
   }
 
   /// Elements from one kernel row to the next.
@@ -436,7 +478,7 @@ class PixelEmitter {
 
   void emit_part(const KernelPart& part, const Expr& x1, const Expr& w1, int64_t rows,
                  const std::vector<int64_t>& columns) {
-    const int64_t each = part.height * nest_.out_channels;
+    const int64_t each = part.height * t_.outputs;
     b_.loop("chunk", 0, part.chunks, [&](const Expr& chunk) {
       b_.loop("s", part.begin, part.end, [&](const Expr& s) {
         const Expr x2 = b_.let("x2", x1 + (Expr(part.first) + chunk * Expr(part.height)) * Expr(kernel_stride()) +
@@ -465,21 +507,35 @@ class PixelEmitter {
       for (size_t v = 0; v < columns_; v += apart)
         for (int64_t r = 0; r < height; ++r)
           uses[row * nest_.step_h * strides[2] + columns[v] * step_w + r * kernel_stride()].push_back({row, v, r});
+    std::map<int64_t, Expr> named;  // weights in registers, by their index
+    const auto weight = [&](int64_t index) {
+      Expr& value = named[index];
+      if (!value.defined())
+        value = b_.let("w", b_.load(buffers_.weights, w + Expr(index), lanes_, lanes_ == 1 ? 1 : 0));
+      return value;
+    };
     for (const auto& [offset, list] : uses) {
-      std::vector<Expr> pixels;
-      for (size_t v = 0; v < apart; ++v) {
-        const Expr at = x + Expr(offset + (columns[v] - columns[0]) * (apart > 1 ? step_w : 0));
-        pixels.push_back(b_.let("p", b_.load(x_, at, lanes_, lanes_ == 1 ? 1 : step_w)));
-      }
-      for (const Use& use : list) {
-        for (int64_t k = 0; k < nest_.out_channels; ++k) {
-          const Expr at = w + Expr(use.kernel_row * nest_.out_channels + k);
-          const Expr weight = b_.let("w", b_.load(buffers_.weights, at, lanes_, lanes_ == 1 ? 1 : 0));
-          for (size_t v = 0; v < apart; ++v) {
-            const int32_t reg = acc_[slot(use.row, use.column + v, k)];
-            b_.set(reg, fma(weight, pixels[v], b_.get(reg)));
-          }
+      const auto pixels = [&, at = offset](size_t v) {
+        const Expr from = x + Expr(at + (columns[v] - columns[0]) * (apart > 1 ? step_w : 0));
+        return b_.let("p", b_.load(x_, from, lanes_, lanes_ == 1 ? 1 : step_w));
+      };
+      const auto add = [&](const Use& use, size_t v, int64_t k, const Expr& p) {
+        const int32_t reg = acc_[slot(use.row, use.column + v, k)];
+        b_.set(reg, fma(weight(use.kernel_row * t_.outputs + k), p, b_.get(reg)));
+      };
+      // The smaller side stays in registers: the weights, or the vectors of the row.
+      if (t_.outputs <= static_cast<int64_t>(apart)) {
+        for (size_t v = 0; v < apart; ++v) {
+          const Expr p = pixels(v);
+          for (const Use& use : list)
+            for (int64_t k = 0; k < t_.outputs; ++k) add(use, v, k, p);
         }
+      } else {
+        std::vector<Expr> row;
+        for (size_t v = 0; v < apart; ++v) row.push_back(pixels(v));
+        for (const Use& use : list)
+          for (int64_t k = 0; k < t_.outputs; ++k)
+            for (size_t v = 0; v < apart; ++v) add(use, v, k, row[v]);
       }
     }
   }
@@ -489,18 +545,17 @@ class PixelEmitter {
   void emit_sums(int64_t column) {
     const Shape& s = in_.phys.strides;
     acc_.clear();
-    for (int64_t i = 0; i < t_.tile * nest_.out_channels; ++i)
-      acc_.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
+    for (int64_t i = 0; i < t_.tile * t_.outputs; ++i) acc_.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
     const bool blocked = nest_.in_block > 1;
     const int64_t across = blocked ? nest_.kernel_w : ceil_div(nest_.kernel_w, lanes_);
     const int64_t whole = blocked ? across : nest_.kernel_w / lanes_;
     const int64_t next = blocked ? nest_.dilation_w * s[3] : lanes_;
-    const int64_t each = nest_.out_channels * lanes_;
+    const int64_t each = t_.outputs * lanes_;
     const Expr first = b_.let("x1", origin_ + Expr(column * nest_.step_w * s[3]));
     b_.loop("cb", 0, ceil_div(nest_.in_channels, nest_.in_block), [&](const Expr& cb) {
       b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
         const Expr x2 = b_.let("x2", first + cb * Expr(s[1]) + r * Expr(nest_.dilation_h * s[2]));
-        const Expr w2 = b_.let("w2", (cb * Expr(nest_.kernel_h) + r) * Expr(across * each));
+        const Expr w2 = b_.let("w2", weights_ + (cb * Expr(nest_.kernel_h) + r) * Expr(across * each));
         b_.loop("s", 0, whole, [&](const Expr& i) { emit_sum_step(x2 + i * Expr(next), w2 + i * Expr(each)); });
         if (whole < across) emit_sum_step(x2 + Expr(nest_.kernel_w - lanes_), w2 + Expr(whole * each));
       });
@@ -509,7 +564,7 @@ class PixelEmitter {
   }
 
   void emit_sum_step(const Expr& x, const Expr& w) {
-    const int64_t k_count = nest_.out_channels;
+    const int64_t k_count = t_.outputs;
     const auto pixel = [&](int64_t p) {
       return b_.let("p", b_.load(x_, x + Expr(p * nest_.step_w * in_.phys.strides[3]), lanes_));
     };
@@ -535,8 +590,8 @@ class PixelEmitter {
   void finish_sums(int64_t column) {
     const auto pixels = static_cast<int32_t>(t_.tile);
     const int64_t group = lanes_ / pixels;
-    for (int64_t first = 0; first < nest_.out_channels; first += group) {
-      const int64_t count = std::min(group, nest_.out_channels - first);
+    for (int64_t first = 0; first < t_.outputs; first += group) {
+      const int64_t count = std::min(group, t_.outputs - first);
       std::vector<Expr> vectors;
       for (int64_t i = first * pixels; i < (first + count) * pixels; ++i)
         vectors.push_back(b_.get(acc_[static_cast<size_t>(i)]));
@@ -562,8 +617,10 @@ class PixelEmitter {
   const Operand& in_;
   Domain domain_;
   Buf x_;
-  Expr n_, h0_, w0_, origin_;  ///< of the tile
-  size_t columns_ = 0;         ///< vectors of a row of the tile
+  int64_t weight_elems_;  ///< of the channels of a tile
+  Expr n_, group_;
+  Expr h0_, w0_, origin_, weights_;  ///< of the tile
+  size_t columns_ = 0;               ///< vectors of a row of the tile
   std::vector<int32_t> acc_;
 };
 

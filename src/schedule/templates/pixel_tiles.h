@@ -1,5 +1,5 @@
-// The register tiles of convolutions with few output channels, and their model. A tile holds all output channels of
-// some pixels, so its vectors do not run over output channels. There are two forms:
+// The register tiles of convolutions with few output channels, and their model. A tile holds several output channels of
+// some pixels, but its vectors do not run over output channels. There are two forms:
 //
 //   pixels   A vector holds neighbouring pixels of an output row. Each step reads a vector of the image, which several
 //            accumulators use, and broadcasts weights.
@@ -26,9 +26,10 @@ struct PixelNest {
 };
 
 struct PixelTile {
-  bool sums = false;  ///< the form
-  int64_t rows = 1;   ///< image rows; 1 for sums
-  int64_t tile = 1;   ///< vectors of a row; for sums, pixels of a row
+  bool sums = false;    ///< the form
+  int64_t outputs = 1;  ///< output channels, a divisor of their number
+  int64_t rows = 1;     ///< image rows; 1 for sums
+  int64_t tile = 1;     ///< vectors of a row; for sums, pixels of a row
   bool operator==(const PixelTile&) const = default;
 };
 
