@@ -13,57 +13,74 @@ namespace {
 constexpr int64_t kTilesPerItem = 4;   // tiles per parallel item when the image is one long row
 constexpr int64_t kMostProducts = 96;  // multiply-adds in the body of the innermost loop, as far as it can be divided
 constexpr int64_t kMostStride = 4;     // code generation reads vectors with larger strides element by element
-constexpr int64_t kMostRows = 8, kMostVectors = 8, kMostPixels = 16;
+constexpr int64_t kMostRows = 8, kMostVectors = 8;
 
 /// Cycles for each vector whose lanes are added. Adding those of as many vectors as they have lanes takes one addition
 /// and two shuffles less than that for each.
 constexpr double kLaneSum = 1.25;
+/// Cycles to start and to store a vector of pixels.
+constexpr double kStart = 1.5;
 
 /// A part of the kernel that one loop nest covers: `chunks` times `height` kernel rows from `first` on, of which it
-/// takes the taps [begin, end). The rows of a chunk are unrolled.
+/// takes the steps [begin, end). The rows of a chunk are unrolled.
 struct KernelPart {
   int64_t first = 0, chunks = 1, height = 1, begin = 0, end = 0;
-  int64_t taps() const { return end - begin; }
+  int64_t again = 0;  ///< taps that its vectors of taps share with those of the step before
+  int64_t steps() const { return end - begin; }
 };
 
-/// The kernel as the tile of the form `pixels` traverses it. A kernel of one row is folded if that lets neighbouring
-/// vectors of pixels share what they read: its rows are then sections of `period` taps, because tap s + period of one
-/// vector reads what tap s of the next vector reads.
+/// The kernel as a tile traverses it. A step is a tap; in sums over taps, it is a vector of taps.
+///
+/// For vectors of pixels, a kernel of one row is folded if that lets neighbouring vectors share what they read: its
+/// rows are then sections of `period` taps, because tap s + period of one vector reads what tap s of the next vector
+/// reads.
 struct KernelWalk {
   bool folded = false;
   int64_t period = 0;
   std::vector<KernelPart> parts;
+
+  void add(const KernelPart& part) {
+    if (part.chunks > 0 && part.height > 0 && part.steps() > 0) parts.push_back(part);
+  }
+  /// Adds steps of all kernel rows, of which at most `most` are unrolled.
+  void add_rows(int64_t rows, int64_t most, int64_t begin, int64_t end, int64_t again) {
+    const int64_t height = ceil_div(rows, ceil_div(rows, most)), chunks = rows / height;
+    add({0, chunks, height, begin, end, again});
+    add({chunks * height, 1, rows % height, begin, end, again});
+  }
 };
+
+bool over_taps(const PixelNest& nest, const PixelTile& tile) { return tile.sums && nest.in_block == 1; }
 
 KernelWalk walk_of(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
   KernelWalk walk;
-  const int64_t lanes = pixel_lanes(nest, limits);
   const int64_t most = std::max<int64_t>(kMostProducts / (tile.rows * tile.tile * tile.outputs), 1);
-  const auto add = [&](const KernelPart& part) {
-    if (part.chunks > 0 && part.height > 0 && part.taps() > 0) walk.parts.push_back(part);
-  };
-  walk.folded = nest.kernel_h == 1 && tile.tile > 1 && lanes * nest.step_w % nest.dilation_w == 0 &&
-                nest.kernel_w > lanes * nest.step_w / nest.dilation_w;
-  if (!walk.folded) {
-    const int64_t height = ceil_div(nest.kernel_h, ceil_div(nest.kernel_h, most));
-    const int64_t chunks = nest.kernel_h / height;
-    add({0, chunks, height, 0, nest.kernel_w});
-    add({chunks * height, 1, nest.kernel_h % height, 0, nest.kernel_w});
+  if (over_taps(nest, tile)) {
+    const int64_t lanes = limits.lanes_f32(), whole = nest.kernel_w / lanes, rest = nest.kernel_w % lanes;
+    walk.add_rows(nest.kernel_h, most, 0, whole, 0);
+    if (rest > 0) walk.add_rows(nest.kernel_h, most, whole, whole + 1, lanes - rest);
     return walk;
   }
-  walk.period = lanes * nest.step_w / nest.dilation_w;
+  const int64_t covered = pixel_lanes(nest, limits) * nest.step_w;  // input pixels of a vector
+  walk.folded = !tile.sums && nest.kernel_h == 1 && tile.tile > 1 && covered % nest.dilation_w == 0 &&
+                nest.kernel_w > covered / nest.dilation_w;
+  if (!walk.folded) {
+    walk.add_rows(nest.kernel_h, most, 0, nest.kernel_w, 0);
+    return walk;
+  }
+  walk.period = covered / nest.dilation_w;
   const int64_t rows = nest.kernel_w / walk.period, rest = nest.kernel_w % walk.period;
   const int64_t height = ceil_div(rows, ceil_div(rows, most));
   const int64_t chunks = (rest > 0 ? rows - 1 : rows) / height;
   const int64_t first = chunks * height;
-  add({0, chunks, height, 0, walk.period});
-  add({first, 1, rows - first + 1, 0, rest});
-  add({first, 1, rows - first, rest, walk.period});
+  walk.add({0, chunks, height, 0, walk.period});
+  walk.add({first, 1, rows - first + 1, 0, rest});
+  walk.add({first, 1, rows - first, rest, walk.period});
   return walk;
 }
 
-/// Full tiles of a row, and the pixels where the vectors (for sums, the tile) of the rest begin. The last one ends at
-/// the end of the row, so it computes some pixels again.
+/// Full tiles of a row, and the pixels where the vectors of the rest begin (for sums, the pixels of the rest). The last
+/// vector, or the tile of sums, ends at the end of the row, so it computes some pixels again.
 struct RowTiles {
   int64_t span = 0;  ///< pixels of a full tile
   int64_t full = 0;
@@ -72,23 +89,26 @@ struct RowTiles {
 };
 
 RowTiles row_tiles(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
-  const int64_t unit = tile.sums ? tile.tile : pixel_lanes(nest, limits);
+  const int64_t unit = tile.sums ? 1 : pixel_lanes(nest, limits);
   RowTiles out;
-  out.span = tile.sums ? tile.tile : tile.tile * unit;
+  out.span = tile.tile * unit;
   out.full = nest.out_w / out.span;
-  for (int64_t at = out.full * out.span; at < nest.out_w; at += unit)
+  if (tile.sums && nest.out_w % out.span > 0) {
+    for (int64_t p = 0; p < tile.tile; ++p) out.rest.push_back(nest.out_w - tile.tile + p);
+  }
+  for (int64_t at = out.full * out.span; !tile.sums && at < nest.out_w; at += unit)
     out.rest.push_back(std::min(at, nest.out_w - unit));
   return out;
 }
 
-/// Reads of registers that it takes to fetch one vector of pixels.
-double vector_reads(const PixelNest& nest, const CpuLimits& limits) {
-  const int64_t lanes = pixel_lanes(nest, limits);
-  if (nest.step_w > kMostStride) return static_cast<double>(lanes);
+/// Reads of registers that it takes to fetch one vector of the image.
+double vector_reads(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
+  const int64_t lanes = tile.sums ? limits.lanes_f32() : pixel_lanes(nest, limits);
+  if (!tile.sums && nest.step_w > kMostStride) return static_cast<double>(lanes);
   // An unaligned vector that crosses the end of a cache line is read twice.
-  const bool aligned = nest.kernel_w == 1 && nest.step_w == 1;
+  const bool aligned = nest.in_block > 1 || (nest.kernel_w == 1 && nest.step_w == 1);
   const double crossing = aligned ? 0 : static_cast<double>(lanes * 4) / static_cast<double>(limits.line_bytes);
-  return static_cast<double>(nest.step_w) * (1 + crossing);
+  return static_cast<double>(tile.sums ? 1 : nest.step_w) * (1 + crossing);
 }
 
 /// Distinct vectors that `rows` output rows (or vectors, if the kernel is folded) read for `height` kernel rows.
@@ -101,43 +121,36 @@ int64_t distinct_rows(int64_t rows, int64_t height, int64_t step, int64_t dilati
   return std::ranges::unique(read).begin() - read.begin();
 }
 
-/// Cycles of a tile of `rows` rows with `vectors` vectors each, in the form `pixels`.
-double pixel_tile_cycles(const PixelNest& nest, const PixelTile& tile, int64_t rows, int64_t vectors,
-                         const CpuLimits& limits) {
+/// Elements of the packed weights of a tile's output channels.
+int64_t weight_elems(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
+  int64_t steps = 0;
   const KernelWalk walk = walk_of(nest, tile, limits);
-  const int64_t sums = rows * vectors * tile.outputs;
-  const double reads = vector_reads(nest, limits);
+  for (const KernelPart& part : walk.parts) steps += part.chunks * part.height * part.steps();
+  return ceil_div(nest.in_channels, nest.in_block) * steps * tile.outputs * (tile.sums ? limits.lanes_f32() : 1);
+}
+
+/// Cycles of a tile of `rows` rows with `columns` vectors (for sums, pixels) each.
+double tile_cycles(const PixelNest& nest, const PixelTile& tile, int64_t rows, int64_t columns,
+                   const CpuLimits& limits) {
+  const KernelWalk walk = walk_of(nest, tile, limits);
+  const int64_t sums = rows * columns * tile.outputs;
+  const double reads = vector_reads(nest, tile, limits);
+  // All tiles read the same weights. If these are many, they come from L2.
+  const int64_t vectors = tile.sums ? tile.outputs * limits.vector_bytes : 0;
+  const bool streams = tile.sums && weight_elems(nest, tile, limits) * 4 > limits.l1_bytes / 2;
   double cycles = 0;
   for (const KernelPart& part : walk.parts) {
-    const int64_t images = walk.folded ? distinct_rows(vectors, part.height, 1, 1)
-                                       : vectors * distinct_rows(rows, part.height, nest.step_h, nest.dilation_h);
+    const int64_t images = walk.folded ? distinct_rows(columns, part.height, 1, 1)
+                                       : columns * distinct_rows(rows, part.height, nest.step_h, nest.dilation_h);
     const double loads = static_cast<double>(images) * reads + static_cast<double>(part.height * tile.outputs);
+    const double stream = streams ? static_cast<double>(part.height * vectors) / limits.l2_rate : 0;
     const double step = std::max({static_cast<double>(sums * part.height) / limits.fmas_per_cycle,
                                   loads / (limits.load_share * limits.loads_per_cycle),
-                                  limits.latency * static_cast<double>(part.height)});
-    cycles += static_cast<double>(part.chunks * part.taps()) * step;
+                                  limits.latency * static_cast<double>(part.height), stream});
+    cycles += static_cast<double>(part.chunks * part.steps()) * step;
   }
-  return cycles * static_cast<double>(nest.in_channels) + 1.5 * static_cast<double>(sums);
-}
-
-/// Steps of the reduction of one pixel in the form `sums`.
-int64_t sum_steps(const PixelNest& nest, const CpuLimits& limits) {
-  if (nest.in_block > 1) return ceil_div(nest.in_channels, nest.in_block) * nest.kernel_h * nest.kernel_w;
-  return nest.in_channels * nest.kernel_h * ceil_div(nest.kernel_w, limits.lanes_f32());
-}
-
-double sum_tile_cycles(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
-  const auto sums = static_cast<double>(tile.tile * tile.outputs);
-  const bool crosses = nest.in_block == 1;
-  const double reads = 1 + (crosses ? static_cast<double>(limits.vector_bytes) / limits.line_bytes : 0);
-  const double loads = static_cast<double>(tile.tile) * reads + static_cast<double>(tile.outputs);
-  const double step =
-      std::max({sums / limits.fmas_per_cycle, loads / (limits.load_share * limits.loads_per_cycle), limits.latency});
-  const auto steps = static_cast<double>(sum_steps(nest, limits));
-  // All pixels read the same weights, which come from L2 if there are many.
-  const auto vectors = static_cast<double>(tile.outputs * limits.vector_bytes);
-  const double stream = steps * vectors > static_cast<double>(limits.l1_bytes) / 2 ? vectors / limits.l2_rate : 0;
-  return steps * std::max(step, stream) + kLaneSum * sums;
+  return cycles * static_cast<double>(ceil_div(nest.in_channels, nest.in_block)) +
+         (tile.sums ? kLaneSum : kStart) * static_cast<double>(sums);
 }
 
 /// Whether the form `sums` applies: vectors over the channels of a block, or over whole vectors of taps of a row.
@@ -154,15 +167,12 @@ int64_t pixel_lanes(const PixelNest& nest, const CpuLimits& limits) {
 bool fits_registers(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
   const int64_t k = tile.outputs, sums = tile.rows * tile.tile * k;
   const int64_t product = limits.fma ? 0 : 1;
-  int64_t operands = std::min(k, tile.tile) + 1;
-  if (!tile.sums) {
-    // Weights stay in registers from the first row of the tile that uses them to the last.
-    int64_t height = 0;
-    const KernelWalk walk = walk_of(nest, tile, limits);
-    for (const KernelPart& part : walk.parts) height = std::max(height, part.height);
-    const int64_t shared = std::min(walk.folded ? tile.tile : tile.rows, height);
-    if (shared > 1) operands = shared * k + 1;
-  }
+  int64_t height = 0;
+  const KernelWalk walk = walk_of(nest, tile, limits);
+  for (const KernelPart& part : walk.parts) height = std::max(height, part.height);
+  // Weights stay in registers from the first row of the tile that uses them to the last.
+  const int64_t shared = std::min(walk.folded ? tile.tile : tile.rows, height);
+  const int64_t operands = (shared > 1 ? shared * k : std::min(k, tile.tile)) + 1;
   return sums + operands + product <= limits.vector_registers;
 }
 
@@ -173,40 +183,30 @@ std::vector<PixelTile> pixel_tiles(const PixelNest& nest, const CpuLimits& limit
       if (nest.out_channels % tile.outputs == 0 && fits_registers(nest, tile, limits)) all.push_back(tile);
     }
   };
-  if (nest.in_block == 1) {
-    const int64_t vectors = ceil_div(nest.out_w, pixel_lanes(nest, limits));
-    const int64_t rows = nest.kernel_h == 1 ? 1 : std::min(nest.out_h, kMostRows);
-    for (int64_t r = 1; r <= rows; ++r) {
-      for (int64_t v = 1; v <= std::min(vectors, kMostVectors); ++v) add({false, 1, r, v});
-    }
-  }
-  if (can_sum(nest, limits)) {
-    for (int64_t pixels = 1; pixels <= std::min({nest.out_w, kMostPixels, int64_t{limits.lanes_f32()}}); pixels *= 2)
-      add({true, 1, 1, pixels});
+  const int64_t rows = nest.kernel_h == 1 ? 1 : std::min(nest.out_h, kMostRows);
+  const int64_t vectors = std::min(ceil_div(nest.out_w, pixel_lanes(nest, limits)), kMostVectors);
+  const int64_t pixels = std::min<int64_t>(nest.out_w, limits.lanes_f32());
+  for (int64_t r = 1; r <= rows; ++r) {
+    for (int64_t v = 1; nest.in_block == 1 && v <= vectors; ++v) add({false, 1, r, v});
+    for (int64_t p = 1; can_sum(nest, limits) && p <= pixels; p *= 2) add({true, 1, r, p});
   }
   return all;
 }
 
 Estimate estimate_pixels(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
   const RowTiles tiles = row_tiles(nest, tile, limits);
-  double image = 0;
-  if (tile.sums) {
-    image = static_cast<double>(nest.out_h * tiles.count()) * sum_tile_cycles(nest, tile, limits);
-  } else {
-    const auto row = [&](int64_t rows) {
-      if (rows == 0) return 0.0;
-      const auto rest = static_cast<int64_t>(tiles.rest.size());
-      const double last = rest > 0 ? pixel_tile_cycles(nest, tile, rows, rest, limits) : 0;
-      return static_cast<double>(tiles.full) * pixel_tile_cycles(nest, tile, rows, tile.tile, limits) + last;
-    };
-    image = static_cast<double>(nest.out_h / tile.rows) * row(tile.rows) + row(nest.out_h % tile.rows);
-  }
+  const auto row = [&](int64_t rows) {
+    if (rows == 0) return 0.0;
+    const auto rest = static_cast<int64_t>(tiles.rest.size());
+    const double last = rest > 0 ? tile_cycles(nest, tile, rows, rest, limits) : 0;
+    return static_cast<double>(tiles.full) * tile_cycles(nest, tile, rows, tile.tile, limits) + last;
+  };
   const auto groups = static_cast<double>(nest.out_channels / tile.outputs);
-  image *= groups;
-  const double whole =
-      tile.sums ? sum_tile_cycles(nest, tile, limits) : pixel_tile_cycles(nest, tile, tile.rows, tile.tile, limits);
-  const double ideal =
-      groups * whole * static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(tiles.span * tile.rows);
+  const double image =
+      groups * (static_cast<double>(nest.out_h / tile.rows) * row(tile.rows) + row(nest.out_h % tile.rows));
+  const double tiles_if_full =
+      static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(tiles.span * tile.rows);
+  const double ideal = groups * tiles_if_full * tile_cycles(nest, tile, tile.rows, tile.tile, limits);
   const int64_t bytes = nest.n * ceil_div(nest.in_channels, nest.in_block) * nest.in_block * nest.out_h * nest.step_h *
                         nest.out_w * nest.step_w * 4;
   const double stream = static_cast<double>(bytes) / reread_rate(bytes, limits);
@@ -225,42 +225,27 @@ PixelTile pick_pixels(const PixelNest& nest, const CpuLimits& limits) {
 
 namespace {
 
-/// Calls `put(k, c, r, s)` for the weights of a tile's outputs [first, first + outputs), in the order of the form
-/// `pixels`.
+/// Calls `put(k, c, r, s)` for the weights of the output channels [first, first + tile.outputs) in the order in which
+/// the tile reads them; c is -1 for lanes that add nothing.
 template <class Put>
-void each_pixel_weight(const PixelNest& nest, const PixelTile& tile, const KernelWalk& walk, int64_t first, Put put) {
-  for (int64_t c = 0; c < nest.in_channels; ++c)
+void each_weight(const PixelNest& nest, const PixelTile& tile, const KernelWalk& walk, int64_t lanes, int64_t first,
+                 Put put) {
+  const auto at = [&](const KernelPart& part, int64_t cb, int64_t row, int64_t step, int64_t k) {
+    if (walk.folded) return put(k, cb, 0, row * walk.period + step);
+    for (int64_t lane = 0; lane < (tile.sums ? lanes : 1); ++lane) {
+      const int64_t tap = over_taps(nest, tile) ? step * lanes - part.again + lane : step;
+      const int64_t c = nest.in_block > 1 ? cb * nest.in_block + lane : cb;
+      const bool twice = over_taps(nest, tile) && lane < part.again;
+      put(k, twice || c >= nest.in_channels ? -1 : c, row, tap);
+    }
+  };
+  for (int64_t cb = 0; cb < ceil_div(nest.in_channels, nest.in_block); ++cb)
     for (const KernelPart& part : walk.parts)
       for (int64_t chunk = 0; chunk < part.chunks; ++chunk)
-        for (int64_t t = part.begin; t < part.end; ++t)
-          for (int64_t i = 0; i < part.height; ++i) {
-            const int64_t row = part.first + chunk * part.height + i;
+        for (int64_t step = part.begin; step < part.end; ++step)
+          for (int64_t i = 0; i < part.height; ++i)
             for (int64_t k = first; k < first + tile.outputs; ++k)
-              walk.folded ? put(k, c, 0, row * walk.period + t) : put(k, c, row, t);
-          }
-}
-
-/// Calls `put(k, c, r, s)` for the lanes of a tile's weights in the order of the form `sums`; c is -1 for lanes that
-/// add nothing. Of vectors over taps, the last one overlaps the one before it, and adds only the taps that are new.
-template <class Put>
-void each_sum_weight(const PixelNest& nest, const PixelTile& tile, int64_t lanes, int64_t first, Put put) {
-  const bool blocked = nest.in_block > 1;
-  for (int64_t cb = 0; cb < ceil_div(nest.in_channels, nest.in_block); ++cb)
-    for (int64_t r = 0; r < nest.kernel_h; ++r)
-      for (int64_t s = 0; s < (blocked ? nest.kernel_w : ceil_div(nest.kernel_w, lanes)); ++s)
-        for (int64_t k = first; k < first + tile.outputs; ++k)
-          for (int64_t lane = 0; lane < lanes; ++lane) {
-            const int64_t c = blocked ? cb * nest.in_block + lane : cb;
-            const int64_t tap = blocked ? s : std::min(s * lanes, nest.kernel_w - lanes) + lane;
-            const bool used = c < nest.in_channels && (blocked || tap >= s * lanes);
-            put(k, used ? c : -1, r, tap);
-          }
-}
-
-/// Elements of the packed weights of `tile.outputs` channels.
-int64_t weight_elems(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
-  if (tile.sums) return sum_steps(nest, limits) * tile.outputs * limits.lanes_f32();
-  return tile.outputs * nest.in_channels * nest.kernel_h * nest.kernel_w;
+              at(part, cb, part.first + chunk * part.height + i, step, k);
 }
 
 }  // namespace
@@ -271,9 +256,7 @@ Packing pack_pixels(const Task& task, ValueId weights, const PixelNest& nest, co
   const KernelWalk walk = walk_of(nest, tile, limits);
   std::string form = fmt::format("pixels outputs={}", tile.outputs);
   if (tile.sums) form = fmt::format("sums block={} lanes={} outputs={}", nest.in_block, lanes, tile.outputs);
-  for (const KernelPart& p : walk.parts) {
-    if (!tile.sums) form += fmt::format(" {}x{}:{}-{}", p.chunks, p.height, p.begin, p.end);
-  }
+  for (const KernelPart& p : walk.parts) form += fmt::format(" {}x{}:{}-{}", p.chunks, p.height, p.begin, p.end);
   const auto fill = [w = *task.operand(weights).constant, nest, tile, walk, lanes](std::byte* bytes) {
     auto* to = reinterpret_cast<float*>(bytes);
     const auto* from = w.data<float>();
@@ -281,7 +264,7 @@ Packing pack_pixels(const Task& task, ValueId weights, const PixelNest& nest, co
       *to++ = c < 0 ? 0.0F : from[((k * nest.in_channels + c) * nest.kernel_h + r) * nest.kernel_w + s];
     };
     for (int64_t first = 0; first < nest.out_channels; first += tile.outputs)
-      tile.sums ? each_sum_weight(nest, tile, lanes, first, put) : each_pixel_weight(nest, tile, walk, first, put);
+      each_weight(nest, tile, walk, lanes, first, put);
   };
   const int64_t groups = nest.out_channels / tile.outputs;
   return {weights, std::move(form), DType::f32, groups * weight_elems(nest, tile, limits), fill};
@@ -417,7 +400,7 @@ class PixelEmitter {
 
   std::vector<int64_t> full_tile() const {
     std::vector<int64_t> columns;
-    for (int64_t v = 0; v < (t_.sums ? 1 : t_.tile); ++v) columns.push_back(v * lanes_);
+    for (int64_t v = 0; v < t_.tile; ++v) columns.push_back(v * (t_.sums ? 1 : lanes_));
     return columns;
   }
 
@@ -429,7 +412,8 @@ class PixelEmitter {
                                (h0 * Expr(nest_.step_h) + Expr(nest_.first_h)) * Expr(s[2]) +
                                (w0 * Expr(nest_.step_w) + Expr(nest_.first_w)) * Expr(s[3]));
     weights_ = b_.let("w0", group_ * Expr(weight_elems_));
-    t_.sums ? emit_sums(columns.front()) : emit_pixels(rows, columns);
+    reduce(rows, columns);
+    t_.sums ? finish_sums(rows, columns) : finish_pixels(rows, columns);
   }
 
   /// Starting value of a sum; `channel` counts within the tile.
@@ -444,31 +428,30 @@ class PixelEmitter {
 
   void store(const Expr& value, const Site& at) { e_.epilogue({{e_.task().node().outputs[0], value}}, domain_, at); }
 
-  // The form `pixels`.
-
   size_t slot(int64_t row, size_t column, int64_t channel) const {
     return (static_cast<size_t>(row) * columns_ + column) * static_cast<size_t>(t_.outputs) +
            static_cast<size_t>(channel);
   }
 
-  void emit_pixels(int64_t rows, const std::vector<int64_t>& columns) {
+  void reduce(int64_t rows, const std::vector<int64_t>& columns) {
     columns_ = columns.size();
     acc_.clear();
-    for (int64_t i = 0; i < rows * static_cast<int64_t>(columns_); ++i)
-      for (int64_t k = 0; k < t_.outputs; ++k) acc_.push_back(b_.reg("acc", bias(k, lanes_)));
-    const int64_t weights = t_.outputs * nest_.kernel_h * nest_.kernel_w;
-    b_.loop("c", 0, nest_.in_channels, [&](const Expr& c) {
-      const Expr x1 = b_.let("x1", origin_ + c * Expr(in_.phys.strides[1]));
-      Expr w1 = b_.let("w1", weights_ + c * Expr(weights));
+    for (int64_t i = 0; i < rows * static_cast<int64_t>(columns_); ++i) {
+      for (int64_t k = 0; k < t_.outputs; ++k)
+        acc_.push_back(b_.reg("acc", t_.sums ? imm(DType::f32, 0, lanes_) : bias(k, lanes_)));
+    }
+    const int64_t blocks = ceil_div(nest_.in_channels, nest_.in_block);
+    b_.loop("cb", 0, blocks, [&](const Expr& cb) {
+      const Expr x1 = b_.let("x1", origin_ + cb * Expr(in_.phys.strides[1]));
+      Expr w1 = b_.let("w1", weights_ + cb * Expr(weight_elems_ / blocks));
       for (const KernelPart& part : walk_.parts) {
         emit_part(part, x1, w1, rows, columns);
-        w1 = w1 + Expr(part.chunks * part.taps() * part.height * t_.outputs);
+        w1 = w1 + Expr(part.chunks * part.steps() * part.height * t_.outputs * weight_lanes());
       }
     });
-    for (int64_t row = 0; row < rows; ++row)
-      for (size_t v = 0; v < columns_; ++v)
-        for (int64_t k = 0; k < t_.outputs; ++k) store(b_.get(acc_[slot(row, v, k)]), site(k, row, columns[v], lanes_));
   }
+
+  int64_t weight_lanes() const { return t_.sums ? lanes_ : 1; }
 
   /// Elements from one kernel row to the next.
   int64_t kernel_stride() const {
@@ -478,12 +461,13 @@ class PixelEmitter {
 
   void emit_part(const KernelPart& part, const Expr& x1, const Expr& w1, int64_t rows,
                  const std::vector<int64_t>& columns) {
-    const int64_t each = part.height * t_.outputs;
+    const int64_t each = part.height * t_.outputs * weight_lanes();
+    const int64_t next = over_taps(nest_, t_) ? lanes_ : nest_.dilation_w * in_.phys.strides[3];
     b_.loop("chunk", 0, part.chunks, [&](const Expr& chunk) {
       b_.loop("s", part.begin, part.end, [&](const Expr& s) {
         const Expr x2 = b_.let("x2", x1 + (Expr(part.first) + chunk * Expr(part.height)) * Expr(kernel_stride()) +
-                                         s * Expr(nest_.dilation_w * in_.phys.strides[3]));
-        const Expr w2 = b_.let("w2", w1 + (chunk * Expr(part.taps()) + s - Expr(part.begin)) * Expr(each));
+                                         s * Expr(next) - Expr(part.again));
+        const Expr w2 = b_.let("w2", w1 + (chunk * Expr(part.steps()) + s - Expr(part.begin)) * Expr(each));
         emit_step(part.height, x2, w2, rows, columns);
       });
     });
@@ -496,7 +480,7 @@ class PixelEmitter {
     int64_t kernel_row = 0;
   };
 
-  /// Emits one tap of `height` kernel rows. Each vector of the image is read once, and used by all accumulators that
+  /// Emits one step of `height` kernel rows. Each vector of the image is read once, and used by all accumulators that
   /// need it.
   void emit_step(int64_t height, const Expr& x, const Expr& w, int64_t rows, const std::vector<int64_t>& columns) {
     const Shape& strides = in_.phys.strides;
@@ -510,14 +494,15 @@ class PixelEmitter {
     std::map<int64_t, Expr> named;  // weights in registers, by their index
     const auto weight = [&](int64_t index) {
       Expr& value = named[index];
+      const int64_t stride = t_.sums || lanes_ == 1 ? 1 : 0;
       if (!value.defined())
-        value = b_.let("w", b_.load(buffers_.weights, w + Expr(index), lanes_, lanes_ == 1 ? 1 : 0));
+        value = b_.let("w", b_.load(buffers_.weights, w + Expr(index * weight_lanes()), lanes_, stride));
       return value;
     };
     for (const auto& [offset, list] : uses) {
       const auto pixels = [&, at = offset](size_t v) {
         const Expr from = x + Expr(at + (columns[v] - columns[0]) * (apart > 1 ? step_w : 0));
-        return b_.let("p", b_.load(x_, from, lanes_, lanes_ == 1 ? 1 : step_w));
+        return b_.let("p", b_.load(x_, from, lanes_, t_.sums || lanes_ == 1 ? 1 : step_w));
       };
       const auto add = [&](const Use& use, size_t v, int64_t k, const Expr& p) {
         const int32_t reg = acc_[slot(use.row, use.column + v, k)];
@@ -540,68 +525,30 @@ class PixelEmitter {
     }
   }
 
-  // The form `sums`.
-
-  void emit_sums(int64_t column) {
-    const Shape& s = in_.phys.strides;
-    acc_.clear();
-    for (int64_t i = 0; i < t_.tile * t_.outputs; ++i) acc_.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
-    const bool blocked = nest_.in_block > 1;
-    const int64_t across = blocked ? nest_.kernel_w : ceil_div(nest_.kernel_w, lanes_);
-    const int64_t whole = blocked ? across : nest_.kernel_w / lanes_;
-    const int64_t next = blocked ? nest_.dilation_w * s[3] : lanes_;
-    const int64_t each = t_.outputs * lanes_;
-    const Expr first = b_.let("x1", origin_ + Expr(column * nest_.step_w * s[3]));
-    b_.loop("cb", 0, ceil_div(nest_.in_channels, nest_.in_block), [&](const Expr& cb) {
-      b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
-        const Expr x2 = b_.let("x2", first + cb * Expr(s[1]) + r * Expr(nest_.dilation_h * s[2]));
-        const Expr w2 = b_.let("w2", weights_ + (cb * Expr(nest_.kernel_h) + r) * Expr(across * each));
-        b_.loop("s", 0, whole, [&](const Expr& i) { emit_sum_step(x2 + i * Expr(next), w2 + i * Expr(each)); });
-        if (whole < across) emit_sum_step(x2 + Expr(nest_.kernel_w - lanes_), w2 + Expr(whole * each));
-      });
-    });
-    finish_sums(column);
-  }
-
-  void emit_sum_step(const Expr& x, const Expr& w) {
-    const int64_t k_count = t_.outputs;
-    const auto pixel = [&](int64_t p) {
-      return b_.let("p", b_.load(x_, x + Expr(p * nest_.step_w * in_.phys.strides[3]), lanes_));
-    };
-    const auto weight = [&](int64_t k) { return b_.let("w", b_.load(buffers_.weights, w + Expr(k * lanes_), lanes_)); };
-    const auto add = [&](int64_t k, int64_t p, const Expr& a, const Expr& b) {
-      const int32_t reg = acc_[static_cast<size_t>(k * t_.tile + p)];
-      b_.set(reg, fma(a, b, b_.get(reg)));
-    };
-    // The smaller side stays in registers.
-    std::vector<Expr> kept;
-    const bool keep_weights = k_count <= t_.tile;
-    for (int64_t i = 0; i < std::min(k_count, t_.tile); ++i) kept.push_back(keep_weights ? weight(i) : pixel(i));
-    for (int64_t j = 0; j < std::max(k_count, t_.tile); ++j) {
-      const Expr other = keep_weights ? pixel(j) : weight(j);
-      for (size_t i = 0; i < kept.size(); ++i) {
-        const auto small = static_cast<int64_t>(i);
-        keep_weights ? add(small, j, other, kept[i]) : add(j, small, kept[i], other);
-      }
-    }
+  void finish_pixels(int64_t rows, const std::vector<int64_t>& columns) {
+    for (int64_t row = 0; row < rows; ++row)
+      for (size_t v = 0; v < columns_; ++v)
+        for (int64_t k = 0; k < t_.outputs; ++k) store(b_.get(acc_[slot(row, v, k)]), site(k, row, columns[v], lanes_));
   }
 
   /// Adds the lanes of as many output channels at a time as fill a vector.
-  void finish_sums(int64_t column) {
-    const auto pixels = static_cast<int32_t>(t_.tile);
+  void finish_sums(int64_t rows, const std::vector<int64_t>& columns) {
+    const auto pixels = static_cast<int32_t>(columns_);
     const int64_t group = lanes_ / pixels;
-    for (int64_t first = 0; first < t_.outputs; first += group) {
-      const int64_t count = std::min(group, t_.outputs - first);
-      std::vector<Expr> vectors;
-      for (int64_t i = first * pixels; i < (first + count) * pixels; ++i)
-        vectors.push_back(b_.get(acc_[static_cast<size_t>(i)]));
-      vectors.resize(std::bit_ceil(vectors.size()), imm(DType::f32, 0, lanes_));
-      const Expr sums = LaneSums(b_).add(vectors);
-      for (int64_t i = 0; i < count; ++i) {
-        std::vector<int32_t> own;
-        for (int32_t p = 0; p < pixels; ++p) own.push_back(static_cast<int32_t>(i) * pixels + p);
-        const Expr value = sums.lanes() == pixels ? sums : shuffle(sums, sums, own);
-        store(value + bias(first + i, pixels), site(first + i, 0, column, pixels));
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t first = 0; first < t_.outputs; first += group) {
+        const int64_t count = std::min(group, t_.outputs - first);
+        std::vector<Expr> vectors;
+        for (int64_t k = first; k < first + count; ++k)
+          for (size_t p = 0; p < columns_; ++p) vectors.push_back(b_.get(acc_[slot(row, p, k)]));
+        vectors.resize(std::bit_ceil(vectors.size()), imm(DType::f32, 0, lanes_));
+        const Expr sums = LaneSums(b_).add(vectors);
+        for (int64_t i = 0; i < count; ++i) {
+          std::vector<int32_t> own;
+          for (int32_t p = 0; p < pixels; ++p) own.push_back(static_cast<int32_t>(i) * pixels + p);
+          const Expr value = sums.lanes() == pixels ? sums : shuffle(sums, sums, own);
+          store(value + bias(first + i, pixels), site(first + i, row, columns.front(), pixels));
+        }
       }
     }
   }

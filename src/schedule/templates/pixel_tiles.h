@@ -28,7 +28,7 @@ struct PixelNest {
 struct PixelTile {
   bool sums = false;    ///< the form
   int64_t outputs = 1;  ///< output channels, a divisor of their number
-  int64_t rows = 1;     ///< image rows; 1 for sums
+  int64_t rows = 1;     ///< image rows
   int64_t tile = 1;     ///< vectors of a row; for sums, pixels of a row
   bool operator==(const PixelTile&) const = default;
 };
