@@ -33,6 +33,7 @@ const std::map<std::string_view, Sizes>& problems() {
         "conv2d n1 c128 h56 w56 k128 r3 s3 pad1 f32 +bias +relu"}},
       {"conv2d_direct",
        {"conv2d n1 c16 h14 w14 k48 r3 s3 stride2,2 pad1 f32", "conv2d n1 c32 h28 w28 k96 r3 s3 stride2,2 pad1 f32"}},
+      {"conv2d_pixels", {"conv2d n1 c3 h14 w33 k2 r3 s3 pad1 f32 +bias", "conv2d n1 c8 h28 w65 k2 r3 s3 pad1 f32 +bias"}},
       {"conv_transpose",
        {"convtranspose(f32[1,16,5,5] f32[16,32,4,4] kernel_shape=4,4 pads=1,1,1,1 strides=2,2)",
         "convtranspose(f32[1,32,9,9] f32[32,64,4,4] kernel_shape=4,4 pads=1,1,1,1 strides=2,2)"}},

@@ -105,6 +105,7 @@ inline const std::vector<std::string>& problems() {
       "conv2d n1 c32 h10 w13 k32 r3 s3 g32 pad1 f32 +bias +clip(0 6)",
       "conv2d n1 c16 h9 w11 k32 r1 s1 f32 +bias +relu => conv2d n1 c32 h9 w11 k32 r3 s3 g32 stride2,2 pad1 f32 +relu",
       "conv2d n1 c32 h10 w10 k32 r3 s3 g2 pad1 f32",
+      "conv2d n1 c3 h14 w33 k2 r3 s3 pad1 f32 +bias",
       "convtranspose(f32[1,16,5,5] f32[16,8,4,4] kernel_shape=4,4 pads=1,1,1,1 strides=2,2) +add",
       "matmul(f32[1,13,40] f32[40,50]) +add(f32[50])",
       "matmul(f32[3,5,8] f32[3,8,20])",

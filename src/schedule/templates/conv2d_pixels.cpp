@@ -15,6 +15,10 @@ namespace kilter {
 namespace {
 
 constexpr int64_t kMostOutputs = 8;
+/// The predicted gain over blocked results from which on plain ones were faster in all measurements.
+constexpr double kGain = 1.25;
+/// Smaller images stay blocked: there is little to gain, and changes of layout may cost more.
+constexpr int64_t kFewestPixels = 64;
 
 /// The nest of a convolution with an input in blocks of `in_block` channels.
 PixelNest nest_of(const Node& conv, const Shape& x, const Shape& w, int64_t in_block) {
@@ -33,6 +37,12 @@ PixelNest nest_of(const Node& conv, const Shape& x, const Shape& w, int64_t in_b
 
 bool is_point(const PixelNest& n) {
   return n.kernel_h * n.kernel_w == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
+}
+
+/// The halo that covers the padding of a window.
+std::array<int32_t, 4> halo_of(const Window& win) {
+  return {static_cast<int32_t>(win.pads_begin[0]), static_cast<int32_t>(win.pads_end[0]),
+          static_cast<int32_t>(win.pads_begin[1]), static_cast<int32_t>(win.pads_end[1])};
 }
 
 /// Treats the image as one long row if a kernel of one pixel allows that.
@@ -142,15 +152,25 @@ class PixelConv final : public Analysed {
 }  // namespace
 
 bool pixels_pay(const Graph& graph, const Node& conv, int32_t in_block, const CpuLimits& limits) {
-  const TensorType& x = graph.type(conv.inputs[0]);
+  TensorType x = graph.type(conv.inputs[0]), y = graph.type(conv.outputs[0]);
   const TensorType& w = graph.type(conv.inputs[1]);
-  const TensorType& y = graph.type(conv.outputs[0]);
-  if (conv.int_attr("group", 1) != 1 || y.shape[1] > kMostOutputs || in_block == 0) return false;
+  if (conv.int_attr("group", 1) != 1 || y.shape[1] > kMostOutputs) return false;
   PixelNest n = nest_of(conv, x.shape, w.shape, in_block);
   if (is_point(n)) flatten(n);
-  if (pixel_tiles(n, limits).empty()) return false;
-  (void)n;
-  return true;
+  if (n.out_h * n.out_w < kFewestPixels || pixel_tiles(n, limits).empty()) return false;
+  const double plain = estimate_pixels(n, pick_pixels(n, limits), limits).cycles;
+
+  // The same convolution with a blocked result, by direct convolution: Winograd's method needs more output channels.
+  const Window win = conv_window(conv, x.shape, w.shape);
+  const bool planar = x.shape[1] <= limits.planar_channels;
+  x.layout = {planar ? 1 : limits.preferred_block(), halo_of(win)};
+  y.layout.block = limits.preferred_block();
+  auto direct = direct_nest(conv, x, w, y);
+  if (!direct) return false;
+  allow_half_tail(*direct, limits);
+  if (is_point(n)) direct->out_w = n.out_w, direct->out_h = n.out_h;
+  const double blocked = estimate_tile(*direct, pick_tile(*direct, limits), limits).cycles;
+  return beside(blocked, image_cycles(n, limits)) > kGain * plain;
 }
 
 const Template conv2d_pixels{"conv2d_pixels", "2-D convolution with few output channels, by vectors of pixels",

@@ -21,7 +21,7 @@ constexpr double kLaneSum = 1.25;
 /// Accumulators that hide the latency of multiply-adds, divided by the fewest that could (measured).
 constexpr double kSlack = 1.3;
 /// Cycles to start and to store a vector of pixels.
-constexpr double kStart = 1.5;
+constexpr double kStore = 1.5;
 
 /// A part of the kernel that one loop nest covers: `chunks` times `height` kernel rows from `first` on, of which it
 /// takes the steps [begin, end). The rows of a chunk are unrolled.
@@ -107,7 +107,8 @@ RowTiles row_tiles(const PixelNest& nest, const PixelTile& tile, const CpuLimits
 double vector_reads(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
   const int64_t lanes = tile.sums ? limits.lanes_f32() : pixel_lanes(nest, limits);
   if (!tile.sums && nest.step_w > kMostStride) return static_cast<double>(lanes);
-  // An unaligned vector that crosses the end of a cache line is read twice. In sums, this costs half as much (measured).
+  // An unaligned vector that crosses the end of a cache line is read twice. In sums, this costs half as much
+  // (measured).
   const bool aligned = nest.in_block > 1 || (nest.kernel_w == 1 && nest.step_w == 1);
   const double crossing = aligned ? 0 : static_cast<double>(lanes * 4) / static_cast<double>(limits.line_bytes);
   return tile.sums ? 1 + crossing / 2 : static_cast<double>(nest.step_w) * (1 + crossing);
@@ -151,8 +152,9 @@ double tile_cycles(const PixelNest& nest, const PixelTile& tile, int64_t rows, i
                                   kSlack * limits.latency * static_cast<double>(part.height), stream});
     cycles += static_cast<double>(part.chunks * part.steps()) * step;
   }
+  const int64_t stores = tile.sums ? rows * tile.outputs : sums;
   return cycles * static_cast<double>(ceil_div(nest.in_channels, nest.in_block)) +
-         (tile.sums ? kLaneSum : kStart) * static_cast<double>(sums);
+         kStore * static_cast<double>(stores) + (tile.sums ? kLaneSum * static_cast<double>(sums) : 0);
 }
 
 /// Whether the form `sums` applies: vectors over the channels of a block, or over whole vectors of taps of a row.
@@ -175,7 +177,8 @@ bool fits_registers(const PixelNest& nest, const PixelTile& tile, const CpuLimit
   // Weights stay in registers from the first row of the tile that uses them to the last.
   const int64_t shared = std::min(walk.folded ? tile.tile : tile.rows, height);
   const int64_t operands = (shared > 1 ? shared * k : std::min(k, tile.tile)) + 1;
-  return sums + operands + product <= limits.vector_registers;
+  const int64_t ahead = 1;  // for what the code generator's scheduler loads ahead
+  return sums + operands + product + ahead <= limits.vector_registers;
 }
 
 std::vector<PixelTile> pixel_tiles(const PixelNest& nest, const CpuLimits& limits) {
@@ -195,6 +198,12 @@ std::vector<PixelTile> pixel_tiles(const PixelNest& nest, const CpuLimits& limit
   return all;
 }
 
+double image_cycles(const PixelNest& nest, const CpuLimits& limits) {
+  const int64_t channels = round_up(nest.in_channels, nest.in_block);
+  const int64_t bytes = nest.n * channels * nest.out_h * nest.step_h * nest.out_w * nest.step_w * 4;
+  return static_cast<double>(bytes) / reread_rate(bytes, limits);
+}
+
 Estimate estimate_pixels(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
   const RowTiles tiles = row_tiles(nest, tile, limits);
   const auto row = [&](int64_t rows) {
@@ -209,10 +218,7 @@ Estimate estimate_pixels(const PixelNest& nest, const PixelTile& tile, const Cpu
   const double tiles_if_full =
       static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(tiles.span * tile.rows);
   const double ideal = groups * tiles_if_full * tile_cycles(nest, tile, tile.rows, tile.tile, limits);
-  const int64_t bytes = nest.n * ceil_div(nest.in_channels, nest.in_block) * nest.in_block * nest.out_h * nest.step_h *
-                        nest.out_w * nest.step_w * 4;
-  const double stream = static_cast<double>(bytes) / reread_rate(bytes, limits);
-  return {beside(image * static_cast<double>(nest.n), stream), std::max(0.0, 1 - ideal / image)};
+  return {beside(image * static_cast<double>(nest.n), image_cycles(nest, limits)), std::max(0.0, 1 - ideal / image)};
 }
 
 PixelTile pick_pixels(const PixelNest& nest, const CpuLimits& limits) {

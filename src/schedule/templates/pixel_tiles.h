@@ -39,6 +39,8 @@ int64_t pixel_lanes(const PixelNest& nest, const CpuLimits& limits);
 std::vector<PixelTile> pixel_tiles(const PixelNest& nest, const CpuLimits& limits);
 /// Whether the values of a tile fit in registers, with the weights and the image vectors of a step.
 bool fits_registers(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits);
+/// Cycles in which one core reads the image once.
+double image_cycles(const PixelNest& nest, const CpuLimits& limits);
 /// The model's prediction for a tile.
 Estimate estimate_pixels(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits);
 /// The tile with the lowest prediction.
