@@ -83,12 +83,13 @@ class Layouts {
     return !wanted_in_blocks(out, seen);
   }
 
-  /// Channels of a block of the input of a convolution of few output channels. A plain input stays plain if its
-  /// channels do not fill a block.
+  /// Channels of a block in which a convolution of few output channels reads its input.
   int32_t block_before(const Node& node) const {
     const TensorType& t = graph_.type(node.inputs[0]);
-    return t.layout.block == 1 && t.shape[1] < block_ ? 1 : block_;
+    return t.layout.block == 1 ? plain_block(t) : block_;
   }
+  /// The same for a plain image. It stays plain if its channels do not fill a block.
+  int32_t plain_block(const TensorType& t) const { return t.shape[1] < block_ ? 1 : block_; }
 
   /// Whether a template accepts the pool. Pool templates run over blocked images only.
   bool pool_blocks(const Node& node) const {
@@ -168,8 +169,13 @@ class Layouts {
     return std::any_of(users.begin(), users.end(), [&](NodeId id) {
       const Node& user = graph_.node(id);
       const bool conv = user.op->family == Family::conv || user.op->family == Family::conv_transpose;
-      if (conv && user.inputs[0] == v && conv_blocks(user))
-        return graph_.type(v).shape[1] > context_.limits.planar_channels;
+      if (conv && user.inputs[0] == v && conv_blocks(user)) {
+        const bool dense = user.op->family == Family::conv && user.int_attr("group", 1) == 1;
+        if (!dense) return true;
+        if (graph_.type(v).shape[1] <= context_.limits.planar_channels) return false;
+        const bool few = pixels_pay(graph_, user, plain_block(graph_.type(v)), context_.limits);
+        return !few || wanted_in_blocks(user.outputs[0], seen);
+      }
       if (pool_blocks(user)) return true;
       const bool passes = user.op->family == Family::map || user.op->family == Family::resize ||
                           user.op->family == Family::channels || channel_move(graph_, user, 0) ||

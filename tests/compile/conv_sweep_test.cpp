@@ -118,6 +118,28 @@ void make_conv(SweepNet& net) {
   net.output(v);
 }
 
+/// Convolutions with one to eight output channels: of an input, or of another convolution's result, which is blocked.
+/// Rows are as long as several vectors, and kernels of one row as long as several vectors of taps.
+void make_few_outputs(SweepNet& net) {
+  Draw& draw = net.draw;
+  const Kernel k = draw.pick<Kernel>({{1, 1}, {3, 3}, {5, 5}, {7, 3}, {2, 4}, {3, 39}, {1, 16}, {1, 37}, {1, 70}});
+  const int64_t channels = draw.pick({1, 1, 2, 3, 7, 16, 20, 40}), out = draw.between(1, 8);
+  const int64_t h = k.h == 1 && draw.chance(60) ? 1 : draw.between(2, 11), w = draw.between(9, h == 1 ? 400 : 75);
+  ValueId x = net.input({draw.pick({1, 1, 2}), channels, h, w});
+  if (draw.chance(40)) {
+    const int64_t between = draw.pick({5, 16, 17, 40});
+    x = net.elementwise(net.b.add("Conv", {x, net.constant({between, channels, 1, 1}, 0.3F)}));
+  }
+  const int64_t in = net.shape(x)[1];
+  Attrs attrs = draw_window(draw, k, true);
+  if (k.h == 1 && draw.chance(40)) attrs["strides"] = Ints{1, draw.between(1, 6)};
+  const float scale = 1 / std::sqrt(static_cast<float>(in * k.h * k.w));
+  std::vector<ValueId> inputs{x, net.constant({out, in, k.h, k.w}, scale)};
+  if (draw.chance(60)) inputs.push_back(net.constant({out}));
+  const ValueId v = net.elementwise(net.b.add("Conv", inputs, attrs));
+  net.output(draw.chance(30) ? add_conv(net, v) : v);
+}
+
 /// A 3x3 convolution of stride 1 with enough channels for Winograd's method.
 void make_winograd(SweepNet& net) {
   Draw& draw = net.draw;
@@ -405,6 +427,7 @@ INSTANTIATE_TEST_SUITE_P(
     Windows, WindowSweep,
     testing::Values(NetKind{"Conv", make_conv, 40, {"conv2d_direct", "conv2d_depthwise"}, true},
                     NetKind{"Winograd", make_winograd, 30, {"conv2d_winograd", "conv2d_direct"}},
+                    NetKind{"FewOutputs", make_few_outputs, 40, {"conv2d_pixels"}, true},
                     NetKind{"ConvChain", make_conv_chain, 24, {"conv2d_direct"}, true},
                     NetKind{"FedDepthwise", make_fed_depthwise, 40, {"conv2d_then_depthwise"}, true},
                     NetKind{"OtherConv", make_other_conv, 40, {"conv2d_direct", "matmul_tiled"}, true},

@@ -52,6 +52,46 @@ TEST(ChooseLayouts, ABlockIsAVectorOfTheTarget) {
   }
 }
 
+TEST(ChooseLayouts, ConvolutionsOfFewChannelsMakePlainImages) {
+  EXPECT_EQ(after(choose_layouts, R"(graph "g" {
+    input %x: f32[1,3,20,20]
+    const %w: f32[16,3,1,1]#0
+    const %v: f32[1,16,3,3]#0
+    const %u: f32[2,1,3,3]#0
+    %a: f32[1,16,20,20] = Conv@11 "a"(%x, %w)
+    %b: f32[1,1,20,20] = Conv@11 "b" {pads=[1, 1, 1, 1]}(%a, %v)
+    %c: f32[1,1,20,20] = Sigmoid@13 "c"(%b)
+    %d: f32[1,2,20,20] = Conv@11 "d" {pads=[1, 1, 1, 1]}(%c, %u)
+    output "d" %d
+  })"),
+            "%a: f32[1,16,20,20]{c8 halo1,1,1,1} = Conv@11 \"a\"(%x, %w)\n"
+            "%b: f32[1,1,20,20] = Conv@11 \"b\" {pads=[1, 1, 1, 1]}(%a, %v)\n"
+            "%c: f32[1,1,20,20] = Sigmoid@13 \"c\"(%b)\n"
+            "%c.padded: f32[1,1,20,20]{halo1,1,1,1} = kilter::Relayout@1 \"c.padded\"(%c)\n"
+            "%d: f32[1,2,20,20] = Conv@11 \"d\" {pads=[1, 1, 1, 1]}(%c.padded, %u)\n"
+            "output \"d\" %d\n");
+}
+
+TEST(ChooseLayouts, ConvolutionsOfFewChannelsStayBlockedWhereAReaderWantsBlocks) {
+  EXPECT_EQ(after(choose_layouts, R"(graph "g" {
+    input %x: f32[1,3,20,20]
+    const %w: f32[5,3,1,1]#0
+    const %v: f32[16,5,1,1]#0
+    %a: f32[1,5,20,20] = Conv@11 "a"(%x, %w)
+    %b: f32[1,5,20,20] = Relu@14 "b"(%a)
+    %c: f32[1,16,20,20] = Conv@11 "c"(%b, %v)
+    output "b" %b
+    output "c" %c
+  })"),
+            "%a: f32[1,5,20,20]{c8} = Conv@11 \"a\"(%x, %w)\n"
+            "%b: f32[1,5,20,20]{c8} = Relu@14 \"b\"(%a)\n"
+            "%c: f32[1,16,20,20]{c8} = Conv@11 \"c\"(%b, %v)\n"
+            "%b.out: f32[1,5,20,20] = kilter::Relayout@1 \"b.out\"(%b)\n"
+            "%c.out: f32[1,16,20,20] = kilter::Relayout@1 \"c.out\"(%c)\n"
+            "output \"b\" %b.out\n"
+            "output \"c\" %c.out\n");
+}
+
 TEST(ChooseLayouts, PartsOfAConcatenationShareTheLargestHalo) {
   EXPECT_EQ(after(choose_layouts, R"(graph "g" {
     input %x: f32[1,8,4,4]

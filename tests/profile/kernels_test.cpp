@@ -63,7 +63,7 @@ TEST(Problem, LinesOfTheNetworksReadBack) {
     }
     ++files;
   }
-  EXPECT_EQ(files, 9U);
+  EXPECT_EQ(files, 10U);
 }
 
 TEST(Problem, LinesByHandReadBack) {
