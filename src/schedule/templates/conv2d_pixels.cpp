@@ -126,8 +126,9 @@ class PixelConv final : public Analysed {
     const PixelTile tile = tile_of(schedule);
     const auto tiles = pixel_tiles(n_, limits());
     if (std::ranges::find(tiles, tile) != tiles.end()) return std::nullopt;
-    if (tile.sums) return Rejected{"tile of sums", "1, 2, 4, ... pixels of a row that fit in registers", text(tile)};
-    return Rejected{"tile of pixels", "outputs, rows and vectors that fit in registers", text(tile)};
+    return Rejected{
+        tile.sums ? "tile of sums (outputs x rows x 1, 2, 4, ... pixels)" : "tile of pixels (outputs x rows x vectors)",
+        fmt::format("one that fits in {} registers", limits().vector_registers), text(tile)};
   }
   static std::string text(const PixelTile& t) { return fmt::format("{} x {} x {}", t.outputs, t.rows, t.tile); }
 

@@ -198,10 +198,17 @@ std::vector<PixelTile> pixel_tiles(const PixelNest& nest, const CpuLimits& limit
   return all;
 }
 
-double image_cycles(const PixelNest& nest, const CpuLimits& limits) {
+namespace {
+
+double image_bytes(const PixelNest& nest) {
   const int64_t channels = round_up(nest.in_channels, nest.in_block);
-  const int64_t bytes = nest.n * channels * nest.out_h * nest.step_h * nest.out_w * nest.step_w * 4;
-  return static_cast<double>(bytes) / reread_rate(bytes, limits);
+  return static_cast<double>(nest.n * channels * nest.out_h * nest.step_h * nest.out_w * nest.step_w * 4);
+}
+
+}  // namespace
+
+double image_cycles(const PixelNest& nest, const CpuLimits& limits) {
+  return image_bytes(nest) / reread_rate(static_cast<int64_t>(image_bytes(nest)), limits);
 }
 
 Estimate estimate_pixels(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
@@ -218,7 +225,8 @@ Estimate estimate_pixels(const PixelNest& nest, const PixelTile& tile, const Cpu
   const double tiles_if_full =
       static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(tiles.span * tile.rows);
   const double ideal = groups * tiles_if_full * tile_cycles(nest, tile, tile.rows, tile.tile, limits);
-  return {beside(image * static_cast<double>(nest.n), image_cycles(nest, limits)), std::max(0.0, 1 - ideal / image)};
+  const double stream = image_cycles(nest, limits) + (groups - 1) * image_bytes(nest) / limits.l2_rate;
+  return {beside(image * static_cast<double>(nest.n), stream), std::max(0.0, 1 - ideal / image)};
 }
 
 PixelTile pick_pixels(const PixelNest& nest, const CpuLimits& limits) {
