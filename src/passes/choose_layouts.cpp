@@ -1,6 +1,6 @@
 // Chooses a layout for every value: blocked channels from the first convolution or pool on, through all nodes that can
-// read and write them, so that as few Relayout nodes as possible remain. Convolutions with few output channels make plain
-// images where that is faster.
+// read and write them, so that as few Relayout nodes as possible remain. Convolutions with few output channels make
+// plain images where that is faster.
 //
 //   %y = Conv(%x, %w)          %x1 = Relayout(%x)            x1: {halo1,1,1,1}
 //   %z = Relu(%y)        =>    %y = Conv(%x1, %w)            y: {c16}
