@@ -34,12 +34,14 @@ class Fuser {
   void run() {
     position_.resize(graph_.node_count(), 0);
     looked_at_.resize(graph_.node_count(), 0);
+    late_.resize(graph_.node_count(), kNotYet);
     for (size_t i = 0; i < graph_.order().size(); ++i)
       position_[static_cast<size_t>(graph_.order()[i])] = static_cast<int64_t>(i);
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      if (node.group != kNone || node.outputs[0] == kNone || !anchors(node)) continue;
-      grow(id);
+      if (node.group != kNone) continue;
+      if (node.outputs[0] != kNone && anchors(node)) grow(id);
+      settle(id);
     }
     report();
     report_prologues();
@@ -81,6 +83,39 @@ class Fuser {
         graph_.change_node(user).group = anchor;
         group.push_back(user);
         note_operands(node);
+      }
+    }
+  }
+
+  /// The nodes that run as one unit with a node: its group, or itself.
+  std::vector<NodeId> unit(NodeId id) const {
+    const int32_t group = graph_.node(id).group;
+    return group == kNone ? std::vector<NodeId>{id} : members_.at(group);
+  }
+
+  /// Sets `late_` of a unit that will not grow, and raises it in the units before it that read its results.
+  void settle(NodeId id) {
+    const std::vector<NodeId> nodes = unit(id);
+    int64_t late = 0;
+    for (NodeId mate : nodes) {
+      late = std::max(late, position_[static_cast<size_t>(mate)]);
+      for (ValueId in : graph_.node(mate).inputs) {
+        const NodeId producer = in == kNone ? kNone : graph_.value(in).producer;
+        if (producer != kNone) late = std::max(late, late_[static_cast<size_t>(producer)]);
+      }
+    }
+    for (NodeId mate : nodes) late_[static_cast<size_t>(mate)] = late;
+    std::vector<NodeId> open = nodes;
+    while (!open.empty()) {
+      const NodeId from = open.back();
+      open.pop_back();
+      for (ValueId out : graph_.node(from).outputs) {
+        if (out == kNone) continue;
+        for (NodeId user : graph_.users(out)) {
+          const int64_t known = late_[static_cast<size_t>(user)];
+          if (known == kNotYet || known >= late) continue;
+          for (NodeId mate : unit(user)) late_[static_cast<size_t>(mate)] = late, open.push_back(mate);
+        }
       }
     }
   }
@@ -185,8 +220,10 @@ class Fuser {
     const auto push = [&](ValueId v) {
       if (v == kNone) return;
       const NodeId producer = graph_.value(v).producer;
-      if (producer != kNone && position_[static_cast<size_t>(producer)] >= first &&
-          std::exchange(looked_at_[static_cast<size_t>(producer)], look_) != look_)
+      // A producer before the group may run in a unit that waits for a node behind the group's first.
+      const auto at = static_cast<size_t>(producer);
+      if (producer != kNone && std::max(position_[at], late_[at]) >= first &&
+          std::exchange(looked_at_[at], look_) != look_)
         open.push_back(producer);
     };
     const auto inside = [&](NodeId id) { return std::find(group.begin(), group.end(), id) != group.end(); };
@@ -213,6 +250,8 @@ class Fuser {
   Graph& graph_;
   PassContext& context_;
   std::vector<int64_t> position_;
+  static constexpr int64_t kNotYet = -1;
+  std::vector<int64_t> late_;       ///< by node: the last position that its unit waits for; kNotYet before settle()
   std::vector<int64_t> looked_at_;  ///< by node: the last search that visited it
   int64_t look_ = 0;
   std::set<ValueId> operands_, made_;  ///< of the current group

@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "draw.h"
+#include "guarded_run.h"
+#include "ops/support/evaluate.h"
+
 namespace kilter {
 namespace {
 
@@ -41,6 +45,29 @@ TEST(ConstantPool, TheFinishedBlockHasAllConstants) {
   EXPECT_TRUE(
       std::all_of(block.data() + one, block.data() + one + kLarge, [](std::byte b) { return b == std::byte(1); }));
   EXPECT_TRUE(std::all_of(block.data() + two, block.data() + two + 3, [](std::byte b) { return b == std::byte(2); }));
+}
+
+TEST(ConstantPool, WhatDoesNotFitIsRefused) {
+  ConstantPool pool(2 * stored_bytes(100));
+  add(pool, 100, 1), add(pool, 100, 2);
+  try {
+    add(pool, 100, 2);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.message(), "a constant of 100 bytes does not fit in a pool of 256 bytes, of which 256 are used");
+  }
+}
+
+/// Two convolutions share their weights, of which the pool keeps one copy.
+TEST(ConstantPool, LayersMayShareTheirWeights) {
+  SweepNet net(1);
+  const ValueId x = net.input({1, 64, 28, 28}), w = net.constant({64, 64, 3, 3}, 0.05F);
+  const Attrs pads{{"pads", std::vector<int64_t>{1, 1, 1, 1}}};
+  net.output(net.b.add("Conv", {net.b.add("Relu", {net.b.add("Conv", {x, w}, pads)}), w}, pads));
+  const Compiled compiled = compile_for(net.graph(), native_target());
+  EXPECT_EQ(run_guarded(std::make_shared<const Program>(compiled.plan), net.inputs(),
+                        evaluate(net.graph(), net.inputs()), {.rtol = 1e-4, .atol = 1e-4}, 0),
+            "");
 }
 
 TEST(ConstantPool, AnEmptyOneStillHasABlock) {

@@ -49,6 +49,24 @@ TEST(Pipeline, UnknownPassesAreAnsweredWithTheKnownOnes) {
             fmt::format("--disable: no pass 'layouts'; legal values are {}", fmt::join(names, ", ")));
 }
 
+/// The group {a, z} reads g, so {g, n} must not read a, not even through the transpose.
+TEST(Fusion, GroupsNeverWaitForEachOther) {
+  SweepNet net(1);
+  const ValueId x = net.input({1, 16, 9, 9});
+  const ValueId a =
+      net.b.add("Conv", {x, net.constant({16, 16, 3, 3}, 0.1F)}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  const ValueId g = net.b.add(
+      "MaxPool", {x}, {{"kernel_shape", std::vector<int64_t>{3, 3}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  const ValueId turned = net.b.add("Transpose", {a}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+  net.output(net.b.add("Add", {a, g}));
+  net.output(net.b.add("Mul", {g, turned}));
+  const Compiled compiled = compile_for(net.graph(), native_target());
+  EXPECT_EQ(run_guarded(std::make_shared<const Program>(compiled.plan), net.inputs(),
+                        evaluate(net.graph(), net.inputs()), kTolerance, 0),
+            "")
+      << steps_text(compiled.plan);
+}
+
 /// Adds Conv, BatchNormalization, Relu and a residual sum.
 void draw_block(SweepNet& net) {
   const ValueId x = net.input({1, 8, 5, 6});

@@ -4,17 +4,21 @@
 #include <cstring>
 
 #include "base/align.h"
+#include "base/error.h"
 #include "base/hash.h"
 
 namespace kilter {
 
 int64_t stored_bytes(int64_t bytes) { return std::max<int64_t>(ceil_div(bytes, kCacheLine), 1) * kCacheLine; }
 
-ConstantPool::ConstantPool(int64_t capacity) : block_(std::max<int64_t>(capacity, 1), "the packed weights") {}
+ConstantPool::ConstantPool(int64_t capacity)
+    : capacity_(std::max<int64_t>(capacity, 1)), block_(capacity_, "the packed weights") {}
 
 int64_t ConstantPool::add(int64_t bytes, const std::function<void(std::byte*)>& fill) {
   std::byte* to = block_.data() + used_;
   const auto size = static_cast<size_t>(bytes);
+  require(used_ + bytes <= capacity_, "a constant of {} bytes does not fit in a pool of {} bytes, of which {} are used",
+          bytes, capacity_, used_);
   fill(to);
   const auto [it, fresh] = by_hash_.try_emplace(hash_bytes({to, size}), Part{used_, bytes});
   const Part& known = it->second;

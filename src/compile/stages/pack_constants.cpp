@@ -13,7 +13,7 @@ namespace {
 class Packer {
  public:
   explicit Packer(PlanState& state)
-      : s_(state), cache_(state.options.cache), pool_(cache_ == nullptr ? state.weight_bytes : 0) {}
+      : s_(state), cache_(state.options.cache), pool_(cache_ == nullptr ? state.weight_bytes + largest(state) : 0) {}
 
   void run() {
     std::vector<BufferRef> places;
@@ -30,6 +30,16 @@ class Packer {
   }
 
  private:
+  /// The bytes of the largest constant, which ConstantPool needs beyond those that it keeps.
+  static int64_t largest(const PlanState& state) {
+    int64_t most = 0;
+    for (const WantedConstant& wanted : state.constants) {
+      if (wanted.task == nullptr) continue;
+      for (const Packing& packing : wanted.task->chosen.lowered.constants) most = std::max(most, packing.bytes());
+    }
+    return most;
+  }
+
   BufferRef place(const WantedConstant& wanted) {
     if (wanted.task == nullptr) return value(wanted.value);
     PackedTask& task = *wanted.task;
