@@ -242,7 +242,7 @@ def test_ports_and_texts():
     assert net(A).shape == (2, 3) and net(A[:1]).shape == (1, 3)
     assert net.name == "model" and net.note == ""
     facts = kilter.compile(model_bytes(), shapes={"x": (5, 3)}).conditions()
-    assert set(facts) == {"target", "threads", "steps", "arena_bytes", "constants_bytes", "compile_ms", "records"}
+    assert set(facts) == {"target", "precision", "threads", "steps", "arena_bytes", "constants_bytes", "compile_ms", "records"}
     assert "Relu" in kilter.compile(model_bytes(2)).inspect()
 
 
@@ -396,3 +396,18 @@ def test_pool_of_a_network_whose_shapes_only_runs_show():
         assert [y["y"].shape for y in pool.map([feeds] * 3)] == [(4, 3)] * 3
     with kilter.compile(model_bytes(), threads=1).pool(2) as pool:
         assert [y["y"].shape for y in pool.map([{"x": A}] * 3)] == [A.shape] * 3
+
+
+def test_precision():
+    x = np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)
+    wide = kilter.compile("zoo:squeezenet1_1", threads=1)
+    if not any("avx512_bf16" in line for line in open("/proc/cpuinfo") if line.startswith("flags")):
+        with pytest.raises(kilter.UsageError, match="has no instruction that multiplies bf16"):
+            kilter.compile("zoo:squeezenet1_1", precision="bf16").conditions()
+        return
+    narrow = kilter.compile("zoo:squeezenet1_1", precision="bf16", threads=1)
+    assert (wide.conditions()["precision"], narrow.conditions()["precision"]) == ("declared", "bf16")
+    difference = np.abs(narrow(x) - wide(x)).max() / np.abs(wide(x)).max()
+    assert 1e-4 < difference < 0.05
+    held = kilter.compile("zoo:squeezenet1_1", precision="bf16", keep_float=["Conv", "Relu", "MaxPool", "Concat"], threads=1)
+    assert np.abs(held(x) - wide(x)).max() < np.abs(narrow(x) - wide(x)).max()

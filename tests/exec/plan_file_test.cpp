@@ -160,7 +160,7 @@ TEST(PlanFile, AFileOfAnOlderVersionSaysWhatToDo) {
   std::string file = file_bytes(steps_plan());
   file[8] = kPlanFormatVersion - 1;
   EXPECT_EQ(error_of([&] { parse(file); }, ErrorKind::bad_input),
-            "compiled file 'p': format version 9; this Kilter reads version 10; compile the model again");
+            "compiled file 'p': format version 10; this Kilter reads version 11; compile the model again");
 }
 
 TEST(FileHash, FindsEveryChangeOfALargeFile) {
