@@ -33,7 +33,7 @@ struct ModelOptions {
   std::vector<std::string> layer_threads;  ///< NODE=N
   std::string target = "native", accuracy = "default", precision = "declared";
   std::vector<std::string> keep_float;  ///< names of nodes and operators
-  std::string memory;  ///< a size for parse_size(); empty: not given
+  std::string memory;                   ///< a size for parse_size(); empty: not given
   std::string dump_ir, stop_after;
   std::string records = "none";  ///< FILE, "default" (default_records_file()) or "none"
   std::string choose;            ///< for tune::parse_choose(); empty: not given

@@ -14,9 +14,9 @@ namespace {
 /// Operands, by operator, whose rank matters even if they have one element: data whose dimensions are used, and lists
 /// with one element per filter, batch, box, update or slice.
 const std::map<std::string_view, std::vector<size_t>> kRankCounts = {
-    {"Compress", {1}},  {"Concat", {0, 1}}, {"ConvTranspose", {2}},   {"Det", {0}},      {"PRelu", {1}},
-    {"Pad", {0}},       {"Shape", {0}},     {"ReverseSequence", {1}}, {"RoiAlign", {2}}, {"Squeeze", {0}},
-    {"ScatterND", {2}}, {"Tile", {0}},      {"TensorScatter", {2}},
+    {"Compress", {1}}, {"Concat", {0, 1}}, {"Conv", {2}},  {"ConvTranspose", {2}},   {"Det", {0}},
+    {"PRelu", {1}},    {"Pad", {0}},       {"Shape", {0}}, {"ReverseSequence", {1}}, {"RoiAlign", {2}},
+    {"Squeeze", {0}},  {"ScatterND", {2}}, {"Tile", {0}},  {"TensorScatter", {2}},
 };
 
 bool rank_counts(const OpDef& op, size_t i) {
@@ -66,7 +66,8 @@ TEST_P(OneElement, MeansTheSameInAnyNumberOfDimensions) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, OneElement, testing::ValuesIn(all_ops().begin(), all_ops().end()), [](const auto& setup) {
   std::string name = fmt::format("{}_{}_{}", setup.param->domain, setup.param->name, setup.param->since);
-  std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 });
 
