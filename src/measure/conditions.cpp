@@ -24,7 +24,7 @@ namespace {
 struct TextField {
   const char* key;
   const char* what;
-  std::string Conditions::*field;
+  std::string Conditions::* field;
 };
 constexpr std::array kTexts = {
     TextField{"executor", "executor", &Conditions::executor},

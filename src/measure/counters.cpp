@@ -19,7 +19,7 @@ namespace {
 
 struct Event {
   uint64_t config;
-  std::optional<int64_t> CounterValues::*field;
+  std::optional<int64_t> CounterValues::* field;
 };
 /// Cycles come first: without them the group is not opened.
 constexpr std::array kEvents = {

@@ -49,7 +49,7 @@ double interpolate(const std::vector<std::pair<int, double>>& rows, int threads)
 }
 
 std::vector<std::pair<int, double>> rows_of(const std::vector<BandwidthRow>& all, Level level,
-                                            double BandwidthRow::*rate) {
+                                            double BandwidthRow::* rate) {
   std::vector<std::pair<int, double>> rows;
   for (const BandwidthRow& row : all) {
     if (row.level == level) rows.emplace_back(row.threads, row.*rate);

@@ -15,7 +15,7 @@ struct Peaks {
   std::vector<double> l2_gbps, l3_gbps, dram_gbps;  ///< sustained reads, all threads together
   std::vector<double> region_us;                    ///< an empty parallel region, fork to join
   int64_t l2_bytes = 0, l3_bytes = 0;               ///< per core, shared
-  std::vector<double> bf16_gflops = {};                  ///< products of bf16 with sums of f32; 0 without the instruction
+  std::vector<double> bf16_gflops = {};             ///< products of bf16 with sums of f32; 0 without the instruction
 
   double at(const std::vector<double>& values, int threads) const;
 };

@@ -80,8 +80,7 @@ Candidate candidate(const std::string& name, std::function<double()> once, bool 
 }
 
 Candidate candidate(const std::string& name, Replayer& replayer, bool warm) {
-  return candidate(
-      name, [&replayer] { return replayer.run(); }, warm);
+  return candidate(name, [&replayer] { return replayer.run(); }, warm);
 }
 
 }  // namespace kilter::profile

@@ -206,9 +206,7 @@ KernelFigures measure_kernel(const std::string& problem, const Peaks& peaks, con
   if (forms[0].time.bound.kind == Bound::memory) {
     reader.emplace(*forms[0].cold, *pool, options.threads);
     if (!reader->reads_about(forms[0].time.bytes)) reader.reset();
-    if (reader)
-      candidates.push_back(candidate(
-          "read", [&reader] { return reader->run(); }, false));
+    if (reader) candidates.push_back(candidate("read", [&reader] { return reader->run(); }, false));
   }
   CompareOptions how;
   how.max_seconds = options.seconds;

@@ -19,8 +19,7 @@ double empty_region_us(int threads) {
   std::vector<double> us;
   for (int i = 0; i < kRegions; ++i) {
     const uint64_t start = ticks();
-    pool.run(
-        threads, 0, [](void*, int64_t, int64_t, int32_t) { return 0; }, nullptr);
+    pool.run(threads, 0, [](void*, int64_t, int64_t, int32_t) { return 0; }, nullptr);
     us.push_back(ms_between(start, ticks()) * 1e3);
   }
   return quantile(us, 0.1);

@@ -66,8 +66,7 @@ TEST_P(OneElement, MeansTheSameInAnyNumberOfDimensions) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, OneElement, testing::ValuesIn(all_ops().begin(), all_ops().end()), [](const auto& setup) {
   std::string name = fmt::format("{}_{}_{}", setup.param->domain, setup.param->name, setup.param->since);
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 });
 

@@ -31,10 +31,12 @@ class FormText {
  private:
   void put(const void* data, size_t bytes) { form_.text.append(static_cast<const char*>(data), bytes); }
   template <class T>
-  requires std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T>
-  void put(T value) { put(&value, sizeof(T)); }
+    requires std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T>
+  void put(T value) {
+    put(&value, sizeof(T));
+  }
   template <class T>
-  requires std::is_arithmetic_v<T>
+    requires std::is_arithmetic_v<T>
   void put(const std::vector<T>& all) {
     put(all.size());
     too_large_ = too_large_ || std::ssize(all) * static_cast<int64_t>(sizeof(T)) > kMostBytes;

@@ -43,8 +43,7 @@ class HeadEmitter {
     first_ = b_.let("first", block_ * Expr(width_));
     if (rest == 0) return block(width_);
     if (blocks_ == 1) return block(rest);
-    b_.if_then(
-        binary(Op::eq, block_, Expr(blocks_ - 1)), [&] { block(rest); }, [&] { block(width_); });
+    b_.if_then(binary(Op::eq, block_, Expr(blocks_ - 1)), [&] { block(rest); }, [&] { block(width_); });
   }
 
  private:

@@ -493,8 +493,7 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBu
     const int64_t rest = nest.out_h % t.rows;
     const auto emit = [&](int64_t rows) { tile.emit(item * Expr(t.rows), 0, rows, nest.out_w, of_block); };
     if (rest == 0) return emit(t.rows);
-    return b.if_then(
-        binary(Op::lt, item, Expr(full)), [&] { emit(t.rows); }, [&] { emit(rest); });
+    return b.if_then(binary(Op::lt, item, Expr(full)), [&] { emit(t.rows); }, [&] { emit(rest); });
   }
   const int64_t full = nest.out_w / t.tile;
   const int64_t rest = nest.out_w % t.tile;

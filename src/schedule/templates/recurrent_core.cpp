@@ -69,8 +69,7 @@ class StepEmitter {
     first_ = b_.let("first", item_ * Expr(tile_.rows));
     if (rest == 0) return all_steps(tile_.rows);
     if (full == 0) return all_steps(rest);
-    b_.if_then(
-        binary(Op::lt, item_, Expr(full)), [&] { all_steps(tile_.rows); }, [&] { all_steps(rest); });
+    b_.if_then(binary(Op::lt, item_, Expr(full)), [&] { all_steps(tile_.rows); }, [&] { all_steps(rest); });
   }
 
  private:
