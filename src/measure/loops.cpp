@@ -172,12 +172,11 @@ KILTER_COPY_LOOP(copy_sse, "sse2", KILTER_LOAD_128, KILTER_STORE_128, 16)
   }
 
 const std::vector<FlopLoop>& all_flop_loops() {
-  static const std::vector<FlopLoop> rows = {
-      {Multiply::f32, "avx512 fma", "avx512f", 12 * 16 * 2, fma_avx512},
-      {Multiply::f32, "avx2 fma", "fma", 12 * 8 * 2, fma_avx2},
-      {Multiply::f32, "avx mul, add", "avx", 6 * 8 * 2, mul_add_avx},
-      {Multiply::f32, "sse mul, add", "", 6 * 4 * 2, mul_add_sse},
-      {Multiply::bf16, "avx512 bf16", "avx512bf16", 16 * 16 * 4, dot_bf16_avx512}};
+  static const std::vector<FlopLoop> rows = {{DType::f32, "avx512 fma", "avx512f", 12 * 16 * 2, fma_avx512},
+                                             {DType::f32, "avx2 fma", "fma", 12 * 8 * 2, fma_avx2},
+                                             {DType::f32, "avx mul, add", "avx", 6 * 8 * 2, mul_add_avx},
+                                             {DType::f32, "sse mul, add", "", 6 * 4 * 2, mul_add_sse},
+                                             {DType::bf16, "avx512 bf16", "avx512bf16", 16 * 16 * 4, dot_bf16_avx512}};
   return rows;
 }
 
@@ -218,7 +217,7 @@ void read_plain(const std::byte* from, int64_t bytes, int64_t passes) {
 }
 
 const std::vector<FlopLoop>& all_flop_loops() {
-  static const std::vector<FlopLoop> rows = {{Multiply::f32, "compiler's vectors", "", 64, mul_add_plain}};
+  static const std::vector<FlopLoop> rows = {{DType::f32, "compiler's vectors", "", 64, mul_add_plain}};
   return rows;
 }
 const std::vector<ReadLoop>& all_read_loops() {
@@ -234,9 +233,9 @@ const std::vector<CopyLoop>& all_copy_loops() {
 
 }  // namespace
 
-std::vector<FlopLoop> flop_loops(Multiply multiply) {
+std::vector<FlopLoop> flop_loops(DType products) {
   std::vector<FlopLoop> loops = runnable(all_flop_loops());
-  std::erase_if(loops, [&](const FlopLoop& loop) { return loop.multiply != multiply; });
+  std::erase_if(loops, [&](const FlopLoop& loop) { return loop.products != products; });
   return loops;
 }
 

@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "measure/peaks.h"
+#include "base/dtype.h"
 
 namespace kilter {
 
 /// A loop of independent multiply-adds in registers.
 struct FlopLoop {
-  Multiply multiply;
+  DType products;              ///< f32 or bf16, as in measure_peak()
   std::string_view name;       ///< "avx512 fma"
   std::string_view feature;    ///< required feature of cpu_features(); empty: none
   double flops_per_iteration;  ///< a multiply-add counts as 2
@@ -41,7 +41,7 @@ struct CopyLoop {
 };
 
 /// Returns the variants that this machine can run; at least one for f32.
-std::vector<FlopLoop> flop_loops(Multiply multiply);
+std::vector<FlopLoop> flop_loops(DType products);
 /// Returns the variants of the widest vectors only.
 std::vector<ReadLoop> read_loops();
 /// Returns the variants of the widest vectors, and the C library's copy.

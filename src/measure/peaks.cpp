@@ -141,9 +141,9 @@ std::vector<Level> memory_levels() {
   return {Level::l1, Level::l2, Level::l3, Level::dram};
 }
 
-PeakRate measure_peak(int threads, double ms, Multiply multiply) {
+PeakRate measure_peak(int threads, double ms, DType products) {
   check_threads(threads);
-  const std::vector<FlopLoop> loops = flop_loops(multiply);
+  const std::vector<FlopLoop> loops = flop_loops(products);
   if (loops.empty()) return {};
   Team team(threads);
   constexpr int64_t kIterations = 100'000;

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/dtype.h"
+
 namespace kilter {
 
 enum class Level { l1, l2, l3, dram };
@@ -14,12 +16,6 @@ std::string_view level_name(Level level);
 std::optional<Level> parse_level(std::string_view name);
 /// Returns the levels that this machine has; some machines have no L3.
 std::vector<Level> memory_levels();
-
-/// The multiplications that a peak rate counts.
-enum class Multiply {
-  f32,   ///< f32 multiply-adds
-  bf16,  ///< products of bf16, added to f32
-};
 
 /// A rate and the loop that reached it.
 struct PeakRate {
@@ -33,8 +29,9 @@ struct PeakRate {
 /// that the threads do not run at the same time, they take five times as long, and may return the sum of each thread's
 /// best, which is an upper bound. Throw usage for other thread counts, and unsupported when there is no memory for the
 /// buffers.
-/// The rate is 0 if this machine has no instruction for such products.
-PeakRate measure_peak(int threads, double ms = 40, Multiply multiply = Multiply::f32);
+/// `products`: f32 for multiply-adds, or bf16 for products of bf16 that are added to f32. The rate is 0 if this machine
+/// has no instruction for such products.
+PeakRate measure_peak(int threads, double ms = 40, DType products = DType::f32);
 /// Measures bytes read. For L1 and L2, each thread reads its own buffer of half the cache. For L3, the threads together
 /// read a quarter of it, but each reads two to eight times the size of its L2. For DRAM, they read four times the
 /// last-level cache (64..512 MB).

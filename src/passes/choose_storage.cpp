@@ -52,9 +52,7 @@ class Storages {
     for (ValueId v : graph_.inputs()) {
       if (!context_.stored_ports.contains(graph_.value(v).name) || !f32(v) || !changes()) continue;
       const std::vector<NodeId> readers = graph_.users(v);
-      Layout layout = graph_.type(v).layout;
-      layout.stored = kType;
-      const ValueId copy = add_relayout(graph_, v, layout, name(kType));
+      const ValueId copy = stored_copy(v);
       for (NodeId reader : readers) std::ranges::replace(graph_.change_node(reader).inputs, v, copy);
     }
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
@@ -65,6 +63,13 @@ class Storages {
       graph_.set_output(i, add_relayout(graph_, copied ? graph_.node(producer).inputs[0] : v, Layout{}, "stored"));
     }
     if (changed_) graph_.sort();
+  }
+
+  /// A copy of `v` in the same layout, stored as bf16.
+  ValueId stored_copy(ValueId v) {
+    Layout layout = graph_.type(v).layout;
+    layout.stored = kType;
+    return add_relayout(graph_, v, layout, name(kType));
   }
 
   bool held(const Node& node) const { return context_.keep_float.contains(node.name); }
@@ -85,15 +90,16 @@ class Storages {
     return family != Family::reference && family != Family::recurrent && family != Family::gemm;
   }
 
+  /// Notes what a node demands of its operands and results. Constants say nothing about the values that they meet.
   void visit(const Node& node) {
-    const bool views = node.op->family == Family::reshape ||
-                       (node.op->family == Family::movement && node.op->movement != Movement::relayout);
+    const bool views = node.op->family == Family::reshape || node.op->family == Family::movement;
+    const bool wide = !converts(node.op->family) || held(node);
     ValueId first = kNone;
     for (const auto* values : {&node.inputs, &node.outputs}) {
       for (ValueId v : *values) {
-        if (v == kNone) continue;
-        if (!converts(node.op->family) || held(node) || !f32(v) || constant(v)) keep_wide(v, constant(v));
-        if (!views || constant(v)) continue;
+        if (v == kNone || constant(v)) continue;
+        if (wide || !f32(v)) keep_wide(v);
+        if (!views) continue;
         if (first == kNone) first = v;
         join(first, v);
       }
@@ -113,10 +119,7 @@ class Storages {
     classes_[static_cast<size_t>(b)] = a;
     if (wide_[static_cast<size_t>(b)]) wide_[static_cast<size_t>(a)] = true;
   }
-  /// Constants say nothing about the values that they meet.
-  void keep_wide(ValueId v, bool constant = false) {
-    if (!constant) wide_[static_cast<size_t>(root(v))] = true;
-  }
+  void keep_wide(ValueId v) { wide_[static_cast<size_t>(root(v))] = true; }
   bool narrows(ValueId v) {
     return f32(v) && !constant(v) && !graph_.type(v).layout.stored && !wide_[static_cast<size_t>(root(v))];
   }
@@ -146,11 +149,7 @@ class Storages {
     const ValueId v = graph_.node(id).inputs[i];
     if (!f32(v) || constant(v) || graph_.type(v).layout.stored || !changes()) return;
     const auto [made, fresh] = converted_.try_emplace(v, kNone);
-    if (fresh) {
-      Layout layout = graph_.type(v).layout;
-      layout.stored = kType;
-      made->second = add_relayout(graph_, v, layout, name(kType));
-    }
+    if (fresh) made->second = stored_copy(v);
     graph_.change_node(id).inputs[i] = made->second;
   }
 

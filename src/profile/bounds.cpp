@@ -42,6 +42,10 @@ double Peaks::at(const std::vector<double>& values, int threads) const {
   return values[std::min(values.size(), static_cast<size_t>(std::max(threads, 1))) - 1];
 }
 
+double Peaks::rate_of(DType products, int threads) const {
+  return at(products == DType::bf16 ? bf16_gflops : gflops, threads);
+}
+
 int64_t weight_bytes(const Step& step) {
   int64_t bytes = 0;
   for (const BufferRef& ref : step.args) bytes += ref.space == Space::constant ? ref.bytes : 0;
@@ -83,10 +87,9 @@ Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int t
   const int used = used_threads(step, threads);
   Bound bound = memory_bound_of(step, run, peaks, threads);
   if (step.role == StepRole::contraction) {
-    const bool bf16 = step.multiplies == DType::bf16 && peaks.at(peaks.bf16_gflops, used) > 0;
-    const double gflops = peaks.at(bf16 ? peaks.bf16_gflops : peaks.gflops, used);
+    const double gflops = peaks.rate_of(step.multiplies, used);
     const double compute = gflops > 0 ? static_cast<double>(step.flops) / gflops * 1e-6 : 0;
-    if (compute >= bound.ms) bound = {Bound::compute, compute, bf16 ? "bf16" : "FMA"};
+    if (compute >= bound.ms) bound = {Bound::compute, compute, step.multiplies == DType::bf16 ? "bf16" : "FMA"};
   }
   const double region = peaks.at(peaks.region_us, used) * 1e-3;
   if (region > bound.ms) bound = {Bound::overhead, region, "fork and join"};

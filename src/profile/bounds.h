@@ -18,6 +18,8 @@ struct Peaks {
   std::vector<double> bf16_gflops = {};             ///< products of bf16 with sums of f32; 0 without the instruction
 
   double at(const std::vector<double>& values, int threads) const;
+  /// GFLOP/s of products of a type, f32 or bf16 (Step::multiplies).
+  double rate_of(DType products, int threads) const;
 };
 
 /// Measures the peaks, taking about 0.1 s each for one thread and for `threads` threads.

@@ -50,7 +50,7 @@ void note_work(Form& form, const Peaks& peaks, const KernelOptions& options) {
   KernelTime& t = form.time;
   for (size_t s = form.first; s < form.first + form.count; ++s) {
     const Step& step = plan.steps[s];
-    t.schedule = step.schedule, t.moves = moves(step);
+    t.schedule = step.schedule, t.moves = moves(step), t.multiplies = step.multiplies;
     t.flops += step.flops, t.effective_flops += step.effective_flops, t.bytes += step.bytes;
     const auto add = [](Bound& to, const Bound& more) {
       const double sum = to.ms + more.ms;

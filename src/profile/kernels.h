@@ -57,9 +57,10 @@ struct KernelTime {
   std::string schedule;
   int64_t flops = 0, effective_flops = 0;  ///< of one run, as in Step
   int64_t bytes = 0;
-  bool moves = false;   ///< only moves elements (or computes them from their neighbours, as Resize does)
-  Ratio cold_ms;        ///< with weights from where the network finds them
-  Bound bound, memory;  ///< the bound of the kernel, and that of reading and writing its operands
+  DType multiplies = DType::f32;  ///< Step::multiplies
+  bool moves = false;             ///< only moves elements (or computes them from their neighbours, as Resize does)
+  Ratio cold_ms;                  ///< with weights from where the network finds them
+  Bound bound, memory;            ///< the bound of the kernel, and that of reading and writing its operands
   /// The time that a plain read of its operands takes, measured alternately with the kernel. 0 if not measured, because
   /// the kernel is not bound by memory or reads too little.
   double read_ms = 0;

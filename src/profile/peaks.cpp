@@ -45,7 +45,7 @@ Peaks measure_peaks(int threads) {
     return spread_out(one, cpus > 1 ? std::max(measured(cpus), one) : one, cpus);
   };
   p.gflops = both([](int t) { return measure_peak_gflops(t); });
-  p.bf16_gflops = both([](int t) { return measure_peak(t, kPeakMs, Multiply::bf16).rate; });
+  p.bf16_gflops = both([](int t) { return measure_peak(t, kPeakMs, DType::bf16).rate; });
   p.l2_gbps = both([](int t) { return measure_bandwidth(Level::l2, t); });
   if (caches.l3_bytes > 0) p.l3_gbps = both([](int t) { return measure_bandwidth(Level::l3, t); });
   p.dram_gbps = both([](int t) { return measure_bandwidth(Level::dram, t); });

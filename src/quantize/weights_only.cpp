@@ -125,7 +125,7 @@ class WeightQuantiser {
   }
 
   /// Returns u8[outputs, blocks, bytes of a block]: each weight plus 2^(bits - 1), and 0 for weights behind the last.
-  /// Of two 4-bit weights in a byte, the first is in the lower half.
+  /// A byte holds two 4-bit weights, the first one in its lower half.
   Tensor packed(const Blocks& blocks) const {
     const int64_t per_byte = 8 / options_.bits, zero = int64_t{1} << (options_.bits - 1);
     const int64_t bytes = blocks.block / per_byte;

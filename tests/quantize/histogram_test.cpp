@@ -76,8 +76,8 @@ TEST(Entropy, KeepsAnEvenDistribution) {
   EXPECT_NEAR(of(values).entropy().high, 1, 0.01);
 }
 
-/// Of four bins in two levels, cutting the last bin puts its counts into the third, which two levels cannot show; of
-/// all four, each level has equal counts and nothing is lost.
+/// Four bins are shown in two levels of two bins each. All four bins lose nothing, because the bins of each level have
+/// equal counts. If the last bin is cut, its counts go to the third bin, and two levels cannot show the result exactly.
 TEST(Entropy, ComparesByHand) {
   const std::vector<double> even = {5, 5, 2, 2}, tail = {8, 8, 8, 0};
   EXPECT_EQ(least_divergence(even, 2), 4U);

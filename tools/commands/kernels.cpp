@@ -111,7 +111,7 @@ void measure_all(std::vector<Network>& all, const profile::Peaks& peaks, const K
 }
 
 double peak_share(const profile::KernelTime& t, const profile::Peaks& peaks, int threads) {
-  return t.gflops() / peaks.at(peaks.gflops, threads);
+  return t.gflops() / peaks.rate_of(t.multiplies, threads);
 }
 
 void print_rows(const Network& network, const profile::Peaks& peaks, int threads) {
