@@ -104,21 +104,20 @@ struct HaloCall {
   std::byte* base;
 };
 
-void zero(std::byte* at, int64_t bytes) {
-  if (bytes > 0) std::memset(at, 0, static_cast<size_t>(bytes));
-}
-
 int32_t run_halo(void* context, int64_t begin, int64_t end, int32_t /*worker*/) {
   const auto& call = *static_cast<const HaloCall*>(context);
   const HaloFill& h = *call.halo;
+  const auto fill = [&](std::byte* at, int64_t bytes) {
+    if (bytes > 0) std::memset(at, static_cast<int>(h.value), static_cast<size_t>(bytes));
+  };
   for (int64_t p = begin; p < end; ++p) {
     std::byte* plane = call.base + p * h.plane_bytes;
-    zero(plane, h.top * h.row_bytes);
+    fill(plane, h.top * h.row_bytes);
     for (int64_t r = h.top; r < h.rows - h.bottom; ++r) {
-      zero(plane + r * h.row_bytes, h.left_bytes);
-      zero(plane + (r + 1) * h.row_bytes - h.right_bytes, h.right_bytes);
+      fill(plane + r * h.row_bytes, h.left_bytes);
+      fill(plane + (r + 1) * h.row_bytes - h.right_bytes, h.right_bytes);
     }
-    zero(plane + (h.rows - h.bottom) * h.row_bytes, h.bottom * h.row_bytes);
+    fill(plane + (h.rows - h.bottom) * h.row_bytes, h.bottom * h.row_bytes);
   }
   return 0;
 }

@@ -44,7 +44,7 @@ class Device {
   /// Allocates zeroed memory, 64-byte aligned. Throws out_of_memory naming `what`.
   virtual Block alloc(int64_t bytes, std::string_view what) = 0;
   virtual void copy(const std::byte* from, std::byte* to, int64_t bytes, RunTrace* trace) = 0;
-  /// Zeroes the halo of the buffer at `base`.
+  /// Fills the halo of the buffer at `base`.
   virtual void fill_halo(const HaloFill& halo, std::byte* base, RunTrace* trace) = 0;
   /// Returns the first non-zero result in the order of the iterations, or 0 if there is none.
   virtual int32_t launch(const Launch& launch, RunTrace* trace) = 0;

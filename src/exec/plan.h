@@ -56,12 +56,13 @@ enum class StepRole : uint8_t {
   pack,            ///< packs an operand of a layer whose other steps follow
 };
 
-/// The halo of one buffer, described as `planes` planes of `rows` x `row_bytes`. Everything outside the interior is
-/// zeroed.
+/// The halo of one buffer, described as `planes` planes of `rows` x `row_bytes`. Everything outside the interior
+/// becomes `value`.
 struct HaloFill {
   int64_t planes = 0, plane_bytes = 0, rows = 0, row_bytes = 0;
   int64_t top = 0, bottom = 0;  ///< rows
   int64_t left_bytes = 0, right_bytes = 0;
+  int64_t value = 0;  ///< of each byte of the halo, 0 to 255
 };
 
 /// An operator that runs through its reference kernel, with everything needed to find and call the kernel.

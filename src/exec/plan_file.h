@@ -19,7 +19,7 @@
 
 namespace kilter {
 
-constexpr uint32_t kPlanFormatVersion = 11;
+constexpr uint32_t kPlanFormatVersion = 12;
 
 struct LoadOptions {
   bool verify = true;  ///< check the hash of the whole file, which reads all of it; false: only that of its fields

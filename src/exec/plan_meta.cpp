@@ -144,7 +144,7 @@ void reference_fields(Io& io, T& call) {
 template <class Io, class T>
 void halo_fields(Io& io, T& halo) {
   for (auto* field : {&halo.planes, &halo.plane_bytes, &halo.rows, &halo.row_bytes, &halo.top, &halo.bottom,
-                      &halo.left_bytes, &halo.right_bytes}) {
+                      &halo.left_bytes, &halo.right_bytes, &halo.value}) {
     io.number(*field, "halo");
   }
 }

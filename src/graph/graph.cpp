@@ -89,13 +89,31 @@ std::string_view attr_type(const Attr& attr) {
   return std::visit([]<class T>(const T&) { return kAttrType<T>; }, attr);
 }
 
+std::string stored_text(const Layout& layout) {
+  if (!layout.stored) return {};
+  const std::string type(name(*layout.stored));
+  return layout.zero == 0 ? type : fmt::format("{}+{}", type, layout.zero);
+}
+
+bool parse_stored(std::string_view text, Layout& layout) {
+  const size_t plus = std::min(text.find('+'), text.size());
+  const std::optional<DType> type = parse_dtype(text.substr(0, plus));
+  if (!type || (*type != DType::f16 && *type != DType::bf16 && *type != DType::u8)) return false;
+  const std::optional<int64_t> zero = plus == text.size() ? 0 : try_parse_int(text.substr(plus + 1));
+  const bool fits = zero && *zero >= 0 && *zero <= 255 && (*zero == 0) == (plus == text.size());
+  if (!fits || (*zero != 0 && *type != DType::u8)) return false;
+  layout.stored = type;
+  layout.zero = static_cast<uint8_t>(*zero);
+  return true;
+}
+
 std::string text(const TensorType& type) {
   std::string out = fmt::format("{}[", name(type.dtype));
   for (size_t i = 0; i < type.shape.size(); ++i) out += fmt::format("{}{}", i == 0 ? "" : ",", type.shape[i]);
   out += ']';
   if (type.layout.plain()) return out;
   std::vector<std::string> words;
-  if (type.layout.stored) words.emplace_back(name(*type.layout.stored));
+  if (type.layout.stored) words.push_back(stored_text(type.layout));
   if (type.layout.block != 1) words.push_back(fmt::format("c{}", type.layout.block));
   if (type.layout.has_halo()) words.push_back(fmt::format("halo{}", fmt::join(type.layout.halo, ",")));
   return out + fmt::format("{{{}}}", fmt::join(words, " "));

@@ -31,12 +31,14 @@ class Graph;
 ///     The unused lanes of the last block are 0: the producer of the value writes them.
 /// halo: extra rows and columns around the last two logical dimensions (before block), always 0 in memory:
 ///   {top, bottom, left, right}. Only values of rank 4 have a halo.
-/// stored: the element type in memory of a value whose elements are computed as another type: f16 or bf16 for f32. The
-///   value's elements are those that remain after rounding to that type. Nullopt: the value's own type.
+/// stored: the element type in memory of a value whose elements are computed as another type: f16, bf16 or u8 for f32.
+///   The value's elements are those that remain after rounding to that type. Nullopt: the value's own type.
+/// zero: with u8, the stored integer that stands for 0. The value's elements are integers from -zero to 255 - zero.
 struct Layout {
   int32_t block = 1;
   std::array<int32_t, 4> halo{};
   std::optional<DType> stored = {};
+  uint8_t zero = 0;
 
   /// Whether the elements are in row-major order, without halo.
   bool row_major() const { return block == 1 && !has_halo(); }
@@ -46,7 +48,8 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// A tensor type. Text form: "f32[1,64,56,56]", "f32[1,64,56,56]{c16}", "f32[1,64,56,56]{bf16 c16 halo1,1,1,1}".
+/// A tensor type. Text form: "f32[1,64,56,56]", "f32[1,64,56,56]{c16}", "f32[1,64,56,56]{bf16 c16 halo1,1,1,1}",
+/// "f32[1,64]{u8+128}".
 struct TensorType {
   DType dtype = DType::f32;
   Shape shape;
@@ -57,6 +60,10 @@ struct TensorType {
 std::string text(const TensorType& type);
 /// The element type in memory.
 inline DType stored_type(const TensorType& type) { return type.layout.stored.value_or(type.dtype); }
+/// Returns "bf16", or "u8+128" if the stored integer 128 stands for 0; empty if the value is stored in its own type.
+std::string stored_text(const Layout& layout);
+/// Reads stored_text(). Sets `stored` and `zero`; returns whether the text is one that stored_text() can return.
+bool parse_stored(std::string_view text, Layout& layout);
 /// Bytes of one element in memory.
 inline int64_t stored_bytes(const TensorType& type) { return size_bytes(stored_type(type)); }
 

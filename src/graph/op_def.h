@@ -227,6 +227,7 @@ struct OpDef {
   bool deterministic = true;     ///< false: never folded or merged (random operators)
   bool shape_only = false;       ///< outputs depend only on the inputs' types (Shape, Size): always folded; the
                                  ///< reference sees inputs without data
+  bool folds_late = false;       ///< not evaluated while a graph is built, because passes look for its nodes
   bool zero_preserving = false;  ///< map only: f(0, ..., 0) = 0, so padding lanes stay 0
   Tolerance tolerance = {};
   std::vector<CaseText> cases = {};

@@ -224,9 +224,9 @@ TensorType TextReader::type() {
     return value;
   };
   while (!accept("}")) {
-    const std::string item = word("'bf16', 'f16', 'cN' or 'haloT,B,L,R'");
-    if (item == "bf16" || item == "f16") {
-      out.layout.stored = parse_dtype(item);
+    const std::string item = word("'bf16', 'f16', 'u8+ZERO', 'cN' or 'haloT,B,L,R'");
+    if (parse_stored(item, out.layout)) {
+      continue;
     } else if (item.starts_with("halo")) {
       out.layout.halo[0] = small(std::string_view(item).substr(4));
       for (size_t i = 1; i < 4; ++i) {
@@ -236,7 +236,7 @@ TensorType TextReader::type() {
     } else if (item.starts_with('c')) {
       out.layout.block = small(std::string_view(item).substr(1));
     } else {
-      error_at_token(fmt::format("expected 'bf16', 'f16', 'cN' or 'haloT,B,L,R', got '{}'", item));
+      error_at_token(fmt::format("expected 'bf16', 'f16', 'u8+ZERO', 'cN' or 'haloT,B,L,R', got '{}'", item));
     }
   }
   const bool fits = out.layout.block >= 1 && (out.layout.block == 1 || out.shape.size() >= 2) &&

@@ -67,7 +67,7 @@ Buf LoopBuilder::add_buffer(std::string name, DType type, int64_t elems, BufferK
           "loop function '{}': buffer '{}' has {} elements of {}; expected 0 or more, and no strings", func_.name, name,
           elems, kilter::name(type));
   func_.buffers.push_back({.name = std::move(name), .type = type, .elems = elems, .kind = kind, .space = space});
-  value_types_.push_back(type);
+  values_.push_back({type});
   return Buf{static_cast<int32_t>(func_.buffers.size()) - 1};
 }
 
@@ -81,17 +81,29 @@ Buf LoopBuilder::scratch(std::string name, DType type, int64_t elems, MemorySpac
   return add_buffer(std::move(name), type, elems, BufferKind::scratch, space);
 }
 
-void LoopBuilder::convert(Buf buffer, DType type) {
+void LoopBuilder::convert(Buf buffer, DType type, uint8_t zero) {
   const DType own = this->buffer(buffer).type;
-  require(is_float(own) && is_float(type) && size_bytes(own) <= size_bytes(type),
-          "loop function '{}': buffer '{}' of {} cannot convert to {}", func_.name, this->buffer(buffer).name,
-          name(own), name(type));
-  value_types_[static_cast<size_t>(buffer.id)] = type;
+  const bool widens = is_float(own) && size_bytes(own) <= size_bytes(type) && zero == 0;
+  require(is_float(type) && (widens || own == DType::u8),
+          "loop function '{}': buffer '{}' of {} with zero {} cannot convert to {}", func_.name,
+          this->buffer(buffer).name, name(own), zero, name(type));
+  values_[static_cast<size_t>(buffer.id)] = {type, zero};
 }
 
 Expr LoopBuilder::to_buffer(Buf buffer, Expr value) const {
   const DType own = this->buffer(buffer).type;
-  return own != value_type(buffer) && value.elem() == value_type(buffer) ? cast(own, std::move(value)) : value;
+  if (own == value_type(buffer) || value.elem() != value_type(buffer)) return value;
+  if (own != DType::u8) return cast(own, std::move(value));
+  const bool integer = value->kind == ExprKind::cast && value->args[0].elem() == DType::i32;
+  const Expr whole = integer ? value->args[0] : cast(DType::i32, std::move(value));
+  return cast(own, whole + imm_int(DType::i32, values_[static_cast<size_t>(buffer.id)].zero));
+}
+
+Expr LoopBuilder::from_buffer(Buf buffer, const Expr& loaded, const Expr& mask) const {
+  const auto& [type, zero] = values_.at(static_cast<size_t>(buffer.id));
+  if (zero == 0) return cast(type, loaded);
+  const Expr value = cast(type, cast(DType::i32, loaded) - imm_int(DType::i32, zero));
+  return mask.defined() ? select(mask, value, imm(type, 0, value.lanes())) : value;
 }
 
 Expr LoopBuilder::parallel(std::string name, int64_t extent) {
@@ -170,7 +182,8 @@ void LoopBuilder::set(int32_t reg, Expr value) {
 }
 
 Expr LoopBuilder::load(Buf buffer, Expr index, int32_t lanes, int64_t stride, Expr mask) const {
-  return cast(value_type(buffer), load_raw(buffer, std::move(index), lanes, stride, std::move(mask)));
+  const Expr loaded = load_raw(buffer, std::move(index), lanes, stride, mask);
+  return from_buffer(buffer, loaded, mask);
 }
 
 Expr LoopBuilder::load_raw(Buf buffer, Expr index, int32_t lanes, int64_t stride, Expr mask) const {
@@ -178,8 +191,8 @@ Expr LoopBuilder::load_raw(Buf buffer, Expr index, int32_t lanes, int64_t stride
 }
 
 Expr LoopBuilder::gather(Buf buffer, Expr indices, Expr mask) const {
-  return cast(value_type(buffer),
-              gather_expr(this->buffer(buffer).type, buffer.id, std::move(indices), std::move(mask)));
+  const Expr loaded = gather_expr(this->buffer(buffer).type, buffer.id, std::move(indices), mask);
+  return from_buffer(buffer, loaded, mask);
 }
 
 void LoopBuilder::store(Buf buffer, Expr index, Expr value, Expr mask) {

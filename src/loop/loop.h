@@ -142,10 +142,11 @@ class LoopBuilder {
   Buf output(std::string name, DType type, int64_t elems);
   Buf scratch(std::string name, DType type, int64_t elems, MemorySpace space = MemorySpace::global);
   const Buffer& buffer(Buf b) const { return func_.buffers.at(static_cast<size_t>(b.id)); }
-  /// Makes loads from a buffer of f16 or bf16 convert to `type`, a wider float, and stores convert from it.
-  void convert(Buf buffer, DType type);
+  /// Makes loads from a buffer of f16 or bf16 convert to `type`, a wider float, and stores convert from it. A buffer of
+  /// u8 holds integers; the stored integer `zero` stands for 0, and what is stored must be in the range.
+  void convert(Buf buffer, DType type, uint8_t zero = 0);
   /// Returns the element type of the values that load() returns and store() takes.
-  DType value_type(Buf buffer) const { return value_types_.at(static_cast<size_t>(buffer.id)); }
+  DType value_type(Buf buffer) const { return values_.at(static_cast<size_t>(buffer.id)).type; }
 
   /// Adds the next (inner) parallel dimension and returns its variable. Must precede any statement.
   Expr parallel(std::string name, int64_t extent);
@@ -191,8 +192,14 @@ class LoopBuilder {
   Buf add_buffer(std::string name, DType type, int64_t elems, BufferKind kind, MemorySpace space);
   /// Converts a value for a buffer whose stores convert.
   Expr to_buffer(Buf buffer, Expr value) const;
+  /// Converts loaded elements of a buffer whose loads convert. With a mask, lanes that are off are 0.
+  Expr from_buffer(Buf buffer, const Expr& loaded, const Expr& mask) const;
   LoopFunc func_;
-  std::vector<DType> value_types_;  ///< by buffer
+  struct ValueType {
+    DType type;
+    uint8_t zero = 0;  ///< the stored integer that stands for 0
+  };
+  std::vector<ValueType> values_;  ///< by buffer
   std::vector<std::vector<Stmt>> open_;
 };
 

@@ -136,6 +136,7 @@ KILTER_OP(Dequantize){
     .infer = infer_broadcasting,
     .reference = reference_broadcasting,
     .scalar = scalar,
+    .folds_late = true,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"u8[2,3,5] f32[]=0.05 u8[]=128 | to=1", "i8[2,3,5] f32[3,1]=0.1,0.2,0.05 i8[3,1]=0,1,-3 | to=1",
               "i32[17] f32[]=0.01 | to=1", "u8[2,7] f16[]=0.1 u8[]=7 | to=10", "u16[33] f32[]=0.1 u16[]=32768 | to=1"},

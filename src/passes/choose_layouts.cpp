@@ -63,9 +63,12 @@ class Layouts {
     return any;
   }
 
+  /// Whether a value is an image of f32, or of the integer sums of a convolution.
   bool image(ValueId v) const {
     const TensorType& t = graph_.type(v);
-    return t.dtype == DType::f32 && t.shape.size() == 4 && elems(t.shape) > 0;
+    const NodeId producer = graph_.value(v).producer;
+    const bool sums = t.dtype == DType::i32 && producer != kNone && graph_.node(producer).op->family == Family::conv;
+    return (t.dtype == DType::f32 || sums) && t.shape.size() == 4 && elems(t.shape) > 0;
   }
   bool blocked(ValueId v) const { return v != kNone && graph_.type(v).layout.block > 1; }
   bool constant(ValueId v) const { return constant_of(graph_, v) != nullptr; }
@@ -124,7 +127,7 @@ class Layouts {
       if (elems(t.shape) == 1) continue;
       if (t.shape.size() == 4 && t.shape[1] == 1 && out[1] != 1) continue;
       if (constant(in) && t.shape.size() <= 4) continue;
-      if (t.shape.size() != 4 || t.dtype != DType::f32) return false;
+      if (t.shape.size() != 4 || !image(in)) return false;
       any = any || blocked(in);
     }
     return any;

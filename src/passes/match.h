@@ -9,8 +9,10 @@
 
 namespace kilter {
 
-/// Whether a node is the ONNX operator `op`.
-inline bool is_op(const Node& node, std::string_view op) { return node.op->name == op && node.op->domain.empty(); }
+/// Whether a node is the operator `op` of a domain; "" is that of ONNX.
+inline bool is_op(const Node& node, std::string_view op, std::string_view domain = "") {
+  return node.op->name == op && node.op->domain == domain;
+}
 
 /// The node that makes `v`, if it is the ONNX operator `op`; null otherwise.
 inline const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {

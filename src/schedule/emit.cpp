@@ -82,7 +82,7 @@ Buf Emitter::input(ValueId value) {
   if (auto it = buffers_.find(value); it != buffers_.end()) return it->second;
   const Operand& operand = task_.operand(value);
   const Buf buf = b.input("x" + std::to_string(args_.size()), stored_type(operand.type), operand.phys.elems);
-  if (operand.type.layout.stored) b.convert(buf, operand.type.dtype);
+  if (operand.type.layout.stored) b.convert(buf, operand.type.dtype, operand.type.layout.zero);
   args_.push_back({StageArg::value, value});
   return buffers_[value] = buf;
 }
@@ -91,7 +91,7 @@ Buf Emitter::output(ValueId value) {
   if (auto it = buffers_.find(value); it != buffers_.end()) return it->second;
   const Operand& operand = task_.operand(value);
   const Buf buf = b.output("y" + std::to_string(args_.size()), stored_type(operand.type), operand.phys.elems);
-  if (operand.type.layout.stored) b.convert(buf, operand.type.dtype);
+  if (operand.type.layout.stored) b.convert(buf, operand.type.dtype, operand.type.layout.zero);
   args_.push_back({StageArg::value, value});
   return buffers_[value] = buf;
 }
@@ -162,7 +162,9 @@ Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site,
   }
   std::optional<Expr> result = node.op->scalar(view(*task_.graph, node), operands);
   require(result.has_value(), "{} '{}' has no loop form although it was fused", node.op->name, node.name);
-  const Expr named = b.let("v", *result);
+  // A float made from an integer is not named, so that a store of integers sees where it comes from.
+  const bool whole = (*result)->kind == ExprKind::cast && (*result)->args[0].elem() == DType::i32;
+  const Expr named = whole ? cast(result->elem(), b.let("v", (*result)->args[0])) : b.let("v", *result);
   known[node.outputs[0]] = named;
   return named;
 }
@@ -200,6 +202,7 @@ Expr Emitter::lane_mask(const Domain& domain, const Site& site) const {
 
 void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site) {
   std::map<ValueId, Expr> known = anchor;
+  for (auto& [value, result] : known) result = cast(task_.graph->type(value).dtype, result);
   for (NodeId id : task_.epilogue) {
     const Node& node = task_.graph->node(id);
     const auto sum = row_sums_.find(id);

@@ -71,6 +71,7 @@ Step halo_step(const std::string& value, const TensorType& type) {
   step.halo.row_bytes = phys.strides[2] * size;
   step.halo.top = halo[0], step.halo.bottom = halo[1];
   step.halo.left_bytes = halo[2] * phys.strides[3] * size;
+  step.halo.value = type.layout.zero;
   step.halo.right_bytes = halo[3] * phys.strides[3] * size;
   step.bytes = step.halo.planes * (step.halo.plane_bytes - phys.dims[2] * phys.dims[3] * phys.strides[3] * size);
   return step;

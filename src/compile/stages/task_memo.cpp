@@ -98,6 +98,7 @@ class FormText {
     put(v.type.layout.block);
     put(v.type.layout.halo.data(), sizeof(v.type.layout.halo));
     put(stored_type(v.type));
+    put(v.type.layout.zero);
     put(v.constant.has_value());
     if (!v.constant) return;
     const int64_t count = v.constant->elems();

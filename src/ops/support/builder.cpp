@@ -118,7 +118,7 @@ int64_t attr_elems(const Node& node) {
 bool GraphBuilder::fold(const Node& node, const std::vector<std::optional<TensorType>>& types,
                         std::vector<Tensor>& results) {
   const OpDef& def = *node.op;
-  if (fold_limit < 0 || !def.deterministic || def.reference == nullptr) return false;
+  if (fold_limit < 0 || !def.deterministic || def.folds_late || def.reference == nullptr) return false;
   bool constant = true;
   for (ValueId id : node.inputs) constant = constant && (id == kNone || constant_of(graph_, id) != nullptr);
   if (!constant && !def.shape_only) return false;

@@ -1,6 +1,26 @@
 #include "schedule/model/register_tile.h"
 
+#include <cmath>
+
 namespace kilter {
+
+std::optional<Rejected> check_exact_sums(const Tensor& w, int64_t depth) {
+  constexpr double kOperand = 255, kExact = 0x1p24;
+  double most = 0;
+  const float* row = w.data<float>();
+  for (int64_t i = 0; i < w.elems(); i += depth, row += depth) {
+    double sum = 0;
+    for (int64_t d = 0; d < depth; ++d) sum += std::abs(double{row[d]});
+    most = std::max(most, sum * kOperand);
+  }
+  if (most < kExact) return std::nullopt;
+  return Rejected{"integer sums that f32 holds", fmt::format("below {:.0f}", kExact), fmt::format("{:.0f}", most)};
+}
+
+bool fit_i8(const Tensor& w) {
+  const std::span<const float> all = w.span<float>();
+  return std::ranges::all_of(all, [](float v) { return v >= -128 && v <= 127 && v == std::floor(v); });
+}
 
 double reread_rate(int64_t bytes, const CpuLimits& limits) {
   return bytes <= limits.l2_bytes / 2   ? std::max(limits.l2_rate, limits.l3_rate)

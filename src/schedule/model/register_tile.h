@@ -6,36 +6,56 @@
 #include <cstdint>
 
 #include "base/align.h"
+#include "base/tensor.h"
 #include "loop/loop.h"
 #include "schedule/schedule.h"
 
 namespace kilter {
 
 /// The operands of a contraction's multiplications. A step of the reduction multiplies `group` neighbours in each
-/// operand, which one 32-bit word holds: 1 of f32, or 2 of bf16 with dot() and sums of f32.
+/// operand, which one 32-bit word holds: 1 of f32, or with dot() 2 of bf16 and sums of f32, or 4 of u8 with weights of
+/// i8 and sums of i32.
 struct Multiplicands {
   DType type = DType::f32;
   int64_t group = 1;
 
-  /// bf16 if the data are stored so and the target has the instruction, otherwise f32.
-  static Multiplicands of(const TensorType& data, const CpuLimits& limits) {
-    const bool pairs =
-        data.layout.stored == DType::bf16 && limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32());
-    return pairs ? Multiplicands{DType::bf16, 2} : Multiplicands{};
+  /// bf16 or u8 if the data are stored so and the target has the instruction, otherwise f32. `sum`: the type of the
+  /// contraction's results.
+  static Multiplicands of(const TensorType& data, DType sum, const CpuLimits& limits) {
+    const int32_t lanes = limits.lanes_f32();
+    if (data.layout.stored == DType::bf16 && sum == DType::f32 && limits.has_dot(DType::bf16, DType::bf16, lanes))
+      return {DType::bf16, 2};
+    if (stores_bytes(data, sum) && limits.has_dot(DType::u8, DType::i8, lanes)) return bytes_of_words();
+    return {};
   }
+  /// Whether the data are stored as bytes and sums are integers.
+  static bool stores_bytes(const TensorType& data, DType sum) {
+    return data.layout.stored == DType::u8 && sum == DType::i32;
+  }
+  static Multiplicands bytes_of_words() { return {DType::u8, 4}; }
+
   int64_t bytes() const { return size_bytes(type); }
+  DType weights() const { return type == DType::u8 ? DType::i8 : type; }
+  DType sum() const { return type == DType::u8 ? DType::i32 : DType::f32; }
   /// The limits with the rate and the latency of these multiplications in place of those of f32.
   CpuLimits limits(CpuLimits limits) const {
     if (group == 1) return limits;
-    limits.fmas_per_cycle = limits.bf16_dots_per_cycle;
+    const int32_t rate = type == DType::u8 ? limits.byte_dots_per_cycle : limits.bf16_dots_per_cycle;
+    limits.fmas_per_cycle = std::max(rate, 1);
     limits.latency = limits.dot_latency;
     return limits;
   }
   /// Loads the group at `at` into all lanes. `count`: elements of the group that exist; the others are 0.
   Expr spread(LoopBuilder& b, const Buf& from, const Expr& at, int32_t lanes, int64_t count) const {
     if (group == 1) return b.load(from, at, lanes, 0);
-    const Expr word = count == group ? bitcast(DType::i32, b.load_raw(from, at, static_cast<int32_t>(group)))
-                                     : cast(DType::i32, bitcast(DType::u16, b.load_raw(from, at)));
+    if (count == group)
+      return bitcast(type, broadcast(bitcast(DType::i32, b.load_raw(from, at, static_cast<int32_t>(group))), lanes));
+    const DType bits = type == DType::u8 ? DType::u8 : DType::u16;
+    Expr word = imm_int(DType::i32, 0);
+    for (int64_t i = 0; i < count; ++i) {
+      const Expr element = cast(DType::i32, bitcast(bits, b.load_raw(from, at + Expr(i))));
+      word = binary(Op::bit_or, word, binary(Op::shl, element, imm_int(DType::i32, 32 / group * i)));
+    }
     return bitcast(type, broadcast(word, lanes));
   }
   /// Loads the packed groups of `lanes` columns, which lie one after another.
@@ -47,6 +67,11 @@ struct Multiplicands {
     return group == 1 ? fma(a, b, sum) : dot(a, b, sum);
   }
 };
+
+/// Checks that f32 holds every sum of products of integers of at most 255 and the `depth` weights of a row of `w`.
+std::optional<Rejected> check_exact_sums(const Tensor& w, int64_t depth);
+/// Whether the weights are integers that i8 holds.
+bool fit_i8(const Tensor& w);
 
 /// Unrolled reduction steps: with more, LLVM's scheduler hoists broadcasts and spills (measured).
 constexpr int64_t kReductionUnroll = 4;

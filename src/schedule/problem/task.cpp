@@ -27,7 +27,7 @@ struct AttrText {
 /// Returns "f32", or "f32:bf16" for f32 stored as bf16.
 std::string element_text(const TensorType& type) {
   const std::string own(name(type.dtype));
-  return type.layout.stored ? fmt::format("{}:{}", own, name(*type.layout.stored)) : own;
+  return type.layout.stored ? fmt::format("{}:{}", own, stored_text(type.layout)) : own;
 }
 
 std::string plain_text(const TensorType& type) {
@@ -58,6 +58,7 @@ std::string conv_text(const Graph& graph, const Node& node) {
   if (groups != 1) out += fmt::format(" g{}", groups);
   out += window_text(conv_window(node, x.shape, w.shape));
   out += fmt::format(" {}", element_text(x));
+  if (const DType sum = graph.type(node.outputs[0]).dtype; sum != x.dtype) out += fmt::format("->{}", name(sum));
   if (node.input(2) != kNone) out += " +bias";
   return out;
 }
@@ -182,7 +183,7 @@ std::string Task::problem() const {
   for (NodeId id : prologue) out += general_text(*graph, graph->node(id), nullptr) + "+ ";
   out += part_text(*graph, anchor, epilogue);
   const auto stored = std::ranges::find_if(outputs, [](const Operand& o) { return o.type.layout.stored.has_value(); });
-  return stored == outputs.end() ? out : fmt::format("{} >{}", out, name(*stored->type.layout.stored));
+  return stored == outputs.end() ? out : fmt::format("{} >{}", out, stored_text(stored->type.layout));
 }
 
 std::string Task::layouts() const {

@@ -73,7 +73,9 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   const Operand& w = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   const int32_t lanes = lanes_of(limits);
-  if (auto rejected = check_conv_operands(task)) return *rejected;
+  const bool bytes = x.type.layout.block > 1 && Multiplicands::stores_bytes(x.type, y.dtype) &&
+                     w.constant != nullptr && fit_i8(*w.constant) && c.factors == kNone;
+  if (auto rejected = check_conv_operands(task, bytes)) return *rejected;
   if (y.layout.block != lanes)
     return Rejected{"block of the output layout", std::to_string(lanes), std::to_string(y.layout.block)};
   if (auto rejected = check_elementwise(task)) return *rejected;
@@ -83,7 +85,9 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   ConvNest& n = c.nest;
   if (n.merged > 1 && n.in_channels == n.merged && n.out_channels == n.merged)
     return not_for("channels of a group", "more than one in or out", "1 in, 1 out");
-  if (n.in_block > 1) n.operands = Multiplicands::of(x.type, limits);
+  if (n.in_block > 1 && (bytes || y.dtype == DType::f32)) n.operands = Multiplicands::of(x.type, y.dtype, limits);
+  // Without an instruction for bytes, sums of f32 are faster where they are exact.
+  if (bytes && n.operands.group == 1 && check_conv_operands(task)) n.operands = Multiplicands::bytes_of_words();
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
   allow_half_tail(n, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
@@ -202,7 +206,7 @@ class DirectConv final : public Analysed {
       lowered.stages.push_back(scale_weights(task(), c_, tile, std::move(packed), lowered));
       buffers.weights = e.temp(0, c_.nest.operands.type, elems, false, "scaled");
     }
-    buffers.bias = bias_of(e, node, lanes);
+    buffers.bias = start_of(e, node, c_.nest, task().operand(c_.image).type, lanes);
     buffers.prefetch = schedule.knob("prefetch");
     const auto nest = [&] { emit_nest(e, c_.nest, tile, buffers, n, g, ocg, item, limits()); };
     if (blocks * buffers.block_items > items)

@@ -61,6 +61,9 @@ Result<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& dep
   const TensorType &x = graph.type(conv.inputs[0]), &between = graph.type(conv.outputs[0]);
   const TensorType& y = graph.type(depthwise.outputs[0]);
   if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};
+  for (const DType result : {between.dtype, y.dtype}) {
+    if (result != DType::f32) return Rejected{"element type of the results", "f32", std::string(name(result))};
+  }
   if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
   if (!constant_operands(graph, conv) || !constant_operands(graph, depthwise))
     return Rejected{"weights and biases", "constant", "computed at run time"};
@@ -70,7 +73,7 @@ Result<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& dep
   }
   auto nest = direct_nest(conv, x, graph.type(conv.inputs[1]), between);
   if (!nest) return nest.rejected();
-  if (nest->in_block > 1) nest->operands = Multiplicands::of(x, limits);
+  if (nest->in_block > 1) nest->operands = Multiplicands::of(x, between.dtype, limits);
   if (const int64_t channels = between.shape[1]; depthwise.int_attr("group", 1) != channels) {
     return Rejected{"groups = input channels = output channels", std::to_string(depthwise.int_attr("group", 1)),
                     fmt::format("{} in, {} out", channels, y.shape[1])};

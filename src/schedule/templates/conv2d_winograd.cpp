@@ -36,6 +36,7 @@ Result<WinogradConv> analyse(const Task& task, const CpuLimits& limits) {
   const TensorType& y = task.graph->type(node.outputs[0]);
   const int32_t lanes = lanes_of(limits);
   if (auto rejected = check_conv_operands(task)) return *rejected;
+  if (y.dtype != DType::f32) return Rejected{"element type of the result", "f32", std::string(name(y.dtype))};
   const Window win = conv_window(node, x.type.shape, w.type.shape);
   const int64_t kernel_h = w.type.shape[2], kernel_w = w.type.shape[3];
   constexpr std::array<std::pair<int64_t, int64_t>, 5> kKernels{{{3, 3}, {1, 3}, {3, 1}, {1, 7}, {7, 1}}};
@@ -50,7 +51,7 @@ Result<WinogradConv> analyse(const Task& task, const CpuLimits& limits) {
   if (auto rejected = check_elementwise(task)) return *rejected;
   if (auto rejected = check_halo(win, x.type)) return *rejected;
   WinogradConv c;
-  c.direct = Multiplicands::of(x.type, limits);
+  c.direct = Multiplicands::of(x.type, y.dtype, limits);
   c.n = x.type.shape[0];
   c.in_channels = x.type.shape[1], c.out_channels = y.shape[1];
   c.in_blocks = ceil_div(c.in_channels, lanes), c.out_blocks = ceil_div(c.out_channels, lanes);

@@ -52,7 +52,7 @@ double nest_cycles(const ConvNest& nest, const ConvTile& t, const CpuLimits& lim
 
 }  // namespace
 
-std::optional<Rejected> check_conv_operands(const Task& task) {
+std::optional<Rejected> check_conv_operands(const Task& task, bool sums_integers) {
   const std::vector<ValueId>& inputs = task.node().inputs;
   const TensorType& x = task.graph->type(inputs[0]);
   if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};
@@ -60,7 +60,9 @@ std::optional<Rejected> check_conv_operands(const Task& task) {
   if (task.operand(inputs[1]).constant == nullptr) return Rejected{"weights", "constant", "computed at run time"};
   if (const ValueId bias = task.node().input(2); bias != kNone && task.operand(bias).constant == nullptr)
     return Rejected{"bias", "constant", "computed at run time"};
-  return std::nullopt;
+  if (task.graph->type(task.node().outputs[0]).dtype != DType::i32 || sums_integers) return std::nullopt;
+  const Tensor& w = *task.operand(inputs[1]).constant;
+  return check_exact_sums(w, w.elems() / std::max<int64_t>(w.shape()[0], 1));
 }
 
 std::optional<Rejected> check_halo(const Window& window, const TensorType& input) {
@@ -178,7 +180,7 @@ int64_t block_items(const ConvNest& nest, const ConvTile& tile, const CpuLimits&
 }
 
 Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, const ConvTile& tile, int32_t lanes) {
-  const DType type = nest.operands.type;
+  const DType type = nest.operands.weights();
   const int64_t elems = packed_bytes(nest, tile.vectors, lanes) / size_bytes(type);
   const auto fill = [w = *task.operand(weights).constant, n = nest, tile, lanes](std::byte* to) {
     const float* from = w.data<float>();
@@ -187,6 +189,7 @@ Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, con
       return from[(((g * n.out_channels + k) * in + ch % in) * n.kernel_h + r) * n.kernel_w + s];
     };
     if (n.operands.type == DType::bf16) return pack_weights(n, tile, lanes, reinterpret_cast<BFloat16*>(to), at);
+    if (n.operands.type == DType::u8) return pack_weights(n, tile, lanes, reinterpret_cast<int8_t*>(to), at);
     pack_weights(n, tile, lanes, reinterpret_cast<float*>(to), at);
   };
   std::string form = fmt::format("direct vectors={} block={} lanes={}", tile.vectors, nest.in_block, lanes);
@@ -201,6 +204,27 @@ Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name) {
   Tensor padded(dense.dtype(), {ceil_div(dense.elems(), lanes) * lanes});
   std::copy_n(dense.raw(), dense.bytes(), padded.raw());
   return e.constant(std::move(padded), std::move(name));
+}
+
+Buf start_of(Emitter& e, const Node& conv, const ConvNest& nest, const TensorType& x, int32_t lanes) {
+  if (nest.operands.type != DType::u8) return bias_of(e, conv, lanes);
+  const int64_t zero = x.layout.zero;
+  if (zero == 0) return {};
+  const ValueId weights = conv.inputs[1];
+  const Tensor& w = *e.task().operand(weights).constant;
+  const int64_t outputs = w.shape()[0];
+  const auto fill = [w, zero, outputs](std::byte* to) {
+    const int64_t depth = w.elems() / outputs;
+    const float* from = w.data<float>();
+    for (int64_t k = 0; k < outputs; ++k) {
+      int64_t sum = 0;
+      for (int64_t i = 0; i < depth; ++i) sum += static_cast<int64_t>(*from++);
+      reinterpret_cast<int32_t*>(to)[k] = static_cast<int32_t>(-zero * sum);
+    }
+  };
+  return e.constant({weights, fmt::format("sums zero={} lanes={}", zero, lanes), DType::i32,
+                     ceil_div(outputs, lanes) * lanes, fill},
+                    "start");
 }
 
 std::vector<ConvTile> tile_candidates(const ConvNest& nest, const CpuLimits& limits) {
@@ -338,7 +362,7 @@ class TileEmitter {
     acc_.clear();
     for (int64_t p = 0; p < rows_ * cols_; ++p) {
       for (int64_t v = 0; v < t_.vectors; ++v) {
-        Expr start = imm(DType::f32, 0, lanes(v));
+        Expr start = imm(nest_.operands.sum(), 0, lanes(v));
         if (buffers_.bias.id >= 0) start = b_.load(buffers_.bias, block(v) * Expr(lanes_), lanes(v));
         acc_.push_back(b_.reg("acc", start));
       }

@@ -86,8 +86,9 @@ struct ConvTile {
   bool operator==(const ConvTile&) const = default;
 };
 
-/// Checks that a convolution has f32 operands, two spatial dimensions, and constant weights and bias.
-std::optional<Rejected> check_conv_operands(const Task& task);
+/// Checks that a convolution has f32 operands, two spatial dimensions, and constant weights and bias, and that sums of
+/// f32 are exact if its results are integers. `sums_integers`: the template also sums integers.
+std::optional<Rejected> check_conv_operands(const Task& task, bool sums_integers = false);
 /// Checks that the halo of the input covers the padding of the window.
 std::optional<Rejected> check_halo(const Window& window, const TensorType& input);
 /// Checks that the task has neither feeder nor prologue, so that the anchor's input is an operand.
@@ -114,6 +115,9 @@ Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, con
 
 /// A convolution's bias, one vector per output block with unused lanes 0; no buffer if it has none.
 Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name = "bias");
+/// The start of the sums of the nest of `conv`: its bias, or, if it multiplies stored bytes, what corrects the sums for
+/// the stored zero of `x`. No buffer if sums start at 0.
+Buf start_of(Emitter& e, const Node& conv, const ConvNest& nest, const TensorType& x, int32_t lanes);
 
 /// The tile that the analytic model ranks first, by registers, load ports, FMA latency, tails and the weight stream.
 ConvTile pick_tile(const ConvNest& nest, const CpuLimits& limits);

@@ -1,6 +1,6 @@
 // Matrix product C[.., m, n] = A[.., m, k] B[.., k, n] by register tiles of rows x vectors of columns over all of k. B
 // is stored in panels [n / width][k / group][width][group]: packed at compile time if it is constant, otherwise by a
-// first stage. A group is one f32, or two of bf16 (Multiplicands). A and B may have any strides (transposes are views).
+// first stage. A group is one f32, two of bf16 or four bytes (Multiplicands). A and B may have any strides (transposes are views).
 
 #include <algorithm>
 #include <array>
@@ -45,6 +45,22 @@ Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
   return strides;
 }
 
+/// Chooses the operands of a product whose results are integers: bytes, or f32 where its sums are exact and the target
+/// has no instruction for bytes.
+Result<Product> integer_product(Product p, const TensorType& a, const Operand& b, const CpuLimits& limits) {
+  if (!p.constant_b) return Rejected{"right operand of a product of integers", "constant", "computed at run time"};
+  const Tensor& w = *b.constant;
+  double most = 0;
+  for (int64_t i = 0; i < w.elems(); ++i) most = std::max(most, std::abs(w.as_double(i)));
+  const auto inexact = check_exact_sums(Tensor::scalar(static_cast<float>(most * static_cast<double>(p.k))), 1);
+  const bool bytes = p.a_k == 1 && Multiplicands::stores_bytes(a, DType::i32) && fit_i8(w);
+  if (bytes) p.operands = Multiplicands::of(a, DType::i32, limits);
+  if (!inexact || p.operands.group > 1) return p;
+  if (!bytes) return *inexact;
+  p.operands = Multiplicands::bytes_of_words();
+  return p;
+}
+
 Result<Product> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::matmul) return not_for("operator", "MatMul", node.op->name);
@@ -69,8 +85,9 @@ Result<Product> analyse(const Task& task, const CpuLimits& limits) {
   p.a_m = a.phys.strides[ra - 2], p.a_k = a.phys.strides[ra - 1];
   p.b_k = b.phys.strides[rb - 2], p.b_n = b.phys.strides[rb - 1];
   p.constant_b = b.constant != nullptr;
+  if (y.dtype == DType::i32) return integer_product(std::move(p), a.type, b, limits);
   const bool stored_alike = p.constant_b || b.type.layout.stored == a.type.layout.stored;
-  if (p.a_k == 1 && stored_alike) p.operands = Multiplicands::of(a.type, limits);
+  if (p.a_k == 1 && stored_alike) p.operands = Multiplicands::of(a.type, y.dtype, limits);
   return p;
 }
 
@@ -145,13 +162,36 @@ void pack_panels(const Tensor& b, const Product& p, const Panels& panels, T* to)
 
 Packing pack_constant(const Task& task, const Product& p, const Panels& panels) {
   const ValueId b = task.node().inputs[1];
-  const DType type = p.operands.type;
+  const DType type = p.operands.weights();
   std::string form = fmt::format("panels of {}", panels.width);
   if (type != DType::f32) form += fmt::format(" {}", name(type));
   return {b, std::move(form), type, panels.elems, [from = *task.operand(b).constant, p, panels](std::byte* to) {
-            p.operands.type == DType::bf16 ? pack_panels(from, p, panels, reinterpret_cast<BFloat16*>(to))
-                                           : pack_panels(from, p, panels, reinterpret_cast<float*>(to));
+            if (p.operands.type == DType::bf16) return pack_panels(from, p, panels, reinterpret_cast<BFloat16*>(to));
+            if (p.operands.type == DType::u8) return pack_panels(from, p, panels, reinterpret_cast<int8_t*>(to));
+            pack_panels(from, p, panels, reinterpret_cast<float*>(to));
           }};
+}
+
+/// The start of the sums of each column, which corrects them for the stored zero of A: none if that is 0.
+std::optional<Packing> column_starts(const Task& task, const Product& p, const Panels& panels) {
+  const int64_t zero = task.operand(task.node().inputs[0]).type.layout.zero;
+  if (p.operands.type != DType::u8 || zero == 0) return std::nullopt;
+  const ValueId b = task.node().inputs[1];
+  const int64_t padded = panels.per_matrix * panels.width;
+  const auto fill = [from = *task.operand(b).constant, p, panels, zero, padded](std::byte* to) {
+    const float* x = from.data<float>();
+    std::vector<int64_t> sums(static_cast<size_t>(p.n));
+    for (int64_t matrix = 0; matrix < panels.matrices; ++matrix) {
+      std::ranges::fill(sums, 0);
+      for (int64_t k = 0; k < p.k; ++k) {
+        for (int64_t& sum : sums) sum += static_cast<int64_t>(*x++);
+      }
+      int32_t* row = reinterpret_cast<int32_t*>(to) + matrix * padded;
+      for (const int64_t sum : sums) *row++ = static_cast<int32_t>(-zero * sum);
+    }
+  };
+  return Packing{b, fmt::format("sums zero={} panels of {}", zero, panels.width), DType::i32, panels.matrices * padded,
+                 fill};
 }
 
 /// The picks that alternate between the lanes of two vectors.
@@ -210,15 +250,22 @@ class ProductEmitter {
       if (p.b_extent[d] != 1) matrix = matrix * Expr(p.b_extent[d]) + i;
     }
     panel_ = b_.parallel("panel", panels.per_matrix);
-    panel_base_ = (matrix * Expr(panels.per_matrix) + panel_) * Expr(p.padded_k() * panels.width);
+    panel_index_ = matrix * Expr(panels.per_matrix) + panel_;
+    panel_base_ = panel_index_ * Expr(p.padded_k() * panels.width);
   }
 
-  void bind(Buf a, const WeightStream& packed) { a_ = a, packed_ = packed; }
+  /// `starts`: of the sums of each column; no buffer if they start at 0.
+  void bind(Buf a, const WeightStream& packed, Buf starts) { a_ = a, packed_ = packed, starts_ = starts; }
 
   /// Tile `index` of its panel.
   void tile(const Expr& index, const Expr& row, int64_t rows) {
     std::vector<int32_t> acc;
-    for (int64_t i = 0; i < rows * vectors_; ++i) acc.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
+    for (int64_t i = 0; i < rows * vectors_; ++i) {
+      Expr start = imm(p_.operands.sum(), 0, lanes_);
+      if (starts_.id >= 0)
+        start = b_.load(starts_, panel_index_ * Expr(panels_.width) + Expr(i % vectors_ * lanes_), lanes_);
+      acc.push_back(b_.reg("acc", start));
+    }
     const Expr a0 = b_.let("a0", a_base_ + row * Expr(p_.a_m));
     const Expr w0 = b_.let("w0", panel_base_);
     const Multiplicands& by = p_.operands;
@@ -275,7 +322,8 @@ class ProductEmitter {
   Buf a_;
   WeightStream packed_;
   std::vector<Expr> batch_;
-  Expr panel_, a_base_, panel_base_;
+  Buf starts_;
+  Expr panel_, panel_index_, a_base_, panel_base_;
 };
 
 class MatmulTiled final : public Analysed {
@@ -354,8 +402,11 @@ class MatmulTiled final : public Analysed {
     const Buf a = e.input(task().node().inputs[0]);
     const Buf packed = p_.constant_b ? e.constant(pack_constant(task(), p_, panels), "packed")
                                      : e.temp(0, p_.operands.type, panels.elems, false, "packed");
+    const auto packing = column_starts(task(), p_, panels);
+    const Buf starts = packing ? e.constant(*packing, "starts") : Buf{};
     product.bind(a, {packed, schedule.knob("prefetch"), p_.padded_k() * panels.width, ceil_div(p_.m, rows),
-                     limits().line_bytes});
+                     limits().line_bytes},
+                 starts);
     const Expr first = item * Expr(kTilesPerItem);
     if (full > 0) {
       e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),

@@ -1,0 +1,19 @@
+// Sums of products with constants, which are evaluated in f64. Their inputs are x_0, m_0, x_1, m_1, ..., c: elements of
+// f32 or i32 with factors of f64, and a summand of f64. Factors and summand broadcast to the values.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "ops/op.h"
+
+namespace kilter {
+
+/// The shape rule: the output is f32 and has the broadcast shape of all inputs.
+void infer_weighted_sum(InferContext& ctx);
+/// Returns x_0 * m_0 + x_1 * m_1 + ... + c, f64, for every element of the output.
+std::vector<double> weighted_sums(const ReferenceContext& ctx);
+/// The same as a scalar expression.
+Expr scalar_weighted_sum(const OpView& op, std::span<const Expr> in);
+
+}  // namespace kilter
