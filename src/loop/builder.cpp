@@ -94,9 +94,12 @@ Expr LoopBuilder::to_buffer(Buf buffer, Expr value) const {
   const DType own = this->buffer(buffer).type;
   if (own == value_type(buffer) || value.elem() != value_type(buffer)) return value;
   if (own != DType::u8) return cast(own, std::move(value));
+  const auto zero = values_[static_cast<size_t>(buffer.id)].zero;
   const bool integer = value->kind == ExprKind::cast && value->args[0].elem() == DType::i32;
-  const Expr whole = integer ? value->args[0] : cast(DType::i32, std::move(value));
-  return cast(own, whole + imm_int(DType::i32, values_[static_cast<size_t>(buffer.id)].zero));
+  if (integer) return cast(own, value->args[0] + imm_int(DType::i32, zero));
+  constexpr double kWhole = 0x1.8p23;  // the low bits of this number plus an integer hold the integer
+  const Expr whole = cast(DType::f32, std::move(value)) + imm(DType::f32, kWhole + zero);
+  return cast(own, bitcast(DType::i32, whole));
 }
 
 Expr LoopBuilder::from_buffer(Buf buffer, const Expr& loaded, const Expr& mask) const {

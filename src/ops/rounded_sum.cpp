@@ -11,6 +11,8 @@ namespace {
 /// two integers counts as such in spite of the rounding errors of its factors. This constant plus a number below 2^19
 /// has its last bit at 2^-32.
 constexpr double kSnap = 0x1.8p20;
+/// This constant plus a number below 2^51 is rounded to an integer, which the low bits of the sum hold.
+constexpr double kWhole = 0x1.8p52;
 
 void infer(InferContext& ctx) {
   infer_weighted_sum(ctx);
@@ -36,9 +38,9 @@ std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
   const Expr sum = scalar_weighted_sum(op, in);
   const Expr low = imm(DType::f64, static_cast<double>(op.node.int_attr("low", 0)));
   const Expr high = imm(DType::f64, static_cast<double>(op.node.int_attr("high", 0)));
-  const Expr snap = imm(DType::f64, kSnap);
   const Expr inside = min(max(sum, low), high);
-  return cast(DType::f32, cast(DType::i32, unary(Op::round_even, inside + snap - snap)));
+  const Expr whole = inside + imm(DType::f64, kSnap) + imm(DType::f64, kWhole - kSnap);
+  return cast(DType::f32, cast(DType::i32, bitcast(DType::i64, whole)));
 }
 
 }  // namespace

@@ -350,10 +350,17 @@ class Layouts {
     if (inputs != node.inputs) graph_.change_node(id).inputs = std::move(inputs);
   }
 
+  /// Channels of a block of an image that a convolution of few channels reads: a word of bytes for integers.
+  int32_t planar_block(const Node& node) const {
+    constexpr int32_t kWord = 4;
+    const bool integers = graph_.type(node.outputs[0]).dtype == DType::i32;
+    return integers && graph_.type(node.inputs[0]).shape[1] <= kWord ? kWord : 1;
+  }
+
   /// The plain image, with the convolution's padding around it.
   ValueId planar_input(NodeId id, ValueId in) {
-    const Layout layout{1, pads(graph_.node(id))};
-    return layout.has_halo() ? converted(in, layout, "padded") : in;
+    const Layout layout{planar_block(graph_.node(id)), pads(graph_.node(id))};
+    return layout.row_major() ? in : converted(in, layout, "padded");
   }
 
   std::array<int32_t, 4> pads(const Node& node) const {
