@@ -1,5 +1,6 @@
 #include "ops/support/conv_reference.h"
 #include "ops/support/elementwise.h"
+#include "ops/support/integer_form.h"
 #include "ops/support/quantized.h"
 
 namespace kilter {
@@ -19,11 +20,14 @@ void check_per_filter(const InferContext& ctx, size_t i, int64_t filters, const 
         fmt::format("{} (input {}) has shape {}, expected one element or {}", what, i, text(ctx.shape(i)), filters));
   }
 }
-Shape per_filter_shape(const Tensor& parameter, const Shape& w) {
-  if (!parameter.defined() || parameter.elems() == 1) return {};
+/// The shape in which one element per filter broadcasts to filters of shape `w`.
+Shape filter_shape(const Shape& w) {
   Shape shape(w.size(), 1);
   shape[0] = w[0];
   return shape;
+}
+Shape per_filter_shape(const Tensor& parameter, const Shape& w) {
+  return !parameter.defined() || parameter.elems() == 1 ? Shape{} : filter_shape(w);
 }
 
 void infer_integer(InferContext& ctx) {
@@ -87,6 +91,26 @@ void reference_linear(ReferenceContext& ctx) {
   });
 }
 
+std::vector<ValueId> expand_integer(ExpandContext& ctx) {
+  const ValueId x = integers(ctx, 0, 2);
+  const ValueId w = integers(ctx, 1, 3, filter_shape(ctx.type(1).shape));
+  return {ctx.builder.add_kilter("IntegerConv", {x, w}, ctx.node.attrs, ctx.node.name)};
+}
+
+std::vector<ValueId> expand_linear(ExpandContext& ctx) {
+  const ValueId x = integers(ctx, 0, 2);
+  const ValueId w = integers(ctx, 3, 5, filter_shape(ctx.type(3).shape));
+  const ValueId sums = ctx.builder.add_kilter("IntegerConv", {x, w}, ctx.node.attrs, ctx.node.name);
+  Shape channels(ctx.type(3).shape.size(), 1);
+  channels[1] = ctx.type(3).shape[0];
+  const ValueId scales = ctx.add("Mul", {in_f64(ctx, ctx.in(1)), in_f64(ctx, ctx.in(4), channels)});
+  const ValueId factor = ctx.add("Div", {scales, in_f64(ctx, ctx.in(6))});
+  const DType type = ctx.type(7).dtype;
+  if (!ctx.has(8)) return {quantised(ctx, {sums, factor}, 7, type)};
+  const ValueId bias = ctx.add("Mul", {in_f64(ctx, ctx.in(8), channels), factor});
+  return {quantised(ctx, {sums, factor}, bias, 7, type)};
+}
+
 int64_t flops_integer(const OpView& view) {
   return conv_shape(view.node, view.inputs[0].shape, view.inputs[1].shape).flops();
 }
@@ -107,6 +131,7 @@ KILTER_OP(ConvInteger){
         "Sums wrap in 32 bits.",
     .infer = infer_integer,
     .reference = reference_integer,
+    .expand = expand_integer,
     .flops = flops_integer,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"u8[1,3,9,11] i8[7,3,3,3] u8[]=12 i8[]=3 | pads=[1,1,1,1]",
@@ -125,6 +150,7 @@ KILTER_OP(QLinearConv){
         "y_zero_point, bias i32 [M] of scale x_scale * w_scale.",
     .infer = infer_linear,
     .reference = reference_linear,
+    .expand = expand_linear,
     .flops = flops_linear,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases =

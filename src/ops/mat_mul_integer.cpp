@@ -1,4 +1,7 @@
+#include "graph/values.h"
 #include "ops/support/elementwise.h"
+#include "ops/support/integer_form.h"
+#include "ops/support/onnx_dtype.h"
 #include "ops/support/quantized_product.h"
 
 namespace kilter {
@@ -57,6 +60,46 @@ void reference_linear(ReferenceContext& ctx) {
   });
 }
 
+/// The product of the operands without their zero points: inputs a, a_zero, b and b_zero.
+ValueId multiply_integers(ExpandContext& ctx, size_t a, size_t a_zero, size_t b, size_t b_zero) {
+  const auto shape = [&](size_t zero, size_t of, bool rows) {
+    return ctx.has(zero) ? product_parameter_shape(ctx.node, ctx.type(zero).shape, ctx.type(of).shape, rows, "zero point")
+                         : Shape{};
+  };
+  const ValueId right = integers(ctx, b, b_zero, shape(b_zero, b, false));
+  const bool known = !ctx.has(a_zero) || constant_of(ctx.builder.graph(), ctx.in(a_zero)) != nullptr;
+  const bool one = ctx.has(a_zero) && elems(ctx.type(a_zero).shape) == 1;
+  const bool matrices = ctx.type(a).shape.size() > 1 && ctx.type(b).shape.size() > 1;
+  if (known || !one || !matrices) {
+    const ValueId left = integers(ctx, a, a_zero, shape(a_zero, a, true));
+    return ctx.builder.add_kilter("IntegerMatMul", {left, right}, {}, ctx.node.name);
+  }
+  // The codes of `a` have a range that is known; the zero point counts once for each column of b.
+  const auto in_i32 = [&](ValueId v) { return ctx.add("Cast", {v}, {{"to", code_of_dtype(DType::i32)}}); };
+  const ValueId codes = integers(ctx, a, ctx.node.inputs.size());
+  const ValueId sums = ctx.builder.add_kilter("IntegerMatMul", {codes, right}, {}, ctx.node.name);
+  const ValueId columns =
+      ctx.add("ReduceSum", {in_i32(right), ctx.builder.list(Shape{-2})}, {{"keepdims", int64_t{1}}});
+  const ValueId zero = ctx.add("Reshape", {in_i32(ctx.in(a_zero)), ctx.builder.list(Shape())});
+  return ctx.add("Sub", {sums, ctx.add("Mul", {zero, columns})});
+}
+
+std::vector<ValueId> expand_integer(ExpandContext& ctx) { return {multiply_integers(ctx, 0, 2, 1, 3)}; }
+
+std::vector<ValueId> expand_linear(ExpandContext& ctx) {
+  const ValueId sums = multiply_integers(ctx, 0, 2, 3, 5);
+  const auto scale = [&](size_t i, size_t of, bool rows) {
+    Shape shape = product_parameter_shape(ctx.node, ctx.type(i).shape, ctx.type(of).shape, rows, "scale");
+    // The dimension of an operand of rank 1 is missing from the result.
+    if (rows && ctx.type(3).shape.size() == 1 && !shape.empty()) shape.pop_back();
+    if (!rows && ctx.type(0).shape.size() == 1 && shape.size() >= 2) shape.erase(shape.end() - 2);
+    return in_f64(ctx, ctx.in(i), shape);
+  };
+  const ValueId scales = ctx.add("Mul", {scale(1, 0, true), scale(4, 3, false)});
+  const ValueId factor = ctx.add("Div", {scales, in_f64(ctx, ctx.in(6))});
+  return {quantised(ctx, {sums, factor}, 7, ctx.type(7).dtype)};
+}
+
 int64_t flops_integer(const OpView& view) {
   return matmul_shape(view.node, view.inputs[0].shape, view.inputs[1].shape).flops();
 }
@@ -76,6 +119,7 @@ KILTER_OP(MatMulInteger){
         "element, or one per row of a and per column of b. Sums wrap in 32 bits.",
     .infer = infer_integer,
     .reference = reference_integer,
+    .expand = expand_integer,
     .flops = flops_integer,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"u8[5,33] i8[33,17] u8[]=12 i8[]=3", "u8[3,7] u8[7,4]", "i8[2,3,9] i8[2,9,5] i8[2,3,1] i8[2,1,5]",
@@ -92,6 +136,7 @@ KILTER_OP(QLinearMatMul){
         "even; inputs a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point.",
     .infer = infer_linear,
     .reference = reference_linear,
+    .expand = expand_linear,
     .flops = flops_linear,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"u8[5,33] f32[]=0.01 u8[]=50 i8[33,17] f32[]=0.02 i8[]=3 f32[]=0.5 u8[]=128",

@@ -1,4 +1,5 @@
 #include "ops/support/elementwise.h"
+#include "ops/support/integer_form.h"
 #include "ops/support/matmul_shape.h"
 #include "ops/support/quantized.h"
 
@@ -92,6 +93,22 @@ void reference(ReferenceContext& ctx) {
   multiply(ctx, [&](int64_t at, Wide real) { store_quotient(ctx.out(), at, real, y.scale, y.zero); });
 }
 
+std::vector<ValueId> expand(ExpandContext& ctx) {
+  const GemmShape shape = gemm_shape(ctx.node, ctx.type(kA).shape, ctx.type(kB).shape);
+  const auto turned = [&](ValueId v, bool turn) { return turn ? ctx.add("Transpose", {v}) : v; };
+  const ValueId a = turned(integers(ctx, kA, kAZero), shape.trans_a);
+  const Shape zero = shape.trans_b ? Shape{shape.n, 1} : Shape{shape.n};
+  const ValueId b = turned(integers(ctx, kB, kBZero, zero), shape.trans_b);
+  const ValueId sums = ctx.builder.add_kilter("IntegerMatMul", {a, b}, {}, ctx.node.name);
+  ValueId factor = ctx.add("Mul", {in_f64(ctx, ctx.in(kAScale)), in_f64(ctx, ctx.in(kBScale), {shape.n})});
+  factor = ctx.add("Mul", {factor, ctx.scalar(DType::f64, double{ctx.node.float_attr("alpha", 1.0F)})});
+  if (ctx.has(kYScale)) factor = ctx.add("Div", {factor, in_f64(ctx, ctx.in(kYScale))});
+  ValueId summand = ctx.scalar(DType::f64, 0);
+  if (ctx.has(kC)) summand = ctx.add("Mul", {in_f64(ctx, ctx.in(kC), ctx.type(kC).shape), factor});
+  if (ctx.has(kYScale)) return {quantised(ctx, {sums, factor}, summand, kYZero, ctx.type(kYZero).dtype)};
+  return {ctx.builder.add_kilter("WeightedSum", {sums, factor, summand}, {}, ctx.node.name)};
+}
+
 int64_t flops(const OpView& view) {
   const GemmShape shape = gemm_shape(view.node, view.inputs[kA].shape, view.inputs[kB].shape);
   return 2 * shape.m * shape.n * shape.k;
@@ -119,6 +136,7 @@ KILTER_OP(QGemm){
         "a_scale * b_scale, y_scale, y_zero_point; without the last two, y is f32.",
     .infer = infer,
     .reference = reference,
+    .expand = expand,
     .flops = flops,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"u8[5,33] f32[]=0.01 u8[]=50 i8[33,17] f32[]=0.02 i8[]=3 i32[17] f32[]=0.5 u8[]=128", kColumns, kTurned,

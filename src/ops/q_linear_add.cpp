@@ -1,3 +1,4 @@
+#include "ops/support/integer_form.h"
 #include "ops/support/quantized_elementwise.h"
 
 namespace kilter {
@@ -8,8 +9,10 @@ void reference(ReferenceContext& ctx) {
                              [](Quantity a, Quantity b) { return wide_sum(a.value * a.scale, b.value * b.scale); });
 }
 
-std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
-  return scalar_quantized_binary(op, in, [](Expr a, Expr b) { return std::move(a) + std::move(b); });
+std::vector<ValueId> expand(ExpandContext& ctx) {
+  const ValueId y = in_f64(ctx, ctx.in(6));
+  const ValueId left = ctx.add("Div", {in_f64(ctx, ctx.in(1)), y}), right = ctx.add("Div", {in_f64(ctx, ctx.in(4)), y});
+  return {quantised(ctx, {integers(ctx, 0, 2), left, integers(ctx, 3, 5), right}, 7, ctx.type(0).dtype)};
 }
 
 }  // namespace
@@ -17,7 +20,6 @@ std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
 KILTER_OP(QLinearAdd){
     .name = "QLinearAdd",
     .domain = "com.microsoft",
-    .family = Family::map,
     .min_inputs = 2,
     .max_inputs = 8,
     .summary =
@@ -26,7 +28,7 @@ KILTER_OP(QLinearAdd){
         "all of u8.",
     .infer = infer_quantized_binary,
     .reference = reference,
-    .scalar = scalar,
+    .expand = expand,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"u8[2,3,5] f32[]=0.02 u8[]=50 u8[2,3,5] f32[]=0.01 u8[]=3 f32[]=0.03 u8[]=12",
               "i8[2,3,17] f32[1]=0.5 i8[1]=10 i8[17] f32[1]=0.25 i8[]=-3 f32[]=0.5 i8[1]=-12",

@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "ops/support/elementwise.h"
+#include "ops/support/integer_form.h"
+#include "ops/support/onnx_dtype.h"
 #include "ops/support/pool_reference.h"
 #include "ops/support/quantized.h"
 
@@ -60,6 +62,26 @@ void reference(ReferenceContext& ctx) {
   });
 }
 
+std::vector<ValueId> expand_global(ExpandContext& ctx) {
+  const Shape& shape = ctx.type(kX).shape;
+  const auto rank = static_cast<int64_t>(shape.size());
+  const int64_t first = channels_last(ctx.node) ? 1 : 2;
+  std::vector<int64_t> axes;
+  int64_t count = 1;
+  for (int64_t d = 0; d < rank - 2; ++d) {
+    axes.push_back(first + d);
+    count *= shape[static_cast<size_t>(axes.back())];
+  }
+  ValueId x = integers(ctx, kX, kXZero);
+  constexpr int64_t kMostInF32 = (1 << 24) / 256;  // pixels whose sums f32 holds
+  if (count >= kMostInF32) x = ctx.add("Cast", {x}, {{"to", code_of_dtype(DType::i32)}});
+  const ValueId sum = ctx.add("ReduceSum", {x, ctx.builder.list(axes)}, {{"keepdims", int64_t{1}}});
+  const ValueId divisor =
+      ctx.add("Mul", {in_f64(ctx, ctx.in(kYScale)), ctx.scalar(DType::f64, static_cast<double>(count))});
+  const ValueId factor = ctx.add("Div", {in_f64(ctx, ctx.in(kXScale)), divisor});
+  return {quantised(ctx, {sum, factor}, kYZero, ctx.type(kX).dtype)};
+}
+
 }  // namespace
 
 KILTER_OP(QLinearAveragePool){
@@ -99,6 +121,7 @@ KILTER_OP(QLinearGlobalAveragePool){
         "rounded once, ties to even; inputs x, x_scale, x_zero_point, y_scale, y_zero_point, all of i8 or all of u8.",
     .infer = infer<global_window>,
     .reference = reference<global_window>,
+    .expand = expand_global,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"u8[1,17,7,7] f32[]=0.1 u8[]=12 f32[]=0.07 u8[]=3", "i8[2,64,9] f32[1]=0.1 i8[1]=-12 f32[]=0.07 i8[]=3",
               "u8[2,3,4,5] f32[]=0.1 u8[]=12 f32[]=0.07 u8[]=3 | channels_last=1", "i8[1,3,2,2] f32[]=0.5 ? f32[]=0.5"},

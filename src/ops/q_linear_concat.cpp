@@ -1,4 +1,5 @@
 #include "ops/support/elementwise.h"
+#include "ops/support/integer_form.h"
 #include "ops/support/operands.h"
 #include "ops/support/quantized.h"
 
@@ -61,10 +62,11 @@ void reference(ReferenceContext& ctx) {
 }
 
 std::vector<ValueId> expand(ExpandContext& ctx) {
+  const ValueId y = in_f64(ctx, ctx.in(kYScale));
   std::vector<ValueId> parts;
   for (size_t i = kFirst; i < ctx.node.inputs.size(); i += kPerOperand) {
-    parts.push_back(ctx.builder.add_kilter(
-        "Requantize", {ctx.in(i), ctx.in(i + 1), ctx.in(i + 2), ctx.in(kYScale), ctx.in(kYZero)}, {}, ctx.node.name));
+    const ValueId factor = ctx.add("Div", {in_f64(ctx, ctx.in(i + 1)), y});
+    parts.push_back(quantised(ctx, {integers(ctx, i, i + 2), factor}, kYZero, ctx.type(kYZero).dtype));
   }
   return {ctx.add("Concat", std::move(parts), {{"axis", ctx.node.int_attr("axis", 0)}})};
 }

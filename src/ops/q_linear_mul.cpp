@@ -1,3 +1,4 @@
+#include "ops/support/integer_form.h"
 #include "ops/support/quantized_elementwise.h"
 
 namespace kilter {
@@ -8,8 +9,11 @@ void reference(ReferenceContext& ctx) {
                              [](Quantity a, Quantity b) { return wide_product(a.value * b.value, a.scale * b.scale); });
 }
 
-std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
-  return scalar_quantized_binary(op, in, [](Expr a, Expr b) { return std::move(a) * std::move(b); });
+std::vector<ValueId> expand(ExpandContext& ctx) {
+  const ValueId product = ctx.add("Mul", {integers(ctx, 0, 2), integers(ctx, 3, 5)});
+  const ValueId scales = ctx.add("Mul", {in_f64(ctx, ctx.in(1)), in_f64(ctx, ctx.in(4))});
+  const ValueId factor = ctx.add("Div", {scales, in_f64(ctx, ctx.in(6))});
+  return {quantised(ctx, {product, factor}, 7, ctx.type(0).dtype)};
 }
 
 }  // namespace
@@ -17,7 +21,6 @@ std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
 KILTER_OP(QLinearMul){
     .name = "QLinearMul",
     .domain = "com.microsoft",
-    .family = Family::map,
     .min_inputs = 2,
     .max_inputs = 8,
     .summary =
@@ -26,7 +29,7 @@ KILTER_OP(QLinearMul){
         "all of u8.",
     .infer = infer_quantized_binary,
     .reference = reference,
-    .scalar = scalar,
+    .expand = expand,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"u8[2,3,5] f32[]=0.02 u8[]=50 u8[2,3,5] f32[]=0.01 u8[]=3 f32[]=0.005 u8[]=12",
               "i8[2,3,17] f32[1]=0.5 i8[1]=10 i8[17] f32[1]=0.25 i8[]=-3 f32[]=9 i8[1]=-12",

@@ -1,4 +1,5 @@
 #include "ops/support/elementwise.h"
+#include "ops/support/integer_form.h"
 #include "ops/support/quantized.h"
 
 namespace kilter {
@@ -46,9 +47,8 @@ void reference(ReferenceContext& ctx) {
 
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const auto requantized = [&](size_t values, size_t scale, size_t zero) {
-    return ctx.builder.add_kilter("Requantize",
-                                  {ctx.in(values), ctx.in(scale), ctx.in(zero), ctx.in(kZScale), ctx.in(kZZero)}, {},
-                                  ctx.node.name);
+    const ValueId factor = ctx.add("Div", {in_f64(ctx, ctx.in(scale)), in_f64(ctx, ctx.in(kZScale))});
+    return quantised(ctx, {integers(ctx, values, zero), factor}, kZZero, ctx.type(kX).dtype);
   };
   return {ctx.add("Where", {ctx.in(kCondition), requantized(kX, kXScale, kXZero), requantized(kY, kYScale, kYZero)})};
 }

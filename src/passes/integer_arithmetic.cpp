@@ -121,6 +121,7 @@ class IntegerArithmetic {
     if (is_op(node, "Add") || is_op(node, "Sum")) return add(node);
     if (is_op(node, "Mul")) return scale(node);
     if (is_op(node, "Relu") || is_op(node, "Clip")) return clamp(node);
+    if (is_op(node, "AveragePool")) return average_windows(node);
     if (is_op(node, "GlobalAveragePool") || is_op(node, "ReduceMean")) return average(node);
     if (node.op->movement == Movement::concat) return concat(node);
     const bool max_pool = family == Family::pool && node.op->combiner == Combiner::max;
@@ -274,7 +275,8 @@ class IntegerArithmetic {
     if (!zero || !is_code(dtype(codes)) || again || !context_.take()) return;
     const Integers integers = integers_of(codes, *zero);
     const Real value{{{integers, widened(*scale)}}, {}};
-    const ValueId made = b_.add("Mul", {integers.value, node.inputs[1]}, {}, node.name);
+    const bool plain = scale->elems() == 1 && scale->data<float>()[0] == 1;
+    const ValueId made = plain ? integers.value : b_.add("Mul", {integers.value, node.inputs[1]}, {}, node.name);
     graph_.replace_uses(out, made);
     reals_[made] = value;
   }
@@ -467,6 +469,45 @@ class IntegerArithmetic {
     const ValueId sum = b_.add("ReduceSum", {of.x.value, b_.list(axes)}, {{"keepdims", int64_t{1}}}, node.name);
     const auto each = [&](double f) { return f / static_cast<double>(count); };
     reals_[node.outputs[0]] = {{{{sum, of.x.low * count, of.x.high * count}, mapped(of.factor, each)}}, {}};
+  }
+
+  /// The means under windows: means of f32 over all taps, padding included, times the number of taps give the integer
+  /// sums, which are divided by the number of pixels that count.
+  void average_windows(const Node& node) {
+    const Term* x = scaled(node.inputs[0]);
+    if (x == nullptr || !x->x.multiplies() || node.int_attr("ceil_mode", 0) != 0) return;
+    const std::vector<int64_t> kernel = node.ints_attr("kernel_shape");
+    int64_t taps = 1;
+    for (const int64_t k : kernel) taps *= k;
+    constexpr int64_t kMostTaps = 1024;  // whose sums RoundedSum holds
+    if (taps > kMostTaps) return;
+    Attrs attrs = node.attrs;
+    attrs["count_include_pad"] = int64_t{1};
+    const Term of = *x;
+    Node counting = node;
+    counting.attrs = attrs;
+    Shape plane = shape(node.inputs[0]);
+    plane[0] = plane[1] = 1;
+    Tensor ones(DType::f32, plane);
+    std::ranges::fill(ones.span<float>(), 1.0F);
+    Shape windows = shape(node.outputs[0]);
+    windows[0] = windows[1] = 1;
+    Tensor factor = widened(run_reference(counting, {ones}, {TensorType{DType::f32, windows, {}}})[0]);
+    const bool all = node.int_attr("count_include_pad", 0) != 0;
+    const double scale = of.factor.data<double>()[0];
+    for (double& share : factor.span<double>()) {
+      const double count = all ? static_cast<double>(taps) : std::round(share * static_cast<double>(taps));
+      if (count == 0) return;
+      share = scale / count;
+    }
+    if (std::ranges::all_of(factor.span<double>(), [&](double f) { return f == factor.data<double>()[0]; }))
+      factor = Tensor::scalar(factor.data<double>()[0]);
+    const ValueId mean = b_.add("AveragePool", {of.x.value}, attrs, node.name);
+    const int64_t low = of.x.low * taps, high = of.x.high * taps;
+    const ValueId inputs[] = {mean, constant_f64(Tensor::scalar(static_cast<double>(taps))),
+                              constant_f64(Tensor::scalar(0.0))};
+    const ValueId sum = b_.add_kilter("RoundedSum", {inputs, inputs + 3}, {{"low", low}, {"high", high}}, node.name);
+    reals_[node.outputs[0]] = {{{{sum, low, high}, factor}}, {}};
   }
 
   // --- moves ---

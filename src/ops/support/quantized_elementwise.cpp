@@ -106,10 +106,4 @@ std::optional<Expr> scalar_quantized_unary(const OpView& op, std::span<const Exp
   return operands.quantized(f(op, operands.dequantized(0, kFirst)), kUnaryOutput);
 }
 
-std::optional<Expr> scalar_quantized_binary(const OpView& op, std::span<const Expr> in, Expr (*f)(Expr, Expr)) {
-  const Operands operands(op, in);
-  if (!operands.broadcast()) return std::nullopt;
-  return operands.quantized(f(operands.dequantized(0, kFirst), operands.dequantized(3, kSecond)), kBinaryOutput);
-}
-
 }  // namespace kilter

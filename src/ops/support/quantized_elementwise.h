@@ -26,10 +26,9 @@ struct Quantity {
 void reference_quantized_unary(ReferenceContext& ctx, const std::function<Wide(Quantity)>& f);
 void reference_quantized_binary(ReferenceContext& ctx, const std::function<Wide(Quantity, Quantity)>& f);
 
-/// Scalar expressions in f64. `f` maps real values to the real result. Quotients have relative errors of about 2^-52,
+/// Scalar expression in f64. `f` maps the real value to the real result. Quotients have relative errors of about 2^-52,
 /// so their rounding can differ from that of the reference kernel only within that of a tie. Nullopt if a scale or zero
 /// point has more dimensions than the output, to which it then cannot be broadcast.
 std::optional<Expr> scalar_quantized_unary(const OpView& op, std::span<const Expr> in, Expr (*f)(const OpView&, Expr));
-std::optional<Expr> scalar_quantized_binary(const OpView& op, std::span<const Expr> in, Expr (*f)(Expr, Expr));
 
 }  // namespace kilter
