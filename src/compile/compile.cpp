@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/iterate.h"
+#include "graph/values.h"
 
 namespace kilter {
 
@@ -18,7 +19,7 @@ Tensor extract(const PlacedValue& value, const std::byte* buffer) {
   for_each_element(value.type.shape, value.type.layout.block, value.strides, value.offset, [&](int64_t i, int64_t at) {
     std::memcpy(out.raw() + i * size, buffer + at * size, static_cast<size_t>(size));
   });
-  return value.type.layout.stored ? out.widened() : out;
+  return elements_of(value.type, out);
 }
 
 }  // namespace kilter

@@ -48,7 +48,8 @@ struct DebugOptions {
   std::string stop_after;         ///< name of a pass: later ones do not run (a plan is still built)
   std::set<std::string> disable;  ///< names of passes that do not run
   int64_t max_rewrites = INT64_MAX;  ///< limit over all passes, in order; serves to bisect a miscompilation
-  bool naive = false;                ///< no passes, no templates: every node runs its reference kernel
+  bool naive =
+      false;  ///< no templates, and of the passes only integer_arithmetic: every node runs its reference kernel
 
   bool operator==(const DebugOptions&) const = default;
 };

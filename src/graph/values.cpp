@@ -10,6 +10,15 @@ const Tensor* constant_of(const Graph& graph, ValueId id) {
 
 bool same_elements(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && a.shape == b.shape; }
 
+Tensor elements_of(const TensorType& type, const Tensor& stored) {
+  if (!type.layout.stored) return stored;
+  if (type.layout.stored != DType::u8) return stored.widened();
+  Tensor out(type.dtype, stored.shape());
+  for (int64_t i = 0; i < out.elems(); ++i)
+    out.data<float>()[i] = static_cast<float>(stored.data<uint8_t>()[i] - type.layout.zero);
+  return out;
+}
+
 std::string replacement_fault(const Graph& graph, ValueId from, ValueId to) {
   const Value &a = graph.value(from), &b = graph.value(to);
   if (same_elements(a.type, b.type)) return "";

@@ -13,6 +13,9 @@ const Tensor* constant_of(const Graph& graph, ValueId id);
 /// Returns whether element types and shapes are equal, whatever the layouts.
 bool same_elements(const TensorType& a, const TensorType& b);
 
+/// Returns the elements of a value from those in memory, which are dense and of stored_type().
+Tensor elements_of(const TensorType& type, const Tensor& stored);
+
 /// Returns why `to` may not replace `from`: element types and shapes must be equal, layouts need not be. The text names
 /// both values, their types and the nodes that make them; it is empty if the replacement is legal.
 /// Graph::replace_uses() and verify() throw it as internal.

@@ -42,6 +42,9 @@ KILTER_OP(IntegerConv){
     .reference = reference,
     .flops = flops,
     .tolerance = {.rtol = 0, .atol = 0},
+    .cases = {"f32[1,4,3,3]:7 f32[5,4,3,3]=-3 | pads=[1,1,1,1]",
+              "f32[1,2,2,2]:1,-2,3,255,-255,6,7,8 f32[1,2,2,2]=1,2,-128,127,5,6,-7,8",
+              "f32[1,2,3]:1,-2,3,4,5,6 f32[2,1,2]=1,2,3,-4 | group=2"},
 };
 
 }  // namespace kilter

@@ -39,6 +39,8 @@ KILTER_OP(IntegerMatMul){
     .reference = reference,
     .flops = flops,
     .tolerance = {.rtol = 0, .atol = 0},
+    .cases = {"f32[5,33]:7 f32[33,17]=-3", "f32[2,3]:1,-2,3,255,-255,6 f32[3,2]=127,-128,3,4,5,6",
+              "f32[2,1,3]:1,-2,3,4,5,6 f32[3]=1,2,3"},
 };
 
 }  // namespace kilter

@@ -63,8 +63,9 @@ void reference_linear(ReferenceContext& ctx) {
 /// The product of the operands without their zero points: inputs a, a_zero, b and b_zero.
 ValueId multiply_integers(ExpandContext& ctx, size_t a, size_t a_zero, size_t b, size_t b_zero) {
   const auto shape = [&](size_t zero, size_t of, bool rows) {
-    return ctx.has(zero) ? product_parameter_shape(ctx.node, ctx.type(zero).shape, ctx.type(of).shape, rows, "zero point")
-                         : Shape{};
+    return ctx.has(zero)
+               ? product_parameter_shape(ctx.node, ctx.type(zero).shape, ctx.type(of).shape, rows, "zero point")
+               : Shape{};
   };
   const ValueId right = integers(ctx, b, b_zero, shape(b_zero, b, false));
   const bool known = !ctx.has(a_zero) || constant_of(ctx.builder.graph(), ctx.in(a_zero)) != nullptr;

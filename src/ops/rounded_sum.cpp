@@ -53,7 +53,8 @@ KILTER_OP(RoundedSum){
     .max_inputs = -1,
     .attrs = {{"low", "int", "required"}, {"high", "int", "required"}},
     .summary =
-        "y = x_0 * m_0 + x_1 * m_1 + ... + c, clamped to low..high and rounded to the nearest integer, ties to even, in "
+        "y = x_0 * m_0 + x_1 * m_1 + ... + c, clamped to low..high and rounded to the nearest integer, ties to even, "
+        "in "
         "f32; x_i are f32 or i32, m_i and c f64, which broadcast. NaN gives low. Made by the pass integer_arithmetic.",
     .infer = infer,
     .reference = reference,

@@ -1,5 +1,6 @@
-#include "ops/support/elementwise.h"
 #include "ops/support/weighted_sum.h"
+
+#include "ops/support/elementwise.h"
 
 namespace kilter {
 namespace {
@@ -24,7 +25,8 @@ KILTER_OP(WeightedSum){
     .infer = infer_weighted_sum,
     .reference = reference,
     .scalar = scalar,
-    .cases = {"i32[2,3,5] f64[3,1] f64[3,1]", "f32[2,3,5] f64[]=0.25 f32[2,3,5] f64[]=1 f64[]=0", "i32[17] f64[17] f64[]"},
+    .cases = {"i32[2,3,5] f64[3,1] f64[3,1]", "f32[2,3,5] f64[]=0.25 f32[2,3,5] f64[]=1 f64[]=0",
+              "i32[17] f64[17] f64[]"},
 };
 
 }  // namespace kilter

@@ -1,6 +1,6 @@
-// Computes the layers of a quantised network on integers. A quantised tensor becomes an f32 value with integer elements,
-// its codes less the zero point, and real values between a DequantizeLinear and a QuantizeLinear become weighted sums of
-// such values, rounded once.
+// Computes the layers of a quantised network on integers. A quantised tensor becomes an f32 value with integer
+// elements, its codes less the zero point, and real values between a DequantizeLinear and a QuantizeLinear become
+// weighted sums of such values, rounded once.
 //
 //   %x = Dequantize(%qx, sx, zx)         %i = Dequantize(%qx, 1, zx)            integers
 //   %y = Conv(%x, Dequantize(qw, sw))    %s = IntegerConv(%i, qw)               i32, exact
@@ -29,8 +29,8 @@ namespace kilter {
 namespace {
 
 constexpr size_t kMostTerms = 8;
-constexpr int64_t kMostInteger = 255;                ///< magnitude of an operand of IntegerConv and IntegerMatMul
-constexpr int64_t kExactInF32 = int64_t{1} << 24;    ///< whole numbers below it
+constexpr int64_t kMostInteger = 255;              ///< magnitude of an operand of IntegerConv and IntegerMatMul
+constexpr int64_t kExactInF32 = int64_t{1} << 24;  ///< whole numbers below it
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 /// An f32 value whose elements are integers from `low` to `high`.
@@ -217,8 +217,8 @@ class IntegerArithmetic {
     const auto within = [&](double v) { return std::abs(v) < scale * static_cast<double>(kExactInF32); };
     if (within(x.low)) low = std::clamp(bound(x.low), low, high);
     if (within(x.high)) high = std::clamp(bound(x.high), low, high);
-    if (const Term* only = x.scaled(); only != nullptr && only->factor.data<double>()[0] == scale &&
-                                       only->x.low >= low && only->x.high <= high)
+    if (const Term* only = x.scaled();
+        only != nullptr && only->factor.data<double>()[0] == scale && only->x.low >= low && only->x.high <= high)
       return only->x;
     std::vector<ValueId> inputs;
     for (const Term& term : x.terms) {
@@ -251,8 +251,8 @@ class IntegerArithmetic {
         const ValueId scale = b_.constant(Tensor::scalar(by->scale), "scale");
         const ValueId quotient = b_.add("Div", {node.inputs[0], scale}, {}, node.name);
         const ValueId factor = constant_f64(Tensor::scalar(1.0)), summand = constant_f64(Tensor::scalar(0.0));
-        const ValueId made = b_.add_kilter("RoundedSum", {quotient, factor, summand},
-                                           {{"low", by->low}, {"high", by->high}}, node.name);
+        const ValueId made =
+            b_.add_kilter("RoundedSum", {quotient, factor, summand}, {{"low", by->low}, {"high", by->high}}, node.name);
         return {{made, by->low, by->high}, by->zero};
       }
     }
@@ -285,16 +285,17 @@ class IntegerArithmetic {
     const ValueId out = node.outputs[0];
     const Tensor* zero = constant(node.input(2));
     if (node.input(2) != kNone && zero == nullptr) return;
-    const Tensor integers = run_reference(
-        node, {*constant(node.inputs[0]), Tensor::scalar(1.0F), zero != nullptr ? *zero : Tensor()}, {graph_.type(out)})[0];
+    const Tensor integers =
+        run_reference(node, {*constant(node.inputs[0]), Tensor::scalar(1.0F), zero != nullptr ? *zero : Tensor()},
+                      {graph_.type(out)})[0];
     if (dtype(node.inputs[0]) != DType::i32) {
       weights_[out] = {integers, widened(scale)};
       return;
     }
     // f32 holds only the upper digits of large i32.
     if (zero_point(node.input(2)) != 0) return;
-    if (const auto product = combined(widened(*constant(node.inputs[0])), widened(scale),
-                                      [](double q, double s) { return q * s; }))
+    if (const auto product =
+            combined(widened(*constant(node.inputs[0])), widened(scale), [](double q, double s) { return q * s; }))
       reals_[out] = {{}, *product};
   }
 
@@ -365,8 +366,8 @@ class IntegerArithmetic {
     if (context_.keep_float.contains(node.name)) return;
     const Weights& w = found->second;
     const bool gemm = is_op(node, "Gemm");
-    const bool plain = node.float_attr("alpha", 1) == 1 && node.float_attr("beta", 1) == 1 &&
-                       node.int_attr("transA", 0) == 0;
+    const bool plain =
+        node.float_attr("alpha", 1) == 1 && node.float_attr("beta", 1) == 1 && node.int_attr("transA", 0) == 0;
     if (w.integers.shape().size() != 2 || shape(node.inputs[0]).size() < 2 || (gemm && !plain)) return;
     const bool transposed = gemm && node.int_attr("transB", 0) != 0;
     const size_t columns = transposed ? 0 : 1;

@@ -132,9 +132,9 @@ class Storage {
 
   Graph& graph_;
   PassContext& context_;
-  std::vector<ValueId> classes_;               ///< by value: its parent in the tree of the values that are stored alike
-  std::vector<std::optional<Range>> ranges_;   ///< by root: the integers of the values, 0 included
-  std::vector<bool> wide_;                     ///< by root: the values stay in f32
+  std::vector<ValueId> classes_;              ///< by value: its parent in the tree of the values that are stored alike
+  std::vector<std::optional<Range>> ranges_;  ///< by root: the integers of the values, 0 included
+  std::vector<bool> wide_;                    ///< by root: the values stay in f32
 };
 
 }  // namespace

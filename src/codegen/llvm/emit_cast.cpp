@@ -1,5 +1,7 @@
 #include <llvm/IR/Intrinsics.h>
 
+#include <cmath>
+
 #include "codegen/llvm/emitter.h"
 
 namespace kilter::codegen {
@@ -37,8 +39,32 @@ Value* Emitter::to_bool(DType from, Value* v) {
 
 Value* Emitter::float_to_int(DType to, Value* v) {
   llvm::Type* t = same_lanes(elem_type(to), v);
+  const bool narrow = size_bytes(to) < 4 || to == DType::i32;
+  if (target_.arch == Arch::x86_64 && narrow && v->getType()->isVectorTy()) return vector_to_int(to, v);
   const auto id = is_signed_integer(to) ? intrinsic::fptosi_sat : intrinsic::fptoui_sat;
   return builder_.CreateIntrinsic(id, {t, v->getType()}, {v});
+}
+
+// LLVM would convert the elements one by one, since x86 has no conversion that saturates.
+Value* Emitter::vector_to_int(DType to, Value* v) {
+  const int width = static_cast<int>(8 * size_bytes(to));
+  const double low = is_signed_integer(to) ? -std::ldexp(1.0, width - 1) : 0;
+  const double high = std::ldexp(1.0, is_signed_integer(to) ? width - 1 : width) - 1;
+  const auto real = [&](double x) { return llvm::ConstantFP::get(v->getType(), x); };
+  const bool single = v->getType()->getScalarType()->isFloatTy();
+  const bool inexact = single && to == DType::i32;  // the largest i32 lies between two f32
+  constexpr double kBelow = 0x1p31 - 128;
+  llvm::Constant* most = real(inexact ? kBelow : high);
+  Value* inside = builder_.CreateSelect(builder_.CreateFCmpOGT(v, real(low)), v, real(low));
+  inside = builder_.CreateSelect(builder_.CreateFCmpOLT(inside, most), inside, most);
+  llvm::Type* wide = same_lanes(builder_.getInt32Ty(), v);
+  Value* whole = builder_.CreateFPToSI(inside, wide);
+  if (inexact) {
+    Value* beyond = builder_.CreateFCmpOGE(v, real(0x1p31));
+    whole = builder_.CreateSelect(beyond, llvm::ConstantInt::get(wide, INT32_MAX), whole);
+  }
+  whole = builder_.CreateSelect(builder_.CreateFCmpUNO(v, v), llvm::Constant::getNullValue(wide), whole);
+  return builder_.CreateTrunc(whole, same_lanes(elem_type(to), v));
 }
 
 Value* Emitter::widen(DType small, Value* v) {

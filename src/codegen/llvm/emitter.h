@@ -97,6 +97,7 @@ class Emitter {
   Value* cast(DType from, DType to, Value* v);
   Value* to_bool(DType from, Value* v);
   Value* float_to_int(DType to, Value* v);
+  Value* vector_to_int(DType to, Value* v);
   Value* widen(DType small, Value* bits);    ///< f16 or bf16 bits to f32
   Value* narrow(DType small, Value* value);  ///< f32 to f16 or bf16 bits, to nearest even
   Value* half_to_float(Value* bits);

@@ -9,7 +9,8 @@ namespace kilter {
 
 void infer_weighted_sum(InferContext& ctx) {
   const size_t count = ctx.input_count();
-  if (count % 2 == 0) ctx.error(fmt::format("has {} inputs, expected pairs of values and factors, and a summand", count));
+  if (count % 2 == 0)
+    ctx.error(fmt::format("has {} inputs, expected pairs of values and factors, and a summand", count));
   for (size_t i = 0; i < count; ++i) {
     if (i % 2 == 0 && i + 1 < count)
       check_types(Types<float, int32_t>{}, ctx, i);

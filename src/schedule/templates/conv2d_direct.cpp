@@ -73,8 +73,8 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   const Operand& w = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   const int32_t lanes = lanes_of(limits);
-  const bool bytes = x.type.layout.block > 1 && Multiplicands::stores_bytes(x.type, y.dtype) &&
-                     w.constant != nullptr && fit_i8(*w.constant) && c.factors == kNone;
+  const bool bytes = x.type.layout.block > 1 && Multiplicands::stores_bytes(x.type, y.dtype) && w.constant != nullptr &&
+                     fit_i8(*w.constant) && c.factors == kNone;
   if (auto rejected = check_conv_operands(task, bytes)) return *rejected;
   if (y.layout.block != lanes)
     return Rejected{"block of the output layout", std::to_string(lanes), std::to_string(y.layout.block)};

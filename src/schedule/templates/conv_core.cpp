@@ -222,9 +222,9 @@ Buf start_of(Emitter& e, const Node& conv, const ConvNest& nest, const TensorTyp
       reinterpret_cast<int32_t*>(to)[k] = static_cast<int32_t>(-zero * sum);
     }
   };
-  return e.constant({weights, fmt::format("sums zero={} lanes={}", zero, lanes), DType::i32,
-                     ceil_div(outputs, lanes) * lanes, fill},
-                    "start");
+  return e.constant(
+      {weights, fmt::format("sums zero={} lanes={}", zero, lanes), DType::i32, ceil_div(outputs, lanes) * lanes, fill},
+      "start");
 }
 
 std::vector<ConvTile> tile_candidates(const ConvNest& nest, const CpuLimits& limits) {

@@ -1,6 +1,7 @@
 // Matrix product C[.., m, n] = A[.., m, k] B[.., k, n] by register tiles of rows x vectors of columns over all of k. B
 // is stored in panels [n / width][k / group][width][group]: packed at compile time if it is constant, otherwise by a
-// first stage. A group is one f32, two of bf16 or four bytes (Multiplicands). A and B may have any strides (transposes are views).
+// first stage. A group is one f32, two of bf16 or four bytes (Multiplicands). A and B may have any strides (transposes
+// are views).
 
 #include <algorithm>
 #include <array>
@@ -404,9 +405,9 @@ class MatmulTiled final : public Analysed {
                                      : e.temp(0, p_.operands.type, panels.elems, false, "packed");
     const auto packing = column_starts(task(), p_, panels);
     const Buf starts = packing ? e.constant(*packing, "starts") : Buf{};
-    product.bind(a, {packed, schedule.knob("prefetch"), p_.padded_k() * panels.width, ceil_div(p_.m, rows),
-                     limits().line_bytes},
-                 starts);
+    product.bind(
+        a, {packed, schedule.knob("prefetch"), p_.padded_k() * panels.width, ceil_div(p_.m, rows), limits().line_bytes},
+        starts);
     const Expr first = item * Expr(kTilesPerItem);
     if (full > 0) {
       e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),

@@ -24,7 +24,8 @@ inline std::vector<StepValue> step_values(const Compiled& compiled, double toler
     const bool copy = compiled.plan.steps[v.step].role == StepRole::relayout;
     const size_t end = copy ? v.name.rfind(kRelayout) : std::string::npos;
     constexpr double kBf16 = 0x1p-6, kF16 = 0x1p-9;
-    const double least = !v.type.layout.stored ? 0 : *v.type.layout.stored == DType::bf16 ? kBf16 : kF16;
+    const auto& stored = v.type.layout.stored;
+    const double least = stored == DType::bf16 ? kBf16 : stored == DType::f16 ? kF16 : 0;
     out.push_back({v.name.substr(0, end), v.step, v.buffer, {}, std::max(tolerance, least)});
     ValueLayout& layout = out.back().layout;
     layout.type = stored_type(v.type);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "compile/session.h"
+#include "graph/values.h"
 #include "measure/conditions.h"
 #include "ops/support/builder.h"
 #include "tune/run/value.h"
@@ -71,7 +72,7 @@ class Places {
     from.strides = storage.phys.strides, from.offset = storage.phys.offset;
     Tensor out(stored_type(type), type.shape);
     copy_value(from, instance.address(ref), dense(out), out.raw());
-    return type.layout.stored ? out.widened() : out;
+    return elements_of(type, out);
   }
 
  private:
