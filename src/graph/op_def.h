@@ -17,6 +17,7 @@
 namespace kilter {
 
 class Expr;           // loop/expr.h
+struct Guarded;       // loop/expr.h
 struct ResizePlan;    // ops/support/resize_coords.h
 class ExpandContext;  // ops/support/builder.h
 
@@ -214,6 +215,9 @@ struct OpDef {
   /// Family::map only: returns the scalar expression, given one expression per present operand in order (already of the
   /// operand's element type). Nullopt: no loop form for these types.
   std::optional<Expr> (*scalar)(const OpView&, std::span<const Expr>) = nullptr;
+  /// Family::map only: returns a cheaper form of scalar() with the lanes in which it may differ from scalar(). These
+  /// must be rare: if there is one, all lanes are computed again. Nullopt: none for these operands.
+  std::optional<Guarded> (*guarded)(const OpView&, std::span<const Expr>) = nullptr;
   /// Family::movement only: returns disjoint regions that cover output `output`. Nullopt: not expressible.
   std::optional<std::vector<CopyRegion>> (*regions)(const OpView&, int32_t output) = nullptr;
   /// Family::resize only: returns which elements of operand 0 make each output, and with which weights. The other
@@ -227,6 +231,7 @@ struct OpDef {
   bool deterministic = true;     ///< false: never folded or merged (random operators)
   bool shape_only = false;       ///< outputs depend only on the inputs' types (Shape, Size): always folded; the
                                  ///< reference sees inputs without data
+  bool quantises = false;        ///< rounds operand 0 to codes, by the scale in operand 1
   bool folds_late = false;       ///< not evaluated while a graph is built, because passes look for its nodes
   bool zero_preserving = false;  ///< map only: f(0, ..., 0) = 0, so padding lanes stay 0
   Tolerance tolerance = {};

@@ -183,6 +183,12 @@ inline Expr operator%(Expr a, Expr b) { return binary(Op::mod, std::move(a), std
 inline Expr min(Expr a, Expr b) { return binary(Op::min, std::move(a), std::move(b)); }
 inline Expr max(Expr a, Expr b) { return binary(Op::max, std::move(a), std::move(b)); }
 
+/// An expression for the value of another one, and the lanes (boolean) in which it may differ from it.
+struct Guarded {
+  Expr value;
+  Expr doubtful;
+};
+
 /// Returns whether an integer or boolean scalar expression is a constant, and its value.
 bool is_const(const Expr& e, int64_t* value = nullptr);
 /// Returns the scalar that every lane of `e` equals when `e` is a broadcast or a splat constant; undefined otherwise.

@@ -169,6 +169,7 @@ KILTER_OP(Quantize){
     .infer = infer_broadcasting,
     .reference = reference_broadcasting,
     .scalar = scalar,
+    .quantises = true,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[2,3,5] f32[]=0.05 u8[]=128 | to=2", "f32[2,3,5] f32[3,1]=0.1,0.2,0.05 i8[3,1]=0,1,-3 | to=3",
               "f32[17] f32[]=0.0001 | to=4", "f16[2,7] f16[]=0.1 u8[]=7 | to=2 precision=10",

@@ -11,9 +11,6 @@ namespace {
 /// two integers counts as such in spite of the rounding errors of its factors. This constant plus a number below 2^19
 /// has its last bit at 2^-32.
 constexpr double kSnap = 0x1.8p20;
-/// This constant plus a number below 2^51 is rounded to an integer, which the low bits of the sum hold.
-constexpr double kWhole = 0x1.8p52;
-
 void infer(InferContext& ctx) {
   infer_weighted_sum(ctx);
   const int64_t low = ctx.node.int_attr("low", 0), high = ctx.node.int_attr("high", 0);
@@ -40,7 +37,24 @@ std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
   const Expr high = imm(DType::f64, static_cast<double>(op.node.int_attr("high", 0)));
   const Expr inside = min(max(sum, low), high);
   const Expr whole = inside + imm(DType::f64, kSnap) + imm(DType::f64, kWhole - kSnap);
-  return cast(DType::f32, cast(DType::i32, bitcast(DType::i64, whole)));
+  return integer_in_low_bits(whole);
+}
+
+/// Sums of f32, whose error is at most 2^-22 of all magnitudes: those of the clamped sum and, twice, of `rest`. They
+/// round to the same integers as exact sums unless they are as close to a tie.
+std::optional<Guarded> guarded(const OpView& op, std::span<const Expr> in) {
+  constexpr float kMostRest = 4096, kMostRange = 512;
+  constexpr double kError = 0x1p-22, kWholeF32 = 0x1.8p23;
+  const auto low = static_cast<double>(op.node.int_attr("low", 0));
+  const auto high = static_cast<double>(op.node.int_attr("high", 0));
+  const float rest = op.node.float_attr("rest", -1);
+  if (rest < 0 || rest > kMostRest || low < -kMostRange || high > kMostRange) return std::nullopt;
+  const Expr inside = min(max(scalar_weighted_sum_f32(op, in), imm(DType::f32, low)), imm(DType::f32, high));
+  const double band = kError * (double{kMostRange} + 2 * double{rest}) + 0x1p-23;
+  const Expr whole = imm(DType::f32, kWholeF32);
+  const Expr rounded = inside + whole - whole;
+  const Expr distance = unary(Op::abs, inside - rounded);
+  return Guarded{rounded, binary(Op::gt, distance, imm(DType::f32, 0.5 - band))};
 }
 
 }  // namespace
@@ -51,14 +65,16 @@ KILTER_OP(RoundedSum){
     .family = Family::map,
     .min_inputs = 3,
     .max_inputs = -1,
-    .attrs = {{"low", "int", "required"}, {"high", "int", "required"}},
+    .attrs = {{"low", "int", "required"}, {"high", "int", "required"}, {"rest", "float", "-1.0"}},
     .summary =
         "y = x_0 * m_0 + x_1 * m_1 + ... + c, clamped to low..high and rounded to the nearest integer, ties to even, "
         "in "
-        "f32; x_i are f32 or i32, m_i and c f64, which broadcast. NaN gives low. Made by the pass integer_arithmetic.",
+        "f32; x_i are f32 or i32, m_i and c f64, which broadcast. NaN gives low. `rest`, if not negative, bounds "
+        "the sum of the magnitudes of c and of all products but one. Made by the pass integer_arithmetic.",
     .infer = infer,
     .reference = reference,
     .scalar = scalar,
+    .guarded = guarded,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"i32[2,3,5] f64[3,1] f64[3,1] | low=-128 high=127",
               "f32[2,3,5] f64[]=25 f32[2,3,5] f64[]=1 f64[]=0 | low=-3 high=252",

@@ -31,6 +31,7 @@ namespace {
 constexpr size_t kMostTerms = 8;
 constexpr int64_t kMostInteger = 255;              ///< magnitude of an operand of IntegerConv and IntegerMatMul
 constexpr int64_t kExactInF32 = int64_t{1} << 24;  ///< whole numbers below it
+constexpr double kMostRest = 1e6;                  ///< bound that RoundedSum is told
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 /// An f32 value whose elements are integers from `low` to `high`.
@@ -227,7 +228,26 @@ class IntegerArithmetic {
     }
     const Tensor none = Tensor::scalar(0.0);
     inputs.push_back(constant_f64(x.summand.defined() ? mapped(x.summand, [&](double c) { return c / scale; }) : none));
-    return {b_.add_kilter("RoundedSum", inputs, {{"low", low}, {"high", high}}, name), low, high};
+    Attrs attrs{{"low", low}, {"high", high}};
+    if (const double rest = magnitudes_beside_one(x) / scale; rest <= kMostRest)
+      attrs["rest"] = static_cast<float>(rest);
+    return {b_.add_kilter("RoundedSum", inputs, attrs, name), low, high};
+  }
+
+  /// A bound of the sum of the magnitudes of the constant and of all terms but the largest.
+  static double magnitudes_beside_one(const Real& x) {
+    const auto most = [](const Tensor& t) {
+      double all = 0;
+      for (int64_t i = 0; i < t.elems(); ++i) all = std::max(all, std::abs(t.data<double>()[i]));
+      return all;
+    };
+    double sum = x.summand.defined() ? most(x.summand) : 0, largest = 0;
+    for (const Term& term : x.terms) {
+      const auto range = static_cast<double>(std::max(std::abs(term.x.low), std::abs(term.x.high)));
+      sum += range * most(term.factor);
+      largest = std::max(largest, range * most(term.factor));
+    }
+    return sum - largest;
   }
 
   /// The integers of codes with the given zero point.
@@ -271,14 +291,16 @@ class IntegerArithmetic {
     if (shape(out) != shape(codes)) return;
     if (constant(codes) != nullptr) return dequantize_constant(node, *scale);
     const std::optional<int64_t> zero = zero_point(node.input(2));
-    const bool again = scale->elems() == 1 && scale->data<float>()[0] == 1 && !codes_.contains(codes);
-    if (!zero || !is_code(dtype(codes)) || again || !context_.take()) return;
+    if (!zero || !is_code(dtype(codes))) return;
+    const bool made_here = codes_.contains(codes), plain = scale->elems() == 1 && scale->data<float>()[0] == 1;
+    if ((plain && !made_here) || (made_here && !context_.take())) return;
     const Integers integers = integers_of(codes, *zero);
-    const Real value{{{integers, widened(*scale)}}, {}};
-    const bool plain = scale->elems() == 1 && scale->data<float>()[0] == 1;
-    const ValueId made = plain ? integers.value : b_.add("Mul", {integers.value, node.inputs[1]}, {}, node.name);
-    graph_.replace_uses(out, made);
-    reals_[made] = value;
+    ValueId result = out;
+    if (made_here) {
+      result = plain ? integers.value : b_.add("Mul", {integers.value, node.inputs[1]}, {}, node.name);
+      graph_.replace_uses(out, result);
+    }
+    reals_[result] = {{{integers, widened(*scale)}}, {}};
   }
 
   void dequantize_constant(const Node& node, const Tensor& scale) {

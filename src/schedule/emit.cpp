@@ -153,6 +153,29 @@ void Emitter::map(const Domain& domain, const Site& site) {
   epilogue(known, domain, site);
 }
 
+/// Names a value so that it is computed once. Of an f32 made from an i32, only what it is made from is named, so that
+/// its readers see the integer.
+Expr Emitter::name_inside(const Expr& value) {
+  const auto made_from = [](const Expr& e, ExprKind kind, DType from, DType to) {
+    return e->kind == kind && e.elem() == to && e->args[0].elem() == from;
+  };
+  if (!made_from(value, ExprKind::cast, DType::i32, DType::f32)) return b.let("v", value);
+  const Expr& integer = value->args[0];
+  const bool low_bits = made_from(integer, ExprKind::cast, DType::i64, DType::i32) &&
+                        made_from(integer->args[0], ExprKind::bitcast, DType::f64, DType::i64);
+  if (!low_bits) return cast(DType::f32, b.let("v", integer));
+  return cast(DType::f32, cast(DType::i32, bitcast(DType::i64, b.let("v", integer->args[0]->args[0]))));
+}
+
+/// The value of a guarded expression, or of `exact` if a lane is doubtful.
+Expr Emitter::checked(const Guarded& fast, const Expr& exact) {
+  const Expr value = b.let("v", fast.value);
+  const int32_t result = b.reg("q", value);
+  const Expr sure = unary(Op::logical_not, lane_reduce(Op::logical_or, fast.doubtful));
+  b.if_then(sure, [] {}, [&] { b.set(result, exact); }, true);
+  return b.let("v", b.get(result));
+}
+
 Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known) {
   std::vector<Expr> operands;
   for (ValueId in : node.inputs) {
@@ -160,11 +183,14 @@ Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site,
     auto it = known.find(in);
     operands.push_back(it != known.end() ? it->second : known.emplace(in, load(in, domain, site)).first->second);
   }
-  std::optional<Expr> result = node.op->scalar(view(*task_.graph, node), operands);
+  const OpView of = view(*task_.graph, node);
+  if (node.op->guarded != nullptr && site.lanes > 1) {
+    if (const auto fast = node.op->guarded(of, operands); fast && fast->doubtful.lanes() > 1)
+      return known[node.outputs[0]] = checked(*fast, *node.op->scalar(of, operands));
+  }
+  std::optional<Expr> result = node.op->scalar(of, operands);
   require(result.has_value(), "{} '{}' has no loop form although it was fused", node.op->name, node.name);
-  // A float made from an integer is not named, so that a store of integers sees where it comes from.
-  const bool whole = (*result)->kind == ExprKind::cast && (*result)->args[0].elem() == DType::i32;
-  const Expr named = whole ? cast(result->elem(), b.let("v", (*result)->args[0])) : b.let("v", *result);
+  const Expr named = name_inside(*result);
   known[node.outputs[0]] = named;
   return named;
 }

@@ -88,6 +88,8 @@ class Emitter {
   Lowered finish();
 
  private:
+  Expr name_inside(const Expr& value);
+  Expr checked(const Guarded& fast, const Expr& exact);
   Expr evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known);
   Expr access_mask(const Operand& operand, const Domain& domain, const Site& site) const;
   Expr lane_mask(const Domain& domain, const Site& site) const;

@@ -39,21 +39,54 @@ std::vector<double> weighted_sums(const ReferenceContext& ctx) {
   return sums;
 }
 
-Expr scalar_weighted_sum(const OpView& op, std::span<const Expr> in) {
+Expr integer_in_low_bits(const Expr& whole) { return cast(DType::f32, cast(DType::i32, bitcast(DType::i64, whole))); }
+
+namespace {
+
+/// The f32 that an i32 is made from, if it is: sums of integers in f32 are exact.
+const Expr* exact_f32(const Expr& x) {
+  const bool made = x->kind == ExprKind::cast && x.elem() == DType::i32 && x->args[0].elem() == DType::f32;
+  return made ? &x->args[0] : nullptr;
+}
+
+/// An operand in f64. Reverses integer_in_low_bits(), and avoids the f32 between an integer and f64.
+Expr real(const Expr& x) {
+  if (const Expr* sum = exact_f32(x)) return cast(DType::f64, *sum);
+  if (x->kind != ExprKind::cast || x.elem() != DType::f32) return cast(DType::f64, x);
+  const Expr& integer = x->args[0];
+  if (integer.elem() != DType::i32 || integer->kind != ExprKind::cast || integer->args[0]->kind != ExprKind::bitcast)
+    return cast(DType::f64, integer);
+  const Expr& whole = integer->args[0]->args[0];
+  return whole.elem() == DType::f64 ? whole - imm(DType::f64, kWhole) : cast(DType::f64, integer);
+}
+
+Expr single(const Expr& x) {
+  const Expr* sum = exact_f32(x);
+  return sum != nullptr ? *sum : cast(DType::f32, x);
+}
+
+/// x_0 * m_0 + x_1 * m_1 + ... + c in the type that `convert` returns.
+template <class Convert>
+Expr sum_of(const OpView& op, std::span<const Expr> in, DType type, Convert convert) {
   const auto is = [&](size_t i, double value) {
     const Tensor* constant = op.values[i];
     return constant != nullptr && constant->elems() == 1 && constant->as_double(0) == value;
   };
-  Expr sum = is(in.size() - 1, 0) ? Expr() : in.back();
+  Expr sum = is(in.size() - 1, 0) ? Expr() : cast(type, in.back());
   for (size_t term = 0; term + 1 < in.size(); term += 2) {
-    const Expr x = cast(DType::f64, in[term]);
+    const Expr x = convert(in[term]), factor = cast(type, in[term + 1]);
     const bool plain = is(term + 1, 1);
     if (sum.defined())
-      sum = plain ? x + sum : fma(x, in[term + 1], sum);
+      sum = plain ? x + sum : fma(x, factor, sum);
     else
-      sum = plain ? x : x * in[term + 1];
+      sum = plain ? x : x * factor;
   }
   return sum;
 }
+
+}  // namespace
+
+Expr scalar_weighted_sum(const OpView& op, std::span<const Expr> in) { return sum_of(op, in, DType::f64, real); }
+Expr scalar_weighted_sum_f32(const OpView& op, std::span<const Expr> in) { return sum_of(op, in, DType::f32, single); }
 
 }  // namespace kilter

@@ -13,7 +13,13 @@ namespace kilter {
 void infer_weighted_sum(InferContext& ctx);
 /// Returns x_0 * m_0 + x_1 * m_1 + ... + c, f64, for every element of the output.
 std::vector<double> weighted_sums(const ReferenceContext& ctx);
-/// The same as a scalar expression.
+/// `whole` as an f32, where the low bits of the f64 `whole` are an integer: it is the integer plus kWhole.
+Expr integer_in_low_bits(const Expr& whole);
+constexpr double kWhole = 0x1.8p52;
+
+/// The same as weighted_sums(), with operands and sums of f32.
+Expr scalar_weighted_sum_f32(const OpView& op, std::span<const Expr> in);
+/// The same as weighted_sums() as a scalar expression. Operands that are made from integers are read as these.
 Expr scalar_weighted_sum(const OpView& op, std::span<const Expr> in);
 
 }  // namespace kilter
