@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ops/support/indexing.h"
+#include "ops/support/recurrent.h"
 
 namespace kilter {
 namespace {
@@ -21,6 +22,9 @@ bool moves_values(const Node& node) {
 void lower_by_user(std::optional<int64_t>& limit, const Graph& graph, const Node& node, ValueId value) {
   if (node.op->position_input >= 0 && node.input(static_cast<size_t>(node.op->position_input)) == value)
     return lower(limit, {graph.type(node.inputs[1]).shape.front()});
+  const RecurrentForm* recurrent = find_recurrent_form(node);
+  if (recurrent != nullptr && node.input(recurrent->lens) == value)
+    return lower(limit, {recurrent_shape(view(graph, node)).steps + 1});
   if (node.inputs.size() < 2 || node.inputs[1] != value) return;
   const auto range = index_range(node, graph.type(node.inputs[0]).shape, graph.type(value).shape);
   if (range) lower(limit, range->sizes);

@@ -62,19 +62,20 @@ KILTER_OP(GRUSteps){
     .domain = "kilter",
     .family = Family::recurrent,
     .min_inputs = 2,
-    .max_inputs = 4,
+    .max_inputs = 5,
     .max_outputs = 2,
     .attrs = recurrent_attrs({{"linear_before_reset", "int", "0"}}),
     .summary =
         "GRU with an input that is already projected: x [steps, batch, directions * 3 * hidden] contains w x and all "
         "biases except hidden_bias; then r, initial_h, hidden_bias [directions, hidden] (the bias of r in the hidden "
-        "gate, if linear_before_reset). Made by the pass split_recurrent.",
+        "gate, if linear_before_reset), sequence_lens. Made by the pass split_recurrent.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[5,3,27] f32[1,27,9] | | | 2",
               "f32[3,4,234] f32[2,117,39] f32[2,4,39] f32[2,39] | direction=bidirectional linear_before_reset=1 | | 2",
+              "f32[4,3,30] f32[2,15,5] f32[2,3,5] ? i32[3]:4,0,2 | direction=bidirectional | | 2",
               "f32[7,2,51] f32[1,51,17] f32[7,1,17] | layout=1 direction=reverse clip=0.5"},
 };
 

@@ -51,17 +51,18 @@ KILTER_OP(RNNSteps){
     .domain = "kilter",
     .family = Family::recurrent,
     .min_inputs = 2,
-    .max_inputs = 3,
+    .max_inputs = 4,
     .max_outputs = 2,
     .attrs = recurrent_attrs({}),
     .summary =
         "RNN with an input that is already projected: x [steps, batch, directions * hidden] contains w x and all "
-        "biases; then r, initial_h. Made by the pass split_recurrent.",
+        "biases; then r, initial_h, sequence_lens. Made by the pass split_recurrent.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[5,3,9] f32[1,9,9] | | | 2", "f32[3,4,78] f32[2,39,39] f32[2,4,39] | direction=bidirectional | | 2",
+              "f32[4,3,10] f32[2,5,5]=1 f32[2,3,5] i32[3]:4,0,2 | direction=bidirectional | | 2",
               "f32[7,2,17] f32[1,17,17] f32[7,1,17] | layout=1 direction=reverse clip=0.5"},
 };
 

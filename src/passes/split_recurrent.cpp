@@ -1,9 +1,10 @@
 // Moves the product with the inputs out of recurrent nodes: one matrix product for all time steps instead of one each.
 //
-//   LSTM(x, w, r, b, ?, h, c, p)   =>   LSTMSteps(Gemm(x, w', b), r, h, c, p)      GRU, RNN likewise
+//   LSTM(x, w, r, b, lens, h, c, p)   =>   LSTMSteps(Gemm(x, w', b), r, h, c, p, lens)      GRU, RNN likewise
 //
 // The product adds the biases of w and r, except the bias that a GRU with linear_before_reset multiplies by its reset
-// gate. Legal unless recurrent_refusal() objects.
+// gate. It also computes the steps after the end of a sequence, which nothing reads. Lengths are omitted if they are
+// known to be all steps. Legal unless recurrent_refusal() objects.
 
 #include <string>
 
@@ -74,7 +75,8 @@ class Splitter {
   }
 
   void split(NodeId id, const Node& node, const RecurrentForm& form) {
-    const RecurrentShape s = recurrent_shape(view(graph_, node));
+    const OpView seen = view(graph_, node);
+    const RecurrentShape s = recurrent_shape(seen);
     const bool keep_hidden = form.cell == RecurrentForm::gru && node.int_attr("linear_before_reset", 0) != 0;
     Biases biases;
     if (const Tensor* bias = constant_of(graph_, node.input(form.bias))) biases = split_biases(*bias, s, keep_hidden);
@@ -86,9 +88,14 @@ class Splitter {
     } else if (biases.hidden.defined()) {
       inputs.push_back(b_.constant(biases.hidden, node.name + ".hidden_bias"));
     }
+    const ValueId lens = runs_all_steps(seen) ? kNone : node.inputs[form.lens];
     Node& left = graph_.change_node(id);
     left.op = find_op("kilter", std::string(form.name) + "Steps", 1);
     left.opset = 1;
+    if (lens != kNone) {
+      inputs.resize(recurrent_form(left).lens, kNone);
+      inputs.push_back(lens);
+    }
     left.attrs.erase("hidden_size");
     left.inputs = std::move(inputs);
   }

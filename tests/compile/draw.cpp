@@ -9,9 +9,12 @@ Tensor Draw::tensor(const Shape& shape, float scale) {
   return t;
 }
 
-ValueId SweepNet::input(const Shape& shape) {
-  inputs_.push_back(draw.tensor(shape));
-  return b.input("x" + std::to_string(inputs_.size() - 1), DType::f32, shape);
+ValueId SweepNet::input(const Shape& shape) { return input(draw.tensor(shape)); }
+
+ValueId SweepNet::input(Tensor value) {
+  const std::string name = "x" + std::to_string(inputs_.size());
+  inputs_.push_back(std::move(value));
+  return b.input(name, inputs_.back().dtype(), inputs_.back().shape());
 }
 
 ValueId SweepNet::list(const std::vector<int64_t>& numbers) { return b.list(numbers); }

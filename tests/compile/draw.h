@@ -45,6 +45,8 @@ class SweepNet {
 
   /// A network input with random values.
   ValueId input(const Shape& shape);
+  /// A network input with this value.
+  ValueId input(Tensor value);
   ValueId constant(const Shape& shape, float scale = 1) { return b.constant(draw.tensor(shape, scale)); }
   /// A constant with these numbers.
   ValueId list(const std::vector<int64_t>& numbers);

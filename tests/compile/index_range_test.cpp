@@ -269,6 +269,8 @@ TEST(IndexRange, GeneratedInputsKnowTheirLimit) {
   const Loaded loaded = load(c.graph, "x86-64-v2");
   EXPECT_EQ(index_limit(loaded.plan(), 1), 3);
   EXPECT_EQ(index_limit(loaded.plan(), 0), std::nullopt);
+  const OpCase lengths = make_case(*find_op("", "RNN", 22), "f32[6,2,3] f32[1,5,3] f32[1,5,5] ? i32[2]:6,2");
+  EXPECT_EQ(index_limit(lengths.graph, lengths.graph.inputs().back()), 7);
 }
 
 }  // namespace

@@ -61,6 +61,16 @@ Attrs draw_attrs(Draw& draw, const Cell& cell, const Extents& e) {
   return attrs;
 }
 
+/// The lengths of the sequences: omitted, constant, or given at run time.
+ValueId draw_lengths(SweepNet& net, const Extents& e) {
+  Draw& draw = net.draw;
+  if (draw.chance(50)) return kNone;
+  Tensor lengths(DType::i32, {e.batch});
+  for (int64_t b = 0; b < e.batch; ++b)
+    lengths.data<int32_t>()[b] = static_cast<int32_t>(draw.chance(25) ? e.steps : draw.between(0, e.steps));
+  return draw.chance(25) ? net.b.constant(std::move(lengths)) : net.input(std::move(lengths));
+}
+
 /// The names of the requested outputs; at least one is requested.
 std::vector<std::string> draw_outputs(Draw& draw, size_t count) {
   std::vector<std::string> names(count);
@@ -85,7 +95,7 @@ void make_recurrent(SweepNet& net, const Cell& cell) {
   std::vector<ValueId> inputs{x, net.constant({e.directions, rows, e.input}, 0.5F),
                               net.constant({e.directions, rows, e.hidden}, damped),
                               draw.chance(70) ? net.constant({e.directions, 2 * rows}, 0.5F) : kNone};
-  inputs.push_back(kNone);
+  inputs.push_back(draw_lengths(net, e));
   inputs.push_back(state());
   if (cell.op == "LSTM") {
     inputs.push_back(state());

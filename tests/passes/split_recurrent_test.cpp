@@ -10,14 +10,16 @@ const Tensor& constant(const Graph& graph, std::string_view name) {
   return *graph.value(graph.find_value(name)).constant;
 }
 
-/// Compares a network's results before and after the pass, for one fixed input of shape x.
-void expect_same_answers(std::string_view text, const Shape& x) {
+/// Compares a network's results before and after the pass, for one fixed input of shape x and `others`.
+void expect_same_answers(std::string_view text, const Shape& x, const std::vector<Tensor>& others = {}) {
   Graph graph = parse_graph(text);
   Tensor input(DType::f32, x);
   for (int64_t i = 0; i < input.elems(); ++i) input.data<float>()[i] = static_cast<float>(i * 7 % 11 - 5) / 4;
-  const std::vector<Tensor> want = evaluate(graph, {input});
+  std::vector<Tensor> inputs{input};
+  inputs.insert(inputs.end(), others.begin(), others.end());
+  const std::vector<Tensor> want = evaluate(graph, inputs);
   EXPECT_EQ(run_pass(split_recurrent, graph), 1);
-  const std::vector<Tensor> got = evaluate(graph, {input});
+  const std::vector<Tensor> got = evaluate(graph, inputs);
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(compare(got[i], want[i], {1e-5, 1e-6, true}), std::nullopt) << i;
 }
@@ -65,6 +67,17 @@ TEST(SplitRecurrent, TheAnswersStayTheSame) {
     output "last" %last
   })",
                       {2, 3, 1});
+  expect_same_answers(R"(graph "g" {
+    input %x: f32[3,2,1]
+    input %n: i32[2]
+    const %w: f32[1,4,1](0.5, -0.25, 1, 0.75)
+    const %r: f32[1,4,1](0.25, 0.5, -0.5, 1)
+    %y: f32[3,1,2,1], %h: f32[1,2,1], %c: f32[1,2,1] = LSTM@14 "lstm" {direction="reverse"}(%x, %w, %r, _, %n)
+    output "y" %y
+    output "h" %h
+    output "c" %c
+  })",
+                      {3, 2, 1}, {Tensor::of<int32_t>({2}, {1, 3})});
 }
 
 TEST(SplitRecurrent, TheHiddenBiasOfALinearResetStaysWithTheRecurrence) {
@@ -100,7 +113,7 @@ std::string rnn(std::string_view more, std::string_view operands) {
                      more, operands);
 }
 
-TEST(SplitRecurrent, LengthsOfAllStepsAreNoLengths) {
+TEST(SplitRecurrent, LengthsStayWithTheRecurrenceUnlessTheyAreAllSteps) {
   const std::string weights = "const %w: f32[1,1,1](2)\nconst %r: f32[1,1,1](3)\n";
   EXPECT_EQ(after(split_recurrent, rnn(weights + "const %n: i32[2](3, 3)", "%w, %r, _, %n")),
             "%rnn.input.rows: f32[6,1] = Reshape@28 \"rnn.input.rows\"(%x, %const)\n"
@@ -108,9 +121,12 @@ TEST(SplitRecurrent, LengthsOfAllStepsAreNoLengths) {
             "%rnn.input.steps: f32[3,2,1] = Reshape@28 \"rnn.input.steps\"(%rnn.input, %const_1)\n"
             "%y: f32[3,1,2,1] = kilter::RNNSteps@1 \"rnn\"(%rnn.input.steps, %r, _)\n"
             "output \"y\" %y\n");
-  const std::string shorter = rnn(weights + "const %n: i32[2](3, 2)", "%w, %r, _, %n");
-  EXPECT_EQ(unchanged(split_recurrent, shorter), "");
-  EXPECT_EQ(unchanged(split_recurrent, rnn(weights + "input %n: i32[2]", "%w, %r, _, %n")), "");
+  for (const std::string_view lengths : {"const %n: i32[2](3, 2)", "input %n: i32[2]"}) {
+    const std::string text = after(split_recurrent, rnn(weights + std::string(lengths), "%w, %r, _, %n"));
+    EXPECT_NE(text.find("kilter::RNNSteps@1 \"rnn\"(%rnn.input.steps, %r, _, %n)"), std::string::npos) << text;
+  }
+  const std::string longer = rnn(weights + "const %n: i32[2](3, 4)", "%w, %r, _, %n");
+  EXPECT_EQ(unchanged(split_recurrent, longer), "");
 }
 
 TEST(SplitRecurrent, WeightsThatAreComputedStayWithTheNode) {

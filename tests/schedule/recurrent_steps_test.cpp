@@ -74,7 +74,29 @@ TEST(RecurrentSteps, EveryTileAnswersTheSame) {
     expect_right("RNNSteps", "f32[3,5,37] f32[1,37,37] | direction=reverse | | 2", "recurrent_steps " + knobs);
     // With 40 units, some vectors of the last block are entirely unused.
     expect_right("RNNSteps", "f32[3,5,40] f32[1,40,40] | | | 2", "recurrent_steps " + knobs);
+    // Sequences that end early, in every position of a tile.
+    expect_right(
+        "LSTMSteps",
+        "f32[3,5,296] f32[2,148,37] f32[2,5,37] f32[2,5,37] ? i32[5]:1,3,0,2,2 | direction=bidirectional | | 3",
+        "recurrent_steps " + knobs);
+    expect_right("GRUSteps", "f32[3,5,111] f32[1,111,37] f32[1,5,37] ? i32[5]:0,0,3,2,1 | direction=reverse | | 2",
+                 "recurrent_steps " + knobs);
+    expect_right("RNNSteps", "f32[5,3,40] f32[1,40,40] f32[5,1,40] i32[5]:0,1,0,3,2 | layout=1 | | 2",
+                 "recurrent_steps " + knobs);
   }
+}
+
+TEST(RecurrentSteps, LengthsOutsideTheStepsCountAsTheNearestOnes) {
+  const OpCase c =
+      with_weights("LSTMSteps", "f32[3,2,20] f32[1,20,5] f32[1,2,5] f32[1,2,5] ? i32[2]:3,0 | direction=reverse | | 3");
+  const auto program = std::make_shared<const Program>(compile_case(c, "", "x86-64-v2").plan);
+  Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(1)), {}};
+  const std::vector<Tensor> want = run_plan(loaded, c.inputs);
+  ASSERT_EQ(want.size(), 3U);
+  std::vector<Tensor> inputs = c.inputs;
+  inputs.back() = Tensor::of<int32_t>({2}, {9, -2});
+  const std::vector<Tensor> got = run_plan(loaded, inputs);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].same(want[i])) << i;
 }
 
 TEST(RecurrentSteps, OneStepRunsItsBlocksBesideEachOther) {
@@ -84,6 +106,7 @@ TEST(RecurrentSteps, OneStepRunsItsBlocksBesideEachOther) {
   };
   EXPECT_EQ(extent("LSTMSteps", "f32[1,2,148] f32[1,148,37]"), 2 * 10);
   EXPECT_EQ(extent("LSTMSteps", "f32[2,2,148] f32[1,148,37]"), 2);
+  EXPECT_EQ(extent("LSTMSteps", "f32[1,2,148] f32[1,148,37] ? ? ? i32[2]:1,0"), 2);
   EXPECT_EQ(extent("LSTMSteps", "f32[2,3,296] f32[2,148,37] | direction=bidirectional"), 2 * 3);
   EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37]"), 2);  // the second product needs all of the first
   EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37] | linear_before_reset=1"), 2 * 10);
@@ -123,9 +146,8 @@ TEST(RecurrentSteps, SaysWhatItDoesNotTake) {
             "r: limit constant, got computed at run time");
   EXPECT_EQ(answer(case_of("LSTM", "f32[3,2,4] f32[1,20,4]=1 f32[1,20,5]=1 f32[1,40]")),
             "bias: limit constant, got computed at run time");
-  EXPECT_EQ(answer(case_of("LSTM", lstm + "i32[2]:3,3")),
-            "sequence_lens: limit left out, or constant, got computed at run time");
-  EXPECT_EQ(answer(case_of("LSTM", lstm + "i32[2]=3,2")), "sequence_lens: limit left out, or 3 (all steps), got 2");
+  EXPECT_EQ(answer(case_of("LSTM", lstm + "i32[2]=3,4")), "sequence_lens: limit 0 to 3, got 4");
+  EXPECT_EQ(answer(case_of("LSTM", lstm + "i32[2]=-1,3")), "sequence_lens: limit 0 to 3, got -1");
   EXPECT_EQ(answer(case_of("LSTM", lstm)), "operator: limit LSTMSteps, which the pass split_recurrent makes, got LSTM");
   EXPECT_EQ(answer(case_of("RNNSteps", "f32[3,2,10] f32[2,5,5]=1 | direction=bidirectional activations=[Tanh,Relu]")),
             "activation functions: limit the same in both directions, got different ones in the second");

@@ -21,9 +21,9 @@ constexpr std::array<Form, 6> kForms = {{
     {"RNN", Form::rnn, 1, kRnnFunctions, 1, 2, 3, 4, 5, kNo, kNo, kNo},
     {"GRU", Form::gru, 3, kGruFunctions, 1, 2, 3, 4, 5, kNo, kNo, kNo},
     {"LSTM", Form::lstm, 4, kLstmFunctions, 1, 2, 3, 4, 5, 6, 7, kNo},
-    {"RNNSteps", Form::rnn, 1, kRnnFunctions, kNo, 1, kNo, kNo, 2, kNo, kNo, kNo},
-    {"GRUSteps", Form::gru, 3, kGruFunctions, kNo, 1, kNo, kNo, 2, kNo, kNo, 3},
-    {"LSTMSteps", Form::lstm, 4, kLstmFunctions, kNo, 1, kNo, kNo, 2, 3, 4, kNo},
+    {"RNNSteps", Form::rnn, 1, kRnnFunctions, kNo, 1, kNo, 3, 2, kNo, kNo, kNo},
+    {"GRUSteps", Form::gru, 3, kGruFunctions, kNo, 1, kNo, 4, 2, kNo, kNo, 3},
+    {"LSTMSteps", Form::lstm, 4, kLstmFunctions, kNo, 1, kNo, 5, 2, 3, 4, kNo},
 }};
 
 void expect_shape(const InferContext& ctx, size_t i, const char* what, const Shape& expected) {
@@ -367,15 +367,25 @@ std::optional<Rejected> recurrent_refusal(const OpView& view) {
   for (const auto& [i, what] : {std::pair(form.w, "w"), std::pair(form.r, "r"), std::pair(form.bias, "bias")}) {
     if (!absent(i) && view.values[i] == nullptr) return Rejected{what, "constant", "computed at run time"};
   }
-  if (absent(form.lens)) return std::nullopt;
-  const Tensor* lens = view.values[form.lens];
-  if (lens == nullptr) return Rejected{"sequence_lens", "left out, or constant", "computed at run time"};
+  if (absent(form.lens) || view.values[form.lens] == nullptr) return std::nullopt;
+  const Tensor& lens = *view.values[form.lens];
   for (int64_t b = 0; b < s.batch; ++b) {
-    if (lens->as_int(b) != s.steps)
-      return Rejected{"sequence_lens", fmt::format("left out, or {} (all steps)", s.steps),
-                      std::to_string(lens->as_int(b))};
+    if (lens.as_int(b) < 0 || lens.as_int(b) > s.steps)
+      return Rejected{"sequence_lens", fmt::format("0 to {}", s.steps), std::to_string(lens.as_int(b))};
   }
   return std::nullopt;
+}
+
+bool runs_all_steps(const OpView& view) {
+  const size_t lens = recurrent_form(view.node).lens;
+  if (lens >= view.present.size() || !view.present[lens]) return true;
+  const Tensor* given = view.values[lens];
+  if (given == nullptr) return false;
+  const RecurrentShape s = recurrent_shape(view);
+  for (int64_t b = 0; b < s.batch; ++b) {
+    if (given->as_int(b) != s.steps) return false;
+  }
+  return true;
 }
 
 std::vector<AttrSpec> recurrent_attrs(const std::vector<AttrSpec>& more) {

@@ -128,6 +128,8 @@ int64_t recurrent_flops(const OpView& view);
 /// Returns why a recurrent node cannot be split into the product with w and a kernel for the rest, or nullopt if it
 /// can.
 std::optional<Rejected> recurrent_refusal(const OpView& view);
+/// Whether every sequence is known to have all steps: sequence_lens is omitted, or constant and always that number.
+bool runs_all_steps(const OpView& view);
 
 /// Returns the attributes common to all these operators, plus `more`.
 std::vector<AttrSpec> recurrent_attrs(const std::vector<AttrSpec>& more);

@@ -59,9 +59,10 @@ class StepEmitter {
     if (two_products()) {
       update_ = b_.scratch("update", DType::f32, rows * padded_);
       kept_ = b_.scratch("kept", DType::f32, rows * padded_);
-    } else if (q.shape.steps > 1) {
+    } else if (q.shape.steps > 1 || q.lengths) {
       next_ = b_.scratch("next", DType::f32, rows * padded_);
     }
+    if (q.lengths) lengths_ = b_.scratch("lengths", DType::i64, rows);
   }
 
   void run() {
@@ -79,16 +80,72 @@ class StepEmitter {
     rows_ = rows;
     start(h_, form_.initial_h);
     if (c_.id >= 0) start(c_, form_.initial_c);
-    b_.loop("s", 0, q_.shape.steps, [&](const Expr& s) {
-      const Expr back = Expr(q_.shape.steps - 1) - s;
-      const Expr either = q_.reverse ? back : s;
-      t_ = b_.let("t", q_.shape.directions == 1 ? either : select(binary(Op::eq, d_, Expr(0)), s, back));
+    if (q_.lengths && next_.id >= 0) start(next_, form_.initial_h);  // a sequence that has ended keeps its state
+    b_.loop("s", 0, q_.lengths ? longest() : Expr(q_.shape.steps), [&](const Expr& s) {
       s_ = s;
+      if (!q_.lengths) t_ = b_.let("t", time(Expr(q_.shape.steps - 1)));
       if (q_.parallel_blocks()) return block(0, block_);
       for (size_t p = 0; p < packed_.size(); ++p)
         b_.loop("block", 0, blocks_, [&](const Expr& index) { block(p, index); });
       if (next_.id < 0) return;
       b_.loop("i", 0, rows_ * padded_, lanes_, [&](const Expr& i) { b_.store(h_, i, b_.load(next_, i, lanes_)); });
+    });
+    if (q_.lengths) end_sequences();
+  }
+
+  /// The place in time of step s_ in a sequence whose last place is `last`.
+  Expr time(const Expr& last) const {
+    const Expr back = last - s_, either = q_.reverse ? back : s_;
+    return q_.shape.directions == 1 ? either : select(binary(Op::eq, d_, Expr(0)), s_, back);
+  }
+
+  // --- sequences with their own numbers of steps ---
+
+  /// Stores the lengths of all rows, bounded by the number of steps, and returns the largest.
+  Expr longest() {
+    const ValueId lens = node_.inputs[form_.lens];
+    const Domain domain = domain_of(e_.task().graph->type(lens));
+    const int32_t most = b_.reg("most", Expr(0));
+    b_.loop("r", 0, rows_, [&](const Expr& r) {
+      const Expr given = b_.let("given", cast(DType::i64, e_.load(lens, domain, Site{{first_ + r}, -1, 1, {}})));
+      const Expr length = b_.let("length", min(max(given, Expr(0)), Expr(q_.shape.steps)));
+      b_.store(lengths_, r, length);
+      b_.set(most, max(b_.get(most), length));
+    });
+    return b_.let("longest", b_.get(most));
+  }
+
+  /// Emits `body` for row `r` of the tile, in steps before the end of the row's sequence.
+  void in_sequence(const Expr& r, const std::function<void()>& body) {
+    if (!q_.lengths) return body();
+    const Expr length = b_.let("length", b_.load(lengths_, r));
+    b_.if_then(binary(Op::lt, s_, length), [&] {
+      t_ = b_.let("t", time(length - Expr(1)));
+      body();
+    });
+  }
+
+  /// Stores the last states, and zeros as the states after the end of each sequence.
+  void end_sequences() {
+    const auto columns = [&](const std::function<void()>& body) {
+      b_.loop("column", 0, round_up(q_.shape.hidden, lanes_), lanes_, [&](const Expr& column) {
+        column_ = column;
+        mask_ = units(column);
+        body();
+      });
+    };
+    b_.loop("r", 0, rows_, [&](const Expr& r) {
+      row_ = b_.let("row", first_ + r);
+      columns([&] {
+        const Expr at = r * Expr(padded_) + column_;
+        put_state(1, b_.load(h_, at, lanes_));
+        if (c_.id >= 0) put_state(2, b_.load(c_, at, lanes_));
+      });
+      if (!wanted(0)) return;
+      b_.loop("t", b_.let("length", b_.load(lengths_, r)), q_.shape.steps, [&](const Expr& t) {
+        t_ = t;
+        columns([&] { put_step(imm(DType::f32, 0, lanes_)); });
+      });
     });
   }
 
@@ -129,13 +186,15 @@ class StepEmitter {
     const auto gates = static_cast<int64_t>(q_.products()[p].size());
     multiply(packed_[p], p == 0 ? h_ : kept_, gates, index);
     b_.loop("r", 0, rows_, [&](const Expr& r) {
-      b_.loop("v", 0, vectors_of(index), [&](const Expr& v) {
-        row_ = b_.let("row", first_ + r);
-        column_ = b_.let("column", index * Expr(width_) + v * Expr(lanes_));
-        mask_ = units(column_);
-        at_ = b_.let("at", r * Expr(padded_) + column_);
-        sum_ = b_.let("sum", (r * Expr(gates) * Expr(tile_.vectors) + v) * Expr(lanes_));
-        finish(p);
+      in_sequence(r, [&] {
+        b_.loop("v", 0, vectors_of(index), [&](const Expr& v) {
+          row_ = b_.let("row", first_ + r);
+          column_ = b_.let("column", index * Expr(width_) + v * Expr(lanes_));
+          mask_ = units(column_);
+          at_ = b_.let("at", r * Expr(padded_) + column_);
+          sum_ = b_.let("sum", (r * Expr(gates) * Expr(tile_.vectors) + v) * Expr(lanes_));
+          finish(p);
+        });
       });
     });
   }
@@ -252,12 +311,24 @@ class StepEmitter {
 
   // --- results ---
 
-  /// Stores the last state, if it is requested.
+  bool wanted(size_t output) const { return output < node_.outputs.size() && node_.outputs[output] != kNone; }
+
+  /// Stores one of the last states, if it is requested.
+  void put_state(size_t output, const Expr& value) {
+    if (wanted(output)) store(node_.outputs[output], state_index(row_, column_), value);
+  }
+  /// Stores a state that is the last if the step is; end_sequences() stores those of sequences with lengths.
   void put_last(size_t output, const Expr& value) {
-    if (output >= node_.outputs.size() || node_.outputs[output] == kNone) return;
-    const auto write = [&] { store(node_.outputs[output], state_index(row_, column_), value); };
-    if (q_.shape.steps == 1) return write();
-    b_.if_then(binary(Op::eq, s_, Expr(q_.shape.steps - 1)), write);
+    if (!wanted(output) || q_.lengths) return;
+    if (q_.shape.steps == 1) return put_state(output, value);
+    b_.if_then(binary(Op::eq, s_, Expr(q_.shape.steps - 1)), [&] { put_state(output, value); });
+  }
+  /// Stores the state of one step, if it is requested.
+  void put_step(const Expr& value) {
+    if (!wanted(0)) return;
+    const std::vector<Expr> index =
+        q_.shape.batch_first ? std::vector<Expr>{row_, t_, d_, column_} : std::vector<Expr>{t_, d_, row_, column_};
+    store(node_.outputs[0], index, value);
   }
 
   void put(Expr h) {
@@ -265,10 +336,7 @@ class StepEmitter {
     const Buf to = two_products() ? h_ : next_;  // the second product does not read h
     if (to.id >= 0) b_.store(to, at_, value);
     put_last(1, value);
-    if (node_.outputs[0] == kNone) return;
-    const std::vector<Expr> index =
-        q_.shape.batch_first ? std::vector<Expr>{row_, t_, d_, column_} : std::vector<Expr>{t_, d_, row_, column_};
-    store(node_.outputs[0], index, value);
+    put_step(value);
   }
 
   void store(ValueId output, std::vector<Expr> index, const Expr& value) {
@@ -293,6 +361,7 @@ class StepEmitter {
   std::vector<Buf> packed_;              // r, one per product
   Buf h_, c_, next_, update_, kept_;     // [rows][padded]; id < 0: not needed
   Buf sums_;
+  Buf lengths_;  // [rows], if the sequences have lengths
 };
 
 }  // namespace

@@ -18,14 +18,15 @@ struct Recurrence {
   bool reverse = false;               ///< whether a single direction runs backward; of two directions, the second does
   bool coupled = false;               ///< LSTM: the forget gate is 1 - the input gate
   bool linear_before_reset = false;   ///< GRU
+  bool lengths = false;               ///< whether sequences have their own numbers of steps, given at run time
   double clip = 0;                    ///< infinity: no clipping
   std::vector<Activation> functions;  ///< the same in both directions
 
   /// The gates that each product with r computes. Later products use results of earlier ones.
   std::vector<std::vector<int64_t>> products() const;
-  /// Whether blocks of hidden units may run in parallel: only if there is a single step and a single product, since
-  /// then no block reads another block's result.
-  bool parallel_blocks() const { return shape.steps == 1 && products().size() == 1; }
+  /// Whether blocks of hidden units may run in parallel: only if there is always a single step and a single product,
+  /// since then no block reads another block's result.
+  bool parallel_blocks() const { return shape.steps == 1 && products().size() == 1 && !lengths; }
 };
 
 /// Rows of the batch x vectors of hidden units. All gates of a product stay in registers.

@@ -8,6 +8,9 @@
 // two products: h times r for update and reset, then (reset * h) times r. Directions and tiles of batch rows run in
 // parallel. Blocks of hidden units do so only if there is a single step, since a step needs all of h from the previous
 // one.
+//
+// With sequence lengths, a tile of rows runs as many steps as its longest sequence has. Rows whose sequences have ended
+// keep their states; zeros after the ends and the last states are written after all steps.
 
 #include <algorithm>
 
@@ -43,6 +46,7 @@ Result<Recurrence> analyse(const Task& task, const CpuLimits&) {
   q.reverse = node.string_attr("direction", "forward") == "reverse";
   q.coupled = node.int_attr("input_forget", 0) != 0;
   q.linear_before_reset = node.int_attr("linear_before_reset", 0) != 0;
+  q.lengths = node.input(form->lens) != kNone;
   q.clip = recurrent_clip(node);
   q.functions = recurrent_activations(node, q.shape.directions);
   const auto second = q.functions.begin() + static_cast<int64_t>(form->functions.size());
