@@ -6,6 +6,10 @@
 // StridedView of the chain's source, which costs nothing if the source is dense in memory:
 //
 //   x = [b, n, 3 * heads * d]; Reshape, Transpose, Split, Squeeze   =>   StridedView(x; offset, shape, strides)
+//
+// Scores may be reshaped between masks, as in attention within windows, whose masks differ from window to window:
+// [images * windows, heads, n, n] + bias, Reshape to [images, windows, heads, n, n], + mask, Reshape back. Attention
+// then has the batch dimensions of the shape that splits the others, and its result is reshaped.
 
 #include <cmath>
 #include <limits>
@@ -133,6 +137,26 @@ class Tracer {
   const Graph& graph_;
 };
 
+/// The dimensions before the rows and columns of matrices.
+Shape batch_of(const Shape& shape) { return shape.size() < 2 ? Shape() : Shape(shape.begin(), shape.end() - 2); }
+
+/// Splits the dimensions of `own`, which broadcast to `level`, as `fine` splits those of `level`. Returns nullopt if
+/// some dimension of `level` is not the product of neighbouring dimensions of `fine`.
+std::optional<Shape> split_like(const Shape& own, const Shape& level, const Shape& fine) {
+  const size_t missing = level.size() - own.size();
+  Shape split;
+  size_t next = 0;
+  for (size_t i = 0; i < level.size(); ++i) {
+    const size_t begin = next;
+    const bool last = i + 1 == level.size();
+    int64_t product = 1;
+    while (next < fine.size() && (next == begin || product < level[i] || last)) product *= fine[next++];
+    if (product != level[i]) return std::nullopt;
+    for (size_t d = begin; d < next && i >= missing; ++d) split.push_back(own[i - missing] == 1 ? 1 : fine[d]);
+  }
+  return split;
+}
+
 class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
  public:
   AttentionRecogniser(Graph& graph, PassContext& context) : RewritePass(graph, context), tracer_(graph) {}
@@ -147,10 +171,15 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
   }
 
  private:
+  struct Mask {
+    ValueId value = kNone;
+    Shape batch;                  ///< of the scores at this place
+    std::optional<double> never;  ///< if the value is a condition: the score where it is false; otherwise it is added
+  };
   struct Match {
-    const Node* product = nullptr;                   ///< q k'
-    std::vector<ValueId> added;                      ///< masks added to the scores
-    std::vector<std::pair<ValueId, double>> chosen;  ///< conditions, and the score where each is false
+    const Node* product = nullptr;  ///< q k'
+    std::vector<Mask> masks;
+    Shape batch;  ///< of the attention: that of the product, of a mask or of the result
     double scale = 1;
     bool empty_is_zero = false, nan_is_zero = false;
   };
@@ -163,8 +192,7 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
     const ValueId out = node.outputs[0];
     Match found;
     if (const std::string_view why = match(node, found); !why.empty()) return no(why);
-    replace(graph_.value(out).producer, found);
-    return out;
+    return replace(graph_.value(out).producer, found);
   }
 
   /// Fills `match`. Returns why the node is not attention, or "".
@@ -192,7 +220,17 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
       return "the Where after the Softmax does not test whether the mask hides every key";
     const Shape& s = graph_.type(shares).shape;
     const bool whole = s.size() == out.shape.size() && std::equal(s.begin(), s.end() - 1, out.shape.begin());
-    return whole ? "" : "its second operand adds dimensions to the result";
+    if (!whole) return "its second operand adds dimensions to the result";
+    return choose_batch(batch_of(out.shape), match) ? "" : "its scores are reshaped to dimensions that do not nest";
+  }
+
+  /// Sets the batch dimensions of the attention. Returns false if no shape of the scores splits all others.
+  bool choose_batch(const Shape& result, Match& match) const {
+    std::vector<Shape> all{result, batch_of(graph_.type(match.product->outputs[0]).shape)};
+    for (const Mask& mask : match.masks) all.push_back(mask.batch);
+    match.batch = *std::ranges::max_element(all, {}, &Shape::size);
+    return std::ranges::all_of(all,
+                               [&](const Shape& level) { return split_like(level, level, match.batch).has_value(); });
   }
 
   bool over_last(const Node& softmax) const {
@@ -206,13 +244,15 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
     return read_once(graph_, guard) && graph_.users(shares).size() == 2 && !graph_.is_output(shares);
   }
 
-  /// Whether `v` is a product with factors, followed by any number of masks. Fills product, scale and masks.
+  /// Whether `v` is a product with factors, followed by any number of masks and changes of shape that keep the
+  /// matrices. Fills product, scale and masks.
   bool scores(ValueId v, Match& match) const {
     if (!inner(v)) return false;
+    const Shape batch = batch_of(graph_.type(v).shape);
     if (const Node* sum = made_by(v, "Add")) {
       for (size_t i = 0; i < 2; ++i) {
         if (graph_.type(sum->inputs[i]) != graph_.type(v) || !scores(sum->inputs[i], match)) continue;
-        match.added.push_back(sum->inputs[1 - i]);
+        match.masks.push_back({sum->inputs[1 - i], batch, std::nullopt});
         return true;
       }
       return false;
@@ -221,10 +261,21 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
       const auto never = scalar_value(graph_, where->inputs[2]);
       if (!never || *never > kNever || graph_.type(where->inputs[1]) != graph_.type(v)) return false;
       if (!scores(where->inputs[1], match)) return false;
-      match.chosen.emplace_back(where->inputs[0], *never);
+      match.masks.push_back({where->inputs[0], batch, never});
       return true;
     }
+    if (const ValueId from = reshaped_matrices(v); from != kNone) return scores(from, match);
     return scaled(v, match);
+  }
+
+  /// The value from which a Reshape makes `v`, if both hold the same matrices; kNone otherwise.
+  ValueId reshaped_matrices(ValueId v) const {
+    const NodeId id = graph_.value(v).producer;
+    if (id == kNone || graph_.node(id).op->family != Family::reshape) return kNone;
+    const ValueId from = graph_.node(id).inputs[0];
+    const Shape &a = graph_.type(from).shape, &b = graph_.type(v).shape;
+    const bool same = a.size() >= 2 && b.size() >= 2 && std::equal(a.end() - 2, a.end(), b.end() - 2);
+    return same ? from : kNone;
   }
 
   bool scaled(ValueId v, Match& match) const {
@@ -248,8 +299,8 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
   /// Whether `v` is true exactly for the queries whose mask is -inf for every key.
   bool says_empty(ValueId v, const Match& match) const {
     const Node* equal = made_by(v, "Equal");
-    if (equal == nullptr || match.added.size() != 1 || !match.chosen.empty()) return false;
-    const ValueId mask = match.added.front();
+    if (equal == nullptr || match.masks.size() != 1 || match.masks.front().never) return false;
+    const ValueId mask = match.masks.front().value;
     const Node* best = made_by(equal->inputs[0], "ReduceMax");
     if (best == nullptr || best->inputs[0] != mask || best->int_attr("keepdims", 1) == 0 ||
         scalar_value(graph_, equal->inputs[1]) != -std::numeric_limits<double>::infinity())
@@ -258,38 +309,72 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
     return reduced_axes(view(graph_, *best)) == std::vector<int64_t>{rank - 1};
   }
 
-  void replace(NodeId id, const Match& match) {
+  /// Puts attention in place of node `id` and returns the result. The node stays, with another operator, unless the
+  /// result has to be reshaped.
+  ValueId replace(NodeId id, const Match& match) {
     const std::string name = graph_.node(id).name;
-    const Source q = tracer_.trace(match.product->inputs[0], true);
+    const Shape scores = graph_.type(match.product->outputs[0]).shape,
+                out = graph_.type(graph_.node(id).outputs[0]).shape;
+    Source q = tracer_.trace(match.product->inputs[0], true);
     Source k = tracer_.trace(match.product->inputs[1], true);
     std::swap(*(k.shape.end() - 1), *(k.shape.end() - 2));
     std::swap(*(k.strides.end() - 1), *(k.strides.end() - 2));
-    const Source v = tracer_.trace(graph_.node(id).inputs[1], false);
+    Source v = tracer_.trace(graph_.node(id).inputs[1], false);
+    split(q, batch_of(scores), match.batch), split(k, batch_of(scores), match.batch);
+    split(v, batch_of(out), match.batch);
     std::vector<ValueId> inputs = {viewed(q, name + ".q"), viewed(k, name + ".k"), viewed(v, name + ".v")};
     if (const ValueId mask = mask_of(match, name); mask != kNone) inputs.push_back(mask);
+    Attrs attrs = {{"scale", static_cast<float>(match.scale * q.factor * k.factor)}};
+    if (match.empty_is_zero) attrs["empty_is_zero"] = int64_t{1};
+    if (match.nan_is_zero) attrs["nan_is_zero"] = int64_t{1};
+    if (match.batch != batch_of(out)) {
+      const ValueId y = b_.add_kilter("FusedAttention", std::move(inputs), std::move(attrs), name);
+      return b_.add("Reshape", {y, b_.list(out)}, {}, name + ".shape");
+    }
     Node& node = graph_.change_node(id);
     node.op = find_op("kilter", "FusedAttention", 1);
     node.opset = 1;
-    node.attrs = {{"scale", static_cast<float>(match.scale * q.factor * k.factor)}};
-    if (match.empty_is_zero) node.attrs["empty_is_zero"] = int64_t{1};
-    if (match.nan_is_zero) node.attrs["nan_is_zero"] = int64_t{1};
+    node.attrs = std::move(attrs);
     node.inputs = std::move(inputs);
+    return node.outputs[0];
+  }
+
+  /// Splits the batch dimensions of a source, which broadcast to `level`, as `fine` splits those of `level`.
+  static void split(Source& s, const Shape& level, const Shape& fine) {
+    if (level == fine) return;
+    Shape to = *split_like(batch_of(s.shape), level, fine);
+    to.insert(to.begin(), fine.size() - to.size(), 1);
+    to.insert(to.end(), s.shape.end() - 2, s.shape.end());
+    s.strides = *view_strides(s.shape, s.strides, to);
+    s.shape = to;
   }
 
   /// All masks combined into one that is added; kNone if there is none.
   ValueId mask_of(const Match& match, const std::string& name) {
-    std::vector<ValueId> masks = match.added;
-    for (const auto& [condition, never] : match.chosen) {
+    ValueId all = kNone;
+    for (const Mask& mask : match.masks) {
+      const ValueId added = added_of(mask, match.batch, name);
+      all = all == kNone ? added : b_.add("Add", {all, added}, {}, name + ".masks");
+    }
+    return all;
+  }
+
+  /// One mask as a value that is added to scores with the dimensions of `batch`.
+  ValueId added_of(const Mask& mask, const Shape& batch, const std::string& name) {
+    ValueId added = mask.value;
+    if (mask.never) {
       const auto number = [&](double value) {
         Tensor t(DType::f32, {});
         *t.data<float>() = static_cast<float>(value);
         return b_.constant(std::move(t));
       };
-      masks.push_back(b_.add("Where", {condition, number(0), number(never)}, {}, name + ".mask"));
+      added = b_.add("Where", {mask.value, number(0), number(*mask.never)}, {}, name + ".mask");
     }
-    ValueId all = kNone;
-    for (const ValueId mask : masks) all = all == kNone ? mask : b_.add("Add", {all, mask}, {}, name + ".masks");
-    return all;
+    const Shape own = graph_.type(added).shape;
+    Shape to = *split_like(batch_of(own), mask.batch, batch);
+    if (to == batch_of(own)) return added;
+    to.insert(to.end(), own.end() - 2, own.end());
+    return b_.add("Reshape", {added, b_.list(to)}, {}, name + ".mask.shape");
   }
 
   ValueId viewed(const Source& s, const std::string& name) {

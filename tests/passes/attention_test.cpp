@@ -239,6 +239,51 @@ std::vector<Form> chosen_forms() {
   };
 }
 
+/// Attention within windows of `images` images, as Swin computes it: a bias of the heads is added to scores
+/// [images * windows, heads, n, n]; with `mask`, one mask for each window is added to them as [images, windows, heads,
+/// n, n].
+Form windows(const std::string& name, int64_t images, bool constant) {
+  return {name, [=](Net& n) {
+            constexpr int64_t kWindows = 4;
+            const auto part = [&](const std::string& which) {
+              const ValueId x = n.in(which, {images * kWindows, kQueries, kHeads * kSize});
+              return n.turned(n.shaped(x, {images * kWindows, kQueries, kHeads, kSize}), {0, 2, 1, 3});
+            };
+            const auto mask = [&](const std::string& which, const Shape& shape) {
+              return constant ? n.b.constant(random_input(which, DType::f32, shape)) : n.in(which, shape);
+            };
+            ValueId scores = n.op("MatMul", {n.op("Mul", {part("q"), n.number(0.3F)}), n.last_two_swapped(part("k"))});
+            scores = n.op("Add", {scores, mask("bias", {1, kHeads, kQueries, kQueries})});
+            scores = n.shaped(scores, {images, kWindows, kHeads, kQueries, kQueries});
+            scores = n.op("Add", {scores, mask("mask", {1, kWindows, 1, kQueries, kQueries})});
+            scores = n.shaped(scores, {images * kWindows, kHeads, kQueries, kQueries});
+            const ValueId y = n.op("MatMul", {n.softmax(scores), part("v")});
+            n.out(n.shaped(n.turned(y, {0, 2, 1, 3}), {images * kWindows, kQueries, kHeads * kSize}));
+          }};
+}
+
+std::vector<Form> window_forms() {
+  return {
+      windows("WindowsOfOneImage", 1, true),
+      windows("WindowsOfSeveralImages", 2, true),
+      windows("WindowsWithComputedMasks", 2, false),
+      {"MatricesWithoutBatch",
+       [](Net& n) {
+         const ValueId q = n.in("q", {5, 8}), k = n.in("k", {8, 7}), v = n.in("v", {7, 4});
+         const ValueId scores = n.shaped(n.op("MatMul", {q, k}), {1, 1, 5, 7});
+         n.out(n.op("MatMul", {n.softmax(n.shaped(n.op("Add", {scores, n.in("m", {1, 1, 1, 7})}), {5, 7})), v}));
+       }},
+      {"ConditionOfMergedHeads",
+       [](Net& n) {
+         const Operands in(n);
+         const ValueId seen = n.b.input("seen", DType::boolean, {1, kQueries, kKeys});
+         const ValueId scores = n.shaped(product(n, in), {2 * kHeads, kQueries, kKeys});
+         const ValueId kept = n.op("Where", {seen, scores, n.number(-kInfinity)});
+         n.out(n.op("MatMul", {n.softmax(n.shaped(kept, {2, kHeads, kQueries, kKeys})), in.v}));
+       }},
+  };
+}
+
 /// ONNX's Attention operator, which is expanded into other operators.
 Form standard(const std::string& name, const Shape& mask, Attrs attrs) {
   return {name,
@@ -292,7 +337,8 @@ std::vector<Form> other_forms() {
 
 std::vector<Form> accepted() {
   std::vector<Form> all;
-  for (const auto& forms : {scaled_forms(), masked_forms(), chosen_forms(), packed_forms(), other_forms()}) {
+  for (const auto& forms :
+       {scaled_forms(), masked_forms(), chosen_forms(), window_forms(), packed_forms(), other_forms()}) {
     all.insert(all.end(), forms.begin(), forms.end());
   }
   return all;
@@ -427,6 +473,24 @@ std::vector<Form> rejected() {
   };
 }
 
+std::vector<Form> rejected_reshapes() {
+  return {
+      {"MatricesReshaped",
+       [](Net& n) {
+         const ValueId q = n.in("q", {2, 4, 8}), k = n.in("k", {2, 8, 6}), v = n.in("v", {2, 6, 3});
+         const ValueId scores = n.shaped(n.op("MatMul", {q, k}), {2, 6, 4});
+         n.out(n.op("MatMul", {n.softmax(n.shaped(n.op("Add", {scores, n.in("m", {4})}), {2, 4, 6})), v}));
+       }},
+      {"ShapesThatDoNotNest",
+       [](Net& n) {
+         const ValueId q = n.in("q", {4, 6, 5, 8}), k = n.in("k", {4, 6, 8, 7}), v = n.in("v", {4, 6, 7, 3});
+         const ValueId scores = n.shaped(n.op("MatMul", {q, k}), {3, 8, 5, 7});
+         const ValueId masked = n.op("Add", {scores, n.in("m", {3, 1, 5, 7})});
+         n.out(n.op("MatMul", {n.softmax(n.shaped(masked, {4, 6, 5, 7})), v}));
+       }},
+  };
+}
+
 class NearMiss : public testing::TestWithParam<Form> {};
 
 TEST_P(NearMiss, StaysAndAnswersTheSame) {
@@ -440,6 +504,7 @@ TEST_P(NearMiss, StaysAndAnswersTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, NearMiss, testing::ValuesIn(rejected()), form_name);
+INSTANTIATE_TEST_SUITE_P(Reshapes, NearMiss, testing::ValuesIn(rejected_reshapes()), form_name);
 
 TEST(RecogniseAttention, TextBeforeAndAfter) {
   const Graph before = parse_graph(R"(graph "g" {
