@@ -118,6 +118,29 @@ void make_conv(SweepNet& net) {
   net.output(v);
 }
 
+/// Convolutions whose dilations are about as large as the image, as in the pyramids of DeepLab. Most of their taps lie
+/// in the padding of most pixels.
+void make_wide_dilation(SweepNet& net) {
+  Draw& draw = net.draw;
+  const int64_t channels = draw.pick({1, 16, 17, 40}), out = draw.pick({5, 16, 32, 40});
+  const int64_t h = draw.between(1, 24), w = draw.between(1, 24);
+  const Kernel k = draw.pick<Kernel>({{3, 3}, {3, 3}, {1, 3}, {5, 2}});
+  const Ints dilations{draw.between(1, 26), draw.between(1, 26)};
+  const auto pad = [&](int64_t kernel, int64_t dilation) {
+    return draw.chance(70) ? (kernel - 1) * dilation / 2 : draw.between(0, (kernel - 1) * dilation);
+  };
+  Ints pads{pad(k.h, dilations[0]), pad(k.w, dilations[1]), 0, 0};
+  // At the end, at least enough for one output position.
+  pads[2] = std::max(pad(k.h, dilations[0]), (k.h - 1) * dilations[0] + 1 - h - pads[0]);
+  pads[3] = std::max(pad(k.w, dilations[1]), (k.w - 1) * dilations[1] + 1 - w - pads[1]);
+  Attrs attrs{{"dilations", dilations}, {"pads", pads}};
+  if (draw.chance(25)) attrs["strides"] = Ints{draw.between(1, 3), draw.between(1, 3)};
+  const ValueId x = net.elementwise(
+      net.b.add("Conv", {net.input({draw.between(1, 2), 3, h, w}), net.constant({channels, 3, 1, 1}, 0.3F)}));
+  const float scale = 1 / std::sqrt(static_cast<float>(channels * k.h * k.w));
+  net.output(net.elementwise(net.b.add("Conv", {x, net.constant({out, channels, k.h, k.w}, scale)}, attrs)));
+}
+
 /// Convolutions with one to eight output channels: of an input, or of another convolution's result, which is blocked.
 /// Rows are as long as several vectors, and kernels of one row as long as several vectors of taps.
 void make_few_outputs(SweepNet& net) {
@@ -427,6 +450,7 @@ INSTANTIATE_TEST_SUITE_P(
     Windows, WindowSweep,
     testing::Values(NetKind{"Conv", make_conv, 40, {"conv2d_direct", "conv2d_depthwise"}, true},
                     NetKind{"Winograd", make_winograd, 30, {"conv2d_winograd", "conv2d_direct"}},
+                    NetKind{"WideDilation", make_wide_dilation, 40, {"conv2d_direct"}, true},
                     NetKind{"FewOutputs", make_few_outputs, 40, {"conv2d_pixels"}, true},
                     NetKind{"ConvChain", make_conv_chain, 24, {"conv2d_direct"}, true},
                     NetKind{"FedDepthwise", make_fed_depthwise, 40, {"conv2d_then_depthwise"}, true},

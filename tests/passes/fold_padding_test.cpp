@@ -66,5 +66,40 @@ TEST(FoldPadding, WhatCannotBePaddingStays) {
             "");
 }
 
+/// A 3x3 convolution of an f32[1,1,20,33] with these attributes and nine different taps.
+std::string dilated(std::string_view attrs, std::string_view y) {
+  return fmt::format(R"(graph "g" {{
+    input %x: f32[1,1,20,33]
+    const %w: f32[1,1,3,3](0, 1, 2, 3, 4, 5, 6, 7, 8)
+    %y: f32[{}] = Conv@11 "y" {{{}}}(%x, %w)
+    output "y" %y
+  }})",
+                     y, attrs);
+}
+
+TEST(FoldPadding, TapsThatReadOnlyPaddingAreRemoved) {
+  Graph graph = parse_graph(dilated("dilations=[24, 24], pads=[24, 24, 24, 24]", "1,1,20,33"));
+  EXPECT_EQ(run_pass(fold_padding, graph), 1);
+  const Node& conv = graph.node(graph.order().front());
+  EXPECT_EQ(conv.ints_attr("kernel_shape"), (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(conv.ints_attr("pads"), (std::vector<int64_t>{0, 24, 0, 24}));
+  EXPECT_TRUE(graph.value(conv.inputs[1]).constant->same(Tensor::of<float>({1, 1, 1, 3}, {3, 4, 5})));
+  // Only the taps before the image: the outputs end where the image does.
+  graph = parse_graph(dilated("dilations=[25, 1], pads=[50, 1, 0, 1]", "1,1,20,33"));
+  EXPECT_EQ(run_pass(fold_padding, graph), 1);
+  EXPECT_EQ(graph.node(graph.order().front()).ints_attr("kernel_shape"), (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(graph.node(graph.order().front()).ints_attr("pads"), (std::vector<int64_t>{0, 1, 0, 1}));
+}
+
+TEST(FoldPadding, TapsThatReadTheImageStay) {
+  EXPECT_EQ(unchanged(fold_padding, dilated("dilations=[19, 32], pads=[19, 32, 19, 32]", "1,1,20,33")), "");
+  // Without the first tap, the window would begin inside the image.
+  EXPECT_EQ(unchanged(fold_padding, dilated("dilations=[12, 1], pads=[4, 1, 4, 1]", "1,1,4,33")), "");
+  const std::string whole = dilated("dilations=[24, 24], pads=[24, 24, 24, 24]", "1,1,20,33");
+  EXPECT_EQ(unchanged(fold_padding, whole.substr(0, whole.find("const %w")) + "input %w: f32[1,1,3,3]\n" +
+                                        whole.substr(whole.find("%y:"))),
+            "");
+}
+
 }  // namespace
 }  // namespace kilter

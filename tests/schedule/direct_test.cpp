@@ -51,6 +51,24 @@ TEST(DirectConvolution, ComputesHalfAVectorWhereTheUnitsAreHalfAsWide) {
   EXPECT_EQ(count(whole, "], 8)"), 0) << whole;
 }
 
+/// The work of a convolution's stage under a schedule, if it differs from that of its task.
+std::optional<StageWork> work(const std::string& problem, const std::string& schedule) {
+  const CpuLimits limits = parse_target("znver4").limits;
+  const PlacedTasks placed = place_tasks(parse_problem(problem).graph, limits);
+  const auto task = std::ranges::find(placed.tasks, "Conv", &Task::ops);
+  return conv2d_direct.lower(*task, parse_schedule(schedule), limits)->stages.front().work;
+}
+
+TEST(DirectConvolution, SkipsTapsInThePaddingOfWholeTiles) {
+  const std::string schedule = "conv2d_direct vectors=2 rows=1 tile=10 prefetch=0";
+  // Of 20 rows, 8, 20 and 8 read the image with the three rows of taps; of the 2 tiles of a row, 1, 2 and 1.
+  const auto most = work("conv2d n1 c32 h20 w20 k32 r3 s3 pad12 dil12,12 f32", schedule);
+  ASSERT_TRUE(most);
+  EXPECT_EQ(most->effective_flops, int64_t{2} * 400 * 32 * 32 * 9);
+  EXPECT_EQ(most->flops, int64_t{2} * 400 * 32 * 32 * 9 * 36 / 60 * 4 / 6);
+  EXPECT_FALSE(work("conv2d n1 c32 h20 w20 k32 r3 s3 pad2 dil2,2 f32", schedule)) << "nearly all taps read the image";
+}
+
 /// Whether the pixels are processed in blocks, each with all panels of weights, under a given schedule or the default.
 bool in_blocks(const std::string& problem, int64_t l2_bytes, std::string_view target = "x86-64-v3",
                const std::string& given = "") {

@@ -3,9 +3,11 @@
 // prologue multiplies each channel of a single image by a factor, a first stage multiplies the weights instead.
 
 #include <algorithm>
+#include <cmath>
 
 #include "ops/support/window.h"
 #include "schedule/templates/conv_core.h"
+#include "schedule/templates/conv_taps.h"
 #include "schedule/templates/templates.h"
 
 namespace kilter {
@@ -88,6 +90,8 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   if (n.in_block > 1 && (bytes || y.dtype == DType::f32)) n.operands = Multiplicands::of(x.type, y.dtype, limits);
   // Without an instruction for bytes, sums of f32 are faster where they are exact.
   if (bytes && n.operands.group == 1 && check_conv_operands(task)) n.operands = Multiplicands::bytes_of_words();
+  // The start of integer sums counts the stored zero of every tap.
+  if (n.operands.type != DType::u8 || x.type.layout.zero == 0) skip_padding(n, x.type.shape[2], x.type.shape[3]);
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
   allow_half_tail(n, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
@@ -214,9 +218,14 @@ class DirectConv final : public Analysed {
     else
       nest();
     lowered.stages.push_back(e.finish(lowered));
-    lowered.stages.back().work =
-        merged_work(c_.nest, tile.vectors, lanes, {task().flops(), task().flops(), task().bytes()},
-                    task().operand(node.inputs[1]).constant->bytes());
+    StageWork work{task().flops(), task().flops(), task().bytes()};
+    const int64_t weight_bytes = task().operand(node.inputs[1]).constant->bytes();
+    std::optional<StageWork>& done = lowered.stages.back().work;
+    done = merged_work(c_.nest, tile.vectors, lanes, work, weight_bytes);
+    if (c_.nest.in_h == 0) return lowered;
+    if (done) work = *done;
+    work.flops = std::llround(read_share(c_.nest, tile) * static_cast<double>(work.flops));
+    done = work;
     return lowered;
   }
 

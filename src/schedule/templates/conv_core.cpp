@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/align.h"
+#include "schedule/templates/conv_taps.h"
 
 namespace kilter {
 namespace {
@@ -47,7 +48,7 @@ double nest_cycles(const ConvNest& nest, const ConvTile& t, const CpuLimits& lim
     per_image = static_cast<double>(nest.out_h) *
                 (static_cast<double>(nest.out_w / t.tile) * cost(t.tile) + cost(nest.out_w % t.tile));
   }
-  return per_image * static_cast<double>(nest.out_blocks / t.vectors);
+  return per_image * read_share(nest, t) * static_cast<double>(nest.out_blocks / t.vectors);
 }
 
 }  // namespace
@@ -255,8 +256,9 @@ Estimate estimate_tile(const ConvNest& nest, const ConvTile& t, const CpuLimits&
   // The same work, in full tiles only.
   ConvNest full = nest;
   full.out_h = t.rows, full.out_w = t.tile;
+  full.in_h = full.in_w = 0;
   const double tiles = static_cast<double>(nest.out_h * nest.out_w) / static_cast<double>(t.rows * t.tile);
-  const double ideal = nest_cycles(full, t, limits) * tiles;
+  const double ideal = nest_cycles(full, t, limits) * tiles * read_share(nest, t);
   return {image * static_cast<double>(nest.n * nest.groups), image > 0 ? std::max(0.0, 1 - ideal / image) : 0};
 }
 
@@ -408,9 +410,18 @@ class TileEmitter {
     }
   }
 
+  /// The taps along a dimension of the tile, without those in the padding if the nest skips them.
+  TapRange<Expr> taps(const char* name, const TapDim& d, const Expr& at, int64_t count) {
+    if (nest_.in_h == 0) return {Expr(0), Expr(d.kernel)};
+    const TapRange<Expr> read = taps_read(d, at, count);
+    return {b_.let(std::string(name) + "0", read.first), b_.let(std::string(name) + "1", read.last)};
+  }
+
   void reduce_blocked(const Expr& origin, const Expr& weights) {
     const int64_t block = nest_.in_block;
     const int64_t tap = block * width();
+    const TapRange<Expr> tap_h = taps("r", tap_rows(nest_), h0_, rows_);
+    const TapRange<Expr> tap_w = taps("s", tap_columns(nest_), w0_, cols_);
     b_.loop("icb", 0, window_.blocks, [&](const Expr& icb) {
       prefetch_epilogue(icb);
       const Expr x1 = b_.let("x1", origin + icb * Expr(stride_cb_));
@@ -418,8 +429,8 @@ class TileEmitter {
       const Expr before = icb * Expr(block);
       const Expr begin = window_.from_first ? Expr(0) : max(Expr(0), channels_.first - before);
       const Expr end = window_.to_last ? Expr(block) : min(Expr(block), channels_.last - before);
-      b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
-        b_.loop("s", 0, nest_.kernel_w, [&](const Expr& s) {
+      b_.loop("r", tap_h.first, tap_h.last, [&](const Expr& r) {
+        b_.loop("s", tap_w.first, tap_w.last, [&](const Expr& s) {
           const Expr x2 =
               b_.let("x2", x1 + r * Expr(nest_.dilation_h * stride_h_) + s * Expr(nest_.dilation_w * stride_w_));
           const Expr w2 = b_.let("w2", w1 + (r * Expr(nest_.kernel_w) + s) * Expr(tap));

@@ -27,6 +27,7 @@ struct ConvNest {
   int64_t in_block = 1;      ///< contiguous channels in the input: 1 (plain) or the vector width
   int64_t kernel_h = 1, kernel_w = 1, dilation_h = 1, dilation_w = 1;
   int64_t step_h = 1, step_w = 1, first_h = 0, first_w = 0;
+  int64_t in_h = 0, in_w = 0;  ///< pixels of the image, if tiles skip taps in the padding (conv_taps.h); else 0
   int64_t out_h = 1, out_w = 1;
   int64_t out_step_h = 1, out_step_w = 1, out_first_h = 0, out_first_w = 0;
   /// Input channels come in groups of Multiplicands::group, of which `in_block` is a multiple.
