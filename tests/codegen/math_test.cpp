@@ -168,6 +168,28 @@ TEST_P(MathFunction, StaysWithinItsErrorBound) {
 INSTANTIATE_TEST_SUITE_P(All, MathFunction, ::testing::ValuesIn(kFunctions),
                          [](const auto& p) { return std::string(name(p.param.op)); });
 
+TEST(MathExp, OfAtMostZeroMayFlushSubnormals) {
+  const std::vector<float> x = samples_f32();
+  const auto elems = static_cast<int64_t>(x.size());
+  for (const Target& target : targets_here()) {
+    LoopBuilder b("weights");
+    const Buf from = b.input("x", DType::f32, elems), to = b.output("y", DType::f32, elems);
+    b.vector_loop("i", elems,
+                  [&](Expr i) { b.store(to, i, unary(Op::exp, min(imm(DType::f32, 0), b.load(from, i)))); });
+    const std::vector<float> y = run<float>(loop_passes::lower(b.finish(), target.limits), target, {x});
+    Worst worst;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float at = x[i] > 0 ? 0 : x[i];
+      const long double exact = std::exp(static_cast<long double>(at));
+      double e = ulp_error(y[i], exact);
+      if (exact < std::numeric_limits<float>::min() && y[i] == 0) e = 0;
+      if (e > worst.ulp) worst = {e, x[i], y[i], static_cast<double>(exact)};
+      EXPECT_TRUE(at >= -87.7F || std::isnan(at) || y[i] == 0) << target.name << " at " << at << ": got " << y[i];
+    }
+    EXPECT_LE(worst.ulp, 1) << target.name << " at " << worst.at << ": got " << worst.got << ", exact " << worst.want;
+  }
+}
+
 LoopFunc apply_binary(Op op, int64_t elems, const CpuLimits& limits) {
   LoopBuilder b(std::string(name(op)));
   const Buf x = b.input("x", DType::f32, elems);

@@ -10,8 +10,9 @@
 //        asinh 1.7   acosh 1.4   atanh 1.9
 //
 // Zeros keep their signs, NaN stays NaN, and infinities and values outside the domain give the results of C's <math.h>.
-// Subnormal results are right to one unit (sigmoid: to 2^-126). f16 and bf16 compute in f32. pow with the exponents -1,
-// 0.5, 1, 2 and 3 becomes a division, a square root or products.
+// Subnormal results are right to one unit (sigmoid: to 2^-126). exp(min(0, x)) of f32 has the accuracy of exp, but may
+// be 0 if the result is subnormal, because arithmetic with subnormals is slow. f16 and bf16 compute in f32. pow with
+// the exponents -1, 0.5, 1, 2 and 3 becomes a division, a square root or products.
 #pragma once
 
 #include "loop/expr.h"

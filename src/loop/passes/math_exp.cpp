@@ -47,10 +47,24 @@ Expr power_of_two(const Form& f, const Expr& t, int64_t offset = 0) {
   return f.value(f.shift_left(f.bits(t), f.mantissa()) + f.u(bias));
 }
 
+/// Returns whether `x` is min(0, y), the form in which weights of a softmax have their exponents.
+bool at_most_zero(const Expr& x) {
+  if (x->kind != ExprKind::binary || x->op != Op::min) return false;
+  return x->args[0]->kind == ExprKind::float_imm && x->args[0]->fval == 0;
+}
+
+/// Returns exp(x) for x <= 0 without a result that is subnormal: it is 0 if k is -127, whose 2^k has the bits of 0.
+Expr exp_at_most_one(const Form& f, const Expr& x) {
+  const Reduced e = reduce(f, f.at_least(x, -88));
+  const Expr scale = power_of_two(f, e.t);
+  return fma(scale, e.p, scale);
+}
+
 }  // namespace
 
 // Splits 2^k into two factors, so that results overflow and become subnormal as they should.
 Expr exp_of(const Form& f, const Expr& x) {
+  if (f.single() && at_most_zero(x)) return exp_at_most_one(f, x);
   const Expr clamped = f.single() ? f.at_least(f.at_most(x, 89), -104) : f.at_least(f.at_most(x, 710), -746);
   const Reduced e = reduce(f, clamped);
   const Expr k = f.bits(e.t) - f.u(f.magic_bits() - 2 * f.bias());  // k + 2 bias

@@ -208,7 +208,8 @@ class HeadEmitter {
       for (int64_t v = 0; v < vectors_; ++v) {
         const auto i = static_cast<size_t>(v);
         const Expr at = j * Expr(width_) + Expr(v * lanes_);
-        const Expr power = b_.let("e", unary(Op::exp, b_.load(p_, at, lanes_) - most[i]));
+        const Expr shifted = b_.load(p_, at, lanes_) - most[i];
+        const Expr power = b_.let("e", unary(Op::exp, min(imm(DType::f32, 0, lanes_), shifted)));
         b_.store(p_, at, power);
         b_.set(sum_[i], b_.get(sum_[i]) + power);
       }

@@ -53,7 +53,7 @@ class SoftmaxRows final : public LoopModel {
                                        [&](const Expr& at, const Expr& mask) { return kernel.load(at, mask); });
     const Expr total = kernel.reduce(Op::add, 0, "sum", "total", [&](const Expr& at, const Expr& mask) {
       const Expr shifted = b.let("d", kernel.load(at, mask) - broadcast(maximum, lanes));
-      const Expr power = b.let("e", unary(Op::exp, shifted));
+      const Expr power = b.let("e", unary(Op::exp, min(imm(DType::f32, 0, lanes), shifted)));
       b.store(row, at, s_.logarithm ? shifted : power);
       return power;
     });
