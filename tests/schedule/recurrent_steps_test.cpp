@@ -2,6 +2,7 @@
 // illegal knobs are rejected with the reason.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -86,17 +87,28 @@ TEST(RecurrentSteps, EveryTileAnswersTheSame) {
   }
 }
 
-TEST(RecurrentSteps, LengthsOutsideTheStepsCountAsTheNearestOnes) {
+TEST(RecurrentSteps, LengthsOutOfRangeAreAnError) {
   const OpCase c =
       with_weights("LSTMSteps", "f32[3,2,20] f32[1,20,5] f32[1,2,5] f32[1,2,5] ? i32[2]:3,0 | direction=reverse | | 3");
   const auto program = std::make_shared<const Program>(compile_case(c, "", "x86-64-v2").plan);
   Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(1)), {}};
   const std::vector<Tensor> want = run_plan(loaded, c.inputs);
-  ASSERT_EQ(want.size(), 3U);
-  std::vector<Tensor> inputs = c.inputs;
-  inputs.back() = Tensor::of<int32_t>({2}, {9, -2});
-  const std::vector<Tensor> got = run_plan(loaded, inputs);
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].same(want[i])) << i;
+  for (const int32_t length : {4, -1, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()}) {
+    std::vector<Tensor> inputs = c.inputs;
+    inputs.back() = Tensor::of<int32_t>({2}, {3, length});
+    try {
+      run_plan(loaded, inputs);
+      ADD_FAILURE() << length << " is accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+      EXPECT_EQ(error.message(),
+                "LSTMSteps 'case': a value of the operand sequence_lens is out of range; legal values are 0 to "
+                "the number of time steps (operands f32[3,2,20] f32[1,20,5] f32[1,2,5] f32[1,2,5] i32[2] -> "
+                "f32[3,1,2,5] f32[1,2,5] f32[1,2,5])");
+    }
+  }
+  const std::vector<Tensor> again = run_plan(loaded, c.inputs);  // the error has no effect on later runs
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(again[i].same(want[i])) << i;
 }
 
 TEST(RecurrentSteps, OneStepRunsItsBlocksBesideEachOther) {

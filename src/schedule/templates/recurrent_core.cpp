@@ -101,7 +101,8 @@ class StepEmitter {
 
   // --- sequences with their own numbers of steps ---
 
-  /// Stores the lengths of all rows, bounded by the number of steps, and returns the largest.
+  /// Stores the lengths of all rows and returns the largest. A length out of range fails the kernel's check and is
+  /// bounded, so that no input makes the kernel access memory outside its buffers.
   Expr longest() {
     const ValueId lens = node_.inputs[form_.lens];
     const Domain domain = domain_of(e_.task().graph->type(lens));
@@ -109,6 +110,7 @@ class StepEmitter {
     b_.loop("r", 0, rows_, [&](const Expr& r) {
       const Expr given = b_.let("given", cast(DType::i64, e_.load(lens, domain, Site{{first_ + r}, -1, 1, {}})));
       const Expr length = b_.let("length", min(max(given, Expr(0)), Expr(q_.shape.steps)));
+      b_.check(binary(Op::eq, given, length));
       b_.store(lengths_, r, length);
       b_.set(most, max(b_.get(most), length));
     });
