@@ -24,7 +24,7 @@ void lower_by_user(std::optional<int64_t>& limit, const Graph& graph, const Node
     return lower(limit, {graph.type(node.inputs[1]).shape.front()});
   const RecurrentForm* recurrent = find_recurrent_form(node);
   if (recurrent != nullptr && node.input(recurrent->lens) == value)
-    return lower(limit, {recurrent_shape(view(graph, node)).steps + 1});
+    return lower(limit, length_range(recurrent_shape(view(graph, node))).sizes);
   if (node.inputs.size() < 2 || node.inputs[1] != value) return;
   const auto range = index_range(node, graph.type(node.inputs[0]).shape, graph.type(value).shape);
   if (range) lower(limit, range->sizes);

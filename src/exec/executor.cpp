@@ -207,14 +207,6 @@ struct Instance::State {
          step.ops, step.name);
   }
 
-  /// Throws bad_input for a kernel without indices whose check failed: it checks the lengths of sequences.
-  [[noreturn]] static void refuse_length(const Step& step) {
-    fail(ErrorKind::bad_input,
-         "{} '{}': a value of the operand sequence_lens is out of range; legal values are 0 to the number of time "
-         "steps (operands {})",
-         step.ops, step.name, step.shapes);
-  }
-
   /// Returns the most workers that a launch may have.
   int workers() const {
     int most = 0;
@@ -237,9 +229,8 @@ struct Instance::State {
     switch (step.kind) {
       case StepKind::kernel: {
         const int32_t result = turn_to(device).launch(kernels[index], trace);
-        if (result == kIndexOutOfRange) {
-          if (whole && step.indices.arg >= 0) refuse_index(step, buffers[step.indices.arg]);
-          if (whole) refuse_length(step);
+        if (result == kIndexOutOfRange && step.indices.arg >= 0) {
+          if (whole) refuse_index(step, buffers[step.indices.arg]);
           return;
         }
         if (result != 0) {

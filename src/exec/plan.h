@@ -79,10 +79,10 @@ struct ReferenceCall {
   std::vector<Operand> inputs, outputs;  ///< args of the step: present inputs, then present outputs, all dense
 };
 
-/// The dense operand of a kernel that contains indices. The executor reads it again to report which index was out of
-/// range.
+/// The dense operand of a kernel that contains indices, or the lengths of sequences. The executor reads it again to
+/// report which of them was out of range.
 struct IndexOperand {
-  int32_t arg = -1;  ///< index in the step's args; -1: the kernel takes no indices
+  int32_t arg = -1;  ///< index in the step's args; -1: the kernel reads neither
   DType type = DType::i64;
   Shape shape;
   IndexRange range;

@@ -157,6 +157,7 @@ void index_fields(Io& io, T& indices) {
   shape_fields(io, indices.shape);
   io.number(indices.range.axis, "axis of indices");
   shape_fields(io, indices.range.sizes);
+  io.flag(indices.range.lengths, "whether indices are lengths");
 }
 
 template <class Io, class T>

@@ -271,6 +271,8 @@ TEST(IndexRange, GeneratedInputsKnowTheirLimit) {
   EXPECT_EQ(index_limit(loaded.plan(), 0), std::nullopt);
   const OpCase lengths = make_case(*find_op("", "RNN", 22), "f32[6,2,3] f32[1,5,3] f32[1,5,5] ? i32[2]:6,2");
   EXPECT_EQ(index_limit(lengths.graph, lengths.graph.inputs().back()), 7);
+  const OpCase steps = make_case(*find_op("kilter", "RNNSteps", 1), "f32[6,2,5] f32[1,5,5]=1 ? i32[2]:6,2");
+  EXPECT_EQ(index_limit(load(steps.graph, "x86-64-v2").plan(), 1), 7);
 }
 
 }  // namespace

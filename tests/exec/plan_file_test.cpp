@@ -48,7 +48,7 @@ TEST(PlanFile, RoundTripsEveryField) {
   kernel.flops = 123456789012;
   kernel.bytes = 42;
   kernel.args.push_back(arena(128, 48));
-  kernel.indices = {1, DType::i64, {2, 3}, {4, {5, 6, 7}}};
+  kernel.indices = {1, DType::i64, {2, 3}, {4, {5, 6, 7}, true}};
   plan.steps.push_back(kernel);
   const std::string file = file_bytes(plan);
   const Plan back = parse(file);
@@ -59,6 +59,7 @@ TEST(PlanFile, RoundTripsEveryField) {
   EXPECT_EQ(back.steps[4].indices.shape, (Shape{2, 3}));
   EXPECT_EQ(back.steps[4].indices.range.axis, 4);
   EXPECT_EQ(back.steps[4].indices.range.sizes, (std::vector<int64_t>{5, 6, 7}));
+  EXPECT_TRUE(back.steps[4].indices.range.lengths);
   EXPECT_EQ(back.steps[3].reference.attrs, "{\"axis\":1}");
   EXPECT_EQ(back.steps[3].reference.inputs[2].type, DType::i64);
   EXPECT_EQ(back.steps[1].halo.right_bytes, 3);
@@ -160,7 +161,7 @@ TEST(PlanFile, AFileOfAnOlderVersionSaysWhatToDo) {
   std::string file = file_bytes(steps_plan());
   file[8] = kPlanFormatVersion - 1;
   EXPECT_EQ(error_of([&] { parse(file); }, ErrorKind::bad_input),
-            "compiled file 'p': format version 10; this Kilter reads version 11; compile the model again");
+            "compiled file 'p': format version 11; this Kilter reads version 12; compile the model again");
 }
 
 TEST(FileHash, FindsEveryChangeOfALargeFile) {

@@ -7,26 +7,37 @@
 #include "compile/code_versions.h"
 #include "compile/reference_call.h"
 #include "ops/support/indexing.h"
+#include "ops/support/recurrent.h"
 #include "schedule/model/paying_threads.h"
 
 namespace kilter {
 namespace {
 
+/// The operand of a stage that has indices or lengths in this range.
+IndexOperand operand_in(const Task& task, const Stage& stage, ValueId value, IndexRange range) {
+  for (size_t i = 0; i < stage.args.size(); ++i) {
+    const StageArg& arg = stage.args[i];
+    if (arg.kind != StageArg::value || arg.index != value) continue;
+    const TensorType& type = task.operand(value).type;
+    return {static_cast<int32_t>(i), type.dtype, type.shape, std::move(range)};
+  }
+  return {};
+}
+
 /// Throws bad_model for a constant index that is out of range. Constant folding may have made the index constant.
 IndexOperand index_operand(const Task& task, const Stage& stage) {
   static_assert(kCheckFailed == kIndexOutOfRange);
   const Node& node = task.node();
+  if (node.op->family == Family::recurrent) {
+    const ValueId lens = node.input(recurrent_form(node).lens);
+    if (lens == kNone) return {};
+    return operand_in(task, stage, lens, length_range(recurrent_shape(view(*task.graph, node))));
+  }
   if (node.op->family != Family::gather && node.op->family != Family::scatter) return {};
   const Operand& indices = task.operand(node.inputs[1]);
   const Shape& data = task.operand(node.inputs[0]).type.shape;
   if (indices.constant != nullptr) check_constant_indices(node, data, *indices.constant);
-  for (size_t i = 0; i < stage.args.size(); ++i) {
-    const StageArg& arg = stage.args[i];
-    if (arg.kind != StageArg::value || arg.index != node.inputs[1]) continue;
-    return {static_cast<int32_t>(i), indices.type.dtype, indices.type.shape,
-            index_range(node, data, indices.type.shape).value()};
-  }
-  return {};
+  return operand_in(task, stage, node.inputs[1], index_range(node, data, indices.type.shape).value());
 }
 
 StepRole role_of(const Task& task) {

@@ -18,11 +18,11 @@ std::optional<IndexRange> index_range(const Node& node, const Shape& data, const
 }
 
 int64_t checked_index(const Node& node, const Tensor& indices, int64_t i, const IndexRange& range) {
-  const int64_t index = indices.as_int(i), size = range.size(i);
-  if (!in_range(index, size)) {
+  const int64_t index = indices.as_int(i);
+  if (!range.holds(i, index)) {
     fail(ErrorKind::bad_input, "{} '{}': {}", node.op->name, node.name, index_fault(indices.shape(), i, index, range));
   }
-  return index < 0 ? index + size : index;
+  return index < 0 ? index + range.size(i) : index;
 }
 
 void check_indices(const InferContext& ctx, size_t i) { check_types(Types<int32_t, int64_t>{}, ctx, i); }
@@ -32,7 +32,7 @@ void check_constant_indices(const Node& node, const Shape& data, const Tensor& i
   if (!range || range->sizes.empty()) return;
   for (int64_t i = 0; i < indices.elems(); ++i) {
     const int64_t index = indices.as_int(i);
-    if (!in_range(index, range->size(i))) node_error(node, index_fault(indices.shape(), i, index, *range));
+    if (!range->holds(i, index)) node_error(node, index_fault(indices.shape(), i, index, *range));
   }
 }
 

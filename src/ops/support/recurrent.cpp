@@ -6,6 +6,7 @@
 
 #include "ops/support/elementwise.h"
 #include "ops/support/formulas.h"
+#include "ops/support/indexing.h"
 
 namespace kilter {
 namespace {
@@ -109,12 +110,7 @@ Direction direction_of(const ReferenceContext& ctx, const RecurrentShape& shape,
 
 int64_t sequence_length(const ReferenceContext& ctx, const RecurrentShape& shape, int64_t b) {
   const size_t lens = recurrent_form(ctx.node).lens;
-  const int64_t length = ctx.has(lens) ? ctx.in(lens).as_int(b) : shape.steps;
-  if (length < 0 || length > shape.steps) {
-    fail(ErrorKind::bad_input, "{} '{}': sequence_lens contains {}; legal values are 0 to {}", ctx.node.op->name,
-         ctx.node.name, length, shape.steps);
-  }
-  return length;
+  return ctx.has(lens) ? checked_index(ctx.node, ctx.in(lens), b, length_range(shape)) : shape.steps;
 }
 
 }  // namespace
@@ -370,7 +366,7 @@ std::optional<Rejected> recurrent_refusal(const OpView& view) {
   if (absent(form.lens) || view.values[form.lens] == nullptr) return std::nullopt;
   const Tensor& lens = *view.values[form.lens];
   for (int64_t b = 0; b < s.batch; ++b) {
-    if (lens.as_int(b) < 0 || lens.as_int(b) > s.steps)
+    if (!length_range(s).holds(b, lens.as_int(b)))
       return Rejected{"sequence_lens", fmt::format("0 to {}", s.steps), std::to_string(lens.as_int(b))};
   }
   return std::nullopt;

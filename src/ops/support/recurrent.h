@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/index_fault.h"
 #include "ops/op.h"
 
 namespace kilter {
@@ -60,6 +61,9 @@ struct RecurrentShape {
   int64_t y_at(int64_t step, int64_t direction, int64_t b) const;
   int64_t state_at(int64_t direction, int64_t b) const;
 };
+
+/// The lengths that sequences may have.
+inline IndexRange length_range(const RecurrentShape& shape) { return {0, {shape.steps + 1}, true}; }
 
 /// Reads and checks x, w (nullptr if x is projected) and r. Throws bad_model.
 RecurrentShape recurrent_shape(const Node& node, const Shape& x, const Shape* w, const Shape& r);
