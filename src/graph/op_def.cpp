@@ -18,6 +18,8 @@ std::string_view name(Family family) {
       return "matmul";
     case Family::gemm:
       return "gemm";
+    case Family::matmul_bits:
+      return "matmul_bits";
     case Family::attention:
       return "attention";
     case Family::recurrent:
@@ -58,7 +60,8 @@ bool over_pixels(Statistics statistics) {
 }
 
 bool is_contraction(Family family) {
-  return is_product(family) || family == Family::conv || family == Family::conv_transpose;
+  return is_product(family) || family == Family::matmul_bits || family == Family::conv ||
+         family == Family::conv_transpose;
 }
 
 void node_error(const Node& node, const std::string& text) { fail(ErrorKind::bad_model, "{}: {}", label(node), text); }

@@ -23,16 +23,17 @@ class ExpandContext;  // ops/support/builder.h
 
 /// The template family that can lower an operator; `schedule/` does the matching.
 enum class Family : uint8_t {
-  reference,  ///< no loop form yet: the reference kernel runs
-  map,        ///< output element = scalar expression of input elements at the same (broadcast) index
-  movement,   ///< output element = an input element at another index, or a fill value; regions() describes the copies
-  reshape,    ///< same elements in the same row-major order: a view
-  reduce,     ///< reduction over axes
-  matmul,     ///< MatMul
-  gemm,       ///< Gemm, Einsum: products that passes rewrite as MatMul
-  attention,  ///< FusedAttention
-  recurrent,  ///< LSTM, GRU, RNN and their steps
-  conv,       ///< Conv
+  reference,    ///< no loop form yet: the reference kernel runs
+  map,          ///< output element = scalar expression of input elements at the same (broadcast) index
+  movement,     ///< output element = an input element at another index, or a fill value; regions() describes the copies
+  reshape,      ///< same elements in the same row-major order: a view
+  reduce,       ///< reduction over axes
+  matmul,       ///< MatMul
+  gemm,         ///< Gemm, Einsum: products that passes rewrite as MatMul
+  matmul_bits,  ///< MatMulBits: a product with weights of 4 or 8 bits
+  attention,    ///< FusedAttention
+  recurrent,    ///< LSTM, GRU, RNN and their steps
+  conv,         ///< Conv
   conv_transpose,
   pool,       ///< MaxPool, AveragePool, LpPool
   softmax,    ///< Softmax, LogSoftmax
@@ -45,9 +46,10 @@ enum class Family : uint8_t {
   sample,     ///< GridSample: interpolates between the pixels of an image
 };
 std::string_view name(Family family);
-/// Returns whether the family multiplies matrices.
+/// Returns whether the family multiplies matrices that are both operands, not packed.
 bool is_product(Family family);
-/// Returns whether the family sums products, so that the rate of multiply-adds may bound it: products and convolutions.
+/// Returns whether the family sums products, so that the rate of multiply-adds may bound it: products, also with
+/// packed weights, and convolutions.
 bool is_contraction(Family family);
 
 /// The function by which an operator combines elements: the elements along the axes of a reduction, in the window of a

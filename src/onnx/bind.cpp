@@ -53,10 +53,15 @@ std::vector<std::string> Binder::needed_inputs() {
 }
 
 void Binder::add_inputs(Scope& scope) {
+  std::set<std::string_view> narrow;
+  for (const auto& info : model_.graph().input()) {
+    if (is_four_bits(info.type().tensor_type().elem_type())) narrow.insert(info.name());
+  }
   for (const BoundInput& input : bind_inputs(model_, shapes_, values_)) {
     const std::string& name = input.port->name;
     const ValueId id = input.value != nullptr ? graph_.add_constant(name, *input.value)
                                               : graph_.add_input(name, {input.port->type, input.shape, {}});
+    if (narrow.contains(name)) four_bits_.add(id);
     scope.values.emplace(name, id);
   }
 }
@@ -79,6 +84,7 @@ ValueId Binder::lookup(const std::string& name, Scope& scope) {
     const auto initializer = at->initializers.find(name);
     if (initializer == at->initializers.end()) continue;
     const ValueId id = graph_.add_constant(name, model_.tensors.at(initializer->second));
+    if (is_four_bits(initializer->second->data_type())) four_bits_.add(id);
     at->values.emplace(initializer->first, id);
     return id;
   }
@@ -120,7 +126,10 @@ std::vector<ValueId> Binder::make(const pb::NodeProto& node, const std::vector<V
            node.output_size());
     }
     const Tensor value = constant_value(node, read_attrs(node, model_, frame.call), model_.file);
-    return {graph_.add_constant(frame.prefix + node.output(0), value)};
+    const ValueId id = graph_.add_constant(frame.prefix + node.output(0), value);
+    if (std::ranges::any_of(node.attribute(), [](const auto& a) { return is_four_bits(a.t().data_type()); }))
+      four_bits_.add(id);
+    return {id};
   }
   const bool is_alias = standard && node.op_type() == "Identity" && inputs.size() == 1 && inputs[0] != kNone;
   if (is_alias && node.output_size() == 1 && graph_.value(inputs[0]).constant) return inputs;
@@ -133,8 +142,13 @@ std::vector<ValueId> Binder::add(const pb::NodeProto& node, const std::vector<Va
   options.domain = node.domain();
   options.opset = opset_of(frame.opsets, node);
   for (const auto& output : node.output()) options.output_names.push_back(output.empty() ? "" : frame.prefix + output);
+  const bool narrow =
+      four_bits_.check(node, find_op(normal_domain(node.domain()), node.op_type(), options.opset), inputs, model_.file);
   try {
-    return frame.builder.add(node.op_type(), inputs, read_attrs(node, model_, frame.call), options);
+    const std::vector<ValueId> made =
+        frame.builder.add(node.op_type(), inputs, read_attrs(node, model_, frame.call), options);
+    if (narrow) std::ranges::for_each(made, [&](ValueId v) { four_bits_.add(v); });
+    return made;
   } catch (const Error& error) {
     if (error.message().starts_with(model_.file)) throw;
     throw Error(error.kind(), model_.file + ": " + error.message());

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "onnx/four_bits.h"
 #include "onnx/model_data.h"
 #include "ops/support/builder.h"
 
@@ -61,6 +62,7 @@ class Binder {
   const Model::Values& values_;
   Mode mode_;
   Graph graph_;
+  FourBitValues four_bits_;
   std::set<std::string> needed_;
 };
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "onnx/four_bits.h"
 
 namespace kilter::onnx {
 namespace {
@@ -153,6 +154,22 @@ Tensor TensorReader::read_typed(const pb::TensorProto& proto, DType type, Shape 
   return tensor;
 }
 
+Tensor TensorReader::read_four_bits(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) {
+  const int64_t expected = (elems(shape) + 1) / 2;
+  if (tensor.data_location() == kExternal)
+    return unpack_four_bits(external_.find(tensor, expected, what).bytes, type, std::move(shape));
+  std::string bytes = tensor.raw_data();
+  if (bytes.empty()) {
+    std::ranges::transform(tensor.int32_data(), std::back_inserter(bytes),
+                           [](int32_t pair) { return static_cast<char>(pair); });
+  }
+  if (static_cast<int64_t>(bytes.size()) != expected) {
+    fail(ErrorKind::bad_model, "{}: {} ({}): expected {} bytes with two elements each for its shape, got {}", file_,
+         what, element_type_text(tensor.data_type()), expected, bytes.size());
+  }
+  return unpack_four_bits(std::as_bytes(std::span(bytes.data(), bytes.size())), type, std::move(shape));
+}
+
 Tensor TensorReader::read(const pb::TensorProto& tensor, const std::string& what) {
   const DType type = require_dtype(tensor.data_type(), file_, what);
   Shape shape = read_shape(tensor, what);
@@ -161,6 +178,8 @@ Tensor TensorReader::read(const pb::TensorProto& tensor, const std::string& what
          file_, what);
   }
   const int32_t location = tensor.data_location();
+  if (is_four_bits(tensor.data_type()) && (location == 0 || location == kExternal))
+    return read_four_bits(tensor, type, std::move(shape), what);
   if (location == kExternal) return read_external(tensor, type, std::move(shape), what);
   if (location != 0) {
     fail(ErrorKind::unsupported, "{}: {}: data_location {} is unknown; legal values are 0 (inside) and 1 (external)",

@@ -25,6 +25,7 @@ class TensorReader {
   Tensor read_external(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what);
   Tensor read_raw(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) const;
   Tensor read_typed(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) const;
+  Tensor read_four_bits(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what);
   Shape read_shape(const pb::TensorProto& tensor, const std::string& what) const;
 
   std::string file_;

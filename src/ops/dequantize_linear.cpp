@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "graph/values.h"
 #include "ops/support/dtype_attr.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/quantization.h"
@@ -47,8 +50,21 @@ void reference(ReferenceContext& ctx) {
   store_doubles(ctx.out(), result);
 }
 
+/// Constants with one scale per block keep their node: products read them in blocks, and otherwise they are folded.
+bool has_constant_blocks(const ExpandContext& ctx, const QuantSpread& spread) {
+  return spread.granularity == Granularity::block && std::ranges::all_of(ctx.node.inputs, [&](ValueId v) {
+           return v == kNone || constant_of(ctx.builder.graph(), v) != nullptr;
+         });
+}
+
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const QuantSpread spread = quant_spread(ctx.node, ctx.type(0).shape, ctx.type(1).shape);
+  if (has_constant_blocks(ctx, spread)) {
+    GraphBuilder::Options options;
+    options.name = ctx.node.name;
+    options.expand = false;
+    return ctx.builder.add("DequantizeLinear", ctx.node.inputs, ctx.node.attrs, options);
+  }
   std::vector<ValueId> inputs = {ctx.in(0), spread_operand(ctx, 1, spread)};
   if (ctx.has(2)) inputs.push_back(spread_operand(ctx, 2, spread));
   const DType type = dtype_attr(ctx.node, "output_dtype", ctx.type(1).dtype);

@@ -1,54 +1,29 @@
 #include <algorithm>
+#include <array>
+#include <cmath>
 
+#include "base/convert.h"
+#include "graph/values.h"
+#include "ops/support/bit_weights.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/matmul_shape.h"
 #include "ops/support/onnx_dtype.h"
 #include "ops/support/operands.h"
-#include "ops/support/packed_bits.h"
 
 namespace kilter {
 namespace {
 
 using FloatsOfA = Types<float, Half, BFloat16>;
 
-/// The weights of a node: [n, k] integers of `bits` bits in `blocks` blocks per row. Input `scales` contains the
-/// scales; the zero points and g_idx, which may be omitted, follow it.
-struct Weights {
+/// The weights of a node. Input `scales` contains the scales; the zero points and g_idx, which may be omitted, follow
+/// it.
+struct Weights : BitWeights {
   size_t scales = 0;
-  int64_t k = 0;
-  int64_t n = 0;
-  int64_t bits = 4;
-  int64_t block = 32;
-  int64_t blocks = 0;
-
   size_t zeros() const { return scales + 1; }
   size_t group_index() const { return scales + 2; }
-  int64_t per_byte() const { return 8 / bits; }
-  /// Returns the bytes in which a block, a row, and the zero points of a row are packed.
-  int64_t block_bytes() const { return block / per_byte(); }
-  int64_t row_bytes() const { return blocks * block_bytes(); }
-  int64_t zero_bytes() const { return packed_bytes(blocks, bits); }
 };
 
-Weights weights_of(const Node& node, size_t scales) {
-  Weights w;
-  w.scales = scales;
-  const auto extent = [&](std::string_view key) {
-    constexpr int64_t kMost = int64_t{1} << 31;
-    const int64_t value = node.int_attr(key, 0);
-    if (value >= 1 && value <= kMost) return value;
-    node_error(node, fmt::format("attribute {} is {}; legal values are 1 to {}", key, value, kMost));
-  };
-  w.k = extent("K");
-  w.n = extent("N");
-  w.block = extent("block_size");
-  w.bits = checked_bits(node);
-  if (w.block < 16 || (w.block & (w.block - 1)) != 0) {
-    node_error(node, fmt::format("attribute block_size is {}; legal values are powers of two from 16", w.block));
-  }
-  w.blocks = (w.k + w.block - 1) / w.block;
-  return w;
-}
+Weights weights_of(const Node& node, size_t scales) { return {bit_weights(node), scales}; }
 
 /// Checks that input i is [n, columns], or in one dimension.
 void check_rows(const InferContext& ctx, size_t i, const char* what, int64_t n, int64_t columns) {
@@ -103,8 +78,8 @@ std::vector<int64_t> groups_of(const ReferenceContext& ctx, const Weights& w) {
 
 /// Returns the zero point of each block of each column.
 std::vector<double> zero_points(const ReferenceContext& ctx, const Weights& w) {
-  const auto middle = static_cast<double>(int64_t{1} << (w.bits - 1));
-  if (!ctx.has(w.zeros())) return std::vector<double>(static_cast<size_t>(w.n * w.blocks), middle);
+  if (!ctx.has(w.zeros()))
+    return std::vector<double>(static_cast<size_t>(w.n * w.blocks), static_cast<double>(w.middle()));
   const Tensor& packed = ctx.in(w.zeros());
   if (packed.dtype() != DType::u8) return load_doubles(packed);
   std::vector<double> zeros;
@@ -157,7 +132,8 @@ void reference_weights(ReferenceContext& ctx) {
 
 int64_t flops_weights(const OpView& view) { return 2 * elems(view.outputs[0].shape); }
 
-enum Input : size_t { kA, kPacked, kScales, kZeros, kGroupIndex, kBias };
+constexpr size_t kA = kBitA, kPacked = kBitPacked, kScales = kBitScales, kZeros = kBitZeros, kGroupIndex = kBitGroups,
+                 kBias = kBitBias;
 
 void infer(InferContext& ctx) {
   check_types(FloatsOfA{}, ctx, kA);
@@ -179,13 +155,28 @@ void infer(InferContext& ctx) {
   ctx.set(0, ctx.dtype(kA), matmul_shape(ctx.node, ctx.shape(kA), {w.k, w.n}).out);
 }
 
+/// Rounds each block of each row [k] to 8 bits.
+void round_blocks(const BitWeights& w, std::vector<double>& rows) {
+  for (size_t row = 0; row < rows.size(); row += static_cast<size_t>(w.k)) {
+    for (int64_t first = 0; first < w.k; first += w.block) {
+      const std::span block(rows.data() + row + first, static_cast<size_t>(std::min(w.block, w.k - first)));
+      float largest = 0;
+      for (const double x : block) largest = std::max(largest, std::abs(static_cast<float>(x)));
+      const BlockRounding by = block_rounding(largest);
+      for (double& x : block)
+        x = convert<int32_t>(std::nearbyint(static_cast<float>(x) * by.inverse)) * static_cast<double>(by.scale);
+    }
+  }
+}
+
 void reference(ReferenceContext& ctx) {
   const Weights w = weights_of(ctx.node, kScales);
   const uint8_t* packed = ctx.in(kPacked).data<uint8_t>();
   std::vector<double> right(static_cast<size_t>(w.k * w.n));
   dequantise(ctx, w, right.data(),
              [&](int64_t j, int64_t p) { return unpacked(packed + j * w.row_bytes(), p, w.bits); });
-  const std::vector<double> left = load_doubles(ctx.in(kA));
+  std::vector<double> left = load_doubles(ctx.in(kA));
+  if (rounds_activations(ctx.node)) round_blocks(w, left);
   const MatMulShape shape = matmul_shape(ctx.node, ctx.in(kA).shape(), {w.k, w.n});
   std::vector<double> y;
   matmul_rows<double>(shape, left.data(), right.data(), [&](int64_t, int64_t, std::span<const double> row) {
@@ -212,11 +203,16 @@ std::vector<ValueId> parts(ExpandContext& ctx) {
   return all;
 }
 
-std::vector<ValueId> expand(ExpandContext& ctx) {
-  const DType type = ctx.type(kA).dtype;
-  const auto cast_to = [&](ValueId v, DType to) {
-    return ctx.builder.type(v).dtype == to ? v : ctx.add("Cast", {v}, {{"to", code_of_dtype(to)}});
-  };
+/// Returns whether the template for packed weights can compute the node: it packs constants and knows no g_idx.
+bool has_constant_weights(const ExpandContext& ctx) {
+  if (checked_bits(ctx.node) < 4 || ctx.has(kGroupIndex)) return false;
+  return std::ranges::all_of(std::array{kPacked, kScales, kZeros}, [&](size_t i) {
+    return !ctx.has(i) || constant_of(ctx.builder.graph(), ctx.in(i)) != nullptr;
+  });
+}
+
+/// Returns the weights as f32 [k, n].
+ValueId dequantised(ExpandContext& ctx) {
   std::vector<ValueId> inputs;
   for (const size_t i : {kScales, kZeros, kGroupIndex}) inputs.push_back(ctx.has(i) ? ctx.in(i) : kNone);
   for (const ValueId part : parts(ctx)) inputs.push_back(part);
@@ -224,8 +220,32 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   for (const char* key : {"K", "N", "bits", "block_size"}) {
     if (const auto it = ctx.node.attrs.find(key); it != ctx.node.attrs.end()) attrs.insert(*it);
   }
-  const ValueId weights = ctx.builder.add_kilter("DequantizeBits", std::move(inputs), std::move(attrs), ctx.node.name);
-  ValueId y = ctx.add("MatMul", {cast_to(ctx.in(kA), DType::f32), weights});
+  return ctx.builder.add_kilter("DequantizeBits", std::move(inputs), std::move(attrs), ctx.node.name);
+}
+
+/// Keeps a node of f32 without bias if a template can compute it, or if only the reference kernel rounds a as it asks.
+/// Otherwise, multiplies by weights of f32.
+std::vector<ValueId> expand(ExpandContext& ctx) {
+  const DType type = ctx.type(kA).dtype;
+  const auto cast_to = [&](ValueId v, DType to) {
+    return ctx.builder.type(v).dtype == to ? v : ctx.add("Cast", {v}, {{"to", code_of_dtype(to)}});
+  };
+  const ValueId a = cast_to(ctx.in(kA), DType::f32);
+  ValueId y = kNone;
+  if (has_constant_weights(ctx) || rounds_activations(ctx.node)) {
+    ValueId zeros = ctx.has(kZeros) ? ctx.in(kZeros) : kNone;
+    if (zeros != kNone && ctx.type(kZeros).dtype != DType::u8) zeros = cast_to(zeros, DType::f32);
+    GraphBuilder::Options options;
+    options.name = ctx.node.name;
+    options.domain = ctx.node.op->domain;
+    options.expand = false;
+    y = ctx.builder
+            .add(ctx.node.op->name, {a, ctx.in(kPacked), cast_to(ctx.in(kScales), DType::f32), zeros}, ctx.node.attrs,
+                 options)
+            .front();
+  } else {
+    y = ctx.add("MatMul", {a, dequantised(ctx)});
+  }
   if (ctx.has(kBias)) y = ctx.add("Add", {y, cast_to(ctx.in(kBias), DType::f32)});
   return {cast_to(y, type)};
 }
@@ -237,9 +257,34 @@ int64_t flops(const OpView& view) {
 
 }  // namespace
 
+BitWeights bit_weights(const Node& node) {
+  BitWeights w;
+  const auto extent = [&](std::string_view key) {
+    constexpr int64_t kMost = int64_t{1} << 31;
+    const int64_t value = node.int_attr(key, 0);
+    if (value >= 1 && value <= kMost) return value;
+    node_error(node, fmt::format("attribute {} is {}; legal values are 1 to {}", key, value, kMost));
+  };
+  w.k = extent("K");
+  w.n = extent("N");
+  w.block = extent("block_size");
+  w.bits = checked_bits(node);
+  if (w.block < 16 || (w.block & (w.block - 1)) != 0) {
+    node_error(node, fmt::format("attribute block_size is {}; legal values are powers of two from 16", w.block));
+  }
+  w.blocks = (w.k + w.block - 1) / w.block;
+  return w;
+}
+
+bool rounds_activations(const Node& node) {
+  const bool grouped = node.inputs.size() > kGroupIndex && node.inputs[kGroupIndex] != kNone;
+  return node.int_attr("accuracy_level", 0) == 4 && checked_bits(node) >= 4 && !grouped;
+}
+
 KILTER_OP(MatMulNBits){
     .name = "MatMulNBits",
     .domain = "com.microsoft",
+    .family = Family::matmul_bits,
     .min_inputs = 3,
     .max_inputs = 6,
     .attrs = {{"K", "int", "required"},
@@ -251,8 +296,9 @@ KILTER_OP(MatMulNBits){
     .summary =
         "y = a w + bias for a [..., K] and weights w [K, N] of 2, 4 or 8 bits, packed as [N, blocks, bytes]; w = (q - "
         "zero_point) * scale for each block of block_size rows, or for the block that g_idx gives for a row; inputs a, "
-        "packed weights, scales, zero_points (packed, or floats), g_idx, bias. Any accuracy_level runs as 0: a is not "
-        "quantised.",
+        "packed weights, scales, zero_points (packed, or floats), g_idx, bias. With accuracy_level 4, each block of a "
+        "is rounded to 8 bits (not with g_idx or 2 bits); other levels use f32. Constant weights of 4 and 8 bits stay "
+        "packed.",
     .infer = infer,
     .reference = reference,
     .expand = expand,
@@ -265,7 +311,9 @@ KILTER_OP(MatMulNBits){
               "f32[3,33] u8[5,3,4] f32[5,3] u8[5,1] ? f32[5] | K=33 N=5 bits=2 block_size=16",
               "f32[1,32] u8[3,2,8] f32[3,2] f32[3,2] i32[32]=1 | K=32 N=3 block_size=16",
               "f32[17] u8[3,2,8] f32[3,2] f32[6] | K=17 N=3 block_size=16 accuracy_level=4",
-              "f16[2,16] u8[3,1,8] f16[3,1] u8[3,1] ? f16[3] | K=16 N=3 block_size=16"},
+              "f16[2,16] u8[3,1,8] f16[3,1] u8[3,1] ? f16[3] | K=16 N=3 block_size=16",
+              "f32[2,7,70] u8[37,3,16] f32[37,3] u8[37,2] | K=70 N=37 block_size=32 accuracy_level=4",
+              "f32[1,1,96] u8[130,3,32] f32[130,3] f32[130,3] | K=96 N=130 bits=8 block_size=32 accuracy_level=4"},
 };
 
 KILTER_OP(DequantizeBits){

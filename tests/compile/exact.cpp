@@ -21,9 +21,9 @@ constexpr int kFewRuns = 2, kMostRuns = 24;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool adds_up(const Node& node) {
-  static const std::set<std::string_view> kNames = {"Conv",      "ConvTranspose", "MatMul",      "Gemm",
-                                                    "ReduceSum", "ReduceMean",    "AveragePool", "GlobalAveragePool",
-                                                    "ReduceL1",  "Mean",          "Sum",         "Resize"};
+  static const std::set<std::string_view> kNames = {
+      "Conv",     "ConvTranspose", "MatMul", "Gemm",   "ReduceSum",  "ReduceMean", "AveragePool", "GlobalAveragePool",
+      "ReduceL1", "Mean",          "Sum",    "Resize", "MatMulNBits"};
   return kNames.contains(node.op->name);
 }
 
@@ -122,8 +122,25 @@ Tensor rounded_bias(const std::vector<Tensor>& operands, const std::vector<Tenso
   return bias;
 }
 
+/// The sums of the terms' magnitudes of a product with packed weights. The product with the identity gives the weights.
+Tensor packed_magnitudes(Node node, std::vector<Tensor> operands, const Tensor& like) {
+  node.attrs.erase("accuracy_level");
+  const Tensor rows = operands[0];
+  const int64_t k = node.int_attr("K", 0), n = node.int_attr("N", 0);
+  operands[0] = Tensor(DType::f64, {k, k});
+  for (int64_t i = 0; i < k; ++i) operands[0].data<double>()[i * k + i] = 1;
+  const Tensor weights = again(node, std::move(operands), {Tensor(DType::f64, {k, n})}).at(0);
+  Tensor out(DType::f64, like.shape());
+  for (int64_t i = 0; i < out.elems(); ++i) {
+    for (int64_t p = 0; p < k; ++p)
+      out.data<double>()[i] += std::abs(rows.as_double(i / n * k + p) * weights.as_double(p * n + i % n));
+  }
+  return out;
+}
+
 /// The result of a node for the magnitudes of its operands and factors: the sums of the terms' magnitudes.
 Tensor magnitudes(Node node, const std::vector<Tensor>& operands, const Tensor& like) {
+  if (node.op->family == Family::matmul_bits) return packed_magnitudes(std::move(node), operands, like);
   for (auto& [key, attr] : node.attrs) {
     if (auto* factor = std::get_if<float>(&attr); factor != nullptr && (key == "alpha" || key == "beta"))
       *factor = std::abs(*factor);

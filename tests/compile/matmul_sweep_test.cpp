@@ -93,6 +93,35 @@ void make_vector_product(SweepNet& net) {
   net.output(left ? net.b.add("MatMul", {x, m}) : net.b.add("MatMul", {m, x}));
 }
 
+/// Random bytes.
+ValueId draw_bytes(SweepNet& net, const Shape& shape) {
+  Tensor bytes(DType::u8, shape);
+  for (uint8_t& byte : bytes.span<uint8_t>()) byte = static_cast<uint8_t>(net.draw.between(0, 255));
+  return net.b.constant(std::move(bytes));
+}
+
+/// Products with packed weights of 4 and 8 bits: partial blocks, all kinds of zero points, and rows rounded to bytes.
+void make_bits(SweepNet& net) {
+  Draw& draw = net.draw;
+  const int64_t bits = draw.pick({4, 8}), block = draw.pick({16, 32, 64, 256});
+  const int64_t n = draw_extent(draw), k = draw.pick({1, 16, 31, 32, 64, 100, 300});
+  const int64_t blocks = (k + block - 1) / block, bytes = block * bits / 8;
+  Shape rows;
+  for (int64_t rank = draw.between(0, 2); rank > 0; --rank) rows.push_back(draw.pick({1, 1, 3, 7, 33}));
+  rows.push_back(k);
+  std::vector<ValueId> inputs = {net.input(rows), draw_bytes(net, {n, blocks, bytes}), net.constant({n, blocks})};
+  if (draw.chance(60)) {
+    inputs.push_back(draw.chance(70) ? draw_bytes(net, {n, (blocks * bits + 7) / 8}) : net.constant({n, blocks}, 8));
+  }
+  GraphBuilder::Options options;
+  options.domain = "com.microsoft";
+  Attrs attrs = {{"K", k}, {"N", n}, {"bits", bits}, {"block_size", block}};
+  if (draw.chance(50)) attrs["accuracy_level"] = int64_t{4};
+  ValueId v = net.b.add("MatMulNBits", inputs, attrs, options).front();
+  if (draw.chance(50)) v = net.b.add("Add", {v, net.constant({n})});
+  net.output(net.elementwise(v));
+}
+
 class ProductSweep : public testing::TestWithParam<NetKind> {};
 
 TEST_P(ProductSweep, AgreesWithTheReference) { sweep(GetParam()); }
@@ -101,6 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Products, ProductSweep,
                          testing::Values(NetKind{"MatMul", make_matmul, 40, {"matmul_tiled"}},
                                          NetKind{"Heads", make_heads, 24, {"attention_rows", "matmul_tiled"}},
                                          NetKind{"Gemm", make_gemm, 24, {"matmul_tiled"}},
+                                         NetKind{"Bits", make_bits, 40, {"matmul_nbits"}},
                                          NetKind{"VectorProduct", make_vector_product, 12}),
                          [](const auto& family) { return std::string(family.param.name); });
 

@@ -52,7 +52,7 @@ TaskDims task_dims(const Task& task) {
     attention_dims(task, y, out);
   } else if (node.op->family == Family::conv && y.size() == 4 && node.inputs.size() > 1) {
     conv_dims(task, x, y, out);
-  } else if (is_product(node.op->family) && node.inputs.size() > 1) {
+  } else if ((is_product(node.op->family) || node.op->family == Family::matmul_bits) && node.inputs.size() > 1) {
     product_dims(x, y, out);
   } else {
     // The number of input elements per output element.
