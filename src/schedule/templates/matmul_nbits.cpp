@@ -7,9 +7,7 @@
 // integers has the first four in the low halves of its bytes and the others in the high halves, so that one mask makes
 // four bytes for dot().
 
-#include <array>
 #include <cmath>
-#include <cstring>
 
 #include "base/align.h"
 #include "ops/support/bit_weights.h"
