@@ -52,8 +52,9 @@ void add_schedules_to(Command app, ModelOptions& o, const std::string& suffix) {
       .default_text(o.accuracy);
   app.option("--precision" + suffix, o.precision,
              "bf16: convolutions and products multiply bf16 and sum in f32, and values between layers are stored as "
-             "bf16; declared: the types of the model")
-      .one_of({"declared", "bf16"})
+             "bf16; fp16: values between layers and weights are stored as f16, and all arithmetic is in f32; declared: "
+             "the types of the model")
+      .one_of({"declared", "bf16", "fp16"})
       .default_text(o.precision);
   app.option("--keep-float" + suffix, o.keep_float,
              "node or operator that --precision leaves in f32, such as Softmax or '/layer4/conv1'; may be repeated")
@@ -232,7 +233,7 @@ ModelOptions::CompileSetup ModelOptions::compile_setup() const {
            node);
     made = most;
   }
-  for (const Precision p : {Precision::declared, Precision::bf16}) {
+  for (const Precision p : kPrecisions) {
     if (precision == name(p)) options.precision = p;
   }
   options.keep_float = {keep_float.begin(), keep_float.end()};

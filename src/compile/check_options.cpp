@@ -43,11 +43,19 @@ void check_precision(const Graph& graph, const CompileOptions& options) {
   if (options.precision == Precision::declared) {
     if (options.keep_float.empty()) return;
     fail(ErrorKind::usage,
-         "--keep-float {}: with --precision declared every layer keeps its types; add --precision bf16",
+         "--keep-float {}: with --precision declared every layer keeps its types; add --precision bf16 or fp16",
          *options.keep_float.begin());
   }
   const CpuLimits& limits = options.target.limits;
-  if (!limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32())) {
+  const bool asked = options.stored_ports.empty();  // otherwise the precision is that of a layer of another network
+  if (asked && options.precision == Precision::fp16 && !limits.f16_convert) {
+    fail(ErrorKind::usage,
+         "--precision {}: target '{}' has no instruction that converts f16 (F16C), so each vector that is loaded or "
+         "stored would take about 20 instructions more; use --precision declared, or a --target with the instruction, "
+         "such as x86-64-v3",
+         name(options.precision), options.target.name);
+  }
+  if (asked && options.precision == Precision::bf16 && !limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32())) {
     fail(ErrorKind::usage,
          "--precision {}: target '{}' has no instruction that multiplies bf16 (AVX-512 BF16), so layers would take as "
          "long as in f32 and the conversions longer; use --precision declared, or a --target with the instruction, "

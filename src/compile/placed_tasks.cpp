@@ -21,7 +21,8 @@ PlacedTasks placed_tasks(Graph model, const CompileOptions& options) {
 }  // namespace
 
 void apply(const Problem& problem, CompileOptions& options) {
-  if (!problem.stored.empty()) options.precision = Precision::bf16, options.stored_ports = problem.stored;
+  if (!problem.stored.empty())
+    options.precision = precision_of(problem.stored_type), options.stored_ports = problem.stored;
   if (problem.fed) options.choices[problem.anchor].fuse = Fusion::before;
 }
 

@@ -334,6 +334,10 @@ void Graph::replace_uses(ValueId from, ValueId to) {
   ++changes_;
   if (const std::string fault = replacement_fault(*this, from, to); !fault.empty())
     fail(ErrorKind::internal, "graph '{}': {}", name, fault);
+  TensorType& type = values_[static_cast<size_t>(to)].type;
+  const std::optional<DType> stored = values_[static_cast<size_t>(from)].type.layout.stored;
+  if (stored && !type.layout.stored && !value(to).constant && !is_output(to) && users(to).empty())
+    type.layout.stored = stored;
   std::vector<NodeId>& readers = users_[static_cast<size_t>(to)];
   for (NodeId user : users(from)) {
     Node& n = nodes_[static_cast<size_t>(user)];

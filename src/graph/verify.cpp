@@ -56,9 +56,9 @@ class Verifier {
     if (layout.block > 1 && rank < 2)
       broken("value '{}' of rank {} has block {}, which needs rank 2 or more", value.name, rank, layout.block);
     const bool narrow = layout.stored == DType::f16 || layout.stored == DType::bf16 || layout.stored == DType::u8;
-    if (layout.stored && (value.type.dtype != DType::f32 || value.constant || !narrow))
-      broken("value '{}' of {} is stored as {}; only f32 values that are not constants are stored as f16, bf16 or u8",
-             value.name, name(value.type.dtype), name(*layout.stored));
+    if (layout.stored && (value.type.dtype != DType::f32 || !narrow))
+      broken("value '{}' of {} is stored as {}; only f32 values are stored as f16, bf16 or u8", value.name,
+             name(value.type.dtype), name(*layout.stored));
     if (layout.zero != 0 && layout.stored != DType::u8)
       broken("value '{}' has the stored zero {}, which needs storage as u8", value.name, layout.zero);
     for (int32_t width : layout.halo) {

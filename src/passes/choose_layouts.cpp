@@ -42,7 +42,7 @@ class Layouts {
     for (NodeId id : std::vector<NodeId>(graph_.order())) convert_inputs(id);
     for (size_t i = 0; i < graph_.outputs().size(); ++i) {
       const ValueId out = graph_.outputs()[i].value;
-      if (!graph_.type(out).layout.plain()) graph_.set_output(i, converted(out, Layout{}, "out"));
+      if (!graph_.type(out).layout.row_major()) graph_.set_output(i, converted(out, Layout{}, "out"));
     }
     graph_.sort();
     set_halos();
@@ -55,7 +55,7 @@ class Layouts {
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       for (ValueId out : node.outputs) {
-        if (out != kNone && !graph_.type(out).layout.plain()) return false;
+        if (out != kNone && !graph_.type(out).layout.row_major()) return false;
       }
       const bool conv = node.op->family == Family::conv || node.op->family == Family::conv_transpose;
       any = any || (conv && conv_blocks(node)) || pool_blocks(node);

@@ -1,13 +1,16 @@
-// Stores values as bf16 where the compilation's precision asks for it. Arithmetic between a node's operands and results
-// stays in f32, except that convolutions and products multiply the stored bf16.
+// Stores values in a narrower type where the compilation's precision or the model asks for it. Arithmetic between a
+// node's operands and results stays in f32, except that convolutions and products multiply stored bf16.
 //
 //   %y = Conv(%x, %w)            %x1 = Relayout(%x)          x, an input of the network: f32[1,64,56,56]{c16}
 //   %z = Relu(%y)         =>     %y = Conv(%x1, %w)          x1, y: f32[1,64,56,56]{bf16 c16}
 //   %r = Softmax(%z)             %z = Relu(%y)               r, an output of the network: f32[...]
 //                                %r = Softmax(%z)
 //
-// Values that are views of one another are stored alike.
+// A precision asks for one type for all values. The model's wishes are the types in which values are stored before this
+// pass; a wish that kernels cannot honour is dropped. Values that are views of one another are stored alike.
 
+#include <cmath>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -21,11 +24,13 @@ namespace {
 
 class Storages {
  public:
-  Storages(Graph& graph, PassContext& context) : graph_(graph), context_(context) {}
+  Storages(Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), asked_(stored_type(context.precision)) {}
 
   void run() {
-    if (context_.precision == Precision::declared) return;
-    store_ports();
+    if (asked_) store_ports();
+    take_wishes();
+    if (!any_) return;
     classes_.resize(graph_.value_count());
     std::iota(classes_.begin(), classes_.end(), 0);
     wide_.assign(graph_.value_count(), false);
@@ -36,16 +41,17 @@ class Storages {
     for (NodeId id : graph_.order()) visit(graph_.node(id));
     for (NodeId id : graph_.order()) {
       for (ValueId v : graph_.node(id).outputs) {
-        if (v != kNone && narrows(v) && changes()) graph_.change_value(v).type.layout.stored = kType;
+        if (v != kNone) store(v);
       }
     }
-    for (NodeId id : std::vector<NodeId>(graph_.order())) convert_operands(id);
+    for (ValueId v = 0, all = static_cast<ValueId>(wishes_.size()); v < all; ++v) store_constant(v);
+    if (asked_ == DType::bf16) {
+      for (NodeId id : std::vector<NodeId>(graph_.order())) convert_operands(id);
+    }
     graph_.sort();
   }
 
  private:
-  static constexpr DType kType = DType::bf16;
-
   /// Makes copies of the inputs and outputs in PassContext::stored_ports, so that all layers read and write values that
   /// may be stored in another type.
   void store_ports() {
@@ -65,16 +71,62 @@ class Storages {
     if (changed_) graph_.sort();
   }
 
-  /// A copy of `v` in the same layout, stored as bf16.
+  /// A copy of `v` in the same layout, stored as the precision asks.
   ValueId stored_copy(ValueId v) {
     Layout layout = graph_.type(v).layout;
-    layout.stored = kType;
-    return add_relayout(graph_, v, layout, name(kType));
+    layout.stored = *asked_;
+    return add_relayout(graph_, v, layout, name(*asked_));
   }
 
   bool held(const Node& node) const { return context_.keep_float.contains(node.name); }
   bool constant(ValueId v) const { return constant_of(graph_, v) != nullptr; }
   bool f32(ValueId v) const { return v != kNone && graph_.type(v).dtype == DType::f32; }
+
+  /// Sets the type in which each value should be stored, constants excluded.
+  void take_wishes() {
+    wishes_.resize(graph_.value_count());
+    for (ValueId v = 0, all = static_cast<ValueId>(wishes_.size()); v < all; ++v) {
+      if (graph_.value(v).dead || !f32(v) || constant(v)) continue;
+      std::optional<DType>& wish = wishes_[static_cast<size_t>(v)];
+      wish = asked_ ? asked_ : graph_.type(v).layout.stored;
+      any_ = any_ || wish;
+      if (wish == DType::f16 && !context_.limits.f16_convert) wish.reset();
+    }
+    if (!asked_) pass_wishes_on();
+  }
+
+  /// Passes wishes through views and copies, for values that passes have made. A result is stored as its operands are;
+  /// an operand that nothing else reads is stored as the result.
+  void pass_wishes_on() {
+    const std::vector<NodeId>& order = graph_.order();
+    for (NodeId id : order) {
+      const Node& node = graph_.node(id);
+      if (!moves(node)) continue;
+      std::optional<DType> wish;
+      bool alike = true;
+      for (ValueId in : node.inputs) {
+        if (!f32(in) || constant(in)) continue;
+        alike = alike && wish_of(in) && (!wish || wish == wish_of(in));
+        wish = wish_of(in);
+      }
+      for (ValueId out : node.outputs) {
+        if (alike && f32(out) && !wish_of(out)) wishes_[static_cast<size_t>(out)] = wish;
+      }
+    }
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      const Node& node = graph_.node(*id);
+      if (!moves(node) || node.outputs[0] == kNone || !wish_of(node.outputs[0])) continue;
+      for (ValueId in : node.inputs) {
+        const bool only = f32(in) && !constant(in) && graph_.only_user(in) == *id && !graph_.is_output(in);
+        if (only && !wish_of(in)) wishes_[static_cast<size_t>(in)] = wish_of(node.outputs[0]);
+      }
+    }
+  }
+  static bool views(const Node& node) {
+    return node.op->family == Family::reshape || node.op->family == Family::movement;
+  }
+  static bool moves(const Node& node) { return views(node) || node.op->movement == Movement::relayout; }
+  std::optional<DType> wish_of(ValueId v) const { return wishes_[static_cast<size_t>(v)]; }
 
   /// Keeps an output of the network in f32, and the values that it is only a copy of.
   void keep_output(ValueId v) {
@@ -92,18 +144,22 @@ class Storages {
 
   /// Notes what a node demands of its operands and results. Constants say nothing about the values that they meet.
   void visit(const Node& node) {
-    const bool views = node.op->family == Family::reshape || node.op->family == Family::movement;
     const bool wide = !converts(node.op->family) || held(node);
     ValueId first = kNone;
     for (const auto* values : {&node.inputs, &node.outputs}) {
       for (ValueId v : *values) {
         if (v == kNone || constant(v)) continue;
         if (wide || !f32(v)) keep_wide(v);
-        if (!views) continue;
+        if (!views(node)) continue;
         if (first == kNone) first = v;
+        if (wish_of(v) != wish_of(first)) keep_wide(v);
         join(first, v);
       }
     }
+    // A convolution of plain images would convert each f16 once for each filter tap.
+    if (node.op->family == Family::conv && !multiplies_channels(node) && wish_of(node.inputs[0]) == DType::f16 &&
+        graph_.type(node.inputs[0]).layout.block == 1)
+      keep_wide(node.inputs[0]);
   }
 
   ValueId root(ValueId v) {
@@ -120,8 +176,14 @@ class Storages {
     if (wide_[static_cast<size_t>(b)]) wide_[static_cast<size_t>(a)] = true;
   }
   void keep_wide(ValueId v) { wide_[static_cast<size_t>(root(v))] = true; }
-  bool narrows(ValueId v) {
-    return f32(v) && !constant(v) && !graph_.type(v).layout.stored && !wide_[static_cast<size_t>(root(v))];
+
+  /// Stores a value as it should be, unless its kernels need it in f32.
+  void store(ValueId v) {
+    const std::optional<DType> now = graph_.type(v).layout.stored;
+    std::optional<DType> type = wide_[static_cast<size_t>(root(v))] ? std::nullopt : wish_of(v);
+    if (type == now || (asked_ && now)) return;  // copies are stored as they were made
+    if (type && !changes()) type.reset();
+    graph_.change_value(v).type.layout.stored = type;
   }
 
   /// Whether the pass may change the graph. All of its changes count as one rewrite, because values that are views of
@@ -129,6 +191,40 @@ class Storages {
   bool changes() {
     if (!changed_) changed_ = context_.take();
     return *changed_;
+  }
+
+  /// Stores weights and tables of rows in the type that the results of all their readers should have, if no element
+  /// overflows. Small constants stay in f32. Weights for products of bf16 are packed as the other operand is stored.
+  void store_constant(ValueId v) {
+    const Value& value = graph_.value(v);
+    constexpr int64_t kFew = 1024;
+    if (value.dead || !value.constant || !f32(v) || elems(value.type.shape) < kFew || value.type.layout.stored) return;
+    std::optional<DType> type;
+    for (NodeId id : graph_.users(v)) {
+      const std::optional<DType> wanted = constant_type(graph_.node(id), v);
+      if (!wanted || (type && type != wanted)) return;
+      type = wanted;
+    }
+    if (!type || graph_.is_output(v) || !fits(*value.constant, *type) || !changes()) return;
+    graph_.change_value(v).type.layout.stored = type;
+  }
+
+  std::optional<DType> constant_type(const Node& node, ValueId v) const {
+    const ValueId out = node.outputs[0];
+    if (out == kNone || held(node) || std::ranges::count(node.inputs, v) != 1) return std::nullopt;
+    const Family family = node.op->family;
+    const bool weights = (family == Family::conv || family == Family::matmul) && node.inputs[1] == v;
+    const bool table = family == Family::gather && node.inputs[0] == v && (!asked_ || asked_ == DType::f16);
+    if (table) return graph_.type(out).layout.stored;
+    return weights && wish_of(out) == DType::f16 ? wish_of(out) : std::nullopt;
+  }
+
+  /// Whether no element of a constant becomes infinite in a narrow type.
+  static bool fits(const Tensor& constant, DType type) {
+    constexpr float kMostHalf = 65504;
+    return type != DType::f16 || std::ranges::all_of(constant.span<float>(), [](float x) {
+             return std::isinf(x) || std::isnan(x) || std::abs(x) <= kMostHalf;
+           });
   }
 
   /// Converts the operands of a convolution or product that are stored as f32.
@@ -155,8 +251,11 @@ class Storages {
 
   Graph& graph_;
   PassContext& context_;
-  std::vector<ValueId> classes_;  ///< by value: its parent in the tree of the values that are stored alike
-  std::vector<bool> wide_;        ///< by root: the values stay in f32
+  std::optional<DType> asked_;                ///< the type that the precision asks for
+  std::vector<std::optional<DType>> wishes_;  ///< by value: the type in which it should be stored
+  bool any_ = false;                          ///< whether the precision or the model asks for any type
+  std::vector<ValueId> classes_;              ///< by value: its parent in the tree of the values that are stored alike
+  std::vector<bool> wide_;                    ///< by root: the values stay in f32
   std::map<ValueId, ValueId> converted_;
   std::optional<bool> changed_;  ///< the answer of PassContext::take(), once it has been asked
 };

@@ -350,11 +350,26 @@ bool keeps_zero(const Task& task) {
   return anchor && std::all_of(task.epilogue.begin(), task.epilogue.end(), keeps);
 }
 
-Tensor relay(const Tensor& dense, const TensorType& type) {
-  if (type.layout.plain()) return dense;
+namespace {
+
+/// The elements of an f32 tensor as `type`, f16 or bf16.
+Tensor narrowed(const Tensor& wide, DType type) {
+  Tensor out(type, wide.shape());
+  const auto narrow = [&]<class T>(T* to) {
+    std::ranges::transform(wide.span<float>(), to, [](float x) { return T(x); });
+  };
+  type == DType::f16 ? narrow(out.data<Half>()) : narrow(out.data<BFloat16>());
+  return out;
+}
+
+}  // namespace
+
+Tensor relay(const Tensor& elements, const TensorType& type) {
+  if (type.layout.plain()) return elements;
+  const Tensor dense = type.layout.stored ? narrowed(elements, *type.layout.stored) : elements;
   const Physical phys = physical(type);
-  Tensor out(type.dtype, {phys.elems});
-  const int64_t size = size_bytes(type.dtype);
+  Tensor out(stored_type(type), {phys.elems});
+  const int64_t size = stored_bytes(type);
   for_each_element(type.shape, type.layout.block, phys.strides, phys.offset, [&](int64_t i, int64_t at) {
     std::memcpy(out.raw() + at * size, dense.raw() + i * size, static_cast<size_t>(size));
   });

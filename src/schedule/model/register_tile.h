@@ -14,19 +14,19 @@ namespace kilter {
 
 /// The operands of a contraction's multiplications. A step of the reduction multiplies `group` neighbours in each
 /// operand, which one 32-bit word holds: 1 of f32, or with dot() 2 of bf16 and sums of f32, or 4 of u8 with weights of
-/// i8 and sums of i32.
+/// i8 and sums of i32. The packed operand may be f16, which becomes f32 when it is loaded.
 struct Multiplicands {
-  DType type = DType::f32;
+  DType type = DType::f32;  ///< of the packed operand
   int64_t group = 1;
 
-  /// bf16 or u8 if the data are stored so and the target has the instruction, otherwise f32. `sum`: the type of the
-  /// contraction's results.
-  static Multiplicands of(const TensorType& data, DType sum, const CpuLimits& limits) {
+  /// bf16 or u8 if the data are stored so and the target has the instruction, otherwise f32. `packed`: the type of the
+  /// operand that is packed at compile time; `sum`: the type of the contraction's results.
+  static Multiplicands of(const TensorType& data, const TensorType& packed, DType sum, const CpuLimits& limits) {
     const int32_t lanes = limits.lanes_f32();
     if (data.layout.stored == DType::bf16 && sum == DType::f32 && limits.has_dot(DType::bf16, DType::bf16, lanes))
       return {DType::bf16, 2};
     if (stores_bytes(data, sum) && limits.has_dot(DType::u8, DType::i8, lanes)) return bytes_of_words();
-    return {};
+    return packed.layout.stored == DType::f16 ? Multiplicands{DType::f16, 1} : Multiplicands{};
   }
   /// Whether the data are stored as bytes and sums are integers.
   static bool stores_bytes(const TensorType& data, DType sum) {
@@ -34,6 +34,9 @@ struct Multiplicands {
   }
   static Multiplicands bytes_of_words() { return {DType::u8, 4}; }
 
+  /// Whether data of this type become f32 before they are multiplied. Converting a vector once is cheaper than each of
+  /// its elements when it is spread.
+  bool widens(const TensorType& data) const { return group == 1 && data.layout.stored.has_value(); }
   int64_t bytes() const { return size_bytes(type); }
   DType weights() const { return type == DType::u8 ? DType::i8 : type; }
   DType sum() const { return type == DType::u8 ? DType::i32 : DType::f32; }
@@ -60,7 +63,8 @@ struct Multiplicands {
   }
   /// Loads the packed groups of `lanes` columns, which lie one after another.
   Expr columns(LoopBuilder& b, const Buf& from, const Expr& at, int32_t lanes) const {
-    return group == 1 ? b.load(from, at, lanes) : b.load_raw(from, at, lanes * static_cast<int32_t>(group));
+    if (group == 1) return cast(DType::f32, b.load(from, at, lanes));
+    return b.load_raw(from, at, lanes * static_cast<int32_t>(group));
   }
   /// Adds the products of two such vectors to `sum`.
   Expr multiply(const Expr& a, const Expr& b, const Expr& sum) const {

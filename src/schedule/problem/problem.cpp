@@ -54,7 +54,7 @@ class ProblemParser {
 
   Problem run() {
     constexpr Word kFeeds = " => ";
-    stores_ = take_result();
+    take_result();
     const size_t feeds = Word(line_).find(kFeeds);
     const bool fed = feeds != Word::npos;
     std::string name;
@@ -78,29 +78,37 @@ class ProblemParser {
     if (stores_) {
       for (const Graph::Output& output : graph_.outputs()) stored_.insert(output.name);
     }
-    return {std::move(graph_), std::move(name), std::move(stored_), fed};
+    return {std::move(graph_), std::move(name), std::move(stored_), stored_type_.value_or(DType::bf16), fed};
   }
 
  private:
-  /// Removes " >bf16" from the end of the line. Returns whether it was there.
-  bool take_result() {
+  /// Removes " >bf16" or " >f16" from the end of the line.
+  void take_result() {
     const size_t at = line_.rfind(" >");
-    if (at == std::string::npos) return false;
-    if (Word(line_).substr(at + 2) != name(DType::bf16)) error(Word(line_).substr(at + 2), "bf16");
+    stores_ = at != std::string::npos;
+    if (!stores_) return;
+    if (!may_store(Word(line_).substr(at + 2))) error(Word(line_).substr(at + 2), "bf16 or f16");
     line_.resize(at);
-    return true;
   }
 
-  /// An element type, and whether the line says that its elements are stored as bf16.
+  /// Whether the text names a type in which values can be stored: bf16 or f16, but only one of them in a line.
+  bool may_store(Word text) {
+    const std::optional<DType> type = parse_dtype(text);
+    if (type != DType::bf16 && type != DType::f16) return false;
+    if (!stored_type_) stored_type_ = type;
+    return stored_type_ == type;
+  }
+
+  /// An element type, and whether the line says that its elements are stored as another type.
   struct Element {
     DType type;
     bool stored = false;
   };
-  static std::optional<Element> element(Word text) {
+  std::optional<Element> element(Word text) {
     const size_t colon = std::min(text.find(':'), text.size());
     const std::optional<DType> type = parse_dtype(text.substr(0, colon));
     const bool stored = colon < text.size();
-    if (!type || (stored && (*type != DType::f32 || text.substr(colon + 1) != name(DType::bf16)))) return std::nullopt;
+    if (!type || (stored && (*type != DType::f32 || !may_store(text.substr(colon + 1))))) return std::nullopt;
     return Element{*type, stored};
   }
 
@@ -179,7 +187,7 @@ class ProblemParser {
     Element element{DType::f32};
   };
 
-  ConvWords conv_words(Word head) const {
+  ConvWords conv_words(Word head) {
     ConvWords out;
     std::vector<Word> words = split_words(head);
     const std::optional<Element> type = words.size() > 1 ? element(words.back()) : std::nullopt;
@@ -258,7 +266,7 @@ class ProblemParser {
     TensorType type;
     std::optional<Tensor> values;
   };
-  std::optional<Typed> typed(Word text) const {
+  std::optional<Typed> typed(Word text) {
     const size_t open = text.find('[');
     if (open == Word::npos || text.find('=') < open) return std::nullopt;
     const std::optional<Element> type = element(text.substr(0, open));
@@ -266,7 +274,7 @@ class ProblemParser {
     const size_t close = text.find(']');
     if (close == Word::npos) error(text, "']' after the extents");
     Typed out{{type->type, {}, {}}, {}};
-    if (type->stored) out.type.layout.stored = DType::bf16;
+    if (type->stored) out.type.layout.stored = stored_type_;
     if (close > open + 1) out.type.shape = numbers(text.substr(open + 1, close - open - 1), "an extent");
     if (std::any_of(out.type.shape.begin(), out.type.shape.end(), [](int64_t e) { return e < 0; }))
       error(text, "non-negative extents");
@@ -373,8 +381,9 @@ class ProblemParser {
   GraphBuilder builder_;
   std::vector<ValueId> made_;  ///< by node: the anchor's value and those of the nodes after it
   uint64_t seed_ = 0;
-  bool stores_ = false;           ///< whether the task stores its results as bf16
-  std::set<std::string> stored_;  ///< Problem::stored
+  bool stores_ = false;               ///< whether the task stores its results as another type
+  std::set<std::string> stored_;      ///< Problem::stored
+  std::optional<DType> stored_type_;  ///< Problem::stored_type, once the line has named it
 };
 
 }  // namespace

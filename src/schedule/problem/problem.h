@@ -13,10 +13,11 @@ namespace kilter {
 struct Problem {
   Graph graph;         ///< inputs x0, x1, ... and one output y
   std::string anchor;  ///< name of the node that determines the task's loops
-  /// Inputs and outputs of `graph` that the task stores as bf16; empty: it must be compiled with the declared
+  /// Inputs and outputs of `graph` that the task stores as `stored_type`; empty: it must be compiled with the declared
   /// precision.
   std::set<std::string> stored = {};
-  bool fed = false;  ///< the anchor's task includes the convolution before it (`--fuse` for the anchor)
+  DType stored_type = DType::bf16;  ///< bf16 or f16
+  bool fed = false;                 ///< the anchor's task includes the convolution before it (`--fuse` for the anchor)
 };
 
 /// Reads a line such as "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +add+relu" or
@@ -33,7 +34,7 @@ struct Problem {
 /// A prologue of one node comes before its convolution: "mul(f32[1,16,8,8] f32[1,16,1,1])+ conv2d ...".
 ///
 /// "f32:bf16" is the type of operands that are f32 and stored as bf16. A line that ends in " >bf16" stores its results
-/// so.
+/// so. f16 may take the place of bf16 in the whole line.
 ///
 /// A line does not say which operands are constant. The first operand is a network input, and so are operands of
 /// FusedAttention and second operands of matrix products with a batch. Weights, biases, scales and numbers are

@@ -63,6 +63,12 @@ std::string conv_text(const Graph& graph, const Node& node) {
   return out;
 }
 
+/// The type without the type in memory. Problem lines do not say how constants are stored: each precision has its way.
+TensorType as_computed(TensorType type) {
+  type.layout.stored.reset();
+  return type;
+}
+
 constexpr int64_t kMostWritten = 8;  ///< most elements of an integer constant that are written out
 
 /// Returns "i64[2]=2,3" for short integer lists, the number for other one-element constants, and an empty text for all
@@ -100,6 +106,7 @@ struct Chain {
 std::string operand_text(const Graph& graph, ValueId in, const Chain* chain) {
   if (in == kNone) return "?";
   if (std::string value = constant_text(graph, in); !value.empty()) return value;
+  if (graph.value(in).constant) return plain_text(as_computed(graph.type(in)));
   if (chain == nullptr) return plain_text(graph.type(in));
   if (in == chain->previous) return "%";
   const auto at = std::find(chain->made.begin(), chain->made.end(), in);
@@ -191,6 +198,7 @@ std::string Task::layouts() const {
   for (const auto* list : {&inputs, &outputs}) {
     for (const Operand& o : *list) {
       std::string part = o.type.layout.block > 1 ? fmt::format("c{}", o.type.layout.block) : "plain";
+      if (o.constant != nullptr && o.type.layout.stored) part += fmt::format(" {}", name(*o.type.layout.stored));
       if (o.type.layout.has_halo()) part += fmt::format("halo{}", fmt::join(o.type.layout.halo, ","));
       if (!is_dense(o.phys.dims, o.phys.strides) && o.phys.strides != physical(o.type).strides)
         part += fmt::format("/{}", fmt::join(o.phys.strides, ","));

@@ -51,7 +51,7 @@ Result<WinogradConv> analyse(const Task& task, const CpuLimits& limits) {
   if (auto rejected = check_elementwise(task)) return *rejected;
   if (auto rejected = check_halo(win, x.type)) return *rejected;
   WinogradConv c;
-  c.direct = Multiplicands::of(x.type, y.dtype, limits);
+  c.direct = Multiplicands::of(x.type, w.type, y.dtype, limits);
   c.n = x.type.shape[0];
   c.in_channels = x.type.shape[1], c.out_channels = y.shape[1];
   c.in_blocks = ceil_div(c.in_channels, lanes), c.out_blocks = ceil_div(c.out_channels, lanes);

@@ -191,6 +191,7 @@ Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, con
     };
     if (n.operands.type == DType::bf16) return pack_weights(n, tile, lanes, reinterpret_cast<BFloat16*>(to), at);
     if (n.operands.type == DType::u8) return pack_weights(n, tile, lanes, reinterpret_cast<int8_t*>(to), at);
+    if (n.operands.type == DType::f16) return pack_weights(n, tile, lanes, reinterpret_cast<Half*>(to), at);
     pack_weights(n, tile, lanes, reinterpret_cast<float*>(to), at);
   };
   std::string form = fmt::format("direct vectors={} block={} lanes={}", tile.vectors, nest.in_block, lanes);
@@ -329,6 +330,8 @@ class TileEmitter {
     const Shape& s = in_->phys.strides;
     stride_n_ = s[0], stride_cb_ = s[1], stride_h_ = s[2], stride_w_ = s[3];
     x_ = e.input(buffers.input);
+    if (nest.in_block > 1 && nest.operands.widens(in_->type))
+      wide_ = b_.scratch("wide", DType::f32, t.rows * t.tile * nest.in_block);
     stream_ = {buffers.weights, buffers.prefetch, nest.panel_elems(t.vectors, lanes_),
                passes(nest, t, buffers.block_items > 0 ? buffers.block_items : nest_items(nest, t)), limits.line_bytes};
   }
@@ -385,7 +388,22 @@ class TileEmitter {
     channels_.last = named("c1", read.last - skipped_ * Expr(nest_.in_block));
   }
 
-  /// Emits one reduction step: input elements at x + pixel offsets, weights at w.
+  /// Distance of the tile's pixel (r, c) from its first in the input.
+  int64_t offset(int64_t r, int64_t c) const { return r * nest_.step_h * stride_h_ + c * nest_.step_w * stride_w_; }
+  /// Place of the tile's pixel (r, c) in the block that widen() makes.
+  Expr wide_place(int64_t r, int64_t c) const { return {(r * cols_ + c) * nest_.in_block}; }
+
+  /// Converts the block of input channels at `x` of each pixel to f32.
+  void widen(const Expr& x) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < cols_; ++c) {
+        const Expr block = b_.load(x_, x + Expr(offset(r, c)), static_cast<int32_t>(nest_.in_block));
+        b_.store(wide_, wide_place(r, c), block);
+      }
+    }
+  }
+
+  /// Emits one reduction step: input elements at x + pixel offsets (in widen()'s block if there is one), weights at w.
   void step(const Expr& x, const Expr& w) {
     const int64_t whole = t_.vectors - (is_half(t_.vectors - 1) ? 1 : 0);
     if (whole > 0) step(x, w, 0, whole);
@@ -400,8 +418,9 @@ class TileEmitter {
       weights.push_back(b_.let("w", by.columns(b_, buffers_.weights, w + Expr(v * lanes_ * by.group), lanes(v))));
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
-        const int64_t offset = r * nest_.step_h * stride_h_ + c * nest_.step_w * stride_w_;
-        const Expr pixel = b_.let("p", by.spread(b_, x_, x + Expr(offset), lanes(first), by.group));
+        const Expr pixel =
+            b_.let("p", wide_.id >= 0 ? b_.load(wide_, x + wide_place(r, c), lanes(first), 0)
+                                      : by.spread(b_, x_, x + Expr(offset(r, c)), lanes(first), by.group));
         for (int64_t v = first; v < last; ++v) {
           const int32_t reg = acc_[slot(r, c, v)];
           b_.set(reg, by.multiply(pixel, weights[static_cast<size_t>(v - first)], b_.get(reg)));
@@ -435,10 +454,12 @@ class TileEmitter {
               b_.let("x2", x1 + r * Expr(nest_.dilation_h * stride_h_) + s * Expr(nest_.dilation_w * stride_w_));
           const Expr w2 = b_.let("w2", w1 + (r * Expr(nest_.kernel_w) + s) * Expr(tap));
           const int64_t unroll = nest_.unrolled();
+          if (wide_.id >= 0) widen(x2);
+          const Expr from = wide_.id >= 0 ? Expr(0) : x2;
           b_.loop("i", begin, end, unroll, [&](const Expr& i) {
             emit_prefetch(b_, stream_, weights, w2 - weights + i * Expr(width()), unroll * width(), pass_);
             for (int64_t u = 0; u < unroll; u += nest_.operands.group)
-              step(x2 + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
+              step(from + i + Expr(u), w2 + (i + Expr(u)) * Expr(width()));
           });
         });
       });
@@ -507,6 +528,7 @@ class TileEmitter {
   const Operand* in_;
   int64_t stride_n_, stride_cb_, stride_h_, stride_w_;
   Buf x_;
+  Buf wide_;  ///< a block of input channels of each pixel in f32; no buffer if the input is multiplied as it is stored
   WeightStream stream_;
   Expr h0_, w0_, pass_;  ///< of the tile
   PanelWindow window_;

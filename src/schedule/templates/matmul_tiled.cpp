@@ -1,7 +1,7 @@
 // Matrix product C[.., m, n] = A[.., m, k] B[.., k, n] by register tiles of rows x vectors of columns over all of k. B
 // is stored in panels [n / width][k / group][width][group]: packed at compile time if it is constant, otherwise by a
-// first stage. A group is one f32, two of bf16 or four bytes (Multiplicands). A and B may have any strides (transposes
-// are views).
+// first stage. A group is one f32 or f16, two of bf16 or four bytes (Multiplicands). A and B may have any strides
+// (transposes are views).
 
 #include <algorithm>
 #include <array>
@@ -27,6 +27,7 @@ struct Product {
   Shape b_extent;  ///< extents of B's own batch dimensions, aligned with `batch` (1 where broadcast)
   bool constant_b = false;
   Multiplicands operands;
+  bool widens_a = false;  ///< vectors of A are converted to f32 before they are spread
 
   /// Steps of the reduction, and elements of a panel for each column.
   int64_t steps() const { return ceil_div(k, operands.group); }
@@ -87,8 +88,11 @@ Result<Product> analyse(const Task& task, const CpuLimits& limits) {
   p.b_k = b.phys.strides[rb - 2], p.b_n = b.phys.strides[rb - 1];
   p.constant_b = b.constant != nullptr;
   if (y.dtype == DType::i32) return integer_product(std::move(p), a.type, b, limits);
+  const TensorType computed{DType::f32, b.type.shape, {}};
+  const Multiplicands operands = Multiplicands::of(a.type, p.constant_b ? b.type : computed, y.dtype, limits);
   const bool stored_alike = p.constant_b || b.type.layout.stored == a.type.layout.stored;
-  if (p.a_k == 1 && stored_alike) p.operands = Multiplicands::of(a.type, y.dtype, limits);
+  if (operands.group == 1 || (p.a_k == 1 && stored_alike)) p.operands = operands;
+  p.widens_a = p.operands.widens(a.type) && p.a_k == 1 && lanes_of(limits) % kReductionUnroll == 0;
   return p;
 }
 
@@ -146,7 +150,8 @@ Panels panels_of(const Product& p, int64_t vectors, int32_t lanes) {
 
 /// Packs [k][n] matrices into memory that is zeroed.
 template <class T>
-void pack_panels(const Tensor& b, const Product& p, const Panels& panels, T* to) {
+void pack_panels(const Tensor& b, const Product& p, const Panels& panels, std::byte* packed) {
+  T* to = reinterpret_cast<T*>(packed);
   const int64_t group = p.operands.group;
   for (int64_t matrix = 0; matrix < panels.matrices; ++matrix) {
     const float* from = b.data<float>() + matrix * p.k * p.n;
@@ -167,9 +172,10 @@ Packing pack_constant(const Task& task, const Product& p, const Panels& panels) 
   std::string form = fmt::format("panels of {}", panels.width);
   if (type != DType::f32) form += fmt::format(" {}", name(type));
   return {b, std::move(form), type, panels.elems, [from = *task.operand(b).constant, p, panels](std::byte* to) {
-            if (p.operands.type == DType::bf16) return pack_panels(from, p, panels, reinterpret_cast<BFloat16*>(to));
-            if (p.operands.type == DType::u8) return pack_panels(from, p, panels, reinterpret_cast<int8_t*>(to));
-            pack_panels(from, p, panels, reinterpret_cast<float*>(to));
+            if (p.operands.type == DType::bf16) return pack_panels<BFloat16>(from, p, panels, to);
+            if (p.operands.type == DType::f16) return pack_panels<Half>(from, p, panels, to);
+            if (p.operands.type == DType::u8) return pack_panels<int8_t>(from, p, panels, to);
+            pack_panels<float>(from, p, panels, to);
           }};
 }
 
@@ -255,8 +261,11 @@ class ProductEmitter {
     panel_base_ = panel_index_ * Expr(p.padded_k() * panels.width);
   }
 
-  /// `starts`: of the sums of each column; no buffer if they start at 0.
-  void bind(Buf a, const WeightStream& packed, Buf starts) { a_ = a, packed_ = packed, starts_ = starts; }
+  /// `starts`: of the sums of each column; no buffer if they start at 0. `rows`: of a tile.
+  void bind(Buf a, const WeightStream& packed, Buf starts, int64_t rows) {
+    a_ = a, packed_ = packed, starts_ = starts;
+    if (p_.widens_a) wide_ = b_.scratch("wide", DType::f32, rows * lanes_);
+  }
 
   /// Tile `index` of its panel.
   void tile(const Expr& index, const Expr& row, int64_t rows) {
@@ -270,27 +279,45 @@ class ProductEmitter {
     const Expr a0 = b_.let("a0", a_base_ + row * Expr(p_.a_m));
     const Expr w0 = b_.let("w0", panel_base_);
     const Multiplicands& by = p_.operands;
-    const auto step = [&](const Expr& k, int64_t count) {
+    // `x_of`: the element of A of a row, in all lanes.
+    const auto step = [&](const Expr& k, const auto& x_of) {
       std::vector<Expr> w;
       for (int64_t v = 0; v < vectors_; ++v) {
         const Expr at = w0 + k * Expr(panels_.width) + Expr(v * lanes_ * by.group);
         w.push_back(b_.let("w", by.columns(b_, packed_.weights, at, lanes_)));
       }
       for (int64_t r = 0; r < rows; ++r) {
-        const Expr at = a0 + Expr(r * p_.a_m) + k * Expr(p_.a_k);
-        const Expr x = b_.let("x", by.spread(b_, a_, at, lanes_, count));
+        const Expr x = b_.let("x", x_of(r));
         for (int64_t v = 0; v < vectors_; ++v) {
           const int32_t reg = acc[static_cast<size_t>(r * vectors_ + v)];
           b_.set(reg, by.multiply(x, w[static_cast<size_t>(v)], b_.get(reg)));
         }
       }
     };
+    const auto spread = [&](const Expr& k, int64_t count) {
+      step(k, [&](int64_t r) { return by.spread(b_, a_, a0 + Expr(r * p_.a_m) + k * Expr(p_.a_k), lanes_, count); });
+    };
     const int64_t unroll = kReductionUnroll * by.group, full = p_.k / unroll * unroll;
-    b_.loop("k", 0, full, unroll, [&](const Expr& k) {
+    const int64_t widened = p_.widens_a ? p_.k / lanes_ * lanes_ : 0;
+    const auto prefetch = [&](const Expr& k) {
       emit_prefetch(b_, packed_, w0, k * Expr(panels_.width), unroll * panels_.width, index);
-      for (int64_t u = 0; u < unroll; u += by.group) step(k + Expr(u), by.group);
+    };
+    if (widened > 0) {
+      b_.loop("kv", 0, widened, lanes_, [&](const Expr& kv) {
+        for (int64_t r = 0; r < rows; ++r)
+          b_.store(wide_, Expr(r * lanes_), b_.load(a_, a0 + Expr(r * p_.a_m) + kv, lanes_));
+        b_.loop("k", 0, lanes_, unroll, [&](const Expr& k) {
+          prefetch(kv + k);
+          for (int64_t u = 0; u < unroll; ++u)
+            step(kv + k + Expr(u), [&](int64_t r) { return b_.load(wide_, Expr(r * lanes_ + u) + k, lanes_, 0); });
+        });
+      });
+    }
+    b_.loop("k", widened, full, unroll, [&](const Expr& k) {
+      prefetch(k);
+      for (int64_t u = 0; u < unroll; u += by.group) spread(k + Expr(u), by.group);
     });
-    for (int64_t k = full; k < p_.k; k += by.group) step(Expr(k), std::min(by.group, p_.k - k));
+    for (int64_t k = full; k < p_.k; k += by.group) spread(Expr(k), std::min(by.group, p_.k - k));
     finish(row, rows, acc);
   }
 
@@ -321,6 +348,7 @@ class ProductEmitter {
   int64_t vectors_;
   int32_t lanes_;
   Buf a_;
+  Buf wide_;  ///< a vector of each row of A in f32; no buffer unless Product::widens_a
   WeightStream packed_;
   std::vector<Expr> batch_;
   Buf starts_;
@@ -407,7 +435,7 @@ class MatmulTiled final : public Analysed {
     const Buf starts = packing ? e.constant(*packing, "starts") : Buf{};
     product.bind(
         a, {packed, schedule.knob("prefetch"), p_.padded_k() * panels.width, ceil_div(p_.m, rows), limits().line_bytes},
-        starts);
+        starts, rows);
     const Expr first = item * Expr(kTilesPerItem);
     if (full > 0) {
       e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
