@@ -35,10 +35,11 @@ class Widener {
       if (is_narrow(graph_.outputs()[i].value)) narrow_outputs.push_back(i);
     }
     for (ValueId v = 0, all = static_cast<ValueId>(graph_.value_count()); v < all; ++v) widen_constant(v);
+    const std::vector<NodeId> nodes = graph_.order();  // those of the model
     for (ValueId v : std::vector<ValueId>(graph_.inputs())) {
       if (is_narrow(v)) add_wide(v);
     }
-    for (NodeId id : std::vector<NodeId>(graph_.order())) visit(id);
+    for (NodeId id : nodes) visit(id);
     for (size_t i : narrow_outputs) graph_.set_output(i, narrowed(graph_.outputs()[i].value));
     widen_replaced();
     graph_.sort();
