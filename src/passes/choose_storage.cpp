@@ -90,7 +90,7 @@ class Storages {
       std::optional<DType>& wish = wishes_[static_cast<size_t>(v)];
       wish = asked_ ? asked_ : graph_.type(v).layout.stored;
       any_ = any_ || wish;
-      if (wish == DType::f16 && !context_.limits.f16_convert) wish.reset();
+      if (!asked_ && wish == DType::f16 && !context_.limits.f16_convert) wish.reset();
     }
     if (!asked_) pass_wishes_on();
   }
@@ -194,7 +194,9 @@ class Storages {
   }
 
   /// Stores weights and tables of rows in the type that the results of all their readers should have, if no element
-  /// overflows. Small constants stay in f32. Weights for products of bf16 are packed as the other operand is stored.
+  /// overflows. Weights that are f16 in a model with narrow values are stored so in any case: rewriting may have lost
+  /// the wish of the result. Small constants stay in f32. Weights for products of bf16 are packed as the other operand
+  /// is stored.
   void store_constant(ValueId v) {
     const Value& value = graph_.value(v);
     constexpr int64_t kFew = 1024;
@@ -216,7 +218,14 @@ class Storages {
     const bool weights = (family == Family::conv || family == Family::matmul) && node.inputs[1] == v;
     const bool table = family == Family::gather && node.inputs[0] == v && (!asked_ || asked_ == DType::f16);
     if (table) return graph_.type(out).layout.stored;
-    return weights && wish_of(out) == DType::f16 ? wish_of(out) : std::nullopt;
+    if (!weights || !context_.limits.f16_convert) return std::nullopt;
+    const bool f16 = wish_of(out) == DType::f16 || (!asked_ && survives(*constant_of(graph_, v)));
+    return f16 ? std::optional(DType::f16) : std::nullopt;
+  }
+
+  /// Whether f16 has every element of a constant.
+  static bool survives(const Tensor& constant) {
+    return std::ranges::all_of(constant.span<float>(), [](float x) { return static_cast<float>(Half(x)) == x; });
   }
 
   /// Whether no element of a constant becomes infinite in a narrow type.

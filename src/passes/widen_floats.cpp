@@ -199,14 +199,19 @@ class Widener {
   std::map<ValueId, ValueId> narrow_;    ///< the forms of f32 values in their declared types
 };
 
+/// Whether nodes read or make narrow values. False if stored types have been chosen already.
 bool has_narrow_values(const Graph& graph) {
-  const auto any = [&](const std::vector<ValueId>& values) {
-    return std::ranges::any_of(values, [&](ValueId v) { return v != kNone && narrow(graph.type(v).dtype); });
-  };
-  return std::ranges::any_of(graph.order(), [&](NodeId id) {
-    const Node& node = graph.node(id);
-    return any(node.inputs) || any(node.outputs);
-  });
+  bool any = false;
+  for (NodeId id : graph.order()) {
+    for (const auto* values : {&graph.node(id).inputs, &graph.node(id).outputs}) {
+      for (ValueId v : *values) {
+        if (v == kNone) continue;
+        if (graph.type(v).layout.stored) return false;
+        any = any || narrow(graph.type(v).dtype);
+      }
+    }
+  }
+  return any;
 }
 
 }  // namespace

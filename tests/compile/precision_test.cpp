@@ -1,5 +1,5 @@
-// --precision bf16: exact results where bf16 loses nothing, errors of the size of bf16's rounding elsewhere, and
-// options.
+// --precision bf16 and fp16, and networks that declare these types: exact results where rounding loses nothing, errors
+// of the size of one type's rounding elsewhere, and options.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include "draw.h"
 #include "guarded_run.h"
 #include "ops/support/evaluate.h"
+#include "ops/support/onnx_dtype.h"
 #include "task_spaces.h"
 #include "zoo/zoo.h"
 
@@ -17,31 +18,34 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-CompileOptions bf16_options() {
+CompileOptions options_for(Precision precision) {
   CompileOptions options;
   options.target = native_target();
-  options.precision = Precision::bf16;
+  options.precision = precision;
   return options;
 }
+CompileOptions bf16_options() { return options_for(Precision::bf16); }
 
-bool has_instruction() {
+bool has_instruction(Precision precision = Precision::bf16) {
   const CpuLimits& limits = native_target().limits;
-  return limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32());
+  return precision == Precision::fp16 ? limits.f16_convert
+                                      : limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32());
 }
 
-/// Whole numbers from -8 to 8: exact in bf16, as are their products and sums in f32.
+/// Whole numbers from -8 to 8: exact in bf16 and f16, as are their products and sums in f32.
 Tensor whole(SweepNet& net, const Shape& shape) {
   Tensor t(DType::f32, shape);
   for (float& v : t.span<float>()) v = static_cast<float>(net.draw.between(-8, 8));
   return t;
 }
 
-/// A network of one layer, so that no sum is stored as bf16.
+/// A network of one layer, so that no sum is stored in a narrow type. Its operands are results of other nodes, which
+/// may be stored so.
 struct Layer {
   explicit Layer(uint64_t seed) : net(seed) {}
   ValueId input(const Shape& shape) {
     inputs.push_back(whole(net, shape));
-    return net.b.input(fmt::format("x{}", inputs.size()), DType::f32, shape);
+    return net.b.add("Abs", {net.b.input(fmt::format("x{}", inputs.size()), DType::f32, shape)});
   }
   ValueId constant(const Shape& shape) { return net.b.constant(whole(net, shape)); }
 
@@ -104,15 +108,22 @@ void draw_schedules(Layer& l, CompileOptions& options) {
   options.contents.tasks = false;
 }
 
-class Bf16Layers : public testing::TestWithParam<void (*)(Layer&)> {};
+struct LayerKind {
+  const char* name;
+  void (*make)(Layer&);
+  Precision precision;
+};
+class NarrowLayers : public testing::TestWithParam<LayerKind> {};
 
-TEST_P(Bf16Layers, WholeNumbersGiveExactResults) {
-  if (!has_instruction()) GTEST_SKIP() << "this CPU has no instruction that multiplies bf16";
+TEST_P(NarrowLayers, WholeNumbersGiveExactResults) {
+  const Precision precision = GetParam().precision;
+  if (!has_instruction(precision)) GTEST_SKIP() << "this CPU has no instruction for " << name(precision);
+  const std::string as_stored = fmt::format(":{}", name(*stored_type(precision)));
   int64_t stored = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     Layer l(seed);
-    GetParam()(l);
-    CompileOptions options = bf16_options();
+    GetParam().make(l);
+    CompileOptions options = options_for(precision);
     options.accuracy = Accuracy::strict;
     if (seed % 2 == 1) draw_schedules(l, options);
     const Compiled compiled = compile_graph(l.net.graph(), options);
@@ -120,35 +131,129 @@ TEST_P(Bf16Layers, WholeNumbersGiveExactResults) {
     const std::string wrong = run_guarded(std::make_shared<const Program>(compiled.plan), l.inputs, want,
                                           {.rtol = 0, .atol = 0, .scaled = false}, seed % 3 * 4);
     ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << steps_text(compiled.plan);
-    for (const Step& step : compiled.plan.steps) stored += step.problem.find(":bf16") != std::string::npos ? 1 : 0;
+    for (const Step& step : compiled.plan.steps) stored += step.problem.find(as_stored) != std::string::npos ? 1 : 0;
   }
-  EXPECT_GT(stored, 100) << "most layers read bf16";
+  EXPECT_GT(stored, 100) << "most layers read narrow values";
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Bf16Layers, testing::Values(make_conv, make_product),
-                         [](const auto& kind) { return kind.index == 0 ? "Conv" : "MatMul"; });
+INSTANTIATE_TEST_SUITE_P(Kinds, NarrowLayers,
+                         testing::Values(LayerKind{"Conv_bf16", make_conv, Precision::bf16},
+                                         LayerKind{"MatMul_bf16", make_product, Precision::bf16},
+                                         LayerKind{"Conv_fp16", make_conv, Precision::fp16},
+                                         LayerKind{"MatMul_fp16", make_product, Precision::fp16}),
+                         [](const auto& kind) { return kind.param.name; });
 
-/// The largest difference of a network's result from f32, relative to the largest element.
-double error_of(const char* name, const std::function<void(CompileOptions&)>& change) {
-  const Graph graph = zoo::build(name, {.size = std::string_view(name) == "bert_base" ? 16 : 64});
+/// The same network with all floats, weights, inputs and outputs of another type.
+Graph declared_as(Graph graph, DType type) {
+  for (ValueId v = 0; v < static_cast<ValueId>(graph.value_count()); ++v) {
+    if (graph.value(v).dead || graph.type(v).dtype != DType::f32) continue;
+    Value& value = graph.change_value(v);
+    value.type.dtype = type;
+    if (!value.constant) continue;
+    Tensor narrow(type, value.type.shape);
+    for (int64_t i = 0; i < narrow.elems(); ++i) {
+      const float x = value.constant->data<float>()[i];
+      type == DType::f16 ? void(narrow.data<Half>()[i] = Half(x)) : void(narrow.data<BFloat16>()[i] = BFloat16(x));
+    }
+    value.constant = narrow;
+  }
+  verify_types(graph);
+  return graph;
+}
+
+Graph small_network(std::string_view name) { return zoo::build(name, {.size = name == "bert_base" ? 16 : 64}); }
+
+std::vector<Tensor> inputs_of(const Graph& graph) {
   std::vector<Tensor> inputs;
   Draw draw(7);
   for (ValueId v : graph.inputs()) inputs.push_back(draw.tensor(graph.type(v).shape));
-  const auto run = [&](const CompileOptions& options) {
-    return run_on(std::make_shared<const Program>(compile_graph(graph, options).plan), inputs, 1).at(0);
-  };
-  CompileOptions options = bf16_options();
-  change(options);
-  const Tensor got = run(options);
-  options.precision = Precision::declared;
-  options.keep_float = {};
-  const Tensor want = run(options);
+  return inputs;
+}
+
+Tensor result(const Graph& graph, const std::vector<Tensor>& inputs, const CompileOptions& options) {
+  return run_on(std::make_shared<const Program>(compile_graph(graph, options).plan), inputs, 1).at(0);
+}
+
+/// The largest difference, relative to the largest element.
+double difference(const Tensor& got, const Tensor& want) {
   double most = 0, scale = 0;
   for (int64_t i = 0; i < want.elems(); ++i) {
     most = std::max(most, std::abs(got.as_double(i) - want.as_double(i)));
     scale = std::max(scale, std::abs(want.as_double(i)));
   }
   return most / scale;
+}
+
+/// The difference of a network's result from f32.
+double error_of(const char* name, const std::function<void(CompileOptions&)>& change,
+                Precision precision = Precision::bf16) {
+  const Graph graph = small_network(name);
+  const std::vector<Tensor> inputs = inputs_of(graph);
+  CompileOptions options = options_for(precision);
+  change(options);
+  return difference(result(graph, inputs, options), result(graph, inputs, options_for(Precision::declared)));
+}
+
+TEST(Fp16Networks, DeviateByRoundingOnly) {
+  if (!has_instruction(Precision::fp16)) GTEST_SKIP() << "this CPU has no instruction that converts f16";
+  for (const char* name : {"resnet18", "mobilenet_v2", "squeezenet1_1", "densenet121", "bert_base"}) {
+    const double error = error_of(name, [](CompileOptions&) {}, Precision::fp16);
+    EXPECT_GT(error, 1e-5) << name << ": nothing was rounded";
+    EXPECT_LT(error, 0.005) << name;
+  }
+}
+
+TEST(Fp16Networks, WeightsTakeHalfOfTheMemory) {
+  if (!has_instruction(Precision::fp16)) GTEST_SKIP() << "this CPU has no instruction that converts f16";
+  const Graph graph = small_network("resnet18");
+  const auto bytes = [&](const Graph& network, Precision precision) {
+    CompileOptions options = options_for(precision);
+    options.accuracy = Accuracy::strict;  // Winograd convolutions have their own weights, in f32
+    return static_cast<double>(compile_graph(network, options).plan.constants_bytes);
+  };
+  const double wide = bytes(graph, Precision::declared);
+  EXPECT_LT(bytes(graph, Precision::fp16), 0.52 * wide);
+  EXPECT_LT(bytes(declared_as(graph, DType::f16), Precision::declared), 0.52 * wide);
+}
+
+TEST(DeclaredTypes, RunTheKernelsOfF32) {
+  for (const DType type : {DType::f16, DType::bf16}) {
+    for (const char* name : {"resnet18", "mobilenet_v2", "squeezenet1_1"}) {
+      const Graph graph = small_network(name);
+      const std::vector<Tensor> inputs = inputs_of(graph);
+      std::vector<Tensor> given;
+      for (const Tensor& x : inputs) {
+        Graph one;
+        GraphBuilder b(one);
+        b.fold_limit = -1;
+        one.add_output(b.add("Cast", {b.input("x", DType::f32, x.shape())}, {{"to", code_of_dtype(type)}}), "y");
+        given.push_back(evaluate(one, {x}).at(0));
+      }
+      const CompileOptions options = options_for(Precision::declared);
+      const Compiled compiled = compile_graph(declared_as(graph, type), options);
+      for (const Step& step : compiled.plan.steps) EXPECT_NE(step.kind, StepKind::reference) << name << step.name;
+      const Tensor got = run_on(std::make_shared<const Program>(compiled.plan), given, 1).at(0);
+      EXPECT_EQ(got.dtype(), type);
+      const double error = difference(got, result(graph, inputs, options));
+      EXPECT_GT(error, 1e-5) << name << ": nothing was rounded";
+      EXPECT_LT(error, type == DType::f16 ? 0.005 : 0.04) << name;
+    }
+  }
+}
+
+/// Weights beyond the range of f16 stay in f32.
+TEST(DeclaredTypes, LargeWeightsDoNotOverflow) {
+  Graph graph;
+  GraphBuilder b(graph);
+  Tensor w(DType::f32, {64, 64});
+  for (float& v : w.span<float>()) v = 1e5F;
+  graph.add_output(b.add("MatMul", {b.input("x", DType::f32, {1, 64}), b.constant(w)}), "y");
+  Tensor x(DType::f32, {1, 64});
+  for (float& v : x.span<float>()) v = 1;
+  for (const Precision precision : {Precision::declared, Precision::fp16}) {
+    if (!has_instruction(Precision::fp16)) continue;
+    EXPECT_EQ(result(graph, {x}, options_for(precision)).as_double(63), 6.4e6) << name(precision);
+  }
 }
 
 TEST(Bf16Networks, DeviateByRoundingOnly) {
@@ -170,8 +275,11 @@ TEST(Bf16Networks, KeepFloatLeavesLayersInF32) {
   EXPECT_LT(none, all);
 }
 
-TEST(Bf16Networks, ProblemLinesDescribeTheirTasks) {
-  CompileOptions options = bf16_options();
+class NarrowProblems : public testing::TestWithParam<Precision> {};
+
+TEST_P(NarrowProblems, LinesDescribeTheirTasks) {
+  CompileOptions options = options_for(GetParam());
+  const std::string stored = fmt::format(" >{}", name(*stored_type(GetParam())));
   options.target = parse_target("znver5");
   options.contents.code = false;
   const auto problems = [&](Graph graph, const CompileOptions& how) {
@@ -180,9 +288,9 @@ TEST(Bf16Networks, ProblemLinesDescribeTheirTasks) {
     return all;
   };
   int64_t read = 0;
-  for (const char* name : {"resnet18", "mobilenet_v2", "bert_base"}) {
-    for (const std::string& line : problems(zoo::build(name, {.weights = false}), options)) {
-      const bool whole = line.ends_with(" >bf16") && line.find("f32[") == std::string::npos;
+  for (const char* network : {"resnet18", "mobilenet_v2", "bert_base"}) {
+    for (const std::string& line : problems(zoo::build(network, {.weights = false}), options)) {
+      const bool whole = line.ends_with(stored) && line.find("f32[") == std::string::npos;
       if (!whole || line.starts_with("relayout")) continue;
       Problem problem = parse_problem(line);
       CompileOptions how;
@@ -196,6 +304,9 @@ TEST(Bf16Networks, ProblemLinesDescribeTheirTasks) {
   EXPECT_GT(read, 20);
 }
 
+INSTANTIATE_TEST_SUITE_P(Types, NarrowProblems, testing::Values(Precision::bf16, Precision::fp16),
+                         [](const auto& precision) { return std::string(name(precision.param)); });
+
 TEST(Bf16Networks, ProblemLinesNameOtherTypesAsWrong) {
   const auto message = [](std::string_view line) {
     try {
@@ -205,7 +316,10 @@ TEST(Bf16Networks, ProblemLinesNameOtherTypesAsWrong) {
     }
     return std::string("no error");
   };
-  EXPECT_EQ(message("relu(f32:bf16[8]) >f16"), "problem 'relu(f32:bf16[8]) >f16', column 20: expected bf16, got 'f16'");
+  EXPECT_EQ(message("relu(f32:bf16[8]) >f32"),
+            "problem 'relu(f32:bf16[8]) >f32', column 20: expected bf16 or f16, got 'f32'");
+  EXPECT_EQ(message("relu(f32:bf16[8]) >f16"),
+            "problem 'relu(f32:bf16[8])', column 6: expected a numeric element type before '[', got 'f32:bf16[8]'");
   EXPECT_EQ(message("relu(i32:bf16[8])"),
             "problem 'relu(i32:bf16[8])', column 6: expected a numeric element type before '[', got 'i32:bf16[8]'");
 }
@@ -232,10 +346,17 @@ TEST(Bf16Options, WhatCannotBeDoneIsSaid) {
   options.target = parse_target("znver5");
   options.keep_float = {"Softmax"};
   EXPECT_EQ(usage_error(options).substr(0, 91),
-            "--keep-float Softmax: no node or operator of the network has this name; its operators are C");
+            "--keep-float Softmax: no node or operator of the network has this name; its operators are A");
   options.precision = Precision::declared;
   EXPECT_EQ(usage_error(options),
-            "--keep-float Softmax: with --precision declared every layer keeps its types; add --precision bf16");
+            "--keep-float Softmax: with --precision declared every layer keeps its types; add --precision bf16 or "
+            "fp16");
+  options = options_for(Precision::fp16);
+  options.target = parse_target("x86-64-v2");
+  EXPECT_EQ(usage_error(options),
+            "--precision fp16: target 'x86-64-v2' has no instruction that converts f16 (F16C), so each vector that is "
+            "loaded or stored would take about 20 instructions more; use --precision declared, or a --target with the "
+            "instruction, such as x86-64-v3");
 }
 
 }  // namespace
