@@ -9,7 +9,6 @@
 // A precision asks for one type for all values. The model's wishes are the types in which values are stored before this
 // pass; a wish that kernels cannot honour is dropped. Values that are views of one another are stored alike.
 
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -193,10 +192,10 @@ class Storages {
     return *changed_;
   }
 
-  /// Stores weights and tables of rows in the type that the results of all their readers should have, if no element
-  /// overflows. Weights that are f16 in a model with narrow values are stored so in any case: rewriting may have lost
-  /// the wish of the result. Small constants stay in f32. Weights for products of bf16 are packed as the other operand
-  /// is stored.
+  /// Stores weights and tables of rows in the type that the results of all their readers should have, if it has
+  /// their elements precisely enough. Weights that are f16 in a model with narrow values are stored so in any case:
+  /// rewriting may have lost the wish of the result. Small constants stay in f32. Weights for products of bf16 are
+  /// packed as the other operand is stored.
   void store_constant(ValueId v) {
     const Value& value = graph_.value(v);
     constexpr int64_t kFew = 1024;
@@ -228,12 +227,18 @@ class Storages {
     return std::ranges::all_of(constant.span<float>(), [](float x) { return static_cast<float>(Half(x)) == x; });
   }
 
-  /// Whether no element of a constant becomes infinite in a narrow type.
+  /// Whether rounding a constant to a narrow type changes it by no more than the type's precision. Otherwise elements
+  /// overflow, or most are so small that f16 has only a few digits of them, as weights that contain the factor of a
+  /// normalisation may be.
   static bool fits(const Tensor& constant, DType type) {
-    constexpr float kMostHalf = 65504;
-    return type != DType::f16 || std::ranges::all_of(constant.span<float>(), [](float x) {
-             return std::isinf(x) || std::isnan(x) || std::abs(x) <= kMostHalf;
-           });
+    const double unit = type == DType::f16 ? 0x1p-11 : 0x1p-8;
+    double error = 0, total = 0;
+    for (const float x : constant.span<float>()) {
+      const float rounded = type == DType::f16 ? static_cast<float>(Half(x)) : static_cast<float>(BFloat16(x));
+      const double e = double{x} - rounded;
+      error += e * e, total += double{x} * x;
+    }
+    return error <= total * unit * unit;
   }
 
   /// Converts the operands of a convolution or product that are stored as f32.
