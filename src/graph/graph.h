@@ -195,7 +195,8 @@ class Graph {
   /// users.
   NodeId only_user(ValueId id) const;
   bool is_output(ValueId id) const { return output_places_.contains(id); }
-  /// Makes every reader of `from`, graph outputs included, read `to`. Throws internal if their types differ.
+  /// Makes every reader of `from`, graph outputs included, read `to`. Throws internal if their types differ. If
+  /// nothing has read `to` so far and it has no stored type, it gets that of `from`.
   void replace_uses(ValueId from, ValueId to);
   /// Marks a node and its outputs as dead and frees their names. Nothing may read the outputs any more.
   void erase(NodeId id);
