@@ -310,11 +310,11 @@ class IntegerArithmetic {
     const Tensor integers =
         run_reference(node, {*constant(node.inputs[0]), Tensor::scalar(1.0F), zero != nullptr ? *zero : Tensor()},
                       {graph_.type(out)})[0];
-    if (dtype(node.inputs[0]) != DType::i32) {
+    if (size_bytes(dtype(node.inputs[0])) == 1) {
       weights_[out] = {integers, widened(scale)};
       return;
     }
-    // f32 holds only the upper digits of large i32.
+    // f32 holds only the upper digits of large i32, and integers of 16 bits are too large for IntegerConv.
     if (zero_point(node.input(2)) != 0) return;
     if (const auto product =
             combined(widened(*constant(node.inputs[0])), widened(scale), [](double q, double s) { return q * s; }))
@@ -399,7 +399,7 @@ class IntegerArithmetic {
     Tensor summand;
     if (gemm && node.input(2) != kNone) {
       const auto bias = constant_real(node.input(2));
-      if (!bias || (bias->elems() != 1 && bias->elems() != n)) return;
+      if (!bias || (bias->elems() != 1 && (bias->elems() != n || bias->shape().back() != n))) return;
       summand = bias->reshaped(bias->elems() == 1 ? Shape{} : Shape{n});
     }
     if (!context_.take()) return;
@@ -554,6 +554,7 @@ class IntegerArithmetic {
     const Term* x = codes == codes_.end() ? scaled(in) : nullptr;
     if (x == nullptr && codes == codes_.end()) return;
     const Integers from = x != nullptr ? x->x : codes->second.integers;
+    if (dtype(from.value) != DType::f32) return;  // sums of i32, which not all of these operators take
     const std::vector<ValueId> outputs = with_operands(node, {from.value});
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i] == kNone) continue;
@@ -595,7 +596,7 @@ class IntegerArithmetic {
       } else if (to && value != nullptr && !value->terms.empty()) {
         part = rounded(*value, *to, node.name);
         factor = to->scale;
-      } else if (const Term* x = scaled(in); x != nullptr && !to) {
+      } else if (const Term* x = scaled(in); x != nullptr && !to && dtype(x->x.value) == DType::f32) {
         part = x->x;
         if (!parts.empty() && factor != x->factor.data<double>()[0]) return;
         factor = x->factor.data<double>()[0];
