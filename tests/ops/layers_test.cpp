@@ -8,13 +8,14 @@
 #include "../base/error_of.h"
 #include "ops/support/builder.h"
 #include "ops/support/cases.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {
 
 using Ints = std::vector<int64_t>;
 
-/// Returns all outputs for constant inputs (undefined = left out), computed by the operator's own reference kernel.
+/// Returns all outputs for constant inputs (undefined = left out), computed by reference kernels.
 std::vector<Tensor> outputs_of(std::string_view op, const std::vector<Tensor>& inputs, Attrs attrs = {},
                                int32_t opset = kNewestOpset, size_t count = 1) {
   Graph graph;
@@ -24,9 +25,8 @@ std::vector<Tensor> outputs_of(std::string_view op, const std::vector<Tensor>& i
   GraphBuilder::Options options;
   options.name = "n";
   for (size_t i = 0; i < count; ++i) options.output_names.push_back("out" + std::to_string(i));
-  std::vector<Tensor> outputs;
-  for (const ValueId id : builder.add(op, ids, std::move(attrs), options)) outputs.push_back(*graph.value(id).constant);
-  return outputs;
+  for (const ValueId id : builder.add(op, ids, std::move(attrs), options)) graph.add_output(id, graph.value(id).name);
+  return evaluate(graph, {});
 }
 
 Tensor floats(Shape shape, std::vector<float> values) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/support/builder.h"
+#include "ops/support/evaluate.h"
 
 namespace kilter {
 namespace {
@@ -15,7 +16,8 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// Returns the first output for constant inputs (undefined = left out), which the builder folds.
+/// Returns the first output for constant inputs (undefined = left out). The builder folds operators unless
+/// OpDef::folds_late is set.
 Tensor value_of(std::string_view op, const std::vector<Tensor>& inputs, Attrs attrs = {},
                 int32_t opset = kNewestOpset) {
   Graph graph;
@@ -23,8 +25,10 @@ Tensor value_of(std::string_view op, const std::vector<Tensor>& inputs, Attrs at
   std::vector<ValueId> ids;
   for (const Tensor& input : inputs) ids.push_back(input.defined() ? builder.constant(input) : kNone);
   const ValueId y = builder.add(op, ids, std::move(attrs), "n");
-  EXPECT_TRUE(graph.value(y).constant.has_value());
-  return *graph.value(y).constant;
+  const Value& made = graph.value(y);
+  EXPECT_TRUE(made.constant.has_value() || graph.node(made.producer).op->folds_late);
+  graph.add_output(y, "y");
+  return evaluate(graph, {})[0];
 }
 
 template <class T>
