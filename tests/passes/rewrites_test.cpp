@@ -93,7 +93,7 @@ TEST(Rewrites, NamesInOptionsMustBeKnown) {
             "one_hot, "
             "deform_conv, groups_of_operands");
   EXPECT_EQ(said("fuse.gelu"), "--disable: pass 'fuse' has no table of rewrites; disable the pass as a whole");
-  EXPECT_TRUE(said("nothing.gelu").starts_with("--disable: no pass 'nothing'; legal values are simplify, "));
+  EXPECT_TRUE(said("nothing.gelu").starts_with("--disable: no pass 'nothing'; legal values are integer_arithmetic, "));
 }
 
 TEST(Rewrites, DumpsSayWhyARewriteDoesNotApply) {

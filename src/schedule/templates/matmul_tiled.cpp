@@ -56,7 +56,7 @@ Result<Product> integer_product(Product p, const TensorType& a, const Operand& b
   for (int64_t i = 0; i < w.elems(); ++i) most = std::max(most, std::abs(w.as_double(i)));
   const auto inexact = check_exact_sums(Tensor::scalar(static_cast<float>(most * static_cast<double>(p.k))), 1);
   const bool bytes = p.a_k == 1 && Multiplicands::stores_bytes(a, DType::i32) && fit_i8(w);
-  if (bytes) p.operands = Multiplicands::of(a, DType::i32, limits);
+  if (bytes) p.operands = Multiplicands::of(a, b.type, DType::i32, limits);
   if (!inexact || p.operands.group > 1) return p;
   if (!bytes) return *inexact;
   p.operands = Multiplicands::bytes_of_words();
