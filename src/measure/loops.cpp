@@ -91,6 +91,21 @@ __attribute__((target("avx512f,avx512bf16"))) void dot_bf16_avx512(int64_t itera
   _Pragma("GCC unroll 16") for (__m512& sum : sums) asm volatile("" : : "v"(sum));
 }
 
+// The same with products of bytes.
+__attribute__((target("avx512f,avx512vnni"))) void dot_bytes_avx512(int64_t iterations) {
+  __m512i zero = _mm512_setzero_si512();
+  asm volatile("" : "+v"(zero));
+  __m512i sums[16];
+  _Pragma("GCC unroll 16") for (__m512i& sum : sums) {
+    sum = _mm512_setzero_si512();
+    asm volatile("" : "+v"(sum));
+  }
+  for (int64_t i = 0; i < iterations; ++i) {
+    _Pragma("GCC unroll 16") for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, zero, zero);
+  }
+  _Pragma("GCC unroll 16") for (__m512i& sum : sums) asm volatile("" : : "v"(sum));
+}
+
 KILTER_FMA_LOOP(fma_avx512, "avx512f", __m512, _mm512, "v")
 KILTER_FMA_LOOP(fma_avx2, "avx2,fma", __m256, _mm256, "x")
 KILTER_MUL_ADD_LOOP(mul_add_avx, "avx", __m256, _mm256)
@@ -176,7 +191,8 @@ const std::vector<FlopLoop>& all_flop_loops() {
                                              {DType::f32, "avx2 fma", "fma", 12 * 8 * 2, fma_avx2},
                                              {DType::f32, "avx mul, add", "avx", 6 * 8 * 2, mul_add_avx},
                                              {DType::f32, "sse mul, add", "", 6 * 4 * 2, mul_add_sse},
-                                             {DType::bf16, "avx512 bf16", "avx512bf16", 16 * 16 * 4, dot_bf16_avx512}};
+                                             {DType::bf16, "avx512 bf16", "avx512bf16", 16 * 16 * 4, dot_bf16_avx512},
+                                             {DType::i8, "avx512 vnni", "avx512vnni", 16 * 16 * 8, dot_bytes_avx512}};
   return rows;
 }
 

@@ -29,8 +29,8 @@ struct PeakRate {
 /// that the threads do not run at the same time, they take five times as long, and may return the sum of each thread's
 /// best, which is an upper bound. Throw usage for other thread counts, and unsupported when there is no memory for the
 /// buffers.
-/// `products`: f32 for multiply-adds, or bf16 for products of bf16 that are added to f32. The rate is 0 if this machine
-/// has no instruction for such products.
+/// `products`: f32 for multiply-adds, bf16 for products of bf16 that are added to f32, or i8 for products of u8 and i8
+/// that are added to i32. The rate is 0 if this machine has no instruction for such products.
 PeakRate measure_peak(int threads, double ms = 40, DType products = DType::f32);
 /// Measures bytes read. For L1 and L2, each thread reads its own buffer of half the cache. For L3, the threads together
 /// read a quarter of it, but each reads two to eight times the size of its L2. For DRAM, they read four times the

@@ -43,7 +43,8 @@ double Peaks::at(const std::vector<double>& values, int threads) const {
 }
 
 double Peaks::rate_of(DType products, int threads) const {
-  return at(products == DType::bf16 ? bf16_gflops : gflops, threads);
+  const double bytes = products == DType::i8 ? at(byte_gops, threads) : 0;
+  return bytes > 0 ? bytes : at(products == DType::bf16 ? bf16_gflops : gflops, threads);
 }
 
 int64_t weight_bytes(const Step& step) {
@@ -89,7 +90,8 @@ Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int t
   if (step.role == StepRole::contraction) {
     const double gflops = peaks.rate_of(step.multiplies, used);
     const double compute = gflops > 0 ? static_cast<double>(step.flops) / gflops * 1e-6 : 0;
-    if (compute >= bound.ms) bound = {Bound::compute, compute, step.multiplies == DType::bf16 ? "bf16" : "FMA"};
+    const char* unit = step.multiplies == DType::bf16 ? "bf16" : step.multiplies == DType::i8 ? "int8" : "FMA";
+    if (compute >= bound.ms) bound = {Bound::compute, compute, unit};
   }
   const double region = peaks.at(peaks.region_us, used) * 1e-3;
   if (region > bound.ms) bound = {Bound::overhead, region, "fork and join"};

@@ -16,9 +16,10 @@ struct Peaks {
   std::vector<double> region_us;                    ///< an empty parallel region, fork to join
   int64_t l2_bytes = 0, l3_bytes = 0;               ///< per core, shared
   std::vector<double> bf16_gflops = {};             ///< products of bf16 with sums of f32; 0 without the instruction
+  std::vector<double> byte_gops = {};               ///< products of bytes with sums of i32; 0 without the instruction
 
   double at(const std::vector<double>& values, int threads) const;
-  /// GFLOP/s of products of a type, f32 or bf16 (Step::multiplies).
+  /// GFLOP/s of products of a type, f32, bf16 or i8 (Step::multiplies). Without an instruction for i8, that of f32.
   double rate_of(DType products, int threads) const;
 };
 
@@ -33,7 +34,7 @@ constexpr double kPeakError = 0.05;
 struct Bound {
   enum Kind : uint8_t { none, compute, memory, overhead } kind = none;
   double ms = 0;
-  std::string level;  ///< "FMA", "bf16", "L2", "L3", "DRAM", "fork and join"
+  std::string level;  ///< "FMA", "bf16", "int8", "L2", "L3", "DRAM", "fork and join"
 };
 std::string_view name(Bound::Kind kind);
 

@@ -46,6 +46,7 @@ Peaks measure_peaks(int threads) {
   };
   p.gflops = both([](int t) { return measure_peak_gflops(t); });
   p.bf16_gflops = both([](int t) { return measure_peak(t, kPeakMs, DType::bf16).rate; });
+  p.byte_gops = both([](int t) { return measure_peak(t, kPeakMs, DType::i8).rate; });
   p.l2_gbps = both([](int t) { return measure_bandwidth(Level::l2, t); });
   if (caches.l3_bytes > 0) p.l3_gbps = both([](int t) { return measure_bandwidth(Level::l3, t); });
   p.dram_gbps = both([](int t) { return measure_bandwidth(Level::dram, t); });
@@ -66,6 +67,7 @@ Peaks better(const Peaks& a, const Peaks& b) {
   Peaks out = a;
   out.gflops = best(a.gflops, b.gflops, more);
   out.bf16_gflops = best(a.bf16_gflops, b.bf16_gflops, more);
+  out.byte_gops = best(a.byte_gops, b.byte_gops, more);
   out.l2_gbps = best(a.l2_gbps, b.l2_gbps, more), out.l3_gbps = best(a.l3_gbps, b.l3_gbps, more);
   out.dram_gbps = best(a.dram_gbps, b.dram_gbps, more);
   out.region_us = best(a.region_us, b.region_us, less);

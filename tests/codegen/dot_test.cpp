@@ -34,7 +34,7 @@ LoopFunc product(const Types& t, int32_t lanes) {
 }
 
 /// Fills a buffer with all values of the bytes, or with integers whose products and sums are exact in f32.
-void fill(DType type, Guarded& buffer, uint64_t seed) {
+void fill(DType type, GuardedMemory& buffer, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (int64_t i = 0; i < buffer.bytes() / size_bytes(type); ++i) {
     if (type == DType::bf16) {
@@ -47,11 +47,11 @@ void fill(DType type, Guarded& buffer, uint64_t seed) {
 }
 
 std::vector<std::byte> run(const LoopFunc& func, const Types& t, const Target* target) {
-  std::vector<Guarded> buffers;
+  std::vector<GuardedMemory> buffers;
   for (const Buffer& b : func.buffers) buffers.emplace_back(b.elems * size_bytes(b.type));
   fill(t.a, buffers[0], 1), fill(t.b, buffers[1], 2);
   std::vector<std::byte*> args;
-  for (const Guarded& g : buffers) args.push_back(g.data());
+  for (const GuardedMemory& g : buffers) args.push_back(g.data());
   if (target == nullptr) {
     interpret(func, args, 0, 1);
   } else {

@@ -13,7 +13,7 @@ constexpr DType kTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DTy
 constexpr int32_t kLanes[] = {1, 3, 4, 16, 32};
 
 /// Fills a buffer with the special values of a type, then with noise.
-void fill(DType type, Guarded& buffer, uint64_t seed) {
+void fill(DType type, GuardedMemory& buffer, uint64_t seed) {
   std::mt19937_64 random(seed);
   visit_dtype(type, [&](auto tag) {
     using T = decltype(tag);
@@ -61,7 +61,7 @@ bool same_element(DType type, const std::byte* a, const std::byte* b) {
 void check(const LoopFunc& func, const Target& target) {
   const LoopFunc lowered = loop_passes::lower(func, target.limits);
   const Mapped mapped(compile(std::span(&lowered, 1), target));
-  std::vector<Guarded> ours, theirs;
+  std::vector<GuardedMemory> ours, theirs;
   std::vector<std::byte*> our_args, their_args;
   for (const Buffer& b : func.buffers) {
     if (b.kind == BufferKind::scratch) continue;
@@ -70,8 +70,8 @@ void check(const LoopFunc& func, const Target& target) {
       fill(b.type, list->back(), ours.size());
     }
   }
-  for (Guarded& g : ours) our_args.push_back(g.data());
-  for (Guarded& g : theirs) their_args.push_back(g.data());
+  for (GuardedMemory& g : ours) our_args.push_back(g.data());
+  for (GuardedMemory& g : theirs) their_args.push_back(g.data());
   ASSERT_EQ(call(lowered, mapped.entry(0), our_args, 0, func.parallel_extent(), 1), 0);
   interpret(func, their_args, 0, func.parallel_extent());
   for (size_t k = 0, i = 0; k < func.buffers.size(); ++k) {

@@ -58,9 +58,9 @@ inline std::vector<Target> targets_here() {
 }
 
 /// A buffer of bytes between two guard areas that nothing may write.
-class Guarded {
+class GuardedMemory {
  public:
-  explicit Guarded(int64_t bytes) : bytes_(bytes), store_(static_cast<size_t>(bytes + 2 * kGuard + 64), kMark) {
+  explicit GuardedMemory(int64_t bytes) : bytes_(bytes), store_(static_cast<size_t>(bytes + 2 * kGuard + 64), kMark) {
     const auto start = reinterpret_cast<uintptr_t>(store_.data()) + kGuard;
     data_ = reinterpret_cast<std::byte*>((start + 63) / 64 * 64);
   }

@@ -13,9 +13,9 @@
 namespace kilter {
 
 /// The bytes of a tensor between two fences. `shift` moves them off the 64-byte boundary.
-class Guarded {
+class GuardedMemory {
  public:
-  Guarded(int64_t bytes, size_t shift) : bytes_(static_cast<size_t>(bytes)), shift_(shift) {
+  GuardedMemory(int64_t bytes, size_t shift) : bytes_(static_cast<size_t>(bytes)), shift_(shift) {
     memory_.reset(new (std::align_val_t{64}) std::byte[size()]);
     std::fill_n(memory_.get(), size(), kFence);
     std::fill_n(data(), bytes_, kPoison);

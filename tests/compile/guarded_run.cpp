@@ -106,8 +106,8 @@ std::string run_guarded(const std::shared_ptr<const Program>& program, const std
   if (plan.inputs.size() != inputs.size())
     return fmt::format("plan has {} inputs, expected {}", plan.inputs.size(), inputs.size());
   static const auto pool = std::make_shared<ThreadPool>(2);
-  std::vector<Guarded> in;
-  std::vector<Guarded> out;
+  std::vector<GuardedMemory> in;
+  std::vector<GuardedMemory> out;
   std::vector<Tensor> got;
   std::vector<const std::byte*> from;
   std::vector<std::byte*> to;

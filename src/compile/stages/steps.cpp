@@ -61,7 +61,8 @@ DType multiplied_type(const Stage& stage) {
   size_t arg = 0;
   for (const Buffer& buffer : stage.func.buffers) {
     if (buffer.kind == BufferKind::scratch) continue;
-    if (stage.args.at(arg++).kind != StageArg::value && buffer.type == DType::bf16) return DType::bf16;
+    const bool packed = stage.args.at(arg++).kind != StageArg::value;
+    if (packed && (buffer.type == DType::bf16 || buffer.type == DType::i8)) return buffer.type;
   }
   return DType::f32;
 }

@@ -54,10 +54,10 @@ class CompiledFile {
 
   /// Returns the outputs of one run with every tensor `shift` bytes off the 64-byte boundary.
   Bytes run(const Bytes& inputs, size_t shift) {
-    std::vector<Guarded> in = memory(kilter_program_input_count(program_.get()), kilter_program_input, shift);
-    std::vector<Guarded> out = memory(kilter_program_output_count(program_.get()), kilter_program_output, shift);
+    std::vector<GuardedMemory> in = memory(kilter_program_input_count(program_.get()), kilter_program_input, shift);
+    std::vector<GuardedMemory> out = memory(kilter_program_output_count(program_.get()), kilter_program_output, shift);
     size_t at = 0;
-    for (const Guarded& tensor : in) {
+    for (const GuardedMemory& tensor : in) {
       if (tensor.bytes() > inputs.size() - at) throw std::runtime_error("the file of inputs is too short");
       std::memcpy(tensor.data(), inputs.data() + at, tensor.bytes());
       at += tensor.bytes();
@@ -65,18 +65,18 @@ class CompiledFile {
     if (at != inputs.size()) throw std::runtime_error("the file of inputs is too long");
     std::vector<const void*> from;
     std::vector<void*> to;
-    for (const Guarded& tensor : in) from.push_back(tensor.data());
-    for (const Guarded& tensor : out) to.push_back(tensor.data());
+    for (const GuardedMemory& tensor : in) from.push_back(tensor.data());
+    for (const GuardedMemory& tensor : out) to.push_back(tensor.data());
     must(kilter_instance_run(instance_.get(), from.data(), from.size(), to.data(), to.size()));
     at = 0;
-    for (const Guarded& tensor : in) {
+    for (const GuardedMemory& tensor : in) {
       check(tensor, "an input");
       if (std::memcmp(tensor.data(), inputs.data() + at, tensor.bytes()) != 0)
         throw std::runtime_error("an input was written");
       at += tensor.bytes();
     }
     Bytes answer;
-    for (const Guarded& tensor : out) {
+    for (const GuardedMemory& tensor : out) {
       check(tensor, "an output");
       const auto* data = reinterpret_cast<const char*>(tensor.data());
       answer.insert(answer.end(), data, data + tensor.bytes());
@@ -86,8 +86,8 @@ class CompiledFile {
 
  private:
   using Describe = kilter_status(const kilter_program*, size_t, kilter_tensor_info*);
-  std::vector<Guarded> memory(size_t count, Describe* describe, size_t shift) const {
-    std::vector<Guarded> tensors;
+  std::vector<GuardedMemory> memory(size_t count, Describe* describe, size_t shift) const {
+    std::vector<GuardedMemory> tensors;
     for (size_t i = 0; i < count; ++i) {
       kilter_tensor_info info;
       must(describe(program_.get(), i, &info));
@@ -95,7 +95,7 @@ class CompiledFile {
     }
     return tensors;
   }
-  static void check(const Guarded& tensor, const char* what) {
+  static void check(const GuardedMemory& tensor, const char* what) {
     if (const std::string damage = tensor.damage(); !damage.empty())
       throw std::runtime_error(std::string("around ") + what + ": " + damage);
   }
