@@ -102,7 +102,7 @@ TEST(Rewrites, DumpsSayWhyARewriteDoesNotApply) {
   options.debug.dump_ir = folder.path();
   run_passes(parse_graph(std::string(kSwish)), options);
   EXPECT_EQ(
-      read_file(folder.path() / "08_recognise_patterns.rewrites"),
+      read_file(folder.path() / "10_recognise_patterns.rewrites"),
       "'y' recognise_patterns.swish: applied\n"
       "'z' recognise_patterns.gelu: not applied: it is not a product of x, 0.5 and 1 + Erf(x / sqrt 2)\n"
       "'z' recognise_patterns.group_norm_scale: not applied: no operand is a GroupNormalization with a scale for each "
