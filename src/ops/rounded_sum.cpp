@@ -40,17 +40,20 @@ std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
   return integer_in_low_bits(whole);
 }
 
-/// Sums of f32, whose error is at most 2^-22 of all magnitudes: those of the clamped sum and, twice, of `rest`. They
-/// round to the same integers as exact sums unless they are as close to a tie.
+/// Sums of f32. With k products, their error is at most (k + 2) 2^-24 times the magnitudes of the clamped sum and,
+/// twice, of `rest`: each factor, summand, operand and partial sum is rounded. They round to the same integers as exact
+/// sums unless they are as close to a tie.
 std::optional<Guarded> guarded(const OpView& op, std::span<const Expr> in) {
-  constexpr float kMostRest = 4096, kMostRange = 512;
-  constexpr double kError = 0x1p-22, kWholeF32 = 0x1.8p23;
+  constexpr float kMostRest = 4096;
+  constexpr double kMostRange = 512, kWholeF32 = 0x1.8p23;
   const auto low = static_cast<double>(op.node.int_attr("low", 0));
   const auto high = static_cast<double>(op.node.int_attr("high", 0));
   const float rest = op.node.float_attr("rest", -1);
-  if (rest < 0 || rest > kMostRest || low < -kMostRange || high > kMostRange) return std::nullopt;
+  const double range = std::max(std::abs(low), std::abs(high)) + 1;
+  if (rest < 0 || rest > kMostRest || range > kMostRange) return std::nullopt;
   const Expr inside = min(max(scalar_weighted_sum_f32(op, in), imm(DType::f32, low)), imm(DType::f32, high));
-  const double band = kError * (double{kMostRange} + 2 * double{rest}) + 0x1p-23;
+  const auto products = static_cast<double>(in.size() / 2);
+  const double band = (products + 2) * 0x1p-24 * (range + 2 * double{rest}) + 0x1p-23;
   const Expr whole = imm(DType::f32, kWholeF32);
   const Expr rounded = inside + whole - whole;
   const Expr distance = unary(Op::abs, inside - rounded);

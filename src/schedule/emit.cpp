@@ -185,7 +185,7 @@ Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site,
   }
   const OpView of = view(*task_.graph, node);
   if (node.op->guarded != nullptr && site.lanes > 1) {
-    if (const auto fast = node.op->guarded(of, operands); fast && fast->doubtful.lanes() > 1)
+    if (const auto fast = node.op->guarded(of, operands); fast && fast->doubtful.lanes() == site.lanes)
       return known[node.outputs[0]] = checked(*fast, *node.op->scalar(of, operands));
   }
   std::optional<Expr> result = node.op->scalar(of, operands);

@@ -146,7 +146,10 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
     if (without_ones(want.shape()) != without_ones(got.shape()) || want.dtype() != got.dtype()) continue;
     ++compared;
     const ReferenceDifference d = difference(got.reshaped(want.shape()), want, finite);
-    if (steps_allowed && !d.unlike && d.most == 1 && all_integers(got) && all_integers(want)) {
+    // A zero point that differs by one changes the integers that are multiples of it.
+    const bool multiple = steps > 0 && want.dtype() == DType::i32;
+    if (steps_allowed && !d.unlike && d.most > 0 && (d.most == 1 || multiple) && all_integers(got) &&
+        all_integers(want)) {
       ++steps;
       tolerance = std::max(tolerance, kStepTolerance);
       continue;
@@ -157,7 +160,7 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
   say("verify: {} values compared with the reference kernels; tolerance {:g} of the largest magnitude\n", compared,
       tolerance);
   if (steps > 0) {
-    say("  {} values of codes differ by one step, since their scales are computed from rounded values; the tolerance "
+    say("  {} values of integers differ by a step, since scales are computed from rounded values; the tolerance "
         "after the first of them is {:g}\n",
         steps, kStepTolerance);
   }
