@@ -186,7 +186,12 @@ class IntegerArithmetic {
   void quantize(const Node& node) {
     const std::optional<Rounding> to = rounding(node);
     const Real* x = real(node.inputs[0]);
-    if (!to || x == nullptr || !context_.take()) return;
+    if (!to || x == nullptr) return;
+    if (const Term* kept = unrounded(*x, *to); kept != nullptr && to->scale == 1) {
+      codes_[node.outputs[0]] = {kept->x, to->zero};
+      return;
+    }
+    if (!context_.take()) return;
     set_codes(node, {rounded(*x, *to, node.name), to->zero});
   }
 
@@ -210,6 +215,14 @@ class IntegerArithmetic {
     return one_;
   }
 
+  /// The only term of a value that a rounding does not change; null if it does.
+  static const Term* unrounded(const Real& x, const Rounding& to) {
+    const Term* only = x.scaled();
+    const bool kept = only != nullptr && only->factor.data<double>()[0] == to.scale && only->x.low >= to.low &&
+                      only->x.high <= to.high;
+    return kept ? only : nullptr;
+  }
+
   /// The integers nearest to a real value divided by a scale.
   Integers rounded(const Real& x, const Rounding& to, const std::string& name) {
     const double scale = to.scale;
@@ -218,9 +231,7 @@ class IntegerArithmetic {
     const auto within = [&](double v) { return std::abs(v) < scale * static_cast<double>(kExactInF32); };
     if (within(x.low)) low = std::clamp(bound(x.low), low, high);
     if (within(x.high)) high = std::clamp(bound(x.high), low, high);
-    if (const Term* only = x.scaled();
-        only != nullptr && only->factor.data<double>()[0] == scale && only->x.low >= low && only->x.high <= high)
-      return only->x;
+    if (const Term* kept = unrounded(x, to)) return kept->x;
     std::vector<ValueId> inputs;
     for (const Term& term : x.terms) {
       inputs.push_back(term.x.value);
@@ -292,11 +303,21 @@ class IntegerArithmetic {
     if (constant(codes) != nullptr) return dequantize_constant(node, *scale);
     const std::optional<int64_t> zero = zero_point(node.input(2));
     if (!zero || !is_code(dtype(codes))) return;
-    const bool made_here = codes_.contains(codes), plain = scale->elems() == 1 && scale->data<float>()[0] == 1;
-    if ((plain && !made_here) || (made_here && !context_.take())) return;
+    const bool plain = scale->elems() == 1 && scale->data<float>()[0] == 1;
+    const NodeId producer = graph_.value(codes).producer;
+    const bool made = codes_.contains(codes) || (producer != kNone && is_op(graph_.node(producer), "Quantize", "kilter") &&
+                                                 rounding(graph_.node(producer)).has_value());
+    if (plain && !made) {
+      const IntegerRange range = integer_range(dtype(codes));
+      const Integers own{out, static_cast<int64_t>(range.low) - *zero, static_cast<int64_t>(range.high) - *zero};
+      codes_[codes] = {own, *zero};
+      reals_[out] = {{{own, Tensor::scalar(1.0)}}, {}};
+      return;
+    }
+    if (made && !context_.take()) return;
     const Integers integers = integers_of(codes, *zero);
-    ValueId result = out;
-    if (made_here) {
+    ValueId result = out;  // codes from elsewhere are read as they are, unless integers are needed
+    if (made) {
       result = plain ? integers.value : b_.add("Mul", {integers.value, node.inputs[1]}, {}, node.name);
       graph_.replace_uses(out, result);
     }
