@@ -11,7 +11,14 @@ namespace {
 
 /// Describes the first element of a blocked f32 image that is padding (halo or unused lane) but not 0; "" if there is
 /// none.
-std::string padding_of(const PlacedValue& value, const float* buffer) {
+std::string padding_of(const PlacedValue& value, const std::byte* buffer) {
+  const DType stored = stored_type(value.type);
+  const auto element = [&](int64_t at) {
+    Tensor one(stored, {1});
+    const auto size = static_cast<size_t>(size_bytes(stored));
+    std::memcpy(one.raw(), buffer + static_cast<size_t>(at) * size, size);
+    return one.as_double(0) - value.type.layout.zero;
+  };
   const Shape& shape = value.type.shape;
   const Shape& strides = value.strides;
   const auto& halo = value.type.layout.halo;
@@ -24,7 +31,7 @@ std::string padding_of(const PlacedValue& value, const float* buffer) {
         for (int64_t w = -halo[2]; w < columns + halo[3]; ++w) {
           if (c < shape[1] && h >= 0 && h < rows && w >= 0 && w < columns) continue;
           const int64_t pixel = image ? h * strides[2] + w * strides[3] : 0;
-          const float got = buffer[value.offset + n * strides[0] + c / block * strides[1] + pixel + c % block];
+          const double got = element(value.offset + n * strides[0] + c / block * strides[1] + pixel + c % block);
           if (got == 0) continue;
           return fmt::format("'{}' {}: [{}, {}, {}, {}] is {}, expected 0", value.name, text(value.type), n, c, h, w,
                              got);
@@ -51,7 +58,7 @@ std::string check_padding(const Compiled& compiled, const std::shared_ptr<const 
     for (const PlacedValue& v : compiled.values) {
       const bool padded = v.type.layout.block > 1 && v.type.dtype == DType::f32 && v.buffer.space == Space::arena;
       if (v.step != step || !padded || !wrong.empty()) continue;
-      wrong = padding_of(v, reinterpret_cast<const float*>(instance.address(v.buffer)));
+      wrong = padding_of(v, instance.address(v.buffer));
     }
   };
   instance.run(from, to, &observer);

@@ -1,0 +1,136 @@
+// Convolutions and products of integers that are stored as bytes: exact sums, tails of words of four bytes, halos that
+// hold the stored zero, on targets with an instruction for sums of bytes and on those without.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "guarded_run.h"
+#include "ops/support/evaluate.h"
+
+namespace kilter {
+namespace {
+
+/// Codes or weights: random ones from `low` to `high`, or those two in turn, most of them `high`.
+struct Values {
+  int64_t low = -128, high = 127;
+  bool ends = false;
+
+  Tensor tensor(DType type, const Shape& shape, std::string_view name) const {
+    const Random random(7, name);
+    Tensor out(type, shape);
+    for (int64_t i = 0; i < out.elems(); ++i) {
+      const auto at = static_cast<uint64_t>(i);
+      const int64_t value = ends ? (i % 16 == 0 ? low : high) : random.integer(at, low, high);
+      if (type == DType::f32)
+        out.data<float>()[i] = static_cast<float>(value);
+      else
+        out.raw()[i] = static_cast<std::byte>(value);
+    }
+    return out;
+  }
+};
+
+/// Runs a network of codes %q and weights %w, which must be exact, on all targets. `zero`: the codes' zero point.
+void expect_exact(std::string_view nodes, const Shape& codes, const Shape& weights, int64_t zero, const Values& x,
+                  const Values& w) {
+  const std::string network = fmt::format(
+      R"(graph "g" {{
+    input %q: {}
+    const %w: {}#w
+    const %one: f32[](1)
+    const %zero: u8[]({})
+    %x: {} = kilter::Dequantize@1 "x" {{to=1}}(%q, %one, %zero)
+    {}
+    output "y" %y
+  }})",
+      text(TensorType{DType::u8, codes, {}}), text(TensorType{DType::f32, weights, {}}), zero,
+      text(TensorType{DType::f32, codes, {}}), nodes);
+  const Graph graph = parse_graph(network, {{"w", w.tensor(DType::f32, weights, "w")}});
+  const std::vector<Tensor> inputs{x.tensor(DType::u8, codes, "q")};
+  const std::vector<Tensor> want = evaluate(graph, inputs);
+  for (const Target& target : targets_here()) {
+    const Compiled compiled = compile_for(graph, target);
+    const auto program = std::make_shared<const Program>(compiled.plan);
+    const std::string where = fmt::format("{} on {}{}", network, target.name, steps_text(compiled.plan));
+    EXPECT_EQ(run_guarded(program, inputs, want, Tolerance{0, 0}, 8), "") << where;
+    EXPECT_EQ(check_padding(compiled, program, inputs), "") << where;
+  }
+}
+
+constexpr Values kCodes{0, 255}, kMostCodes{0, 255, true};
+constexpr Values kWeights{-128, 127}, kLeastWeights{127, -128, true}, kMostWeights{-128, 127, true};
+constexpr Values kWide{-255, 255};  // not of i8
+
+void multiply(int64_t m, int64_t k, int64_t n, int64_t zero, const Values& x, const Values& w) {
+  expect_exact(fmt::format(R"(%y: i32[{},{}] = kilter::IntegerMatMul@1 "y"(%x, %w))", m, n), {m, k}, {k, n}, zero, x,
+               w);
+}
+
+TEST(IntegerLayers, ProductsOfAnyDepth) {
+  for (const int64_t k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 33, 66, 127}) {
+    multiply(5, k, 19, 131, kCodes, kWeights);
+    multiply(1, k, 3, 0, kCodes, kWeights);
+  }
+}
+
+TEST(IntegerLayers, SumsBeyondTheWholeNumbersOfF32) {
+  for (const int64_t zero : {0, 1, 128, 255}) {
+    multiply(3, 1030, 17, zero, kMostCodes, kMostWeights);
+    multiply(3, 1030, 17, zero, kMostCodes, kLeastWeights);
+    multiply(2, 4001, 9, zero, kCodes, kWeights);
+  }
+}
+
+TEST(IntegerLayers, WeightsThatBytesDoNotHold) {
+  multiply(4, 33, 21, 9, kCodes, kWide);
+  multiply(4, 259, 21, 9, kMostCodes, {-255, 255, true});   // 258 products of 255 and 255 are below 2^24
+  multiply(4, 1001, 21, 9, kMostCodes, {-255, 255, true});  // far above it
+}
+
+void convolve(const Shape& x, const Shape& w, std::string_view attrs, const Shape& y, int64_t zero, const Values& codes,
+              const Values& weights) {
+  const std::string type = text(TensorType{DType::i32, y, {}});
+  expect_exact(fmt::format(R"(%y: {} = kilter::IntegerConv@1 "y" {{{}}}(%x, %w))", type, attrs), x, w, zero, codes,
+               weights);
+}
+
+TEST(IntegerLayers, ConvolutionsPadWithTheZero) {
+  for (const int64_t channels : {1, 3, 4, 7, 17, 33}) {
+    convolve({1, channels, 7, 5}, {19, channels, 3, 3}, "pads=[1, 2, 1, 0]", {1, 19, 7, 5}, 131, kCodes, kWeights);
+    convolve({2, channels, 5, 6}, {8, channels, 1, 1}, "strides=[2, 2]", {2, 8, 3, 3}, 131, kCodes, kWeights);
+  }
+  convolve({1, 9, 7, 5}, {19, 9, 3, 3}, "pads=[1, 2, 1, 0]", {1, 19, 7, 5}, 0, kCodes, kWeights);
+}
+
+TEST(IntegerLayers, GroupsAndDepthwiseConvolutions) {
+  convolve({1, 33, 6, 7}, {33, 1, 3, 3}, "group=33, pads=[1, 1, 1, 1]", {1, 33, 6, 7}, 131, kCodes, kWeights);
+  convolve({1, 32, 6, 7}, {32, 8, 3, 3}, "group=4, pads=[1, 1, 1, 1]", {1, 32, 6, 7}, 131, kCodes, kWeights);
+  convolve({1, 12, 6, 7}, {6, 4, 2, 2}, "dilations=[2, 1], group=3", {1, 6, 4, 6}, 131, kCodes, kWeights);
+}
+
+TEST(IntegerLayers, SumsOfConvolutionsBeyondTheWholeNumbersOfF32) {
+  for (const int64_t zero : {0, 131}) {
+    convolve({1, 130, 4, 4}, {17, 130, 3, 3}, "pads=[1, 1, 1, 1]", {1, 17, 4, 4}, zero, kMostCodes, kMostWeights);
+    convolve({1, 130, 4, 4}, {17, 130, 3, 3}, "pads=[1, 1, 1, 1]", {1, 17, 4, 4}, zero, kMostCodes, kLeastWeights);
+    convolve({1, 130, 4, 4}, {17, 130, 3, 3}, "pads=[1, 1, 1, 1]", {1, 17, 4, 4}, zero, kMostCodes, {-255, 255, true});
+  }
+}
+
+/// The values between layers are bytes too, with other zeros, in blocks with unused lanes and halos.
+TEST(IntegerLayers, ChainsOfLayersStoreBytes) {
+  for (const int64_t zero : {0, 131}) {
+    expect_exact(R"(const %f: f64[](0.0009765625)
+    const %c: f64[](0)
+    %s: i32[1,19,7,6] = kilter::IntegerConv@1 "s" {pads=[1, 1, 1, 1]}(%x, %w)
+    %r: f32[1,19,7,6] = kilter::RoundedSum@1 "r" {high=100, low=-100}(%s, %f, %c)
+    %p: f32[1,19,4,3] = MaxPool@12 "p" {kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]}(%r)
+    %a: f32[1,19,7,6] = AveragePool@11 "a" {count_include_pad=1, kernel_shape=[3, 3], pads=[1, 1, 1, 1]}(%r)
+    %t: i32[1,19,4,3] = kilter::IntegerConv@1 "t" {pads=[1, 1, 1, 1]}(%p, %w)
+    %y: f32[1,19,4,3] = kilter::RoundedSum@1 "y" {high=255, low=0}(%t, %f, %p, %f, %c)
+    output "a" %a)",
+                 {1, 19, 7, 6}, {19, 19, 3, 3}, zero, kCodes, kWeights);
+  }
+}
+
+}  // namespace
+}  // namespace kilter
