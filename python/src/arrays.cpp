@@ -126,6 +126,11 @@ Tensor read(nb::handle object, bool copies, const std::string& what) {
     nb::object bits = object.attr("view")("uint16");
     if (nb::try_cast<Array>(bits, array, false)) return tensor_over(array, DType::bf16, copies, what);
   }
+  // Kilter holds the 4-bit integers of ml_dtypes as bytes.
+  if (const std::string type = dtype_text(object); copies && (type == "int4" || type == "uint4")) {
+    nb::object bytes = object.attr("astype")(type == "int4" ? "int8" : "uint8");
+    if (nb::try_cast<Array>(bytes, array, false)) return tensor_over(array, std::nullopt, copies, what);
+  }
   nb::ndarray<nb::ro> readable;
   if (!copies && nb::try_cast(object, readable, false)) fail(ErrorKind::bad_input, "{}: the array is read-only", what);
   const std::string refused = refusal(object);

@@ -40,7 +40,7 @@ class Storage {
     for (NodeId id : graph_.order()) {
       for (ValueId v : graph_.node(id).outputs) {
         const auto range = v == kNone || wide_[root(v)] ? std::nullopt : ranges_[root(v)];
-        if (!range || constant_of(graph_, v) != nullptr || graph_.type(v).layout.stored) continue;
+        if (!range || constant_of(graph_, v) != nullptr || graph_.type(v).layout.stored == DType::u8) continue;
         if (!changes) changes = context_.take();
         if (!*changes) return;
         Layout& layout = graph_.change_value(v).type.layout;

@@ -63,7 +63,7 @@ TEST(Problem, LinesOfTheNetworksReadBack) {
     }
     ++files;
   }
-  EXPECT_EQ(files, 10U);
+  EXPECT_EQ(files, 11U);
 }
 
 TEST(Problem, LinesByHandReadBack) {

@@ -107,6 +107,7 @@ inline const std::vector<std::string>& problems() {
       "conv2d n1 c32 h10 w10 k32 r3 s3 g2 pad1 f32",
       "conv2d n1 c3 h14 w33 k2 r3 s3 pad1 f32 +bias",
       "convtranspose(f32[1,16,5,5] f32[16,8,4,4] kernel_shape=4,4 pads=1,1,1,1 strides=2,2) +add",
+      "matmulnbits(f32[5,96] u8[40,3,16] f32[40,3] K=96 N=40 accuracy_level=4 bits=4 block_size=32)",
       "matmul(f32[1,13,40] f32[40,50]) +add(f32[50])",
       "matmul(f32[3,5,8] f32[3,8,20])",
       "fusedattention(f32[1,2,9,8] f32[1,2,18,8] f32[1,2,18,24] scale=0.5)",
