@@ -76,36 +76,24 @@ void copy_libc(std::byte* to, const std::byte* from, int64_t bytes, int64_t pass
     _Pragma("GCC unroll 6") for (int k = 0; k < 6; ++k) asm volatile("" : : "x"(a[k]), "x"(m[k])); \
   }
 
-// Sums of products with 0. The instruction needs six cycles, hence 16 sums.
-__attribute__((target("avx512f,avx512bf16"))) void dot_bf16_avx512(int64_t iterations) {
-  __m512bh zero = (__m512bh)_mm512_setzero_si512();
-  asm volatile("" : "+v"(zero));
-  __m512 sums[16];
-  _Pragma("GCC unroll 16") for (__m512& sum : sums) {
-    sum = _mm512_setzero_ps();
-    asm volatile("" : "+v"(sum));
+// Sums of products with 0. The instructions need up to six cycles, hence 16 sums.
+#define KILTER_DOT_LOOP(NAME, TARGET, OPERAND, SUM, ZERO, DOT)                     \
+  __attribute__((target(TARGET))) void NAME(int64_t iterations) {                  \
+    OPERAND zero = (OPERAND)_mm512_setzero_si512();                                \
+    asm volatile("" : "+v"(zero));                                                 \
+    SUM sums[16];                                                                  \
+    _Pragma("GCC unroll 16") for (SUM & sum : sums) {                              \
+      sum = ZERO();                                                                \
+      asm volatile("" : "+v"(sum));                                                \
+    }                                                                              \
+    for (int64_t i = 0; i < iterations; ++i) {                                     \
+      _Pragma("GCC unroll 16") for (SUM & sum : sums) sum = DOT(sum, zero, zero);  \
+    }                                                                              \
+    _Pragma("GCC unroll 16") for (SUM & sum : sums) asm volatile("" : : "v"(sum)); \
   }
-  for (int64_t i = 0; i < iterations; ++i) {
-    _Pragma("GCC unroll 16") for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, zero, zero);
-  }
-  _Pragma("GCC unroll 16") for (__m512& sum : sums) asm volatile("" : : "v"(sum));
-}
 
-// The same with products of bytes.
-__attribute__((target("avx512f,avx512vnni"))) void dot_bytes_avx512(int64_t iterations) {
-  __m512i zero = _mm512_setzero_si512();
-  asm volatile("" : "+v"(zero));
-  __m512i sums[16];
-  _Pragma("GCC unroll 16") for (__m512i& sum : sums) {
-    sum = _mm512_setzero_si512();
-    asm volatile("" : "+v"(sum));
-  }
-  for (int64_t i = 0; i < iterations; ++i) {
-    _Pragma("GCC unroll 16") for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, zero, zero);
-  }
-  _Pragma("GCC unroll 16") for (__m512i& sum : sums) asm volatile("" : : "v"(sum));
-}
-
+KILTER_DOT_LOOP(dot_bf16_avx512, "avx512f,avx512bf16", __m512bh, __m512, _mm512_setzero_ps, _mm512_dpbf16_ps)
+KILTER_DOT_LOOP(dot_bytes_avx512, "avx512f,avx512vnni", __m512i, __m512i, _mm512_setzero_si512, _mm512_dpbusd_epi32)
 KILTER_FMA_LOOP(fma_avx512, "avx512f", __m512, _mm512, "v")
 KILTER_FMA_LOOP(fma_avx2, "avx2,fma", __m256, _mm256, "x")
 KILTER_MUL_ADD_LOOP(mul_add_avx, "avx", __m256, _mm256)

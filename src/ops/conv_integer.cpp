@@ -6,13 +6,6 @@
 namespace kilter {
 namespace {
 
-const std::vector<AttrSpec>& attrs() {
-  static const std::vector<AttrSpec> specs = {
-      {"auto_pad", "string", "NOTSET"}, {"dilations", "ints", ""}, {"group", "int", "1"},
-      {"kernel_shape", "ints", ""},     {"pads", "ints", ""},      {"strides", "ints", ""}};
-  return specs;
-}
-
 /// Checks that input i, a parameter of the filters, has one element or one per filter.
 void check_per_filter(const InferContext& ctx, size_t i, int64_t filters, const char* what) {
   if (ctx.has(i) && elems(ctx.shape(i)) != 1 && ctx.shape(i) != Shape{filters}) {
@@ -125,7 +118,7 @@ KILTER_OP(ConvInteger){
     .since = 10,
     .min_inputs = 2,
     .max_inputs = 4,
-    .attrs = attrs(),
+    .attrs = conv_attrs(),
     .summary =
         "Conv of x - x_zero_point and w - w_zero_point, x and w of i8 or u8: y i32. Padding counts as the zero point. "
         "Sums wrap in 32 bits.",
@@ -143,7 +136,7 @@ KILTER_OP(QLinearConv){
     .since = 10,
     .min_inputs = 8,
     .max_inputs = 9,
-    .attrs = attrs(),
+    .attrs = conv_attrs(),
     .summary =
         "Conv of quantised x and w into quantised y: y = saturate(round((x conv w + bias) / y_scale) + "
         "y_zero_point), ties to even; inputs x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, "

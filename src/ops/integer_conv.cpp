@@ -29,12 +29,7 @@ KILTER_OP(IntegerConv){
     .family = Family::conv,
     .min_inputs = 2,
     .max_inputs = 2,
-    .attrs = {{"auto_pad", "string", "NOTSET"},
-              {"dilations", "ints", ""},
-              {"group", "int", "1"},
-              {"kernel_shape", "ints", ""},
-              {"pads", "ints", ""},
-              {"strides", "ints", ""}},
+    .attrs = conv_attrs(),
     .summary =
         "Conv of x and w, whose f32 elements are integers from -255 to 255: y i32, exact. Made by the pass "
         "integer_arithmetic.",

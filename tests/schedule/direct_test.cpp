@@ -61,7 +61,8 @@ std::optional<StageWork> work(const std::string& problem, const std::string& sch
 
 TEST(DirectConvolution, SkipsTapsInThePaddingOfWholeTiles) {
   const std::string schedule = "conv2d_direct vectors=2 rows=1 tile=10 prefetch=0";
-  // Of 20 rows, 8, 20 and 8 read the image with the three rows of taps; of the 2 tiles of a row, 1, 2 and 1.
+  // There are 20 rows of 2 tiles each. The three rows of taps read the image in 8, 20 and 8 of the rows, and the three
+  // columns of taps in 1, 2 and 1 of the tiles.
   const auto most = work("conv2d n1 c32 h20 w20 k32 r3 s3 pad12 dil12,12 f32", schedule);
   ASSERT_TRUE(most);
   EXPECT_EQ(most->effective_flops, int64_t{2} * 400 * 32 * 32 * 9);

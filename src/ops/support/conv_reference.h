@@ -29,6 +29,12 @@ struct ConvShape {
   int64_t flops() const { return 2 * elems(out()) * (channels / groups) * window.kernel_elems(); }
 };
 
+/// The attributes of a convolution, which its quantised forms share.
+inline std::vector<AttrSpec> conv_attrs() {
+  return {{"auto_pad", "string", "NOTSET"}, {"dilations", "ints", ""}, {"group", "int", "1"},
+          {"kernel_shape", "ints", ""},     {"pads", "ints", ""},      {"strides", "ints", ""}};
+}
+
 /// Checks the ranks, channels and groups of a convolution. Throws bad_model.
 ConvShape conv_shape(const Node& node, const Shape& x, const Shape& w);
 

@@ -345,7 +345,8 @@ class MatmulNBits final : public Analysed {
     for (int64_t r = 1; r <= std::min(p_.rows, most_rows(1, limits())); ++r) rows.values.push_back(r);
     return {vectors, rows, prefetch_knob()};
   }
-  /// Of schedules that are predicted to be equally fast, the one with more vectors, which has more independent sums.
+  /// If the model predicts the same time for several schedules, takes the one with the most vectors: it has the most
+  /// independent sums.
   Result<Schedule> pick() const override {
     std::optional<Schedule> best;
     double least = 0;
