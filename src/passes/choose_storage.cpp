@@ -10,13 +10,13 @@
 // pass; a wish that kernels cannot honour is dropped. Values that are views of one another are stored alike.
 
 #include <map>
-#include <numeric>
 #include <vector>
 
 #include "graph/values.h"
 #include "ops/op.h"
 #include "ops/support/relayout.h"
 #include "passes/pass.h"
+#include "passes/stored_alike.h"
 
 namespace kilter {
 namespace {
@@ -30,10 +30,8 @@ class Storages {
     if (asked_) store_ports();
     take_wishes();
     if (!any_) return;
-    classes_.resize(graph_.value_count());
-    std::iota(classes_.begin(), classes_.end(), 0);
-    wide_.assign(graph_.value_count(), false);
-    for (ValueId v : graph_.inputs()) keep_wide(v);
+    alike_.emplace(graph_.value_count());
+    for (ValueId v : graph_.inputs()) alike_->keep_wide(v);
     for (const auto& output : graph_.outputs()) {
       if (!context_.stored_ports.contains(output.name)) keep_output(output.value);
     }
@@ -129,57 +127,36 @@ class Storages {
 
   /// Keeps an output of the network in f32, and the values that it is only a copy of.
   void keep_output(ValueId v) {
-    keep_wide(v);
+    alike_->keep_wide(v);
     const NodeId producer = graph_.value(v).producer;
     if (producer != kNone && graph_.node(producer).op->movement == Movement::relayout)
       keep_output(graph_.node(producer).inputs[0]);
   }
 
-  /// Whether kernels of the family read and write values that are stored in another type. Reference kernels do not; a
-  /// recurrence rounds its state in every step.
-  static bool converts(Family family) {
-    return family != Family::reference && family != Family::recurrent && family != Family::gemm;
-  }
-
   /// Notes what a node demands of its operands and results. Constants say nothing about the values that they meet.
   void visit(const Node& node) {
-    const bool wide = !converts(node.op->family) || held(node);
+    const bool wide = !converts_elements(node.op->family) || held(node);
     ValueId first = kNone;
     for (const auto* values : {&node.inputs, &node.outputs}) {
       for (ValueId v : *values) {
         if (v == kNone || constant(v)) continue;
-        if (wide || !f32(v)) keep_wide(v);
+        if (wide || !f32(v)) alike_->keep_wide(v);
         if (!views(node)) continue;
         if (first == kNone) first = v;
-        if (wish_of(v) != wish_of(first)) keep_wide(v);
-        join(first, v);
+        if (wish_of(v) != wish_of(first)) alike_->keep_wide(v);
+        alike_->join(first, v);
       }
     }
     // A convolution of plain images would convert each f16 once for each filter tap.
     if (node.op->family == Family::conv && !multiplies_channels(node) && wish_of(node.inputs[0]) == DType::f16 &&
         graph_.type(node.inputs[0]).layout.block == 1)
-      keep_wide(node.inputs[0]);
+      alike_->keep_wide(node.inputs[0]);
   }
-
-  ValueId root(ValueId v) {
-    while (classes_[static_cast<size_t>(v)] != v) {
-      ValueId& parent = classes_[static_cast<size_t>(v)];
-      parent = classes_[static_cast<size_t>(parent)];
-      v = parent;
-    }
-    return v;
-  }
-  void join(ValueId a, ValueId b) {
-    a = root(a), b = root(b);
-    classes_[static_cast<size_t>(b)] = a;
-    if (wide_[static_cast<size_t>(b)]) wide_[static_cast<size_t>(a)] = true;
-  }
-  void keep_wide(ValueId v) { wide_[static_cast<size_t>(root(v))] = true; }
 
   /// Stores a value as it should be, unless its kernels need it in f32.
   void store(ValueId v) {
     const std::optional<DType> now = graph_.type(v).layout.stored;
-    std::optional<DType> type = wide_[static_cast<size_t>(root(v))] ? std::nullopt : wish_of(v);
+    std::optional<DType> type = alike_->wide(v) ? std::nullopt : wish_of(v);
     if (type == now || (asked_ && now)) return;  // copies are stored as they were made
     if (type && !changes()) type.reset();
     graph_.change_value(v).type.layout.stored = type;
@@ -268,8 +245,7 @@ class Storages {
   std::optional<DType> asked_;                ///< the type that the precision asks for
   std::vector<std::optional<DType>> wishes_;  ///< by value: the type in which it should be stored
   bool any_ = false;                          ///< whether the precision or the model asks for any type
-  std::vector<ValueId> classes_;              ///< by value: its parent in the tree of the values that are stored alike
-  std::vector<bool> wide_;                    ///< by root: the values stay in f32
+  std::optional<StoredAlike> alike_;
   std::map<ValueId, ValueId> converted_;
   std::optional<bool> changed_;  ///< the answer of PassContext::take(), once it has been asked
 };
