@@ -41,19 +41,18 @@ std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
 }
 
 /// Sums of f32. With k products, their error is at most (k + 2) 2^-24 times the magnitudes of the clamped sum and,
-/// twice, of `rest`: each factor, summand, operand and partial sum is rounded. They round to the same integers as exact
-/// sums unless they are as close to a tie.
+/// twice, of magnitudes_beside_one(): each factor, summand, operand and partial sum is rounded. They round to the same
+/// integers as exact sums unless they are as close to a tie.
 std::optional<Guarded> guarded(const OpView& op, std::span<const Expr> in) {
-  constexpr float kMostRest = 4096;
-  constexpr double kMostRange = 512, kWholeF32 = 0x1.8p23;
+  constexpr double kMostRest = 4096, kMostRange = 512, kWholeF32 = 0x1.8p23;
   const auto low = static_cast<double>(op.node.int_attr("low", 0));
   const auto high = static_cast<double>(op.node.int_attr("high", 0));
-  const float rest = op.node.float_attr("rest", -1);
+  const std::optional<double> rest = magnitudes_beside_one(op);
   const double range = std::max(std::abs(low), std::abs(high)) + 1;
-  if (rest < 0 || rest > kMostRest || range > kMostRange) return std::nullopt;
+  if (!rest || *rest > kMostRest || range > kMostRange) return std::nullopt;
   const Expr inside = min(max(scalar_weighted_sum_f32(op, in), imm(DType::f32, low)), imm(DType::f32, high));
   const auto products = static_cast<double>(in.size() / 2);
-  const double band = (products + 2) * 0x1p-24 * (range + 2 * double{rest}) + 0x1p-23;
+  const double band = (products + 2) * 0x1p-24 * (range + 2 * *rest) + 0x1p-23;
   const Expr whole = imm(DType::f32, kWholeF32);
   const Expr rounded = inside + whole - whole;
   const Expr distance = unary(Op::abs, inside - rounded);
@@ -68,12 +67,11 @@ KILTER_OP(RoundedSum){
     .family = Family::map,
     .min_inputs = 3,
     .max_inputs = -1,
-    .attrs = {{"low", "int", "required"}, {"high", "int", "required"}, {"rest", "float", "-1.0"}},
+    .attrs = {{"low", "int", "required"}, {"high", "int", "required"}},
     .summary =
         "y = x_0 * m_0 + x_1 * m_1 + ... + c, clamped to low..high and rounded to the nearest integer, ties to even, "
         "in "
-        "f32; x_i are f32 or i32, m_i and c f64, which broadcast. NaN gives low. `rest`, if not negative, bounds "
-        "the sum of the magnitudes of c and of all products but one. Made by the pass integer_arithmetic.",
+        "f32; x_i are f32 or i32, m_i and c f64, which broadcast. NaN gives low. Made by the pass integer_arithmetic.",
     .infer = infer,
     .reference = reference,
     .scalar = scalar,

@@ -31,7 +31,6 @@ namespace {
 
 constexpr size_t kMostTerms = 8;
 constexpr int64_t kExactInF32 = int64_t{1} << 24;  ///< whole numbers below it
-constexpr double kMostRest = 1e6;                  ///< bound that RoundedSum is told
 
 class IntegerArithmetic {
  public:
@@ -174,26 +173,7 @@ class IntegerArithmetic {
     }
     const Tensor none = Tensor::scalar(0.0);
     inputs.push_back(constant_f64(x.summand.defined() ? mapped(x.summand, [&](double c) { return c / scale; }) : none));
-    Attrs attrs{{"low", low}, {"high", high}};
-    if (const double rest = magnitudes_beside_one(x) / scale; rest <= kMostRest)
-      attrs["rest"] = static_cast<float>(rest);
-    return {b_.add_kilter("RoundedSum", inputs, attrs, name), low, high};
-  }
-
-  /// A bound of the sum of the magnitudes of the constant and of all terms but the largest.
-  static double magnitudes_beside_one(const Real& x) {
-    const auto most = [](const Tensor& t) {
-      double all = 0;
-      for (int64_t i = 0; i < t.elems(); ++i) all = std::max(all, std::abs(t.data<double>()[i]));
-      return all;
-    };
-    double sum = x.summand.defined() ? most(x.summand) : 0, largest = 0;
-    for (const Term& term : x.terms) {
-      const auto range = static_cast<double>(std::max(std::abs(term.x.low), std::abs(term.x.high)));
-      sum += range * most(term.factor);
-      largest = std::max(largest, range * most(term.factor));
-    }
-    return sum - largest;
+    return {b_.add_kilter("RoundedSum", inputs, {{"low", low}, {"high", high}}, name), low, high};
   }
 
   /// The integers of codes with the given zero point.

@@ -96,13 +96,12 @@ std::string operators(std::string_view text, const std::string& keep_float = "")
 
 TEST(IntegerArithmetic, AConvolutionRoundsItsExactSumOnce) {
   const std::string text = layer(fmt::format("{}\n%y: f32[1,2,4,3] = Relu@14 \"y\"(%c)", kConv));
-  EXPECT_EQ(
-      after(integer_arithmetic, text),
-      "%qx_1: f32[1,2,4,3] = kilter::Dequantize@1 \"qx\" {to=1}(%qx, %one, %Cast)\n"
-      "%c_1: i32[1,2,4,3] = kilter::IntegerConv@1 \"c_1\"(%qx_1, %v_1)\n"
-      "%q_1: f32[1,2,4,3] = kilter::RoundedSum@1 \"q_1\" {high=252, low=0, rest=18.75}(%c_1, %factor_2, %factor_3)\n"
-      "%q_2: u8[1,2,4,3] = kilter::Quantize@1 \"q_2\" {precision=1, to=2}(%q_1, %one, %Cast_3)\n"
-      "output \"q\" %q_2\n");
+  EXPECT_EQ(after(integer_arithmetic, text),
+            "%qx_1: f32[1,2,4,3] = kilter::Dequantize@1 \"qx\" {to=1}(%qx, %one, %Cast)\n"
+            "%c_1: i32[1,2,4,3] = kilter::IntegerConv@1 \"c_1\"(%qx_1, %v_1)\n"
+            "%q_1: f32[1,2,4,3] = kilter::RoundedSum@1 \"q_1\" {high=252, low=0}(%c_1, %factor_2, %factor_3)\n"
+            "%q_2: u8[1,2,4,3] = kilter::Quantize@1 \"q_2\" {precision=1, to=2}(%q_1, %one, %Cast_3)\n"
+            "output \"q\" %q_2\n");
   EXPECT_EQ(operators(text), "Dequantize IntegerConv RoundedSum Quantize");
 }
 

@@ -1,6 +1,8 @@
 #include "ops/support/weighted_sum.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "loop/expr.h"
 #include "ops/support/elementwise.h"
@@ -37,6 +39,28 @@ std::vector<double> weighted_sums(const ReferenceContext& ctx) {
                        });
   }
   return sums;
+}
+
+std::optional<double> magnitudes_beside_one(const OpView& op) {
+  const auto most = [](const Tensor& t) {
+    double all = 0;
+    for (int64_t i = 0; i < t.elems(); ++i) all = std::max(all, std::abs(t.as_double(i)));
+    return all;
+  };
+  const size_t last = op.values.size() - 1;
+  if (op.values[last] == nullptr) return std::nullopt;
+  double sum = most(*op.values[last]), largest = 0;
+  bool unbounded = false;
+  for (size_t term = 0; term < last; term += 2) {
+    const Layout& layout = op.inputs[term].layout;
+    if (op.values[term + 1] == nullptr || (layout.stored != DType::u8 && std::exchange(unbounded, true)))
+      return std::nullopt;
+    if (layout.stored != DType::u8) continue;
+    const double product = most(*op.values[term + 1]) * std::max<int>(layout.zero, 255 - layout.zero);
+    sum += product;
+    largest = std::max(largest, product);
+  }
+  return unbounded ? sum : sum - largest;
 }
 
 Expr integer_in_low_bits(const Expr& whole) { return cast(DType::f32, cast(DType::i32, bitcast(DType::i64, whole))); }

@@ -13,6 +13,10 @@ namespace kilter {
 void infer_weighted_sum(InferContext& ctx);
 /// Returns x_0 * m_0 + x_1 * m_1 + ... + c, f64, for every element of the output.
 std::vector<double> weighted_sums(const ReferenceContext& ctx);
+/// A bound of the sum of the magnitudes of c and of all products but the largest. Nullopt if factors or c are not
+/// constant, or if more than one x is unbounded: all but those that are stored as bytes.
+std::optional<double> magnitudes_beside_one(const OpView& op);
+
 /// `whole` as an f32, where the low bits of the f64 `whole` are an integer: it is the integer plus kWhole.
 Expr integer_in_low_bits(const Expr& whole);
 constexpr double kWhole = 0x1.8p52;

@@ -33,6 +33,13 @@ struct Multiplicands {
     return data.layout.stored == DType::u8 && sum == DType::i32;
   }
   static Multiplicands bytes_of_words() { return {DType::u8, 4}; }
+  /// Bytes, for data that are stored so, or f32 if its sums are exact and the target has no instruction for bytes.
+  template <class Exact>
+  static Multiplicands of_bytes(const TensorType& data, const TensorType& packed, const CpuLimits& limits,
+                                Exact exact_in_f32) {
+    const Multiplicands best = of(data, packed, DType::i32, limits);
+    return best.group > 1 || exact_in_f32() ? best : bytes_of_words();
+  }
 
   /// Whether data of this type become f32 before they are multiplied. Converting a vector once is cheaper than each of
   /// its elements when it is spread.
@@ -72,8 +79,9 @@ struct Multiplicands {
   }
 };
 
-/// Checks that f32 holds every sum of products of integers of at most 255 and the `depth` weights of a row of `w`.
-std::optional<Rejected> check_exact_sums(const Tensor& w, int64_t depth);
+/// Checks that f32 holds every sum of products of integers of at most 255 with weights, whose magnitudes sum to at most
+/// `weights` for each result.
+std::optional<Rejected> check_exact_sums(double weights);
 /// Whether the weights are integers that i8 holds.
 bool fit_i8(const Tensor& w);
 

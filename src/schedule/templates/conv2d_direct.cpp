@@ -87,10 +87,10 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   ConvNest& n = c.nest;
   if (n.merged > 1 && n.in_channels == n.merged && n.out_channels == n.merged)
     return not_for("channels of a group", "more than one in or out", "1 in, 1 out");
-  if (n.in_block > 1 && (bytes || y.dtype == DType::f32))
+  if (bytes)
+    n.operands = Multiplicands::of_bytes(x.type, w.type, limits, [&] { return !check_conv_operands(task); });
+  else if (n.in_block > 1 && y.dtype == DType::f32)
     n.operands = Multiplicands::of(x.type, w.type, y.dtype, limits);
-  // Without an instruction for bytes, sums of f32 are faster where they are exact.
-  if (bytes && n.operands.group == 1 && check_conv_operands(task)) n.operands = Multiplicands::bytes_of_words();
   // The start of integer sums counts the stored zero of every tap.
   if (n.operands.type != DType::u8 || x.type.layout.zero == 0) skip_padding(n, x.type.shape[2], x.type.shape[3]);
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);

@@ -52,14 +52,16 @@ Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
 Result<Product> integer_product(Product p, const TensorType& a, const Operand& b, const CpuLimits& limits) {
   if (!p.constant_b) return Rejected{"right operand of a product of integers", "constant", "computed at run time"};
   const Tensor& w = *b.constant;
-  double most = 0;
-  for (int64_t i = 0; i < w.elems(); ++i) most = std::max(most, std::abs(w.as_double(i)));
-  const auto inexact = check_exact_sums(Tensor::scalar(static_cast<float>(most * static_cast<double>(p.k))), 1);
+  const auto inexact = [&] {
+    double most = 0;
+    for (const float weight : w.span<float>()) most = std::max(most, std::abs(double{weight}));
+    return check_exact_sums(most * static_cast<double>(p.k));
+  };
   const bool bytes = p.a_k == 1 && Multiplicands::stores_bytes(a, DType::i32) && fit_i8(w);
-  if (bytes) p.operands = Multiplicands::of(a, b.type, DType::i32, limits);
-  if (!inexact || p.operands.group > 1) return p;
-  if (!bytes) return *inexact;
-  p.operands = Multiplicands::bytes_of_words();
+  if (bytes)
+    p.operands = Multiplicands::of_bytes(a, b.type, limits, [&] { return !inexact(); });
+  else if (auto rejected = inexact())
+    return *rejected;
   return p;
 }
 
