@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "made_up.h"
@@ -74,6 +75,67 @@ TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {
             "'denseblock1.denselayer2.norm1.mul' for 1.000 ms; contractions can include only the nodes after them");
   EXPECT_EQ(s.steps.size(), 57U);
   EXPECT_GT(s.gain_ms, 28) << "half of what they take at least";
+}
+
+/// Layers at half of a bound by arithmetic, on a machine that multiplies bf16 twice and bytes four times as fast.
+MadeUp with_gears(const CompileOptions& options, const std::string& target) {
+  MadeUp n(1, options, target, "resnet18");
+  n.profile.peaks.gflops = {0.1}, n.profile.peaks.bf16_gflops = {0.2}, n.profile.peaks.byte_gops = {0.4};
+  n.profile.peaks.l2_gbps = n.profile.peaks.l3_gbps = n.profile.peaks.dram_gbps = {1e6};
+  n.profile.peaks.region_us = {0};
+  for (Row& row : n.profile.rows) {
+    if (row.step >= 0)
+      row.bound = bound_of(n.compiled.plan.steps[static_cast<size_t>(row.step)], {}, n.profile.peaks, 1);
+  }
+  return n;
+}
+
+TEST(Causes, FasterPrecisionIsPredictedFromPeaksAndChangesResults) {
+  CompileOptions plain;
+  plain.accuracy = Accuracy::strict;  // without Winograd every layer takes half of its time
+  const MadeUp n = with_gears(plain, "znver4");
+  const Suspicion s = n.at("faster precision", "");
+  const auto layers =
+      static_cast<double>(std::ranges::count(n.compiled.plan.steps, StepRole::contraction, &Step::role));
+  EXPECT_GT(layers, 15);
+  EXPECT_NEAR(s.gain_ms, layers / 2, 1e-3);
+  EXPECT_THAT(s.evidence, ContainsRegex(fmt::format("^{} layers multiply f32; bf16 would take .* of .* ms if they "
+                                                    "reached the same shares of their bounds; results change, which "
+                                                    "`kilter run --precision bf16 --verify` shows$",
+                                                    layers)));
+  EXPECT_EQ(s.advice, "--precision bf16");
+  ASSERT_TRUE(s.mend);
+  EXPECT_EQ(s.mend->compile.precision, Precision::bf16);
+  EXPECT_TRUE(s.changes_results);
+}
+
+TEST(Causes, WinogradIsHeldAgainstAllMultiplicationsOfANarrowerType) {
+  CompileOptions direct, winograd;
+  direct.accuracy = Accuracy::strict;
+  winograd.choices["layer1.0.conv1"].schedule =
+      parse_schedule("conv2d_winograd m=4 vectors=2 tile=8 count=1 split=0 prefetch=0");
+  EXPECT_NEAR(with_gears(direct, "znver4").at("faster precision", "").gain_ms -
+                  with_gears(winograd, "znver4").at("faster precision", "").gain_ms,
+              0.5, 1e-3)
+      << "bf16 multiplies twice as fast, but Winograd with m=4 multiplies a quarter";
+}
+
+TEST(Causes, PrecisionIsNotToldWhereItIsChosenOrTheMachineLacksIt) {
+  EXPECT_TRUE(with_gears({}, "x86-64-v4").find("faster precision").empty())
+      << "no products of bf16, and no bytes saved";
+  CompileOptions chosen;
+  chosen.precision = Precision::bf16;
+  EXPECT_TRUE(with_gears(chosen, "znver4").find("faster precision").empty());
+}
+
+TEST(Causes, UnquantisedNetworksAreToldWhereBytesAreMuchFaster) {
+  const Suspicion s = with_gears({}, "znver4").at("not quantised", "");
+  EXPECT_THAT(s.evidence,
+              ContainsRegex("layers multiply f32; int8 would take .* of .* ms if they reached the same shares "
+                            "of their bounds, not counting the rounding of their results; results change"));
+  EXPECT_EQ(s.action, "kilter quantize zoo:resnet18 --samples DIR --per-channel -o int8.onnx");
+  EXPECT_TRUE(s.changes_results);
+  EXPECT_TRUE(with_gears({}, "x86-64-v3").find("not quantised").empty()) << "no instruction for bytes";
 }
 
 TEST(Causes, LayoutChangesAreToldWithWhoAsksForThem) {

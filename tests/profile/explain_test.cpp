@@ -94,8 +94,10 @@ TEST(Command, IsQuotedForAShellAndHoldsEverySetting) {
   s.compile.choices["conv1"].threads = 1;
   s.compile.choices["conv1"].schedule = parse_schedule("conv2d_direct tile=2");
   s.compile.debug.max_rewrites = 7;
+  s.compile.precision = Precision::bf16, s.compile.keep_float = {"Softmax"};
   EXPECT_EQ(bench_command(subject, s),
-            "kilter bench 'my net.onnx' --threads 2 --input x=1x3x8x8 --disable fuse --max-rewrites 7 --no-fuse "
+            "kilter bench 'my net.onnx' --threads 2 --input x=1x3x8x8 --disable fuse --max-rewrites 7 "
+            "--precision bf16 --keep-float Softmax --no-fuse "
             "'it'\\''s' --plain-layout pool1 --layer-threads conv1=1 --schedule 'conv1=conv2d_direct tile=2'");
 }
 

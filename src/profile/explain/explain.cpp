@@ -109,8 +109,9 @@ class Explainer {
 
   static bool equal(const Setting& a, const Setting& b) {
     const CompileOptions &x = a.compile, &y = b.compile;
-    return a.threads == b.threads && x.accuracy == y.accuracy && x.budget.memory == y.budget.memory &&
-           x.choices == y.choices && x.debug == y.debug;
+    return a.threads == b.threads && x.accuracy == y.accuracy && x.precision == y.precision &&
+           x.keep_float == y.keep_float && x.budget.memory == y.budget.memory && x.choices == y.choices &&
+           x.debug == y.debug;
   }
 
   Trial* trial_of(const Setting& setting) {
@@ -155,7 +156,7 @@ class Explainer {
       if (trials_.size() >= static_cast<size_t>(options_.most_trials)) break;
       if (trial_of(*s->mend) != nullptr) continue;
       trials_.emplace_back();
-      trials_.back().kind = s->mend->threads != subject_.threads ? Trial::whole : Trial::changes;
+      trials_.back().kind = s->mend->threads != subject_.threads || s->changes_results ? Trial::whole : Trial::changes;
       trials_.back().setting = *s->mend;
     }
     if (subject_.graph) plan_schedules();
@@ -332,7 +333,10 @@ class Explainer {
       f.cause = cause->name, f.evidence = s.evidence;
       f.gain_ms = s.gain_ms, f.gain_percent = 100 * s.gain_ms / out_.profile.end_to_end_ms;
       f.advice = s.advice, f.action = action_of(s);
-      f.kind = s.comes_first ? Finding::Kind::first : f.action.empty() ? Finding::Kind::fact : Finding::Kind::action;
+      f.kind = s.comes_first       ? Finding::Kind::first
+               : f.action.empty()  ? Finding::Kind::fact
+               : s.changes_results ? Finding::Kind::trade
+                                   : Finding::Kind::action;
       const Trial* t = trial_of(s);
       if (t != nullptr && t->same) continue;  // the records change nothing
       if (t != nullptr && t->done) add_trial(f, *t);

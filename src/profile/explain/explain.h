@@ -71,6 +71,7 @@ struct Finding {
   enum class Kind : uint8_t {
     first,   ///< comes before all others: the machine is busy
     action,  ///< something can be done about it
+    trade,   ///< something can be done about it, and the results of the network change
     fact,    ///< nothing can be done in this version, or the remedy was run and showed no gain
   } kind = Kind::fact;
   std::vector<int64_t> steps;  ///< steps concerned, the main one first; empty: the whole network

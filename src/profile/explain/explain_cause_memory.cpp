@@ -34,8 +34,10 @@ std::vector<Suspicion> find_streamed_weights(const Context& c) {
     all.push_back(
         {{row->step},
          row->name,
-         fmt::format("{} of weights come from {} and are used for {} FLOPs a byte; {}", bytes_text(row->weight_bytes),
-                     row->bound.level, row->flops / std::max<int64_t>(row->weight_bytes, 1), reached(*row)),
+         fmt::format("{} of weights come from {} and are used for {:.1f} FLOPs a byte; {}",
+                     bytes_text(row->weight_bytes), row->bound.level,
+                     static_cast<double>(row->flops) / static_cast<double>(std::max<int64_t>(row->weight_bytes, 1)),
+                     reached(*row)),
          0});
   }
   if (c.matters(saved) && !c.subject.batch_input.empty()) {

@@ -245,7 +245,9 @@ std::vector<Suspicion> find_layout_changes(const Context& c) {
   const auto network = [&](double ms, std::string evidence) {
     if (c.matters(2 * ms)) all.push_back({{}, {}, std::move(evidence), ms});
   };
-  network(changes, fmt::format("{} steps only change layouts or copy: {} together", count, ms_text(changes)));
+  network(changes,
+          fmt::format("{} only change{} layouts or copy: {} together",
+                      count == 1 ? "1 step" : fmt::format("{} steps", count), count == 1 ? "s" : "", ms_text(changes)));
   network(halos, fmt::format("zeroing the halos that contain padding takes {}", ms_text(halos)));
   network(packs, fmt::format("products' second operands, if computed at run time, are packed in every run: {}",
                              ms_text(packs)));

@@ -27,6 +27,8 @@ constexpr Cause kCauses[] = {
     {"first layer with few channels", "convolutions that read a plain image", find_first_layers},
     {"weights streamed from memory", "layers bound by the bytes of their weights", find_streamed_weights},
     {"activations from far away", "layers bound by the bytes of their activations", find_far_activations},
+    {"faster precision", "f32 layers, and the measured peaks of narrower types", find_faster_precisions},
+    {"not quantised", "f32 layers, and the measured peak of products of bytes", find_unquantised},
     {"barriers and gaps", "time in forks, joins and between regions", find_overheads},
 };
 

@@ -74,6 +74,7 @@ struct Suspicion {
   Other other = Other::none;
   std::string action = {};       ///< command that shows the gain, if it follows from neither `mend` nor `other`
   bool comes_first = false;      ///< the reader must know this before all other figures
+  bool changes_results = false;  ///< the remedy changes the network's results by more than the order of its sums
   bool by_thread_times = false;  ///< based on the busy times of single threads, which one other program can change
 };
 
@@ -99,6 +100,8 @@ std::vector<Suspicion> find_tails(const Context& context);
 std::vector<Suspicion> find_first_layers(const Context& context);
 std::vector<Suspicion> find_streamed_weights(const Context& context);
 std::vector<Suspicion> find_far_activations(const Context& context);
+std::vector<Suspicion> find_faster_precisions(const Context& context);
+std::vector<Suspicion> find_unquantised(const Context& context);
 std::vector<Suspicion> find_overheads(const Context& context);
 
 }  // namespace kilter::profile

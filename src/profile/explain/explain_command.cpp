@@ -21,6 +21,8 @@ std::vector<Word> words_of(const CompileOptions& o) {
   if (!o.debug.stop_after.empty()) out.emplace_back("--stop-after", o.debug.stop_after);
   if (o.debug.max_rewrites != INT64_MAX) out.emplace_back("--max-rewrites", fmt::format("{}", o.debug.max_rewrites));
   if (o.accuracy == Accuracy::strict) out.emplace_back("--accuracy", "strict");
+  if (o.precision != Precision::declared) out.emplace_back("--precision", name(o.precision));
+  for (const std::string& held : o.keep_float) out.emplace_back("--keep-float", held);
   if (o.budget.memory) out.emplace_back("--memory", fmt::format("{}", *o.budget.memory));
   for (const auto& [node, choice] : o.choices) {
     if (choice.fuse == Fusion::before) out.emplace_back("--fuse", node);

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostActions = 10, kMostFacts = 10;
+constexpr size_t kMostOfAKind = 10;
 
 std::string gain_text(const Finding& f) {
   if (!f.measured) {
@@ -49,29 +49,30 @@ std::string split_text(const Explanation& e) {
 }
 
 std::string heading(Finding::Kind kind) {
-  return kind == Finding::Kind::fact ? "What else takes time; nothing can be done about it in this version\n"
-                                     : "What to do next, largest gain first\n";
+  return kind == Finding::Kind::fact    ? "What else takes time; nothing can be done about it in this version\n"
+         : kind == Finding::Kind::trade ? "What would be faster and changes the results\n"
+                                        : "What to do next, largest gain first\n";
 }
 
 std::string findings_text(const Explanation& e) {
-  const auto is_fact = [](const Finding& f) { return f.kind == Finding::Kind::fact; };
+  using Kind = Finding::Kind;
   std::string out;
   size_t hidden = 0;
-  for (const bool facts : {false, true}) {
+  for (const Kind kind : {Kind::action, Kind::trade, Kind::fact}) {
+    const bool actions = kind == Kind::action;
     size_t number = 0;
     std::string part;
     for (const Finding& f : e.findings) {
-      if (is_fact(f) != facts) continue;
-      if (number == (facts ? kMostFacts : kMostActions)) {
+      if (f.kind != kind && !(actions && f.kind == Kind::first)) continue;
+      if (number == kMostOfAKind) {
         ++hidden;
         continue;
       }
       part += finding_text(++number, f);
     }
-    if (!facts && number == 0 && e.withheld.empty()) part = "    nothing in this version was found to help\n";
-    if (!facts && !e.withheld.empty()) part += "    " + e.withheld + "\n";
-    if (!part.empty())
-      out += (out.empty() ? "" : "\n") + heading(facts ? Finding::Kind::fact : Finding::Kind::action) + part;
+    if (actions && number == 0 && e.withheld.empty()) part = "    nothing in this version was found to help\n";
+    if (actions && !e.withheld.empty()) part += "    " + e.withheld + "\n";
+    if (!part.empty()) out += (out.empty() ? "" : "\n") + heading(kind) + part;
   }
   if (hidden > 0) out += fmt::format("    ({} more in --json)\n", hidden);
   return out;
@@ -191,7 +192,7 @@ std::string explanation_text(const Explanation& e, const std::string& node) {
 namespace {
 
 json finding_json(const Finding& f) {
-  constexpr const char* kKinds[] = {"first", "action", "fact"};
+  constexpr const char* kKinds[] = {"first", "action", "trade", "fact"};
   json out{{"kind", kKinds[static_cast<size_t>(f.kind)]},
            {"step", f.steps.empty() ? -1 : f.steps.front()},
            {"steps", f.steps},

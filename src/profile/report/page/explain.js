@@ -68,12 +68,14 @@ function renderExplain(body) {
     body.append(splitBar(explain.split.map((part, i) => ({name: part.what, ms: part.ms, percent: part.percent,
       css: classes[i % classes.length]})), "Where the time goes"));
   }
-  const findings = explain.findings || [], facts = findings.filter((entry) => entry.kind === "fact");
   const list = (entries) => h("ol", {class: "findings"}, entries.map((entry, i) => finding(entry, i + 1)));
-  if (findings.length > facts.length) {
-    body.append(h("p", {class: "note"}, "Ordered by the time that fixing each would save."), list(findings.filter((entry) => entry.kind !== "fact")));
-  }
+  const of = (...kinds) => (explain.findings || []).filter((entry) => kinds.includes(entry.kind));
+  const actions = of("first", "action"), trades = of("trade"), facts = of("fact");
+  if (actions.length) body.append(h("p", {class: "note"}, "Ordered by the time that fixing each would save."), list(actions));
   if (explain.withheld) body.append(h("p", {class: "quiet warn"}, `${explain.withheld}.`));
+  if (trades.length) {
+    body.append(h("h3", {class: "part"}, "What would be faster and changes the results"), list(trades));
+  }
   if (facts.length) {
     body.append(h("h3", {class: "part"}, "What else takes time"),
       h("p", {class: "note"}, "Nothing can be done about these in this version, or the remedy was run and showed no gain."), list(facts));
