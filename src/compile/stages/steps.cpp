@@ -60,8 +60,7 @@ StepRole role_of(const Task& task) {
 DType multiplied_type(const Stage& stage) {
   size_t arg = 0;
   for (const Buffer& buffer : stage.func.buffers) {
-    if (buffer.kind == BufferKind::scratch) continue;
-    const bool packed = stage.args.at(arg++).kind != StageArg::value;
+    const bool packed = buffer.kind == BufferKind::scratch || stage.args.at(arg++).kind != StageArg::value;
     if (packed && (buffer.type == DType::bf16 || buffer.type == DType::i8)) return buffer.type;
   }
   return DType::f32;

@@ -17,6 +17,7 @@ class HeadEmitter {
       : e_(e),
         b_(e.b),
         h_(h),
+        m_(h.multiplicands),
         lanes_(lanes),
         width_(schedule.knob("vectors") * lanes),
         score_rows_(schedule.knob("rows")),
@@ -57,8 +58,13 @@ class HeadEmitter {
     } else if (h_.mask.value != kNone) {
       mask_ = e_.input(h_.mask.value);
     }
-    qt_ = b_.scratch("qt", DType::f32, h_.shape.size * width_);
+    qt_ = b_.scratch("qt", m_.type, ceil_div(h_.shape.size, m_.group) * m_.group * width_);
     p_ = b_.scratch("p", DType::f32, key_block_ * width_);
+    if (m_.group > 1) {
+      const int64_t keys = ceil_div(key_block_, m_.group) * m_.group;
+      weights_ = b_.scratch("weights", m_.type, keys * width_);
+      vt_ = b_.scratch("vt", m_.type, keys * padded_size());
+    }
     inverse_ = b_.scratch("inverse", DType::f32, width_);
     if (online()) {
       factor_ = b_.scratch("factor", DType::f32, width_);
@@ -97,6 +103,7 @@ class HeadEmitter {
       sum_.push_back(b_.reg("sum", imm(DType::f32, 0, lanes_)));
     }
     if (!online()) {
+      pack_values(0, s.keys);
       score_keys(0, s.keys);
       weigh(s.keys);
       invert_sums();
@@ -121,6 +128,7 @@ class HeadEmitter {
 
   /// Online softmax: adds `count` keys from `key` on to y_, sum_ and most_.
   void add_keys(const Expr& key, int64_t count) {
+    pack_values(key, count);
     std::vector<Expr> before;
     for (int32_t reg : most_) before.push_back(b_.let("before", b_.get(reg)));
     score_keys(key, count);
@@ -135,9 +143,11 @@ class HeadEmitter {
     });
   }
 
-  /// Sets qt[c][r] = scale * q[first + r][c]; lanes without a query are 0.
+  /// Sets qt[c][r] = scale * q[first + r][c]; lanes without a query are 0. With groups, qt[c / group][r][c % group] are
+  /// the stored elements of q, and the scores are scaled.
   void pack_queries() {
     const Expr base = b_.let("q0", q_base_ + first_ * Expr(h_.q.row));
+    if (m_.group > 1) return pack_query_groups(base);
     const Expr scale = imm(DType::f32, h_.rules.scale);
     const bool whole = count_ % lanes_ == 0;
     b_.loop("c", 0, h_.shape.size, [&](const Expr& c) {
@@ -155,6 +165,46 @@ class HeadEmitter {
     });
   }
 
+  void pack_query_groups(const Expr& base) {
+    const auto zeros = [&](int64_t lanes) { return imm(m_.type, 0, static_cast<int32_t>(lanes)); };
+    const int64_t groups = ceil_div(h_.shape.size, m_.group), rest = h_.shape.size % m_.group;
+    if (rest > 0 || count_ % lanes_ != 0) {
+      b_.loop("c", 0, groups, [&](const Expr& c) {
+        for (int64_t v = 0; v < vectors_; ++v)
+          b_.store(qt_, (c * Expr(width_) + Expr(v * lanes_)) * Expr(m_.group), zeros(lanes_ * m_.group));
+      });
+    }
+    b_.loop("r", 0, count_, [&](const Expr& r) {
+      const auto copy = [&](const Expr& c, int64_t count) {
+        const Expr from = base + r * Expr(h_.q.row) + c * Expr(m_.group * h_.q.column);
+        b_.store(qt_, (c * Expr(width_) + r) * Expr(m_.group),
+                 b_.load_raw(q_, from, static_cast<int32_t>(count), h_.q.column));
+      };
+      b_.loop("c", 0, h_.shape.size / m_.group, [&](const Expr& c) { copy(c, m_.group); });
+      if (rest > 0) copy(Expr(groups - 1), rest);
+    });
+  }
+
+  /// Sets vt[j / 2][column][j % 2] = v[key + j][column] for `count` keys, if products are of pairs. Past the last key
+  /// and the last column it is 0.
+  void pack_values(const Expr& key, int64_t count) {
+    if (m_.group == 1) return;
+    std::vector<int32_t> alternately;
+    for (int32_t lane = 0; lane < lanes_; ++lane) alternately.insert(alternately.end(), {lane, lanes_ + lane});
+    const auto pair = [&](const Expr& j, bool both) {
+      b_.loop("g", 0, padded_size(), lanes_, [&](const Expr& column) {
+        const auto row = [&](int64_t i) {
+          const Expr at = v_base_ + (key + j * Expr(2) + Expr(i)) * Expr(h_.v.row) + column * Expr(h_.v.column);
+          return b_.load_raw(v_, at, lanes_, h_.v.column, column_mask(column));
+        };
+        const Expr second = both ? row(1) : imm(m_.type, 0, lanes_);
+        b_.store(vt_, (j * Expr(padded_size()) + column) * Expr(2), shuffle(row(0), second, alternately));
+      });
+    };
+    b_.loop("j", 0, count / 2, [&](const Expr& j) { pair(j, true); });
+    if (count % 2 > 0) pair(Expr(count / 2), false);
+  }
+
   /// Computes p, the scores of `count` keys from `key` on, and raises most_.
   void score_keys(const Expr& key, int64_t count) {
     const int64_t full = count / score_rows_, rest = count % score_rows_;
@@ -167,13 +217,15 @@ class HeadEmitter {
   void score_tile(const Expr& key, const Expr& row, int64_t rows) {
     std::vector<int32_t> acc = zeros(rows, vectors_);
     const Expr from = b_.let("k0", k_base_ + (key + row) * Expr(h_.k.row));
-    contract(h_.shape.size, [&](const Expr& c) {
+    contract(h_.shape.size, [&](const Expr& c, int64_t pieces) {
       std::vector<Expr> w;
       for (int64_t v = 0; v < vectors_; ++v) {
-        w.push_back(b_.let("w", b_.load(qt_, c * Expr(width_) + Expr(v * lanes_), lanes_)));
+        const Expr at = (c * Expr(width_) + Expr(v * lanes_)) * Expr(m_.group);
+        w.push_back(b_.let("w", m_.columns(b_, qt_, at, lanes_)));
       }
       for (int64_t r = 0; r < rows; ++r) {
-        const Expr x = b_.let("x", b_.load(k_, from + Expr(r * h_.k.row) + c * Expr(h_.k.column), lanes_, 0));
+        const Expr at = from + Expr(r * h_.k.row) + c * Expr(m_.group * h_.k.column);
+        const Expr x = b_.let("x", m_.spread(b_, k_, at, lanes_, pieces));
         for (int64_t v = 0; v < vectors_; ++v)
           add(acc[static_cast<size_t>(r * vectors_ + v)], x, w[static_cast<size_t>(v)]);
       }
@@ -182,6 +234,7 @@ class HeadEmitter {
       Expr most = b_.get(most_[static_cast<size_t>(v)]);
       for (int64_t r = 0; r < rows; ++r) {
         Expr score = b_.get(acc[static_cast<size_t>(r * vectors_ + v)]);
+        if (m_.group > 1) score = score * imm(DType::f32, h_.rules.scale, lanes_);
         if (h_.mask.value != kNone) score = score + mask(key + row + Expr(r), v);
         score = b_.let("score", score);
         b_.store(p_, (row + Expr(r)) * Expr(width_) + Expr(v * lanes_), score);
@@ -200,20 +253,47 @@ class HeadEmitter {
     return b_.load(mask_, at, lanes_, row, whole ? Expr() : first_lanes(Expr(left), lanes_));
   }
 
-  /// Replaces p by exp(p - most_) for `count` keys and adds it to sum_.
+  /// Replaces p by exp(p - most_) for `count` keys and adds it to sum_. With groups, weights_[j / 2][r][j % 2] gets the
+  /// result instead, and 0 past the last key.
   void weigh(int64_t count) {
     std::vector<Expr> most;
     for (int32_t reg : most_) most.push_back(b_.let("m", b_.get(reg)));
+    const auto power = [&](const Expr& j, int64_t v) {
+      const auto i = static_cast<size_t>(v);
+      const Expr shifted = b_.load(p_, j * Expr(width_) + Expr(v * lanes_), lanes_) - most[i];
+      const Expr e = b_.let("e", unary(Op::exp, min(imm(DType::f32, 0, lanes_), shifted)));
+      return e;
+    };
+    const auto add_to_sum = [&](int64_t v, const Expr& e) {
+      const auto i = static_cast<size_t>(v);
+      b_.set(sum_[i], b_.get(sum_[i]) + e);
+    };
+    if (m_.group > 1) return weigh_pairs(count, power, add_to_sum);
     b_.loop("j", 0, count, [&](const Expr& j) {
       for (int64_t v = 0; v < vectors_; ++v) {
-        const auto i = static_cast<size_t>(v);
-        const Expr at = j * Expr(width_) + Expr(v * lanes_);
-        const Expr shifted = b_.load(p_, at, lanes_) - most[i];
-        const Expr power = b_.let("e", unary(Op::exp, min(imm(DType::f32, 0, lanes_), shifted)));
-        b_.store(p_, at, power);
-        b_.set(sum_[i], b_.get(sum_[i]) + power);
+        const Expr e = power(j, v);
+        b_.store(p_, j * Expr(width_) + Expr(v * lanes_), e);
+        add_to_sum(v, e);
       }
     });
+  }
+
+  template <class Power, class AddToSum>
+  void weigh_pairs(int64_t count, const Power& power, const AddToSum& add_to_sum) {
+    const auto pair = [&](const Expr& j, bool both) {
+      for (int64_t v = 0; v < vectors_; ++v) {
+        Expr word;
+        for (int64_t i = 0; i < (both ? 2 : 1); ++i) {
+          const Expr e = power(j * Expr(2) + Expr(i), v);
+          add_to_sum(v, e);
+          const Expr bits = cast(DType::i32, bitcast(DType::u16, cast(m_.type, e)));
+          word = i == 0 ? bits : binary(Op::bit_or, word, binary(Op::shl, bits, imm_int(DType::i32, 16, lanes_)));
+        }
+        b_.store(weights_, (j * Expr(width_) + Expr(v * lanes_)) * Expr(2), bitcast(m_.type, word));
+      }
+    };
+    b_.loop("j", 0, count / 2, [&](const Expr& j) { pair(j, true); });
+    if (count % 2 > 0) pair(Expr(count / 2), false);
   }
 
   void invert_sums() {
@@ -261,14 +341,12 @@ class HeadEmitter {
       acc = zeros(rows, vectors);
     }
     const Expr from = b_.let("v0", v_base_ + key * Expr(h_.v.row) + column * Expr(h_.v.column));
-    contract(count, [&](const Expr& j) {
+    contract(count, [&](const Expr& j, int64_t /*pieces*/) {
       std::vector<Expr> w;
-      for (int64_t v = 0; v < vectors; ++v) {
-        const Expr at = from + j * Expr(h_.v.row) + Expr(v * lanes_ * h_.v.column);
-        w.push_back(b_.let("w", b_.load(v_, at, lanes_, h_.v.column, column_mask(column + Expr(v * lanes_)))));
-      }
+      for (int64_t v = 0; v < vectors; ++v) w.push_back(b_.let("w", value(from, j, column, v)));
       for (int64_t r = 0; r < rows; ++r) {
-        const Expr x = b_.let("x", b_.load(p_, j * Expr(width_) + row + Expr(r), lanes_, 0));
+        const Expr at = (j * Expr(width_) + row + Expr(r)) * Expr(m_.group);
+        const Expr x = b_.let("x", m_.spread(b_, m_.group > 1 ? weights_ : p_, at, lanes_, m_.group));
         for (int64_t v = 0; v < vectors; ++v)
           add(acc[static_cast<size_t>(r * vectors + v)], x, w[static_cast<size_t>(v)]);
       }
@@ -278,6 +356,14 @@ class HeadEmitter {
       if (online()) return b_.store(y_, partial(row, r, column, v), value);
       finish(row + Expr(r), column + Expr(v * lanes_), value);
     });
+  }
+
+  /// Vector `v` of v from `column` on, in row j, or in the rows of group j. `from`: where row 0 begins at `column`.
+  Expr value(const Expr& from, const Expr& j, const Expr& column, int64_t v) {
+    if (m_.group > 1)
+      return m_.columns(b_, vt_, (j * Expr(padded_size()) + column + Expr(v * lanes_)) * Expr(m_.group), lanes_);
+    const Expr at = from + j * Expr(h_.v.row) + Expr(v * lanes_ * h_.v.column);
+    return b_.load(v_, at, lanes_, h_.v.column, column_mask(column + Expr(v * lanes_)));
   }
 
   /// The index in y_ of the sums of query `row` + r, at `column` plus v vectors.
@@ -311,20 +397,24 @@ class HeadEmitter {
     for (int64_t i = 0; i < rows * vectors; ++i) acc.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
     return acc;
   }
-  void add(int32_t reg, const Expr& x, const Expr& w) { b_.set(reg, fma(x, w, b_.get(reg))); }
+  void add(int32_t reg, const Expr& x, const Expr& w) { b_.set(reg, m_.multiply(x, w, b_.get(reg))); }
 
+  /// Calls step(k, pieces) for each group k of a reduction over `extent` elements; the last may have fewer pieces.
   template <class F>
   void contract(int64_t extent, const F& step) {
-    const int64_t full = extent / kReductionUnroll * kReductionUnroll;
+    const int64_t groups = extent / m_.group, rest = extent % m_.group;
+    const int64_t full = groups / kReductionUnroll * kReductionUnroll;
     b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
-      for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
+      for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u), m_.group);
     });
-    for (int64_t k = full; k < extent; ++k) step(Expr(k));
+    for (int64_t k = full; k < groups; ++k) step(Expr(k), m_.group);
+    if (rest > 0) step(Expr(groups), rest);
   }
 
   Emitter& e_;
   LoopBuilder& b_;
   const AttentionProblem& h_;
+  const Multiplicands& m_;
   int32_t lanes_;
   int64_t width_;  ///< queries per block, including padding
   int64_t score_rows_, key_block_, out_vectors_, out_rows_;
@@ -334,7 +424,7 @@ class HeadEmitter {
   std::vector<int32_t> most_, sum_;         ///< registers, one per vector of queries
   std::vector<Expr> batch_;
   Expr block_, first_, q_base_, k_base_, v_base_, mask_base_;
-  Buf q_, k_, v_, mask_, qt_, p_, inverse_, factor_, y_;
+  Buf q_, k_, v_, mask_, qt_, p_, weights_, vt_, inverse_, factor_, y_;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ struct AttentionProblem {
   FusedAttentionRules rules;
   AttentionOperand q, k, v, mask;         ///< mask.value == kNone: no mask
   const Tensor* constant_mask = nullptr;  ///< set for a constant mask of several rows
+  Multiplicands multiplicands;            ///< pairs of bf16, or f32
 };
 
 /// Emits the whole kernel, parallel over batch dimensions and blocks of queries. The schedule's knobs must be legal.

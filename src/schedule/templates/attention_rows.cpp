@@ -6,6 +6,9 @@
 //   p[keys][queries]      scores (register tiles of keys x vectors of queries), then their exponentials
 //   y[queries][v_size]    p' v (register tiles of queries x vectors of v), divided by the sums of p
 //
+// If q, k and v are stored as bf16 and the target multiplies pairs of bf16, so do both products: the exponentials are
+// rounded to bf16, and the values are packed in pairs of keys for each block of queries.
+//
 // If the keys do not fit in the cache, they are processed in blocks. Maxima and sums carry over, and sums accumulated
 // under an older maximum are rescaled to the new one (the online softmax of Milakov and Gimelshein, 2018).
 
@@ -29,7 +32,16 @@ AttentionOperand matrix_of(const Operand& o, const Shape& whole) {
   return m;
 }
 
-Result<AttentionProblem> analyse(const Task& task, const CpuLimits&) {
+/// Pairs of bf16, if all three operands are stored so and the pairs of k are neighbours.
+Multiplicands multiplicands_of(const Task& task, const AttentionOperand& k, const CpuLimits& limits) {
+  const Node& node = task.node();
+  const auto type = [&](size_t i) -> const TensorType& { return task.operand(node.inputs[i]).type; };
+  const Multiplicands pairs = Multiplicands::of(type(1), type(1), DType::f32, limits);
+  const bool all = type(0).layout.stored == DType::bf16 && type(2).layout.stored == DType::bf16 && k.column == 1;
+  return pairs.group == 2 && all ? pairs : Multiplicands{};
+}
+
+Result<AttentionProblem> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::attention) return not_for("operator", "FusedAttention", node.op->name);
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
@@ -49,6 +61,7 @@ Result<AttentionProblem> analyse(const Task& task, const CpuLimits&) {
   h.q = matrix_of(operand(0), s.with(s.queries, s.size));
   h.k = matrix_of(operand(1), s.with(s.keys, s.size));
   h.v = matrix_of(operand(2), s.with(s.keys, s.v_size));
+  h.multiplicands = multiplicands_of(task, h.k, limits);
   if (masked) {
     h.mask = matrix_of(operand(3), s.scores());
     if (h.mask.row != 0) h.constant_mask = operand(3).constant;
@@ -132,10 +145,13 @@ Schedule schedule_of(const FusedAttentionShape& s, const Tile& scores, const Til
            {"out_rows", out.rows}}};
 }
 
-/// Cycles of one head: scores of all blocks of queries, their exponentials, and outputs. The online softmax rescales
-/// the outputs for each block of keys.
-double head_cycles(const FusedAttentionShape& s, const Schedule& schedule, const CpuLimits& limits) {
+/// Cycles of one head, with the limits of its multiplications: scores of all blocks of queries, their exponentials, and
+/// outputs. The online softmax rescales the outputs for each block of keys.
+double head_cycles(const AttentionProblem& h, const Schedule& schedule, const CpuLimits& limits) {
   constexpr double kExponential = 20;  // cycles per vector of scores: maximum, exponential, sum
+  constexpr double kPair = 4;          // cycles to pack a vector of pairs of v
+  const FusedAttentionShape& s = h.shape;
+  const int64_t group = h.multiplicands.group;
   const int64_t lanes = lanes_of(limits), keys = schedule.knob("keys");
   const auto panels = [&](int64_t rows, int64_t columns, std::string_view tile, std::string_view vectors) {
     const int64_t v = schedule.knob(vectors), all = ceil_div(columns, lanes);
@@ -147,8 +163,10 @@ double head_cycles(const FusedAttentionShape& s, const Schedule& schedule, const
     if (queries == 0) return 0.0;
     const auto scores = static_cast<double>(s.keys * ceil_div(queries, lanes));
     const auto outputs = static_cast<double>(queries * ceil_div(s.v_size, lanes));
-    return static_cast<double>(s.size) * panels(s.keys, queries, "rows", "vectors") + scores * kExponential +
-           static_cast<double>(s.keys) * panels(queries, s.v_size, "out_rows", "out_vectors") +
+    const auto pairs = static_cast<double>(group > 1 ? ceil_div(s.keys, group) * ceil_div(s.v_size, lanes) : 0);
+    return static_cast<double>(ceil_div(s.size, group)) * panels(s.keys, queries, "rows", "vectors") +
+           scores * kExponential + pairs * kPair +
+           static_cast<double>(ceil_div(s.keys, group)) * panels(queries, s.v_size, "out_rows", "out_vectors") +
            (blocks > 1 ? 2 * outputs * static_cast<double>(blocks) : 0);
   };
   return static_cast<double>(s.queries / width) * block(width) + block(s.queries % width);
@@ -170,8 +188,8 @@ class AttentionRows final : public Analysed {
   }
   Result<Schedule> pick() const override {
     const FusedAttentionShape& s = h_.shape;
-    const Tile scores = score_tile(s, limits());
-    return schedule_of(s, scores, output_tile(s, scores.vectors * lanes_of(limits()), limits()), limits());
+    const Tile scores = score_tile(s, products());
+    return schedule_of(s, scores, output_tile(s, scores.vectors * lanes_of(limits()), products()), limits());
   }
   /// The best rows for each combination of score vectors and output vectors.
   std::vector<Schedule> candidates() const override {
@@ -181,12 +199,14 @@ class AttentionRows final : public Analysed {
     for (int64_t v = 1; v <= std::clamp<int64_t>(ceil_div(s.queries, lanes), 1, kMaxScoreVectors); ++v) {
       const int64_t queries = std::min(v * lanes, s.queries);
       for (int64_t o = 1; o <= std::min(ceil_div(s.v_size, lanes), kMaxOutVectors); ++o)
-        all.push_back(schedule_of(s, best_rows(s.keys, v, limits()), best_rows(queries, o, limits()), limits()));
+        all.push_back(schedule_of(s, best_rows(s.keys, v, products()), best_rows(queries, o, products()), limits()));
     }
     return all;
   }
 
  private:
+  CpuLimits products() const { return h_.multiplicands.limits(limits()); }
+
   std::optional<Rejected> conflict(const Schedule& schedule) const override {
     for (const auto& [vectors, rows] : {std::pair("vectors", "rows"), std::pair("out_vectors", "out_rows")}) {
       const int64_t most = most_rows(schedule.knob(vectors), limits());
@@ -202,7 +222,7 @@ class AttentionRows final : public Analysed {
     const FusedAttentionShape& s = h_.shape;
     const int64_t lanes = lanes_of(limits()), padded = ceil_div(s.queries, lanes) * lanes;
     const double filled = static_cast<double>(s.queries) / static_cast<double>(padded);
-    return {static_cast<double>(elems(s.batch)) * head_cycles(s, schedule, limits()), 1 - filled};
+    return {static_cast<double>(elems(s.batch)) * head_cycles(h_, schedule, products()), 1 - filled};
   }
 
   Lowered emit(const Schedule& schedule) const override {
