@@ -7,6 +7,7 @@
 #include "ops/support/iterate.h"
 #include "ops/support/reduction.h"
 #include "ops/support/window.h"
+#include "passes/match.h"
 #include "passes/rewrite.h"
 
 namespace kilter {
@@ -17,6 +18,8 @@ constexpr std::string_view kNotF32 = "its input is not f32", kRunTimeFilters = "
                            kNoSignal = "its input is not an f32 signal [n,c,w]", kEmpty = "it has no elements",
                            kTooLarge = "its constant would have more than 16 Mi elements",
                            kKeepsDims = "it keeps the reduced axes";
+
+using Ints = std::vector<int64_t>;
 
 class Canonical : public RewritePass<Canonical> {
  public:
@@ -277,6 +280,41 @@ class Canonical : public RewritePass<Canonical> {
     return b_.add("DepthToSpace", {deep}, {{"blocksize", s}, {"mode", std::string("CRD")}}, node.name + ".wide");
   }
 
+  /// Rewrites a convolution over patches of an image with few channels whose results are stored channels last, as
+  /// vision transformers embed them: rows of patches times the filters. A plain image is read a pixel at a time, and
+  /// the product reads its rows in vectors.
+  Patch patches(const Node& node) {
+    constexpr int64_t kFewChannels = 15, kLongRow = 32;
+    const Node* merged = made_by(graph_, node.inputs[0], "Reshape");
+    const Node* conv = made_by(graph_, merged != nullptr ? merged->inputs[0] : node.inputs[0], "Conv");
+    if (conv == nullptr) return {};
+    const Shape &x = type(conv->inputs[0]).shape, &y = type(conv->outputs[0]).shape;
+    const Tensor *w = constant(conv->inputs[1]), *bias = constant(conv->input(2));
+    if (x.size() != 4 || !f32(conv->inputs[0])) return no("the convolution's input is not f32 images");
+    const std::vector<int64_t> perm = merged != nullptr ? Ints{0, 2, 1} : Ints{0, 2, 3, 1};
+    const bool merges = merged == nullptr || type(merged->outputs[0]).shape == Shape{y[0], y[1], y[2] * y[3]};
+    if (!merges || node.ints_attr("perm") != perm) return no("it does not store the convolution's channels last");
+    if (!read_once(graph_, conv->outputs[0]) || !read_once(graph_, node.inputs[0]))
+      return no("the convolution's results are read elsewhere, too");
+    if (w == nullptr || (conv->input(2) != kNone && bias == nullptr)) return no(kRunTimeFilters);
+    const Window win = conv_window(*conv, x, w->shape());
+    const std::vector<int64_t> none{0, 0};
+    if (win.kernel != win.strides || win.pads_begin != none || win.pads_end != none || win.dilations != Ints{1, 1} ||
+        conv->int_attr("group", 1) != 1 || x[2] != y[2] * win.kernel[0] || x[3] != y[3] * win.kernel[1])
+      return no("its windows are no patches: they overlap, leave gaps, have groups or are padded");
+    const int64_t row = elems(w->shape()) / y[1];
+    if (x[1] > kFewChannels || row < kLongRow || elems(y) == 0) return no("its patches are too small or too deep");
+    const Shape split{x[0], x[1], y[2], win.kernel[0], y[3], win.kernel[1]};
+    const ValueId turned = b_.add("Transpose", {reshape(conv->inputs[0], split, conv->name + ".split")},
+                                  {{"perm", Ints{0, 2, 4, 1, 3, 5}}}, conv->name + ".patches");
+    const ValueId rows = reshape(turned, {x[0], y[2] * y[3], row}, conv->name + ".rows");
+    const Tensor filters = transposed(w->reshaped({y[1], row}));
+    ValueId out =
+        b_.add("MatMul", {rows, b_.constant(filters, graph_.value(conv->inputs[1]).name + ".t")}, {}, conv->name);
+    if (bias != nullptr) out = b_.add("Add", {out, conv->inputs[2]}, {}, conv->name + ".bias");
+    return merged != nullptr ? out : reshape(out, type(node.outputs[0]).shape, conv->name + ".image");
+  }
+
   Patch global_mean(const Node& node) { return global_reduction(node, "ReduceMean"); }
   Patch global_max(const Node& node) { return global_reduction(node, "ReduceMax"); }
   Patch global_reduction(const Node& node, std::string_view op) {
@@ -399,6 +437,10 @@ std::span<const RewriteRow<Canonical>> Canonical::rows() {
         "ConvTranspose(x, w; kernel = strides, few channels) => DepthToSpace(Conv(x, w as 1x1))",
         {"ConvTranspose"}},
        &Canonical::upsampling},
+      {{"patches",
+        "Transpose(Conv(x, w; kernel = strides, few channels); channels last) => Add(MatMul(patches of x, w'), bias)",
+        {"Transpose"}},
+       &Canonical::patches},
       {{"global_average", "GlobalAveragePool(x) => ReduceMean(x; axes 2 and on)", {"GlobalAveragePool"}},
        &Canonical::global_mean},
       {{"global_max", "GlobalMaxPool(x) => ReduceMax(x; axes 2 and on)", {"GlobalMaxPool"}}, &Canonical::global_max},

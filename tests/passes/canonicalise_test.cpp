@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "ops/support/evaluate.h"
 #include "pass_runner.h"
 
 namespace kilter {
@@ -206,6 +207,68 @@ TEST(Canonicalise, SignalsThatHaveNoKernelAsImagesStay) {
     output "e" %e
   })"),
             "");
+}
+
+/// A network that stores the results of a convolution of patches channels last, as vision transformers embed an image.
+std::string patches_text(std::string_view conv_attrs, std::string_view rest, std::string_view shape = "1,2,2,3") {
+  return fmt::format(R"(graph "g" {{
+    input %x: f32[1,2,8,12]
+    const %w: f32[2,2,4,4]#6350fb799a36e6d5
+    const %b: f32[2](1, 2)
+    %c: f32[{}] = Conv@11 "c" {{{}}}(%x, %w, %b)
+    {}
+  }})",
+                     shape, conv_attrs, rest);
+}
+
+TEST(Canonicalise, ConvolutionsOfPatchesThatStoreChannelsLastAreProducts) {
+  const std::string rows =
+      "%c.split: f32[1,2,2,4,3,4] = Reshape@28 \"c.split\"(%x, %const)\n"
+      "%c.patches: f32[1,2,3,2,4,4] = Transpose@28 \"c.patches\" {perm=[0, 2, 4, 1, 3, 5]}"
+      "(%c.split)\n"
+      "%c.rows: f32[1,6,32] = Reshape@28 \"c.rows\"(%c.patches, %const_1)\n"
+      "%c_1: f32[1,6,2] = MatMul@28 \"c_1\"(%c.rows, %w.t)\n";
+  const std::string merged = patches_text("strides=[4, 4]", R"(const %merged: i64[3](1, 2, -1)
+    %m: f32[1,2,6] = Reshape@14 "m"(%c, %merged)
+    %y: f32[1,6,2] = Transpose@13 "y" {perm=[0, 2, 1]}(%m)
+    output "y" %y)");
+  const std::string image =
+      patches_text("strides=[4, 4]", R"(%y: f32[1,2,3,2] = Transpose@13 "y" {perm=[0, 2, 3, 1]}(%c)
+    output "y" %y)");
+  EXPECT_EQ(after(canonicalise, merged), rows + "%y: f32[1,6,2] = Add@28 \"c.bias\"(%c_1, %b)\noutput \"y\" %y\n");
+  EXPECT_EQ(after(canonicalise, image), rows +
+                                            "%c.bias: f32[1,6,2] = Add@28 \"c.bias\"(%c_1, %b)\n"
+                                            "%y: f32[1,2,3,2] = Reshape@28 \"c.image\"(%c.bias, %const_2)\n"
+                                            "output \"y\" %y\n");
+  for (const std::string& text : {merged, image}) {
+    Tensor x(DType::f32, {1, 2, 8, 12}), w(DType::f32, {2, 2, 4, 4});
+    for (int64_t i = 0; i < x.elems(); ++i) x.data<float>()[i] = static_cast<float>(i * 29 % 23 - 11);
+    for (int64_t i = 0; i < w.elems(); ++i) w.data<float>()[i] = static_cast<float>(i * 37 % 19 - 9);
+    Graph graph = parse_graph(text, {{"w", w}});
+    const Tensor before = evaluate(graph, {x}).at(0);
+    run_pass(canonicalise, graph);
+    const Tensor now = evaluate(graph, {x}).at(0);
+    for (int64_t i = 0; i < before.elems(); ++i) EXPECT_EQ(now.as_double(i), before.as_double(i)) << i;
+  }
+}
+
+TEST(Canonicalise, ConvolutionsThatAreNoPatchesStay) {
+  const auto stays = [](const std::string& text) { EXPECT_EQ(unchanged(canonicalise, text), "") << text; };
+  const std::string last = R"(%y: f32[1,2,3,2] = Transpose@13 "y" {perm=[0, 2, 3, 1]}(%c)
+    output "y" %y)";
+  stays(patches_text("strides=[4, 4]", last + "\n    output \"c\" %c"));
+  stays(patches_text("strides=[4, 4]", R"(%y: f32[1,2,3,2] = Transpose@13 "y" {perm=[0, 2, 3, 1]}(%c)
+    %z: f32[1,2,2,3] = Relu@14 "z"(%c)
+    output "y" %y
+    output "z" %z)"));
+  stays(patches_text("strides=[4, 4]", R"(%y: f32[1,2,3,2] = Transpose@13 "y" {perm=[0, 1, 3, 2]}(%c)
+    output "y" %y)"));
+  stays(patches_text("strides=[2, 4]", R"(%y: f32[1,3,3,2] = Transpose@13 "y" {perm=[0, 2, 3, 1]}(%c)
+    output "y" %y)",
+                     "1,2,3,3"));
+  stays(patches_text("pads=[0, 0, 0, 4], strides=[4, 4]", R"(%y: f32[1,2,4,2] = Transpose@13 "y" {perm=[0, 2, 3, 1]}(%c)
+    output "y" %y)",
+                     "1,2,2,4"));
 }
 
 TEST(Canonicalise, GlobalPoolsAreReductions) {
