@@ -41,6 +41,15 @@ TEST(DirectConvolution, PrefetchesWhatIsAddedABitWithEachBlockOfChannels) {
   EXPECT_EQ(count(loops(plain, "Conv+Relu"), "prefetch"), 0);
 }
 
+TEST(DirectConvolution, PrefetchesRowsOfTheNetworksInput) {
+  const std::string input = loops(parse_problem("conv2d n1 c3 h33 w33 k32 r3 s3 stride2 f32").graph, "Conv");
+  // A tile of 8 pixels reads 16 columns, which are a line, in each of its rows.
+  EXPECT_EQ(count(input, "prefetch"), 1) << input;
+  EXPECT_EQ(count(input, "prefetch x0["), 1) << input;
+  const std::string copy = loops(parse_problem("conv2d n1 c3 h33 w33 k32 r3 s3 stride2 pad1 f32").graph, "Conv");
+  EXPECT_EQ(count(copy, "prefetch"), 0) << "the copy with padding is in the caches";
+}
+
 TEST(DirectConvolution, ComputesHalfAVectorWhereTheUnitsAreHalfAsWide) {
   // 24 channels are a vector and a half; the other half of the second vector is written as zeros.
   const std::string half = loops(parse_problem("conv2d n1 c64 h14 w14 k24 r1 s1 f32 +bias +relu").graph, "Conv+Relu");

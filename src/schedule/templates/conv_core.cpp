@@ -492,10 +492,19 @@ class TileEmitter {
       b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
         const Expr x2 = b_.let("x2", origin + c * Expr(stride_cb_) + r * Expr(nest_.dilation_h * stride_h_));
         const Expr w2 = b_.let("w2", weights + (c * Expr(nest_.kernel_h) + r) * Expr(nest_.kernel_w * tap));
+        prefetch_rows_below(x2);
         for (int64_t s = 0; s < nest_.kernel_w; ++s)
           step(x2 + Expr(s * nest_.dilation_w * stride_w_), w2 + Expr(s * tap));
       });
     });
+  }
+
+  /// Prefetches what the tile one row of tiles below reads at `x`, if the image is an input of the network: nothing has
+  /// brought it into the caches, and the processor does not recognise the rows of a tile as a stream.
+  void prefetch_rows_below(const Expr& x) {
+    if (e_.task().graph->value(buffers_.input).producer != kNone) return;
+    const Expr below = x + Expr(rows_ * nest_.step_h * stride_h_);
+    prefetch_lines(b_, x_, below, cols_ * nest_.step_w * stride_w_, stream_.line_bytes);
   }
 
   /// The site of vector `v` of the tile's pixel (r, c) in the output.
