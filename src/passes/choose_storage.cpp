@@ -224,6 +224,15 @@ class Storages {
     const Family family = graph_.node(id).op->family;
     if (family == Family::conv && multiplies_channels(graph_.node(id))) convert_operand(id, 0);
     if (family == Family::matmul) convert_operand(id, 0), convert_operand(id, 1);
+    if (family == Family::matmul && turned(graph_.node(id).inputs[0])) copy_operand(id, 0);
+  }
+
+  /// Whether the columns of a matrix are those of another value in a different order. Products multiply pairs of
+  /// neighbours, which such a view does not have.
+  bool turned(ValueId v) const {
+    const NodeId producer = graph_.value(v).producer;
+    if (producer == kNone || graph_.node(producer).op->movement != Movement::transpose) return false;
+    return graph_.node(producer).ints_attr("perm").back() != std::ssize(graph_.type(v).shape) - 1;
   }
 
   /// Whether a convolution sums over blocks of input channels.
@@ -234,7 +243,13 @@ class Storages {
 
   void convert_operand(NodeId id, size_t i) {
     const ValueId v = graph_.node(id).inputs[i];
-    if (!f32(v) || constant(v) || graph_.type(v).layout.stored || !changes()) return;
+    if (f32(v) && !constant(v) && !graph_.type(v).layout.stored) copy_operand(id, i);
+  }
+
+  /// Makes a node read a copy that is stored as the precision asks.
+  void copy_operand(NodeId id, size_t i) {
+    const ValueId v = graph_.node(id).inputs[i];
+    if (!changes()) return;
     const auto [made, fresh] = converted_.try_emplace(v, kNone);
     if (fresh) made->second = stored_copy(v);
     graph_.change_node(id).inputs[i] = made->second;
