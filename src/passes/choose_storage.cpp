@@ -222,7 +222,8 @@ class Storages {
   void convert_operands(NodeId id) {
     if (held(graph_.node(id))) return;
     const Family family = graph_.node(id).op->family;
-    if (family == Family::conv && multiplies_channels(graph_.node(id))) convert_operand(id, 0);
+    if (family == Family::conv && (multiplies_channels(graph_.node(id)) || multiplies_rows(graph_.node(id))))
+      convert_operand(id, 0);
     if (family == Family::matmul) convert_operand(id, 0), convert_operand(id, 1);
     if (family == Family::matmul && turned(graph_.node(id).inputs[0])) copy_operand(id, 0);
   }
@@ -239,6 +240,14 @@ class Storages {
   bool multiplies_channels(const Node& node) const {
     const TensorType &x = graph_.type(node.inputs[0]), &w = graph_.type(node.inputs[1]);
     return x.layout.block > 1 && w.shape.size() == 4 && w.shape[1] > 1;
+  }
+
+  /// Whether a convolution of plain images multiplies pairs of neighbours in their rows.
+  bool multiplies_rows(const Node& node) const {
+    const TensorType &x = graph_.type(node.inputs[0]), &w = graph_.type(node.inputs[1]);
+    const std::vector<int64_t> dilations = node.ints_attr("dilations");
+    return x.layout.block == 1 && w.shape.size() == 4 && w.shape[3] > 1 && node.int_attr("group", 1) == 1 &&
+           (dilations.empty() || dilations.back() == 1);
   }
 
   void convert_operand(NodeId id, size_t i) {

@@ -125,7 +125,7 @@ TEST_P(NarrowLayers, WholeNumbersGiveExactResults) {
   const Precision precision = GetParam().precision;
   if (!has_instruction(precision)) GTEST_SKIP() << "this CPU has no instruction for " << name(precision);
   const std::string as_stored = fmt::format(":{}", name(*stored_type(precision)));
-  int64_t stored = 0;
+  int64_t stored = 0, rows = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     Layer l(seed);
     GetParam().make(l);
@@ -137,9 +137,14 @@ TEST_P(NarrowLayers, WholeNumbersGiveExactResults) {
     const std::string wrong = run_guarded(std::make_shared<const Program>(compiled.plan), l.inputs, want,
                                           {.rtol = 0, .atol = 0, .scaled = false}, seed % 3 * 4);
     ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << steps_text(compiled.plan);
-    for (const Step& step : compiled.plan.steps) stored += step.problem.find(as_stored) != std::string::npos ? 1 : 0;
+    for (const Step& step : compiled.plan.steps) {
+      stored += step.problem.find(as_stored) != std::string::npos ? 1 : 0;
+      rows += step.layouts.starts_with("plain") && step.multiplies == DType::bf16 ? 1 : 0;
+    }
   }
   EXPECT_GT(stored, 100) << "most layers read narrow values";
+  EXPECT_TRUE(precision != Precision::bf16 || rows > 5)
+      << rows << " plain images and matrices are multiplied in pairs";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, NarrowLayers,

@@ -89,8 +89,8 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
     return not_for("channels of a group", "more than one in or out", "1 in, 1 out");
   if (bytes)
     n.operands = Multiplicands::of_bytes(x.type, w.type, limits, [&] { return !check_conv_operands(task); });
-  else if (n.in_block > 1 && y.dtype == DType::f32)
-    n.operands = Multiplicands::of(x.type, w.type, y.dtype, limits);
+  else if (y.dtype == DType::f32 && (n.in_block > 1 || c.factors == kNone))
+    n.operands = conv_multiplicands(n, x.type, w.type, y.dtype, limits);
   // The start of integer sums counts the stored zero of every tap.
   if (n.operands.type != DType::u8 || x.type.layout.zero == 0) skip_padding(n, x.type.shape[2], x.type.shape[3]);
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);

@@ -73,7 +73,7 @@ Result<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& dep
   }
   auto nest = direct_nest(conv, x, graph.type(conv.inputs[1]), between);
   if (!nest) return nest.rejected();
-  if (nest->in_block > 1) nest->operands = Multiplicands::of(x, graph.type(conv.inputs[1]), between.dtype, limits);
+  nest->operands = conv_multiplicands(*nest, x, graph.type(conv.inputs[1]), between.dtype, limits);
   if (const int64_t channels = between.shape[1]; depthwise.int_attr("group", 1) != channels) {
     return Rejected{"groups = input channels = output channels", std::to_string(depthwise.int_attr("group", 1)),
                     fmt::format("{} in, {} out", channels, y.shape[1])};

@@ -33,8 +33,9 @@ double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const 
   if (pixels == 0) return 0;
   const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * nest.operands.bytes() > limits.l1_bytes / 2;
   const auto waits = static_cast<double>(std::max<int64_t>(pixels * vectors - limits.fill_buffers, 0));
+  const int64_t group = nest.in_block == 1 ? 1 : nest.operands.group;
   const double steps = panel_window(nest, vectors * limits.lanes_f32()).mean_channels *
-                       static_cast<double>(nest.taps()) / static_cast<double>(nest.operands.group);
+                       static_cast<double>(nest.kernel_h * nest.row_steps()) / static_cast<double>(group);
   const double step = tile_step_cycles(pixels, vectors, nest.has_half(vectors), big, nest.operands.limits(limits));
   return steps * step + waits * nest.out_line_cycles;
 }
@@ -91,7 +92,7 @@ std::optional<Rejected> check_input_stored(const Task& task) {
 }
 
 int64_t ConvNest::panel_elems(int64_t vectors, int32_t lanes) const {
-  return panel_window(*this, vectors * lanes).blocks * taps() * in_block * vectors * lanes;
+  return panel_window(*this, vectors * lanes).blocks * kernel_h * row_steps() * step_elems() * vectors * lanes;
 }
 
 PanelWindow panel_window(const ConvNest& nest, int64_t width) {
@@ -139,6 +140,14 @@ Result<ConvNest> direct_nest(const Node& conv, const TensorType& x, const Tensor
   n.first_h = -win.pads_begin[0], n.first_w = -win.pads_begin[1];
   n.out_h = y.shape[2], n.out_w = y.shape[3];
   return n;
+}
+
+Multiplicands conv_multiplicands(const ConvNest& nest, const TensorType& x, const TensorType& w, DType sum,
+                                 const CpuLimits& limits) {
+  const Multiplicands all = Multiplicands::of(x, w, sum, limits);
+  if (nest.in_block > 1) return all;
+  const bool rows = nest.kernel_w > 1 && nest.dilation_w == 1 && nest.groups * nest.merged == 1;
+  return all.type == DType::bf16 && rows ? all : Multiplicands{};
 }
 
 void allow_half_tail(ConvNest& nest, const CpuLimits& limits) {
@@ -487,14 +496,15 @@ class TileEmitter {
   }
 
   void reduce_plain(const Expr& origin, const Expr& weights) {
-    const int64_t tap = width();
+    const int64_t group = nest_.operands.group;
+    const int64_t row = nest_.row_steps() * group * width();
     b_.loop("c", channels_.first, channels_.last, [&](const Expr& c) {
       b_.loop("r", 0, nest_.kernel_h, [&](const Expr& r) {
         const Expr x2 = b_.let("x2", origin + c * Expr(stride_cb_) + r * Expr(nest_.dilation_h * stride_h_));
-        const Expr w2 = b_.let("w2", weights + (c * Expr(nest_.kernel_h) + r) * Expr(nest_.kernel_w * tap));
+        const Expr w2 = b_.let("w2", weights + (c * Expr(nest_.kernel_h) + r) * Expr(row));
         prefetch_rows_below(x2);
-        for (int64_t s = 0; s < nest_.kernel_w; ++s)
-          step(x2 + Expr(s * nest_.dilation_w * stride_w_), w2 + Expr(s * tap));
+        for (int64_t s = 0; s < nest_.row_steps(); ++s)
+          step(x2 + Expr(nest_.first_tap(s) * nest_.dilation_w * stride_w_), w2 + Expr(s * group * width()));
       });
     });
   }

@@ -30,7 +30,8 @@ struct ConvNest {
   int64_t in_h = 0, in_w = 0;  ///< pixels of the image, if tiles skip taps in the padding (conv_taps.h); else 0
   int64_t out_h = 1, out_w = 1;
   int64_t out_step_h = 1, out_step_w = 1, out_first_h = 0, out_first_w = 0;
-  /// Input channels come in groups of Multiplicands::group, of which `in_block` is a multiple.
+  /// Groups of Multiplicands::group are channels of a block, whose number is a multiple, or neighbours in a row of a
+  /// plain image.
   Multiplicands operands;
   int64_t weights_first = 0;  ///< element of the packed weights where those of this nest begin
   /// At most half of the channels in the last output block exist, so a tile of all blocks computes half a vector there.
@@ -40,6 +41,14 @@ struct ConvNest {
 
   int64_t in_blocks() const { return ceil_div(in_channels, in_block); }
   int64_t taps() const { return kernel_h * kernel_w; }
+  /// Steps in which the taps of a filter's row are multiplied: a group each in a plain image.
+  int64_t row_steps() const { return in_block == 1 ? ceil_div(kernel_w, operands.group) : kernel_w; }
+  /// The first tap of a step. The last group of a plain image overlaps the one before it, so that it stays in the row.
+  int64_t first_tap(int64_t step) const {
+    return in_block == 1 ? std::min(step * operands.group, kernel_w - operands.group) : step;
+  }
+  /// Elements of the packed weights for one step and output channel.
+  int64_t step_elems() const { return std::max(in_block, operands.group); }
   /// Channels of a block that the unrolled loop of the reduction multiplies in one iteration.
   int64_t unrolled() const { return std::min(kReductionUnroll * operands.group, in_block); }
   bool has_half(int64_t vectors) const { return half_tail && vectors == out_blocks; }
@@ -100,6 +109,10 @@ void set_channels(ConvNest& nest, int64_t in, int64_t out, int64_t groups, int64
 /// The nest of a convolution of `x` with filters `w` to `y`, whose channels are blocked. Rejects padding that the halo
 /// of `x` does not cover.
 Result<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y);
+/// What the nest of a convolution multiplies: groups of what is stored if the target has an instruction for them. In a
+/// plain image, they are pairs of neighbours in a row.
+Multiplicands conv_multiplicands(const ConvNest& nest, const TensorType& x, const TensorType& w, DType sum,
+                                 const CpuLimits& limits);
 /// Lets tiles of all output blocks compute half a vector of the last one, if that pays off on the target.
 void allow_half_tail(ConvNest& nest, const CpuLimits& limits);
 /// Bytes of all weights, packed in panels of `vectors` output blocks.
@@ -159,24 +172,27 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& tile, const Con
 
 /// Packs weights [out][in][r][s] for one nest into `packed` from weights_first on. `at(group, k, c, r, s)` gives a
 /// weight; k and c count within the merged group and belong to the same group of the convolution. The packer supplies
-/// the zeros elsewhere. Order: per group, per panel: block of its window, r, s, group of multiplicands, vectors * lanes
-/// of out, input channel of the group.
+/// the zeros elsewhere. Order: per group, per panel: block of its window, r, step of the row, group of multiplicands,
+/// vectors * lanes of out, element of the group.
 template <class T, class At>
 void pack_weights(const ConvNest& nest, const ConvTile& tile, int32_t lanes, T* packed, At at) {
   const int64_t width = tile.vectors * lanes;
   const PanelWindow window = panel_window(nest, width);
   const int64_t in = nest.in_channels / nest.merged, out = nest.out_channels / nest.merged;
   const int64_t group = nest.operands.group;
+  const bool plain = nest.in_block == 1;
   T* to = packed + nest.weights_first;
   for (int64_t g = 0; g < nest.groups; ++g)
     for (int64_t panel = 0; panel < nest.out_blocks / tile.vectors; ++panel) {
       const int64_t skipped = window_first(nest, window, panel_reads(nest, panel, width));
       for (int64_t icb = 0; icb < window.blocks; ++icb)
         for (int64_t r = 0; r < nest.kernel_h; ++r)
-          for (int64_t s = 0; s < nest.kernel_w; ++s, to += nest.in_block * width)
-            for (int64_t i = 0; i < nest.in_block; ++i) {
-              const int64_t c = (skipped + icb) * nest.in_block + i;
-              const int64_t first = c < nest.in_channels ? c / in * out : nest.out_channels;
+          for (int64_t step = 0; step < nest.row_steps(); ++step, to += nest.step_elems() * width)
+            for (int64_t i = 0; i < nest.step_elems(); ++i) {
+              const int64_t c = (skipped + icb) * nest.in_block + (plain ? 0 : i);
+              const int64_t s = nest.first_tap(step) + (plain ? i : 0);
+              const bool counts = c < nest.in_channels && (!plain || s >= step * group);
+              const int64_t first = counts ? c / in * out : nest.out_channels;
               T* row = to + i / group * group * width + i % group;
               for (int64_t k = panel * width; k < (panel + 1) * width; ++k, row += group)
                 *row = T(k >= first && k < std::min(first + out, nest.out_channels) ? at(g, k, c, r, s) : 0.0F);
