@@ -54,6 +54,9 @@ constexpr CpuLimits with_dots(CpuLimits limits, int32_t bf16_dots = 0) {
   return limits;
 }
 
+/// Returns `limits` with the instructions for products of bytes and of bf16, both at the rate of multiply-adds.
+constexpr CpuLimits with_all_dots(const CpuLimits& limits) { return with_dots(limits, limits.fmas_per_cycle); }
+
 /// Returns `limits` changed for cores whose units are half as wide as a vector register.
 constexpr CpuLimits halves(CpuLimits limits) {
   limits.fmas_per_cycle = 1;
@@ -118,10 +121,12 @@ constexpr std::array kRows = {
     TargetRow{"aarch64", "generic", "any AArch64 (Armv8-A with NEON)", neon(1, shared(32, 256, 1)), Arch::aarch64},
     TargetRow{"cortex-a72", "cortex-a72", "Arm Cortex-A72", neon(1, shared(32, 256, 1)), Arch::aarch64},
     TargetRow{"neoverse-n1", "neoverse-n1", "Arm Neoverse N1", neon(2, mesh(64, 1024, 32)), Arch::aarch64},
-    TargetRow{"neoverse-n2", "neoverse-n2", "Arm Neoverse N2", neon(3, mesh(64, 1024, 32)), Arch::aarch64},
-    TargetRow{"neoverse-v1", "neoverse-v1", "Arm Neoverse V1 (SVE, 256 bits)", sve(32, mesh(64, 1024, 32)),
+    TargetRow{"neoverse-n2", "neoverse-n2", "Arm Neoverse N2", with_all_dots(neon(3, mesh(64, 1024, 32))),
               Arch::aarch64},
-    TargetRow{"neoverse-v2", "neoverse-v2", "Arm Neoverse V2", wide_neon(mesh(64, 1024, 32)), Arch::aarch64},
+    TargetRow{"neoverse-v1", "neoverse-v1", "Arm Neoverse V1 (SVE, 256 bits)",
+              with_all_dots(sve(32, mesh(64, 1024, 32))), Arch::aarch64},
+    TargetRow{"neoverse-v2", "neoverse-v2", "Arm Neoverse V2", with_all_dots(wide_neon(mesh(64, 1024, 32))),
+              Arch::aarch64},
     TargetRow{"a64fx", "a64fx", "Fujitsu A64FX (SVE, 512 bits)", sve(64, shared(64, 512, 8)), Arch::aarch64},
 };
 

@@ -110,6 +110,8 @@ bool apply_attribute(Arch arch, std::string_view attribute, Features& features) 
 void set_limits(Arch arch, CpuLimits& limits, const Features& f) {
   if (arch == Arch::aarch64) {  // adding an extension never widens vectors, since only the row knows SVE's length
     if (limits.vector_bytes > 16 && !f.contains("sve")) limits.vector_bytes = 16, limits.masks = false;
+    limits.byte_dots_per_cycle = f.contains("i8mm") ? limits.fmas_per_cycle : 0;
+    limits.bf16_dots_per_cycle = f.contains("bf16") ? limits.fmas_per_cycle : 0;
     return;
   }
   const bool wide = std::ranges::all_of(kLevel4, [&](std::string_view x) { return f.contains(x); });

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -97,6 +98,47 @@ TEST_P(AArch64, NetworksAnswerAsTheReference) {
   expect_right(folder);
 }
 
+/// Convolutions, products and attention of whole numbers in bf16, whose sums are exact. Their operands are results of
+/// other nodes, because inputs of a network stay in f32.
+TEST_P(AArch64, ProductsOfBf16AreExact) {
+  const CpuLimits limits = target().limits;
+  if (!limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32())) GTEST_SKIP() << "no instruction for bf16";
+  Folder folder;
+  for (int64_t seed = 0; seed < 24; ++seed) {
+    Graph graph;
+    GraphBuilder b(graph);
+    b.fold_limit = -1;
+    int64_t next = seed;
+    const auto whole = [&](const Shape& shape) {
+      Tensor t(DType::f32, shape);
+      for (float& v : t.span<float>()) v = static_cast<float>((next = next * 1103515245 + 12345) >> 16 & 15) - 7;
+      return t;
+    };
+    std::vector<Tensor> inputs;
+    const auto input = [&](const Shape& shape) {
+      inputs.push_back(whole(shape));
+      return b.add("Abs", {b.input(fmt::format("x{}", inputs.size()), DType::f32, shape)});
+    };
+    const int64_t in = std::array{3, 16, 17, 32}[static_cast<size_t>(seed % 4)], out = 8 + seed, r = 1 + seed % 3;
+    if (seed % 3 == 0) {
+      graph.add_output(b.add("MatMul", {input({5, in}), b.constant(whole({in, out}))}), "y");
+    } else {
+      graph.add_output(b.add("Conv", {input({1, in, 7, 9}), b.constant(whole({out, in, r, r}))}), "y");
+    }
+    std::vector<Tensor> want = evaluate(graph, inputs);
+    CompileOptions options;
+    options.target = target();
+    options.precision = Precision::bf16;
+    options.accuracy = Accuracy::strict;
+    const Compiled compiled = compile_graph(graph, options);
+    const auto pairs = std::ranges::count(compiled.plan.steps, DType::bf16, &Step::multiplies);
+    EXPECT_EQ(pairs, r == 1 && seed % 3 != 0 && in == 3 ? 0 : 1) << seed << steps_text(compiled.plan);
+    folder.add(fmt::format("seed {}{}", seed, steps_text(compiled.plan)), compiled.plan, inputs, std::move(want),
+               {.rtol = 0, .atol = 0, .scaled = false});
+  }
+  expect_right(folder);
+}
+
 /// Runs one program on different processors that the emulator simulates.
 class EmulatedCpu : public testing::Test {
  protected:
@@ -156,7 +198,7 @@ TEST_F(EmulatedCpu, WithRegistersOfAnotherLengthSaysSo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, AArch64,
-                         testing::Values("aarch64", "cortex-a72", "neoverse-n1", "neoverse-v1", "a64fx"),
+                         testing::Values("aarch64", "cortex-a72", "neoverse-n1", "neoverse-v1", "neoverse-v2", "a64fx"),
                          target_as_name);
 
 }  // namespace

@@ -82,6 +82,12 @@ TEST(Dot, UsesTheTargetsInstruction) {
     EXPECT_NE(text(target, kTypes[0], 16).find("dot("), std::string::npos) << target;
     EXPECT_NE(text(target, kTypes[1], 16).find("dot("), std::string::npos) << target;
   }
+  for (const auto& [target, lanes] : {std::pair("neoverse-n2", 4), std::pair("neoverse-v1", 8)}) {
+    EXPECT_NE(text(target, kTypes[0], lanes).find("dot("), std::string::npos) << target;
+    EXPECT_NE(text(target, kTypes[1], lanes).find("dot("), std::string::npos) << target;
+    EXPECT_EQ(text(target, kTypes[3], lanes).find("dot("), std::string::npos) << target;
+  }
+  EXPECT_EQ(text("neoverse-n1", kTypes[1], 4).find("dot("), std::string::npos) << "it has no mixed signs";
   EXPECT_EQ(text("skylake-avx512", kTypes[0], 16).find("dot("), std::string::npos);
   EXPECT_EQ(text("znver5", kTypes[3], 16).find("dot("), std::string::npos) << "no instruction has two signed operands";
   EXPECT_NE(text("llvm -mcpu=skylake-avx512 -mattr=+avx512bf16", kTypes[0], 16).find("dot("), std::string::npos);

@@ -86,6 +86,8 @@ class Emitter {
   Value* compare(Op op, DType elem, Value* a, Value* b);
   Value* fused(Value* a, Value* b, Value* c);
   Value* dot(const ExprNode& e);
+  Value* x86_dot(const ExprNode& e);
+  Value* arm_dot(const ExprNode& e);
   Value* select(const ExprNode& e);
   Value* splat(Value* scalar, int32_t lanes);
   Value* ramp(const ExprNode& e);
