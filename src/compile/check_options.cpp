@@ -43,7 +43,8 @@ void check_precision(const Graph& graph, const CompileOptions& options) {
   if (options.precision == Precision::declared) {
     if (options.keep_float.empty()) return;
     fail(ErrorKind::usage,
-         "--keep-float {}: with --precision declared every layer keeps its types; add --precision bf16 or fp16",
+         "--keep-float {}: has no effect with '--precision declared', where every layer keeps its types; use "
+         "--precision bf16 or fp16",
          *options.keep_float.begin());
   }
   const CpuLimits& limits = options.target.limits;
@@ -57,9 +58,10 @@ void check_precision(const Graph& graph, const CompileOptions& options) {
   }
   if (asked && options.precision == Precision::bf16 && !limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32())) {
     fail(ErrorKind::usage,
-         "--precision {}: target '{}' has no instruction that multiplies bf16 (AVX-512 BF16), so layers would take as "
+         "--precision {}: target '{}' has no instruction that multiplies bf16 (AVX-512 BF16, Arm BF16), so layers "
+         "would take as "
          "long as in f32 and the conversions longer; use --precision declared, or a --target with the instruction, "
-         "such as znver4, znver5 or sapphirerapids",
+         "such as znver4, sapphirerapids or neoverse-v1",
          name(options.precision), options.target.name);
   }
   std::set<std::string_view> ops, nodes;

@@ -68,7 +68,7 @@ class Storages {
     if (changed_) graph_.sort();
   }
 
-  /// A copy of `v` in the same layout, stored as the precision asks.
+  /// A copy of `v` in the same layout, stored in the type that the precision asks for.
   ValueId stored_copy(ValueId v) {
     Layout layout = graph_.type(v).layout;
     layout.stored = *asked_;
@@ -255,7 +255,7 @@ class Storages {
     if (f32(v) && !constant(v) && !graph_.type(v).layout.stored) copy_operand(id, i);
   }
 
-  /// Makes a node read a copy that is stored as the precision asks.
+  /// Makes a node read a copy that is stored in the type that the precision asks for.
   void copy_operand(NodeId id, size_t i) {
     const ValueId v = graph_.node(id).inputs[i];
     if (!changes()) return;

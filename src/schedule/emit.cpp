@@ -336,8 +336,7 @@ std::optional<Rejected> check_elementwise(const Task& task, bool row_means) {
       const Node& node = task.graph->node(id);
       const bool row_mean = row_means && list.data() == task.epilogue.data() && is_row_mean(*task.graph, node);
       if (!row_mean && !has_loop_form(*task.graph, node)) {
-        return Rejected{"element-wise operators with a loop form", "scalar() for these types",
-                        std::string(node.op->name)};
+        return Rejected{"loop form of the operator", "one for these element types", std::string(node.op->name)};
       }
     }
   }

@@ -143,8 +143,7 @@ TEST_P(NarrowLayers, WholeNumbersGiveExactResults) {
     }
   }
   EXPECT_GT(stored, 100) << "most layers read narrow values";
-  EXPECT_TRUE(precision != Precision::bf16 || rows > 5)
-      << rows << " plain images and matrices are multiplied in pairs";
+  EXPECT_TRUE(precision != Precision::bf16 || rows > 5) << rows << " plain images and matrices are multiplied in pairs";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, NarrowLayers,
@@ -393,17 +392,18 @@ TEST(Bf16Options, WhatCannotBeDoneIsSaid) {
   CompileOptions options = bf16_options();
   options.target = parse_target("x86-64-v3");
   EXPECT_EQ(usage_error(options),
-            "--precision bf16: target 'x86-64-v3' has no instruction that multiplies bf16 (AVX-512 BF16), so layers "
+            "--precision bf16: target 'x86-64-v3' has no instruction that multiplies bf16 (AVX-512 BF16, Arm BF16), so "
+            "layers "
             "would take as long as in f32 and the conversions longer; use --precision declared, or a --target with the "
-            "instruction, such as znver4, znver5 or sapphirerapids");
+            "instruction, such as znver4, sapphirerapids or neoverse-v1");
   options.target = parse_target("znver5");
   options.keep_float = {"Softmax"};
   EXPECT_EQ(usage_error(options).substr(0, 91),
             "--keep-float Softmax: no node or operator of the network has this name; its operators are A");
   options.precision = Precision::declared;
   EXPECT_EQ(usage_error(options),
-            "--keep-float Softmax: with --precision declared every layer keeps its types; add --precision bf16 or "
-            "fp16");
+            "--keep-float Softmax: has no effect with '--precision declared', where every layer keeps its types; use "
+            "--precision bf16 or fp16");
   options = options_for(Precision::fp16);
   options.target = parse_target("x86-64-v2");
   EXPECT_EQ(usage_error(options),

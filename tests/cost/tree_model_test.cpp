@@ -138,7 +138,8 @@ TEST(TreeModel, RefusesPartsThatDoNotFit) {
   EXPECT_EQ(error_of([&] { TreeModel{parts}; }), "tree model: tree 1 has no node");
   parts = small_model().parts();
   parts.notes = {{"two words", "x"}};
-  EXPECT_EQ(error_of([&] { TreeModel{parts}; }), "tree model: note 'two words' is not a word and a line of text");
+  EXPECT_EQ(error_of([&] { TreeModel{parts}; }),
+            "tree model: note 'two words': expected a key of one word and one line of text");
 }
 
 TEST(TreeModel, JoinedModelsAddUp) {

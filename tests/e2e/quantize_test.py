@@ -265,10 +265,10 @@ class Test:
                    "the model's inputs:\n  x: f32[1,3,24,24]\n"
                    "each file DIR/*.npy is one sample of 'x'. To make samples in Python from real inputs (about 100):\n"
                    "  for i, x in enumerate(inputs): numpy.save(f\"DIR/{i:04}.npy\", x.astype(numpy.float32))", 3)
-        idle = "{}: has an effect only with {}; leave it out, or give that"
+        idle = "{0} has no effect without {1}; leave it out, or add {1}"
         self.error(["small.onnx", "--samples", "samples", "--percentile", "99"], idle.format("--percentile", "--method percentile"))
         self.error(["small.onnx", "--samples", "samples", "--block", "32"], idle.format("--block", "--weights int4 or int8"))
-        self.error(["small.onnx", "--weights", "int4", "--samples", "samples"], idle.format("--samples", "--weights s8 or u8 and --samples"))
+        self.error(["small.onnx", "--weights", "int4", "--samples", "samples"], idle.format("--samples", "--weights s8 or u8"))
         self.error(["small.onnx", "--weights", "int4", "--block", "48"], "--block 48: expected a power of two from 16 on")
         self.error(["small.onnx", "--samples", "samples", "--exclude", "Conv99"],
                    "--exclude Conv99: small.onnx has no node of this name; legal are the names in the table that quantize prints, and those "

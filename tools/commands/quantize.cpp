@@ -45,11 +45,11 @@ std::filesystem::path file_of(const QuantizeCommand& command, const ScratchFolde
 /// Throws usage for an option that has no effect on the way in which the model is quantised.
 void refuse_idle_options(const QuantizeCommand& c) {
   const auto refuse = [&](bool given, std::string_view option, std::string_view needs) {
-    if (given) fail(ErrorKind::usage, "{}: has an effect only with {}; leave it out, or give that", option, needs);
+    if (given) fail(ErrorKind::usage, "{} has no effect without {}; leave it out, or add {}", option, needs, needs);
   };
   if (c.weights_only()) {
     const std::string_view needs = "--weights s8 or u8 and --samples";
-    refuse(!c.samples.empty(), "--samples", needs);
+    refuse(!c.samples.empty(), "--samples", "--weights s8 or u8");
     refuse(c.method != "minmax", "--method " + c.method, needs);
     refuse(c.percentile != 0, "--percentile", needs);
     refuse(c.per_channel, "--per-channel", needs);

@@ -33,7 +33,8 @@ struct Multiplicands {
     return data.layout.stored == DType::u8 && sum == DType::i32;
   }
   static Multiplicands bytes_of_words() { return {DType::u8, 4}; }
-  /// Bytes, for data that are stored so, or f32 if its sums are exact and the target has no instruction for bytes.
+  /// The multiplicands of data stored as bytes: bytes, unless the target has no instruction for them and f32 sums are
+  /// exact; then f32.
   template <class Exact>
   static Multiplicands of_bytes(const TensorType& data, const TensorType& packed, const CpuLimits& limits,
                                 Exact exact_in_f32) {

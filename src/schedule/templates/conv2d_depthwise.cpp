@@ -36,8 +36,8 @@ Result<DepthwiseNest> analyse(const Task& task, const CpuLimits& limits) {
   return nest;
 }
 
-/// Whether the kernel is limited by the image, which comes from beyond L2, and not by arithmetic: with strides, few
-/// multiply-adds fall on each pixel read.
+/// Whether the kernel is limited by reading the image from beyond L2 rather than by arithmetic: with strides, there are
+/// few multiply-adds for each pixel read.
 bool streams(const DepthwiseNest& d, const Operand& x, const CpuLimits& limits) {
   return d.step_h * d.step_w > 1 && d.products() <= kFewProducts &&
          x.phys.elems * stored_bytes(x.type) > limits.l2_bytes;

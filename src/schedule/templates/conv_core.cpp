@@ -80,7 +80,8 @@ std::optional<Rejected> check_halo(const Window& window, const TensorType& input
   const std::array<int64_t, 4> pads{window.pads_begin[0], window.pads_end[0], window.pads_begin[1], window.pads_end[1]};
   for (size_t i = 0; i < 4; ++i) {
     if (halo[i] < pads[i])
-      return Rejected{"halo of the input for the padding", std::to_string(pads[i]), std::to_string(halo[i])};
+      return Rejected{"halo of the input, which contains the padding", fmt::format("at least {}", pads[i]),
+                      std::to_string(halo[i])};
   }
   return std::nullopt;
 }

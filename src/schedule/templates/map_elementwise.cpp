@@ -39,7 +39,7 @@ std::optional<Rejected> check(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
   if (node.op->family != Family::map) return not_for("operator family", "map", node.op->name);
   if (!has_loop_form(*task.graph, node))
-    return Rejected{"element-wise operators with a loop form", "scalar() for these types", std::string(node.op->name)};
+    return Rejected{"loop form of the operator", "one for these element types", std::string(node.op->name)};
   for (const Operand& o : task.outputs) {
     if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
   }

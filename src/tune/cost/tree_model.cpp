@@ -75,7 +75,8 @@ TreeModel::TreeModel(Parts parts, const std::string& where) : parts_(std::move(p
     fail(ErrorKind::bad_input, "{}: base {}; expected a finite number", where, format_float(parts_.base));
   }
   for (const auto& note : parts_.notes) {
-    if (!is_note(note)) fail(ErrorKind::bad_input, "{}: note '{}' is not a word and a line of text", where, note.first);
+    if (!is_note(note))
+      fail(ErrorKind::bad_input, "{}: note '{}': expected a key of one word and one line of text", where, note.first);
   }
   for (size_t i = 0; i < parts_.trees.size(); ++i) check_tree(parts_.trees[i], parts_.features.size(), i, where);
 }
