@@ -30,6 +30,18 @@ ReferenceDifference difference(const Tensor& got, const Tensor& want, bool finit
   return d;
 }
 
+double relative_rms(const Tensor& got, const Tensor& want) {
+  double noise = 0, signal = 0;
+  for (int64_t i = 0; i < want.elems(); ++i) {
+    const double g = got.as_double(i), w = want.as_double(i);
+    if (!std::isfinite(w)) continue;
+    if (!std::isfinite(g)) return INFINITY;
+    noise += (g - w) * (g - w), signal += w * w;
+  }
+  if (noise == 0) return 0;
+  return signal > 0 ? std::sqrt(noise / signal) : INFINITY;
+}
+
 bool all_finite(const Tensor& tensor) {
   if (!is_float(tensor.dtype())) return true;
   for (int64_t i = 0; i < tensor.elems(); ++i) {

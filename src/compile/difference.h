@@ -20,6 +20,10 @@ struct ReferenceDifference {
 /// the end of the type's range.
 ReferenceDifference difference(const Tensor& got, const Tensor& want, bool finite_inputs);
 
+/// Returns the root of the mean square of the differences, relative to that of `want`. Infinite if `got` has elements
+/// that are not finite where those of `want` are; other elements that are not finite do not count.
+double relative_rms(const Tensor& got, const Tensor& want);
+
 bool all_finite(const Tensor& tensor);
 
 }  // namespace kilter

@@ -55,6 +55,9 @@ expect 2 "--plain-layout nothing: no node has this name; legal values are" run z
 expect 2 "expected a whole number from 1 to 1024, got 'x'" run zoo:squeezenet1_1 --layer-threads conv1=x
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify --no-fuse conv1 --layer-threads conv1=1 --plain-layout pool1
 expect 0 "verify: passed" run zoo:squeezenet1_1 --verify
+expect 0 ", each layer on its own operands; tolerance 0.005 of" run zoo:squeezenet1_1 --target x86-64-v3 --precision fp16 --verify
+expect 0 "output 'output', by the errors of all layers: differs by at most" run zoo:squeezenet1_1 --target x86-64-v3 \
+  --precision fp16 --verify
 # tasks prints a line for each node, then the tasks with their layers; nodes and tasks refer to each other.
 "$kilter" tasks zoo:squeezenet1_1 --ops conv2d --threads 2 --json "$scratch/tasks.json" > "$scratch/tasks"
 python3 - "$scratch/tasks" "$scratch/tasks.json" <<'PY' || failures=$((failures + 1))

@@ -172,6 +172,11 @@ TEST_F(PlansFile, SettingsOfTheCommandLineAreAPlansOwn) {
   keep(strict);
   EXPECT_FALSE(found(plan(1, "").key));
   EXPECT_TRUE(found(strict.key));
+  CompileOptions narrow = native();
+  narrow.precision = Precision::bf16, narrow.keep_float = {"Softmax", "conv1"};
+  EXPECT_EQ(plan_settings(narrow, true), "--precision bf16 --keep-float Softmax,conv1");
+  EXPECT_EQ(plan_settings(narrow, false), plan_settings(narrow, true))
+      << "records of one precision never serve another";
 }
 
 TEST(GraphKey, DiffersWithNamesOperatorsAndShapes) {

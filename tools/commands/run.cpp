@@ -9,6 +9,7 @@
 #include "base/npy.h"
 #include "base/text.h"
 #include "compile/difference.h"
+#include "compile/run_values.h"
 #include "graph/values.h"
 #include "ops/op.h"
 #include "terminal.h"
@@ -55,30 +56,6 @@ void write_outputs(const std::string& folder, const std::vector<PlanTensor>& out
   }
 }
 
-/// Returns the values of a run by name, in the order of the steps.
-std::vector<std::pair<std::string, Tensor>> values_of(Loaded& loaded, const std::vector<Tensor>& inputs,
-                                                      const std::map<std::string, Tensor>* only) {
-  std::vector<std::pair<std::string, Tensor>> values;
-  std::multimap<size_t, const PlacedValue*> by_step;
-  for (const PlacedValue& v : loaded.compiled.values) {
-    if (only == nullptr || only->contains(v.name)) by_step.emplace(v.step, &v);
-  }
-  StepObserver observer;
-  observer.after = [&](size_t step) {
-    for (auto [it, end] = by_step.equal_range(step); it != end; ++it) {
-      values.emplace_back(it->second->name, extract(*it->second, loaded.instance->address(it->second->buffer)));
-    }
-  };
-  run_plan(loaded, inputs, &observer);
-  return values;
-}
-
-/// A signal [n,c,w] is computed as an image [n,c,1,w] under the same name, so dimensions of 1 are ignored.
-Shape without_ones(Shape shape) {
-  std::erase(shape, 1);
-  return shape;
-}
-
 bool finite_constants(const Graph& graph) {
   for (size_t v = 0; v < graph.value_count(); ++v) {
     const std::optional<Tensor>& constant = graph.value(static_cast<ValueId>(v)).constant;
@@ -102,17 +79,90 @@ bool all_integers(const Tensor& t) {
   return true;
 }
 
-/// The allowed difference from the reference kernels. Stored as bf16, each value has a relative error of 2^-9, and as
-/// f16 of 2^-12, which grows from layer to layer. `values`: those of the network in its declared types.
-double verify_tolerance(Precision precision, const std::map<std::string, Tensor>& values) {
-  const auto stores = [&](DType type) {
-    return stored_type(precision) == type ||
-           std::ranges::any_of(values, [&](const auto& value) { return value.second.dtype() == type; });
-  };
-  if (stores(DType::bf16)) return 0.05;
-  return stores(DType::f16) ? 0.01 : tune::kDefaultTolerance;
+/// The type in which the network stores values that are computed as f32, if it is narrow. `values`: those of the
+/// network in its declared types.
+std::optional<DType> narrow_type(Precision precision, const std::map<std::string, Tensor>& values) {
+  if (const std::optional<DType> type = stored_type(precision)) return type;
+  for (const DType type : {DType::bf16, DType::f16}) {
+    if (std::ranges::any_of(values, [&](const auto& value) { return value.second.dtype() == type; })) return type;
+  }
+  return std::nullopt;
 }
 
+/// The difference that a layer may have from the reference kernels. Stored as bf16, operands and results have relative
+/// errors of 2^-8, and as f16 of 2^-11; results that are differences of larger terms have more.
+double verify_tolerance(std::optional<DType> narrow) {
+  if (narrow == DType::bf16) return 0.02;
+  return narrow == DType::f16 ? 0.005 : tune::kDefaultTolerance;
+}
+
+struct Verdict {
+  double tolerance = 0;
+  int64_t compared = 0, steps = 0;
+  std::string first, worst;  ///< the first value beyond the tolerance, and the worst
+  ReferenceDifference first_difference, worst_difference;
+};
+
+/// Codes whose scale is computed at run time can differ by one step, where rounding errors before them decide.
+constexpr double kStepTolerance = 0.05;
+
+/// `finite`: difference()'s `finite_inputs`. `steps_allowed`: the network quantises with scales that it computes.
+Verdict judge(const RunValues& values, const std::map<std::string, Tensor>& wanted, double tolerance, bool finite,
+              bool steps_allowed) {
+  Verdict v{tolerance, 0, 0, {}, {}, {}, {}};
+  for (const auto& [name, tensor] : values.made) {
+    if (!comparable(tensor, wanted.at(name))) continue;
+    const Tensor want = wanted.at(name).widened();
+    const Tensor got = tensor.widened().reshaped(want.shape());
+    ++v.compared;
+    const ReferenceDifference d = difference(got, want, finite);
+    // A zero point that differs by one changes the integers that are multiples of it.
+    const bool multiple = v.steps > 0 && want.dtype() == DType::i32;
+    if (steps_allowed && !d.unlike && d.most > 0 && (d.most == 1 || multiple) && all_integers(got) &&
+        all_integers(want)) {
+      ++v.steps;
+      v.tolerance = std::max(v.tolerance, kStepTolerance);
+      continue;
+    }
+    if (d.relative() > v.tolerance && v.first.empty()) v.first = name, v.first_difference = d;
+    if (v.worst.empty() || d.relative() > v.worst_difference.relative()) v.worst = name, v.worst_difference = d;
+  }
+  return v;
+}
+
+void print(const Verdict& v, bool alone) {
+  say("verify: {} values compared with the reference kernels{}; tolerance {:g} of the largest magnitude\n", v.compared,
+      alone ? ", each layer on its own operands" : "", v.tolerance);
+  if (v.steps > 0) {
+    say("  {} values of integers differ by a step, since scales are computed from rounded values; the tolerance "
+        "after the first of them is {:g}\n",
+        v.steps, kStepTolerance);
+  }
+  if (v.compared > 0) {
+    say("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", printable(v.worst), v.worst_difference.most,
+        v.worst_difference.scale, v.worst_difference.relative());
+  }
+  if (!v.first.empty()) {
+    say("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", printable(v.first),
+        v.first_difference.most, v.first_difference.scale, v.first_difference.relative(),
+        v.first_difference.unlike ? ", NaN or infinite on one side" : "");
+  }
+}
+
+/// Prints how far the outputs are from those of the reference kernels, by the errors of all layers together.
+void print_output_errors(const std::vector<PlanTensor>& outputs, const std::vector<Tensor>& got,
+                         const std::vector<Tensor>& want, bool finite) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_float(outputs[i].type)) continue;
+    const ReferenceDifference d = difference(got[i], want[i], finite);
+    say("  output '{}', by the errors of all layers: differs by at most {:.3g} of {:.3g} ({:.2e}), root mean square "
+        "{:.2e} of the values\n",
+        printable(outputs[i].name), d.most, d.scale, d.relative(), relative_rms(got[i], want[i]));
+  }
+}
+
+/// Compares every value with the reference kernels. Errors of narrow types grow from layer to layer, however well the
+/// kernels compute. So the kernels of a network that stores them are judged layer by layer, each on its own operands.
 int verify_run(const ModelOptions& options, Session& session, const std::map<std::string, Tensor>& inputs) {
   if (session.compiled_file())
     fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
@@ -125,58 +175,26 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
   Loaded& fast = session.prepare_for(inputs);
   std::vector<Tensor> ordered;
   for (const PlanTensor& t : fast.plan().inputs) ordered.push_back(inputs.at(t.name));
-  std::map<std::string, Tensor> wanted;
+  std::map<std::string, Tensor> wanted, alone;
+  RunValues exact, values;
+  std::optional<DType> narrow;
   {
     Progress progress("verify");
     progress.show("running the reference kernels");
-    for (auto& [name, tensor] : values_of(slow, ordered, nullptr)) wanted.emplace(name, std::move(tensor));
+    exact = values_of(slow, ordered, nullptr);
+    wanted = {exact.made.begin(), exact.made.end()};
+    values = values_of(fast, ordered, &wanted);
+    narrow = narrow_type(session.options().compile.precision, wanted);
+    if (narrow) alone = values_of_layers_alone(slow, ordered, {values.made.begin(), values.made.end()});
   }
   const Graph bound = bound_graph(session, inputs);
   const bool finite = std::ranges::all_of(ordered, all_finite) && finite_constants(bound);
-  double tolerance = verify_tolerance(session.options().compile.precision, wanted);
-  // Codes whose scale is computed at run time can differ by one step, where rounding errors before them decide.
-  constexpr double kStepTolerance = 0.05;
-  const bool steps_allowed = computes_scales(bound);
-  int64_t compared = 0, steps = 0;
-  std::string first, worst;
-  ReferenceDifference first_difference, worst_difference;
-  for (const auto& [name, tensor] : values_of(fast, ordered, &wanted)) {
-    const Tensor want = wanted.at(name).widened();
-    const Tensor got = tensor.widened();
-    if (without_ones(want.shape()) != without_ones(got.shape()) || want.dtype() != got.dtype()) continue;
-    ++compared;
-    const ReferenceDifference d = difference(got.reshaped(want.shape()), want, finite);
-    // A zero point that differs by one changes the integers that are multiples of it.
-    const bool multiple = steps > 0 && want.dtype() == DType::i32;
-    if (steps_allowed && !d.unlike && d.most > 0 && (d.most == 1 || multiple) && all_integers(got) &&
-        all_integers(want)) {
-      ++steps;
-      tolerance = std::max(tolerance, kStepTolerance);
-      continue;
-    }
-    if (d.relative() > tolerance && first.empty()) first = name, first_difference = d;
-    if (worst.empty() || d.relative() > worst_difference.relative()) worst = name, worst_difference = d;
-  }
-  say("verify: {} values compared with the reference kernels; tolerance {:g} of the largest magnitude\n", compared,
-      tolerance);
-  if (steps > 0) {
-    say("  {} values of integers differ by a step, since scales are computed from rounded values; the tolerance "
-        "after the first of them is {:g}\n",
-        steps, kStepTolerance);
-  }
-  if (compared > 0) {
-    say("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", printable(worst), worst_difference.most,
-        worst_difference.scale, worst_difference.relative());
-  }
-  if (first.empty()) {
-    say("verify: passed\n");
-    return kDone;
-  }
-  say("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", printable(first),
-      first_difference.most, first_difference.scale, first_difference.relative(),
-      first_difference.unlike ? ", NaN or infinite on one side" : "");
-  say("verify: FAILED\n");
-  return kCheckFailed;
+  const Verdict verdict =
+      judge(values, narrow ? alone : wanted, verify_tolerance(narrow), finite, computes_scales(bound));
+  print(verdict, narrow.has_value());
+  if (narrow) print_output_errors(fast.plan().outputs, values.outputs, exact.outputs, finite);
+  say("verify: {}\n", verdict.first.empty() ? "passed" : "FAILED");
+  return verdict.first.empty() ? kDone : kCheckFailed;
 }
 
 }  // namespace

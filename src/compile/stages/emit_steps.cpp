@@ -26,7 +26,7 @@ class StepEmitter {
 
   void run() {
     describe(s_.out.plan, graph_, options_.target);
-    s_.out.plan.precision = name(options_.precision);
+    s_.out.plan.precision = std::string(name(options_.precision)) + (options_.keep_float.empty() ? "" : "+f32");
     bind_roots();
     for (size_t i = 0; i < s_.tasks.tasks.size(); ++i) {
       tell_task(options_, "make steps", static_cast<int64_t>(i), std::ssize(s_.tasks.tasks));

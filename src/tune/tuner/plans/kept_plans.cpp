@@ -148,6 +148,8 @@ std::string plan_settings(const CompileOptions& options, bool layers) {
     if (!values.empty()) all.push_back(fmt::format("{} {}", option, fmt::join(values, ",")));
   };
   if (options.accuracy == Accuracy::strict) all.emplace_back("--accuracy strict");
+  if (options.precision != Precision::declared) all.push_back(fmt::format("--precision {}", name(options.precision)));
+  add("--keep-float", options.keep_float);
   if (options.budget.memory) all.push_back(fmt::format("--memory {}", *options.budget.memory));
   add("--disable", options.debug.disable);
   const DebugOptions& debug = options.debug;
