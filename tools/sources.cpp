@@ -130,10 +130,20 @@ class LayerPlan : public Chooser {
 }  // namespace
 
 std::shared_ptr<const Chooser> ModelOptions::add_layer_plan(CompileOptions& options) const {
+  const std::string file = read_file(layer_plan);
+  const tune::LayerPlan plan = tune::parse_layer_plan(file, layer_plan);
+  if (plan.precision) {
+    if (options.precision != Precision::declared && options.precision != *plan.precision) {
+      fail(ErrorKind::usage, "--precision {}: the layer plan {} sets --precision {}; give only one of them", precision,
+           layer_plan, name(*plan.precision));
+    }
+    options.precision = *plan.precision;
+  }
+  options.keep_float.insert(plan.keep_float.begin(), plan.keep_float.end());
+  Choices choices = tune::allowed(plan.choices, options.forbidden);
+  if (plan.precision && plan.choices.empty()) return nullptr;
   if (records != "none")
     fail(ErrorKind::usage, "--records {} and --layer-plan {}: give only one of them", records, layer_plan);
-  const std::string file = read_file(layer_plan);
-  Choices choices = tune::allowed(tune::parse_choices(file, layer_plan), options.forbidden);
   add(choices, options.choices);
   return std::make_shared<LayerPlan>(std::move(choices), std::string(kFromLayerPlan) + layer_plan, threads_of(file),
                                      thread_count());
@@ -152,7 +162,10 @@ std::shared_ptr<const Chooser> ModelOptions::add_sources(CompileOptions& options
            choose);
     }
   }
-  if (!layer_plan.empty()) return add_layer_plan(options);
+  if (!layer_plan.empty()) {
+    std::shared_ptr<const Chooser> plan = add_layer_plan(options);
+    if (plan != nullptr) return plan;
+  }
   if (file.empty()) return nullptr;
   const auto store = tune::Store::open(file, tune::Store::Mode::read);
   std::vector<tune::Record> known = read_records(*store);

@@ -77,6 +77,10 @@ struct NetworkOptions {
   int threads = 0;                ///< 0: KILTER_NUM_THREADS, else the CPUs this process may use
   std::string target = "native";  ///< CPU to generate code for, as `kilter targets` lists them
   std::map<std::string, std::vector<int64_t>> shapes = {};  ///< for inputs whose dimensions the model leaves open
+  /// "declared": the types of the model; "bf16" or "fp16": values between layers in this type, as `kilter run
+  /// --precision` (doc/precision.md). Not for compiled files, which have the precision that they were compiled with.
+  std::string precision = "declared";
+  std::vector<std::string> keep_float = {};  ///< nodes and operators that `precision` leaves in f32
   /// Whether loading a compiled file verifies the hash of the whole file (about 10 ms for 100 MB in memory). The fields
   /// of its header are checked either way.
   bool verify_file = true;

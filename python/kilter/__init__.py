@@ -6,7 +6,7 @@
 
 `compile` makes a Network, which is called with NumPy arrays, or anything with DLPack, and returns NumPy arrays. The
 functions `bench`, `profile`, `explain`, `compare`, `tasks` and `tune` do what the commands of the same name do, with
-the same options. `kilter.onnxruntime` is a drop-in for ONNX Runtime's InferenceSession, `kilter.graph` builds networks
+the same options, and `choose_precision` what `kilter precision` does. `kilter.onnxruntime` is a drop-in for ONNX Runtime's InferenceSession, `kilter.graph` builds networks
 without a file, and torch.compile(model, backend="kilter") compiles those of PyTorch.
 """
 import os as _os
@@ -19,6 +19,7 @@ from .errors import (Error, FileError, InputError, InternalError, MeasurementErr
 from .network import Network, Pool, Port, compile, load
 from .measure import (Bench, Comparison, Explanation, Profile, Timing, bench, compare, explain, profile, tasks,
                       time_tasks)
+from .precision import PrecisionChoice, choose_precision
 from .tuning import Records, TuneResult, tune
 
 _set_interpreter(_sys.executable or "")  # compare() runs ONNX Runtime and OpenVINO in a process of their own
@@ -27,7 +28,7 @@ __version__ = _version_text().split()[1]
 
 __all__ = [
     "Bench", "Comparison", "Error", "Explanation", "FileError", "InputError", "InternalError", "MeasurementError",
-    "ModelError", "Network", "OutOfMemoryError", "Pool", "Port", "Profile", "Records", "Timing", "TuneResult",
-    "UnsupportedError", "UsageError", "bench", "command", "compare", "compile", "device", "explain", "load", "ops",
-    "options", "profile", "targets", "tasks", "time_tasks", "tune", "zoo",
+    "ModelError", "Network", "OutOfMemoryError", "Pool", "Port", "PrecisionChoice", "Profile", "Records", "Timing",
+    "TuneResult", "UnsupportedError", "UsageError", "bench", "choose_precision", "command", "compare", "compile", "device",
+    "explain", "load", "ops", "options", "profile", "targets", "tasks", "time_tasks", "tune", "zoo",
 ]

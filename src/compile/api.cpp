@@ -71,6 +71,13 @@ Tensor tensor_of(const std::string& name, const View& view) {
   return tensor;
 }
 
+Precision precision_named(const std::string& text) {
+  for (const Precision precision : kPrecisions) {
+    if (text == name(precision)) return precision;
+  }
+  fail(ErrorKind::usage, "precision '{}': expected declared, bf16 or fp16", text);
+}
+
 }  // namespace
 
 int64_t type_bytes(Type type) { return size_bytes(dtype(type)); }
@@ -98,11 +105,17 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     Session::Options session;
     session.threads = options.threads;
     session.compile.target = parse_target(options.target);
+    session.compile.precision = precision_named(options.precision);
+    session.compile.keep_float = {options.keep_float.begin(), options.keep_float.end()};
     for (const auto& [name, shape] : options.shapes) session.shapes[name] = shape;
     session.verify_file = options.verify_file;
     session.plan_cache_bytes = options.plan_cache_bytes;
     auto impl = std::make_unique<Impl>();
     impl->session = Session::open(model, session);
+    if (impl->session->compiled_file() && options.precision != NetworkOptions().precision) {
+      fail(ErrorKind::usage, "precision '{}': {} is a compiled file, which runs as it was compiled; load the model",
+           options.precision, model);
+    }
     for (const onnx::Port& port : impl->session->outputs()) impl->output_names.push_back(port.name);
     if (impl->session->compiled_file()) impl->session->prepare();
     return Network(std::move(impl));

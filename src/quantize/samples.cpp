@@ -72,11 +72,10 @@ Tensor Samples::load_input(const fs::path& file, const onnx::Port& port) const {
   }
   if (is_float(tensor.dtype()) && !all_finite(tensor)) {
     const int64_t at = first_not_finite(tensor);
-    fail(
-        ErrorKind::bad_input,
-        "{}: element {} of {} is {}; expected finite values, since the scales are chosen from the range of the values; "
-        "correct the file or remove it from the samples",
-        file.string(), at, tensor.elems(), tensor.as_double(at));
+    fail(ErrorKind::bad_input,
+         "{}: element {} of {} is {}; expected finite values, since ranges and errors are measured on the samples; "
+         "correct the file or remove it from the samples",
+         file.string(), at, tensor.elems(), tensor.as_double(at));
   }
   return tensor;
 }

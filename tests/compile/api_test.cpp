@@ -45,6 +45,35 @@ TEST(Api, ASavedNetworkAnswersAsTheOneItWasMadeFrom) {
   EXPECT_EQ(answer(saved), answer(net));
 }
 
+TEST(Api, APrecisionAndTheLayersThatStayInF32AreOptions) {
+  const std::vector<int64_t> shape{1, 3, 32, 32};
+  std::vector<float> image(3 * 32 * 32);
+  for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(i % 255) / 255;
+  const auto answer = [&](const std::string& precision, const std::vector<std::string>& keep_float) {
+    Network net = Network::load("zoo:squeezenet1_1", {.threads = 1,
+                                                      .target = "x86-64-v3",
+                                                      .shapes = {{"input", shape}},
+                                                      .precision = precision,
+                                                      .keep_float = keep_float});
+    const TensorValue out = net.run({{"input", f32(shape, image)}}).at(0);
+    return std::vector<float>(out.as<float>(), out.as<float>() + 1000);
+  };
+  const auto wide = answer("declared", {}), narrow = answer("fp16", {});
+  EXPECT_NE(narrow, wide);
+  const auto far = [&](const std::vector<float>& from) {
+    float most = 0;
+    for (size_t i = 0; i < wide.size(); ++i) most = std::max(most, std::abs(from[i] - wide[i]));
+    return most;
+  };
+  EXPECT_LT(far(answer("fp16", {"Conv", "Relu", "MaxPool", "Concat"})), far(narrow) / 2);
+  EXPECT_EQ(api_error_of([&] { answer("int8", {}); }), "precision 'int8': expected declared, bf16 or fp16");
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "net.kilter").string();
+  Network::load("zoo:squeezenet1_1", {.threads = 1, .shapes = {{"input", shape}}}).save(file);
+  EXPECT_EQ(api_error_of([&] { Network::load(file, {.precision = "bf16"}); }),
+            "precision 'bf16': " + file + " is a compiled file, which runs as it was compiled; load the model");
+}
+
 TEST(Api, AFileThatWasTunedForOtherThreadsSaysSo) {
   const ScratchFolder folder;
   const std::string file = (folder.path() / "net.kilter").string(), tuned = (folder.path() / "tuned.kilter").string();

@@ -10,7 +10,7 @@ export XDG_CACHE_HOME=$scratch/cache
 
 expect 0 "LLVM" --version
 expect 0 "Example:" --help
-for sub in run bench kernels profile time explain compare device compile check inspect ops targets options zoo records tune tasks cost-model searchers quantize; do expect 0 "--help" $sub --help; done
+for sub in run bench kernels profile time explain compare device compile check inspect ops targets options zoo records tune tasks cost-model searchers quantize precision; do expect 0 "--help" $sub --help; done
 expect 2 "" 
 expect 2 "" frobnicate
 expect 0 "GFLOP/s" device

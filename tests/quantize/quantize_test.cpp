@@ -134,8 +134,8 @@ TEST(QuantiseModel, NamesASampleThatIsNotFinite) {
   bad.data<float>()[7] = NAN;
   save_npy(samples / "0001.npy", bad);
   EXPECT_EQ(onnx::error_of([&] { quantise_model(file, samples, options_in(folder), folder.path() / "q.onnx"); }),
-            fmt::format("bad_input: {}: element 7 of 432 is nan; expected finite values, since the scales are chosen "
-                        "from the range of the values; correct the file or remove it from the samples",
+            fmt::format("bad_input: {}: element 7 of 432 is nan; expected finite values, since ranges and errors are "
+                        "measured on the samples; correct the file or remove it from the samples",
                         (samples / "0001.npy").string()));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "q.onnx"));
 }

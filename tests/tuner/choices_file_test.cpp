@@ -31,6 +31,30 @@ TEST(ChoicesFile, ReadsWhatItWrites) {
   EXPECT_EQ(parse_choices(written, "a.plan"), choices);
 }
 
+TEST(ChoicesFile, APrecisionIsPartOfALayerPlan) {
+  LayerPlan plan;
+  plan.precision = Precision::bf16;
+  plan.keep_float = {"--odd", "/head/Conv", "Softmax"};
+  plan.choices["--conv"] = parse_schedule("map item=4096");
+  const std::string written = text(plan, "a network");
+  EXPECT_EQ(written,
+            "# a network\n--precision bf16\n--keep-float \"--odd\"\n--keep-float /head/Conv\n--keep-float Softmax\n"
+            "\"--conv\" = map item=4096\n");
+  const LayerPlan read = parse_layer_plan(written, "a.plan");
+  EXPECT_EQ(read.precision, plan.precision);
+  EXPECT_EQ(read.keep_float, plan.keep_float);
+  EXPECT_EQ(read.choices, plan.choices);
+  EXPECT_FALSE(parse_layer_plan("conv1 = fuse=no", "a.plan").precision);
+  const std::string legal =
+      "a.plan line 1: expected --precision bf16 or --precision fp16, once, or --keep-float NODE, once for each node, "
+      "got ";
+  EXPECT_EQ(refusal("--precision int8"), legal + "'--precision int8'");
+  EXPECT_EQ(refusal("--keep-float"), legal + "'--keep-float'");
+  EXPECT_EQ(refusal("--keep conv1"), legal + "'--keep conv1'");
+  EXPECT_EQ(refusal("# one\n--precision bf16\n--precision fp16").substr(0, 13), "a.plan line 3");
+  EXPECT_EQ(refusal("--keep-float a\n--keep-float a").substr(0, 13), "a.plan line 2");
+}
+
 TEST(ChoicesFile, TakesCommentsAndBlankLines) {
   const Choices got = parse_choices("\n  # nothing\n a.b/c  =  map item=1024  # the first\n\n", "a.plan");
   ASSERT_EQ(got.size(), 1U);

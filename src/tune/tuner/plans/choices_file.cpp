@@ -15,7 +15,16 @@ constexpr int64_t kMostThreads = 1024;
 
 /// Whether a name can be written without quotation marks and read back.
 bool stands_as_it_is(const std::string& name) {
-  return !name.starts_with('#') && !name.starts_with('"') && trim(name) == name && printable(name) == name;
+  return !name.starts_with('#') && !name.starts_with('"') && !name.starts_with("--") && trim(name) == name &&
+         printable(name) == name;
+}
+
+std::string written(const std::string& name) { return stands_as_it_is(name) ? name : kilter::in_quotes(name); }
+
+/// Reads a name as written() writes it. `where` begins messages.
+std::string read_name(std::string_view text, const std::string& where) {
+  std::string name(trim(text));
+  return name.starts_with('"') ? TextReader(name, where).quoted_text() : name;
 }
 
 /// Applies a `fuse=` word. Returns false for any other word.
@@ -59,20 +68,39 @@ LayerChoice parse_choice(std::string_view text) {
   return choice;
 }
 
+/// Applies a line that begins with "--". Returns false if it is no setting of the precision.
+bool take_precision(std::string_view line, const std::string& where, LayerPlan& plan) {
+  constexpr std::string_view kPrecision = "--precision ", kKeepFloat = "--keep-float ";
+  if (line.starts_with(kKeepFloat)) {
+    const std::string node = read_name(line.substr(kKeepFloat.size()), where);
+    return !node.empty() && plan.keep_float.insert(node).second;
+  }
+  if (!line.starts_with(kPrecision) || plan.precision) return false;
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    if (trim(line.substr(kPrecision.size())) == name(precision)) plan.precision = precision;
+  }
+  return plan.precision.has_value();
+}
+
 }  // namespace
 
-std::string text(const Choices& choices, const std::string& notes) {
+std::string text(const LayerPlan& plan, const std::string& notes) {
   std::string out;
   for (const std::string_view line : split(notes, '\n')) {
     if (!line.empty()) out += fmt::format("# {}\n", line);
   }
-  for (const auto& [node, choice] : choices)
-    out += fmt::format("{} = {}\n", stands_as_it_is(node) ? node : kilter::in_quotes(node), text(choice));
+  if (plan.precision) out += fmt::format("--precision {}\n", name(*plan.precision));
+  for (const std::string& node : plan.keep_float) out += fmt::format("--keep-float {}\n", written(node));
+  for (const auto& [node, choice] : plan.choices) out += fmt::format("{} = {}\n", written(node), text(choice));
   return out;
 }
 
-Choices parse_choices(std::string_view text, const std::string& where) {
-  Choices out;
+std::string text(const Choices& choices, const std::string& notes) { return text(LayerPlan{choices, {}, {}}, notes); }
+
+Choices parse_choices(std::string_view text, const std::string& where) { return parse_layer_plan(text, where).choices; }
+
+LayerPlan parse_layer_plan(std::string_view text, const std::string& where) {
+  LayerPlan out;
   size_t number = 0;
   for (std::string_view line : split(text, '\n')) {
     ++number;
@@ -81,12 +109,16 @@ Choices parse_choices(std::string_view text, const std::string& where) {
     const auto refuse = [&](std::string_view expected, std::string_view got) {
       fail(ErrorKind::bad_input, "{} line {}: expected {}, got '{}'", where, number, expected, got);
     };
+    if (line.starts_with("--")) {
+      if (!take_precision(line, where, out))
+        refuse("--precision bf16 or --precision fp16, once, or --keep-float NODE, once for each node", line);
+      continue;
+    }
     // Names of layers may contain " = " and "#"; choices contain neither.
     const size_t equals = line.rfind(" = ");
     if (equals == std::string_view::npos)
       refuse("NODE = TEMPLATE KNOB=VALUE ... [threads=N] [layout=plain] [fuse=no|before|apart]", line);
-    std::string node(trim(line.substr(0, equals)));
-    if (node.starts_with('"')) node = TextReader(node, where).quoted_text();
+    const std::string node = read_name(line.substr(0, equals), where);
     LayerChoice choice;
     try {
       const std::string_view value = line.substr(equals + 3);
@@ -97,7 +129,7 @@ Choices parse_choices(std::string_view text, const std::string& where) {
     if (node.empty()) refuse("the name of a layer before ' = '", line);
     const Origin here{ScheduleSource::layer_plan, fmt::format("{} line {}", where, number)};
     choice.set_origin(here);
-    if (!out.emplace(node, std::move(choice)).second) refuse("each layer once", node);
+    if (!out.choices.emplace(node, std::move(choice)).second) refuse("each layer once", node);
   }
   return out;
 }

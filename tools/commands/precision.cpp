@@ -1,0 +1,223 @@
+// kilter precision: chooses bf16 or fp16, and the layers that stay in f32, for a tolerance on samples.
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/cpu_info.h"
+#include "base/json_text.h"
+#include "base/other_threads.h"
+#include "base/text.h"
+#include "mixed_precision/choose.h"
+#include "quantize/samples.h"
+#include "terminal.h"
+#include "tool.h"
+#include "tune/tuner/plans/choices_file.h"
+
+namespace kilter::tool {
+namespace {
+
+struct PrecisionCommand {
+  ModelOptions model;
+  std::string samples, out, json;
+  double tolerance = 0, seconds = 10;
+};
+
+constexpr size_t kShownLayers = 20;
+
+std::vector<mixed::Sample> samples_of(const PrecisionCommand& c, const Session& session) {
+  const std::vector<onnx::Port> inputs = session.inputs();
+  if (c.samples.empty()) {
+    fail(ErrorKind::usage,
+         "precision {}: give a folder of samples with --samples DIR, on which the outputs are compared with f32\n{}",
+         c.model.model, quantize::samples_help(inputs));
+  }
+  const std::vector<onnx::Port> outputs = session.outputs();
+  if (std::ranges::none_of(outputs, [](const onnx::Port& port) { return is_float(port.type); })) {
+    fail(ErrorKind::usage, "precision {}: no output has a float type, so no error can be measured", c.model.model);
+  }
+  const quantize::Samples folder(c.samples, inputs);
+  std::vector<mixed::Sample> samples;
+  for (size_t i = 0; i < folder.size(); ++i) samples.push_back(folder.load(i));
+  return samples;
+}
+
+mixed::Result choose(const PrecisionCommand& c) {
+  const auto session = c.model.open();
+  mixed::Request request;
+  request.model = c.model.model;
+  request.samples = samples_of(c, *session);
+  request.session = session->options();
+  request.session.compile.report.progress = {};
+  request.tolerance = c.tolerance, request.seconds = c.seconds;
+  Progress progress("precision " + c.model.model);
+  request.progress = [&](const std::string& doing) { progress.show(doing); };
+  return mixed::choose_precision(request);
+}
+
+std::string conditions_text(const PrecisionCommand& c, const mixed::Result& result) {
+  return fmt::format("{} for {} on {}, {}", c.model.model, result.target, threads_text(c.model.thread_count()),
+                     cpu_brand());
+}
+
+void print_mixes(const PrecisionCommand& c, const mixed::Result& result) {
+  say("{}; {} {}, tolerance {:g}\n", conditions_text(c, result), result.samples,
+      result.samples == 1 ? "sample" : "samples", c.tolerance);
+  say("{:<10} {:>13} {:>9} {:>10} {:>9}\n", "precision", "layers in f32", "error", "ms", "of f32");
+  for (size_t i = 0; i < result.mixes.size(); ++i) {
+    const mixed::Mix& m = result.mixes[i];
+    const bool declared = m.precision == Precision::declared;
+    say("{:<10} {:>13} {:>9.1e} {:>10.4f} {:>9.3f}{}\n", name(m.precision),
+        declared ? "-" : fmt::format("{} of {}", m.kept, m.layers), m.error, m.ms, m.ratio.value,
+        i == result.chosen ? "  chosen"
+        : !m.within        ? "  beyond the tolerance"
+                           : "");
+  }
+  say("error: the largest difference from the declared precision of any output, relative to the output's largest "
+      "magnitude; times are of the first sample, interleaved\n");
+  for (const mixed::Gear& gear : result.gears) {
+    if (!gear.refused.empty()) say("{}: {}\n", name(gear.precision), gear.refused);
+  }
+}
+
+void print_layers(const mixed::Gear& gear) {
+  std::vector<mixed::LayerCost> layers;
+  std::ranges::copy_if(gear.layers, std::back_inserter(layers), [](const auto& l) { return l.error > 0; });
+  std::ranges::stable_sort(layers, std::greater(), &mixed::LayerCost::error);
+  const size_t shown = std::min(layers.size(), kShownLayers);
+  size_t width = 36;
+  for (size_t i = 0; i < shown; ++i) width = std::max(width, printable(layers[i].layer).size());
+  say("\n{:<{}} {:>11} {:>9} {:>9}  {:<6} operators\n",
+      fmt::format("{}, layers with the largest errors", name(gear.precision)), width, "error alone", "f32 ms",
+      fmt::format("{} ms", name(gear.precision)), "stays");
+  for (size_t i = 0; i < shown; ++i) {
+    const mixed::LayerCost& l = layers[i];
+    say("{:<{}} {:>11.1e} {:>9.4f} {:>9.4f}  {:<6} {}\n", printable(l.layer), width, l.error, l.wide_ms, l.narrow_ms,
+        gear.kept.contains(l.layer) ? "f32" : "", l.ops);
+  }
+  if (layers.size() > kShownLayers) {
+    say("and {} layers with smaller errors, {} of them in f32; --json lists all\n", layers.size() - kShownLayers,
+        std::ranges::count_if(layers.begin() + kShownLayers, layers.end(),
+                              [&](const auto& l) { return gear.kept.contains(l.layer); }));
+  }
+}
+
+/// The options that compile the chosen mix.
+std::string options_of(const mixed::Mix& mix) {
+  std::string out = fmt::format(" --precision {}", name(mix.precision));
+  for (const std::string& node : mix.keep_float) out += " --keep-float " + shell_word(node);
+  return out;
+}
+
+void print_use(const PrecisionCommand& c, const mixed::Mix& mix) {
+  if (mix.precision == Precision::declared) {
+    say("\nthe declared precision is the fastest within the tolerance\n");
+    if (!c.out.empty()) say("{}: a layer plan without a precision\n", c.out);
+    return;
+  }
+  const std::string use = c.out.empty() ? options_of(mix) : " --layer-plan " + shell_word(c.out);
+  say("\nuse it: kilter compile {}{} -o {}\n", shell_word(c.model.model), use,
+      shell_word(compiled_name(c.model.model)));
+}
+
+nlohmann::json to_json(const mixed::Mix& mix, bool chosen) {
+  return {{"precision", name(mix.precision)},
+          {"keep_float", mix.keep_float},
+          {"layers_in_f32", mix.kept},
+          {"layers", mix.layers},
+          {"error", std::isfinite(mix.error) ? nlohmann::json(mix.error) : nlohmann::json(nullptr)},
+          {"within", mix.within},
+          {"ms", mix.ms},
+          {"of_f32", {{"value", mix.ratio.value}, {"low", mix.ratio.low}, {"high", mix.ratio.high}}},
+          {"chosen", chosen}};
+}
+
+nlohmann::json to_json(const PrecisionCommand& c, const mixed::Result& result) {
+  nlohmann::json mixes = nlohmann::json::array(), gears = nlohmann::json::array();
+  for (size_t i = 0; i < result.mixes.size(); ++i) mixes.push_back(to_json(result.mixes[i], i == result.chosen));
+  for (const mixed::Gear& gear : result.gears) {
+    nlohmann::json layers = nlohmann::json::array();
+    for (const mixed::LayerCost& l : gear.layers) {
+      layers.push_back({{"layer", l.layer},
+                        {"ops", l.ops},
+                        {"nodes", l.nodes},
+                        {"error", std::isfinite(l.error) ? nlohmann::json(l.error) : nlohmann::json(nullptr)},
+                        {"f32_ms", l.wide_ms},
+                        {"ms", l.narrow_ms},
+                        {"in_f32", gear.kept.contains(l.layer)}});
+    }
+    nlohmann::json attempts = nlohmann::json::array();
+    for (const mixed::Attempt& a : gear.attempts)
+      attempts.push_back({{"layers_in_f32", a.kept}, {"expected", a.expected}, {"error", a.error}});
+    gears.push_back(
+        {{"precision", name(gear.precision)}, {"refused", gear.refused}, {"attempts", attempts}, {"layers", layers}});
+  }
+  return {{"model", c.model.model},
+          {"target", result.target},
+          {"cpu", cpu_brand()},
+          {"threads", c.model.thread_count()},
+          {"samples", result.samples},
+          {"tolerance", c.tolerance},
+          {"compilations", result.compilations},
+          {"mixes", mixes},
+          {"precisions", gears}};
+}
+
+void write_plan(const PrecisionCommand& c, const mixed::Result& result) {
+  const mixed::Mix& mix = result.mixes[result.chosen];
+  tune::LayerPlan plan;
+  if (mix.precision != Precision::declared) plan.precision = mix.precision;
+  plan.keep_float = mix.keep_float;
+  const std::string notes =
+      fmt::format("{}: precision chosen on {} samples for a tolerance of {:g}\nerror {:.1e}, {:.3f} of the time in f32",
+                  conditions_text(c, result), result.samples, c.tolerance, mix.error, mix.ratio.value);
+  write_text("-o", c.out, tune::text(plan, notes));
+}
+
+/// Throws usage for an option that this command itself chooses.
+void refuse_choices(const ModelOptions& model) {
+  const auto refuse = [](bool given, const std::string& option) {
+    if (given) fail(ErrorKind::usage, "{}: this command chooses the precision itself; leave the option out", option);
+  };
+  refuse(model.precision != ModelOptions().precision, "--precision " + model.precision);
+  refuse(!model.keep_float.empty(), "--keep-float");
+  refuse(!model.layer_plan.empty(), "--layer-plan " + model.layer_plan);
+}
+
+}  // namespace
+
+void add_precision(Command app, Context&) {
+  auto c = std::make_shared<PrecisionCommand>();
+  Command sub = app.subcommand(
+      "precision",
+      "Choose bf16 or fp16 and the layers that stay in f32: the fastest mix within a tolerance on samples");
+  c->model.add_to(sub, false);
+  sub.option("--tolerance", c->tolerance,
+             "largest difference of an output from f32 that is allowed, relative to the output's largest magnitude, "
+             "such as 1e-2")
+      .positive()
+      .required();
+  sub.option("--samples", c->samples,
+             "folder of inputs on which outputs are compared: DIR/*.npy, or a folder for each sample with NAME.npy for "
+             "each input");
+  sub.option("-o,--out", c->out, "layer plan to write, for --layer-plan of the commands that compile");
+  sub.option("--seconds", c->seconds, "time to compare the mixes").positive().shows_default();
+  sub.option("--json", c->json,
+             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
+  sub.callback([c] {
+    refuse_choices(c->model);
+    check_writable("-o", c->out);
+    check_writable("--json", c->json);
+    const mixed::Result result = choose(*c);
+    if (!c->out.empty()) write_plan(*c, result);
+    if (!c->json.empty()) write_text("--json", c->json, json_text(to_json(*c, result), 2) + "\n");
+    if (c->json == "-") return;
+    print_mixes(*c, result);
+    for (const mixed::Gear& gear : result.gears) {
+      if (gear.refused.empty()) print_layers(gear);
+    }
+    print_use(*c, result.mixes[result.chosen]);
+  });
+}
+
+}  // namespace kilter::tool
