@@ -1,11 +1,14 @@
-// Compares networks that have Winograd layers with their results in f64, and checks the limits in doc/accuracy.md.
+// Compares networks that have Winograd layers, and the narrow precisions, with results in f64, and checks the limits in
+// doc/accuracy.md.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <set>
 
 #include "compile/session.h"
@@ -20,10 +23,21 @@ constexpr int kInputs = 8;
 constexpr double kMostError = 1e-4;  ///< of the largest output
 constexpr double kMostRatio = 3;     ///< rms error over all inputs, relative to that without Winograd
 
+/// The limits of a narrow precision: the largest error divided by the largest output, and the rms error divided by that
+/// of the outputs.
+struct NarrowLimits {
+  Precision precision;
+  double worst, rms;
+};
+constexpr std::array kNarrow = {NarrowLimits{Precision::bf16, 0.03, 0.02},
+                                NarrowLimits{Precision::fp16, 0.004, 0.0025}};
+
 struct Network {
   std::string_view name;
   int64_t size;                ///< of the image, in pixels
   std::string_view file = "";  ///< file in models/, for networks that are not built in
+  /// Of the limits of narrow precisions. The detector ends in a sigmoid, whose values are small for noise.
+  double narrow_factor = 1;
 };
 
 /// The errors of a network that is compiled in one way.
@@ -34,8 +48,9 @@ struct Errors {
 
 struct Compared {
   Errors normal, strict;
-  double squares = 0;   ///< sum of the squared outputs
-  size_t winograd = 0;  ///< Winograd layers
+  std::map<Precision, Errors> narrow;  ///< of the precisions that this CPU has
+  double squares = 0;                  ///< sum of the squared outputs
+  size_t winograd = 0;                 ///< Winograd layers
 };
 
 size_t winograd_layers(const Plan& plan) {
@@ -57,12 +72,21 @@ std::optional<Graph> graph_of(const Network& network) {
   return session->graph({{session->inputs().at(0).name, {1, 3, network.size, network.size}}});
 }
 
-Loaded compiled(const Graph& graph, Accuracy accuracy) {
+Loaded compiled(const Graph& graph, Accuracy accuracy, Precision precision = Precision::declared) {
   CompileOptions options;
   options.target = parse_target("native");
-  options.accuracy = accuracy;
+  options.accuracy = accuracy, options.precision = precision;
   const auto program = std::make_shared<const Program>(compile_graph(graph, options).plan);
   return {program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(1)), {}};
+}
+
+std::map<Precision, Loaded> narrow_ones(const Graph& graph) {
+  const CpuLimits limits = parse_target("native").limits;
+  std::map<Precision, Loaded> all;
+  if (limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32()))
+    all.emplace(Precision::bf16, compiled(graph, Accuracy::normal, Precision::bf16));
+  if (limits.f16_convert) all.emplace(Precision::fp16, compiled(graph, Accuracy::normal, Precision::fp16));
+  return all;
 }
 
 void add(Errors& errors, const std::vector<Tensor>& got, const std::vector<Tensor>& want) {
@@ -82,6 +106,7 @@ Compared compare_with_f64(const Graph& graph) {
   Compared out;
   const Graph wide = in_f64(graph);
   Loaded normal = compiled(graph, Accuracy::normal), strict = compiled(graph, Accuracy::strict);
+  std::map<Precision, Loaded> narrow = narrow_ones(graph);
   out.winograd = winograd_layers(normal.plan());
   EXPECT_EQ(winograd_layers(strict.plan()), 0U);
   for (uint64_t seed = 0; seed < kInputs; ++seed) {
@@ -96,6 +121,7 @@ Compared compare_with_f64(const Graph& graph) {
     }
     add(out.normal, run_plan(normal, inputs), want);
     add(out.strict, run_plan(strict, inputs), want);
+    for (auto& [precision, network] : narrow) add(out.narrow[precision], run_plan(network, inputs), want);
   }
   return out;
 }
@@ -114,6 +140,16 @@ TEST_P(NetworkAccuracy, StaysWithinTheGates) {
   EXPECT_LE(c.normal.worst, kMostError);
   EXPECT_LE(c.strict.worst, kMostError);
   EXPECT_LE(rms, kMostRatio * exact);
+  for (const NarrowLimits& limits : kNarrow) {
+    if (!c.narrow.contains(limits.precision)) continue;
+    const Errors& errors = c.narrow.at(limits.precision);
+    const double narrow_rms = std::sqrt(errors.squares / c.squares), factor = GetParam().narrow_factor;
+    std::cout << fmt::format("| {} ({}x{}) | {} | {:.1e} | {:.1e} |\n", GetParam().name, GetParam().size,
+                             GetParam().size, name(limits.precision), errors.worst, narrow_rms);
+    EXPECT_LE(errors.worst, factor * limits.worst) << name(limits.precision);
+    EXPECT_LE(narrow_rms, factor * limits.rms) << name(limits.precision);
+    EXPECT_GT(narrow_rms, 1e-5) << name(limits.precision) << ": nothing was rounded";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, NetworkAccuracy,
@@ -121,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, NetworkAccuracy,
                                          Network{"vgg16", 96}, Network{"densenet121", 96}, Network{"inception_v3", 139},
                                          Network{"centernet_dla34", 96},
                                          Network{"ppocr_det", 160,
-                                                 "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx"}),
+                                                 "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", 10}),
                          [](const auto& network) { return std::string(network.param.name); });
 
 }  // namespace
