@@ -276,6 +276,17 @@ Expr select(Expr condition, Expr a, Expr b) {
   return node(ExprKind::select, type, {std::move(condition), std::move(a), std::move(b)});
 }
 
+namespace {
+
+/// Whether `a` is an integer plus a constant whose low bits, which alone remain in the narrower integer `type`, are 0.
+bool adds_nothing(DType type, const Expr& a) {
+  if (a->kind != ExprKind::binary || a->op != Op::add || a->args[1]->kind != ExprKind::int_imm) return false;
+  const bool narrower = is_integer(type) && size_bytes(type) < size_bytes(a.elem());
+  return narrower && a->args[1]->ival % (int64_t{1} << (8 * size_bytes(type))) == 0;
+}
+
+}  // namespace
+
 Expr cast(DType type, Expr a) {
   check_defined(a, "cast");
   require(type != DType::string && a.elem() != DType::string, "loop IR: cast of {} to {}", a.type(), name(type));
@@ -292,6 +303,7 @@ Expr cast(DType type, Expr a) {
   if (a->kind == ExprKind::ramp && is_integer(type) && size_bytes(type) <= size_bytes(a.elem())) {
     return ramp(cast(type, a->args[0]), cast(type, a->args[1]), a.lanes());
   }
+  if (adds_nothing(type, a)) return cast(type, a->args[0]);
   const int32_t lanes = a.lanes();
   return node(ExprKind::cast, {type, lanes}, {std::move(a)});
 }

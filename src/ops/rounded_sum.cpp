@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "ops/support/elementwise.h"
@@ -40,23 +41,47 @@ std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
   return integer_in_low_bits(whole);
 }
 
-/// Sums of f32. With k products, their error is at most (k + 2) 2^-24 times the magnitudes of the clamped sum and,
-/// twice, of magnitudes_beside_one(): each factor, summand, operand and partial sum is rounded. They round to the same
-/// integers as exact sums unless they are as close to a tie.
+/// Half of the distance between f32 numbers of magnitude `most`: the most by which rounding changes a smaller number.
+double half_ulp(double most) { return std::ldexp(1, std::ilogb(most) - 24); }
+
+/// The sum in f32 with the numbers from `low` to `high` moved to those that f32 has from 2^b to 2^(b+1). There, the
+/// bits of a number are an integer with 23 - b bits after the point. The moved sum contains 1/2, so the bits above the
+/// point are the rounded sum, and a half of the sum is an integer, above which a few more units are added: a number is
+/// doubtful if only these lowest bits after the point are set. The units are more than the errors of the sum: each
+/// product is changed by three roundings (of the operand, of the factor, and of itself where a target has no fma), the
+/// moved summand by one, and so is each partial sum.
 std::optional<Guarded> guarded(const OpView& op, std::span<const Expr> in) {
-  constexpr double kMostRest = 4096, kMostRange = 512, kWholeF32 = 0x1.8p23;
-  const auto low = static_cast<double>(op.node.int_attr("low", 0));
-  const auto high = static_cast<double>(op.node.int_attr("high", 0));
+  constexpr double kMostRest = 4096;
+  constexpr int64_t kMostSpan = 1024;
+  const int64_t low = op.node.int_attr("low", 0), high = op.node.int_attr("high", 0);
   const std::optional<double> rest = magnitudes_beside_one(op);
-  const double range = std::max(std::abs(low), std::abs(high)) + 1;
-  if (!rest || *rest > kMostRest || range > kMostRange) return std::nullopt;
-  const Expr inside = min(max(scalar_weighted_sum_f32(op, in), imm(DType::f32, low)), imm(DType::f32, high));
+  if (!rest || *rest > kMostRest || high - low >= kMostSpan) return std::nullopt;
+  const int whole_bits = std::max(8, static_cast<int>(std::bit_width(static_cast<uint64_t>(high - low))));
+  const int bits = 23 - whole_bits;
+  const int64_t window = int64_t{1} << whole_bits;
+  const Layout& layout = op.outputs[0].layout;
+  const int64_t zero = layout.stored == DType::u8 ? layout.zero : -low;  // a byte is the low bits above the point
+  if (low + zero < 0 || high + zero >= window) return std::nullopt;
+
+  const auto moved_most = static_cast<double>(2 * window - 1), span = static_cast<double>(window);
+  const double range = std::max(std::abs(static_cast<double>(low)), std::abs(static_cast<double>(high))) + 1;
   const auto products = static_cast<double>(in.size() / 2);
-  const double band = (products + 2) * 0x1p-24 * (range + 2 * *rest) + 0x1p-23;
-  const Expr whole = imm(DType::f32, kWholeF32);
-  const Expr rounded = inside + whole - whole;
-  const Expr distance = unary(Op::abs, inside - rounded);
-  return Guarded{rounded, binary(Op::gt, distance, imm(DType::f32, 0.5 - band))};
+  const double error = 3 * 0x1p-24 * (range + 2 * *rest) + half_ulp(moved_most + *rest) +
+                       (products - 1) * half_ulp(moved_most + span + range + 2 * *rest) + half_ulp(moved_most) +
+                       0x1p-32;
+  const double unit = std::ldexp(1, -bits);
+  const int doubtful_bits = 1 + static_cast<int>(std::bit_width(static_cast<uint64_t>(error / unit)));
+  if (doubtful_bits >= bits) return std::nullopt;
+
+  const double by = static_cast<double>(window + zero) + 0.5 + std::ldexp(unit, doubtful_bits - 1);
+  const auto limit = [&](int64_t v) { return imm(DType::f32, static_cast<double>(v) + by); };
+  const Expr sum = scalar_weighted_sum_f32(op, in, by);
+  const Expr moved = bitcast(DType::i32, min(max(sum, limit(low)), limit(high)));
+  const auto whole = [](int64_t v) { return imm_int(DType::i32, v); };
+  const int64_t exponent = (127 + whole_bits) * window;
+  const Expr rounded = binary(Op::shr, moved, whole(bits)) - whole(exponent + zero);
+  const int64_t sure = (int64_t{1} << bits) - (int64_t{1} << doubtful_bits);
+  return Guarded{cast(DType::f32, rounded), binary(Op::eq, binary(Op::bit_and, moved, whole(sure)), whole(0))};
 }
 
 }  // namespace

@@ -68,8 +68,10 @@ bool keeps_zero(const Graph& graph, const Node& node) {
   });
 }
 
-/// `value` in lanes where `valid` is true, 0 in the others.
+/// `value` in lanes where `valid` is true, 0 in the others. An f32 made from an i32 stays one.
 Expr zero_beyond(const Expr& valid, Expr value) {
+  if (value->kind == ExprKind::cast && value->args[0].elem() == DType::i32)
+    return cast(value.elem(), zero_beyond(valid, value->args[0]));
   const Expr zero = imm(value.elem(), 0, value.lanes());
   return select(valid, std::move(value), zero);
 }
@@ -167,13 +169,24 @@ Expr Emitter::name_inside(const Expr& value) {
   return cast(DType::f32, cast(DType::i32, bitcast(DType::i64, b.let("v", integer->args[0]->args[0]))));
 }
 
-/// The value of a guarded expression, or of `exact` if a lane is doubtful.
+/// The value of a guarded expression, or of `exact` if a lane is doubtful. If both are made from integers, so is the
+/// result: a register holds what a constant is added to.
 Expr Emitter::checked(const Guarded& fast, const Expr& exact) {
-  const Expr value = b.let("v", fast.value);
+  const auto made_from_i32 = [](const Expr& e) { return e->kind == ExprKind::cast && e->args[0].elem() == DType::i32; };
+  const bool integers = made_from_i32(fast.value) && made_from_i32(exact);
+  Expr value = integers ? fast.value->args[0] : fast.value, other = integers ? exact->args[0] : exact;
+  Expr added = imm_int(DType::i32, 0);
+  if (integers && value->kind == ExprKind::binary && value->op == Op::add &&
+      value->args[1]->kind == ExprKind::int_imm) {
+    added = value->args[1];
+    other = other - added;
+    value = value->args[0];
+  }
   const int32_t result = b.reg("q", value);
   const Expr sure = unary(Op::logical_not, lane_reduce(Op::logical_or, fast.doubtful));
-  b.if_then(sure, [] {}, [&] { b.set(result, exact); }, true);
-  return b.let("v", b.get(result));
+  b.if_then(sure, [] {}, [&] { b.set(result, other); }, true);
+  const Expr known = b.let("v", b.get(result));
+  return integers ? cast(exact.elem(), known + added) : known;
 }
 
 Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known) {

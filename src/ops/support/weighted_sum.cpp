@@ -89,14 +89,15 @@ Expr single(const Expr& x) {
   return sum != nullptr ? *sum : cast(DType::f32, x);
 }
 
-/// x_0 * m_0 + x_1 * m_1 + ... + c in the type that `convert` returns.
+/// x_0 * m_0 + x_1 * m_1 + ... + c + by in the type that `convert` returns.
 template <class Convert>
-Expr sum_of(const OpView& op, std::span<const Expr> in, DType type, Convert convert) {
+Expr sum_of(const OpView& op, std::span<const Expr> in, DType type, double by, Convert convert) {
   const auto is = [&](size_t i, double value) {
     const Tensor* constant = op.values[i];
     return constant != nullptr && constant->elems() == 1 && constant->as_double(0) == value;
   };
-  Expr sum = is(in.size() - 1, 0) ? Expr() : cast(type, in.back());
+  Expr sum;
+  if (by != 0 || !is(in.size() - 1, 0)) sum = cast(type, in.back() + imm(DType::f64, by));
   for (size_t term = 0; term + 1 < in.size(); term += 2) {
     const Expr x = convert(in[term]), factor = cast(type, in[term + 1]);
     const bool plain = is(term + 1, 1);
@@ -110,7 +111,9 @@ Expr sum_of(const OpView& op, std::span<const Expr> in, DType type, Convert conv
 
 }  // namespace
 
-Expr scalar_weighted_sum(const OpView& op, std::span<const Expr> in) { return sum_of(op, in, DType::f64, real); }
-Expr scalar_weighted_sum_f32(const OpView& op, std::span<const Expr> in) { return sum_of(op, in, DType::f32, single); }
+Expr scalar_weighted_sum(const OpView& op, std::span<const Expr> in) { return sum_of(op, in, DType::f64, 0, real); }
+Expr scalar_weighted_sum_f32(const OpView& op, std::span<const Expr> in, double by) {
+  return sum_of(op, in, DType::f32, by, single);
+}
 
 }  // namespace kilter

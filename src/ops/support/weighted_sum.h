@@ -21,8 +21,8 @@ std::optional<double> magnitudes_beside_one(const OpView& op);
 Expr integer_in_low_bits(const Expr& whole);
 constexpr double kWhole = 0x1.8p52;
 
-/// The same as weighted_sums(), with operands and sums of f32.
-Expr scalar_weighted_sum_f32(const OpView& op, std::span<const Expr> in);
+/// weighted_sums() plus `by`, which is added to c before c is rounded to f32, with operands and sums of f32.
+Expr scalar_weighted_sum_f32(const OpView& op, std::span<const Expr> in, double by);
 /// The same as weighted_sums() as a scalar expression. Operands that are made from integers are read as these.
 Expr scalar_weighted_sum(const OpView& op, std::span<const Expr> in);
 
