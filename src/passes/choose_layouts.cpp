@@ -360,7 +360,34 @@ class Layouts {
   /// The plain image, with the convolution's padding around it.
   ValueId planar_input(NodeId id, ValueId in) {
     const Layout layout{planar_block(graph_.node(id)), pads(graph_.node(id))};
-    return layout.row_major() ? in : converted(in, layout, "padded");
+    if (layout.row_major() || (layout.block > 1 && made_in(layout, in))) return in;
+    return converted(in, layout, "padded");
+  }
+
+  /// Lets the element-wise nodes that make a value compute it in `layout` if each has one operand that is not a scalar,
+  /// so that one kernel converts the first operand and computes the value. Returns false if there are none.
+  bool made_in(const Layout& layout, ValueId value) {
+    const Layout inside{layout.block, {}};
+    ValueId first = value;
+    NodeId reader = kNone;
+    for (NodeId id = graph_.value(value).producer; id != kNone; id = graph_.value(first).producer) {
+      const Node& node = graph_.node(id);
+      const bool maps =
+          node.op->family == Family::map && node.op->movement != Movement::relayout && node.outputs.size() == 1;
+      if (!maps || !has_loop_form(graph_, node) || graph_.only_user(first) == kNone || graph_.is_output(first)) break;
+      const auto whole = [&](ValueId in) { return in == kNone || elems(graph_.type(in).shape) > 1; };
+      const auto operand = std::ranges::find_if(node.inputs, whole);
+      const bool one = std::ranges::count_if(node.inputs, whole) == 1 && *operand != kNone && !constant(*operand);
+      if (!one || graph_.type(*operand).shape != graph_.type(value).shape || blocked(*operand)) break;
+      graph_.change_value(first).type.layout = first == value ? layout : inside;
+      first = *operand;
+      reader = id;
+    }
+    if (first == value) return false;
+    std::vector<ValueId> inputs = graph_.node(reader).inputs;
+    std::ranges::replace(inputs, first, converted(first, inside, "blocked"));
+    graph_.change_node(reader).inputs = std::move(inputs);
+    return true;
   }
 
   std::array<int32_t, 4> pads(const Node& node) const {

@@ -239,7 +239,8 @@ Expr Emitter::lane_mask(const Domain& domain, const Site& site) const {
   return binary(Op::lt, site.index[lane], count);
 }
 
-void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site) {
+std::map<ValueId, Expr> Emitter::results(const std::map<ValueId, Expr>& anchor, const Domain& domain,
+                                         const Site& site) {
   std::map<ValueId, Expr> known = anchor;
   for (auto& [value, result] : known) result = cast(task_.graph->type(value).dtype, result);
   for (NodeId id : task_.epilogue) {
@@ -252,6 +253,11 @@ void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& doma
       b.set(sum->second, b.get(sum->second) + (x.lanes() < site.lanes ? broadcast(x, site.lanes) : x));
     }
   }
+  return known;
+}
+
+void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site) {
+  const std::map<ValueId, Expr> known = results(anchor, domain, site);
   for (const Operand& out : task_.outputs) {
     const auto it = known.find(out.value);
     if (it != known.end()) store(out, it->second, domain, site);

@@ -66,8 +66,9 @@ class Emitter {
   Expr feeder(const Expr& result, const Domain& domain, const Site& site);
   /// Evaluates an element-wise anchor at a site, then the epilogue.
   void map(const Domain& domain, const Site& site);
-  /// Evaluates the epilogue at a site from the anchor's results, which are converted to the types of their values, and
-  /// stores every output of the task. Unused lanes of
+  /// Evaluates the epilogue at a site from the anchor's results, which are converted to the types of their values.
+  std::map<ValueId, Expr> results(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);
+  /// Stores every output of the task among these results. Unused lanes of
   /// blocked outputs are written as 0. Plain operands of a blocked domain have no such lanes, so these are not
   /// accessed.
   void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);

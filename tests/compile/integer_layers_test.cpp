@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
+
 #include "base/random.h"
 #include "guarded_run.h"
 #include "ops/support/evaluate.h"
@@ -31,8 +34,10 @@ struct Values {
 };
 
 /// Runs a network of codes %q and weights %w, which must be exact, on all targets. `zero`: the codes' zero point.
+/// `more`: weights that the nodes declare.
 void expect_exact(std::string_view nodes, const Shape& codes, const Shape& weights, int64_t zero, const Values& x,
-                  const Values& w) {
+                  const Values& w, const std::map<std::string, Shape>& more = {}, const std::string& fused = "",
+                  std::string_view step = "") {
   const std::string network = fmt::format(
       R"(graph "g" {{
     input %q: {}
@@ -45,13 +50,20 @@ void expect_exact(std::string_view nodes, const Shape& codes, const Shape& weigh
   }})",
       text(TensorType{DType::u8, codes, {}}), text(TensorType{DType::f32, weights, {}}), zero,
       text(TensorType{DType::f32, codes, {}}), nodes);
-  const Graph graph = parse_graph(network, {{"w", w.tensor(DType::f32, weights, "w")}});
+  std::map<std::string, Tensor> constants{{"w", w.tensor(DType::f32, weights, "w")}};
+  for (const auto& [name, shape] : more) constants.emplace(name, w.tensor(DType::f32, shape, name));
+  const Graph graph = parse_graph(network, constants);
   const std::vector<Tensor> inputs{x.tensor(DType::u8, codes, "q")};
   const std::vector<Tensor> want = evaluate(graph, inputs);
   for (const Target& target : targets_here()) {
-    const Compiled compiled = compile_for(graph, target);
+    const bool sums_bytes = target.limits.has_dot(DType::u8, DType::i8, target.limits.lanes_f32());
+    CompileOptions options;
+    options.target = target;
+    if (sums_bytes && !fused.empty()) options.choices[fused].fuse = Fusion::before;
+    const Compiled compiled = compile_graph(graph, options);
     const auto program = std::make_shared<const Program>(compiled.plan);
     const std::string where = fmt::format("{} on {}{}", network, target.name, steps_text(compiled.plan));
+    EXPECT_TRUE(!sums_bytes || steps_text(compiled.plan).find(step) != std::string::npos) << where;
     EXPECT_EQ(run_guarded(program, inputs, want, Tolerance{0, 0}, 8), "") << where;
     EXPECT_EQ(check_padding(compiled, program, inputs), "") << where;
   }
@@ -108,6 +120,22 @@ TEST(IntegerLayers, GroupsAndDepthwiseConvolutions) {
   convolve({1, 12, 6, 7}, {6, 4, 2, 2}, "dilations=[2, 1], group=3", {1, 6, 4, 6}, 131, kCodes, kWeights);
 }
 
+/// Windows of four bytes: every width of kernel and image, with taps beyond the edges of a tile.
+TEST(IntegerLayers, WindowsOfDepthwiseConvolutions) {
+  for (const int64_t kernel : {1, 2, 3, 4, 5, 7}) {
+    for (const int64_t stride : {1, 2, 3}) {
+      for (const int64_t width : {1, 4, 33}) {
+        const int64_t pad = kernel / 2, out = (width + 2 * pad - kernel) / stride + 1;
+        convolve({1, 17, 3, width}, {17, 1, 1, kernel},
+                 fmt::format("group=17, pads=[0, {0}, 0, {0}], strides=[1, {1}]", pad, stride), {1, 17, 3, out}, 131,
+                 kCodes, kWeights);
+      }
+    }
+  }
+  convolve({2, 32, 9, 11}, {32, 1, 5, 5}, "group=32, pads=[2, 2, 2, 2]", {2, 32, 9, 11}, 7, kMostCodes, kMostWeights);
+  convolve({1, 16, 9, 11}, {16, 1, 3, 3}, "dilations=[2, 1], group=16", {1, 16, 5, 9}, 7, kCodes, kWeights);
+}
+
 TEST(IntegerLayers, SumsOfConvolutionsBeyondTheWholeNumbersOfF32) {
   for (const int64_t zero : {0, 131}) {
     convolve({1, 130, 4, 4}, {17, 130, 3, 3}, "pads=[1, 1, 1, 1]", {1, 17, 4, 4}, zero, kMostCodes, kMostWeights);
@@ -129,6 +157,36 @@ TEST(IntegerLayers, ChainsOfLayersStoreBytes) {
     %y: f32[1,19,4,3] = kilter::RoundedSum@1 "y" {high=255, low=0}(%t, %f, %p, %f, %c)
     output "a" %a)",
                  {1, 19, 7, 6}, {19, 19, 3, 3}, zero, kCodes, kWeights);
+  }
+}
+
+/// A convolution and the depthwise one behind it run in one kernel, with bytes between them.
+TEST(IntegerLayers, DepthwiseConvolutionsBehindOthers) {
+  for (const auto& [stride, height, width] : {std::array{1, 12, 30}, std::array{2, 6, 15}}) {
+    expect_exact(fmt::format(R"(const %d: f32[40,1,3,3]#d
+    const %f: f64[](0.0078125)
+    const %c: f64[](0.3)
+    %s: i32[1,40,12,30] = kilter::IntegerConv@1 "s"(%x, %w)
+    %r: f32[1,40,12,30] = kilter::RoundedSum@1 "r" {{high=100, low=-90}}(%s, %f, %c)
+    %t: i32[1,40,{1},{2}] = kilter::IntegerConv@1 "t" {{group=40, pads=[1, 1, 1, 1], strides=[{0}, {0}]}}(%r, %d)
+    %y: f32[1,40,{1},{2}] = kilter::RoundedSum@1 "y" {{high=255, low=0}}(%t, %f, %c))",
+                             stride, height, width),
+                 {1, 16, 12, 30}, {40, 16, 1, 1}, 131, kCodes, kWeights, {{"d", {40, 1, 3, 3}}}, "t",
+                 "conv2d_then_depthwise");
+  }
+}
+
+/// An image of three channels becomes words of four bytes in one step with the rounding of its pixels.
+TEST(IntegerLayers, WordsOfBytesFromPixels) {
+  for (const int64_t width : {5, 16, 37}) {
+    expect_exact(fmt::format(R"(const %step: f32[](3)
+    const %unit: f64[](1)
+    const %none: f64[](0)
+    %h: f32[2,3,6,{0}] = Div@14 "h"(%x, %step)
+    %r: f32[2,3,6,{0}] = kilter::RoundedSum@1 "r" {{high=43, low=-30}}(%h, %unit, %none)
+    %y: i32[2,9,6,{0}] = kilter::IntegerConv@1 "y" {{pads=[1, 1, 1, 1]}}(%r, %w))",
+                             width),
+                 {2, 3, 6, width}, {9, 3, 3, 3}, 100, kCodes, kWeights, {}, "", "Relayout+Dequantize+Div+RoundedSum");
   }
 }
 

@@ -26,7 +26,8 @@ Result<DepthwiseNest> analyse(const Task& task, const CpuLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   auto nest = depthwise_nest(node, x.type, w.type, y, lanes);
   if (!nest) return nest;
-  if (auto rejected = check_conv_operands(task)) return *rejected;
+  if (w.constant != nullptr) nest->operands = depthwise_operands(*nest, x.type, *w.constant, y, limits);
+  if (auto rejected = check_conv_operands(task, nest->operands.group > 1)) return *rejected;
   if (y.layout.block != lanes || x.type.layout.block != lanes) {
     return Rejected{"block of the layouts", std::to_string(lanes),
                     fmt::format("{} in, {} out", x.type.layout.block, y.layout.block)};
@@ -90,7 +91,7 @@ class DepthwiseConv final : public Analysed {
     DepthwiseInput input{e.input(node.inputs[0]), strides[3], {}};
     DepthwiseBuffers buffers;
     buffers.weights = e.constant(pack_depthwise(*task().operand(node.inputs[1]).constant, d_, lanes), "w");
-    buffers.bias = bias_of(e, node, lanes);
+    buffers.bias = start_of(e, node, d_.operands, x.type, lanes);
     const Expr origin = e.b.let("x0", Expr(x.phys.offset) + n * Expr(strides[0]) + block * Expr(strides[1]) +
                                           (row * Expr(d_.step_h) + Expr(d_.first_h)) * Expr(strides[2]) +
                                           Expr(d_.first_w * strides[3]));
@@ -98,7 +99,7 @@ class DepthwiseConv final : public Analysed {
       const Expr x1 = e.b.let("x1", origin + w0 * Expr(d_.step_w * strides[3]));
       return [&, this, x1](const Expr& r) { return x1 + r * Expr(d_.dilation_h * strides[2]); };
     };
-    const int64_t share = ceil_div(d_.products(), d_.out_h);
+    const int64_t share = ceil_div(d_.weight_vectors(), d_.out_h);
     prefetch_weights(e.b, d_, buffers, block + Expr(1), row * Expr(share), share, limits());
     emit_depthwise_row(e, d_, schedule.knob("tile"), input, buffers, n, block, row);
     return e.finish();

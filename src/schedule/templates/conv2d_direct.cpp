@@ -211,7 +211,7 @@ class DirectConv final : public Analysed {
       lowered.stages.push_back(scale_weights(task(), c_, tile, std::move(packed), lowered));
       buffers.weights = e.temp(0, c_.nest.operands.type, elems, false, "scaled");
     }
-    buffers.bias = start_of(e, node, c_.nest, task().operand(c_.image).type, lanes);
+    buffers.bias = start_of(e, node, c_.nest.operands, task().operand(c_.image).type, lanes);
     buffers.prefetch = schedule.knob("prefetch");
     const auto nest = [&] { emit_nest(e, c_.nest, tile, buffers, n, g, ocg, item, limits()); };
     if (blocks * buffers.block_items > items)

@@ -24,6 +24,7 @@ struct Pair {
   ConvNest conv;
   DepthwiseNest depthwise;
   int64_t channels = 0;  ///< of the result
+  int64_t element = 4;   ///< bytes of a value between the two convolutions in the ring
 
   int64_t left() const { return -depthwise.first_w; }
   int64_t right() const {
@@ -35,8 +36,11 @@ struct Pair {
   int64_t ring_plane(int64_t lanes) const { return depthwise.reach() * ring_row(lanes); }
   int64_t ring_elems(int64_t vectors, int64_t lanes) const { return vectors * ring_plane(lanes); }
   int64_t bands(int64_t band) const { return ceil_div(depthwise.out_h, band); }
+  int64_t ring_bytes(int64_t vectors, int64_t lanes) const { return ring_elems(vectors, lanes) * element; }
   /// Bytes of the values between the two convolutions.
-  int64_t between_bytes(int64_t lanes) const { return conv.n * conv.out_blocks * lanes * 4 * conv.out_h * conv.out_w; }
+  int64_t between_bytes(int64_t lanes) const {
+    return conv.n * conv.out_blocks * lanes * element * conv.out_h * conv.out_w;
+  }
 
   /// Rows of the first convolution that the bands of an image compute in total.
   int64_t rows(int64_t band) const {
@@ -56,14 +60,29 @@ bool constant_operands(const Graph& graph, const Node& conv) {
                      [&](ValueId v) { return v == kNone || constant_of(graph, v) != nullptr; });
 }
 
+/// Chooses what the two convolutions multiply. Sums of integers have to be products of bytes.
+std::optional<Rejected> choose_operands(Pair& p, const Graph& graph, const Node& conv, const Node& depthwise,
+                                        const CpuLimits& limits) {
+  const TensorType &x = graph.type(conv.inputs[0]), &sums = graph.type(conv.outputs[0]);
+  const TensorType &between = graph.type(depthwise.inputs[0]), &y = graph.type(depthwise.outputs[0]);
+  const ValueId first = conv.inputs[1], second = depthwise.inputs[1];
+  const bool bytes = Multiplicands::stores_bytes(x, sums.dtype);
+  if (!bytes || fit_i8(*constant_of(graph, first)))
+    p.conv.operands = conv_multiplicands(p.conv, x, graph.type(first), sums.dtype, limits);
+  p.depthwise.operands = depthwise_operands(p.depthwise, between, *constant_of(graph, second), y, limits);
+  if (between.layout.stored == DType::u8) p.element = 1;
+  for (const auto& [type, operands] : {std::pair{sums.dtype, p.conv.operands}, {y.dtype, p.depthwise.operands}}) {
+    if (type != operands.sum())
+      return Rejected{"element type of the results", "f32, or sums of products of bytes", std::string(name(type))};
+  }
+  return std::nullopt;
+}
+
 Result<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& depthwise, const CpuLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   const TensorType &x = graph.type(conv.inputs[0]), &between = graph.type(conv.outputs[0]);
   const TensorType& y = graph.type(depthwise.outputs[0]);
   if (x.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.dtype))};
-  for (const DType result : {between.dtype, y.dtype}) {
-    if (result != DType::f32) return Rejected{"element type of the results", "f32", std::string(name(result))};
-  }
   if (x.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.shape.size())};
   if (!constant_operands(graph, conv) || !constant_operands(graph, depthwise))
     return Rejected{"weights and biases", "constant", "computed at run time"};
@@ -73,18 +92,18 @@ Result<Pair> analyse_nodes(const Graph& graph, const Node& conv, const Node& dep
   }
   auto nest = direct_nest(conv, x, graph.type(conv.inputs[1]), between);
   if (!nest) return nest.rejected();
-  nest->operands = conv_multiplicands(*nest, x, graph.type(conv.inputs[1]), between.dtype, limits);
   if (const int64_t channels = between.shape[1]; depthwise.int_attr("group", 1) != channels) {
     return Rejected{"groups = input channels = output channels", std::to_string(depthwise.int_attr("group", 1)),
                     fmt::format("{} in, {} out", channels, y.shape[1])};
   }
-  auto second = depthwise_nest(depthwise, between, graph.type(depthwise.inputs[1]), y, lanes);
+  auto second = depthwise_nest(depthwise, graph.type(depthwise.inputs[0]), graph.type(depthwise.inputs[1]), y, lanes);
   if (!second) return second.rejected();
   Pair p{*nest, *second, y.shape[1]};
+  if (auto rejected = choose_operands(p, graph, conv, depthwise, limits)) return *rejected;
   if (const int64_t groups = p.conv.groups * p.conv.merged; groups != 1)
     return Rejected{"groups of the feeder", "1", std::to_string(groups)};
   if (p.conv.out_h < 2) return Rejected{"rows of the feeder's result", "2 or more", std::to_string(p.conv.out_h)};
-  if (const int64_t ring = p.ring_elems(1, lanes) * 4; ring > limits.l2_bytes / 2)
+  if (const int64_t ring = p.ring_bytes(1, lanes); ring > limits.l2_bytes / 2)
     return Rejected{"bytes of the rows under a window", std::to_string(limits.l2_bytes / 2), std::to_string(ring)};
   return p;
 }
@@ -113,7 +132,7 @@ struct PairTile {
 
 std::optional<Rejected> check(const Pair& p, const PairTile& s, const CpuLimits& limits) {
   if (auto rejected = check_tile(p.conv, s.tile, limits)) return rejected;
-  if (const int64_t ring = p.ring_elems(s.tile.vectors, lanes_of(limits)) * 4; ring > limits.l2_bytes / 2)
+  if (const int64_t ring = p.ring_bytes(s.tile.vectors, lanes_of(limits)); ring > limits.l2_bytes / 2)
     return Rejected{"bytes of the rows under a window", std::to_string(limits.l2_bytes / 2), std::to_string(ring)};
   return std::nullopt;
 }
@@ -130,7 +149,7 @@ Estimate predict(const Pair& p, const PairTile& s, const CpuLimits& limits) {
   Estimate conv = estimate_tile(computed, s.tile, limits);
   if (s.tile.vectors == 1 && p.conv.in_block > 1) conv.cycles *= kOneVector;
   // A ring that does not fit in L1 is written to L2 and read from there.
-  const bool spills = p.ring_elems(s.tile.vectors, lanes) * 4 > limits.l1_bytes / 2;
+  const bool spills = p.ring_bytes(s.tile.vectors, lanes) > limits.l1_bytes / 2;
   const double ring = spills ? 2 * static_cast<double>(p.between_bytes(lanes)) / limits.l2_rate : 0;
   const auto filled = static_cast<double>(p.channels) / static_cast<double>(p.depthwise.blocks * lanes);
   return {beside(conv.cycles + depthwise_cycles(p, limits), ring), 1 - (1 - conv.tail) * filled,
@@ -213,7 +232,7 @@ class PairEmitter {
     zero_columns();
     const DepthwiseNest& d = p_.depthwise;
     for (int64_t v = 0; v < s_.tile.vectors; ++v)
-      prefetch_weights(b_, d, second_, ocg_ * Expr(s_.tile.vectors) + Expr(v), Expr(0), d.taps(), limits_);
+      prefetch_weights(b_, d, second_, ocg_ * Expr(s_.tile.vectors) + Expr(v), Expr(0), d.weight_vectors(), limits_);
     const Expr first = b_.let("first", item_ * Expr(s_.band));
     const int64_t kept = std::max<int64_t>(d.reach() - d.step_h, 0);  // rows of the previous window still in the ring
     b_.loop("h", first, min(first + Expr(s_.band), Expr(d.out_h)), [&](const Expr& h) {
@@ -233,12 +252,14 @@ class PairEmitter {
     buffers_.input = conv.inputs[0], buffers_.output = conv.outputs[0];
     e_.input(buffers_.input);
     buffers_.weights = e_.constant(pack_direct(e_.task(), conv.inputs[1], p_.conv, s_.tile, lanes_), "w");
-    buffers_.bias = bias_of(e_, conv, lanes_, "bias");
+    const TensorType& between = e_.task().graph->type(depthwise.inputs[0]);
+    buffers_.bias = start_of(e_, conv, p_.conv.operands, e_.task().operand(conv.inputs[0]).type, lanes_);
     buffers_.prefetch = prefetch;
     const Tensor& second = *e_.task().operand(depthwise.inputs[1]).constant;
     second_.weights = e_.constant(pack_depthwise(second, p_.depthwise, lanes_), "dw");
-    second_.bias = bias_of(e_, depthwise, lanes_, "dwbias");
-    ring_ = b_.scratch("ring", DType::f32, p_.ring_elems(s_.tile.vectors, lanes_));
+    second_.bias = start_of(e_, depthwise, p_.depthwise.operands, between, lanes_, "dw");
+    ring_ = b_.scratch("ring", p_.element == 1 ? DType::u8 : DType::f32, p_.ring_elems(s_.tile.vectors, lanes_));
+    if (p_.element == 1) b_.convert(ring_, DType::f32, between.layout.zero);
   }
 
   void store_zero(const Expr& at) { b_.store(ring_, at, imm(DType::f32, 0, lanes_)); }
@@ -360,11 +381,13 @@ Result<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& 
   allow_half_tail(alone, limits);
   const int64_t lanes = lanes_of(limits), bytes = p.between_bytes(lanes);
   const double through = static_cast<double>(bytes) / reread_rate(bytes, limits);
-  const int64_t padded = (p.conv.out_h - p.depthwise.first_h) * p.ring_row(lanes) * 4 * p.conv.n * p.conv.out_blocks;
+  const int64_t padded =
+      (p.conv.out_h - p.depthwise.first_h) * p.ring_row(lanes) * p.element * p.conv.n * p.conv.out_blocks;
   const double halo = static_cast<double>(padded - bytes) / limits.halo_rate;
+  const bool direct = p.conv.taps() == 1 || p.conv.in_block == 1 || p.conv.operands.sum() == DType::i32;
   return PairCycles{beside(estimate_tile(alone, pick_tile(alone, limits), limits).cycles, through) +
                         beside(depthwise_cycles(p, limits), through) + halo,
-                    predict(p, *shape, limits).cycles, p.conv.taps() == 1 || p.conv.in_block == 1};
+                    predict(p, *shape, limits).cycles, direct};
 }
 
 const Template conv2d_then_depthwise{"conv2d_then_depthwise",

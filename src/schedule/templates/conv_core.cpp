@@ -226,8 +226,9 @@ Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name) {
   return e.constant(std::move(padded), std::move(name));
 }
 
-Buf start_of(Emitter& e, const Node& conv, const ConvNest& nest, const TensorType& x, int32_t lanes) {
-  if (nest.operands.type != DType::u8) return bias_of(e, conv, lanes);
+Buf start_of(Emitter& e, const Node& conv, const Multiplicands& operands, const TensorType& x, int32_t lanes,
+             const std::string& prefix) {
+  if (operands.type != DType::u8) return bias_of(e, conv, lanes, prefix + "bias");
   const int64_t zero = x.layout.zero;
   if (zero == 0) return {};
   const ValueId weights = conv.inputs[1];
@@ -244,7 +245,7 @@ Buf start_of(Emitter& e, const Node& conv, const ConvNest& nest, const TensorTyp
   };
   return e.constant(
       {weights, fmt::format("sums zero={} lanes={}", zero, lanes), DType::i32, ceil_div(outputs, lanes) * lanes, fill},
-      "start");
+      prefix + "start");
 }
 
 std::vector<ConvTile> tile_candidates(const ConvNest& nest, const CpuLimits& limits) {

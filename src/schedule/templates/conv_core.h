@@ -129,9 +129,10 @@ Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, con
 
 /// A convolution's bias, one vector per output block with unused lanes 0; no buffer if it has none.
 Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name = "bias");
-/// The start of the sums of the nest of `conv`: its bias, or, if it multiplies stored bytes, what corrects the sums for
-/// the stored zero of `x`. No buffer if sums start at 0.
-Buf start_of(Emitter& e, const Node& conv, const ConvNest& nest, const TensorType& x, int32_t lanes);
+/// The start of the sums of `conv`: its bias, or, if it multiplies stored bytes, what corrects the sums for the stored
+/// zero of `x`. No buffer if sums start at 0.
+Buf start_of(Emitter& e, const Node& conv, const Multiplicands& operands, const TensorType& x, int32_t lanes,
+             const std::string& prefix = "");
 
 /// The tile that the analytic model ranks first, by registers, load ports, FMA latency, tails and the weight stream.
 ConvTile pick_tile(const ConvNest& nest, const CpuLimits& limits);

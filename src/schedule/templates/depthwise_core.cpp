@@ -1,6 +1,7 @@
 #include "schedule/templates/depthwise_core.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/align.h"
 #include "schedule/model/register_tile.h"
@@ -11,16 +12,17 @@ namespace {
 
 constexpr int64_t kUnrolledTaps = 9;  ///< kernels up to 3x3 are unrolled completely, larger ones row by row
 
-/// Cycles of one row tile of `pixels`. Each product costs one load and one multiply-add per pixel and one load of
+/// Cycles of one row tile of `pixels`. Each product costs one multiply-add per pixel and one load per window and of
 /// weights, and it takes at least the latency of a tap's dependency chain; each pixel costs one store. Units half as
 /// wide as a register need two cycles to move it.
-double tile_cycles(const DepthwiseNest& d, int64_t pixels, const CpuLimits& limits) {
+double tile_cycles(const DepthwiseNest& d, int64_t pixels, const CpuLimits& of_f32) {
   if (pixels == 0) return 0;
+  const CpuLimits limits = d.operands.limits(of_f32);
   const double moves = limits.halves() ? 2 : 1;
   const auto count = static_cast<double>(pixels);
-  const double tap =
-      std::max({count / limits.fmas_per_cycle, (count + 1) * moves / limits.loads_per_cycle, limits.latency});
-  return static_cast<double>(d.products()) * tap + count * moves;
+  const auto loads = static_cast<double>(ceil_div(pixels, d.sharing()) + d.sharing());
+  const double tap = std::max({count / limits.fmas_per_cycle, loads * moves / limits.loads_per_cycle, limits.latency});
+  return static_cast<double>(d.kernel_h * d.each * d.windows()) * tap + count * moves;
 }
 
 }  // namespace
@@ -46,6 +48,13 @@ Result<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, cons
   return nest;
 }
 
+Multiplicands depthwise_operands(const DepthwiseNest& nest, const TensorType& x, const Tensor& w, const TensorType& y,
+                                 const CpuLimits& limits) {
+  const Multiplicands bytes = Multiplicands::bytes_of_words();
+  const bool fits = Multiplicands::stores_bytes(x, y.dtype) && nest.each == 1 && nest.dilation_w == 1 && fit_i8(w);
+  return fits && limits.has_dot(bytes.type, bytes.weights(), limits.lanes_f32()) ? bytes : Multiplicands{};
+}
+
 int64_t most_row_pixels(const DepthwiseNest& nest, const CpuLimits& limits) {
   return limits.vector_registers >= 32 && nest.each == 1 ? 14 : 8;
 }
@@ -61,7 +70,32 @@ double row_cycles(const DepthwiseNest& nest, int64_t tile, const CpuLimits& limi
          tile_cycles(nest, nest.out_w % tile, limits);
 }
 
+namespace {
+
+Tensor pack_bytes(const Tensor& w, const DepthwiseNest& d, int32_t lanes) {
+  const int64_t group = d.operands.group, width = lanes * group, taps = d.kernel_w;
+  Tensor packed(DType::i8, {d.blocks * d.weight_vectors() * width});
+  const float* from = w.data<float>();
+  for (int64_t c = 0; c < w.shape()[0]; ++c) {
+    int8_t* to = packed.data<int8_t>() + c / lanes * d.weight_vectors() * width + c % lanes * group;
+    for (int64_t r = 0; r < d.kernel_h; ++r, from += taps) {
+      for (int64_t window = 0; window < d.windows(); ++window) {
+        for (int64_t output = 0; output < d.sharing(); ++output, to += width) {
+          for (int64_t i = 0; i < group; ++i) {
+            const int64_t s = window * group + i - output * d.step_w;
+            to[i] = static_cast<int8_t>(s >= 0 && s < taps ? from[s] : 0);
+          }
+        }
+      }
+    }
+  }
+  return packed;
+}
+
+}  // namespace
+
 Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& d, int32_t lanes) {
+  if (d.operands.group > 1) return pack_bytes(w, d, lanes);
   Tensor packed(DType::f32, {d.blocks * d.products() * lanes});
   const int64_t channels = w.shape()[0], row = d.kernel_w;
   const float* from = w.data<float>();
@@ -76,9 +110,9 @@ Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& d, int32_t lanes) {
 
 void prefetch_weights(LoopBuilder& b, const DepthwiseNest& nest, const DepthwiseBuffers& buffers, const Expr& block,
                       const Expr& first, int64_t count, const CpuLimits& limits) {
-  const int64_t lanes = lanes_of(limits);
-  const Expr at = b.let("ahead", (block * Expr(nest.products()) + first) * Expr(lanes));
-  prefetch_lines(b, buffers.weights, at, count * lanes, limits.line_bytes);
+  const int64_t lanes = lanes_of(limits), width = lanes * nest.operands.group;
+  const Expr at = b.let("ahead", (block * Expr(nest.weight_vectors()) + first) * Expr(width));
+  prefetch_lines(b, buffers.weights, at, count * width, limits.line_bytes);
   if (buffers.bias.id >= 0) prefetch_lines(b, buffers.bias, block * Expr(lanes), lanes, limits.line_bytes);
 }
 
@@ -101,26 +135,19 @@ class RowEmitter {
         lanes_(domain_.block) {}
 
   void emit(const Expr& w0, int64_t pixels) {
-    std::vector<int32_t> acc;
+    acc_.clear();
     const bool biased = buffers_.bias.id >= 0;
     for (int64_t p = 0; p < pixels; ++p) {
-      acc.push_back(
-          b_.reg("acc", biased ? b_.load(buffers_.bias, block_ * Expr(lanes_), lanes_) : imm(DType::f32, 0, lanes_)));
+      acc_.push_back(b_.reg(
+          "acc", biased ? b_.load(buffers_.bias, block_ * Expr(lanes_), lanes_) : imm(d_.operands.sum(), 0, lanes_)));
     }
     const auto row_at = input_.tile(w0);
-    const Expr w1 = b_.let("w1", block_ * Expr(d_.products() * lanes_));
+    const int64_t width = lanes_ * d_.operands.group, count = d_.weight_vectors() / d_.kernel_h;
+    const Expr w1 = b_.let("w1", block_ * Expr(d_.weight_vectors() * width));
     const auto row = [&](const Expr& r) {
       const Expr from = row_at(r);
-      for (int64_t product = 0; product < d_.each * d_.kernel_w; ++product) {
-        const int64_t channel = product / d_.kernel_w, s = product % d_.kernel_w;
-        const Expr at = w1 + (r * Expr(d_.each * d_.kernel_w) + Expr(product)) * Expr(lanes_);
-        const Expr weight = b_.let("w", b_.load(buffers_.weights, at, lanes_));
-        for (int64_t p = 0; p < pixels; ++p) {
-          const Expr x = b_.load(input_.buf, from + Expr((p * d_.step_w + s * d_.dilation_w) * input_.pixel), lanes_);
-          const int32_t reg = acc[static_cast<size_t>(p)];
-          b_.set(reg, fma(spread(x, channel), weight, b_.get(reg)));
-        }
-      }
+      const auto weights = [&](int64_t i) { return w1 + (r * Expr(count) + Expr(i)) * Expr(width); };
+      d_.operands.group > 1 ? multiply_windows(from, weights, pixels) : multiply_taps(from, weights, pixels);
     };
     if (d_.products() <= kUnrolledTaps) {
       for (int64_t r = 0; r < d_.kernel_h; ++r) row(Expr(r));
@@ -128,7 +155,7 @@ class RowEmitter {
       b_.loop("r", 0, d_.kernel_h, row);
     }
     for (int64_t p = 0; p < pixels; ++p) {
-      e_.epilogue({{anchor_, b_.get(acc[static_cast<size_t>(p)])}}, domain_, site(w0 + Expr(p)));
+      e_.epilogue({{anchor_, b_.get(acc_[static_cast<size_t>(p)])}}, domain_, site(w0 + Expr(p)));
     }
   }
 
@@ -137,6 +164,60 @@ class RowEmitter {
   int32_t lanes() const { return lanes_; }
 
  private:
+  using Weights = std::function<Expr(int64_t)>;  ///< where the i-th vector of weights of a row of taps is
+
+  /// Emits the products of a row of taps. Element `from` is under the first one.
+  void multiply_taps(const Expr& from, const Weights& weights, int64_t pixels) {
+    for (int64_t product = 0; product < d_.each * d_.kernel_w; ++product) {
+      const int64_t channel = product / d_.kernel_w, s = product % d_.kernel_w;
+      const Expr weight = b_.let("w", b_.load(buffers_.weights, weights(product), lanes_));
+      for (int64_t p = 0; p < pixels; ++p) {
+        const Expr x = b_.load(input_.buf, from + Expr((p * d_.step_w + s * d_.dilation_w) * input_.pixel), lanes_);
+        const int32_t reg = acc_[static_cast<size_t>(p)];
+        b_.set(reg, fma(spread(x, channel), weight, b_.get(reg)));
+      }
+    }
+  }
+
+  /// The same for bytes, a group of taps at a time.
+  void multiply_windows(const Expr& from, const Weights& weights, int64_t pixels) {
+    const int64_t group = d_.operands.group, sharing = d_.sharing();
+    const auto width = static_cast<int32_t>(lanes_ * group);
+    std::vector<Expr> shifted;
+    for (int64_t i = 0; i < d_.windows() * sharing; ++i)
+      shifted.push_back(b_.let("w", b_.load_raw(buffers_.weights, weights(i), width)));
+    const int64_t end = (pixels - 1) * d_.step_w + d_.kernel_w;
+    std::map<int64_t, Expr> windows;
+    for (int64_t p = 0; p < pixels; p += sharing) {
+      for (int64_t i = 0; i < d_.windows() && p * d_.step_w + i * group < end; ++i) {
+        const int64_t first = p * d_.step_w + i * group;
+        Expr& x = windows[first];
+        if (!x.defined()) x = b_.let("p", window(from, first, end));
+        for (int64_t k = 0; k < std::min(sharing, pixels - p); ++k) {
+          const int32_t reg = acc_[static_cast<size_t>(p + k)];
+          b_.set(reg, d_.operands.multiply(x, shifted[static_cast<size_t>(i * sharing + k)], b_.get(reg)));
+        }
+      }
+    }
+  }
+
+  /// The bytes of a group of pixels from pixel `first` on, for each channel one after another. Those at `end` or
+  /// beyond, whose weights are 0, are replaced by others, since they may lie outside of the buffer.
+  Expr window(const Expr& from, int64_t first, int64_t end) const {
+    const int64_t group = d_.operands.group, pixels = std::min(group, end - first);
+    const int64_t before = std::min(group - pixels, first);  // pixels that are loaded in front of the first
+    const auto width = static_cast<int32_t>(lanes_ * group);
+    const int64_t loaded = before + pixels;
+    const Expr mask = loaded < group ? first_lanes(Expr(loaded * lanes_), width) : Expr();
+    const Expr bytes = b_.load_raw(input_.buf, from + Expr((first - before) * lanes_), width, 1, mask);
+    std::vector<int32_t> picks;
+    for (int32_t lane = 0; lane < lanes_; ++lane) {
+      for (int64_t i = 0; i < group; ++i)
+        picks.push_back(static_cast<int32_t>(std::min(i + before, group - 1)) * lanes_ + lane);
+    }
+    return shuffle(bytes, bytes, std::move(picks));
+  }
+
   /// Copies channel `channel` of each group into all lanes of the group.
   Expr spread(const Expr& x, int64_t channel) const {
     if (d_.each == 1) return x;
@@ -151,6 +232,7 @@ class RowEmitter {
   const DepthwiseInput& input_;
   const DepthwiseBuffers& buffers_;
   Expr n_, block_, row_;
+  std::vector<int32_t> acc_;
   ValueId anchor_;
   Domain domain_;
   int32_t lanes_;

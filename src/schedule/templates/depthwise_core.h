@@ -5,11 +5,16 @@
 
 #include <functional>
 
+#include "base/align.h"
 #include "ops/support/window.h"
 #include "schedule/emit.h"
+#include "schedule/model/register_tile.h"
 
 namespace kilter {
 
+/// If operands are bytes, `operands.group` neighbouring taps of a row are multiplied at a time. A window of as many
+/// pixels serves `sharing()` neighbouring outputs, for each of which the weights are shifted.
+///
 /// A group has `each` input channels and as many output channels. Both are stored in blocks of one vector, and whole
 /// groups fill a block.
 struct DepthwiseNest {
@@ -18,10 +23,16 @@ struct DepthwiseNest {
   int64_t kernel_h = 1, kernel_w = 1, dilation_h = 1, dilation_w = 1, step_h = 1, step_w = 1;
   int64_t first_h = 0, first_w = 0;  ///< input pixel under tap (0, 0) of output pixel (0, 0): the negated padding
   int64_t out_h = 1, out_w = 1;
+  Multiplicands operands = {};
 
   int64_t taps() const { return kernel_h * kernel_w; }
-  /// Multiply-adds per vector of outputs, and also vectors of weights per block.
+  /// Multiply-adds per vector of outputs.
   int64_t products() const { return taps() * each; }
+  /// Windows per row of taps.
+  int64_t windows() const { return ceil_div(kernel_w, operands.group); }
+  int64_t sharing() const { return (windows() * operands.group - kernel_w) / step_w + 1; }
+  /// Vectors of weights per block, each of one group for every lane.
+  int64_t weight_vectors() const { return kernel_h * each * windows() * sharing(); }
   /// Input rows from the first tap through the last.
   int64_t reach() const { return (kernel_h - 1) * dilation_h + 1; }
 };
@@ -30,6 +41,9 @@ struct DepthwiseNest {
 /// other than f32. Ignores layouts.
 Result<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y,
                                      int32_t lanes);
+/// Bytes, if `x` is stored so, the results are sums of integers, and the target has the instruction; otherwise f32.
+Multiplicands depthwise_operands(const DepthwiseNest& nest, const TensorType& x, const Tensor& w, const TensorType& y,
+                                 const CpuLimits& limits);
 
 /// The largest number of pixels in a row tile. Groups of several channels get fewer, since spread channels also need
 /// registers (measured).
@@ -41,13 +55,14 @@ int64_t pick_row_tile(const DepthwiseNest& nest, const CpuLimits& limits);
 /// Cycles for one row of one block of channels in tiles of `tile` pixels.
 double row_cycles(const DepthwiseNest& nest, int64_t tile, const CpuLimits& limits);
 
-/// Packs weights [channel][each][r][s] as [block][r][channel of the group][s][lane].
+/// Packs weights [channel][each][r][s] as [block][r][channel of the group][s][lane], bytes as [block][r][window][output
+/// that shares it][lane][tap of the window].
 Tensor pack_depthwise(const Tensor& w, const DepthwiseNest& nest, int32_t lanes);
 
 /// The location of the input rows that a row of outputs reads.
 struct DepthwiseInput {
   Buf buf;
-  int64_t pixel = 0;  ///< elements from a pixel to its right neighbour
+  int64_t pixel = 0;  ///< elements from a pixel to its right neighbour; a block if operands are bytes
   /// Called at the start of each tile with its first pixel. Returns a function from a row of taps r to the element
   /// under tap (r, 0).
   std::function<std::function<Expr(const Expr& r)>(const Expr& w0)> tile;
@@ -55,7 +70,7 @@ struct DepthwiseInput {
 
 struct DepthwiseBuffers {
   Buf weights;  ///< packed by pack_depthwise()
-  Buf bias;     ///< one vector per block; id < 0 if there is none
+  Buf bias;     ///< what sums start at, one vector per block; id < 0 if that is 0
 };
 
 /// Prefetches `count` vectors of a block's weights from vector `first` on, and its bias. The weights are no longer in

@@ -8,6 +8,8 @@
 namespace kilter {
 namespace {
 
+constexpr int32_t kWordBytes = 4;
+
 class LayoutChange {
  public:
   LayoutChange(Emitter& e, const Domain& domain, int32_t lanes) : e_(e), domain_(domain), last_(domain.rank() - 1) {
@@ -19,9 +21,11 @@ class LayoutChange {
     to_plain_ = std::all_of(e.task().outputs.begin(), e.task().outputs.end(),
                             [](const Operand& o) { return o.type.layout.block == 1; });
     tiles_ = domain.block == lanes && pixels_ >= lanes && starts_with_copy();
+    if (makes_words() && domain.dims[last_ - 1] >= lanes) words_of_ = lanes;
   }
 
   void emit() {
+    if (words_of_ > 0) return words();
     if (tiles_ || (to_plain_ && pixels_ >= domain_.block)) return pixels();
     lanes();
   }
@@ -57,6 +61,52 @@ class LayoutChange {
     };
     return (from.type.layout.block == 1) != to_plain_ && contiguous(from) &&
            std::all_of(e_.task().outputs.begin(), e_.task().outputs.end(), contiguous);
+  }
+
+  /// Whether the task reads plain images with contiguous rows and makes one image of a word of bytes for each pixel.
+  bool makes_words() const {
+    const auto& outputs = e_.task().outputs;
+    if (domain_.block != kWordBytes || domain_.dims[1] != 1 || outputs.size() != 1) return false;
+    const TensorType& type = outputs[0].type;
+    return e_.task().node().op->movement == Movement::relayout && type.layout.stored == DType::u8 &&
+           type.layout.block == kWordBytes && strides_in(domain_, outputs[0])[last_] == 1 &&
+           std::ranges::all_of(e_.task().inputs, [&](const Operand& o) {
+             return is_immediate(o) || strides_in(domain_, o)[last_ - 1] == 1;
+           });
+  }
+
+  void words() {
+    site_.index[0] = e_.b.parallel("i0", domain_.dims[0]);
+    site_.index[2] = e_.b.parallel("i2", domain_.dims[2]);
+    const int64_t pixels = domain_.dims[3], full = pixels / words_of_;
+    e_.b.loop("t", 0, full, [&](const Expr& t) { words(t * Expr(words_of_)); });
+    if (pixels % words_of_ != 0) words(Expr(pixels - words_of_));  // overlaps the pixels before
+  }
+
+  /// Joins the bytes of the channels of `words_of_` pixels from `pixel` on.
+  void words(const Expr& pixel) {
+    const Operand& out = e_.task().outputs[0];
+    const auto integer = [&](int64_t v) { return imm_int(DType::i32, v, words_of_); };
+    Site site = site_;
+    site.index[3] = pixel;
+    const Expr to = e_.index(out, domain_, site);
+    site.vec_dim = 3, site.lanes = words_of_;
+    site.mask = imm_int(DType::boolean, 1, words_of_);
+    Expr word = integer(0);
+    for (int64_t c = 0; c < kWordBytes; ++c) {
+      Expr byte = integer(out.type.layout.zero);
+      if (c < domain_.shape[1]) {
+        site.index[last_] = Expr(c);
+        const Node& copy = e_.task().node();
+        const auto made = e_.results({{copy.outputs[0], e_.load(copy.inputs[0], domain_, site)}}, domain_, site);
+        const Expr& value = made.at(out.value);
+        const bool integers = value->kind == ExprKind::cast && value->args[0].elem() == DType::i32;
+        const Expr whole = integers ? value->args[0] : cast(DType::i32, value);
+        byte = cast(DType::i32, cast(DType::u8, whole + byte));
+      }
+      word = binary(Op::bit_or, word, binary(Op::shl, byte, integer(8 * c)));
+    }
+    e_.b.store(e_.output(out.value), to, bitcast(DType::u8, word));
   }
 
   /// Runs vectors over the lanes of the blocked side.
@@ -154,6 +204,7 @@ class LayoutChange {
   size_t first_ = 0;
   int64_t pixels_ = 0;
   bool to_plain_ = false, tiles_ = false;
+  int32_t words_of_ = 0;  ///< pixels whose words are made at a time; 0: none
   Site site_;
 };
 
