@@ -77,7 +77,8 @@ KILTER_OP(LayerNormalization){
     // A single pass over float sums of up to thousands of terms.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[2,5,33] f32[33] f32[33]", "f32[3,4,7] f32[4,7] ? | axis=1", "f32[17] f32[17] f32[17]",
-              "f32[2,3,4,5] f32[4,5] f32[4,5] | axis=-2 epsilon=0.1 | | 3", "f32[1,197,768] f32[768] f32[768]"},
+              "f32[2,3,4,5] f32[4,5] f32[4,5] | axis=-2 epsilon=0.1 | | 3", "f32[1,197,768] f32[768] f32[768]",
+              "f32[271,17] f32[17] f32[17]", "f32[2,70,40] f32[40] ?"},
 };
 
 KILTER_OP(RMSNormalization){

@@ -59,7 +59,7 @@ KILTER_OP(Softmax){
     .infer = infer_softmax,
     .reference = reference,
     .cases = {"f32[2,7,5]", "f32[3,17,4] | axis=1", "f32[33,2] | axis=0", "f32[1,1000]", "f64[2,9] | axis=-1",
-              "f16[4,17]", "f32[3]:1000,-1000,999"},
+              "f16[4,17]", "f32[3]:1000,-1000,999", "f32[70,33]", "f32[2,271,9]"},
 };
 
 KILTER_OP(Softmax_1){

@@ -374,9 +374,9 @@ TEST(Storage, ATaskThatCannotTakeStridesGetsDenseOperands) {
   SweepNet net(1);
   const std::vector<Tensor> inputs{net.draw.tensor({2, 3, 8})};
   const Compiled compiled = compile_for(graph, native_target());
-  EXPECT_EQ(
-      steps_text(compiled.plan),
-      "\n  step a (Relu): map item=4096\n  step s (Slice): move_regions\n  step b (Softmax): softmax_rows unroll=2");
+  EXPECT_EQ(steps_text(compiled.plan),
+            "\n  step a (Relu): map item=4096\n  step s (Slice): move_regions\n  step b (Softmax): softmax_rows rows=1 "
+            "unroll=4");
   const auto program = std::make_shared<const Program>(compiled.plan);
   EXPECT_EQ(run_guarded(program, inputs, evaluate(graph, inputs), {.rtol = 1e-5, .atol = 1e-6}, 0), "");
 }

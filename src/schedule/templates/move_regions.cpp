@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/align.h"
 #include "ops/support/builder.h"
 #include "ops/support/regions.h"
 #include "schedule/emit.h"
@@ -17,6 +18,8 @@ namespace {
 
 constexpr size_t kMaxStages = 32;
 constexpr int64_t kItemElems = 4096;
+/// L1 caches keep lines whose addresses differ by a multiple of this in the same few places.
+constexpr int64_t kConflictBytes = 4096;
 
 /// Regions, each with the output that it belongs to.
 using Moves = std::vector<std::pair<size_t, CopyRegion>>;
@@ -70,15 +73,16 @@ struct Box {
 };
 
 enum class Form : uint8_t {
-  copied,      ///< vectors along the last dimension
-  transposed,  ///< tiles of the last dimension and the one that is contiguous in the input
-  interleaved  ///< the last dimension has few elements, each from its own row
+  copied,       ///< vectors along the last dimension
+  transposed,   ///< tiles of the last dimension and the one that is contiguous in the input
+  interleaved,  ///< the last dimension has few elements, each from its own row
+  separated     ///< the reverse: each of a few consecutive elements of the input goes to its own row
 };
 
 class CopyStage {
  public:
   CopyStage(const Task& task, size_t output, const CopyRegion& region, const CpuLimits& limits)
-      : e_(task, "move"), b_(e_.b), box_(region), lanes_(lanes_of(limits)) {
+      : e_(task, "move"), b_(e_.b), box_(region), lanes_(lanes_of(limits)), limits_(limits) {
     value_ = task.node().outputs[output];
     const DType type = task.graph->type(value_).dtype;
     source_ = region.in_offset;
@@ -92,7 +96,9 @@ class CopyStage {
     if (form_ == Form::transposed) {
       transposed();
     } else if (form_ == Form::interleaved) {
-      over(box_.extent.back() * box_.extent[other_], [&](const Expr& s, const Expr& t) { interleaved(s, t); });
+      rows(other_, [&](const Expr& s, const Expr& t, int64_t count) { interleave(s, t, count); });
+    } else if (form_ == Form::separated) {
+      rows(box_.extent.size() - 1, [&](const Expr& s, const Expr& t, int64_t count) { separate(s, t, count); });
     } else {
       copied();
     }
@@ -103,11 +109,15 @@ class CopyStage {
   using Body = std::function<void(const Expr& source, const Expr& target)>;
 
   void choose_form(DType type) {
-    constexpr int64_t kMostRows = 4;  // most rows that are interleaved
+    constexpr int64_t kMostRows = 4;  // most rows that are interleaved or separated
     if (from_ == kNone || !has_transpose_tile(type, lanes_) || box_.out.back() != 1 || box_.in.back() == 1) return;
     const int64_t last = box_.extent.back();
     if (2 * last >= lanes_) {
       if (const auto other = box_.contiguous_in_input(lanes_, 0)) form_ = Form::transposed, other_ = *other;
+      const int64_t apart = box_.in.back();
+      for (size_t d = 0; form_ == Form::copied && apart <= kMostRows && d + 1 < box_.extent.size(); ++d) {
+        if (box_.in[d] == 1 && box_.extent[d] == apart) form_ = Form::separated, other_ = d;
+      }
     } else if (last > 1 && last <= kMostRows) {
       if (const auto other = box_.contiguous_in_input(lanes_, last)) form_ = Form::interleaved, other_ = *other;
     }
@@ -162,67 +172,172 @@ class CopyStage {
     });
   }
 
-  /// Transposes large matrices in bands a few tiles wide, so that whole cache lines are read consecutively.
+  /// Large matrices are divided into blocks of tiles.
+  struct Block {
+    int64_t rows, columns;      ///< of the input, in elements
+    Expr down = 0, across = 0;  ///< the number of the block in each direction
+    bool staged = false;        ///< the transposed block is assembled in scratch memory
+  };
+
   void transposed() {
-    constexpr int64_t kBandTiles = 4;
-    const int64_t columns = box_.extent[other_], band = kBandTiles * lanes_;
-    if (box_.extent.back() * columns <= kItemElems) {
-      return over(box_.extent.back() * columns, [&](const Expr& s, const Expr& t) { matrix(s, t, columns); });
+    constexpr int64_t kWide = 4, kTall = 16, kTallStaged = 8;  // tiles
+    const int64_t rows = box_.extent.back(), columns = box_.extent[other_];
+    if (rows * columns <= kItemElems) {
+      return over(rows * columns, [&](const Expr& s, const Expr& t) { block({rows, columns}, s, t); });
     }
+    Block b{kTall * lanes_, kWide * lanes_};
+    b.staged = conflicts();
+    if (b.staged) b.rows = kTallStaged * lanes_;
+    while (b.staged && b.columns > lanes_ && b.columns * line(b) * 4 > limits_.l1_bytes * 3 / 4) b.columns /= 2;
     for (const size_t d : around()) parallel(d);
+    if (rows > b.rows) b.down = b_.parallel("down", ceil_div(rows, b.rows));
+    if (columns > b.columns) b.across = b_.parallel("across", ceil_div(columns, b.columns));
     buffers();
-    parallel_parts(b_, "band", columns, band, [&](const Expr& first, int64_t count) {
-      matrix(source_ + first, target_ + first * Expr(box_.out[other_]), count);
+    block(b, source_, target_);
+  }
+  /// Whether the rows of a tile displace each other from L1, in the input or in the output. Single lines of many rows
+  /// are then slow, and longer pieces of a few rows are faster. Data beyond L3 gains nothing.
+  bool conflicts() const {
+    if (2 * 4 * box_.extent.back() * box_.extent[other_] > limits_.l3_bytes / 2) return false;
+    return box_.in.back() * 4 % kConflictBytes == 0 || box_.out[other_] * 4 % kConflictBytes == 0;
+  }
+  /// The distance of columns in scratch memory, which avoids such conflicts.
+  int64_t line(const Block& b) const { return b.rows + lanes_; }
+
+  /// Transposes a block of the matrix at `s` to `t`. Columns of the input are rows of the output.
+  void block(const Block& block, const Expr& s, const Expr& t) {
+    const Sides rows = sides(box_.extent.back(), block.rows, block.down);
+    const Sides columns = sides(box_.extent[other_], block.columns, block.across);
+    if (!block.staged) {
+      const int64_t to = box_.out[other_];
+      return over_tiles(columns, [&](const Expr& c, int64_t width) {
+        over_tiles(rows, [&](const Expr& r, int64_t height) {
+          tile({s, r, height, c, width}, {to_, t + r + c * Expr(to)}, to);
+        });
+      });
+    }
+    const Buf memory = b_.scratch("block", b_.value_type(input_), block.columns * line(block));
+    const Expr top = b_.let("top", block.down * Expr(block.rows));
+    const Expr left = b_.let("left", block.across * Expr(block.columns));
+    over_tiles(rows, [&](const Expr& r, int64_t height) {
+      over_tiles(columns, [&](const Expr& c, int64_t width) {
+        tile({s, r, height, c, width}, {memory, r - top + (c - left) * Expr(line(block))}, line(block));
+      });
+    });
+    b_.loop("c", left, min(left + Expr(block.columns), Expr(box_.extent[other_])), [&](const Expr& c) {
+      const Expr from = b_.let("from", (c - left) * Expr(line(block)) - top);
+      const Expr to = b_.let("to", t + c * Expr(box_.out[other_]));
+      over_tiles(rows, [&](const Expr& r, int64_t height) {
+        b_.store(to_, to + r, b_.load(memory, from + r, lanes_), mask_of(height));
+      });
     });
   }
-  /// Transposes `columns` columns of the input, which are rows of the output.
-  void matrix(const Expr& s, const Expr& t, int64_t columns) {
-    const auto tiles = [&](const Expr& row, int64_t rows) {
-      const int64_t full = columns / lanes_, rest = columns % lanes_;
-      b_.loop("c", 0, full, [&](const Expr& c) { tile(s, t, row, rows, c * Expr(lanes_), lanes_); });
-      if (rest > 0) tile(s, t, row, rows, Expr(full * lanes_), rest);
-    };
-    const int64_t full = box_.extent.back() / lanes_, rest = box_.extent.back() % lanes_;
-    b_.loop("r", 0, full, [&](const Expr& r) { tiles(r * Expr(lanes_), lanes_); });
-    if (rest > 0) tiles(Expr(full * lanes_), rest);
+
+  /// The tiles of a block in one direction: whole ones, and a narrower one at the end of the matrix.
+  struct Sides {
+    Expr begin, end;  ///< whole tiles, counted from the start of the matrix
+    int64_t whole = 0, rest = 0;
+    Expr last;  ///< whether the block is the last one
+  };
+  Sides sides(int64_t extent, int64_t block, const Expr& number) {
+    const int64_t whole = extent / lanes_, tiles = block / lanes_;
+    const Expr begin = number * Expr(tiles);
+    if (block >= extent) return {Expr(0), Expr(whole), whole, extent % lanes_, imm_int(DType::boolean, 1)};
+    return {begin, min(begin + Expr(tiles), Expr(whole)), whole, extent % lanes_,
+            binary(Op::eq, number, Expr(ceil_div(extent, block) - 1))};
   }
-  void tile(const Expr& s, const Expr& t, const Expr& row, int64_t rows, const Expr& column, int64_t columns) {
-    const int64_t from = box_.in.back(), to = box_.out[other_];
-    const RowsAt at{input_, b_.let("s", s + row * Expr(from) + column), from};
-    const Expr target = b_.let("d", t + row + column * Expr(to));
-    const std::vector<Expr> all = load_columns(b_, at, rows, columns, lanes_);
-    const Expr mask = rows < lanes_ ? first_lanes(Expr(rows), lanes_) : Expr();
-    for (int64_t c = 0; c < columns; ++c) b_.store(to_, target + Expr(c * to), all[static_cast<size_t>(c)], mask);
+  /// Calls body(position, size) for each tile.
+  void over_tiles(const Sides& sides, const std::function<void(const Expr&, int64_t)>& body) {
+    if (sides.whole > 0)
+      b_.loop("tile", sides.begin, sides.end, [&](const Expr& i) { body(i * Expr(lanes_), lanes_); });
+    if (sides.rest == 0) return;
+    b_.if_then(sides.last, [&] { body(Expr(sides.whole * lanes_), sides.rest); });
   }
 
-  void interleaved(const Expr& s, const Expr& t) {
-    const int64_t full = box_.extent[other_] / lanes_, rest = box_.extent[other_] % lanes_;
-    b_.loop("p", 0, full, [&](const Expr& p) { interleave(s, t, p * Expr(lanes_), lanes_); });
-    if (rest > 0) interleave(s, t, Expr(full * lanes_), rest);
+  struct Tile {
+    const Expr& matrix;
+    const Expr& row;
+    int64_t rows;
+    const Expr& column;
+    int64_t columns;
+  };
+  struct Target {
+    Buf buffer;
+    Expr at;
+  };
+  void tile(const Tile& of, const Target& target, int64_t apart) {
+    const int64_t from = box_.in.back();
+    const RowsAt at{input_, b_.let("s", of.matrix + of.row * Expr(from) + of.column), from};
+    const Expr first = b_.let("d", target.at);
+    const std::vector<Expr> all = load_columns(b_, at, of.rows, of.columns, lanes_);
+    for (int64_t c = 0; c < of.columns; ++c)
+      b_.store(target.buffer, first + Expr(c * apart), all[static_cast<size_t>(c)], mask_of(of.rows));
   }
-  /// Interleaves elements [from, from + count) of each row.
-  void interleave(const Expr& s, const Expr& t, const Expr& from, int64_t count) {
-    const int64_t rows = box_.extent.back();
-    const Expr mask = count < lanes_ ? first_lanes(Expr(count), lanes_) : Expr();
-    std::vector<Expr> loaded;
-    for (int64_t r = 0; r < rows; ++r)
-      loaded.push_back(b_.let("r", b_.load(input_, s + from + Expr(r * box_.in.back()), lanes_, 1, mask)));
-    for (int64_t first = 0; first < rows * count; first += lanes_) {
-      std::vector<LaneOf> lanes;
-      for (int64_t at = first; at < first + lanes_; ++at)
-        lanes.push_back({static_cast<int32_t>(at % rows), static_cast<int32_t>(at / rows % lanes_)});
-      const int64_t left = rows * count - first;
-      b_.store(to_, t + from * Expr(rows) + Expr(first), pick_lanes(loaded, lanes),
-               left < lanes_ ? first_lanes(Expr(left), lanes_) : Expr());
+
+  /// Calls body(source, target, count) for the elements along dimension `d` together with those of the short dimension:
+  /// for all of them, or for parts of long rows.
+  void rows(size_t d, const std::function<void(const Expr&, const Expr&, int64_t)>& body) {
+    const int64_t extent = box_.extent[d], work = box_.extent.back() * box_.extent[other_];
+    if (work <= kItemElems) {
+      return over(work, [&](const Expr& s, const Expr& t) { body(s, t, extent); });
     }
+    for (const size_t outer : around()) parallel(outer);
+    buffers();
+    parallel_parts(b_, "part", extent, round_up(kItemElems * extent / work, lanes_),
+                   [&](const Expr& first, int64_t count) {
+                     body(source_ + first * Expr(box_.in[d]), target_ + first * Expr(box_.out[d]), count);
+                   });
+  }
+  /// Calls body(position, size) for vectors of `count` elements.
+  void over_vectors(int64_t count, const std::function<void(const Expr&, int64_t)>& body) {
+    const int64_t full = count / lanes_, rest = count % lanes_;
+    b_.loop("p", 0, full, [&](const Expr& p) { body(p * Expr(lanes_), lanes_); });
+    if (rest > 0) body(Expr(full * lanes_), rest);
+  }
+  Expr mask_of(int64_t count) const { return count < lanes_ ? first_lanes(Expr(count), lanes_) : Expr(); }
+
+  /// Interleaves `elements` elements of each row.
+  void interleave(const Expr& s, const Expr& t, int64_t elements) {
+    const int64_t rows = box_.extent.back();
+    over_vectors(elements, [&](const Expr& from, int64_t count) {
+      std::vector<Expr> loaded;
+      for (int64_t r = 0; r < rows; ++r)
+        loaded.push_back(b_.let("r", b_.load(input_, s + from + Expr(r * box_.in.back()), lanes_, 1, mask_of(count))));
+      for (int64_t first = 0; first < rows * count; first += lanes_) {
+        std::vector<LaneOf> lanes;
+        for (int64_t at = first; at < first + lanes_; ++at)
+          lanes.push_back({static_cast<int32_t>(at % rows), static_cast<int32_t>(at / rows % lanes_)});
+        b_.store(to_, t + from * Expr(rows) + Expr(first), pick_lanes(loaded, lanes), mask_of(rows * count - first));
+      }
+    });
+  }
+  /// Separates `elements` elements of each row.
+  void separate(const Expr& s, const Expr& t, int64_t elements) {
+    const int64_t rows = box_.extent[other_];
+    over_vectors(elements, [&](const Expr& from, int64_t count) {
+      std::vector<Expr> loaded;
+      for (int64_t first = 0; first < rows * count; first += lanes_) {
+        const Expr at = s + from * Expr(rows) + Expr(first);
+        loaded.push_back(b_.let("r", b_.load(input_, at, lanes_, 1, mask_of(rows * count - first))));
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        std::vector<LaneOf> lanes;
+        for (int64_t i = 0; i < lanes_; ++i) {
+          const int64_t at = std::min(i, count - 1) * rows + r;
+          lanes.push_back({static_cast<int32_t>(at / lanes_), static_cast<int32_t>(at % lanes_)});
+        }
+        b_.store(to_, t + from + Expr(r * box_.out[other_]), pick_lanes(loaded, lanes), mask_of(count));
+      }
+    });
   }
 
   Emitter e_;
   LoopBuilder& b_;
   Box box_;
   int32_t lanes_;
+  const CpuLimits& limits_;
   Form form_ = Form::copied;
-  size_t other_ = 0;  ///< the dimension that is contiguous in the input, for transposed and interleaved
+  size_t other_ = 0;  ///< the dimension that is contiguous in the input, for all forms but copied
   ValueId value_ = kNone, from_ = kNone;
   Expr source_, target_, fill_;
   Buf to_, input_;

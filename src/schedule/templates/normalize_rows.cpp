@@ -51,45 +51,67 @@ class NormalizeRows final : public LoopModel {
  public:
   NormalizeRows(const Task& task, const CpuLimits& limits, const Normalisation& normalisation)
       : LoopModel(task, limits), r_(normalisation) {}
-  std::vector<Knob> space() const override { return {{"unroll", {1, 2, 4}}}; }
+  std::vector<Knob> space() const override { return row_knobs(r_.rows, limits()); }
 
  private:
-  Schedule usual() const override { return {"normalize_rows", {{"unroll", 4}}}; }
+  /// Elements of a group, whose rows stay in L1 from pass to pass. Without a mean, there is no pass that hides the
+  /// loads of the next rows, and long rows are fastest one by one.
+  static constexpr int64_t kCentredElems = 2048, kElems = 1024;
+
+  Schedule usual() const override {
+    return usual_rows("normalize_rows", r_.rows, limits(), r_.centred ? kCentredElems : kElems);
+  }
   Lowered emit(const Schedule& schedule) const override {
-    const int32_t lanes = lanes_of(limits());
-    const Node& node = task().node();
     Emitter e(task(), "normalize_rows");
-    LoopBuilder& b = e.b;
-    RowKernel kernel(e, r_.rows, schedule.knob("unroll"), lanes);
-    const auto parameters = [&](size_t i) { return node.input(i) == kNone ? Buf{} : e.input(node.inputs[i]); };
-    const Buf scale = parameters(1), bias = parameters(2);
-    // The mean of term(x) over the row.
-    const auto mean_of = [&](const std::function<Expr(const Expr&)>& term) {
-      const Expr total = kernel.reduce(Op::add, 0, "sum", "total", [&](const Expr& at, const Expr& mask) {
-        return term(b.let("x", kernel.load(at, mask)));
-      });
-      return total * imm(DType::f32, 1.0 / static_cast<double>(r_.rows.extent));
-    };
-    Expr mean = imm(DType::f32, 0);
-    if (r_.centred) mean = b.let("mean", mean_of([](const Expr& x) { return x; }));
-    const Expr variance = mean_of([&](const Expr& x) {
-      const Expr d = b.let("d", r_.centred ? x - broadcast(mean, lanes) : x);
-      return d * d;
-    });
-    const Expr epsilon = imm(DType::f32, node.float_attr("epsilon", 1e-5F));
-    const Expr deviation = b.let("inv", imm(DType::f32, 1) / unary(Op::sqrt, variance + epsilon));
-    kernel.write([&](const Expr& at, const Expr& mask) {
-      Expr v = kernel.load(at, mask);
-      if (r_.centred) v = v - broadcast(mean, lanes);
-      v = v * broadcast(deviation, lanes);
-      const auto parameter = [&](Buf buf) {
-        return r_.by_channel ? b.load(buf, kernel.index(1), lanes, 0) : b.load(buf, at, lanes, 1, mask);
-      };
-      if (scale.id >= 0) v = v * parameter(scale);
-      if (bias.id >= 0) v = v + parameter(bias);
-      return v;
-    });
+    emit_row_groups(e, r_.rows, schedule, lanes_of(limits()), [&](RowGroup& rows) { normalize(e, rows); });
     return e.finish();
+  }
+
+  void normalize(Emitter& e, RowGroup& rows) const {
+    using Place = RowGroup::Place;
+    LoopBuilder& b = e.b;
+    const Expr share = imm(DType::f32, 1.0 / static_cast<double>(r_.rows.extent));
+    std::vector<Expr> means;
+    if (r_.centred) {
+      const auto input = [&](const Place& p) { return rows.load(p); };
+      means = rows.in_all_lanes(b.let("mean", rows.reduce(Op::add, 0, "sum", input) * share));
+    }
+    const auto apart = [&](const Place& p) {
+      return r_.centred ? rows.load(p) - means[static_cast<size_t>(p.row)] : rows.load(p);
+    };
+    const auto apart_once = [&](const Place& p) {
+      if (r_.centred) rows.prefetch_next(p);
+      return b.let("d", apart(p));
+    };
+    const Expr squares =
+        rows.reduce(Op::add, 0, "squares", apart_once, [](const Expr& sum, const Expr& d) { return fma(d, d, sum); });
+    const Expr epsilon = imm(DType::f32, task().node().float_attr("epsilon", 1e-5F));
+    const Expr inverse = b.let("inv", imm(DType::f32, 1) / unary(Op::sqrt, squares * share + epsilon));
+    const std::vector<Expr> inverses = rows.in_all_lanes(inverse);
+    const Parameter scale = parameter(e, rows, 1), bias = parameter(e, rows, 2);
+    rows.write([&](const Place& p) {
+      const Expr v = apart(p) * inverses[static_cast<size_t>(p.row)];
+      const Expr factor = scale(p), shift = bias(p);
+      if (!factor.defined()) return shift.defined() ? v + shift : v;
+      return shift.defined() ? fma(v, factor, shift) : v * factor;
+    });
+  }
+
+  /// The scale or bias at a place; undefined if there is none. The rows of a group share those that belong to elements
+  /// of a row.
+  using Parameter = std::function<Expr(const RowGroup::Place&)>;
+  Parameter parameter(Emitter& e, const RowGroup& rows, size_t input) const {
+    const ValueId value = task().node().input(input);
+    if (value == kNone) return [](const RowGroup::Place&) { return Expr(); };
+    const Buf from = e.input(value);
+    const int32_t lanes = lanes_of(limits());
+    if (r_.by_channel) {
+      return [=, &e, &rows](const RowGroup::Place& p) { return e.b.load(from, rows.index(p.row, 1), lanes, 0); };
+    }
+    return [=, &e, shared = Expr()](const RowGroup::Place& p) mutable {
+      if (p.row == 0) shared = e.b.let("p", e.b.load(from, p.at, lanes, 1, p.mask));
+      return shared;
+    };
   }
 
   const Normalisation r_;

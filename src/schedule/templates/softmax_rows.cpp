@@ -39,30 +39,41 @@ class SoftmaxRows final : public LoopModel {
  public:
   SoftmaxRows(const Task& task, const CpuLimits& limits, const Softmax& softmax)
       : LoopModel(task, limits), s_(softmax) {}
-  std::vector<Knob> space() const override { return {{"unroll", {1, 2, 4}}}; }
+  std::vector<Knob> space() const override { return row_knobs(s_.rows, limits()); }
 
  private:
-  Schedule usual() const override { return {"softmax_rows", {{"unroll", 2}}}; }
+  /// Elements of a group, whose rows stay in L1 from pass to pass, together with the exponents or powers.
+  static constexpr int64_t kGroupElems = 512;
+
+  Schedule usual() const override { return usual_rows("softmax_rows", s_.rows, limits(), kGroupElems); }
   Lowered emit(const Schedule& schedule) const override {
-    const int32_t lanes = lanes_of(limits());
     Emitter e(task(), "softmax_rows");
+    emit_row_groups(e, s_.rows, schedule, lanes_of(limits()), [&](RowGroup& rows) { softmax(e, rows); });
+    return e.finish();
+  }
+
+  void softmax(Emitter& e, RowGroup& rows) const {
+    using Place = RowGroup::Place;
     LoopBuilder& b = e.b;
-    RowKernel kernel(e, s_.rows, schedule.knob("unroll"), lanes);
-    const Buf row = b.scratch("row", DType::f32, round_up(s_.rows.extent, lanes));
-    const Expr maximum = kernel.reduce(Op::max, -std::numeric_limits<double>::infinity(), "most", "max",
-                                       [&](const Expr& at, const Expr& mask) { return kernel.load(at, mask); });
-    const Expr total = kernel.reduce(Op::add, 0, "sum", "total", [&](const Expr& at, const Expr& mask) {
-      const Expr shifted = b.let("d", kernel.load(at, mask) - broadcast(maximum, lanes));
+    const int32_t lanes = lanes_of(limits());
+    const int64_t padded = round_up(s_.rows.extent, lanes);
+    const Buf between = b.scratch("row", DType::f32, rows.rows() * padded);
+    const auto slot = [&](const Place& p) { return Expr(p.row * padded) + p.at; };
+    const std::vector<Expr> most = rows.in_all_lanes(rows.reduce(Op::max, -std::numeric_limits<double>::infinity(),
+                                                                 "most", [&](const Place& p) { return rows.load(p); }));
+    const Expr total = rows.reduce(Op::add, 0, "sum", [&](const Place& p) {
+      rows.prefetch_next(p);
+      const Expr shifted = b.let("d", rows.load(p) - most[static_cast<size_t>(p.row)]);
       const Expr power = b.let("e", unary(Op::exp, min(imm(DType::f32, 0, lanes), shifted)));
-      b.store(row, at, s_.logarithm ? shifted : power);
+      b.store(between, slot(p), s_.logarithm ? shifted : power);
       return power;
     });
     const Expr scale = b.let("scale", s_.logarithm ? unary(Op::log, total) : imm(DType::f32, 1) / total);
-    kernel.write([&](const Expr& at, const Expr&) {
-      const Expr v = b.load(row, at, lanes), wide = broadcast(scale, lanes);
-      return s_.logarithm ? v - wide : v * wide;
+    const std::vector<Expr> scales = rows.in_all_lanes(scale);
+    rows.write([&](const Place& p) {
+      const Expr v = b.load(between, slot(p), lanes), &own = scales[static_cast<size_t>(p.row)];
+      return s_.logarithm ? v - own : v * own;
     });
-    return e.finish();
   }
 
   const Softmax s_;
