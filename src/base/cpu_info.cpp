@@ -1,16 +1,22 @@
 #include "base/cpu_info.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/text.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
 #elif defined(__aarch64__)
-#include <fmt/format.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #endif
@@ -33,6 +39,7 @@ struct X86Row {
 constexpr uint64_t kNoState = 0;
 constexpr uint64_t kYmm = 0x6;
 constexpr uint64_t kZmm = 0xe6;
+constexpr uint64_t kTiles = 0x60000;
 constexpr std::array kX86Rows = {
     X86Row{"sse3", 1, 0, &Registers::c, 0, kNoState},    X86Row{"ssse3", 1, 0, &Registers::c, 9, kNoState},
     X86Row{"sse4.1", 1, 0, &Registers::c, 19, kNoState}, X86Row{"sse4.2", 1, 0, &Registers::c, 20, kNoState},
@@ -45,7 +52,8 @@ constexpr std::array kX86Rows = {
     X86Row{"avx512dq", 7, 0, &Registers::b, 17, kZmm},   X86Row{"avx512vl", 7, 0, &Registers::b, 31, kZmm},
     X86Row{"avx512vnni", 7, 0, &Registers::c, 11, kZmm}, X86Row{"avx512bf16", 7, 1, &Registers::a, 5, kZmm},
     X86Row{"avx512vbmi", 7, 0, &Registers::c, 1, kZmm},  X86Row{"avxvnni", 7, 1, &Registers::a, 4, kYmm},
-    X86Row{"avx512fp16", 7, 0, &Registers::d, 23, kZmm},
+    X86Row{"avx512fp16", 7, 0, &Registers::d, 23, kZmm}, X86Row{"amx-tile", 7, 0, &Registers::d, 24, kTiles},
+    X86Row{"amx-bf16", 7, 0, &Registers::d, 22, kTiles}, X86Row{"amx-int8", 7, 0, &Registers::d, 25, kTiles},
 };
 
 /// The bits of AT_HWCAP and AT_HWCAP2 (Linux, Documentation/arch/arm64/elf_hwcaps.rst) that must all be set for a
@@ -74,6 +82,12 @@ std::vector<std::string> names(const Rows& rows) {
   return all;
 }
 
+/// The features of the processor, and why the system refuses tile registers that it has.
+struct Detected {
+  std::vector<std::string> features;
+  std::string tiles_refused;
+};
+
 #if defined(__x86_64__)
 
 Registers cpuid(uint32_t leaf, uint32_t subleaf = 0) {
@@ -91,14 +105,29 @@ uint64_t saved_state() {
   return (static_cast<uint64_t>(high) << 32) | low;
 }
 
-std::vector<std::string> detect() {
+/// Asks Linux to let this process use tile registers. Returns why it does not; empty if it does. A process that uses
+/// them without its permission is killed by SIGILL.
+std::string ask_for_tiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // number of the register state in XCR0
+  if (syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0) return {};
+  return fmt::format("arch_prctl(ARCH_REQ_XCOMP_PERM): {}", std::strerror(errno));
+}
+
+Detected detect() {
   const uint64_t state = saved_state();
-  std::vector<std::string> features;
+  Detected found;
+  bool asked = false;
   for (const X86Row& row : kX86Rows) {
     const bool has = ((cpuid(row.leaf, row.subleaf).*row.field) >> row.bit & 1U) != 0;
-    if (has && (state & row.state) == row.state) features.emplace_back(row.name);
+    if (!has) continue;
+    const bool saved = (state & row.state) == row.state;
+    if (row.state == kTiles && !std::exchange(asked, true))
+      found.tiles_refused = saved ? ask_for_tiles() : "the system does not save tile registers";
+    const bool refused = row.state == kTiles && !found.tiles_refused.empty();
+    if (saved && !refused) found.features.emplace_back(row.name);
   }
-  return features;
+  return found;
 }
 
 std::string brand() {
@@ -120,7 +149,7 @@ int32_t sve_bytes() {
   return answer < 0 ? 0 : answer & PR_SVE_VL_LEN_MASK;
 }
 
-std::vector<std::string> detect() {
+Detected detect() {
   const uint64_t hwcap = getauxval(AT_HWCAP);
   const uint64_t hwcap2 = getauxval(AT_HWCAP2);
   const int32_t length = sve_bytes();
@@ -129,7 +158,7 @@ std::vector<std::string> detect() {
     const bool has = (hwcap & row.hwcap) == row.hwcap && (hwcap2 & row.hwcap2) == row.hwcap2;
     if (has && (row.sve_bytes == 0 || row.sve_bytes == length)) features.emplace_back(row.name);
   }
-  return features;
+  return {features, {}};
 }
 
 /// Linux lets programs read MIDR_EL1 if HWCAP_CPUID is set.
@@ -164,10 +193,16 @@ std::string_view sve_length(int32_t vector_bytes) {
   return vector_bytes == 0 || row == kArmRows.end() ? "" : row->name;
 }
 
-const std::vector<std::string>& cpu_features() {
-  static const std::vector<std::string> features = detect();
-  return features;
+namespace {
+const Detected& detected() {
+  static const Detected found = detect();
+  return found;
 }
+}  // namespace
+
+const std::vector<std::string>& cpu_features() { return detected().features; }
+
+const std::string& tiles_refused() { return detected().tiles_refused; }
 
 bool cpu_has(std::string_view feature) {
   const auto& features = cpu_features();

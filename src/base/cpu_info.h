@@ -24,18 +24,20 @@ constexpr Arch kThisArch =
 
 /// Returns the instruction set extensions that Kilter distinguishes, by LLVM's names and in a fixed order. x86-64:
 /// sse3, ssse3, sse4.1, sse4.2, popcnt, avx, f16c, fma, avx2, bmi, bmi2, lzcnt, movbe, avx512f, avx512bw, avx512cd,
-/// avx512dq, avx512vl, avx512vnni, avx512bf16, avx512vbmi, avxvnni, avx512fp16. AArch64: fp-armv8, neon, rdm, fullfp16,
-/// dotprod, complxnum, fp16fml, bf16, i8mm, sve, sve2, and two of Kilter's own: sve256 and sve512, which stand for SVE
-/// with registers of exactly that many bits.
+/// avx512dq, avx512vl, avx512vnni, avx512bf16, avx512vbmi, avxvnni, avx512fp16, amx-tile, amx-bf16, amx-int8. AArch64:
+/// fp-armv8, neon, rdm, fullfp16, dotprod, complxnum, fp16fml, bf16, i8mm, sve, sve2, and two of Kilter's own: sve256
+/// and sve512, which stand for SVE with registers of exactly that many bits.
 const std::vector<std::string>& known_cpu_features(Arch arch = kThisArch);
 /// Returns the feature that stands for SVE with registers of `vector_bytes`; empty if NEON's 16 bytes are enough.
 std::string_view sve_length(int32_t vector_bytes);
 /// Returns the features that the processor has and whose registers the operating system saves, in the order of
-/// known_cpu_features().
+/// known_cpu_features(). The first call asks Linux to let this process use tile registers (AMX).
 const std::vector<std::string>& cpu_features();
 bool cpu_has(std::string_view feature);
 /// Returns the features of `required` that this processor lacks or whose names are unknown.
 std::vector<std::string> missing_cpu_features(const std::vector<std::string>& required);
+/// Returns why the system does not let this process use tile registers that the processor has; otherwise empty.
+const std::string& tiles_refused();
 /// Returns "AMD EPYC 9R14", "Arm implementer 0x41 part 0xd0c" (read from the system registers), or "unknown CPU" when
 /// the processor does not report a name.
 const std::string& cpu_brand();

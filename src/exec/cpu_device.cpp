@@ -40,6 +40,14 @@ class CpuCode : public DeviceCode {
   ExecutableCode code_;
 };
 
+/// Explains missing tile registers that the processor has.
+std::string refusal(const std::vector<std::string>& missing) {
+  const bool tiles = std::ranges::any_of(missing, [](const std::string& f) { return f.starts_with("amx-"); });
+  return tiles && !tiles_refused().empty()
+             ? fmt::format(" (the processor has AMX, but the system does not permit it: {})", tiles_refused())
+             : "";
+}
+
 std::unique_ptr<DeviceCode> load(const Plan& plan, int32_t /*index*/) {
   if (plan.arch != kThisArch && plan.code_bytes > 0) {
     fail(ErrorKind::unsupported,
@@ -50,9 +58,9 @@ std::unique_ptr<DeviceCode> load(const Plan& plan, int32_t /*index*/) {
   const auto missing = missing_cpu_features(plan.required_features);
   if (!missing.empty()) {
     fail(ErrorKind::unsupported,
-         "'{}' was compiled for target {} and needs CPU features that this machine ({}) lacks: {}; compile it for "
+         "'{}' was compiled for target {} and needs CPU features that this machine ({}) lacks: {}{}; compile it for "
          "this machine",
-         plan.model, plan.target, cpu_brand(), join(missing, ", "));
+         plan.model, plan.target, cpu_brand(), join(missing, ", "), refusal(missing));
   }
   return std::make_unique<CpuCode>(plan);
 }

@@ -241,7 +241,8 @@ void AccessChecker::access(std::string_view what, int32_t buffer, const Expr& in
   if (!reachable()) return;
   if (lanes.mask != nullptr && (*lanes.mask)->kind == ExprKind::int_imm && (*lanes.mask)->ival == 0) return;
   const Buffer& b = func_.buffers[static_cast<size_t>(buffer)];
-  const Affine first = space_.expanded(space_.affine(index));
+  Affine first = space_.expanded(space_.affine(index));
+  first.constant += lanes.offset;
   const int64_t spread = (lanes.count - 1) * lanes.stride;
   const std::optional<int64_t> box_low = space_.box(first, false);
   const std::optional<int64_t> box_high = space_.box(first, true);
@@ -294,6 +295,15 @@ void AccessChecker::store(const StmtNode& s) {
   }
   access("store", s.id, s.a, {1, s.b.lanes(), mask});
   race(s);
+}
+
+void AccessChecker::tile(const StmtNode& s) {
+  const TileInfo& t = func_.tiles[static_cast<size_t>(s.tiles[0])];
+  const bool store = s.kind == StmtKind::tile_store;
+  const std::string_view what = store ? "tile store" : "tile load";
+  access(what, s.id, s.a, {1, t.columns, nullptr});
+  access(what, s.id, s.a, {1, t.columns, nullptr, (t.rows - 1) * s.step});
+  if (store) race(s);
 }
 
 /// Splits the index into terms of constant extents, with the begin of each loop substituted. `apart`: the dimensions,
@@ -350,8 +360,10 @@ void AccessChecker::race(const StmtNode& s, uint64_t apart) {
   }
   if (control_ != 0 || (s.mask.defined() && s.mask->kind != ExprKind::int_imm && parallel_of(s.mask) != 0)) return;
   std::vector<Term> found;
-  const int32_t lanes = s.mask.defined() ? 1 : s.b.lanes();
+  const TileInfo* tile = s.kind == StmtKind::tile_store ? &func_.tiles[static_cast<size_t>(s.tiles[0])] : nullptr;
+  const int32_t lanes = tile != nullptr ? tile->columns : s.mask.defined() ? 1 : s.b.lanes();
   if (lanes > 1) found.push_back({1, lanes, Value::any});
+  if (tile != nullptr && tile->rows > 1) found.push_back({s.step, tile->rows, Value::any});
   if (!rectangular(space_.expanded(space_.affine(s.a)), apart, found)) return;
   std::vector<Overlap::Term> terms;
   for (const Term& t : found) {

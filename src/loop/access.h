@@ -28,6 +28,8 @@ class AccessChecker {
 
   void load(const ExprNode& e);
   void store(const StmtNode& s);
+  /// A load or store of a tile register.
+  void tile(const StmtNode& s);
 
  private:
   struct Scope {
@@ -45,6 +47,7 @@ class AccessChecker {
     int64_t stride = 1;
     int32_t count = 1;
     const Expr* mask = nullptr;
+    int64_t offset = 0;  ///< of lane 0 from the index
   };
   void push(bool clear, bool reachable, uint64_t parallel);
   void access(std::string_view what, int32_t buffer, const Expr& index, const Lanes& lanes);

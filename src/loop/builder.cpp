@@ -248,6 +248,35 @@ void LoopBuilder::check(Expr condition) {
 
 void LoopBuilder::barrier() { add({.kind = StmtKind::barrier}); }
 
+void LoopBuilder::tiles(std::vector<TileInfo> infos, const std::function<void(std::span<const Tile>)>& body) {
+  StmtNode node{.kind = StmtKind::tiles};
+  std::vector<Tile> made;
+  for (TileInfo& info : infos) {
+    made.push_back({static_cast<int32_t>(func_.tiles.size())});
+    node.tiles.push_back(made.back().id);
+    func_.tiles.push_back(std::move(info));
+  }
+  open_.emplace_back();
+  body(made);
+  node.body = std::move(open_.back());
+  open_.pop_back();
+  add(std::move(node));
+}
+
+void LoopBuilder::zero(Tile tile) { add({.kind = StmtKind::tile_zero, .tiles = {tile.id}}); }
+
+void LoopBuilder::load_tile(Tile tile, Buf from, Expr index, int64_t stride) {
+  add({.kind = StmtKind::tile_load, .id = from.id, .step = stride, .a = std::move(index), .tiles = {tile.id}});
+}
+
+void LoopBuilder::store_tile(Buf to, Expr index, int64_t stride, Tile tile) {
+  add({.kind = StmtKind::tile_store, .id = to.id, .step = stride, .a = std::move(index), .tiles = {tile.id}});
+}
+
+void LoopBuilder::dot_tiles(Tile sum, Tile a, Tile b) {
+  add({.kind = StmtKind::tile_dot, .tiles = {sum.id, a.id, b.id}});
+}
+
 LoopFunc LoopBuilder::finish() {
   func_.body = std::move(open_.back());
   open_.assign(1, {});

@@ -43,11 +43,18 @@ struct Inst {
   const std::vector<int32_t>* picks = nullptr;  ///< shuffle: points into the function's own node
 };
 
+/// A tile register in the frame: its rows lie one after another.
+struct TilePlace {
+  TileInfo info;
+  int32_t place = -1;
+};
+
 struct Step {
   StmtKind kind = StmtKind::block;
   size_t first = 0, last = 0;  ///< instructions that compute a, b and mask
   int32_t a = -1, b = -1, mask = -1;
   int32_t place = -1;  ///< the variable or register that is written
+  std::vector<const TilePlace*> tiles = {};
   int32_t buffer = -1;
   int32_t lanes = 1;
   int64_t bytes = 0;  ///< size of the value, for let and registers
@@ -65,6 +72,7 @@ class Program {
   explicit Program(const LoopFunc& func) {
     for (const VarInfo& v : func.vars) vars_.push_back(place(v.type));
     for (const VarInfo& r : func.regs) regs_.push_back(place(r.type));
+    for (const TileInfo& t : func.tiles) tiles_.push_back({t, place({t.type, t.rows * t.columns})});
     steps = block(func.body);
   }
 
@@ -113,9 +121,14 @@ class Program {
         result.buffer = s.id;
         result.lanes = s.b.lanes();
         break;
+      case StmtKind::tile_load:
+      case StmtKind::tile_store:
+        result.buffer = s.id;
+        break;
       default:
         break;
     }
+    for (const int32_t tile : s.tiles) result.tiles.push_back(&tiles_.at(static_cast<size_t>(tile)));
     result.body = block(s.body);
     result.other = block(s.other);
     const auto barriers = [](const Step& inner) { return inner.barriers; };
@@ -199,6 +212,7 @@ class Program {
   }
 
   std::vector<int32_t> vars_, regs_;
+  std::vector<TilePlace> tiles_;
   std::unordered_map<const ExprNode*, int32_t> memo_;
 };
 
@@ -287,6 +301,51 @@ class Machine {
         return;
       case StmtKind::barrier:
         return;  // run_together() runs all threads up to the barrier
+      case StmtKind::tiles:
+        for (const TilePlace* t : s.tiles) fill(*t, 0xff);
+        return run(s.body);
+      case StmtKind::tile_zero:
+        return fill(*s.tiles[0], 0);
+      case StmtKind::tile_load:
+      case StmtKind::tile_store:
+        return move_tile(s);
+      case StmtKind::tile_dot:
+        return dot(*s.tiles[0], *s.tiles[1], *s.tiles[2]);
+    }
+  }
+
+  // --- tile registers ---
+
+  std::byte* row(const TilePlace& tile, int32_t r) { return at(tile.place) + r * tile.info.row_bytes(); }
+
+  void fill(const TilePlace& tile, int byte) {
+    std::memset(at(tile.place), byte, static_cast<size_t>(tile.info.rows * tile.info.row_bytes()));
+  }
+
+  void move_tile(const Step& s) {
+    const TilePlace& tile = *s.tiles[0];
+    const auto bytes = static_cast<size_t>(tile.info.row_bytes());
+    for (int32_t r = 0; r < tile.info.rows; ++r) {
+      const int64_t first = i64(s.a) + r * s.step;
+      const std::string_view what = s.kind == StmtKind::tile_load ? "load" : "store";
+      std::byte* memory = element(s.buffer, first, what);
+      element(s.buffer, first + tile.info.columns - 1, what);
+      s.kind == StmtKind::tile_load ? std::memcpy(row(tile, r), memory, bytes)
+                                    : std::memcpy(memory, row(tile, r), bytes);
+    }
+  }
+
+  void dot(const TilePlace& sum, const TilePlace& a, const TilePlace& b) {
+    const auto group_bytes = static_cast<size_t>(size_bytes(sum.info.type));
+    const auto group = static_cast<int32_t>(size_bytes(sum.info.type) / size_bytes(a.info.type));
+    std::vector<std::byte> spread(static_cast<size_t>(b.info.row_bytes()));
+    for (int32_t m = 0; m < sum.info.rows; ++m) {
+      for (int32_t k = 0; k < b.info.rows; ++k) {
+        for (size_t n = 0; n < spread.size(); n += group_bytes)
+          std::memcpy(&spread[n], row(a, m) + static_cast<size_t>(k) * group_bytes, group_bytes);
+        eval::dot(a.info.type, b.info.type, sum.info.columns, group, spread.data(), row(b, k), row(sum, m),
+                  row(sum, m));
+      }
     }
   }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,28 +73,53 @@ enum class StmtKind : uint8_t {
   prefetch,
   check,
   barrier,  ///< every thread of the block waits here for all others, and then sees their earlier writes
+  // Statements about tile registers, which only CPUs have. The rules are in doc/loop_ir.md.
+  tiles,       ///< makes tile registers for its body; their elements are undefined at the start
+  tile_zero,   ///< sets all elements to 0
+  tile_load,   ///< reads all rows from memory
+  tile_store,  ///< writes all rows to memory
+  tile_dot,    ///< adds the products of two tile registers to a third
 };
+/// Returns whether the statement is about tile registers.
+inline bool is_tile(StmtKind kind) { return kind >= StmtKind::tiles; }
 
 struct StmtNode;
 using Stmt = std::shared_ptr<const StmtNode>;
 
 struct StmtNode {
   StmtKind kind;
-  int32_t id = -1;  ///< loop/let: variable; store/prefetch: buffer; reg_*: register
+  int32_t id = -1;  ///< loop/let: variable; store/prefetch/tile_load/tile_store: buffer; reg_*: register
   LoopKind loop = LoopKind::serial;
-  int64_t step = 1;  ///< loop: > 0
-  Expr a = {};       ///< loop: begin; let/reg_decl (initial)/reg_set: value; store/prefetch: index; if/check: condition
-  Expr b = {};       ///< loop: end; store: value
-  Expr mask = {};    ///< store: optional, boolean lanes
-  std::vector<Stmt> body = {};   ///< block, loop, if (then)
+  int64_t step = 1;  ///< loop: > 0; tile_load/tile_store: elements from one row to the next, > 0
+  /// loop: begin; let/reg_decl (initial)/reg_set: value; store/prefetch/tile_load/tile_store: index; if/check:
+  /// condition
+  Expr a = {};
+  Expr b = {};                   ///< loop: end; store: value
+  Expr mask = {};                ///< store: optional, boolean lanes
+  std::vector<Stmt> body = {};   ///< block, loop, if (then), tiles
   std::vector<Stmt> other = {};  ///< if: else
   bool likely = false;           ///< if: the condition is nearly always true; the else side may be slower
+  /// tiles: the tile registers that it makes; tile_*: the one that is written or stored, and for tile_dot then those of
+  /// the factors.
+  std::vector<int32_t> tiles = {};
 };
 
 struct VarInfo {
   std::string name;
   VType type;
 };
+
+/// A tile register: `rows` rows of `columns` elements.
+struct TileInfo {
+  std::string name;
+  DType type = DType::f32;
+  int32_t rows = 0;
+  int32_t columns = 0;
+  int64_t row_bytes() const { return columns * size_bytes(type); }
+};
+constexpr int32_t kTileRegisters = 8;
+constexpr int32_t kTileRows = 16;      ///< most rows of a tile register
+constexpr int32_t kTileRowBytes = 64;  ///< most bytes of a row
 
 struct ParallelDim {
   int32_t var;
@@ -107,6 +133,7 @@ struct LoopFunc {
   std::vector<Buffer> buffers;  ///< in the order of the kernel's arguments; scratch buffers are not arguments
   std::vector<VarInfo> vars;    ///< loop variables (i64) and lets, by id
   std::vector<VarInfo> regs;    ///< registers, by id
+  std::vector<TileInfo> tiles;  ///< tile registers, by id
   std::vector<ParallelDim> parallel;
   std::vector<Stmt> body;
 
@@ -115,6 +142,11 @@ struct LoopFunc {
   /// Returns whether a loop is bound to blocks or threads. Such loops enclose all other statements except lets.
   bool has_bound_loops() const;
 };
+
+/// Returns whether a statement or one nested in it is about tile registers.
+bool uses_tiles(const StmtNode& s);
+/// Returns whether a function uses tile registers.
+bool uses_tiles(const LoopFunc& func);
 
 /// The result of a kernel in which a check failed. The kernel still runs to its end.
 constexpr int32_t kCheckFailed = 1;
@@ -129,6 +161,11 @@ constexpr int32_t kCheckFailed = 1;
 /// broadcasts, stride 1 is a vector load. With a mask (boolean, same lanes), lanes that are off are not accessed and
 /// are 0. A load of booleans gives boolean lanes.
 struct Buf {
+  int32_t id = -1;
+};
+
+/// A tile register of the function.
+struct Tile {
   int32_t id = -1;
 };
 
@@ -185,6 +222,18 @@ class LoopBuilder {
   /// Makes the threads of a block wait for each other.
   void barrier();
 
+  /// Makes tile registers for the statements of `body`, which receives them in the order of `infos`.
+  void tiles(std::vector<TileInfo> infos, const std::function<void(std::span<const Tile>)>& body);
+  void zero(Tile tile);
+  /// Reads row r of the tile from the elements at index + r * stride, in the buffer's own type.
+  void load_tile(Tile tile, Buf from, Expr index, int64_t stride);
+  /// Writes row r of the tile to the elements at index + r * stride, in the buffer's own type.
+  void store_tile(Buf to, Expr index, int64_t stride, Tile tile);
+  /// Adds the matrix product of `a`, whose rows are groups of elements, and `b`, which has one row for each group of a
+  /// row of `a`: column n of the sum receives group n of that row, element by element. A group is two of bf16, with
+  /// sums of f32, or four of i8 or u8, with sums of i32.
+  void dot_tiles(Tile sum, Tile a, Tile b);
+
   LoopFunc finish();
 
  private:
@@ -211,7 +260,7 @@ Expr first_lanes_count(const Expr& mask);
 
 /// Throws internal with the first broken rule: types, scopes, indices out of bounds (by interval analysis, if the index
 /// is affine), stores to inputs, parallel iterations, blocks or threads that store to overlapping intervals (if that
-/// can be decided), and bound loops, memory spaces and barriers that break the rules of doc/loop_ir.md.
+/// can be decided), and bound loops, memory spaces, barriers and tile registers that break the rules of doc/loop_ir.md.
 void verify(const LoopFunc& func);
 std::string print(const LoopFunc& func);
 LoopFunc parse_loop_func(std::string_view text);

@@ -4,96 +4,12 @@
 #include <limits>
 #include <map>
 
+#include "loop/lexer.h"
 #include "loop/loop.h"
 #include "loop/text.h"
 
 namespace kilter {
 namespace {
-
-enum class Token : uint8_t { name, number, string, symbol, end };
-
-class Lexer {
- public:
-  explicit Lexer(std::string_view text) : text_(text) { next(); }
-
-  Token kind = Token::end;
-  std::string_view token;
-
-  [[noreturn]] void error(const std::string& expected) const {
-    fail(ErrorKind::bad_input, "loop IR text, line {}, column {}: expected {}, got {}", line_, column_, expected,
-         kind == Token::end ? "the end of the text" : fmt::format("'{}'", token));
-  }
-  [[noreturn]] void fault(const std::string& what) const {
-    fail(ErrorKind::bad_input, "loop IR text, line {}, column {}: {}", line_, column_, what);
-  }
-
-  void next() {
-    skip_space();
-    line_ = line_at_;
-    column_ = static_cast<int64_t>(at_ - line_start_) + 1;
-    const size_t first = at_;
-    if (at_ == text_.size()) {
-      kind = Token::end;
-      token = {};
-      return;
-    }
-    const char c = text_[at_];
-    if (is_name(c) && !is_digit(c)) {
-      kind = Token::name;
-      while (at_ < text_.size() && (is_name(text_[at_]) || text_[at_] == '.')) ++at_;
-    } else if (is_digit(c)) {
-      kind = Token::number;
-      number();
-    } else if (c == '"') {
-      kind = Token::string;
-      ++at_;
-      while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\n') at_ += text_[at_] == '\\' ? 2 : 1;
-      at_ = std::min(at_ + 1, text_.size());
-    } else {
-      kind = Token::symbol;
-      const std::string_view two = text_.substr(at_, 2);
-      at_ += two == "==" || two == "!=" || two == "<=" || two == ">=" ? 2 : 1;
-    }
-    token = text_.substr(first, at_ - first);
-  }
-
- private:
-  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-  static bool is_name(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
-  void skip_space() {
-    while (at_ < text_.size() &&
-           (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r' || text_[at_] == '\n')) {
-      if (text_[at_++] == '\n') {
-        ++line_at_;
-        line_start_ = at_;
-      }
-    }
-  }
-
-  void number() {
-    const auto digits = [this] {
-      while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
-    };
-    digits();
-    if (at_ < text_.size() && text_[at_] == '.') {
-      ++at_;
-      digits();
-    }
-    if (at_ < text_.size() && text_[at_] == 'e') {
-      ++at_;
-      if (at_ < text_.size() && (text_[at_] == '-' || text_[at_] == '+')) ++at_;
-      digits();
-    }
-  }
-
-  std::string_view text_;
-  size_t at_ = 0;
-  size_t line_start_ = 0;
-  int64_t line_at_ = 1;
-  int64_t line_ = 1;
-  int64_t column_ = 1;
-};
 
 constexpr VType kIndex{DType::i64, 1};
 
@@ -118,7 +34,7 @@ class Parser {
   }
 
  private:
-  enum class NameKind : uint8_t { buffer, var, reg };
+  enum class NameKind : uint8_t { buffer, var, reg, tile };
   struct Named {
     NameKind kind;
     int32_t id;
@@ -296,7 +212,69 @@ class Parser {
     }
     if (accept("check")) return {.kind = StmtKind::check, .a = expression()};
     if (accept("barrier")) return {.kind = StmtKind::barrier};
+    if (accept("tiles")) return tiles();
+    if (accept("tile_zero")) return {.kind = StmtKind::tile_zero, .tiles = {tile_name()}};
+    if (accept("tile_load")) return tile_load();
+    if (accept("tile_store")) return tile_store();
+    if (accept("tile_dot")) return tile_dot();
     return store();
+  }
+
+  int32_t tile_name() { return named(NameKind::tile, "a tile register"); }
+
+  StmtNode tiles() {
+    StmtNode n{.kind = StmtKind::tiles};
+    do {
+      TileInfo info{.name = identifier()};
+      symbol(":");
+      info.type = dtype();
+      symbol("[");
+      info.rows = lanes();
+      symbol(",");
+      info.columns = lanes();
+      symbol("]");
+      n.tiles.push_back(static_cast<int32_t>(func_.tiles.size()));
+      declare(info.name, {NameKind::tile, n.tiles.back()});
+      func_.tiles.push_back(std::move(info));
+    } while (accept(","));
+    symbol("{");
+    n.body = block();
+    return n;
+  }
+
+  /// Reads "x[index, stride 32]".
+  void tile_memory(StmtNode& n) {
+    n.id = named(NameKind::buffer, "a buffer");
+    symbol("[");
+    n.a = expression();
+    symbol(",");
+    word("stride");
+    n.step = integer();
+    symbol("]");
+  }
+
+  StmtNode tile_load() {
+    StmtNode n{.kind = StmtKind::tile_load, .tiles = {tile_name()}};
+    symbol("=");
+    tile_memory(n);
+    return n;
+  }
+
+  StmtNode tile_store() {
+    StmtNode n{.kind = StmtKind::tile_store};
+    tile_memory(n);
+    symbol("=");
+    n.tiles = {tile_name()};
+    return n;
+  }
+
+  StmtNode tile_dot() {
+    StmtNode n{.kind = StmtKind::tile_dot, .tiles = {tile_name()}};
+    for (int i = 0; i < 2; ++i) {
+      symbol(",");
+      n.tiles.push_back(tile_name());
+    }
+    return n;
   }
 
   StmtNode store() {
@@ -421,6 +399,7 @@ class Parser {
     if (known == names_.end()) return call();
     const Named n = known->second;
     const std::string name(lex_.token);
+    if (n.kind == NameKind::tile) lex_.fault(fmt::format("tile register '{}' is used as a value", name));
     lex_.next();
     if (at("(")) return call(name);
     if (n.kind == NameKind::buffer) return load(n.id);

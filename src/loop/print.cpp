@@ -33,6 +33,7 @@ class Printer {
     for (const Buffer& b : func.buffers) buffers_.push_back(unique(b.name, "b", buffers_.size()));
     vars_.resize(func.vars.size());
     regs_.resize(func.regs.size());
+    tiles_.resize(func.tiles.size());
     for (const ParallelDim& d : func.parallel) bind(func.vars, vars_, d.var, "v");
     name_bound(func.body);
   }
@@ -73,11 +74,15 @@ class Printer {
     for (const Stmt& s : stmts) {
       if (s->kind == StmtKind::loop || s->kind == StmtKind::let) bind(func_.vars, vars_, s->id, "v");
       if (s->kind == StmtKind::reg_decl) bind(func_.regs, regs_, s->id, "r");
+      if (s->kind == StmtKind::tiles) {
+        for (const int32_t tile : s->tiles) bind(func_.tiles, tiles_, tile, "t");
+      }
       name_bound(s->body);
       name_bound(s->other);
     }
   }
-  void bind(const std::vector<VarInfo>& infos, std::vector<std::string>& names, int32_t id, std::string_view fallback) {
+  template <class Info>
+  void bind(const std::vector<Info>& infos, std::vector<std::string>& names, int32_t id, std::string_view fallback) {
     const auto i = static_cast<size_t>(id);
     if (id >= 0 && i < infos.size() && names[i].empty()) names[i] = unique(infos[i].name, fallback, i);
   }
@@ -139,7 +144,37 @@ class Printer {
         }
         line(depth, "}");
         return;
+      case StmtKind::tiles:
+        line(depth, fmt::format("tiles {} {{", tile_shapes(s)));
+        block(s.body, depth + 1);
+        return line(depth, "}");
+      case StmtKind::tile_zero:
+        return line(depth, fmt::format("tile_zero {}", tile_names(s)));
+      case StmtKind::tile_load:
+        return line(depth, fmt::format("tile_load {} = {}", tile_names(s), tile_memory(s)));
+      case StmtKind::tile_store:
+        return line(depth, fmt::format("tile_store {} = {}", tile_memory(s), tile_names(s)));
+      case StmtKind::tile_dot:
+        return line(depth, fmt::format("tile_dot {}", tile_names(s)));
     }
+  }
+
+  std::string tile_names(const StmtNode& s) const {
+    std::string names;
+    for (const int32_t tile : s.tiles) names += (names.empty() ? "" : ", ") + lookup(tiles_, tile, 't');
+    return names;
+  }
+  std::string tile_shapes(const StmtNode& s) const {
+    std::string shapes;
+    for (const int32_t tile : s.tiles) {
+      const TileInfo& t = func_.tiles.at(static_cast<size_t>(tile));
+      shapes += fmt::format("{}{}: {}[{}, {}]", shapes.empty() ? "" : ", ", lookup(tiles_, tile, 't'), name(t.type),
+                            t.rows, t.columns);
+    }
+    return shapes;
+  }
+  std::string tile_memory(const StmtNode& s) {
+    return fmt::format("{}[{}, stride {}]", buffer(s.id), expr(s.a, 0), s.step);
   }
 
   void loop(const StmtNode& s, int depth) {
@@ -254,7 +289,7 @@ class Printer {
 
   const LoopFunc& func_;
   std::set<std::string> used_;
-  std::vector<std::string> buffers_, vars_, regs_;
+  std::vector<std::string> buffers_, vars_, regs_, tiles_;
   std::unordered_map<const ExprNode*, Use> uses_;
   int32_t next_number_ = 0;
   std::string out_;
@@ -288,10 +323,10 @@ std::string constant(const ExprNode& e) {
 
 bool is_keyword(std::string_view word) {
   static const std::set<std::string_view> kWords = {
-      "func",    "input",  "output", "scratch", "parallel", "for",      "in",        "step", "unrolled",
-      "vector",  "let",    "reg",    "set",     "scatter",  "prefetch", "if",        "else", "mask",
-      "lanes",   "stride", "gather", "fma",     "dot",      "select",   "broadcast", "ramp", "shuffle",
-      "bitcast", "align",  "nan",    "inf",     "check",    "likely",   "barrier"};
+      "func",   "input", "output", "scratch", "parallel",  "for",       "in",        "step",       "unrolled", "vector",
+      "let",    "reg",   "set",    "scatter", "prefetch",  "if",        "else",      "mask",       "lanes",    "stride",
+      "gather", "fma",   "dot",    "select",  "broadcast", "ramp",      "shuffle",   "bitcast",    "align",    "nan",
+      "inf",    "check", "likely", "barrier", "tiles",     "tile_zero", "tile_load", "tile_store", "tile_dot"};
   return kWords.contains(word);
 }
 

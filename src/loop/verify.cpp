@@ -1,5 +1,5 @@
 // Checks the structure of a function: types, scopes, stores, and the places of barriers. bindings.cpp checks the nest
-// of bound loops, and access.cpp checks bounds and races.
+// of bound loops, tiles.cpp those of tile registers, and access.cpp bounds and races.
 #include <algorithm>
 
 #include "loop/access.h"
@@ -7,6 +7,7 @@
 #include "loop/loop.h"
 #include "loop/node_map.h"
 #include "loop/text.h"
+#include "loop/tiles.h"
 
 namespace kilter {
 namespace {
@@ -21,6 +22,7 @@ class Verifier {
   void run() {
     for (const ParallelDim& d : func_.parallel) bind(vars_, d.var, "variable");
     check_bindings(func_);
+    check_tiles(func_);
     block(func_.body);
   }
 
@@ -121,6 +123,14 @@ class Verifier {
                      "the condition of a check is not a scalar boolean");
       case StmtKind::barrier:
         return barrier();
+      case StmtKind::tiles:
+        return block(s.body);
+      case StmtKind::tile_load:
+      case StmtKind::tile_store:
+        return access_.tile(s);
+      case StmtKind::tile_zero:
+      case StmtKind::tile_dot:
+        return;
     }
   }
 

@@ -52,7 +52,7 @@ std::vector<std::string_view> native_candidates() {
     if (id.family == 0x17 || id.family == 0x18) names.emplace_back("znver1");
   } else if (id.vendor == "GenuineIntel") {
     constexpr std::array<uint32_t, 8> kHaswell = {0x3c, 0x3f, 0x45, 0x46, 0x3d, 0x47, 0x4f, 0x56};
-    names = {"sapphirerapids", "icelake-server", "cascadelake", "skylake-avx512"};
+    names = {"sapphirerapids", "sapphirerapids-avx512", "icelake-server", "cascadelake", "skylake-avx512"};
     names.emplace_back(std::ranges::count(kHaswell, id.model) > 0 ? "haswell" : "skylake");
   }
   names.insert(names.end(), {"x86-64-v4", "x86-64-v3", "x86-64-v2"});

@@ -57,6 +57,12 @@ constexpr CpuLimits with_dots(CpuLimits limits, int32_t bf16_dots = 0) {
 /// Returns `limits` with the instructions for products of bytes and of bf16, both at the rate of multiply-adds.
 constexpr CpuLimits with_all_dots(const CpuLimits& limits) { return with_dots(limits, limits.fmas_per_cycle); }
 
+/// Returns `limits` with tile registers (AMX).
+constexpr CpuLimits with_tiles(CpuLimits limits) {
+  limits.bf16_tiles = limits.byte_tiles = true;
+  return limits;
+}
+
 /// Returns `limits` changed for cores whose units are half as wide as a vector register.
 constexpr CpuLimits halves(CpuLimits limits) {
   limits.fmas_per_cycle = 1;
@@ -111,8 +117,10 @@ constexpr std::array kRows = {
     TargetRow{"skylake-avx512", "skylake-avx512", "Intel Skylake server", avx512(mesh(32, 1024, 16))},
     TargetRow{"cascadelake", "cascadelake", "Intel Cascade Lake (AVX-512 VNNI)", with_dots(avx512(mesh(32, 1024, 16)))},
     TargetRow{"icelake-server", "icelake-server", "Intel Ice Lake server", with_dots(avx512(mesh(48, 1280, 32)))},
-    TargetRow{"sapphirerapids", "sapphirerapids", "Intel Sapphire Rapids (AVX-512 FP16, BF16)",
-              with_dots(avx512(mesh(48, 2048, 48)), 1)},
+    TargetRow{"sapphirerapids", "sapphirerapids", "Intel Sapphire Rapids (AVX-512 FP16, BF16, AMX)",
+              with_tiles(with_dots(avx512(mesh(48, 2048, 48)), 1))},
+    TargetRow{"sapphirerapids-avx512", "sapphirerapids", "Intel Sapphire Rapids where AMX is not available",
+              with_dots(avx512(mesh(48, 2048, 48)), 1), Arch::x86_64, "-amx-tile"},
     TargetRow{"znver1", "znver1", "AMD Zen", halves(avx2(zen(32, 512, 8)))},
     TargetRow{"znver2", "znver2", "AMD Zen 2", avx2(zen(32, 512, 16))},
     TargetRow{"znver3", "znver3", "AMD Zen 3", avx2(zen(32, 512, 32))},
@@ -152,6 +160,7 @@ Target from_row(const TargetRow& row) {
   t.name = std::string(row.name);
   t.cpu = std::string(row.cpu);
   t.arch = row.arch;
+  t.features = std::string(row.features);
   t.limits = row.limits;
   return t;
 }
@@ -175,8 +184,8 @@ Features features_of(const Target& target) {
 
 Target with_attributes(Target target, std::string_view attributes) {
   if (!attributes.empty()) {
-    target.features = std::string(attributes);
-    target.name = fmt::format("{} -mcpu={} -mattr={}", target.backend, target.cpu, attributes);
+    target.features += fmt::format("{}{}", target.features.empty() ? "" : ",", attributes);
+    target.name = fmt::format("{} -mcpu={} -mattr={}", target.backend, target.cpu, target.features);
     set_limits(target.arch, target.limits, features_of(target));
   } else if (target.backend != kBackendNames.front()) {
     target.name = fmt::format("{} -mcpu={}", target.backend, target.cpu);

@@ -26,6 +26,8 @@ struct CpuLimits {
   int32_t bf16_dots_per_cycle = 0;
   /// Instructions per cycle that add four products of u8 and i8 to each i32 of a vector; 0: there are none.
   int32_t byte_dots_per_cycle = 0;
+  bool bf16_tiles = false;  ///< tile registers (AMX) and their products of bf16
+  bool byte_tiles = false;  ///< tile registers and their products of bytes
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;   ///< per core
   int64_t l3_bytes = 16 << 20;    ///< shared
@@ -44,6 +46,8 @@ struct CpuLimits {
   double window = 256;          ///< instructions of look-ahead, within which independent work overlaps
   double latency = 4;           ///< cycles of an addition, a multiplication or a multiply-add
   double dot_latency = 6;       ///< cycles of an instruction that adds products of bf16 or of bytes
+  double tile_dot_cycles = 16;  ///< cycles of a product of full tile registers; fewer rows take proportionally less
+  double tile_latency = 52;     ///< cycles from the start of such a product to its result
   double short_latency = 2;     ///< cycles of a minimum, a comparison or a select
   double division_cost = 8;     ///< additions that take as long as a division or square root
   double load_share = 0.9;      ///< share of the peak load rate that register tiles one vector wide reach (measured)
@@ -66,6 +70,10 @@ struct CpuLimits {
                                                             : 0;
     return rate > 0 && lanes >= 4 && (lanes & (lanes - 1)) == 0 && lanes <= lanes_f32();
   }
+  /// Returns whether tile registers compute products of `a` and `b`.
+  bool has_tiles(DType a, DType b) const {
+    return a == DType::bf16 ? bf16_tiles && b == DType::bf16 : byte_tiles && a == DType::u8 && b == DType::i8;
+  }
   /// Returns whether half a vector takes half the time of a whole one.
   bool halves() const { return fmas_per_cycle == 1; }
   /// Returns the most f32 operations in a cycle of one core; a multiply-add counts as two.
@@ -78,7 +86,7 @@ constexpr std::array<std::string_view, 2> kBackendNames = {"llvm", "null"};
 struct Target {
   std::string name;      ///< as printed and accepted: "x86-64-v3", "znver4", "neoverse-n1", ...
   std::string cpu;       ///< LLVM's -mcpu
-  std::string features;  ///< LLVM's -mattr additions, normally empty
+  std::string features;  ///< LLVM's -mattr, normally empty
   std::string backend{kBackendNames.front()};
   Arch arch = kThisArch;
   CpuLimits limits;
@@ -90,6 +98,7 @@ struct TargetRow {
   std::string_view summary;
   CpuLimits limits;
   Arch arch = Arch::x86_64;
+  std::string_view features = {};  ///< as in Target
 };
 /// Returns every target that is known by name (`kilter targets`).
 std::span<const TargetRow> all_targets();

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/error.h"
+#include "base/text.h"
+
 namespace kilter {
 namespace {
 
@@ -38,6 +41,9 @@ const std::vector<Extension>& extensions(Arch arch) {
       {"avx512vbmi", {"avx512bw"}},
       {"avxvnni", {"avx2"}},
       {"avx512fp16", {"avx512bw", "avx512dq", "avx512vl"}},
+      {"amx-tile", {}},
+      {"amx-bf16", {"amx-tile"}},
+      {"amx-int8", {"amx-tile"}},
   };
   // The table omits fp-armv8 and neon, which every AArch64 target has.
   static const std::vector<Extension> kArm = {
@@ -55,12 +61,12 @@ Features x86_features(const TargetRow& row) {
   Features f(kLevel2.begin(), kLevel2.end());
   if (row.limits.vector_bytes >= 32) f.insert(kLevel3.begin(), kLevel3.end());
   if (row.limits.vector_bytes >= 64) f.insert(kLevel4.begin(), kLevel4.end());
-  const auto is = [&](auto... names) { return ((row.name == names) || ...); };
+  const auto is = [&](auto... names) { return ((row.cpu == names) || ...); };
   if (is("cascadelake", "icelake-server", "sapphirerapids", "znver4", "znver5")) f.insert("avx512vnni");
   if (is("icelake-server", "sapphirerapids", "znver4", "znver5")) f.insert("avx512vbmi");
   if (is("sapphirerapids", "znver4", "znver5")) f.insert("avx512bf16");
   if (is("sapphirerapids", "znver5")) f.insert("avxvnni");
-  if (is("sapphirerapids")) f.insert("avx512fp16");
+  if (is("sapphirerapids")) f.insert({"avx512fp16", "amx-tile", "amx-bf16", "amx-int8"});
   return f;
 }
 
@@ -91,7 +97,13 @@ void remove(Arch arch, Features& features, const Extension& extension) {
 
 }  // namespace
 
-Features features_of(const TargetRow& row) { return row.arch == Arch::x86_64 ? x86_features(row) : arm_features(row); }
+Features features_of(const TargetRow& row) {
+  Features f = row.arch == Arch::x86_64 ? x86_features(row) : arm_features(row);
+  if (row.features.empty()) return f;
+  for (const std::string_view attribute : split(row.features, ','))
+    require(apply_attribute(row.arch, attribute, f), "target '{}': attribute '{}'", row.name, attribute);
+  return f;
+}
 
 std::vector<std::string> known_attributes(Arch arch) {
   std::vector<std::string> known;
@@ -125,6 +137,8 @@ void set_limits(Arch arch, CpuLimits& limits, const Features& f) {
   const auto rate = [&](int32_t known, bool has) { return !has ? 0 : known > 0 ? known : limits.fmas_per_cycle; };
   limits.byte_dots_per_cycle = rate(limits.byte_dots_per_cycle, f.contains("avx512vnni") && wide);
   limits.bf16_dots_per_cycle = rate(limits.bf16_dots_per_cycle, f.contains("avx512bf16") && wide);
+  limits.bf16_tiles = f.contains("amx-bf16") && wide;
+  limits.byte_tiles = f.contains("amx-int8") && wide;
 }
 
 }  // namespace kilter

@@ -159,6 +159,7 @@ TEST(CpuInfo, AnswersWhatTheCompilerSees) {
   EXPECT_FALSE(cpu_brand().empty());
   EXPECT_THAT(missing_cpu_features({"no-such-feature"}), ElementsAre("no-such-feature"));
   EXPECT_THAT(missing_cpu_features(cpu_features()), testing::IsEmpty());
+  EXPECT_TRUE(tiles_refused().empty() || !cpu_has("amx-tile"));
 }
 
 }  // namespace

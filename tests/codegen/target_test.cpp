@@ -24,9 +24,10 @@ TEST(Target, EveryRowParsesUnderItsNameAndUnderLlvmsOptions) {
     EXPECT_EQ(t.name, row.name);
     EXPECT_EQ(t.cpu, row.cpu);
     EXPECT_EQ(t.limits.vector_bytes, row.limits.vector_bytes);
-    EXPECT_TRUE(t.features.empty());
+    EXPECT_EQ(t.features, row.features);
     EXPECT_EQ(parse_target("llvm -mcpu=" + std::string(row.name)).name, row.name);
-    EXPECT_EQ(parse_target("llvm -mcpu=" + std::string(row.cpu)).name, row.name);
+    const TargetRow& of_cpu = *std::ranges::find(all_targets(), row.cpu, &TargetRow::cpu);
+    EXPECT_EQ(parse_target("llvm -mcpu=" + std::string(row.cpu)).name, of_cpu.name);
     EXPECT_EQ(t.arch, row.arch);
     const bool arm = row.arch == Arch::aarch64;
     EXPECT_EQ(t.limits.masks, t.limits.vector_bytes == 64 || (arm && t.limits.vector_bytes == 32)) << row.name;
@@ -54,6 +55,23 @@ TEST(Target, AttributesChangeTheLimits) {
   EXPECT_EQ(again.name, wider.name);
   EXPECT_EQ(again.features, wider.features);
   EXPECT_EQ(again.limits.vector_bytes, wider.limits.vector_bytes);
+}
+
+TEST(Target, TileRegistersFollowFromTheExtensions) {
+  const auto tiles = [](const char* name) {
+    const CpuLimits limits = parse_target(name).limits;
+    return std::pair(limits.has_tiles(DType::bf16, DType::bf16), limits.has_tiles(DType::u8, DType::i8));
+  };
+  EXPECT_EQ(tiles("sapphirerapids"), std::pair(true, true));
+  EXPECT_EQ(tiles("sapphirerapids-avx512"), std::pair(false, false));
+  EXPECT_EQ(tiles("znver5"), std::pair(false, false));
+  EXPECT_EQ(tiles("llvm -mcpu=sapphirerapids -mattr=-avx512fp16"), std::pair(true, true));
+  EXPECT_EQ(tiles("llvm -mcpu=sapphirerapids -mattr=-amx-tile"), std::pair(false, false));
+  EXPECT_EQ(tiles("llvm -mcpu=sapphirerapids -mattr=-amx-int8"), std::pair(true, false));
+  // Attributes come on top of those of the row.
+  const Target target = parse_target("llvm -mcpu=sapphirerapids-avx512 -mattr=-avx512fp16");
+  EXPECT_EQ(target.features, "-amx-tile,-avx512fp16");
+  EXPECT_FALSE(parse_target(target.name).limits.has_tiles(DType::bf16, DType::bf16));
 }
 
 TEST(Target, AttributesOfAArch64LeaveTheVectorsNeons) {

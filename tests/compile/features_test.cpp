@@ -42,7 +42,9 @@ TEST(Features, EveryOneThatTheCodeMayUseIsInThePlan) {
   const Names zen4 = kLevel4 + Names{"avx512vnni", "avx512bf16", "avx512vbmi"};
   EXPECT_EQ(of("znver4"), zen4);
   EXPECT_EQ(of("znver5"), zen4 + Names{"avxvnni"});
-  EXPECT_EQ(of("sapphirerapids"), (zen4 + Names{"avxvnni", "avx512fp16"}));
+  const Names rapids = zen4 + Names{"avxvnni", "avx512fp16"};
+  EXPECT_EQ(of("sapphirerapids"), (rapids + Names{"amx-tile", "amx-bf16", "amx-int8"}));
+  EXPECT_EQ(of("sapphirerapids-avx512"), rapids);
   EXPECT_EQ(of("aarch64"), (Names{"fp-armv8", "neon"}));
   EXPECT_EQ(of("cortex-a72"), (Names{"fp-armv8", "neon"}));
   EXPECT_EQ(of("neoverse-n1"), (Names{"fp-armv8", "neon", "rdm", "fullfp16", "dotprod"}));
@@ -106,10 +108,12 @@ TEST(Features, AMachineThatLacksSomeIsToldWhich) {
       ADD_FAILURE() << row.name;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+      const bool refused = !tiles_refused().empty() && missing.back().starts_with("amx-");
+      const std::string why = " (the processor has AMX, but the system does not permit it: " + tiles_refused() + ")";
       EXPECT_EQ(error.message(),
                 fmt::format("'net' was compiled for target {} and needs CPU features that this machine "
-                            "({}) lacks: {}; compile it for this machine",
-                            row.name, cpu_brand(), fmt::join(missing, ", ")));
+                            "({}) lacks: {}{}; compile it for this machine",
+                            row.name, cpu_brand(), fmt::join(missing, ", "), refused ? why : ""));
     }
   }
 }

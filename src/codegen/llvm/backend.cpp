@@ -223,26 +223,34 @@ std::string print_assembly(const LoopFunc& func, const Target& target) {
 std::string version() { return fmt::format("LLVM {}", LLVM_VERSION_STRING); }
 
 /// Returns the first statement for which no code can be generated for a CPU; nullopt if there is none.
-std::optional<Rejected> refuse(const LoopFunc& func, const std::vector<Stmt>& stmts) {
+std::optional<Rejected> refuse(const LoopFunc& func, const std::vector<Stmt>& stmts, const CpuLimits& limits) {
   for (const Stmt& s : stmts) {
     if (s->kind == StmtKind::loop && is_bound(s->loop)) {
       return Rejected{"loops", "serial, unrolled and vector",
                       fmt::format("'{}' bound to {}", func.vars.at(static_cast<size_t>(s->id)).name, name(s->loop))};
     }
     if (s->kind == StmtKind::barrier) return Rejected{"barriers", "none", "one"};
+    if (is_tile(s->kind) && !limits.bf16_tiles && !limits.byte_tiles)
+      return Rejected{"tile registers", "none on a target without AMX", "some"};
+    if (s->kind == StmtKind::tile_dot) {
+      const bool bf16 = func.tiles.at(static_cast<size_t>(s->tiles.at(1))).type == DType::bf16;
+      if (bf16 ? !limits.bf16_tiles : !limits.byte_tiles)
+        return Rejected{"products of tile registers", bf16 ? "bytes (AMX-INT8)" : "bf16 (AMX-BF16)",
+                        bf16 ? "bf16" : "bytes"};
+    }
     for (const std::vector<Stmt>* inner : {&s->body, &s->other}) {
-      if (auto rejected = refuse(func, *inner)) return rejected;
+      if (auto rejected = refuse(func, *inner, limits)) return rejected;
     }
   }
   return std::nullopt;
 }
 
-std::optional<Rejected> accepts(const LoopFunc& func, const Target& /*target*/) {
+std::optional<Rejected> accepts(const LoopFunc& func, const Target& target) {
   for (const Buffer& b : func.buffers) {
     if (b.space != MemorySpace::global)
       return Rejected{"memory of buffers", "global", fmt::format("'{}' in {} memory", b.name, name(b.space))};
   }
-  return refuse(func, func.body);
+  return refuse(func, func.body, target.limits);
 }
 
 }  // namespace

@@ -20,7 +20,9 @@ llvm::Function* Emitter::emit(const std::string& symbol) {
   declare(symbol);
   declare_buffers();
   declare_registers();
+  begin_tiles();
   parallel_loop();
+  end_tiles();
   builder_.CreateRet(status());
   return function_;
 }
@@ -203,6 +205,13 @@ void Emitter::statement(const StmtNode& s) {
       return check(s);
     case StmtKind::barrier:
       fail(ErrorKind::internal, "'{}': a barrier in code for a CPU", func_.name);  // accepts() refuses it
+    case StmtKind::tiles:
+      return tiles(s);
+    case StmtKind::tile_zero:
+    case StmtKind::tile_load:
+    case StmtKind::tile_store:
+    case StmtKind::tile_dot:
+      return tile(s);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <array>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -72,6 +73,14 @@ class Emitter {
   Value* to_memory(DType type, Value* v);
   llvm::Instruction* tagged(llvm::Instruction* access, int32_t buffer);
 
+  // emit_tiles.cpp
+  /// Emits the code before the parallel loop, and after it.
+  void begin_tiles();
+  void end_tiles();
+  void load_tile_config(const std::array<uint8_t, 64>& config);
+  void tiles(const StmtNode& s);
+  void tile(const StmtNode& s);
+
   // emit_expr.cpp
   Value* expr(const Expr& e);
   Value* compute(const ExprNode& e);
@@ -124,6 +133,8 @@ class Emitter {
   std::vector<Value*> buffers_;                       ///< base addresses, by buffer
   std::vector<Value*> vars_;                          ///< values, by variable; null while not bound
   std::vector<Value*> registers_;                     ///< stack slots, by register
+  std::vector<uint8_t> tile_numbers_;                 ///< numbers in the processor, by tile register
+  bool one_tile_config_ = false;                      ///< loaded once for the whole kernel
   std::vector<llvm::MDNode*> scope_, others_;         ///< alias scopes by buffer: its own, and those of all others
   std::unordered_map<const ExprNode*, Value*> memo_;  ///< values of the current statement's subexpressions
 };

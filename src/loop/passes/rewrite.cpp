@@ -72,8 +72,13 @@ int32_t fresh_reg(LoopFunc& func, int32_t like) {
   return static_cast<int32_t>(func.regs.size()) - 1;
 }
 
+int32_t fresh_tile(LoopFunc& func, int32_t like) {
+  func.tiles.push_back(func.tiles[static_cast<size_t>(like)]);
+  return static_cast<int32_t>(func.tiles.size()) - 1;
+}
+
 StmtNode outline(const StmtNode& s) {
-  return {.kind = s.kind, .id = s.id, .loop = s.loop, .step = s.step, .likely = s.likely};
+  return {.kind = s.kind, .id = s.id, .loop = s.loop, .step = s.step, .likely = s.likely, .tiles = s.tiles};
 }
 
 Stmt make_stmt(StmtNode node) { return std::make_shared<const StmtNode>(std::move(node)); }

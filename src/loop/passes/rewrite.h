@@ -54,9 +54,10 @@ class Rewriter {
 /// Returns the number of iterations of [begin, end) by step when it is constant, otherwise -1.
 int64_t constant_extent(const Expr& begin, const Expr& end, int64_t step);
 
-/// Add a variable or register with the properties of `like` to the function and return its number.
+/// Add a variable, a register or a tile register with the properties of `like` to the function and return its number.
 int32_t fresh_var(LoopFunc& func, int32_t like);
 int32_t fresh_reg(LoopFunc& func, int32_t like);
+int32_t fresh_tile(LoopFunc& func, int32_t like);
 
 Stmt make_stmt(StmtNode node);
 /// Returns a statement of the same kind without its expressions and nested statements.

@@ -161,7 +161,15 @@ class Simplify {
         return let(s->id, expr(s->a), s, out);
       case StmtKind::if_then:
         return branch(*s, out);
+      case StmtKind::tiles: {
+        StmtNode n = outline(*s);
+        block(s->body, n.body);
+        out.push_back(make_stmt(std::move(n)));
+        return;
+      }
       case StmtKind::barrier:
+      case StmtKind::tile_zero:
+      case StmtKind::tile_dot:
         out.push_back(s);
         return;
       default:

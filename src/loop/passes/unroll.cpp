@@ -81,8 +81,8 @@ class Unroll {
     return make_stmt(std::move(n));
   }
 
-  /// Renames the variables and registers that a copy binds. In the first copy they keep their numbers but are still
-  /// bound (to themselves), since the next copy binds them again.
+  /// Renames the variables, registers and tile registers that a copy binds. In the first copy they keep their numbers
+  /// but are still bound (to themselves), since the next copy binds them again.
   void rename(const StmtNode& s, StmtNode& n) {
     if (!rewrite_.active()) return;
     if (s.kind == StmtKind::let || s.kind == StmtKind::loop) {
@@ -96,13 +96,25 @@ class Unroll {
     } else if (s.kind == StmtKind::reg_set) {
       const auto renamed = regs_.find(s.id);
       if (renamed != regs_.end()) n.id = renamed->second;
+    } else if (s.kind == StmtKind::tiles) {
+      for (int32_t& tile : n.tiles) {
+        const int32_t own = tile;
+        if (renames_) tile = fresh_tile(result_, own);
+        tiles_[own] = tile;
+      }
+    } else if (is_tile(s.kind)) {
+      for (int32_t& tile : n.tiles) {
+        const auto renamed = tiles_.find(tile);
+        if (renamed != tiles_.end()) tile = renamed->second;
+      }
     }
   }
 
   LoopFunc result_;
   Rewriter rewrite_;
   bool renames_ = false;
-  std::unordered_map<int32_t, int32_t> regs_;  ///< the latest number of each register
+  std::unordered_map<int32_t, int32_t> regs_;   ///< the latest number of each register
+  std::unordered_map<int32_t, int32_t> tiles_;  ///< the latest number of each tile register
   std::unordered_map<const StmtNode*, bool> has_;
 };
 

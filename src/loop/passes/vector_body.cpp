@@ -68,6 +68,12 @@ void VectorBody::stmt(const StmtNode& s, Out& out) {
       return;
     case StmtKind::barrier:
       refuse("contains a barrier");
+    case StmtKind::tiles:
+    case StmtKind::tile_zero:
+    case StmtKind::tile_load:
+    case StmtKind::tile_store:
+    case StmtKind::tile_dot:
+      refuse("uses tile registers");
   }
 }
 

@@ -88,7 +88,9 @@ class Counter {
       run = Part();
     };
     for (const Stmt& s : body) {
-      if (s->kind == StmtKind::loop || s->kind == StmtKind::if_then || s->kind == StmtKind::block) {
+      const bool nests = s->kind == StmtKind::loop || s->kind == StmtKind::if_then || s->kind == StmtKind::block ||
+                         s->kind == StmtKind::tiles;
+      if (nests) {
         finish();
         take(nested(*s));
       } else {
@@ -106,7 +108,7 @@ class Counter {
   }
 
   Part nested(const StmtNode& s) {
-    if (s.kind == StmtKind::block) return block(s.body, 0);
+    if (s.kind == StmtKind::block || s.kind == StmtKind::tiles) return block(s.body, 0);
     return s.kind == StmtKind::loop ? loop(s) : branch(s);
   }
 
@@ -185,9 +187,32 @@ class Counter {
         return;
       case StmtKind::check:
         return expression(s.a, run);
+      case StmtKind::tile_load:
+      case StmtKind::tile_store:
+      case StmtKind::tile_dot:
+        return tile(s, run);
       default:
         return;
     }
+  }
+
+  /// Counts a tile register as a vector for each of its rows, and a product as the multiply-adds of f32 that take as
+  /// long.
+  void tile(const StmtNode& s, Part& run) {
+    const TileInfo& t = func_.tiles[static_cast<size_t>(s.tiles[0])];
+    const double rows = t.rows;
+    if (s.kind == StmtKind::tile_dot) {
+      run.count.multiply_adds += limits_.tile_dot_cycles * rows / kTileRows * limits_.fmas_per_cycle;
+      return;
+    }
+    run.count.bytes += rows * static_cast<double>(t.row_bytes());
+    if (s.kind == StmtKind::tile_load) {
+      run.count.loads += rows, run.load_slots += rows;
+      return;
+    }
+    run.count.stores += rows, run.store_slots += rows;
+    const bool output = func_.buffers[static_cast<size_t>(s.id)].kind == BufferKind::output;
+    if (output) run.count.written += rows * t.columns;
   }
 
   /// Adds the spills and reloads of registers beyond those of the target.
