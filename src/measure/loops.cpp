@@ -94,6 +94,34 @@ void copy_libc(std::byte* to, const std::byte* from, int64_t bytes, int64_t pass
 
 KILTER_DOT_LOOP(dot_bf16_avx512, "avx512f,avx512bf16", __m512bh, __m512, _mm512_setzero_ps, _mm512_dpbf16_ps)
 KILTER_DOT_LOOP(dot_bytes_avx512, "avx512f,avx512vnni", __m512i, __m512i, _mm512_setzero_si512, _mm512_dpbusd_epi32)
+
+/// Configures all eight tile registers with 16 rows of 64 bytes.
+__attribute__((target("amx-tile"))) void configure_tiles() {
+  struct alignas(64) {
+    uint8_t palette = 1;
+    uint8_t unused[15] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } config;
+  asm volatile("" : : "r"(&config) : "memory");  // the intrinsic tells the compiler only about the first bytes
+  _tile_loadconfig(&config);
+}
+
+// Products of tile registers that hold 0: two by two of them with four sums, in four iterations.
+#define KILTER_TILE_LOOP(NAME, TARGET, DOT)                       \
+  __attribute__((target(TARGET))) void NAME(int64_t iterations) { \
+    configure_tiles();                                            \
+    for (int64_t i = 0; i < iterations; i += 4) {                 \
+      DOT(0, 4, 6);                                               \
+      DOT(1, 4, 7);                                               \
+      DOT(2, 5, 6);                                               \
+      DOT(3, 5, 7);                                               \
+    }                                                             \
+    _tile_release();                                              \
+  }
+
+KILTER_TILE_LOOP(dot_bf16_amx, "amx-tile,amx-bf16", _tile_dpbf16ps)
+KILTER_TILE_LOOP(dot_bytes_amx, "amx-tile,amx-int8", _tile_dpbusd)
 KILTER_FMA_LOOP(fma_avx512, "avx512f", __m512, _mm512, "v")
 KILTER_FMA_LOOP(fma_avx2, "avx2,fma", __m256, _mm256, "x")
 KILTER_MUL_ADD_LOOP(mul_add_avx, "avx", __m256, _mm256)
@@ -179,6 +207,8 @@ const std::vector<FlopLoop>& all_flop_loops() {
                                              {DType::f32, "avx2 fma", "fma", 12 * 8 * 2, fma_avx2},
                                              {DType::f32, "avx mul, add", "avx", 6 * 8 * 2, mul_add_avx},
                                              {DType::f32, "sse mul, add", "", 6 * 4 * 2, mul_add_sse},
+                                             {DType::bf16, "amx bf16", "amx-bf16", 16 * 16 * 64, dot_bf16_amx},
+                                             {DType::i8, "amx int8", "amx-int8", 16 * 16 * 128, dot_bytes_amx},
                                              {DType::bf16, "avx512 bf16", "avx512bf16", 16 * 16 * 4, dot_bf16_avx512},
                                              {DType::i8, "avx512 vnni", "avx512vnni", 16 * 16 * 8, dot_bytes_avx512}};
   return rows;

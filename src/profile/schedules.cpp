@@ -19,20 +19,34 @@ using nlohmann::json;
 const Step& main_step(const Compiled& c, const LayerSchedule& layer) { return c.plan.steps[layer.steps.back()]; }
 const StepNotes& notes_of(const Compiled& c, const LayerSchedule& layer) { return c.notes[layer.steps.back()]; }
 
+/// Returns the most operations in a cycle of one core for products of f32, bf16 or bytes (Step::multiplies).
+double rate_of(DType products, const CpuLimits& limits) {
+  const double f32 = limits.flops_per_cycle();
+  if (products == DType::f32) return f32;
+  const bool bf16 = products == DType::bf16;
+  const double group = 4.0 / static_cast<double>(size_bytes(products));
+  const double vectors =
+      2 * group * limits.lanes_f32() * (bf16 ? limits.bf16_dots_per_cycle : limits.byte_dots_per_cycle);
+  const bool tiles = bf16 ? limits.bf16_tiles : limits.byte_tiles;
+  constexpr double kPairs = kTileRows * kTileRows * kTileRowBytes / 4;  // of groups, in a product of tile registers
+  return std::max({f32, vectors, tiles ? 2 * group * kPairs / limits.tile_dot_cycles : 0});
+}
+
 /// Returns the bound for these operations (two per multiply-add) and these bytes, streamed at the highest rate that the
 /// models assume.
-StaticBound bound_of(int64_t flops, int64_t bytes, const CpuLimits& limits) {
+StaticBound bound_of(int64_t flops, int64_t bytes, DType products, const CpuLimits& limits) {
   const double stream = static_cast<double>(bytes) / reread_rate(0, limits);
-  const double arithmetic = static_cast<double>(flops) / limits.flops_per_cycle();
+  const double arithmetic = static_cast<double>(flops) / rate_of(products, limits);
   return flops > 0 && arithmetic >= stream ? StaticBound{arithmetic, "arithmetic"} : StaticBound{stream, "bytes"};
 }
 
 void set_bounds(const Compiled& c, LayerSchedule& layer, const CpuLimits& limits) {
   const bool counts = main_step(c, layer).role == StepRole::contraction;
   const int64_t bytes = notes_of(c, layer).task_bytes;
-  layer.bound = bound_of(counts ? layer.flops : 0, layer.bytes, limits);
-  layer.exact_least = bound_of(counts ? layer.effective_flops : 0, bytes, limits).cycles;
-  layer.any_least = bound_of(0, bytes, limits).cycles;
+  const DType products = main_step(c, layer).multiplies;
+  layer.bound = bound_of(counts ? layer.flops : 0, layer.bytes, products, limits);
+  layer.exact_least = bound_of(counts ? layer.effective_flops : 0, bytes, products, limits).cycles;
+  layer.any_least = bound_of(0, bytes, products, limits).cycles;
 }
 
 /// Returns the cycles reported for a schedule: those of its model, but never less than its bound. Models rank schedules

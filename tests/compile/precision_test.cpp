@@ -8,6 +8,7 @@
 #include "compile/placed_tasks.h"
 #include "draw.h"
 #include "guarded_run.h"
+#include "narrow_layers.h"
 #include "ops/support/evaluate.h"
 #include "ops/support/onnx_dtype.h"
 #include "task_spaces.h"
@@ -15,8 +16,6 @@
 
 namespace kilter {
 namespace {
-
-using Ints = std::vector<int64_t>;
 
 CompileOptions options_for(Precision precision) {
   CompileOptions options;
@@ -30,64 +29,6 @@ bool has_instruction(Precision precision = Precision::bf16) {
   const CpuLimits& limits = native_target().limits;
   return precision == Precision::fp16 ? limits.f16_convert
                                       : limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32());
-}
-
-/// Whole numbers from -8 to 8: exact in bf16 and f16, as are their products and sums in f32.
-Tensor whole(SweepNet& net, const Shape& shape) {
-  Tensor t(DType::f32, shape);
-  for (float& v : t.span<float>()) v = static_cast<float>(net.draw.between(-8, 8));
-  return t;
-}
-
-/// A network of one layer, so that no sum is stored in a narrow type. Its operands are results of other nodes, which
-/// may be stored so.
-struct Layer {
-  explicit Layer(uint64_t seed) : net(seed) {}
-  ValueId input(const Shape& shape) {
-    inputs.push_back(whole(net, shape));
-    return net.b.add("Abs", {net.b.input(fmt::format("x{}", inputs.size()), DType::f32, shape)});
-  }
-  ValueId constant(const Shape& shape) { return net.b.constant(whole(net, shape)); }
-
-  SweepNet net;
-  std::vector<Tensor> inputs;
-};
-
-void make_conv(Layer& l) {
-  Draw& draw = l.net.draw;
-  const int64_t groups = draw.chance(30) ? draw.pick({2, 3, 4}) : 1;
-  const int64_t in = groups * draw.pick({1, 3, 5, 8, 16, 17, 32, 33}), out = groups * draw.pick({1, 7, 16, 24, 32, 48});
-  const int64_t r = draw.pick({1, 1, 3, 5}), s = draw.chance(80) ? r : 1, stride = draw.pick({1, 1, 2});
-  const int64_t h = draw.between(r + 1, 15), w = draw.between(s + 1, 15), pad = draw.chance(60) ? r / 2 : 0;
-  const int64_t pad_w = pad > 0 ? s / 2 : 0;
-  std::vector<ValueId> operands = {l.input({draw.between(1, 2), in, h, w}), l.constant({out, in / groups, r, s})};
-  if (draw.chance(50)) operands.push_back(l.constant({out}));
-  ValueId y = l.net.b.add(
-      "Conv", operands, {{"group", groups}, {"strides", Ints{stride, stride}}, {"pads", Ints{pad, pad_w, pad, pad_w}}});
-  if (draw.chance(40)) y = l.net.b.add("Relu", {y});
-  l.net.output(y);
-}
-
-void make_product(Layer& l) {
-  Draw& draw = l.net.draw;
-  const auto extent = [&] { return draw.pick({1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 64, 65}); };
-  const int64_t m = extent(), n = extent(), k = extent();
-  const Shape batch = draw.chance(50) ? Shape{} : Shape{draw.between(1, 3)};
-  const auto matrix = [&](int64_t rows, int64_t columns) {
-    Shape shape = batch;
-    shape.push_back(rows), shape.push_back(columns);
-    return shape;
-  };
-  const auto turned = [&](ValueId v) {
-    return l.net.b.add("Transpose", {v}, {{"perm", batch.empty() ? Ints{1, 0} : Ints{0, 2, 1}}});
-  };
-  const ValueId a = draw.chance(20) ? turned(l.input(matrix(k, m))) : l.input(matrix(m, k));
-  const ValueId b = draw.chance(50)   ? l.constant({k, n})
-                    : draw.chance(40) ? turned(l.input(matrix(n, k)))
-                                      : l.input(matrix(k, n));
-  ValueId y = l.net.b.add("MatMul", {a, b});
-  if (draw.chance(50)) y = l.net.b.add("Add", {y, l.constant({n})});
-  l.net.output(y);
 }
 
 /// Forces a random candidate of a random template on every task that has one.

@@ -28,6 +28,9 @@ const std::map<std::string_view, Sizes>& problems() {
       {"conv2d_depthwise",
        {"conv2d n1 c32 h10 w13 k32 r3 s3 g32 pad1 f32 +bias +clip(0 6)",
         "conv2d n1 c96 h20 w26 k96 r3 s3 g96 pad1 f32 +bias +clip(0 6)"}},
+      {"conv2d_amx",
+       {"conv2d n1 c64 h28 w28 k64 r3 s3 pad1 f32:bf16 +bias +relu >bf16",
+        "conv2d n1 c128 h56 w56 k128 r3 s3 pad1 f32:bf16 +bias +relu >bf16"}},
       {"conv2d_winograd",
        {"conv2d n1 c64 h28 w28 k64 r3 s3 pad1 f32 +bias +relu",
         "conv2d n1 c128 h56 w56 k128 r3 s3 pad1 f32 +bias +relu"}},
@@ -38,6 +41,8 @@ const std::map<std::string_view, Sizes>& problems() {
       {"conv_transpose",
        {"convtranspose(f32[1,16,5,5] f32[16,32,4,4] kernel_shape=4,4 pads=1,1,1,1 strides=2,2)",
         "convtranspose(f32[1,32,9,9] f32[32,64,4,4] kernel_shape=4,4 pads=1,1,1,1 strides=2,2)"}},
+      {"matmul_amx",
+       {"matmul(f32:bf16[64,96] f32[96,160]) +add(f32[160])", "matmul(f32:bf16[128,192] f32[192,320]) +add(f32[320])"}},
       {"matmul_tiled",
        {"matmul(f32[1,13,40] f32[40,50]) +add(f32[50])", "matmul(f32[1,26,80] f32[80,100]) +add(f32[100])"}},
       {"matmul_nbits",
@@ -89,7 +94,7 @@ TEST(Models, EveryTemplateIsTested) {
 TEST(Models, ThoseThatCountLoopsAreKnown) {
   for (const auto& [name, sizes] : problems()) {
     const Template& from = *find_template(name);
-    const TaskOf t(sizes.small, "x86-64-v3");
+    const TaskOf t(sizes.small, name.ends_with("_amx") ? tune::kTileTarget : "x86-64-v3");
     const Ranked best = rank(from, *t.task, t.limits, 1).at(0);
     if (best.schedule.knobs.empty()) continue;
     const Lowered lowered = *from.lower(*t.task, best.schedule, t.limits);
@@ -100,8 +105,8 @@ TEST(Models, ThoseThatCountLoopsAreKnown) {
 
 TEST(Models, TheDefaultIsTheCheapestCandidate) {
   int64_t winograd = 0;  ///< number of problems for which Winograd is the default
-  for (const std::string& target : tune::targets()) {
-    for (const auto& [name, sizes] : problems()) {
+  for (const auto& [name, sizes] : problems()) {
+    for (const std::string& target : tune::targets_of(name)) {
       for (const std::string& problem : {sizes.small, sizes.large}) {
         SCOPED_TRACE(fmt::format("{} on {}: {}", name, target, problem));
         const TaskOf t(problem, target);
@@ -130,8 +135,8 @@ TEST(Models, TheDefaultIsTheCheapestCandidate) {
 }
 
 TEST(Models, MoreWorkTakesLonger) {
-  for (const std::string& target : tune::targets()) {
-    for (const auto& [name, sizes] : problems()) {
+  for (const auto& [name, sizes] : problems()) {
+    for (const std::string& target : tune::targets_of(name)) {
       const Template& from = *find_template(name);
       const auto cycles = [&](const std::string& problem) {
         const TaskOf t(problem, target);

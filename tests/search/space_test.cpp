@@ -29,6 +29,11 @@ void for_all(const F& check) {
       check(t, Space(*t.task, t.limits));
     }
   }
+  for (const std::string& problem : tile_problems()) {
+    SCOPED_TRACE(problem + " on " + kTileTarget);
+    const TaskOf t(problem, kTileTarget);
+    check(t, Space(*t.task, t.limits));
+  }
 }
 
 TEST(Space, ProblemsOfTheTestsCoverEveryTemplateWithASpace) {

@@ -94,7 +94,21 @@ inline const std::vector<std::string>& targets() {
   return kTargets;
 }
 
-/// At least one problem for each template, small enough to lower all points.
+/// A target for the templates that need tile registers.
+constexpr const char* kTileTarget = "sapphirerapids";
+/// The targets for which a template accepts tasks.
+inline std::vector<std::string> targets_of(std::string_view name) {
+  return name.ends_with("_amx") ? std::vector<std::string>{kTileTarget} : targets();
+}
+
+/// Problems for kTileTarget that templates with tile registers accept.
+inline const std::vector<std::string>& tile_problems() {
+  static const std::vector<std::string> kProblems{"conv2d n1 c16 h3 w5 k16 r1 s1 f32:bf16 +bias",
+                                                  "matmul(f32:bf16[5,40] f32[40,20])"};
+  return kProblems;
+}
+
+/// At least one problem for each other template, small enough to lower all points.
 inline const std::vector<std::string>& problems() {
   static const std::vector<std::string> kProblems{
       "conv2d n1 c32 h9 w9 k32 r3 s3 pad1 f32 +bias +relu",

@@ -207,6 +207,8 @@ nlohmann::json to_json(const profile::KernelTime& t, const profile::Peaks& peaks
 nlohmann::json to_json(const std::vector<Network>& all, const profile::Peaks& peaks, int threads) {
   nlohmann::json out{{"threads", threads},
                      {"peak_gflops", peaks.at(peaks.gflops, threads)},
+                     {"peak_bf16_gflops", peaks.at(peaks.bf16_gflops, threads)},
+                     {"peak_byte_gops", peaks.at(peaks.byte_gops, threads)},
                      {"l2_gbps", peaks.at(peaks.l2_gbps, threads)},
                      {"l3_gbps", peaks.at(peaks.l3_gbps, threads)},
                      {"dram_gbps", peaks.at(peaks.dram_gbps, threads)},
@@ -236,8 +238,13 @@ nlohmann::json to_json(const std::vector<Network>& all, const profile::Peaks& pe
 
 void print_all(const std::vector<Network>& all, const profile::Peaks& peaks, const KernelsOptions& options,
                int threads) {
-  say("{} thread{}; peaks now: {:.0f} GFLOP/s; reads from L2 {:.0f}, L3 {:.0f}, DRAM {:.0f} GB/s\n", threads,
-      threads == 1 ? "" : "s", peaks.at(peaks.gflops, threads), peaks.at(peaks.l2_gbps, threads),
+  std::string narrow;
+  for (const auto& [type, rate] : {std::pair("bf16", peaks.at(peaks.bf16_gflops, threads)),
+                                   std::pair("int8", peaks.at(peaks.byte_gops, threads))}) {
+    if (rate > 0) narrow += fmt::format(", {} {:.0f}", type, rate);
+  }
+  say("{} thread{}; peaks now: {:.0f} GFLOP/s{}; reads from L2 {:.0f}, L3 {:.0f}, DRAM {:.0f} GB/s\n", threads,
+      threads == 1 ? "" : "s", peaks.at(peaks.gflops, threads), narrow, peaks.at(peaks.l2_gbps, threads),
       peaks.at(peaks.l3_gbps, threads), peaks.at(peaks.dram_gbps, threads));
   std::vector<const Measured*> together;
   for (const Network& n : all) {

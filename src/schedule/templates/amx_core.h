@@ -1,0 +1,109 @@
+// Products by tile registers (AMX), for matrix products and convolutions. A kernel copies rows of the first factor into
+// scratch, in units of as many elements as a row of a tile register holds: [unit][row][element]. The second factor is
+// packed in panels of 16 columns, [panel][step][row of a tile register][column][element of a group], so that a tile
+// register of it is 1 KiB without gaps. Sums go through scratch to the epilogue.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "schedule/emit.h"
+#include "schedule/model/register_tile.h"
+#include "schedule/templates/weight_stream.h"
+
+namespace kilter {
+
+/// Tile registers that are in use at the same time: `tiles` of the first factor with `rows` rows each, one for each of
+/// `vectors` panels, and one for the sums of each pair.
+struct AmxTile {
+  int64_t vectors = 2, tiles = 2, rows = kTileRows;
+  bool operator==(const AmxTile&) const = default;
+};
+/// The combinations of vectors and tiles for which there are enough registers, best first.
+std::span<const AmxTile> amx_tiles();
+std::optional<Rejected> check_amx_tile(const AmxTile& tile);
+
+/// Whether the target has tile registers for the operands.
+bool amx_multiplies(const Multiplicands& operands, const CpuLimits& limits);
+/// Elements of the reduction in a row of a tile register.
+inline int64_t amx_unit(const Multiplicands& operands) { return kTileRowBytes / operands.bytes(); }
+
+/// Products of one set of rows of the first factor with all panels.
+struct AmxProduct {
+  Multiplicands operands;
+  int64_t rows = 0;    ///< of the first factor, including those whose results nobody reads
+  int64_t steps = 0;   ///< units of the reduction
+  int64_t panels = 0;  ///< of 16 columns
+  /// For the model: rows with results, bytes of the copied rows, vectors that the copy moves, and the share of the
+  /// lines of the first factor that a step reads for the first time.
+  int64_t useful_rows = 0, copied_bytes = 0, copies = 0;
+  double fresh = 1;
+
+  int64_t panel_elems() const { return steps * kTileRows * amx_unit(operands); }
+  /// Rows of all tile registers of the first factor.
+  int64_t padded_rows(const AmxTile& tile) const { return round_up(rows, tile.rows); }
+};
+
+/// Predicted cycles of the copy, and of the products with all panels. As in the models of other contractions, epilogues
+/// do not count.
+struct AmxCycles {
+  double copy = 0, panels = 0;
+};
+AmxCycles amx_cycles(const AmxProduct& product, const AmxTile& tile, const CpuLimits& limits);
+
+/// The number of parallel items that share the panels of one set of rows, each of which copies the rows. More than 1 if
+/// the `sets` sets are too few for the threads that the work is worth.
+int64_t amx_parts(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits);
+/// The prediction for `sets` sets of rows.
+Estimate amx_estimate(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits);
+
+/// Rejects tile registers if the best schedule of another template is predicted to take hardly more cycles: their model
+/// has not been compared with measurements.
+std::optional<Rejected> check_amx_faster(const Task& task, const CpuLimits& limits, std::string_view other,
+                                         double cycles);
+
+/// The knobs vectors, tiles, rows and prefetch.
+std::vector<Knob> amx_knobs(int64_t panels);
+/// The numbers of rows of a tile register worth trying: all, or as few as divide the rows evenly.
+std::vector<int64_t> amx_row_counts(int64_t rows);
+int64_t pick_amx_prefetch(const AmxProduct& product, const AmxTile& tile, const CpuLimits& limits);
+
+/// Emits the products of one parallel item.
+class AmxEmitter {
+ public:
+  /// `weights`: the panels. `prefetch`: value of the knob.
+  AmxEmitter(Emitter& e, const AmxProduct& product, const AmxTile& tile, Buf rows, Buf weights, int64_t prefetch,
+             const CpuLimits& limits);
+
+  /// A step of the reduction: the place in the copy that the first row reads, and the number of the step.
+  using Step = std::function<void(const Expr& place, const Expr& step)>;
+  /// Receives the numbers of `count` panels from `first` on, whose sums are complete.
+  using Finish = std::function<void(const Expr& first, int64_t count)>;
+
+  /// Emits the panels of part `part` of `parts`. `first_weight`: the first element of the panels. `reduce` emits the
+  /// loops of the reduction around a call of its argument.
+  void emit(const Expr& part, int64_t parts, const Expr& first_weight, const std::function<void(const Step&)>& reduce,
+            const Finish& finish);
+
+  /// The sums of a row for panel `v` of those that `finish` received.
+  Expr sums(const Expr& row, int64_t v) const;
+
+ private:
+  void panel(const Expr& first, int64_t count, const Expr& first_weight,
+             const std::function<void(const Step&)>& reduce);
+  void group(const Expr& row, int64_t tiles, int64_t vectors, const Expr& weights, const Expr& pass,
+             const std::function<void(const Step&)>& reduce);
+  Tile sum(int64_t t, int64_t v) const { return registers_[static_cast<size_t>(t * tile_.vectors + v)]; }
+  Tile factor(int64_t i) const { return registers_[static_cast<size_t>(tile_.tiles * tile_.vectors + i)]; }
+
+  LoopBuilder& b_;
+  const AmxProduct& p_;
+  const AmxTile& tile_;
+  int32_t lanes_;
+  Buf rows_, sums_;
+  WeightStream stream_;
+  std::span<const Tile> registers_;
+};
+
+}  // namespace kilter

@@ -1,0 +1,203 @@
+#include "schedule/templates/matmul_core.h"
+
+#include <algorithm>
+
+namespace kilter {
+namespace {
+
+/// Strides of an operand's leading dimensions along `batch`.
+Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
+  const size_t own = o.type.shape.size() - 2;
+  Shape strides(batch.size(), 0);
+  if (extents != nullptr) extents->assign(batch.size(), 1);
+  for (size_t i = 0; i < own; ++i) {
+    const size_t d = batch.size() - own + i;
+    if (o.type.shape[i] != 1) strides[d] = o.phys.strides[i];
+    if (extents != nullptr) (*extents)[d] = o.type.shape[i];
+  }
+  return strides;
+}
+
+/// Chooses the operands of a product whose results are integers: bytes, or f32 where its sums are exact and the target
+/// has no instruction for bytes.
+Result<MatrixProduct> integer_product(MatrixProduct p, const TensorType& a, const Operand& b, const CpuLimits& limits) {
+  if (!p.constant_b) return Rejected{"right operand of a product of integers", "constant", "computed at run time"};
+  const Tensor& w = *b.constant;
+  const auto inexact = [&] {
+    double most = 0;
+    for (const float weight : w.span<float>()) most = std::max(most, std::abs(double{weight}));
+    return check_exact_sums(most * static_cast<double>(p.k));
+  };
+  const bool bytes = p.a_k == 1 && Multiplicands::stores_bytes(a, DType::i32) && fit_i8(w);
+  if (bytes)
+    p.operands = Multiplicands::of_bytes(a, b.type, limits, [&] { return !inexact(); });
+  else if (auto rejected = inexact())
+    return *rejected;
+  return p;
+}
+
+}  // namespace
+
+Result<MatrixProduct> product_of(const Task& task, const CpuLimits& limits) {
+  const Node& node = task.node();
+  if (node.op->family != Family::matmul) return not_for("operator", "MatMul", node.op->name);
+  const Operand& a = task.operand(node.inputs[0]);
+  const Operand& b = task.operand(node.inputs[1]);
+  const TensorType& y = task.graph->type(node.outputs[0]);
+  for (const Operand* o : {&a, &b}) {
+    if (o->type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(o->type.dtype))};
+    if (o->type.shape.size() < 2)
+      return Rejected{"rank of the operands", "2 or more", std::to_string(o->type.shape.size())};
+    if (o->type.layout.block != 1) return Rejected{"layout of the operands", "plain", "blocked"};
+  }
+  if (elems(y.shape) == 0 || a.type.shape.back() == 0) return Rejected{"elements", "1 or more", "0"};
+  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
+  if (auto rejected = check_elementwise(task)) return *rejected;
+  MatrixProduct p;
+  p.batch.assign(y.shape.begin(), y.shape.end() - 2);
+  const size_t ra = a.type.shape.size(), rb = b.type.shape.size();
+  p.m = a.type.shape[ra - 2], p.k = a.type.shape[ra - 1], p.n = b.type.shape[rb - 1];
+  p.a_batch = batch_strides(a, p.batch, nullptr);
+  p.b_batch = batch_strides(b, p.batch, &p.b_extent);
+  p.a_m = a.phys.strides[ra - 2], p.a_k = a.phys.strides[ra - 1];
+  p.b_k = b.phys.strides[rb - 2], p.b_n = b.phys.strides[rb - 1];
+  p.constant_b = b.constant != nullptr;
+  if (y.dtype == DType::i32) return integer_product(std::move(p), a.type, b, limits);
+  const TensorType computed{DType::f32, b.type.shape, {}};
+  const Multiplicands operands = Multiplicands::of(a.type, p.constant_b ? b.type : computed, y.dtype, limits);
+  const bool stored_alike = p.constant_b || b.type.layout.stored == a.type.layout.stored;
+  if (operands.group == 1 || (p.a_k == 1 && stored_alike)) p.operands = operands;
+  p.widens_a = p.operands.widens(a.type) && p.a_k == 1 && lanes_of(limits) % kReductionUnroll == 0;
+  return p;
+}
+
+Panels panels_of(const MatrixProduct& p, int64_t vectors, int32_t lanes, int64_t unit) {
+  Panels out{};
+  out.width = vectors * lanes;
+  out.per_matrix = ceil_div(p.n, out.width);
+  out.matrices = elems(p.b_extent);
+  out.depth = round_up(p.k, unit);
+  out.elems = out.matrices * out.per_matrix * out.depth * out.width;
+  return out;
+}
+
+namespace {
+
+/// Packs [k][n] matrices into memory that is zeroed.
+template <class T>
+void pack_panels(const Tensor& b, const MatrixProduct& p, const Panels& panels, std::byte* packed) {
+  T* to = reinterpret_cast<T*>(packed);
+  const int64_t group = p.operands.group;
+  for (int64_t matrix = 0; matrix < panels.matrices; ++matrix) {
+    const float* from = b.data<float>() + matrix * p.k * p.n;
+    for (int64_t panel = 0; panel < panels.per_matrix; ++panel, to += panels.depth * panels.width) {
+      const int64_t first = panel * panels.width, count = std::min(panels.width, p.n - first);
+      for (int64_t row = 0; row < p.k; ++row) {
+        const float* x = from + row * p.n + first;
+        T* y = to + row / group * group * panels.width + row % group;
+        for (int64_t i = 0; i < count; ++i) y[i * group] = T(x[i]);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Packing pack_constant(const Task& task, const MatrixProduct& p, const Panels& panels) {
+  const ValueId b = task.node().inputs[1];
+  const DType type = p.operands.weights();
+  std::string form = fmt::format("panels of {}", panels.width);
+  if (type != DType::f32) form += fmt::format(" {}", name(type));
+  if (panels.depth != p.padded_k()) form += fmt::format(" depth {}", panels.depth);
+  return {b, std::move(form), type, panels.elems, [from = *task.operand(b).constant, p, panels](std::byte* to) {
+            if (p.operands.type == DType::bf16) return pack_panels<BFloat16>(from, p, panels, to);
+            if (p.operands.type == DType::f16) return pack_panels<Half>(from, p, panels, to);
+            if (p.operands.type == DType::u8) return pack_panels<int8_t>(from, p, panels, to);
+            pack_panels<float>(from, p, panels, to);
+          }};
+}
+
+std::optional<Packing> column_starts(const Task& task, const MatrixProduct& p, const Panels& panels) {
+  const int64_t zero = task.operand(task.node().inputs[0]).type.layout.zero;
+  if (p.operands.type != DType::u8 || zero == 0) return std::nullopt;
+  const ValueId b = task.node().inputs[1];
+  const int64_t padded = panels.per_matrix * panels.width;
+  const auto fill = [from = *task.operand(b).constant, p, panels, zero, padded](std::byte* to) {
+    const float* x = from.data<float>();
+    std::vector<int64_t> sums(static_cast<size_t>(p.n));
+    for (int64_t matrix = 0; matrix < panels.matrices; ++matrix) {
+      std::ranges::fill(sums, 0);
+      for (int64_t k = 0; k < p.k; ++k) {
+        for (int64_t& sum : sums) sum += static_cast<int64_t>(*x++);
+      }
+      int32_t* row = reinterpret_cast<int32_t*>(to) + matrix * padded;
+      for (const int64_t sum : sums) *row++ = static_cast<int32_t>(-zero * sum);
+    }
+  };
+  return Packing{b, fmt::format("sums zero={} panels of {}", zero, panels.width), DType::i32, panels.matrices * padded,
+                 fill};
+}
+
+namespace {
+
+/// The picks that alternate between the lanes of two vectors.
+std::vector<int32_t> alternating(int32_t lanes) {
+  std::vector<int32_t> picks;
+  for (int32_t l = 0; l < lanes; ++l) picks.push_back(l), picks.push_back(lanes + l);
+  return picks;
+}
+
+}  // namespace
+
+Stage pack_stage(const Task& task, const MatrixProduct& p, const Panels& panels, int32_t lanes, Lowered& lowered) {
+  Emitter e(task, "matmul_pack");
+  LoopBuilder& b = e.b;
+  const Operand& operand = task.operand(task.node().inputs[1]);
+  Expr base = operand.phys.offset;
+  Expr matrix = 0;
+  for (size_t d = 0; d < p.batch.size(); ++d) {
+    if (p.b_extent[d] == 1) continue;
+    const Expr i = b.parallel("b" + std::to_string(d), p.b_extent[d]);
+    base = base + i * Expr(p.b_batch[d]);
+    matrix = matrix * Expr(p.b_extent[d]) + i;
+  }
+  const Expr panel = b.parallel("panel", panels.per_matrix);
+  const Buf from = e.input(operand.value);
+  const int64_t group = p.operands.group;
+  const Buf to = e.temp(0, p.operands.type, panels.elems, true, "packed");
+  const Expr out = b.let("to", (matrix * Expr(panels.per_matrix) + panel) * Expr(panels.depth * panels.width));
+  const auto step = [&](const Expr& k, int64_t count) {
+    for (int64_t v = 0; v < panels.width / lanes; ++v) {
+      const Expr column = panel * Expr(panels.width) + Expr(v * lanes);
+      const Expr mask = p.n % panels.width == 0 ? Expr() : first_lanes(max(Expr(0), Expr(p.n) - column), lanes);
+      const Expr at = base + k * Expr(p.b_k) + column * Expr(p.b_n);
+      const Expr row = group == 1 ? b.load(from, at, lanes, p.b_n, mask) : b.load_raw(from, at, lanes, p.b_n, mask);
+      const Expr below =
+          count == group ? b.load_raw(from, at + Expr(p.b_k), lanes, p.b_n, mask) : imm(p.operands.type, 0, lanes);
+      const Expr place = out + k * Expr(panels.width) + Expr(v * lanes * group);
+      b.store(to, place, group == 1 ? row : shuffle(row, below, alternating(lanes)));
+    }
+  };
+  b.loop("k", 0, p.k / group * group, group, [&](const Expr& k) { step(k, group); });
+  if (p.k % group != 0) step(Expr(p.k - p.k % group), p.k % group);
+  if (panels.depth == p.padded_k()) return e.finish(lowered);
+  b.loop("k", p.padded_k(), panels.depth, group, [&](const Expr& k) {
+    for (int64_t v = 0; v < panels.width / lanes; ++v) {
+      const auto zeros = static_cast<int32_t>(lanes * group);
+      b.store(to, out + k * Expr(panels.width) + Expr(v * zeros), imm(p.operands.type, 0, zeros));
+    }
+  });
+  return e.finish(lowered);
+}
+
+BatchLoops::BatchLoops(LoopBuilder& b, const Task& task, const MatrixProduct& p) {
+  a_base = task.operand(task.node().inputs[0]).phys.offset;
+  for (size_t d = 0; d < p.batch.size(); ++d) {
+    const Expr i = b.parallel("b" + std::to_string(d), p.batch[d]);
+    index.push_back(i);
+    a_base = a_base + i * Expr(p.a_batch[d]);
+    if (p.b_extent[d] != 1) matrix = matrix * Expr(p.b_extent[d]) + i;
+  }
+}
+
+}  // namespace kilter

@@ -1,0 +1,31 @@
+// Random networks of one convolution or matrix product of whole numbers, whose results are exact in every type and
+// order of summation.
+#pragma once
+
+#include <vector>
+
+#include "draw.h"
+
+namespace kilter {
+
+/// Whole numbers from -8 to 8: exact in bf16 and f16, as are their products and sums in f32.
+Tensor whole_numbers(SweepNet& net, const Shape& shape);
+
+/// A network of one layer, so that no sum is stored in a narrow type. Its operands are results of other nodes, which
+/// may be stored so.
+struct Layer {
+  explicit Layer(uint64_t seed) : net(seed) {}
+  ValueId input(const Shape& shape) {
+    inputs.push_back(whole_numbers(net, shape));
+    return net.b.add("Abs", {net.b.input(fmt::format("x{}", inputs.size()), DType::f32, shape)});
+  }
+  ValueId constant(const Shape& shape) { return net.b.constant(whole_numbers(net, shape)); }
+
+  SweepNet net;
+  std::vector<Tensor> inputs;
+};
+
+void make_conv(Layer& l);
+void make_product(Layer& l);
+
+}  // namespace kilter
