@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "schedule/problem/problem.h"
 #include "schedule/templates/templates.h"
 #include "zoo/zoo.h"
 
@@ -275,6 +276,21 @@ TEST(Schedules, TheBoundCountsTheMultiplyAddsOfTheTarget) {
         .get<double>();
   };
   EXPECT_DOUBLE_EQ(cycles("znver4"), 2 * cycles("znver5")) << "its units are half as wide";
+}
+
+TEST(Schedules, ProductsOfBytesHaveTheBoundOfTheirInstruction) {
+  const auto cycles = [](const std::string& level) {
+    CompileOptions options;
+    options.target = parse_target("znver5");
+    options.contents.code = false;
+    const Problem p = parse_problem(
+        fmt::format("matmulnbits(f32[512,256] u8[256,8,16] f32[256,8] K=256 N=256{} bits=4 block_size=32)", level));
+    const Compiled c = compile_graph(p.graph, options);
+    const nlohmann::json bound = schedules_json(c, options.target.limits).at("layers").at(0).at("bound");
+    EXPECT_EQ(bound.at("by"), "arithmetic");
+    return bound.at("cycles").get<double>();
+  };
+  EXPECT_DOUBLE_EQ(cycles(""), 4 * cycles(" accuracy_level=4")) << "it adds four products in each lane";
 }
 
 TEST(Schedules, StagesOfOneTaskAreOneLayer) {

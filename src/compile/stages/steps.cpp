@@ -1,6 +1,8 @@
 #include "compile/stages/steps.h"
 
 #include <algorithm>
+#include <optional>
+#include <unordered_set>
 
 #include "base/hash.h"
 #include "codegen/backend.h"
@@ -56,13 +58,41 @@ StepRole role_of(const Task& task) {
   }
 }
 
-/// The type of the products that a stage sums: that of its packed operand.
+/// Finds the element type of dot products in a function's statements.
+class DotType {
+ public:
+  std::optional<DType> in(const std::vector<Stmt>& body) {
+    for (const Stmt& stmt : body) {
+      for (const Expr* e : {&stmt->a, &stmt->b, &stmt->mask}) {
+        if (e->defined()) in(*e);
+      }
+      in(stmt->body);
+      in(stmt->other);
+      if (found_) break;
+    }
+    return found_;
+  }
+
+ private:
+  void in(const Expr& e) {
+    if (found_ || !seen_.insert(e.get()).second) return;
+    if (e->kind == ExprKind::dot) found_ = e->args[0].elem();
+    for (const Expr& arg : e->args) in(arg);
+  }
+
+  std::optional<DType> found_;
+  std::unordered_set<const ExprNode*> seen_;
+};
+
+/// The type of the products that a stage sums: that of its packed operand or of its dot products. Products of bytes
+/// count as i8.
 DType multiplied_type(const Stage& stage) {
   size_t arg = 0;
   for (const Buffer& buffer : stage.func.buffers) {
     const bool packed = buffer.kind == BufferKind::scratch || stage.args.at(arg++).kind != StageArg::value;
     if (packed && (buffer.type == DType::bf16 || buffer.type == DType::i8)) return buffer.type;
   }
+  if (const auto dots = DotType().in(stage.func.body)) return *dots == DType::bf16 ? DType::bf16 : DType::i8;
   return DType::f32;
 }
 

@@ -22,6 +22,7 @@ namespace {
 
 constexpr int64_t kMaxVectors = 8;
 constexpr int64_t kTilesPerItem = 4;
+constexpr int64_t kRowGap = 64;  // bytes between prepared rows
 
 struct Product {
   BitWeights w;
@@ -32,7 +33,9 @@ struct Product {
 
   int64_t group() const { return 32 / w.bits; }
   int64_t words() const { return w.block / group(); }
-  int64_t padded_k() const { return w.blocks * w.block; }
+  /// Elements from row to row in the buffer of prepared rows. A gap between rows keeps them from displacing each other
+  /// in L1, which they would if they were a multiple of CpuLimits::l1_way_bytes apart.
+  int64_t row_elems() const { return w.blocks * w.block + (rows > 1 ? kRowGap / (bytes ? 1 : 4) : 0); }
   /// Weights that one step of a register tile multiplies: bytes of a dot(), or one.
   int64_t dot_group() const { return bytes ? 4 : 1; }
 };
@@ -95,7 +98,7 @@ class RowsEmitter {
     const Expr block = b_.parallel("block", p_.w.blocks);
     stride_ = a.phys.strides[last];
     a_ = e_.input(a.value);
-    rows_ = e_.temp(kRows, p_.bytes ? DType::i8 : DType::f32, p_.rows * p_.padded_k(), true, "rows");
+    rows_ = e_.temp(kRows, p_.bytes ? DType::i8 : DType::f32, p_.rows * p_.row_elems(), true, "rows");
     if (p_.bytes) {
       sums_ = e_.temp(kSums, DType::i32, p_.rows * p_.w.blocks, true, "sums");
       scales_ = e_.temp(kRowScales, DType::f32, p_.rows * p_.w.blocks, true, "row_scales");
@@ -104,7 +107,7 @@ class RowsEmitter {
     }
     first_ = b_.let("first", block * Expr(p_.w.block));
     from_ = b_.let("from", from + first_ * Expr(stride_));
-    to_ = b_.let("to", row * Expr(p_.padded_k()) + first_);
+    to_ = b_.let("to", row * Expr(p_.row_elems()) + first_);
     at_ = b_.let("at", row * Expr(p_.w.blocks) + block);
     convert_block();
     return e_.finish(lowered);
@@ -168,11 +171,12 @@ class TileEmitter {
  public:
   TileEmitter(Emitter& e, const Product& p, const BitPanels& panels, int64_t prefetch, const CpuLimits& limits)
       : e_(e), b_(e.b), p_(p), panels_(panels), lanes_(lanes_of(limits)), vectors_(panels.width / lanes_) {
-    panel_ = b_.parallel("panel", panels.count());
     prefetch_ = prefetch, line_bytes_ = limits.line_bytes;
   }
 
-  void declare_buffers() {
+  /// Declares the parallel dimension over panels, then the buffers.
+  void declare() {
+    panel_ = b_.parallel("panel", panels_.count());
     const Task& task = e_.task();
     const auto constant = [&](size_t i) { return task.node().inputs[i]; };
     const auto tensor = [&](size_t i) { return *task.operand(constant(i)).constant; };
@@ -181,7 +185,7 @@ class TileEmitter {
                 line_bytes_};
     scales_ = e_.constant(pack_blocks(constant(kBitScales), tensor(kBitScales), by), "scales");
     if (p_.zero_points) zeros_ = e_.constant(pack_blocks(constant(kBitZeros), tensor(kBitZeros), by), "zeros");
-    const int64_t elems = p_.rows * p_.padded_k();
+    const int64_t elems = p_.rows * p_.row_elems();
     rows_ = e_.temp(kRows, p_.bytes ? DType::u32 : DType::f32, elems / p_.dot_group(), false, "rows");
     if (!p_.bytes) return;
     sums_ = e_.temp(kSums, DType::i32, p_.rows * p_.w.blocks, false, "sums");
@@ -213,7 +217,7 @@ class TileEmitter {
       minus_zeros[static_cast<size_t>(v)] = b_.let("minus_zero", unary(Op::neg, cast(DType::f32, zero)));
     }
     const Expr words = b_.let("words", number * Expr(p_.words() * panels_.width));
-    const Expr xs = b_.let("xs", (row * Expr(p_.padded_k()) + block * Expr(p_.w.block)) / Expr(p_.dot_group()));
+    const Expr xs = b_.let("xs", (row * Expr(p_.row_elems()) + block * Expr(p_.w.block)) / Expr(p_.dot_group()));
     const int64_t unroll = p_.bytes ? 2 : 1;
     b_.loop("word", 0, p_.words(), unroll, [&](const Expr& word) {
       emit_prefetch(b_, weights_, words, word * Expr(panels_.width), unroll * panels_.width);
@@ -237,7 +241,7 @@ class TileEmitter {
         w.push_back(b_.let("w", p_.bytes ? bytes(packed[v], step) : floats(packed[v], step, minus_zeros[v])));
       const int64_t k = p_.bytes ? step : place_in_word(step, p_.w.bits);
       for (int64_t r = 0; r < rows; ++r) {
-        const Expr at = xs + Expr(r * p_.padded_k() / p_.dot_group()) + word * Expr(steps) + Expr(k);
+        const Expr at = xs + Expr(r * p_.row_elems() / p_.dot_group()) + word * Expr(steps) + Expr(k);
         const Expr x = b_.let("x", b_.load(rows_, at, lanes_, 0));
         for (int64_t v = 0; v < vectors_; ++v) {
           const int32_t sum = sums[static_cast<size_t>(r * vectors_ + v)];
@@ -381,6 +385,12 @@ class MatmulNBits final : public Analysed {
                     std::to_string(most_rows(vectors, limits())), std::to_string(rows)};
   }
 
+  /// Tiles of rows that one work item multiplies by a panel. The rows stay in L2 while panel after panel is read.
+  int64_t tiles_of_item(int64_t rows) const {
+    const int64_t tile_bytes = rows * p_.row_elems() * (p_.bytes ? 1 : 4);
+    return std::clamp<int64_t>(limits().l2_bytes / 2 / tile_bytes, 1, kTilesPerItem);
+  }
+
   /// Cycles in which a tile of `rows` multiplies the weights of one block of a panel.
   double block_cycles(double rows, double vectors) const {
     const CpuLimits& l = limits();
@@ -422,7 +432,7 @@ class MatmulNBits final : public Analysed {
     const int64_t rows = schedule.knob("rows");
     Lowered lowered;
     const int64_t of_blocks = p_.rows * p_.w.blocks * 4;
-    lowered.temp_bytes = {p_.rows * p_.padded_k() * (p_.bytes ? 1 : 4)};
+    lowered.temp_bytes = {p_.rows * p_.row_elems() * (p_.bytes ? 1 : 4)};
     if (p_.bytes) lowered.temp_bytes.insert(lowered.temp_bytes.end(), {of_blocks, of_blocks});
     lowered.stages.push_back(RowsEmitter(task(), p_, limits()).emit(lowered));
     lowered.stages.back().packs = true;
@@ -430,12 +440,12 @@ class MatmulNBits final : public Analysed {
     Emitter e(task(), "matmul_nbits");
     TileEmitter tiles(e, p_, panels, schedule.knob("prefetch"), limits());
     const int64_t full = p_.rows / rows, rest = p_.rows % rows;
-    const int64_t items = ceil_div(full + (rest > 0 ? 1 : 0), kTilesPerItem);
+    const int64_t together = tiles_of_item(rows), items = ceil_div(full + (rest > 0 ? 1 : 0), together);
     const Expr item = e.b.parallel("item", items);
-    tiles.declare_buffers();
-    const Expr first = item * Expr(kTilesPerItem);
+    tiles.declare();
+    const Expr first = item * Expr(together);
     if (full > 0) {
-      e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
+      e.b.loop("t", first, min(first + Expr(together), Expr(full)),
                [&](const Expr& t) { tiles.tile(t * Expr(rows), rows); });
     }
     if (rest > 0) e.b.if_then(binary(Op::eq, item, Expr(items - 1)), [&] { tiles.tile(Expr(full * rows), rest); });

@@ -18,8 +18,6 @@ namespace {
 
 constexpr size_t kMaxStages = 32;
 constexpr int64_t kItemElems = 4096;
-/// L1 caches keep lines whose addresses differ by a multiple of this in the same few places.
-constexpr int64_t kConflictBytes = 4096;
 
 /// Regions, each with the output that it belongs to.
 using Moves = std::vector<std::pair<size_t, CopyRegion>>;
@@ -199,7 +197,7 @@ class CopyStage {
   /// are then slow, and longer pieces of a few rows are faster. Data beyond L3 gains nothing.
   bool conflicts() const {
     if (2 * 4 * box_.extent.back() * box_.extent[other_] > limits_.l3_bytes / 2) return false;
-    return box_.in.back() * 4 % kConflictBytes == 0 || box_.out[other_] * 4 % kConflictBytes == 0;
+    return box_.in.back() * 4 % limits_.l1_way_bytes == 0 || box_.out[other_] * 4 % limits_.l1_way_bytes == 0;
   }
   /// The distance of columns in scratch memory, which avoids such conflicts.
   int64_t line(const Block& b) const { return b.rows + lanes_; }
