@@ -141,7 +141,7 @@ class ConvEmitter {
     const auto lanes = lanes_of(limits);
     x_ = e_.input(c_.image);
     const Buf weights = e_.constant(pack_direct(task, node.inputs[1], n_, {1, 1, 1}, lanes), "w");
-    start_ = start_of(e_, node, n_, task.operand(c_.image).type, lanes);
+    start_ = start_of(e_, node, n_.operands, task.operand(c_.image).type, lanes);
     const int64_t unit = n_.in_block;
     rows_ = b_.scratch("rows", n_.operands.type, n_.in_blocks() * g_.phases() * g_.plane * unit);
     AmxEmitter product(e_, product_, tile_, rows_, weights, prefetch, limits);
