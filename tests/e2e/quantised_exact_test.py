@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
 """Checks that quantised networks compute what exact arithmetic computes, bit for bit.
 
-usage: quantised_exact_test.py KILTER [--count N] [--seed N] [--target TARGET]... [--only NUMBER] [--keep FOLDER]
+usage: quantised_exact_test.py KILTER [--count N] [--seed N] [--target TARGET]... [--emulated TARGET]... [--only NUMBER]
+                               [--keep FOLDER]
 
 Random problems (quantised_exact.py) are run many at a time, as one network, for several targets. Each result must be that
 of exact arithmetic: integer sums, and one rounding of the exact real quotient. ONNX Runtime, which computes in f32, runs
 the same networks: where a result is one rounding away from the inputs, it may differ by one step and only near a tie. That
 checks the judge.
+
+--emulated runs the networks' code for an AArch64 processor as the tests in tests/aarch64 do: KILTER_AARCH64_BIN is the
+folder with run_folder, KILTER_AARCH64_RUN the command that runs it.
 """
 import argparse
 import concurrent.futures
+import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -59,6 +65,33 @@ def run_kilter(kilter, target, folder, problems):
     return {n: np.load(out / f"{n}.npy") for p in problems for n in p.outputs}
 
 
+def run_emulated(kilter, target, folder, problems):
+    """Returns the outputs by name, of code for an AArch64 processor. Each problem is a file of its own, because problems with a
+    step that has no kernel there are left out: the runtime library has no reference kernels."""
+    where = folder / f"emulated_{target}"
+    where.mkdir(exist_ok=True)
+    for i, p in enumerate(problems):
+        onnx.save(quantised_exact.model([p]), where / f"{i}.onnx")
+        compiled = subprocess.run([kilter, "compile", where / f"{i}.onnx", "--target", target, "--threads", "1", "-o", where / f"{i}.kilter"],
+                                  capture_output=True, text=True)
+        if compiled.returncode != 0:
+            raise RuntimeError(f"kilter compile ends with {compiled.returncode}: {compiled.stderr.strip()[-2000:]}")
+        (where / f"{i}.in").write_bytes(b"".join(v.tobytes() for v in p.inputs.values()))
+    subprocess.run([*shlex.split(os.environ["KILTER_AARCH64_RUN"]), os.environ["KILTER_AARCH64_BIN"] + "/run_folder", where], capture_output=True)
+    out = {}
+    for i, p in enumerate(problems):
+        error, answer = where / f"{i}.error", where / f"{i}.out"
+        if error.exists() and "reference kernel" in error.read_text():
+            continue
+        if not answer.exists():
+            raise RuntimeError(f"{' '.join(p.text)}: {error.read_text() if error.exists() else 'no answer'}")
+        at = 0
+        for name, want in p.outputs.items():
+            out[name] = np.frombuffer(answer.read_bytes(), want.dtype, want.size, at).reshape(want.shape)
+            at += want.nbytes
+    return out
+
+
 def check_peer(problems):
     """Returns how many results ONNX Runtime rounds another way, and what it contradicts."""
     options = onnxruntime.SessionOptions()
@@ -97,10 +130,13 @@ def check(args, first, folder):
             np.save(folder / f"{name}.npy", values)
     ties, faults = check_peer(problems)
     results = 0
-    for target in args.target:
-        got = run_kilter(args.kilter, target, folder, problems)
+    for target in args.target + args.emulated:
+        run = run_emulated if target in args.emulated else run_kilter
+        got = run(args.kilter, target, folder, problems)
         for p in problems:
             for name, want in p.outputs.items():
+                if target in args.emulated and name not in got:
+                    continue
                 results += want.size
                 same = got[name].dtype == want.dtype and got[name].shape == want.shape
                 if not same:
@@ -116,10 +152,11 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", action="append")
+    parser.add_argument("--emulated", action="append", default=[])
     parser.add_argument("--only", type=int, help="run only the problem of this number")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for the networks and their inputs")
     args = parser.parse_args()
-    args.target = args.target or ["x86-64-v2", "x86-64-v3", "native"]
+    args.target = args.target or [] if args.emulated else args.target or ["x86-64-v2", "x86-64-v3", "native"]
     onnxruntime.set_default_logger_severity(4)
     results = ties = 0
     faults = []
@@ -136,7 +173,7 @@ def main():
                     faults.append(f"network of problems {start} to {start + BATCH - 1}: {type(error).__name__}: {error}")
     for fault in faults:
         print(f"FAILED {fault}")
-    print(f"{results} results of {len(starts) * BATCH if args.only is None else 1} problems for {', '.join(args.target)}, "
+    print(f"{results} results of {len(starts) * BATCH if args.only is None else 1} problems for {', '.join(args.target + args.emulated)}, "
           f"{len(faults)} faults; ONNX Runtime rounds {ties} results another way")
     sys.exit(1 if faults else 0)
 
