@@ -178,14 +178,14 @@ class CopyStage {
   };
 
   void transposed() {
-    constexpr int64_t kWide = 4, kTall = 16, kTallStaged = 8;  // tiles
+    constexpr int64_t kWide = 64, kTall = 256, kTallStaged = 128;  // elements
     const int64_t rows = box_.extent.back(), columns = box_.extent[other_];
     if (rows * columns <= kItemElems) {
       return over(rows * columns, [&](const Expr& s, const Expr& t) { block({rows, columns}, s, t); });
     }
-    Block b{kTall * lanes_, kWide * lanes_};
+    Block b{kTall, kWide};
     b.staged = conflicts();
-    if (b.staged) b.rows = kTallStaged * lanes_;
+    if (b.staged) b.rows = kTallStaged;
     while (b.staged && b.columns > lanes_ && b.columns * line(b) * 4 > limits_.l1_bytes * 3 / 4) b.columns /= 2;
     for (const size_t d : around()) parallel(d);
     if (rows > b.rows) b.down = b_.parallel("down", ceil_div(rows, b.rows));
@@ -202,18 +202,18 @@ class CopyStage {
   /// The distance of columns in scratch memory, which avoids such conflicts.
   int64_t line(const Block& b) const { return b.rows + lanes_; }
 
+  /// The tiles of a block in one direction: whole ones, and a narrower one at the end of the matrix.
+  struct Sides {
+    Expr begin, end;  ///< whole tiles, counted from the start of the matrix
+    int64_t whole = 0, rest = 0;
+    Expr last;  ///< whether the block is the last one
+  };
+
   /// Transposes a block of the matrix at `s` to `t`. Columns of the input are rows of the output.
   void block(const Block& block, const Expr& s, const Expr& t) {
     const Sides rows = sides(box_.extent.back(), block.rows, block.down);
     const Sides columns = sides(box_.extent[other_], block.columns, block.across);
-    if (!block.staged) {
-      const int64_t to = box_.out[other_];
-      return over_tiles(columns, [&](const Expr& c, int64_t width) {
-        over_tiles(rows, [&](const Expr& r, int64_t height) {
-          tile({s, r, height, c, width}, {to_, t + r + c * Expr(to)}, to);
-        });
-      });
-    }
+    if (!block.staged) return along_output(rows, columns, s, t);
     const Buf memory = b_.scratch("block", b_.value_type(input_), block.columns * line(block));
     const Expr top = b_.let("top", block.down * Expr(block.rows));
     const Expr left = b_.let("left", block.across * Expr(block.columns));
@@ -231,12 +231,28 @@ class CopyStage {
     });
   }
 
-  /// The tiles of a block in one direction: whole ones, and a narrower one at the end of the matrix.
-  struct Sides {
-    Expr begin, end;  ///< whole tiles, counted from the start of the matrix
-    int64_t whole = 0, rest = 0;
-    Expr last;  ///< whether the block is the last one
-  };
+  /// Transposes tile after tile along the rows of the output, for the columns of one cache line of the input at a time.
+  void along_output(const Sides& rows, const Sides& columns, const Expr& s, const Expr& t) {
+    const int64_t to = box_.out[other_], together = std::max<int64_t>(limits_.line_bytes / 4 / lanes_, 1);
+    const auto at = [&](const Expr& r, int64_t height, const Expr& c, int64_t width) {
+      tile({s, r, height, c, width}, {to_, t + r + c * Expr(to)}, to);
+    };
+    if (columns.whole > 0) {
+      b_.loop("line", columns.begin, columns.end, together, [&](const Expr& line) {
+        over_tiles(rows, [&](const Expr& r, int64_t height) {
+          const auto whole = [&](const Expr& i) { at(r, height, i * Expr(lanes_), lanes_); };
+          if (together == 1) return whole(line);
+          b_.loop("column", line, min(line + Expr(together), columns.end), whole);
+        });
+      });
+    }
+    if (columns.rest == 0) return;
+    b_.if_then(columns.last, [&] {
+      over_tiles(rows,
+                 [&](const Expr& r, int64_t height) { at(r, height, Expr(columns.whole * lanes_), columns.rest); });
+    });
+  }
+
   Sides sides(int64_t extent, int64_t block, const Expr& number) {
     const int64_t whole = extent / lanes_, tiles = block / lanes_;
     const Expr begin = number * Expr(tiles);
