@@ -169,24 +169,92 @@ Expr Emitter::name_inside(const Expr& value) {
   return cast(DType::f32, cast(DType::i32, bitcast(DType::i64, b.let("v", integer->args[0]->args[0]))));
 }
 
+namespace {
+
+bool made_from_i32(const Expr& e) { return e->kind == ExprKind::cast && e->args[0].elem() == DType::i32; }
+
+/// An i32 as what a constant is added to, and that constant.
+std::pair<Expr, Expr> without_constant(const Expr& e) {
+  const bool sum = e->kind == ExprKind::binary && e->op == Op::add && e->args[1]->kind == ExprKind::int_imm;
+  return sum ? std::pair{e->args[0], e->args[1]} : std::pair{e, imm_int(DType::i32, 0)};
+}
+
+Expr no_lane(const Expr& mask) { return unary(Op::logical_not, lane_reduce(Op::logical_or, mask)); }
+
+constexpr int64_t kMostChecked = 32;
+constexpr size_t kMostRank = 8;
+
+}  // namespace
+
 /// The value of a guarded expression, or of `exact` if a lane is doubtful. If both are made from integers, so is the
 /// result: a register holds what a constant is added to.
 Expr Emitter::checked(const Guarded& fast, const Expr& exact) {
-  const auto made_from_i32 = [](const Expr& e) { return e->kind == ExprKind::cast && e->args[0].elem() == DType::i32; };
   const bool integers = made_from_i32(fast.value) && made_from_i32(exact);
-  Expr value = integers ? fast.value->args[0] : fast.value, other = integers ? exact->args[0] : exact;
-  Expr added = imm_int(DType::i32, 0);
-  if (integers && value->kind == ExprKind::binary && value->op == Op::add &&
-      value->args[1]->kind == ExprKind::int_imm) {
-    added = value->args[1];
-    other = other - added;
-    value = value->args[0];
-  }
+  const auto [value, added] = without_constant(integers ? fast.value->args[0] : fast.value);
   const int32_t result = b.reg("q", value);
-  const Expr sure = unary(Op::logical_not, lane_reduce(Op::logical_or, fast.doubtful));
-  b.if_then(sure, [] {}, [&] { b.set(result, other); }, true);
+  b.if_then(no_lane(fast.doubtful), [] {}, [&] { b.set(result, integers ? exact->args[0] - added : exact); }, true);
   const Expr known = b.let("v", b.get(result));
   return integers ? cast(exact.elem(), known + added) : known;
+}
+
+/// The value of a guarded expression in a vector that is noted if a lane is doubtful.
+Expr Emitter::unchecked(const Guarded& fast) {
+  doubtful_ = doubtful_.defined() ? binary(Op::logical_or, doubtful_, fast.doubtful) : fast.doubtful;
+  if (!made_from_i32(fast.value)) return b.let("v", fast.value);
+  const auto [value, added] = without_constant(fast.value->args[0]);
+  return cast(fast.value.elem(), b.let("v", value) + added);
+}
+
+void Emitter::begin_checks(int64_t vectors, VType sums) {
+  const auto guarded = [&](NodeId id) { return task_.graph->node(id).op->guarded != nullptr; };
+  const bool any = std::ranges::any_of(task_.epilogue, guarded) || std::ranges::any_of(task_.feeder, guarded);
+  if (!any || vectors > kMostChecked || !row_sums_.empty()) return;
+  if (sites_.id < 0) sites_ = b.scratch("sites", DType::i64, kMostChecked * static_cast<int64_t>(kMostRank));
+  if (!noted_.contains(sums.elem)) noted_[sums.elem] = b.scratch("noted", sums.elem, kMostChecked * sums.lanes);
+  notes_ = b.reg("notes", Expr(0));
+  checking_ = sums;
+  rank_ = 0;
+}
+
+bool Emitter::notes(const Site& site) const {
+  return checking_ && site.lanes == checking_->lanes && !site.mask.defined() && site.index.size() <= kMostRank;
+}
+
+/// Emits `then` for the vector that was computed last, or notes its result if lanes are doubtful.
+void Emitter::unless_doubtful(const Expr& result, const Site& site, const std::function<void()>& then) {
+  if (!doubtful_.defined()) return then();
+  const Expr sure = no_lane(doubtful_);
+  doubtful_ = {};
+  rank_ = site.index.size(), vec_dim_ = site.vec_dim;
+  const auto note = [&] {
+    const Expr n = b.let("n", b.get(notes_));
+    b.store(noted_.at(checking_->elem), n * Expr(site.lanes), result);
+    for (size_t d = 0; d < rank_; ++d)
+      b.store(sites_, n * Expr(static_cast<int64_t>(kMostRank)) + Expr(static_cast<int64_t>(d)), site.index[d]);
+    b.set(notes_, n + Expr(1));
+  };
+  b.if_then(sure, then, note, true);
+}
+
+void Emitter::end_checks(const Again& again) {
+  if (!checking_) return;
+  const VType sums = *checking_;
+  checking_.reset();
+  if (rank_ == 0) return;  // no vector can be doubtful
+  const Expr count = b.let("count", b.get(notes_));
+  const auto all = [&] {
+    b.loop("again", 0, count, [&](const Expr& n) {
+      Site site{{}, vec_dim_, sums.lanes, {}};
+      for (size_t d = 0; d < rank_; ++d) {
+        const Expr at = n * Expr(static_cast<int64_t>(kMostRank)) + Expr(static_cast<int64_t>(d));
+        site.index.push_back(b.let("at", b.load(sites_, at)));
+      }
+      exactly_ = true;
+      again(b.let("sum", b.load(noted_.at(sums.elem), n * Expr(sums.lanes), sums.lanes)), site);
+      exactly_ = false;
+    });
+  };
+  b.if_then(binary(Op::eq, count, Expr(0)), [] {}, all, true);
 }
 
 Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known) {
@@ -197,9 +265,10 @@ Expr Emitter::evaluate(const Node& node, const Domain& domain, const Site& site,
     operands.push_back(it != known.end() ? it->second : known.emplace(in, load(in, domain, site)).first->second);
   }
   const OpView of = view(*task_.graph, node);
-  if (node.op->guarded != nullptr && site.lanes > 1) {
-    if (const auto fast = node.op->guarded(of, operands); fast && fast->doubtful.lanes() == site.lanes)
-      return known[node.outputs[0]] = checked(*fast, *node.op->scalar(of, operands));
+  if (node.op->guarded != nullptr && site.lanes > 1 && !exactly_) {
+    if (const auto fast = node.op->guarded(of, operands); fast && fast->doubtful.lanes() == site.lanes) {
+      return known[node.outputs[0]] = notes(site) ? unchecked(*fast) : checked(*fast, *node.op->scalar(of, operands));
+    }
   }
   std::optional<Expr> result = node.op->scalar(of, operands);
   require(result.has_value(), "{} '{}' has no loop form although it was fused", node.op->name, node.name);
@@ -216,6 +285,7 @@ Expr Emitter::feeder(const Expr& result, const Domain& domain, const Site& site)
     evaluate(graph.node(id), domain, site, known);
     zeros = zeros && keeps_zero(graph, graph.node(id));
   }
+  unless_doubtful(result, site, [] {});
   const Expr value = known.at(task_.node().inputs[0]);
   const Expr valid = lane_mask(domain, site);
   return valid.defined() && !zeros ? zero_beyond(valid, value) : value;
@@ -258,10 +328,13 @@ std::map<ValueId, Expr> Emitter::results(const std::map<ValueId, Expr>& anchor, 
 
 void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site) {
   const std::map<ValueId, Expr> known = results(anchor, domain, site);
-  for (const Operand& out : task_.outputs) {
-    const auto it = known.find(out.value);
-    if (it != known.end()) store(out, it->second, domain, site);
-  }
+  // A doubtful vector is not stored, since that might overwrite what its epilogue reads again.
+  unless_doubtful(anchor.begin()->second, site, [&] {
+    for (const Operand& out : task_.outputs) {
+      const auto it = known.find(out.value);
+      if (it != known.end()) store(out, it->second, domain, site);
+    }
+  });
 }
 
 void Emitter::begin_row(int32_t lanes) {

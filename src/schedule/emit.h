@@ -2,7 +2,9 @@
 // epilogue.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,6 +80,14 @@ class Emitter {
   void begin_row(int32_t lanes);
   void end_row(const Site& site);
 
+  /// These two calls enclose the epilogues (or values of the feeder) of up to kMostChecked vectors of a register tile,
+  /// `sums.lanes` wide, computed from results of type `sums`. Vectors with lanes that are doubtful (OpDef::guarded) are
+  /// only noted between the calls; end_checks() then emits a loop over them, which passes the result and the site of
+  /// each to `again` to be computed exactly. So there is one exact form, not one for each vector of the tile.
+  using Again = std::function<void(const Expr& result, const Site& site)>;
+  void begin_checks(int64_t vectors, VType sums);
+  void end_checks(const Again& again);
+
   /// Writes 0 to the lanes of a site that no channel uses, in every output that has such lanes.
   void unused_lanes(const Domain& domain, const Site& site);
 
@@ -91,6 +101,9 @@ class Emitter {
  private:
   Expr name_inside(const Expr& value);
   Expr checked(const Guarded& fast, const Expr& exact);
+  Expr unchecked(const Guarded& fast);
+  bool notes(const Site& site) const;
+  void unless_doubtful(const Expr& result, const Site& site, const std::function<void()>& then);
   Expr evaluate(const Node& node, const Domain& domain, const Site& site, std::map<ValueId, Expr>& known);
   Expr access_mask(const Operand& operand, const Domain& domain, const Site& site) const;
   Expr lane_mask(const Domain& domain, const Site& site) const;
@@ -102,6 +115,14 @@ class Emitter {
   std::vector<Packing> constants_;
   std::vector<size_t> constant_args_;
   std::map<NodeId, int32_t> row_sums_;  ///< registers of the current row, by node
+  std::map<DType, Buf> noted_;          ///< results of noted vectors, by type
+  Buf sites_;                           ///< their sites' indices
+  int32_t notes_ = -1;                  ///< register with their number
+  std::optional<VType> checking_;       ///< results, between begin_checks() and end_checks()
+  size_t rank_ = 0;                     ///< dimensions of the noted sites; 0: there are none
+  int32_t vec_dim_ = -1;
+  bool exactly_ = false;  ///< whether doubtful forms are not used
+  Expr doubtful_;         ///< lanes of the current vector
 };
 
 /// Whether a node computes the mean of each row of an image stored in channel blocks, [n,c,h,w] to [n,c,h,1].

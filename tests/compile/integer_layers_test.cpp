@@ -165,7 +165,7 @@ TEST(IntegerLayers, DepthwiseConvolutionsBehindOthers) {
   for (const auto& [stride, height, width] : {std::array{1, 12, 30}, std::array{2, 6, 15}}) {
     expect_exact(fmt::format(R"(const %d: f32[40,1,3,3]#d
     const %f: f64[](0.0078125)
-    const %c: f64[](0.3)
+    const %c: f64[](0)
     %s: i32[1,40,12,30] = kilter::IntegerConv@1 "s"(%x, %w)
     %r: f32[1,40,12,30] = kilter::RoundedSum@1 "r" {{high=100, low=-90}}(%s, %f, %c)
     %t: i32[1,40,{1},{2}] = kilter::IntegerConv@1 "t" {{group=40, pads=[1, 1, 1, 1], strides=[{0}, {0}]}}(%r, %d)

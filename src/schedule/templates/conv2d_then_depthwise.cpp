@@ -281,8 +281,9 @@ class PairEmitter {
   void conv_row(const Expr& p) {
     const DepthwiseNest& d = p_.depthwise;
     const Expr to = ring_row(p - Expr(d.first_h)) + Expr(p_.left() * lanes_);
-    buffers_.store = [&](const Expr& value, const Site& site, int64_t v) {
-      b_.store(ring_, to + Expr(v * p_.ring_plane(lanes_)) + site.index[3] * Expr(lanes_),
+    buffers_.store = [&](const Expr& value, const Site& site) {
+      const Expr v = site.index[1] - ocg_ * Expr(s_.tile.vectors);
+      b_.store(ring_, to + v * Expr(p_.ring_plane(lanes_)) + site.index[3] * Expr(lanes_),
                e_.feeder(value, domain_, site));
     };
     const auto compute = [&] { emit_nest(e_, p_.conv, s_.tile, buffers_, n_, Expr(0), ocg_, p, limits_); };

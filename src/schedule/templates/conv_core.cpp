@@ -532,12 +532,15 @@ class TileEmitter {
   void finish() {
     const ValueId anchor = buffers_.output;
     const Domain domain = domain_of(e_.task().graph->type(anchor));
+    const auto store = [&](const Expr& value, const Site& at) {
+      buffers_.store ? buffers_.store(value, at) : e_.epilogue({{anchor, value}}, domain, at);
+    };
+    e_.begin_checks(rows_ * cols_ * t_.vectors, {nest_.operands.sum(), lanes_});
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
         for (int64_t v = 0; v < t_.vectors; ++v) {
           Site at = site(r, Expr(c), v);
-          const Expr value = b_.get(acc_[slot(r, c, v)]);
-          buffers_.store ? buffers_.store(value, at, v) : e_.epilogue({{anchor, value}}, domain, at);
+          store(b_.get(acc_[slot(r, c, v)]), at);
           if (!is_half(v)) continue;
           require(!buffers_.store, "half a vector goes to a store of whole vectors");
           at.index[4] = Expr(lanes(v));
@@ -545,6 +548,7 @@ class TileEmitter {
         }
       }
     }
+    e_.end_checks(store);
   }
 
   Emitter& e_;

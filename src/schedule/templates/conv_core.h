@@ -162,9 +162,8 @@ struct ConvBuffers {
   int64_t block_items = 0;                ///< items that a panel processes before the next panel starts; 0: all
   Expr first_item = 0;                    ///< of the block that contains the item
   bool prefetch_epilogue = false;         ///< for the operands of the epilogue, while a tile of one row is computed
-  /// Receives a vector of the output, the v-th of its pixel, at a site of the output's domain. If empty, the task's
-  /// epilogue receives it.
-  std::function<void(const Expr& value, const Site& site, int64_t v)> store = {};
+  /// Receives a vector of the output at a site of the output's domain. If empty, the task's epilogue receives it.
+  std::function<void(const Expr& value, const Site& site)> store = {};
 };
 
 /// Emits item `item` (0 <= item < nest_items) for batch `n`, group `g` and block group `ocg` (all i64 expressions).

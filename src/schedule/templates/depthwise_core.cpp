@@ -154,9 +154,10 @@ class RowEmitter {
     } else {
       b_.loop("r", 0, d_.kernel_h, row);
     }
-    for (int64_t p = 0; p < pixels; ++p) {
-      e_.epilogue({{anchor_, b_.get(acc_[static_cast<size_t>(p)])}}, domain_, site(w0 + Expr(p)));
-    }
+    const auto store = [&](const Expr& sum, const Site& at) { e_.epilogue({{anchor_, sum}}, domain_, at); };
+    e_.begin_checks(pixels, {d_.operands.sum(), lanes_});
+    for (int64_t p = 0; p < pixels; ++p) store(b_.get(acc_[static_cast<size_t>(p)]), site(w0 + Expr(p)));
+    e_.end_checks(store);
   }
 
   /// The site of the outputs at pixel `w`.
