@@ -29,8 +29,8 @@ TEST(Features, HaveNamesOfTheirOwnAndMeanings) {
 }
 
 TEST(Features, EveryKnobOfEveryTemplateIsAColumn) {
-  for (const std::string& problem : problems()) {
-    const TaskOf t(problem, "znver4");
+  const auto check = [](const std::string& problem, const char* target) {
+    const TaskOf t(problem, target);
     const Space space(*t.task, t.limits);
     for (const Part& part : space.parts()) {
       for (const Knob& knob : part.knobs) {
@@ -38,7 +38,9 @@ TEST(Features, EveryKnobOfEveryTemplateIsAColumn) {
         EXPECT_TRUE(std::ranges::any_of(all_features(), named)) << part.from->name << " " << knob.name;
       }
     }
-  }
+  };
+  for (const std::string& problem : problems()) check(problem, "znver4");
+  for (const std::string& problem : tile_problems()) check(problem, kTileTarget);
 }
 
 TEST(Features, AreFiniteOfOneWidthAndRepeatable) {

@@ -93,13 +93,20 @@ Estimate amx_estimate(const AmxProduct& product, const AmxTile& tile, int64_t se
   return out;
 }
 
-std::optional<Rejected> check_amx_faster(const Task& task, const CpuLimits& limits, std::string_view other,
-                                         double cycles) {
-  const std::vector<Ranked> best = rank(*find_template(other), task, limits, 1);
-  if (best.empty()) return std::nullopt;
-  const double most = 0.9 * best.front().estimate.cycles;
-  if (cycles <= most) return std::nullopt;
-  return Rejected{"predicted cycles", fmt::format("{:.0f} (9/10 of {})", most, other), fmt::format("{:.0f}", cycles)};
+Result<Schedule> pick_amx(const Task& task, const CpuLimits& limits, std::string_view other,
+                          std::vector<Schedule> candidates, const std::function<double(const Schedule&)>& cycles) {
+  std::optional<Schedule> best;
+  double least = 0;
+  for (Schedule& schedule : candidates) {
+    const double predicted = cycles(schedule);
+    if (best && predicted >= least * 0.99) continue;
+    best = std::move(schedule), least = predicted;
+  }
+  if (!best) return Rejected{"copied rows", "half of L2", "more"};
+  const std::vector<Ranked> others = rank(*find_template(other), task, limits, 1);
+  const double most = others.empty() ? least : 0.9 * others.front().estimate.cycles;
+  if (least <= most) return *std::move(best);
+  return Rejected{"predicted cycles", fmt::format("{:.0f} (9/10 of {})", most, other), fmt::format("{:.0f}", least)};
 }
 
 std::vector<Knob> amx_knobs(int64_t panels) {

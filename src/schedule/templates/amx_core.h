@@ -58,10 +58,11 @@ int64_t amx_parts(const AmxProduct& product, const AmxTile& tile, int64_t sets, 
 /// The prediction for `sets` sets of rows.
 Estimate amx_estimate(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits);
 
-/// Rejects tile registers if the best schedule of another template is predicted to take hardly more cycles: their model
-/// has not been compared with measurements.
-std::optional<Rejected> check_amx_faster(const Task& task, const CpuLimits& limits, std::string_view other,
-                                         double cycles);
+/// The candidate with the least predicted cycles; of several that differ by less than a percent, the first. Rejected if
+/// the best schedule of `other`, a template for vectors, is predicted to take hardly more cycles, since predictions for
+/// tile registers have not been compared with measurements.
+Result<Schedule> pick_amx(const Task& task, const CpuLimits& limits, std::string_view other,
+                          std::vector<Schedule> candidates, const std::function<double(const Schedule&)>& cycles);
 
 /// The knobs vectors, tiles, rows and prefetch.
 std::vector<Knob> amx_knobs(int64_t panels);

@@ -276,16 +276,8 @@ class AmxConv final : public Analysed {
   }
 
   Result<Schedule> pick() const override {
-    std::optional<Schedule> best;
-    double least = 0;
-    for (Schedule& schedule : candidates()) {
-      const double cycles = model(schedule).cycles;
-      if (best && cycles >= least * 0.99) continue;
-      best = std::move(schedule), least = cycles;
-    }
-    if (!best) return Rejected{"image in scratch", "as much as half of L2", "more"};
-    if (auto slower = check_amx_faster(task(), limits(), "conv2d_direct", least)) return *slower;
-    return *best;
+    return pick_amx(task(), limits(), "conv2d_direct", candidates(),
+                    [&](const Schedule& s) { return model(s).cycles; });
   }
 
   std::vector<Schedule> candidates() const override {

@@ -148,16 +148,7 @@ class MatmulAmx final : public Analysed {
     constexpr int64_t kLeastRows = 8;  // with fewer, reading B takes the time
     if (p_.m < kLeastRows)
       return Rejected{"rows of the product", fmt::format("{} or more", kLeastRows), std::to_string(p_.m)};
-    std::optional<Schedule> best;
-    double least = 0;
-    for (Schedule& schedule : candidates()) {
-      const double cycles = model(schedule).cycles;
-      if (best && cycles >= least * 0.99) continue;
-      best = std::move(schedule), least = cycles;
-    }
-    if (!best) return Rejected{"rows in scratch", "as much as half of L2", "more"};
-    if (auto slower = check_amx_faster(task(), limits(), "matmul_tiled", least)) return *slower;
-    return *best;
+    return pick_amx(task(), limits(), "matmul_tiled", candidates(), [&](const Schedule& s) { return model(s).cycles; });
   }
 
   std::vector<Schedule> candidates() const override {
