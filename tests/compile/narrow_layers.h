@@ -27,5 +27,8 @@ struct Layer {
 
 void make_conv(Layer& l);
 void make_product(Layer& l);
+/// softmax(64 q k' + mask) v of whole numbers: a weight is 1 if the score is the largest, and below 1e-27 otherwise, so
+/// results are means of a few values.
+void make_attention(Layer& l);
 
 }  // namespace kilter

@@ -206,28 +206,6 @@ TEST(Fp16Networks, WeightsOutsideTheRangeOfF16StayInF32) {
   }
 }
 
-/// softmax(64 q k' + mask) v of whole numbers: a weight is 1 if the score is the largest, and below 1e-27 otherwise, so
-/// results are means of a few values.
-void make_attention(Layer& l) {
-  Draw& draw = l.net.draw;
-  const auto extent = [&] { return draw.pick({1, 2, 3, 15, 16, 17, 33, 48, 65}); };
-  const int64_t queries = extent(), keys = extent(), size = extent(), v_size = extent(), heads = draw.between(1, 3);
-  const auto matrix = [&](int64_t rows, int64_t columns) {
-    if (draw.chance(50)) return l.input({1, heads, rows, columns});
-    return l.net.b.add("Transpose", {l.input({1, rows, heads, columns})}, {{"perm", Ints{0, 2, 1, 3}}});
-  };
-  const ValueId q = matrix(queries, size), k = matrix(keys, size), v = matrix(keys, v_size);
-  const ValueId turned = l.net.b.add("Transpose", {k}, {{"perm", Ints{0, 1, 3, 2}}});
-  const ValueId scale = l.net.b.constant(Tensor::scalar(64.0F));
-  ValueId scores = l.net.b.add("Mul", {l.net.b.add("MatMul", {q, turned}), scale});
-  if (draw.chance(40)) {
-    const Shape shape{1, 1, draw.chance(50) ? queries : 1, keys};
-    const ValueId mask = draw.chance(50) ? l.constant(shape) : l.input(shape);
-    scores = l.net.b.add("Add", {scores, l.net.b.add("Mul", {mask, scale})});
-  }
-  l.net.output(l.net.b.add("MatMul", {l.net.b.add("Softmax", {scores}), v}));
-}
-
 TEST(Bf16Attention, MultipliesPairs) {
   if (!has_instruction()) GTEST_SKIP() << "this CPU has no instruction that multiplies bf16";
   int64_t pairs = 0;
