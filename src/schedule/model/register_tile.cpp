@@ -16,6 +16,12 @@ bool fit_i8(const Tensor& w) {
   return std::ranges::all_of(all, [](float v) { return v >= -128 && v <= 127 && v == std::floor(v); });
 }
 
+Expr interleaved(const Expr& a, const Expr& b) {
+  std::vector<int32_t> picks;
+  for (int32_t lane = 0; lane < a.lanes(); ++lane) picks.insert(picks.end(), {lane, a.lanes() + lane});
+  return shuffle(a, b, std::move(picks));
+}
+
 double reread_rate(int64_t bytes, const CpuLimits& limits) {
   return bytes <= limits.l2_bytes / 2   ? std::max(limits.l2_rate, limits.l3_rate)
          : bytes <= limits.l3_bytes / 2 ? limits.l3_rate

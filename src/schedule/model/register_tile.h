@@ -86,6 +86,9 @@ std::optional<Rejected> check_exact_sums(double weights);
 /// Whether the weights are integers that i8 holds.
 bool fit_i8(const Tensor& w);
 
+/// The lanes of two vectors in turns, a0 b0 a1 b1 ..., as pairs of multiplicands lie in memory.
+Expr interleaved(const Expr& a, const Expr& b);
+
 /// Unrolled reduction steps: with more, LLVM's scheduler hoists broadcasts and spills (measured).
 constexpr int64_t kReductionUnroll = 4;
 

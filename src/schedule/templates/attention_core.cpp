@@ -189,8 +189,6 @@ class HeadEmitter {
   /// and the last column it is 0.
   void pack_values(const Expr& key, int64_t count) {
     if (m_.group == 1) return;
-    std::vector<int32_t> alternately;
-    for (int32_t lane = 0; lane < lanes_; ++lane) alternately.insert(alternately.end(), {lane, lanes_ + lane});
     const auto pair = [&](const Expr& j, bool both) {
       b_.loop("g", 0, padded_size(), lanes_, [&](const Expr& column) {
         const auto row = [&](int64_t i) {
@@ -198,7 +196,7 @@ class HeadEmitter {
           return b_.load_raw(v_, at, lanes_, h_.v.column, column_mask(column));
         };
         const Expr second = both ? row(1) : imm(m_.type, 0, lanes_);
-        b_.store(vt_, (j * Expr(padded_size()) + column) * Expr(2), shuffle(row(0), second, alternately));
+        b_.store(vt_, (j * Expr(padded_size()) + column) * Expr(2), interleaved(row(0), second));
       });
     };
     b_.loop("j", 0, count / 2, [&](const Expr& j) { pair(j, true); });

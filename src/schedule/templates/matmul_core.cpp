@@ -138,17 +138,6 @@ std::optional<Packing> column_starts(const Task& task, const MatrixProduct& p, c
                  fill};
 }
 
-namespace {
-
-/// The picks that alternate between the lanes of two vectors.
-std::vector<int32_t> alternating(int32_t lanes) {
-  std::vector<int32_t> picks;
-  for (int32_t l = 0; l < lanes; ++l) picks.push_back(l), picks.push_back(lanes + l);
-  return picks;
-}
-
-}  // namespace
-
 Stage pack_stage(const Task& task, const MatrixProduct& p, const Panels& panels, int32_t lanes, Lowered& lowered) {
   Emitter e(task, "matmul_pack");
   LoopBuilder& b = e.b;
@@ -175,7 +164,7 @@ Stage pack_stage(const Task& task, const MatrixProduct& p, const Panels& panels,
       const Expr below =
           count == group ? b.load_raw(from, at + Expr(p.b_k), lanes, p.b_n, mask) : imm(p.operands.type, 0, lanes);
       const Expr place = out + k * Expr(panels.width) + Expr(v * lanes * group);
-      b.store(to, place, group == 1 ? row : shuffle(row, below, alternating(lanes)));
+      b.store(to, place, group == 1 ? row : interleaved(row, below));
     }
   };
   b.loop("k", 0, p.k / group * group, group, [&](const Expr& k) { step(k, group); });
