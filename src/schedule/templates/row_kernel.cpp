@@ -26,6 +26,14 @@ std::optional<size_t> neighbours_dim(const Shape& shape, size_t first_dim) {
   return {};
 }
 
+/// The numbers of rows in a group that are legal: powers of two, up to half of the registers.
+std::vector<int64_t> legal_groups(const RowShape& rows, const CpuLimits& limits) {
+  const int64_t most = std::min({limits.vector_registers / int64_t{2}, rows.neighbours, int64_t{lanes_of(limits)}});
+  std::vector<int64_t> all{1};
+  for (int64_t r = 2; r <= most; r *= 2) all.push_back(r);
+  return all;
+}
+
 }  // namespace
 
 RowShape row_shape(const Shape& shape, size_t first_dim) {
@@ -53,13 +61,6 @@ std::optional<Rejected> check_rows(const Task& task, const RowShape& rows, bool 
     }
   }
   return std::nullopt;
-}
-
-std::vector<int64_t> legal_groups(const RowShape& rows, const CpuLimits& limits) {
-  const int64_t most = std::min({limits.vector_registers / int64_t{2}, rows.neighbours, int64_t{lanes_of(limits)}});
-  std::vector<int64_t> all{1};
-  for (int64_t r = 2; r <= most; r *= 2) all.push_back(r);
-  return all;
 }
 
 std::vector<Knob> row_knobs(const RowShape& rows, const CpuLimits& limits) {

@@ -25,8 +25,6 @@ RowShape row_shape(const Shape& shape, size_t first_dim);
 /// the epilogue must then not read operands of other shapes.
 std::optional<Rejected> check_rows(const Task& task, const RowShape& rows, bool spanning);
 
-/// The numbers of rows in a group that are legal: powers of two, up to half of the registers.
-std::vector<int64_t> legal_groups(const RowShape& rows, const CpuLimits& limits);
 /// The knobs `rows` and `unroll` of templates for rows.
 std::vector<Knob> row_knobs(const RowShape& rows, const CpuLimits& limits);
 /// The schedule of the template `name` that is usually best: groups of at most `elems` elements, and enough
