@@ -145,7 +145,9 @@ class Canonical : public RewritePass<Canonical> {
       const Shape& s = w.shape();
       inputs[1] = b_.constant(w.reshaped({s[0], s[1], 1, s[2]}), graph_.value(inputs[1]).name);
     }
-    return reshape(b_.add(node.op->name, inputs, attrs, node.name), y, node.name + ".out");
+    const ValueId image = node.op->domain.empty() ? b_.add(node.op->name, inputs, attrs, node.name)
+                                                  : b_.add_kilter(node.op->name, inputs, attrs, node.name);
+    return reshape(image, y, node.name + ".out");
   }
 
   Patch conv1d(const Node& node) {
@@ -426,7 +428,8 @@ std::span<const RewriteRow<Canonical>> Canonical::rows() {
        &Canonical::spread_filters},
       {{"conv_filters", "Conv(x, non-constant w) => Reshape(MatMul(w, columns of padded x))", {"Conv"}},
        &Canonical::conv_of_run_time_filters},
-      {{"conv_1d", "Conv(x [n,c,w]) => Reshape(Conv(Reshape(x, [n,c,1,w])))", {"Conv"}}, &Canonical::conv1d},
+      {{"conv_1d", "Conv(x [n,c,w]) => Reshape(Conv(Reshape(x, [n,c,1,w])))", {"Conv", "IntegerConv"}},
+       &Canonical::conv1d},
       {{"conv_transpose_1d",
         "ConvTranspose(x [n,c,w]) => Reshape(ConvTranspose(Reshape(x, [n,c,1,w])))",
         {"ConvTranspose"}},

@@ -71,8 +71,9 @@ class RewritePass {
     for (const Enabled& enabled : enabled_) {
       const std::vector<std::string_view>& ops = enabled.row->ops;
       if (enabled.row->sweep != sweep) continue;
-      if (!ops.empty() && std::ranges::find(ops, node.op->name) == ops.end()) continue;
-      if (!context_.take()) return {};  // before the row changes the graph
+      const bool listed = std::ranges::find(ops, node.op->name) != ops.end();
+      if (!listed && (!ops.empty() || !node.op->domain.empty())) continue;  // a row for all is one for ONNX's operators
+      if (!context_.take()) return {};                                      // before the row changes the graph
       const Patch patch = (static_cast<Rules*>(this)->*enabled.row->apply)(node);
       if (context_.tried != nullptr) context_.tried->add(node.name, enabled.name, bool(patch), patch.why_not());
       if (patch) {
@@ -90,7 +91,7 @@ class RewritePass {
     bool changed = false;
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       const Node& node = graph_.node(id);
-      if (node.dead || !node.op->domain.empty() || node.outputs[0] == kNone) continue;
+      if (node.dead || (!node.op->domain.empty() && node.op->domain != "kilter") || node.outputs[0] == kNone) continue;
       if (!static_cast<const Rules*>(this)->looks_at(node)) continue;
       const Patch to = rewrite(node, number);
       if (!to || *to == node.outputs[0]) continue;

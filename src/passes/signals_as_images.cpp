@@ -37,10 +37,9 @@ class Signals {
     for (NodeId id : std::vector<NodeId>(graph_.order())) {
       const Node& node = graph_.node(id);
       const bool all = std::none_of(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v == kNone; });
-      if (node.dead || !all || !node.op->domain.empty() ||
-          (node.outputs.size() > 1 && node.op->movement != Movement::split))
-        continue;
-      if (type(node.outputs[0]).dtype != DType::f32) continue;
+      const bool known = node.op->domain.empty() || node.op->family == Family::map || node.op->family == Family::conv;
+      if (node.dead || !all || !known || (node.outputs.size() > 1 && node.op->movement != Movement::split)) continue;
+      if (type(node.outputs[0]).dtype != DType::f32 && node.op->family != Family::conv) continue;
       note_image(node);
       if (type(node.outputs[0]).shape.size() == 3) lift(id, node);
       if (node.op->family == Family::reshape) cancel(id, node);
@@ -105,13 +104,15 @@ class Signals {
     for (const auto& [signal, name] : signals) graph_.rename(signal, name);
   }
 
-  /// Whether all operands broadcast to the signal and are f32 or have one element, and one is an image of the whole
-  /// shape.
+  /// Whether all operands broadcast to the signal and are f32, images, constants, or have one element, and one is an
+  /// image of the whole shape.
   bool elementwise(const Node& node) const {
     if (!has_loop_form(graph_, node) || node.has_attr("axis")) return false;
     const Shape& out = type(node.outputs[0]).shape;
     const auto fits = [&](ValueId v) {
-      return v == kNone || (type(v).shape.size() <= 3 && (type(v).dtype == DType::f32 || elems(type(v).shape) == 1));
+      if (v == kNone) return true;
+      const bool reads = type(v).dtype == DType::f32 || image_of(v) != kNone || constant_of(graph_, v) != nullptr;
+      return type(v).shape.size() <= 3 && (reads || elems(type(v).shape) == 1);
     };
     const auto whole = [&](ValueId v) { return image_of(v) != kNone && type(v).shape == out; };
     return std::all_of(node.inputs.begin(), node.inputs.end(), fits) &&
@@ -147,6 +148,7 @@ class Signals {
     GraphBuilder::Options options;
     options.name = node.name;
     options.opset = node.opset;
+    options.domain = node.op->domain;
     options.expand = false;
     options.output_count = node.outputs.size();
     Attrs attrs = node.attrs;

@@ -176,6 +176,18 @@ TEST(IntegerLayers, DepthwiseConvolutionsBehindOthers) {
   }
 }
 
+/// Signals run as images of one row, with bytes between the layers.
+TEST(IntegerLayers, ConvolutionsOfSignals) {
+  expect_exact(R"(const %d: f32[24,24,5]#d
+    const %f: f64[](0.0078125)
+    %s: i32[2,24,50] = kilter::IntegerConv@1 "s" {pads=[1, 1]}(%x, %w)
+    %r: f32[2,24,50] = kilter::RoundedSum@1 "r" {high=100, low=-90}(%s, %f, %f)
+    %t: i32[2,24,25] = kilter::IntegerConv@1 "t" {pads=[2, 2], strides=[2]}(%r, %d)
+    %y: f32[2,24,25] = kilter::RoundedSum@1 "y" {high=255, low=0}(%t, %f, %f))",
+               {2, 16, 50}, {24, 16, 3}, 131, kCodes, kWeights, {{"d", {24, 24, 5}}}, "",
+               "step t (IntegerConv+RoundedSum): conv2d_direct");
+}
+
 /// An image of three channels becomes words of four bytes in one step with the rounding of its pixels.
 TEST(IntegerLayers, WordsOfBytesFromPixels) {
   for (const int64_t width : {5, 16, 37}) {

@@ -214,15 +214,26 @@ class Problem:
         attrs["group"] = group
         return attrs, (count if group > 1 else self.one_of(*CHANNELS), channels // group) + tuple(attrs["kernel_shape"])
 
-    def conv(self, codes):
+    def conv(self, codes, form=None):
         name, _ = self.dequantised(codes)
-        attrs, shape = self.conv_attrs(codes.values.shape)
+        attrs, shape = form or self.conv_attrs(codes.values.shape)
         w, integers, w_scale = self.filters(shape, 0)
         bias, summand = self.bias(shape[0], codes.scale, w_scale)
         sums = convolve(codes.integers, integers, attrs["strides"], attrs["pads"], attrs["dilations"], attrs["group"])
         rank = len(shape)
         factor = fractions(codes.scale) * along(fractions(w_scale), 1, rank)
         return self.node("Conv", [name, w] + bias, **attrs), Real.products(sums, factor, along(summand, 1, rank))
+
+    def separable(self, codes):
+        """A convolution without padding and the depthwise one that reads its result alone: one kernel, if their sizes suit."""
+        rank, channels = codes.values.ndim - 2, codes.values.shape[1]
+        count = self.one_of(16, 17, 32, 40)
+        attrs = dict(kernel_shape=[1] * rank, strides=[1] * rank, pads=[0] * 2 * rank, dilations=[1] * rank, group=1)
+        codes = self.quantised(*self.clamped(*self.conv(codes, (attrs, (count, channels) + (1,) * rank))))
+        if self.done:
+            return codes
+        attrs = dict(self.window(codes.values.shape[2:], dilate=False), group=count)
+        return self.group_of(*self.conv(codes, (attrs, (count, 1) + tuple(attrs["kernel_shape"]))))
 
     def product(self, codes):
         """A MatMul or a Gemm; Gemm needs a matrix."""
@@ -508,7 +519,7 @@ class Problem:
         image, matrix = codes.values.ndim > 2, codes.values.ndim >= 2
         choices = [self.sum, self.concat, self.concat_codes, self.moved, self.part, self.split, self.q_elementwise, self.on_floats]
         if image:
-            choices += [lambda c: self.group_of(*self.conv(c))] * 10 + [self.q_conv] * 4 + [self.pool] * 3 + [self.max_pool] * 2
+            choices += [lambda c: self.group_of(*self.conv(c))] * 8 + [self.separable] * 3 + [self.q_conv] * 4 + [self.pool] * 3 + [self.max_pool] * 2
         if matrix:
             choices += [lambda c: self.group_of(*self.product(c))] * (2 if image else 12) + [self.q_product] * (1 if image else 4)
         return self.one_of(*choices)(codes)
