@@ -93,6 +93,25 @@ TEST_P(AmxLayers, WholeNumbersGiveExactResults) {
   EXPECT_GT(with_tiles, 40) << "most layers can use tile registers";
 }
 
+/// The interpreter runs the same kernels, after the same passes.
+TEST_P(AmxLayers, InterpretedKernelsGiveTheSameResults) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    Layer l(seed);
+    GetParam().make(l);
+    CompileOptions options;
+    options.target = parse_target("null -mcpu=sapphirerapids");
+    options.precision = Precision::bf16;
+    options.accuracy = Accuracy::strict;
+    force_tiles(l.net.graph(), options, l.net.draw);
+    const Compiled compiled = compile_graph(l.net.graph(), options);
+    const std::vector<Tensor> want = evaluate(l.net.graph(), l.inputs);
+    const std::vector<Tensor> got = run_on(program_of(compiled.plan), l.inputs, 1);
+    ASSERT_EQ(compare(got.at(0), want.at(0), {.rtol = 0, .atol = 0, .scaled = false}).value_or(""), "")
+        << "seed " << seed << "\n"
+        << steps_text(compiled.plan);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, AmxLayers,
                          ::testing::Values(LayerKind{"Conv", make_conv}, LayerKind{"MatMul", make_product}),
                          [](const auto& kind) { return kind.param.name; });

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/align.h"
-
 namespace kilter {
 namespace {
 
@@ -45,6 +43,23 @@ double panel_cycles(const AmxProduct& p, const AmxTile& tile, int64_t vectors, c
   return static_cast<double>(all / tile.tiles) * groups(tile.tiles) + groups(all % tile.tiles) + sums;
 }
 
+/// Predicted cycles of the copy, and of the products with all panels.
+struct Cycles {
+  double copy = 0, panels = 0;
+};
+
+Cycles cycles_of(const AmxProduct& p, const AmxTile& tile, const CpuLimits& limits) {
+  Cycles out;
+  out.copy = static_cast<double>(p.copies) * kCopyCycles;
+  out.panels = static_cast<double>(p.panels / tile.vectors) * panel_cycles(p, tile, tile.vectors, limits);
+  if (p.panels % tile.vectors != 0) out.panels += panel_cycles(p, tile, p.panels % tile.vectors, limits);
+  // Panels that do not fit in L2 are read again for each set of rows.
+  const int64_t bytes = p.panels * p.panel_elems() * p.operands.bytes();
+  if (bytes > limits.l2_bytes / 2)
+    out.panels = beside(out.panels, static_cast<double>(bytes) / reread_rate(bytes, limits));
+  return out;
+}
+
 }  // namespace
 
 std::span<const AmxTile> amx_tiles() {
@@ -63,20 +78,8 @@ bool amx_multiplies(const Multiplicands& operands, const CpuLimits& limits) {
   return operands.group > 1 && limits.has_tiles(operands.type, operands.weights());
 }
 
-AmxCycles amx_cycles(const AmxProduct& p, const AmxTile& tile, const CpuLimits& limits) {
-  AmxCycles out;
-  out.copy = static_cast<double>(p.copies) * kCopyCycles;
-  out.panels = static_cast<double>(p.panels / tile.vectors) * panel_cycles(p, tile, tile.vectors, limits);
-  if (p.panels % tile.vectors != 0) out.panels += panel_cycles(p, tile, p.panels % tile.vectors, limits);
-  // Panels that do not fit in L2 are read again for each set of rows.
-  const int64_t bytes = p.panels * p.panel_elems() * p.operands.bytes();
-  if (bytes > limits.l2_bytes / 2)
-    out.panels = beside(out.panels, static_cast<double>(bytes) / reread_rate(bytes, limits));
-  return out;
-}
-
 int64_t amx_parts(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits) {
-  const double work = amx_cycles(product, tile, limits).panels * static_cast<double>(sets);
+  const double work = cycles_of(product, tile, limits).panels * static_cast<double>(sets);
   const double items = std::min(work / (kItemThreads * limits.thread_cycles), kMostItems);
   const int64_t full = product.panels / tile.vectors;
   const int64_t parts = std::clamp<int64_t>(static_cast<int64_t>(items) / sets, 1, full);
@@ -84,7 +87,7 @@ int64_t amx_parts(const AmxProduct& product, const AmxTile& tile, int64_t sets, 
 }
 
 Estimate amx_estimate(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits) {
-  const AmxCycles cycles = amx_cycles(product, tile, limits);
+  const Cycles cycles = cycles_of(product, tile, limits);
   const auto parts = static_cast<double>(amx_parts(product, tile, sets, limits));
   Estimate out;
   out.cycles = (cycles.copy * parts + cycles.panels) * static_cast<double>(sets);

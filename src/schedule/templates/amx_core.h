@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 
+#include "base/align.h"
 #include "schedule/emit.h"
 #include "schedule/model/register_tile.h"
 #include "schedule/templates/weight_stream.h"
@@ -18,7 +19,6 @@ namespace kilter {
 /// `vectors` panels, and one for the sums of each pair.
 struct AmxTile {
   int64_t vectors = 2, tiles = 2, rows = kTileRows;
-  bool operator==(const AmxTile&) const = default;
 };
 /// The combinations of vectors and tiles for which there are enough registers, best first.
 std::span<const AmxTile> amx_tiles();
@@ -45,17 +45,10 @@ struct AmxProduct {
   int64_t padded_rows(const AmxTile& tile) const { return round_up(rows, tile.rows); }
 };
 
-/// Predicted cycles of the copy, and of the products with all panels. As in the models of other contractions, epilogues
-/// do not count.
-struct AmxCycles {
-  double copy = 0, panels = 0;
-};
-AmxCycles amx_cycles(const AmxProduct& product, const AmxTile& tile, const CpuLimits& limits);
-
 /// The number of parallel items that share the panels of one set of rows, each of which copies the rows. More than 1 if
 /// the `sets` sets are too few for the threads that the work is worth.
 int64_t amx_parts(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits);
-/// The prediction for `sets` sets of rows.
+/// The prediction for `sets` sets of rows. As in the models of other contractions, epilogues do not count.
 Estimate amx_estimate(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits);
 
 /// The candidate with the least predicted cycles; of several that differ by less than a percent, the first. Rejected if
