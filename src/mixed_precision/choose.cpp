@@ -207,6 +207,7 @@ class Search {
     CompareOptions how;
     how.max_seconds = request_.seconds, how.stop_when_different = false;
     const Comparison compared = compare(candidates, how);
+    result_.rounds = compared.kept, result_.disturbed = compared.disturbed;
     for (size_t i = 0; i < tried_.size(); ++i) {
       Mix& mix = tried_[i].mix;
       mix.ms = compared.time_ms(i).value;

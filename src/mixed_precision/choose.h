@@ -54,6 +54,7 @@ struct Result {
   size_t chosen = 0;       ///< the fastest mix within the tolerance
   int compilations = 0;
   size_t samples = 0;
+  int64_t rounds = 0, disturbed = 0;  ///< of the comparison of times; those that the machine disturbed
   std::string target;
 };
 

@@ -108,6 +108,8 @@ def test_using_it(kilter, folder, samples, mix):
     kilter.run("compile", *NET, *TARGET, "--layer-plan", plan, "-o", compiled)
     assert np.array_equal(kilter.output(folder / "compiled", compiled, *net[1:]), mixed)
     expect("(x86-64-v3, fp16+f32 on ", kilter.run("bench", compiled, "--seconds", 0.1, "--threads", 1))
+    expect(f"{compiled} is a compiled file, which has the precision that it was compiled with; give the model",
+           kilter.run("precision", compiled, "--samples", samples, "--tolerance", 1e-2, code=2))
     # Records may be used with a plan that only sets the precision.
     kilter.run("run", *NET, *TARGET, "--layer-plan", plan, "--records", folder / "none.db", code=3)
     expect(f"--precision bf16: the layer plan {plan} sets --precision fp16; give only one of them",

@@ -44,6 +44,10 @@ std::vector<mixed::Sample> samples_of(const PrecisionCommand& c, const Session& 
 
 mixed::Result choose(const PrecisionCommand& c) {
   const auto session = c.model.open();
+  if (session->compiled_file()) {
+    fail(ErrorKind::usage, "{} is a compiled file, which has the precision that it was compiled with; give the model",
+         c.model.model);
+  }
   mixed::Request request;
   request.model = c.model.model;
   request.samples = samples_of(c, *session);
@@ -74,7 +78,8 @@ void print_mixes(const PrecisionCommand& c, const mixed::Result& result) {
                            : "");
   }
   say("error: the largest difference from the declared precision of any output, relative to the output's largest "
-      "magnitude; times are of the first sample, interleaved\n");
+      "magnitude; times are of the first sample, {} interleaved rounds, {} of them disturbed\n",
+      result.rounds, result.disturbed);
   for (const mixed::Gear& gear : result.gears) {
     if (!gear.refused.empty()) say("{}: {}\n", name(gear.precision), gear.refused);
   }
@@ -159,6 +164,8 @@ nlohmann::json to_json(const PrecisionCommand& c, const mixed::Result& result) {
           {"samples", result.samples},
           {"tolerance", c.tolerance},
           {"compilations", result.compilations},
+          {"rounds", result.rounds},
+          {"disturbed", result.disturbed},
           {"mixes", mixes},
           {"precisions", gears}};
 }
