@@ -125,6 +125,23 @@ def test_text_in_pictures(precision):
         assert rms <= limit
 
 
+def test_text_with_eight_bits(tmp_path):
+    """The reader, quantised by `kilter quantize` on the lines that it reads."""
+    pytest.importorskip("onnx")
+    finder, exact = (compiled(path, "declared") for path in (DETECTOR, READER))
+    characters = detect.characters_of(str(READER))
+    picture = noisy_picture(0)
+    lines = [picture[top:bottom, left:right] for top, left, bottom, right in detect.find_lines(finder, picture, 0.3, 0.6)]
+    for number, line in enumerate(lines):
+        paper = normalized(resized(line[:, :, ::-1], 48, 320), [0.5] * 3, [0.5] * 3)
+        np.save(tmp_path / f"{number}.npy", paper)
+    kilter.command("quantize", READER, "--samples", tmp_path, "--per-channel", "-o", tmp_path / "reader.onnx")
+    reader = kilter.compile(str(tmp_path / "reader.onnx"), threads=1)
+    reads, wanted = ([detect.read_line(net, characters, line)[0] for line in lines] for net in (reader, exact))
+    print(f"\n| int8 | {reads} | {wanted} |")
+    assert ["".join(text.split()) for text in reads] == ["".join(text.split()) for text in wanted]
+
+
 #: by precision: the limit on the difference of a probability of speech
 SPEECH_LIMITS = {"fp16": 0.003, "bf16": 0.02, "declared f16": 0.003, "declared bf16": 0.02}
 
