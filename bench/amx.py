@@ -89,8 +89,8 @@ def main():
     if options.json:
         options.json.write_text(json.dumps(reports, indent=1))
     peaks = reports["tiles"][0]
-    print(f"peaks: f32 {peaks['peak_gflops']:.0f} GFLOP/s, bf16 {peaks['peak_bf16_gflops']:.0f}, int8 {peaks['peak_byte_gops']:.0f};"
-          f" L2 {peaks['l2_gbps']:.0f} GB/s, L3 {peaks['l3_gbps']:.0f}, DRAM {peaks['dram_gbps']:.0f}")
+    print(f"peaks: f32 {peaks['peak_gflops']:.0f} GFLOP/s, bf16 {peaks['peak_bf16_gflops']:.0f}, "
+          f"int8 {peaks['peak_byte_gops']:.0f}; L2 {peaks['l2_gbps']:.0f} GB/s, L3 {peaks['l3_gbps']:.0f}, DRAM {peaks['dram_gbps']:.0f}")
     print_table(best_times(reports["tiles"]), best_times(reports["vectors"]))
     return 0
 

@@ -24,6 +24,8 @@ std::vector<std::string> problems_of(const std::string& line) {
   Graph& graph = parsed.graph;
   PassContext context;
   if (parsed.fed) context.fuse.emplace(parsed.anchor, "--fuse " + parsed.anchor);
+  if (!parsed.stored.empty())
+    context.precision = precision_of(parsed.stored_type), context.stored_ports = parsed.stored;
   context.limits = parse_target("x86-64-v3").limits;
   for (const PassRow& row : all_passes()) row.function(graph, context);
   std::vector<std::string> all;
@@ -63,7 +65,7 @@ TEST(Problem, LinesOfTheNetworksReadBack) {
     }
     ++files;
   }
-  EXPECT_EQ(files, 11U);
+  EXPECT_EQ(files, 12U);
 }
 
 TEST(Problem, LinesByHandReadBack) {

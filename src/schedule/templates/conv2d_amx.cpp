@@ -90,7 +90,7 @@ AmxProduct product_of(const Conv& c, const Part& part, const AmxTile& tile, Geom
 Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
-  if (!limits.bf16_tiles && !limits.byte_tiles) return not_for("target", "with tile registers (AMX)", "without");
+  if (!limits.bf16_tiles && !limits.byte_tiles) return not_for("target", "with AMX", "without");
   if (auto rejected = check_input_stored(task)) return *rejected;
   Conv c;
   c.image = node.inputs[0];

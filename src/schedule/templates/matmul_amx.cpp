@@ -12,7 +12,7 @@ namespace {
 
 Result<MatrixProduct> analyse(const Task& task, const CpuLimits& limits) {
   if (task.node().op->family != Family::matmul) return not_for("operator", "MatMul", task.node().op->name);
-  if (!limits.bf16_tiles && !limits.byte_tiles) return not_for("target", "with tile registers (AMX)", "without");
+  if (!limits.bf16_tiles && !limits.byte_tiles) return not_for("target", "with AMX", "without");
   auto product = product_of(task, limits);
   if (!product) return product;
   const TensorType& a = task.operand(task.node().inputs[0]).type;
