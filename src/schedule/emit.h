@@ -80,7 +80,7 @@ class Emitter {
   void begin_row(int32_t lanes);
   void end_row(const Site& site);
 
-  /// These two calls enclose the epilogues (or values of the feeder) of up to kMostChecked vectors of a register tile,
+  /// These two calls enclose the epilogues (or values of the feeder) of the `vectors` vectors of a register tile,
   /// `sums.lanes` wide, computed from results of type `sums`. Vectors with lanes that are doubtful (OpDef::guarded) are
   /// only noted between the calls; end_checks() then emits a loop over them, which passes the result and the site of
   /// each to `again` to be computed exactly. So there is one exact form, not one for each vector of the tile.
