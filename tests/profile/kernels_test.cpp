@@ -65,7 +65,7 @@ TEST(Problem, LinesOfTheNetworksReadBack) {
     }
     ++files;
   }
-  EXPECT_EQ(files, 12U);
+  EXPECT_EQ(files, 13U);
 }
 
 TEST(Problem, LinesByHandReadBack) {

@@ -87,12 +87,14 @@ def explain(page):
 
 
 def sections(page, said):
-    """Checks that findings without a remedy are listed separately, and that none of their gains is green."""
+    """Checks that findings without a remedy, and those that change results, are listed separately and without green gains."""
+    trades = [e for e in said["findings"] if e["kind"] == "trade"]
     facts = [e for e in said["findings"] if e["kind"] == "fact"]
+    expected = (["What would be faster and changes the results"] if trades else []) + (["What else takes time"] if facts else [])
     headings = page.js("return [...document.querySelectorAll('#explain h3.part')].map((e) => e.textContent)")
-    check(headings == (["What else takes time"] if facts else []), f"sections: {headings}")
+    check(headings == expected, f"sections: {headings}, expected {expected}")
     lists = page.js("return [...document.querySelectorAll('#explain .findings')].map((e) => e.children.length)")
-    expected = [n for n in (len(said["findings"]) - len(facts), len(facts)) if n]
+    expected = [n for n in (len(said["findings"]) - len(trades) - len(facts), len(trades), len(facts)) if n]
     check(lists == expected, f"findings by section: {lists}, expected {expected}")
     green = page.js("const good = getComputedStyle(document.documentElement).getPropertyValue('--good').trim();"
                     "const probe = document.body.appendChild(document.createElement('i')); probe.style.color = good;"

@@ -1,6 +1,6 @@
 // The text of `kilter explain`: why the network is slow, how far it is from its bound, and what to do next.
 
-/** The figure of a gain: green if an action achieves it. Otherwise the most that could be gained, or that there is none. */
+/** The figure of a gain: green if an action achieves it with the same results. Otherwise the most that could be gained, or that there is none. */
 function gainFigure(entry) {
   const size = ms(Math.abs(entry.gain_ms));
   if (entry.kind === "first") return "comes first";
