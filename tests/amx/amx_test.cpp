@@ -131,18 +131,7 @@ Tensor integers(Draw& draw, DType type, const Shape& shape, int64_t low, int64_t
 /// tile registers. Returns the number of tasks that do.
 int64_t expect_exact(const std::string& nodes, const Shape& codes, const Shape& weights, Draw& draw) {
   const int64_t zero = draw.pick({0, 1, 128, 255});
-  const std::string network = fmt::format(
-      R"(graph "g" {{
-    input %q: {}
-    const %w: {}#w
-    const %one: f32[](1)
-    const %zero: u8[]({})
-    %x: {} = kilter::Dequantize@1 "x" {{to=1}}(%q, %one, %zero)
-    {}
-    output "y" %y
-  }})",
-      text(TensorType{DType::u8, codes, {}}), text(TensorType{DType::f32, weights, {}}), zero,
-      text(TensorType{DType::f32, codes, {}}), nodes);
+  const std::string network = network_of_codes(nodes, codes, weights, zero);
   const Graph graph = parse_graph(network, {{"w", integers(draw, DType::f32, weights, -128, 127)}});
   const std::vector<Tensor> inputs{integers(draw, DType::u8, codes, 0, 255)};
   CompileOptions options;
@@ -196,16 +185,6 @@ int64_t steps_with_tiles(const Plan& plan) {
   return std::ranges::count_if(plan.steps, [](const Step& s) {
     return s.schedule.starts_with("conv2d_amx") || s.schedule.starts_with("matmul_amx");
   });
-}
-
-/// The largest difference, relative to the largest element.
-double difference(const Tensor& got, const Tensor& want) {
-  double most = 0, scale = 0;
-  for (int64_t i = 0; i < want.elems(); ++i) {
-    most = std::max(most, std::abs(got.as_double(i) - want.as_double(i)));
-    scale = std::max(scale, std::abs(want.as_double(i)));
-  }
-  return most / scale;
 }
 
 TEST(AmxNetworks, InBf16DeviateByRoundingOnly) {

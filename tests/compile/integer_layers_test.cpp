@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "guarded_run.h"
+#include "narrow_layers.h"
 #include "ops/support/evaluate.h"
 
 namespace kilter {
@@ -38,18 +39,7 @@ struct Values {
 void expect_exact(std::string_view nodes, const Shape& codes, const Shape& weights, int64_t zero, const Values& x,
                   const Values& w, const std::map<std::string, Shape>& more = {}, const std::string& fused = "",
                   std::string_view step = "") {
-  const std::string network = fmt::format(
-      R"(graph "g" {{
-    input %q: {}
-    const %w: {}#w
-    const %one: f32[](1)
-    const %zero: u8[]({})
-    %x: {} = kilter::Dequantize@1 "x" {{to=1}}(%q, %one, %zero)
-    {}
-    output "y" %y
-  }})",
-      text(TensorType{DType::u8, codes, {}}), text(TensorType{DType::f32, weights, {}}), zero,
-      text(TensorType{DType::f32, codes, {}}), nodes);
+  const std::string network = network_of_codes(nodes, codes, weights, zero);
   std::map<std::string, Tensor> constants{{"w", w.tensor(DType::f32, weights, "w")}};
   for (const auto& [name, shape] : more) constants.emplace(name, w.tensor(DType::f32, shape, name));
   const Graph graph = parse_graph(network, constants);

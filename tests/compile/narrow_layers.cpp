@@ -72,4 +72,28 @@ void make_attention(Layer& l) {
   l.net.output(l.net.b.add("MatMul", {l.net.b.add("Softmax", {scores}), v}));
 }
 
+double difference(const Tensor& got, const Tensor& want) {
+  double most = 0, scale = 0;
+  for (int64_t i = 0; i < want.elems(); ++i) {
+    most = std::max(most, std::abs(got.as_double(i) - want.as_double(i)));
+    scale = std::max(scale, std::abs(want.as_double(i)));
+  }
+  return most / scale;
+}
+
+std::string network_of_codes(std::string_view nodes, const Shape& codes, const Shape& weights, int64_t zero) {
+  return fmt::format(
+      R"(graph "g" {{
+    input %q: {}
+    const %w: {}#w
+    const %one: f32[](1)
+    const %zero: u8[]({})
+    %x: {} = kilter::Dequantize@1 "x" {{to=1}}(%q, %one, %zero)
+    {}
+    output "y" %y
+  }})",
+      text(TensorType{DType::u8, codes, {}}), text(TensorType{DType::f32, weights, {}}), zero,
+      text(TensorType{DType::f32, codes, {}}), nodes);
+}
+
 }  // namespace kilter

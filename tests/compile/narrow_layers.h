@@ -1,7 +1,9 @@
-// Random networks of one convolution or matrix product of whole numbers, whose results are exact in every type and
-// order of summation.
+// Networks of one layer whose results are exact in every type and order of summation: convolutions, products and
+// attention of whole numbers, and layers of quantised codes.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "draw.h"
@@ -30,5 +32,12 @@ void make_product(Layer& l);
 /// softmax(64 q k' + mask) v of whole numbers: a weight is 1 if the score is the largest, and below 1e-27 otherwise, so
 /// results are means of a few values.
 void make_attention(Layer& l);
+
+/// The largest difference, relative to the largest element.
+double difference(const Tensor& got, const Tensor& want);
+
+/// The text of a network with an input of codes %q, whose values less the zero point are %x, and f32 weights %w; its
+/// output is %y of the nodes.
+std::string network_of_codes(std::string_view nodes, const Shape& codes, const Shape& weights, int64_t zero);
 
 }  // namespace kilter

@@ -125,16 +125,6 @@ Tensor result(const Graph& graph, const std::vector<Tensor>& inputs, const Compi
   return run_on(std::make_shared<const Program>(compile_graph(graph, options).plan), inputs, 1).at(0);
 }
 
-/// The largest difference, relative to the largest element.
-double difference(const Tensor& got, const Tensor& want) {
-  double most = 0, scale = 0;
-  for (int64_t i = 0; i < want.elems(); ++i) {
-    most = std::max(most, std::abs(got.as_double(i) - want.as_double(i)));
-    scale = std::max(scale, std::abs(want.as_double(i)));
-  }
-  return most / scale;
-}
-
 /// The difference of a network's result from f32.
 double error_of(const char* name, const std::function<void(CompileOptions&)>& change,
                 Precision precision = Precision::bf16) {
