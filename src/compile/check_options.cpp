@@ -39,6 +39,11 @@ void check_pass_names(const CompileOptions& options) {
   }
 }
 
+bool has_instructions(const CpuLimits& limits, Precision precision) {
+  if (precision == Precision::fp16) return limits.f16_convert;
+  return precision == Precision::declared || limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32());
+}
+
 void check_precision(const Graph& graph, const CompileOptions& options) {
   if (options.precision == Precision::declared) {
     if (options.keep_float.empty()) return;
@@ -47,16 +52,16 @@ void check_precision(const Graph& graph, const CompileOptions& options) {
          "--precision bf16 or fp16",
          *options.keep_float.begin());
   }
-  const CpuLimits& limits = options.target.limits;
   const bool asked = options.stored_ports.empty();  // otherwise the precision is that of a layer of another network
-  if (asked && options.precision == Precision::fp16 && !limits.f16_convert) {
+  const bool lacking = asked && !has_instructions(options.target.limits, options.precision);
+  if (lacking && options.precision == Precision::fp16) {
     fail(ErrorKind::usage,
          "--precision {}: target '{}' has no instruction that converts f16 (F16C), so each vector that is loaded or "
          "stored would take about 20 instructions more; use --precision declared, or a --target with the instruction, "
          "such as x86-64-v3",
          name(options.precision), options.target.name);
   }
-  if (asked && options.precision == Precision::bf16 && !limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32())) {
+  if (lacking && options.precision == Precision::bf16) {
     fail(ErrorKind::usage,
          "--precision {}: target '{}' has no instruction that multiplies bf16 (AVX-512 BF16, Arm BF16), so layers "
          "would take as "

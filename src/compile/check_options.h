@@ -6,10 +6,12 @@
 
 namespace kilter {
 
-/// Checks the passes named by --stop-after and --disable. Throws usage, listing the legal names.
+/// Returns whether a processor has the instructions that a precision needs.
+bool has_instructions(const CpuLimits& limits, Precision precision);
 /// Throws usage if the target lacks the instructions of the precision, or if a name of CompileOptions::keep_float is
 /// neither a node's nor an operator's.
 void check_precision(const Graph& graph, const CompileOptions& options);
+/// Checks the passes named by --stop-after and --disable. Throws usage, listing the legal names.
 void check_pass_names(const CompileOptions& options);
 /// Checks options that name nodes, or tasks by their anchors, against the graph as it is lowered: after the last pass,
 /// including nodes added by memory placement. Throws usage, listing the legal names.

@@ -122,10 +122,8 @@ class Tiles {
     if ((bfloats || bytes) && fits) return;
     error(
         "tile_dot of '{}' {}, '{}' {} and '{}' {}; expected sums of f32 with factors of bf16, or of i32 with factors "
-        "of i8 "
-        "and u8, where the first factor has as many rows as the sum, the second has a row for every 4 bytes of a row "
-        "of "
-        "the first, and its rows have as many bytes as those of the sum",
+        "of i8 and u8, where the first factor has as many rows as the sum, the second has a row for every 4 bytes of a "
+        "row of the first, and its rows have as many bytes as those of the sum",
         sum.name, shape(sum), a.name, shape(a), b.name, shape(b));
   }
 

@@ -36,7 +36,8 @@ struct Network {
   std::string_view name;
   int64_t size;                ///< of the image, in pixels
   std::string_view file = "";  ///< file in models/, for networks that are not built in
-  /// Of the limits of narrow precisions. The detector ends in a sigmoid, whose values are small for noise.
+  /// The limits of narrow precisions are multiplied by this. The detector's outputs are small if its input is noise, so
+  /// its errors are large in relation to them.
   double narrow_factor = 1;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "compile/check_options.h"
 #include "compile/placed_tasks.h"
 #include "draw.h"
 #include "guarded_run.h"
@@ -26,9 +27,7 @@ CompileOptions options_for(Precision precision) {
 CompileOptions bf16_options() { return options_for(Precision::bf16); }
 
 bool has_instruction(Precision precision = Precision::bf16) {
-  const CpuLimits& limits = native_target().limits;
-  return precision == Precision::fp16 ? limits.f16_convert
-                                      : limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32());
+  return has_instructions(native_target().limits, precision);
 }
 
 /// Forces a random candidate of a random template on every task that has one.

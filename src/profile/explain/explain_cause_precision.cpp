@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "compile/check_options.h"
 #include "profile/explain/explain_causes.h"
 #include "profile/schedules.h"
 
@@ -60,28 +61,19 @@ bool multiplies_bytes(const Plan& plan) {
 
 std::vector<Suspicion> find_faster_precisions(const Context& c) {
   if (c.compiled == nullptr || c.subject.compile.precision != Precision::declared) return {};
-  const CpuLimits& limits = c.subject.compile.target.limits;
-  struct Gear {
-    Precision precision;
-    DType products;
-    bool available;
-  };
-  const Gear gears[] = {
-      {Precision::bf16, DType::bf16, limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32())},
-      {Precision::fp16, DType::f32, limits.f16_convert},
-  };
   std::vector<Suspicion> all;
-  for (const Gear& gear : gears) {
-    if (!gear.available || c.profile.peaks.rate_of(gear.products, 1) <= 0) continue;
-    const Faster faster = faster_with(c, gear.products, 2);
+  for (const Precision gear : {Precision::bf16, Precision::fp16}) {
+    const DType products = gear == Precision::bf16 ? DType::bf16 : DType::f32;
+    if (!has_instructions(c.subject.compile.target.limits, gear) || c.profile.peaks.rate_of(products, 1) <= 0) continue;
+    const Faster faster = faster_with(c, products, 2);
     if (!c.matters(faster.saved_ms) || (!all.empty() && faster.saved_ms <= all.front().gain_ms)) continue;
-    Suspicion s{{}, {}, {}, faster.saved_ms, fmt::format("--precision {}", name(gear.precision)), c.setting()};
+    Suspicion s{{}, {}, {}, faster.saved_ms, fmt::format("--precision {}", name(gear)), c.setting()};
     s.evidence = fmt::format(
         "{} layers multiply f32; {} would take {} of {} if they reached the same shares of their bounds; results "
         "change, which `kilter run --precision {} --verify` shows",
-        faster.layers, name(gear.precision), ms_text(c.profile.end_to_end_ms - faster.saved_ms),
-        ms_text(c.profile.end_to_end_ms), name(gear.precision));
-    s.mend->compile.precision = gear.precision, s.changes_results = true;
+        faster.layers, name(gear), ms_text(c.profile.end_to_end_ms - faster.saved_ms), ms_text(c.profile.end_to_end_ms),
+        name(gear));
+    s.mend->compile.precision = gear, s.changes_results = true;
     all = {std::move(s)};
   }
   return all;
