@@ -132,10 +132,10 @@ void count(InnerLoop& loop, Products& apart, const Instruction& i) {
     return;
   }
   const bool stack = i.text.find("[rsp") != std::string::npos || i.text.find("[sp") != std::string::npos;
-  loop.fmas +=
-      starts_with_any(i.text, {"vfmadd", "vfmsub", "vfnmadd", "vfnmsub", "fmla", "fmadd", "vdpbf16", "vpdpbusd", "tdp"})
-          ? 1
-          : 0;
+  loop.fmas += starts_with_any(i.text, {"vfmadd", "vfmsub", "vfnmadd", "vfnmsub", "fmla", "fmadd", "vdpbf16",
+                                        "vpdpbusd", "tdp", "bfdot", "usdot"})
+                   ? 1
+                   : 0;
   apart.products += starts_with_any(i.text, {"mulps", "mulss"}) ? 1 : 0;
   apart.sums += starts_with_any(i.text, {"addps", "addss"}) ? 1 : 0;
   loop.loads += i.loads ? 1 : 0;
