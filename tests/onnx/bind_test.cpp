@@ -357,6 +357,15 @@ TEST(Bind, OperatorsAreFoundByTheirDomain) {
             "bad_model: m.onnx: DequantizeLinear 'real': unknown attribute 'block_size'; legal values are axis");
 }
 
+TEST(Bind, OperatorsThatPassesMakeAreRefused) {
+  ModelMaker maker = relu_model();
+  maker.import("kilter", 1);
+  maker.node("IntegerMatMul", {"x", "x"}, {"z"}, "mm").set_domain("kilter");
+  EXPECT_THAT(
+      error_of([&] { maker.parse()->bind({}); }),
+      HasSubstr("kilter:IntegerMatMul@1 (1 node: 'mm'): only Kilter's own passes make operators of this domain"));
+}
+
 TEST(Bind, SequencesAreReportedAsMissing) {
   ModelMaker maker = relu_model();
   auto& info = *maker.graph().add_input();
