@@ -345,6 +345,7 @@ void keep_indices_legal(const Session& session, const std::set<std::string>& gen
       draw(plan->inputs[i].name, index_limit(*plan, static_cast<int32_t>(i)));
     return;
   }
+  if (session.needs_program(all)) return;
   const Graph graph = bound_graph(session, all);
   for (const ValueId v : graph.inputs()) draw(graph.value(v).name, index_limit(graph, v));
 }
@@ -363,7 +364,12 @@ std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) c
   if (const std::string open = onnx::open_inputs_text(ports, given); !open.empty())
     fail(ErrorKind::bad_input, "{}: {}", session.name(), open);
   for (const onnx::Port& port : ports) {
-    if (all.contains(port.name)) continue;
+    if (all.contains(port.name) || port.kind == DeclaredType::Kind::optional) continue;
+    if (!port.is_tensor()) {
+      fail(ErrorKind::bad_input,
+           "{}: input '{}' is a {}; only tensors can be given here: run it with the Python package", session.name(),
+           port.name, onnx::text(port));
+    }
     const auto it = given.find(port.name);
     all[port.name] = random_input(port.name, port.type, it != given.end() ? it->second : *onnx::declared_shape(port));
     if (port.type == DType::i32 || port.type == DType::i64) generated.insert(port.name);

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <functional>
 
+#include "exec/plan_check.h"
+
 namespace kilter {
 
 std::vector<Tensor> run_plan(Loaded& loaded, const std::vector<Tensor>& inputs, const StepObserver* observer) {
@@ -61,7 +63,8 @@ void check_apart(const KnownInputs::Inputs& inputs, const std::map<std::string, 
   }
 }
 
-/// Throws bad_input unless these outputs exist and have this memory's types and shapes.
+}  // namespace
+
 void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::string, Tensor>& given) {
   for (const auto& [name, tensor] : given) {
     const auto port = std::ranges::find(ports, name, &PlanTensor::name);
@@ -78,8 +81,6 @@ void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::str
   }
 }
 
-}  // namespace
-
 std::vector<Tensor> KnownInputs::run(Loaded& loaded, const Inputs& inputs, const std::map<std::string, Tensor>& given) {
   auto input = inputs_.begin();
   for (const auto& [name, tensor] : inputs) {
@@ -95,24 +96,33 @@ std::vector<Tensor> KnownInputs::run(Loaded& loaded, const Inputs& inputs, const
   outputs.reserve(ports.size());
   for (size_t i = 0; i < ports.size(); ++i) {
     const auto own = given.empty() ? given.end() : given.find(ports[i].name);
-    outputs.push_back(own != given.end() ? own->second : reused(i, ports[i]));
+    outputs.push_back(own != given.end() ? own->second : outputs_[i].take(ports[i].type, ports[i].shape));
     to_[i] = outputs.back().raw();
   }
   loaded.instance->run(from_, to_);
   return outputs;
 }
 
-/// Returns the memory of an output of the previous run if nobody refers to it any more, else new memory.
-Tensor KnownInputs::reused(size_t output, const PlanTensor& port) {
-  std::shared_ptr<std::byte>& memory = outputs_[output];
-  if (memory.use_count() == 1) {
+int64_t held_bytes(const Loaded& loaded, int threads) {
+  const Plan& plan = loaded.plan();
+  int64_t bytes = plan.code_bytes;
+  if (loaded.instance == nullptr) return bytes;
+  bytes += plan.code_bytes + plan.arena_bytes + least_scratch_stride(plan) * threads;
+  for (const PlanTensor& t : plan.inputs) bytes += *tensor_bytes(t.type, t.shape);
+  for (const PlanTensor& t : plan.outputs) bytes += 2 * *tensor_bytes(t.type, t.shape);
+  return bytes;
+}
+
+/// Returns the memory of the previous run if nobody refers to it any more, else new memory.
+Tensor OutputMemory::take(DType type, const Shape& shape) {
+  if (memory_.use_count() == 1) {
     // The previous holder may have read the bytes in another thread before releasing them.
     std::atomic_thread_fence(std::memory_order_acquire);
   } else {
-    const auto fresh = std::make_shared<Tensor>(port.type, port.shape);
-    memory = std::shared_ptr<std::byte>(fresh, fresh->raw());
+    const auto fresh = std::make_shared<Tensor>(type, shape);
+    memory_ = std::shared_ptr<std::byte>(fresh, fresh->raw());
   }
-  return {port.type, port.shape, memory.get(), memory};
+  return {type, shape, memory_.get(), memory_};
 }
 
 }  // namespace kilter

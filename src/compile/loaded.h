@@ -27,6 +27,21 @@ struct Loaded {
   Plan own_plan() const { return home != nullptr ? with_own_constants(plan(), *home) : plan(); }
 };
 
+/// Bytes of a plan's machine code and, once it is ready to run on `threads` threads, of its working memory and outputs.
+int64_t held_bytes(const Loaded& loaded, int threads);
+
+/// The memory of one output, which later runs use again once nobody else refers to it.
+class OutputMemory {
+ public:
+  Tensor take(DType type, const Shape& shape);
+
+ private:
+  std::shared_ptr<std::byte> memory_;
+};
+
+/// Throws bad_input unless these outputs exist and their memory has the types and shapes of the ports.
+void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::string, Tensor>& given);
+
 /// Runs a loaded plan on dense tensors in the plan's order.
 std::vector<Tensor> run_plan(Loaded& loaded, const std::vector<Tensor>& inputs, const StepObserver* observer = nullptr);
 
@@ -45,8 +60,6 @@ class KnownInputs {
   std::vector<Tensor> run(Loaded& loaded, const Inputs& inputs, const std::map<std::string, Tensor>& given = {});
 
  private:
-  Tensor reused(size_t output, const PlanTensor& port);
-
   struct Input {
     std::string name;
     DType type = DType::f32;
@@ -57,7 +70,7 @@ class KnownInputs {
   std::vector<Input> inputs_;  ///< by name
   std::vector<const std::byte*> from_;
   std::vector<std::byte*> to_;
-  std::vector<std::shared_ptr<std::byte>> outputs_;
+  std::vector<OutputMemory> outputs_;
 };
 
 }  // namespace kilter

@@ -89,9 +89,6 @@ struct ToJson {
   json operator()(const std::vector<float>& all) const { return list_json(all, float_json); }
   json operator()(const std::string& text) const { return string_json(text); }
   json operator()(const std::vector<std::string>& all) const { return list_json(all, string_json); }
-  json operator()(const SubgraphAttr&) const {
-    fail(ErrorKind::unsupported, "a node with a subgraph has no reference kernel");
-  }
   json operator()(int64_t value) const { return value; }
   json operator()(const std::vector<int64_t>& all) const { return all; }
 };

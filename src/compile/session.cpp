@@ -8,8 +8,8 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "compile/memory_model.h"
-#include "exec/plan_check.h"
 #include "exec/plan_file.h"
+#include "ops/support/builder.h"
 #include "zoo/zoo.h"
 
 namespace kilter {
@@ -167,6 +167,16 @@ onnx::Model::Values Session::needed_values(const std::map<std::string, Tensor>& 
   return values;
 }
 
+bool Session::needs_program(const std::map<std::string, Tensor>& inputs) const {
+  if (needs_program_ || !model_) return needs_program_;
+  try {
+    graph(shapes_of(inputs), needed_values(inputs));
+    return false;
+  } catch (const NeedsProgram&) {
+    return true;
+  }
+}
+
 Loaded& Session::prepare_for(const std::map<std::string, Tensor>& inputs) {
   return prepare(shapes_of(inputs), needed_values(inputs));
 }
@@ -211,19 +221,12 @@ Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::
   return plans_.front();
 }
 
-int64_t Session::own_bytes(const Loaded& loaded) const {
-  const Plan& plan = loaded.plan();
-  int64_t bytes = plan.code_bytes;
-  if (loaded.instance == nullptr) return bytes;
-  bytes += plan.code_bytes + plan.arena_bytes + least_scratch_stride(plan) * pool_->threads();
-  for (const PlanTensor& t : plan.inputs) bytes += *tensor_bytes(t.type, t.shape);
-  for (const PlanTensor& t : plan.outputs) bytes += 2 * *tensor_bytes(t.type, t.shape);
-  return bytes;
-}
+int64_t Session::own_bytes(const Loaded& loaded) const { return kilter::held_bytes(loaded, pool_->threads()); }
 
 int64_t Session::held_bytes() const {
   int64_t bytes = compiled_file() ? plans_.front().loaded.plan().constants_bytes : constants_.bytes();
   for (const Kept& kept : plans_) bytes += own_bytes(kept.loaded);
+  if (program_) bytes += program_->held_bytes();
   return bytes;
 }
 
@@ -236,26 +239,26 @@ void Session::drop_unused() {
   }
 }
 
-void Session::check_inputs(const std::map<std::string, Tensor>& inputs) const {
+void Session::check_inputs(const std::map<std::string, AnyValue>& inputs) const {
   const std::vector<onnx::Port> declared = this->inputs(), optional = default_inputs();
   std::vector<std::string> names;
   for (const auto* ports : {&declared, &optional}) {
     for (const onnx::Port& p : *ports) names.push_back(p.name);
   }
-  for (const auto& [name, tensor] : inputs) {
+  for (const auto& [name, value] : inputs) {
     if (std::find(names.begin(), names.end(), name) == names.end())
       fail(ErrorKind::bad_input, "{}: no input '{}'; legal values are {}", name_, name, fmt::join(names, ", "));
   }
   const auto check = [&](const onnx::Port& p, bool needed) {
     const auto it = inputs.find(p.name);
     if (it == inputs.end()) {
-      if (!needed) return;
+      if (!needed || p.kind == DeclaredType::Kind::optional) return;
       fail(ErrorKind::bad_input, "{}: input '{}' ({}) is missing", name_, p.name, onnx::text(p));
     }
-    if (it->second.dtype() != p.type) {
-      fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", name_, p.name, onnx::text(p),
-           kilter::name(it->second.dtype()));
-    }
+    const bool right = it->second.is_tensor() ? it->second.tensor().dtype() == p.type : !p.is_tensor();
+    if (right) return;
+    fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", name_, p.name, onnx::text(p),
+         it->second.is_tensor() ? std::string(kilter::name(it->second.tensor().dtype())) : text(it->second));
   };
   for (const onnx::Port& p : declared) check(p, true);
   for (const onnx::Port& p : optional) check(p, options_.shapes.contains(p.name));
@@ -270,6 +273,14 @@ void Session::check_shapes(const Plan& plan, const std::map<std::string, Tensor>
   }
 }
 
+namespace {
+
+std::map<std::string, AnyValue> values_of(const std::map<std::string, Tensor>& tensors) {
+  return {tensors.begin(), tensors.end()};
+}
+
+}  // namespace
+
 std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
                                  const std::map<std::string, Tensor>& outputs) {
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
@@ -277,11 +288,87 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
     Kept& kept = use(it);
     return kept.known->run(kept.loaded, inputs, outputs);
   }
+  check_inputs(values_of(inputs));
+  if (!needs_program_) {
+    try {
+      Loaded& loaded = prepare_for(inputs);
+      check_shapes(loaded.plan(), inputs);
+      Kept& kept = plans_.front();
+      return kept.known.emplace(loaded.plan(), inputs, kept.values).run(loaded, inputs, outputs);
+    } catch (const NeedsProgram&) {
+      needs_program_ = true;
+    }
+  }
+  return run_program(inputs, outputs);
+}
+
+std::vector<Tensor> Session::run_program(const std::map<std::string, Tensor>& inputs,
+                                         const std::map<std::string, Tensor>& outputs) {
+  const std::vector<onnx::Port> ports = this->outputs();
+  std::vector<Tensor> results;
+  std::vector<PlanTensor> made;
+  for (const AnyValue& value : program_values(values_of(inputs))) {
+    if (!value.is_tensor()) {
+      fail(ErrorKind::unsupported, "{}: output '{}' is {}; this interface returns tensors only", name_,
+           ports.at(results.size()).name, text(value));
+    }
+    results.push_back(value.tensor());
+    made.push_back({ports[results.size() - 1].name, results.back().dtype(), results.back().shape()});
+  }
+  check_outputs(made, outputs);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const auto own = outputs.find(made[i].name);
+    if (own == outputs.end()) continue;
+    std::copy_n(results[i].raw(), results[i].bytes(), own->second.raw());
+    results[i] = own->second;
+  }
+  return results;
+}
+
+std::vector<AnyValue> Session::run_values(const std::map<std::string, AnyValue>& inputs) {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, value] : inputs) {
+    if (value.is_tensor() && value.tensor().dtype() != DType::string) tensors.emplace(name, value.tensor());
+  }
+  const auto is_tensor = [](const onnx::Port& port) { return port.is_tensor() && port.type != DType::string; };
+  const bool plain = tensors.size() == inputs.size() && std::ranges::all_of(this->inputs(), is_tensor) &&
+                     std::ranges::all_of(this->outputs(), is_tensor);
+  if (plain) {
+    std::vector<Tensor> made = run(tensors);
+    return {std::make_move_iterator(made.begin()), std::make_move_iterator(made.end())};
+  }
   check_inputs(inputs);
-  Loaded& loaded = prepare_for(inputs);
-  check_shapes(loaded.plan(), inputs);
-  Kept& kept = plans_.front();
-  return kept.known.emplace(loaded.plan(), inputs, kept.values).run(loaded, inputs, outputs);
+  needs_program_ = true;
+  return program_values(inputs);
+}
+
+/// Runs the program on inputs that check_inputs() has accepted.
+std::vector<AnyValue> Session::program_values(const std::map<std::string, AnyValue>& inputs) {
+  ProgramRunner& runner = program();
+  const OpenGraph& graph = *runner.program().graph;
+  const std::vector<onnx::Port> declared = this->inputs();
+  std::vector<AnyValue> values;
+  for (const ValueId id : graph.inputs) {
+    const OpenValue& value = graph.values[static_cast<size_t>(id)];
+    const auto given = inputs.find(value.name);
+    values.push_back(given != inputs.end() ? given->second : value.constant ? AnyValue(*value.constant) : AnyValue());
+    const auto port = std::ranges::find(declared, value.name, &onnx::Port::name);
+    if (port == declared.end() || !values.back().is_tensor() || onnx::fits(*port, values.back().tensor().shape()))
+      continue;
+    fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", name_, port->name, onnx::text(*port),
+         text(values.back()));
+  }
+  return runner.run(std::move(values));
+}
+
+ProgramRunner& Session::program() {
+  if (program_) return *program_;
+  if (!model_) fail(ErrorKind::unsupported, "{}: only a model can run as a program", name_);
+  model_->fail_if_missing();
+  program_ = std::make_unique<ProgramRunner>(
+      name_, std::shared_ptr<const OpenGraph>(model_, &model_->open_graph()),
+      ProgramRunner::Options{options_.compile, options_.chooser, options_.plan_cache_bytes, options_.interrupt}, pool_);
+  return *program_;
 }
 
 Tensor random_input(const std::string& name, DType type, const Shape& shape, uint64_t seed, int64_t most) {

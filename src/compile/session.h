@@ -14,6 +14,7 @@
 #include "compile/chooser.h"
 #include "compile/compile.h"
 #include "compile/loaded.h"
+#include "compile/program_runner.h"
 #include "compile/shared_constants.h"
 #include "exec/executor.h"
 #include "onnx/model.h"
@@ -32,6 +33,7 @@ class Session {
     /// Limit in bytes, as held_bytes() counts them, on the plans other than the one in use. Above the limit, the least
     /// recently used plans are dropped; a Loaded& to one of them then dangles.
     int64_t plan_cache_bytes = std::numeric_limits<int64_t>::max();
+    vm::CheckInterrupt interrupt = {};  ///< called by the loops of a program, which end if it throws
   };
 
   /// `model`: path of an .onnx file, `zoo:NAME`, a file made by `kilter compile`, or MemoryModel::name().
@@ -54,7 +56,8 @@ class Session {
   /// A remark on how a compiled file runs here (base/other_threads.h); empty if there is none.
   std::string note() const;
 
-  /// The static graph for these shapes. Throws unsupported for a compiled file.
+  /// The static graph for these shapes. Throws unsupported for a compiled file, and NeedsProgram (as the following
+  /// functions do) if the network is not one static graph.
   Graph graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values = {}) const;
   /// The plan for `shapes`, which take precedence over Options::shapes; compiled on first use. `values`: the values of
   /// inputs that shapes depend on. Does not make the plan ready to run, so the target may be another machine. Plans
@@ -74,7 +77,18 @@ class Session {
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs,
                           const std::map<std::string, Tensor>& outputs = {});
 
-  size_t plans() const { return plans_.size(); }
+  /// Whether run() has found that the network is not one static graph, so that a program runs it.
+  bool runs_program() const { return needs_program_; }
+  /// Whether the network is not one static graph for these inputs.
+  bool needs_program(const std::map<std::string, Tensor>& inputs) const;
+  /// As run(), for inputs and outputs of any kind.
+  std::vector<AnyValue> run_values(const std::map<std::string, AnyValue>& inputs);
+
+  /// The program that runs the network if it is not one static graph, made on first use. Throws unsupported for a
+  /// compiled file and a built-in network.
+  ProgramRunner& program();
+
+  size_t plans() const { return plans_.size() + (program_ ? program_->plans() : 0); }
   /// Bytes of machine code, packed constants (shared ones counted once), working memory and outputs of all plans.
   int64_t held_bytes() const;
 
@@ -86,7 +100,7 @@ class Session {
     std::optional<KnownInputs> known;  ///< the inputs of the last run() with this plan
   };
   Session() = default;
-  void check_inputs(const std::map<std::string, Tensor>& inputs) const;
+  void check_inputs(const std::map<std::string, AnyValue>& inputs) const;
   void check_shapes(const Plan& plan, const std::map<std::string, Tensor>& inputs) const;
   onnx::Model::Shapes merged(const onnx::Model::Shapes& shapes) const;
   /// As merged(), with the shapes that the model declares: what plans are known by.
@@ -94,6 +108,9 @@ class Session {
   int64_t own_bytes(const Loaded& loaded) const;
   Kept& use(std::list<Kept>::iterator kept);
   Kept& kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values);
+  std::vector<Tensor> run_program(const std::map<std::string, Tensor>& inputs,
+                                  const std::map<std::string, Tensor>& outputs);
+  std::vector<AnyValue> program_values(const std::map<std::string, AnyValue>& inputs);
   void make_ready(Loaded& loaded);
   void drop_unused();
 
@@ -103,7 +120,9 @@ class Session {
   std::optional<Graph> graph_;  ///< of a built-in network, or in memory
   std::shared_ptr<ThreadPool> pool_;
   SharedConstants constants_;
-  std::list<Kept> plans_;  ///< most recently used first
+  std::list<Kept> plans_;       ///< most recently used first
+  bool needs_program_ = false;  ///< a static graph could not be made for some inputs
+  std::unique_ptr<ProgramRunner> program_;
 };
 
 /// A seeded random tensor: floats from N(0,1), integers from 0 to `most`, random booleans. Each input's name has its

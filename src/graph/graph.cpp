@@ -27,8 +27,6 @@ template <>
 constexpr std::string_view kAttrType<std::vector<std::string>> = "strings";
 template <>
 constexpr std::string_view kAttrType<Tensor> = "tensor";
-template <>
-constexpr std::string_view kAttrType<SubgraphAttr> = "graph";
 
 template <class T>
 const T* find_attr(const Node& node, std::string_view key) {

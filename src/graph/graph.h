@@ -81,13 +81,10 @@ using ValueId = int32_t;
 using NodeId = int32_t;
 constexpr int32_t kNone = -1;
 
-/// An attribute of a node. Graph-valued attributes (If, Loop, Scan) contain the parsed body.
-struct SubgraphAttr {
-  std::shared_ptr<const void> body;  ///< onnx::GraphProto of the body; nothing runs it yet
-};
+/// An attribute of a node.
 using Attr = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
-                          std::vector<std::string>, Tensor, SubgraphAttr>;
-/// Returns "int", "float", "string", "ints", "floats", "strings", "tensor" or "graph".
+                          std::vector<std::string>, Tensor>;
+/// Returns "int", "float", "string", "ints", "floats", "strings" or "tensor".
 std::string_view attr_type(const Attr& attr);
 /// Attributes by name. The special members of this class and of Graph are compiled only once: compiling them in each
 /// file that copies or destroys a node would take a second or more.

@@ -82,4 +82,20 @@ void InferContext::set(size_t output, DType type, Shape shape) {
   if (output < outputs.size()) outputs[output] = TensorType{type, std::move(shape), {}};
 }
 
+const Tensor& RunContext::tensor(size_t i) const {
+  if (!has(i) || !inputs[i].is_tensor()) {
+    node_error(node, fmt::format("input {} is {}, expected a tensor", i,
+                                 i < inputs.size() ? text(inputs[i]) : std::string("left out")));
+  }
+  return inputs[i].tensor();
+}
+
+AnyValue& RunContext::sequence(size_t i) {
+  if (!has(i) || !inputs[i].is_sequence()) {
+    node_error(node, fmt::format("input {} is {}, expected a sequence", i,
+                                 i < inputs.size() ? text(inputs[i]) : std::string("left out")));
+  }
+  return inputs[i];
+}
+
 }  // namespace kilter

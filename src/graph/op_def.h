@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/any_value.h"
 #include "base/error.h"
 #include "base/tensor.h"
 #include "graph/graph.h"
@@ -88,6 +89,15 @@ enum class Statistics : uint8_t {
 /// Returns whether the elements are the pixels of one or more channels.
 bool over_pixels(Statistics statistics);
 
+/// How an operator runs the graphs inside its node (graph/open_graph.h). Only a program (vm/program.h) runs these.
+enum class Control : uint8_t {
+  none,
+  branch,  ///< If: one of two graphs
+  loop,    ///< Loop: a graph, as often as a count and a condition say
+  scan,    ///< Scan: a graph, for each element along an axis
+  map,     ///< SequenceMap: a graph, for each element of sequences
+};
+
 /// Throws bad_model for a node: "Conv 'name': <text>".
 [[noreturn]] void node_error(const Node& node, const std::string& text);
 /// Thrown when the shape of a node's output depends on data that is not known. The importer then specialises the graph
@@ -137,6 +147,17 @@ struct ReferenceContext {
   const Tensor& in(size_t i) const { return inputs.at(i); }
   const Tensor& out(size_t i = 0) const { return outputs.at(i); }
   bool wants(size_t i) const { return i < outputs.size() && outputs[i].defined(); }
+};
+
+/// The argument of OpDef::run. Values that nobody else refers to may be changed in place.
+struct RunContext {
+  const Node& node;
+  std::vector<AnyValue> inputs;  ///< absent: left out, or an absent optional
+
+  bool has(size_t i) const { return i < inputs.size() && !inputs[i].absent(); }
+  /// Return input i as a tensor or a sequence. Throw bad_model if it is none.
+  const Tensor& tensor(size_t i) const;
+  AnyValue& sequence(size_t i);
 };
 
 /// A box of elements that a movement operator copies. For every index vector i in `extent`:
@@ -197,6 +218,7 @@ struct OpDef {
   Movement movement = Movement::other;
   Addressing addressing = Addressing::none;
   Statistics statistics = Statistics::none;
+  Control control = Control::none;
   bool logarithmic = false;     ///< Family::softmax only: the result is the logarithm
   bool absorbs_zero = false;    ///< an element of the result is 0 if one operand's is 0 and the others' are finite
   bool passes_values = false;   ///< results contain only values of operand 0, perhaps in another type
@@ -209,9 +231,9 @@ struct OpDef {
   std::vector<AttrSpec> attrs = {};
   std::string_view summary;  ///< one sentence with shapes; source: the ONNX operator of that name unless stated
 
-  /// The shape and type rule. Required unless `expand` is set.
+  /// The shape and type rule. Required unless `expand`, `run` or `control` is set.
   void (*infer)(InferContext&) = nullptr;
-  /// The naive kernel, straight from the definition. Required unless `expand` is set. Used by tests, folding and
+  /// The naive kernel, straight from the definition. Required where `infer` is. Used by tests, folding and
   /// --verify, and to execute operators that have no schedule yet.
   void (*reference)(ReferenceContext&) = nullptr;
   /// Family::map only: returns the scalar expression, given one expression per present operand in order (already of the
@@ -228,8 +250,12 @@ struct OpDef {
   /// Replaces the node by simpler nodes: adds them to the graph and returns the values that replace the outputs. The
   /// importer calls it before it infers the shapes of the nodes that are added (see builder.h).
   std::vector<ValueId> (*expand)(ExpandContext&) = nullptr;
+  /// Operators that read or make sequences or optional values: computes the outputs. They run in a program only.
+  std::vector<AnyValue> (*run)(RunContext&) = nullptr;
   /// Returns the operations of one run (one multiply-add = 2). When null, the family has a default.
   int64_t (*flops)(const OpView&) = nullptr;
+  /// The operands whose values, not only shapes, determine the shapes of the outputs.
+  std::vector<int32_t> shape_operands = {};
   bool deterministic = true;     ///< false: never folded or merged (random operators)
   bool shape_only = false;       ///< outputs depend only on the inputs' types (Shape, Size): always folded; the
                                  ///< reference sees inputs without data

@@ -158,7 +158,6 @@ std::string attr_text(const Attr& attr) {
       return list_text(v, "strings[]", [](const std::string& x) { return in_quotes(x); });
     }
     std::string operator()(const Tensor& v) const { return tensor_text(v); }
-    std::string operator()(const SubgraphAttr&) const { return "subgraph"; }
   };
   return std::visit(Visitor{}, attr);
 }

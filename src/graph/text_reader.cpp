@@ -334,7 +334,6 @@ Attr TextReader::attr(const std::string& key, const std::map<std::string, Tensor
   const char c = peek();
   if (c == '"') return quoted_text();
   if (c == '[') return list_attr();
-  if (accept("subgraph")) return SubgraphAttr{};
   for (const bool real : {true, false}) {
     if (!accept(real ? "floats" : "strings")) continue;
     expect("[");

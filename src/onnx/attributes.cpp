@@ -21,8 +21,6 @@ Attr read_attr(const pb::AttributeProto& attribute, const ModelData& model, cons
       return std::vector<std::string>(attribute.strings().begin(), attribute.strings().end());
     case kTensorAttr:
       return model.tensors.at(&attribute.t());
-    case kGraphAttr:
-      return SubgraphAttr{std::shared_ptr<const void>(model.proto, &attribute.g())};
     default:
       fail(ErrorKind::unsupported, "{}: {}: attribute {} is a {}; Kilter reads numbers, strings, tensors and graphs",
            model.file, what, quote(attribute.name()), attribute_kind_name(attribute.type()));
@@ -38,7 +36,6 @@ int32_t kind_of(const Attr& attr) {
     int32_t operator()(const std::vector<float>&) const { return kFloatsAttr; }
     int32_t operator()(const std::vector<std::string>&) const { return kStringsAttr; }
     int32_t operator()(const Tensor&) const { return kTensorAttr; }
-    int32_t operator()(const SubgraphAttr&) const { return kGraphAttr; }
   };
   return std::visit(Kind{}, attr);
 }
@@ -48,6 +45,7 @@ int32_t kind_of(const Attr& attr) {
 Attrs read_attrs(const pb::NodeProto& node, const ModelData& model, const Attrs* call) {
   Attrs attrs;
   for (const auto& attribute : node.attribute()) {
+    if (attribute.type() == kGraphAttr || attribute.type() == kTypeAttr) continue;
     if (attribute.ref_attr_name().empty()) {
       attrs.emplace(attribute.name(), read_attr(attribute, model, node_text(node)));
       continue;

@@ -92,6 +92,7 @@ std::string unbound_text(const Port& port) {
 }  // namespace
 
 std::optional<Shape> declared_shape(const Port& port) {
+  if (!port.is_tensor()) return std::nullopt;
   if (!port.dims) return std::nullopt;
   Shape shape;
   for (const Dim& dim : *port.dims) {
@@ -108,7 +109,7 @@ std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes
   }
   std::vector<std::string> what, options;
   for (const Port& port : ports) {
-    if (given.contains(port.name) || declared_shape(port)) continue;
+    if (!port.is_tensor() || given.contains(port.name) || declared_shape(port)) continue;
     what.push_back(unbound_text(port));
     options.push_back("--input " + shell_word(port.name + "=" + examples.shape(port)));
   }

@@ -1,35 +1,38 @@
 // The operators that a model needs and Kilter lacks.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
-#include "onnx/model_data.h"
+#include "graph/open_graph.h"
+#include "onnx/model.h"
 
 namespace kilter::onnx {
 
-/// Collects the missing operators of node lists, sorted by operator, each with its nodes.
+/// Collects the missing operators of graphs, in the order of their first node, each with its nodes.
 class MissingOps {
  public:
-  explicit MissingOps(const ModelData& model) : model_(model) {}
-  /// Examines the nodes, the functions that they call and the graphs inside them, but the branches of an If only if
-  /// `branches` is set. An If itself never counts as missing here.
-  void look(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, const Opsets& opsets, bool branches);
+  /// `file` names the model in errors.
+  explicit MissingOps(const std::string& file) : file_(file) {}
+  /// Examines the nodes and the regions inside them, but the branches of an If only if `branches` is set.
+  void look(const OpenGraph& graph, bool branches);
   void add(Missing missing) { found_.push_back(std::move(missing)); }
   std::vector<Missing> list() const { return found_; }
   /// Throws unsupported with the whole list if it is not empty.
   void fail_if_any() const;
+  /// Throws unsupported for one node.
+  [[noreturn]] void fail_for(const OpenNode& node);
 
  private:
-  void look(const pb::NodeProto& node, const Opsets& opsets, bool branches);
+  void add(const OpenNode& node);
 
-  const ModelData& model_;
-  std::string prefix_;
+  const std::string& file_;
   std::vector<Missing> found_;
   std::map<std::string, size_t> index_;
-  std::map<const Function*, bool> seen_;
 };
 
-/// Returns whether the node is If of ai.onnx (and no function has that name).
-bool is_if(const pb::NodeProto& node, const ModelData& model);
+/// Returns whether the node is If of ai.onnx.
+bool is_if(const OpenNode& node);
 
 }  // namespace kilter::onnx

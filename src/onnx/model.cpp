@@ -122,7 +122,7 @@ void read_initializers(pb::GraphProto& graph, ModelData& model, TensorReader& re
 std::string_view odd_kind(const pb::TypeProto& type) {
   switch (type.value_case()) {
     case pb::TypeProto::kSequenceType:
-      return "a sequence";
+      return "a sequence of values that are no tensors";
     case pb::TypeProto::kMapType:
       return "a map";
     case pb::TypeProto::kOpaqueType:
@@ -130,16 +130,31 @@ std::string_view odd_kind(const pb::TypeProto& type) {
     case pb::TypeProto::kSparseTensorType:
       return "a sparse tensor";
     case pb::TypeProto::kOptionalType:
-      return "an optional value";
+      return "an optional value that is no tensor";
     default:
       return "a value of unknown type";
   }
 }
 
-Port read_port(const pb::ValueInfoProto& info, const std::string& what, const std::string& file) {
+/// Returns whether a type is a tensor, a sequence of tensors, or an optional value that is one of these.
+bool holds_tensors(const pb::TypeProto& type) {
+  if (type.has_sequence_type()) return type.sequence_type().elem_type().has_tensor_type();
+  if (type.has_optional_type()) return holds_tensors(type.optional_type().elem_type());
+  return type.has_tensor_type();
+}
+
+/// Reads the type of a port: a tensor, a sequence of tensors, or an optional value that is one of these.
+Port read_port(const std::string& name, const pb::TypeProto& type, const std::string& what, const std::string& file) {
+  if (type.has_sequence_type() || type.has_optional_type()) {
+    const bool sequence = type.has_sequence_type();
+    Port port =
+        read_port(name, sequence ? type.sequence_type().elem_type() : type.optional_type().elem_type(), what, file);
+    port.kind = sequence ? DeclaredType::Kind::sequence : DeclaredType::Kind::optional;
+    return port;
+  }
   Port port;
-  port.name = info.name();
-  const auto& tensor = info.type().tensor_type();
+  port.name = name;
+  const auto& tensor = type.tensor_type();
   port.type = require_dtype(tensor.elem_type(), file, what);
   if (!tensor.has_shape()) return port;
   if (tensor.shape().dim_size() > kMostDims) {
@@ -157,7 +172,8 @@ Port read_port(const pb::ValueInfoProto& info, const std::string& what, const st
 }
 
 void add_odd_port(ModelData& model, const std::string& side, std::string_view kind, const std::string& name) {
-  const std::string reason = fmt::format("{}; only tensors can be inputs and outputs", kind);
+  const std::string reason =
+      fmt::format("{}; only tensors, sequences of tensors and optional values can be inputs and outputs", kind);
   for (Missing& known : model.odd_ports) {
     if (known.op != side || known.reason != reason) continue;
     known.nodes.push_back(name);
@@ -171,8 +187,8 @@ void read_ports(ModelData& model) {
   for (const auto& initializer : model.graph().initializer()) defaults.insert(initializer.name());
   const auto add = [&](const pb::ValueInfoProto& info, std::string_view side, std::vector<Port>& ports) {
     const std::string what = fmt::format("{} {}", side, quote(info.name()));
-    if (info.type().has_tensor_type()) {
-      ports.push_back(read_port(info, what, model.file));
+    if (holds_tensors(info.type())) {
+      ports.push_back(read_port(info.name(), info.type(), what, model.file));
     } else {
       add_odd_port(model, fmt::format("{} of the graph", side), odd_kind(info.type()), info.name());
     }
@@ -197,6 +213,11 @@ int32_t opset_of(const Opsets& opsets, const pb::NodeProto& node) {
 }
 
 std::string text(const Port& port) {
+  if (!port.is_tensor()) {
+    Port element = port;
+    element.kind = DeclaredType::Kind::tensor;
+    return (port.kind == DeclaredType::Kind::sequence ? "sequence of " : "optional ") + text(element);
+  }
   std::string dims;
   if (!port.dims) return fmt::format("{}[...]", name(port.type));
   for (const Dim& dim : *port.dims) {
@@ -254,6 +275,7 @@ std::shared_ptr<const Model> Model::parse_in(std::span<const std::byte> bytes, c
   return model;
 }
 
+const OpenGraph& Model::open_graph() const { return impl_->open_graph(); }
 const std::string& Model::name() const { return impl_->file; }
 int64_t Model::ir_version() const { return impl_->proto->ir_version(); }
 const std::map<std::string, int64_t>& Model::opsets() const { return impl_->opsets; }

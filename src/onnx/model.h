@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/tensor.h"
-#include "graph/graph.h"
+#include "graph/open_graph.h"
 
 namespace kilter::onnx {
 
@@ -25,12 +25,15 @@ struct Dim {
 
 struct Port {
   std::string name;
-  DType type = DType::f32;
+  DType type = DType::f32;               ///< of the tensor, or of the tensors in a sequence
   std::optional<std::vector<Dim>> dims;  ///< nullopt: rank unknown
+  DeclaredType::Kind kind = DeclaredType::Kind::tensor;
+
+  bool is_tensor() const { return kind == DeclaredType::Kind::tensor; }
 };
-/// Returns "f32[batch,3,224,224]".
+/// Returns "f32[batch,3,224,224]", "sequence of f32[...]" or "optional f32[2]".
 std::string text(const Port& port);
-/// Returns the port's shape if the model gives every size; otherwise nothing.
+/// Returns the port's shape if it is a tensor and the model gives every size; otherwise nothing.
 std::optional<Shape> declared_shape(const Port& port);
 /// Returns whether the port's declaration allows this shape. Names of dimensions are ignored, and a declared rank of 0,
 /// which some exporters write for "unknown", allows every shape.
@@ -62,15 +65,19 @@ class Model {
   const std::vector<Port>& outputs() const;
   /// Returns every operator that is missing (subgraphs included).
   std::vector<Missing> missing() const;
+  /// Throws unsupported with the operators that are missing outside the branches of If nodes.
+  void fail_if_missing() const;
 
   /// Shapes of inputs by name. Inputs not named must be fully declared.
   using Shapes = std::map<std::string, Shape>;
   /// Values of inputs that shapes depend on, by name: they become constants of the graph.
   using Values = std::map<std::string, Tensor>;
+  /// Returns the graph before its shapes are known, with regions. Valid while the model lives.
+  const OpenGraph& open_graph() const;
   /// Makes the static graph: binds shapes, expands functions, infers every type, and folds shape computations. Throws
   /// bad_model; bad_input for a shape that contradicts the declaration and for an unbound dimension, naming it and how
-  /// to bind it; unsupported for missing operators, listing all of them, and for data-dependent shapes, naming the node
-  /// and the value.
+  /// to bind it; unsupported for missing operators, listing all of them; NeedsProgram (ops/support/builder.h) for
+  /// data-dependent shapes, naming the node and the value, and for operators that run only in a program.
   Graph bind(const Shapes& shapes, const Values& values = {}) const;
   /// Returns the inputs whose values determine shapes, given the input shapes and the values known so far. The values
   /// of the returned inputs can reveal further ones, so repeat with them until the result is empty; then call bind.

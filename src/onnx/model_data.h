@@ -1,12 +1,15 @@
-// The contents of a Model: the parsed file, its tensors and the results of the checks. Immutable once parsed.
+// The contents of a Model: the parsed file, its tensors and the results of the checks. Immutable once parsed, but for
+// the open graph, which is made when it is first needed.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "graph/open_graph.h"
 #include "onnx/functions.h"
 #include "onnx/model.h"
 #include "onnx/schema.h"
@@ -24,9 +27,15 @@ struct ModelData {
   std::vector<Port> inputs;
   std::vector<Port> default_inputs;  ///< inputs that have an initializer
   std::vector<Port> outputs;
-  std::vector<Missing> odd_ports;  ///< inputs and outputs that are not tensors (sequences, optional values, maps)
+  std::vector<Missing> odd_ports;  ///< inputs and outputs that are not tensors of tensors (maps, for example)
 
   const pb::GraphProto& graph() const { return proto->graph(); }
+  /// The model's graph with its names resolved; made by the first call. Errors of lower() propagate.
+  const OpenGraph& open_graph() const;
+
+ private:
+  mutable std::once_flag lowered_;
+  mutable std::shared_ptr<const OpenGraph> open_graph_;
 };
 
 struct Model::Impl : ModelData {};

@@ -70,10 +70,6 @@ struct AttrWriter {
     set_header(*proto.mutable_t(), value);
     set_inside(*proto.mutable_t(), value);
   }
-  void operator()(const SubgraphAttr&) const {
-    fail(ErrorKind::unsupported, "{} {}: graphs in attributes cannot be written as ONNX", node.op->name,
-         quote(node.name));
-  }
 };
 
 /// The names in the written file. In ONNX, a graph output is itself a value, so the value that it returns takes its

@@ -66,6 +66,7 @@ KILTER_OP(AffineGrid){
         "positions of an image of `size`, from -1 to 1, last axis first.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {1},
     .cases = {"f32[2,2,3] i64[4]=2,3,4,5", "f32[1,3,4] i64[5]=1,2,3,4,5 | align_corners=1",
               "f32[1,2,3] i64[4]=1,1,7,3 | align_corners=1"},
 };

@@ -17,6 +17,7 @@ KILTER_OP(BlackmanWindow){
         "else size - 1.",
     .infer = infer_window_function,
     .reference = reference,
+    .shape_operands = {0},
     .cases = {"i32[]=10", "i64[]=17 | periodic=0", "i32[]=1 | periodic=0", "i64[]=7 | output_datatype=11", "i64[]=0"},
 };
 

@@ -57,6 +57,7 @@ KILTER_OP(CenterCropPad){
     .infer = infer,
     .reference = reference,
     .regions = regions,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[20,10,3] i64[3]=10,7,3", "f32[10,7,3] i64[3]=20,10,3", "i64[33,17] i64[1]=8 | axes=[-1]",
               "f16[7,1,5] i64[2]=4,9 | axes=[0,2]"},

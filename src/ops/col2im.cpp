@@ -100,6 +100,7 @@ KILTER_OP(Col2Im){
         "Adds the blocks in the columns of x [N, C * taps, blocks] at their places in images [N, C, image_shape...].",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {1, 2},
     .cases = {"f32[1,9,12] i64[2]=5,6 i64[2]=3,3", "f32[2,12,9] i64[2]=6,6 i64[2]=2,2 | strides=[2,2]",
               "f32[1,6,16] i64[2]=5,5 i64[2]=2,3 | dilations=[2,1] pads=[0,1,1,0]",
               "f32[1,8,27] i64[3]=4,4,4 i64[3]=2,2,2"},

@@ -68,6 +68,7 @@ KILTER_OP(Compress){
     .summary = "y = the slices of x along axis (elements of flat x without axis) where condition (input 1) is true.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[3,2] bool[3]=0,1,1 | axis=0", "f32[3,7] bool[2]=0,1 | axis=-1", "i64[3,2] bool[5]=0,1,0,0,1",
               "f16[17] bool[1]=0 | | 9"},

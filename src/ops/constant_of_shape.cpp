@@ -46,6 +46,7 @@ KILTER_OP(ConstantOfShape){
     .infer = infer,
     .reference = reference,
     .regions = regions,
+    .shape_operands = {0},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"i64[3]=2,3,5", "i64[0]=", "i64[1]=0", "i64[2]=7,17 | value=i64[1]=3 | 9",
               "i64[1]=33 | value=bool[1]=true"},

@@ -109,6 +109,7 @@ KILTER_OP(DFT){
         "dft_length; with onesided, only bins 0 to dft_length / 2, or a real result of the inverse.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {1, 2},
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[2,10,1]", "f32[1,12,3,2] ? i64[]=1 | inverse=1", "f32[2,9,1] i64[]=16 | onesided=1",
               "f32[2,7,2] | onesided=1 inverse=1", "f32[1,5,17,1] | axis=2 | 17"},

@@ -51,6 +51,7 @@ KILTER_OP(Dropout){
     .attrs = {{"ratio", "float", "0.5"}, {"seed", "int", ""}, {"is_test", "int", "0"}, {"consumed_inputs", "ints", ""}},
     .summary = "y = x and mask = all true (before opset 10: all 1): dropout does nothing in inference.",
     .expand = expand,
+    .shape_operands = {1, 2},
     .cases = {"f32[2,3,5]", "f32[7] f32[]=0.3 bool[]=false | | | 2", "f32[17] f32[]=0 bool[]=true",
               "f16[3,4] | ratio=0.2 | 7 | 2", "f64[5] | ratio=0.7 | 10 | 2"},
 };

@@ -41,6 +41,7 @@ KILTER_OP(Expand){
     .infer = infer,
     .reference = reference,
     .regions = regions,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[3,1] i64[3]=2,1,7", "f32[3,1] i64[2]=3,4", "i64[1] i64[1]=17", "f16[2,1,5] i64[1]=1",
               "bool[1,3] i64[2]=0,3", "f32[] i64[2]=3,3 | | 8"},

@@ -78,6 +78,7 @@ KILTER_OP(MaxUnpool){
         "it or pads it with zeros at the end of each axis.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {2},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[1,1,2,2] i64[1,1,2,2]=5,7,13,15 | kernel_shape=[2,2] strides=[2,2]",
               "f32[1,1,2,2] i64[1,1,2,2]=5,7,13,15 i64[4]=1,1,5,5 | kernel_shape=[2,2] strides=[2,2]",

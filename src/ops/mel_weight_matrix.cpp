@@ -78,6 +78,7 @@ KILTER_OP(MelWeightMatrix){
         "the lower and the upper edge; inputs num_mel_bins, dft_length, sample_rate and the two edges in Hz.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {0, 1},
     .cases = {"i32[]=8 i32[]=16 i32[]=8192 f32[]=0 f32[]=4096", "i64[]=20 i64[]=512 i64[]=16000 f32[]=20 f32[]=7600",
               "i64[]=4 i64[]=64 i64[]=8000 f32[]=100 f32[]=3800 | output_datatype=11"},
 };

@@ -122,6 +122,7 @@ KILTER_OP(NonMaxSuppression){
         "data.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {0, 1, 2, 3, 4},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[1,3,4]=0,0,1,1,0,0.1,1,1.1,0,10,1,11 f32[1,1,3]=0.9,0.75,0.6 i64[1]=3 f32[1]=0.5 f32[1]=0",
               "f32[1,2,4]=1,1,0,0,0,0.1,1,1.1 f32[1,2,2]=0.9,0.75,0.1,0.2 i64[1]=1 f32[1]=0.5",

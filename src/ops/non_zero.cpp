@@ -38,6 +38,7 @@ KILTER_OP(NonZero){
         "y[d, k] = index d of the k-th element of x that is not 0, in row-major order; the shape depends on the data.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {0},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"bool[2,2]=1,0,1,1", "f32[2,3]=0,1,nan,0,0,-2", "i64[7]=0,0,3,0,1,0,9", "u8[2]=0,0 | | 9"},
 };

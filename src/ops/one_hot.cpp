@@ -45,6 +45,7 @@ KILTER_OP(OneHot){
         "equals indices (input 0, negative from the end), else values[0].",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"i64[3]:0,7,8 i64[]=12 f32[2]:2,5", "i32[2,2]:1,-1,-9,3 i64[1]=5 i32[2]:0,1 | axis=1",
               "f32[3]:1,2,0 f32[]=3 f16[2]:0,1 | axis=0", "i64[]:2 i64[]=7 bool[2]:0,1 | axis=-1 | 9"},

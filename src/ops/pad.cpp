@@ -162,6 +162,7 @@ KILTER_OP(Pad){
     .infer = infer,
     .reference = reference,
     .regions = regions,
+    .shape_operands = {1, 3},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[1,3,7,7] i64[8]=0,0,1,2,0,0,3,0", "f32[5,7] i64[4]=2,4,3,1 | mode=reflect",
               "f32[5,7] i64[4]=2,0,3,1 f32[]=1.5", "i32[3,4] i64[4]=2,1,0,3 | mode=edge",

@@ -72,6 +72,7 @@ KILTER_OP(Range){
         "y[i] = start + i * delta for max(ceil((limit - start) / delta), 0) elements; inputs start, limit, delta.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {0, 1, 2},
     .cases = {"f32[]=1 f32[]=5 f32[]=0.7", "i64[]=10 i64[]=4 i64[]=-2", "i32[]=0 i32[]=17 i32[]=3 | | 11",
               "i64[]=3 i64[]=3 i64[]=1", "f16[]=1 f16[]=4 f16[]=0.5"},
 };

@@ -29,6 +29,7 @@ KILTER_OP(ReduceLogSum){
     .infer = infer_reduce<Numbers>,
     .reference = reference,
     .expand = expand,
+    .shape_operands = {1},
     .cases =
         {"f32[2,3,5]:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30 | axes=[1] | 11",
          "f64[3]:0.5,0.25,7 | axes=[-1] keepdims=0 | 11", "i32[7,3] i64[1]=-1", "f32[2,0,3] i64[1]=1", "u8[17]"},

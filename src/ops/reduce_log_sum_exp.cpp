@@ -52,6 +52,7 @@ KILTER_OP(ReduceLogSumExp){
     .infer = infer_reduce<Numbers>,
     .reference = reference,
     .expand = expand,
+    .shape_operands = {1},
     .cases = {"f32[2,3,5] | axes=[1] | 11", "f32[3,7,17] i64[1]=-1 | keepdims=0", "f32[3]:1000,-1000,999",
               "f32[2,2]:inf,1,-inf,-inf | axes=[1] keepdims=0 | 11", "f32[2,0,3] i64[1]=1", "i32[7,3] i64[1]=-1",
               "f64[33]", "f32[4,5] | noop_with_empty_axes=1"},

@@ -60,6 +60,7 @@ KILTER_OP(Reshape){
     .summary = "y = x with the shape of input 1: 0 keeps a dimension, -1 stands for the size that is left.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[2,3,5] i64[2]=0,-1", "f32[2,3,4] i64[3]=4,-1,2", "i32[6] i64[2]=2,3 | | 7",
               "f32[1] i64[0]=", "f32[0,3] i64[2]=3,0 | allowzero=1", "f16[7,17] i64[1]=-1"},

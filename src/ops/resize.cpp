@@ -123,6 +123,7 @@ KILTER_OP(Resize){
     .infer = infer,
     .reference = reference,
     .resize = resize,
+    .shape_operands = {1, 2, 3},
     // Weights are rounded to float; cubic sums add 16 terms of both signs.
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,3,7,9] ? f32[4]=1,1,2,2 | coordinate_transformation_mode=asymmetric nearest_mode=floor",
@@ -147,6 +148,7 @@ KILTER_OP(Upsample){
     .infer = infer,
     .reference = reference,
     .resize = resize,
+    .shape_operands = {1},
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,3,7,9] | scales=[1,1,2,2] | 7", "f32[1,17,5,6] f32[4]=1,1,2,2 | mode=linear | 9",
               "f32[2,3,4,5] f32[4]=1,1,1.5,3 | | 9"},

@@ -94,6 +94,7 @@ KILTER_OP(Slice){
     .infer = infer,
     .reference = reference,
     .regions = regions,
+    .shape_operands = {1, 2, 3, 4},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[7,17] i64[2]=1,2 i64[2]=-1,1000",
               "f32[7,17] i64[1]=-1 i64[1]=-9223372036854775808 i64[1]=1 i64[1]=-3",

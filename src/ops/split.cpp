@@ -114,6 +114,7 @@ KILTER_OP(Split){
     .infer = infer,
     .reference = reference,
     .regions = regions,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[2,17,3] i64[3]=1,9,7 | axis=1 | | 3", "f32[7,3] | num_outputs=3 | | 3",
               "i64[3,6] | axis=-1 | 11 | 2", "u8[3,5] | axis=-1 split=[1,4] | 7 | 2", "f16[33] i64[2]=33,0 | | | 2",

@@ -43,6 +43,7 @@ KILTER_OP(Squeeze){
         "of them are removed.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[1,3,1,5]", "f32[1,3,1,5] i64[1]=-2", "f32[1,3,1,5] | axes=[0,2] | 11", "i64[1] i64[1]=0",
               "f32[3,4]"},

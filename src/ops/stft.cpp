@@ -86,6 +86,7 @@ KILTER_OP(STFT){
         "length], frame_step apart, each times window.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {1, 3},
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[1,128,1] i64[]=8 f32[16]", "f32[2,50,1] i64[]=7 ? i64[]=15 | onesided=0",
               "f32[2,40] i64[]=8 f32[16]", "f32[2,900,1] i64[]=160 f32[400]=0.5",

@@ -53,6 +53,7 @@ KILTER_OP(Tile){
     .infer = infer,
     .reference = reference,
     .regions = regions,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[2,3] i64[2]=2,3", "f32[1,7,1] i64[3]=17,1,3", "i64[3] i64[1]=0", "f16[2,1,5] i64[3]=1,33,1",
               "bool[1,3] i64[2]=4,2 | | 7", "f32[] i64[0]="},

@@ -61,6 +61,7 @@ KILTER_OP(TopK){
         "lower index first among equals; output 1 their i64 indices.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[3,4] i64[1]=3 | axis=1 | | 2", "f32[17,3] i64[1]=5 | axis=0 largest=0 | | 2",
               "i64[2,7]:3 i64[1]=2 | | | 2", "f32[4]:1,nan,3,-inf i64[1]=2", "f16[2,33] | k=1 | 9 | 2",

@@ -112,6 +112,7 @@ KILTER_OP(Unique){
         "shape depends on the data.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {0},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[6]=2,1,1,3,4,3 | | | 4", "f32[6]=2,1,1,3,4,3 | sorted=0 | | 4",
               "i64[3,3]=1,0,0,1,0,0,2,3,4 | axis=0 | | 4",

@@ -34,6 +34,7 @@ KILTER_OP(Unsqueeze){
         "y = x with dimensions of 1 inserted so that they are at axes (input 1; an attribute before opset 13) of y.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[3,5] i64[2]=0,-1", "f32[3,5] i64[1]=1", "f32[3,5] | axes=[0,3] | 11", "i64[] i64[1]=0",
               "f32[7] i64[3]=3,0,1"},

@@ -107,7 +107,6 @@ struct AttributeSetter {
     for (const std::string& value : values) set(kStringsAttr).add_strings(value);
   }
   void operator()(const Tensor& tensor) const { set_values(*set(kTensorAttr).mutable_t(), tensor); }
-  void operator()(const SubgraphAttr&) const {}
 
  private:
   pb::AttributeProto& set(int32_t kind) const {

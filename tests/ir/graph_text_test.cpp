@@ -91,7 +91,6 @@ TEST(GraphText, AttributesOfEveryType) {
   attrs["tensor"] = Tensor::of<int64_t>({2, 2}, {1, 2, 3, std::numeric_limits<int64_t>::max()});
   attrs["empty"] = Tensor(DType::f16, {0, 3});
   attrs["large"] = Tensor(DType::f32, {100});
-  attrs["body"] = SubgraphAttr{};
   g.add_node(op("Relu"), "r", 17, attrs, {x}, {g.type(x)});
   const Graph read = round_trip(g);
   const Attrs& got = read.node(0).attrs;

@@ -311,7 +311,7 @@ TEST(TensorFile, SequencesAreRefused) {
   const std::string tensor = typed(1, {0}).SerializeAsString();
   const std::string sequence = std::string("\x0a\x00\x10\x01\x1a", 5) + static_cast<char>(tensor.size()) + tensor;
   EXPECT_EQ(tensor_error(sequence),
-            "unsupported: input_0.pb: contains a sequence or an optional value; Kilter reads only single tensors");
+            "bad_input: input_0.pb: contains a sequence or an optional value, expected a single tensor");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "ops/op.h"
 #include "ops/support/builder.h"
+#include "ops/support/cases.h"
 
 namespace kilter {
 namespace {
@@ -58,8 +59,8 @@ TEST(Table, EveryDefinitionIsComplete) {
   for (const OpDef* op : all_ops()) {
     SCOPED_TRACE(op->name);
     EXPECT_FALSE(op->summary.empty());
-    EXPECT_TRUE(op->infer != nullptr || op->expand != nullptr);
-    EXPECT_TRUE(op->reference != nullptr || op->expand != nullptr);
+    const bool in_programs = op->run != nullptr || op->control != Control::none;
+    EXPECT_EQ(in_programs, op->infer == nullptr && op->expand == nullptr);
     EXPECT_EQ(op->infer != nullptr, op->reference != nullptr)
         << "a shape rule without a kernel, or the other way round";
     EXPECT_GE(op->min_inputs, 0);
@@ -68,7 +69,7 @@ TEST(Table, EveryDefinitionIsComplete) {
     EXPECT_TRUE(op->max_outputs == -1 || op->max_outputs >= op->min_outputs);
     EXPECT_GE(op->tolerance.rtol, 0);
     EXPECT_GE(op->tolerance.atol, 0);
-    EXPECT_FALSE(op->cases.empty());
+    EXPECT_EQ(op->cases.empty(), in_programs);
     EXPECT_TRUE(op->domain.find("ai.onnx") == std::string_view::npos || op->domain.starts_with("ai.onnx."))
         << "the default domain is spelled \"\"";
   }
@@ -94,6 +95,51 @@ TEST(Table, AttributesHaveKnownTypesAndOneNameEach) {
       EXPECT_TRUE(names.insert(spec.name).second) << op->name << ": " << spec.name << " is listed twice";
       EXPECT_EQ(types.count(spec.type), 1U) << op->name << ": " << spec.name << " has type " << spec.type;
     }
+  }
+}
+
+/// Returns whether the node of a case can be added to a graph while the value of operand `unknown` is not known.
+bool adds_without(const OpDef& op, const ParsedCase& parsed, size_t unknown) {
+  Graph graph;
+  GraphBuilder builder(graph);
+  std::vector<ValueId> operands;
+  for (size_t i = 0; i < parsed.operands.size(); ++i) {
+    const Tensor& tensor = parsed.operands[i].tensor;
+    if (!tensor.defined()) {
+      operands.push_back(kNone);
+    } else if (i == unknown) {
+      operands.push_back(builder.input("in", tensor.dtype(), tensor.shape()));
+    } else {
+      operands.push_back(builder.constant(tensor));
+    }
+  }
+  GraphBuilder::Options options;
+  options.domain = op.domain;
+  options.opset = parsed.opset;
+  options.output_count = parsed.outputs;
+  try {
+    builder.add(op.name, operands, parsed.attrs, options);
+    return true;
+  } catch (const ShapeNeedsValue&) {
+    return false;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+TEST(Table, OperandsThatDetermineShapesAreDeclared) {
+  for (const OpDef* op : all_ops()) {
+    if (op->domain == "kilter") continue;  // programs do not contain them
+    std::set<int32_t> needed;
+    for (const CaseText text : op->cases) {
+      const ParsedCase parsed = parse_case(*op, text);
+      for (size_t i = 0; i < parsed.operands.size(); ++i) {
+        if (parsed.operands[i].tensor.defined() && !adds_without(*op, parsed, i))
+          needed.insert(static_cast<int32_t>(i));
+      }
+    }
+    EXPECT_EQ(needed, std::set<int32_t>(op->shape_operands.begin(), op->shape_operands.end()))
+        << op->domain << ":" << op->name << "@" << op->since;
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "measure/clock.h"
+#include "onnx/value_file.h"
 #include "terminal.h"
 #include "tool.h"
 
@@ -80,6 +81,19 @@ std::string mismatch(const std::string& name, const Tensor& got, const Tensor& w
   return "";
 }
 
+std::string mismatch(const std::string& name, const AnyValue& got, const AnyValue& want, const Tolerances& t) {
+  if (got.is_tensor() && want.is_tensor()) return mismatch(name, got.tensor(), want.tensor(), t);
+  if (got.is_sequence() && want.is_sequence() && got.elements().size() == want.elements().size()) {
+    for (size_t i = 0; i < got.elements().size(); ++i) {
+      const std::string wrong = mismatch(fmt::format("{}[{}]", name, i), got.elements()[i], want.elements()[i], t);
+      if (!wrong.empty()) return wrong;
+    }
+    return "";
+  }
+  if (got.absent() && want.absent()) return "";
+  return fmt::format("output '{}': expected {}, got {}", name, text(want), text(got));
+}
+
 Outcome run_case(const fs::path& folder, const CheckOptions& options) {
   try {
     Session::Options session_options;
@@ -89,17 +103,19 @@ Outcome run_case(const fs::path& folder, const CheckOptions& options) {
     const Tolerances t = tolerances(folder);
     for (int set = 0; fs::exists(folder / fmt::format("test_data_set_{}", set)); ++set) {
       const fs::path data = folder / fmt::format("test_data_set_{}", set);
-      std::map<std::string, Tensor> inputs;
+      std::map<std::string, AnyValue> inputs;
       const auto ports = session->inputs();
       const auto files = numbered(data, "input");
-      for (size_t i = 0; i < files.size() && i < ports.size(); ++i) inputs[ports[i].name] = onnx::load_tensor(files[i]);
-      const std::vector<Tensor> outputs = session->run(inputs);
+      for (size_t i = 0; i < files.size() && i < ports.size(); ++i)
+        inputs[ports[i].name] = onnx::load_value(files[i], ports[i].kind);
+      const std::vector<AnyValue> outputs = session->run_values(inputs);
       const auto expected = numbered(data, "output");
       const auto names = session->outputs();
       if (expected.size() > outputs.size())
         return {Verdict::failed, fmt::format("expected {} outputs, got {}", expected.size(), outputs.size())};
       for (size_t i = 0; i < expected.size(); ++i) {
-        const std::string wrong = mismatch(names[i].name, outputs[i], onnx::load_tensor(expected[i]), t);
+        const AnyValue want = onnx::load_value(expected[i], names[i].kind);
+        const std::string wrong = mismatch(names[i].name, outputs[i], want, t);
         if (!wrong.empty()) return {Verdict::failed, wrong};
       }
     }

@@ -24,7 +24,7 @@ void print_outputs(const std::vector<PlanTensor>& outputs, const std::vector<Ten
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& t = tensors[i];
     say("{}: {}[{}]", printable(outputs[i].name), name(t.dtype()), text(t.shape()));
-    if (t.elems() > 0) {
+    if (t.elems() > 0 && t.dtype() != DType::string) {
       double low = INFINITY, high = -INFINITY, sum = 0;
       int64_t nans = 0;
       for (int64_t k = 0; k < t.elems(); ++k) {
@@ -161,16 +161,68 @@ void print_output_errors(const std::vector<PlanTensor>& outputs, const std::vect
   }
 }
 
+/// Outputs of any kind as tensors: the elements of a sequence are "NAME[0]", "NAME[1]", ...
+struct FlatOutputs {
+  std::vector<PlanTensor> ports;
+  std::vector<Tensor> tensors;
+
+  void add(const std::string& name, const AnyValue& value) {
+    if (value.is_tensor()) {
+      ports.push_back({name, value.tensor().dtype(), value.tensor().shape()});
+      tensors.push_back(value.tensor());
+    } else if (value.is_sequence()) {
+      for (size_t i = 0; i < value.elements().size(); ++i) add(fmt::format("{}[{}]", name, i), value.elements()[i]);
+    }
+  }
+};
+
+FlatOutputs run_flat(Session& session, const std::map<std::string, Tensor>& inputs) {
+  FlatOutputs flat;
+  const std::vector<AnyValue> values = session.run_values({inputs.begin(), inputs.end()});
+  const std::vector<onnx::Port> ports = session.outputs();
+  for (size_t i = 0; i < values.size(); ++i) flat.add(ports[i].name, values[i]);
+  return flat;
+}
+
+/// Returns a session for the same network that uses only reference kernels.
+std::unique_ptr<Session> reference_session(const ModelOptions& options, const Session& session) {
+  Session::Options naive = session.options();
+  naive.compile = {},
+  naive.chooser = nullptr;  // layer options may name nodes that only passes make; reference kernels need none
+  naive.compile.target = session.options().compile.target, naive.compile.debug.naive = true;
+  return Session::open(options.model, naive);
+}
+
+/// Compares the outputs of a program with those of the reference kernels.
+int verify_program(const ModelOptions& options, const Session& session, const std::map<std::string, Tensor>& inputs,
+                   const FlatOutputs& got) {
+  const FlatOutputs want = run_flat(*reference_session(options, session), inputs);
+  const double tolerance = verify_tolerance(stored_type(session.options().compile.precision));
+  bool passed = got.ports.size() == want.ports.size();
+  for (size_t i = 0; passed && i < got.ports.size(); ++i) {
+    passed = comparable(got.tensors[i], want.tensors[i]);
+    if (!passed) break;
+    if (got.ports[i].type == DType::string) {
+      passed = got.tensors[i].same(want.tensors[i]);
+      continue;
+    }
+    const ReferenceDifference d = difference(got.tensors[i].widened(), want.tensors[i].widened(), true);
+    passed = d.relative() <= tolerance;
+    say("  output '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", printable(got.ports[i].name), d.most, d.scale,
+        d.relative());
+  }
+  say("verify: the outputs of the program compared with the reference kernels; tolerance {:g} of the largest "
+      "magnitude\nverify: {}\n",
+      tolerance, passed ? "passed" : "FAILED");
+  return passed ? kDone : kCheckFailed;
+}
+
 /// Compares every value with the reference kernels. Errors of narrow types grow from layer to layer, however well the
 /// kernels compute. So the kernels of a network that stores them are judged layer by layer, each on its own operands.
 int verify_run(const ModelOptions& options, Session& session, const std::map<std::string, Tensor>& inputs) {
   if (session.compiled_file())
     fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
-  Session::Options naive = session.options();
-  naive.compile = {},
-  naive.chooser = nullptr;  // layer options may name nodes that only passes make; reference kernels need none
-  naive.compile.target = session.options().compile.target, naive.compile.debug.naive = true;
-  const auto reference = Session::open(options.model, naive);
+  const auto reference = reference_session(options, session);
   Loaded& slow = reference->prepare_for(inputs);
   Loaded& fast = session.prepare_for(inputs);
   std::vector<Tensor> ordered;
@@ -210,13 +262,17 @@ void add_run(Command app, Context& context) {
   sub.callback([=, &context] {
     const auto session = options->open();
     const std::map<std::string, Tensor> inputs = options->all_inputs(*session);
-    const std::vector<Tensor> outputs = session->run(inputs);
-    Loaded& loaded = session->prepare_for(inputs);
-    if (options->time_passes) print_passes(loaded.compiled);
-    tell_records(loaded.plan());
-    print_outputs(loaded.plan().outputs, outputs);
-    if (!folder->empty()) write_outputs(*folder, loaded.plan().outputs, outputs);
-    if (*verify) context.exit = verify_run(*options, *session, inputs);
+    const FlatOutputs outputs = run_flat(*session, inputs);
+    if (!session->runs_program()) {
+      Loaded& loaded = session->prepare_for(inputs);
+      if (options->time_passes) print_passes(loaded.compiled);
+      tell_records(loaded.plan());
+    }
+    print_outputs(outputs.ports, outputs.tensors);
+    if (!folder->empty()) write_outputs(*folder, outputs.ports, outputs.tensors);
+    if (!*verify) return;
+    context.exit = session->runs_program() ? verify_program(*options, *session, inputs, outputs)
+                                           : verify_run(*options, *session, inputs);
   });
 }
 

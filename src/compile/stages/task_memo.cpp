@@ -60,7 +60,6 @@ class FormText {
       put(tensor.raw(), static_cast<size_t>(tensor.bytes()));
     }
   }
-  void put(const SubgraphAttr&) { too_large_ = true; }
   void put(const Attr& attr) {
     put(attr.index());
     std::visit([this](const auto& value) { put(value); }, attr);

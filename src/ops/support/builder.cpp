@@ -35,7 +35,8 @@ std::string range_text(int32_t least, int32_t most) {
   return least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
 }
 
-void check_operands(const Graph& graph, const Node& node, size_t outputs) {
+/// Checks the numbers of inputs and outputs and that no required one is left out.
+void check_counts(const Node& node, size_t outputs) {
   const OpDef& def = *node.op;
   const auto inputs = static_cast<int32_t>(node.inputs.size());
   if (inputs < def.min_inputs || (def.max_inputs >= 0 && inputs > def.max_inputs)) {
@@ -43,17 +44,24 @@ void check_operands(const Graph& graph, const Node& node, size_t outputs) {
   }
   for (int32_t i = 0; i < inputs; ++i) {
     const ValueId id = node.inputs[static_cast<size_t>(i)];
-    const bool required = i < def.min_inputs || def.max_inputs < 0;
+    // The inputs of operators with regions are checked against those of the regions.
+    const bool required = (i < def.min_inputs || def.max_inputs < 0) && def.control == Control::none;
     if (id == kNone && required) node_error(node, fmt::format("input {} is left out but required", i));
+  }
+  const auto wanted = static_cast<int32_t>(outputs);
+  if (wanted < def.min_outputs || (def.max_outputs >= 0 && wanted > def.max_outputs)) {
+    node_error(node, fmt::format("has {} outputs, expected {}", wanted, range_text(def.min_outputs, def.max_outputs)));
+  }
+}
+
+void check_operands(const Graph& graph, const Node& node) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId id = node.inputs[i];
     if (id == kNone) continue;
     if (id < 0 || static_cast<size_t>(id) >= graph.value_count())
       fail(ErrorKind::internal, "{}: input {} is value {} of {}", label(node), i, id, graph.value_count());
     if (graph.value(id).dead)
       fail(ErrorKind::internal, "{}: input {} is the dead value '{}'", label(node), i, graph.value(id).name);
-  }
-  const auto wanted = static_cast<int32_t>(outputs);
-  if (wanted < def.min_outputs || (def.max_outputs >= 0 && wanted > def.max_outputs)) {
-    node_error(node, fmt::format("has {} outputs, expected {}", wanted, range_text(def.min_outputs, def.max_outputs)));
   }
 }
 
@@ -214,6 +222,11 @@ std::vector<std::optional<TensorType>> inferred(const Graph& graph, const Node& 
 
 }  // namespace
 
+void check_node(const Node& node) {
+  check_counts(node, node.outputs.size());
+  check_attrs(node);
+}
+
 std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
                                        const Options& options) {
   const std::string domain = options.domain == "ai.onnx" ? "" : options.domain;
@@ -229,8 +242,14 @@ std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId>
   node.attrs = std::move(attrs);
   while (!inputs.empty() && inputs.back() == kNone) inputs.pop_back();
   node.inputs = std::move(inputs);
-  check_operands(graph_, node, output_names.size());
+  check_counts(node, output_names.size());
+  check_operands(graph_, node);
   check_attrs(node);
+  if (node.op->run != nullptr || node.op->control != Control::none) {
+    throw NeedsProgram(
+        fmt::format("{}: {}", label(node),
+                    node.op->run != nullptr ? "works on sequences or optional values" : "runs graphs inside it"));
+  }
   if (node.op->expand != nullptr && (options.expand || node.op->infer == nullptr)) {
     const auto expected = inferred(graph_, node, output_names.size());
     const std::vector<ValueId> made = expand_node(node, output_names, by_name);

@@ -23,6 +23,21 @@ struct ShapeNeedsValue {
   std::string node;  ///< "Reshape 'name'"
 };
 
+/// Thrown if a static graph cannot be made because an operator runs only in a program (vm/program.h): it has regions,
+/// works on sequences or optional values, or the shape of its output depends on data.
+class NeedsProgram : public Error {
+ public:
+  explicit NeedsProgram(const std::string& why)
+      : Error(ErrorKind::unsupported, why +
+                                          "; Kilter runs such a network as a program, but cannot compile it to a file, "
+                                          "profile it or tune it yet"),
+        why_(why) {}
+  const std::string& why() const { return why_; }
+
+ private:
+  std::string why_;
+};
+
 class GraphBuilder {
  public:
   explicit GraphBuilder(Graph& graph, int32_t opset = kNewestOpset) : graph_(graph), opset_(opset) {}
@@ -38,11 +53,11 @@ class GraphBuilder {
     size_t output_count = 1;  ///< used if output_names is empty
     bool expand = true;       ///< expand function operators
   };
-  /// Adds one node. Throws bad_model for illegal operands or attributes, unsupported for an unknown operator, and
-  /// ShapeNeedsValue if a shape depends on data. A node whose inputs are all constant and whose outputs have at most
-  /// `fold_limit` elements (or as many as its tensor attributes) is evaluated immediately by its reference kernel and
-  /// becomes constants. Reshapes of constants become constants that share the bytes. Returns one id per requested
-  /// output, kNone for those not wanted.
+  /// Adds one node. Throws bad_model for illegal operands or attributes, unsupported for an unknown operator,
+  /// NeedsProgram, and ShapeNeedsValue if a shape depends on data. A node whose inputs are all constant and whose
+  /// outputs have at most `fold_limit` elements (or as many as its tensor attributes) is evaluated immediately by its
+  /// reference kernel and becomes constants. Reshapes of constants become constants that share the bytes. Returns one
+  /// id per requested output, kNone for those not wanted.
   std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, const Options& options);
   ValueId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}, std::string name = {});
 
@@ -90,6 +105,8 @@ class ExpandContext {
   ValueId scalar(DType type, double value);
 };
 
+/// Throws bad_model unless a node has as many inputs and outputs as its operator takes, and its attributes.
+void check_node(const Node& node);
 /// Returns a node as hooks see it: types and constant values of its operands.
 OpView view(const Graph& graph, const Node& node);
 /// Runs the reference kernel of a node on dense tensors (undefined = omitted). Allocates the outputs, except those that

@@ -21,7 +21,6 @@ struct AttrText {
   std::string operator()(const std::vector<float>& v) const { return fmt::format("{}", fmt::join(v, ",")); }
   std::string operator()(const std::vector<std::string>& v) const { return fmt::format("{}", fmt::join(v, ",")); }
   std::string operator()(const Tensor& v) const { return fmt::format("{}[{}]", name(v.dtype()), text(v.shape())); }
-  std::string operator()(const SubgraphAttr&) const { return "graph"; }
 };
 
 /// Returns "f32", or "f32:bf16" for f32 stored as bf16.

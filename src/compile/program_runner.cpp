@@ -1,0 +1,162 @@
+#include "compile/program_runner.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "onnx/specialise.h"
+#include "ops/support/evaluate.h"
+#include "ops/support/fold.h"
+#include "vm/host_op.h"
+
+namespace kilter {
+namespace {
+
+/// A segment is compiled when it first occurs with certain shapes if its reference kernels would do more operations
+/// than this, else when it has occurred kRunsBeforeCompiling times: compiling takes some milliseconds.
+constexpr int64_t kManyOperations = 1 << 17;
+constexpr int64_t kRunsBeforeCompiling = 3;
+
+bool fits(const TensorType& type, const Tensor& tensor) {
+  return type.dtype == tensor.dtype() && type.shape == tensor.shape();
+}
+
+bool has_strings(const Graph& graph) {
+  for (size_t v = 0; v < graph.value_count(); ++v) {
+    const Value& value = graph.value(static_cast<ValueId>(v));
+    if (!value.dead && value.type.dtype == DType::string) return true;
+  }
+  return false;
+}
+
+int64_t operations(const Graph& graph) {
+  int64_t sum = 0;
+  for (const NodeId id : graph.order()) sum += fold_work(view(graph, graph.node(id)));
+  return sum;
+}
+
+}  // namespace
+
+ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
+                             std::shared_ptr<ThreadPool> pool)
+    : name_(std::move(name)),
+      program_(vm::make_program(std::move(graph))),
+      options_(std::move(options)),
+      pool_(std::move(pool)),
+      index_(program_.segments.size()),
+      machine_(
+          program_,
+          [this](int32_t segment, std::vector<AnyValue> inputs) { return run_segment(segment, std::move(inputs)); },
+          options_.interrupt) {}
+
+std::vector<AnyValue> ProgramRunner::run_segment(int32_t segment, std::vector<AnyValue> inputs) {
+  const OpenGraph& open = program_.segments[static_cast<size_t>(segment)];
+  const bool tensors = std::ranges::all_of(
+      inputs, [](const AnyValue& value) { return value.is_tensor() && value.tensor().dtype() != DType::string; });
+  if (!tensors) return vm::interpret(open, std::move(inputs));
+  std::vector<Tensor> given;
+  for (AnyValue& value : inputs) given.push_back(value.tensor());
+  Form& form = form_for(segment, given);
+  if (!form.graph) return vm::interpret(open, std::move(inputs));
+  if (!form.loaded && form.compiles && form.runs >= kRunsBeforeCompiling) compile(form);
+  ++form.runs;
+  if (form.loaded) return run_plan(form, given);
+  std::vector<Tensor> made = evaluate(*form.graph, given);
+  return {std::make_move_iterator(made.begin()), std::make_move_iterator(made.end())};
+}
+
+ProgramRunner::Form& ProgramRunner::form_for(int32_t segment, const std::vector<Tensor>& inputs) {
+  std::vector<Forms::iterator>& known = index_[static_cast<size_t>(segment)];
+  const auto found =
+      std::ranges::find_if(known, [&](Forms::iterator form) { return std::ranges::equal(form->inputs, inputs, fits); });
+  if (found != known.end()) {
+    forms_.splice(forms_.begin(), forms_, *found);
+    return forms_.front();
+  }
+  Form form{.segment = segment, .inputs = {}};
+  for (const Tensor& tensor : inputs) form.inputs.push_back({tensor.dtype(), tensor.shape(), {}});
+  form.graph = specialise(program_.segments[static_cast<size_t>(segment)], form.inputs);
+  forms_.push_front(std::move(form));
+  known.push_back(forms_.begin());
+  Form& fresh = forms_.front();
+  if (fresh.graph) {
+    fresh.compiles = !has_strings(*fresh.graph);
+    if (fresh.compiles && operations(*fresh.graph) > kManyOperations) compile(fresh);
+  }
+  drop_unused();
+  return fresh;
+}
+
+/// Returns the static graph of a segment for these inputs. Returns nullopt if shapes turn out to depend on data.
+std::optional<Graph> ProgramRunner::specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const {
+  Graph graph;
+  graph.name = segment.name;
+  onnx::Specialiser specialiser(segment, graph, name_, onnx::Specialiser::Mode::bind);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ValueId open = segment.inputs[i];
+    specialiser.set(open, graph.add_input(segment.values[static_cast<size_t>(open)].name, inputs[i]));
+  }
+  try {
+    specialiser.walk();
+  } catch (const NeedsProgram&) {
+    return std::nullopt;
+  }
+  std::set<std::string> names;
+  for (const OpenGraph::Output& output : segment.outputs) {
+    std::string unique = output.name;
+    while (!names.insert(unique).second) unique += "_";
+    graph.add_output(specialiser.value(output.value), unique);
+  }
+  graph.remove_dead();
+  return graph;
+}
+
+void ProgramRunner::compile(Form& form) {
+  try {
+    Loaded loaded;
+    loaded.compiled = compile_graph(*form.graph, options_.compile, options_.chooser.get());
+    loaded.home = constants_.add(loaded.compiled.plan);
+    loaded.program = std::make_shared<Program>(loaded.plan());
+    loaded.instance = std::make_unique<Instance>(loaded.program, pool_);
+    form.loaded.emplace(std::move(loaded));
+    form.memory.resize(form.graph->outputs().size());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+    form.compiles = false;
+  }
+}
+
+std::vector<AnyValue> ProgramRunner::run_plan(Form& form, const std::vector<Tensor>& inputs) {
+  const Plan& plan = form.loaded->plan();
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> to;
+  std::vector<AnyValue> outputs;
+  for (const Tensor& input : inputs) from.push_back(input.raw());
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    outputs.emplace_back(form.memory[i].take(plan.outputs[i].type, plan.outputs[i].shape));
+    to.push_back(outputs.back().tensor().raw());
+  }
+  form.loaded->instance->run(from, to);
+  return outputs;
+}
+
+int64_t ProgramRunner::held_bytes() const {
+  int64_t bytes = constants_.bytes();
+  for (const Form& form : forms_) {
+    if (form.loaded) bytes += kilter::held_bytes(*form.loaded, pool_->threads());
+  }
+  return bytes;
+}
+
+/// Drops forms from the least recently used one on until the rest, other than the newest, is within the limit.
+void ProgramRunner::drop_unused() {
+  constexpr size_t kMostForms = 4096;
+  while (forms_.size() > 1 && (forms_.size() > kMostForms || held_bytes() > options_.cache_bytes)) {
+    const auto last = std::prev(forms_.end());
+    std::vector<Forms::iterator>& known = index_[static_cast<size_t>(last->segment)];
+    known.erase(std::ranges::find(known, last));
+    forms_.erase(last);
+  }
+}
+
+}  // namespace kilter

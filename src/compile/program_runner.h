@@ -1,0 +1,70 @@
+// Runs a network as a program: compiles its segments for the shapes that occur, and keeps the plans.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile/chooser.h"
+#include "compile/compile.h"
+#include "compile/loaded.h"
+#include "compile/shared_constants.h"
+#include "exec/thread_pool.h"
+#include "vm/machine.h"
+
+namespace kilter {
+
+/// Used by one thread at a time.
+class ProgramRunner {
+ public:
+  struct Options {
+    CompileOptions compile;
+    std::shared_ptr<const Chooser> chooser = nullptr;
+    int64_t cache_bytes = 0;  ///< limit on the plans that are kept; see Session::Options::plan_cache_bytes
+    vm::CheckInterrupt interrupt = {};
+  };
+  /// `name` names the network in errors.
+  ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
+                std::shared_ptr<ThreadPool> pool);
+
+  /// Runs the network once; see vm::Machine::run().
+  std::vector<AnyValue> run(std::vector<AnyValue> inputs) { return machine_.run(std::move(inputs)); }
+  const vm::Program& program() const { return program_; }
+  size_t plans() const { return forms_.size(); }
+  /// Bytes of machine code, packed constants, working memory and outputs of all plans.
+  int64_t held_bytes() const;
+
+ private:
+  /// A segment for one set of input types.
+  struct Form {
+    int32_t segment = 0;
+    std::vector<TensorType> inputs;
+    int64_t runs = 0;
+    std::optional<Graph> graph = {};    ///< absent if the segment has no static graph for these inputs
+    std::optional<Loaded> loaded = {};  ///< once it is compiled
+    bool compiles = true;               ///< false: compiling it has failed
+    std::vector<OutputMemory> memory = {};
+  };
+  using Forms = std::list<Form>;
+
+  std::vector<AnyValue> run_segment(int32_t segment, std::vector<AnyValue> inputs);
+  Form& form_for(int32_t segment, const std::vector<Tensor>& inputs);
+  std::optional<Graph> specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const;
+  void compile(Form& form);
+  void drop_unused();
+  std::vector<AnyValue> run_plan(Form& form, const std::vector<Tensor>& inputs);
+
+  std::string name_;
+  vm::Program program_;
+  Options options_;
+  std::shared_ptr<ThreadPool> pool_;
+  SharedConstants constants_;
+  Forms forms_;                                      ///< most recently added first
+  std::vector<std::vector<Forms::iterator>> index_;  ///< by segment: its forms
+  vm::Machine machine_;
+};
+
+}  // namespace kilter

@@ -1,0 +1,16 @@
+#include "ops/op.h"
+
+namespace kilter {
+
+KILTER_OP(If){
+    .name = "If",
+    .since = 1,
+    .control = Control::branch,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .summary = "The outputs of then_branch if the condition is true, else those of else_branch.",
+};
+
+}  // namespace kilter

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "ops/op.h"
+#include "ops/support/builder.h"
+#include "vm/program.h"
+
+namespace kilter::vm {
+namespace {
+
+/// Shapes of outputs of the node follow from the shapes of its operands, given which operands are known without
+/// running anything.
+bool shapes_follow(const OpenNode& node, const std::vector<bool>& known);
+
+/// Finds, for the values of a graph, which are known as soon as the shapes of its inputs are: constants, shapes and
+/// what is computed from these alone. `known` has those of the inputs set. Returns whether all nodes can be in a
+/// segment.
+bool find_known(const OpenGraph& graph, std::vector<bool>& known) {
+  for (size_t v = 0; v < graph.values.size(); ++v) known[v] = known[v] || graph.values[v].constant.has_value();
+  for (const OpenNode& node : graph.nodes) {
+    if (!shapes_follow(node, known)) return false;
+    const bool from_known =
+        std::ranges::all_of(node.inputs, [&](ValueId v) { return v == kNone || known[static_cast<size_t>(v)]; });
+    const bool result =
+        node.op->control == Control::none && node.op->deterministic && (from_known || node.op->shape_only);
+    for (const ValueId v : node.outputs) {
+      if (v != kNone) known[static_cast<size_t>(v)] = result;
+    }
+  }
+  return true;
+}
+
+bool shapes_follow(const OpenNode& node, const std::vector<bool>& known) {
+  if (node.op == nullptr || node.op->run != nullptr) return false;
+  const auto is_known = [&](ValueId v) { return v == kNone || known[static_cast<size_t>(v)]; };
+  if (node.op->control != Control::none) {
+    if (node.op->control != Control::branch || node.inputs.size() != 1 || !is_known(node.inputs[0])) return false;
+    return std::ranges::all_of(node.regions, [&](const Region& region) {
+      std::vector<bool> inner(region.graph->values.size());
+      for (size_t i = 0; i < region.captures.size(); ++i) {
+        inner[static_cast<size_t>(region.graph->inputs[region.graph->own_inputs + i])] = is_known(region.captures[i]);
+      }
+      return find_known(*region.graph, inner);
+    });
+  }
+  return std::ranges::all_of(node.op->shape_operands,
+                             [&](int32_t i) { return is_known(node.input(static_cast<size_t>(i))); });
+}
+
+/// Returns all values that a node reads, those that its regions capture included.
+std::vector<ValueId> reads(const OpenNode& node) {
+  std::vector<ValueId> all;
+  std::ranges::copy_if(node.inputs, std::back_inserter(all), [](ValueId v) { return v != kNone; });
+  for (const Region& region : node.regions) all.insert(all.end(), region.captures.begin(), region.captures.end());
+  return all;
+}
+
+class Partition {
+ public:
+  Partition(const OpenGraph& graph, Program& program) : graph_(graph), program_(program) {}
+
+  Function run() {
+    const size_t count = graph_.values.size();
+    level_.assign(count, 0);
+    known_.assign(count, false);
+    producer_.assign(count, nullptr);
+    needed_.assign(count, false);
+    for (size_t v = 0; v < count; ++v) known_[v] = graph_.values[v].constant.has_value();
+    for (const OpenNode& node : graph_.nodes) place(node);
+    mark_needed();
+    Function function{&graph_, {}};
+    for (int32_t level = 0; level <= last_level_; ++level) {
+      add_segment(level, function);
+      for (const OpenNode& node : graph_.nodes) {
+        if (is_host(node) && level_of(node) == level && is_needed(node)) function.code.push_back(host_instr(node));
+      }
+    }
+    mark_dead(function);
+    return function;
+  }
+
+ private:
+  size_t index(ValueId v) const { return static_cast<size_t>(v); }
+  bool is_host(const OpenNode& node) const { return host_.contains(&node); }
+  bool is_needed(const OpenNode& node) const {
+    return std::ranges::any_of(node.outputs, [&](ValueId v) { return v != kNone && needed_[index(v)]; });
+  }
+  /// The highest level among the operands: the segment of that level can contain the node, or precedes it.
+  int32_t level_of(const OpenNode& node) const {
+    int32_t level = 0;
+    for (const ValueId v : reads(node)) level = std::max(level, level_[index(v)]);
+    return level;
+  }
+
+  void place(const OpenNode& node) {
+    const bool host = !shapes_follow(node, known_);
+    if (host) host_.insert(&node);
+    const bool from_known = std::ranges::all_of(node.inputs, [&](ValueId v) { return v == kNone || known_[index(v)]; });
+    const int32_t level = level_of(node) + (host ? 1 : 0);
+    last_level_ = std::max(last_level_, level);
+    for (const ValueId v : node.outputs) {
+      if (v == kNone) continue;
+      level_[index(v)] = level;
+      producer_[index(v)] = &node;
+      known_[index(v)] =
+          !host && node.op->control == Control::none && node.op->deterministic && (from_known || node.op->shape_only);
+    }
+  }
+
+  void mark_needed() {
+    for (const OpenGraph::Output& output : graph_.outputs) {
+      if (output.value != kNone) needed_[index(output.value)] = true;
+    }
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      if (!is_needed(*node)) continue;
+      for (const ValueId v : reads(*node)) needed_[index(v)] = true;
+    }
+  }
+
+  /// Returns whether the segment of a level makes a value itself. Known values are made again by each segment that
+  /// reads them, so that shapes may depend on them there.
+  bool makes(int32_t level, ValueId v) const {
+    const OpenNode* node = producer_[index(v)];
+    return node != nullptr && !is_host(*node) && (level_[index(v)] == level || known_[index(v)]);
+  }
+
+  /// Adds the nodes of a level that anything outside the segment needs, if there are any.
+  void add_segment(int32_t level, Function& function) {
+    std::set<ValueId> outputs;
+    const auto wants = [&](ValueId v) {
+      if (v != kNone && makes(level, v) && level_[index(v)] == level) outputs.insert(v);
+    };
+    for (const OpenGraph::Output& output : graph_.outputs) wants(output.value);
+    for (const OpenNode& node : graph_.nodes) {
+      if (!is_needed(node)) continue;
+      const bool outside = is_host(node) || level_of(node) > level;
+      if (!outside) continue;
+      for (const ValueId v : reads(node)) {
+        if (is_host(node) || !known_[index(v)]) wants(v);
+      }
+    }
+    if (outputs.empty()) return;
+    std::vector<bool> inside(graph_.values.size());
+    for (const ValueId v : outputs) inside[index(v)] = true;
+    std::vector<const OpenNode*> nodes;
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      const bool used = std::ranges::any_of(
+          node->outputs, [&](ValueId v) { return v != kNone && inside[index(v)] && makes(level, v); });
+      if (!used) continue;
+      nodes.push_back(&*node);
+      for (const ValueId v : reads(*node)) inside[index(v)] = true;
+    }
+    std::ranges::reverse(nodes);
+    function.code.push_back(cut(nodes, inside, {outputs.begin(), outputs.end()}, level));
+  }
+
+  /// Makes a segment of these nodes, which has the ids of the whole graph.
+  Instr cut(const std::vector<const OpenNode*>& nodes, const std::vector<bool>& inside, std::vector<ValueId> outputs,
+            int32_t level) {
+    OpenGraph& segment = program_.segments.emplace_back();
+    Instr instr{.kind = Instr::Kind::segment, .segment = static_cast<int32_t>(program_.segments.size() - 1)};
+    segment.name = graph_.name;
+    segment.values = graph_.values;
+    for (size_t v = 0; v < inside.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      if (inside[v] && !graph_.values[v].constant && !makes(level, id)) segment.inputs.push_back(id);
+    }
+    segment.own_inputs = segment.inputs.size();
+    for (const OpenNode* node : nodes) segment.nodes.push_back(*node);
+    for (const ValueId v : outputs) segment.outputs.push_back({graph_.values[index(v)].name, v, {}});
+    instr.inputs = segment.inputs;
+    instr.outputs = std::move(outputs);
+    return instr;
+  }
+
+  Instr host_instr(const OpenNode& node) {
+    Instr instr{.kind = node.regions.empty() ? Instr::Kind::op : Instr::Kind::control, .node = &node};
+    if (node.op != nullptr) check_node(node);
+    instr.inputs = node.inputs;
+    instr.outputs = node.outputs;
+    for (const Region& region : node.regions) {
+      const auto at = program_.functions.size();
+      program_.functions.emplace_back();
+      program_.functions[at] = Partition(*region.graph, program_).run();
+      instr.functions.push_back(static_cast<int32_t>(at));
+    }
+    return instr;
+  }
+
+  void mark_dead(Function& function) const {
+    std::vector<bool> live(graph_.values.size());
+    for (const OpenGraph::Output& output : graph_.outputs) {
+      if (output.value != kNone) live[index(output.value)] = true;
+    }
+    for (auto instr = function.code.rbegin(); instr != function.code.rend(); ++instr) {
+      std::vector<ValueId> all = instr->node != nullptr ? reads(*instr->node) : instr->inputs;
+      all.insert(all.end(), instr->outputs.begin(), instr->outputs.end());
+      for (const ValueId v : all) {
+        if (v == kNone || live[index(v)] || graph_.values[index(v)].constant) continue;
+        live[index(v)] = true;
+        instr->dead.push_back(v);
+      }
+    }
+  }
+
+  const OpenGraph& graph_;
+  Program& program_;
+  std::vector<int32_t> level_;             ///< by value
+  std::vector<bool> known_;                ///< by value: see find_known()
+  std::vector<const OpenNode*> producer_;  ///< by value; null for inputs and constants
+  std::vector<bool> needed_;               ///< by value
+  std::set<const OpenNode*> host_;         ///< nodes that run on the host
+  int32_t last_level_ = 0;
+};
+
+}  // namespace
+
+Program make_program(std::shared_ptr<const OpenGraph> graph) {
+  Program program{std::move(graph), {}, {}};
+  program.functions.emplace_back();
+  program.functions[0] = Partition(*program.graph, program).run();
+  return program;
+}
+
+}  // namespace kilter::vm
