@@ -250,7 +250,9 @@ TEST(MicrosoftErrors, LayersThatDoNotFit) {
             "QAttention 'case': has input 1x2x8, weights 8x20 and num_heads 2; expected [batch, sequence, inputs] and "
             "[inputs, 3 * num_heads * head_size]");
   EXPECT_EQ(error_of("QAttention", "u8[2,3,8] i8[8,24] f32[24] f32[] f32[] i32[3] | num_heads=2"),
-            "QAttention 'case': mask_index has shape 3, expected 2 or 4 (ends, then starts), 2x3 or 2x3x3");
+            "QAttention 'case': mask_index (input 5) has shape 3, expected 2, 4 (ends, then starts) or 8 (ends, then "
+            "offsets), "
+            "2x3, 2x3x3 or 2x1xNxN with N of at least 3");
   EXPECT_EQ(error_of("QAttention", "u8[2,3,8] i8[8,24] f32[24] f32[] f32[] | num_heads=2 do_rotary=1",
                      ErrorKind::unsupported),
             "QAttention 'case': attribute do_rotary is not supported; export the model without it");

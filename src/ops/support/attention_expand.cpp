@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "ops/support/attention.h"
@@ -21,23 +22,20 @@ class Expansion {
     const ValueId q = heads_first(cast(ctx_.in(0), type_), s_.q_heads, s_.queries, s_.size);
     const ValueId k = with_past(heads_first(ctx_.in(1), s_.kv_heads, s_.fresh, s_.size), 4);
     const ValueId v = with_past(heads_first(ctx_.in(2), s_.kv_heads, s_.fresh, s_.v_size), 5);
-    // Query heads that share a key head are adjacent, so one matrix product serves them all.
-    const ValueId scaled = ctx_.add("Mul", {q, ctx_.scalar(type_, rules_.scale)});
-    const int64_t rows = s_.q_heads / s_.kv_heads * s_.queries;
-    const ValueId grouped = reshape(scaled, {s_.batch, s_.kv_heads, rows, s_.size});
-    const ValueId products = ctx_.add("MatMul", {grouped, transpose(cast(k, type_), {0, 1, 3, 2})});
-    const ValueId raw = reshape(products, s_.scores());
-    const ValueId capped = cap(raw);
     make_bias();
+    group_heads();
+    const ValueId scaled = ctx_.add("Mul", {q, ctx_.scalar(type_, rules_.scale)});
+    const ValueId turned = transpose(cast(k, type_), {0, 1, 3, 2});
+    const ValueId raw = ctx_.add("MatMul", {reshape(scaled, grouped(s_.size)), of_group(turned)});
+    const ValueId capped = cap(raw);
     const ValueId biased = bias_ == kNone ? capped : ctx_.add("Add", {capped, bias_});
     const ValueId weights = softmax(biased);
-    const ValueId shared = reshape(weights, {s_.batch, s_.kv_heads, rows, s_.keys()});
-    const ValueId mixed = ctx_.add("MatMul", {shared, cast(v, type_)});
+    const ValueId mixed = ctx_.add("MatMul", {weights, of_group(cast(v, type_))});
     ValueId y = reshape(mixed, {s_.batch, s_.q_heads, s_.queries, s_.v_size});
     if (s_.rank3) y = reshape(transpose(y, {0, 2, 1, 3}), s_.output());
-    const std::vector<ValueId> shown = {raw, capped, biased, weights};
+    const ValueId shown = std::array{raw, capped, biased, weights}.at(static_cast<size_t>(rules_.output_mode));
     const DType outer = ctx_.type(0).dtype;
-    return {cast(y, outer), k, v, cast(shown[static_cast<size_t>(rules_.output_mode)], outer)};
+    return {cast(y, outer), k, v, cast(reshape(shown, s_.scores()), outer)};
   }
 
  private:
@@ -66,6 +64,35 @@ class Expansion {
     if (!ctx_.has(past)) return fresh;
     return ctx_.add("Concat", {cast(ctx_.in(past), ctx_.builder.type(fresh).dtype), fresh}, {{"axis", int64_t{2}}});
   }
+
+  /// Chooses how query heads that share a key head become matrices, and gives bias_ that form. One matrix of all their
+  /// queries is the cheapest, but needs a bias that is the same for all of them.
+  void group_heads() {
+    heads_ = {s_.batch, s_.q_heads}, rows_ = s_.queries;
+    const int64_t group = s_.q_heads / s_.kv_heads;
+    if (group == 1) return;
+    Shape own = bias_ == kNone ? Shape() : ctx_.builder.type(bias_).shape;
+    own.insert(own.begin(), own.size() < 4 ? 4 - own.size() : 0, 1);
+    const bool per_head = own[1] != 1;
+    if (s_.queries == 1 || (!per_head && own[2] == 1)) {
+      heads_ = {s_.batch, s_.kv_heads}, rows_ = group * s_.queries;
+      if (bias_ != kNone && per_head) bias_ = reshape(bias_, {own[0], s_.kv_heads, group, own[3]});
+      return;
+    }
+    heads_ = {s_.batch, s_.kv_heads, group};
+    bias_ = reshape(bias_, {own[0], per_head ? s_.kv_heads : 1, per_head ? group : 1, own[2], own[3]});
+  }
+  Shape grouped(int64_t columns) const {
+    Shape shape = heads_;
+    shape.insert(shape.end(), {rows_, columns});
+    return shape;
+  }
+  /// Returns keys or values [batch, kv_heads, ...] with an axis for the query heads of a group if these are apart.
+  ValueId of_group(ValueId x) {
+    const Shape own = ctx_.builder.type(x).shape;
+    return heads_.size() == 2 ? x : reshape(x, {own[0], own[1], 1, own[2], own[3]});
+  }
+
   ValueId cap(ValueId scores) {
     if (!(rules_.softcap > 0)) return scores;
     const ValueId limit = ctx_.scalar(type_, rules_.softcap);
@@ -78,7 +105,9 @@ class Expansion {
   /// allowed.
   ValueId allowed_by_position() {
     const bool nonpad = ctx_.has(6);
-    if (!nonpad && !rules_.bounded_left && !rules_.bounded_right) return kNone;
+    const bool all_left = !rules_.bounded_left || s_.past + s_.queries - 1 <= rules_.left;
+    const bool all_right = !rules_.bounded_right || s_.past + rules_.right >= s_.keys() - 1;
+    if (!nonpad && all_left && all_right) return kNone;
     const ValueId keys = positions(s_.keys(), 0, {s_.keys()});
     ValueId valid = kNone;
     ValueId allowed = kNone;
@@ -156,6 +185,8 @@ class Expansion {
   AttentionRules rules_;
   DType type_;  ///< of the arithmetic: f32 for 16-bit operands
   ValueId bias_ = kNone;
+  Shape heads_;       ///< the dimensions before the matrices of the products
+  int64_t rows_ = 0;  ///< of these matrices, in q
 };
 
 }  // namespace
