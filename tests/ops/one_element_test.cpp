@@ -14,9 +14,10 @@ namespace {
 /// Operands, by operator, whose rank matters even if they have one element: data whose dimensions are used, and lists
 /// with one element per filter, batch, box, update or slice.
 const std::map<std::string_view, std::vector<size_t>> kRankCounts = {
-    {"Compress", {1}}, {"Concat", {0, 1}}, {"Conv", {2}},  {"ConvTranspose", {2}},   {"Det", {0}},
-    {"PRelu", {1}},    {"Pad", {0}},       {"Shape", {0}}, {"ReverseSequence", {1}}, {"RoiAlign", {2}},
-    {"Squeeze", {0}},  {"ScatterND", {2}}, {"Tile", {0}},  {"TensorScatter", {2}},
+    {"Compress", {1}},      {"Concat", {0, 1}}, {"Conv", {2}},      {"ConvTranspose", {2}},
+    {"CropAndResize", {2}}, {"Det", {0}},       {"Inverse", {0}},   {"PRelu", {1}},
+    {"Pad", {0}},           {"Shape", {0}},     {"ScatterND", {2}}, {"ReverseSequence", {1}},
+    {"RoiAlign", {2}},      {"Squeeze", {0}},   {"Tile", {0}},      {"TensorScatter", {2}},
 };
 
 bool rank_counts(const OpDef& op, size_t i) {
