@@ -41,7 +41,7 @@ class Case:
             [node], "case",
             [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
              for n, v in tensors.items() if n not in constants],
-            [helper.make_tensor_value_info(n, t, None) for n, t in zip(self.outputs, self.types)],
+            [helper.make_tensor_value_info(n, t, None) for n, t in zip(filter(None, self.outputs), self.types)],
             [numpy_helper.from_array(v.copy(), n) for n, v in tensors.items() if n in constants])
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)],
                                  ir_version=10)
@@ -359,7 +359,7 @@ def run_kilter(kilter, case, constants, folder):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"kilter ends with {done.returncode}: {done.stderr.strip()}")
-    return [np.load(folder / f"{name}.npy") for name in case.outputs]
+    return [np.load(folder / f"{name}.npy") for name in filter(None, case.outputs)]
 
 
 def run_onnxruntime(case, constants):
