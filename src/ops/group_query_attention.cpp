@@ -210,7 +210,11 @@ class Expansion : AttentionExpander {
       const ValueId zeros = filled(dtype(fresh), 0, {batch_, kv_heads_, more, size_});
       cache = cache == kNone ? zeros : joined({cache, zeros}, 2);
     }
-    return written(cache, fresh, before());
+    if (places_ == kNone) {
+      const ValueId at = add("Add", {reshaped(before(), {batch_, 1, 1}), counting(DType::i64, 0, {1, 1, queries_})});
+      places_ = indices_along(shape(fresh), at, 2);
+    }
+    return add("ScatterND", {cache, places_, fresh});
   }
 
   /// Sets what hides keys from queries.
@@ -218,8 +222,7 @@ class Expansion : AttentionExpander {
     call.mask = in(kAttentionBias);
     const int64_t lead = total_ - queries_;
     if (constant_ && !needs_mask()) {
-      // Without past keys, Attention counts the queries from the first key.
-      if (causal_ && queries_ > 1) call.attrs["right_window_size"] = lead;
+      call.causal = causal_, call.lead = lead;
       if (window_ > 0 && window_ <= total_) call.attrs["left_window_size"] = window_ - 1 - lead;
       return;
     }
@@ -281,6 +284,7 @@ class Expansion : AttentionExpander {
   ValueId q_ = kNone, keys_ = kNone, values_ = kNone;
   ValueId present_key_ = kNone, present_value_ = kNone;
   ValueId before_ = kNone;
+  ValueId places_ = kNone;  ///< where new keys and values are written
 };
 
 std::vector<ValueId> expand(ExpandContext& ctx) { return Expansion(ctx).run(); }

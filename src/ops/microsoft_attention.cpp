@@ -13,15 +13,18 @@ class Expansion : AttentionExpander {
   std::vector<ValueId> run() {
     check();
     const std::vector<ValueId> parts = split(sum(add("MatMul", {in(kX), in(kW)}), in(kBias)), 2, sizes_);
-    const Extents extents{batch_, sequence_, past_ + sequence_, past_};
     Call call{.q = parts[0], .k = parts[1], .v = parts[2], .heads = heads_, .kv_heads = heads_};
+    const Extents extents{batch_, sequence_, past_ + sequence_, past_};
     call.mask = added_masks(kMask, "mask_index", kAttentionBias, extents, heads_, dtype(in(kX)));
-    if (has(kPast)) call.past_key = half_of_past(0), call.past_value = half_of_past(1);
     call.causal = node().int_attr("unidirectional", 0) != 0;
     call.attrs = scale();
-    const Result r = attend(call);
-    if (sizes_[1] != sizes_[2]) return {r.y, kNone};  // they would not fit into one tensor
-    return {r.y, joined({unsqueezed(r.present_key), unsqueezed(r.present_value)}, 0)};
+    const bool one_size = sizes_[1] == sizes_[2];  // otherwise keys and values do not fit into one tensor
+    const ValueId present = one_size ? with_past(parts[1], parts[2]) : kNone;
+    if (past_ > 0) {
+      call.q = split_heads(call.q, heads_), call.lead = past_;
+      call.k = half(present, 0), call.v = half(present, 1);
+    }
+    return {attend(std::move(call)).y, present};
   }
 
  private:
@@ -64,9 +67,15 @@ class Expansion : AttentionExpander {
     past_ = past[3];
   }
 
-  ValueId unsqueezed(ValueId v) { return add("Unsqueeze", {v, list({0})}); }
-  ValueId half_of_past(int64_t which) {
-    return add("Gather", {in(kPast), scalar(DType::i64, static_cast<double>(which))});
+  /// Returns keys and values as [2, batch, heads, positions, size], after those of the past.
+  ValueId with_past(ValueId k, ValueId v) {
+    const auto apart = [&](ValueId part) { return add("Unsqueeze", {split_heads(part, heads_), list({0})}); };
+    const ValueId fresh = joined({apart(k), apart(v)}, 0);
+    return past_ > 0 ? joined({in(kPast), fresh}, 3) : fresh;
+  }
+  ValueId half(ValueId both, int64_t which) {
+    const Shape own = shape(both);
+    return reshaped(slice(both, 0, which, which + 1), {own[1], own[2], own[3], own[4]});
   }
 
   int64_t heads_ = 1;

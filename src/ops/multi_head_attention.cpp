@@ -133,10 +133,7 @@ class Expansion : AttentionExpander {
     call.k = slice(keys, 2, 0, past + fresh_), call.v = slice(values, 2, 0, past + fresh_);
     const Extents extents{batch_, queries_, past + fresh_, past};
     add_masks(call, extents);
-    if (call.causal) {
-      call.causal = false;  // Attention would count the queries from the first key
-      call.attrs["right_window_size"] = past;
-    }
+    call.lead = past;
     Result r = attend(std::move(call));
     r.present_key = keys, r.present_value = values;
     return r;

@@ -1,4 +1,5 @@
 #include "ops/support/elementwise.h"
+#include "ops/support/expander.h"
 
 namespace kilter {
 namespace {
@@ -107,48 +108,42 @@ void reference(ReferenceContext& ctx) {
   store_doubles(ctx.out(), x);
 }
 
-class Expansion {
+class Expansion : Expander {
  public:
-  explicit Expansion(ExpandContext& ctx) : ctx_(ctx), r_(rotary_of(ctx.node, ctx.type(0).shape)) {}
+  explicit Expansion(ExpandContext& ctx) : Expander(ctx), r_(rotary_of(ctx.node, ctx.type(0).shape)) {}
 
   ValueId run() {
-    const Shape shape = ctx_.type(0).shape;
-    const ValueId x = r_.rank3 ? reshaped(ctx_.in(0), {r_.batch, r_.sequence, r_.heads, r_.size}) : ctx_.in(0);
+    const Shape whole = shape(in(0));
+    const ValueId x = r_.rank3 ? reshaped(in(0), {r_.batch, r_.sequence, r_.heads, r_.size}) : in(0);
     const ValueId cosines = cache(1);
     const ValueId sines = cache(2);
     const int64_t half = r_.rotated / 2;
-    const ValueId a = r_.interleaved ? slice(x, 0, r_.rotated, 2) : slice(x, 0, half, 1);
-    const ValueId b = r_.interleaved ? slice(x, 1, r_.rotated, 2) : slice(x, half, r_.rotated, 1);
-    const ValueId real = ctx_.add("Sub", {mul(cosines, a), mul(sines, b)});
-    const ValueId imaginary = ctx_.add("Add", {mul(sines, a), mul(cosines, b)});
-    ValueId turned = r_.interleaved ? interleaved(real, imaginary) : joined({real, imaginary});
-    if (r_.rotated < r_.size) turned = joined({turned, slice(x, r_.rotated, r_.size, 1)});
-    return r_.rank3 ? reshaped(turned, shape) : turned;
+    const ValueId a = r_.interleaved ? every_second(x, 0) : slice(x, -1, 0, half);
+    const ValueId b = r_.interleaved ? every_second(x, 1) : slice(x, -1, half, r_.rotated);
+    const ValueId real = add("Sub", {mul(cosines, a), mul(sines, b)});
+    const ValueId imaginary = add("Add", {mul(sines, a), mul(cosines, b)});
+    ValueId turned = r_.interleaved ? interleaved(real, imaginary) : joined({real, imaginary}, -1);
+    if (r_.rotated < r_.size) turned = joined({turned, slice(x, -1, r_.rotated, r_.size)}, -1);
+    return r_.rank3 ? reshaped(turned, whole) : turned;
   }
 
  private:
-  ValueId list(const Shape& values) { return ctx_.builder.list(values); }
-  ValueId reshaped(ValueId v, const Shape& shape) { return ctx_.add("Reshape", {v, list(shape)}); }
-  ValueId mul(ValueId a, ValueId b) { return ctx_.add("Mul", {a, b}); }
-  ValueId joined(const std::vector<ValueId>& parts) { return ctx_.add("Concat", parts, {{"axis", int64_t{-1}}}); }
-  ValueId slice(ValueId v, int64_t begin, int64_t end, int64_t step) {
-    return ctx_.add("Slice", {v, list({begin}), list({end}), list({-1}), list({step})});
+  ValueId mul(ValueId a, ValueId b) { return add("Mul", {a, b}); }
+  ValueId every_second(ValueId v, int64_t first) {
+    return add("Slice", {v, list({first}), list({r_.rotated}), list({-1}), list({2})});
   }
   /// Returns the cache rows of every position, with an axis for the heads, so that they broadcast to x.
   ValueId cache(size_t i) {
-    const bool by_position = ctx_.has(3);
-    const ValueId rows = by_position ? ctx_.add("Gather", {ctx_.in(i), ctx_.in(3)}) : ctx_.in(i);
-    return ctx_.add("Unsqueeze", {rows, list({r_.rank3 ? 2 : 1})});
+    const ValueId rows = has(3) ? add("Gather", {in(i), in(3)}) : in(i);
+    return add("Unsqueeze", {rows, list({r_.rank3 ? 2 : 1})});
   }
   ValueId interleaved(ValueId real, ValueId imaginary) {
-    const Shape shape = ctx_.builder.type(real).shape;
-    Shape result = shape;
+    Shape result = shape(real);
+    const ValueId last = list({static_cast<int64_t>(result.size())});
     result.back() *= 2;
-    const ValueId last = list({static_cast<int64_t>(shape.size())});
-    return reshaped(joined({ctx_.add("Unsqueeze", {real, last}), ctx_.add("Unsqueeze", {imaginary, last})}), result);
+    return reshaped(joined({add("Unsqueeze", {real, last}), add("Unsqueeze", {imaginary, last})}, -1), result);
   }
 
-  ExpandContext& ctx_;
   Rotary r_;
 };
 

@@ -15,18 +15,19 @@ class Expansion : Expander {
     const ValueId s = sum(sum(in(kX), in(kSkip)), in(bias));
     const float epsilon = node().float_attr("epsilon", 1e-12F);
     if (centred) {
-      const std::vector<ValueId> y =
-          add_many("LayerNormalization", {s, in(kGamma), in(kBeta)}, {{"axis", int64_t{-1}}, {"epsilon", epsilon}}, 3);
-      return {y[0], y[1], y[2], s};
+      const ValueId y =
+          add("LayerNormalization", {s, in(kGamma), in(kBeta)}, {{"axis", int64_t{-1}}, {"epsilon", epsilon}});
+      const ValueId mean = mean_of(wide(s), -1);
+      return {y, mean, inverse_deviation(add("Sub", {wide(s), mean}), -1, epsilon), s};
     }
-    return {rms(s, kGamma, -1, epsilon), kNone, inverse_deviation(s, -1, epsilon), s};
+    return {rms(s, kGamma, -1, epsilon), kNone, inverse_deviation(wide(s), -1, epsilon), s};
   }
 
   /// y and inverse deviation of x.
   std::vector<ValueId> simplified() {
     const int64_t axis = node().int_attr("axis", -1);
     const float epsilon = node().float_attr("epsilon", 1e-5F);
-    return {rms(in(0), 1, axis, epsilon), inverse_deviation(in(0), axis, epsilon)};
+    return {rms(in(0), 1, axis, epsilon), inverse_deviation(wide(in(0)), axis, epsilon)};
   }
 
  private:
@@ -53,14 +54,20 @@ class Expansion : Expander {
     return add("RMSNormalization", {x, in(scale)}, std::move(attrs));
   }
 
-  ValueId inverse_deviation(ValueId x, int64_t axis, float epsilon) {
+  ValueId wide(ValueId x) { return cast(x, dtype(x) == DType::f64 ? DType::f64 : DType::f32); }
+
+  /// Returns the mean over the dimensions from axis on.
+  ValueId mean_of(ValueId x, int64_t axis) {
     const auto rank = static_cast<int64_t>(shape(x).size());
     std::vector<int64_t> axes;
     for (int64_t a = normal_axis(node(), axis, rank); a < rank; ++a) axes.push_back(a);
-    const DType type = dtype(x) == DType::f64 ? DType::f64 : DType::f32;
-    const ValueId wide = cast(x, type);
-    const ValueId squares = add("ReduceMean", {add("Mul", {wide, wide}), list(axes)});
-    return add("Reciprocal", {add("Sqrt", {sum(squares, scalar(type, static_cast<double>(epsilon)))})});
+    return add("ReduceMean", {x, list(axes)});
+  }
+
+  ValueId inverse_deviation(ValueId x, int64_t axis, float epsilon) {
+    const ValueId squares = mean_of(add("Mul", {x, x}), axis);
+    const ValueId more = scalar(dtype(x), static_cast<double>(epsilon));
+    return add("Reciprocal", {add("Sqrt", {sum(squares, more)})});
   }
 };
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "ops/support/expander.h"
 #include "ops/support/indexing.h"
 
 namespace kilter {
@@ -71,12 +74,52 @@ void reference(ReferenceContext& ctx) {
     if (const std::string why = wraps ? "" : misfit(row / rows, first, steps, axis, most); !why.empty())
       fail(ErrorKind::bad_input, "TensorScatter '{}': {}", ctx.node.name, why);
     for (int64_t s = 0; s < steps; ++s) {
-      int64_t at = first + s;
+      int64_t at = wrap_add(first, s);
       if (wraps) at = (at % most + most) % most;
       copy_elements(ctx.in(1), (row * steps + s) * inner, ctx.out(), (row * most + at) * inner, inner);
     }
   }
 }
+
+class Expansion : Expander {
+ public:
+  explicit Expansion(ExpandContext& ctx) : Expander(ctx) {}
+
+  ValueId run() {
+    const Shape cache = shape(in(0)), update = shape(in(1));
+    const size_t axis = axis_of(node(), cache);
+    const int64_t extent = cache[axis], steps = update[axis];
+    if (const auto first = constant_place(extent, steps)) {
+      const auto along = static_cast<int64_t>(axis);
+      return joined({slice(in(0), along, 0, *first), in(1), slice(in(0), along, *first + steps, extent)}, along);
+    }
+    Shape to(axis + 1, 1), batch(axis + 1, 1);
+    to[axis] = steps, batch[0] = cache[0];
+    ValueId first = reshaped(in(2), batch);
+    if (!circular(node())) {  // ScatterND counts negative indices from the end
+      const ValueId negative = add("Less", {first, scalar(DType::i64, 0)});
+      first = add("Where", {negative, scalar(DType::i64, static_cast<double>(extent)), first});
+    }
+    ValueId at = add("Add", {first, counting(DType::i64, 0, to)});
+    if (circular(node())) at = add("Mod", {at, scalar(DType::i64, static_cast<double>(extent))});
+    return add("ScatterND", {in(0), indices_along(update, at, axis), in(1)});
+  }
+
+ private:
+  /// Returns where the update goes, if this is constant, the same for the whole batch, and without a turn.
+  std::optional<int64_t> constant_place(int64_t extent, int64_t steps) const {
+    if (!has(2)) return 0;
+    const Tensor* first = known(2);
+    if (first == nullptr || first->elems() == 0) return std::nullopt;
+    const int64_t place = first->as_int(0);
+    for (int64_t b = 1; b < first->elems(); ++b) {
+      if (first->as_int(b) != place) return std::nullopt;
+    }
+    return place >= 0 && place <= extent - steps ? std::optional(place) : std::nullopt;
+  }
+};
+
+std::vector<ValueId> expand(ExpandContext& ctx) { return {Expansion(ctx).run()}; }
 
 }  // namespace
 
@@ -91,6 +134,7 @@ KILTER_OP(TensorScatter){
         "the cache's length when circular.",
     .infer = infer,
     .reference = reference,
+    .expand = expand,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[2,3,7,5] f32[2,3,1,5] i64[2]:0,6", "f32[2,4,5] f32[2,2,5] i64[2]:3,1 | mode=circular",
               "f16[1,17,3] f16[1,2,3]", "f32[1,2,3,4] f32[1,2,3,2] i64[1]:2 | axis=3"},

@@ -18,7 +18,9 @@ Attrs AttentionExpander::scale() const {
 AttentionExpander::Result AttentionExpander::attend(Call call) {
   const bool apart = shape(call.q).size() == 4;
   Attrs attrs = std::move(call.attrs);
-  attrs["is_causal"] = int64_t{call.causal};
+  if (call.causal && call.lead == 0) attrs["is_causal"] = int64_t{1};
+  // Attention counts the queries from the first key.
+  if (call.causal && call.lead > 0) attrs["right_window_size"] = call.lead;
   if (!apart) attrs["q_num_heads"] = call.heads, attrs["kv_num_heads"] = call.kv_heads;
   const std::vector<ValueId> y =
       add_many("Attention", {call.q, call.k, call.v, call.mask, call.past_key, call.past_value}, std::move(attrs), 4);
@@ -27,12 +29,12 @@ AttentionExpander::Result AttentionExpander::attend(Call call) {
 
 ValueId AttentionExpander::split_heads(ValueId v, int64_t heads) {
   const Shape own = shape(v);
-  return transposed(reshaped(v, {own[0], own[1], heads, own[2] / heads}), {0, 2, 1, 3});
+  return exchanged(reshaped(v, {own[0], own[1], heads, own[2] / heads}));
 }
 
 ValueId AttentionExpander::merged_heads(ValueId v) {
   const Shape own = shape(v);
-  return reshaped(transposed(v, {0, 2, 1, 3}), {own[0], own[2], own[1] * own[3]});
+  return reshaped(exchanged(v), {own[0], own[2], own[1] * own[3]});
 }
 
 ValueId AttentionExpander::added_mask(size_t i, std::string_view what, const Extents& e, DType type) {
@@ -82,19 +84,6 @@ ValueId AttentionExpander::added_masks(size_t mask, std::string_view what, size_
   legal.erase(std::unique(legal.begin(), legal.end()), legal.end());
   check_shape_of(bias, "attention_bias", legal);
   return sum(added, in(bias));
-}
-
-ValueId AttentionExpander::written(ValueId cache, ValueId fresh, ValueId first) {
-  const Shape to = shape(fresh);
-  const Shape places = {to[0], to[1], to[2], 1};
-  const auto along = [&](size_t axis) {
-    Shape own(4, 1);
-    own[axis] = to[axis];
-    return add("Expand", {counting(DType::i64, 0, own), list(places)});
-  };
-  const ValueId steps = add("Add", {reshaped(first, {to[0], 1, 1, 1}), counting(DType::i64, 0, {1, 1, to[2], 1})});
-  const ValueId indices = joined({along(0), along(1), add("Expand", {steps, list(places)})}, 3);
-  return add("ScatterND", {cache, indices, fresh});
 }
 
 }  // namespace kilter

@@ -18,6 +18,7 @@ class AttentionExpander : protected Expander {
     ValueId mask = kNone;  ///< added to the scores, or a condition; broadcasts to [batch, heads, queries, keys]
     ValueId past_key = kNone, past_value = kNone;
     bool causal = false;
+    int64_t lead = 0;  ///< the number of keys of k before that of the first query
     Attrs attrs = {};  ///< more attributes of Attention
   };
   struct Result {
@@ -47,10 +48,6 @@ class AttentionExpander : protected Expander {
   /// Turns [batch, positions, heads * size] into [batch, heads, positions, size] and back.
   ValueId split_heads(ValueId v, int64_t heads);
   ValueId merged_heads(ValueId v);
-
-  /// Writes `fresh` [batch, heads, positions, size] into a cache [batch, heads, capacity, size]: for each sequence from
-  /// the position in `first` on, i64 [batch].
-  ValueId written(ValueId cache, ValueId fresh, ValueId first);
 
  private:
   ValueId between(ValueId mask, bool has_starts, const Extents& extents);

@@ -67,6 +67,12 @@ ValueId Expander::counting(DType type, int64_t first, const Shape& shape) {
   return ctx_.builder.constant(std::move(tensor), node().name);
 }
 
+ValueId Expander::exchanged(ValueId v) {
+  const Shape own = shape(v);
+  if (own[1] == 1 || own[2] == 1) return reshaped(v, {own[0], own[2], own[1], own[3]});
+  return transposed(v, {0, 2, 1, 3});
+}
+
 ValueId Expander::cast(ValueId v, DType type) {
   return dtype(v) == type ? v : add("Cast", {v}, {{"to", code_of_dtype(type)}});
 }
@@ -80,6 +86,19 @@ ValueId Expander::slice(ValueId v, int64_t axis, int64_t begin, int64_t end) {
 
 std::vector<ValueId> Expander::split(ValueId v, int64_t axis, const std::vector<int64_t>& sizes) {
   return add_many("Split", {v, list(sizes)}, {{"axis", axis}}, sizes.size());
+}
+
+ValueId Expander::indices_along(const Shape& update, ValueId at, size_t axis) {
+  Shape places(update.begin(), update.begin() + static_cast<int64_t>(axis) + 1);
+  places.push_back(1);
+  std::vector<ValueId> parts;
+  for (size_t d = 0; d < axis; ++d) {
+    Shape along(places.size(), 1);
+    along[d] = update[d];
+    parts.push_back(add("Expand", {counting(DType::i64, 0, along), list(places)}));
+  }
+  parts.push_back(add("Expand", {add("Unsqueeze", {at, list({-1})}), list(places)}));
+  return parts.size() == 1 ? parts[0] : joined(parts, -1);
 }
 
 }  // namespace kilter

@@ -62,12 +62,17 @@ class Expander {
   ValueId transposed(ValueId v, std::vector<int64_t> perm) {
     return add("Transpose", {v}, {{"perm", std::move(perm)}});
   }
+  /// Exchanges axes 1 and 2 of four. If one of them is 1, only the shape changes.
+  ValueId exchanged(ValueId v);
   ValueId cast(ValueId v, DType type);
   /// Returns elements begin to end - 1 along an axis.
   ValueId slice(ValueId v, int64_t axis, int64_t begin, int64_t end);
   /// Returns the parts of these sizes along an axis.
   std::vector<ValueId> split(ValueId v, int64_t axis, const std::vector<int64_t>& sizes);
   ValueId joined(const std::vector<ValueId>& parts, int64_t axis) { return add("Concat", parts, {{"axis", axis}}); }
+  /// Returns the indices with which ScatterND writes values of shape `update` at the positions `at` along an axis: i64,
+  /// of a shape that broadcasts to the dimensions of the update up to the axis.
+  ValueId indices_along(const Shape& update, ValueId at, size_t axis);
 
   ExpandContext& ctx_;
 };
