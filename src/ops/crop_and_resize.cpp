@@ -16,7 +16,7 @@ bool by_nearest(const Node& node) {
 }
 
 void infer(InferContext& ctx) {
-  check_types(Floats{}, ctx, kX);
+  check_types(Types<float>{}, ctx, kX);
   by_nearest(ctx.node);
   const Shape& x = ctx.shape(kX);
   const Shape& boxes = ctx.shape(kBoxes);
@@ -39,11 +39,13 @@ void infer(InferContext& ctx) {
 }
 
 /// The place of output position i in an axis of `extent` elements, of which the box covers from..to, as parts of its
-/// length; corners of the box are at the first and last output.
-double place(double from, double to, int64_t i, int64_t count, int64_t extent) {
-  const auto last = static_cast<double>(extent - 1);
-  if (count == 1) return 0.5 * (from + to) * last;
-  return from * last + static_cast<double>(i) * (to - from) * last / static_cast<double>(count - 1);
+/// length; corners of the box are at the first and last output. The sums are those of f32, since the nearest element
+/// depends on their rounding.
+double place(float from, float to, int64_t i, int64_t count, int64_t extent) {
+  const auto last = static_cast<float>(extent - 1);
+  if (count == 1) return static_cast<double>(0.5F * (from + to) * last);
+  const float step = (to - from) * last / static_cast<float>(count - 1);
+  return static_cast<double>(from * last + static_cast<float>(i) * step);
 }
 
 /// The value of a plane [h, w] at a place inside it.
@@ -63,7 +65,7 @@ void reference(ReferenceContext& ctx) {
   const double outside = ctx.node.float_attr("extrapolation_value", 0);
   const Shape& in = ctx.in(kX).shape();
   const Shape& out = ctx.out().shape();
-  const std::vector<double> x = load_doubles(ctx.in(kX)), boxes = load_doubles(ctx.in(kBoxes));
+  const std::vector<double> x = load_doubles(ctx.in(kX));
   std::vector<double> y;
   y.reserve(static_cast<size_t>(ctx.out().elems()));
   for (int64_t r = 0; r < out[0]; ++r) {
@@ -72,7 +74,7 @@ void reference(ReferenceContext& ctx) {
       fail(ErrorKind::bad_input, "{}: batch_indices[{}] is {}; legal values are 0 to {}", label(ctx.node), r, image,
            in[0] - 1);
     }
-    const double* box = boxes.data() + r * 4;
+    const float* box = ctx.in(kBoxes).data<float>() + r * 4;
     for (int64_t i = 0; i < out[1] * out[2] * out[3]; ++i) {
       const double row = place(box[0], box[2], i / out[3] % out[2], out[2], in[2]);
       const double column = place(box[1], box[3], i % out[3], out[3], in[3]);

@@ -249,6 +249,52 @@ def products(v):
                kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
 
 
+# ---- Forms of ONNX's operators ----
+
+
+def forms(v):
+    f = v.floats
+    ints = lambda *x: np.array(x, np.int64)
+    one = lambda x, t=np.float32: np.array(x, t)
+    for shape in ((), (1,)):
+        yield case("Range", [("a", one(2).reshape(shape)), ("b", one(9).reshape(shape)), ("c", one(1.5).reshape(shape))],
+                   fixed={"a", "b", "c"})
+    yield case("Range", [("a", one(2, np.int32)), ("b", one(9, np.int32))], types=[I32], rtol=0, fixed={"a", "b"})
+    for mode in ("constant", "reflect", "edge"):
+        value = ("value", one([0.5])) if mode == "constant" else ("value", None)
+        for pads in (ints(0, 2, 1, 1), ints(0, 2, 1, 1).reshape(1, 4)):
+            yield case("Pad", [("x", f(3, 4)), ("pads", pads), value], rtol=0, mode=mode, fixed={"pads"})
+    yield case("Unique", [("x", one([2, 1, 1, 3, 4, 3]))], outputs=("y", "places", "counts"), types=[F32, I64, I64], rtol=0,
+               fixed={"x"})
+    for upper in (0, 1):
+        yield case("Trilu", [("x", f(2, 4, 5)), ("k", one(-1, np.int64))], rtol=0, upper=upper, fixed={"k"})
+    yield case("GatherND", [("x", f(2, 3, 4)), ("indices", ints(0, 1, 1, 2).reshape(2, 2))], rtol=0)
+    for mode, corners in (("bilinear", 0), ("nearest", 1), ("bicubic", 0)):
+        for padding in ("zeros", "border", "reflection"):
+            if (mode, padding) == ("bicubic", "border"):
+                continue  # ONNX Runtime clamps positions where the standard clamps the pixels that are read
+            yield case("GridSample", [("x", f(1, 2, 5, 6)), ("grid", f(1, 4, 3, 2))], mode=mode, align_corners=corners,
+                       padding_mode=padding)
+    for axis in (0, 1, -1):
+        yield case("ExpandDims", [("x", f(3, 4)), ("axis", one(axis, np.int32))], rtol=0, fixed={"axis"})
+    for dim, size, step in ((-1, 3, 1), (1, 4, 2)):
+        yield case("UnfoldTensor", [("x", f(2, 7, 5))], rtol=0, dim=dim, size=size, step=step)
+    yield case("Inverse", [("x", f(3, 5, 5))], rtol=1e-3)
+    boxes = np.array([[0.1, 0.2, 0.9, 0.7], [0.5, -0.5, 1.5, 0.4], [0.9, 0.8, 0.1, 0.2], [0, 0, 1, 1]], np.float32)
+    for mode in ("bilinear", "nearest"):
+        for size in ((4, 5), (1, 3)):
+            yield case("CropAndResize", [("x", f(2, 3, 7, 6)), ("boxes", boxes), ("images", np.array([0, 1, 1, 0], np.int32)),
+                                         ("size", np.array(size, np.int32))],
+                       mode=mode, extrapolation_value=9.0, fixed={"size"})
+    for x in (v.rng.integers(-9, 9, 7).astype(np.int32), v.rng.integers(0, 9, 7).astype(np.uint64), f(7), f(7).astype(np.float64)):
+        for positive, result in ((1, TensorProto.UINT32), (0, I32)):
+            yield case("MurmurHash3", [("x", x)], types=[result], rtol=0, positive=positive, seed=5)
+    yield case("CausalConvWithState", [("x", f(2, 5, 9)), ("w", f(5, 1, 4)), ("bias", f(5)), ("past", f(2, 5, 3))],
+               outputs=("y", "state"), activation="silu")
+    yield case("LinearAttention", [("q", f(2, 5, 16)), ("k", f(2, 5, 16)), ("v", f(2, 5, 12))], outputs=("y", "state"),
+               q_num_heads=2, kv_num_heads=2, update_rule="linear")
+
+
 # ---- Comparison ----
 
 
@@ -271,7 +317,7 @@ def check(kilter, made, folder):
     return worst
 
 
-FAMILIES = (multi_head, decoder, attention, grouped, rotary, normalisations, activations, products)
+FAMILIES = (multi_head, decoder, attention, grouped, rotary, normalisations, activations, products, forms)
 
 
 def main():

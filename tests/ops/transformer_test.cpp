@@ -136,6 +136,35 @@ TEST(MultiHead, Errors) {
       "multiples of num_heads, that add up with that of v to the columns of the weights");
 }
 
+TEST(Packed, TokensMeanTheSameAsPaddedSequences) {
+  const std::string_view qkv = "f32[3,2]:1,2,3,4,5,6 f32[3,2]:1,0,2,1,0,3 f32[3,2]:7,8,9,10,11,12";
+  const std::vector<Tensor> packed =
+      results("PackedMultiHeadAttention", fmt::format("{} ? i32[2,2]:0,2,3,1 i32[3]:0,1,3 | num_heads=1", qkv));
+  const std::vector<Tensor> padded =
+      results("MultiHeadAttention",
+              "f32[2,2,2]:1,2,0,0,3,4,5,6 f32[2,2,2]:1,0,0,0,2,1,0,3 f32[2,2,2]:7,8,0,0,9,10,11,12 ? i32[2]:1,2 | "
+              "num_heads=1 mask_filter_value=-1e9");
+  EXPECT_EQ(packed[0].shape(), (Shape{3, 2}));
+  const std::vector<double> got = load_doubles(packed[0]), want = load_doubles(padded[0]);
+  for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(got[i], want[i < 2 ? i : i + 2], 1e-6);
+}
+
+TEST(Packed, PaddingIsRemovedAndRestored) {
+  const std::vector<Tensor> y = results("RemovePadding", "f32[2,3,1]:1,2,3,4,5,6 i32[2]=1,2 | | | 4");
+  EXPECT_EQ(load_doubles(y[0]), (std::vector<double>{1, 4, 5}));
+  EXPECT_EQ(y[1].ints(), (std::vector<int64_t>{0, 3, 4, 1, 2, 5}));
+  EXPECT_EQ(y[2].ints(), (std::vector<int64_t>{0, 1, 3}));
+  EXPECT_EQ(y[3].ints(), (std::vector<int64_t>{2}));
+  const std::vector<Tensor> back = results("RestorePadding", "f32[3,1]:1,4,5 i32[2,3]:0,3,4,1,2,5");
+  EXPECT_EQ(load_doubles(back[0]), (std::vector<double>{1, 0, 0, 4, 5, 0}));
+  EXPECT_EQ(error_of("RemovePadding", "f32[2,3,1] i32[2]=1,4", ErrorKind::bad_input),
+            "RemovePadding 'case': sequence_token_count[1] is 4; legal values are 0 to 3");
+  EXPECT_EQ(
+      error_of("RestorePadding", "f32[7,1] i32[2,3]"),
+      "RestorePadding 'case': token_offset (input 1) has shape 2x3, expected [batch, sequence] with a place for each "
+      "of 7 tokens");
+}
+
 TEST(TransformerLayers, Errors) {
   EXPECT_EQ(error_of("SkipLayerNormalization", "f32[2,3,8] f32[2,8] f32[8]"),
             "SkipLayerNormalization 'case': skip (input 1) has shape 2x8, expected 2x3x8, 1x3x8 or 3x8");
@@ -157,6 +186,12 @@ TEST(TransformerLayers, Errors) {
             "GroupNorm 'case': gamma (input 1) has shape 3, expected 6");
   EXPECT_EQ(error_of("Rfft", "f32[2,8] | signal_ndim=2", ErrorKind::unsupported),
             "Rfft 'case': has signal_ndim=2, normalized=0 and onesided=1; only 1, 0 and 1 are supported");
+  EXPECT_EQ(error_of("CropAndResize", "f32[1,2,5,5] f32[1,4] i32[1]:3 i32[2]=3,1", ErrorKind::bad_input),
+            "CropAndResize 'case': batch_indices[0] is 3; legal values are 0 to 0");
+  EXPECT_EQ(error_of("UnfoldTensor", "f32[2,7] | size=9"),
+            "UnfoldTensor 'case': has size=9 and step=1; legal values are 1 to 7, and 1 or more");
+  EXPECT_EQ(error_of("CausalConvWithState", "f32[1,3,2] f32[3,1,4] | dilation=2", ErrorKind::unsupported),
+            "CausalConvWithState 'case': attribute dilation is 2; only 1 is supported");
 }
 
 TEST(TransformerLayers, RelativePositionsFallIntoBucketsOfColumns) {

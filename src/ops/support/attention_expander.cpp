@@ -6,7 +6,10 @@ namespace kilter {
 
 int64_t AttentionExpander::heads_of(std::string_view attribute) const {
   const int64_t heads = node().int_attr(attribute, 0);
-  if (heads < 1) error(fmt::format("attribute {} is {}; legal values are 1 or more", attribute, heads));
+  constexpr int64_t kMost = int64_t{1} << 20;
+  if (heads < 1 || heads > kMost) {
+    error(fmt::format("attribute {} is {}; legal values are 1 to {}", attribute, heads, kMost));
+  }
   return heads;
 }
 
