@@ -46,6 +46,8 @@ std::string_view name(Family family) {
       return "arg";
     case Family::sample:
       return "sample";
+    case Family::trees:
+      return "trees";
   }
   return "?";
 }

@@ -45,6 +45,7 @@ enum class Family : uint8_t {
   scatter,    ///< ScatterND, ScatterElements: rows and elements written by index
   arg,        ///< ArgMax, ArgMin
   sample,     ///< GridSample: interpolates between the pixels of an image
+  trees,      ///< TreeSums: sums the leaves that rows of features reach in decision trees
 };
 std::string_view name(Family family);
 /// Returns whether the family multiplies matrices that are both operands, not packed.
