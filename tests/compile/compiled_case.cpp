@@ -7,11 +7,16 @@
 
 namespace kilter {
 
+bool has_strings(const Graph& graph) {
+  for (size_t v = 0; v < graph.value_count(); ++v) {
+    if (graph.type(static_cast<ValueId>(v)).dtype == DType::string) return true;
+  }
+  return false;
+}
+
 CompiledCase compile_case(const OpDef& op, const ParsedCase& parsed, CaseText text, const Target& target) {
   OpCase c = make_case(op, parsed, text);
-  for (size_t v = 0; v < c.graph.value_count(); ++v) {
-    if (c.graph.type(static_cast<ValueId>(v)).dtype == DType::string) fail(ErrorKind::unsupported, "strings");
-  }
+  if (has_strings(c.graph)) fail(ErrorKind::unsupported, "strings");
   Compiled compiled = compile_for(c.graph, target);
   return {std::move(c), std::move(compiled)};
 }

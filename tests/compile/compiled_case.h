@@ -14,6 +14,8 @@ struct CompiledCase {
   OpCase c;
   Compiled compiled;
 };
+/// Returns whether any value of the graph is a tensor of strings.
+bool has_strings(const Graph& graph);
 /// Compiles a case. Throws unsupported for strings and for anything else that the compiler cannot do.
 CompiledCase compile_case(const OpDef& op, const ParsedCase& parsed, CaseText text, const Target& target);
 
