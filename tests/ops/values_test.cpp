@@ -171,13 +171,6 @@ TEST(Values, LossesIgnoreAndWeigh) {
                "target 9 at element 2 is outside [0, 2)");
 }
 
-TEST(Values, DropoutIsIdentityAndTrainingIsRefused) {
-  const Tensor x = list<float>({1, 2});
-  expect_values<float>(value_of("Dropout", {x, Tensor::scalar(0.5F), Tensor::scalar(false)}), {1, 2});
-  expect_error([&] { value_of("Dropout", {x, Tensor::scalar(0.5F), Tensor::scalar(true)}); }, ErrorKind::unsupported,
-               "training_mode is true with ratio 0.5");
-}
-
 TEST(Values, RegionsAreSampledAsOftenAsThereIsTimeFor) {
   const Tensor x(DType::f32, {1, 1, 2, 2}), region = Tensor::of<float>({1, 4}, {0, 0, 2, 2});
   expect_error([&] { value_of("RoiAlign", {x, region, list<int64_t>({0})}, {{"sampling_ratio", int64_t{4096}}}); },
