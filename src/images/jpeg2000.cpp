@@ -113,6 +113,17 @@ void copy_pixels(const opj_image_t& picture, Image& image) {
   }
 }
 
+/// Throws bad_input if the file is too short for the headers of its tiles.
+void check_tiles(opj_codec_t* codec, size_t bytes) {
+  constexpr uint64_t kTileHeader = 14;
+  opj_codestream_info_v2_t* info = opj_get_cstr_info(codec);
+  if (info == nullptr) damaged_image(kFormat, "its header gives no tiles");
+  const uint64_t tiles = uint64_t{info->tw} * info->th;
+  opj_destroy_cstr_info(&info);
+  if (tiles * kTileHeader > bytes)
+    damaged_image(kFormat, fmt::format("{} tiles do not fit into {} bytes", tiles, bytes));
+}
+
 Codec codec_of(Source& source) {
   Codec codec(opj_create_decompress(source.file[0] == 0 ? OPJ_CODEC_JP2 : OPJ_CODEC_J2K), opj_destroy_codec);
   opj_dparameters_t settings;
@@ -148,6 +159,7 @@ Image read_jpeg2000(std::span<const uint8_t> file, Part part) {
   Image image = sized_image(kFormat, int64_t{picture->y1} - picture->y0, int64_t{picture->x1} - picture->x0,
                             picture->numcomps < 3 ? 1 : 3, part);
   if (part == Part::header) return image;
+  check_tiles(codec.get(), file.size());
   if (opj_decode(codec.get(), stream.get(), picture.get()) == OPJ_FALSE ||
       opj_end_decompress(codec.get(), stream.get()) == OPJ_FALSE)
     damaged_image(kFormat, source.text);

@@ -86,10 +86,10 @@ Opsets read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdPro
     }
   }
   const auto standard = opsets.find("");
-  if (standard != opsets.end() && (standard->second < kOldestOpset || standard->second > kNewestOpset)) {
+  if (standard != opsets.end() && (standard->second < kOldestReadOpset || standard->second > kNewestOpset)) {
     fail(ErrorKind::unsupported,
          "{}: opset {} of ai.onnx{}; Kilter reads {} to {}: convert the model with the ONNX version converter", file,
-         standard->second, where, kOldestOpset, kNewestOpset);
+         standard->second, where, kOldestReadOpset, kNewestOpset);
   }
   return opsets;
 }

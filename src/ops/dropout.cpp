@@ -20,6 +20,12 @@ const Tensor* constant_scalar(ExpandContext& ctx, size_t i) {
 
 /// Whether the node surely changes nothing: it is not in training mode, or it drops nothing.
 bool is_identity(ExpandContext& ctx) {
+  constexpr int32_t kNoMode = 7;  ///< first opset in which the node has no mode; from opset 12 on, input 2 is the mode
+  if (ctx.node.opset < kNoMode && ctx.node.int_attr("is_test", 0) == 0) {
+    fail(ErrorKind::unsupported,
+         "Dropout '{}': is_test is 0, which means training mode before opset 7; convert the model to opset 12 or newer",
+         ctx.node.name);
+  }
   const Tensor* training = constant_scalar(ctx, 2);
   const Tensor* ratio = constant_scalar(ctx, 1);
   if (!ctx.has(2) || (training != nullptr && training->as_int(0) == 0)) return true;

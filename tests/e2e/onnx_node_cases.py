@@ -19,9 +19,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 from networks import runs_here  # noqa: E402
 
 LEAST_PASSING = 1580
-RANDOM = "random draws, agrees by chance: "
+RANDOM = "random draws are compared by distribution (tests/ops/random_test.cpp), agrees by chance: "
 # The expected values include the rounding errors of the reference's intermediate values. Values of float16 are up to
 # 2^-10 apart, relative to the value, but rtol is 1e-3.
+NEAR_ZERO = "the expected value is a rounding error of the reference where the result is 0, above atol: "
 ROUNDED = "the reference rounds its intermediates in another order, which shows in steps of float16 above rtol: "
 
 
@@ -95,9 +96,13 @@ def main():
     if options.write:
         head = "# Cases of the ONNX standard that do not pass yet, each with its reason. Made by onnx_node_cases.py --write.\n"
         for name in missed:
-            if re.match(r"test_attention.*_fp16", name) and missed[name].startswith("output "):
+            if not missed[name].startswith("output "):
+                continue
+            if re.match(r"test_attention.*_fp16", name):
                 missed[name] = ROUNDED + missed[name]
-        chance = {name: RANDOM + reason for name, reason in missed.items() if "bernoulli" in name or "random" in name}
+            if re.match(r"test_dft_inverse", name):
+                missed[name] = NEAR_ZERO + missed[name]
+        chance = {name: RANDOM + reason for name, reason in missed.items() if re.search(r"bernoulli|random|training_dropout", name)}
         known_file.write_text(head + "".join(f"{name}: {reason}\n" for name, reason in sorted((missed | chance).items())))
     known = read_known(known_file)
     lost = sorted(set(missed) - set(known))

@@ -107,7 +107,7 @@ TEST(Function, Errors) {
   ModelMaker opset = function_model();
   opset.proto.mutable_functions(0)->mutable_opset_import(0)->set_version(99);
   EXPECT_THAT(error_of([&] { opset.parse(); }),
-              HasSubstr("opset 99 of ai.onnx of function 'Twice'; Kilter reads 7 to 28"));
+              HasSubstr("opset 99 of ai.onnx of function 'Twice'; Kilter reads 1 to 28"));
 }
 
 TEST(Function, RecursionIsRefused) {
