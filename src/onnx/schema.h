@@ -16,7 +16,7 @@ namespace pb = ::kilter::onnx_pb;
 constexpr int64_t kOldestIr = 3;  ///< the first with opset_import and typed attributes
 constexpr int64_t kNewestIr = 14;
 constexpr int64_t kOldestOpset = 7;      ///< of ai.onnx: that models are written for
-constexpr int64_t kOldestReadOpset = 1;  ///< of ai.onnx: that models are read of, if their operators are still the same
+constexpr int64_t kOldestReadOpset = 1;  ///< of ai.onnx: that models are read of
 constexpr int kMostDims = 64;            ///< of a tensor in a file
 
 /// The values of AttributeProto.type.

@@ -14,6 +14,7 @@ std::optional<Expr> scalar(const OpView&, std::span<const Expr> in) { return max
 
 KILTER_OP(Relu){
     .name = "Relu",
+    .since = 6,
     .family = Family::map,
     .summary = "y = max(x, 0); NaN stays NaN.",
     .infer = infer_same_of<SignedNumbers>,

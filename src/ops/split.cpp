@@ -102,7 +102,6 @@ std::optional<std::vector<CopyRegion>> regions(const OpView& view, int32_t outpu
 
 KILTER_OP(Split){
     .name = "Split",
-    .since = 2,
     .family = Family::movement,
     .movement = Movement::split,
     .max_inputs = 2,

@@ -59,8 +59,8 @@ TEST_F(Builder, NamesComeFromTheOperatorWhenNoneAreGiven) {
 TEST_F(Builder, UnknownOperators) {
   EXPECT_EQ(error_of([&] { add("Fooo", {x_}); }, ErrorKind::unsupported),
             "Fooo 'n': unknown operator Fooo of domain ai.onnx at opset 17");
-  EXPECT_EQ(error_of([&] { add("Add", {x_, x_}, {}, "n", {}, 6); }, ErrorKind::unsupported),
-            "Add 'n': unknown operator Add of domain ai.onnx at opset 6; known for opsets 7 and newer");
+  EXPECT_EQ(error_of([&] { add("Where", {x_, x_, x_}, {}, "n", {}, 8); }, ErrorKind::unsupported),
+            "Where 'n': unknown operator Where of domain ai.onnx at opset 8; known for opsets 9 and newer");
   GraphBuilder::Options options;
   options.domain = "com.example";
   EXPECT_EQ(error_of([&] { builder_.add("Add", {x_, x_}, {}, options); }, ErrorKind::unsupported),

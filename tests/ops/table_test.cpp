@@ -41,7 +41,8 @@ TEST(Table, FindsByDomainNameAndOpset) {
   EXPECT_EQ(add->name, "Add");
   EXPECT_EQ(find_op("ai.onnx", "Add", 7), add);
   EXPECT_EQ(find_op("", "Add", kNewestOpset), add);
-  EXPECT_EQ(find_op("", "Add", 6), nullptr);
+  EXPECT_EQ(find_op("", "Add", 6)->until, 6);
+  EXPECT_EQ(find_op("", "Where", 8), nullptr);
   EXPECT_EQ(find_op("kilter", "Add", 7), nullptr);
   EXPECT_EQ(find_op("", "Ad", 7), nullptr);
   EXPECT_EQ(find_op("", "", 7), nullptr);

@@ -184,6 +184,8 @@ std::vector<ValueId> GraphBuilder::expand_node(const Node& node, const std::vect
   }
   --depth_;
   opset_ = outer_opset;
+  if (results.size() < output_names.size() && node.op->max_outputs < 0)
+    node_error(node, fmt::format("has {} outputs, expected at most {}", output_names.size(), results.size()));
   if (results.size() < output_names.size())
     fail(ErrorKind::internal, "{}: its expansion returns {} values, expected {}", label(node), results.size(),
          output_names.size());
