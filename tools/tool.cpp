@@ -18,6 +18,7 @@
 #include "compile_progress.h"
 #include "exec/plan_file.h"
 #include "exec/thread_pool.h"
+#include "onnx/model.h"
 #include "tune/tuner/tasks/task_names.h"
 #include "tuning.h"
 
@@ -26,8 +27,9 @@ namespace kilter::tool {
 namespace {
 
 void add_run_to(Command app, ModelOptions& o, const std::string& suffix) {
-  app.option("--input" + suffix, o.inputs,
-             "an input: NAME=FILE.npy, or NAME=SHAPE such as x=1x3x224x224; may be repeated");
+  app.option(
+      "--input" + suffix, o.inputs,
+      "an input: NAME=FILE.npy, NAME=FILE.pb (an ONNX tensor), or NAME=SHAPE such as x=1x3x224x224; may be repeated");
   app.option("--threads" + suffix, o.threads,
              "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
       .range(1, 1024);
@@ -261,9 +263,14 @@ std::map<std::string, Tensor> ModelOptions::tensors() const {
   for (const std::string& text : inputs) {
     const auto [name, value] = split_assignment(text, "--input");
     if (try_parse_shape(value)) continue;
+    if (value.ends_with(".pb")) {
+      tensors[name] = onnx::load_tensor(value);
+      continue;
+    }
     if (!value.ends_with(".npy") && !std::filesystem::exists(value)) {
       fail(ErrorKind::usage,
-           "--input {}: '{}' is neither a shape such as 1x3x224x224 nor a file; expected NAME=SHAPE or NAME=FILE.npy",
+           "--input {}: '{}' is neither a shape such as 1x3x224x224 nor a file; expected NAME=SHAPE, NAME=FILE.npy or "
+           "NAME=FILE.pb",
            text, value);
     }
     tensors[name] = load_npy(value);

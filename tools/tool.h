@@ -27,7 +27,7 @@ struct Context {
 /// Options of the subcommands that open a model.
 struct ModelOptions {
   std::string model;
-  std::vector<std::string> inputs;     ///< NAME=FILE.npy or NAME=SHAPE
+  std::vector<std::string> inputs;     ///< NAME=FILE.npy, NAME=FILE.pb or NAME=SHAPE
   std::vector<std::string> schedules;  ///< NODE=SCHEDULE
   std::vector<std::string> disable, fuse, no_fuse, plain_layout;
   std::vector<std::string> layer_threads;  ///< NODE=N

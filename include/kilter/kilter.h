@@ -36,7 +36,33 @@ class OutOfMemory : public ApiError {
   using ApiError::ApiError;
 };
 
-enum class Type : uint8_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, boolean };
+/// From f8e4m3fn on, an element has a byte of its own, whose lowest bits are those that ONNX gives it and whose other
+/// bits are 0.
+enum class Type : uint8_t {
+  f32,
+  f64,
+  f16,
+  bf16,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  boolean,
+  f8e4m3fn = 14,
+  f8e4m3fnuz,
+  f8e5m2,
+  f8e5m2fnuz,
+  f8e8m0,
+  f4e2m1,
+  i4,
+  u4,
+  i2,
+  u2
+};
 
 /// Bytes of one element.
 int64_t type_bytes(Type type);

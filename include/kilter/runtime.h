@@ -71,7 +71,8 @@ typedef enum kilter_status {
   KILTER_ERROR_INTERNAL = 6     /* a bug in Kilter */
 } kilter_status;
 
-/* Element types. f16 and bf16 are passed as their 16 bits, bool as one byte of 0 or 1. */
+/* Element types. f16 and bf16 are passed as their 16 bits, bool as one byte of 0 or 1. From KILTER_F8E4M3FN on, an
+ * element has a byte of its own, whose lowest bits are those that ONNX gives it and whose other bits are 0. */
 typedef enum kilter_dtype {
   KILTER_F32 = 0,
   KILTER_F64 = 1,
@@ -85,7 +86,17 @@ typedef enum kilter_dtype {
   KILTER_U16 = 9,
   KILTER_U32 = 10,
   KILTER_U64 = 11,
-  KILTER_BOOL = 12
+  KILTER_BOOL = 12,
+  KILTER_F8E4M3FN = 14,
+  KILTER_F8E4M3FNUZ = 15,
+  KILTER_F8E5M2 = 16,
+  KILTER_F8E5M2FNUZ = 17,
+  KILTER_F8E8M0 = 18,
+  KILTER_F4E2M1 = 19,
+  KILTER_I4 = 20,
+  KILTER_U4 = 21,
+  KILTER_I2 = 22,
+  KILTER_U2 = 23
 } kilter_dtype;
 
 typedef struct kilter_program kilter_program;

@@ -10,21 +10,43 @@ struct Row {
   DType type;
   std::string_view name;
   int64_t bytes;
+  int64_t bits;
 };
 
 constexpr std::array kRows = {
-    Row{DType::f32, "f32", 4},      Row{DType::f64, "f64", 8},    Row{DType::f16, "f16", 2},
-    Row{DType::bf16, "bf16", 2},    Row{DType::i8, "i8", 1},      Row{DType::i16, "i16", 2},
-    Row{DType::i32, "i32", 4},      Row{DType::i64, "i64", 8},    Row{DType::u8, "u8", 1},
-    Row{DType::u16, "u16", 2},      Row{DType::u32, "u32", 4},    Row{DType::u64, "u64", 8},
-    Row{DType::boolean, "bool", 1}, Row{DType::string, "str", 0},
+    Row{DType::f32, "f32", 4, 32},
+    Row{DType::f64, "f64", 8, 64},
+    Row{DType::f16, "f16", 2, 16},
+    Row{DType::bf16, "bf16", 2, 16},
+    Row{DType::i8, "i8", 1, 8},
+    Row{DType::i16, "i16", 2, 16},
+    Row{DType::i32, "i32", 4, 32},
+    Row{DType::i64, "i64", 8, 64},
+    Row{DType::u8, "u8", 1, 8},
+    Row{DType::u16, "u16", 2, 16},
+    Row{DType::u32, "u32", 4, 32},
+    Row{DType::u64, "u64", 8, 64},
+    Row{DType::boolean, "bool", 1, 8},
+    Row{DType::string, "str", 0, 0},
+    Row{DType::f8e4m3fn, "f8e4m3fn", 1, 8},
+    Row{DType::f8e4m3fnuz, "f8e4m3fnuz", 1, 8},
+    Row{DType::f8e5m2, "f8e5m2", 1, 8},
+    Row{DType::f8e5m2fnuz, "f8e5m2fnuz", 1, 8},
+    Row{DType::f8e8m0, "f8e8m0", 1, 8},
+    Row{DType::f4e2m1, "f4e2m1", 1, 4},
+    Row{DType::i4, "i4", 1, 4},
+    Row{DType::u4, "u4", 1, 4},
+    Row{DType::i2, "i2", 1, 2},
+    Row{DType::u2, "u2", 1, 2},
 };
+static_assert(kRows.size() == static_cast<size_t>(kLastDType) + 1);
 
 const Row& row(DType type) { return kRows[static_cast<size_t>(type)]; }
 
 }  // namespace
 
 int64_t size_bytes(DType type) { return row(type).bytes; }
+int64_t size_bits(DType type) { return row(type).bits; }
 std::string_view name(DType type) { return row(type).name; }
 
 std::optional<DType> parse_dtype(std::string_view text) {
@@ -43,6 +65,8 @@ bool is_signed_integer(DType type) {
 bool is_integer(DType type) {
   return is_signed_integer(type) || type == DType::u8 || type == DType::u16 || type == DType::u32 || type == DType::u64;
 }
+bool is_narrow(DType type) { return type >= DType::f8e4m3fn; }
+bool is_arithmetic(DType type) { return type < DType::string; }
 
 Half::Half(float value) {
   const auto f = std::bit_cast<uint32_t>(value);

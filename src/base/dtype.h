@@ -9,16 +9,49 @@
 
 namespace kilter {
 
-enum class DType : uint8_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, boolean, string };
+/// The types from f8e4m3fn on are the narrow types (see narrow.h).
+enum class DType : uint8_t {
+  f32,
+  f64,
+  f16,
+  bf16,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  boolean,
+  string,
+  f8e4m3fn,
+  f8e4m3fnuz,
+  f8e5m2,
+  f8e5m2fnuz,
+  f8e8m0,
+  f4e2m1,
+  i4,
+  u4,
+  i2,
+  u2
+};
+constexpr DType kLastDType = DType::u2;
 
-/// Returns the size of one element in bytes; 0 for string, whose elements have no fixed size.
+/// Returns the size of one element in memory in bytes; 0 for string, whose elements have no fixed size.
 int64_t size_bytes(DType type);
-/// Returns "f32", "i64", "bool", "str", ...
+/// Returns the number of bits that represent one element: fewer than 8 * size_bytes() for narrow types of 2 and 4 bits.
+int64_t size_bits(DType type);
+/// Returns "f32", "i64", "bool", "str", "f8e4m3fn", ...
 std::string_view name(DType type);
 std::optional<DType> parse_dtype(std::string_view text);
-bool is_float(DType type);
-bool is_integer(DType type);  ///< signed or unsigned, bool excluded
+bool is_float(DType type);    ///< f32, f64, f16 or bf16
+bool is_integer(DType type);  ///< signed or unsigned, of 8 bits or more; bool excluded
 bool is_signed_integer(DType type);
+/// Returns whether elements are numbers that are stored and converted, but that no kernel computes with.
+bool is_narrow(DType type);
+/// Returns whether kernels compute with elements of the type: it is neither string nor narrow.
+bool is_arithmetic(DType type);
 
 /// IEEE binary16 stored as its bits. Conversion rounds to nearest even.
 struct Half {
@@ -93,7 +126,7 @@ struct DTypeOf<bool> {
 };
 
 /// Calls `f` with a value-initialised object of the element's C++ type (bool for boolean) and returns true. Returns
-/// false for string, without calling `f`.
+/// false for string and for narrow types, without calling `f`.
 template <class F>
 bool visit_dtype(DType type, F&& f) {
   switch (type) {
@@ -136,10 +169,9 @@ bool visit_dtype(DType type, F&& f) {
     case DType::boolean:
       f(bool{});
       return true;
-    case DType::string:
+    default:
       return false;
   }
-  return false;
 }
 
 }  // namespace kilter

@@ -196,13 +196,9 @@ Tensor parse_npy(std::span<const std::byte> bytes, std::string_view where) {
 Tensor load_npy(const std::filesystem::path& path) { return parse_npy(MappedFile::open(path)->bytes(), path.string()); }
 
 void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
-  Tensor written = tensor;
-  if (tensor.dtype() == DType::bf16) {
-    written = Tensor(DType::f32, tensor.shape());
-    for (int64_t i = 0; i < tensor.elems(); ++i) {
-      written.data<float>()[i] = static_cast<float>(tensor.data<BFloat16>()[i]);
-    }
-  }
+  // NumPy has no bf16 and no narrow types of its own.
+  const bool own = tensor.dtype() == DType::bf16 || is_narrow(tensor.dtype());
+  const Tensor written = own ? tensor.widened() : tensor;
   const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const Row& r) { return r.type == written.dtype(); });
   if (row == kTypes.end()) {
     fail(ErrorKind::unsupported, "cannot write '{}': Kilter's .npy files cannot hold elements of type {}",

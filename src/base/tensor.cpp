@@ -10,6 +10,7 @@
 #include "base/align.h"
 #include "base/convert.h"
 #include "base/error.h"
+#include "base/narrow.h"
 #include "base/out_of_memory.h"
 
 namespace kilter {
@@ -85,6 +86,13 @@ Tensor Tensor::reshaped(Shape shape) const {
 }
 
 Tensor Tensor::widened() const {
+  if (is_narrow(type_)) {
+    Tensor t(widened_type(type_), shape_);
+    visit_dtype(t.type_, [&]<class T>(T) {
+      for (int64_t i = 0; i < elems_; ++i) t.data<T>()[i] = static_cast<T>(narrow_value(type_, data<uint8_t>()[i]));
+    });
+    return t;
+  }
   if (type_ != DType::f16 && type_ != DType::bf16) return *this;
   Tensor t(DType::f32, shape_);
   const auto widen = [&]<class T>(const T* from) {
@@ -105,6 +113,7 @@ Tensor Tensor::clone() const {
 }
 
 double Tensor::as_double(int64_t i) const {
+  if (is_narrow(type_)) return static_cast<double>(narrow_value(type_, data<uint8_t>()[i]));
   double value = 0;
   visit_dtype(type_, [&]<class T>(T) {
     if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
@@ -117,6 +126,7 @@ double Tensor::as_double(int64_t i) const {
 }
 
 int64_t Tensor::as_int(int64_t i) const {
+  if (is_narrow(type_)) return saturate<int64_t>(as_double(i));
   int64_t value = 0;
   visit_dtype(type_, [&]<class T>(T) {
     if constexpr (std::is_integral_v<T>) {

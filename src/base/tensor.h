@@ -67,7 +67,8 @@ class Tensor {
   /// Returns a tensor with the same bytes and another shape with the same number of elements.
   Tensor reshaped(Shape shape) const;
   Tensor clone() const;
-  /// Returns the elements of an f16 or bf16 tensor as f32, and other tensors unchanged.
+  /// Returns the elements of an f16 or bf16 tensor as f32, those of a narrow type as its widened_type(), and other
+  /// tensors unchanged.
   Tensor widened() const;
   /// Return element i as double or int64, whatever the type (not for strings).
   double as_double(int64_t i) const;

@@ -14,6 +14,8 @@ namespace {
 
 static_assert(static_cast<int>(Type::f32) == static_cast<int>(DType::f32));
 static_assert(static_cast<int>(Type::boolean) == static_cast<int>(DType::boolean));
+static_assert(static_cast<int>(Type::f8e4m3fn) == static_cast<int>(DType::f8e4m3fn));
+static_assert(static_cast<int>(Type::u2) == static_cast<int>(DType::u2));
 
 DType dtype(Type type) { return static_cast<DType>(type); }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/narrow.h"
 #include "base/other_threads.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -374,6 +375,11 @@ ProgramRunner& Session::program() {
 Tensor random_input(const std::string& name, DType type, const Shape& shape, uint64_t seed, int64_t most) {
   Tensor t(type, shape);
   const Random random(seed, name);
+  if (is_narrow(type)) {
+    for (int64_t i = 0; i < t.elems(); ++i)
+      t.data<uint8_t>()[i] = narrow_code(type, random.normal(static_cast<uint64_t>(i)));
+    return t;
+  }
   const bool known = visit_dtype(type, [&]<class T>(T) {
     for (int64_t i = 0; i < t.elems(); ++i) {
       const auto n = static_cast<uint64_t>(i);

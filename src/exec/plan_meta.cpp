@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-constexpr uint8_t kLastDType = static_cast<uint8_t>(DType::string);
+constexpr uint8_t kLastType = static_cast<uint8_t>(kLastDType);
 constexpr uint8_t kLastSpace = static_cast<uint8_t>(Space::output);
 constexpr uint8_t kLastArch = static_cast<uint8_t>(Arch::aarch64);
 constexpr uint8_t kLastKind = static_cast<uint8_t>(StepKind::copy);
@@ -111,7 +111,7 @@ void shape_fields(Io& io, S& shape) {
 template <class Io, class T>
 void tensor_fields(Io& io, T& tensor) {
   io.text(tensor.name, "name of a tensor");
-  io.enumeration(tensor.type, kLastDType, "element type");
+  io.enumeration(tensor.type, kLastType, "element type");
   shape_fields(io, tensor.shape);
 }
 
@@ -126,7 +126,7 @@ void buffer_fields(Io& io, T& ref) {
 template <class Io, class T>
 void operand_fields(Io& io, T& operand) {
   io.flag(operand.present, "presence of an operand");
-  io.enumeration(operand.type, kLastDType, "element type of an operand");
+  io.enumeration(operand.type, kLastType, "element type of an operand");
   shape_fields(io, operand.shape);
 }
 
@@ -153,7 +153,7 @@ template <class Io, class T>
 void index_fields(Io& io, T& indices) {
   io.number(indices.arg, "index operand of a step");
   if (indices.arg < 0) return;
-  io.enumeration(indices.type, kLastDType, "element type of indices");
+  io.enumeration(indices.type, kLastType, "element type of indices");
   shape_fields(io, indices.shape);
   io.number(indices.range.axis, "axis of indices");
   shape_fields(io, indices.range.sizes);
@@ -178,7 +178,7 @@ void step_fields(Io& io, T& step) {
   io.number(step.extent, "extent of a step");
   io.number(step.max_threads, "threads of a step");
   io.number(step.flops, "flops of a step");
-  io.enumeration(step.multiplies, kLastDType, "type that a step multiplies");
+  io.enumeration(step.multiplies, kLastType, "type that a step multiplies");
   io.number(step.effective_flops, "effective flops of a step");
   io.number(step.bytes, "bytes of a step");
   if (step.kind == StepKind::kernel) index_fields(io, step.indices);

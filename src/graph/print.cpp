@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "base/hash.h"
+#include "base/narrow.h"
 #include "base/text.h"
 #include "graph/op_def.h"
 #include "graph/text.h"
@@ -105,6 +106,11 @@ std::string name_text(std::string_view name) {
 }
 
 std::string element_text(const Tensor& tensor, int64_t i) {
+  if (const DType type = tensor.dtype(); is_narrow(type) && !is_narrow_integer(type)) {
+    const uint8_t code = tensor.data<uint8_t>()[i];
+    const float wide = narrow_value(type, code);
+    return wide != wide ? nan_text<unsigned>(code, narrow_code(type, static_cast<double>(wide))) : format_float(wide);
+  }
   switch (tensor.dtype()) {
     case DType::f32:
       return float_text(tensor.data<float>()[i]);

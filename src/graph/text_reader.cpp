@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/narrow.h"
 #include "base/text.h"
 #include "graph/text.h"
 
@@ -56,6 +57,20 @@ bool parse_element(std::string_view text, T& value) {
     value = T(wide);
     return true;
   }
+}
+
+bool parse_narrow(std::string_view text, DType type, uint8_t& code) {
+  if (is_narrow_integer(type)) {
+    int64_t value = 0;
+    if (!parse_as(text, value)) return false;
+    code = narrow_integer_code(type, value);
+    return value >= least_narrow_integer(type) && value <= greatest_narrow_integer(type);
+  }
+  if (text.starts_with("nan:")) return parse_nan_bits<uint8_t, uint8_t>(text.substr(4), code);
+  double value = 0;
+  if (!parse_as(text, value)) return false;
+  code = narrow_code(type, value);
+  return true;
 }
 
 }  // namespace
@@ -188,7 +203,7 @@ DType TextReader::dtype() {
   const auto found = is_word(peek()) ? parse_dtype(word("an element type")) : std::nullopt;
   if (!found) {
     at_ = before;
-    error("an element type (f32, f64, f16, bf16, i8 to i64, u8 to u64, bool, str)");
+    error("an element type (f32, f64, f16, bf16, i8 to i64, u8 to u64, bool, str, or a narrow type such as i4)");
   }
   return *found;
 }
@@ -256,6 +271,7 @@ void TextReader::element(const Tensor& tensor, int64_t i) {
   if (value == "nan" && accept(":")) value += ":" + word("the bits of a NaN");
   token_ = start;
   bool good = false;
+  if (is_narrow(tensor.dtype())) good = parse_narrow(value, tensor.dtype(), tensor.data<uint8_t>()[i]);
   visit_dtype(tensor.dtype(), [&]<class T>(T) { good = parse_element(value, tensor.data<T>()[i]); });
   if (!good) error_at_token(fmt::format("expected a value of type {}, got '{}'", kilter::name(tensor.dtype()), value));
 }

@@ -63,9 +63,9 @@ constexpr VType kIndex{DType::i64, 1};
 }  // namespace
 
 Buf LoopBuilder::add_buffer(std::string name, DType type, int64_t elems, BufferKind kind, MemorySpace space) {
-  require(type != DType::string && elems >= 0,
-          "loop function '{}': buffer '{}' has {} elements of {}; expected 0 or more, and no strings", func_.name, name,
-          elems, kilter::name(type));
+  require(is_arithmetic(type) && elems >= 0,
+          "loop function '{}': buffer '{}' has {} elements of {}; expected 0 or more, of numbers or bool", func_.name,
+          name, elems, kilter::name(type));
   func_.buffers.push_back({.name = std::move(name), .type = type, .elems = elems, .kind = kind, .space = space});
   values_.push_back({type});
   return Buf{static_cast<int32_t>(func_.buffers.size()) - 1};

@@ -73,7 +73,7 @@ bool binary_is_legal(Op op, DType type) {
     case Op::logical_or:
       return type == DType::boolean;
     default:
-      return is_comparison(op) && type != DType::string;
+      return is_comparison(op) && is_arithmetic(type);
   }
 }
 
@@ -149,7 +149,7 @@ Expr imm(DType type, double value, int32_t lanes) {
     alignas(8) std::byte in[8];
     alignas(8) std::byte out[8];
     *reinterpret_cast<double*>(in) = value;
-    require(type != DType::string, "loop IR: a constant cannot be a string");
+    require(is_arithmetic(type), "loop IR: a constant cannot be of type {}", name(type));
     eval::cast(DType::f64, type, 1, in, out);
     return broadcast(eval::read_imm(type, out), lanes);
   }
@@ -173,7 +173,7 @@ Expr imm(DType type, double value, int32_t lanes) {
 Expr imm_int(DType type, int64_t value, int32_t lanes) {
   check_lanes(lanes, "a constant");
   if (is_float(type)) return imm(type, static_cast<double>(value), lanes);
-  require(type != DType::string, "loop IR: a constant cannot be a string");
+  require(is_arithmetic(type), "loop IR: a constant cannot be of type {}", name(type));
   if (type != DType::i64) {
     alignas(8) std::byte out[8];
     eval::cast(DType::i64, type, 1, reinterpret_cast<const std::byte*>(&value), out);
@@ -289,7 +289,7 @@ bool adds_nothing(DType type, const Expr& a) {
 
 Expr cast(DType type, Expr a) {
   check_defined(a, "cast");
-  require(type != DType::string && a.elem() != DType::string, "loop IR: cast of {} to {}", a.type(), name(type));
+  require(is_arithmetic(type) && is_arithmetic(a.elem()), "loop IR: cast of {} to {}", a.type(), name(type));
   if (a.elem() == type) return a;
   if (is_imm(a)) {
     Scalar result;

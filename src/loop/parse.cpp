@@ -11,6 +11,12 @@
 namespace kilter {
 namespace {
 
+/// Returns the element type that a name means. Narrow types do not occur in loop IR, where i2 and i4 name variables.
+std::optional<DType> loop_dtype(std::string_view name) {
+  const std::optional<DType> type = parse_dtype(name);
+  return type && is_arithmetic(*type) ? type : std::nullopt;
+}
+
 constexpr VType kIndex{DType::i64, 1};
 
 class Parser {
@@ -100,7 +106,7 @@ class Parser {
   }
 
   DType dtype() {
-    const std::optional<DType> type = lex_.kind == Token::name ? parse_dtype(lex_.token) : std::nullopt;
+    const std::optional<DType> type = lex_.kind == Token::name ? loop_dtype(lex_.token) : std::nullopt;
     if (!type) lex_.error("an element type");
     lex_.next();
     return *type;
@@ -109,11 +115,11 @@ class Parser {
   /// Reads "f32", "f32x16".
   VType vtype() {
     const std::string name = identifier();
-    if (const std::optional<DType> type = parse_dtype(name)) return {*type, 1};
+    if (const std::optional<DType> type = loop_dtype(name)) return {*type, 1};
     const size_t x = name.rfind('x');
     int32_t n = 0;
     if (x != std::string::npos && x + 1 < name.size()) {
-      const std::optional<DType> type = parse_dtype(std::string_view(name).substr(0, x));
+      const std::optional<DType> type = loop_dtype(std::string_view(name).substr(0, x));
       const auto [end, error] = std::from_chars(name.data() + x + 1, name.data() + name.size(), n);
       if (type && error == std::errc() && end == name.data() + name.size() && n >= 1) return {*type, n};
     }
@@ -432,7 +438,6 @@ class Parser {
     } else {
       int64_t value = 0;
       r = std::from_chars(first, last, value);
-      if (type.elem == DType::string) lex_.fault("a constant cannot be a string");
       result = imm_int(type.elem, value, type.lanes);
     }
     if (r.ec != std::errc() || r.ptr != last)
@@ -515,7 +520,7 @@ class Parser {
         return name == "fma" ? fma(a[0], a[1], a[2]) : name == "dot" ? dot(a[0], a[1], a[2]) : select(a[0], a[1], a[2]);
       });
     }
-    if (const std::optional<DType> type = parse_dtype(name)) {
+    if (const std::optional<DType> type = loop_dtype(name)) {
       const Expr a = expression();
       return build([&] { return cast(*type, a); });
     }

@@ -59,9 +59,9 @@ class Verifier {
               "verify '{}': parallel dimension of variable {} and extent {}", func.name, d.var, d.extent);
     }
     for (const Buffer& b : func.buffers) {
-      require(b.elems >= 0 && b.type != DType::string,
-              "verify '{}': buffer '{}' has {} elements of {}; expected 0 or more, and no strings", func.name, b.name,
-              b.elems, name(b.type));
+      require(b.elems >= 0 && is_arithmetic(b.type),
+              "verify '{}': buffer '{}' has {} elements of {}; expected 0 or more, of numbers or bool", func.name,
+              b.name, b.elems, name(b.type));
     }
     return func;
   }

@@ -1,6 +1,7 @@
 #include "onnx/save.h"
 
 #include <array>
+#include <deque>
 #include <limits>
 #include <set>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "onnx/forms.h"
 #include "onnx/model.h"
 #include "onnx/schema.h"
+#include "onnx/tensor_reader.h"
 #include "ops/support/builder.h"
 
 namespace kilter::onnx {
@@ -27,7 +29,8 @@ void set_inside(pb::TensorProto& proto, const Tensor& tensor) {
   if (tensor.dtype() == DType::string) {
     for (const auto& text : tensor.strings()) proto.add_string_data(text);
   } else {
-    proto.set_raw_data(tensor.raw(), static_cast<size_t>(tensor.bytes()));
+    const Tensor bytes = file_form(tensor);
+    proto.set_raw_data(bytes.raw(), static_cast<size_t>(bytes.bytes()));
   }
 }
 
@@ -180,7 +183,8 @@ class Writer {
     static constexpr std::array<std::byte, kAlignment> kZeros{};
     const int64_t padding = (kAlignment - weights_bytes_ % kAlignment) % kAlignment;
     weights_.push_back(std::span(kZeros).first(static_cast<size_t>(padding)));
-    weights_.push_back({tensor.raw(), static_cast<size_t>(tensor.bytes())});
+    const Tensor& bytes = packed_.emplace_back(file_form(tensor));
+    weights_.push_back({bytes.raw(), static_cast<size_t>(bytes.bytes())});
     weights_bytes_ += padding;
     proto.set_data_location(1);
     const auto set = [&](const char* key, const std::string& value) {
@@ -190,8 +194,8 @@ class Writer {
     };
     set("location", weights_file().filename().string());
     set("offset", std::to_string(weights_bytes_));
-    set("length", std::to_string(tensor.bytes()));
-    weights_bytes_ += tensor.bytes();
+    set("length", std::to_string(bytes.bytes()));
+    weights_bytes_ += bytes.bytes();
   }
 
   void check_node(const Node& node) {
@@ -268,6 +272,7 @@ class Writer {
   Names names_;
   pb::ModelProto model_;
   std::map<std::string, int64_t, std::less<>> opsets_;
+  std::deque<Tensor> packed_;  ///< tensors that weights_ views
   std::vector<std::span<const std::byte>> weights_;
   int64_t weights_bytes_ = 0;
 };

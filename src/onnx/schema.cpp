@@ -4,56 +4,21 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "ops/support/onnx_dtype.h"
 
 namespace kilter::onnx {
 namespace {
 
-struct ElementType {
-  std::string_view name;
-  std::optional<DType> type;
-};
-
 /// The element types, indexed by TensorProto.data_type.
-constexpr std::array<ElementType, 29> kElementTypes = {{
-    {"undefined", {}},
-    {"float", DType::f32},
-    {"uint8", DType::u8},
-    {"int8", DType::i8},
-    {"uint16", DType::u16},
-    {"int16", DType::i16},
-    {"int32", DType::i32},
-    {"int64", DType::i64},
-    {"string", DType::string},
-    {"bool", DType::boolean},
-    {"float16", DType::f16},
-    {"double", DType::f64},
-    {"uint32", DType::u32},
-    {"uint64", DType::u64},
-    {"complex64", {}},
-    {"complex128", {}},
-    {"bfloat16", DType::bf16},
-    {"float8e4m3fn", {}},
-    {"float8e4m3fnuz", {}},
-    {"float8e5m2", {}},
-    {"float8e5m2fnuz", {}},
-    {"uint4", DType::u8},
-    {"int4", DType::i8},
-    {"float4e2m1", {}},
-    {"float8e8m0", {}},
-    {"uint2", {}},
-    {"int2", {}},
-    {"float6e2m3", {}},
-    {"float6e3m2", {}},
-}};
+constexpr std::array<std::string_view, 29> kElementTypes = {
+    "undefined",  "float",        "uint8",          "int8",       "uint16",         "int16",  "int32",     "int64",
+    "string",     "bool",         "float16",        "double",     "uint32",         "uint64", "complex64", "complex128",
+    "bfloat16",   "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",  "int4",      "float4e2m1",
+    "float8e8m0", "uint2",        "int2",           "float6e2m3", "float6e3m2"};
 
 constexpr std::array<std::string_view, 15> kAttributeKinds = {
     "UNDEFINED", "FLOAT",   "INT",    "STRING",        "TENSOR",         "GRAPH",      "FLOATS",     "INTS",
     "STRINGS",   "TENSORS", "GRAPHS", "SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS"};
-
-const ElementType* find(int32_t number) {
-  if (number < 0 || static_cast<size_t>(number) >= kElementTypes.size()) return nullptr;
-  return &kElementTypes[static_cast<size_t>(number)];
-}
 
 }  // namespace
 
@@ -62,21 +27,13 @@ std::string_view attribute_kind_name(int32_t kind) {
   return kAttributeKinds[static_cast<size_t>(kind)];
 }
 
-std::optional<DType> dtype_of_number(int32_t number) {
-  const ElementType* found = find(number);
-  return found == nullptr ? std::nullopt : found->type;
-}
+std::optional<DType> dtype_of_number(int32_t number) { return dtype_of_code(number); }
 
-int32_t number_of_dtype(DType type) {
-  for (size_t i = 0; i < kElementTypes.size(); ++i) {
-    if (kElementTypes[i].type == type) return static_cast<int32_t>(i);
-  }
-  fail(ErrorKind::internal, "element type {} has no ONNX number", name(type));
-}
+int32_t number_of_dtype(DType type) { return static_cast<int32_t>(code_of_dtype(type)); }
 
 std::string element_type_text(int32_t number) {
-  const ElementType* found = find(number);
-  return fmt::format("{} ({})", found == nullptr ? "unknown" : found->name, number);
+  const bool known = number >= 0 && static_cast<size_t>(number) < kElementTypes.size();
+  return fmt::format("{} ({})", known ? kElementTypes[static_cast<size_t>(number)] : "unknown", number);
 }
 
 DType require_dtype(int32_t number, const std::string& file, const std::string& what) {
@@ -85,8 +42,8 @@ DType require_dtype(int32_t number, const std::string& file, const std::string& 
     fail(ErrorKind::bad_model, "{}: {} has no element type; export the model again", file, what);
   }
   fail(ErrorKind::unsupported,
-       "{}: {} has element type {}; Kilter reads float, double, float16, bfloat16, bool, string and 8- to 64-bit "
-       "integers; convert the tensor to one of these",
+       "{}: {} has element type {}; Kilter reads all but complex numbers and floats of 6 bits; convert the "
+       "tensor to another type",
        file, what, element_type_text(number));
 }
 

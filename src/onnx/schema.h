@@ -40,7 +40,6 @@ enum AttributeKind : int32_t {
 std::string_view attribute_kind_name(int32_t kind);  ///< "INT", ...; "unknown" for other numbers
 
 /// Returns the Kilter type of a TensorProto.data_type; nullopt for types that Kilter lacks and for unknown numbers.
-/// 4-bit integers have the Kilter types of 8 bits (see four_bits.h).
 std::optional<DType> dtype_of_number(int32_t number);
 int32_t number_of_dtype(DType type);
 /// Returns "float8e4m3fn (17)" or "unknown (99)".

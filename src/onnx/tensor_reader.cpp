@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "onnx/four_bits.h"
+#include "base/narrow.h"
 
 namespace kilter::onnx {
 namespace {
@@ -24,8 +24,18 @@ void normalise_bools(Tensor& tensor) {
   std::transform(bytes, bytes + tensor.elems(), bytes, [](std::byte b) { return std::byte{b != std::byte{0}}; });
 }
 
+/// Returns the bytes that elements of a type other than string occupy in a file.
+int64_t file_bytes(DType type, int64_t elems) {
+  return is_narrow(type) ? packed_size(type, elems) : elems * size_bytes(type);
+}
+
+/// Returns a tensor from its bytes in a file.
 Tensor copy_of(std::span<const std::byte> bytes, DType type, Shape shape) {
   Tensor tensor(type, std::move(shape));
+  if (is_narrow(type)) {
+    unpack_narrow(type, bytes, {tensor.raw(), static_cast<size_t>(tensor.elems())});
+    return tensor;
+  }
   if (!bytes.empty()) std::memcpy(tensor.raw(), bytes.data(), bytes.size());
   normalise_bools(tensor);
   return tensor;
@@ -98,9 +108,9 @@ Tensor TensorReader::read_external(const pb::TensorProto& tensor, DType type, Sh
   if (type == DType::string) {
     fail(ErrorKind::bad_model, "{}: {}: a tensor of strings cannot have external data", file_, what);
   }
-  const auto range = external_.find(tensor, elems(shape) * size_bytes(type), what);
+  const auto range = external_.find(tensor, file_bytes(type, elems(shape)), what);
   const auto address = reinterpret_cast<uintptr_t>(range.bytes.data());
-  if (address % kAlignment != 0 || type == DType::boolean || range.bytes.empty()) {
+  if (address % kAlignment != 0 || type == DType::boolean || size_bits(type) < 8 || range.bytes.empty()) {
     return copy_of(range.bytes, type, std::move(shape));
   }
   return {type, std::move(shape), const_cast<std::byte*>(range.bytes.data()),
@@ -116,7 +126,7 @@ Tensor TensorReader::read_raw(const pb::TensorProto& tensor, DType type, Shape s
     fail(ErrorKind::bad_model, "{}: {}: has data twice, in raw_data and in a typed field; expected one of them", file_,
          what);
   }
-  const int64_t expected = elems(shape) * size_bytes(type);
+  const int64_t expected = file_bytes(type, elems(shape));
   if (static_cast<int64_t>(raw.size()) != expected) {
     fail(ErrorKind::bad_model, "{}: {} ({}): expected {} bytes of raw_data for its shape, got {}", file_, what,
          type_text(type, shape), expected, raw.size());
@@ -154,20 +164,16 @@ Tensor TensorReader::read_typed(const pb::TensorProto& proto, DType type, Shape 
   return tensor;
 }
 
-Tensor TensorReader::read_four_bits(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) {
-  const int64_t expected = (elems(shape) + 1) / 2;
-  if (tensor.data_location() == kExternal)
-    return unpack_four_bits(external_.find(tensor, expected, what).bytes, type, std::move(shape));
-  std::string bytes = tensor.raw_data();
-  if (bytes.empty()) {
-    std::ranges::transform(tensor.int32_data(), std::back_inserter(bytes),
-                           [](int32_t pair) { return static_cast<char>(pair); });
+Tensor TensorReader::read_narrow(const pb::TensorProto& proto, DType type, Shape shape, const std::string& what) const {
+  const int64_t expected = packed_size(type, elems(shape));
+  if (proto.int32_data_size() != expected) {
+    fail(ErrorKind::bad_model,
+         "{}: {} ({}): expected {} values of int32_data, with {} elements in each, for its shape, got {}", file_, what,
+         type_text(type, shape), expected, 8 / size_bits(type), proto.int32_data_size());
   }
-  if (static_cast<int64_t>(bytes.size()) != expected) {
-    fail(ErrorKind::bad_model, "{}: {} ({}): expected {} bytes with two elements each for its shape, got {}", file_,
-         what, element_type_text(tensor.data_type()), expected, bytes.size());
-  }
-  return unpack_four_bits(std::as_bytes(std::span(bytes.data(), bytes.size())), type, std::move(shape));
+  std::vector<std::byte> bytes;
+  for (const int32_t value : proto.int32_data()) bytes.push_back(static_cast<std::byte>(value));
+  return copy_of(bytes, type, std::move(shape));
 }
 
 Tensor TensorReader::read(const pb::TensorProto& tensor, const std::string& what) {
@@ -178,15 +184,23 @@ Tensor TensorReader::read(const pb::TensorProto& tensor, const std::string& what
          file_, what);
   }
   const int32_t location = tensor.data_location();
-  if (is_four_bits(tensor.data_type()) && (location == 0 || location == kExternal))
-    return read_four_bits(tensor, type, std::move(shape), what);
   if (location == kExternal) return read_external(tensor, type, std::move(shape), what);
   if (location != 0) {
     fail(ErrorKind::unsupported, "{}: {}: data_location {} is unknown; legal values are 0 (inside) and 1 (external)",
          file_, what, location);
   }
   if (!tensor.raw_data().empty()) return read_raw(tensor, type, std::move(shape), what);
+  if (is_narrow(type)) return read_narrow(tensor, type, std::move(shape), what);
   return read_typed(tensor, type, std::move(shape), what);
+}
+
+Tensor file_form(const Tensor& tensor) {
+  const DType type = tensor.dtype();
+  if (size_bits(type) == 8 * size_bytes(type)) return tensor;
+  const Tensor packed(DType::u8, {packed_size(type, tensor.elems())});
+  pack_narrow(type, {tensor.raw(), static_cast<size_t>(tensor.bytes())},
+              {packed.raw(), static_cast<size_t>(packed.bytes())});
+  return packed;
 }
 
 }  // namespace kilter::onnx

@@ -1,4 +1,4 @@
-// Conversion of TensorProto to Tensor.
+// Conversion of TensorProto to Tensor, and of a tensor's bytes to those of a file.
 #pragma once
 
 #include <string>
@@ -25,11 +25,15 @@ class TensorReader {
   Tensor read_external(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what);
   Tensor read_raw(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) const;
   Tensor read_typed(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) const;
-  Tensor read_four_bits(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what);
+  Tensor read_narrow(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) const;
   Shape read_shape(const pb::TensorProto& tensor, const std::string& what) const;
 
   std::string file_;
   ExternalData external_;
 };
+
+/// Returns the bytes of a tensor other than of strings as files have them: the tensor itself, or a tensor of u8 with
+/// its packed elements.
+Tensor file_form(const Tensor& tensor);
 
 }  // namespace kilter::onnx

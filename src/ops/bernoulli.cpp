@@ -8,7 +8,8 @@ namespace {
 void infer(InferContext& ctx) {
   check_types(Floats{}, ctx, 0);
   const DType type = dtype_attr(ctx.node, "dtype", ctx.dtype(0));
-  if (type == DType::string) ctx.error("output element type is str, expected a number or bool");
+  if (!is_arithmetic(type))
+    ctx.error(fmt::format("output element type is {}, expected a number of 8 bits or more, or bool", name(type)));
   ctx.set(0, type, ctx.shape(0));
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 void infer(InferContext& ctx) {
   const DType to = dtype_attr(ctx.node, "to", ctx.dtype(0));
-  if (size_bytes(to) == 0 || size_bytes(to) != size_bytes(ctx.dtype(0))) {
+  if (size_bits(to) == 0 || size_bits(to) != size_bits(ctx.dtype(0))) {
     ctx.error(fmt::format("cannot reinterpret {} as {}: the types must have the same width and not be strings",
                           name(ctx.dtype(0)), name(to)));
   }
@@ -25,6 +25,7 @@ void reference(ReferenceContext& ctx) {
 
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
   const DType to = op.outputs[0].dtype;
+  if (is_narrow(to) || is_narrow(op.inputs[0].dtype)) return std::nullopt;
   const bool booleans = to == DType::boolean || in[0].elem() == DType::boolean;
   return booleans ? cast(to, in[0]) : bitcast(to, in[0]);
 }
@@ -43,7 +44,8 @@ KILTER_OP(BitCast){
     .zero_preserving = true,
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[2,3,5] | to=6", "i32[17] | to=1", "f64[7] | to=7", "u16[33] | to=5", "i8[9] | to=2",
-              "bool[5] | to=2", "u16[3]:15360,0,49152 | to=10"},
+              "bool[5] | to=2", "f8e4m3fn[9] | to=2", "u8[17] | to=19", "i4[5] | to=21",
+              "u16[3]:15360,0,49152 | to=10"},
 };
 
 }  // namespace kilter

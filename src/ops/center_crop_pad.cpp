@@ -38,7 +38,7 @@ void reference(ReferenceContext& ctx) {
 }
 
 std::optional<std::vector<CopyRegion>> regions(const OpView& view, int32_t) {
-  if (view.inputs[0].dtype == DType::string || !mappable(view.outputs[0].shape)) return std::nullopt;
+  if (!is_arithmetic(view.inputs[0].dtype) || !mappable(view.outputs[0].shape)) return std::nullopt;
   const Shape& from = view.inputs[0].shape;
   return mapped_regions(from, maps_of(from, view.outputs[0].shape), 0, 0);
 }

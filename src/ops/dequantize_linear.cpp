@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/narrow.h"
 #include "graph/values.h"
 #include "ops/support/dtype_attr.h"
 #include "ops/support/elementwise.h"
@@ -9,12 +10,11 @@
 namespace kilter {
 namespace {
 
-using Quantised = Types<uint8_t, int8_t, uint16_t, int16_t, int32_t>;
 using Scales = Types<float, Half, BFloat16>;
 
 void check_operands(InferContext& ctx) {
-  check_types(Quantised{}, ctx, 0);
-  check_types(Scales{}, ctx, 1);
+  check_quantised(ctx, 0, true);
+  if (ctx.dtype(1) != DType::f8e8m0) check_types(Scales{}, ctx, 1);
   if (ctx.has(2) && ctx.dtype(2) != ctx.dtype(0)) {
     ctx.error(fmt::format("zero point has element type {}, expected {} to match input 0", name(ctx.dtype(2)),
                           name(ctx.dtype(0))));
@@ -33,19 +33,28 @@ void infer(InferContext& ctx) {
   ctx.set(0, checked_output(ctx.node, dtype_attr(ctx.node, "output_dtype", ctx.dtype(1))), ctx.shape(0));
 }
 
-/// Returns (x - zero_point) * scale. The difference wraps in 32 bits.
-double dequantize_value(int64_t x, int64_t zero_point, double scale) {
-  const auto difference = static_cast<int32_t>(static_cast<uint32_t>(x) - static_cast<uint32_t>(zero_point));
-  return static_cast<double>(static_cast<float>(difference) * static_cast<float>(scale));
+/// Returns (x - zero_point) * scale for element i of x and element j of the zero point, which is 0 if undefined. The
+/// difference of integers wraps in 32 bits.
+double dequantize_value(const Tensor& x, int64_t i, const Tensor& zero_point, int64_t j, double scale) {
+  float difference = 0;
+  if (is_narrow(x.dtype())) {
+    difference = static_cast<float>(x.as_double(i));
+    if (zero_point.defined()) difference -= static_cast<float>(zero_point.as_double(j));
+  } else {
+    const auto zero = static_cast<uint32_t>(zero_point.defined() ? zero_point.as_int(j) : 0);
+    difference = static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(x.as_int(i)) - zero));
+  }
+  return static_cast<double>(difference * static_cast<float>(scale));
 }
 
 void reference(ReferenceContext& ctx) {
   const QuantSpread spread = quant_spread(ctx.node, ctx.in(0).shape(), ctx.in(1).shape());
   const std::vector<int64_t> at = scale_offsets(spread, ctx.in(0).shape(), ctx.in(1).shape());
+  const Tensor zero = ctx.has(2) ? ctx.in(2) : Tensor();
   std::vector<double> result(at.size());
   for (size_t i = 0; i < at.size(); ++i) {
-    const int64_t zero = ctx.has(2) ? ctx.in(2).as_int(at[i]) : 0;
-    result[i] = dequantize_value(ctx.in(0).as_int(static_cast<int64_t>(i)), zero, ctx.in(1).as_double(at[i]));
+    const auto x = static_cast<int64_t>(i);
+    result[i] = dequantize_value(ctx.in(0), x, zero, at[i], ctx.in(1).as_double(at[i]));
   }
   store_doubles(ctx.out(), result);
 }
@@ -57,7 +66,27 @@ bool has_constant_blocks(const ExpandContext& ctx, const QuantSpread& spread) {
          });
 }
 
+/// Makes integers of 8 bits of narrow ones, and f32 of a narrow scale.
+std::vector<ValueId> expand_widened(ExpandContext& ctx) {
+  std::vector<ValueId> inputs = ctx.node.inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (ctx.has(i) && is_narrow(ctx.type(i).dtype) && (i == 1 || is_narrow_integer(ctx.type(i).dtype)))
+      inputs[i] = widened_operand(ctx, i);
+  }
+  return {ctx.add("DequantizeLinear", std::move(inputs), ctx.node.attrs)};
+}
+
+ValueId expand_from_float(ExpandContext& ctx, DType to, const QuantSpread& spread) {
+  const auto cast = [&](ValueId v, DType type) {
+    return ctx.builder.type(v).dtype == type ? v : ctx.add("Cast", {v}, {{"to", code_of_dtype(type)}});
+  };
+  ValueId y = cast(ctx.in(0), DType::f32);
+  if (ctx.has(2)) y = ctx.add("Sub", {y, cast(spread_operand(ctx, 2, spread), DType::f32)});
+  return cast(ctx.add("Mul", {y, cast(spread_operand(ctx, 1, spread), DType::f32)}), to);
+}
+
 std::vector<ValueId> expand(ExpandContext& ctx) {
+  if (is_narrow_integer(ctx.type(0).dtype) || is_narrow(ctx.type(1).dtype)) return expand_widened(ctx);
   const QuantSpread spread = quant_spread(ctx.node, ctx.type(0).shape, ctx.type(1).shape);
   if (has_constant_blocks(ctx, spread)) {
     GraphBuilder::Options options;
@@ -65,9 +94,10 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
     options.expand = false;
     return ctx.builder.add("DequantizeLinear", ctx.node.inputs, ctx.node.attrs, options);
   }
+  const DType type = dtype_attr(ctx.node, "output_dtype", ctx.type(1).dtype);
+  if (is_narrow(ctx.type(0).dtype)) return {expand_from_float(ctx, type, spread)};
   std::vector<ValueId> inputs = {ctx.in(0), spread_operand(ctx, 1, spread)};
   if (ctx.has(2)) inputs.push_back(spread_operand(ctx, 2, spread));
-  const DType type = dtype_attr(ctx.node, "output_dtype", ctx.type(1).dtype);
   return {ctx.builder.add_kilter("Dequantize", inputs, {{"to", code_of_dtype(type)}}, ctx.node.name)};
 }
 
@@ -85,16 +115,14 @@ void infer_broadcasting(InferContext& ctx) {
 
 void reference_broadcasting(ReferenceContext& ctx) {
   const Shape& shape = ctx.out().shape();
-  const Tensor none = Tensor::scalar<uint8_t>(0);
-  const Tensor& zero = ctx.has(2) ? ctx.in(2) : none;
+  const Tensor zero = ctx.has(2) ? ctx.in(2) : Tensor();
   std::vector<double> result;
-  for_each_offset<3>(
-      shape,
-      {broadcast_strides(ctx.in(0).shape(), shape), broadcast_strides(ctx.in(1).shape(), shape),
-       broadcast_strides(zero.shape(), shape)},
-      [&](const std::array<int64_t, 3>& at) {
-        result.push_back(dequantize_value(ctx.in(0).as_int(at[0]), zero.as_int(at[2]), ctx.in(1).as_double(at[1])));
-      });
+  for_each_offset<3>(shape,
+                     {broadcast_strides(ctx.in(0).shape(), shape), broadcast_strides(ctx.in(1).shape(), shape),
+                      broadcast_strides(zero.shape(), shape)},
+                     [&](const std::array<int64_t, 3>& at) {
+                       result.push_back(dequantize_value(ctx.in(0), at[0], zero, at[2], ctx.in(1).as_double(at[1])));
+                     });
   store_doubles(ctx.out(), result);
 }
 
@@ -114,7 +142,9 @@ KILTER_OP(DequantizeLinear){
     .max_inputs = 3,
     .attrs = {{"axis", "int", "1"}, {"block_size", "int", "0"}, {"output_dtype", "int", "0"}},
     .summary =
-        "y = (x - zero_point) * scale for x in u8, i8, u16, i16 or i32; one scale per tensor, axis index or block.",
+        "y = (x - zero_point) * scale for x in u8, i8, u16, i16, i32 or a narrow type; one scale per tensor, axis "
+        "index or "
+        "block.",
     .infer = infer,
     .reference = reference,
     .expand = expand,
@@ -123,7 +153,12 @@ KILTER_OP(DequantizeLinear){
               "u8[2,7] f16[]=0.1 u8[]=7", "u8[2,8] f32[2,2]=0.1,0.2,0.3,0.05 u8[2,2]=1,2,3,4 | axis=1 block_size=4",
               "i16[7,2] f32[3,2]=0.1,0.2,0.3,0.05,1,2 i16[3,2]=1,2,3,4,5,6 | axis=0 block_size=3",
               "u16[9] f32[]=0.1 u16[]=32768", "i8[2,3] f32[2]=0.1,0.2 | axis=0 | 13",
-              "u8[9] f32[]=0.1 | output_dtype=10"},
+              "u8[9] f32[]=0.1 | output_dtype=10", "i4[2,3,5] f32[]=0.05 i4[]=-3",
+              "u4[2,3,5] f32[3]=0.1,0.2,0.05 u4[3]=0,15,8", "i2[2,8] f32[2,2]=0.1,0.2,0.3,0.05 | axis=1 block_size=4",
+              "u2[7] f16[]=0.1 u2[]=1", "f8e4m3fn[2,3,5] f32[3]=0.1,0.2,0.05", "f8e5m2[9] f16[]=0.5 f8e5m2[]=0",
+              "f8e4m3fnuz[2,8] f32[2,2]=0.1,0.2,0.3,0.05 | axis=1 block_size=4", "f4e2m1[7] bf16[]=0.5 f4e2m1[]=1",
+              "f4e2m1[2,8] f8e8m0[2,2]=0.5,1,2,0.25 | axis=1 block_size=4 output_dtype=1",
+              "f8e5m2fnuz[5] f32[]=2 | output_dtype=16"},
 };
 
 KILTER_OP(MicrosoftDequantizeLinear){

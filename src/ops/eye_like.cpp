@@ -15,6 +15,8 @@ void infer(InferContext& ctx) {
     type = *wanted;
   }
   if (type == DType::string) ctx.error("strings have no 1; dtype must be a number or bool");
+  if (is_narrow(type))
+    ctx.error(fmt::format("dtype is {}; it must be a number of 8 bits or more, or bool", name(type)));
   ctx.set(0, type, ctx.shape(0));
 }
 

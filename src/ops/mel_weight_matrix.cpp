@@ -11,7 +11,7 @@ namespace {
 DType output_dtype(const Node& node) {
   const int64_t code = node.int_attr("output_datatype", 1);
   const auto type = dtype_of_code(code);
-  if (!type || *type == DType::string || *type == DType::boolean) {
+  if (!type || !is_arithmetic(*type) || *type == DType::boolean) {
     node_error(node, fmt::format("attribute output_datatype is {}, expected the code of a number type", code));
   }
   return *type;

@@ -134,7 +134,7 @@ void reference(ReferenceContext& ctx) {
 
 std::optional<std::vector<CopyRegion>> regions(const OpView& view, int32_t) {
   const DType type = view.inputs[0].dtype;
-  if (!known(view, 1) || type == DType::string) return std::nullopt;
+  if (!known(view, 1) || !is_arithmetic(type)) return std::nullopt;
   const std::optional<double> value = exact_fill(fill_value(view));
   if (!value || !mappable(view.outputs[0].shape)) return std::nullopt;
   const Shape& shape = view.inputs[0].shape;

@@ -1,3 +1,4 @@
+#include "base/narrow.h"
 #include "ops/support/dtype_attr.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/quantization.h"
@@ -6,7 +7,6 @@
 namespace kilter {
 namespace {
 
-using Quantised = Types<uint8_t, int8_t, uint16_t, int16_t>;
 using Source = Types<float, Half, BFloat16, int32_t>;
 
 DType precision_of(const Node& node, DType scale) {
@@ -28,14 +28,9 @@ DType output_type(const InferContext& ctx) {
 
 void check_operands(InferContext& ctx) {
   check_types(Source{}, ctx, 0);
-  check_types(Source{}, ctx, 1);
-  if (ctx.has(2)) check_types(Quantised{}, ctx, 2);
-  const DType type = output_type(ctx);
-  if (!is_integer(type) || size_bytes(type) > 2) {
-    fail(ErrorKind::unsupported,
-         "QuantizeLinear '{}': output element type {} is not supported; legal values are u8, i8, u16, i16",
-         ctx.node.name, name(type));
-  }
+  if (ctx.dtype(1) != DType::f8e8m0) check_types(Source{}, ctx, 1);
+  if (ctx.has(2)) check_quantised(ctx, 2, false);
+  check_quantised(ctx.node, output_type(ctx));
 }
 
 void infer(InferContext& ctx) {
@@ -49,25 +44,62 @@ void reference(ReferenceContext& ctx) {
   const QuantSpread spread = quant_spread(ctx.node, ctx.in(0).shape(), ctx.in(1).shape());
   const std::vector<int64_t> at = scale_offsets(spread, ctx.in(0).shape(), ctx.in(1).shape());
   const DType precision = precision_of(ctx.node, ctx.in(1).dtype());
-  const IntegerRange range = integer_range(ctx.out().dtype());
+  const DType type = ctx.out().dtype();
+  const bool floats = is_narrow(type) && !is_narrow_integer(type);
+  const bool saturate = ctx.node.int_attr("saturate", 1) != 0;
+  const IntegerRange range = integer_range(type);
   std::vector<double> result(at.size());
   for (size_t i = 0; i < at.size(); ++i) {
     const auto x = static_cast<float>(ctx.in(0).as_double(static_cast<int64_t>(i)));
     const auto scale = static_cast<float>(ctx.in(1).as_double(at[i]));
     const float zero = ctx.has(2) ? static_cast<float>(ctx.in(2).as_double(at[i])) : 0;
-    result[i] = static_cast<double>(quantize_value(x, scale, zero, precision, range));
+    if (floats) {
+      const float quotient = rounded_quotient(x, scale, precision);
+      const float y = ctx.has(2) ? quotient + zero : quotient;
+      ctx.out().data<uint8_t>()[i] = narrow_code(type, static_cast<double>(y), {.saturate = saturate});
+    } else {
+      result[i] = static_cast<double>(quantize_value(x, scale, zero, precision, range));
+    }
   }
-  store_doubles(ctx.out(), result);
+  if (!floats) store_doubles(ctx.out(), result);
+}
+
+/// Divides in f32 and converts.
+ValueId expand_to_float(ExpandContext& ctx, DType type, const QuantSpread& spread) {
+  const auto cast = [&](ValueId v, DType to) {
+    return ctx.builder.type(v).dtype == to ? v : ctx.add("Cast", {v}, {{"to", code_of_dtype(to)}});
+  };
+  const ValueId x = cast(ctx.in(0), DType::f32), scale = cast(spread_operand(ctx, 1, spread), DType::f32);
+  ValueId y = cast(cast(ctx.add("Div", {x, scale}), precision_of(ctx.node, ctx.type(1).dtype)), DType::f32);
+  if (ctx.has(2)) y = ctx.add("Add", {y, cast(spread_operand(ctx, 2, spread), DType::f32)});
+  return ctx.add("Cast", {y}, {{"to", code_of_dtype(type)}, {"saturate", ctx.node.int_attr("saturate", 1)}});
+}
+
+/// Quantises to 8 bits, limits the result to the range of the type, and converts.
+ValueId expand_to_integer(ExpandContext& ctx, DType type) {
+  const DType wide = widened_type(type);
+  Attrs attrs = ctx.node.attrs;
+  attrs["output_dtype"] = code_of_dtype(wide);
+  std::vector<ValueId> inputs = {ctx.in(0), ctx.in(1)};
+  if (ctx.has(2)) inputs.push_back(widened_operand(ctx, 2));
+  const ValueId y = ctx.add("QuantizeLinear", std::move(inputs), std::move(attrs));
+  const ValueId least = ctx.scalar(wide, static_cast<double>(least_narrow_integer(type)));
+  const ValueId greatest = ctx.scalar(wide, static_cast<double>(greatest_narrow_integer(type)));
+  return ctx.add("Cast", {ctx.add("Clip", {y, least, greatest})}, {{"to", code_of_dtype(type)}});
 }
 
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const QuantSpread spread = quant_spread(ctx.node, ctx.type(0).shape, ctx.type(1).shape);
-  std::vector<ValueId> inputs = {ctx.in(0), spread_operand(ctx, 1, spread)};
-  DType type = dtype_attr(ctx.node, "output_dtype", DType::u8);
-  if (ctx.has(2)) {
-    type = ctx.type(2).dtype;
-    inputs.push_back(spread_operand(ctx, 2, spread));
+  const DType type = ctx.has(2) ? ctx.type(2).dtype : dtype_attr(ctx.node, "output_dtype", DType::u8);
+  if (is_narrow(type))
+    return {is_narrow_integer(type) ? expand_to_integer(ctx, type) : expand_to_float(ctx, type, spread)};
+  if (is_narrow(ctx.type(1).dtype)) {
+    std::vector<ValueId> inputs = ctx.node.inputs;
+    inputs[1] = widened_operand(ctx, 1);
+    return {ctx.add("QuantizeLinear", std::move(inputs), ctx.node.attrs)};
   }
+  std::vector<ValueId> inputs = {ctx.in(0), spread_operand(ctx, 1, spread)};
+  if (ctx.has(2)) inputs.push_back(spread_operand(ctx, 2, spread));
   const DType precision = precision_of(ctx.node, ctx.type(1).dtype);
   return {ctx.builder.add_kilter(
       "Quantize", inputs, {{"to", code_of_dtype(type)}, {"precision", code_of_dtype(precision)}}, ctx.node.name)};
@@ -131,7 +163,8 @@ KILTER_OP(QuantizeLinear){
               {"precision", "int", "0"},
               {"saturate", "int", "1"}},
     .summary =
-        "y = saturate(round(x / scale) + zero_point) in u8, i8, u16 or i16; one scale per tensor, axis index or block.",
+        "y = saturate(round(x / scale) + zero_point) in u8, i8, u16, i16 or a narrow type; one scale per tensor, axis "
+        "index or block.",
     .infer = infer,
     .reference = reference,
     .expand = expand,
@@ -140,7 +173,13 @@ KILTER_OP(QuantizeLinear){
               "f16[2,7] f16[]=0.1 u8[]=7", "f32[2,8] f32[2,2]=0.1,0.2,0.3,0.05 u8[2,2]=1,2,3,4 | axis=1 block_size=4",
               "f32[7,2] f32[3,2]=0.1,0.2,0.3,0.05,1,2 i16[3,2]=1,2,3,4,5,6 | axis=0 block_size=3",
               "i32[9] f32[]=3 i8[]=1", "f32[9] f32[]=0.0001 | output_dtype=4",
-              "f32[4]:nan,-1e9,1e9,0.5 f32[]=1 i8[]=0 | | 10"},
+              "f32[4]:nan,-1e9,1e9,0.5 f32[]=1 i8[]=0 | | 10", "f32[2,9] f32[]=0.1 i4[]=1",
+              "f32[2,3] f32[3]=0.1,0.2,0.05 u4[3]=8,7,9",
+              "f32[2,8] f32[2,2]=1,2,3,0.5 i2[2,2]=0,1,-1,0 | axis=1 block_size=4",
+              "f16[9] f16[]=0.5 | output_dtype=25", "f32[5]:1,-1e9,1e9,inf,nan f32[]=0.5 f8e4m3fn[]=0",
+              "f32[4]:1,-1e9,1e9,nan f32[]=0.5 f8e5m2[]=0 | saturate=0",
+              "f32[2,3] f32[3]=0.1,0.2,0.05 f4e2m1[3]=0,1,-1", "f16[3,4] f16[]=0.3 | output_dtype=20",
+              "f32[2,8] f8e8m0[2,2]=0.5,1,2,0.25 | axis=1 block_size=4 output_dtype=23"},
 };
 
 KILTER_OP(MicrosoftQuantizeLinear){

@@ -99,7 +99,7 @@ class Decomposer : public RewritePass<Decomposer> {
     const Tensor* given = constant(node.input(1));
     const int64_t columns = x.shape.back(), rows = x.shape[x.shape.size() - 2];
     if (node.input(1) != kNone && given == nullptr) return no("k is not constant");
-    if (x.dtype == DType::string) return no("its elements are strings");
+    if (!is_arithmetic(x.dtype)) return no("its elements are strings or of a narrow type");
     if (rows * columns > kMostMade) return no(kTooLarge);
     if (elems(x.shape) == 0) return no(kEmpty);
     const int64_t k = given != nullptr ? given->as_int(0) : 0;

@@ -86,11 +86,13 @@ class OutsideWeights {
  public:
   explicit OutsideWeights(std::filesystem::path file) : file_(std::move(file)) { file_ += ".weights"; }
 
-  void add(pb::TensorProto& proto, std::span<const std::byte> bytes) {
+  void add(pb::TensorProto& proto, const Tensor& tensor) {
+    const std::span<const std::byte> bytes(tensor.raw(), static_cast<size_t>(tensor.bytes()));
     static constexpr std::array<std::byte, kAlignment> kZeros{};
     const int64_t padding = (kAlignment - size_ % kAlignment) % kAlignment;
     parts_.push_back(std::span(kZeros).first(static_cast<size_t>(padding)));
     parts_.push_back(bytes);
+    kept_.push_back(tensor);
     size_ += padding;
     proto.set_data_location(1);
     const auto set = [&](const char* key, const std::string& value) {
@@ -110,6 +112,7 @@ class OutsideWeights {
  private:
   std::filesystem::path file_;
   std::vector<std::span<const std::byte>> parts_;
+  std::vector<Tensor> kept_;  ///< tensors that parts_ views
   int64_t size_ = 0;
 };
 
@@ -363,9 +366,9 @@ void Document::save(const std::filesystem::path& file, int64_t inside_bytes) con
   for (auto& proto : *written.mutable_graph()->mutable_initializer()) {
     const auto known = tensors_.find(proto.name());
     if (known == tensors_.end() || known->second.dtype() == DType::string) continue;
-    const Tensor& tensor = known->second;
+    const Tensor tensor = onnx::file_form(known->second);
     if (apart && tensor.bytes() >= kSmallBytes) {
-      outside.add(proto, {tensor.raw(), static_cast<size_t>(tensor.bytes())});
+      outside.add(proto, tensor);
     } else {
       proto.set_raw_data(tensor.raw(), static_cast<size_t>(tensor.bytes()));
     }

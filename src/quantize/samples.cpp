@@ -32,6 +32,7 @@ std::string numpy_name(DType type) {
     case DType::boolean:
       return "bool";
     default:
+      if (is_narrow(type)) return std::string(name(type));
       return fmt::format("{}int{}", is_signed_integer(type) ? "" : "u", 8 * size_bytes(type));
   }
 }

@@ -406,10 +406,10 @@ bool has_loop_form(const Graph& graph, const Node& node) {
   std::vector<Expr> operands;
   for (ValueId in : node.inputs) {
     if (in == kNone) continue;
-    if (graph.type(in).dtype == DType::string) return false;
+    if (!is_arithmetic(graph.type(in).dtype)) return false;
     operands.push_back(var_expr({graph.type(in).dtype, 1}, 0));
   }
-  return graph.type(node.outputs[0]).dtype != DType::string && node.op->scalar(view(graph, node), operands).has_value();
+  return is_arithmetic(graph.type(node.outputs[0]).dtype) && node.op->scalar(view(graph, node), operands).has_value();
 }
 
 bool is_row_mean(const Graph& graph, const Node& node) {

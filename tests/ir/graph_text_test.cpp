@@ -190,10 +190,10 @@ TEST(GraphText, MalformedText) {
   EXPECT_EQ(parse_error("graph \"g\" {} x"), "graph text, line 1, column 14: expected the end of the text, got \"x\"");
   EXPECT_EQ(parse_error("graph \"g\" {\n  input x: f32[1]\n}"),
             "graph text, line 2, column 9: expected '%', got \"x\"");
-  EXPECT_EQ(
-      parse_error("graph \"g\" {\n  input %x: f31[1]\n}"),
-      "graph text, line 2, column 13: expected an element type (f32, f64, f16, bf16, i8 to i64, u8 to u64, bool, str), "
-      "got \"f31\"");
+  EXPECT_EQ(parse_error("graph \"g\" {\n  input %x: f31[1]\n}"),
+            "graph text, line 2, column 13: expected an element type (f32, f64, f16, bf16, i8 to i64, u8 to u64, bool, "
+            "str, or "
+            "a narrow type such as i4), got \"f31\"");
   EXPECT_EQ(parse_error("graph \"g\" {\n  input %x: f32[1,a]\n}"),
             "graph text, line 2, column 19: expected a dimension, got \"a\"");
   EXPECT_EQ(parse_error("graph \"g\" {\n  input %x: f32[-1]\n}"),

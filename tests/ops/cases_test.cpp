@@ -111,11 +111,11 @@ TEST(Cases, MalformedText) {
   EXPECT_EQ(
       error_of("f33[2]"),
       "case \"f33[2]\" of Probe, line 1, column 1: expected an element type (f32, f64, f16, bf16, i8 to i64, u8 to "
-      "u64, bool, str), got \"f33\"");
+      "u64, bool, str, or a narrow type such as i4), got \"f33\"");
   EXPECT_EQ(
       error_of("f32[2]=1,2,3"),
       "case \"f32[2]=1,2,3\" of Probe, line 1, column 11: expected an element type (f32, f64, f16, bf16, i8 to i64, u8 "
-      "to u64, bool, str), got \",\"");
+      "to u64, bool, str, or a narrow type such as i4), got \",\"");
   EXPECT_EQ(error_of("f32[3]=1,2"),
             "case \"f32[3]=1,2\" of Probe, line 1, column 11: expected ',', got the end of the text");
   EXPECT_EQ(error_of("| x=1"), "case \"| x=1\" of Probe, line 1, column 3: Probe has no attribute 'x'");

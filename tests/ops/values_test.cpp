@@ -127,8 +127,47 @@ TEST(Values, CastTruncatesSaturatesAndWraps) {
   expect_values<float>(cast(texts({"3.14", "1e-5", "+INF", "-inf", "NaN"}), 1), {3.14F, 1e-5F, kInf, -kInf, kNan});
   expect_values<int64_t>(cast(texts({"9223372036854775807", "-7"}), 7), {std::numeric_limits<int64_t>::max(), -7});
   expect_error([&] { cast(texts({"hello"}), 1); }, ErrorKind::bad_input, "'hello' is not a number");
-  expect_error([&] { cast(list<float>({1}), 17); }, ErrorKind::unsupported,
-               "names element type 17; supported are 1 (f32)");
+  expect_error([&] { cast(list<float>({1}), 27); }, ErrorKind::unsupported,
+               "names element type 27; supported are 1 (f32)");
+}
+
+TEST(Values, CastToNarrowTypesFollowsItsAttributes) {
+  const auto codes = [](const Tensor& x, Attrs attrs) {
+    const Tensor y = value_of("Cast", {x}, std::move(attrs));
+    return std::vector<int>(y.data<uint8_t>(), y.data<uint8_t>() + y.elems());
+  };
+  const Tensor x = list<float>({0.3F, 1.5F, 1e6F, -kInf});
+  const Attr rough = int64_t{0};
+  EXPECT_EQ(codes(x, {{"to", int64_t{19}}}), (std::vector{0x35, 0x3e, 0x7b, 0xfb}));
+  EXPECT_EQ(codes(x, {{"to", int64_t{19}}, {"saturate", rough}}), (std::vector{0x35, 0x3e, 0x7c, 0xfc}));
+  const Tensor scales = list<float>({0, 0.3F, 1.5F, kInf});
+  EXPECT_EQ(codes(scales, {{"to", int64_t{24}}}), (std::vector{0, 126, 128, 254}));
+  for (const auto& [mode, third] : {std::pair("up", 126), {"down", 125}, {"nearest", 125}}) {
+    const Attrs attrs = {{"to", int64_t{24}}, {"saturate", rough}, {"round_mode", std::string(mode)}};
+    EXPECT_EQ(codes(scales, attrs), (std::vector{255, third, third == 125 && mode[0] == 'd' ? 127 : 128, 255})) << mode;
+  }
+  EXPECT_EQ(codes(list<int64_t>({-9, std::numeric_limits<int64_t>::max()}), {{"to", int64_t{22}}}),
+            (std::vector{7, 15}));
+  EXPECT_EQ(codes(texts({"-3", "7.9", "nan"}), {{"to", int64_t{23}}}), (std::vector{13, 7, 8}));
+  EXPECT_EQ(codes(texts({"-3", "12"}), {{"to", int64_t{22}}}), (std::vector{13, 12}));
+  expect_error([&] { codes(x, {{"to", int64_t{24}}, {"round_mode", std::string("off")}}); }, ErrorKind::bad_model,
+               "round_mode 'off' is unknown; legal values are up, down, nearest");
+}
+
+TEST(Values, CastFromNarrowTypesIsExact) {
+  const auto narrow = [](DType type, std::vector<uint8_t> codes) {
+    Tensor t(type, {static_cast<int64_t>(codes.size())});
+    std::copy(codes.begin(), codes.end(), t.data<uint8_t>());
+    return t;
+  };
+  const auto cast = [](const Tensor& x, int64_t to) { return value_of("Cast", {x}, {{"to", to}}); };
+  expect_values<float>(cast(narrow(DType::f8e4m3fn, {0x7e, 0x01, 0xff}), 1), {448, 0x1p-9F, kNan});
+  expect_values<double>(cast(narrow(DType::f8e8m0, {0, 254}), 11), {0x1p-127, 0x1p127});
+  expect_values<uint8_t>(cast(narrow(DType::i4, {0xf, 7}), 2), {255, 7});
+  expect_values<bool>(cast(narrow(DType::f4e2m1, {0, 8, 1}), 9), {false, false, true});
+  EXPECT_TRUE(cast(narrow(DType::i4, {0xd, 6}), 25).same(narrow(DType::u2, {1, 2})));
+  EXPECT_TRUE(cast(narrow(DType::f8e5m2, {0x3e, 0xc4}), 22).same(narrow(DType::i4, {1, 0xc})));
+  EXPECT_EQ(cast(narrow(DType::f8e4m3fn, {0x3c, 0x7f}), 8).strings(), (std::vector<std::string>{"1.5", "nan"}));
 }
 
 TEST(Values, QuantisationRoundsToEvenAndSaturates) {

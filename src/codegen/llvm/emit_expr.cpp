@@ -35,9 +35,8 @@ llvm::Type* Emitter::elem_type(DType type) {
       return builder_.getDoubleTy();
     case DType::boolean:
       return builder_.getInt1Ty();
-    case DType::string:
-      unsupported("strings have no machine form");
     default:
+      if (!is_arithmetic(type)) unsupported(fmt::format("elements of type {} have no machine form", name(type)));
       return builder_.getIntNTy(static_cast<unsigned>(size_bytes(type)) * 8);
   }
 }

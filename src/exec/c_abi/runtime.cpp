@@ -32,7 +32,8 @@ static_assert(static_cast<int>(DType::f32) == KILTER_F32 && static_cast<int>(DTy
               static_cast<int>(DType::i32) == KILTER_I32 && static_cast<int>(DType::i64) == KILTER_I64 &&
               static_cast<int>(DType::u8) == KILTER_U8 && static_cast<int>(DType::u16) == KILTER_U16 &&
               static_cast<int>(DType::u32) == KILTER_U32 && static_cast<int>(DType::u64) == KILTER_U64 &&
-              static_cast<int>(DType::boolean) == KILTER_BOOL);
+              static_cast<int>(DType::boolean) == KILTER_BOOL && static_cast<int>(DType::f8e4m3fn) == KILTER_F8E4M3FN &&
+              static_cast<int>(DType::f4e2m1) == KILTER_F4E2M1 && static_cast<int>(DType::u2) == KILTER_U2);
 
 /// A plain array, so that storing a text does not allocate and threads need not register a destructor.
 thread_local char last_error[4096] = "";

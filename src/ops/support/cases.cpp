@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/narrow.h"
 #include "base/random.h"
 #include "graph/text.h"
 #include "ops/support/builder.h"
@@ -17,6 +18,10 @@ void fill_random(const Tensor& tensor, uint64_t seed) {
   const auto count = static_cast<uint64_t>(tensor.elems());
   if (tensor.dtype() == DType::string) {
     for (uint64_t i = 0; i < count; ++i) tensor.strings()[i] = fmt::format("s{}", random.integer(i, 0, 99));
+    return;
+  }
+  if (is_narrow(tensor.dtype())) {
+    for (uint64_t i = 0; i < count; ++i) tensor.data<uint8_t>()[i] = narrow_code(tensor.dtype(), random.normal(i));
     return;
   }
   visit_dtype(tensor.dtype(), [&]<class T>(T) {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/convert.h"
+#include "base/narrow.h"
 #include "base/text.h"
 
 namespace kilter {
@@ -21,6 +22,23 @@ void cast_numbers(const Tensor& from, const Tensor& to) {
       std::transform(from.data<From>(), from.data<From>() + from.elems(), to.data<To>(), convert<To, From>);
     });
   });
+}
+
+NarrowRounding rounding_of(const Node& node) {
+  const std::string mode = node.string_attr("round_mode", "up");
+  const auto scales = mode == "up" ? ScaleRounding::up : mode == "down" ? ScaleRounding::down : ScaleRounding::nearest;
+  return {node.int_attr("saturate", 1) != 0, scales};
+}
+
+/// Converts from a type of numbers that is not narrow.
+void cast_to_narrow(const Node& node, const Tensor& from, const Tensor& to) {
+  const DType type = to.dtype();
+  const NarrowRounding rounding = rounding_of(node);
+  const bool integers = is_narrow_integer(type) && !is_float(from.dtype());
+  for (int64_t i = 0; i < from.elems(); ++i) {
+    to.data<uint8_t>()[i] =
+        integers ? narrow_integer_code(type, from.as_int(i)) : narrow_code(type, from.as_double(i), rounding);
+  }
 }
 
 template <class T>
@@ -87,6 +105,14 @@ void cast_from_text(const Node& node, const Tensor& from, const Tensor& to) {
 void cast_values(const Node& node, const Tensor& from, const Tensor& to) {
   if (from.dtype() == DType::string && to.dtype() == DType::string) {
     to.strings() = from.strings();
+  } else if (is_narrow(from.dtype())) {
+    cast_values(node, from.widened(), to);
+  } else if (from.dtype() == DType::string && is_narrow(to.dtype())) {
+    const Tensor numbers(is_narrow_integer(to.dtype()) ? DType::i64 : DType::f64, to.shape());
+    cast_from_text(node, from, numbers);
+    cast_to_narrow(node, numbers, to);
+  } else if (is_narrow(to.dtype())) {
+    cast_to_narrow(node, from, to);
   } else if (from.dtype() == DType::string) {
     cast_from_text(node, from, to);
   } else if (to.dtype() == DType::string) {

@@ -6,7 +6,7 @@ DType dtype_attr(const Node& node, std::string_view key, DType fallback) {
   const int64_t code = node.int_attr(key, 0);
   if (code == 0) return fallback;
   if (const auto type = dtype_of_code(code)) return *type;
-  constexpr int64_t kLastCode = 16;
+  constexpr int64_t kLastCode = 26;
   std::string legal;
   for (int64_t known = 1; known <= kLastCode; ++known) {
     if (const auto type = dtype_of_code(known))

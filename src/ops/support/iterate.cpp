@@ -5,6 +5,7 @@
 
 #include "base/convert.h"
 #include "base/error.h"
+#include "base/narrow.h"
 
 namespace kilter {
 namespace {
@@ -94,6 +95,10 @@ void copy_all(const Tensor& from, const Tensor& to) {
 }
 
 void fill(const Tensor& tensor, double value) {
+  if (is_narrow(tensor.dtype())) {
+    std::fill_n(tensor.data<uint8_t>(), tensor.elems(), narrow_code(tensor.dtype(), value));
+    return;
+  }
   visit_dtype(tensor.dtype(), [&]<class T>(T) {
     const T converted = convert<T>(value);
     std::fill_n(tensor.data<T>(), tensor.elems(), converted);
@@ -109,6 +114,10 @@ std::vector<double> load_doubles(const Tensor& tensor) {
 void store_doubles(const Tensor& tensor, std::span<const double> values) {
   require(static_cast<int64_t>(values.size()) == tensor.elems(), "store of {} values into {}", values.size(),
           text(tensor.shape()));
+  if (is_narrow(tensor.dtype())) {
+    std::ranges::transform(values, tensor.data<uint8_t>(), [&](double v) { return narrow_code(tensor.dtype(), v); });
+    return;
+  }
   visit_dtype(tensor.dtype(), [&]<class T>(T) {
     for (size_t i = 0; i < values.size(); ++i) tensor.data<T>()[i] = convert<T>(values[i]);
   });

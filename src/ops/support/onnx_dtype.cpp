@@ -6,20 +6,12 @@
 namespace kilter {
 namespace {
 
-constexpr std::array<std::pair<int64_t, DType>, 14> kCodes = {{{1, DType::f32},
-                                                               {2, DType::u8},
-                                                               {3, DType::i8},
-                                                               {4, DType::u16},
-                                                               {5, DType::i16},
-                                                               {6, DType::i32},
-                                                               {7, DType::i64},
-                                                               {8, DType::string},
-                                                               {9, DType::boolean},
-                                                               {10, DType::f16},
-                                                               {11, DType::f64},
-                                                               {12, DType::u32},
-                                                               {13, DType::u64},
-                                                               {16, DType::bf16}}};
+constexpr std::array<std::pair<int64_t, DType>, 24> kCodes = {
+    {{1, DType::f32},         {2, DType::u8},      {3, DType::i8},          {4, DType::u16},     {5, DType::i16},
+     {6, DType::i32},         {7, DType::i64},     {8, DType::string},      {9, DType::boolean}, {10, DType::f16},
+     {11, DType::f64},        {12, DType::u32},    {13, DType::u64},        {16, DType::bf16},   {17, DType::f8e4m3fn},
+     {18, DType::f8e4m3fnuz}, {19, DType::f8e5m2}, {20, DType::f8e5m2fnuz}, {21, DType::u4},     {22, DType::i4},
+     {23, DType::f4e2m1},     {24, DType::f8e8m0}, {25, DType::u2},         {26, DType::i2}}};
 
 }  // namespace
 

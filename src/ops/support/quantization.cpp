@@ -1,11 +1,22 @@
 #include "ops/support/quantization.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "base/narrow.h"
+#include "graph/values.h"
+#include "ops/support/elementwise.h"
 #include "ops/support/iterate.h"
+#include "ops/support/onnx_dtype.h"
 
 namespace kilter {
 namespace {
+
+/// The types of quantised values; the last is that of sums of products.
+constexpr std::array kQuantised = {DType::u8,         DType::i8,     DType::u16,        DType::i16,    DType::f8e4m3fn,
+                                   DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz, DType::f4e2m1, DType::u4,
+                                   DType::i4,         DType::u2,     DType::i2,         DType::i32};
 
 // A block may be as large as the largest integer, so adding to it could overflow.
 int64_t blocks_of(int64_t extent, int64_t block) { return extent / block + (extent % block != 0 ? 1 : 0); }
@@ -88,7 +99,26 @@ ValueId spread_operand(ExpandContext& ctx, size_t i, const QuantSpread& spread) 
   return ctx.add("Slice", {whole, list({0}), list({x[axis]}), list({spread.axis})});
 }
 
+void check_quantised(const InferContext& ctx, size_t i, bool sums) {
+  const std::span legal = std::span(kQuantised).first(kQuantised.size() - (sums ? 0 : 1));
+  if (std::ranges::find(legal, ctx.dtype(i)) == legal.end()) illegal_dtype(ctx.node, i, ctx.dtype(i), legal);
+}
+
+void check_quantised(const Node& node, DType type) {
+  const std::span legal = std::span(kQuantised).first(kQuantised.size() - 1);
+  if (std::ranges::find(legal, type) == legal.end()) unsupported_dtype(node, type, legal);
+}
+
+ValueId widened_operand(ExpandContext& ctx, size_t i) {
+  if (const Tensor* constant = constant_of(ctx.builder.graph(), ctx.in(i)); constant != nullptr)
+    return ctx.builder.constant(constant->widened(), ctx.node.name);
+  return ctx.add("Cast", {ctx.in(i)}, {{"to", code_of_dtype(widened_type(ctx.type(i).dtype))}});
+}
+
 IntegerRange integer_range(DType type) {
+  if (is_narrow_integer(type)) {
+    return {static_cast<float>(least_narrow_integer(type)), static_cast<float>(greatest_narrow_integer(type))};
+  }
   IntegerRange range{0, 0};
   visit_dtype(type, [&]<class T>(T) {
     if constexpr (std::is_integral_v<T>) {
@@ -98,11 +128,14 @@ IntegerRange integer_range(DType type) {
   return range;
 }
 
+float rounded_quotient(float x, float scale, DType precision) {
+  const float quotient = x / scale;
+  if (precision == DType::f16) return static_cast<float>(Half(quotient));
+  return precision == DType::bf16 ? static_cast<float>(BFloat16(quotient)) : quotient;
+}
+
 float quantize_value(float x, float scale, float zero_point, DType precision, IntegerRange range) {
-  float quotient = x / scale;
-  if (precision == DType::f16) quotient = static_cast<float>(Half(quotient));
-  if (precision == DType::bf16) quotient = static_cast<float>(BFloat16(quotient));
-  const float shifted = std::nearbyint(quotient) + zero_point;
+  const float shifted = std::nearbyint(rounded_quotient(x, scale, precision)) + zero_point;
   const float raised = range.low > shifted ? range.low : shifted;
   return range.high < raised ? range.high : raised;
 }

@@ -31,6 +31,14 @@ std::vector<int64_t> scale_offsets(const QuantSpread& spread, const Shape& x, co
 /// Returns input `i` of the node (the scale or the zero point) reshaped and repeated so that it broadcasts to x.
 ValueId spread_operand(ExpandContext& ctx, size_t i, const QuantSpread& spread);
 
+/// Throws bad_model unless input `i` has one of the types to which QuantizeLinear converts, or i32 if `sums`.
+void check_quantised(const InferContext& ctx, size_t i, bool sums);
+/// Throws unsupported unless QuantizeLinear converts to `type`.
+void check_quantised(const Node& node, DType type);
+
+/// Returns input `i` of the node, whose type is narrow, in the type's widened_type().
+ValueId widened_operand(ExpandContext& ctx, size_t i);
+
 /// The range of an integer type, as floats.
 struct IntegerRange {
   float low;
@@ -38,7 +46,9 @@ struct IntegerRange {
 };
 IntegerRange integer_range(DType type);
 
-/// Quantises one element. The quotient is rounded to `precision` (f32, f16 or bf16).
+/// Returns x / scale, rounded to `precision` (f32, f16 or bf16).
+float rounded_quotient(float x, float scale, DType precision);
+/// Quantises one element to an integer.
 float quantize_value(float x, float scale, float zero_point, DType precision, IntegerRange range);
 
 }  // namespace kilter

@@ -159,7 +159,7 @@ std::vector<CopyRegion> tidy(const std::vector<CopyRegion>& regions) {
 }
 
 std::optional<double> exact_fill(const Tensor& value) {
-  if (value.dtype() == DType::string || value.elems() != 1) return std::nullopt;
+  if (!is_arithmetic(value.dtype()) || value.elems() != 1) return std::nullopt;
   const double fill = value.as_double(0);
   constexpr double kExact = 9007199254740992.0;  // 2^53
   if (is_integer(value.dtype()) && std::fabs(fill) >= kExact) return std::nullopt;

@@ -28,7 +28,7 @@ Result<Moves> analyse(const Task& task, const CpuLimits&) {
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
-      if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
+      if (!is_arithmetic(o.type.dtype)) return Rejected{"element type", "numeric", std::string(name(o.type.dtype))};
       if (!o.type.layout.row_major() || (o.constant == nullptr && !is_dense(o.type.shape, o.phys.strides)))
         return Rejected{"operands", "dense", text(o.type)};
     }

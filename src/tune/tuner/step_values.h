@@ -18,7 +18,7 @@ inline std::vector<StepValue> step_values(const Compiled& compiled, double toler
   constexpr std::string_view kRelayout = ".relayout";
   std::vector<StepValue> out;
   for (const PlacedValue& v : compiled.values) {
-    if (v.type.dtype == DType::string || v.buffer.space == kilter::Space::constant ||
+    if (!is_arithmetic(v.type.dtype) || v.buffer.space == kilter::Space::constant ||
         v.buffer.space == kilter::Space::none)
       continue;
     const bool copy = compiled.plan.steps[v.step].role == StepRole::relayout;
