@@ -252,8 +252,8 @@ class Graph:
         import numpy
         if isinstance(value, float) and dtype[0] in "iu":
             raise UsageError(f"{value}: expected a whole number beside a value of {dtype}")
-        if dtype == "bf16":
-            return self.op("Cast", numpy.float32(value), to="bf16")
+        if ELEMENT_TYPES[dtype].bits:
+            return self.op("Cast", numpy.float32(value), to=dtype)
         try:
             return self.constant(numpy.array(value, ELEMENT_TYPES[dtype].numpy))
         except OverflowError:
@@ -288,7 +288,7 @@ def _type_name(dtype: Any) -> str:
         return dtype
     import numpy
     try:
-        name = "bfloat16" if str(dtype) == "bfloat16" else numpy.dtype(dtype).name
+        name = str(dtype) if any(str(dtype) == t.numpy for t in ELEMENT_TYPES.values()) else numpy.dtype(dtype).name
     except TypeError:
         name = ""
     for ours, theirs in ELEMENT_TYPES.items():

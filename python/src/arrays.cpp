@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <utility>
@@ -28,6 +29,26 @@ constexpr std::array kTypes = {
     TypeRow{DType::u8, dtype_code::UInt, 8},     TypeRow{DType::u16, dtype_code::UInt, 16},
     TypeRow{DType::u32, dtype_code::UInt, 32},   TypeRow{DType::u64, dtype_code::UInt, 64},
     TypeRow{DType::boolean, dtype_code::Bool, 8}};
+
+/// A type of ml_dtypes, which has neither DLPack nor a buffer format.
+struct NamedRow {
+  DType type;
+  const char* name;
+  const char* bits;  ///< NumPy's unsigned type for the bits of an element
+};
+constexpr std::array kNamedTypes = {
+    NamedRow{DType::bf16, "bfloat16", "uint16"},
+    NamedRow{DType::f8e4m3fn, "float8_e4m3fn", "uint8"},
+    NamedRow{DType::f8e4m3fnuz, "float8_e4m3fnuz", "uint8"},
+    NamedRow{DType::f8e5m2, "float8_e5m2", "uint8"},
+    NamedRow{DType::f8e5m2fnuz, "float8_e5m2fnuz", "uint8"},
+    NamedRow{DType::f8e8m0, "float8_e8m0fnu", "uint8"},
+    NamedRow{DType::f4e2m1, "float4_e2m1fn", "uint8"},
+    NamedRow{DType::i4, "int4", "uint8"},
+    NamedRow{DType::u4, "uint4", "uint8"},
+    NamedRow{DType::i2, "int2", "uint8"},
+    NamedRow{DType::u2, "uint2", "uint8"},
+};
 
 std::optional<DType> dtype_of(nb::dlpack::dtype type) {
   for (const TypeRow& row : kTypes) {
@@ -121,15 +142,11 @@ template <class Array>
 Tensor read(nb::handle object, bool copies, const std::string& what) {
   Array array;
   if (nb::try_cast<Array>(object, array, false)) return tensor_over(array, std::nullopt, copies, what);
-  // The bfloat16 of ml_dtypes has neither DLPack nor a buffer format.
-  if (nb::hasattr(object, "view") && dtype_text(object) == "bfloat16") {
-    nb::object bits = object.attr("view")("uint16");
-    if (nb::try_cast<Array>(bits, array, false)) return tensor_over(array, DType::bf16, copies, what);
-  }
-  // Kilter holds the 4-bit integers of ml_dtypes as bytes.
-  if (const std::string type = dtype_text(object); copies && (type == "int4" || type == "uint4")) {
-    nb::object bytes = object.attr("astype")(type == "int4" ? "int8" : "uint8");
-    if (nb::try_cast<Array>(bytes, array, false)) return tensor_over(array, std::nullopt, copies, what);
+  const std::string type = nb::hasattr(object, "view") ? dtype_text(object) : "";
+  for (const NamedRow& row : kNamedTypes) {
+    if (type != row.name) continue;
+    nb::object bits = object.attr("view")(row.bits);
+    if (nb::try_cast<Array>(bits, array, false)) return tensor_over(array, row.type, copies, what);
   }
   nb::ndarray<nb::ro> readable;
   if (!copies && nb::try_cast(object, readable, false)) fail(ErrorKind::bad_input, "{}: the array is read-only", what);
@@ -147,10 +164,10 @@ nb::object string_array(const Tensor& tensor) {
   return numpy.attr("array")(values, nb::arg("dtype") = "object").attr("reshape")(nb::tuple(shape));
 }
 
-/// Views an array of uint16 as bfloat16, if there is a package that has the type.
-nb::object viewed_as_bf16(nb::object bits) {
+/// Views an array of bits as a type of ml_dtypes, if the package is installed.
+nb::object viewed_as(const NamedRow& row, nb::object bits) {
   try {
-    return bits.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
+    return bits.attr("view")(nb::module_::import_("ml_dtypes").attr(row.name));
   } catch (const nb::python_error&) {
     return bits;
   }
@@ -163,7 +180,8 @@ Tensor writable_tensor(nb::handle array, const std::string& what) { return read<
 
 nb::object array_of(const Tensor& tensor) {
   if (tensor.dtype() == DType::string) return string_array(tensor);
-  const bool bf16 = tensor.dtype() == DType::bf16;
+  const auto* named = std::ranges::find(kNamedTypes, tensor.dtype(), &NamedRow::type);
+  const bool own = named == kNamedTypes.end();
   std::array<size_t, 8> few{};
   std::vector<size_t> many;
   const Shape& shape = tensor.shape();
@@ -171,10 +189,11 @@ nb::object array_of(const Tensor& tensor) {
   size_t* extents = shape.size() > few.size() ? many.data() : few.data();
   for (size_t d = 0; d < shape.size(); ++d) extents[d] = static_cast<size_t>(shape[d]);
   const nb::capsule owner(new Tensor(tensor), [](void* kept) noexcept { delete static_cast<Tensor*>(kept); });
+  const DType bits = size_bytes(tensor.dtype()) == 1 ? DType::u8 : DType::u16;
   nb::ndarray<nb::numpy> array(tensor.raw(), shape.size(), extents, owner, nullptr,
-                               dlpack_type(bf16 ? DType::u16 : tensor.dtype()));
+                               dlpack_type(own ? tensor.dtype() : bits));
   nb::object made = nb::cast(array, nb::rv_policy::reference);
-  return bf16 ? viewed_as_bf16(std::move(made)) : made;
+  return own ? made : viewed_as(*named, std::move(made));
 }
 
 }  // namespace kilter::python

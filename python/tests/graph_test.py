@@ -242,7 +242,8 @@ def test_names_of_element_types_in_attributes(dtype):
 
 @pytest.mark.parametrize("dtype, name", [(np.float32, "f32"), ("float32", "f32"), (np.dtype("int8"), "i8"),
                                          (bool, "bool"),
-                                         ("u64", "u64"), (np.bool_, "bool"), ("bfloat16", "bf16"), (int, "i64")])
+                                         ("u64", "u64"), (np.bool_, "bool"), ("bfloat16", "bf16"), (int, "i64"),
+                                         ("float8_e5m2", "f8e5m2"), ("u2", "u2")])
 def test_types_of_inputs(dtype, name):
     assert Graph().input("x", dtype, ()).dtype == name
 
@@ -371,13 +372,11 @@ OTHER = Graph("other")
     (lambda g, x: g.input("x", "f32", (1,)), "UsageError", "graph 'g': input 'x': the graph has a value of this name"),
     (lambda g, x: g.input("", "f32", (1,)), "UsageError", "graph 'g': input: the name is empty"),
     (lambda g, x: g.input("y", "f128", (1,)), "UsageError",
-     "element type 'f128': legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, and "
-     "NumPy's "
-     "types of that kind"),
+     "element type 'f128': legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, "
+     "f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz, f8e8m0, f4e2m1, i4, u4, i2, u2, and NumPy's types of that kind"),
     (lambda g, x: g.input("y", None, (1,)), "UsageError",
-     "element type None: legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, and "
-     "NumPy's types "
-     "of that kind"),
+     "element type None: legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, "
+     "f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz, f8e8m0, f4e2m1, i4, u4, i2, u2, and NumPy's types of that kind"),
     (lambda g, x: g.input("y", "f32", ("n", 3)), "UsageError",
      "graph 'g': input 'y': dimension 'n'; dimensions are integers of 0 or more, since shapes are static"),
     (lambda g, x: g.input("y", "f32", (1, -1)), "UsageError",
@@ -402,9 +401,8 @@ OTHER = Graph("other")
     (lambda g, x: g.Softmax(x, axis=[1, "a"]), "UsageError",
      "Softmax: attribute 'axis': expected an int, a float, a str, a list of one of them, or an array, got [1, 'a']"),
     (lambda g, x: g.Cast(x, to="f128"), "UsageError",
-     "element type 'f128': legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, and "
-     "NumPy's "
-     "types of that kind"),
+     "element type 'f128': legal values are f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool, "
+     "f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz, f8e8m0, f4e2m1, i4, u4, i2, u2, and NumPy's types of that kind"),
     (lambda g, x: g.Split(x, outputs=0), "UsageError", "Split: outputs=0; expected 1 or more"),
     (lambda g, x: g.Reshape(x, g.input("to", "i64", (2,))),
      "UnsupportedError", "Reshape 'Reshape': its shape depends on data"),

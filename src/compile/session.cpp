@@ -258,8 +258,9 @@ void Session::check_inputs(const std::map<std::string, AnyValue>& inputs) const 
     }
     const bool right = it->second.is_tensor() ? it->second.tensor().dtype() == p.type : !p.is_tensor();
     if (right) return;
-    fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", name_, p.name, onnx::text(p),
-         it->second.is_tensor() ? std::string(kilter::name(it->second.tensor().dtype())) : text(it->second));
+    fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}{}", name_, p.name, onnx::text(p),
+         it->second.is_tensor() ? std::string(kilter::name(it->second.tensor().dtype())) : text(it->second),
+         is_narrow(p.type) ? "; arrays of ml_dtypes and ONNX tensor files (.pb) have this type" : "");
   };
   for (const onnx::Port& p : declared) check(p, true);
   for (const onnx::Port& p : optional) check(p, options_.shapes.contains(p.name));

@@ -222,7 +222,8 @@ struct OpDef {
   Control control = Control::none;
   bool logarithmic = false;     ///< Family::softmax only: the result is the logarithm
   bool absorbs_zero = false;    ///< an element of the result is 0 if one operand's is 0 and the others' are finite
-  bool passes_values = false;   ///< results contain only values of operand 0, perhaps in another type
+  bool passes_values = false;   ///< results contain only values of operand 0, perhaps in another type; scalar() takes
+                                ///< and returns the codes of narrow types
   bool separable = false;       ///< each output index reads one input index of its own dimension
   int32_t position_input = -1;  ///< the operand whose entries select rows of operand 1; -1: none
   int32_t min_inputs = 1;

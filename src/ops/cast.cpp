@@ -1,6 +1,8 @@
+#include "base/narrow.h"
 #include "ops/support/cast_values.h"
 #include "ops/support/dtype_attr.h"
 #include "ops/support/elementwise.h"
+#include "ops/support/scalar.h"
 
 namespace kilter {
 namespace {
@@ -14,9 +16,22 @@ void infer(InferContext& ctx) {
 
 void reference(ReferenceContext& ctx) { cast_values(ctx.node, ctx.in(0), ctx.out()); }
 
+/// Returns the value of the code of a narrow integer as i32.
+Expr narrow_integer(DType type, const Expr& code) {
+  const Expr value = cast(DType::i32, code);
+  if (least_narrow_integer(type) == 0) return value;
+  const Expr sign = like(value, static_cast<double>(greatest_narrow_integer(type) + 1));
+  return binary(Op::bit_xor, value, sign) - sign;
+}
+
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
-  if (!is_arithmetic(op.inputs[0].dtype) || !is_arithmetic(op.outputs[0].dtype)) return std::nullopt;
-  return cast(op.outputs[0].dtype, in[0]);
+  const DType from = op.inputs[0].dtype, to = op.outputs[0].dtype;
+  const auto possible = [](DType type) { return is_arithmetic(type) || is_narrow_integer(type); };
+  if (!possible(from) || !possible(to) || (is_float(from) && is_narrow(to))) return std::nullopt;
+  const Expr value = is_narrow(from) ? narrow_integer(from, in[0]) : in[0];
+  if (!is_narrow(to)) return cast(to, value);
+  const Expr low = cast(DType::u8, value);
+  return binary(Op::bit_and, low, like(low, static_cast<double>((1 << size_bits(to)) - 1)));
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ Emitter::Emitter(const Task& task, std::string name) : b(std::move(name)), task_
 Buf Emitter::input(ValueId value) {
   if (auto it = buffers_.find(value); it != buffers_.end()) return it->second;
   const Operand& operand = task_.operand(value);
-  const Buf buf = b.input("x" + std::to_string(args_.size()), stored_type(operand.type), operand.phys.elems);
+  const Buf buf = b.input("x" + std::to_string(args_.size()), loop_type(stored_type(operand.type)), operand.phys.elems);
   if (operand.type.layout.stored) b.convert(buf, operand.type.dtype, operand.type.layout.zero);
   args_.push_back({StageArg::value, value});
   return buffers_[value] = buf;
@@ -92,7 +92,8 @@ Buf Emitter::input(ValueId value) {
 Buf Emitter::output(ValueId value) {
   if (auto it = buffers_.find(value); it != buffers_.end()) return it->second;
   const Operand& operand = task_.operand(value);
-  const Buf buf = b.output("y" + std::to_string(args_.size()), stored_type(operand.type), operand.phys.elems);
+  const Buf buf =
+      b.output("y" + std::to_string(args_.size()), loop_type(stored_type(operand.type)), operand.phys.elems);
   if (operand.type.layout.stored) b.convert(buf, operand.type.dtype, operand.type.layout.zero);
   args_.push_back({StageArg::value, value});
   return buffers_[value] = buf;
@@ -134,6 +135,7 @@ Expr Emitter::load(ValueId value, const Domain& domain, const Site& site) {
   const Operand& operand = task_.operand(value);
   if (is_immediate(operand)) {
     const DType type = operand.type.dtype;
+    if (is_narrow(type)) return imm_int(DType::u8, operand.constant->data<uint8_t>()[0]);
     return is_float(type) ? imm(type, operand.constant->as_double(0)) : imm_int(type, operand.constant->as_int(0));
   }
   const Buf buf = input(value);
@@ -312,7 +314,7 @@ Expr Emitter::lane_mask(const Domain& domain, const Site& site) const {
 std::map<ValueId, Expr> Emitter::results(const std::map<ValueId, Expr>& anchor, const Domain& domain,
                                          const Site& site) {
   std::map<ValueId, Expr> known = anchor;
-  for (auto& [value, result] : known) result = cast(task_.graph->type(value).dtype, result);
+  for (auto& [value, result] : known) result = cast(loop_type(task_.graph->type(value).dtype), result);
   for (NodeId id : task_.epilogue) {
     const Node& node = task_.graph->node(id);
     const auto sum = row_sums_.find(id);
@@ -374,7 +376,7 @@ void Emitter::store(const Operand& out, Expr value, const Domain& domain, const 
 void Emitter::unused_lanes(const Domain& domain, const Site& site) {
   for (const Operand& out : task_.outputs) {
     if (out.type.layout.block > 1)
-      b.store(output(out.value), index(out, domain, site), imm(out.type.dtype, 0, site.lanes));
+      b.store(output(out.value), index(out, domain, site), imm(loop_type(out.type.dtype), 0, site.lanes));
   }
 }
 
@@ -403,13 +405,15 @@ Lowered Emitter::finish() {
 
 bool has_loop_form(const Graph& graph, const Node& node) {
   if (node.op->scalar == nullptr || node.inputs.size() > kMostMapOperands) return false;
+  const bool takes_codes = node.op->passes_values || node.op->movement == Movement::relayout;
+  const auto possible = [&](DType type) { return is_arithmetic(type) || (is_narrow(type) && takes_codes); };
   std::vector<Expr> operands;
   for (ValueId in : node.inputs) {
     if (in == kNone) continue;
-    if (!is_arithmetic(graph.type(in).dtype)) return false;
-    operands.push_back(var_expr({graph.type(in).dtype, 1}, 0));
+    if (!possible(graph.type(in).dtype)) return false;
+    operands.push_back(var_expr({loop_type(graph.type(in).dtype), 1}, 0));
   }
-  return is_arithmetic(graph.type(node.outputs[0]).dtype) && node.op->scalar(view(graph, node), operands).has_value();
+  return possible(graph.type(node.outputs[0]).dtype) && node.op->scalar(view(graph, node), operands).has_value();
 }
 
 bool is_row_mean(const Graph& graph, const Node& node) {

@@ -19,31 +19,34 @@ class OrtType(NamedTuple):
     number: int
     #: ONNX Runtime's text for tensors of it
     text: str
-    #: the NumPy type that holds an element; of uint16 for bfloat16, which NumPy lacks
+    #: the NumPy type that holds an element; one for its bits if NumPy lacks the type
     numpy: Any
+    #: the name in ml_dtypes if NumPy lacks the type
+    name_of_bits: str
 
 
-_NAMES = {"f32": "float", "f64": "double"}  # ONNX Runtime's, where they are not NumPy's
-_TYPES = sorted((OrtType(word, t.number, f"tensor({_NAMES.get(word, t.numpy)})",
-                         np.dtype("uint16" if word == "bf16" else t.numpy)) for word, t in ELEMENT_TYPES.items()),
+# ONNX Runtime's names, where they are neither NumPy's nor those of ml_dtypes without the underscore
+_NAMES = {"f32": "float", "f64": "double", "f8e8m0": "float8e8m0", "f4e2m1": "float4e2m1"}
+_TYPES = sorted((OrtType(word, t.number, f"tensor({_NAMES.get(word, t.numpy.replace('_', ''))})",
+                         np.dtype(t.bits or t.numpy), t.numpy if t.bits else "") for word, t in ELEMENT_TYPES.items()),
                 key=lambda t: t.number)
 TYPE_OF_WORD = {t.word: t for t in _TYPES}
 _TYPE_OF_NUMBER = {t.number: t for t in _TYPES}
-_BF16 = TYPE_OF_WORD["bf16"]
-_TYPE_OF_DTYPE = {t.numpy: t for t in _TYPES if t is not _BF16}
+_TYPE_OF_BITS = {t.name_of_bits: t for t in _TYPES if t.name_of_bits}
+_TYPE_OF_DTYPE = {t.numpy: t for t in _TYPES if not t.name_of_bits}
 
 
 def type_of(value: Any, what: str) -> OrtType:
     """Returns the element type for a NumPy type, its name, or ONNX's number."""
     if isinstance(value, int) and value in _TYPE_OF_NUMBER:
         return _TYPE_OF_NUMBER[value]
-    if str(value) == "bfloat16":
-        return _BF16
+    if str(value) in _TYPE_OF_BITS:
+        return _TYPE_OF_BITS[str(value)]
     try:
         return _TYPE_OF_DTYPE[np.dtype(value)]
     except (TypeError, KeyError):
         raise IllegalUse(f"{what}: element type {value!r}; legal are the NumPy types "
-                         f"{', '.join(str(t.numpy) for t in _TYPES[:-1])}, and ONNX's numbers {sorted(_TYPE_OF_NUMBER)}"
+                         f"{', '.join(str(t) for t in _TYPE_OF_DTYPE)}, and ONNX's numbers {sorted(_TYPE_OF_NUMBER)}"
                          ) from None
 
 
@@ -53,16 +56,16 @@ def require_cpu(device: Any, what: str) -> None:
         raise IllegalUse(f"{what}: device '{device}'; Kilter's memory is on 'cpu'")
 
 
-class _Bfloat16Bits:
-    """What Kilter reads as an array of bfloat16: an object with that element type, whose view is the bits."""
+class _Bits:
+    """What Kilter reads as an array of a type that NumPy lacks: an object with that element type, whose view is the
+    bits."""
 
-    dtype = "bfloat16"
-
-    def __init__(self, bits: np.ndarray):
+    def __init__(self, bits: np.ndarray, dtype: str):
         self._bits = bits
+        self.dtype = dtype
 
     def view(self, _: str) -> np.ndarray:
-        """Returns the bits as uint16."""
+        """Returns the bits as an unsigned type."""
         return self._bits
 
 
@@ -85,7 +88,7 @@ class OrtValue:
             raise IllegalUse(f"OrtValue.ortvalue_from_numpy: expected a numpy.ndarray of numbers, got "
                              f"{described(numpy_obj)}")
         kind = type_of(numpy_obj.dtype, "OrtValue.ortvalue_from_numpy")
-        bits = numpy_obj.view(kind.numpy) if kind is _BF16 else numpy_obj
+        bits = numpy_obj.view(kind.numpy) if kind.name_of_bits else numpy_obj
         return cls(np.ascontiguousarray(bits).reshape(bits.shape), kind)
 
     @classmethod
@@ -114,12 +117,12 @@ class OrtValue:
     @classmethod
     def _of_result(cls, array: np.ndarray, word: str) -> OrtValue:
         kind = TYPE_OF_WORD[word]
-        return cls(array.view(kind.numpy) if kind is _BF16 else array, kind)
+        return cls(array.view(kind.numpy) if kind.name_of_bits else array, kind)
 
     def numpy(self) -> np.ndarray:
-        """Returns the array, without a copy. Raises an error for bfloat16, which NumPy lacks."""
-        if self._type is _BF16:
-            raise IllegalUse("OrtValue.numpy: NumPy has no type for tensor(bfloat16); let the model cast it to float")
+        """Returns the array, without a copy. Raises an error for bfloat16 and the other types that NumPy lacks."""
+        if self._type.name_of_bits:
+            raise IllegalUse(f"OrtValue.numpy: NumPy has no type for {self._type.text}; let the model cast it to float")
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -185,7 +188,8 @@ class OrtValue:
 
     def _feed(self) -> Any:
         """Returns what Kilter reads as the value."""
-        return _Bfloat16Bits(self._array) if self._type is _BF16 else self._array
+        name = self._type.name_of_bits
+        return _Bits(self._array, name) if name else self._array
 
     def __repr__(self) -> str:
         return f"<kilter.onnxruntime.OrtValue {self.data_type()}{self.shape()} on cpu>"

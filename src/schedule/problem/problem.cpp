@@ -191,7 +191,7 @@ class ProblemParser {
     ConvWords out;
     std::vector<Word> words = split_words(head);
     const std::optional<Element> type = words.size() > 1 ? element(words.back()) : std::nullopt;
-    if (!type || !is_arithmetic(type->type)) error(words.back(), "the element type at the end, such as f32");
+    if (!type || type->type == DType::string) error(words.back(), "the element type at the end, such as f32");
     out.element = *type;
     words.pop_back();
     for (size_t i = 1; i < words.size(); ++i) {
@@ -270,7 +270,7 @@ class ProblemParser {
     const size_t open = text.find('[');
     if (open == Word::npos || text.find('=') < open) return std::nullopt;
     const std::optional<Element> type = element(text.substr(0, open));
-    if (!type || !is_arithmetic(type->type)) error(text, "a numeric element type before '['");
+    if (!type || type->type == DType::string) error(text, "a numeric element type before '['");
     const size_t close = text.find(']');
     if (close == Word::npos) error(text, "']' after the extents");
     Typed out{{type->type, {}, {}}, {}};

@@ -13,7 +13,7 @@ std::optional<Rejected> check(const Task& task, const CpuLimits&) {
   if (node.op->family != Family::gather) return not_for("operator family", "gather", node.op->name);
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
   const Operand& data = task.operand(node.inputs[0]);
-  if (!is_arithmetic(data.type.dtype)) return Rejected{"element type", "numeric", std::string(name(data.type.dtype))};
+  if (data.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
   if (data.type.shape.empty() || elems(data.type.shape) == 0 || elems(task.outputs[0].type.shape) == 0) {
     return Rejected{"elements", "1 or more", "0"};
   }

@@ -41,10 +41,10 @@ std::optional<Rejected> check(const Task& task, const CpuLimits&) {
   if (!has_loop_form(*task.graph, node))
     return Rejected{"loop form of the operator", "one for these element types", std::string(node.op->name)};
   for (const Operand& o : task.outputs) {
-    if (!is_arithmetic(o.type.dtype)) return Rejected{"element type", "numeric", std::string(name(o.type.dtype))};
+    if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
   }
   for (const Operand& o : task.inputs) {
-    if (!is_arithmetic(o.type.dtype)) return Rejected{"element type", "numeric", std::string(name(o.type.dtype))};
+    if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
   }
   return check_elementwise(task);
 }

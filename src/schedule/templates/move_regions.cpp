@@ -28,7 +28,7 @@ Result<Moves> analyse(const Task& task, const CpuLimits&) {
   if (!task.prologue.empty() || !task.epilogue.empty()) return Rejected{"fused nodes", "none", "some"};
   for (const auto* list : {&task.inputs, &task.outputs}) {
     for (const Operand& o : *list) {
-      if (!is_arithmetic(o.type.dtype)) return Rejected{"element type", "numeric", std::string(name(o.type.dtype))};
+      if (o.type.dtype == DType::string) return Rejected{"element type", "numeric", "str"};
       if (!o.type.layout.row_major() || (o.constant == nullptr && !is_dense(o.type.shape, o.phys.strides)))
         return Rejected{"operands", "dense", text(o.type)};
     }
@@ -82,7 +82,7 @@ class CopyStage {
   CopyStage(const Task& task, size_t output, const CopyRegion& region, const CpuLimits& limits)
       : e_(task, "move"), b_(e_.b), box_(region), lanes_(lanes_of(limits)), limits_(limits) {
     value_ = task.node().outputs[output];
-    const DType type = task.graph->type(value_).dtype;
+    const DType type = loop_type(task.graph->type(value_).dtype);
     source_ = region.in_offset;
     target_ = region.out_offset;
     fill_ = imm(type, region.fill);

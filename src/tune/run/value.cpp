@@ -138,8 +138,18 @@ int64_t reach_elems(const ValueLayout& v) {
   return high + 1;
 }
 
+namespace {
+
+/// Calls visit_dtype() with the type of a value, and with u8 for a narrow type, whose codes are then the elements.
+template <class F>
+void visit_elements(DType type, F&& f) {
+  visit_dtype(is_narrow(type) ? DType::u8 : type, std::forward<F>(f));
+}
+
+}  // namespace
+
 void copy_value(const ValueLayout& from_layout, const std::byte* from, const ValueLayout& to_layout, std::byte* to) {
-  visit_dtype(from_layout.type, [&]<class T>(T) {
+  visit_elements(from_layout.type, [&]<class T>(T) {
     for (const ElementWalk& walk : walks(from_layout, to_layout)) {
       follow(walk, [&](int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b) {
         copy_run(reinterpret_cast<const T*>(from) + a, reinterpret_cast<T*>(to) + b, count, step_a, step_b);
@@ -150,7 +160,7 @@ void copy_value(const ValueLayout& from_layout, const std::byte* from, const Val
 
 double largest_magnitude(const ValueLayout& layout, const std::byte* data) {
   double most = 0;
-  visit_dtype(layout.type, [&]<class T>(T) {
+  visit_elements(layout.type, [&]<class T>(T) {
     for (const ElementWalk& walk : walks(layout, layout)) {
       follow(walk, [&](int64_t a, int64_t, int64_t count, int64_t step, int64_t) {
         most = std::max(most, largest_run(reinterpret_cast<const T*>(data) + a, count, step));
@@ -164,7 +174,7 @@ ValueDifference compare_values(const ValueLayout& want_layout, const std::byte* 
                                const std::byte* got) {
   ValueDifference out;
   out.elems = elems(want_layout.shape);
-  visit_dtype(want_layout.type, [&]<class T>(T) {
+  visit_elements(want_layout.type, [&]<class T>(T) {
     for (const ElementWalk& walk : walks(want_layout, got_layout)) {
       follow(walk, [&](int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b) {
         compare_run(reinterpret_cast<const T*>(want) + a, reinterpret_cast<const T*>(got) + b, count, step_a, step_b,
