@@ -7,6 +7,7 @@
 #include "base/iterate.h"
 #include "ops/support/builder.h"
 #include "ops/support/reduction.h"
+#include "ops/support/scalar.h"
 
 namespace kilter {
 

@@ -134,9 +134,6 @@ constexpr size_t kMostMapOperands = 32;
 
 /// Whether an element-wise node has a scalar expression for its element types.
 bool has_loop_form(const Graph& graph, const Node& node);
-/// Returns the type that elements have in kernels: that of the values, and u8 for narrow types, of which kernels see
-/// the codes.
-inline DType loop_type(DType type) { return is_narrow(type) ? DType::u8 : type; }
 /// Checks that every element-wise node of the task has a loop form. Returns the reason if one lacks it. `row_means`:
 /// the template supports means of rows in its epilogue.
 std::optional<Rejected> check_elementwise(const Task& task, bool row_means = false);

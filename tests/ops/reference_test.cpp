@@ -12,6 +12,7 @@
 #include "ops/support/cases.h"
 #include "ops/support/evaluate.h"
 #include "ops/support/iterate.h"
+#include "ops/support/scalar.h"
 
 namespace kilter {
 namespace {
@@ -135,12 +136,12 @@ Tensor run_scalar(const OpDef& op, const OpView& operands_view, const std::vecto
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (!inputs[k].defined()) continue;
       const int64_t offset = offset_of(index, strides[k]) * size_bytes(inputs[k].dtype());
-      in.push_back(eval::read_imm(inputs[k].dtype(), inputs[k].raw() + offset));
+      in.push_back(eval::read_imm(loop_type(inputs[k].dtype()), inputs[k].raw() + offset));
     }
     const std::optional<Expr> result = op.scalar(operands_view, in);
     defined = defined && result.has_value();
     if (!defined) return;
-    ASSERT_EQ(name(result->elem()), name(out.dtype())) << "the scalar form has another type than the output";
+    ASSERT_EQ(name(result->elem()), name(loop_type(out.dtype()))) << "the scalar form has another type than the output";
     ASSERT_TRUE((*result)->kind == ExprKind::int_imm || (*result)->kind == ExprKind::float_imm);
     eval::write_imm(**result, 1, out.raw() + at++ * size_bytes(out.dtype()));
   });

@@ -11,6 +11,9 @@ namespace kilter {
 
 /// Returns the operand in the type used for arithmetic: f32 for f16 and bf16, otherwise unchanged.
 inline Expr wide(const Expr& x) { return x.elem() == DType::f16 || x.elem() == DType::bf16 ? cast(DType::f32, x) : x; }
+/// Returns the type that elements have in loop IR: that of the values, and u8 for narrow types, of which kernels see
+/// the codes.
+inline DType loop_type(DType type) { return is_narrow(type) ? DType::u8 : type; }
 /// Returns a constant of the operand's element type, rounded to it.
 inline Expr like(const Expr& x, double value) { return imm(x.elem(), value); }
 /// Whether sin, cos, tan, erf, pow and mod have a loop form for elements of this type; they are evaluated in f32. The

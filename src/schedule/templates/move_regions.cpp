@@ -6,6 +6,7 @@
 #include "base/align.h"
 #include "ops/support/builder.h"
 #include "ops/support/regions.h"
+#include "ops/support/scalar.h"
 #include "schedule/emit.h"
 #include "schedule/model/loop_model.h"
 #include "schedule/templates/pick_lanes.h"
