@@ -81,6 +81,7 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
 std::unique_ptr<Session> Session::twin() const {
   std::unique_ptr<Session> s(new Session());
   s->name_ = name_, s->options_ = options_, s->model_ = model_, s->graph_ = graph_;
+  s->needs_program_ = needs_program_;
   s->pool_ = std::make_shared<ThreadPool>(options_.threads);
   for (const Kept& kept : plans_) {
     Kept& same = s->plans_.emplace_back();

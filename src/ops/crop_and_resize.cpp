@@ -101,6 +101,7 @@ KILTER_OP(CropAndResize){
         "crop_size.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {3},
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[2,3,6,7] f32[2,4]:0.1,0.2,0.9,0.7,0.5,-0.5,1.5,0.4 i32[2]:1,0 i32[2]=4,5 | extrapolation_value=9",
               "f32[1,2,5,5] f32[1,4]:0,0,1,1 i32[1]:0 i32[2]=3,1 | mode=nearest"},

@@ -94,7 +94,6 @@ KILTER_OP(Dropout){
         "y = x and mask = all true (before opset 10: all 1) in inference; in training mode y = x / (1 - ratio) where "
         "the mask is true, with probability 1 - ratio, else 0.",
     .expand = expand,
-    .shape_operands = {1, 2},
     .cases = {"f32[2,3,5]", "f32[7] f32[]=0.3 bool[]=false | | | 2", "f32[17] f32[]=0 bool[]=true",
               "f16[3,4] | ratio=0.2 | 7 | 2", "f64[5] | ratio=0.7 | 10 | 2",
               "f32[2,9] f32[]:0.3 bool[]:true | seed=5 | | 2", "f16[11] f32[]=0.5 bool[]=true | seed=6",

@@ -152,6 +152,7 @@ KILTER_OP(Gradient){
         "and "
         "zs, at the values that the inputs give to xs and zs.",
     .expand = expand,
+    .shape_operands = {0, 1},
     .cases = {"f32[2,3] f32[2,3] | xs=[in0,in1] y=in1 | | 2"},
 };
 

@@ -340,6 +340,7 @@ KILTER_OP(GroupQueryAttention){
         "total_sequence_length, cos_cache, sin_cache, position_ids, attention_bias, head_sink, k_scale, v_scale, "
         "q_norm_weight, k_norm_weight.",
     .expand = expand,
+    .shape_operands = {6},
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases =
         {kPrompt, kStep, kLengthsDiffer, kChunk, kBuffer, kSinks,

@@ -63,6 +63,7 @@ KILTER_OP(ImageDecoder){
         "or WebP; an image that cannot be decoded is an error. The shape depends on the data.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {0},
     .tolerance = {.rtol = 0, .atol = 0},
     // P5 (2 by 1, grey), P6 (1 by 1), and a BMP of 1 by 1 with 24 bits.
     .cases = {"u8[13]=80,53,32,50,32,49,32,50,53,53,10,7,200",

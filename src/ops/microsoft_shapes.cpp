@@ -97,6 +97,7 @@ KILTER_OP(ExpandDims){
     .max_inputs = 2,
     .summary = "x with a dimension of 1 inserted at the axis that input 1 gives.",
     .expand = expand_dims,
+    .shape_operands = {1},
     .tolerance = kExact,
     .cases = {"f32[2,3] i32[]=1", "f32[2,3] i32[]=-1"},
 };
@@ -108,6 +109,7 @@ KILTER_OP(MicrosoftRange){
     .max_inputs = 3,
     .summary = "The numbers from start (input 0) to before limit, in steps of delta, 1 if it is left out.",
     .expand = expand_range,
+    .shape_operands = {0, 1, 2},
     .cases = {"i32[1]=2 i32[]=9", "f32[]=1 f32[1]=0 f32[1]=-0.25"},
 };
 
@@ -121,6 +123,7 @@ KILTER_OP(MicrosoftPad){
     .summary =
         "Pad of x by pads (input 1), one per axis and side, with value (input 2) or by reflection or repetition.",
     .expand = expand_pad,
+    .shape_operands = {1},
     .tolerance = kExact,
     .cases = {"f32[2,3] i64[4]=0,2,1,-1 f32[1]=0.5", "f32[2,3] i64[1,4]=0,1,0,1 | mode=reflect"},
 };
@@ -134,6 +137,7 @@ KILTER_OP(MicrosoftUnique){
         "The distinct elements of x in the order of their first occurrence, the place of every element among them, and "
         "their counts. The shape depends on the data.",
     .expand = expand_unique,
+    .shape_operands = {0},
     .tolerance = kExact,
     .cases = {"f32[6]=2,1,1,3,4,3 | | | 3"},
 };

@@ -193,6 +193,7 @@ KILTER_OP(MultiHeadAttention){
         "size], and the masked scores; inputs q, k, v, bias, key_padding_mask, attention_bias, past_key, past_value, "
         "past_sequence_length.",
     .expand = expand,
+    .shape_operands = {8},
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[2,3,8] f32[2,5,8] f32[2,5,6] f32[22] i32[2]:5,3 | num_heads=2 | | 4", kPastKeys, kBuffer,
               "f32[2,3,2,3,4] | num_heads=2 scale=0.3 | | 3",
@@ -219,6 +220,7 @@ KILTER_OP(DecoderMaskedMultiHeadAttention){
         "v, mask_index, attention_bias, past_key, past_value, past_sequence_length, beam_width, cache_indirection, "
         "bias.",
     .expand = expand_decoder,
+    .shape_operands = {7},
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases =
         {"f32[2,1,8] f32[2,1,8] f32[2,1,8] i32[2,4]:1,1,0,1,0,1,1,1 ? f32[2,2,3,4] f32[2,2,3,4] | num_heads=2 | | 4",

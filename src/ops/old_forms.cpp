@@ -230,6 +230,7 @@ KILTER_OP(OldTile){
     .max_inputs = 3,
     .summary = "x repeated `tiles` times (input 1) along an axis (input 2), both constant.",
     .expand = expand_tile,
+    .shape_operands = {1, 2},
     .cases = {"f32[2,3] i64[]=2 i64[]=1 | | 1"},
 };
 

@@ -218,6 +218,7 @@ KILTER_OP(RemovePadding){
         "token_offset, cumulative lengths and the largest length. The shape depends on the data.",
     .infer = infer_removed,
     .reference = reference_removed,
+    .shape_operands = {1},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"f32[2,3,5] i32[2]=1,3 | | | 4", "f32[2,2,3] i32[2]=0,2 | | | 4"},
 };

@@ -101,6 +101,7 @@ KILTER_OP(RelativePositionBias){
         "are in the order of columns, at the bucket of the distance between key and query; inputs table, query_length, "
         "key_length.",
     .expand = expand,
+    .shape_operands = {1, 2},
     .cases = {"f32[8,3] i64[1]=5 i64[1]=5 | max_distance=6 is_bidirectional=1",
               "f32[8,2] i32[]=1 i32[]=20 | "
               "max_distance=16"},

@@ -57,6 +57,7 @@ KILTER_OP(StringNormalizer){
         "empty text if none is left. The shape depends on the data.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {0},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"str[4]=\"Monday\",\"tuesday\",\"MONDAY\",\"x\" | case_change_action=UPPER stopwords=[monday]",
               "str[1,3]=\"Monday\",\"tuesday\",\"monday\" | case_change_action=LOWER is_case_sensitive=1 "

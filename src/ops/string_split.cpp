@@ -90,6 +90,7 @@ KILTER_OP(StringSplit){
         "maxsplit times and filled up with empty texts; output 1: the number of parts. The shape depends on the data.",
     .infer = infer,
     .reference = reference,
+    .shape_operands = {0},
     .tolerance = {.rtol = 0, .atol = 0},
     .cases = {"str[2]=\"a,b,,c\",\"\" | delimiter=\",\" | | 2", "str[2,1]=\" hello  world \",\"\" | | | 2",
               "str[2]=\"1::2::3\",\"4\" | delimiter=\"::\" maxsplit=1 | | 2", "str[0]= | | | 2", "str[]=\"  \""},

@@ -7,6 +7,7 @@
 
 #include "model_maker.h"
 #include "ops/op.h"
+#include "ops/support/builder.h"
 
 namespace kilter::onnx {
 namespace {

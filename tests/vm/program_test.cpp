@@ -87,9 +87,7 @@ TEST(Loop, WithoutEndIsInterrupted) {
   Network network(doubling_loop("true"), [&] {
     if (++checks == 100) fail(ErrorKind::usage, "interrupted");
   });
-  EXPECT_EQ(error_of([&] {
-              network->run({{"n", Tensor::scalar(int64_t{1})}, {"x", Tensor::of<float>({2}, {0, 0})}});
-            }),
+  EXPECT_EQ(error_of([&] { network->run({{"n", Tensor::scalar(int64_t{1})}, {"x", Tensor::of<float>({2}, {0, 0})}}); }),
             "usage: interrupted");
   EXPECT_EQ(checks, 100);
 }
@@ -98,9 +96,7 @@ TEST(Loop, ACountThatIsNoIntegerIsAnError) {
   ModelMaker maker = doubling_loop();
   maker.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(kFloat);
   Network network(maker);
-  EXPECT_EQ(error_of([&] {
-              network->run({{"n", Tensor::scalar(1.0F)}, {"x", Tensor::of<float>({2}, {0, 0})}});
-            }),
+  EXPECT_EQ(error_of([&] { network->run({{"n", Tensor::scalar(1.0F)}, {"x", Tensor::of<float>({2}, {0, 0})}}); }),
             "bad_model: Loop 'loop': the trip count is f32[], expected one i64");
 }
 
@@ -155,7 +151,8 @@ TEST(DataDependent, ShapesFollowTheData) {
   Tensor x(DType::f32, {100});
   EXPECT_EQ(network->run({{"x", x}})[0].shape(), Shape{0});
   x.data<float>()[7] = 1, x.data<float>()[50] = 2;
-  EXPECT_THAT(floats(network->run({{"x", x}})[0]), ElementsAre(testing::FloatEq(2.7182817F), testing::FloatEq(7.389056F)));
+  EXPECT_THAT(floats(network->run({{"x", x}})[0]),
+              ElementsAre(testing::FloatEq(2.7182817F), testing::FloatEq(7.389056F)));
 }
 
 TEST(Sequences, GrowInALoopWithoutCopies) {
@@ -180,9 +177,7 @@ TEST(Sequences, GrowInALoopWithoutCopies) {
   const auto out = network->run({{"n", Tensor::scalar(int64_t{3000})}, {"n2", Tensor::scalar(int64_t{-2})}});
   EXPECT_EQ(out[0].as_int(0), 3000);
   EXPECT_EQ(out[1].as_int(0), 2998);
-  EXPECT_EQ(error_of([&] {
-              network->run({{"n", Tensor::scalar(int64_t{2})}, {"n2", Tensor::scalar(int64_t{2})}});
-            }),
+  EXPECT_EQ(error_of([&] { network->run({{"n", Tensor::scalar(int64_t{2})}, {"n2", Tensor::scalar(int64_t{2})}}); }),
             "bad_model: SequenceAt 'at': position 2 is out of range for a sequence of 2; legal values are -2 to 1");
 }
 

@@ -66,13 +66,6 @@ ValueId probit(ExpandContext& ctx, ValueId scores) {
 
 }  // namespace
 
-std::vector<std::string> strings_attr(const Node& node, std::string_view key) {
-  const auto it = node.attrs.find(key);
-  if (it == node.attrs.end()) return {};
-  if (const auto* list = std::get_if<std::vector<std::string>>(&it->second)) return *list;
-  node_error(node, fmt::format("attribute {} is {}, expected strings", key, attr_type(it->second)));
-}
-
 FeatureRows feature_rows(const Node& node, const Shape& shape) {
   if (shape.size() == 1) return {1, shape[0]};
   if (shape.size() == 2) return {shape[0], shape[1]};

@@ -9,15 +9,13 @@
 
 #include "ops/support/builder.h"
 #include "ops/support/elementwise.h"
+#include "ops/support/strings.h"
 
 namespace kilter {
 
 constexpr std::string_view kMlDomain = "ai.onnx.ml";
 /// The element types of features.
 using FeatureTypes = Types<float, double, int64_t, int32_t>;
-
-/// Returns an attribute that is a list of strings; empty if it is absent. Throws bad_model if it has another type.
-std::vector<std::string> strings_attr(const Node& node, std::string_view key);
 
 /// Rows of features: operands have shape [count, columns], or [columns] for one row.
 struct FeatureRows {
