@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -56,6 +57,12 @@ std::vector<ValueId> reads(const OpenNode& node) {
   return all;
 }
 
+/// A segment that is not in the program yet.
+struct Cut {
+  Instr instr;
+  OpenGraph graph;
+};
+
 class Partition {
  public:
   Partition(const OpenGraph& graph, Program& program) : graph_(graph), program_(program) {}
@@ -69,9 +76,22 @@ class Partition {
     for (size_t v = 0; v < count; ++v) known_[v] = graph_.values[v].constant.has_value();
     for (const OpenNode& node : graph_.nodes) place(node);
     mark_needed();
+    for (const OpenGraph::Output& output : graph_.outputs) {
+      if (output.value != kNone) demanded_.insert(output.value);
+    }
+    for (const OpenNode& node : graph_.nodes) {
+      if (!is_host(node) || !is_needed(node)) continue;
+      for (const ValueId v : reads(node)) demanded_.insert(v);
+    }
+    std::vector<std::optional<Cut>> segments(static_cast<size_t>(last_level_) + 1);
+    for (int32_t level = last_level_; level >= 0; --level) segments[static_cast<size_t>(level)] = segment_of(level);
     Function function{&graph_, {}};
     for (int32_t level = 0; level <= last_level_; ++level) {
-      add_segment(level, function);
+      if (std::optional<Cut>& segment = segments[static_cast<size_t>(level)]) {
+        segment->instr.segment = static_cast<int32_t>(program_.segments.size());
+        program_.segments.push_back(std::move(segment->graph));
+        function.code.push_back(std::move(segment->instr));
+      }
       for (const OpenNode& node : graph_.nodes) {
         if (is_host(node) && level_of(node) == level && is_needed(node)) function.code.push_back(host_instr(node));
       }
@@ -125,22 +145,14 @@ class Partition {
     return node != nullptr && !is_host(*node) && (level_[index(v)] == level || known_[index(v)]);
   }
 
-  /// Adds the nodes of a level that anything outside the segment needs, if there are any.
-  void add_segment(int32_t level, Function& function) {
-    std::set<ValueId> outputs;
-    const auto wants = [&](ValueId v) {
-      if (v != kNone && makes(level, v) && level_[index(v)] == level) outputs.insert(v);
-    };
-    for (const OpenGraph::Output& output : graph_.outputs) wants(output.value);
-    for (const OpenNode& node : graph_.nodes) {
-      if (!is_needed(node)) continue;
-      const bool outside = is_host(node) || level_of(node) > level;
-      if (!outside) continue;
-      for (const ValueId v : reads(node)) {
-        if (is_host(node) || !known_[index(v)]) wants(v);
-      }
+  /// Returns the instruction for the nodes of a level that anything outside the segment needs; nullopt if there are
+  /// none. Segments of higher levels come first: what they read is in demanded_.
+  std::optional<Cut> segment_of(int32_t level) {
+    std::vector<ValueId> outputs;
+    for (const ValueId v : demanded_) {
+      if (makes(level, v) && level_[index(v)] == level) outputs.push_back(v);
     }
-    if (outputs.empty()) return;
+    if (outputs.empty()) return std::nullopt;
     std::vector<bool> inside(graph_.values.size());
     for (const ValueId v : outputs) inside[index(v)] = true;
     std::vector<const OpenNode*> nodes;
@@ -152,14 +164,17 @@ class Partition {
       for (const ValueId v : reads(*node)) inside[index(v)] = true;
     }
     std::ranges::reverse(nodes);
-    function.code.push_back(cut(nodes, inside, {outputs.begin(), outputs.end()}, level));
+    Cut made = cut(nodes, inside, std::move(outputs), level);
+    demanded_.insert(made.instr.inputs.begin(), made.instr.inputs.end());
+    return made;
   }
 
   /// Makes a segment of these nodes, which has the ids of the whole graph.
-  Instr cut(const std::vector<const OpenNode*>& nodes, const std::vector<bool>& inside, std::vector<ValueId> outputs,
-            int32_t level) {
-    OpenGraph& segment = program_.segments.emplace_back();
-    Instr instr{.kind = Instr::Kind::segment, .segment = static_cast<int32_t>(program_.segments.size() - 1)};
+  Cut cut(const std::vector<const OpenNode*>& nodes, const std::vector<bool>& inside, std::vector<ValueId> outputs,
+          int32_t level) {
+    Cut made;
+    OpenGraph& segment = made.graph;
+    Instr& instr = made.instr;
     segment.name = graph_.name;
     segment.values = graph_.values;
     for (size_t v = 0; v < inside.size(); ++v) {
@@ -171,7 +186,7 @@ class Partition {
     for (const ValueId v : outputs) segment.outputs.push_back({graph_.values[index(v)].name, v, {}});
     instr.inputs = segment.inputs;
     instr.outputs = std::move(outputs);
-    return instr;
+    return made;
   }
 
   Instr host_instr(const OpenNode& node) {
@@ -211,6 +226,7 @@ class Partition {
   std::vector<const OpenNode*> producer_;  ///< by value; null for inputs and constants
   std::vector<bool> needed_;               ///< by value
   std::set<const OpenNode*> host_;         ///< nodes that run on the host
+  std::set<ValueId> demanded_;             ///< values that other instructions read than the one that makes them
   int32_t last_level_ = 0;
 };
 

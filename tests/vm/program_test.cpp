@@ -215,5 +215,23 @@ TEST(Partition, KnownShapesStayInSegments) {
             "  %z = segment 1 of 3 nodes(%where)\n");
 }
 
+TEST(Partition, ASegmentGivesWhatLaterOnesNeedForShapes) {
+  // The last Reshape needs the shape of r, which it does not read otherwise.
+  ModelMaker maker;
+  maker.input("x", {1, 100});
+  maker.node("Relu", {"x"}, {"r"});
+  maker.node("Shape", {"r"}, {"s"});
+  maker.node("NonZero", {"r"}, {"where"}, "nz");
+  maker.node("ReduceSum", {"where"}, {"sum"});
+  maker.node("Expand", {"sum", "s"}, {"z"});
+  maker.output("z", {1, 100}, kInt64);
+  Network network(maker);
+  Tensor x(DType::f32, {1, 100});
+  x.data<float>()[40] = 1;
+  const Tensor z = network->run({{"x", x}})[0];
+  EXPECT_EQ(z.shape(), (Shape{1, 100}));
+  EXPECT_EQ(z.as_int(99), 40);
+}
+
 }  // namespace
 }  // namespace kilter
