@@ -24,6 +24,7 @@
 namespace kilter {
 
 class BuildCache;
+class KernelStore;
 class Chooser;
 
 /// The progress of a compilation.
@@ -85,6 +86,8 @@ struct CompileOptions {
   int threads = 1;  ///< for compiling
   /// Kernels and packed constants of earlier compilations of the same PassedGraph for the same target; may be null.
   BuildCache* cache = nullptr;
+  /// Kernels of earlier compilations of any graph for the same target; may be null. `cache` takes precedence.
+  KernelStore* kernels = nullptr;
 };
 
 struct PassTiming {

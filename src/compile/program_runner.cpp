@@ -114,7 +114,9 @@ std::optional<Graph> ProgramRunner::specialise(const OpenGraph& segment, const s
 void ProgramRunner::compile(Form& form) {
   try {
     Loaded loaded;
-    loaded.compiled = compile_graph(*form.graph, options_.compile, options_.chooser.get());
+    CompileOptions compile = options_.compile;
+    compile.kernels = &kernels_;
+    loaded.compiled = compile_graph(*form.graph, compile, options_.chooser.get());
     loaded.home = constants_.add(loaded.compiled.plan);
     loaded.program = std::make_shared<Program>(loaded.plan());
     loaded.instance = std::make_unique<Instance>(loaded.program, pool_);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/build_cache.h"
 #include "compile/chooser.h"
 #include "compile/compile.h"
 #include "compile/loaded.h"
@@ -62,6 +63,7 @@ class ProgramRunner {
   Options options_;
   std::shared_ptr<ThreadPool> pool_;
   SharedConstants constants_;
+  KernelStore kernels_;
   Forms forms_;                                      ///< most recently added first
   std::vector<std::vector<Forms::iterator>> index_;  ///< by segment: its forms
   vm::Machine machine_;

@@ -17,6 +17,8 @@ namespace kilter {
 namespace {
 
 constexpr std::string_view kZooPrefix = "zoo:";
+/// Kernels that a session keeps for plans of other shapes, of some 10 KB each.
+constexpr size_t kKeptKernels = 1024;
 
 onnx::Port port(const PlanTensor& t) {
   onnx::Port p{t.name, t.type, std::vector<onnx::Dim>{}};
@@ -200,6 +202,14 @@ void Session::make_ready(Loaded& loaded) {
   drop_unused();
 }
 
+/// Plans for other shapes have many kernels in common with earlier ones.
+KernelStore* Session::kernels() {
+  const auto is_open = [](const onnx::Port& port) { return !onnx::declared_shape(port); };
+  if (kernels_ == nullptr && model_ && std::ranges::any_of(inputs(), is_open))
+    kernels_ = std::make_unique<KernelStore>(kKeptKernels);
+  return kernels_.get();
+}
+
 Session::Kept& Session::use(std::list<Kept>::iterator kept) {
   plans_.splice(plans_.begin(), plans_, kept);
   return plans_.front();
@@ -216,7 +226,9 @@ Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::
   if (known != plans_.end()) return use(known);
   Kept fresh{all, values, {}, std::nullopt};
   if (options_.compile.report.progress) options_.compile.report.progress({"read the model"});
-  fresh.loaded.compiled = compile_graph(graph(shapes, values), options_.compile, options_.chooser.get());
+  CompileOptions compile = options_.compile;
+  compile.kernels = kernels();
+  fresh.loaded.compiled = compile_graph(graph(shapes, values), compile, options_.chooser.get());
   if (options_.compile.cache == nullptr) fresh.loaded.home = constants_.add(fresh.loaded.compiled.plan);
   plans_.push_front(std::move(fresh));
   drop_unused();
@@ -278,6 +290,14 @@ void Session::check_shapes(const Plan& plan, const std::map<std::string, Tensor>
 
 namespace {
 
+/// Whether a network's shapes depend on the values of an input whose size the model leaves open. Such an input is data
+/// (tokens, for example), of which each run has others, not a parameter, so a plan for each value would never be used
+/// again.
+bool any_varies(const onnx::Model::Values& values, const std::vector<onnx::Port>& ports) {
+  return std::ranges::any_of(
+      ports, [&](const onnx::Port& port) { return values.contains(port.name) && !onnx::declared_shape(port); });
+}
+
 std::map<std::string, AnyValue> values_of(const std::map<std::string, Tensor>& tensors) {
   return {tensors.begin(), tensors.end()};
 }
@@ -294,10 +314,14 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
   check_inputs(values_of(inputs));
   if (!needs_program_) {
     try {
-      Loaded& loaded = prepare_for(inputs);
-      check_shapes(loaded.plan(), inputs);
-      Kept& kept = plans_.front();
-      return kept.known.emplace(loaded.plan(), inputs, kept.values).run(loaded, inputs, outputs);
+      const onnx::Model::Values values = needed_values(inputs);
+      if (!any_varies(values, this->inputs())) {
+        Loaded& loaded = prepare(shapes_of(inputs), values);
+        check_shapes(loaded.plan(), inputs);
+        Kept& kept = plans_.front();
+        return kept.known.emplace(loaded.plan(), inputs, kept.values).run(loaded, inputs, outputs);
+      }
+      needs_program_ = true;
     } catch (const NeedsProgram&) {
       needs_program_ = true;
     }

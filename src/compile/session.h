@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/build_cache.h"
 #include "compile/chooser.h"
 #include "compile/compile.h"
 #include "compile/loaded.h"
@@ -106,6 +107,7 @@ class Session {
   /// As merged(), with the shapes that the model declares: what plans are known by.
   onnx::Model::Shapes whole(const onnx::Model::Shapes& shapes) const;
   int64_t own_bytes(const Loaded& loaded) const;
+  KernelStore* kernels();
   Kept& use(std::list<Kept>::iterator kept);
   Kept& kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values);
   std::vector<Tensor> run_program(const std::map<std::string, Tensor>& inputs,
@@ -120,8 +122,9 @@ class Session {
   std::optional<Graph> graph_;  ///< of a built-in network, or in memory
   std::shared_ptr<ThreadPool> pool_;
   SharedConstants constants_;
-  std::list<Kept> plans_;       ///< most recently used first
-  bool needs_program_ = false;  ///< a static graph could not be made for some inputs
+  std::unique_ptr<KernelStore> kernels_;  ///< null if the network has only one plan
+  std::list<Kept> plans_;                 ///< most recently used first
+  bool needs_program_ = false;            ///< a static graph could not be made for some inputs
   std::unique_ptr<ProgramRunner> program_;
 };
 

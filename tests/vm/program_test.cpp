@@ -155,6 +155,24 @@ TEST(DataDependent, ShapesFollowTheData) {
               ElementsAre(testing::FloatEq(2.7182817F), testing::FloatEq(7.389056F)));
 }
 
+TEST(DataDependent, ValuesOfAnInputOfAnySizeAreData) {
+  ModelMaker maker;
+  maker.input("tokens", {"n"}, kInt64);
+  maker.node("ReduceSum", {"tokens"}, {"sum"});
+  maker.node("Squeeze", {"sum"}, {"count"});
+  auto& zero = maker.initializer();
+  zero.set_name("zero"), zero.set_data_type(kInt64), zero.add_int64_data(0);
+  auto& one = maker.initializer();
+  one.set_name("one"), one.set_data_type(kInt64), one.add_int64_data(1);
+  maker.node("Range", {"zero", "count", "one"}, {"y"});
+  maker.output("y", {"m"}, kInt64);
+  Network network(maker);
+  for (int64_t n = 1; n < 9; ++n)
+    EXPECT_EQ(network->run({{"tokens", Tensor::of<int64_t>({2}, {n, 1})}})[0].shape(), Shape{n + 1});
+  EXPECT_TRUE(network->runs_program());
+  EXPECT_LE(network->plans(), 2U) << "no plan for each value";
+}
+
 TEST(Sequences, GrowInALoopWithoutCopies) {
   ModelMaker maker;
   maker.input("n", {}, kInt64);

@@ -45,9 +45,9 @@ KernelSet::Added KernelSet::add(LoopFunc func) {
   return it->second;
 }
 
-KernelSet::Code KernelSet::generate(const Target& target, int threads, BuildCache* cache) const {
+KernelSet::Code KernelSet::generate(const Target& target, int threads, KernelStore* store) const {
   KernelStore own;
-  KernelStore& known = cache != nullptr ? cache->kernels() : own;
+  KernelStore& known = store != nullptr ? *store : own;
   std::vector<LoopFunc> lowered;
   std::vector<const std::string*> fresh;
   for (size_t i = 0; i < functions_.size(); ++i) {

@@ -30,8 +30,8 @@ class KernelSet {
     MachineCode code;           ///< entries by kernel
     int64_t scratch_bytes = 0;  ///< per worker, the maximum over all kernels
   };
-  /// `cache` supplies the objects that it knows and stores the others; may be null. The bytes do not depend on it.
-  Code generate(const Target& target, int threads, BuildCache* cache) const;
+  /// `store` supplies the objects that it knows and stores the others; may be null. The bytes do not depend on it.
+  Code generate(const Target& target, int threads, KernelStore* store) const;
 
  private:
   std::unordered_map<std::string, Added> by_text_;
