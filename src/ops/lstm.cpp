@@ -61,12 +61,14 @@ KILTER_OP(LSTMSteps){
     .domain = "kilter",
     .family = Family::recurrent,
     .min_inputs = 2,
-    .max_inputs = 6,
+    .max_inputs = 7,
     .max_outputs = 3,
     .attrs = recurrent_attrs({{"input_forget", "int", "0"}}),
     .summary =
         "LSTM with an input that is already projected: x [steps, batch, directions * 4 * hidden] contains w x and all "
-        "biases; then r, initial_h, initial_c, peepholes, sequence_lens. Made by the pass split_recurrent.",
+        "biases; then r, initial_h, initial_c, peepholes, sequence_lens, r_scale (factors of the rows of r, which is "
+        "then "
+        "made of integers). Made by the pass split_recurrent and by DynamicQuantizeLSTM.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,
@@ -74,7 +76,8 @@ KILTER_OP(LSTMSteps){
     .cases = {"f32[5,3,36] f32[1,36,9] | | | 3",
               "f32[3,4,312] f32[2,156,39] f32[2,4,39] f32[2,4,39] f32[2,117] | direction=bidirectional | | 3",
               "f32[4,3,40] f32[2,20,5] f32[2,3,5] ? ? i32[3]:4,0,2 | direction=bidirectional | | 3",
-              "f32[7,2,68] f32[1,68,17] ? f32[7,1,17] | layout=1 direction=reverse clip=0.5 input_forget=1"},
+              "f32[7,2,68] f32[1,68,17] ? f32[7,1,17] | layout=1 direction=reverse clip=0.5 input_forget=1",
+              "f32[3,2,40] f32[2,20,5] ? ? ? ? f32[2,20] | direction=bidirectional | | 3"},
 };
 
 }  // namespace kilter

@@ -16,13 +16,20 @@
 namespace kilter {
 namespace {
 
-/// A case with constant weights.
-OpCase with_weights(std::string_view op, const std::string& text) {
+/// A case with constant weights. `bytes`: r is made of integers that i8 holds, and its scale is constant, too.
+OpCase with_weights(std::string_view op, const std::string& text, bool bytes = false) {
   const bool steps = op.ends_with("Steps");
   const OpDef& def = *find_op(steps ? "kilter" : "", op, 22);
   ParsedCase parsed = parse_case(def, text);
   for (size_t i = 1; i < std::min<size_t>(parsed.operands.size(), steps ? 2 : 4); ++i) {
     if (parsed.operands[i].kind == CaseOperand::Kind::random) parsed.operands[i].kind = CaseOperand::Kind::constant;
+  }
+  if (bytes) {
+    Tensor& r = parsed.operands.at(1).tensor;
+    for (int64_t i = 0; i < r.elems(); ++i) r.data<float>()[i] = static_cast<float>((i * 37 + i / 5) % 256 - 128);
+    CaseOperand& scale = parsed.operands.at(6);
+    scale.kind = CaseOperand::Kind::constant;
+    for (float& s : scale.tensor.span<float>()) s *= 0.01F;  // larger sums would only amplify errors
   }
   return make_case(def, parsed, text);
 }
@@ -35,21 +42,19 @@ Compiled compile_case(const OpCase& c, const std::string& schedule, std::string_
   return compile_graph(graph, options);
 }
 
-std::vector<std::string_view> targets() {
-  std::vector<std::string_view> here;
-  for (const std::string_view name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
-    if (runs_here(parse_target(name))) here.push_back(name);
-  }
-  return here;
+std::vector<std::string_view> runnable(std::vector<std::string_view> names) {
+  std::erase_if(names, [](std::string_view name) { return !runs_here(parse_target(name)); });
+  return names;
 }
 
-void expect_right(std::string_view op, const std::string& text, const std::string& schedule) {
-  const OpCase c = with_weights(op, text);
+void expect_right(const OpCase& c, const std::string& op, const std::string& text, const std::string& schedule,
+                  const std::vector<std::string_view>& targets, DType multiplies = DType::f32) {
   const std::vector<Tensor> want = evaluate(c.graph, c.inputs);
-  for (const std::string_view target : targets()) {
+  for (const std::string_view target : targets) {
     const std::string where = fmt::format("{} {} | {} on {}", op, text, schedule, target);
     Compiled compiled = compile_case(c, schedule, target);
     EXPECT_EQ(compiled.plan.steps.back().schedule, schedule) << where;
+    EXPECT_EQ(compiled.plan.steps.back().multiplies, multiplies) << where;
     const auto program = std::make_shared<const Program>(std::move(compiled.plan));
     Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(2)), {}};
     const std::vector<Tensor> got = run_plan(loaded, c.inputs);
@@ -59,6 +64,43 @@ void expect_right(std::string_view op, const std::string& text, const std::strin
       EXPECT_FALSE(difference.has_value()) << where << ", output " << i << ": " << *difference;
     }
   }
+}
+
+void expect_right(const std::string& op, const std::string& text, const std::string& schedule) {
+  expect_right(with_weights(op, text), op, text, schedule, runnable({"x86-64-v2", "x86-64-v3", "x86-64-v4"}));
+}
+
+TEST(RecurrentSteps, BytesWithScalesAnswerTheSame) {
+  const std::string op = "LSTMSteps";
+  const auto check = [&](const std::string& text, const std::string& knobs) {
+    const OpCase c = with_weights(op, text, true);
+    expect_right(c, op, text, "recurrent_steps " + knobs, runnable({"x86-64-v3", "x86-64-v4"}));
+    expect_right(c, op, text, "recurrent_steps " + knobs, runnable({"alderlake", "cascadelake"}), DType::i8);
+  };
+  // 37 hidden units leave a partial group of four bytes and a partial block, 5 rows a partial tile.
+  for (const std::string knobs : {"vectors=1 rows=1 prefetch=0", "vectors=1 rows=1 prefetch=1024"})
+    check("f32[3,5,296] f32[2,148,37] f32[2,5,37] f32[2,5,37] ? ? f32[2,148] | direction=bidirectional | | 3", knobs);
+  for (const std::string knobs : {"vectors=2 rows=1 prefetch=0", "vectors=1 rows=2 prefetch=0"}) {
+    const OpCase c =
+        with_weights(op, "f32[3,5,148] f32[1,148,37] ? ? f32[1,111] i32[5]:1,3,0,2,2 f32[1,148] | | | 3", true);
+    expect_right(c, op, "lengths", "recurrent_steps " + knobs, runnable({"cascadelake"}), DType::i8);
+  }
+  check("f32[1,2,260] f32[1,260,65] f32[1,2,65] ? ? ? f32[1,260]", "vectors=1 rows=1 prefetch=0");
+  OpCase lost = with_weights(op, "f32[2,1,64] f32[1,64,16] f32[1,1,16] ? ? ? f32[1,64]", true);
+  lost.inputs.at(1).data<float>()[3] = std::numeric_limits<float>::quiet_NaN();
+  expect_right(lost, op, "NaN", "recurrent_steps vectors=1 rows=1 prefetch=0", runnable({"cascadelake"}), DType::i8);
+}
+
+TEST(RecurrentSteps, WeightsThatAreNoBytesAreMultipliedAsF32) {
+  const std::string text = "f32[3,2,148] f32[1,148,37] ? ? ? ? f32[1,148]";
+  OpCase c = with_weights("LSTMSteps", text, true);
+  for (const NodeId id : c.graph.order()) {
+    Tensor r = *c.graph.value(c.graph.node(id).inputs[1]).constant;
+    r.data<float>()[5] = 130;
+    c.graph.change_value(c.graph.node(id).inputs[1]).constant = std::move(r);
+  }
+  expect_right(c, "LSTMSteps", text, "recurrent_steps vectors=1 rows=1 prefetch=0",
+               runnable({"x86-64-v3", "cascadelake"}));
 }
 
 TEST(RecurrentSteps, EveryTileAnswersTheSame) {

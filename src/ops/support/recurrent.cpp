@@ -17,14 +17,14 @@ constexpr size_t kNo = Form::kAbsent;
 constexpr std::array<std::string_view, 1> kRnnFunctions = {"Tanh"};
 constexpr std::array<std::string_view, 2> kGruFunctions = {"Sigmoid", "Tanh"};
 constexpr std::array<std::string_view, 3> kLstmFunctions = {"Sigmoid", "Tanh", "Tanh"};
-// Indices of the inputs: w, r, bias, lens, initial_h, initial_c, peepholes, hidden_bias.
+// Indices of the inputs: w, r, bias, lens, initial_h, initial_c, peepholes, hidden_bias, r_scale.
 constexpr std::array<Form, 6> kForms = {{
     {"RNN", Form::rnn, 1, kRnnFunctions, 1, 2, 3, 4, 5, kNo, kNo, kNo},
     {"GRU", Form::gru, 3, kGruFunctions, 1, 2, 3, 4, 5, kNo, kNo, kNo},
     {"LSTM", Form::lstm, 4, kLstmFunctions, 1, 2, 3, 4, 5, 6, 7, kNo},
     {"RNNSteps", Form::rnn, 1, kRnnFunctions, kNo, 1, kNo, 3, 2, kNo, kNo, kNo},
     {"GRUSteps", Form::gru, 3, kGruFunctions, kNo, 1, kNo, 4, 2, kNo, kNo, 3},
-    {"LSTMSteps", Form::lstm, 4, kLstmFunctions, kNo, 1, kNo, 5, 2, 3, 4, kNo},
+    {"LSTMSteps", Form::lstm, 4, kLstmFunctions, kNo, 1, kNo, 5, 2, 3, 4, kNo, 6},
 }};
 
 void expect_shape(const InferContext& ctx, size_t i, const char* what, const Shape& expected) {
@@ -80,6 +80,16 @@ std::vector<double> operand_or_zeros(const ReferenceContext& ctx, size_t i, int6
 
 std::vector<double> part(const std::vector<double>& all, int64_t begin, int64_t count) {
   return {all.begin() + begin, all.begin() + begin + count};
+}
+
+/// Returns r, times the factors of its rows if there are any.
+std::vector<double> scaled_r(const ReferenceContext& ctx, const RecurrentShape& shape) {
+  const Form& form = recurrent_form(ctx.node);
+  std::vector<double> r = load_doubles(ctx.in(form.r));
+  if (!ctx.has(form.r_scale)) return r;
+  const std::vector<double> factors = load_doubles(ctx.in(form.r_scale));
+  for (size_t i = 0; i < r.size(); ++i) r[i] *= factors[i / static_cast<size_t>(shape.hidden)];
+  return r;
 }
 
 /// Returns the weights and functions of direction `d`.
@@ -230,6 +240,7 @@ void infer_recurrent(InferContext& ctx) {
   }
   expect_shape(ctx, form.bias, "bias", {shape.directions, 2 * shape.gates * shape.hidden});
   expect_shape(ctx, form.hidden_bias, "hidden_bias", {shape.directions, shape.hidden});
+  expect_shape(ctx, form.r_scale, "r_scale", {shape.directions, shape.gates * shape.hidden});
   expect_shape(ctx, form.lens, "sequence_lens", {shape.batch});
   expect_shape(ctx, form.initial_h, "initial_h", shape.last_states());
   expect_shape(ctx, form.initial_c, "initial_c", shape.last_states());
@@ -318,7 +329,7 @@ void run_recurrent(ReferenceContext& ctx, const RecurrentStep& step) {
       node, ctx.in(0).shape(), form.projected() ? nullptr : &ctx.in(form.w).shape(), ctx.in(form.r).shape());
   const std::vector<double> x = load_doubles(ctx.in(0));
   const std::vector<double> w = form.projected() ? std::vector<double>() : load_doubles(ctx.in(form.w));
-  const std::vector<double> r = load_doubles(ctx.in(form.r));
+  const std::vector<double> r = scaled_r(ctx, shape);
   const int64_t states = elems(shape.last_states());
   std::vector<double> last_h = operand_or_zeros(ctx, form.initial_h, states);
   std::vector<double> last_c = operand_or_zeros(ctx, form.initial_c, states);
@@ -360,7 +371,8 @@ std::optional<Rejected> recurrent_refusal(const OpView& view) {
                     fmt::format("{}, {}, {} and {}", s.steps, s.batch, s.input, s.hidden)};
   }
   const auto absent = [&](size_t i) { return i >= view.present.size() || !view.present[i]; };
-  for (const auto& [i, what] : {std::pair(form.w, "w"), std::pair(form.r, "r"), std::pair(form.bias, "bias")}) {
+  for (const auto& [i, what] : {std::pair(form.w, "w"), std::pair(form.r, "r"), std::pair(form.bias, "bias"),
+                                std::pair(form.r_scale, "r_scale")}) {
     if (!absent(i) && view.values[i] == nullptr) return Rejected{what, "constant", "computed at run time"};
   }
   if (absent(form.lens) || view.values[form.lens] == nullptr) return std::nullopt;

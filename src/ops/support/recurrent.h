@@ -35,6 +35,8 @@ struct RecurrentForm {
   /// [directions, hidden]: bias of r for the hidden gate of a GRU with linear_before_reset. Only in projected forms,
   /// whose x contains all other biases.
   size_t hidden_bias = kAbsent;
+  /// [directions, gates * hidden]: factors of the rows of r, which are then integers.
+  size_t r_scale = kAbsent;
 
   bool projected() const { return w == kAbsent; }
 };

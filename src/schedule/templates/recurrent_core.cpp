@@ -1,15 +1,62 @@
 #include "schedule/templates/recurrent_core.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/align.h"
 
 namespace kilter {
 namespace {
 
+constexpr int64_t kBytes = 4;     ///< that dot() multiplies for each sum
+constexpr int32_t kTopZero = 64;  ///< the highest digit of 0
+
+/// Calls put(row of r, whether it exists) for the lanes of all gates of a product, in the order in which constants for
+/// them are stored. Lanes beyond the last hidden unit have no row.
+template <class Put>
+void each_column(const Recurrence& q, const std::vector<int64_t>& gates, int64_t width, const Put& put) {
+  for (int64_t d = 0; d < q.shape.directions; ++d) {
+    for (int64_t first = 0; first < q.shape.hidden; first += width) {
+      for (const int64_t gate : gates) {
+        for (int64_t unit = first; unit < first + width; ++unit)
+          put((d * q.shape.gates + gate) * q.shape.hidden + unit, unit < q.shape.hidden);
+      }
+    }
+  }
+}
+
+/// Returns r as bytes, [directions][block of hidden units][k / 4][gate][lane of the block][4].
+Tensor pack_bytes(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& gates, int64_t width) {
+  const int64_t hidden = q.shape.hidden, depth = round_up(hidden, kBytes), blocks = ceil_div(hidden, width);
+  const int64_t step = static_cast<int64_t>(gates.size()) * width * kBytes;
+  Tensor packed(DType::i8, {q.shape.directions * blocks * depth / kBytes * step});
+  std::fill_n(packed.data<int8_t>(), packed.elems(), int8_t{0});
+  int64_t column = 0;
+  each_column(q, gates, width, [&](int64_t row, bool exists) {
+    const int64_t per_block = static_cast<int64_t>(gates.size()) * width;
+    int8_t* to = packed.data<int8_t>() + column / per_block * (depth / kBytes * step) + column % per_block * kBytes;
+    for (int64_t k = 0; exists && k < hidden; ++k)
+      to[k / kBytes * step + k % kBytes] = static_cast<int8_t>(r.data<float>()[row * hidden + k]);
+    ++column;
+  });
+  return packed;
+}
+
+/// Returns `of(row)` for the rows of r in the order of each_column(); 0 in the lanes beyond the last unit.
+template <class T, class Of>
+Tensor pack_columns(const Recurrence& q, const std::vector<int64_t>& gates, int64_t width, DType type, const Of& of) {
+  std::vector<T> all;
+  each_column(q, gates, width, [&](int64_t row, bool exists) { all.push_back(exists ? of(row) : T{0}); });
+  Tensor packed(type, {static_cast<int64_t>(all.size())});
+  std::ranges::copy(all, packed.data<T>());
+  return packed;
+}
+
 /// Returns r as [directions][block of hidden units][k][gate][lane of the block], the order in which a product streams
-/// it.
-Tensor pack(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& gates, int64_t width) {
+/// it. `scale`: of its rows, or nullptr.
+Tensor pack(const Tensor& r, const float* scale, const Recurrence& q, const std::vector<int64_t>& gates,
+            int64_t width) {
   const int64_t hidden = q.shape.hidden, blocks = ceil_div(hidden, width);
   Tensor packed(DType::f32, {q.shape.directions * blocks * hidden * static_cast<int64_t>(gates.size()) * width});
   std::fill_n(packed.data<float>(), packed.elems(), 0.0F);
@@ -18,8 +65,10 @@ Tensor pack(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& ga
     for (int64_t first = 0; first < hidden; first += width) {
       for (int64_t k = 0; k < hidden; ++k) {
         for (const int64_t gate : gates) {
-          const float* from = r.data<float>() + ((d * q.shape.gates + gate) * hidden + first) * hidden + k;
-          for (int64_t lane = 0; lane < std::min(width, hidden - first); ++lane) to[lane] = from[lane * hidden];
+          const int64_t row = (d * q.shape.gates + gate) * hidden + first;
+          const float* from = r.data<float>() + row * hidden + k;
+          for (int64_t lane = 0; lane < std::min(width, hidden - first); ++lane)
+            to[lane] = from[lane * hidden] * (scale != nullptr ? scale[row + lane] : 1.0F);
           to += width;
         }
       }
@@ -27,6 +76,12 @@ Tensor pack(const Tensor& r, const Recurrence& q, const std::vector<int64_t>& ga
   }
   return packed;
 }
+
+/// The packed columns of r that a product multiplies. If they are bytes: what the sums of the highest digit start at,
+/// which corrects them for its zero, and the scales of the columns.
+struct Product {
+  Buf r, starts, factors;
+};
 
 /// Emits the kernel: the constructor emits the parallel dimensions, run() the rows of one iteration.
 class StepEmitter {
@@ -46,13 +101,16 @@ class StepEmitter {
     d_ = b_.parallel("d", q.shape.directions);
     item_ = b_.parallel("item", ceil_div(q.shape.batch, tile.rows));
     if (q.parallel_blocks()) block_ = b_.parallel("block", blocks_);
-    const Tensor& r = *e.task().operand(node_.inputs[form_.r]).constant;
     size_t most = 0;
     for (const auto& gates : q.products()) {
-      packed_.push_back(e.constant(pack(r, q, gates, width_), "r"));
+      pack_product(gates);
       most = std::max(most, gates.size());
     }
     const int64_t rows = std::min(tile.rows, q.shape.batch);
+    if (q.bytes) {
+      digits_ = b_.scratch("digits", DType::u8, kStateDigits * rows * padded_);
+      scales_ = b_.scratch("scales", DType::f32, rows);
+    }
     h_ = b_.scratch("h", DType::f32, rows * padded_);
     sums_ = b_.scratch("sums", DType::f32, static_cast<int64_t>(most) * rows * width_);
     if (q.cell == RecurrentForm::lstm) c_ = b_.scratch("c", DType::f32, rows * padded_);
@@ -76,6 +134,23 @@ class StepEmitter {
  private:
   bool two_products() const { return packed_.size() > 1; }
 
+  /// Packs the columns of r that a product multiplies.
+  void pack_product(const std::vector<int64_t>& gates) {
+    const Tensor& r = *e_.task().operand(node_.inputs[form_.r]).constant;
+    const float* scale =
+        has(form_.r_scale) ? e_.task().operand(node_.inputs[form_.r_scale]).constant->data<float>() : nullptr;
+    if (!q_.bytes) return packed_.push_back({e_.constant(pack(r, scale, q_, gates, width_), "r"), {}, {}});
+    const auto start = [&](int64_t row) {
+      const float* from = r.data<float>() + row * q_.shape.hidden;
+      return static_cast<int32_t>(-kTopZero * std::accumulate(from, from + q_.shape.hidden, 0.0));
+    };
+    packed_.push_back(
+        {e_.constant(pack_bytes(r, q_, gates, width_), "r"),
+         e_.constant(pack_columns<int32_t>(q_, gates, width_, DType::i32, start), "starts"),
+         e_.constant(pack_columns<float>(q_, gates, width_, DType::f32, [&](int64_t row) { return scale[row]; }),
+                     "factors")});
+  }
+
   void all_steps(int64_t rows) {
     rows_ = rows;
     start(h_, form_.initial_h);
@@ -84,6 +159,7 @@ class StepEmitter {
     b_.loop("s", 0, q_.lengths ? longest() : Expr(q_.shape.steps), [&](const Expr& s) {
       s_ = s;
       if (!q_.lengths) t_ = b_.let("t", time(Expr(q_.shape.steps - 1)));
+      if (q_.bytes) split_into_digits(h_);
       if (q_.parallel_blocks()) return block(0, block_);
       for (size_t p = 0; p < packed_.size(); ++p)
         b_.loop("block", 0, blocks_, [&](const Expr& index) { block(p, index); });
@@ -186,7 +262,7 @@ class StepEmitter {
 
   void block(size_t p, const Expr& index) {
     const auto gates = static_cast<int64_t>(q_.products()[p].size());
-    multiply(packed_[p], p == 0 ? h_ : kept_, gates, index);
+    q_.bytes ? multiply_digits(packed_[p], gates, index) : multiply(packed_[p].r, p == 0 ? h_ : kept_, gates, index);
     b_.loop("r", 0, rows_, [&](const Expr& r) {
       in_sequence(r, [&] {
         b_.loop("v", 0, vectors_of(index), [&](const Expr& v) {
@@ -237,6 +313,92 @@ class StepEmitter {
     });
     for (int64_t k = full; k < q_.shape.hidden; ++k) step(Expr(k));
     for (size_t i = 0; i < acc.size(); ++i) b_.store(sums_, Expr(static_cast<int64_t>(i) * lanes_), b_.get(acc[i]));
+  }
+
+  // --- products of bytes ---
+
+  /// Writes the rows of `state` as integers of three digits, each an unsigned byte, and the factors that these need.
+  ///
+  /// An element is h * kLargest / most, rounded: the sum with 1.5 * 2^23 has it in its low 23 bits, plus 2^22. The
+  /// lowest digit comes first; the last has kTopZero in place of 0. A state that is not finite makes its row's factor
+  /// NaN.
+  void split_into_digits(const Buf& state) {
+    constexpr double kLargest = (1 << 22) - 1, kRounder = 1.5 * (1 << 23);
+    const int64_t end = round_up(q_.shape.hidden, lanes_);
+    b_.loop("r", 0, rows_, [&](const Expr& r) {
+      const int32_t most = b_.reg("most", imm(DType::f32, 0, lanes_)),
+                    lost = b_.reg("lost", imm(DType::f32, 0, lanes_));
+      const auto element = [&](const Expr& v) {
+        const Expr mask = q_.shape.hidden % lanes_ == 0 ? Expr() : first_lanes(Expr(q_.shape.hidden) - v, lanes_);
+        return b_.let("h", b_.load(state, r * Expr(padded_) + v, lanes_, 1, mask));
+      };
+      b_.loop("v", 0, end, lanes_, [&](const Expr& v) {
+        const Expr h = element(v);
+        b_.set(most, max(b_.get(most), unary(Op::abs, h)));
+        b_.set(lost, b_.get(lost) + (h - h));
+      });
+      const Expr largest = b_.let("largest", lane_reduce(Op::max, b_.get(most)) + lane_reduce(Op::add, b_.get(lost)));
+      b_.store(scales_, r, largest / imm(DType::f32, kLargest));
+      const Expr factor = b_.let("factor", broadcast(imm(DType::f32, kLargest) / largest, lanes_));
+      b_.loop("v", 0, end, lanes_, [&](const Expr& v) {
+        const Expr rounded = fma(element(v), factor, imm(DType::f32, kRounder, lanes_));
+        const Expr bits = b_.let("bits", bitcast(DType::i32, rounded));
+        for (int64_t digit = 0; digit < kStateDigits; ++digit) {
+          const Expr low = digit == 0 ? bits : binary(Op::shr, bits, imm_int(DType::i32, 8 * digit, lanes_));
+          const Expr byte = digit + 1 < kStateDigits ? low : binary(Op::bit_and, low, imm_int(DType::i32, 127, lanes_));
+          b_.store(digits_, digit_row(r, digit) + v, cast(DType::u8, byte));
+        }
+      });
+    });
+  }
+  /// Where a digit of the elements of row `r` begins.
+  Expr digit_row(const Expr& r, int64_t digit) const { return (r * Expr(kStateDigits) + Expr(digit)) * Expr(padded_); }
+
+  /// Computes sums[row][gate][lane] as multiply() does, from the digits of the state.
+  void multiply_digits(const Product& product, int64_t gates, const Expr& index) {
+    const int64_t vectors = gates * tile_.vectors, steps = ceil_div(q_.shape.hidden, kBytes);
+    const auto width = static_cast<int32_t>(lanes_ * kBytes);
+    const Expr column = b_.let("c0", (d_ * Expr(blocks_) + index) * Expr(vectors * lanes_));
+    const Expr w0 = b_.let("w0", (d_ * Expr(blocks_) + index) * Expr(steps * vectors * width));
+    std::vector<int32_t> acc;  // [row][vector][digit]
+    for (int64_t i = 0; i < rows_ * vectors * kStateDigits; ++i) {
+      const bool top = i % kStateDigits == kStateDigits - 1;
+      const Expr at = column + Expr(i / kStateDigits % vectors * lanes_);
+      acc.push_back(b_.reg("acc", top ? b_.load(product.starts, at, lanes_) : imm(DType::i32, 0, lanes_)));
+    }
+    const auto step = [&](const Expr& k) {
+      std::vector<Expr> x;
+      for (int64_t i = 0; i < rows_ * kStateDigits; ++i) {
+        const Expr at = digit_row(Expr(i / kStateDigits), i % kStateDigits) + k * Expr(kBytes);
+        const Expr word = bitcast(DType::i32, b_.load(digits_, at, static_cast<int32_t>(kBytes)));
+        x.push_back(b_.let("x", bitcast(DType::u8, broadcast(word, lanes_))));
+      }
+      for (int64_t v = 0; v < vectors; ++v) {
+        const Expr w = b_.let("w", b_.load(product.r, w0 + k * Expr(vectors * width) + Expr(v * width), width));
+        for (int64_t i = 0; i < rows_ * kStateDigits; ++i) {
+          const int32_t reg =
+              acc[static_cast<size_t>((i / kStateDigits * vectors + v) * kStateDigits + i % kStateDigits)];
+          b_.set(reg, dot(x[static_cast<size_t>(i)], w, b_.get(reg)));
+        }
+      }
+    };
+    const int64_t full = steps / kReductionUnroll * kReductionUnroll;
+    b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
+      emit_prefetch(b_, {.weights = product.r, .prefetch = tile_.prefetch, .line_bytes = line_bytes_}, w0,
+                    k * Expr(vectors * width), kReductionUnroll * vectors * width);
+      for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u));
+    });
+    for (int64_t k = full; k < steps; ++k) step(Expr(k));
+    for (int64_t i = 0; i < rows_ * vectors; ++i) {
+      const auto digit = [&](int64_t d) {
+        return cast(DType::f32, b_.get(acc[static_cast<size_t>(i * kStateDigits + d)]));
+      };
+      const auto number = [&](double v) { return imm(DType::f32, v, lanes_); };
+      const Expr sum = fma(digit(2), number(1 << 16), fma(digit(1), number(1 << 8), digit(0)));
+      const Expr factor = b_.load(product.factors, column + Expr(i % vectors * lanes_), lanes_);
+      const Expr scale = b_.load(scales_, Expr(i / vectors), lanes_, 0);
+      b_.store(sums_, Expr(i * lanes_), sum * (factor * scale));
+    }
   }
 
   // --- gates ---
@@ -360,10 +522,11 @@ class StepEmitter {
   Expr d_, item_, block_, first_;        // of the parallel iteration
   Expr s_, t_;                           // of the step: number of steps before it, and its place in time
   Expr row_, column_, mask_, at_, sum_;  // of one vector of hidden units: its places in operands, state and sums_
-  std::vector<Buf> packed_;              // r, one per product
-  Buf h_, c_, next_, update_, kept_;     // [rows][padded]; id < 0: not needed
+  std::vector<Product> packed_;
+  Buf h_, c_, next_, update_, kept_;  // [rows][padded]; id < 0: not needed
   Buf sums_;
-  Buf lengths_;  // [rows], if the sequences have lengths
+  Buf digits_, scales_;  // [rows][digit][padded] and [rows], if h is multiplied as bytes
+  Buf lengths_;          // [rows], if the sequences have lengths
 };
 
 }  // namespace

@@ -15,19 +15,27 @@ namespace kilter {
 struct Recurrence {
   RecurrentShape shape;
   RecurrentForm::Cell cell = RecurrentForm::rnn;
-  bool reverse = false;               ///< whether a single direction runs backward; of two directions, the second does
-  bool coupled = false;               ///< LSTM: the forget gate is 1 - the input gate
-  bool linear_before_reset = false;   ///< GRU
-  bool lengths = false;               ///< whether sequences have their own numbers of steps, given at run time
+  bool reverse = false;              ///< whether a single direction runs backward; of two directions, the second does
+  bool coupled = false;              ///< LSTM: the forget gate is 1 - the input gate
+  bool linear_before_reset = false;  ///< GRU
+  bool lengths = false;              ///< whether sequences have their own numbers of steps, given at run time
+  /// Whether r consists of integers with scales and is multiplied as bytes, by the digits of h.
+  bool bytes = false;
   double clip = 0;                    ///< infinity: no clipping
   std::vector<Activation> functions;  ///< the same in both directions
 
+  /// What is multiplied: f32, or bytes.
+  Multiplicands operands() const { return bytes ? Multiplicands::bytes_of_words() : Multiplicands{}; }
   /// The gates that each product with r computes. Later products use results of earlier ones.
   std::vector<std::vector<int64_t>> products() const;
   /// Whether blocks of hidden units may run in parallel: only if there is always a single step and a single product,
   /// since then no block reads another block's result.
   bool parallel_blocks() const { return shape.steps == 1 && products().size() == 1 && !lengths; }
 };
+
+/// Digits of 8 bits of an element of h that is multiplied by bytes. They have as much precision as f32: its elements
+/// are rounded to a 2^-23rd of the largest.
+constexpr int64_t kStateDigits = 3;
 
 /// Rows of the batch x vectors of hidden units. All gates of a product stay in registers.
 struct RecurrentTile {

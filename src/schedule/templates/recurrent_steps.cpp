@@ -9,6 +9,10 @@
 // parallel. Blocks of hidden units do so only if there is a single step, since a step needs all of h from the previous
 // one.
 //
+// If r consists of bytes with scales and the target multiplies bytes, h is split into three digits of 8 bits before
+// each step, and each of them is multiplied by the bytes of r. The sums are exact, so the result is as precise as in
+// f32.
+//
 // With sequence lengths, a tile of rows runs as many steps as its longest sequence has. Rows whose sequences have ended
 // keep their states; zeros after the ends and the last states are written after all steps.
 
@@ -24,7 +28,16 @@ namespace {
 
 constexpr int64_t kMaxVectors = 8;
 
-Result<Recurrence> analyse(const Task& task, const CpuLimits&) {
+/// Whether r consists of integers that i8 holds, and their sums with the digits of h fit in i32.
+bool multiplies_bytes(const Task& task, const RecurrentForm& form, const RecurrentShape& shape,
+                      const CpuLimits& limits) {
+  constexpr int64_t kMostHidden = 1 << 15;
+  const Node& node = task.node();
+  if (node.input(form.r_scale) == kNone || shape.hidden > kMostHidden) return false;
+  return limits.has_dot(DType::u8, DType::i8, lanes_of(limits)) && fit_i8(*task.operand(node.inputs[form.r]).constant);
+}
+
+Result<Recurrence> analyse(const Task& task, const CpuLimits& limits) {
   const Node& node = task.node();
   const RecurrentForm* form = find_recurrent_form(node);
   if (form == nullptr) return not_for("operator", "LSTM, GRU, RNN", node.op->name);
@@ -47,6 +60,7 @@ Result<Recurrence> analyse(const Task& task, const CpuLimits&) {
   q.coupled = node.int_attr("input_forget", 0) != 0;
   q.linear_before_reset = node.int_attr("linear_before_reset", 0) != 0;
   q.lengths = node.input(form->lens) != kNone;
+  q.bytes = multiplies_bytes(task, *form, q.shape, limits);
   q.clip = recurrent_clip(node);
   q.functions = recurrent_activations(node, q.shape.directions);
   const auto second = q.functions.begin() + static_cast<int64_t>(form->functions.size());
@@ -64,9 +78,10 @@ int64_t most_gates(const Recurrence& q) {
 }
 
 /// Rows of the batch that fit in registers. A single row uses r as a memory operand; several rows also need registers
-/// for its vectors.
+/// for its vectors. Rows of bytes need registers for the digits of an element, too.
 int64_t most_rows(const Recurrence& q, int64_t vectors, const CpuLimits& limits) {
   const int64_t all = most_gates(q) * vectors;
+  if (q.bytes) return (limits.vector_registers - 1) / (kStateDigits * (all + 1));
   const int64_t one = all + (limits.fma ? 2 : 3) <= limits.vector_registers ? 1 : 0;
   return std::max(register_rows(all, limits), one);
 }
@@ -80,7 +95,9 @@ std::vector<Knob> knobs(const Recurrence& q, const CpuLimits& limits) {
 }
 
 /// Bytes of r that one direction streams per step.
-int64_t streamed_bytes(const Recurrence& q) { return q.shape.gates * q.shape.hidden * q.shape.hidden * 4; }
+int64_t streamed_bytes(const Recurrence& q) {
+  return q.shape.gates * q.shape.hidden * q.shape.hidden * (q.bytes ? 1 : 4);
+}
 
 /// Cycles of all steps for a tile.
 double cycles(const Recurrence& q, const RecurrentTile& tile, const CpuLimits& limits) {
@@ -94,8 +111,10 @@ double cycles(const Recurrence& q, const RecurrentTile& tile, const CpuLimits& l
     for (const auto& gates : q.products()) {
       const auto vectors = static_cast<int64_t>(gates.size()) * tile.vectors;
       const double stream = static_cast<double>(vectors * limits.vector_bytes) / rate;
-      all += static_cast<double>(blocks * q.shape.hidden) *
-             (std::max(step_cycles(rows, vectors, limits), stream) + kSlack);
+      const double step = q.bytes ? step_cycles(kStateDigits * rows, vectors, q.operands().limits(limits))
+                                  : step_cycles(rows, vectors, limits);
+      all += static_cast<double>(blocks * ceil_div(q.shape.hidden, q.operands().group)) *
+             (std::max(step, stream) + kSlack);
     }
     const int64_t functions = q.shape.gates + (q.cell == RecurrentForm::lstm ? 1 : 0);
     return all + static_cast<double>(rows * blocks * tile.vectors * functions) * kFunction;
