@@ -301,12 +301,14 @@ void dot(DType a_type, DType b_type, int32_t lanes, int32_t group, const std::by
     }
     return;
   }
-  const auto byte = [](DType type, const std::byte* from, int32_t i) {
-    return static_cast<uint32_t>(type == DType::i8 ? int32_t{get<int8_t>(from, i)} : int32_t{get<uint8_t>(from, i)});
+  const auto element = [](DType type, const std::byte* from, int32_t i) {
+    return static_cast<uint32_t>(type == DType::i16  ? int32_t{get<int16_t>(from, i)}
+                                 : type == DType::i8 ? int32_t{get<int8_t>(from, i)}
+                                                     : int32_t{get<uint8_t>(from, i)});
   };
   for (int32_t l = 0; l < lanes; ++l) {
     auto sum = static_cast<uint32_t>(get<int32_t>(acc, l));
-    for (int32_t i = l * group; i < (l + 1) * group; ++i) sum += byte(a_type, a, i) * byte(b_type, b, i);
+    for (int32_t i = l * group; i < (l + 1) * group; ++i) sum += element(a_type, a, i) * element(b_type, b, i);
     put<int32_t>(out, l, static_cast<int32_t>(sum));
   }
 }

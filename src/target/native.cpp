@@ -53,7 +53,10 @@ std::vector<std::string_view> native_candidates() {
   } else if (id.vendor == "GenuineIntel") {
     constexpr std::array<uint32_t, 8> kHaswell = {0x3c, 0x3f, 0x45, 0x46, 0x3d, 0x47, 0x4f, 0x56};
     names = {"sapphirerapids", "sapphirerapids-avx512", "icelake-server", "cascadelake", "skylake-avx512"};
-    names.emplace_back(std::ranges::count(kHaswell, id.model) > 0 ? "haswell" : "skylake");
+    if (std::ranges::count(kHaswell, id.model) > 0)
+      names.emplace_back("haswell");
+    else
+      names.insert(names.end(), {"alderlake", "skylake"});
   }
   names.insert(names.end(), {"x86-64-v4", "x86-64-v3", "x86-64-v2"});
   return names;

@@ -26,7 +26,8 @@ struct Memory {
 };
 
 constexpr CpuLimits sse(const Memory& m) {
-  return {.l1_bytes = m.l1,
+  return {.word_dots_per_cycle = 1,
+          .l1_bytes = m.l1,
           .l2_bytes = m.l2,
           .l3_bytes = m.l3,
           .l3_rate = m.l3_rate,
@@ -47,7 +48,7 @@ constexpr CpuLimits avx512(const Memory& m) {
   return limits;
 }
 
-/// Returns `limits` with the instructions of AVX-512 VNNI, and of AVX-512 BF16 at `bf16_dots` per cycle.
+/// Returns `limits` with the instructions of AVX-512 VNNI or AVX-VNNI, and of AVX-512 BF16 at `bf16_dots` per cycle.
 constexpr CpuLimits with_dots(CpuLimits limits, int32_t bf16_dots = 0) {
   limits.byte_dots_per_cycle = limits.fmas_per_cycle;
   limits.bf16_dots_per_cycle = bf16_dots;
@@ -56,6 +57,12 @@ constexpr CpuLimits with_dots(CpuLimits limits, int32_t bf16_dots = 0) {
 
 /// Returns `limits` with the instructions for products of bytes and of bf16, both at the rate of multiply-adds.
 constexpr CpuLimits with_all_dots(const CpuLimits& limits) { return with_dots(limits, limits.fmas_per_cycle); }
+
+/// Returns `limits` changed for cores that multiply two vectors of words per cycle.
+constexpr CpuLimits two_words(CpuLimits limits) {
+  limits.word_dots_per_cycle = 2;
+  return limits;
+}
 
 /// Returns `limits` with tile registers (AMX).
 constexpr CpuLimits with_tiles(CpuLimits limits) {
@@ -72,6 +79,7 @@ constexpr CpuLimits halves(CpuLimits limits) {
 constexpr CpuLimits neon(int32_t loads_per_cycle, const Memory& m) {
   CpuLimits limits = sse(m);
   limits.vector_registers = 32;
+  limits.word_dots_per_cycle = 0;
   limits.loads_per_cycle = loads_per_cycle;
   limits.fma = limits.f16_convert = true;
   return limits;
@@ -114,6 +122,8 @@ constexpr std::array kRows = {
     TargetRow{"x86-64-v4", "x86-64-v4", "any x86-64 with AVX-512 F, BW, CD, DQ, VL", avx512(mesh(32, 1024, 16))},
     TargetRow{"haswell", "haswell", "Intel Haswell and Broadwell", avx2(ring(32, 256, 8))},
     TargetRow{"skylake", "skylake", "Intel Skylake client and its successors without AVX-512", avx2(ring(32, 256, 8))},
+    TargetRow{"alderlake", "skylake", "Intel Alder Lake and its successors without AVX-512 (AVX-VNNI)",
+              with_dots(avx2(ring(32, 1280, 16))), Arch::x86_64, "+avxvnni"},
     TargetRow{"skylake-avx512", "skylake-avx512", "Intel Skylake server", avx512(mesh(32, 1024, 16))},
     TargetRow{"cascadelake", "cascadelake", "Intel Cascade Lake (AVX-512 VNNI)", with_dots(avx512(mesh(32, 1024, 16)))},
     TargetRow{"icelake-server", "icelake-server", "Intel Ice Lake server", with_dots(avx512(mesh(48, 1280, 32)))},
@@ -123,7 +133,7 @@ constexpr std::array kRows = {
               with_dots(avx512(mesh(48, 2048, 48)), 1), Arch::x86_64, "-amx-tile"},
     TargetRow{"znver1", "znver1", "AMD Zen", halves(avx2(zen(32, 512, 8)))},
     TargetRow{"znver2", "znver2", "AMD Zen 2", avx2(zen(32, 512, 16))},
-    TargetRow{"znver3", "znver3", "AMD Zen 3", avx2(zen(32, 512, 32))},
+    TargetRow{"znver3", "znver3", "AMD Zen 3", two_words(avx2(zen(32, 512, 32)))},
     TargetRow{"znver4", "znver4", "AMD Zen 4", with_dots(halves(avx512(zen(32, 1024, 32))), 1)},
     TargetRow{"znver5", "znver5", "AMD Zen 5", with_dots(avx512(zen(48, 1024, 32)), 2)},
     TargetRow{"aarch64", "generic", "any AArch64 (Armv8-A with NEON)", neon(1, shared(32, 256, 1)), Arch::aarch64},

@@ -26,6 +26,9 @@ struct CpuLimits {
   int32_t bf16_dots_per_cycle = 0;
   /// Instructions per cycle that add four products of u8 and i8 to each i32 of a vector; 0: there are none.
   int32_t byte_dots_per_cycle = 0;
+  /// Multiplications of a vector per cycle whose products of i16 are summed in pairs, for each i32 of a vector; another
+  /// instruction adds them to a sum. 0: there are none.
+  int32_t word_dots_per_cycle = 0;
   bool bf16_tiles = false;  ///< tile registers (AMX) and their products of bf16
   bool byte_tiles = false;  ///< tile registers and their products of bytes
   int64_t l1_bytes = 32 << 10;
@@ -65,10 +68,15 @@ struct CpuLimits {
   int32_t preferred_block() const { return lanes_f32(); }
   /// Returns whether an instruction computes dot() of operands of type `a` and `b` with sums of `lanes` elements.
   bool has_dot(DType a, DType b, int32_t lanes) const {
-    const int32_t rate = a == DType::bf16                   ? bf16_dots_per_cycle
-                         : a == DType::u8 && b == DType::i8 ? byte_dots_per_cycle
-                                                            : 0;
+    const int32_t rate = a == DType::bf16                     ? bf16_dots_per_cycle
+                         : a == DType::u8 && b == DType::i8   ? byte_dots_per_cycle
+                         : a == DType::i16 && b == DType::i16 ? word_dots_per_cycle
+                                                              : 0;
     return rate > 0 && lanes >= 4 && (lanes & (lanes - 1)) == 0 && lanes <= lanes_f32();
+  }
+  /// Returns whether instructions multiply u8 and i8 faster than f32: as bytes, or as words that hold them.
+  bool multiplies_bytes() const {
+    return has_dot(DType::u8, DType::i8, lanes_f32()) || has_dot(DType::i16, DType::i16, lanes_f32());
   }
   /// Returns whether tile registers compute products of `a` and `b`.
   bool has_tiles(DType a, DType b) const {

@@ -11,11 +11,9 @@ struct Types {
   DType a, b, sum;
   int32_t group;
 };
-constexpr Types kTypes[] = {{DType::bf16, DType::bf16, DType::f32, 2},
-                            {DType::u8, DType::i8, DType::i32, 4},
-                            {DType::i8, DType::u8, DType::i32, 4},
-                            {DType::i8, DType::i8, DType::i32, 4},
-                            {DType::u8, DType::u8, DType::i32, 4}};
+constexpr Types kTypes[] = {{DType::bf16, DType::bf16, DType::f32, 2}, {DType::u8, DType::i8, DType::i32, 4},
+                            {DType::i8, DType::u8, DType::i32, 4},     {DType::i8, DType::i8, DType::i32, 4},
+                            {DType::u8, DType::u8, DType::i32, 4},     {DType::i16, DType::i16, DType::i32, 2}};
 constexpr int64_t kSteps = 9;
 
 /// y[l] = sum over steps of the dot products of groups: `a` is read as one group per step, spread over all lanes.
@@ -88,6 +86,13 @@ TEST(Dot, UsesTheTargetsInstruction) {
     EXPECT_EQ(text(target, kTypes[3], lanes).find("dot("), std::string::npos) << target;
   }
   EXPECT_EQ(text("neoverse-n1", kTypes[1], 4).find("dot("), std::string::npos) << "it has no mixed signs";
+  for (const auto& [target, lanes] :
+       {std::pair("x86-64-v2", 4), std::pair("haswell", 8), std::pair("znver3", 8), std::pair("skylake-avx512", 16)}) {
+    EXPECT_NE(text(target, kTypes[5], lanes).find("dot("), std::string::npos) << target;
+    EXPECT_EQ(text(target, kTypes[1], lanes).find("dot("), std::string::npos) << target;
+  }
+  EXPECT_NE(text("alderlake", kTypes[1], 8).find("dot("), std::string::npos);
+  EXPECT_EQ(text("neoverse-n1", kTypes[5], 4).find("dot("), std::string::npos);
   EXPECT_EQ(text("skylake-avx512", kTypes[0], 16).find("dot("), std::string::npos);
   EXPECT_EQ(text("znver5", kTypes[3], 16).find("dot("), std::string::npos) << "no instruction has two signed operands";
   EXPECT_NE(text("llvm -mcpu=skylake-avx512 -mattr=+avx512bf16", kTypes[0], 16).find("dot("), std::string::npos);
@@ -110,10 +115,13 @@ TEST(Dot, RefusesOtherTypesAndGroups) {
     }
     return std::string("none");
   };
-  const std::string legal = "; expected two products of bf16 for each f32, or four of i8 and u8 for each i32";
+  const std::string legal =
+      "; expected two products of bf16 for each f32, or two of i16 or four of i8 and u8 for each i32";
   EXPECT_EQ(message(DType::f16, 8, DType::f32), "loop IR: dot of f16x8, f16x8 and f32x4" + legal);
   EXPECT_EQ(message(DType::bf16, 4, DType::f32), "loop IR: dot of bf16x4, bf16x4 and f32x4" + legal);
   EXPECT_EQ(message(DType::u8, 8, DType::i32), "loop IR: dot of u8x8, u8x8 and i32x4" + legal);
+  EXPECT_EQ(message(DType::i16, 16, DType::i32), "loop IR: dot of i16x16, i16x16 and i32x4" + legal);
+  EXPECT_EQ(message(DType::i16, 8, DType::f32), "loop IR: dot of i16x8, i16x8 and f32x4" + legal);
 }
 
 /// y = x * x, where x and y are stored as bf16 and computed as f32.

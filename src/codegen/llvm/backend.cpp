@@ -66,6 +66,9 @@ void initialise() {
     // Sinking moves sums into the blocks between the checks of a register tile, but their loads cannot follow, so the
     // tile spills (expansions and depthwise layers of MobileNet-v2 in int8 took up to twice as long).
     set_option("disable-machine-sink", "true");
+    // Reassociation adds products of i16 to each other before it adds them to their sum, which takes more registers
+    // than a register tile has left.
+    set_option("x86-machine-combiner", "false");
   });
 }
 

@@ -38,6 +38,11 @@ Value* Emitter::x86_dot(const ExprNode& e) {
         id, {},
         {acc, builder_.CreateBitCast(expr(e.args[0]), bfloats), builder_.CreateBitCast(expr(e.args[1]), bfloats)});
   }
+  if (a == DType::i16) {
+    const auto id =
+        of_width(bits, intrinsic::x86_sse2_pmadd_wd, intrinsic::x86_avx2_pmadd_wd, intrinsic::x86_avx512_pmaddw_d_512);
+    return builder_.CreateAdd(acc, builder_.CreateIntrinsic(id, {}, {expr(e.args[0]), expr(e.args[1])}));
+  }
   const auto id = of_width(bits, intrinsic::x86_avx512_vpdpbusd_128, intrinsic::x86_avx512_vpdpbusd_256,
                            intrinsic::x86_avx512_vpdpbusd_512);
   // The operands are vectors of bytes in newer versions of LLVM, and of words in older ones.

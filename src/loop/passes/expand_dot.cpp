@@ -3,7 +3,7 @@
 //   dot(a, b, acc), a and b bf16x32   =>   fma(odd(a), odd(b), fma(even(a), even(b), acc))
 //
 // Each group of a and b is one 32-bit word. A bf16 with 16 zero bits below it is an f32, so even(x) is the word shifted
-// left and odd(x) is the word with its lower half cleared. Bytes are extended to i32 by two shifts.
+// left and odd(x) is the word with its lower half cleared. Integers are extended to i32 by two shifts.
 #include "loop/passes/math.h"
 
 namespace kilter::loop_passes {

@@ -81,8 +81,7 @@ std::vector<Suspicion> find_faster_precisions(const Context& c) {
 
 std::vector<Suspicion> find_unquantised(const Context& c) {
   const CpuLimits& limits = c.subject.compile.target.limits;
-  const bool multiplies = limits.has_dot(DType::u8, DType::i8, limits.lanes_f32());
-  if (c.compiled == nullptr || !multiplies || multiplies_bytes(c.plan)) return {};
+  if (c.compiled == nullptr || !limits.multiplies_bytes() || multiplies_bytes(c.plan)) return {};
   if (c.profile.peaks.at(c.profile.peaks.byte_gops, 1) <= 0) return {};
   const Faster faster = faster_with(c, DType::i8, 1);
   // Rounding results to integers costs time, and what is not a contraction stays as it is: small gains are uncertain.

@@ -248,6 +248,7 @@ class Counter {
         return;
       case ExprKind::dot:
         run.count.multiply_adds += width;
+        if (e->args[0].elem() == DType::i16) run.count.others += width;  // the addition to the sum
         return;
       case ExprKind::unary:
       case ExprKind::binary: {
@@ -380,7 +381,7 @@ class Counter {
       case ExprKind::fma:
         return limits_.latency;
       case ExprKind::dot:
-        return limits_.dot_latency;
+        return e->args[0].elem() == DType::i16 ? limits_.short_latency : limits_.dot_latency;
       case ExprKind::lane_reduce:
         return fold_latency() * std::log2(std::max(1, e->args[0].lanes()));
       case ExprKind::unary:

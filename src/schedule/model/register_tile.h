@@ -14,18 +14,19 @@ namespace kilter {
 
 /// The operands of a contraction's multiplications. A step of the reduction multiplies `group` neighbours in each
 /// operand, which one 32-bit word holds: 1 of f32, or with dot() 2 of bf16 and sums of f32, or 4 of u8 with weights of
-/// i8 and sums of i32. The packed operand may be f16, which becomes f32 when it is loaded.
+/// i8 and sums of i32. Where the target has no instruction for bytes, bytes become i16 when they are loaded, and 2 of
+/// them are multiplied. A packed operand of f16 becomes f32 when it is loaded.
 struct Multiplicands {
-  DType type = DType::f32;  ///< of the packed operand
+  DType type = DType::f32;  ///< of the packed operand, but that of i16 is packed as i8
   int64_t group = 1;
 
-  /// bf16 or u8 if the data are stored so and the target has the instruction, otherwise f32. `packed`: the type of the
-  /// operand that is packed at compile time; `sum`: the type of the contraction's results.
+  /// bf16 or u8 if the data are stored so and the target has the instruction, i16 if only that for i16, otherwise f32.
+  /// `packed`: the type of the operand that is packed at compile time; `sum`: the type of the contraction's results.
   static Multiplicands of(const TensorType& data, const TensorType& packed, DType sum, const CpuLimits& limits) {
     const int32_t lanes = limits.lanes_f32();
     if (data.layout.stored == DType::bf16 && sum == DType::f32 && limits.has_dot(DType::bf16, DType::bf16, lanes))
       return {DType::bf16, 2};
-    if (stores_bytes(data, sum) && limits.has_dot(DType::u8, DType::i8, lanes)) return bytes_of_words();
+    if (stores_bytes(data, sum) && limits.multiplies_bytes()) return of_integers(limits);
     return packed.layout.stored == DType::f16 ? Multiplicands{DType::f16, 1} : Multiplicands{};
   }
   /// Whether the data are stored as bytes and sums are integers.
@@ -33,8 +34,12 @@ struct Multiplicands {
     return data.layout.stored == DType::u8 && sum == DType::i32;
   }
   static Multiplicands bytes_of_words() { return {DType::u8, 4}; }
-  /// The multiplicands of data stored as bytes: bytes, unless the target has no instruction for them and f32 sums are
-  /// exact; then f32.
+  /// The multiplicands of bytes for a target that has an instruction for bytes or for i16.
+  static Multiplicands of_integers(const CpuLimits& limits) {
+    return limits.has_dot(DType::u8, DType::i8, limits.lanes_f32()) ? bytes_of_words() : Multiplicands{DType::i16, 2};
+  }
+  /// The multiplicands of data stored as bytes: integers, unless the target has no instruction for them and f32 sums
+  /// are exact; then f32.
   template <class Exact>
   static Multiplicands of_bytes(const TensorType& data, const TensorType& packed, const CpuLimits& limits,
                                 Exact exact_in_f32) {
@@ -42,21 +47,35 @@ struct Multiplicands {
     return best.group > 1 || exact_in_f32() ? best : bytes_of_words();
   }
 
-  /// Whether data of this type become f32 before they are multiplied. Converting a vector once is cheaper than each of
-  /// its elements when it is spread.
-  bool widens(const TensorType& data) const { return group == 1 && data.layout.stored.has_value(); }
-  int64_t bytes() const { return size_bytes(type); }
-  DType weights() const { return type == DType::u8 ? DType::i8 : type; }
-  DType sum() const { return type == DType::u8 ? DType::i32 : DType::f32; }
-  /// The limits with the rate and the latency of these multiplications in place of those of f32.
+  bool integers() const { return type == DType::u8 || type == DType::i16; }
+  /// Whether data of this type become f32 or i16 before they are multiplied. Converting a vector once is cheaper than
+  /// each of its elements when it is spread.
+  bool widens(const TensorType& data) const {
+    return type == DType::i16 || (group == 1 && data.layout.stored.has_value());
+  }
+  /// The type of data that are multiplied, once they are widened.
+  DType widened() const { return group == 1 ? DType::f32 : type; }
+  int64_t bytes() const { return size_bytes(weights()); }
+  DType weights() const { return integers() ? DType::i8 : type; }
+  DType sum() const { return integers() ? DType::i32 : DType::f32; }
+  /// The limits with the rate and the latency of these multiplications in place of those of f32. Products of i16 need a
+  /// register before they are added, as those of f32 on targets without multiply-adds.
   CpuLimits limits(CpuLimits limits) const {
     if (group == 1) return limits;
-    const int32_t rate = type == DType::u8 ? limits.byte_dots_per_cycle : limits.bf16_dots_per_cycle;
+    const int32_t rate = type == DType::u8    ? limits.byte_dots_per_cycle
+                         : type == DType::i16 ? limits.word_dots_per_cycle
+                                              : limits.bf16_dots_per_cycle;
     limits.fmas_per_cycle = std::max(rate, 1);
-    limits.latency = limits.dot_latency;
+    limits.latency = type == DType::i16 ? limits.short_latency : limits.dot_latency;
+    limits.fma = limits.fma && type != DType::i16;
     return limits;
   }
-  /// Loads the group at `at` into all lanes. `count`: elements of the group that exist; the others are 0.
+  /// Loads data as they are multiplied: `lanes` neighbours.
+  Expr widen(LoopBuilder& b, const Buf& from, const Expr& at, int32_t lanes) const {
+    return group == 1 ? b.load(from, at, lanes) : cast(type, b.load_raw(from, at, lanes));
+  }
+  /// Loads the group at `at` of data that need no widening into all lanes. `count`: elements of the group that exist;
+  /// the others are 0.
   Expr spread(LoopBuilder& b, const Buf& from, const Expr& at, int32_t lanes, int64_t count) const {
     if (group == 1) return b.load(from, at, lanes, 0);
     if (count == group)
@@ -72,7 +91,8 @@ struct Multiplicands {
   /// Loads the packed groups of `lanes` columns, which lie one after another.
   Expr columns(LoopBuilder& b, const Buf& from, const Expr& at, int32_t lanes) const {
     if (group == 1) return cast(DType::f32, b.load(from, at, lanes));
-    return b.load_raw(from, at, lanes * static_cast<int32_t>(group));
+    const Expr packed = b.load_raw(from, at, lanes * static_cast<int32_t>(group));
+    return type == DType::i16 ? cast(type, packed) : packed;
   }
   /// Adds the products of two such vectors to `sum`.
   Expr multiply(const Expr& a, const Expr& b, const Expr& sum) const {

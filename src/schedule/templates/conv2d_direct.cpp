@@ -9,6 +9,7 @@
 #include "schedule/templates/conv_core.h"
 #include "schedule/templates/conv_taps.h"
 #include "schedule/templates/templates.h"
+#include "schedule/templates/widen_operand.h"
 
 namespace kilter {
 namespace {
@@ -92,7 +93,7 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   else if (y.dtype == DType::f32 && (n.in_block > 1 || c.factors == kNone))
     n.operands = conv_multiplicands(n, x.type, w.type, y.dtype, limits);
   // The start of integer sums counts the stored zero of every tap.
-  if (n.operands.type != DType::u8 || x.type.layout.zero == 0) skip_padding(n, x.type.shape[2], x.type.shape[3]);
+  if (!n.operands.integers() || x.type.layout.zero == 0) skip_padding(n, x.type.shape[2], x.type.shape[3]);
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
   allow_half_tail(n, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
@@ -167,6 +168,7 @@ class DirectConv final : public Analysed {
   static ConvTile tile_of(const Schedule& schedule) {
     return {schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
   }
+  bool widens_first() const { return c_.nest.operands.type == DType::i16; }
   std::optional<Rejected> conflict(const Schedule& schedule) const override {
     return check_tile(c_.nest, tile_of(schedule), limits());
   }
@@ -177,6 +179,7 @@ class DirectConv final : public Analysed {
     const double blocks = static_cast<double>(c_.nest.out_blocks) - (c_.nest.has_half(tile.vectors) ? 0.5 : 0);
     const double lanes = blocks * lanes_of(limits());
     out.constant_bytes = packed_bytes(c_.nest, tile.vectors, lanes_of(limits()));
+    if (widens_first()) out.cycles += widening_cycles(task(), c_.image, limits());
     if (c_.factors != kNone) out.cycles += 2 * static_cast<double>(out.constant_bytes) / limits().l2_rate;
     out.tail = 1 - (1 - out.tail) * static_cast<double>(c_.nest.out_channels) / lanes;
     return out;
@@ -202,7 +205,12 @@ class DirectConv final : public Analysed {
     buffers.input = c_.image;
     buffers.output = node.outputs[0];
     buffers.prefetch_epilogue = true;
-    e.input(buffers.input);
+    if (widens_first()) {
+      widen_first(task(), c_.image, limits(), lowered);
+      buffers.widened = widened_operand(e, c_.image);
+    } else {
+      e.input(buffers.input);
+    }
     if (c_.factors == kNone) {
       buffers.weights = e.constant(std::move(packed), "w");
     } else {

@@ -184,7 +184,8 @@ int64_t pick_prefetch(const ConvNest& nest, const ConvTile& tile, const CpuLimit
 
 int64_t block_items(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits) {
   const int64_t items = nest_items(nest, tile);
-  const int64_t image = nest.out_h * nest.step_h * nest.out_w * nest.step_w * nest.in_channels * nest.operands.bytes();
+  const int64_t image =
+      nest.out_h * nest.step_h * nest.out_w * nest.step_w * nest.in_channels * size_bytes(nest.operands.type);
   const int64_t weights = packed_bytes(nest, tile.vectors, limits.lanes_f32()) / nest.groups;
   const int64_t blocks = std::min(ceil_div(image, limits.l2_bytes / 4), items);
   const auto again = [&](int64_t bytes, int64_t times) {
@@ -198,7 +199,7 @@ std::vector<ConvTile> tile_candidates(const ConvNest& nest, const CpuLimits& lim
   std::vector<ConvTile> all;
   for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
     if (nest.out_blocks % v != 0) continue;
-    int64_t most = register_rows(v, limits);
+    int64_t most = register_rows(v, nest.operands.limits(limits));
     if (nest.in_block == 1)
       most = std::min<int64_t>(most, std::max<int64_t>(16 / v, 4));  // taps are unrolled: leave registers free
     if (most < 1) continue;
@@ -248,10 +249,10 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, cons
     return Rejected{"output channel blocks divisible by vectors", std::to_string(nest.out_blocks),
                     std::to_string(t.vectors)};
   }
-  const int64_t pixels = t.rows * t.tile;
-  if (pixels > register_rows(t.vectors, limits)) {
-    return Rejected{"register tile (pixels with " + std::to_string(t.vectors) + " vectors each)",
-                    std::to_string(register_rows(t.vectors, limits)), std::to_string(pixels)};
+  const int64_t pixels = t.rows * t.tile, most = register_rows(t.vectors, nest.operands.limits(limits));
+  if (pixels > most) {
+    return Rejected{"register tile (pixels with " + std::to_string(t.vectors) + " vectors each)", std::to_string(most),
+                    std::to_string(pixels)};
   }
   if (t.rows > 1 && t.tile != nest.out_w) {
     return Rejected{"tile of several rows spans the row", std::to_string(nest.out_w), std::to_string(t.tile)};
@@ -261,7 +262,7 @@ std::optional<Rejected> check_tile(const ConvNest& nest, const ConvTile& t, cons
 
 std::vector<Knob> tile_space(const ConvNest& nest, const CpuLimits& limits) {
   std::vector<Knob> space{{"vectors", {}}, {"rows", {}}, {"tile", {}}};
-  const int64_t most = register_rows(1, limits);
+  const int64_t most = register_rows(1, nest.operands.limits(limits));
   for (int64_t v = 1; v <= std::min(kMaxVectors, nest.out_blocks); ++v) {
     if (nest.out_blocks % v == 0) space[0].values.push_back(v);
   }
@@ -294,9 +295,9 @@ class TileEmitter {
     in_ = &e.task().operand(buffers.input);
     const Shape& s = in_->phys.strides;
     stride_n_ = s[0], stride_cb_ = s[1], stride_h_ = s[2], stride_w_ = s[3];
-    x_ = e.input(buffers.input);
-    if (nest.in_block > 1 && nest.operands.widens(in_->type))
-      wide_ = b_.scratch("wide", DType::f32, t.rows * t.tile * nest.in_block);
+    x_ = buffers.widened.id >= 0 ? buffers.widened : e.input(buffers.input);
+    if (nest.in_block > 1 && buffers.widened.id < 0 && nest.operands.widens(in_->type))
+      wide_ = b_.scratch("wide", nest.operands.widened(), t.rows * t.tile * nest.in_block);
     stream_ = {buffers.weights, buffers.prefetch, nest.panel_elems(t.vectors, lanes_),
                passes(nest, t, buffers.block_items > 0 ? buffers.block_items : nest_items(nest, t)), limits.line_bytes};
   }
@@ -358,12 +359,12 @@ class TileEmitter {
   /// Place of the tile's pixel (r, c) in the block that widen() makes.
   Expr wide_place(int64_t r, int64_t c) const { return {(r * cols_ + c) * nest_.in_block}; }
 
-  /// Converts the block of input channels at `x` of each pixel to f32.
+  /// Widens the block of input channels at `x` of each pixel.
   void widen(const Expr& x) {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
-        const Expr block = b_.load(x_, x + Expr(offset(r, c)), static_cast<int32_t>(nest_.in_block));
-        b_.store(wide_, wide_place(r, c), block);
+        const auto lanes = static_cast<int32_t>(nest_.in_block);
+        b_.store(wide_, wide_place(r, c), nest_.operands.widen(b_, x_, x + Expr(offset(r, c)), lanes));
       }
     }
   }
@@ -384,7 +385,7 @@ class TileEmitter {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
         const Expr pixel =
-            b_.let("p", wide_.id >= 0 ? b_.load(wide_, x + wide_place(r, c), lanes(first), 0)
+            b_.let("p", wide_.id >= 0 ? by.spread(b_, wide_, x + wide_place(r, c), lanes(first), by.group)
                                       : by.spread(b_, x_, x + Expr(offset(r, c)), lanes(first), by.group));
         for (int64_t v = first; v < last; ++v) {
           const int32_t reg = acc_[slot(r, c, v)];
@@ -507,7 +508,8 @@ class TileEmitter {
   const Operand* in_;
   int64_t stride_n_, stride_cb_, stride_h_, stride_w_;
   Buf x_;
-  Buf wide_;  ///< a block of input channels of each pixel in f32; no buffer if the input is multiplied as it is stored
+  Buf wide_;  ///< a block of input channels of each pixel, widened; no buffer if the input is multiplied as it is
+              ///< stored
   WeightStream stream_;
   Expr h0_, w0_, pass_;  ///< of the tile
   PanelWindow window_;

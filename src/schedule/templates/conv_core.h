@@ -157,6 +157,7 @@ int64_t nest_items(const ConvNest& nest, const ConvTile& tile);
 struct ConvBuffers {
   ValueId input = kNone, output = kNone;  ///< output: the convolution's result
   Buf weights;                            ///< packed by pack_weights()
+  Buf widened;                            ///< the input as i16; id < 0: the nest widens it if that is needed
   Buf bias;                               ///< one vector per output block; id < 0 if there is none
   int64_t prefetch = 0;                   ///< knob value for the weights
   int64_t block_items = 0;                ///< items that a panel processes before the next panel starts; 0: all

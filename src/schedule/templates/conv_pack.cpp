@@ -21,13 +21,14 @@ Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, con
       return from[(((g * n.out_channels + k) * in + ch % in) * n.kernel_h + r) * n.kernel_w + s];
     };
     if (n.operands.type == DType::bf16) return pack_weights(n, tile, lanes, reinterpret_cast<BFloat16*>(to), at);
-    if (n.operands.type == DType::u8) return pack_weights(n, tile, lanes, reinterpret_cast<int8_t*>(to), at);
+    if (n.operands.integers()) return pack_weights(n, tile, lanes, reinterpret_cast<int8_t*>(to), at);
     if (n.operands.type == DType::f16) return pack_weights(n, tile, lanes, reinterpret_cast<Half*>(to), at);
     pack_weights(n, tile, lanes, reinterpret_cast<float*>(to), at);
   };
   std::string form = fmt::format("direct vectors={} block={} lanes={}", tile.vectors, nest.in_block, lanes);
   if (nest.merged > 1) form += fmt::format(" groups={}x{}", nest.groups, nest.merged);
   if (type != DType::f32) form += fmt::format(" {}", name(type));
+  if (nest.operands.type == DType::i16) form += " pairs";
   return {weights, std::move(form), type, elems, fill};
 }
 
@@ -41,7 +42,7 @@ Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name) {
 
 Buf start_of(Emitter& e, const Node& conv, const Multiplicands& operands, const TensorType& x, int32_t lanes,
              const std::string& prefix) {
-  if (operands.type != DType::u8) return bias_of(e, conv, lanes, prefix + "bias");
+  if (!operands.integers()) return bias_of(e, conv, lanes, prefix + "bias");
   const int64_t zero = x.layout.zero;
   if (zero == 0) return {};
   const ValueId weights = conv.inputs[1];

@@ -50,9 +50,8 @@ Result<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, cons
 
 Multiplicands depthwise_operands(const DepthwiseNest& nest, const TensorType& x, const Tensor& w, const TensorType& y,
                                  const CpuLimits& limits) {
-  const Multiplicands bytes = Multiplicands::bytes_of_words();
   const bool fits = Multiplicands::stores_bytes(x, y.dtype) && nest.each == 1 && nest.dilation_w == 1 && fit_i8(w);
-  return fits && limits.has_dot(bytes.type, bytes.weights(), limits.lanes_f32()) ? bytes : Multiplicands{};
+  return fits && limits.multiplies_bytes() ? Multiplicands::of_integers(limits) : Multiplicands{};
 }
 
 int64_t most_row_pixels(const DepthwiseNest& nest, const CpuLimits& limits) {
@@ -183,10 +182,9 @@ class RowEmitter {
   /// The same for bytes, a group of taps at a time.
   void multiply_windows(const Expr& from, const Weights& weights, int64_t pixels) {
     const int64_t group = d_.operands.group, sharing = d_.sharing();
-    const auto width = static_cast<int32_t>(lanes_ * group);
     std::vector<Expr> shifted;
     for (int64_t i = 0; i < d_.windows() * sharing; ++i)
-      shifted.push_back(b_.let("w", b_.load_raw(buffers_.weights, weights(i), width)));
+      shifted.push_back(b_.let("w", d_.operands.columns(b_, buffers_.weights, weights(i), lanes_)));
     const int64_t end = (pixels - 1) * d_.step_w + d_.kernel_w;
     std::map<int64_t, Expr> windows;
     for (int64_t p = 0; p < pixels; p += sharing) {
@@ -202,8 +200,8 @@ class RowEmitter {
     }
   }
 
-  /// The bytes of a group of pixels from pixel `first` on, for each channel one after another. Those at `end` or
-  /// beyond, whose weights are 0, are replaced by others, since they may lie outside of the buffer.
+  /// The multiplicands of a group of pixels from pixel `first` on, for each channel one after another. Those at `end`
+  /// or beyond, whose weights are 0, are replaced by others, since they may lie outside of the buffer.
   Expr window(const Expr& from, int64_t first, int64_t end) const {
     const int64_t group = d_.operands.group, pixels = std::min(group, end - first);
     const int64_t before = std::min(group - pixels, first);  // pixels that are loaded in front of the first
@@ -216,7 +214,8 @@ class RowEmitter {
       for (int64_t i = 0; i < group; ++i)
         picks.push_back(static_cast<int32_t>(std::min(i + before, group - 1)) * lanes_ + lane);
     }
-    return shuffle(bytes, bytes, std::move(picks));
+    const Expr groups = shuffle(bytes, bytes, std::move(picks));
+    return d_.operands.type == DType::i16 ? cast(DType::i16, groups) : groups;
   }
 
   /// Copies channel `channel` of each group into all lanes of the group.

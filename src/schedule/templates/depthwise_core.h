@@ -41,7 +41,8 @@ struct DepthwiseNest {
 /// other than f32. Ignores layouts.
 Result<DepthwiseNest> depthwise_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y,
                                      int32_t lanes);
-/// Bytes, if `x` is stored so, the results are sums of integers, and the target has the instruction; otherwise f32.
+/// Integers, if `x` is stored as bytes, the results are sums of integers, and the target has an instruction for them;
+/// otherwise f32.
 Multiplicands depthwise_operands(const DepthwiseNest& nest, const TensorType& x, const Tensor& w, const TensorType& y,
                                  const CpuLimits& limits);
 

@@ -108,18 +108,19 @@ Packing pack_constant(const Task& task, const MatrixProduct& p, const Panels& pa
   const DType type = p.operands.weights();
   std::string form = fmt::format("panels of {}", panels.width);
   if (type != DType::f32) form += fmt::format(" {}", name(type));
+  if (p.operands.type == DType::i16) form += " pairs";
   if (panels.depth != p.padded_k()) form += fmt::format(" depth {}", panels.depth);
   return {b, std::move(form), type, panels.elems, [from = *task.operand(b).constant, p, panels](std::byte* to) {
             if (p.operands.type == DType::bf16) return pack_panels<BFloat16>(from, p, panels, to);
             if (p.operands.type == DType::f16) return pack_panels<Half>(from, p, panels, to);
-            if (p.operands.type == DType::u8) return pack_panels<int8_t>(from, p, panels, to);
+            if (p.operands.integers()) return pack_panels<int8_t>(from, p, panels, to);
             pack_panels<float>(from, p, panels, to);
           }};
 }
 
 std::optional<Packing> column_starts(const Task& task, const MatrixProduct& p, const Panels& panels) {
   const int64_t zero = task.operand(task.node().inputs[0]).type.layout.zero;
-  if (p.operands.type != DType::u8 || zero == 0) return std::nullopt;
+  if (!p.operands.integers() || zero == 0) return std::nullopt;
   const ValueId b = task.node().inputs[1];
   const int64_t padded = panels.per_matrix * panels.width;
   const auto fill = [from = *task.operand(b).constant, p, panels, zero, padded](std::byte* to) {

@@ -8,6 +8,7 @@
 #include "schedule/templates/matmul_core.h"
 #include "schedule/templates/templates.h"
 #include "schedule/templates/weight_stream.h"
+#include "schedule/templates/widen_operand.h"
 
 namespace kilter {
 namespace {
@@ -15,8 +16,8 @@ namespace {
 constexpr int64_t kMaxVectors = 8;
 constexpr int64_t kTilesPerItem = 4;
 
-int64_t most_rows(int64_t vectors, const CpuLimits& limits) {
-  return std::max<int64_t>(register_rows(vectors, limits), 1);
+int64_t most_rows(const MatrixProduct& p, int64_t vectors, const CpuLimits& limits) {
+  return std::max<int64_t>(register_rows(vectors, p.operands.limits(limits)), 1);
 }
 
 /// The largest number of vectors per panel; each has at least one column.
@@ -29,7 +30,7 @@ int64_t most_vectors(const MatrixProduct& p, const CpuLimits& limits) {
 /// nearly so, map to only a few of its sets.
 bool crowd_l1(const MatrixProduct& p, int64_t rows, const CpuLimits& limits) {
   const int64_t way = limits.l1_way_bytes, ways = limits.l1_bytes / way;
-  const int64_t places = way / std::max<int64_t>(std::gcd(p.a_m * p.operands.bytes(), way), limits.line_bytes);
+  const int64_t places = way / std::max<int64_t>(std::gcd(p.a_m * size_bytes(p.operands.type), way), limits.line_bytes);
   return ceil_div(rows, places) > ways / 2;
 }
 
@@ -171,7 +172,7 @@ class MatmulTiled final : public Analysed {
   std::vector<Knob> space() const override {
     Knob vectors{"vectors", {}}, rows{"rows", {}};
     for (int64_t v = 1; v <= most_vectors(p_, limits()); ++v) vectors.values.push_back(v);
-    for (int64_t r = 1; r <= std::min(p_.m, most_rows(1, limits())); ++r) rows.values.push_back(r);
+    for (int64_t r = 1; r <= std::min(p_.m, most_rows(p_, 1, limits())); ++r) rows.values.push_back(r);
     return {vectors, rows, panel_prefetch_knob()};
   }
   Result<Schedule> pick() const override {
@@ -199,13 +200,14 @@ class MatmulTiled final : public Analysed {
  private:
   /// The candidates for the rows of a tile: as many as fit, or fewer that divide the matrix more evenly.
   std::array<int64_t, 2> rows_beside(int64_t vectors) const {
-    const int64_t most = std::min(p_.m, most_rows(vectors, limits()));
+    const int64_t most = std::min(p_.m, most_rows(p_, vectors, limits()));
     return {most, ceil_div(p_.m, ceil_div(p_.m, most))};
   }
 
+  bool widens_first() const { return p_.operands.type == DType::i16; }
   std::optional<Rejected> conflict(const Schedule& schedule) const override {
     const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
-    const int64_t most = most_rows(vectors, limits());
+    const int64_t most = most_rows(p_, vectors, limits());
     if (rows <= most) return std::nullopt;
     return Rejected{fmt::format("register tile (rows with {} vectors each)", vectors), std::to_string(most),
                     std::to_string(rows)};
@@ -218,7 +220,9 @@ class MatmulTiled final : public Analysed {
     full.m = rows, full.n = vectors * lanes_of(limits());
     const double tiles = static_cast<double>(p_.m * p_.n) / static_cast<double>(full.m * full.n);
     const double ideal = cycles(full, vectors, rows, limits()) * tiles;
-    return {all * static_cast<double>(p_.steps() * elems(p_.batch)), std::max(0.0, 1 - ideal / all)};
+    Estimate out{all * static_cast<double>(p_.steps() * elems(p_.batch)), std::max(0.0, 1 - ideal / all)};
+    if (widens_first()) out.cycles += widening_cycles(task(), task().node().inputs[0], limits());
+    return out;
   }
 
   Lowered emit(const Schedule& schedule) const override {
@@ -236,7 +240,9 @@ class MatmulTiled final : public Analysed {
     const int64_t full = p_.m / rows, rest = p_.m % rows;
     const int64_t items = ceil_div(full + (rest > 0 ? 1 : 0), kTilesPerItem);
     const Expr item = e.b.parallel("item", items);
-    const Buf a = e.input(task().node().inputs[0]);
+    const ValueId left = task().node().inputs[0];
+    if (widens_first()) widen_first(task(), left, limits(), lowered);
+    const Buf a = widens_first() ? widened_operand(e, left) : e.input(left);
     const Buf packed = p_.constant_b ? e.constant(pack_constant(task(), p_, panels), "packed")
                                      : e.temp(0, p_.operands.type, panels.elems, false, "packed");
     const auto packing = column_starts(task(), p_, panels);
