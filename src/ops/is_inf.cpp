@@ -1,4 +1,4 @@
-#include "ops/support/elementwise.h"
+#include "ops/support/float_predicate.h"
 #include "ops/support/scalar.h"
 
 namespace kilter {
@@ -15,11 +15,12 @@ struct Detect {
 
 void reference(ReferenceContext& ctx) {
   const Detect detect(ctx.node);
-  reference_predicate<Floats>(
+  reference_float_predicate(
       ctx, [=](auto x) { return std::isinf(x) && ((detect.negative && x < 0) || (detect.positive && x > 0)); });
 }
 
 std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
+  if (is_narrow(op.inputs[0].dtype)) return std::nullopt;
   const Detect detect(op.node);
   return scalar_unary(op, in, [=](const Expr& x) {
     if (detect.negative && detect.positive) return binary(Op::eq, unary(Op::abs, x), like(x, kInfinity));
@@ -36,7 +37,7 @@ KILTER_OP(IsInf){
     .family = Family::map,
     .attrs = {{"detect_negative", "int", "1"}, {"detect_positive", "int", "1"}},
     .summary = "y = whether x is an infinity of a selected sign.",
-    .infer = infer_predicate_of<Floats>,
+    .infer = infer_float_predicate,
     .reference = reference,
     .scalar = scalar,
     .zero_preserving = true,
@@ -44,7 +45,7 @@ KILTER_OP(IsInf){
     .cases = {"f32[5]:-inf,inf,nan,0,1", "f32[5]:-inf,inf,nan,0,1 | detect_negative=0",
               "f32[5]:-inf,inf,nan,0,1 | detect_positive=0",
               "f32[5]:-inf,inf,nan,0,1 | detect_positive=0 detect_negative=0", "f16[3]:-inf,inf,5", "f64[17]",
-              "bf16[2]:inf,nan"},
+              "bf16[2]:inf,nan", "f8e5m2[5]:nan,inf,0,1,-inf"},
 };
 
 }  // namespace kilter

@@ -87,6 +87,33 @@ TEST(NarrowTypes, WrittenFilesArePacked) {
   }
 }
 
+/// MatMulNBits is made of weights of 8 bits, so that it has integers of 4 bits only if the reader widens them.
+TEST(NarrowTypes, ConstantIntegersInBlocksAreWidened) {
+  ModelMaker maker(21);
+  auto& weights = maker.initializer();
+  weights.set_name("w");
+  weights.set_data_type(kInt4);
+  weights.add_dims(128), weights.add_dims(64);
+  weights.set_raw_data(std::string(128 * 64 / 2, '\x7f'));
+  auto& scale = maker.initializer();
+  scale.set_name("s");
+  scale.set_data_type(kFloat);
+  scale.add_dims(4), scale.add_dims(64);
+  scale.set_raw_data(std::string(4 * 64 * sizeof(float), '\0'));
+  auto& node = maker.node("DequantizeLinear", {"w", "s"}, {"y"}, "dequantise");
+  for (const auto& [key, value] : {std::pair("axis", 0), {"block_size", 32}})
+    add_attribute(node, key, kIntAttr).set_i(value);
+  maker.output("y", {128, 64});
+  const Graph graph = maker.parse()->bind({});
+  ASSERT_EQ(graph.order().size(), 1U);
+  const Node& kept = graph.node(graph.order().front());
+  EXPECT_EQ(kept.op->name, "DequantizeLinear");
+  const Tensor& widened = *graph.value(kept.inputs[0]).constant;
+  EXPECT_EQ(widened.dtype(), DType::i8);
+  EXPECT_EQ(widened.as_int(0), -1);
+  EXPECT_EQ(widened.as_int(1), 7);
+}
+
 TEST(NarrowTypes, NodesThatComputeWithThemAreRefused) {
   ModelMaker maker(21);
   maker.input("x", {2}, kInt4);
