@@ -105,11 +105,6 @@ void infer_same_of(InferContext& ctx) {
   infer_same(ctx);
 }
 template <class List>
-void infer_predicate_of(InferContext& ctx) {
-  check_types(List{}, ctx, 0);
-  infer_predicate(ctx);
-}
-template <class List>
 void infer_broadcast_of(InferContext& ctx) {
   check_types(List{}, ctx, 0);
   infer_broadcast(ctx);
