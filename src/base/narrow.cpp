@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -104,11 +105,15 @@ uint8_t scale_code(const Format& f, double value, NarrowRounding rounding) {
 uint8_t float_code(const Format& f, double value, bool saturate) {
   const unsigned sign = std::signbit(value) ? sign_of(f.type) : 0;
   if (std::isnan(value)) return static_cast<uint8_t>(f.nan | sign);
+  constexpr int kBias = 1023, kDigits = 52;  // of f64
   const double magnitude = std::abs(value);
+  const auto own = static_cast<int>(std::bit_cast<uint64_t>(magnitude) >> kDigits) - kBias;
+  const int exponent = std::max(own, 1 - f.bias);
   unsigned code = 256;  // beyond every format
-  if (magnitude < std::ldexp(1.0, 1 << f.exponent)) {
-    const int exponent = magnitude == 0 ? 1 - f.bias : std::max(std::ilogb(magnitude), 1 - f.bias);
-    const double steps = std::nearbyint(std::ldexp(magnitude, f.fraction - exponent));
+  if (exponent < 1 << f.exponent) {
+    // Beside 2^52 steps of the format, f64 has no digits for parts of a step, so that the addition rounds.
+    const auto many = std::bit_cast<double>(static_cast<uint64_t>(kBias + kDigits + exponent - f.fraction) << kDigits);
+    const uint64_t steps = std::bit_cast<uint64_t>(magnitude + many) - std::bit_cast<uint64_t>(many);
     code = static_cast<unsigned>(steps) + (static_cast<unsigned>(exponent + f.bias - 1) << f.fraction);
   }
   if (code > f.greatest) code = saturate ? f.greatest : f.beyond;
@@ -133,9 +138,9 @@ int64_t least_narrow_integer(DType type) {
   return f.negative ? -int64_t{f.greatest} - 1 : 0;
 }
 
-float narrow_value(DType type, uint8_t code) {
+std::span<const float, 256> narrow_values(DType type) {
   static const Values kValues = all_values();
-  return kValues[index_of(type)][code];
+  return kValues[index_of(type)];
 }
 
 uint8_t narrow_code(DType type, double value, NarrowRounding rounding) {
@@ -159,7 +164,10 @@ int64_t packed_size(DType type, int64_t elems) {
 void unpack_narrow(DType type, std::span<const std::byte> packed, std::span<std::byte> codes) {
   const auto bits = static_cast<size_t>(size_bits(type)), per_byte = 8 / bits;
   const auto mask = static_cast<std::byte>(mask_of(type));
-  for (size_t i = 0; i < codes.size(); ++i) codes[i] = packed[i / per_byte] >> (i % per_byte * bits) & mask;
+  size_t i = 0;
+  for (const std::byte byte : packed) {
+    for (size_t k = 0; k < per_byte && i < codes.size(); ++k, ++i) codes[i] = byte >> (k * bits) & mask;
+  }
 }
 
 void pack_narrow(DType type, std::span<const std::byte> codes, std::span<std::byte> packed) {

@@ -37,8 +37,9 @@ DType widened_type(DType narrow);
 int64_t least_narrow_integer(DType type);
 int64_t greatest_narrow_integer(DType type);
 
-/// Returns the value of a code. Ignores bits of `code` beyond those of the type.
-float narrow_value(DType type, uint8_t code);
+/// Returns the values of all bytes. Bits beyond those of the type do not matter.
+std::span<const float, 256> narrow_values(DType type);
+inline float narrow_value(DType type, uint8_t code) { return narrow_values(type)[code]; }
 
 /// Returns the code of `value` in a narrow type.
 /// Floats: rounds to nearest, ties to even; f8e8m0: see ScaleRounding. With `saturate`, infinity and numbers beyond

@@ -88,8 +88,9 @@ Tensor Tensor::reshaped(Shape shape) const {
 Tensor Tensor::widened() const {
   if (is_narrow(type_)) {
     Tensor t(widened_type(type_), shape_);
+    const std::span<const float, 256> values = narrow_values(type_);
     visit_dtype(t.type_, [&]<class T>(T) {
-      for (int64_t i = 0; i < elems_; ++i) t.data<T>()[i] = static_cast<T>(narrow_value(type_, data<uint8_t>()[i]));
+      for (int64_t i = 0; i < elems_; ++i) t.data<T>()[i] = static_cast<T>(values[data<uint8_t>()[i]]);
     });
     return t;
   }

@@ -12,13 +12,15 @@ namespace {
 
 using Scales = Types<float, Half, BFloat16>;
 
+void check_zero_type(const Node& node, DType zero, DType x) {
+  if (zero != x)
+    node_error(node, fmt::format("zero point has element type {}, expected {} to match input 0", name(zero), name(x)));
+}
+
 void check_operands(InferContext& ctx) {
   check_quantised(ctx, 0, true);
   if (ctx.dtype(1) != DType::f8e8m0) check_types(Scales{}, ctx, 1);
-  if (ctx.has(2) && ctx.dtype(2) != ctx.dtype(0)) {
-    ctx.error(fmt::format("zero point has element type {}, expected {} to match input 0", name(ctx.dtype(2)),
-                          name(ctx.dtype(0))));
-  }
+  if (ctx.has(2)) check_zero_type(ctx.node, ctx.dtype(2), ctx.dtype(0));
 }
 
 DType checked_output(const Node& node, DType type) {
@@ -68,6 +70,7 @@ bool has_constant_blocks(const ExpandContext& ctx, const QuantSpread& spread) {
 
 /// Makes integers of 8 bits of narrow ones, and f32 of a narrow scale.
 std::vector<ValueId> expand_widened(ExpandContext& ctx) {
+  if (ctx.has(2)) check_zero_type(ctx.node, ctx.type(2).dtype, ctx.type(0).dtype);
   std::vector<ValueId> inputs = ctx.node.inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (ctx.has(i) && is_narrow(ctx.type(i).dtype) && (i == 1 || is_narrow_integer(ctx.type(i).dtype)))
@@ -77,12 +80,9 @@ std::vector<ValueId> expand_widened(ExpandContext& ctx) {
 }
 
 ValueId expand_from_float(ExpandContext& ctx, DType to, const QuantSpread& spread) {
-  const auto cast = [&](ValueId v, DType type) {
-    return ctx.builder.type(v).dtype == type ? v : ctx.add("Cast", {v}, {{"to", code_of_dtype(type)}});
-  };
-  ValueId y = cast(ctx.in(0), DType::f32);
-  if (ctx.has(2)) y = ctx.add("Sub", {y, cast(spread_operand(ctx, 2, spread), DType::f32)});
-  return cast(ctx.add("Mul", {y, cast(spread_operand(ctx, 1, spread), DType::f32)}), to);
+  ValueId y = converted(ctx, ctx.in(0), DType::f32);
+  if (ctx.has(2)) y = ctx.add("Sub", {y, converted(ctx, spread_operand(ctx, 2, spread), DType::f32)});
+  return converted(ctx, ctx.add("Mul", {y, converted(ctx, spread_operand(ctx, 1, spread), DType::f32)}), to);
 }
 
 std::vector<ValueId> expand(ExpandContext& ctx) {
@@ -143,8 +143,7 @@ KILTER_OP(DequantizeLinear){
     .attrs = {{"axis", "int", "1"}, {"block_size", "int", "0"}, {"output_dtype", "int", "0"}},
     .summary =
         "y = (x - zero_point) * scale for x in u8, i8, u16, i16, i32 or a narrow type; one scale per tensor, axis "
-        "index or "
-        "block.",
+        "index or block.",
     .infer = infer,
     .reference = reference,
     .expand = expand,

@@ -66,12 +66,11 @@ void reference(ReferenceContext& ctx) {
 
 /// Divides in f32 and converts.
 ValueId expand_to_float(ExpandContext& ctx, DType type, const QuantSpread& spread) {
-  const auto cast = [&](ValueId v, DType to) {
-    return ctx.builder.type(v).dtype == to ? v : ctx.add("Cast", {v}, {{"to", code_of_dtype(to)}});
-  };
-  const ValueId x = cast(ctx.in(0), DType::f32), scale = cast(spread_operand(ctx, 1, spread), DType::f32);
-  ValueId y = cast(cast(ctx.add("Div", {x, scale}), precision_of(ctx.node, ctx.type(1).dtype)), DType::f32);
-  if (ctx.has(2)) y = ctx.add("Add", {y, cast(spread_operand(ctx, 2, spread), DType::f32)});
+  const ValueId x = converted(ctx, ctx.in(0), DType::f32);
+  const ValueId scale = converted(ctx, spread_operand(ctx, 1, spread), DType::f32);
+  const ValueId rounded = converted(ctx, ctx.add("Div", {x, scale}), precision_of(ctx.node, ctx.type(1).dtype));
+  ValueId y = converted(ctx, rounded, DType::f32);
+  if (ctx.has(2)) y = ctx.add("Add", {y, converted(ctx, spread_operand(ctx, 2, spread), DType::f32)});
   return ctx.add("Cast", {y}, {{"to", code_of_dtype(type)}, {"saturate", ctx.node.int_attr("saturate", 1)}});
 }
 

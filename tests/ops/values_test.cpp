@@ -154,6 +154,16 @@ TEST(Values, CastToNarrowTypesFollowsItsAttributes) {
                "round_mode 'off' is unknown; legal values are up, down, nearest");
 }
 
+TEST(Values, ZeroPointsHaveTheNarrowTypeOfTheValues) {
+  const Tensor x(DType::i4, {2}), scale = Tensor::scalar(1.0F);
+  expect_error([&] { value_of("DequantizeLinear", {x, scale, Tensor(DType::i2, {})}); }, ErrorKind::bad_model,
+               "zero point has element type i2, expected i4 to match input 0");
+  expect_error([&] { value_of("DequantizeLinear", {Tensor(DType::f8e8m0, {2}), scale}); }, ErrorKind::bad_model,
+               "input 0 has element type f8e8m0, expected one of u8, i8, u16, i16, f8e4m3fn");
+  expect_error([&] { value_of("QuantizeLinear", {Tensor(DType::f32, {2}), scale}, {{"output_dtype", int64_t{24}}}); },
+               ErrorKind::unsupported, "element type f8e8m0 is not supported; legal values are u8, i8, u16");
+}
+
 TEST(Values, CastFromNarrowTypesIsExact) {
   const auto narrow = [](DType type, std::vector<uint8_t> codes) {
     Tensor t(type, {static_cast<int64_t>(codes.size())});

@@ -35,10 +35,12 @@ void cast_to_narrow(const Node& node, const Tensor& from, const Tensor& to) {
   const DType type = to.dtype();
   const NarrowRounding rounding = rounding_of(node);
   const bool integers = is_narrow_integer(type) && !is_float(from.dtype());
-  for (int64_t i = 0; i < from.elems(); ++i) {
-    to.data<uint8_t>()[i] =
-        integers ? narrow_integer_code(type, from.as_int(i)) : narrow_code(type, from.as_double(i), rounding);
-  }
+  visit_dtype(from.dtype(), [&]<class From>(From) {
+    std::transform(from.data<From>(), from.data<From>() + from.elems(), to.data<uint8_t>(), [&](From value) {
+      return integers ? narrow_integer_code(type, convert<int64_t>(value))
+                      : narrow_code(type, convert<double>(value), rounding);
+    });
+  });
 }
 
 template <class T>

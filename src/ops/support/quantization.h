@@ -36,6 +36,9 @@ void check_quantised(const InferContext& ctx, size_t i, bool sums);
 /// Throws unsupported unless QuantizeLinear converts to `type`.
 void check_quantised(const Node& node, DType type);
 
+/// Returns `v` if its elements have the type, otherwise a Cast of it.
+ValueId converted(ExpandContext& ctx, ValueId v, DType type);
+
 /// Returns input `i` of the node, whose type is narrow, in the type's widened_type().
 ValueId widened_operand(ExpandContext& ctx, size_t i);
 
