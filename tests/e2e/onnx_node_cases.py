@@ -1,4 +1,4 @@
-"""Runs the ONNX standard's node cases with `kilter check`.
+"""Runs the ONNX standard's node cases, and the models that the package onnx contains, with `kilter check`.
 
 usage: onnx_node_cases.py KILTER CASES_FOLDER KNOWN_FILE [--write] [--target NAME]
 
@@ -18,6 +18,8 @@ import warnings
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 from networks import runs_here  # noqa: E402
 
+# Folders of onnx.backend.test whose data are in the package.
+PACKAGED = ("simple", "pytorch-operator", "pytorch-converted")
 LEAST_PASSING = 1580
 RANDOM = "random draws are compared by distribution (tests/ops/random_test.cpp), agrees by chance: "
 # The expected values include the rounding errors of the reference's intermediate values. Values of float16 are up to
@@ -70,6 +72,31 @@ def read_known(file):
     return known
 
 
+def packaged_folder(name):
+    import onnx.backend.test
+    return pathlib.Path(onnx.backend.test.__file__).parent / "data" / name
+
+
+def run_check(kilter, folder, target):
+    """Returns the lines that `kilter check` prints, and the number of cases that pass."""
+    done = subprocess.run([kilter, "check", str(folder), "--target", target], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    totals = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1] if lines else "")
+    if not totals:
+        sys.exit(f"kilter check {folder}: no closing line; exit code {done.returncode}\n{done.stderr[-2000:]}")
+    return lines, int(totals[1])
+
+
+def read_missed(lines, folder, prefix):
+    """Returns the reasons of the cases that do not pass, by name."""
+    missed = {}
+    for line in lines[:-1]:
+        found = re.match(r"(failed |skipped) *(\S+): (.*)", line)
+        if found:
+            missed[prefix + found[2]] = found[3].replace(str(folder), "CASES")[:160]
+    return missed
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kilter")
@@ -83,16 +110,11 @@ def main():
         print(f"skipped: this machine does not run code for {options.target}")
         sys.exit(77)
     write_cases(folder)
-    done = subprocess.run([kilter, "check", str(folder), "--target", options.target], capture_output=True, text=True)
-    lines = done.stdout.splitlines()
-    totals = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1] if lines else "")
-    if not totals:
-        sys.exit(f"kilter check: no closing line; exit code {done.returncode}\n{done.stderr[-2000:]}")
-    missed = {}
-    for line in lines[:-1]:
-        found = re.match(r"(failed |skipped) *(\S+): (.*)", line)
-        if found:
-            missed[found[2]] = found[3].replace(str(folder), "CASES")[:160]
+    lines, passed = run_check(kilter, folder, options.target)
+    missed = read_missed(lines, folder, "")
+    for name in PACKAGED:
+        packaged = packaged_folder(name)
+        missed |= read_missed(run_check(kilter, packaged, options.target)[0], packaged, f"{name}/")
     if options.write:
         head = "# Cases of the ONNX standard that do not pass yet, each with its reason. Made by onnx_node_cases.py --write.\n"
         for name in missed:
@@ -114,7 +136,6 @@ def main():
     for name in won:
         print(f"passes now, take it off {known_file.name}: {name}")
     print(lines[-1])
-    passed = int(totals[1])
     if passed < LEAST_PASSING:
         print(f"expected at least {LEAST_PASSING} to pass, got {passed}")
     sys.exit(1 if lost or won or passed < LEAST_PASSING else 0)
