@@ -9,6 +9,7 @@
 #include "onnx/data_need.h"
 #include "onnx/missing.h"
 #include "onnx/schema.h"
+#include "ops/support/flex_attention.h"
 
 namespace kilter::onnx {
 namespace {
@@ -17,6 +18,23 @@ namespace {
 constexpr ValueId kNotYet = -2;
 /// Stands for a value that Mode::probe cannot compute because an input's value is not known.
 constexpr ValueId kUnknown = -3;
+/// Thrown when a part of a node is kUnknown.
+struct Unknown {};
+
+/// Runs f, which adds a node. Errors get the name of the file.
+template <class F>
+std::vector<ValueId> in_file(const std::string& file, const OpenNode& node, F&& f) {
+  try {
+    return f();
+  } catch (const NeedsProgram& error) {
+    throw NeedsProgram(file + ": " + error.why());
+  } catch (const Error& error) {
+    if (error.message().starts_with(file)) throw;
+    throw Error(error.kind(), file + ": " + error.message());
+  } catch (const std::bad_alloc&) {
+    fail(ErrorKind::out_of_memory, "{}: {}: out of memory while it was added to the graph", file, node.label);
+  }
+}
 
 }  // namespace
 
@@ -65,6 +83,8 @@ std::vector<ValueId> Specialiser::make(const OpenNode& node, const std::vector<V
     }
     return choose(node, inputs[0]);
   }
+  if (node.op != nullptr && (node.region("score_mod") != nullptr || node.region("prob_mod") != nullptr))
+    return attend(node, inputs);
   const bool is_alias = node.op != nullptr && node.op->name == "Identity" && node.op->domain.empty();
   if (is_alias && inputs.size() == 1 && inputs[0] != kNone && node.outputs.size() == 1 &&
       graph_.value(inputs[0]).constant)
@@ -80,16 +100,7 @@ std::vector<ValueId> Specialiser::add(const OpenNode& node, const std::vector<Va
   options.opset = node.opset;
   for (const ValueId output : node.outputs)
     options.output_names.push_back(output == kNone ? "" : open_.values[static_cast<size_t>(output)].name);
-  try {
-    return builder_->add(node.op->name, inputs, node.attrs, options);
-  } catch (const NeedsProgram& error) {
-    throw NeedsProgram(file_ + ": " + error.why());
-  } catch (const Error& error) {
-    if (error.message().starts_with(file_)) throw;
-    throw Error(error.kind(), file_ + ": " + error.message());
-  } catch (const std::bad_alloc&) {
-    fail(ErrorKind::out_of_memory, "{}: {}: out of memory while it was added to the graph", file_, node.label);
-  }
+  return in_file(file_, node, [&] { return builder_->add(node.op->name, inputs, node.attrs, options); });
 }
 
 std::vector<ValueId> Specialiser::choose(const OpenNode& node, ValueId condition) {
@@ -114,15 +125,47 @@ std::vector<ValueId> Specialiser::choose(const OpenNode& node, ValueId condition
   MissingOps missing(file_);
   missing.look(*branch->graph, false);
   missing.fail_if_any();
-  Specialiser inner(*branch->graph, graph_, file_, mode_);
+  return inlined(*branch, {});
+}
+
+std::vector<ValueId> Specialiser::inlined(const Region& region, const std::vector<ValueId>& own_inputs) {
+  Specialiser inner(*region.graph, graph_, file_, mode_);
   inner.builder_ = builder_;
   inner.needed_ = needed_;
-  for (size_t i = 0; i < branch->captures.size(); ++i)
-    inner.set(branch->graph->inputs[branch->graph->own_inputs + i], value(branch->captures[i]));
+  for (size_t i = 0; i < own_inputs.size(); ++i) inner.set(region.graph->inputs[i], own_inputs[i]);
+  for (size_t i = 0; i < region.captures.size(); ++i)
+    inner.set(region.graph->inputs[region.graph->own_inputs + i], value(region.captures[i]));
   inner.walk();
   std::vector<ValueId> outputs;
-  for (const OpenGraph::Output& output : branch->graph->outputs) outputs.push_back(inner.value(output.value));
+  for (const OpenGraph::Output& output : region.graph->outputs) outputs.push_back(inner.value(output.value));
   return outputs;
+}
+
+std::vector<ValueId> Specialiser::attend(const OpenNode& node, const std::vector<ValueId>& inputs) {
+  const auto modifier = [&](std::string_view attribute) -> Modifier {
+    const Region* region = node.region(attribute);
+    if (region == nullptr) return {};
+    if (region->graph->own_inputs != 1 || region->graph->outputs.size() != 1) {
+      fail(ErrorKind::bad_model, "{}: {}: expected a graph with one input and one output as its {}, got {} and {}",
+           file_, node.label, attribute, region->graph->own_inputs, region->graph->outputs.size());
+    }
+    return [this, region](ValueId x) {
+      const ValueId made = inlined(*region, {x})[0];
+      if (made == kUnknown) throw Unknown{};
+      return made;
+    };
+  };
+  if (inputs.size() != 3 || std::find(inputs.begin(), inputs.end(), kNone) != inputs.end())
+    fail(ErrorKind::bad_model, "{}: {}: expected three inputs", file_, node.label);
+  try {
+    return in_file(file_, node, [&] {
+      const std::array<ValueId, 3> operands = {inputs[0], inputs[1], inputs[2]};
+      const ValueId y = add_modified_attention(*builder_, node, operands, modifier("score_mod"), modifier("prob_mod"));
+      return std::vector<ValueId>{y};
+    });
+  } catch (const Unknown&) {
+    return {};
+  }
 }
 
 void Specialiser::need_value(ValueId value, const std::string& what) {

@@ -36,6 +36,10 @@ class Specialiser {
   std::vector<ValueId> make(const OpenNode& node, const std::vector<ValueId>& inputs);
   std::vector<ValueId> add(const OpenNode& node, const std::vector<ValueId>& inputs);
   std::vector<ValueId> choose(const OpenNode& node, ValueId condition);
+  /// Adds the nodes of a FlexAttention that has graphs.
+  std::vector<ValueId> attend(const OpenNode& node, const std::vector<ValueId>& inputs);
+  /// Adds the nodes of a region and returns its outputs.
+  std::vector<ValueId> inlined(const Region& region, const std::vector<ValueId>& own_inputs);
   /// Handles a value that must be known but is not: records the inputs to ask for, or throws.
   void need_value(ValueId value, const std::string& what);
 

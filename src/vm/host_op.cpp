@@ -90,6 +90,9 @@ std::vector<AnyValue> interpret(const OpenGraph& segment, std::vector<AnyValue> 
       operands.clear();
       for (const ValueId v : node.regions[region].captures) operands.push_back(value(v));
       made = interpret(*node.regions[region].graph, std::move(operands));
+    } else if (!node.regions.empty()) {
+      fail(ErrorKind::unsupported, "{}: the graphs in it run only as compiled code, and here they are beside strings",
+           node.label);
     } else {
       check_node(node);
       made = run_op(node, std::move(operands));

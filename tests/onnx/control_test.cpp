@@ -242,5 +242,38 @@ TEST(If, NodesAroundABranchThatReadsThemAreSortedBeforeIt) {
   EXPECT_THAT(nodes_of(maker.parse()->bind({})), ElementsAre("Neg neg", "Relu relu"));
 }
 
+/// Returns y = FlexAttention(q, k, v) with one node of a given operator as score_mod.
+ModelMaker flex_model(const std::string& op, const std::vector<std::string>& extra_inputs = {}) {
+  ModelMaker maker;
+  maker.import("ai.onnx.preview", 1);
+  for (const char* name : {"q", "k", "v"}) maker.input(name, {1, 2, 3, 4});
+  auto& node = maker.node("FlexAttention", {"q", "k", "v"}, {"y"}, "flex");
+  node.set_domain("ai.onnx.preview");
+  auto& body = *add_attribute(node, "score_mod", kGraphAttr).mutable_g();
+  body.set_name("change");
+  body.add_input()->set_name("scores");
+  for (const std::string& name : extra_inputs) body.add_input()->set_name(name);
+  body.add_output()->set_name("changed");
+  add_node(*body.add_node(), op, {"scores"}, {"changed"}, "change");
+  maker.output("y", {1, 2, 3, 4});
+  return maker;
+}
+
+TEST(FlexAttention, GraphsChangeTheScores) {
+  EXPECT_THAT(nodes_of(flex_model("Tanh").parse()->bind({})),
+              ElementsAre("Mul flex", "Transpose flex_1", "Mul flex_2", "MatMul flex_3", "Tanh change",
+                          "Softmax flex_4", "MatMul flex_5"));
+}
+
+TEST(FlexAttention, GraphsOfOtherTypesAreNamed) {
+  EXPECT_EQ(bind_error(flex_model("Shape")),
+            "bad_model: m.onnx: FlexAttention 'flex': attribute score_mod makes i64[4] of f32[1,2,3,3]; it must keep "
+            "the type");
+  EXPECT_EQ(
+      bind_error(flex_model("Tanh", {"probabilities"})),
+      "bad_model: m.onnx: ai.onnx.preview:FlexAttention 'flex': expected a graph with one input and one output as its "
+      "score_mod, got 2 and 1");
+}
+
 }  // namespace
 }  // namespace kilter::onnx
