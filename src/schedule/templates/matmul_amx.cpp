@@ -107,9 +107,7 @@ class ProductEmitter {
         Expr sum = product.sums(row, v);
         if (!starts.empty()) sum = sum + starts[static_cast<size_t>(v)];
         Site site;
-        site.index = batch_.index;
-        site.index.push_back(first_ + row);
-        site.index.push_back(column);
+        site.index = batch_.at(first_ + row, column);
         site.vec_dim = static_cast<int32_t>(domain.rank()) - 1;
         site.lanes = lanes_;
         if (p_.n % lanes_ != 0) site.mask = first_lanes(max(Expr(0), Expr(p_.n) - column), lanes_);

@@ -1,6 +1,7 @@
 #include "schedule/templates/matmul_core.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kilter {
 namespace {
@@ -16,6 +17,17 @@ Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
     if (extents != nullptr) (*extents)[d] = o.type.shape[i];
   }
   return strides;
+}
+
+/// Lets the rows of the product be a batch dimension if its matrices have one row each, so that B is read once.
+void take_rows_from_batch(MatrixProduct& p) {
+  p.row_axis = p.batch.size();
+  if (p.m != 1) return;
+  for (size_t d = p.batch.size(); d-- > 0;) {
+    if (p.batch[d] == 1 || p.b_extent[d] != 1) continue;
+    p.row_axis = d, p.m = std::exchange(p.batch[d], 1), p.a_m = std::exchange(p.a_batch[d], 0);
+    return;
+  }
 }
 
 /// Chooses the operands of a product whose results are integers: bytes, or f32 where its sums are exact and the target
@@ -61,6 +73,7 @@ Result<MatrixProduct> product_of(const Task& task, const CpuLimits& limits) {
   p.b_batch = batch_strides(b, p.batch, &p.b_extent);
   p.a_m = a.phys.strides[ra - 2], p.a_k = a.phys.strides[ra - 1];
   p.b_k = b.phys.strides[rb - 2], p.b_n = b.phys.strides[rb - 1];
+  take_rows_from_batch(p);
   p.constant_b = b.constant != nullptr;
   if (y.dtype == DType::i32) return integer_product(std::move(p), a.type, b, limits);
   const TensorType computed{DType::f32, b.type.shape, {}};
@@ -180,7 +193,7 @@ Stage pack_stage(const Task& task, const MatrixProduct& p, const Panels& panels,
   return e.finish(lowered);
 }
 
-BatchLoops::BatchLoops(LoopBuilder& b, const Task& task, const MatrixProduct& p) {
+BatchLoops::BatchLoops(LoopBuilder& b, const Task& task, const MatrixProduct& p) : row_axis(p.row_axis) {
   a_base = task.operand(task.node().inputs[0]).phys.offset;
   for (size_t d = 0; d < p.batch.size(); ++d) {
     const Expr i = b.parallel("b" + std::to_string(d), p.batch[d]);
@@ -188,6 +201,14 @@ BatchLoops::BatchLoops(LoopBuilder& b, const Task& task, const MatrixProduct& p)
     a_base = a_base + i * Expr(p.a_batch[d]);
     if (p.b_extent[d] != 1) matrix = matrix * Expr(p.b_extent[d]) + i;
   }
+}
+
+std::vector<Expr> BatchLoops::at(const Expr& row, const Expr& column) const {
+  std::vector<Expr> at = index;
+  at.emplace_back(0);
+  at[row_axis] = row;
+  at.push_back(column);
+  return at;
 }
 
 }  // namespace kilter

@@ -17,6 +17,9 @@ struct MatrixProduct {
   int64_t m = 0, n = 0, k = 0;
   Shape a_batch, b_batch;  ///< strides along the batch dimensions, 0 where broadcast
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;
+  /// The dimension of the result that the rows are. If its matrices have one row each, the rows are the innermost batch
+  /// dimension along which B stays the same, which is 1 in `batch`.
+  size_t row_axis = 0;
   Shape b_extent;  ///< extents of B's own batch dimensions, aligned with `batch` (1 where broadcast)
   bool constant_b = false;
   Multiplicands operands;
@@ -47,7 +50,10 @@ Stage pack_stage(const Task& task, const MatrixProduct& p, const Panels& panels,
 /// Opens a product's parallel dimensions over its batch: their variables, and the places that follow from them.
 struct BatchLoops {
   BatchLoops(LoopBuilder& b, const Task& task, const MatrixProduct& p);
+  /// The index of an element of the result.
+  std::vector<Expr> at(const Expr& row, const Expr& column) const;
   std::vector<Expr> index;
+  size_t row_axis;
   Expr a_base;      ///< the first element of A's matrix
   Expr matrix = 0;  ///< the number of B's matrix
 };

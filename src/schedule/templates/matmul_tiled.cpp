@@ -139,9 +139,7 @@ class ProductEmitter {
       const Expr mask = p_.n % panels_.width == 0 ? Expr() : first_lanes(max(Expr(0), Expr(p_.n) - column), lanes_);
       for (int64_t r = 0; r < rows; ++r) {
         Site site;
-        site.index = batch_.index;
-        site.index.push_back(row + Expr(r));
-        site.index.push_back(column);
+        site.index = batch_.at(row + Expr(r), column);
         site.vec_dim = static_cast<int32_t>(domain.rank()) - 1;
         site.lanes = lanes_;
         site.mask = mask;
