@@ -342,13 +342,10 @@ KILTER_OP(GroupQueryAttention){
     .expand = expand,
     .shape_operands = {6},
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
-    .cases =
-        {kPrompt, kStep, kLengthsDiffer, kChunk, kBuffer, kSinks,
-         "f32[2,3,16] f32[2,3,8] f32[2,3,8] ? ? i32[2]:2,1 i32[]=3 | num_heads=4 kv_num_heads=2 causal=0 | | 3",
-         "f16[1,1,16] f16[1,1,8] f16[1,1,8] f16[1,2,5,4] f16[1,2,5,4] i32[1]:5 i32[]=6 f16[9,2] f16[9,2] | num_heads=4 "
-         "kv_num_heads=2 do_rotary=1 local_window_size=3 | | 4",
-         "f32[1,2,16] f32[1,2,8] f32[1,2,8] f32[1,2,0,4] f32[1,2,0,4] i32[1]:1 i32[]=2 | num_heads=4 "
-         "kv_num_heads=2 smooth_softmax=1 local_window_size=1 | | 3"},
+    .cases = {kPrompt, kStep, kLengthsDiffer, kChunk, kBuffer, kSinks,
+              "f32[2,3,16] f32[2,3,8] f32[2,3,8] ? ? i32[2]:2,1 i32[]=3 | num_heads=4 kv_num_heads=2 causal=0 | | 3",
+              "f32[1,2,16] f32[1,2,8] f32[1,2,8] f32[1,2,0,4] f32[1,2,0,4] i32[1]:1 i32[]=2 | num_heads=4 "
+              "kv_num_heads=2 smooth_softmax=1 local_window_size=1 | | 3"},
 };
 
 }  // namespace kilter

@@ -1,6 +1,7 @@
 // Attention of sequences without their padding, one after the other, and the operators that remove and restore padding.
 //
 // token_offset [batch, sequence] lists the places of all tokens in the padded tensor, then those of the padding.
+#include <algorithm>
 #include <limits>
 
 #include "ops/support/attention_expander.h"
@@ -23,9 +24,8 @@ class Expansion : AttentionExpander {
     }
     const std::vector<int64_t> sizes =
         node().has_attr("qkv_hidden_sizes") ? node().ints_attr("qkv_hidden_sizes") : std::vector<int64_t>(3, w[1] / 3);
-    int64_t all = 0;
-    for (const int64_t size : sizes) all += size < 0 || size > w[1] ? w[1] + 1 : size;
-    if (sizes.size() != 3 || all != w[1]) {
+    const auto fits = [&](int64_t size) { return size >= 0 && size <= w[1]; };
+    if (sizes.size() != 3 || !std::ranges::all_of(sizes, fits) || sizes[0] + sizes[1] + sizes[2] != w[1]) {
       error(fmt::format(
           "has weights {} and qkv_hidden_sizes [{}], expected three sizes that add up to the columns of the "
           "weights",

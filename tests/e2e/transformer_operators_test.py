@@ -295,6 +295,26 @@ def forms(v):
                q_num_heads=2, kv_num_heads=2, update_rule="linear")
 
 
+def halves(v):
+    """Operands of f16, whose results differ by roundings between the steps."""
+    h = lambda *shape: v.floats(*shape).astype(np.float16)
+    common = dict(rtol=4e-3, types=[TensorProto.FLOAT16] * 3)
+    heads, kv_heads, size = 4, 2, 16
+    tables = [(n, x.astype(np.float16)) for n, x in zip(("cosines", "sines"), rotary_tables(v, 32, size // 2))]
+    for queries, held in ((1, 5), (4, 0), (3, 4)):
+        total = queries + held
+        yield case("GroupQueryAttention",
+                   [("q", h(1, queries, heads * size)), ("k", h(1, queries, kv_heads * size)), ("v", h(1, queries, kv_heads * size)),
+                    ("past_key", h(1, kv_heads, held, size)), ("past_value", h(1, kv_heads, held, size)),
+                    ("lengths", np.array([total - 1], np.int32)), ("total", np.array(total, np.int32))] + tables,
+                   outputs=("y", "key", "value"), num_heads=heads, kv_num_heads=kv_heads, do_rotary=1, local_window_size=3,
+                   fixed={"total", "cosines", "sines"}, **common)
+    x, skip, gamma = h(2, 5, 24), h(2, 5, 24), h(24)
+    common["types"] = [TensorProto.FLOAT16]
+    yield case("SkipLayerNormalization", [("x", x), ("skip", skip), ("gamma", gamma), ("beta", h(24)), ("bias", h(24))], **common)
+    yield case("SkipSimplifiedLayerNormalization", [("x", x), ("skip", skip), ("gamma", gamma)], **common)
+
+
 # ---- Comparison ----
 
 
@@ -317,7 +337,7 @@ def check(kilter, made, folder):
     return worst
 
 
-FAMILIES = (multi_head, decoder, attention, grouped, rotary, normalisations, activations, products, forms)
+FAMILIES = (multi_head, decoder, attention, grouped, rotary, normalisations, activations, products, forms, halves)
 
 
 def main():

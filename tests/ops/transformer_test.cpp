@@ -194,6 +194,13 @@ TEST(TransformerLayers, Errors) {
             "CausalConvWithState 'case': attribute dilation is 2; only 1 is supported");
 }
 
+TEST(MurmurHash3, OfStringsHasATailOfBytes) {
+  const std::vector<Tensor> y = results("MurmurHash3", "str[3]:\"hello\",\"\",\"abcd\"");
+  EXPECT_EQ(y[0].ints(), (std::vector<int64_t>{0x248bfa47, 0, 0x43ed676a}));
+  EXPECT_EQ(error_of("MurmurHash3", "i32[2] | seed=-1"),
+            "MurmurHash3 'case': attribute seed is -1; legal values are 0 to 4294967295");
+}
+
 TEST(TransformerLayers, RelativePositionsFallIntoBucketsOfColumns) {
   // Two heads, four buckets, keys before the query only: distances 0, 1, then 2 and more on a logarithmic scale.
   const std::vector<Tensor> y =
