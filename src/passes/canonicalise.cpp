@@ -19,6 +19,8 @@ constexpr std::string_view kNotF32 = "its input is not f32", kRunTimeFilters = "
                            kTooLarge = "its constant would have more than 16 Mi elements",
                            kKeepsDims = "it keeps the reduced axes";
 
+constexpr int kAfterProducts = 1;  ///< the sweep that needs products in their canonical form
+
 using Ints = std::vector<int64_t>;
 
 class Canonical : public RewritePass<Canonical> {
@@ -31,6 +33,8 @@ class Canonical : public RewritePass<Canonical> {
 
   void run() {
     sweep(true);
+    graph_.sort();
+    sweep(true, kAfterProducts);
     finish();
   }
 
@@ -89,6 +93,40 @@ class Canonical : public RewritePass<Canonical> {
       y = b_.add("Add", {y, c}, {}, node.name + ".c");
     }
     return y;
+  }
+
+  /// Gives a product of rows that were reshaped to a matrix, and are reshaped afterwards, the shape of its result, so
+  /// that the nodes behind it can be fused with it.
+  Patch product_between_reshapes(const Node& node) {
+    ValueId v = node.inputs[0], bias = kNone;
+    const auto single = [&](std::string_view op) { return read_once(graph_, v) ? made_by(graph_, v, op) : nullptr; };
+    if (const Node* sum = single("Add")) {
+      const size_t i = made_by(graph_, sum->inputs[0], "MatMul") != nullptr ? 0 : 1;
+      v = sum->inputs[i], bias = sum->inputs[1 - i];
+    }
+    const Node* product = single("MatMul");
+    const Node* rows = product == nullptr ? nullptr : made_by(graph_, product->inputs[0], "Reshape");
+    if (rows == nullptr || !f32(v)) return {};
+    const ValueId w = product->inputs[1], x = rows->inputs[0];
+    const Shape to = type(node.outputs[0]).shape;
+    if (type(w).shape.size() != 2 || type(product->inputs[0]).shape.size() != 2 || to.size() < 2 ||
+        to.back() != type(w).shape[1])
+      return no("the reshapes around the product do not keep its columns");
+    if (!reads_weights_rarely(to)) return no("it would have many small matrices");
+    if (bias != kNone && elems(type(bias).shape) != 1 && type(bias).shape != Shape{to.back()})
+      return no("the bias of the product is not one number for each column");
+    const std::string name = product->name;
+    Shape from = to;
+    from.back() = type(w).shape[0];
+    const ValueId sums = b_.add("MatMul", {type(x).shape == from ? x : reshape(x, from, name + ".rows"), w}, {}, name);
+    return bias == kNone ? sums : b_.add("Add", {sums, bias}, {}, node.name + ".bias");
+  }
+
+  /// Whether a product with a result of this shape reads its right operand only once, or for many rows each time.
+  static bool reads_weights_rarely(const Shape& to) {
+    constexpr int64_t kManyRows = 16;
+    const int64_t rows = to[to.size() - 2], matrices = product(to, 0, to.size() - 2);
+    return matrices <= 1 || rows >= kManyRows || (rows == 1 && to.size() == 3);
   }
 
   static Tensor transposed(const Tensor& w) {
@@ -418,6 +456,11 @@ std::span<const RewriteRow<Canonical>> Canonical::rows() {
   static const std::vector<RewriteRow<Canonical>> kRows = {
       {{"gemm", "Gemm(a, b, c; alpha, beta) => Add(Mul(MatMul(a', b'), alpha), Mul(c, beta))", {"Gemm"}},
        &Canonical::gemm},
+      {{"product_between_reshapes",
+        "Reshape(Add(MatMul(Reshape(x), w), bias)) => Add(MatMul(Reshape(x), w), bias)",
+        {"Reshape"}},
+       &Canonical::product_between_reshapes,
+       kAfterProducts},
       {{"batch_norm", "BatchNormalization(x, constants) => Add(Mul(x, scale), shift)", {"BatchNormalization"}},
        &Canonical::batch_norm},
       {{"conv_bias", "Conv(x, w, non-constant b) => Add(Conv(x, w), b)", {"Conv", "ConvTranspose"}},

@@ -33,6 +33,44 @@ TEST(Canonicalise, GemmOfRunTimeOperandsTurnsThem) {
             "output \"b\" %b\n");
 }
 
+TEST(Canonicalise, ReshapesAroundAProductAreLeftOut) {
+  EXPECT_EQ(after(canonicalise, R"(graph "g" {
+    input %x: f32[1,3,2]
+    const %w: f32[2,4](1, 2, 3, 4, 5, 6, 7, 8)
+    const %c: f32[4](1, 2, 3, 4)
+    const %in: i64[2](3, 2)
+    const %out: i64[3](1, 3, 4)
+    %a: f32[3,2] = Reshape@13 "a"(%x, %in)
+    %b: f32[3,4] = Gemm@13 "b"(%a, %w, %c)
+    %y: f32[1,3,4] = Reshape@13 "y"(%b, %out)
+    output "y" %y
+  })"),
+            "%b_1_1: f32[1,3,4] = MatMul@28 \"b_1_1\"(%x, %w)\n"
+            "%y: f32[1,3,4] = Add@28 \"y.bias\"(%b_1_1, %c)\n"
+            "output \"y\" %y\n");
+}
+
+TEST(Canonicalise, ReshapesAroundAProductStayIfItsWeightsWouldBeReadOften) {
+  const auto stays = [](std::string_view shape, std::string_view product, std::string_view result) {
+    EXPECT_EQ(unchanged(canonicalise, fmt::format(R"(graph "g" {{
+      input %x: f32[6,2,1] input %w: f32[2,4] input %c: f32[6,1]
+      const %in: i64[2](6, 2)
+      const %out: i64[3]({})
+      %a: f32[6,2] = Reshape@28 "a"(%x, %in)
+      %m: f32[6,4] = MatMul@28 "m"(%a, %w)
+      {}
+      {}
+      output "y" %y
+    }})",
+                                                  shape, product, result)),
+              "");
+  };
+  stays("3, 2, 4", "", "%y: f32[3,2,4] = Reshape@28 \"y\"(%m, %out)");
+  stays("1, 12, 2", "", "%y: f32[1,12,2] = Reshape@28 \"y\"(%m, %out)");
+  stays("1, 6, 4", "%s: f32[6,4] = Add@28 \"s\"(%m, %c)", "%y: f32[1,6,4] = Reshape@28 \"y\"(%s, %out)");
+  stays("1, 6, 4", "", "%y: f32[1,6,4] = Reshape@28 \"y\"(%m, %out) output \"m\" %m");
+}
+
 TEST(Canonicalise, SpectraOfFramesAreAProduct) {
   const std::string_view text = R"(graph "g" {
     input %x: f32[2,20]
