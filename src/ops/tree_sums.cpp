@@ -93,6 +93,7 @@ void reference(ReferenceContext& ctx) {
   check_values(ctx.node, s, ctx.in(kTreeRecords), ctx.in(kTreeDepths), targets);
   const uint32_t* records = ctx.in(kTreeRecords).data<uint32_t>();
   const uint32_t mask = static_cast<uint32_t>((uint64_t{1} << s.feature_bits) - 1);
+  std::vector<double> all;
   for (int64_t row = 0; row < s.rows; ++row) {
     const std::vector<float> x = columns_of(s, ctx.in(kTreeX), row);
     std::vector<double> scores = load_doubles(ctx.in(kTreeInitial));
@@ -115,9 +116,9 @@ void reference(ReferenceContext& ctx) {
                 rows.as_double(std::min(int64_t{leaf}, last) * s.targets + k));
       }
     }
-    for (int64_t k = 0; k < s.targets; ++k)
-      ctx.out().data<float>()[row * s.targets + k] = static_cast<float>(scores[static_cast<size_t>(k)]);
+    all.insert(all.end(), scores.begin(), scores.end());
   }
+  store_doubles(ctx.out(), all);
 }
 
 int64_t flops(const OpView& view) {
@@ -138,15 +139,16 @@ ValueId list(ExpandContext& ctx, std::span<const T> values, Shape shape, const c
 }  // namespace
 
 TreeSumsShape tree_sums_shape(const Node& node, const Shape& x, const Shape& depths, const Shape& initial) {
-  if (x.size() != 2 || depths.size() != 1 || initial.size() != 1 || initial[0] < 1 || depths[0] < 1) {
-    node_error(node, fmt::format("inputs have shapes {}, {} and {}, expected [rows, features], [trees] and [targets]",
+  if (x.size() != 2 || depths.size() != 1 || depths[0] < 1 || elems(initial) < 1) {
+    node_error(node, fmt::format("inputs have shapes {}, {} and {}, expected [rows, features], [trees] and one initial "
+                                 "value for each target",
                                  text(x), text(depths), text(initial)));
   }
   TreeSumsShape s;
   s.columns = {x[1], node.int_attr("raw", 1) != 0, node.int_attr("cleaned", 0) != 0};
   s.feature_bits = std::bit_width(static_cast<uint64_t>(s.columns.width() - 1));
   if (s.feature_bits >= 32) node_error(node, fmt::format("has {} columns; the limit is 2^31", s.columns.width()));
-  s.rows = x[0], s.trees = depths[0], s.targets = initial[0];
+  s.rows = x[0], s.trees = depths[0], s.targets = elems(initial);
   s.depth = node.int_attr("depth", 0);
   if (s.depth < 0 || s.depth >= int64_t{1} << 31) {
     node_error(node, fmt::format("attribute depth is {}; legal values are 0 to 2^31 - 1", s.depth));

@@ -54,8 +54,8 @@ inline Graph scaled_channels(const std::string& image) {
 }
 
 /// A task with its graph, built from a problem line, "TASK in PROBLEM" (the first task with the line TASK in the graph
-/// of PROBLEM), "GRUSteps CASE", "Upsample CASE", "TakeChannels IMAGE", "Mul+Conv IMAGE", or "zoo:NETWORK OPERATOR"
-/// (the network's first task with this operator as its anchor).
+/// of PROBLEM), "GRUSteps CASE", "Upsample CASE", "TreeSums CASE", "TakeChannels IMAGE", "Mul+Conv IMAGE", or
+/// "zoo:NETWORK OPERATOR" (the network's first task with this operator as its anchor).
 struct TaskOf {
   TaskOf(const std::string& what, std::string_view target) : limits(parse_target(target).limits) {
     const size_t blank = what.find(' '), in = what.find(" in ");
@@ -70,6 +70,9 @@ struct TaskOf {
     } else if (first == "Upsample") {
       placed = place_tasks(make_case(*find_op("", first, 7), what.substr(blank + 1)).graph, limits);
       wanted = [](const Task& t) { return t.node().op->family == Family::resize; };
+    } else if (first == "TreeSums") {
+      placed = place_tasks(make_case(*find_op("kilter", first, 1), what.substr(blank + 1)).graph, limits);
+      wanted = [](const Task& t) { return t.node().op->family == Family::trees; };
     } else if (first == "TakeChannels") {
       placed = place_tasks(shuffled_channels(what.substr(blank + 1)), limits);
       wanted = [](const Task& t) { return t.node().op->family == Family::channels; };
@@ -129,6 +132,7 @@ inline const std::vector<std::string>& problems() {
       "softmax(f32[4,33] axis=-1)",
       "argmax(f32[3,40,50] axis=1)",
       "gridsample(f32[1,3,9,9] f32[1,1,40,2])",
+      "TreeSums f32[40,3] u32[64,2]=0 i32[9]=3 f32[1]=0.5 i32[9]=0 | depth=3",
       "scatterelements(f32[40,24] i64[1,24] f32[1,24])",
       "reducemean(f32[2,3,5,7] i64[2]=2,3 keepdims=1)",
       "layernormalization(f32[6,40] f32[40] f32[40] axis=-1)",

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/align.h"
 #include "ops/support/tree_sums.h"
 #include "schedule/emit.h"
 #include "schedule/model/loop_model.h"
@@ -16,9 +15,8 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kBlockBytes = 24 * 1024;  ///< of the rows of a block, so that they stay in L1 beside a tree
-constexpr int64_t kMostRows = 64;           ///< of a block
-constexpr int64_t kMostBytes = 1 << 20;     ///< of a row
+constexpr int64_t kMostRows = 64;        ///< of a block
+constexpr int64_t kMostBytes = 1 << 24;  ///< of a row
 
 Result<TreeSumsShape> analyse(const Task& task, const CpuLimits&) {
   const Node& node = task.node();
@@ -48,10 +46,13 @@ class TreeEmitter {
   TreeEmitter(Emitter& e, const TreeSumsShape& s, int64_t walks)
       : e_(e), b_(e.b), node_(e.task().node()), s_(s), walks_(walks) {}
 
-  void run() {
-    const int64_t fit = kBlockBytes / (s_.columns.width() * size_bytes(DType::f32)) / walks_ * walks_;
-    const int64_t block = std::clamp(fit, walks_, kMostRows / walks_ * walks_);
-    parallel_parts(b_, "block", s_.rows, block, [&](const Expr& first, int64_t count) { rows(first, count); });
+  /// A block of rows fits in L1 beside a tree. Few rows, and rows that are too long for that, are computed one by one.
+  void run(const CpuLimits& limits) {
+    const int64_t row_bytes = s_.columns.width() * size_bytes(DType::f32);
+    const int64_t fit = std::min(limits.l1_bytes / 2 / row_bytes, s_.rows / kFewItems) / walks_ * walks_;
+    block_ = std::clamp(fit, walks_, kMostRows / walks_ * walks_);
+    if (s_.rows < walks_ || block_ * row_bytes > limits.l2_bytes / 2) block_ = 1;
+    parallel_parts(b_, "block", s_.rows, block_, [&](const Expr& first, int64_t count) { rows(first, count); });
   }
 
  private:
@@ -69,15 +70,14 @@ class TreeEmitter {
   void rows(const Expr& first, int64_t count) {
     declare(count);
     b_.loop("row", 0, count, [&](const Expr& row) { prepare(first + row, row); });
-    const int64_t groups = count / walks_;
-    if (groups > 0) {
+    const int64_t together = block_ < walks_ ? 0 : count / walks_ * walks_;
+    if (together > 0) {
       b_.loop("tree", 0, s_.trees, [&](const Expr& tree) {
-        b_.loop("group", 0, groups, [&](const Expr& group) { many_rows(first, tree, group * Expr(walks_)); });
+        b_.loop("row", 0, together, walks_, [&](const Expr& row) { many_rows(first, tree, row); });
       });
     }
-    const int64_t rest = groups * walks_;
-    if (rest == count) return;
-    b_.loop("row", rest, count, [&](const Expr& row) {
+    if (together == count) return;
+    b_.loop("row", together, count, [&](const Expr& row) {
       const int64_t full = s_.trees / walks_ * walks_;
       b_.loop("tree", 0, full, walks_, [&](const Expr& tree) { many_trees(first + row, row, tree, walks_); });
       if (full < s_.trees) many_trees(first + row, row, Expr(full), s_.trees - full);
@@ -191,6 +191,7 @@ class TreeEmitter {
   const Node& node_;
   const TreeSumsShape& s_;
   int64_t walks_;
+  int64_t block_ = 0;  ///< rows of a parallel item
   Buf x_, records_, depths_, initial_, targets_, leaves_, to_, copy_;
 };
 
@@ -203,7 +204,7 @@ class TreeRows final : public LoopModel {
   Schedule usual() const override { return {"tree_rows", {{"walks", 8}}}; }
   Lowered emit(const Schedule& schedule) const override {
     Emitter e(task(), "tree_rows");
-    TreeEmitter(e, s_, schedule.knob("walks")).run();
+    TreeEmitter(e, s_, schedule.knob("walks")).run(limits());
     return e.finish();
   }
 
