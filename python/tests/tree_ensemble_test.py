@@ -213,7 +213,7 @@ def refuse(message, op="TreeEnsembleRegressor", version=1, **attrs):
     ({"nodes_values": [0.5, 0.0]}, "attribute nodes_values has 2 entries, expected 3"),
     ({"target_ids": [0, 1]}, "a leaf has target 1; there are 1 targets"),
     ({"target_nodeids": [1, 9]}, "entry 1 of attribute target_nodeids names node 9 of tree 0, which does not exist"),
-    ({"n_targets": 1 << 40}, "attribute n_targets is 1099511627776; legal values are 1 to 16777216"),
+    ({"n_targets": 1 << 40}, "attribute n_targets is 1099511627776; legal values are 1 to 1048576"),
     ({"base_values": [1.0, 2.0]}, "expected 1 numbers in attribute base_values, one for each target, got 2"),
 ])
 def test_damaged_lists(changes, message):

@@ -125,25 +125,43 @@ void reference(ReferenceContext& ctx) {
 
 // ---- Expansion ----
 
-/// Returns whether every row has leaves of a class: those of one tree all score it.
-bool always_scored(const TreeEnsemble& trees, int64_t target) {
-  return std::ranges::any_of(trees.roots, [&](int32_t root) {
+/// Returns the classes of which every row has leaves: those that all leaves of one tree score.
+std::vector<bool> always_scored(const TreeEnsemble& trees) {
+  std::vector<bool> always(static_cast<size_t>(trees.targets));
+  std::vector<int64_t> leaves_of(always.size());  // of the current tree
+  std::vector<int64_t> last(always.size(), -1);   // the last leaf that scored the class
+  std::vector<bool> seen(trees.nodes.size());
+  for (const int32_t root : trees.roots) {
     std::vector<int32_t> stack = {root};
-    std::set<int32_t> seen;
+    std::vector<int64_t> scored;
+    int64_t leaves = 0;
     while (!stack.empty()) {
-      const TreeNode& n = trees.nodes[static_cast<size_t>(stack.back())];
-      const bool fresh = seen.insert(stack.back()).second;
+      const int32_t id = stack.back();
+      const auto at = static_cast<size_t>(id);
       stack.pop_back();
-      if (!fresh) continue;
+      if (seen[at]) continue;
+      seen[at] = true;
+      const TreeNode& n = trees.nodes[at];
       if (!n.leaf) {
         stack.push_back(n.if_true), stack.push_back(n.if_false);
         continue;
       }
-      const auto first = trees.weights.begin() + n.first, end = trees.weights.begin() + n.end;
-      if (std::none_of(first, end, [&](const TreeWeight& w) { return w.target == target; })) return false;
+      ++leaves;
+      for (int64_t w = n.first; w < n.end; ++w) {
+        const auto target = static_cast<size_t>(trees.weights[static_cast<size_t>(w)].target);
+        if (last[target] == id) continue;
+        last[target] = id;
+        ++leaves_of[target];
+        scored.push_back(static_cast<int64_t>(target));
+      }
     }
-    return true;
-  });
+    for (const int64_t target : scored) {
+      int64_t& count = leaves_of[static_cast<size_t>(target)];
+      if (count == leaves) always[static_cast<size_t>(target)] = true;
+      count = 0;
+    }
+  }
+  return always;
 }
 
 ValueId side_by_side(ExpandContext& ctx, ValueId a, ValueId b) {
@@ -186,15 +204,14 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   const size_t classes = c.labels.size();
   const bool based = !c.trees.base_values.empty();
   if (rows.count == 0 || classes == 1) return unexpanded(ctx, 2);
+  const std::vector<bool> always = always_scored(c.trees);
   if (c.binary) {
     const int64_t target = c.trees.weights[0].target;
-    if (!always_scored(c.trees, target)) return unexpanded(ctx, 2);
+    if (!always[static_cast<size_t>(target)]) return unexpanded(ctx, 2);
     return expand_binary(ctx, c, target, tree_features(ctx));
   }
-  for (int64_t k = 0; k < c.trees.targets; ++k) {
-    if ((classes == 2 || !based) && !always_scored(c.trees, k)) return unexpanded(ctx, 2);
-  }
-  if (classes == 2 && based) return unexpanded(ctx, 2);
+  const bool all = std::ranges::all_of(always, [](bool scored) { return scored; });
+  if (classes == 2 ? (!all || based) : (!all && !based)) return unexpanded(ctx, 2);
   const std::optional<ValueId> scores = tree_scores(ctx, c.trees, tree_features(ctx));
   if (!scores) return unexpanded(ctx, 2);
   const ValueId z = transformed(ctx, c.trees.how, *scores);

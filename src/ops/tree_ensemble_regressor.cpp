@@ -5,7 +5,7 @@
 namespace kilter {
 namespace {
 
-constexpr int64_t kMostTargets = int64_t{1} << 24;
+constexpr int64_t kMostTargets = int64_t{1} << 20;
 
 int64_t targets_of(const Node& node) {
   const int64_t targets = node.int_attr("n_targets", 1);

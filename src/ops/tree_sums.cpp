@@ -22,7 +22,8 @@ void check_values(const Node& node, const TreeSumsShape& s, const Tensor& record
     const uint32_t word = records.data<uint32_t>()[2 * i + 1];
     const int64_t column = word & ((uint64_t{1} << s.feature_bits) - 1), left = int64_t{word} >> s.feature_bits;
     const bool leaf = column == s.columns.width() - 1;
-    if (column >= s.columns.width() || left + (leaf ? 0 : 1) >= count) out_of_range("record", i);
+    const bool nan = std::isnan(std::bit_cast<float>(records.data<uint32_t>()[2 * i]));
+    if (column >= s.columns.width() || left + (leaf && !nan ? 0 : 1) >= count) out_of_range("record", i);
   }
   for (int64_t t = 0; t < s.trees; ++t) {
     if (depths.as_int(t) < 0 || depths.as_int(t) > s.depth) out_of_range("depth of tree", t);

@@ -154,27 +154,41 @@ class Steps {
   std::vector<Step> steps_;
 };
 
-/// Computes the depth of every step below a root.
-std::vector<int32_t> depths_of(const std::vector<Step>& steps, const std::vector<int32_t>& roots) {
-  std::vector<int32_t> depths(steps.size(), -1), stack;
-  for (const int32_t root : roots) {
+/// What a step leads to.
+struct Below {
+  static constexpr int64_t kMixed = -1;
+  int32_t depth = -1;  ///< conditions up to the farthest leaf; -1: not known yet
+  int64_t target = 0;  ///< of all leaves, if each has one value and it is not NaN; else kMixed
+};
+
+Below below_leaf(const TreeEnsemble& trees, const TreeNode& leaf) {
+  if (leaf.end - leaf.first != 1) return {0, Below::kMixed};
+  const TreeWeight& weight = trees.weights[static_cast<size_t>(leaf.first)];
+  return {0, std::isnan(weight.value) ? Below::kMixed : weight.target};
+}
+
+/// Returns what every step below a root leads to.
+std::vector<Below> all_below(const TreeEnsemble& trees, const std::vector<Step>& steps) {
+  std::vector<Below> all(steps.size());
+  std::vector<int32_t> stack;
+  for (const int32_t root : trees.roots) {
     stack.push_back(root);
     while (!stack.empty()) {
       const auto at = static_cast<size_t>(stack.back());
       const Step& s = steps[at];
-      if (s.leaf >= 0) depths[at] = 0;
-      const int32_t left = s.leaf >= 0 ? 0 : depths[static_cast<size_t>(s.left)];
-      const int32_t right = s.leaf >= 0 ? 0 : depths[static_cast<size_t>(s.right)];
-      if (depths[at] < 0 && left >= 0 && right >= 0) depths[at] = 1 + std::max(left, right);
-      if (depths[at] >= 0) {
-        stack.pop_back();
-        continue;
+      if (s.leaf >= 0) {
+        all[at] = below_leaf(trees, trees.nodes[static_cast<size_t>(s.leaf)]);
+      } else if (all[at].depth < 0) {
+        const Below left = all[static_cast<size_t>(s.left)], right = all[static_cast<size_t>(s.right)];
+        if (left.depth < 0) stack.push_back(s.left);
+        if (right.depth < 0) stack.push_back(s.right);
+        if (left.depth < 0 || right.depth < 0) continue;
+        all[at] = {1 + std::max(left.depth, right.depth), left.target == right.target ? left.target : Below::kMixed};
       }
-      if (left < 0) stack.push_back(s.left);
-      if (right < 0) stack.push_back(s.right);
+      stack.pop_back();
     }
   }
-  return depths;
+  return all;
 }
 
 class Packer {
@@ -184,15 +198,20 @@ class Packer {
   }
 
   std::optional<PackedTrees> run() {
-    const std::vector<int32_t> depths = depths_of(steps_, trees_.roots);
+    const std::vector<Below> below = all_below(trees_, steps_);
     for (size_t i = 0; i < steps_.size(); ++i) {
-      if (steps_[i].leaf >= 0 || depths[i] < 0) continue;
+      if (steps_[i].leaf >= 0 || below[i].depth < 0) continue;
       (steps_[i].nan_left ? out_.columns.cleaned : out_.columns.raw) = true;
     }
-    for (const int32_t root : trees_.roots) out_.depths.push_back(depths[static_cast<size_t>(root)]);
+    bool single = true;
+    for (const int32_t root : trees_.roots) {
+      const Below& b = below[static_cast<size_t>(root)];
+      out_.depths.push_back(b.depth);
+      out_.targets.push_back(static_cast<int32_t>(b.target));
+      single = single && b.target != Below::kMixed;
+    }
     out_.depth = *std::ranges::max_element(out_.depths);
     out_.feature_bits = std::bit_width(static_cast<uint64_t>(out_.columns.width() - 1));
-    const bool single = one_value_per_leaf();
     const bool extremum = trees_.aggregate == TreeAggregate::min || trees_.aggregate == TreeAggregate::max;
     if (extremum && (!single || trees_.targets != 1)) return std::nullopt;
     if (!single) make_rows();
@@ -201,39 +220,8 @@ class Packer {
   }
 
  private:
-  /// Whether each leaf has one value that is not NaN, and the leaves of a tree have the same target. Then sets the
-  /// targets.
-  bool one_value_per_leaf() {
-    std::vector<int32_t> seen(steps_.size(), -1), stack;  // seen: the last tree that reached the step
-    for (size_t t = 0; t < trees_.roots.size(); ++t) {
-      int64_t target = -1;
-      stack = {trees_.roots[t]};
-      while (!stack.empty()) {
-        const auto at = static_cast<size_t>(stack.back());
-        stack.pop_back();
-        if (seen[at] == static_cast<int32_t>(t)) continue;
-        seen[at] = static_cast<int32_t>(t);
-        const Step& s = steps_[at];
-        if (s.leaf < 0) {
-          stack.push_back(s.left), stack.push_back(s.right);
-          continue;
-        }
-        const TreeNode& leaf = trees_.nodes[static_cast<size_t>(s.leaf)];
-        if (leaf.end - leaf.first != 1) return forget();
-        const TreeWeight& weight = trees_.weights[static_cast<size_t>(leaf.first)];
-        if (std::isnan(weight.value) || (target >= 0 && weight.target != target)) return forget();
-        target = weight.target;
-      }
-      out_.targets.push_back(static_cast<int32_t>(target));
-    }
-    return true;
-  }
-  bool forget() {
-    out_.targets.clear();
-    return false;
-  }
-
   void make_rows() {
+    out_.targets.clear();
     rows_.assign(trees_.nodes.size(), 0);
     const auto width = static_cast<size_t>(trees_.targets);
     for (size_t i = 0; i < trees_.nodes.size(); ++i) {

@@ -61,11 +61,12 @@ class NodeIds {
     }
   }
 
-  /// Returns the index of a node. `what`: the one that names it, for the error.
-  int32_t find(int64_t tree, int64_t id, std::string_view what) const {
+  /// Returns the index of a node. `what()` says which one names it, for the error.
+  template <class What>
+  int32_t find(int64_t tree, int64_t id, What what) const {
     const auto at = std::ranges::lower_bound(order_, std::pair(tree, id), {}, [&](int32_t i) { return key(i); });
     if (at != order_.end() && key(*at) == std::pair(tree, id)) return *at;
-    node_error(node_, fmt::format("{} names node {} of tree {}, which does not exist", what, id, tree));
+    node_error(node_, fmt::format("{} names node {} of tree {}, which does not exist", what(), id, tree));
   }
 
  private:
@@ -113,7 +114,8 @@ void read_leaf_lists(const Node& node, const std::string& what, const NodeIds& i
   check_length(node, what + "_weights", targets.size(), values.size());
   std::vector<std::pair<int32_t, size_t>> order;
   for (size_t i = 0; i < targets.size(); ++i) {
-    order.emplace_back(ids.find(of_trees[i], of_nodes[i], fmt::format("entry {} of attribute {}_nodeids", i, what)), i);
+    const auto who = [&] { return fmt::format("entry {} of attribute {}_nodeids", i, what); };
+    order.emplace_back(ids.find(of_trees[i], of_nodes[i], who), i);
   }
   std::ranges::stable_sort(order, {}, &std::pair<int32_t, size_t>::first);
   for (const auto& [leaf, i] : order) {
@@ -265,7 +267,7 @@ TreeEnsemble read_listed_trees(const Node& node, const std::string& what) {
       }
       n.mode = *mode;
       n.feature = features[i], n.value = values[i], n.missing_true = !missing.empty() && missing[i] != 0;
-      const std::string who = fmt::format("node {} of tree {}", ids[i], tree_ids[i]);
+      const auto who = [&] { return fmt::format("node {} of tree {}", ids[i], tree_ids[i]); };
       n.if_true = places.find(tree_ids[i], if_true[i], who);
       n.if_false = places.find(tree_ids[i], if_false[i], who);
     }

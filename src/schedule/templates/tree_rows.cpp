@@ -29,9 +29,10 @@ Result<TreeSumsShape> analyse(const Task& task, const CpuLimits&) {
     }
   }
   const auto shape = [&](size_t i) { return task.operand(node.inputs[i]).type.shape; };
-  for (const size_t i : {kTreeRecords, kTreeDepths}) {
-    // Only the records of a constant are known to be in range.
-    if (task.operand(node.inputs[i]).constant == nullptr) return Rejected{"nodes of trees", "constant", "computed"};
+  for (const size_t i : {kTreeRecords, kTreeDepths, kTreeTargets}) {
+    // Only constants are known to be in range.
+    if (node.inputs[i] != kNone && task.operand(node.inputs[i]).constant == nullptr)
+      return Rejected{"nodes of trees", "constant", "computed"};
   }
   const TreeSumsShape s = tree_sums_shape(node, shape(kTreeX), shape(kTreeDepths), shape(kTreeInitial));
   const int64_t bytes = s.columns.width() * size_bytes(DType::f32);
