@@ -96,7 +96,7 @@ def test_feature_vectorizer():
 @pytest.mark.parametrize("cats", [[1, 2, 3], [2, 1, 2]])
 def test_one_hot_encoder(cats):
     agree("OneHotEncoder", [np.array([[1, 2], [5, 1]])], [FLOAT], cats_int64s=cats)
-    agree("OneHotEncoder", [np.float32([1.7, -2.5, 2, 3])], [FLOAT], cats_int64s=cats)
+    agree("OneHotEncoder", [np.float32([1.7, -2.5, 2, 3, np.nan])], [FLOAT], cats_int64s=cats)
     agree("OneHotEncoder", [np.array([1, 2, 1])], [FLOAT], cats_int64s=cats, zeros=0)
 
 

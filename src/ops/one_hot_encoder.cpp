@@ -1,3 +1,4 @@
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -32,7 +33,8 @@ void encode(ReferenceContext& ctx, const std::vector<Key>& keys, Element element
   for (size_t i = 0; i < keys.size(); ++i) found[keys[i]] = i;
   float* row = ctx.out().data<float>();
   for (int64_t i = 0; i < ctx.in(0).elems(); ++i, row += keys.size()) {
-    const auto at = found.find(element(i));
+    const bool nan = is_float(ctx.in(0).dtype()) && std::isnan(ctx.in(0).as_double(i));
+    const auto at = nan ? found.end() : found.find(element(i));
     if (at != found.end()) {
       row[at->second] = 1;
     } else if (ctx.node.int_attr("zeros", 1) == 0) {
@@ -59,9 +61,13 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   const LabelList list = categories(node, ctx.type(0).dtype);
   const bool once = std::set<int64_t>(list.ints.begin(), list.ints.end()).size() == list.size();
   if (list.of_strings() || !once || node.int_attr("zeros", 1) == 0) return unexpanded(ctx, 1);
-  const ValueId x = converted(ctx, ctx.in(0), DType::i64);
-  const ValueId column = ctx.add("Unsqueeze", {x, ctx.builder.list(std::vector<int64_t>{-1})});
-  return {converted(ctx, ctx.add("Equal", {column, ctx.builder.constant(list.tensor(), "categories")}), DType::f32)};
+  const ValueId column = ctx.add("Unsqueeze", {ctx.in(0), ctx.builder.list(std::vector<int64_t>{-1})});
+  const ValueId known = ctx.builder.constant(list.tensor(), "categories");
+  ValueId found = ctx.add("Equal", {converted(ctx, column, DType::i64), known});
+  if (is_float(ctx.type(0).dtype)) {
+    found = ctx.add("And", {found, ctx.add("Not", {ctx.add("IsNaN", {column})})});
+  }
+  return {converted(ctx, found, DType::f32)};
 }
 
 }  // namespace
@@ -72,12 +78,12 @@ KILTER_OP(OneHotEncoder){
     .attrs = {{"cats_int64s", "ints", ""}, {"cats_strings", "strings", ""}, {"zeros", "int", "1"}},
     .summary =
         "y [..., categories] = 1 at the position of each element of x in the list of categories, else 0 (f32); floats "
-        "are truncated. An element in no category gives zeros, or an error if zeros is 0.",
+        "are truncated, and NaN is in no category. An element in no category gives zeros, or an error if zeros is 0.",
     .infer = infer,
     .reference = reference,
     .expand = expand,
     .tolerance = {.rtol = 0, .atol = 0},
-    .cases = {"i64[2,2]:1,2,5,1 | cats_int64s=[1,2,1]", "f32[3]:1.7,2,-0.5 | cats_int64s=[0,1,2]",
+    .cases = {"i64[2,2]:1,2,5,1 | cats_int64s=[1,2,1]", "f32[4]:1.7,2,-0.5,nan | cats_int64s=[0,1,2]",
               "str[2]:\"b\",\"x\" | cats_strings=[a,b]", "i32[2]:1,0 | cats_int64s=[0,1] zeros=0",
               "f64[1,3]:3,4,5 | cats_int64s=[4]"},
 };
