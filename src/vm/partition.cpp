@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "ops/op.h"
@@ -85,6 +86,10 @@ class Partition {
     }
     std::vector<std::optional<Cut>> segments(static_cast<size_t>(last_level_) + 1);
     for (int32_t level = last_level_; level >= 0; --level) segments[static_cast<size_t>(level)] = segment_of(level);
+    std::vector<std::vector<const OpenNode*>> hosts(segments.size());
+    for (const OpenNode& node : graph_.nodes) {
+      if (is_host(node) && is_needed(node)) hosts[static_cast<size_t>(level_of(node))].push_back(&node);
+    }
     Function function{&graph_, {}};
     for (int32_t level = 0; level <= last_level_; ++level) {
       if (std::optional<Cut>& segment = segments[static_cast<size_t>(level)]) {
@@ -92,9 +97,7 @@ class Partition {
         program_.segments.push_back(std::move(segment->graph));
         function.code.push_back(std::move(segment->instr));
       }
-      for (const OpenNode& node : graph_.nodes) {
-        if (is_host(node) && level_of(node) == level && is_needed(node)) function.code.push_back(host_instr(node));
-      }
+      for (const OpenNode* node : hosts[static_cast<size_t>(level)]) function.code.push_back(host_instr(*node));
     }
     mark_dead(function);
     return function;
@@ -153,39 +156,45 @@ class Partition {
       if (makes(level, v) && level_[index(v)] == level) outputs.push_back(v);
     }
     if (outputs.empty()) return std::nullopt;
-    std::vector<bool> inside(graph_.values.size());
-    for (const ValueId v : outputs) inside[index(v)] = true;
-    std::vector<const OpenNode*> nodes;
-    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
-      const bool used = std::ranges::any_of(
-          node->outputs, [&](ValueId v) { return v != kNone && inside[index(v)] && makes(level, v); });
-      if (!used) continue;
-      nodes.push_back(&*node);
-      for (const ValueId v : reads(*node)) inside[index(v)] = true;
+    std::set<const OpenNode*> nodes;  // in the order of the graph
+    std::vector<ValueId> open = outputs;
+    while (!open.empty()) {
+      const ValueId v = open.back();
+      open.pop_back();
+      if (!makes(level, v) || !nodes.insert(producer_[index(v)]).second) continue;
+      for (const ValueId read : reads(*producer_[index(v)])) open.push_back(read);
     }
-    std::ranges::reverse(nodes);
-    Cut made = cut(nodes, inside, std::move(outputs), level);
+    Cut made = cut(nodes, std::move(outputs), level);
     demanded_.insert(made.instr.inputs.begin(), made.instr.inputs.end());
     return made;
   }
 
-  /// Makes a segment of these nodes, which has the ids of the whole graph.
-  Cut cut(const std::vector<const OpenNode*>& nodes, const std::vector<bool>& inside, std::vector<ValueId> outputs,
-          int32_t level) {
+  /// Copies nodes into a graph of their own.
+  Cut cut(const std::set<const OpenNode*>& nodes, std::vector<ValueId> outputs, int32_t level) {
     Cut made;
     OpenGraph& segment = made.graph;
-    Instr& instr = made.instr;
     segment.name = graph_.name;
-    segment.values = graph_.values;
-    for (size_t v = 0; v < inside.size(); ++v) {
-      const auto id = static_cast<ValueId>(v);
-      if (inside[v] && !graph_.values[v].constant && !makes(level, id)) segment.inputs.push_back(id);
+    std::unordered_map<ValueId, ValueId> ids;
+    const auto local = [&](ValueId v) {
+      if (v == kNone) return kNone;
+      const auto [id, fresh] = ids.emplace(v, static_cast<ValueId>(segment.values.size()));
+      if (!fresh) return id->second;
+      segment.values.push_back(graph_.values[index(v)]);
+      if (!graph_.values[index(v)].constant && !makes(level, v)) {
+        segment.inputs.push_back(id->second);
+        made.instr.inputs.push_back(v);
+      }
+      return id->second;
+    };
+    for (const OpenNode* node : nodes) {
+      OpenNode& copy = segment.nodes.emplace_back(*node);
+      std::ranges::transform(copy.inputs, copy.inputs.begin(), local);
+      std::ranges::transform(copy.outputs, copy.outputs.begin(), local);
+      for (Region& region : copy.regions) std::ranges::transform(region.captures, region.captures.begin(), local);
     }
     segment.own_inputs = segment.inputs.size();
-    for (const OpenNode* node : nodes) segment.nodes.push_back(*node);
-    for (const ValueId v : outputs) segment.outputs.push_back({graph_.values[index(v)].name, v, {}});
-    instr.inputs = segment.inputs;
-    instr.outputs = std::move(outputs);
+    for (const ValueId v : outputs) segment.outputs.push_back({graph_.values[index(v)].name, local(v), {}});
+    made.instr.outputs = std::move(outputs);
     return made;
   }
 

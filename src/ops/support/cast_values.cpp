@@ -9,6 +9,7 @@
 #include "base/convert.h"
 #include "base/narrow.h"
 #include "base/text.h"
+#include "ops/support/onnx_dtype.h"
 
 namespace kilter {
 namespace {
@@ -122,6 +123,10 @@ void cast_values(const Node& node, const Tensor& from, const Tensor& to) {
   } else {
     cast_numbers(from, to);
   }
+}
+
+ValueId converted(ExpandContext& ctx, ValueId v, DType type) {
+  return ctx.builder.type(v).dtype == type ? v : ctx.add("Cast", {v}, {{"to", code_of_dtype(type)}});
 }
 
 }  // namespace kilter

@@ -3,6 +3,7 @@
 
 #include "base/tensor.h"
 #include "ops/op.h"
+#include "ops/support/builder.h"
 
 namespace kilter {
 
@@ -12,5 +13,8 @@ namespace kilter {
 /// node; an integer to a narrow integer keeps the lowest bits. Numbers are parsed from text as ONNX spells them (throws
 /// bad_input naming the text otherwise), and written as the shortest text that reads back as the same number.
 void cast_values(const Node& node, const Tensor& from, const Tensor& to);
+
+/// Returns `v` if its elements have the type, otherwise a Cast of it.
+ValueId converted(ExpandContext& ctx, ValueId v, DType type);
 
 }  // namespace kilter

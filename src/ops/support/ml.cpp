@@ -78,11 +78,6 @@ void check_features(const ExpandContext& ctx, size_t i) {
     illegal_dtype(ctx.node, i, ctx.type(i).dtype, kLegal);
 }
 
-ValueId converted(ExpandContext& ctx, ValueId value, DType to) {
-  if (ctx.builder.type(value).dtype == to) return value;
-  return ctx.add("Cast", {value}, {{"to", code_of_dtype(to)}});
-}
-
 ValueId features(ExpandContext& ctx, size_t i) {
   check_features(ctx, i);
   const FeatureRows rows = feature_rows(ctx.node, ctx.type(i).shape);

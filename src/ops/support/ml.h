@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/support/builder.h"
+#include "ops/support/cast_values.h"
 #include "ops/support/elementwise.h"
 #include "ops/support/strings.h"
 
@@ -28,8 +29,6 @@ FeatureRows feature_rows(const Node& node, const Shape& shape);
 void check_features(const ExpandContext& ctx, size_t i);
 /// Returns input i as f32 [count, columns].
 ValueId features(ExpandContext& ctx, size_t i);
-/// Returns a value converted to another element type; the value itself if it has that type.
-ValueId converted(ExpandContext& ctx, ValueId value, DType to);
 
 /// Adds the node that is to be replaced, unexpanded, and returns its outputs.
 std::vector<ValueId> unexpanded(ExpandContext& ctx, size_t outputs);

@@ -109,10 +109,6 @@ void check_quantised(const Node& node, DType type) {
   if (std::ranges::find(legal, type) == legal.end()) unsupported_dtype(node, type, legal);
 }
 
-ValueId converted(ExpandContext& ctx, ValueId v, DType type) {
-  return ctx.builder.type(v).dtype == type ? v : ctx.add("Cast", {v}, {{"to", code_of_dtype(type)}});
-}
-
 ValueId widened_operand(ExpandContext& ctx, size_t i) {
   if (const Tensor* constant = constant_of(ctx.builder.graph(), ctx.in(i)); constant != nullptr)
     return ctx.builder.constant(constant->widened(), ctx.node.name);

@@ -6,6 +6,7 @@
 
 #include "ops/op.h"
 #include "ops/support/builder.h"
+#include "ops/support/cast_values.h"
 
 namespace kilter {
 
@@ -35,9 +36,6 @@ ValueId spread_operand(ExpandContext& ctx, size_t i, const QuantSpread& spread);
 void check_quantised(const InferContext& ctx, size_t i, bool sums);
 /// Throws unsupported unless QuantizeLinear converts to `type`.
 void check_quantised(const Node& node, DType type);
-
-/// Returns `v` if its elements have the type, otherwise a Cast of it.
-ValueId converted(ExpandContext& ctx, ValueId v, DType type);
 
 /// Returns input `i` of the node, whose type is narrow, in the type's widened_type().
 ValueId widened_operand(ExpandContext& ctx, size_t i);
