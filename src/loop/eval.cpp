@@ -1,5 +1,6 @@
 #include "loop/eval.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -306,6 +307,16 @@ void dot(DType a_type, DType b_type, int32_t lanes, int32_t group, const std::by
                                  : type == DType::i8 ? int32_t{get<int8_t>(from, i)}
                                                      : int32_t{get<uint8_t>(from, i)});
   };
+  if (size_bytes(a_type) * group == 2) {
+    const auto saturated = [](int32_t v) { return std::clamp<int32_t>(v, INT16_MIN, INT16_MAX); };
+    for (int32_t l = 0; l < lanes; ++l) {
+      const uint32_t pair = element(a_type, a, 2 * l) * element(b_type, b, 2 * l) +
+                            element(a_type, a, 2 * l + 1) * element(b_type, b, 2 * l + 1);
+      const int32_t sum = get<int16_t>(acc, l) + saturated(static_cast<int32_t>(pair));
+      put<int16_t>(out, l, static_cast<int16_t>(saturated(sum)));
+    }
+    return;
+  }
   for (int32_t l = 0; l < lanes; ++l) {
     auto sum = static_cast<uint32_t>(get<int32_t>(acc, l));
     for (int32_t i = l * group; i < (l + 1) * group; ++i) sum += element(a_type, a, i) * element(b_type, b, i);

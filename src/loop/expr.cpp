@@ -127,7 +127,8 @@ bool dot_is_legal(VType a, VType b, VType acc) {
   const bool floats = acc.elem == DType::f32 && a.elem == DType::bf16 && b.elem == DType::bf16;
   const bool bytes = acc.elem == DType::i32 && byte(a.elem) && byte(b.elem);
   const bool words = acc.elem == DType::i32 && a.elem == DType::i16 && b.elem == DType::i16;
-  return (floats || bytes || words) && a.lanes == b.lanes && a.lanes == acc.lanes * (bytes ? 4 : 2);
+  const bool pairs = acc.elem == DType::i16 && a.elem == DType::u8 && b.elem == DType::i8;
+  return (floats || bytes || words || pairs) && a.lanes == b.lanes && a.lanes == acc.lanes * (bytes ? 4 : 2);
 }
 
 std::string_view name(Op op) { return kNames.at(static_cast<size_t>(op)); }
@@ -248,8 +249,8 @@ Expr dot(Expr a, Expr b, Expr acc) {
   check_defined(acc, "dot");
   require(
       dot_is_legal(a.type(), b.type(), acc.type()),
-      "loop IR: dot of {}, {} and {}; expected two products of bf16 for each f32, or two of i16 or four of i8 and u8 "
-      "for each i32",
+      "loop IR: dot of {}, {} and {}; expected two products of bf16 for each f32, two of i16 or four of i8 and u8 for "
+      "each i32, or two of u8 and i8 for each i16",
       a.type(), b.type(), acc.type());
   const VType type = acc.type();
   return node(ExprKind::dot, type, {std::move(a), std::move(b), std::move(acc)});

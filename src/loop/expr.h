@@ -148,8 +148,9 @@ Expr binary(Op op, Expr a, Expr b);
 Expr fma(Expr a, Expr b, Expr c);
 /// Adds a sum of products to each lane of `acc`: lane l gets a[l * k + i] * b[l * k + i] for i < k, where k is the
 /// number of lanes of `a` divided by that of `acc`. `a` and `b` are bf16 with sums of f32 and k = 2, or with sums of
-/// i32, which wrap, i16 and k = 2, or i8 and u8 in any combination and k = 4. The products of bf16 are exact; the
-/// target chooses the order of the additions, and whether subnormal operands and sums count as 0.
+/// i32, which wrap, i16 and k = 2, or i8 and u8 in any combination and k = 4. Sums of i16 of u8 and i8 (k = 2)
+/// saturate: first that of the two products, then that with `acc`. The products of bf16 are exact; the target chooses
+/// the order of the additions, and whether subnormal operands and sums count as 0.
 Expr dot(Expr a, Expr b, Expr acc);
 Expr select(Expr condition, Expr a, Expr b);
 /// Converts a value. Float to integer truncates toward zero and saturates at the type's limits, and NaN gives 0.

@@ -95,8 +95,8 @@ void copy_libc(std::byte* to, const std::byte* from, int64_t bytes, int64_t pass
 KILTER_DOT_LOOP(dot_bf16_avx512, "avx512f,avx512bf16", __m512bh, __m512, _mm512_setzero_ps, _mm512_dpbf16_ps)
 KILTER_DOT_LOOP(dot_bytes_avx512, "avx512f,avx512vnni", __m512i, __m512i, _mm512_setzero_si512, _mm512_dpbusd_epi32)
 
-// Sums of products of pairs of words, which take two instructions.
-#define KILTER_WORDS_LOOP(NAME, TARGET, VECTOR, REGISTER, ZERO, MULTIPLY, ADD)             \
+// Sums of products of bytes in three instructions: pairs in words, pairs of these, and the addition.
+#define KILTER_PAIRS_LOOP(NAME, TARGET, VECTOR, REGISTER, ZERO, BYTES, WORDS, ADD)         \
   __attribute__((target(TARGET))) void NAME(int64_t iterations) {                          \
     VECTOR zero = ZERO();                                                                  \
     asm volatile("" : "+" REGISTER(zero));                                                 \
@@ -107,7 +107,7 @@ KILTER_DOT_LOOP(dot_bytes_avx512, "avx512f,avx512vnni", __m512i, __m512i, _mm512
     }                                                                                      \
     for (int64_t i = 0; i < iterations; ++i) {                                             \
       _Pragma("GCC unroll 12") for (VECTOR & sum : sums) {                                 \
-        VECTOR product = MULTIPLY(zero, zero);                                             \
+        VECTOR product = WORDS(BYTES(zero, zero), zero);                                   \
         asm volatile("" : "+" REGISTER(product)); /* each product is computed */           \
         sum = ADD(sum, product);                                                           \
       }                                                                                    \
@@ -115,9 +115,11 @@ KILTER_DOT_LOOP(dot_bytes_avx512, "avx512f,avx512vnni", __m512i, __m512i, _mm512
     _Pragma("GCC unroll 12") for (VECTOR & sum : sums) asm volatile("" : : REGISTER(sum)); \
   }
 
-KILTER_WORDS_LOOP(words_avx512, "avx512bw", __m512i, "v", _mm512_setzero_si512, _mm512_madd_epi16, _mm512_add_epi32)
-KILTER_WORDS_LOOP(words_avx2, "avx2", __m256i, "x", _mm256_setzero_si256, _mm256_madd_epi16, _mm256_add_epi32)
-KILTER_WORDS_LOOP(words_sse, "sse2", __m128i, "x", _mm_setzero_si128, _mm_madd_epi16, _mm_add_epi32)
+KILTER_PAIRS_LOOP(pairs_avx512, "avx512bw", __m512i, "v", _mm512_setzero_si512, _mm512_maddubs_epi16, _mm512_madd_epi16,
+                  _mm512_add_epi32)
+KILTER_PAIRS_LOOP(pairs_avx2, "avx2", __m256i, "x", _mm256_setzero_si256, _mm256_maddubs_epi16, _mm256_madd_epi16,
+                  _mm256_add_epi32)
+KILTER_PAIRS_LOOP(pairs_sse, "ssse3", __m128i, "x", _mm_setzero_si128, _mm_maddubs_epi16, _mm_madd_epi16, _mm_add_epi32)
 
 /// Configures all eight tile registers with 16 rows of 64 bytes.
 __attribute__((target("amx-tile"))) void configure_tiles() {
@@ -235,9 +237,9 @@ const std::vector<FlopLoop>& all_flop_loops() {
                                              {DType::i8, "amx int8", "amx-int8", 16 * 16 * 128, dot_bytes_amx},
                                              {DType::bf16, "avx512 bf16", "avx512bf16", 16 * 16 * 4, dot_bf16_avx512},
                                              {DType::i8, "avx512 vnni", "avx512vnni", 16 * 16 * 8, dot_bytes_avx512},
-                                             {DType::i8, "avx512 words", "avx512bw", 12 * 16 * 4, words_avx512},
-                                             {DType::i8, "avx2 words", "avx2", 12 * 8 * 4, words_avx2},
-                                             {DType::i8, "sse words", "", 12 * 4 * 4, words_sse}};
+                                             {DType::i8, "avx512 pairs", "avx512bw", 12 * 16 * 8, pairs_avx512},
+                                             {DType::i8, "avx2 pairs", "avx2", 12 * 8 * 8, pairs_avx2},
+                                             {DType::i8, "sse pairs", "ssse3", 12 * 4 * 8, pairs_sse}};
   return rows;
 }
 

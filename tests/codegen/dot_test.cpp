@@ -13,7 +13,8 @@ struct Types {
 };
 constexpr Types kTypes[] = {{DType::bf16, DType::bf16, DType::f32, 2}, {DType::u8, DType::i8, DType::i32, 4},
                             {DType::i8, DType::u8, DType::i32, 4},     {DType::i8, DType::i8, DType::i32, 4},
-                            {DType::u8, DType::u8, DType::i32, 4},     {DType::i16, DType::i16, DType::i32, 2}};
+                            {DType::u8, DType::u8, DType::i32, 4},     {DType::i16, DType::i16, DType::i32, 2},
+                            {DType::u8, DType::i8, DType::i16, 2}};
 constexpr int64_t kSteps = 9;
 
 /// y[l] = sum over steps of the dot products of groups: `a` is read as one group per step, spread over all lanes.
@@ -23,7 +24,7 @@ LoopFunc product(const Types& t, int32_t lanes) {
   const Buf y = b.output("y", t.sum, lanes);
   const int32_t sum = b.reg("sum", imm(t.sum, 3, lanes));
   b.loop("k", 0, kSteps, [&](const Expr& k) {
-    const Expr word = bitcast(DType::i32, b.load(a, k * Expr(t.group), t.group));
+    const Expr word = bitcast(t.sum == DType::i16 ? DType::i16 : DType::i32, b.load(a, k * Expr(t.group), t.group));
     const Expr spread = bitcast(t.a, broadcast(word, lanes));
     b.set(sum, dot(spread, b.load(w, k * Expr(t.group * lanes), t.group * lanes), b.get(sum)));
   });
@@ -89,6 +90,7 @@ TEST(Dot, UsesTheTargetsInstruction) {
   for (const auto& [target, lanes] :
        {std::pair("x86-64-v2", 4), std::pair("haswell", 8), std::pair("znver3", 8), std::pair("skylake-avx512", 16)}) {
     EXPECT_NE(text(target, kTypes[5], lanes).find("dot("), std::string::npos) << target;
+    EXPECT_NE(text(target, kTypes[6], 2 * lanes).find("dot("), std::string::npos) << target;
     EXPECT_EQ(text(target, kTypes[1], lanes).find("dot("), std::string::npos) << target;
   }
   EXPECT_NE(text("alderlake", kTypes[1], 8).find("dot("), std::string::npos);
@@ -102,7 +104,7 @@ TEST(Dot, UsesTheTargetsInstruction) {
 TEST(Dot, ReadsBackFromItsText) {
   const std::string text = print(product(kTypes[1], 16));
   EXPECT_NE(text.find("dot(bitcast(u8, broadcast(bitcast(i32, a["), std::string::npos) << text;
-  EXPECT_EQ(print(parse_loop_func(text)), text);
+  for (const Types& t : kTypes) EXPECT_EQ(print(parse_loop_func(print(product(t, 16)))), print(product(t, 16)));
 }
 
 TEST(Dot, RefusesOtherTypesAndGroups) {
@@ -116,7 +118,8 @@ TEST(Dot, RefusesOtherTypesAndGroups) {
     return std::string("none");
   };
   const std::string legal =
-      "; expected two products of bf16 for each f32, or two of i16 or four of i8 and u8 for each i32";
+      "; expected two products of bf16 for each f32, two of i16 or four of i8 and u8 for each i32, or two of u8 and i8 "
+      "for each i16";
   EXPECT_EQ(message(DType::f16, 8, DType::f32), "loop IR: dot of f16x8, f16x8 and f32x4" + legal);
   EXPECT_EQ(message(DType::bf16, 4, DType::f32), "loop IR: dot of bf16x4, bf16x4 and f32x4" + legal);
   EXPECT_EQ(message(DType::u8, 8, DType::i32), "loop IR: dot of u8x8, u8x8 and i32x4" + legal);

@@ -10,21 +10,25 @@
 #include "guarded_run.h"
 #include "narrow_layers.h"
 #include "ops/support/evaluate.h"
+#include "schedule/templates/byte_pairs.h"
 
 namespace kilter {
 namespace {
 
-/// Codes or weights: random ones from `low` to `high`, or those two in turn, most of them `high`.
+/// Codes or weights: random ones from `low` to `high`, or those two in turn, most of them `high`. One in `extreme` is
+/// 127 or -128 instead, at random.
 struct Values {
   int64_t low = -128, high = 127;
   bool ends = false;
+  int64_t extreme = 0;
 
   Tensor tensor(DType type, const Shape& shape, std::string_view name) const {
     const Random random(7, name);
     Tensor out(type, shape);
     for (int64_t i = 0; i < out.elems(); ++i) {
       const auto at = static_cast<uint64_t>(i);
-      const int64_t value = ends ? (i % 16 == 0 ? low : high) : random.integer(at, low, high);
+      int64_t value = ends ? (i % 16 == 0 ? low : high) : random.integer(at, low, high);
+      if (extreme > 0 && random.integer(at + (1 << 20), 1, extreme) == 1) value = value > 0 ? 127 : -128;
       if (type == DType::f32)
         out.data<float>()[i] = static_cast<float>(value);
       else
@@ -46,7 +50,7 @@ void expect_exact(std::string_view nodes, const Shape& codes, const Shape& weigh
   const std::vector<Tensor> inputs{x.tensor(DType::u8, codes, "q")};
   const std::vector<Tensor> want = evaluate(graph, inputs);
   for (const Target& target : targets_here()) {
-    const bool sums_bytes = target.limits.has_dot(DType::u8, DType::i8, target.limits.lanes_f32());
+    const bool sums_bytes = target.limits.multiplies_bytes();
     CompileOptions options;
     options.target = target;
     if (sums_bytes && !fused.empty()) options.choices[fused].fuse = Fusion::before;
@@ -61,6 +65,7 @@ void expect_exact(std::string_view nodes, const Shape& codes, const Shape& weigh
 
 constexpr Values kCodes{0, 255}, kMostCodes{0, 255, true};
 constexpr Values kWeights{-128, 127}, kLeastWeights{127, -128, true}, kMostWeights{-128, 127, true};
+constexpr Values kFewExtremes{-64, 64, false, 300};
 constexpr Values kWide{-255, 255};  // not of i8
 
 void multiply(int64_t m, int64_t k, int64_t n, int64_t zero, const Values& x, const Values& w) {
@@ -94,6 +99,21 @@ void convolve(const Shape& x, const Shape& w, std::string_view attrs, const Shap
   const std::string type = text(TensorType{DType::i32, y, {}});
   expect_exact(fmt::format(R"(%y: {} = kilter::IntegerConv@1 "y" {{{}}}(%x, %w))", type, attrs), x, w, zero, codes,
                weights);
+}
+
+/// On targets that sum pairs of products in i16, steps with these weights are repeated.
+TEST(IntegerLayers, FewPairsOfProductsThatWordsDoNotHold) {
+  const Tensor w = kFewExtremes.tensor(DType::f32, {64, 70}, "w");
+  EXPECT_TRUE(few_saturate(w, 64, 70));
+  EXPECT_FALSE(few_saturate(kWeights.tensor(DType::f32, {64, 70}, "w"), 64, 70));
+  for (const int64_t zero : {0, 131}) {
+    multiply(5, 64, 70, zero, kMostCodes, kFewExtremes);
+    multiply(1, 1028, 33, zero, kMostCodes, kFewExtremes);
+    convolve({1, 40, 6, 7}, {50, 40, 1, 1}, "strides=[1, 1]", {1, 50, 6, 7}, zero, kMostCodes, kFewExtremes);
+    convolve({2, 24, 7, 6}, {40, 24, 3, 3}, "dilations=[2, 1], pads=[2, 1, 2, 1]", {2, 40, 7, 6}, zero, kMostCodes,
+             kFewExtremes);
+    convolve({1, 24, 6, 7}, {36, 6, 3, 3}, "group=4, pads=[1, 1, 1, 1]", {1, 36, 6, 7}, zero, kMostCodes, kFewExtremes);
+  }
 }
 
 TEST(IntegerLayers, ConvolutionsPadWithTheZero) {

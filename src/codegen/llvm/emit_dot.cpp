@@ -20,7 +20,9 @@ intrinsic::ID of_width(int64_t bits, intrinsic::ID narrow, intrinsic::ID middle,
 
 // expand_math leaves dot() only where the target has an instruction.
 Value* Emitter::dot(const ExprNode& e) {
-  if (!target_.limits.has_dot(e.args[0].elem(), e.args[1].elem(), e.type.lanes))
+  const bool pairs = e.type.elem == DType::i16;  // their instruction comes with that for words
+  if (!(pairs ? target_.limits.has_dot(DType::i16, DType::i16, e.type.lanes / 2)
+              : target_.limits.has_dot(e.args[0].elem(), e.args[1].elem(), e.type.lanes)))
     unsupported(
         fmt::format("dot of {} and {}; expand_math has to run first", text(e.args[0].type()), text(e.args[1].type())));
   return target_.arch == Arch::x86_64 ? x86_dot(e) : arm_dot(e);
@@ -28,7 +30,7 @@ Value* Emitter::dot(const ExprNode& e) {
 
 Value* Emitter::x86_dot(const ExprNode& e) {
   const DType a = e.args[0].elem();
-  const int64_t bits = int64_t{32} * e.type.lanes;
+  const int64_t bits = int64_t{8} * size_bytes(e.type.elem) * e.type.lanes;
   Value* acc = expr(e.args[2]);
   if (a == DType::bf16) {
     const auto id = of_width(bits, intrinsic::x86_avx512bf16_dpbf16ps_128, intrinsic::x86_avx512bf16_dpbf16ps_256,
@@ -42,6 +44,14 @@ Value* Emitter::x86_dot(const ExprNode& e) {
     const auto id =
         of_width(bits, intrinsic::x86_sse2_pmadd_wd, intrinsic::x86_avx2_pmadd_wd, intrinsic::x86_avx512_pmaddw_d_512);
     return builder_.CreateAdd(acc, builder_.CreateIntrinsic(id, {}, {expr(e.args[0]), expr(e.args[1])}));
+  }
+  if (e.type.elem == DType::i16) {
+    const auto id = of_width(bits, intrinsic::x86_ssse3_pmadd_ub_sw_128, intrinsic::x86_avx2_pmadd_ub_sw,
+                             intrinsic::x86_avx512_pmaddubs_w_512);
+    Value* pair = builder_.CreateIntrinsic(id, {}, {expr(e.args[0]), expr(e.args[1])});
+    int64_t start = 1;
+    if (is_const(splat_of(e.args[2]), &start) && start == 0) return pair;
+    return builder_.CreateBinaryIntrinsic(intrinsic::sadd_sat, acc, pair);
   }
   const auto id = of_width(bits, intrinsic::x86_avx512_vpdpbusd_128, intrinsic::x86_avx512_vpdpbusd_256,
                            intrinsic::x86_avx512_vpdpbusd_512);

@@ -79,7 +79,7 @@ class Expander {
     } else if (e->kind == ExprKind::binary && needs_expansion(e->op, e->args[0].elem())) {
       result = expand_binary(e->op, args[0], args[1]);
       changed_ = true;
-    } else if (e->kind == ExprKind::dot && !limits_.has_dot(e->args[0].elem(), e->args[1].elem(), e.lanes())) {
+    } else if (e->kind == ExprKind::dot && !has_dot(*e, limits_)) {
       result = expand_dot(args[0], args[1], args[2]);
       changed_ = true;
     } else {

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "loop/expr.h"
+#include "target/target.h"
 
 namespace kilter::loop_passes {
 
@@ -27,6 +28,8 @@ bool has_math(Op op, DType type);
 Expr expand_unary(Op op, const Expr& x);
 /// Expands pow and mod of floats in the same way.
 Expr expand_binary(Op op, const Expr& x, const Expr& y);
+/// Returns whether the target has an instruction for this dot().
+bool has_dot(const ExprNode& dot, const CpuLimits& limits);
 /// Returns dot() of expr.h as multiply-adds.
 Expr expand_dot(const Expr& a, const Expr& b, Expr acc);
 

@@ -14,11 +14,13 @@ namespace kilter {
 
 /// The operands of a contraction's multiplications. A step of the reduction multiplies `group` neighbours in each
 /// operand, which one 32-bit word holds: 1 of f32, or with dot() 2 of bf16 and sums of f32, or 4 of u8 with weights of
-/// i8 and sums of i32. Where the target has no instruction for bytes, bytes become i16 when they are loaded, and 2 of
-/// them are multiplied. A packed operand of f16 becomes f32 when it is loaded.
+/// i8 and sums of i32. Where the target has no instruction for that, either pairs of bytes are summed in i16 first, or
+/// bytes become i16 when they are loaded, and 2 of them are multiplied. A packed operand of f16 becomes f32 when it is
+/// loaded.
 struct Multiplicands {
   DType type = DType::f32;  ///< of the packed operand, but that of i16 is packed as i8
   int64_t group = 1;
+  bool pairs = false;  ///< of u8 and i8 are summed in i16, which saturates unless the weights are packed for it
 
   /// bf16 or u8 if the data are stored so and the target has the instruction, i16 if only that for i16, otherwise f32.
   /// `packed`: the type of the operand that is packed at compile time; `sum`: the type of the contraction's results.
@@ -38,6 +40,7 @@ struct Multiplicands {
   static Multiplicands of_integers(const CpuLimits& limits) {
     return limits.has_dot(DType::u8, DType::i8, limits.lanes_f32()) ? bytes_of_words() : Multiplicands{DType::i16, 2};
   }
+  static Multiplicands byte_pairs() { return {DType::u8, 4, true}; }
   /// The multiplicands of data stored as bytes: integers, unless the target has no instruction for them and f32 sums
   /// are exact; then f32.
   template <class Exact>
@@ -62,12 +65,14 @@ struct Multiplicands {
   /// register before they are added, as those of f32 on targets without multiply-adds.
   CpuLimits limits(CpuLimits limits) const {
     if (group == 1) return limits;
-    const int32_t rate = type == DType::u8    ? limits.byte_dots_per_cycle
+    const int32_t rate = pairs                ? limits.word_dots_per_cycle / 2
+                         : type == DType::u8  ? limits.byte_dots_per_cycle
                          : type == DType::i16 ? limits.word_dots_per_cycle
                                               : limits.bf16_dots_per_cycle;
     limits.fmas_per_cycle = std::max(rate, 1);
-    limits.latency = type == DType::i16 ? limits.short_latency : limits.dot_latency;
-    limits.fma = limits.fma && type != DType::i16;
+    const bool added = pairs || type == DType::i16;  // by an instruction of its own
+    limits.latency = added ? limits.short_latency : limits.dot_latency;
+    limits.fma = limits.fma && !added;
     return limits;
   }
   /// Loads data as they are multiplied: `lanes` neighbours.
@@ -96,7 +101,10 @@ struct Multiplicands {
   }
   /// Adds the products of two such vectors to `sum`.
   Expr multiply(const Expr& a, const Expr& b, const Expr& sum) const {
-    return group == 1 ? fma(a, b, sum) : dot(a, b, sum);
+    if (group == 1) return fma(a, b, sum);
+    if (!pairs) return dot(a, b, sum);
+    const int32_t words = a.lanes() / 2;
+    return dot(dot(a, b, imm_int(DType::i16, 0, words)), imm_int(DType::i16, 1, words), sum);
   }
 };
 

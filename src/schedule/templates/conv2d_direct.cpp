@@ -92,8 +92,11 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
     n.operands = Multiplicands::of_bytes(x.type, w.type, limits, [&] { return !check_conv_operands(task); });
   else if (y.dtype == DType::f32 && (n.in_block > 1 || c.factors == kNone))
     n.operands = conv_multiplicands(n, x.type, w.type, y.dtype, limits);
-  // The start of integer sums counts the stored zero of every tap.
-  if (!n.operands.integers() || x.type.layout.zero == 0) skip_padding(n, x.type.shape[2], x.type.shape[3]);
+  if (n.operands.type == DType::i16 && few_saturate(*w.constant, w.type.shape[1], n.taps()))
+    n.operands = Multiplicands::byte_pairs();
+  // The start of integer sums counts the stored zero of every tap, and repeated steps are not skipped.
+  if (!n.operands.integers() || (x.type.layout.zero == 0 && !n.operands.pairs))
+    skip_padding(n, x.type.shape[2], x.type.shape[3]);
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
   allow_half_tail(n, limits);
   const bool point = n.taps() == 1 && n.step_h == 1 && n.step_w == 1 && n.first_h == 0 && n.first_w == 0;
@@ -168,6 +171,16 @@ class DirectConv final : public Analysed {
   static ConvTile tile_of(const Schedule& schedule) {
     return {schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
   }
+  /// Where the image's data of a step are, from those of the panel's first step (pack_weights()).
+  std::function<int64_t(int64_t)> place_of_step() const {
+    const Shape stride = task().operand(c_.image).phys.strides;
+    return [n = c_.nest, stride](int64_t step) {
+      const int64_t groups = n.in_block / n.operands.group, tap = step / groups;
+      const int64_t s = tap % n.kernel_w, r = tap / n.kernel_w % n.kernel_h, block = tap / n.taps();
+      return block * stride[1] + r * n.dilation_h * stride[2] + s * n.dilation_w * stride[3] +
+             step % groups * n.operands.group;
+    };
+  }
   bool widens_first() const { return c_.nest.operands.type == DType::i16; }
   std::optional<Rejected> conflict(const Schedule& schedule) const override {
     return check_tile(c_.nest, tile_of(schedule), limits());
@@ -211,7 +224,10 @@ class DirectConv final : public Analysed {
     } else {
       e.input(buffers.input);
     }
-    if (c_.factors == kNone) {
+    if (c_.nest.operands.pairs) {
+      buffers.weights = pair_weights(e, std::move(packed), c_.nest.pair_panels(tile.vectors * lanes), place_of_step(),
+                                     "w", buffers.repeated);
+    } else if (c_.factors == kNone) {
       buffers.weights = e.constant(std::move(packed), "w");
     } else {
       const int64_t elems = packed.elems;

@@ -96,6 +96,10 @@ int64_t ConvNest::panel_elems(int64_t vectors, int32_t lanes) const {
   return panel_window(*this, vectors * lanes).blocks * kernel_h * row_steps() * step_elems() * vectors * lanes;
 }
 
+PairPanels ConvNest::pair_panels(int64_t width) const {
+  return {panel_window(*this, width).blocks * taps() * (in_block / operands.group), width};
+}
+
 PanelWindow panel_window(const ConvNest& nest, int64_t width) {
   // Without merged groups, all panels read the same channels.
   const int64_t panels = nest.merged == 1 ? 1 : ceil_div(nest.out_channels, width);
@@ -314,12 +318,16 @@ class TileEmitter {
                                          (w0 * Expr(nest_.step_w) + Expr(nest_.first_w)) * Expr(stride_w_));
     const int64_t panel = nest_.panel_elems(t_.vectors, lanes_);
     const Expr panel_index = g_ * Expr(nest_.out_blocks / t_.vectors) + ocg_;
+    weights_ = buffers_.weights;
     const Expr weights = b_.let("w0", Expr(nest_.weights_first) + panel_index * Expr(panel));
     if (nest_.in_block == 1) {
       reduce_plain(origin, weights);
     } else {
       reduce_blocked(origin, weights);
     }
+    weights_ = buffers_.repeated.weights;
+    buffers_.repeated.emit(b_, nest_.pair_panels(width()), panel_index,
+                           [&](const Expr& place, const Expr& at) { step(origin + place, at); });
     finish();
   }
 
@@ -381,7 +389,7 @@ class TileEmitter {
     std::vector<Expr> weights;
     const Multiplicands& by = nest_.operands;
     for (int64_t v = first; v < last; ++v)
-      weights.push_back(b_.let("w", by.columns(b_, buffers_.weights, w + Expr(v * lanes_ * by.group), lanes(v))));
+      weights.push_back(b_.let("w", by.columns(b_, weights_, w + Expr(v * lanes_ * by.group), lanes(v))));
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {
         const Expr pixel =
@@ -507,7 +515,7 @@ class TileEmitter {
   int32_t lanes_;
   const Operand* in_;
   int64_t stride_n_, stride_cb_, stride_h_, stride_w_;
-  Buf x_;
+  Buf x_, weights_;
   Buf wide_;  ///< a block of input channels of each pixel, widened; no buffer if the input is multiplied as it is
               ///< stored
   WeightStream stream_;

@@ -9,6 +9,7 @@
 #include "ops/support/window.h"
 #include "schedule/emit.h"
 #include "schedule/model/register_tile.h"
+#include "schedule/templates/byte_pairs.h"
 #include "schedule/templates/weight_stream.h"
 
 namespace kilter {
@@ -51,6 +52,8 @@ struct ConvNest {
   int64_t step_elems() const { return std::max(in_block, operands.group); }
   /// Channels of a block that the unrolled loop of the reduction multiplies in one iteration.
   int64_t unrolled() const { return std::min(kReductionUnroll * operands.group, in_block); }
+  /// Panels of `width` channels whose products are summed in pairs.
+  PairPanels pair_panels(int64_t width) const;
   bool has_half(int64_t vectors) const { return half_tail && vectors == out_blocks; }
   /// Elements of a panel of packed weights, which covers `vectors` output blocks.
   int64_t panel_elems(int64_t vectors, int32_t lanes) const;
@@ -158,6 +161,7 @@ struct ConvBuffers {
   ValueId input = kNone, output = kNone;  ///< output: the convolution's result
   Buf weights;                            ///< packed by pack_weights()
   Buf widened;                            ///< the input as i16; id < 0: the nest widens it if that is needed
+  RepeatedSteps repeated;                 ///< of the weights, if their products are summed in pairs
   Buf bias;                               ///< one vector per output block; id < 0 if there is none
   int64_t prefetch = 0;                   ///< knob value for the weights
   int64_t block_items = 0;                ///< items that a panel processes before the next panel starts; 0: all

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedule/templates/byte_pairs.h"
+
 namespace kilter {
 namespace {
 
@@ -45,6 +47,8 @@ Result<MatrixProduct> integer_product(MatrixProduct p, const TensorType& a, cons
     p.operands = Multiplicands::of_bytes(a, b.type, limits, [&] { return !inexact(); });
   else if (auto rejected = inexact())
     return *rejected;
+  if (p.operands.type == DType::i16 && p.k % Multiplicands::byte_pairs().group == 0 && few_saturate(w, p.k, p.n))
+    p.operands = Multiplicands::byte_pairs();
   return p;
 }
 

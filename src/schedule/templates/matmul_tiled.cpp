@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/align.h"
+#include "schedule/templates/byte_pairs.h"
 #include "schedule/templates/matmul_core.h"
 #include "schedule/templates/templates.h"
 #include "schedule/templates/weight_stream.h"
@@ -71,8 +72,8 @@ class ProductEmitter {
         panel_base_(panel_index_ * Expr(panels.depth * panels.width)) {}
 
   /// `starts`: of the sums of each column; no buffer if they start at 0. `rows`: of a tile.
-  void bind(Buf a, const WeightStream& packed, Buf starts, int64_t rows) {
-    a_ = a, packed_ = packed, starts_ = starts;
+  void bind(Buf a, const WeightStream& packed, const RepeatedSteps& repeated, Buf starts, int64_t rows) {
+    a_ = a, packed_ = packed, repeated_ = repeated, starts_ = starts;
     if (p_.widens_a) wide_ = b_.scratch("wide", DType::f32, rows * lanes_);
   }
 
@@ -89,12 +90,10 @@ class ProductEmitter {
     const Expr w0 = b_.let("w0", panel_base_);
     const Multiplicands& by = p_.operands;
     // `x_of`: the element of A of a row, in all lanes.
-    const auto step = [&](const Expr& k, const auto& x_of) {
+    const auto multiply = [&](const Buf& weights, const Expr& first, const auto& x_of) {
       std::vector<Expr> w;
-      for (int64_t v = 0; v < vectors_; ++v) {
-        const Expr at = w0 + k * Expr(panels_.width) + Expr(v * lanes_ * by.group);
-        w.push_back(b_.let("w", by.columns(b_, packed_.weights, at, lanes_)));
-      }
+      for (int64_t v = 0; v < vectors_; ++v)
+        w.push_back(b_.let("w", by.columns(b_, weights, first + Expr(v * lanes_ * by.group), lanes_)));
       for (int64_t r = 0; r < rows; ++r) {
         const Expr x = b_.let("x", x_of(r));
         for (int64_t v = 0; v < vectors_; ++v) {
@@ -102,6 +101,9 @@ class ProductEmitter {
           b_.set(reg, by.multiply(x, w[static_cast<size_t>(v)], b_.get(reg)));
         }
       }
+    };
+    const auto step = [&](const Expr& k, const auto& x_of) {
+      multiply(packed_.weights, w0 + k * Expr(panels_.width), x_of);
     };
     const auto spread = [&](const Expr& k, int64_t count) {
       step(k, [&](int64_t r) { return by.spread(b_, a_, a0 + Expr(r * p_.a_m) + k * Expr(p_.a_k), lanes_, count); });
@@ -127,6 +129,10 @@ class ProductEmitter {
       for (int64_t u = 0; u < unroll; u += by.group) spread(k + Expr(u), by.group);
     });
     for (int64_t k = full; k < p_.k; k += by.group) spread(Expr(k), std::min(by.group, p_.k - k));
+    repeated_.emit(b_, {p_.steps(), panels_.width}, panel_index_, [&](const Expr& k, const Expr& first) {
+      multiply(repeated_.weights, first,
+               [&](int64_t r) { return by.spread(b_, a_, a0 + Expr(r * p_.a_m) + k, lanes_, by.group); });
+    });
     finish(row, rows, acc);
   }
 
@@ -157,6 +163,7 @@ class ProductEmitter {
   Buf a_;
   Buf wide_;  ///< a vector of each row of A in f32; no buffer unless MatrixProduct::widens_a
   WeightStream packed_;
+  RepeatedSteps repeated_;
   Buf starts_;
   BatchLoops batch_;
   Expr panel_, panel_index_, panel_base_;
@@ -202,6 +209,10 @@ class MatmulTiled final : public Analysed {
     return {most, ceil_div(p_.m, ceil_div(p_.m, most))};
   }
 
+  /// Where a row's data of a step are.
+  std::function<int64_t(int64_t)> place_of_step() const {
+    return [group = p_.operands.group](int64_t step) { return step * group; };
+  }
   bool widens_first() const { return p_.operands.type == DType::i16; }
   std::optional<Rejected> conflict(const Schedule& schedule) const override {
     const int64_t vectors = schedule.knob("vectors"), rows = schedule.knob("rows");
@@ -241,13 +252,17 @@ class MatmulTiled final : public Analysed {
     const ValueId left = task().node().inputs[0];
     if (widens_first()) widen_first(task(), left, limits(), lowered);
     const Buf a = widens_first() ? widened_operand(e, left) : e.input(left);
-    const Buf packed = p_.constant_b ? e.constant(pack_constant(task(), p_, panels), "packed")
-                                     : e.temp(0, p_.operands.type, panels.elems, false, "packed");
+    RepeatedSteps repeated;
+    const Buf packed = !p_.constant_b ? e.temp(0, p_.operands.type, panels.elems, false, "packed")
+                       : p_.operands.pairs
+                           ? pair_weights(e, pack_constant(task(), p_, panels), {p_.steps(), panels.width},
+                                          place_of_step(), "packed", repeated)
+                           : e.constant(pack_constant(task(), p_, panels), "packed");
     const auto packing = column_starts(task(), p_, panels);
     const Buf starts = packing ? e.constant(*packing, "starts") : Buf{};
     product.bind(
         a, {packed, schedule.knob("prefetch"), p_.padded_k() * panels.width, ceil_div(p_.m, rows), limits().line_bytes},
-        starts, rows);
+        repeated, starts, rows);
     const Expr first = item * Expr(kTilesPerItem);
     if (full > 0) {
       e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
