@@ -1,6 +1,9 @@
 """The narrow element types against ml_dtypes: every code, every number of 16 bits, files, and arrays without ml_dtypes."""
 from __future__ import annotations
 
+import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -204,3 +207,23 @@ def test_onnxruntime_sessions_take_the_bits():
     with pytest.raises(ort.InvalidArgument if hasattr(ort, "InvalidArgument") else RuntimeError,
                        match="NumPy has no type for tensor"):
         value.numpy()
+
+
+def test_the_runtime_alone_passes_the_bits(tmp_path):
+    build = pathlib.Path(kilter.__file__).parents[2]
+    library = build / "src" / "libkilter_runtime.so"
+    if not library.exists():
+        pytest.skip("the runtime is not built")
+    shutil.copytree(pathlib.Path(os.environ["KILTER_SOURCE"]) / "python" / "runtime" / "kilter_runtime",
+                    tmp_path / "kilter_runtime")
+    shutil.copy(library, tmp_path / "kilter_runtime")
+    x = codes("i4").reshape(2, 8)
+    np.save(tmp_path / "x.npy", x.view(np.uint8))
+    kilter.compile(moved("i4", x.shape), threads=1).save(tmp_path / "m.kilter")
+    program = """
+import numpy, kilter_runtime
+network = kilter_runtime.load("m.kilter")
+print(network.inputs[0], network(numpy.load("x.npy")).tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == f"x: i4[2,8] {x.view(np.uint8).T.tolist()}\n", done.stderr

@@ -116,8 +116,8 @@ class Network:
             raise InputError(f"input '{port.name}' ({port}) is missing")
         given = feeds.pop(port.name)
         array = given if isinstance(given, numpy.ndarray) else numpy.asarray(given)
-        if port.dtype == "bf16" and array.dtype.name == "bfloat16":
-            array = array.view(numpy.uint16)
+        if array.dtype.name == _NAME_OF_BITS.get(port.dtype):
+            array = array.view(self._dtypes[index])
         if array.dtype != self._dtypes[index] or array.shape != port.shape:
             raise InputError(f"input '{port.name}' must be {port}, got {array.dtype}[{','.join(map(str, array.shape))}]")
         return numpy.ascontiguousarray(array).reshape(port.shape)
@@ -144,6 +144,11 @@ class Network:
         pass
 
 
-#: NumPy's types by name; bf16 is passed as its bits
+#: the names in ml_dtypes of the types that NumPy lacks; they are passed as their bits
+_NAME_OF_BITS = {"bf16": "bfloat16", "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
+                 "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn", "i4": "int4",
+                 "u4": "uint4", "i2": "int2", "u2": "uint2"}
+#: NumPy's types by name
 _NUMPY = {"f32": "f4", "f64": "f8", "f16": "f2", "bf16": "u2", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1",
-          "u16": "u2", "u32": "u4", "u64": "u8", "bool": "?"}
+          "u16": "u2", "u32": "u4", "u64": "u8", "bool": "?",
+          **{word: "u1" for word in _NAME_OF_BITS if word != "bf16"}}

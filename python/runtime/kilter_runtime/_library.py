@@ -35,7 +35,8 @@ class InternalError(Error, RuntimeError):
 
 
 _KINDS = {1: UsageError, 2: InputError, 3: UnsupportedError, 4: FileError, 5: OutOfMemoryError}
-_DTYPES = ("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool")
+_DTYPES = ("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool",
+           "str", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1", "i4", "u4", "i2", "u2")
 _LOAD_UNVERIFIED = 1
 
 
