@@ -54,9 +54,9 @@ class Expansion : AttentionExpander {
 
  private:
   void check_supported() {
-    for (const auto& [key, legal] : {std::pair("k_quant_type", "NONE"), {"v_quant_type", "NONE"}}) {
-      const std::string given = node().string_attr(key, legal);
-      if (given == legal) continue;
+    for (const char* key : {"k_quant_type", "v_quant_type"}) {
+      const std::string given = node().string_attr(key, "NONE");
+      if (given == "NONE") continue;
       unsupported(
           fmt::format("attribute {} is '{}': caches of codes are not supported; export the model with a cache of "
                       "floats",
@@ -103,8 +103,11 @@ class Expansion : AttentionExpander {
     check_shape_of(kPastValue, "past_value", {batch_, kv_heads_, capacity_, size_});
     total_ = needed_int(kTotal, "total_sequence_length");
     if (total_ < queries_ || (total_ > capacity_ && total_ != capacity_ + queries_)) {
-      error(fmt::format("total_sequence_length is {}; legal values are {}, for a cache that grows, and {} to {}",
-                        total_, capacity_ + queries_, queries_, capacity_));
+      const std::string fixed =
+          capacity_ < queries_ ? ""
+                               : fmt::format(", or {} to {}, for a cache of a fixed capacity", queries_, capacity_);
+      error(fmt::format("total_sequence_length is {}; expected {}, the past and the new positions{}", total_,
+                        capacity_ + queries_, fixed));
     }
     causal_ = node().int_attr("causal", 1) != 0;
     window_ = node().int_attr("local_window_size", -1);
@@ -138,12 +141,7 @@ class Expansion : AttentionExpander {
       }
     }
     check_shape_of(kPositions, "position_ids", {batch_, queries_});
-    std::vector<Shape> legal;
-    for (const int64_t b : {batch_, int64_t{1}}) {
-      for (const int64_t h : {heads_, int64_t{1}}) legal.push_back({b, h, queries_, total_});
-    }
-    legal.erase(std::unique(legal.begin(), legal.end()), legal.end());
-    check_shape_of(kAttentionBias, "attention_bias", legal);
+    check_attention_bias(kAttentionBias, {batch_, queries_, total_, total_ - queries_}, heads_);
     check_shape_of(kSink, "head_sink", {heads_});
     if (has(kQueryNorm) != has(kKeyNorm))
       error("has only one of q_norm_weight and k_norm_weight, expected both or none");

@@ -74,7 +74,9 @@ TEST(GroupQuery, Errors) {
   EXPECT_EQ(
       error_of(op,
                fmt::format("f32[1,1,16] f32[1,1,8] f32[1,1,8] f32[1,2,5,4] f32[1,2,5,4] i32[1]:7 i32[]=8 | {}", heads)),
-      "GroupQueryAttention 'case': total_sequence_length is 8; legal values are 6, for a cache that grows, and 1 to 5");
+      "GroupQueryAttention 'case': total_sequence_length is 8; expected 6, the past and the new positions, or 1 to 5, "
+      "for "
+      "a cache of a fixed capacity");
   EXPECT_EQ(error_of(op, fmt::format("f32[1,1,16] f32[1,1,8] f32[1,1,8] ? ? i32[1]:0 i32[]=1 | {} do_rotary=1", heads)),
             "GroupQueryAttention 'case': cos_cache (input 7) is left out but required");
   EXPECT_EQ(

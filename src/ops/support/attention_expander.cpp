@@ -78,15 +78,17 @@ ValueId AttentionExpander::between(ValueId mask, bool has_starts, const Extents&
 
 ValueId AttentionExpander::added_masks(size_t mask, std::string_view what, size_t bias, const Extents& e, int64_t heads,
                                        DType type) {
-  const ValueId added = added_mask(mask, what, e, type);
-  if (!has(bias)) return added;
+  check_attention_bias(bias, e, heads);
+  return sum(added_mask(mask, what, e, type), in(bias));
+}
+
+void AttentionExpander::check_attention_bias(size_t i, const Extents& e, int64_t heads) const {
   std::vector<Shape> legal;
   for (const int64_t b : {e.batch, int64_t{1}}) {
     for (const int64_t h : {heads, int64_t{1}}) legal.push_back({b, h, e.queries, e.keys});
   }
   legal.erase(std::unique(legal.begin(), legal.end()), legal.end());
-  check_shape_of(bias, "attention_bias", legal);
-  return sum(added, in(bias));
+  check_shape_of(i, "attention_bias", legal);
 }
 
 }  // namespace kilter

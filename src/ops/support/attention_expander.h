@@ -41,6 +41,8 @@ class AttentionExpander : protected Expander {
   /// input is left out. The mask says so for each key, perhaps of each query, or gives the end, and then perhaps the
   /// start, of the visible keys of each sequence.
   ValueId added_mask(size_t i, std::string_view what, const Extents& extents, DType type);
+  /// Throws bad_model unless input i, if present, is [batch or 1, heads or 1, queries, keys].
+  void check_attention_bias(size_t i, const Extents& extents, int64_t heads) const;
   /// Returns what both masks together add; either may be kNone.
   ValueId added_masks(size_t mask, std::string_view what, size_t bias, const Extents& extents, int64_t heads,
                       DType type);
