@@ -99,6 +99,20 @@ def test_types_of_features(dtype, modes):
     agree("TreeEnsembleClassifier", [x], [INT64, FLOAT], classlabels_int64s=[0, 1], **trees)
 
 
+@pytest.mark.parametrize("modes", [MODES[:1], MODES[1:2], MODES])
+@pytest.mark.parametrize("targets", [1, 2])
+def test_thresholds_of_f64(modes, targets):
+    trees = listed(9, 5, 3, "target", each_of(targets), modes=modes) | {"n_targets": targets}
+    rng = np.random.default_rng(3)
+    thresholds = rng.normal(size=len(trees["nodes_values"]))
+    for key, values in (("nodes_values", thresholds), ("target_weights", rng.normal(size=len(trees["target_weights"])))):
+        del trees[key]
+        trees[key + "_as_tensor"] = helper.make_tensor("t", DOUBLE, [len(values)], values)
+    x = np.concatenate([thresholds, np.nextafter(thresholds, -9), np.nextafter(thresholds, 9)])
+    x = np.tile(x[:60, None], (1, 3))
+    agree("TreeEnsembleRegressor", [x], [FLOAT], version=3, **trees)
+
+
 # --- Scores ---
 
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])

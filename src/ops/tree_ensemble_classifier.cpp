@@ -183,8 +183,9 @@ std::vector<ValueId> expand_binary(ExpandContext& ctx, TreeClassifier c, int64_t
   for (TreeWeight& w : c.trees.weights) w.target = 0;
   c.trees.targets = 1;
   c.trees.base_values = target == 1 || base.empty() ? std::vector<double>{} : std::vector<double>{base[0]};
-  const std::optional<ValueId> score = tree_scores(ctx, c.trees, x);
+  std::optional<ValueId> score = tree_scores(ctx, c.trees, x);
   if (!score) return unexpanded(ctx, 2);
+  score = converted(ctx, *score, DType::f32);
   const PostTransform how = c.trees.how;
   const ValueId y = by_limit(ctx, c, *score);
   const auto negative = [&] { return ctx.add("Neg", {*score}); };
@@ -212,8 +213,9 @@ std::vector<ValueId> expand(ExpandContext& ctx) {
   }
   const bool all = std::ranges::all_of(always, [](bool scored) { return scored; });
   if (classes == 2 ? (!all || based) : (!all && !based)) return unexpanded(ctx, 2);
-  const std::optional<ValueId> scores = tree_scores(ctx, c.trees, tree_features(ctx));
+  std::optional<ValueId> scores = tree_scores(ctx, c.trees, tree_features(ctx));
   if (!scores) return unexpanded(ctx, 2);
+  scores = converted(ctx, *scores, DType::f32);
   const ValueId z = transformed(ctx, c.trees.how, *scores);
   if (classes == 2) {
     const ValueId second =

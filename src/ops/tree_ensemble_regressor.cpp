@@ -89,15 +89,15 @@ std::vector<ValueId> expand_regressor(ExpandContext& ctx) {
   const TreeEnsemble trees = read_regressor(ctx.node, rows.columns);
   const std::optional<ValueId> scores = tree_scores(ctx, trees, tree_features(ctx));
   if (!scores) return unexpanded(ctx, 1);
-  return {transformed(ctx, trees.how, *scores)};
+  return {transformed(ctx, trees.how, converted(ctx, *scores, DType::f32))};
 }
 
-// The kernel sums in f32, so a forest of f64 stays.
+// Transforms compute in f32, so a forest of f64 with one stays.
 std::vector<ValueId> expand_ensemble(ExpandContext& ctx) {
   const DType type = ctx.type(0).dtype;
-  if (type == DType::f64) return unexpanded(ctx, 1);
   const FeatureRows rows = feature_rows(ctx.node, ctx.type(0).shape);
   const TreeEnsemble trees = read_ensemble(ctx.node, rows.columns);
+  if (type == DType::f64 && trees.how != PostTransform::none) return unexpanded(ctx, 1);
   const std::optional<ValueId> scores = tree_scores(ctx, trees, tree_features(ctx));
   if (!scores) return unexpanded(ctx, 1);
   return {converted(ctx, transformed(ctx, trees.how, *scores), type)};

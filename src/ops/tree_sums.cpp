@@ -1,5 +1,6 @@
 #include "ops/support/tree_sums.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -9,7 +10,18 @@
 namespace kilter {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// A word of the records, which are u32 or u64.
+uint64_t word_of(const Tensor& records, int64_t i) {
+  return records.dtype() == DType::u64 ? records.data<uint64_t>()[i] : records.data<uint32_t>()[i];
+}
+/// The threshold of a record, or the value of a leaf: f32 in u32, f64 in u64.
+double value_of(const Tensor& records, int64_t record) {
+  const uint64_t word = word_of(records, 2 * record);
+  return records.dtype() == DType::u64 ? std::bit_cast<double>(word)
+                                       : static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(word)));
+}
 
 /// Throws bad_input unless all records, depths and targets are in range.
 void check_values(const Node& node, const TreeSumsShape& s, const Tensor& records, const Tensor& depths,
@@ -19,10 +31,11 @@ void check_values(const Node& node, const TreeSumsShape& s, const Tensor& record
     fail(ErrorKind::bad_input, "{}: {} {} is out of range", label(node), what, i);
   };
   for (int64_t i = 0; i < count; ++i) {
-    const uint32_t word = records.data<uint32_t>()[2 * i + 1];
-    const int64_t column = word & ((uint64_t{1} << s.feature_bits) - 1), left = int64_t{word} >> s.feature_bits;
+    const uint64_t word = word_of(records, 2 * i + 1);
+    const auto column = static_cast<int64_t>(word & ((uint64_t{1} << s.feature_bits) - 1));
+    const auto left = static_cast<int64_t>(std::min<uint64_t>(word >> s.feature_bits, static_cast<uint64_t>(count)));
     const bool leaf = column == s.columns.width() - 1;
-    const bool nan = std::isnan(std::bit_cast<float>(records.data<uint32_t>()[2 * i]));
+    const bool nan = std::isnan(value_of(records, i));
     if (column >= s.columns.width() || left + (leaf && !nan ? 0 : 1) >= count) out_of_range("record", i);
   }
   for (int64_t t = 0; t < s.trees; ++t) {
@@ -34,9 +47,14 @@ void check_values(const Node& node, const TreeSumsShape& s, const Tensor& record
 
 void infer(InferContext& ctx) {
   check_types(Types<float, double>{}, ctx, kTreeX);
-  check_types(Types<uint32_t>{}, ctx, kTreeRecords);
+  const bool wide = ctx.dtype(kTreeX) == DType::f64;
+  const DType words = wide ? DType::u64 : DType::u32;
+  if (ctx.dtype(kTreeRecords) != words || ctx.dtype(kTreeInitial) != ctx.dtype(kTreeX)) {
+    ctx.error(fmt::format("records and initial values have element types {} and {}, expected {} and {} for x of {}",
+                          name(ctx.dtype(kTreeRecords)), name(ctx.dtype(kTreeInitial)), name(words),
+                          name(ctx.dtype(kTreeX)), name(ctx.dtype(kTreeX))));
+  }
   check_types(Types<int32_t>{}, ctx, kTreeDepths);
-  check_types(Types<float>{}, ctx, kTreeInitial);
   const bool single = ctx.has(kTreeTargets);
   if (single == ctx.has(kTreeRows)) ctx.error("has targets and rows, or neither; expected one of them");
   const TreeSumsShape s = tree_sums_shape(ctx.node, ctx.shape(kTreeX), ctx.shape(kTreeDepths), ctx.shape(kTreeInitial));
@@ -46,9 +64,9 @@ void infer(InferContext& ctx) {
   }
   if (single) {
     check_types(Types<int32_t>{}, ctx, kTreeTargets);
-    if (ctx.shape(kTreeTargets) != Shape{s.trees}) ctx.error("targets (input 4) do not have one number for each tree");
+    if (elems(ctx.shape(kTreeTargets)) != s.trees) ctx.error("targets (input 4) do not have one number for each tree");
   } else {
-    check_types(Types<float>{}, ctx, kTreeRows);
+    if (ctx.dtype(kTreeRows) != ctx.dtype(kTreeX)) ctx.error("rows (input 5) do not have the element type of x");
     const Shape& rows = ctx.shape(kTreeRows);
     if (rows.size() != 2 || rows[0] < 1 || rows[1] != s.targets) {
       ctx.error(fmt::format("rows (input 5) have shape {}, expected [1 or more, {}]", text(rows), s.targets));
@@ -58,20 +76,14 @@ void infer(InferContext& ctx) {
     const Tensor* targets = single ? ctx.value(kTreeTargets) : nullptr;
     check_values(ctx.node, s, *ctx.value(kTreeRecords), *ctx.value(kTreeDepths), targets ? *targets : Tensor());
   }
-  ctx.set(0, DType::f32, {s.rows, s.targets});
-}
-
-/// Returns the smallest f32 that is at least x; all thresholds are f32.
-float rounded_up(double x) {
-  const auto nearest = static_cast<float>(x);
-  return static_cast<double>(nearest) < x ? std::nextafter(nearest, kInfinity) : nearest;
+  ctx.set(0, ctx.dtype(kTreeX), {s.rows, s.targets});
 }
 
 /// Returns the columns of row `row` of x.
-std::vector<float> columns_of(const TreeSumsShape& s, const Tensor& x, int64_t row) {
-  std::vector<float> raw, cleaned;
+std::vector<double> columns_of(const TreeSumsShape& s, const Tensor& x, int64_t row) {
+  std::vector<double> raw, cleaned;
   for (int64_t c = 0; c < s.columns.features; ++c) {
-    const float value = rounded_up(x.as_double(row * s.columns.features + c));
+    const double value = x.as_double(row * s.columns.features + c);
     if (s.columns.raw) raw.push_back(value);
     if (s.columns.cleaned) cleaned.push_back(std::isnan(value) ? -kInfinity : value);
   }
@@ -92,29 +104,27 @@ void reference(ReferenceContext& ctx) {
   const bool single = ctx.has(kTreeTargets);
   const Tensor targets = single ? ctx.in(kTreeTargets) : Tensor();
   check_values(ctx.node, s, ctx.in(kTreeRecords), ctx.in(kTreeDepths), targets);
-  const uint32_t* records = ctx.in(kTreeRecords).data<uint32_t>();
-  const uint32_t mask = static_cast<uint32_t>((uint64_t{1} << s.feature_bits) - 1);
+  const Tensor& records = ctx.in(kTreeRecords);
+  const uint64_t mask = (uint64_t{1} << s.feature_bits) - 1;
   std::vector<double> all;
   for (int64_t row = 0; row < s.rows; ++row) {
-    const std::vector<float> x = columns_of(s, ctx.in(kTreeX), row);
+    const std::vector<double> x = columns_of(s, ctx.in(kTreeX), row);
     std::vector<double> scores = load_doubles(ctx.in(kTreeInitial));
     for (int64_t t = 0; t < s.trees; ++t) {
       int64_t at = t;
       for (int64_t d = ctx.in(kTreeDepths).as_int(t); d > 0; --d) {
-        const uint32_t word = records[2 * at + 1];
-        at = (int64_t{word} >> s.feature_bits) + (x[word & mask] <= std::bit_cast<float>(records[2 * at]) ? 0 : 1);
+        const uint64_t word = word_of(records, 2 * at + 1);
+        at = static_cast<int64_t>(word >> s.feature_bits) + (x[word & mask] <= value_of(records, at) ? 0 : 1);
       }
-      const uint32_t leaf = records[2 * at];
       if (single) {
-        combine(s.aggregate, scores[static_cast<size_t>(targets.as_int(t))],
-                static_cast<double>(std::bit_cast<float>(leaf)));
+        combine(s.aggregate, scores[static_cast<size_t>(targets.as_int(t))], value_of(records, at));
         continue;
       }
       const Tensor& rows = ctx.in(kTreeRows);
-      const int64_t last = rows.shape()[0] - 1;
+      const auto leaf = static_cast<int64_t>(
+          std::min(word_of(records, 2 * at), static_cast<uint64_t>(rows.shape()[0] - 1)));
       for (int64_t k = 0; k < s.targets; ++k) {
-        combine(s.aggregate, scores[static_cast<size_t>(k)],
-                rows.as_double(std::min(int64_t{leaf}, last) * s.targets + k));
+        combine(s.aggregate, scores[static_cast<size_t>(k)], rows.as_double(leaf * s.targets + k));
       }
     }
     all.insert(all.end(), scores.begin(), scores.end());
@@ -132,24 +142,38 @@ std::string_view name_of(TreeAggregate aggregate) {
   return aggregate == TreeAggregate::min ? "min" : aggregate == TreeAggregate::max ? "max" : "sum";
 }
 
-template <class T>
-ValueId list(ExpandContext& ctx, std::span<const T> values, Shape shape, const char* name) {
-  return ctx.builder.constant(Tensor::of<T>(std::move(shape), values), name);
+/// Adds a constant of numbers in element type `type`.
+ValueId numbers(ExpandContext& ctx, DType type, std::span<const double> values, Shape shape, const char* name) {
+  Tensor tensor(type, std::move(shape));
+  store_doubles(tensor, values);
+  return ctx.builder.constant(std::move(tensor), name);
+}
+
+ValueId list(ExpandContext& ctx, std::span<const int32_t> values, const char* name) {
+  return ctx.builder.constant(Tensor::of<int32_t>({std::ssize(values)}, values), name);
+}
+
+ValueId records_of(ExpandContext& ctx, const PackedTrees& packed, bool wide) {
+  const Shape shape = {std::ssize(packed.records) / 2, 2};
+  if (wide) return ctx.builder.constant(Tensor::of<uint64_t>(shape, packed.records), "records");
+  Tensor narrow(DType::u32, shape);
+  std::ranges::transform(packed.records, narrow.data<uint32_t>(), [](uint64_t w) { return static_cast<uint32_t>(w); });
+  return ctx.builder.constant(std::move(narrow), "records");
 }
 
 }  // namespace
 
 TreeSumsShape tree_sums_shape(const Node& node, const Shape& x, const Shape& depths, const Shape& initial) {
-  if (x.size() != 2 || depths.size() != 1 || depths[0] < 1 || elems(initial) < 1) {
-    node_error(node, fmt::format("inputs have shapes {}, {} and {}, expected [rows, features], [trees] and one initial "
-                                 "value for each target",
+  if (x.size() != 2 || elems(depths) < 1 || elems(initial) < 1) {
+    node_error(node, fmt::format("inputs have shapes {}, {} and {}, expected [rows, features], one depth for "
+                                 "each tree and one initial value for each target",
                                  text(x), text(depths), text(initial)));
   }
   TreeSumsShape s;
   s.columns = {x[1], node.int_attr("raw", 1) != 0, node.int_attr("cleaned", 0) != 0};
   s.feature_bits = std::bit_width(static_cast<uint64_t>(s.columns.width() - 1));
   if (s.feature_bits >= 32) node_error(node, fmt::format("has {} columns; the limit is 2^31", s.columns.width()));
-  s.rows = x[0], s.trees = depths[0], s.targets = elems(initial);
+  s.rows = x[0], s.trees = elems(depths), s.targets = elems(initial);
   s.depth = node.int_attr("depth", 0);
   if (s.depth < 0 || s.depth >= int64_t{1} << 31) {
     node_error(node, fmt::format("attribute depth is {}; legal values are 0 to 2^31 - 1", s.depth));
@@ -172,29 +196,26 @@ ValueId tree_features(ExpandContext& ctx) {
 }
 
 std::optional<ValueId> tree_scores(ExpandContext& ctx, const TreeEnsemble& trees, ValueId x) {
-  const TensorType& type = ctx.builder.type(x);
-  const std::optional<PackedTrees> packed = pack_trees(trees, type.shape[1], type.dtype == DType::f64);
+  const DType type = ctx.builder.type(x).dtype;
+  const bool wide = type == DType::f64;
+  const std::optional<PackedTrees> packed = pack_trees(trees, ctx.builder.type(x).shape[1], wide);
   if (!packed) return std::nullopt;
   const auto count = static_cast<int64_t>(trees.roots.size());
   const bool sum = trees.aggregate == TreeAggregate::sum;
   const TreeAggregate how = trees.aggregate == TreeAggregate::average ? TreeAggregate::sum : trees.aggregate;
-  std::vector<float> base(trees.base_values.begin(), trees.base_values.end());
+  std::vector<double> base = trees.base_values;
   base.resize(static_cast<size_t>(trees.targets), 0);
-  const float start = how == TreeAggregate::min ? kInfinity : how == TreeAggregate::max ? -kInfinity : 0.0F;
-  const std::vector<float> initial = sum ? base : std::vector<float>(base.size(), start);
+  const double start = how == TreeAggregate::min ? kInfinity : how == TreeAggregate::max ? -kInfinity : 0;
+  const std::vector<double> initial = sum ? base : std::vector<double>(base.size(), start);
   const Shape shape = {trees.targets};
-  std::vector<ValueId> inputs = {
-      x,
-      list<uint32_t>(ctx, packed->records, {static_cast<int64_t>(packed->records.size()) / 2, 2}, "records"),
-      list<int32_t>(ctx, packed->depths, {count}, "depths"),
-      list<float>(ctx, initial, shape, "initial"),
-  };
+  std::vector<ValueId> inputs = {x, records_of(ctx, *packed, wide), list(ctx, packed->depths, "depths"),
+                                 numbers(ctx, type, initial, shape, "initial")};
   if (packed->rows.empty()) {
-    inputs.push_back(list<int32_t>(ctx, packed->targets, {count}, "targets"));
+    inputs.push_back(list(ctx, packed->targets, "targets"));
   } else {
     inputs.push_back(kNone);
-    const auto leaves = static_cast<int64_t>(packed->rows.size()) / trees.targets;
-    inputs.push_back(list<float>(ctx, packed->rows, {leaves, trees.targets}, "rows"));
+    inputs.push_back(
+        numbers(ctx, type, packed->rows, {std::ssize(packed->rows) / trees.targets, trees.targets}, "rows"));
   }
   Attrs attrs = {{"aggregate", std::string(name_of(how))},
                  {"cleaned", int64_t{packed->columns.cleaned}},
@@ -203,10 +224,10 @@ std::optional<ValueId> tree_scores(ExpandContext& ctx, const TreeEnsemble& trees
   ValueId scores = ctx.builder.add_kilter("TreeSums", std::move(inputs), std::move(attrs), ctx.node.name);
   if (sum) return scores;
   if (trees.aggregate == TreeAggregate::average) {
-    scores = ctx.add("Div", {scores, ctx.scalar(DType::f32, static_cast<double>(count))});
+    scores = ctx.add("Div", {scores, ctx.scalar(type, static_cast<double>(count))});
   }
   if (trees.base_values.empty()) return scores;
-  return ctx.add("Add", {scores, list<float>(ctx, base, shape, "base_values")});
+  return ctx.add("Add", {scores, numbers(ctx, type, base, shape, "base_values")});
 }
 
 KILTER_OP(TreeSums){
@@ -221,18 +242,18 @@ KILTER_OP(TreeSums){
               {"raw", "int", "1"}},
     .summary =
         "y [n, targets] = the initial values combined (sum, min or max) with the leaves that the rows of x [n, "
-        "features] "
-        "reach in a forest; inputs x, records [nodes, 2], depths [trees], initial values [targets], and the targets "
-        "of the trees [trees] or the leaves' rows of values [leaves, targets]. Made by the expansions of the operators "
-        "TreeEnsemble.",
+        "features] reach in a forest, in the type of x (f32 or f64); inputs x, records [nodes, 2], depths [trees], "
+        "initial values [targets], and the targets of the trees [trees] or the leaves' rows of values [leaves, "
+        "targets]. Made by the expansions of the operators TreeEnsemble.",
     .infer = infer,
     .reference = reference,
     .flops = flops,
     .tolerance = {.rtol = 1e-5, .atol = 1e-6},
-    // Two trees over 3 features, with 4 columns in 2 bits: x[1] <= 0.5 (0x3F000000) ? leaf : leaf, and a leaf.
-    .cases =
-        {"f32[21,3] u32[4,2]=1056964608,9,1073741824,7,1065353216,11,3212836864,15 i32[2]=1,0 f32[1]=0.25 i32[2]=0 "
-         "| depth=1"},
+    // Two trees over 3 features, with 4 columns in 2 bits: x[1] <= 0.5 ? leaf : leaf, and a leaf. One tree over one
+    // feature: x[0] <= 0.5 ? row 1 : row 0.
+    .cases = {"f32[21,3] u32[4,2]=1056964608,9,1073741824,7,1065353216,11,3212836864,15 i32[2]=1,0 f32[1]=0.25 "
+              "i32[2]=0 | depth=1",
+              "f64[9,1] u64[3,2]=4602678819172646912,2,1,3,0,5 i32[1]=1 f64[2]=0.25,1 ? f64[2,2]=1,2,3,4 | depth=1"},
 };
 
 }  // namespace kilter

@@ -8,19 +8,26 @@
 namespace kilter {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Returns the largest f32 that is at most `value`.
-float at_most(double value) {
-  const auto nearest = static_cast<float>(value);
-  return static_cast<double>(nearest) > value ? std::nextafter(nearest, -kInfinity) : nearest;
+/// Returns the next f32 (f64 if `wide`) below a number of that type.
+double before(double value, bool wide) {
+  if (wide) return std::nextafter(value, -kInfinity);
+  return static_cast<double>(std::nextafter(static_cast<float>(value), -std::numeric_limits<float>::infinity()));
+}
+
+/// Returns the largest f32 (f64 if `wide`) that is at most `value`.
+double at_most(double value, bool wide) {
+  if (wide) return value;
+  const auto nearest = static_cast<double>(static_cast<float>(value));
+  return nearest > value ? before(nearest, wide) : nearest;
 }
 
 /// A node whose condition is x <= threshold; NaN goes left if `nan_left`.
 struct Step {
   int32_t leaf = -1;  ///< the node of the forest, if it is a leaf
   int64_t feature = 0;
-  float threshold = 0;
+  double threshold = 0;
   bool nan_left = false;
   int32_t left = 0, right = 0;
 };
@@ -28,7 +35,7 @@ struct Step {
 /// Expresses the nodes of a forest by steps. The first steps have the indices of the nodes.
 class Steps {
  public:
-  explicit Steps(const TreeEnsemble& trees, bool wide) : trees_(trees), wide_(wide), steps_(trees.nodes.size()) {
+  Steps(const TreeEnsemble& trees, bool wide) : trees_(trees), wide_(wide), steps_(trees.nodes.size()) {
     for (size_t i = 0; i < trees.nodes.size(); ++i) {
       const auto id = static_cast<int32_t>(i);
       if (trees.nodes[i].leaf) {
@@ -40,13 +47,11 @@ class Steps {
   }
 
   const std::vector<Step>& steps() const { return steps_; }
-  /// Whether all thresholds are exact.
-  bool exact() const { return exact_; }
 
  private:
   /// Values of x up to `threshold` lead to `child`.
   struct Segment {
-    float threshold;
+    double threshold;
     int32_t child;
   };
 
@@ -78,18 +83,15 @@ class Steps {
   /// Returns the largest value below `value`; NaN, which no x is at most, if there is none.
   double below(double value) {
     if (std::isinf(value) && value < 0) return std::numeric_limits<double>::quiet_NaN();
-    if (wide_) exact_ = false;  // a row's f64 below the value may round up to it
-    const float floor = at_most(value);
-    return static_cast<double>(static_cast<double>(floor) < value ? floor : std::nextafter(floor, -kInfinity));
+    const double floor = at_most(value, wide_);
+    return floor < value ? floor : before(floor, wide_);
   }
 
   Step& step(int32_t id) { return steps_[static_cast<size_t>(id)]; }
 
   void at_or_below(int32_t id, const TreeNode& n, double value, int32_t left, int32_t right, bool nan_left) {
     if (std::isnan(value)) return never(id, n);
-    const float threshold = at_most(value);
-    if (wide_ && static_cast<double>(threshold) != value) exact_ = false;
-    step(id) = {-1, n.feature, threshold, nan_left, left, right};
+    step(id) = {-1, n.feature, at_most(value, wide_), nan_left, left, right};
   }
 
   /// The condition is false, except for NaN if missing values track true.
@@ -104,22 +106,16 @@ class Steps {
 
   /// x in the set goes to `in`, NaN to `nan`, and all others to `out`.
   void in_set(int32_t id, const TreeNode& n, std::vector<double> set, int32_t in, int32_t out, int32_t nan) {
-    std::erase_if(set, [&](double v) {
-      const bool is_float = static_cast<double>(static_cast<float>(v)) == v;
-      if (wide_ && !is_float) exact_ = false;
-      return !is_float;  // no f32 equals it; NaN, too
-    });
-    if (wide_ && !set.empty()) exact_ = false;  // rows that are rounded up to f32 do not keep equality
+    std::erase_if(set, [&](double v) { return at_most(v, wide_) != v; });  // no x equals these, among them NaN
     std::ranges::sort(set);
     std::vector<Segment> segments;
-    const auto add = [&](float threshold, int32_t child) {
+    const auto add = [&](double threshold, int32_t child) {
       if (!segments.empty() && segments.back().threshold >= threshold) return;
       if (!segments.empty() && segments.back().child == child) segments.pop_back();
       segments.push_back({threshold, child});
     };
-    for (const double v : set) {
-      const auto value = static_cast<float>(v);
-      if (!std::isinf(value) || value > 0) add(std::nextafter(value, -kInfinity), out);
+    for (const double value : set) {
+      if (!std::isinf(value) || value > 0) add(before(value, wide_), out);
       add(value, in);
     }
     add(kInfinity, out);
@@ -150,7 +146,6 @@ class Steps {
 
   const TreeEnsemble& trees_;
   const bool wide_;
-  bool exact_ = true;
   std::vector<Step> steps_;
 };
 
@@ -193,7 +188,8 @@ std::vector<Below> all_below(const TreeEnsemble& trees, const std::vector<Step>&
 
 class Packer {
  public:
-  Packer(const TreeEnsemble& trees, const std::vector<Step>& steps, int64_t features) : trees_(trees), steps_(steps) {
+  Packer(const TreeEnsemble& trees, const std::vector<Step>& steps, int64_t features, bool wide)
+      : trees_(trees), steps_(steps), wide_(wide) {
     out_.columns.features = features;
   }
 
@@ -233,21 +229,23 @@ class Packer {
         const TreeWeight& weight = trees_.weights[static_cast<size_t>(w)];
         row[static_cast<size_t>(weight.target)] += weight.value;
       }
-      for (const double v : row) out_.rows.push_back(static_cast<float>(v));
+      out_.rows.insert(out_.rows.end(), row.begin(), row.end());
     }
+  }
+
+  uint64_t bits(double value) const {
+    return wide_ ? std::bit_cast<uint64_t>(value) : std::bit_cast<uint32_t>(static_cast<float>(value));
   }
 
   /// Writes record `at`, and allocates the records of the children if the step has none yet.
   void place(int32_t id, size_t at) {
     const Step& s = steps_[static_cast<size_t>(id)];
-    uint64_t left = at;
-    uint32_t word = 0;
+    uint64_t left = at, word = 0;
     int64_t column = out_.columns.width() - 1;
     if (s.leaf >= 0) {
       const TreeNode& leaf = trees_.nodes[static_cast<size_t>(s.leaf)];
-      word = out_.rows.empty()
-                 ? std::bit_cast<uint32_t>(static_cast<float>(trees_.weights[static_cast<size_t>(leaf.first)].value))
-                 : rows_[static_cast<size_t>(s.leaf)];
+      word = out_.rows.empty() ? bits(trees_.weights[static_cast<size_t>(leaf.first)].value)
+                               : rows_[static_cast<size_t>(s.leaf)];
     } else {
       uint64_t& children = children_[static_cast<size_t>(id)];
       if (children == 0) {
@@ -257,16 +255,16 @@ class Packer {
         open_.push_back(id);
       }
       left = children;
-      word = std::bit_cast<uint32_t>(s.threshold);
+      word = bits(s.threshold);
       column = (s.nan_left ? out_.columns.first_cleaned() : 0) + s.feature;
     }
     out_.records[2 * at] = word;
-    out_.records[2 * at + 1] = static_cast<uint32_t>(left << out_.feature_bits | static_cast<uint64_t>(column));
+    out_.records[2 * at + 1] = left << out_.feature_bits | static_cast<uint64_t>(column);
   }
 
   /// Places all trees, each in the order of its levels. Returns false if there are too many records.
   bool place_all() {
-    const uint64_t most = uint64_t{1} << (32 - out_.feature_bits);
+    const uint64_t most = uint64_t{1} << (wide_ ? 32 : 32 - out_.feature_bits);
     children_.assign(steps_.size(), 0);
     count_ = trees_.roots.size();
     out_.records.resize(2 * count_);
@@ -286,6 +284,7 @@ class Packer {
 
   const TreeEnsemble& trees_;
   const std::vector<Step>& steps_;
+  const bool wide_;
   PackedTrees out_;
   std::vector<uint64_t> children_;  ///< by step: the index of its left child's record; 0: none yet
   std::vector<uint32_t> rows_;      ///< by leaf
@@ -296,11 +295,10 @@ class Packer {
 }  // namespace
 
 std::optional<PackedTrees> pack_trees(const TreeEnsemble& trees, int64_t features, bool wide) {
-  constexpr int64_t kMostRows = int64_t{1} << 26;  // elements of PackedTrees::rows, so that they stay in memory
+  constexpr int64_t kMostRows = int64_t{1} << 24;  // elements of PackedTrees::rows, so that they stay in memory
   if (trees.targets > kMostRows / static_cast<int64_t>(trees.nodes.size())) return std::nullopt;
   const Steps steps(trees, wide);
-  if (!steps.exact()) return std::nullopt;
-  return Packer(trees, steps.steps(), features).run();
+  return Packer(trees, steps.steps(), features, wide).run();
 }
 
 }  // namespace kilter

@@ -23,8 +23,8 @@ TreeSumsShape tree_sums_shape(const Node& node, const Shape& x, const Shape& dep
 /// Returns input 0 as rows for tree_scores(): f64 as it is, other types as f32.
 ValueId tree_features(ExpandContext& ctx);
 
-/// Adds a node that computes the scores f32 [n, targets] of x [n, features], base values included but before the
-/// transform; targets without leaves count as 0. Returns nullopt if the kernel cannot compute the forest.
+/// Adds nodes that compute the scores [n, targets] of x [n, features] in the type of x, base values included but before
+/// the transform; targets without leaves count as 0. Returns nullopt if the kernel cannot compute the forest.
 std::optional<ValueId> tree_scores(ExpandContext& ctx, const TreeEnsemble& trees, ValueId x);
 
 }  // namespace kilter

@@ -35,12 +35,10 @@ Result<TreeSumsShape> analyse(const Task& task, const CpuLimits&) {
       return Rejected{"nodes of trees", "constant", "computed"};
   }
   const TreeSumsShape s = tree_sums_shape(node, shape(kTreeX), shape(kTreeDepths), shape(kTreeInitial));
-  const int64_t bytes = s.columns.width() * size_bytes(DType::f32);
+  const int64_t bytes = s.columns.width() * size_bytes(task.operand(node.inputs[kTreeX]).type.dtype);
   if (bytes > kMostBytes) return Rejected{"bytes of a row", std::to_string(kMostBytes), std::to_string(bytes)};
   return s;
 }
-
-Expr least() { return imm(DType::f32, -std::numeric_limits<double>::infinity()); }
 
 class TreeEmitter {
  public:
@@ -49,7 +47,7 @@ class TreeEmitter {
 
   /// A block of rows fits in L1 beside a tree. Few rows, and rows that are too long for that, are computed one by one.
   void run(const CpuLimits& limits) {
-    const int64_t row_bytes = s_.columns.width() * size_bytes(DType::f32);
+    const int64_t row_bytes = s_.columns.width() * size_bytes(e_.task().operand(node_.inputs[kTreeX]).type.dtype);
     const int64_t fit = std::min(limits.l1_bytes / 2 / row_bytes, s_.rows / kFewItems) / walks_ * walks_;
     block_ = std::clamp(fit, walks_, kMostRows / walks_ * walks_);
     if (s_.rows < walks_ || block_ * row_bytes > limits.l2_bytes / 2) block_ = 1;
@@ -63,8 +61,12 @@ class TreeEmitter {
     if (single() && s_.targets > 1) targets_ = e_.input(node_.inputs[kTreeTargets]);
     if (!single()) leaves_ = e_.input(node_.inputs[kTreeRows]);
     to_ = e_.output(node_.outputs[0]);
-    if (copy_.id < 0) copy_ = b_.scratch("columns", DType::f32, count * s_.columns.width());
+    if (copy_.id < 0) copy_ = b_.scratch("columns", type(), count * s_.columns.width());
   }
+  /// The type of features, thresholds and scores.
+  DType type() const { return b_.value_type(x_); }
+  DType word_type() const { return b_.value_type(records_); }
+  Expr least() const { return imm(type(), -std::numeric_limits<double>::infinity()); }
   bool single() const { return node_.input(kTreeRows) == kNone; }
 
   /// Scores of rows [first, first + count).
@@ -90,7 +92,7 @@ class TreeEmitter {
     const int64_t features = s_.columns.features, width = s_.columns.width();
     const Expr source = b_.let("source", from * Expr(features)), target = b_.let("target", to * Expr(width));
     b_.vector_loop("v", features, [&](const Expr& v) {
-      const Expr x = b_.let("x", rounded_up(b_.load(x_, source + v)));
+      const Expr x = b_.let("x", b_.load(x_, source + v));
       if (s_.columns.raw) b_.store(copy_, target + v, x);
       if (!s_.columns.cleaned) return;
       const Expr clean = select(unary(Op::is_nan, x), least(), x);
@@ -99,19 +101,6 @@ class TreeEmitter {
     b_.store(copy_, target + Expr(width - 1), least());
     const Expr scores = b_.let("scores", from * Expr(s_.targets));
     b_.vector_loop("k", s_.targets, [&](const Expr& k) { b_.store(to_, scores + k, b_.load(initial_, k)); });
-  }
-
-  /// The smallest f32 that is at least x: a conversion that rounds down is corrected by one unit in the last place.
-  Expr rounded_up(const Expr& x) {
-    if (x.elem() == DType::f32) return x;
-    const Expr nearest = b_.let("nearest", cast(DType::f32, x));
-    const Expr low = binary(Op::lt, cast(DType::f64, nearest), x);
-    const Expr bits = bitcast(DType::i32, nearest);
-    const Expr one = imm_int(DType::i32, 1);
-    const Expr next = select(binary(Op::lt, nearest, imm(DType::f32, 0)), bits - one, bits + one);
-    // The value above 0 is the least positive one, also if the sign of 0 is negative.
-    const Expr above = select(binary(Op::eq, nearest, imm(DType::f32, 0)), one, next);
-    return select(low, bitcast(DType::f32, above), nearest);
   }
 
   /// Walks through `count` trees or with `count` rows at the same time. Returns the indices of the leaves' records.
@@ -125,11 +114,11 @@ class TreeEmitter {
   }
 
   void step(int32_t at, const Expr& columns) {
-    const Expr mask = imm_int(DType::u32, (int64_t{1} << s_.feature_bits) - 1);
+    const Expr mask = imm_int(word_type(), (int64_t{1} << s_.feature_bits) - 1);
     const Expr word = b_.let("word", b_.load(records_, b_.get(at) * Expr(2) + Expr(1)));
-    const Expr threshold = bitcast(DType::f32, b_.load(records_, b_.get(at) * Expr(2)));
+    const Expr threshold = value(at);
     const Expr x = b_.load(copy_, columns + b_.let("column", cast(DType::i64, binary(Op::bit_and, word, mask))));
-    const Expr left = cast(DType::i64, binary(Op::shr, word, imm_int(DType::u32, s_.feature_bits)));
+    const Expr left = cast(DType::i64, binary(Op::shr, word, imm_int(word_type(), s_.feature_bits)));
     b_.set(at, left + select(binary(Op::le, x, threshold), Expr(0), Expr(1)));
   }
 
@@ -163,8 +152,8 @@ class TreeEmitter {
     b_.store(to_, to, b_.get(score));
   }
 
-  /// The first word of a leaf's record as its value.
-  Expr value(int32_t at) { return bitcast(DType::f32, b_.load(records_, b_.get(at) * Expr(2))); }
+  /// The threshold of a record, or the value of a leaf.
+  Expr value(int32_t at) { return bitcast(type(), b_.load(records_, b_.get(at) * Expr(2))); }
 
   Expr combined(const Expr& score, const Expr& value) {
     if (s_.aggregate == TreeAggregate::sum) return score + value;
