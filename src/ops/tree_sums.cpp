@@ -121,8 +121,8 @@ void reference(ReferenceContext& ctx) {
         continue;
       }
       const Tensor& rows = ctx.in(kTreeRows);
-      const auto leaf = static_cast<int64_t>(
-          std::min(word_of(records, 2 * at), static_cast<uint64_t>(rows.shape()[0] - 1)));
+      const auto leaf =
+          static_cast<int64_t>(std::min(word_of(records, 2 * at), static_cast<uint64_t>(rows.shape()[0] - 1)));
       for (int64_t k = 0; k < s.targets; ++k) {
         combine(s.aggregate, scores[static_cast<size_t>(k)], rows.as_double(leaf * s.targets + k));
       }

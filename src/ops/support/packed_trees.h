@@ -1,5 +1,5 @@
-// Forests as the kernel of TreeSums reads them. Every condition is x <= threshold; all other conditions are expressed by
-// such nodes.
+// Forests as the kernel of TreeSums reads them. Every condition is x <= threshold; all other conditions are expressed
+// by such nodes.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,10 @@ struct TreeColumns {
   int64_t first_cleaned() const { return raw ? features : 0; }
 };
 
-/// A record is two words, u32 for thresholds of f32 and u64 for f64: the threshold's bits; and the index of the left child times 2^feature_bits, plus the column.
-/// The right child follows the left one. The first records are the roots. A leaf reads the last column and is its own
-/// left child, so that a walk stays there; instead of a threshold it has its value, or the index of its row in `rows`.
+/// A record is two words, u32 for thresholds of f32 and u64 for f64: the threshold's bits; and the index of the left
+/// child times 2^feature_bits, plus the column. The right child follows the left one. The first records are the roots.
+/// A leaf reads the last column and is its own left child, so that a walk stays there; instead of a threshold it has
+/// its value, or the index of its row in `rows`.
 struct PackedTrees {
   TreeColumns columns;
   int64_t feature_bits = 0;
