@@ -91,7 +91,7 @@ ProgramRunner::Form& ProgramRunner::form_for(int32_t segment, const std::vector<
 std::optional<Graph> ProgramRunner::specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const {
   Graph graph;
   graph.name = segment.name;
-  onnx::Specialiser specialiser(segment, graph, name_, onnx::Specialiser::Mode::bind);
+  onnx::Specialiser specialiser(segment, graph, name_, onnx::Specialiser::Mode::segment);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueId open = segment.inputs[i];
     specialiser.set(open, graph.add_input(segment.values[static_cast<size_t>(open)].name, inputs[i]));

@@ -177,7 +177,7 @@ void Specialiser::need_value(ValueId value, const std::string& what) {
     return;
   }
   const std::string& value_name = graph_.value(value).name;
-  if (!need.known_by_inputs) {
+  if (!need.known_by_inputs || mode_ == Mode::segment) {
     throw NeedsProgram(fmt::format("{}: {} depends on data that are known only while the model runs, the value {}: {}",
                                    file_, what, quote(value_name), need.obstacle));
   }

@@ -16,8 +16,9 @@ namespace kilter::onnx {
 class Specialiser {
  public:
   enum class Mode {
-    bind,   ///< make the whole graph or throw
-    probe,  ///< only collect the graph inputs whose values are needed
+    bind,     ///< make the whole graph or throw
+    probe,    ///< only collect the graph inputs whose values are needed
+    segment,  ///< as bind, but throw NeedsProgram for every value that is needed and not known
   };
   /// Adds nodes to `graph`. `file` names the model in errors. All three must outlive the specialiser.
   Specialiser(const OpenGraph& open, Graph& graph, const std::string& file, Mode mode);
