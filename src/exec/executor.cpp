@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "exec/device.h"
+#include "exec/kernels/step_kernel.h"
 #include "exec/memory.h"
 #include "exec/plan_check.h"
 
@@ -74,10 +75,10 @@ Program::~Program() = default;
 
 struct Instance::State {
   State(std::shared_ptr<const Program> of_program, std::shared_ptr<ThreadPool> on_pool, const Placement& placement)
-      : program(std::move(of_program)) {
-    require(program != nullptr && on_pool != nullptr, "an instance needs a program and a thread pool");
+      : program(std::move(of_program)), pool(std::move(on_pool)) {
+    require(program != nullptr && pool != nullptr, "an instance needs a program and a thread pool");
     const Plan& plan = program->plan();
-    for (size_t i = 0; i < plan.devices.size(); ++i) devices.push_back(program->device(i).open(on_pool));
+    for (size_t i = 0; i < plan.devices.size(); ++i) devices.push_back(program->device(i).open(pool));
     arena = placement.arena;
     if (arena == nullptr) {
       own_arena = devices.front()->alloc(plan.arena_bytes, "the arena of '" + plan.model + "'");
@@ -128,6 +129,7 @@ struct Instance::State {
     addresses.resize(total);
     first.reserve(plan.steps.size());
     kernels.resize(plan.steps.size());
+    runtime_kernels.resize(plan.steps.size());
     size_t slot = 0;
     for (size_t i = 0; i < plan.steps.size(); ++i) {
       const Step& step = plan.steps[i];
@@ -138,7 +140,11 @@ struct Instance::State {
                       step.extent,
                       step.max_threads};
       }
-      if (step.kind == StepKind::reference && first_reference < 0) first_reference = static_cast<int64_t>(i);
+      if (step.kind == StepKind::reference) {
+        runtime_kernels[i] = StepKernel::make(step);
+        if (runtime_kernels[i] == nullptr && without_kernel < 0 && !program->reference(i))
+          without_kernel = static_cast<int64_t>(i);
+      }
       for (const BufferRef& ref : step.args) {
         if (ref.space == Space::input || ref.space == Space::output) {
           patches.push_back({slot, ref.space == Space::output, static_cast<size_t>(ref.index), ref.offset});
@@ -241,8 +247,7 @@ struct Instance::State {
       }
       case StepKind::reference:
         devices[working]->sync();  // reference kernels run on the host
-        program->reference(index)({buffers, step.args.size()});
-        return;
+        return run_on_host(index, {buffers, step.args.size()});
       case StepKind::halo:
         turn_to(device).fill_halo(step.halo, buffers[0], trace);
         return;
@@ -250,6 +255,19 @@ struct Instance::State {
         turn_to(device).copy(buffers[0], buffers[1], step.copy_bytes, trace);
         return;
     }
+  }
+
+  /// Runs a reference step: its runtime kernel, or the reference kernel if there is none for the operands or their
+  /// values.
+  void run_on_host(size_t index, std::span<std::byte* const> buffers) const {
+    if (runtime_kernels[index] != nullptr && runtime_kernels[index]->run(buffers, pool.get())) return;
+    if (const ReferenceKernel& reference = program->reference(index)) return reference(buffers);
+    const Step& step = program->plan().steps[index];
+    fail(
+        ErrorKind::bad_input,
+        "step {} '{}': the values of its operands are illegal for operator {}, or need its reference kernel, which the "
+        "runtime library does not include; run '{}' with the full Kilter library",
+        index, step.name, step.reference.op, program->plan().model);
   }
 
   /// Points the step's constants at the window, or back at the plan's own constants.
@@ -265,15 +283,16 @@ struct Instance::State {
   }
 
   void check_references() const {
-    if (first_reference < 0 || program->reference(static_cast<size_t>(first_reference))) return;
-    const Step& step = program->plan().steps[static_cast<size_t>(first_reference)];
+    if (without_kernel < 0) return;
+    const Step& step = program->plan().steps[static_cast<size_t>(without_kernel)];
     fail(ErrorKind::unsupported,
          "step {} '{}' runs operator {} through its reference kernel, which the runtime library does not include; run "
          "'{}' with the full Kilter library",
-         first_reference, step.name, step.reference.op, program->plan().model);
+         without_kernel, step.name, step.reference.op, program->plan().model);
   }
 
   std::shared_ptr<const Program> program;
+  std::shared_ptr<ThreadPool> pool;
   std::vector<std::unique_ptr<Device>> devices;  ///< of Plan::devices
   size_t working = 0;                            ///< the device that got the latest operation
   std::byte* arena = nullptr;
@@ -283,8 +302,9 @@ struct Instance::State {
   std::vector<std::byte*> addresses;  ///< addresses of all steps, concatenated
   std::vector<size_t> first;          ///< per step: index of its first address in `addresses`
   std::vector<Patch> patches;
-  std::vector<Launch> kernels;  ///< per step; unused if the step is not a kernel
-  int64_t first_reference = -1;
+  std::vector<Launch> kernels;                               ///< per step; unused if the step is not a kernel
+  std::vector<std::unique_ptr<StepKernel>> runtime_kernels;  ///< per step; null if there is none
+  int64_t without_kernel = -1;                               ///< the first step that nothing here can run
   std::atomic<bool> running{false};
 };
 

@@ -2,6 +2,7 @@
 # libfmt.
 file(GLOB kilter_runtime_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/base/*.cpp
      ${CMAKE_CURRENT_SOURCE_DIR}/exec/*.cpp
+     ${CMAKE_CURRENT_SOURCE_DIR}/exec/kernels/*.cpp
      ${CMAKE_CURRENT_SOURCE_DIR}/exec/c_abi/*.cpp)
 set(kilter_runtime_exports ${CMAKE_CURRENT_SOURCE_DIR}/exec/c_abi/exports.map)
 add_library(kilter_runtime SHARED ${kilter_runtime_sources})

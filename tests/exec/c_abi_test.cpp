@@ -6,6 +6,7 @@
 #include <xmmintrin.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -215,6 +216,19 @@ kilter_status use(const std::string& file) {
   kilter_instance_free(instance);
   kilter_program_free(program);
   return status;
+}
+
+TEST_F(CAbi, AReferenceStepWithARuntimeKernelNeedsNoCompiler) {
+  const Loaded loaded(saved(top_k_plan(false)), 2);
+  const std::array<float, 6> x = {1, 5, -2, 5, 0, std::numeric_limits<float>::quiet_NaN()};
+  std::array<float, 2> values{};
+  std::array<int64_t, 2> indices{};
+  const void* inputs[] = {x.data()};
+  void* outputs[] = {values.data(), indices.data()};
+  ASSERT_EQ(kilter_instance_run(loaded.instance, inputs, 1, outputs, 2), KILTER_OK) << kilter_last_error();
+  EXPECT_TRUE(std::isnan(values[0]));
+  EXPECT_EQ(values[1], 5);
+  EXPECT_THAT(indices, testing::ElementsAre(5, 1));
 }
 
 TEST_F(CAbi, EveryAllocationThatFailsIsAStatus) {

@@ -250,6 +250,39 @@ TEST(Executor, ReferenceStepsOfTwoInstancesRunAtTheSameTime) {
   EXPECT_EQ(made, 1) << "once a step of a program";
 }
 
+std::vector<int64_t> indices_of_best(Instance& instance, int64_t k) {
+  const Tensor x = Tensor::of<float>({6}, {1, 5, -2, 5, 0, 4}), count = Tensor::of<int64_t>({1}, {k});
+  const Tensor values(DType::f32, {2}), indices(DType::i64, {2});
+  const std::byte* inputs[] = {x.raw(), count.raw()};
+  std::byte* outputs[] = {values.raw(), indices.raw()};
+  instance.run(inputs, outputs);
+  return indices.ints();
+}
+
+TEST(Executor, ReferenceStepsRunTheirRuntimeKernels) {
+  set_reference_maker(nullptr);
+  Instance instance(program(top_k_plan(true)), pool(2));
+  EXPECT_THAT(indices_of_best(instance, 2), testing::ElementsAre(1, 3));
+  EXPECT_EQ(error_of([&] { indices_of_best(instance, 1); }, ErrorKind::bad_input),
+            "TopK 'best': output 0 has shape 1 for these inputs; it was compiled for 2");
+  EXPECT_EQ(error_of([&] { indices_of_best(instance, 7); }, ErrorKind::bad_input),
+            "step 0 'best': the values of its operands are illegal for operator TopK, or need its reference kernel, "
+            "which the runtime library does not include; run 'test' with the full Kilter library");
+}
+
+TEST(Executor, ReferenceStepsThatWereGivenRunTheReferenceKernel) {
+  Plan plan = top_k_plan(true);
+  plan.steps[0].record = "given with --schedule";
+  static int runs;
+  runs = 0;
+  set_reference_maker(
+      [](const ReferenceCall&) -> ReferenceKernel { return [](std::span<std::byte* const>) { ++runs; }; });
+  Instance instance(program(std::move(plan)), pool(1));
+  set_reference_maker(nullptr);
+  indices_of_best(instance, 2);
+  EXPECT_EQ(runs, 1);
+}
+
 TEST(Executor, ReferenceStepWithoutRunnerNamesStepAndOperator) {
   set_reference_maker(nullptr);
   Instance instance(program(steps_plan()), pool(1));

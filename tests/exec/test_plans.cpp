@@ -185,6 +185,29 @@ Plan steps_plan() {
   return plan;
 }
 
+Plan top_k_plan(bool k_is_input) {
+  Plan plan = test_plan();
+  plan.inputs = {{"x", DType::f32, {6}}};
+  plan.outputs = {{"values", DType::f32, {2}}, {"indices", DType::i64, {2}}};
+  Step step;
+  step.kind = StepKind::reference;
+  step.name = "best";
+  step.args = {input(0, 24), output(0, 8), output(1, 16)};
+  step.reference.op = "TopK";
+  step.reference.name = "best";
+  step.reference.opset = k_is_input ? 11 : 9;
+  step.reference.attrs = k_is_input ? R"({"axis":["int",-1]})" : R"({"axis":["int",0],"k":["int",2]})";
+  step.reference.inputs = {{true, DType::f32, {6}}};
+  step.reference.outputs = {{true, DType::f32, {2}}, {true, DType::i64, {2}}};
+  if (k_is_input) {
+    plan.inputs.push_back({"k", DType::i64, {1}});
+    step.reference.inputs.push_back({true, DType::i64, {1}});
+    step.args.insert(step.args.begin() + 1, input(1, 8));
+  }
+  plan.steps = {step};
+  return plan;
+}
+
 namespace {
 
 void touch(const ReferenceCall& call, std::span<std::byte* const> buffers) {

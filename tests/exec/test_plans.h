@@ -32,6 +32,10 @@ Plan lookup_plan();
 /// "Touch".
 Plan steps_plan();
 
+/// Returns a plan with one reference step of operator TopK: the 2 largest of "x", f32[6], with their indices. It reads
+/// k from an input "k" if `k_is_input`, else it is an attribute.
+Plan top_k_plan(bool k_is_input);
+
 /// Makes a kernel that reads all inputs and fills every output with the sum of their bytes.
 ReferenceKernel touch_maker(const ReferenceCall& call);
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/other_threads.h"
 #include "exec/executor.h"
+#include "exec/kernels/step_kernel.h"
 #include "exec/plan_check.h"
 #include "exec/plan_file.h"
 
@@ -101,12 +102,12 @@ void describe(const std::vector<kilter::PlanTensor>& tensors, const char* what, 
   info->bytes = static_cast<size_t>(*kilter::tensor_bytes(tensor.type, tensor.shape));
 }
 
-/// Throws unsupported for a plan with reference steps, which the runtime library cannot run without the compiler.
+/// Throws unsupported for a plan with steps that need a reference kernel, which the runtime library does not have.
 /// Called when an instance is made.
 void refuse_reference_steps(const kilter::Plan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const kilter::Step& step = plan.steps[i];
-    if (step.kind != kilter::StepKind::reference) continue;
+    if (step.kind != kilter::StepKind::reference || kilter::StepKernel::make(step) != nullptr) continue;
     kilter::fail(ErrorKind::unsupported,
                  "'{}': step {} '{}' runs operator {} through its reference kernel, which the runtime library does not "
                  "include; run it with the full Kilter library",
