@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/iterate.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace kilter {
 namespace {
@@ -27,8 +28,14 @@ constexpr std::array kTypes = {
     Row{"u2", DType::u16}, Row{"u4", DType::u32}, Row{"u8", DType::u64}, Row{"b1", DType::boolean},
 };
 
+/// Characters of an element of strings, which have 4 bytes each.
+constexpr int64_t kCharacterBytes = 4, kMostCharacters = 1 << 28;
+/// Strings without characters have no bytes, so the size of the file does not limit their number.
+constexpr int64_t kMostEmpty = 1 << 20;
+
 struct Header {
   DType type = DType::f32;
+  int64_t characters = 0;  ///< of an element of strings
   bool fortran = false;
   Shape shape;
 };
@@ -46,7 +53,7 @@ class HeaderReader {
       const std::string key = quoted();
       expect(':');
       if (key == "descr") {
-        header.type = element_type(quoted());
+        set_element_type(header, quoted());
         seen[0] = true;
       } else if (key == "fortran_order") {
         header.fortran = boolean();
@@ -118,34 +125,102 @@ class HeaderReader {
     }
     return shape;
   }
-  DType element_type(std::string_view descr) const {
+  void set_element_type(Header& header, std::string_view descr) const {
     const char order = descr.empty() ? '?' : descr.front();
     const std::string_view code = descr.substr(std::min<size_t>(1, descr.size()));
+    if (descr.starts_with("<U")) {
+      const auto count = try_parse_int(code.substr(1));
+      if (!count || *count < 0 || *count > kMostCharacters) malformed(fmt::format("element type '{}'", descr));
+      header.type = DType::string, header.characters = *count;
+      return;
+    }
     const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const Row& r) { return r.code == code; });
     const bool one_byte = code.ends_with('1');
     if (row == kTypes.end() || (order == '|' && !one_byte) || (order != '<' && order != '|' && order != '=')) {
       fail(ErrorKind::bad_input,
            "{}: element type '{}' is not supported; legal values are little-endian <f2 <f4 <f8 <i2 <i4 <i8 <u2 <u4 <u8 "
-           "and "
-           "|i1 |u1 |b1; convert it with numpy's astype()",
+           "<U, and |i1 |u1 |b1; convert it with numpy's astype()",
            where_, descr);
     }
-    return row->type;
+    header.type = row->type;
   }
 
   std::string_view text_;
   std::string_view where_;
 };
 
+/// Calls `visit(i, at)` for element i of a column-major file, which is element `at` of the row-major tensor.
+template <class Visit>
+void for_each_fortran(const Shape& tensor, Visit visit) {
+  Shape shape = tensor, strides = dense_strides(shape);
+  std::ranges::reverse(shape);
+  std::ranges::reverse(strides);
+  for_each_element(shape, 1, strides, 0, visit);
+}
+
 /// Copies column-major elements into a row-major tensor.
 void transpose(const std::byte* source, const Tensor& to) {
   const auto size = static_cast<size_t>(size_bytes(to.dtype()));
-  Shape shape = to.shape(), strides = dense_strides(shape);
-  std::ranges::reverse(shape);
-  std::ranges::reverse(strides);
-  for_each_element(shape, 1, strides, 0, [&](int64_t i, int64_t at) {
+  for_each_fortran(to.shape(), [&](int64_t i, int64_t at) {
     std::memcpy(to.raw() + static_cast<size_t>(at) * size, source + static_cast<size_t>(i) * size, size);
   });
+}
+
+/// Reads strings of a fixed number of characters, which end before zeros.
+void read_strings(const Header& header, const std::byte* source, const Tensor& to, std::string_view where) {
+  const auto read = [&](int64_t i, int64_t at) {
+    std::vector<char32_t> characters(static_cast<size_t>(header.characters));
+    std::memcpy(characters.data(), source + i * header.characters * kCharacterBytes,
+                characters.size() * sizeof(char32_t));
+    while (!characters.empty() && characters.back() == 0) characters.pop_back();
+    std::string& text = to.strings()[static_cast<size_t>(at)];
+    for (const char32_t code : characters) {
+      if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
+        fail(ErrorKind::bad_input, "{}: element {} contains {:#x}, which is no character", where, at,
+             static_cast<uint32_t>(code));
+      }
+      append_character(text, code);
+    }
+  };
+  if (header.fortran) {
+    for_each_fortran(to.shape(), read);
+  } else {
+    for (int64_t i = 0; i < to.elems(); ++i) read(i, i);
+  }
+}
+
+/// Returns the characters of all strings, each filled with zeros to the same number, which is stored to `most`.
+std::vector<char32_t> characters_of(const Tensor& tensor, const std::filesystem::path& path, size_t& most) {
+  std::vector<std::vector<char32_t>> all;
+  most = 1;
+  for (const std::string& text : tensor.strings()) {
+    std::vector<char32_t>& characters = all.emplace_back();
+    for (size_t at = 0; at < text.size();) {
+      const Character c = character_at(text, at);
+      if (!c.valid) {
+        fail(ErrorKind::unsupported,
+             "cannot write '{}': string {} is not UTF-8 at byte {}, and .npy files contain text", path.string(),
+             all.size() - 1, at);
+      }
+      characters.push_back(c.code);
+      at += c.bytes;
+    }
+    if (!characters.empty() && characters.back() == 0) {
+      fail(ErrorKind::unsupported, "cannot write '{}': string {} ends with a zero, which .npy files cannot keep",
+           path.string(), all.size() - 1);
+    }
+    most = std::max(most, characters.size());
+  }
+  if (static_cast<int64_t>(all.size() * most) > kMostCharacters) {
+    fail(ErrorKind::unsupported, "cannot write '{}': {} strings of up to {} characters; the limit is {} in all",
+         path.string(), all.size(), most, kMostCharacters);
+  }
+  std::vector<char32_t> padded;
+  for (std::vector<char32_t>& characters : all) {
+    characters.resize(most);
+    padded.insert(padded.end(), characters.begin(), characters.end());
+  }
+  return padded;
 }
 
 std::string_view header_text(std::span<const std::byte> bytes, std::string_view where, size_t& data_offset) {
@@ -176,13 +251,19 @@ Tensor parse_npy(std::span<const std::byte> bytes, std::string_view where) {
   size_t offset = 0;
   const Header header = HeaderReader(header_text(bytes, where, offset), where).read();
   const std::span<const std::byte> data = bytes.subspan(offset);
-  const auto expected = static_cast<size_t>(elems(header.shape) * size_bytes(header.type));
-  if (data.size() != expected) {
+  const bool strings = header.type == DType::string;
+  const int64_t size = strings ? header.characters * kCharacterBytes : size_bytes(header.type);
+  int64_t whole = 0;
+  const bool fits = !__builtin_mul_overflow(elems(header.shape), size, &whole);
+  const auto expected = static_cast<size_t>(whole);
+  if (!fits || data.size() != expected || (strings && size == 0 && elems(header.shape) > kMostEmpty)) {
     fail(ErrorKind::bad_input, "{}: expected {} bytes of data for {} [{}], got {}; the file is {}", where, expected,
          name(header.type), text(header.shape), data.size(), data.size() < expected ? "cut off" : "too long");
   }
   const Tensor tensor(header.type, header.shape);
-  if (header.fortran && header.shape.size() > 1) {
+  if (strings) {
+    read_strings(header, data.data(), tensor, where);
+  } else if (header.fortran && header.shape.size() > 1) {
     transpose(data.data(), tensor);
   } else if (expected > 0) {
     std::memcpy(tensor.raw(), data.data(), expected);
@@ -200,15 +281,16 @@ void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
   const bool own = tensor.dtype() == DType::bf16 || is_narrow(tensor.dtype());
   const Tensor written = own ? tensor.widened() : tensor;
   const auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const Row& r) { return r.type == written.dtype(); });
-  if (row == kTypes.end()) {
-    fail(ErrorKind::unsupported, "cannot write '{}': Kilter's .npy files cannot hold elements of type {}",
-         path.string(), name(tensor.dtype()));
-  }
+  const bool strings = tensor.dtype() == DType::string;
+  require(strings || row != kTypes.end(), ".npy has no type for {}", name(tensor.dtype()));
+  size_t most = 0;
+  const std::vector<char32_t> characters = strings ? characters_of(tensor, path, most) : std::vector<char32_t>();
+  const std::string code = strings ? fmt::format("<U{}", most)
+                                   : fmt::format("{}{}", size_bytes(written.dtype()) == 1 ? '|' : '<', row->code);
   std::string dims;
   for (int64_t d : written.shape()) dims += fmt::format("{}{},", dims.empty() ? "" : " ", d);
   if (written.rank() > 1) dims.pop_back();
-  std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
-                                   size_bytes(written.dtype()) == 1 ? '|' : '<', row->code, dims);
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", code, dims);
   const size_t unpadded = kMagic.size() + 4 + header.size() + 1;
   header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   header += '\n';
@@ -219,7 +301,8 @@ void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
                              static_cast<char>(header.size() >> 8) + header;
   const std::array<std::span<const std::byte>, 2> parts = {
       std::as_bytes(std::span(prefix.data(), prefix.size())),
-      std::span<const std::byte>(written.raw(), static_cast<size_t>(written.bytes()))};
+      strings ? std::as_bytes(std::span(characters))
+              : std::span<const std::byte>(written.raw(), static_cast<size_t>(written.bytes()))};
   write_file_atomically(path, parts);
 }
 

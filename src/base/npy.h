@@ -18,8 +18,9 @@ Tensor load_npy(const std::filesystem::path& path);
 /// Reads a tensor from the bytes of an .npy file. Errors refer to them as `where`.
 Tensor parse_npy(std::span<const std::byte> bytes, std::string_view where);
 
-/// Writes version 1.0, C order, little-endian. NumPy has no bf16 type, so bf16 is written as '<f4'. Throws unsupported
-/// for strings and io when the file cannot be written.
+/// Writes version 1.0, C order, little-endian. NumPy has no bf16 type, so bf16 is written as '<f4'. Strings are written
+/// as '<U'. Throws unsupported for strings that such a file cannot keep: bytes that are not UTF-8, zeros at the end.
+/// Throws io when the file cannot be written.
 void save_npy(const std::filesystem::path& path, const Tensor& tensor);
 
 }  // namespace kilter

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace kilter {
 namespace {
@@ -20,30 +20,8 @@ std::string shortest(T value) {
   return {buffer.data(), end};
 }
 
-/// The first character of a text and its number of bytes; 0 bytes if it is not valid UTF-8.
-struct Character {
-  uint32_t code = 0;
-  size_t bytes = 0;
-};
-
-Character first_character(std::string_view text) {
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // smallest code for each number of bytes
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const int ones = std::countl_one(byte(0));
-  if (ones == 0) return {byte(0), 1};
-  const auto bytes = static_cast<size_t>(ones);
-  if (ones == 1 || ones > 4 || text.size() < bytes) return {};
-  uint32_t code = byte(0) & (0x7FU >> ones);
-  for (size_t i = 1; i < bytes; ++i) {
-    if (std::countl_one(byte(i)) != 1) return {};
-    code = code << 6U | (byte(i) & 0x3FU);
-  }
-  const bool legal = code >= kLeast[bytes] && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
-  return legal ? Character{code, bytes} : Character{};
-}
-
 /// Returns false for control characters, line and paragraph separators, and marks that reorder the text around them.
-bool is_shown(uint32_t code) {
+bool is_shown(char32_t code) {
   const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
   const bool separates = code == 0x2028 || code == 0x2029;
   const bool reorders = code == 0x061C || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
@@ -54,9 +32,9 @@ bool is_shown(uint32_t code) {
 std::string printable(std::string_view text, std::string_view also) {
   std::string out;
   while (!text.empty()) {
-    const Character c = first_character(text);
-    const std::string_view bytes = text.substr(0, std::max<size_t>(c.bytes, 1));
-    const bool stays = c.bytes > 0 && (is_shown(c.code) || also.find(bytes) != std::string_view::npos);
+    const Character c = character_at(text, 0);
+    const std::string_view bytes = text.substr(0, c.bytes);
+    const bool stays = c.valid && (is_shown(c.code) || also.find(bytes) != std::string_view::npos);
     for (const char byte : bytes) {
       if (stays) {
         out += byte;

@@ -102,7 +102,13 @@ TEST(Npy, BadFilesAreOneClearError) {
   EXPECT_THAT(error_of(""), HasSubstr("not a .npy file"));
   EXPECT_THAT(error_of("PK\3\4 something else"), HasSubstr("not a .npy file"));
   EXPECT_THAT(error_of(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "1234")), HasSubstr("'>f4'"));
-  EXPECT_THAT(error_of(npy("{'descr': '<U8', 'fortran_order': False, 'shape': (1,), }", "")), HasSubstr("astype"));
+  EXPECT_THAT(error_of(npy("{'descr': '|S8', 'fortran_order': False, 'shape': (1,), }", "")), HasSubstr("astype"));
+  EXPECT_THAT(error_of(npy("{'descr': '<U8', 'fortran_order': False, 'shape': (1,), }", "")),
+              HasSubstr("expected 32 bytes of data for str [1], got 0"));
+  EXPECT_THAT(error_of(npy("{'descr': '<U-1', 'fortran_order': False, 'shape': (1,), }", "")),
+              HasSubstr("element type '<U-1'"));
+  EXPECT_THAT(error_of(npy("{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }", std::string("\0\xd8\0\0", 4))),
+              HasSubstr("element 0 contains 0xd800, which is no character"));
   EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234")),
               HasSubstr("expected 8 bytes of data for f32 [2], got 4; the file is cut off"));
   EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "12345")),
@@ -115,7 +121,37 @@ TEST(Npy, BadFilesAreOneClearError) {
               HasSubstr("neither True"));
 }
 
+TEST(Npy, StringsRoundTrip) {
+  const ScratchFolder folder;
+  const auto path = folder.path() / "t.npy";
+  Tensor words(DType::string, {2, 2});
+  words.strings() = {"a", "", "gr\u00fcn", "\U0001f600!"};
+  save_npy(path, words);
+  EXPECT_TRUE(load_npy(path).same(words));
+  save_npy(path, Tensor(DType::string, {3, 0}));
+  EXPECT_EQ(load_npy(path).shape(), (Shape{3, 0}));
+  const auto refusal = [&](const std::string& text) {
+    words.strings()[1] = text;
+    try {
+      save_npy(path, words);
+    } catch (const Error& e) {
+      return e.message().substr(e.message().find("string"));
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(refusal("a\xff"), "string 1 is not UTF-8 at byte 1, and .npy files contain text");
+  EXPECT_EQ(refusal(std::string("a\0", 2)), "string 1 ends with a zero, which .npy files cannot keep");
+}
+
+TEST(Npy, StringsInFortranOrderAreTransposed) {
+  std::string data;
+  for (const char c : {'a', 'c', 'b', 'd'}) data += std::string(1, c) + std::string(3, '\0');
+  const Tensor words = parse(npy("{'descr': '<U1', 'fortran_order': True, 'shape': (2, 2), }", data));
+  EXPECT_EQ(words.strings(), (std::vector<std::string>{"a", "b", "c", "d"}));
+}
+
 TEST(Npy, AbsurdShapeIsAnError) {
+  EXPECT_THROW(parse(npy("{'descr': '<U0', 'fortran_order': False, 'shape': (1099511627776,), }", "")), Error);
   EXPECT_THROW(parse(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "")), Error);
 }
 
