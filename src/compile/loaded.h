@@ -34,6 +34,8 @@ int64_t held_bytes(const Loaded& loaded, int threads);
 class OutputMemory {
  public:
   Tensor take(DType type, const Shape& shape);
+  /// Whether this is where the tensor is that was taken last.
+  bool holds(const std::byte* data) const { return memory_.get() == data; }
 
  private:
   std::shared_ptr<std::byte> memory_;

@@ -15,7 +15,7 @@ namespace {
 /// A segment is compiled when it first occurs with certain shapes if its reference kernels would do more operations
 /// than this, else when it has occurred kRunsBeforeCompiling times: compiling takes some milliseconds.
 constexpr int64_t kManyOperations = 1 << 17;
-constexpr int64_t kRunsBeforeCompiling = 3;
+constexpr int64_t kRunsBeforeCompiling = ProgramRunner::kRunsUntilCompiled - 1;
 
 bool fits(const TensorType& type, const Tensor& tensor) {
   return type.dtype == tensor.dtype() && type.shape == tensor.shape();
@@ -35,6 +35,13 @@ int64_t operations(const Graph& graph) {
   return sum;
 }
 
+/// Adds where the tensors of a value are.
+void add_memory(const AnyValue& value, std::set<const std::byte*>& memory) {
+  if (value.is_tensor()) memory.insert(value.tensor().raw());
+  if (!value.is_sequence()) return;
+  for (const AnyValue& element : value.elements()) add_memory(element, memory);
+}
+
 }  // namespace
 
 ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
@@ -48,6 +55,30 @@ ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> 
           program_,
           [this](int32_t segment, std::vector<AnyValue> inputs) { return run_segment(segment, std::move(inputs)); },
           options_.interrupt) {}
+
+std::vector<AnyValue> ProgramRunner::run(std::vector<AnyValue> inputs) {
+  std::set<const std::byte*> given;
+  for (const AnyValue& value : inputs) add_memory(value, given);
+  std::vector<AnyValue> outputs = machine_.run(std::move(inputs));
+  for (AnyValue& value : outputs) value = own(std::move(value), given);
+  return outputs;
+}
+
+/// Returns the value in memory that nothing else needs. An output may be an input or another output (`given`), a
+/// constant, or a part of one of these, unless a plan has written it.
+AnyValue ProgramRunner::own(AnyValue value, std::set<const std::byte*>& given) const {
+  if (value.is_sequence()) {
+    for (AnyValue& element : value.change_elements()) element = own(std::move(element), given);
+    return value;
+  }
+  if (value.absent() || value.tensor().dtype() == DType::string) return value;
+  const std::byte* data = value.tensor().raw();
+  const bool written = std::ranges::any_of(forms_, [&](const Form& form) {
+    return std::ranges::any_of(form.memory, [&](const OutputMemory& memory) { return memory.holds(data); });
+  });
+  if (written && given.insert(data).second) return value;
+  return value.tensor().clone();
+}
 
 std::vector<AnyValue> ProgramRunner::run_segment(int32_t segment, std::vector<AnyValue> inputs) {
   const OpenGraph& open = program_.segments[static_cast<size_t>(segment)];
@@ -138,8 +169,32 @@ std::vector<AnyValue> ProgramRunner::run_plan(Form& form, const std::vector<Tens
     outputs.emplace_back(form.memory[i].take(plan.outputs[i].type, plan.outputs[i].shape));
     to.push_back(outputs.back().tensor().raw());
   }
+  if (observer_ != nullptr) observer_->enter_code();
   form.loaded->instance->run(from, to);
+  if (observer_ != nullptr) observer_->leave_code();
   return outputs;
+}
+
+std::vector<ProgramRunner::FormState> ProgramRunner::forms() const {
+  std::vector<FormState> states;
+  for (const std::vector<Forms::iterator>& known : index_) {
+    for (const Forms::iterator form : known) {
+      states.push_back({form->segment, form->inputs, form->runs, form->graph.has_value(),
+                        form->loaded ? &form->loaded->plan() : nullptr});
+    }
+  }
+  return states;
+}
+
+std::string text(const ProgramRunner::FormState& form) {
+  std::string types;
+  for (const TensorType& type : form.inputs) types += (types.empty() ? "" : ", ") + text(type);
+  std::string how = "reference kernels";
+  if (form.plan != nullptr)
+    how = fmt::format("compiled, {} step{}", form.plan->steps.size(), form.plan->steps.size() == 1 ? "" : "s");
+  if (!form.is_static) how = "node by node, since shapes inside depend on data";
+  return fmt::format("{}: {}, {} run{}", types.empty() ? "no inputs" : types, how, form.runs,
+                     form.runs == 1 ? "" : "s");
 }
 
 int64_t ProgramRunner::held_bytes() const {

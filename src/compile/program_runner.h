@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,27 @@ class ProgramRunner {
   ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
                 std::shared_ptr<ThreadPool> pool);
 
-  /// Runs the network once; see vm::Machine::run().
-  std::vector<AnyValue> run(std::vector<AnyValue> inputs) { return machine_.run(std::move(inputs)); }
+  /// Runs the network once; see vm::Machine::run(). The caller may write to the tensors that it returns.
+  std::vector<AnyValue> run(std::vector<AnyValue> inputs);
   const vm::Program& program() const { return program_; }
   size_t plans() const { return forms_.size(); }
+  /// A segment that has run with inputs of these types.
+  struct FormState {
+    int32_t segment = 0;
+    std::vector<TensorType> inputs;
+    int64_t runs = 0;
+    bool is_static = false;      ///< false: shapes inside it depend on data, so its nodes run one by one
+    const Plan* plan = nullptr;  ///< null: not compiled, so reference kernels run it
+  };
+  /// All segments that have run, ordered by segment and by when they first ran.
+  std::vector<FormState> forms() const;
+  /// After so many runs with the same inputs, every segment that can be compiled is compiled.
+  static constexpr int kRunsUntilCompiled = 4;
+  /// Sets who watches the runs from now on; null: nobody.
+  void observe(vm::Observer* observer) {
+    observer_ = observer;
+    machine_.observe(observer);
+  }
   /// Bytes of machine code, packed constants, working memory and outputs of all plans.
   int64_t held_bytes() const;
 
@@ -51,6 +69,7 @@ class ProgramRunner {
   };
   using Forms = std::list<Form>;
 
+  AnyValue own(AnyValue value, std::set<const std::byte*>& given) const;
   std::vector<AnyValue> run_segment(int32_t segment, std::vector<AnyValue> inputs);
   Form& form_for(int32_t segment, const std::vector<Tensor>& inputs);
   std::optional<Graph> specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const;
@@ -67,6 +86,10 @@ class ProgramRunner {
   Forms forms_;                                      ///< most recently added first
   std::vector<std::vector<Forms::iterator>> index_;  ///< by segment: its forms
   vm::Machine machine_;
+  vm::Observer* observer_ = nullptr;
 };
+
+/// Returns "f32[1,64], i64[3]: compiled, 5 steps, 12 runs".
+std::string text(const ProgramRunner::FormState& form);
 
 }  // namespace kilter

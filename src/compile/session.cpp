@@ -253,6 +253,23 @@ void Session::drop_unused() {
   }
 }
 
+namespace {
+
+/// Whether a value has the kind and the element type that a port declares.
+bool fits(const AnyValue& value, const onnx::Port& port) {
+  if (value.absent()) return port.kind == DeclaredType::Kind::optional;
+  if (value.is_tensor()) {
+    const bool tensor = port.kind != DeclaredType::Kind::sequence && !port.of_sequence;
+    return tensor && value.tensor().dtype() == port.type;
+  }
+  const bool sequence = port.kind == DeclaredType::Kind::sequence || port.of_sequence;
+  return sequence && std::ranges::all_of(value.elements(), [&](const AnyValue& element) {
+           return element.is_tensor() && element.tensor().dtype() == port.type;
+         });
+}
+
+}  // namespace
+
 void Session::check_inputs(const std::map<std::string, AnyValue>& inputs) const {
   const std::vector<onnx::Port> declared = this->inputs(), optional = default_inputs();
   std::vector<std::string> names;
@@ -269,8 +286,7 @@ void Session::check_inputs(const std::map<std::string, AnyValue>& inputs) const 
       if (!needed || p.kind == DeclaredType::Kind::optional) return;
       fail(ErrorKind::bad_input, "{}: input '{}' ({}) is missing", name_, p.name, onnx::text(p));
     }
-    const bool right = it->second.is_tensor() ? it->second.tensor().dtype() == p.type : !p.is_tensor();
-    if (right) return;
+    if (fits(it->second, p)) return;
     fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}{}", name_, p.name, onnx::text(p),
          it->second.is_tensor() ? std::string(kilter::name(it->second.tensor().dtype())) : text(it->second),
          is_narrow(p.type) ? "; arrays of ml_dtypes and ONNX tensor files (.pb) have this type" : "");
@@ -331,42 +347,59 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
 
 std::vector<Tensor> Session::run_program(const std::map<std::string, Tensor>& inputs,
                                          const std::map<std::string, Tensor>& outputs) {
-  const std::vector<onnx::Port> ports = this->outputs();
+  std::vector<AnyValue> values = program_values(values_of(inputs));
+  write_outputs(values, outputs);
   std::vector<Tensor> results;
-  std::vector<PlanTensor> made;
-  for (const AnyValue& value : program_values(values_of(inputs))) {
+  for (const AnyValue& value : values) {
     if (!value.is_tensor()) {
       fail(ErrorKind::unsupported, "{}: output '{}' is {}; this interface returns tensors only", name_,
-           ports.at(results.size()).name, text(value));
+           this->outputs().at(results.size()).name, text(value));
     }
     results.push_back(value.tensor());
-    made.push_back({ports[results.size() - 1].name, results.back().dtype(), results.back().shape()});
-  }
-  check_outputs(made, outputs);
-  for (size_t i = 0; i < results.size(); ++i) {
-    const auto own = outputs.find(made[i].name);
-    if (own == outputs.end()) continue;
-    std::copy_n(results[i].raw(), results[i].bytes(), own->second.raw());
-    results[i] = own->second;
   }
   return results;
 }
 
-std::vector<AnyValue> Session::run_values(const std::map<std::string, AnyValue>& inputs) {
+/// Copies values to the memory that is given for outputs, which then replaces them.
+void Session::write_outputs(std::vector<AnyValue>& values, const std::map<std::string, Tensor>& outputs) const {
+  if (outputs.empty()) return;
+  const std::vector<onnx::Port> ports = this->outputs();
+  std::vector<PlanTensor> made;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string& name = ports.at(i).name;
+    const bool plain = values[i].is_tensor() && values[i].tensor().dtype() != DType::string;
+    if (plain) made.push_back({name, values[i].tensor().dtype(), values[i].tensor().shape()});
+    if (plain || !outputs.contains(name)) continue;
+    fail(ErrorKind::bad_input, "memory for output '{}': the output is {}; memory can be given for tensors of numbers",
+         name, text(values[i]));
+  }
+  check_outputs(made, outputs);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto own = outputs.find(ports[i].name);
+    if (own == outputs.end()) continue;
+    const Tensor& from = values[i].tensor();
+    std::copy_n(from.raw(), from.bytes(), own->second.raw());
+    values[i] = own->second;
+  }
+}
+
+std::vector<AnyValue> Session::run_values(const std::map<std::string, AnyValue>& inputs,
+                                          const std::map<std::string, Tensor>& outputs) {
   std::map<std::string, Tensor> tensors;
   for (const auto& [name, value] : inputs) {
     if (value.is_tensor() && value.tensor().dtype() != DType::string) tensors.emplace(name, value.tensor());
   }
-  const auto is_tensor = [](const onnx::Port& port) { return port.is_tensor() && port.type != DType::string; };
-  const bool plain = tensors.size() == inputs.size() && std::ranges::all_of(this->inputs(), is_tensor) &&
-                     std::ranges::all_of(this->outputs(), is_tensor);
+  const bool plain = tensors.size() == inputs.size() && std::ranges::all_of(this->inputs(), &onnx::Port::plain) &&
+                     std::ranges::all_of(this->outputs(), &onnx::Port::plain);
   if (plain) {
-    std::vector<Tensor> made = run(tensors);
+    std::vector<Tensor> made = run(tensors, outputs);
     return {std::make_move_iterator(made.begin()), std::make_move_iterator(made.end())};
   }
   check_inputs(inputs);
   needs_program_ = true;
-  return program_values(inputs);
+  std::vector<AnyValue> values = program_values(inputs);
+  write_outputs(values, outputs);
+  return values;
 }
 
 /// Runs the program on inputs that check_inputs() has accepted.

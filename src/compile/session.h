@@ -82,8 +82,9 @@ class Session {
   bool runs_program() const { return needs_program_; }
   /// Whether the network is not one static graph for these inputs.
   bool needs_program(const std::map<std::string, Tensor>& inputs) const;
-  /// As run(), for inputs and outputs of any kind.
-  std::vector<AnyValue> run_values(const std::map<std::string, AnyValue>& inputs);
+  /// As run(), for inputs and outputs of any kind. An optional input may be missing.
+  std::vector<AnyValue> run_values(const std::map<std::string, AnyValue>& inputs,
+                                   const std::map<std::string, Tensor>& outputs = {});
 
   /// The program that runs the network if it is not one static graph, made on first use. Throws unsupported for a
   /// compiled file and a built-in network.
@@ -113,6 +114,7 @@ class Session {
   std::vector<Tensor> run_program(const std::map<std::string, Tensor>& inputs,
                                   const std::map<std::string, Tensor>& outputs);
   std::vector<AnyValue> program_values(const std::map<std::string, AnyValue>& inputs);
+  void write_outputs(std::vector<AnyValue>& values, const std::map<std::string, Tensor>& outputs) const;
   void make_ready(Loaded& loaded);
   void drop_unused();
 

@@ -20,10 +20,11 @@ MissingOps find_missing(const ModelData& model, bool branches) {
 
 Specialiser Binder::specialise() {
   find_missing(model_, false).fail_if_any();
-  for (const auto* ports : {&model_.inputs, &model_.default_inputs, &model_.outputs}) {
+  for (const auto* ports : {&model_.inputs, &model_.outputs}) {
     for (const Port& port : *ports) {
-      if (!port.is_tensor())
-        throw NeedsProgram(fmt::format("{}: {} is no tensor: {}", model_.file, quote(port.name), text(port)));
+      if (port.plain()) continue;
+      throw NeedsProgram(
+          fmt::format("{}: {} is {}, not a tensor of numbers", model_.file, quote(port.name), text(port)));
     }
   }
   graph_.name = model_.graph().name();

@@ -149,6 +149,7 @@ Port read_port(const std::string& name, const pb::TypeProto& type, const std::st
     const bool sequence = type.has_sequence_type();
     Port port =
         read_port(name, sequence ? type.sequence_type().elem_type() : type.optional_type().elem_type(), what, file);
+    port.of_sequence = port.kind == DeclaredType::Kind::sequence;
     port.kind = sequence ? DeclaredType::Kind::sequence : DeclaredType::Kind::optional;
     return port;
   }
@@ -215,7 +216,8 @@ int32_t opset_of(const Opsets& opsets, const pb::NodeProto& node) {
 std::string text(const Port& port) {
   if (!port.is_tensor()) {
     Port element = port;
-    element.kind = DeclaredType::Kind::tensor;
+    element.kind = port.of_sequence ? DeclaredType::Kind::sequence : DeclaredType::Kind::tensor;
+    element.of_sequence = false;
     return (port.kind == DeclaredType::Kind::sequence ? "sequence of " : "optional ") + text(element);
   }
   std::string dims;

@@ -28,10 +28,13 @@ struct Port {
   DType type = DType::f32;               ///< of the tensor, or of the tensors in a sequence
   std::optional<std::vector<Dim>> dims;  ///< nullopt: rank unknown
   DeclaredType::Kind kind = DeclaredType::Kind::tensor;
+  bool of_sequence = false;  ///< an optional value that is a sequence if it is present
 
   bool is_tensor() const { return kind == DeclaredType::Kind::tensor; }
+  /// Whether a plan can have the port: it is a tensor whose elements are no strings.
+  bool plain() const { return is_tensor() && type != DType::string; }
 };
-/// Returns "f32[batch,3,224,224]", "sequence of f32[...]" or "optional f32[2]".
+/// Returns "f32[batch,3,224,224]", "sequence of f32[...]", "optional f32[2]" or "optional sequence of f32[...]".
 std::string text(const Port& port);
 /// Returns the port's shape if it is a tensor and the model gives every size; otherwise nothing.
 std::optional<Shape> declared_shape(const Port& port);

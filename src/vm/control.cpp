@@ -94,6 +94,11 @@ void release(const Instr& instr, std::vector<AnyValue>& registers) {
 
 }  // namespace
 
+void Machine::begin_iteration() const {
+  if (interrupt_) interrupt_();
+  if (observer_ != nullptr) observer_->iteration();
+}
+
 std::vector<AnyValue> Machine::control(const Instr& instr, Registers& registers) const {
   switch (instr.node->op->control) {
     case Control::branch:
@@ -140,7 +145,7 @@ std::vector<AnyValue> Machine::loop(const Instr& instr, Registers& registers) co
   release(instr, registers);
   std::vector<Stack> stacks(graph.outputs.size() - 1 - states);
   for (int64_t i = 0; i < most && goes_on; ++i) {
-    if (interrupt_) interrupt_();
+    begin_iteration();
     std::vector<AnyValue> inputs{Tensor::scalar(i), Tensor::scalar(goes_on)};
     std::ranges::move(state, std::back_inserter(inputs));
     std::vector<AnyValue> made = call_region(instr, body, std::move(inputs), registers);
@@ -181,7 +186,7 @@ std::vector<AnyValue> Machine::scan_once(const Instr& instr, std::vector<AnyValu
                               std::make_move_iterator(inputs.begin() + static_cast<std::ptrdiff_t>(states)));
   std::vector<Stack> stacks(graph.outputs.size() - states);
   for (int64_t i = 0; i < count; ++i) {
-    if (interrupt_) interrupt_();
+    begin_iteration();
     std::vector<AnyValue> given = std::move(state);
     for (size_t s = 0; s < scans; ++s) {
       const bool backward = attr(batched ? "directions" : "scan_input_directions", s) != 0;
@@ -244,7 +249,7 @@ std::vector<AnyValue> Machine::map(const Instr& instr, Registers& registers) con
   const size_t count = first.elements().size();
   std::vector<std::vector<AnyValue>> results(node.outputs.size());
   for (size_t i = 0; i < count; ++i) {
-    if (interrupt_) interrupt_();
+    begin_iteration();
     std::vector<AnyValue> inputs;
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const AnyValue& input = operand(instr, k, registers);

@@ -23,6 +23,7 @@ std::vector<AnyValue> Machine::call(int32_t function, std::vector<AnyValue> inpu
 }
 
 void Machine::execute(const Instr& instr, Registers& registers) const {
+  if (observer_ != nullptr) observer_->begin(instr);
   std::vector<AnyValue> results;
   if (instr.kind == Instr::Kind::control) {
     results = control(instr, registers);
@@ -53,6 +54,7 @@ void Machine::execute(const Instr& instr, Registers& registers) const {
     if (instr.outputs[i] != kNone) registers[static_cast<size_t>(instr.outputs[i])] = std::move(results[i]);
   }
   for (const ValueId v : instr.dead) registers[static_cast<size_t>(v)] = {};
+  if (observer_ != nullptr) observer_->end();
 }
 
 }  // namespace kilter::vm

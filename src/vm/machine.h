@@ -15,6 +15,18 @@ using RunSegment = std::function<std::vector<AnyValue>(int32_t segment, std::vec
 /// Called by loops before each iteration; may throw to end the run.
 using CheckInterrupt = std::function<void()>;
 
+/// Watches a run. The instructions of a region are inside the instruction that runs it.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void begin(const Instr& instr) = 0;
+  virtual void end() = 0;        ///< of the instruction that began last of those that have not ended
+  virtual void iteration() = 0;  ///< of that instruction, a loop
+  /// That instruction, a segment, enters its machine code, and leaves it.
+  virtual void enter_code() = 0;
+  virtual void leave_code() = 0;
+};
+
 class Machine {
  public:
   /// The program must outlive the machine.
@@ -25,10 +37,14 @@ class Machine {
   /// Throws bad_model for values that do not fit together, naming the node.
   std::vector<AnyValue> run(std::vector<AnyValue> inputs) const { return call(0, std::move(inputs)); }
 
+  /// Sets who watches the runs from now on; null: nobody.
+  void observe(Observer* observer) { observer_ = observer; }
+
  private:
   using Registers = std::vector<AnyValue>;
   std::vector<AnyValue> call(int32_t function, std::vector<AnyValue> inputs) const;
   void execute(const Instr& instr, Registers& registers) const;
+  void begin_iteration() const;
   std::vector<AnyValue> control(const Instr& instr, Registers& registers) const;
   /// Calls the function of region `region` with its own inputs, followed by what it captures.
   std::vector<AnyValue> call_region(const Instr& instr, size_t region, std::vector<AnyValue> inputs,
@@ -42,6 +58,7 @@ class Machine {
   const Program& program_;
   RunSegment segments_;
   CheckInterrupt interrupt_;
+  Observer* observer_ = nullptr;
 };
 
 }  // namespace kilter::vm

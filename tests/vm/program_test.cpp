@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "../onnx/loop_model.h"
 #include "../onnx/model_maker.h"
 #include "compile/memory_model.h"
 #include "compile/session.h"
@@ -13,6 +14,7 @@ namespace {
 
 using onnx::add_attribute;
 using onnx::add_node;
+using onnx::doubling_loop;
 using onnx::error_of;
 using onnx::ModelMaker;
 using onnx::set_tensor_type;
@@ -40,34 +42,6 @@ class Network {
 
 std::vector<float> floats(const Tensor& t) { return {t.span<float>().begin(), t.span<float>().end()}; }
 
-void boolean(onnx::pb::TensorProto& tensor, const std::string& name, bool value) {
-  tensor.set_name(name);
-  tensor.set_data_type(kBool);
-  tensor.add_int32_data(value ? 1 : 0);
-}
-
-/// x doubles as often as `n` says: y is the last one, and all has each of them. The body reads `one` from outside.
-ModelMaker doubling_loop(const std::string& condition = "") {
-  ModelMaker maker;
-  maker.input("n", {}, kInt64);
-  maker.input("x", {2});
-  if (condition == "true") boolean(maker.initializer(), "true", true);
-  maker.node("Abs", {"x"}, {"start"}, "abs");
-  auto& loop = maker.node("Loop", {condition == "true" ? "" : "n", condition, "start"}, {"y", "all"}, "loop");
-  auto& body = *add_attribute(loop, "body", onnx::kGraphAttr).mutable_g();
-  set_tensor_type(*body.add_input(), "i", {}, kInt64);
-  set_tensor_type(*body.add_input(), "go", {}, kBool);
-  set_tensor_type(*body.add_input(), "v", {2});
-  add_node(*body.add_node(), "Identity", {"go"}, {"go_on"}, "");
-  add_node(*body.add_node(), "Add", {"v", "v"}, {"w"}, "twice");
-  set_tensor_type(*body.add_output(), "go_on", {}, kBool);
-  set_tensor_type(*body.add_output(), "w", {2});
-  set_tensor_type(*body.add_output(), "w", {2});
-  maker.output("y", {2});
-  maker.output("all", {"n", 2});
-  return maker;
-}
-
 TEST(Loop, RunsAsOftenAsItsCountSays) {
   Network network(doubling_loop());
   for (const int64_t n : {3, 0, 5}) {
@@ -80,6 +54,50 @@ TEST(Loop, RunsAsOftenAsItsCountSays) {
     }
   }
   EXPECT_TRUE(network->runs_program());
+}
+
+/// Notes what happens in a run: "(0" and ")" around segment 0, "[" and "]" around its code, "i" for an iteration, and
+/// the names of operators in place of the number.
+class Notes : public vm::Observer {
+ public:
+  void begin(const vm::Instr& instr) override {
+    text += "(";
+    text += instr.node != nullptr ? std::string(instr.node->op->name) : std::to_string(instr.segment);
+  }
+  void end() override { text += ")"; }
+  void iteration() override { text += "i"; }
+  void enter_code() override { text += "["; }
+  void leave_code() override { text += "]"; }
+
+  std::string text;
+};
+
+TEST(Observer, SeesInstructionsIterationsAndCode) {
+  Network network(doubling_loop());
+  const auto run = [&] {
+    return network->run({{"n", Tensor::scalar(int64_t{2})}, {"x", Tensor::of<float>({2}, {-1, 3})}});
+  };
+  run();
+  Notes notes;
+  network->program().observe(&notes);
+  run();
+  EXPECT_EQ(notes.text, "(0)(Loopi(1)i(1))");
+  run(), run();
+  notes.text.clear();
+  run();
+  EXPECT_EQ(notes.text, "(0[])(Loopi(1[])i(1[]))");
+  network->program().observe(nullptr);
+  run();
+  EXPECT_EQ(notes.text, "(0[])(Loopi(1[])i(1[]))");
+}
+
+TEST(Forms, SayHowSegmentsRun) {
+  Network network(doubling_loop());
+  for (const int64_t n : {2, 0}) network->run({{"n", Tensor::scalar(n)}, {"x", Tensor::of<float>({2}, {-1, 3})}});
+  std::string all;
+  for (const ProgramRunner::FormState& form : network->program().forms())
+    all += fmt::format("{} with {}\n", form.segment, text(form));
+  EXPECT_EQ(all, "0 with f32[2]: reference kernels, 2 runs\n1 with bool[], f32[2]: reference kernels, 2 runs\n");
 }
 
 TEST(Loop, WithoutEndIsInterrupted) {
@@ -211,6 +229,94 @@ TEST(Sequences, AreOutputsOfRunValues) {
   EXPECT_EQ(text(network->run_values(inputs)[0]), "sequence of 4 (f32[1,2], f32[1,2], f32[1,2], f32[1,2])");
   EXPECT_THAT(error_of([&] { network->run({{"x", Tensor(DType::f32, {4, 2})}}); }),
               HasSubstr("output 'parts' is sequence of 4"));
+}
+
+/// y = the elements of the sequence s, one after another.
+ModelMaker concatenation() {
+  ModelMaker maker;
+  auto& input = *maker.graph().add_input();
+  input.set_name("s");
+  input.mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(kFloat);
+  add_attribute(maker.node("ConcatFromSequence", {"s"}, {"y"}), "axis", onnx::kIntAttr).set_i(0);
+  maker.output("y", {"n"});
+  return maker;
+}
+
+TEST(Sequences, AreInputsOfRunValues) {
+  Network network(concatenation());
+  const Tensor a = Tensor::of<float>({1}, {7}), b = Tensor::of<float>({2}, {8, 9});
+  const auto out = network->run_values({{"s", AnyValue::sequence({a, b})}});
+  EXPECT_THAT(floats(out[0].tensor()), ElementsAre(7, 8, 9));
+  const auto error = [&](const AnyValue& value) { return error_of([&] { network->run_values({{"s", value}}); }); };
+  EXPECT_THAT(error(a), HasSubstr("input 's' must be sequence of f32[...], got f32"));
+  EXPECT_THAT(error({}), HasSubstr("input 's' must be sequence of f32[...], got absent"));
+  EXPECT_THAT(error(AnyValue::sequence({a, Tensor::scalar(int64_t{1})})),
+              HasSubstr("input 's' must be sequence of f32[...], got sequence of 2 (f32[1], i64[])"));
+}
+
+TEST(RunValues, WritesTensorsToMemoryOfTheCaller) {
+  Network network(concatenation());
+  const AnyValue s = AnyValue::sequence({Tensor::of<float>({2}, {8, 9})});
+  const Tensor memory(DType::f32, {2});
+  EXPECT_EQ(network->run_values({{"s", s}}, {{"y", memory}})[0].tensor().raw(), memory.raw());
+  EXPECT_THAT(floats(memory), ElementsAre(8, 9));
+  EXPECT_EQ(error_of([&] { network->run_values({{"s", s}}, {{"y", Tensor(DType::f32, {3})}}); }),
+            "bad_input: memory for output 'y' must be f32[2], got f32[3]");
+}
+
+TEST(RunValues, RefusesMemoryForSequences) {
+  ModelMaker maker;
+  maker.input("x", {2});
+  maker.node("SequenceConstruct", {"x"}, {"s"});
+  auto& output = *maker.graph().add_output();
+  output.set_name("s");
+  output.mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(kFloat);
+  Network network(maker);
+  const Tensor x(DType::f32, {2});
+  EXPECT_EQ(
+      error_of([&] { network->run_values({{"x", x}}, {{"s", Tensor(DType::f32, {2})}}); }),
+      "bad_input: memory for output 's': the output is sequence of 1 (f32[2]); memory can be given for tensors of "
+      "numbers");
+}
+
+TEST(Strings, AreInputsAndOutputsOfRunValues) {
+  ModelMaker maker;
+  maker.input("a", {2}, 8);
+  maker.node("StringConcat", {"a", "a"}, {"b"});
+  maker.output("b", {2}, 8);
+  Network network(maker);
+  Tensor a(DType::string, {2});
+  a.strings() = {"x", "\xff"};
+  EXPECT_EQ(network->run_values({{"a", a}})[0].tensor().strings(), (std::vector<std::string>{"xx", "\xff\xff"}));
+  EXPECT_THAT(error_of([&] { network->compile(); }), HasSubstr("'a' is str[2], not a tensor of numbers"));
+}
+
+TEST(Outputs, AreNeitherInputsNorConstantsNorEachOther) {
+  // a and b are the same: x or the constant.
+  ModelMaker maker;
+  maker.input("cond", {}, 9);
+  maker.input("x", {2});
+  onnx::set_floats(maker.initializer(), "two", {2}, {2, 2});
+  auto& choice = maker.node("If", {"cond"}, {"a", "b"}, "if");
+  const auto branch = [&](const char* name, const char* output) {
+    auto& graph = *add_attribute(choice, name, onnx::kGraphAttr).mutable_g();
+    add_node(*graph.add_node(), "Identity", {output}, {std::string(name) + "_o"}, "");
+    for (int i = 0; i < 2; ++i) set_tensor_type(*graph.add_output(), std::string(name) + "_o", {2});
+  };
+  branch("then_branch", "x"), branch("else_branch", "two");
+  maker.output("a", {2});
+  maker.output("b", {2});
+  Network network(maker);
+  Tensor x = Tensor::of<float>({2}, {1, 1});
+  for (const bool cond : {true, false}) {
+    for (int run = 0; run < 5; ++run) {
+      const auto out = network->run({{"cond", Tensor::scalar(cond)}, {"x", x}});
+      for (const Tensor& y : out) EXPECT_THAT(floats(y), ElementsAre(cond ? 1 : 2, cond ? 1 : 2));
+      out[0].data<float>()[0] = 7;
+      EXPECT_EQ(out[1].data<float>()[0], cond ? 1 : 2);
+    }
+  }
+  EXPECT_THAT(floats(x), ElementsAre(1, 1));
 }
 
 TEST(Partition, KnownShapesStayInSegments) {
