@@ -17,6 +17,9 @@ struct Console {
   /// Receives a description of what the command is doing, which is then not shown on the terminal. It may throw, which
   /// ends the command.
   std::function<void(const std::string& doing)> progress = nullptr;
+  /// Called often by work that may never end by itself, such as the loops of a network. It may throw, which ends the
+  /// work. Null: SIGINT ends the process.
+  std::function<void()> interrupt = nullptr;
   /// Returns whether a search should end and report what it has found. Null: SIGINT and SIGTERM end it.
   std::function<bool()> stopped = nullptr;
 

@@ -19,6 +19,7 @@
 #include "exec/plan_file.h"
 #include "exec/thread_pool.h"
 #include "onnx/model.h"
+#include "ops/support/builder.h"
 #include "tune/tuner/tasks/task_names.h"
 #include "tuning.h"
 
@@ -332,6 +333,9 @@ std::unique_ptr<Session> ModelOptions::open() const {
   options.threads = threads;
   options.shapes = shapes();
   options.verify_file = !no_verify_file;
+  options.interrupt = [] {
+    if (const auto& interrupt = console().interrupt) interrupt();
+  };
   for (const auto& [name, tensor] : tensors()) options.shapes[name] = tensor.shape();
   auto session = Session::open(model, options);
   if (const std::string note = session->note(); !note.empty()) session->compile().compiled.plan.records += "; " + note;
@@ -385,11 +389,17 @@ std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) c
   return all;
 }
 
-Prepared::Prepared(const ModelOptions& options)
+Prepared::Prepared(const ModelOptions& options, Form form)
     : session(options.open()),
       inputs(options.all_inputs(*session)),
-      loaded(&session->prepare_for(inputs)),
+      values(inputs.begin(), inputs.end()),
       threads(options.thread_count()) {
+  try {
+    loaded = &session->prepare_for(inputs);
+  } catch (const NeedsProgram&) {
+    if (form == Form::plan) throw;
+    return;
+  }
   for (const PlanTensor& t : plan().inputs) from.push_back(inputs.at(t.name).raw());
   for (const PlanTensor& t : plan().outputs) outputs.emplace_back(t.type, t.shape);
   for (const Tensor& t : outputs) to.push_back(t.raw());

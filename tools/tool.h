@@ -103,18 +103,27 @@ bool names_record(std::string_view forbid);
 
 /// A compiled network with input and output tensors, as the subcommands that time networks use it.
 struct Prepared {
-  explicit Prepared(const ModelOptions& options);
+  enum class Form : uint8_t { plan, any };
+  /// Throws NeedsProgram for a network that runs as a program, unless `form` is any.
+  explicit Prepared(const ModelOptions& options, Form form = Form::plan);
 
   std::unique_ptr<Session> session;
   std::map<std::string, Tensor> inputs;
-  Loaded* loaded = nullptr;
+  std::map<std::string, AnyValue> values;  ///< the inputs again
+  Loaded* loaded = nullptr;                ///< null: the network runs as a program
   std::vector<Tensor> outputs;
   std::vector<const std::byte*> from;  ///< in the order of the plan
   std::vector<std::byte*> to;
   int threads = 1;
   const Plan& plan() const { return loaded->plan(); }
-  /// Runs the network through Session::run(), as programs do. Does not write to `outputs`.
-  void run() { session->run(inputs); }
+  /// Runs the network through Session::run() or run_values(), as programs do. Does not write to `outputs`.
+  void run() {
+    if (loaded != nullptr) {
+      session->run(inputs);
+    } else {
+      session->run_values(values);
+    }
+  }
 };
 
 /// Writes text to a file, or to standard output if `where` is "-". Throws io naming the option and the file.

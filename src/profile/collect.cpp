@@ -11,18 +11,16 @@
 #include "measure/quiet.h"
 #include "measure/stats.h"
 #include "profile/count.h"
+#include "profile/pairs.h"
 #include "profile/profile.h"
 
 namespace kilter::profile {
 namespace {
 
 /// The figures kept from one profiled pass. Times are in milliseconds.
-struct Pass {
-  double total = 0;                           ///< by the monotonic clock
-  double plain = 0;                           ///< of the plain pass that is paired with it
+struct Pass : PairTimes {
   double before = 0, between = 0, after = 0;  ///< gaps
   std::vector<double> wall, gap;              ///< by region
-  double sum = 0;                             ///< of regions and gaps
   std::vector<TickSpan> walls;                ///< by region, for the timeline
   std::vector<TickSpan> workers;              ///< region * threads + worker
   uint64_t begin = 0;
@@ -150,22 +148,11 @@ class Collector {
   /// Sorts the pairs by the time of both passes together, and keeps the middle half.
   void keep_middle() {
     out_.passes = static_cast<int64_t>(passes_.size());
-    std::ranges::stable_sort(passes_, {}, [](const Pass& p) { return p.total + p.plain; });
-    const auto middle_begin = [](size_t count) { return count / 4; };
-    out_.sum_over_end_to_end =
-        bootstrap_of(passes_.size(),
-                     [&](std::span<const size_t> picks) {
-                       double sum = 0, plain = 0;
-                       for (size_t i = middle_begin(picks.size()); i < picks.size() - middle_begin(picks.size()); ++i)
-                         sum += passes_[picks[i]].sum, plain += passes_[picks[i]].plain;
-                       return sum / plain;
-                     },
-                     {.resamples = 400, .seed = options_.seed});
+    out_.sum_over_end_to_end = sum_over_plain(passes_, options_.seed);
     std::vector<double> plain;
     for (const Pass& p : passes_) plain.push_back(p.plain);
     best_ms_ = quantile(plain, 0);
-    const size_t quarter = middle_begin(passes_.size());
-    passes_ = {passes_.begin() + static_cast<int64_t>(quarter), passes_.end() - static_cast<int64_t>(quarter)};
+    profile::keep_middle(passes_);
     out_.kept = static_cast<int64_t>(passes_.size());
     out_.end_to_end = over_passes([](const Pass& p) { return p.plain; });
     out_.end_to_end.low = quantile(plain, 0.1), out_.end_to_end.high = quantile(plain, 0.9);
@@ -173,9 +160,7 @@ class Collector {
 
   template <class Get>
   Time over_passes(Get get) const {
-    std::vector<double> values;
-    for (const Pass& p : passes_) values.push_back(get(p));
-    return {mean(values), quantile(values, 0.1), quantile(values, 0.9)};
+    return profile::over_passes(passes_, get);
   }
 
   void make_rows() {

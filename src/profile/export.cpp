@@ -55,6 +55,9 @@ json row_json(const Row& r) {
           {"hash", r.key},
           {"device", "cpu"},
           {"count", r.count},
+          {"depth", r.depth},
+          {"iterations", r.iterations},
+          {"whole_ms", r.whole_ms},
           {"duration_ms", r.time.mean},
           {"p10_ms", r.time.low},
           {"p90_ms", r.time.high},
@@ -92,6 +95,7 @@ json to_json(const Profile& p) {
   for (const Event& e : p.timeline)
     timeline.push_back({{"row", e.row}, {"thread", e.thread}, {"begin_us", e.begin_us}, {"end_us", e.end_us}});
   json out{{"model", p.model},
+           {"program", p.program},
            {"total_ms", p.total_ms},
            {"sum_ms", p.sum_ms},
            {"end_to_end_ms", p.end_to_end_ms},

@@ -35,6 +35,10 @@ enum class RowKind : uint8_t {
   copy,       ///< plain copy
   reference,  ///< reference kernel: no schedule exists
   gap,        ///< between regions, on the caller's thread
+  // Instructions of a program (vm/program.h):
+  segment,
+  op,       ///< an operator on the host
+  control,  ///< an operator with regions, without the instructions of its regions
 };
 std::string_view name(RowKind kind);
 
@@ -45,7 +49,7 @@ struct Time {
 
 struct Row {
   RowKind kind = RowKind::layer;
-  int64_t step = -1;  ///< index in the plan; -1 for gaps
+  int64_t step = -1;  ///< index in the plan, or of the instruction in the program; -1 for gaps
   StepRole role = StepRole::layer;
   std::string name, ops, problem, schedule, shapes, layouts, key;
   std::string stage;                               ///< of stages_of()
@@ -57,6 +61,9 @@ struct Row {
   double gap_ms = 0;                               ///< between the previous region and this one; not part of `time`
   std::vector<double> busy_ms;                     ///< by thread
   int threads = 1;                                 ///< number that took part
+  int depth = 0;                                   ///< the control rows that this row is inside of
+  int64_t iterations = 0;                          ///< of a loop, in one run
+  double whole_ms = 0;                             ///< of a control row, with the rows inside it
   double balance = 1;                              ///< the threads' mean busy time divided by the longest one
   int64_t flops = 0, bytes = 0, weight_bytes = 0;  ///< of one run: executed operations; operands read and written once
   int64_t effective_flops = 0;                     ///< of the operators as the standard defines them
@@ -106,6 +113,7 @@ struct Profile {
   Conditions conditions;
   Peaks peaks;
   int threads = 1;
+  bool program = false;  ///< the rows are instructions of a program; collect_program() made them
   double total_ms = 0, sum_ms = 0, end_to_end_ms = 0, residual_ms = 0, overhead_percent = 0;
   double kernels_ms = 0, barriers_ms = 0, gaps_ms = 0;
   Time total, end_to_end;

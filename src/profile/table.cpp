@@ -22,10 +22,16 @@ std::string share_text(const Row& r) {
                          : fmt::format("{:.0f}% {}", 100 * std::min(r.share(), 1.0), r.bound.level);
 }
 
+/// The name as the table shows it: rows inside a control row are indented, and loops have their trip counts.
+std::string shown_name(const Row& r) {
+  std::string name = std::string(2 * static_cast<size_t>(r.depth), ' ') + r.label();
+  return r.iterations > 0 ? name + fmt::format(" ({} iterations)", r.iterations) : name;
+}
+
 std::string line(const Row& r, size_t name_width) {
   const bool work = r.kind != RowKind::gap;
   return fmt::format("{:<{}} {:<18} {:>5} {:>9.4f} {:>7.4f} {:>6.2f} {:>8} {:>9} {:>7} {:>13} {:>4} {:>5}\n",
-                     shortened(r.label(), name_width), name_width, shortened(work ? r.ops : "", 18), r.count,
+                     shortened(shown_name(r), name_width), name_width, shortened(work ? r.ops : "", 18), r.count,
                      r.time.mean, (r.time.high - r.time.low) / 2, r.percent,
                      r.flops > 0 ? fmt::format("{:.1f}", r.gflops()) : "-",
                      r.effective_flops > 0 ? fmt::format("{:.1f}", r.effective_gflops()) : "-",
@@ -115,7 +121,8 @@ double layout_share(const Profile& p) {
 std::string configuration(const Profile& p) {
   std::string out = "Configuration\n";
   out += fmt::format("  {:<22} {}\n", "threads", p.threads);
-  out += fmt::format("  {:<22} {}\n", "executor", "flat plan, one barrier a region");
+  out += fmt::format("  {:<22} {}\n", "executor",
+                     p.program ? "program of segments and operators" : "flat plan, one barrier a region");
   const Conditions& c = p.conditions;
   const std::pair<const char*, const std::string*> fields[] = {{"device", &c.device},
                                                                {"target", &c.target},
@@ -133,6 +140,7 @@ std::string configuration(const Profile& p) {
   for (const auto& [what, value] : fields) {
     if (!value->empty()) out += fmt::format("  {:<22} {}\n", what, *value);
   }
+  if (p.program) return out;
   out += fmt::format(
       "  {:<22} {:.1f} GFLOP/s FMA, {:.0f} GB/s L2, {:.0f} GB/s L3, {:.0f} GB/s DRAM (measured in this run)\n", "peaks",
       p.peaks.at(p.peaks.gflops, p.threads), p.peaks.at(p.peaks.l2_gbps, p.threads),
@@ -168,7 +176,8 @@ std::string beaten_text(const Profile& p) {
 }
 
 std::string_view name(RowKind kind) {
-  constexpr std::string_view kNames[] = {"layer", "pack", "layout change", "halo", "copy", "reference", "gap"};
+  constexpr std::string_view kNames[] = {"layer",     "pack", "layout change", "halo",     "copy",
+                                         "reference", "gap",  "segment",       "operator", "control"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -226,7 +235,8 @@ void check(const TableOptions& options) {
 std::string table(const Profile& p, const TableOptions& options) {
   const std::vector<Row> rows = sorted(group(p.rows, options.by), options.sort);
   size_t width = 10;
-  for (const Row& r : rows) width = std::max(width, std::min<size_t>(r.label().size(), options.by == "task" ? 72 : 40));
+  for (const Row& r : rows)
+    width = std::max(width, std::min<size_t>(shown_name(r).size(), options.by == "task" ? 72 : 40));
   std::string out =
       fmt::format("{:<{}} {:<18} {:>5} {:>9} {:>7} {:>6} {:>8} {:>9} {:>7} {:>13} {:>4} {:>5}\n", options.by, width,
                   "operators", "count", "ms", "+-", "%", "GFLOP/s", "effective", "GB/s", "of bound", "thr", "bal");

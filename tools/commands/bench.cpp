@@ -8,6 +8,7 @@
 #include "codegen/backend.h"
 #include "measure/evaluator.h"
 #include "profile/profile.h"
+#include "profile/program.h"
 #include "terminal.h"
 #include "tool.h"
 
@@ -42,27 +43,48 @@ Evaluation measure(Prepared& network, const BenchOptions& options) {
   return evaluate([&] { network.run(); }, how);
 }
 
-void bench(const BenchOptions& options) {
-  check_writable("--json", options.json);
-  Progress progress("bench " + options.model.model);
-  progress.show("compiling");
-  Prepared network(options.model);
+/// The fields of the report that say what ran.
+nlohmann::json facts_of(const Prepared& network) {
+  if (network.loaded == nullptr) {
+    const ProgramRunner& runner = network.session->program();
+    int64_t compiled = 0;
+    for (const ProgramRunner::FormState& form : runner.forms()) compiled += form.plan != nullptr ? 1 : 0;
+    return {{"program", true},
+            {"segments", runner.program().segments.size()},
+            {"compiled_segments", compiled},
+            {"held_bytes", runner.held_bytes()}};
+  }
   const Plan& plan = network.plan();
-  progress.show("measuring");
-  const Evaluation e = measure(network, options);
-  progress.clear();
-  tell_records(plan);
-  const Samples& samples = e.samples;
-  Conditions conditions = profile::conditions_of(plan, network.threads);
-  conditions.taken = static_cast<int64_t>(samples.ms.size());
-  conditions.kept = static_cast<int64_t>(e.quiet.ms.size());
-  conditions.disturbed = e.disturbed, conditions.disturbed_by = e.disturbed_count.why();
-  conditions.best_ms = samples.min();
-  conditions.estimator = "mean of the middle half of the quiet measurements";
-  if (options.flush) conditions.weights = conditions.activations = "caches flushed before each measurement";
-  conditions.program = version_text();
   int64_t reference = 0;
   for (const Step& s : plan.steps) reference += s.kind == StepKind::reference ? 1 : 0;
+  return {{"program", false},
+          {"compile_ms", network.loaded->compiled.compile_ms},
+          {"steps", plan.steps.size()},
+          {"reference_steps", reference},
+          {"arena_bytes", plan.arena_bytes},
+          {"constants_bytes", plan.constants_bytes}};
+}
+
+/// Returns facts_of() as lines.
+std::string facts_text(const nlohmann::json& facts) {
+  const auto mb = [&](const char* what) { return facts.at(what).get<double>() * 1e-6; };
+  if (facts.at("program").get<bool>()) {
+    return fmt::format(
+        "  runs as a program of {} segments; {} plans compiled in the {} runs before the measurement, {:.1f} MB\n",
+        facts.at("segments").get<int64_t>(), facts.at("compiled_segments").get<int64_t>(),
+        ProgramRunner::kRunsUntilCompiled, mb("held_bytes"));
+  }
+  std::string out = fmt::format("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n",
+                                facts.at("compile_ms").get<double>(), facts.at("steps").get<int64_t>(),
+                                mb("arena_bytes"), mb("constants_bytes"));
+  if (const auto reference = facts.at("reference_steps").get<int64_t>(); reference > 0) {
+    out += fmt::format("  {} steps run reference kernels (no schedule yet); `kilter inspect` names them\n", reference);
+  }
+  return out;
+}
+
+nlohmann::json report_of(const Prepared& network, const Evaluation& e, const Conditions& conditions) {
+  const Samples& samples = e.samples;
   nlohmann::json report{{"model", network.session->name()},
                         {"estimate_ms", e.estimate()},
                         {"mean_ms", e.mean()},
@@ -73,25 +95,50 @@ void bench(const BenchOptions& options) {
                         {"number", e.number},
                         {"repeat", samples.ms.size()},
                         {"disturbed", e.disturbed},
-                        {"compile_ms", network.loaded->compiled.compile_ms},
                         {"peak_rss_bytes", peak_rss_bytes()},
                         {"threads", network.threads},
-                        {"target", plan.target},
-                        {"precision", plan.precision},
-                        {"steps", plan.steps.size()},
-                        {"reference_steps", reference},
-                        {"arena_bytes", plan.arena_bytes},
-                        {"constants_bytes", plan.constants_bytes},
+                        {"target", conditions.target},
+                        {"precision", conditions.precision},
                         {"conditions", to_json(conditions)},
                         {"inputs", "seeded: floats N(0,1), integers 0..99"}};
+  report.update(facts_of(network));
+  return report;
+}
+
+Conditions conditions_of(const Prepared& network, const Evaluation& e, const BenchOptions& options) {
+  Conditions conditions = network.loaded != nullptr ? profile::conditions_of(network.plan(), network.threads)
+                                                    : profile::program_conditions(*network.session);
+  conditions.taken = static_cast<int64_t>(e.samples.ms.size());
+  conditions.kept = static_cast<int64_t>(e.quiet.ms.size());
+  conditions.disturbed = e.disturbed, conditions.disturbed_by = e.disturbed_count.why();
+  conditions.best_ms = e.samples.min();
+  conditions.estimator = "mean of the middle half of the quiet measurements";
+  if (options.flush) conditions.weights = conditions.activations = "caches flushed before each measurement";
+  conditions.program = version_text();
+  return conditions;
+}
+
+void bench(const BenchOptions& options) {
+  check_writable("--json", options.json);
+  Progress progress("bench " + options.model.model);
+  progress.show("compiling");
+  Prepared network(options.model, Prepared::Form::any);
+  for (int i = 0; network.loaded == nullptr && i < ProgramRunner::kRunsUntilCompiled; ++i) network.run();
+  progress.show("measuring");
+  const Evaluation e = measure(network, options);
+  progress.clear();
+  if (network.loaded != nullptr) tell_records(network.plan());
+  const Conditions conditions = conditions_of(network, e, options);
+  const nlohmann::json report = report_of(network, e, conditions);
   if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");
   if (options.json == "-") return;
+  const Samples& samples = e.samples;
   const bool busy = quietness(conditions) == Quietness::busy;
   const std::string quiet = quiet_text(conditions, "measurements");
   if (busy) say("{}\n", quiet);
   say("{}: {} on {} thread{} ({}{} on {})\n", printable(network.session->name()),
-      figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s", plan.target,
-      plan.precision == name(Precision::declared) ? "" : ", " + plan.precision, cpu_brand());
+      figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s", conditions.target,
+      conditions.precision == name(Precision::declared) ? "" : ", " + conditions.precision, cpu_brand());
   if (!busy) say("  {}\n", quiet);
   say("  mean {:.3f} (std dev {:.3f})  median {:.3f}  min {:.3f}  p90 {:.3f}; {} measurements of {} run{}{}\n",
       e.mean(), e.std_dev(), samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), e.number,
@@ -100,11 +147,7 @@ void bench(const BenchOptions& options) {
     say("  first disturbance: {}; the figure uses {}\n", e.disturbed_by,
         e.quiet.ms.size() == samples.ms.size() ? "all measurements, since most were disturbed"
                                                : "the undisturbed measurements");
-  say("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n",
-      network.loaded->compiled.compile_ms, plan.steps.size(), static_cast<double>(plan.arena_bytes) * 1e-6,
-      static_cast<double>(plan.constants_bytes) * 1e-6);
-  if (reference > 0)
-    say("  {} steps run reference kernels (no schedule yet); `kilter inspect` names them\n", reference);
+  say("{}", facts_text(report));
 }
 
 }  // namespace

@@ -162,17 +162,53 @@ void print_assembly(const std::string& node, const Loaded& loaded) {
   }
 }
 
+void print_ports(const Session& session) {
+  say("{}\ninputs:\n", printable(session.name()));
+  for (const onnx::Port& p : session.inputs()) say("  {}: {}\n", printable(p.name), onnx::text(p));
+  say("outputs:\n");
+  for (const onnx::Port& p : session.outputs()) say("  {}: {}\n", printable(p.name), onnx::text(p));
+}
+
+/// Shows a network that runs as a program, and how its segments run after a few runs on the given inputs and seeded
+/// ones.
+void print_program(const InspectOptions& options, Session& session) {
+  print_ports(session);
+  const vm::Program& program = session.program().program();
+  say("program: {} functions, {} segments\n{}", program.functions.size(), program.segments.size(),
+      printable_lines(vm::text(program)));
+  std::map<std::string, Tensor> inputs;
+  try {
+    inputs = options.all_inputs(session);
+  } catch (const Error& error) {
+    say("segments: not run, so not compiled: {}\n", printable(error.message()));
+    return;
+  }
+  for (int i = 0; i < ProgramRunner::kRunsUntilCompiled; ++i) session.run_values({inputs.begin(), inputs.end()});
+  say("segments after {} runs:\n", ProgramRunner::kRunsUntilCompiled);
+  for (const ProgramRunner::FormState& form : session.program().forms())
+    say("  {} with {}\n", form.segment, text(form));
+  say("{:.2f} MB of plans\n", static_cast<double>(session.program().held_bytes()) * 1e-6);
+}
+
+/// Returns the plan; nullptr if the network runs as a program.
+const Loaded* plan_of(Session& session) {
+  try {
+    return &session.compile();
+  } catch (const NeedsProgram&) {
+    return nullptr;
+  }
+}
+
 void inspect(const InspectOptions& options) {
   const auto session = options.open();
   if (!options.schedules && !(options.node.empty() && options.json.empty() && options.write_plan.empty()))
     fail(ErrorKind::usage, "--node, --json and --write-plan require --schedules; add it, or leave them out");
   if (options.schedules) return print_schedules(options, *session);
   if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile());
-  const Loaded& loaded = session->compile();
-  say("{}\ninputs:\n", printable(session->name()));
-  for (const onnx::Port& p : session->inputs()) say("  {}: {}\n", printable(p.name), onnx::text(p));
-  say("outputs:\n");
-  for (const onnx::Port& p : session->outputs()) say("  {}: {}\n", printable(p.name), onnx::text(p));
+  const Loaded* plan_if_any = plan_of(*session);
+  if (plan_if_any == nullptr) return print_program(options, *session);
+  const Loaded& loaded = *plan_if_any;
+  print_ports(*session);
   if (!session->compiled_file()) {
     const Graph graph = session->graph({});
     print_contradictions(graph, session->outputs());
@@ -211,6 +247,9 @@ void add_inspect(Command app, Context&) {
   sub.option("--asm", options->assembly,
              "show the machine code of this layer or node of the model, with counts of its inner loops")
       .excludes(schedules);
+  sub.footer(
+      "A network that runs as a program (doc/control_flow.md) is shown as its functions, with the shapes for which a\n"
+      "few runs compile its segments.");
   sub.callback([=] { inspect(*options); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/json_text.h"
 #include "look_ahead.h"
+#include "profile/program.h"
 #include "profile/report/report.h"
 #include "profile/shown.h"
 #include "profile/table.h"
@@ -21,6 +22,21 @@ struct ProfileOptions {
   bool arena = false, counters = false;
 };
 
+profile::Profile measured(Prepared& network, const ProfileOptions& options, const profile::Options& how) {
+  if (network.loaded != nullptr) {
+    profile::Profile p =
+        profile::collect(*network.loaded->instance, network.plan(), network.threads, network.from, network.to, how);
+    p.tuning = look_ahead(p, options.model, *network.session, network.inputs, options.minutes);
+    return p;
+  }
+  for (const auto& [name, given] : {std::pair("--arena", options.arena), std::pair("--counters", options.counters)}) {
+    if (!given) continue;
+    fail(ErrorKind::usage, "{}: {} runs as a program; the option is for networks that are one plan, leave it out", name,
+         network.session->name());
+  }
+  return profile::collect_program(*network.session, network.values, how);
+}
+
 void run_profile(const ProfileOptions& options) {
   profile::check(options.table);
   check_writable("--json", options.json);
@@ -31,16 +47,14 @@ void run_profile(const ProfileOptions& options) {
   table.wide |= options.counters;
   Progress progress("profile " + options.model.model);
   progress.show("compiling");
-  Prepared network(options.model);
+  Prepared network(options.model, Prepared::Form::any);
   profile::Options how;
   how.seconds = options.seconds;
   how.count = options.counters;
   how.progress = [&](double share) { progress.show(fmt::format("measuring, {:.0f} %", 100 * std::min(share, 1.0))); };
-  profile::Profile p =
-      profile::collect(*network.loaded->instance, network.plan(), network.threads, network.from, network.to, how);
+  profile::Profile p = measured(network, options, how);
   p.model = network.session->name();
   p.conditions.program = version_text();
-  p.tuning = look_ahead(p, options.model, *network.session, network.inputs, options.minutes);
   progress.clear();
   if (!options.csv.empty()) write_text("--csv", options.csv, profile::to_csv(p));
   if (!options.trace.empty()) write_text("--trace", options.trace, json_text(profile::to_trace(p)) + "\n");
@@ -86,7 +100,8 @@ void add_profile(Command app, Context&) {
   sub.footer(
       "A row's time is measured in the network, from fork to join of its parallel region; it is the mean of the\n"
       "middle half of the runs. Sum = kernels + gaps + barriers; the end-to-end time comes from interleaved\n"
-      "runs without profiling.\n"
+      "runs without profiling. A network that runs as a program (doc/control_flow.md) has a row for each instruction;\n"
+      "those of a loop's body are below it, and the loop's own row is without them.\n"
       "Example:  kilter profile zoo:resnet18 --threads 1 --sort time --top 10");
   sub.callback([=] { run_profile(*options); });
 }

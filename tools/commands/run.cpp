@@ -20,27 +20,48 @@
 namespace kilter::tool {
 namespace {
 
-void print_outputs(const std::vector<PlanTensor>& outputs, const std::vector<Tensor>& tensors) {
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const Tensor& t = tensors[i];
-    say("{}: {}[{}]", printable(outputs[i].name), name(t.dtype()), text(t.shape()));
-    if (t.elems() > 0 && t.dtype() != DType::string) {
-      double low = INFINITY, high = -INFINITY, sum = 0;
-      int64_t nans = 0;
-      for (int64_t k = 0; k < t.elems(); ++k) {
-        const double v = t.as_double(k);
-        if (std::isnan(v)) {
-          ++nans;
-          continue;
-        }
-        low = std::min(low, v), high = std::max(high, v), sum += v;
-      }
-      say("  min {:.6g}  max {:.6g}  mean {:.6g}", low, high,
-          sum / static_cast<double>(std::max<int64_t>(t.elems() - nans, 1)));
-      if (nans > 0) say("  {} of {} NaN", nans, t.elems());
+void print_numbers(const Tensor& t) {
+  double low = INFINITY, high = -INFINITY, sum = 0;
+  int64_t nans = 0;
+  for (int64_t k = 0; k < t.elems(); ++k) {
+    const double v = t.as_double(k);
+    if (std::isnan(v)) {
+      ++nans;
+      continue;
     }
-    say("\n");
+    low = std::min(low, v), high = std::max(high, v), sum += v;
   }
+  say("  min {:.6g}  max {:.6g}  mean {:.6g}", low, high,
+      sum / static_cast<double>(std::max<int64_t>(t.elems() - nans, 1)));
+  if (nans > 0) say("  {} of {} NaN", nans, t.elems());
+}
+
+void print_strings(const Tensor& t) {
+  constexpr size_t kShown = 8, kLongest = 60;
+  const std::vector<std::string>& strings = t.strings();
+  for (size_t i = 0; i < std::min(kShown, strings.size()); ++i) {
+    const bool cut = strings[i].size() > kLongest;
+    say(" {} '{}'{}", i == 0 ? " " : ",", printable(strings[i].substr(0, kLongest)), cut ? "..." : "");
+  }
+  if (strings.size() > kShown) say(", ...");
+}
+
+void print_output(const std::string& name, const AnyValue& value) {
+  if (!value.is_tensor()) {
+    say("{}: {}\n", printable(name),
+        value.absent() ? "absent" : fmt::format("sequence of {}", value.elements().size()));
+    for (size_t i = 0; value.is_sequence() && i < value.elements().size(); ++i)
+      print_output(fmt::format("{}[{}]", name, i), value.elements()[i]);
+    return;
+  }
+  const Tensor& t = value.tensor();
+  say("{}: {}[{}]", printable(name), kilter::name(t.dtype()), text(t.shape()));
+  if (t.dtype() == DType::string) {
+    print_strings(t);
+  } else if (t.elems() > 0) {
+    print_numbers(t);
+  }
+  say("\n");
 }
 
 void write_outputs(const std::string& folder, const std::vector<PlanTensor>& outputs,
@@ -176,9 +197,8 @@ struct FlatOutputs {
   }
 };
 
-FlatOutputs run_flat(Session& session, const std::map<std::string, Tensor>& inputs) {
+FlatOutputs flat(const Session& session, const std::vector<AnyValue>& values) {
   FlatOutputs flat;
-  const std::vector<AnyValue> values = session.run_values({inputs.begin(), inputs.end()});
   const std::vector<onnx::Port> ports = session.outputs();
   for (size_t i = 0; i < values.size(); ++i) flat.add(ports[i].name, values[i]);
   return flat;
@@ -196,7 +216,8 @@ std::unique_ptr<Session> reference_session(const ModelOptions& options, const Se
 /// Compares the outputs of a program with those of the reference kernels.
 int verify_program(const ModelOptions& options, const Session& session, const std::map<std::string, Tensor>& inputs,
                    const FlatOutputs& got) {
-  const FlatOutputs want = run_flat(*reference_session(options, session), inputs);
+  const auto reference = reference_session(options, session);
+  const FlatOutputs want = flat(*reference, reference->run_values({inputs.begin(), inputs.end()}));
   const double tolerance = verify_tolerance(stored_type(session.options().compile.precision));
   bool passed = got.ports.size() == want.ports.size();
   for (size_t i = 0; passed && i < got.ports.size(); ++i) {
@@ -262,13 +283,15 @@ void add_run(Command app, Context& context) {
   sub.callback([=, &context] {
     const auto session = options->open();
     const std::map<std::string, Tensor> inputs = options->all_inputs(*session);
-    const FlatOutputs outputs = run_flat(*session, inputs);
+    const std::vector<AnyValue> values = session->run_values({inputs.begin(), inputs.end()});
     if (!session->runs_program()) {
       Loaded& loaded = session->prepare_for(inputs);
       if (options->time_passes) print_passes(loaded.compiled);
       tell_records(loaded.plan());
     }
-    print_outputs(outputs.ports, outputs.tensors);
+    const std::vector<onnx::Port> ports = session->outputs();
+    for (size_t i = 0; i < values.size(); ++i) print_output(ports[i].name, values[i]);
+    const FlatOutputs outputs = flat(*session, values);
     if (!folder->empty()) write_outputs(*folder, outputs.ports, outputs.tensors);
     if (!*verify) return;
     context.exit = session->runs_program() ? verify_program(*options, *session, inputs, outputs)

@@ -10,7 +10,7 @@ const kColumns = [
   {key: "name", name: "Layer", about: "Name of the layer in the model, or of the gap.", string: (r) => r.name, wide: true, narrow: true},
   {key: "ops", name: "Operators", about: "Operators that run in one kernel.", string: (r) => r.op, wide: true},
   {key: "kind", name: "Kind", about: "layer: machine code of a task; pack: packs an operand in every run; layout change, halo, copy: " +
-    "move data only; reference: no schedule exists; gap: between rows.", string: (r) => r.kind},
+    "move data only; reference: no schedule exists; segment, operator, control: instructions of a program; gap: between rows.", string: (r) => r.kind},
   {key: "count", name: "Runs", about: "How often it runs in one run of the network.", number: (r) => r.count},
   {key: "time", name: "Time", unit: "ms", about: "Mean time of one run of the network, from fork to join.", number: (r) => r.duration_ms, decimals: 4,
     wide: true, narrow: true, strong: true},
