@@ -25,14 +25,17 @@ class Port(NamedTuple):
     """An input or output of a network."""
 
     name: str
-    #: the element type: "f32", "i64", "bool", ...
+    #: the element type: "f32", "i64", "bool", "str", ...
     dtype: str
     #: the dimensions: an int, the name of an open dimension, or None; None for an unknown rank
     shape: tuple[int | str | None, ...] | None
+    #: "tensor", "sequence" (a list of arrays), "optional" (an array or None), "optional sequence"
+    kind: str = "tensor"
 
     def __str__(self) -> str:
         dims = "unknown rank" if self.shape is None else ",".join("?" if d is None else str(d) for d in self.shape)
-        return f"{self.name}: {self.dtype}[{dims}]"
+        kind = {"tensor": "", "optional": "optional "}.get(self.kind, self.kind + " of ")
+        return f"{self.name}: {kind}{self.dtype}[{dims}]"
 
 
 class _Source:
@@ -80,8 +83,10 @@ class Network:
 
     Call it with arrays in the order of its inputs or by name: net(image), net(ids=ids, mask=mask). Arrays are
     numpy.ndarray, torch.Tensor on the CPU, or anything else with DLPack or the buffer protocol; dense ones are not
-    copied. The result is a numpy.ndarray, or a tuple of them for several outputs. Memory of an output is reused by
-    later runs once no array refers to it.
+    copied. Strings are arrays of str, bytes or objects, sequences are lists, and an optional value may be None. The
+    result is a numpy.ndarray, or a tuple of them for several outputs; a list for a sequence, None for an optional value
+    without content, an array of objects for strings. Memory of an output is reused by later runs once no array refers
+    to it.
 
     Several threads may call one network; their calls run one after another. pool() gives networks that run side by
     side. The interpreter's lock is released during runs.
@@ -172,8 +177,9 @@ class Network:
 
     def conditions(self, progress: Progress | None = None) -> dict[str, Any]:
         """Compiles the network for its declared or given shapes, if that has not been done. Returns facts about the
-        plan: target, threads, steps, arena_bytes, constants_bytes, compile_ms (0 for a compiled file) and records, the
-        use of tuning records in words."""
+        plan: target, precision, threads, steps, arena_bytes, constants_bytes, compile_ms (0 for a compiled file) and
+        records, the use of tuning records in words. A network that runs as a program has functions and segments in
+        place of what begins with steps; its segments are compiled when it runs."""
         return self._net.compile(progress)
 
     def _compile_if_static(self) -> None:

@@ -32,8 +32,9 @@ class KilterRep(BackendRep):
         self._outputs = namedtupledict("Outputs", [port.name for port in network.outputs])
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Runs the model once. inputs: arrays in the order of the graph's inputs, a mapping from their names, or one
-        array for a model with one input. Returns the outputs as a named tuple, which is indexed by names as well.
+        """Runs the model once. inputs: values in the order of the graph's inputs, a mapping from their names, or one
+        array for a model with one input. Values are arrays, lists of arrays for sequences, and None for an optional
+        value without content. Returns the outputs as a named tuple, which is indexed by names as well.
 
         Raises UsageError for any keyword argument, and InputError for inputs that do not fit.
         """
@@ -90,9 +91,9 @@ class KilterBackend(Backend):
                  outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None, **kwargs: Any) -> tuple[Any, ...]:
         """Runs one operator on arrays, and returns its outputs as a named tuple, which is indexed by names as well.
 
-        inputs: an array for each input that the node names, in order, or a mapping from names. outputs_info: element
-        type and shape of each output, which the results must have; needed for operators that the package onnx does not
-        know. kwargs: opset_version, that of the node's domain (default: the newest that onnx and Kilter both know), and
+        inputs: an array for each input that the node names, in order, or a mapping from names; a list of arrays for a
+        sequence. outputs_info: element type and shape of each output, which the results must have; needed for operators
+        that the package onnx does not know. kwargs: opset_version, that of the node's domain (default: the newest that onnx and Kilter both know), and
         options of kilter.compile().
 
         Raises InputError if inputs are missing or outputs_info differs, and the exceptions of prepare() and run().
@@ -121,17 +122,32 @@ def _node_feeds(node: onnx.NodeProto, inputs: Any) -> dict[str, Any]:
         inputs = dict(zip(present, values))
     if set(inputs) != set(names):
         raise InputError(f"{node.op_type}: the inputs given are {', '.join(inputs)}; expected {', '.join(names)}")
-    return {name: numpy.asarray(inputs[name]) for name in names}
+    return {name: _feed(inputs[name]) for name in names}
+
+
+def _feed(value: Any) -> Any:
+    """Returns a list of arrays for a list, whose elements are arrays, else an array; texts are objects in it."""
+    if isinstance(value, list) and any(isinstance(element, numpy.ndarray) for element in value):
+        return [_feed(element) for element in value]
+    array = numpy.asarray(value)
+    return array.astype(object) if array.dtype.kind in "US" else array
 
 
 def _port(name: str, dtype: Any, shape: Sequence[int] | None) -> onnx.ValueInfoProto:
     return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(dtype), shape)
 
 
+def _port_of(name: str, value: Any) -> onnx.ValueInfoProto:
+    if not isinstance(value, list):
+        return _port(name, value.dtype, value.shape)
+    element = onnx.helper.np_dtype_to_tensor_dtype(value[0].dtype)
+    return onnx.helper.make_tensor_sequence_value_info(name, element, None)
+
+
 def _node_model(node: onnx.NodeProto, feeds: Mapping[str, Any], expected: Mapping[str, tuple[Any, Any]],
                 opset: int) -> onnx.ModelProto:
     """Returns a model of one node. Types of its outputs are inferred, or else those expected."""
-    ports = [_port(name, array.dtype, array.shape) for name, array in feeds.items()]
+    ports = [_port_of(name, value) for name, value in feeds.items()]
     results = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
     imports = [onnx.helper.make_opsetid(node.domain, opset)]
     if node.domain:

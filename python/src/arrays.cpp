@@ -138,10 +138,50 @@ Tensor tensor_over(Array& array, std::optional<DType> as, bool copies, const std
   return {*type, std::move(shape), data, std::move(owner)};
 }
 
+/// Whether an object is a NumPy array of str, bytes or objects.
+bool has_strings(nb::handle object) {
+  if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "tolist")) return false;
+  const nb::object type = object.attr("dtype");
+  if (!nb::hasattr(type, "kind")) return false;
+  const std::string kind = nb::cast<std::string>(type.attr("kind"));
+  return kind == "U" || kind == "S" || kind == "O" || kind == "T";
+}
+
+/// Returns the bytes of a str or bytes. Bytes that are not UTF-8 have the form that string_array() gives them.
+std::string string_of(nb::handle object, int64_t i, const std::string& what) {
+  if (PyBytes_Check(object.ptr()))
+    return {PyBytes_AS_STRING(object.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(object.ptr()))};
+  if (!PyUnicode_Check(object.ptr()))
+    fail(ErrorKind::bad_input, "{}: element {} has type {}; expected str or bytes", what, i, class_name(object));
+  const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(object.ptr(), "utf-8", "surrogateescape"));
+  if (!bytes.is_valid()) {
+    PyErr_Clear();
+    fail(ErrorKind::bad_input, "{}: element {} contains half of a surrogate pair, which UTF-8 does not have", what, i);
+  }
+  return string_of(bytes, i, what);
+}
+
+Tensor string_tensor(nb::handle array, const std::string& what) {
+  Shape shape;
+  for (nb::handle d : array.attr("shape")) shape.push_back(nb::cast<int64_t>(d));
+  Tensor tensor(DType::string, std::move(shape));
+  const nb::object elements = array.attr("reshape")(-1).attr("tolist")();
+  int64_t i = 0;
+  for (nb::handle element : elements) {
+    tensor.strings()[static_cast<size_t>(i)] = string_of(element, i, what);
+    ++i;
+  }
+  return tensor;
+}
+
 template <class Array>
 Tensor read(nb::handle object, bool copies, const std::string& what) {
   Array array;
   if (nb::try_cast<Array>(object, array, false)) return tensor_over(array, std::nullopt, copies, what);
+  if (has_strings(object)) {
+    if (copies) return string_tensor(object, what);
+    fail(ErrorKind::bad_input, "{}: memory can be given for numbers, not for strings", what);
+  }
   const std::string type = nb::hasattr(object, "view") ? dtype_text(object) : "";
   for (const NamedRow& row : kNamedTypes) {
     if (type != row.name) continue;
@@ -157,7 +197,10 @@ Tensor read(nb::handle object, bool copies, const std::string& what) {
 
 nb::object string_array(const Tensor& tensor) {
   nb::list values;
-  for (int64_t i = 0; i < tensor.elems(); ++i) values.append(nb::cast(tensor.strings()[static_cast<size_t>(i)]));
+  for (const std::string& text : tensor.strings()) {
+    values.append(
+        nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape")));
+  }
   const nb::object numpy = nb::module_::import_("numpy");
   nb::list shape;
   for (const int64_t d : tensor.shape()) shape.append(d);
@@ -194,6 +237,27 @@ nb::object array_of(const Tensor& tensor) {
                                dlpack_type(own ? tensor.dtype() : bits));
   nb::object made = nb::cast(array, nb::rv_policy::reference);
   return own ? made : viewed_as(*named, std::move(made));
+}
+
+AnyValue value_of(nb::handle object, DeclaredType::Kind kind, const std::string& what) {
+  const bool optional = kind == DeclaredType::Kind::optional;
+  if (optional && object.is_none()) return {};
+  const bool list = nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object);
+  if (kind == DeclaredType::Kind::sequence && !list)
+    fail(ErrorKind::bad_input, "{}: expected a list or tuple of arrays, got {}", what, described(object));
+  if (!list || kind == DeclaredType::Kind::tensor) return tensor_of(object, what);
+  std::vector<AnyValue> elements;
+  for (nb::handle element : object)
+    elements.emplace_back(tensor_of(element, what + "[" + std::to_string(elements.size()) + "]"));
+  return AnyValue::sequence(std::move(elements));
+}
+
+nb::object object_of(const AnyValue& value) {
+  if (value.is_tensor()) return array_of(value.tensor());
+  if (value.absent()) return nb::none();
+  nb::list elements;
+  for (const AnyValue& element : value.elements()) elements.append(object_of(element));
+  return elements;
 }
 
 }  // namespace kilter::python

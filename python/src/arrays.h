@@ -5,15 +5,17 @@
 
 #include <string>
 
-#include "base/tensor.h"
+#include "base/any_value.h"
+#include "graph/open_graph.h"
 
 namespace kilter::python {
 
 namespace nb = nanobind;
 
 /// Returns a tensor over the memory of an array that has __dlpack__ or the buffer protocol. Arrays with other strides
-/// than dense ones are copied; others stay alive as long as the tensor. `what`, such as "input 'x'", begins messages.
-/// Throws bad_input for objects that are no arrays on the CPU, and for element types that Kilter does not have.
+/// than dense ones are copied; others stay alive as long as the tensor. NumPy arrays of str, of bytes, and of objects
+/// that are one of these, become tensors of strings. `what`, such as "input 'x'", begins messages. Throws bad_input for
+/// objects that are no arrays on the CPU, and for element types that Kilter does not have.
 Tensor tensor_of(nb::handle array, const std::string& what);
 /// As tensor_of(), for memory that will be written: throws bad_input for read-only arrays and for other strides.
 Tensor writable_tensor(nb::handle array, const std::string& what);
@@ -21,5 +23,11 @@ Tensor writable_tensor(nb::handle array, const std::string& what);
 /// Returns a NumPy array over the memory of a tensor, which stays alive as long as the array. Elements of bf16 have the
 /// type of ml_dtypes if that can be imported, else uint16. Strings are an array of objects.
 nb::object array_of(const Tensor& tensor);
+
+/// Returns the value of an input of this kind: a tensor of an array, a sequence of a list or tuple, an absent optional
+/// value of None. Throws as tensor_of().
+AnyValue value_of(nb::handle object, DeclaredType::Kind kind, const std::string& what);
+/// Returns the array of a tensor, a list of the elements of a sequence, or None for an absent optional value.
+nb::object object_of(const AnyValue& value);
 
 }  // namespace kilter::python

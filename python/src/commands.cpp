@@ -2,6 +2,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -153,6 +154,14 @@ tool::Console watched_by(nb::object progress) {
   console.progress = [tell = caller_of(std::move(progress))](const std::string& doing) {
     check_signals();
     if (tell) tell(doing);
+  };
+  // Waiting for the interpreter's lock takes longer than an iteration of a loop.
+  constexpr std::chrono::milliseconds kBetweenChecks(20);
+  console.interrupt = [kBetweenChecks, last = std::chrono::steady_clock::now()]() mutable {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last < kBetweenChecks) return;
+    last = now;
+    check_signals();
   };
   return console;
 }

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 
 #include "arrays.h"
 #include "base/error.h"
@@ -18,6 +19,7 @@
 #include "exec/plan_file.h"
 #include "exec/thread_pool.h"
 #include "measure/evaluator.h"
+#include "ops/support/builder.h"
 #include "program.h"
 #include "python_console.h"
 
@@ -36,28 +38,39 @@ nb::list dims_of(const std::vector<onnx::Dim>& dims) {
   return out;
 }
 
-/// Returns (name, element type, dimensions or None) of each port.
+const char* kind_of(const onnx::Port& port) {
+  if (port.is_tensor()) return "tensor";
+  if (port.kind == DeclaredType::Kind::sequence) return "sequence";
+  return port.of_sequence ? "optional sequence" : "optional";
+}
+
+/// Returns (name, element type, dimensions or None, kind) of each port.
 nb::list ports_of(const std::vector<onnx::Port>& ports) {
   nb::list out;
   for (const onnx::Port& p : ports) {
     out.append(nb::make_tuple(p.name, std::string(name(p.type)),
-                              p.dims ? nb::object(nb::tuple(dims_of(*p.dims))) : nb::object(nb::none())));
+                              p.dims ? nb::object(nb::tuple(dims_of(*p.dims))) : nb::object(nb::none()), kind_of(p)));
   }
   return out;
 }
 
-/// Returns tensors over the arrays of a dictionary. `what` and the key begin messages; `read` is tensor_of() or
-/// writable_tensor().
-std::map<std::string, Tensor> tensors_of(nb::dict arrays, const char* what,
-                                         Tensor (*read)(nb::handle, const std::string&)) {
-  std::map<std::string, Tensor> tensors;
-  for (const auto& [key, value] : arrays) {
+/// Returns what `read(value, name, "WHAT 'NAME'")` returns for the values of a dictionary, by name.
+template <class Read>
+auto read_all(nb::dict values, const std::string& what, Read read) {
+  std::map<std::string, decltype(read(nb::handle(), what, what))> all;
+  for (const auto& [key, value] : values) {
     if (!nb::isinstance<nb::str>(key))
       fail(ErrorKind::bad_input, "{} {}: its name is no text", what, nb::cast<std::string>(nb::str(key)));
     const std::string name = nb::cast<std::string>(key);
-    tensors.emplace(name, read(value, std::string(what) + " '" + name + "'"));
+    all.emplace(name, read(value, name, what + " '" + name + "'"));
   }
-  return tensors;
+  return all;
+}
+
+std::map<std::string, Tensor> input_tensors(nb::dict feeds) {
+  return read_all(feeds, "input", [](nb::handle value, const std::string& /*name*/, const std::string& what) {
+    return tensor_of(value, what);
+  });
 }
 
 /// A session that Python uses: calls from several threads run one after another.
@@ -71,16 +84,18 @@ class Network {
     const tool::UseConsole use(std::move(console));
     session_ = tool::open_network(words);
     if (session_->compiled_file()) session_->prepare();
-    for (const onnx::Port& port : session_->outputs()) outputs_.push_back(port.name);
+    read_ports();
   }
-  Network(std::shared_ptr<MemoryModel> model, std::unique_ptr<Session> session, std::vector<std::string> outputs)
-      : model_(std::move(model)), session_(std::move(session)), outputs_(std::move(outputs)) {}
+  Network(std::shared_ptr<MemoryModel> model, std::unique_ptr<Session> session)
+      : model_(std::move(model)), session_(std::move(session)) {
+    read_ports();
+  }
 
   /// Returns a network that shares this one's plans and has threads and working memory of its own.
   std::unique_ptr<Network> twin() {
     const nb::gil_scoped_release unlocked;
     const Turn turn(*this);
-    return std::make_unique<Network>(model_, session_->twin(), outputs_);
+    return std::make_unique<Network>(model_, session_->twin());
   }
 
   std::string name() const { return session_->name(); }
@@ -91,44 +106,54 @@ class Network {
 
   /// Returns the outputs in order.
   nb::list run(nb::dict feeds, nb::object out, nb::object progress) {
-    const std::map<std::string, Tensor> inputs = tensors_of(feeds, "input", tensor_of);
     std::map<std::string, Tensor> given;
-    if (!out.is_none()) given = tensors_of(nb::cast<nb::dict>(out), "memory for output", writable_tensor);
-    std::vector<Tensor> results;
-    {
-      tool::Console console = watched_by(std::move(progress));
-      const nb::gil_scoped_release unlocked;
-      const Turn turn(*this);
-      const FloatEnvironment standard;
-      const tool::UseConsole use(std::move(console));
-      results = session_->run(inputs, given);
+    if (!out.is_none()) {
+      const auto read = [](nb::handle value, const std::string& /*name*/, const std::string& what) {
+        return writable_tensor(value, what);
+      };
+      given = read_all(nb::cast<nb::dict>(out), "memory for output", read);
     }
-    nb::list arrays;
-    for (size_t i = 0; i < results.size(); ++i) {
-      arrays.append(given.contains(outputs_[i]) ? nb::object(out[outputs_[i].c_str()]) : array_of(results[i]));
+    nb::list results;
+    const auto add = [&](const auto& made, auto object_for) {
+      for (size_t i = 0; i < made.size(); ++i)
+        results.append(given.contains(outputs_[i]) ? nb::object(out[outputs_[i].c_str()]) : object_for(made[i]));
+    };
+    if (plain_) {
+      const std::map<std::string, Tensor> inputs = input_tensors(feeds);
+      add(work(std::move(progress), [&] { return session_->run(inputs, given); }), array_of);
+    } else {
+      const std::map<std::string, AnyValue> inputs = input_values(feeds);
+      add(work(std::move(progress), [&] { return session_->run_values(inputs, given); }), object_of);
     }
-    return arrays;
+    return results;
   }
 
-  /// Compiles for the declared or given shapes, without running. Returns facts about the plan.
+  /// Compiles for the declared or given shapes, without running. Returns facts about the plan, or about the program if
+  /// the network needs one.
   nb::dict compile(nb::object progress) {
-    Plan plan;  // a copy: another thread's run may drop the session's
+    std::optional<Plan> plan;  // a copy: another thread's run may drop the session's
     double ms = 0;
-    {
-      tool::Console console = watched_by(std::move(progress));
-      const nb::gil_scoped_release unlocked;
-      const Turn turn(*this);
-      const FloatEnvironment standard;
-      const tool::UseConsole use(std::move(console));
-      const Loaded& loaded = session_->compile();
-      plan = loaded.plan(), ms = loaded.compiled.compile_ms;
-    }
+    size_t functions = 0, segments = 0;
+    work(std::move(progress), [&] {
+      try {
+        const Loaded& loaded = session_->compile();
+        plan = loaded.plan(), ms = loaded.compiled.compile_ms;
+      } catch (const NeedsProgram&) {
+        const vm::Program& program = session_->program().program();
+        functions = program.functions.size(), segments = program.segments.size();
+      }
+    });
     nb::dict facts;
     add_conditions(facts, plan);
-    facts["steps"] = plan.steps.size();
-    facts["arena_bytes"] = plan.arena_bytes;
-    facts["constants_bytes"] = plan.constants_bytes;
-    facts["compile_ms"] = ms;
+    if (plan) {
+      facts["steps"] = plan->steps.size();
+      facts["arena_bytes"] = plan->arena_bytes;
+      facts["constants_bytes"] = plan->constants_bytes;
+      facts["compile_ms"] = ms;
+    } else {
+      facts["functions"] = functions;
+      facts["segments"] = segments;
+    }
     return facts;
   }
 
@@ -141,23 +166,34 @@ class Network {
 
   /// Times runs on inputs, as kilter bench does. Returns the samples in milliseconds and how many were disturbed.
   nb::dict time(nb::dict feeds, int64_t number, int64_t repeat, double min_repeat_ms, bool flush) {
-    const std::map<std::string, Tensor> inputs = tensors_of(feeds, "input", tensor_of);
+    std::map<std::string, Tensor> tensors;
+    std::map<std::string, AnyValue> values;
+    if (plain_) {
+      tensors = input_tensors(feeds);
+    } else {
+      values = input_values(feeds);
+    }
     EvaluatorOptions how;
     how.number = number, how.repeat = repeat, how.min_repeat_ms = min_repeat_ms;
-    const tool::Console console = watched_by(nb::none());
-    how.prepare = [flusher = flush ? cache_flusher() : nullptr, &console] {
-      console.progress("");  // not timed: Ctrl-C ends the measurement
+    how.prepare = [flusher = flush ? cache_flusher() : nullptr] {
+      tool::console().progress("");  // not timed: Ctrl-C ends the measurement
       if (flusher) flusher();
     };
     std::optional<Evaluation> measured;
-    Plan plan;
-    {
-      const nb::gil_scoped_release unlocked;
-      const Turn turn(*this);
-      const FloatEnvironment standard;
-      measured.emplace(evaluate([&] { session_->run(inputs); }, how));
-      plan = session_->prepare_for(inputs).plan();
-    }
+    std::optional<Plan> plan;
+    work(nb::none(), [&] {
+      const auto run = [&] {
+        if (plain_) {
+          session_->run(tensors);
+        } else {
+          session_->run_values(values);
+        }
+      };
+      run();
+      how.warm_up = session_->runs_program() ? ProgramRunner::kRunsUntilCompiled : 0;
+      measured.emplace(evaluate(run, how));
+      if (!session_->runs_program()) plan = session_->prepare_for(tensors).plan();
+    });
     nb::dict out;
     add_conditions(out, plan);
     out["samples_ms"] = measured->samples.ms;
@@ -174,13 +210,44 @@ class Network {
   }
 
  private:
-  /// Adds what a time depends on besides the network.
-  void add_conditions(nb::dict& facts, const Plan& plan) const {
-    const int threads = session_->options().threads;
-    facts["threads"] = threads > 0 ? threads : default_threads();
-    facts["target"] = plan.target;
-    facts["precision"] = plan.precision;
-    facts["records"] = plan.records;
+  void read_ports() {
+    for (const onnx::Port& port : session_->outputs()) {
+      outputs_.push_back(port.name);
+      plain_ &= port.plain();
+    }
+    for (const auto& ports : {session_->inputs(), session_->default_inputs()}) {
+      for (const onnx::Port& port : ports) {
+        kinds_.emplace(port.name, port.kind);
+        plain_ &= port.plain();
+      }
+    }
+  }
+
+  std::map<std::string, AnyValue> input_values(nb::dict feeds) const {
+    return read_all(feeds, "input", [&](nb::handle value, const std::string& name, const std::string& what) {
+      const auto kind = kinds_.find(name);
+      return value_of(value, kind == kinds_.end() ? DeclaredType::Kind::tensor : kind->second, what);
+    });
+  }
+
+  /// Returns what `task` returns, called without the interpreter's lock when it is this call's turn.
+  template <class Task>
+  std::invoke_result_t<Task&> work(nb::object progress, Task task) {
+    tool::Console console = watched_by(std::move(progress));
+    const nb::gil_scoped_release unlocked;
+    const Turn turn(*this);
+    const FloatEnvironment standard;
+    const tool::UseConsole use(std::move(console));
+    return task();
+  }
+
+  /// Adds what a time depends on besides the network. `plan`: nothing if the network runs as a program.
+  void add_conditions(nb::dict& facts, const std::optional<Plan>& plan) const {
+    const Session::Options& options = session_->options();
+    facts["threads"] = options.threads > 0 ? options.threads : default_threads();
+    facts["target"] = plan ? plan->target : options.compile.target.name;
+    facts["precision"] = plan ? plan->precision : std::string(kilter::name(options.compile.precision));
+    facts["records"] = plan ? plan->records : std::string();
   }
 
   /// The right to use the session: threads wait for each other. A call from inside another one, such as from a progress
@@ -225,6 +292,8 @@ class Network {
   std::shared_ptr<MemoryModel> model_;  ///< must outlive the session's use of its name
   std::unique_ptr<Session> session_;
   std::vector<std::string> outputs_;
+  std::map<std::string, DeclaredType::Kind> kinds_;  ///< of the inputs
+  bool plain_ = true;                                ///< all ports are onnx::Port::plain()
   std::mutex mutex_;
   std::atomic<std::thread::id> user_;      ///< the thread that has locked mutex_
   std::atomic<pid_t> process_ = getpid();  ///< the process that has locked mutex_ last

@@ -237,7 +237,7 @@ def test_overlapping_memory_is_refused():
 
 def test_ports_and_texts():
     net = kilter.compile(model_bytes())
-    assert net.inputs[0] == ("x", "f32", ("n", 3)) and net.outputs[0].shape == ("n", 3)
+    assert net.inputs[0] == ("x", "f32", ("n", 3), "tensor") and net.outputs[0].shape == ("n", 3)
     assert repr(net) == "<kilter.Network 'model': (x: f32[n,3]) -> (y: f32[n,3])>"
     assert net(A).shape == (2, 3) and net(A[:1]).shape == (1, 3)
     assert net.name == "model" and net.note == ""

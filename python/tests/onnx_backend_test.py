@@ -180,13 +180,6 @@ def test_is_compatible_says_whether_prepare_works():
         backend.is_compatible(mlp(), threads="many")
 
 
-def test_sequences_are_refused():
-    node = onnx.helper.make_node("SequenceConstruct", ["x", "b"], ["s"])
-    with pytest.raises(kilter.UnsupportedError, match="works on sequences or optional values, which Kilter does not "
-                                                      "run yet"):
-        backend.run_node(node, [X, B])
-
-
 @pytest.mark.parametrize("call, text", [
     (lambda: backend.prepare(mlp()).run([X, B], threads=1),
      "run: unknown argument 'threads'; options belong to prepare()"),

@@ -284,12 +284,6 @@ def test_graphs_that_are_invalid_or_unsupported():
             ort.InferenceSession(bad.SerializeToString())
 
 
-def test_models_with_texts_are_refused():
-    s, t = (tensor(name, TensorProto.STRING, [None]) for name in "st")
-    with pytest.raises(state.NotImplemented, match="model: 's' contains texts; Kilter has kernels for numbers only"):
-        ort.InferenceSession(one_node("Identity", [s], [t]))
-
-
 def test_exceptions_have_the_names_of_onnx_runtime():
     from onnxruntime.capi import onnxruntime_pybind11_state as theirs
     names = {n for n, kind in vars(theirs).items() if isinstance(kind, type) and issubclass(kind, BaseException)}

@@ -46,7 +46,7 @@ class IOBinding:
         self._bind_input(name, _ortvalue(ortvalue, f"bind_ortvalue_input '{name}'")._feed())
 
     def _bind_input(self, name: str, feed: Any) -> None:
-        legal = self._session._feed_types
+        legal = self._session._feed_ports
         if name not in legal:
             raise IllegalUse(f"{self._session._name}: no input '{name}' to bind; legal values are {', '.join(legal)}")
         self._inputs[name] = feed

@@ -43,8 +43,10 @@ class Profiler:
         self._add("Session", name, (begin - self._zero) / 1000, duration, threading.get_native_id(), {})
 
     def finish(self, network: Network, seconds: str, shapes_known: bool) -> str:
-        """Measures the layers, if shapes are known, writes the file, and returns its name."""
-        if self.feeds is not None or shapes_known:
+        """Measures the layers, if shapes are known, writes the file, and returns its name. Commands, which measure, take
+        no sequences and no absent values."""
+        feeds = (self.feeds or {}).values()
+        if (self.feeds is not None or shapes_known) and not any(feed is None or isinstance(feed, list) for feed in feeds):
             self._add_layers(_trace(network, self.feeds or {}, seconds))
         name = f"{self._prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}_{self.start_ns % 1_000_000:06}.json"
         with open(name, "w", encoding="utf-8") as file:
@@ -74,8 +76,9 @@ def _trace(network: Network, feeds: Mapping[str, Any], seconds: str) -> dict[str
         for number, (name, feed) in enumerate(feeds.items()):
             if not isinstance(feed, np.ndarray):
                 feed = np.asarray(feed) if hasattr(feed, "__array__") else feed.view("uint16")
+            feed = feed.astype(str) if feed.dtype.kind in "OS" else feed
             inputs[name] = "x".join(map(str, feed.shape))
-            if feed.dtype.kind in "biuf" and str(feed.dtype) != "bfloat16":
+            if feed.dtype.kind in "biufU" and str(feed.dtype) != "bfloat16":
                 inputs[name] = os.path.join(folder, f"{number}.npy")
                 np.save(inputs[name], feed)
         profile = network.profile(seconds=seconds, **({"input": inputs} if inputs else {}))

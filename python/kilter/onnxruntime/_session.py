@@ -14,7 +14,7 @@ from ._exceptions import Fail, IllegalOption, IllegalUse, InvalidArgument, NotIm
 from ._metadata import ModelFacts, ModelMetadata, facts_of, facts_of_file
 from ._options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
 from ._profiling import SECONDS, Profiler
-from ._values import TYPE_OF_WORD, OrtValue, described, feed_of
+from ._values import OrtValue, described, feed_of, type_text
 
 #: the passes that make one kernel of several nodes
 _FUSION = ("fuse", "fuse_depthwise", "fuse_row_means", "fuse_channel_scale")
@@ -32,7 +32,7 @@ class NodeArg:
     def __init__(self, port: Port, shape: Iterable[int | str | None]):
         self.name: str = port.name
         #: the type as ONNX Runtime writes it, such as "tensor(float)"
-        self.type: str = TYPE_OF_WORD[port.dtype].text
+        self.type: str = type_text(port)
         #: the dimensions: an int, the name of an open dimension, or None; [] for an unknown rank
         self.shape: list[int | str | None] = list(shape)
 
@@ -93,11 +93,6 @@ class InferenceSession:
         if _is_compiled(model):  # ONNX Runtime's users load an optimised model with ORT_DISABLE_ALL
             options.pop("disable", None)
         network = load(model, **options)
-        for port in [*network.inputs, *network.outputs]:
-            if port.dtype == "str":
-                raise NotImplemented(
-                    f"{network.name}: '{port.name}' contains texts; Kilter has kernels for numbers only, so cut the "
-                    f"model at its texts and do the rest in the program")
         self._metadata = facts.metadata
         self._metadata.graph_name = self._metadata.graph_name or network.name
         sizes = self._sizes(network, facts)
@@ -113,8 +108,8 @@ class InferenceSession:
         self._network = network
         self._name = network.name
         self._defaults = [Port(*p) for p in network._net.default_inputs]
-        self._required = [p.name for p in network.inputs]
-        self._feed_types = {p.name: TYPE_OF_WORD[p.dtype].numpy for p in [*network.inputs, *self._defaults]}
+        self._required = [p.name for p in network.inputs if not p.kind.startswith("optional")]
+        self._feed_ports = {p.name: p for p in [*network.inputs, *self._defaults]}
         self._output_index = {p.name: i for i, p in enumerate(network.outputs)}
         self._output_words = [p.dtype for p in network.outputs]
 
@@ -175,7 +170,9 @@ class InferenceSession:
             run_options: RunOptions | None = None) -> list[Any]:
         """Runs the model once. Returns the outputs that are named, in that order, or all if there are none.
 
-        Inputs are numpy.ndarrays, lists, OrtValues, or anything else with DLPack. Raises InvalidArgument if one is
+        Inputs are numpy.ndarrays, lists, OrtValues, or anything else with DLPack. A sequence is a list of these, and
+        an optional input may be None or missing. Sequences are returned as lists, texts as arrays of objects, and
+        optional values without content as None. Raises InvalidArgument if one is
         missing, unknown, or has another element type or shape than the model needs, or for an unknown output.
         """
         picked = self._picked(output_names)
@@ -238,19 +235,19 @@ class InferenceSession:
                 missing = ", ".join(f"'{n}'" for n in self._required if n not in input_feed)
                 raise InvalidArgument(f"{self._name}: input {missing} is missing; given are "
                                       f"{', '.join(map(str, input_feed)) or 'none'}")
-        types = self._feed_types
+        ports = self._feed_ports
         feeds = {}
         for name, value in input_feed.items():
-            if name not in types:
-                raise InvalidArgument(f"{self._name}: no input '{name}'; legal values are {', '.join(types)}")
-            feeds[name] = feed_of(name, value, types[name])
+            if name not in ports:
+                raise InvalidArgument(f"{self._name}: no input '{name}'; legal values are {', '.join(ports)}")
+            feeds[name] = feed_of(name, value, ports[name])
         if self._fixed:
             self._check_fixed(feeds)
         return feeds
 
     def _check_fixed(self, feeds: Mapping[str, Any]) -> None:
         for name, expected in self._fixed.items():
-            shape = getattr(feeds[name], "shape", None)
+            shape = getattr(feeds.get(name), "shape", None)
             if shape is None or len(shape) != len(expected):
                 continue  # the run says what is wrong
             for axis, (size, got) in enumerate(zip(expected, shape)):
@@ -286,11 +283,11 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """Returns the inputs that have no default value."""
-        return [NodeArg(p, self._input_shapes[p.name] or ()) for p in self._network.inputs]
+        return [NodeArg(p, _shape_of(p, self._input_shapes)) for p in self._network.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Returns the outputs."""
-        return [NodeArg(p, self._output_shapes[p.name] or ()) for p in self._network.outputs]
+        return [NodeArg(p, _shape_of(p, self._output_shapes)) for p in self._network.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Returns the inputs that have a default value."""
@@ -402,6 +399,11 @@ def _network_options(options: SessionOptions) -> dict[str, Any]:
             name = key.removeprefix("kilter.").replace("-", "_")
             found[name] = {"true": True, "false": False}.get(value, value)
     return found
+
+
+def _shape_of(port: Port, shapes: Mapping[str, tuple[int | str | None, ...] | None]) -> Iterable[int | str | None]:
+    """Returns the dimensions that ONNX Runtime shows for a port: none for a sequence, whose elements may differ."""
+    return () if port.kind.endswith("sequence") else shapes[port.name] or ()
 
 
 def _is_static(shape: tuple[int | str | None, ...] | None) -> bool:

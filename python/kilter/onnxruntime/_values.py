@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from .._types import ELEMENT_TYPES
+from ..network import Port
 from ._exceptions import IllegalUse, WrongType
 
 
@@ -30,10 +31,20 @@ _NAMES = {"f32": "float", "f64": "double", "f8e8m0": "float8e8m0", "f4e2m1": "fl
 _TYPES = sorted((OrtType(word, t.number, f"tensor({_NAMES.get(word, t.numpy.replace('_', ''))})",
                          np.dtype(t.bits or t.numpy), t.numpy if t.bits else "") for word, t in ELEMENT_TYPES.items()),
                 key=lambda t: t.number)
-TYPE_OF_WORD = {t.word: t for t in _TYPES}
+#: texts, which values have but no memory of the caller
+STRINGS = OrtType("str", 8, "tensor(string)", np.dtype(object), "")
+TYPE_OF_WORD = {**{t.word: t for t in _TYPES}, STRINGS.word: STRINGS}
 _TYPE_OF_NUMBER = {t.number: t for t in _TYPES}
 _TYPE_OF_BITS = {t.name_of_bits: t for t in _TYPES if t.name_of_bits}
 _TYPE_OF_DTYPE = {t.numpy: t for t in _TYPES if not t.name_of_bits}
+
+
+def type_text(port: Port) -> str:
+    """Returns the type of a port as ONNX Runtime writes it, such as "tensor(float)" or "seq(tensor(float))"."""
+    text = TYPE_OF_WORD[port.dtype].text
+    if port.kind.endswith("sequence"):
+        text = f"seq({text})"
+    return f"optional({text})" if port.kind.startswith("optional") else text
 
 
 def type_of(value: Any, what: str) -> OrtType:
@@ -70,11 +81,12 @@ class _Bits:
 
 
 class OrtValue:
-    """A tensor in memory: a NumPy array, and its element type. Make one with the class methods."""
+    """A tensor in memory: a NumPy array, and its element type. Make one with the class methods. Runs also return values
+    that are sequences, which are lists of arrays, and optional values without content, which are None."""
 
     __slots__ = ("_array", "_type")
 
-    def __init__(self, array: np.ndarray, type: OrtType):
+    def __init__(self, array: Any, type: OrtType):
         self._array = array
         self._type = type
 
@@ -115,15 +127,22 @@ class OrtValue:
         return cls.ortvalue_from_numpy(np.from_dlpack(data))
 
     @classmethod
-    def _of_result(cls, array: np.ndarray, word: str) -> OrtValue:
+    def _of_result(cls, result: Any, word: str) -> OrtValue:
         kind = TYPE_OF_WORD[word]
-        return cls(array.view(kind.numpy) if kind.name_of_bits else array, kind)
+        return cls(result.view(kind.numpy) if kind.name_of_bits and isinstance(result, np.ndarray) else result, kind)
+
+    def _tensor(self, method: str) -> np.ndarray:
+        if not isinstance(self._array, np.ndarray):
+            raise IllegalUse(f"OrtValue.{method}: the value is a {self.data_type()}; expected a tensor. run() returns "
+                             f"such a value as a list or None")
+        return self._array
 
     def numpy(self) -> np.ndarray:
-        """Returns the array, without a copy. Raises an error for bfloat16 and the other types that NumPy lacks."""
+        """Returns the array, without a copy. Raises an error for bfloat16 and the other types that NumPy lacks, and for
+        values that are no tensors."""
         if self._type.name_of_bits:
             raise IllegalUse(f"OrtValue.numpy: NumPy has no type for {self._type.text}; let the model cast it to float")
-        return self._array
+        return self._tensor("numpy")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
@@ -135,12 +154,14 @@ class OrtValue:
         return (1, 0)  # the CPU
 
     def shape(self) -> list[int]:
-        """Returns the dimensions."""
-        return list(self._array.shape)
+        """Returns the dimensions. Raises an error for values that are no tensors, as others below do."""
+        return list(self._tensor("shape").shape)
 
     def data_type(self) -> str:
-        """Returns the type as ONNX Runtime writes it, such as "tensor(float)"."""
-        return self._type.text
+        """Returns the type as ONNX Runtime writes it, such as "tensor(float)" or "seq(tensor(float))"."""
+        if self._array is None:
+            return f"optional({self._type.text})"
+        return f"seq({self._type.text})" if isinstance(self._array, list) else self._type.text
 
     def element_type(self) -> int:
         """Returns the element type's number in onnx.TensorProto.DataType, such as 1 for float."""
@@ -152,34 +173,34 @@ class OrtValue:
 
     def data_ptr(self) -> int:
         """Returns the address of the first element."""
-        return self._array.ctypes.data
+        return self._tensor("data_ptr").ctypes.data
 
     def tensor_size_in_bytes(self) -> int:
         """Returns the size of all elements in bytes."""
-        return self._array.nbytes
+        return self._tensor("tensor_size_in_bytes").nbytes
 
     def has_value(self) -> bool:
-        """Returns True: there are no optional values without content."""
-        return True
+        """Returns whether the value is anything but an optional value without content."""
+        return self._array is not None
 
     def is_tensor(self) -> bool:
-        """Returns True: all values are dense tensors."""
-        return True
+        """Returns whether the value is a tensor."""
+        return isinstance(self._array, np.ndarray)
 
     def is_sparse_tensor(self) -> bool:
-        """Returns False: all values are dense tensors."""
+        """Returns False: all tensors are dense."""
         return False
 
     def is_tensor_sequence(self) -> bool:
-        """Returns False: all values are dense tensors."""
-        return False
+        """Returns whether the value is a sequence of tensors."""
+        return isinstance(self._array, list)
 
     def update_inplace(self, data: np.ndarray | OrtValue) -> None:
         """Copies an array's elements into this value. Raises an error if its shape or element type is another one."""
         if not isinstance(data, (np.ndarray, OrtValue)):
             raise WrongType(f"OrtValue.update_inplace: expected a numpy.ndarray or OrtValue, got {described(data)}")
-        source = data._array if isinstance(data, OrtValue) else data
-        if source.shape != self._array.shape or source.dtype != self._array.dtype:
+        source = data._tensor("update_inplace") if isinstance(data, OrtValue) else data
+        if source.shape != self._tensor("update_inplace").shape or source.dtype != self._array.dtype:
             raise IllegalUse(f"OrtValue.update_inplace: expected {self._array.dtype}{self.shape()}, got "
                              f"{source.dtype}{list(source.shape)}")
         if not self._array.flags.writeable:
@@ -189,10 +210,15 @@ class OrtValue:
     def _feed(self) -> Any:
         """Returns what Kilter reads as the value."""
         name = self._type.name_of_bits
-        return _Bits(self._array, name) if name else self._array
+        if not name or self._array is None:
+            return self._array
+        if isinstance(self._array, list):
+            return [_Bits(array.view(self._type.numpy), name) for array in self._array]
+        return _Bits(self._array, name)
 
     def __repr__(self) -> str:
-        return f"<kilter.onnxruntime.OrtValue {self.data_type()}{self.shape()} on cpu>"
+        shape = self.shape() if self.is_tensor() else ""
+        return f"<kilter.onnxruntime.OrtValue {self.data_type()}{shape} on cpu>"
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
@@ -209,22 +235,42 @@ def described(value: Any) -> str:
     return f"{kind} of {value.dtype}" if hasattr(value, "dtype") else kind
 
 
-def feed_of(name: str, value: Any, dtype: Any) -> Any:
-    """Returns what Kilter reads for the value of an input: arrays as they are, lists as arrays of the input's type.
-    Refuses what ONNX Runtime refuses, Python's numbers among them."""
+def feed_of(name: str, value: Any, port: Port) -> Any:
+    """Returns what Kilter reads for the value of an input: arrays as they are, lists as arrays of the input's type, or
+    as sequences. Refuses what ONNX Runtime refuses, Python's numbers among them."""
+    if port.kind != "tensor":
+        if value is None and port.kind.startswith("optional"):
+            return None
+        if port.kind.endswith("sequence") and isinstance(value, (list, tuple)):
+            return [_tensor_feed(f"{name}[{i}]", element, port.dtype) for i, element in enumerate(value)]
+    return _tensor_feed(name, value, port.dtype)
+
+
+def _tensor_feed(name: str, value: Any, word: str) -> Any:
     if type(value) is np.ndarray:
-        return value
+        return _texts(value) if word == STRINGS.word and value.dtype.kind == "O" else value
     if isinstance(value, OrtValue):
         return value._feed()
+    dtype = TYPE_OF_WORD[word].numpy
     if isinstance(value, (list, tuple)):
         try:
-            return np.asarray(value, dtype)
+            array = np.asarray(value, dtype)
         except (TypeError, ValueError) as error:
             raise IllegalUse(f"input '{name}': the list cannot be an array of {dtype}: {error}") from None
+        return _texts(array) if word == STRINGS.word else array
     if value is None or isinstance(value, (str, bytes, int, float, complex, np.generic)):
         raise IllegalUse(f"input '{name}': expected a numpy.ndarray, list or OrtValue, got {described(value)}; "
                          f"numpy.asarray(value, '{dtype}') makes an array")
     return value
+
+
+def _texts(array: np.ndarray) -> np.ndarray:
+    """Returns an array of objects as texts, with str() of those that are none, as ONNX Runtime reads them."""
+    if all(isinstance(element, str) for element in array.flat):
+        return array
+    texts = np.empty(array.shape, object)
+    texts.flat = [str(element) for element in array.flat]
+    return texts
 
 
 def array_at(address: int, shape: Sequence[int], kind: OrtType, what: str) -> np.ndarray:
