@@ -37,7 +37,7 @@ class OutOfMemory : public ApiError {
 };
 
 /// From f8e4m3fn on, an element has a byte of its own, whose lowest bits are those that ONNX gives it and whose other
-/// bits are 0.
+/// bits are 0. Elements of type string are objects of std::string.
 enum class Type : uint8_t {
   f32,
   f64,
@@ -52,7 +52,8 @@ enum class Type : uint8_t {
   u32,
   u64,
   boolean,
-  f8e4m3fn = 14,
+  string,
+  f8e4m3fn,
   f8e4m3fnuz,
   f8e5m2,
   f8e5m2fnuz,
@@ -67,7 +68,8 @@ enum class Type : uint8_t {
 /// Bytes of one element.
 int64_t type_bytes(Type type);
 
-/// Name, type and shape of an input or output. A dimension of -1 is unknown until the network runs.
+/// Name, type and shape of an input or output. A dimension of -1 is unknown until the network runs. A shape of unknown
+/// rank is empty.
 struct Port {
   std::string name;
   Type type = Type::f32;
@@ -84,6 +86,7 @@ struct View {
 /// A view of floats. Throws ApiError if the shape's element count differs from the number of values.
 View f32(std::vector<int64_t> shape, std::span<const float> values);
 View i64(std::vector<int64_t> shape, std::span<const int64_t> values);
+View strings(std::vector<int64_t> shape, std::span<const std::string> values);
 
 /// A tensor that the caller owns.
 struct TensorValue {
@@ -92,7 +95,7 @@ struct TensorValue {
   std::vector<int64_t> shape;
   std::shared_ptr<const std::byte[]> bytes;
 
-  /// The elements. T must be the C++ type that corresponds to `type`.
+  /// The elements. T must be the C++ type that corresponds to `type`; std::string for Type::string.
   template <class T>
   const T* as() const {
     return reinterpret_cast<const T*>(bytes.get());
@@ -117,8 +120,9 @@ struct NetworkOptions {
 };
 
 /// A network, compiled for each set of shapes that it runs with. It keeps the plans, up to
-/// NetworkOptions::plan_cache_bytes; plans share identical packed weights. Use it from one thread at a time, and give
-/// each thread its own Network.
+/// NetworkOptions::plan_cache_bytes; plans share identical packed weights. Networks with loops, branches, strings, and
+/// shapes that depend on data run as well (doc/control_flow.md). Those whose inputs or outputs are sequences or
+/// optional values need the Python package. Use a network from one thread at a time, and give each thread its own.
 class Network {
  public:
   /// `model`: an .onnx file, `zoo:NAME`, or a file made by save() or `kilter compile`.
@@ -127,6 +131,7 @@ class Network {
   Network& operator=(Network&&) noexcept;
   ~Network();
 
+  /// Throw ApiError if one is no tensor.
   std::vector<Port> inputs() const;
   std::vector<Port> outputs() const;
   /// A one-line remark for whoever runs the network; empty if there is none. For a file compiled with schedules that

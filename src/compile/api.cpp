@@ -1,6 +1,6 @@
 // The public C++ interface (include/kilter/kilter.h) over Session.
 
-#include <cstring>
+#include <algorithm>
 #include <new>
 
 #include "base/error.h"
@@ -14,14 +14,18 @@ namespace {
 
 static_assert(static_cast<int>(Type::f32) == static_cast<int>(DType::f32));
 static_assert(static_cast<int>(Type::boolean) == static_cast<int>(DType::boolean));
+static_assert(static_cast<int>(Type::string) == static_cast<int>(DType::string));
 static_assert(static_cast<int>(Type::f8e4m3fn) == static_cast<int>(DType::f8e4m3fn));
 static_assert(static_cast<int>(Type::u2) == static_cast<int>(DType::u2));
 
 DType dtype(Type type) { return static_cast<DType>(type); }
 
 Port public_port(const onnx::Port& port) {
-  if (port.type == DType::string)
-    throw ApiError("port '" + port.name + "' contains strings, which are not supported as inputs or outputs yet");
+  if (!port.is_tensor()) {
+    throw ApiError(
+        "'" + port.name + "' is " + onnx::text(port) +
+        "; the C++ interface has tensors only: use the Python package, or change the model to return tensors");
+  }
   Port out{port.name, static_cast<Type>(port.type), {}};
   if (port.dims) {
     for (const onnx::Dim& d : *port.dims) out.shape.push_back(d.size.value_or(-1));
@@ -64,6 +68,13 @@ View typed_view(Type type, std::vector<int64_t> shape, const void* data, size_t 
 }
 
 Tensor tensor_of(const std::string& name, const View& view) {
+  if (view.type == Type::string) {
+    Tensor tensor(DType::string, view.shape);
+    if (view.data == nullptr && tensor.elems() > 0)
+      fail(ErrorKind::bad_input, "input '{}' of shape {} is a null pointer; expected strings", name, text(view.shape));
+    std::copy_n(static_cast<const std::string*>(view.data), tensor.elems(), tensor.strings().begin());
+    return tensor;
+  }
   auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(view.data));  // inputs are never written
   Tensor tensor(dtype(view.type), view.shape, data, nullptr);
   if (data == nullptr && tensor.bytes() > 0) {
@@ -82,7 +93,9 @@ Precision precision_named(const std::string& text) {
 
 }  // namespace
 
-int64_t type_bytes(Type type) { return size_bytes(dtype(type)); }
+int64_t type_bytes(Type type) {
+  return type == Type::string ? static_cast<int64_t>(sizeof(std::string)) : size_bytes(dtype(type));
+}
 
 View f32(std::vector<int64_t> shape, std::span<const float> values) {
   return typed_view(Type::f32, std::move(shape), values.data(), values.size());
@@ -90,10 +103,14 @@ View f32(std::vector<int64_t> shape, std::span<const float> values) {
 View i64(std::vector<int64_t> shape, std::span<const int64_t> values) {
   return typed_view(Type::i64, std::move(shape), values.data(), values.size());
 }
+View strings(std::vector<int64_t> shape, std::span<const std::string> values) {
+  return typed_view(Type::string, std::move(shape), values.data(), values.size());
+}
 
 struct Network::Impl {
   std::unique_ptr<Session> session;
   std::vector<std::string> output_names;
+  bool plain = true;  ///< all ports are onnx::Port::plain()
 };
 
 Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -118,7 +135,11 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
       fail(ErrorKind::usage, "precision '{}': {} is a compiled file, which runs as it was compiled; load the model",
            options.precision, model);
     }
-    for (const onnx::Port& port : impl->session->outputs()) impl->output_names.push_back(port.name);
+    for (const onnx::Port& port : impl->session->inputs()) impl->plain &= port.plain();
+    for (const onnx::Port& port : impl->session->outputs()) {
+      impl->output_names.push_back(port.name);
+      impl->plain &= port.plain();
+    }
     if (impl->session->compiled_file()) impl->session->prepare();
     return Network(std::move(impl));
   });
@@ -136,19 +157,38 @@ std::string Network::note() const {
   return translated([&] { return impl_->session->note(); });
 }
 
+namespace {
+
+TensorValue value_of(const std::string& name, const Tensor& tensor) {
+  const auto owner = std::make_shared<Tensor>(tensor);
+  const auto* data =
+      tensor.dtype() == DType::string ? reinterpret_cast<const std::byte*>(tensor.strings().data()) : tensor.raw();
+  return {name, static_cast<Type>(tensor.dtype()), tensor.shape(), std::shared_ptr<const std::byte[]>(owner, data)};
+}
+
+}  // namespace
+
 std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs) {
   return translated([&] {
     const FloatEnvironment standard;
-    std::map<std::string, Tensor> tensors;
-    for (const auto& [name, view] : inputs) tensors.emplace_hint(tensors.end(), name, tensor_of(name, view));
-    const std::vector<Tensor> results = impl_->session->run(tensors);
     std::vector<TensorValue> values;
-    values.reserve(results.size());
+    if (impl_->plain) {
+      std::map<std::string, Tensor> tensors;
+      for (const auto& [name, view] : inputs) tensors.emplace_hint(tensors.end(), name, tensor_of(name, view));
+      const std::vector<Tensor> results = impl_->session->run(tensors);
+      values.reserve(results.size());
+      for (size_t i = 0; i < results.size(); ++i) values.push_back(value_of(impl_->output_names.at(i), results[i]));
+      return values;
+    }
+    outputs();  // throws if one is no tensor
+    std::map<std::string, AnyValue> given;
+    for (const auto& [name, view] : inputs) given.emplace(name, tensor_of(name, view));
+    const std::vector<AnyValue> results = impl_->session->run_values(given);
     for (size_t i = 0; i < results.size(); ++i) {
-      const Tensor& t = results[i];
-      const auto owner = std::make_shared<Tensor>(t);
-      values.push_back({impl_->output_names.at(i), static_cast<Type>(t.dtype()), t.shape(),
-                        std::shared_ptr<const std::byte[]>(owner, t.raw())});
+      const std::string& name = impl_->output_names.at(i);
+      if (!results[i].is_tensor())
+        fail(ErrorKind::unsupported, "output '{}' is {}, although the model declares a tensor", name, text(results[i]));
+      values.push_back(value_of(name, results[i].tensor()));
     }
     return values;
   });

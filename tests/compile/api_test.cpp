@@ -1,7 +1,10 @@
 // The public C++ interface, through its public header.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "../base/scratch_folder.h"
+#include "../onnx/loop_model.h"
 #include "exec/plan_file.h"
 #include "kilter/kilter.h"
 
@@ -43,6 +46,51 @@ TEST(Api, ASavedNetworkAnswersAsTheOneItWasMadeFrom) {
     return std::vector<float>(out.as<float>(), out.as<float>() + 1000);
   };
   EXPECT_EQ(answer(saved), answer(net));
+}
+
+TEST(Api, TensorsOfStringsAreObjectsOfStdString) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "strings.onnx").string();
+  onnx::ModelMaker maker(20);
+  maker.input("a", {2}, 8);
+  maker.node("StringConcat", {"a", "a"}, {"b"});
+  maker.output("b", {2}, 8);
+  std::ofstream(file, std::ios::binary) << maker.bytes();
+  Network net = Network::load(file, {.threads = 1});
+  EXPECT_EQ(net.inputs().at(0).type, Type::string);
+  const std::vector<std::string> words{"ab", "\xff"};
+  const TensorValue out = net.run({{"a", strings({2}, words)}}).at(0);
+  ASSERT_EQ(out.type, Type::string);
+  EXPECT_EQ(std::vector<std::string>(out.as<std::string>(), out.as<std::string>() + 2),
+            (std::vector<std::string>{"abab", "\xff\xff"}));
+  EXPECT_EQ(api_error_of([&] { net.run({{"a", View{Type::string, {2}, nullptr}}}); }),
+            "input 'a' of shape 2 is a null pointer; expected strings");
+  EXPECT_EQ(type_bytes(Type::string), static_cast<int64_t>(sizeof(std::string)));
+}
+
+TEST(Api, LoopsRunAndSequencesNeedThePythonPackage) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "m.onnx").string();
+  std::ofstream(file, std::ios::binary) << onnx::doubling_loop().bytes();
+  Network loop = Network::load(file, {.threads = 1});
+  const std::vector<float> x{1, -2};
+  const std::vector<int64_t> n{3};
+  const TensorValue y = loop.run({{"x", f32({2}, x)}, {"n", i64({}, n)}}).at(0);
+  EXPECT_EQ(std::vector<float>(y.as<float>(), y.as<float>() + 2), (std::vector<float>{8, 16}));
+
+  onnx::ModelMaker maker;
+  maker.input("x", {2});
+  maker.node("SequenceConstruct", {"x"}, {"s"});
+  auto& output = *maker.graph().add_output();
+  output.set_name("s");
+  output.mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(1);
+  std::ofstream(file, std::ios::binary) << maker.bytes();
+  Network sequence = Network::load(file, {.threads = 1});
+  const std::string message =
+      "'s' is sequence of f32[...]; the C++ interface has tensors only: use the Python package, or change the model to "
+      "return tensors";
+  EXPECT_EQ(api_error_of([&] { sequence.outputs(); }), message);
+  EXPECT_EQ(api_error_of([&] { sequence.run({{"x", f32({2}, x)}}); }), message);
 }
 
 TEST(Api, APrecisionAndTheLayersThatStayInF32AreOptions) {
