@@ -50,11 +50,12 @@ ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> 
       program_(vm::make_program(std::move(graph))),
       options_(std::move(options)),
       pool_(std::move(pool)),
+      host_{pool_.get(), options_.compile.debug.naive},
       index_(program_.segments.size()),
       machine_(
           program_,
           [this](int32_t segment, std::vector<AnyValue> inputs) { return run_segment(segment, std::move(inputs)); },
-          options_.interrupt) {}
+          options_.interrupt, host_) {}
 
 std::vector<AnyValue> ProgramRunner::run(std::vector<AnyValue> inputs) {
   std::set<const std::byte*> given;
@@ -84,15 +85,19 @@ std::vector<AnyValue> ProgramRunner::run_segment(int32_t segment, std::vector<An
   const OpenGraph& open = program_.segments[static_cast<size_t>(segment)];
   const bool tensors = std::ranges::all_of(
       inputs, [](const AnyValue& value) { return value.is_tensor() && value.tensor().dtype() != DType::string; });
-  if (!tensors) return vm::interpret(open, std::move(inputs));
+  if (!tensors) return vm::interpret(open, std::move(inputs), host_);
   std::vector<Tensor> given;
   for (AnyValue& value : inputs) given.push_back(value.tensor());
   Form& form = form_for(segment, given);
-  if (!form.graph) return vm::interpret(open, std::move(inputs));
+  if (!form.graph) return vm::interpret(open, std::move(inputs), host_);
   if (!form.loaded && form.compiles && form.runs >= kRunsBeforeCompiling) compile(form);
   ++form.runs;
   if (form.loaded) return run_plan(form, given);
-  std::vector<Tensor> made = evaluate(*form.graph, given);
+  std::vector<Tensor> made =
+      evaluate(*form.graph, given, {},
+               [this](const Node& node, std::vector<Tensor> operands, const std::vector<TensorType>& types) {
+                 return vm::run_node(node, std::move(operands), types, host_);
+               });
   return {std::make_move_iterator(made.begin()), std::make_move_iterator(made.end())};
 }
 

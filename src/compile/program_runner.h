@@ -81,6 +81,7 @@ class ProgramRunner {
   vm::Program program_;
   Options options_;
   std::shared_ptr<ThreadPool> pool_;
+  vm::HostOptions host_;
   SharedConstants constants_;
   KernelStore kernels_;
   Forms forms_;                                      ///< most recently added first

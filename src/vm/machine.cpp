@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "ops/op.h"
-#include "vm/host_op.h"
 
 namespace kilter::vm {
 
@@ -29,6 +28,7 @@ void Machine::execute(const Instr& instr, Registers& registers) const {
     results = control(instr, registers);
   } else {
     std::vector<AnyValue> inputs;
+    inputs.reserve(instr.inputs.size());
     for (size_t i = 0; i < instr.inputs.size(); ++i) {
       const ValueId v = instr.inputs[i];
       if (v == kNone) {
@@ -47,7 +47,7 @@ void Machine::execute(const Instr& instr, Registers& registers) const {
       fail(ErrorKind::unsupported, "{}: {} is missing from Kilter (`kilter ops` lists the supported operators)",
            instr.node->label, instr.node->op_name);
     } else {
-      results = run_op(*instr.node, std::move(inputs));
+      results = run_op(*instr.node, std::move(inputs), host_);
     }
   }
   for (size_t i = 0; i < instr.outputs.size(); ++i) {

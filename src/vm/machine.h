@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/any_value.h"
+#include "vm/host_op.h"
 #include "vm/program.h"
 
 namespace kilter::vm {
@@ -30,8 +31,8 @@ class Observer {
 class Machine {
  public:
   /// The program must outlive the machine.
-  Machine(const Program& program, RunSegment segments, CheckInterrupt interrupt = {})
-      : program_(program), segments_(std::move(segments)), interrupt_(std::move(interrupt)) {}
+  Machine(const Program& program, RunSegment segments, CheckInterrupt interrupt = {}, const HostOptions& host = {})
+      : program_(program), segments_(std::move(segments)), interrupt_(std::move(interrupt)), host_(host) {}
 
   /// Runs the network once. `inputs`: one value for each input of the program's graph. Returns one for each output.
   /// Throws bad_model for values that do not fit together, naming the node.
@@ -59,6 +60,7 @@ class Machine {
   RunSegment segments_;
   CheckInterrupt interrupt_;
   Observer* observer_ = nullptr;
+  HostOptions host_;
 };
 
 }  // namespace kilter::vm

@@ -91,17 +91,20 @@ struct Weighted {
 
 /// The elements along one axis that the samples of a bin read.
 struct Line {
-  std::vector<Weighted> elements;  ///< each once
-  bool leaves = false;             ///< some sample is outside the image
+  std::vector<Weighted> elements;
+  bool leaves = false;   ///< some sample is outside the image
+  bool sampled = false;  ///< there is a sample
 };
 
 Line line_of(const BinAxis& axis, int64_t bin, int64_t extent) {
   Line line;
+  line.sampled = axis.samples > 0;
   std::vector<std::pair<int64_t, double>> sums;
   const auto add = [&](int64_t position, double weight) {
-    const auto same = [&](const auto& sum) { return sum.first == position; };
+    // A weight of 0 stays apart, since 0 * infinity is NaN.
+    const auto same = [&](const auto& sum) { return sum.first == position && (sum.second == 0) == (weight == 0); };
     // Samples are in order, so an element that was read before is among the last.
-    const auto tail = sums.end() - std::min<std::ptrdiff_t>(std::ssize(sums), 3);
+    const auto tail = sums.end() - std::min<std::ptrdiff_t>(std::ssize(sums), 4);
     const auto found = std::find_if(tail, sums.end(), same);
     if (found == sums.end()) {
       sums.emplace_back(position, weight);
@@ -149,7 +152,8 @@ void mean_of_bin(const Image& image, const Line& rows, const Line& columns, std:
     for (const Weighted& x : columns.elements)
       pixels.push_back({y.position * image.width + x.position, y.weight * x.weight});
   }
-  if (rows.leaves || columns.leaves) pixels.push_back({0, 0});  // as if samples outside read the first pixel
+  const bool leaves = rows.leaves || columns.leaves;
+  if (leaves && rows.sampled && columns.sampled) pixels.push_back({0, 0});  // samples outside read the first pixel
   constexpr int64_t kTogether = 64;
   int64_t c = 0;
   if (image.channel == 1) {
