@@ -12,6 +12,7 @@
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "codegen/disassemble.h"
+#include "exec/kernels/step_kernel.h"
 #include "ops/support/builder.h"
 #include "profile/profile.h"
 #include "profile/schedules.h"
@@ -223,7 +224,8 @@ void inspect(const InspectOptions& options) {
   print_tasks(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     if (plan.steps[i].kind != StepKind::reference) continue;
-    say("reference kernel: {} '{}'\n", plan.steps[i].ops, printable(plan.steps[i].name));
+    const std::string_view kernel = StepKernel::make(plan.steps[i]) != nullptr ? "runtime" : "reference";
+    say("{} kernel: {} '{}'\n", kernel, plan.steps[i].ops, printable(plan.steps[i].name));
   }
   if (options.time_passes) print_passes(loaded.compiled);
 }

@@ -27,6 +27,14 @@ Box box_of(const float* p, bool centered) {
   return box;
 }
 
+/// The boxes of an image.
+struct Boxes {
+  const float* corners = nullptr;
+  int64_t count = 0;
+  bool centered = false;
+  Box at(size_t i) const { return box_of(corners + 4 * i, centered); }
+};
+
 /// Boxes in blocks of kBlock, each coordinate of a block together. Missing boxes of the last block are empty.
 class Kept {
  public:
@@ -107,10 +115,10 @@ std::vector<uint64_t> candidates_of(const float* scores, size_t count, const flo
 
 /// Returns the boxes of one class, best score first (lower index among equals), without those that overlap an earlier
 /// one.
-std::vector<uint32_t> selected(const std::vector<Box>& boxes, const float* scores, const Limits& limits) {
+std::vector<uint32_t> selected(const Boxes& boxes, const float* scores, const Limits& limits) {
   std::vector<uint32_t> kept;
   if (limits.most == 0) return kept;
-  std::vector<uint64_t> order = candidates_of(scores, boxes.size(), limits.score);
+  std::vector<uint64_t> order = candidates_of(scores, static_cast<size_t>(boxes.count), limits.score);
   Kept earlier;
   size_t sorted = 0;
   for (size_t next = 0; next < order.size() && std::ssize(kept) < limits.most; ++next) {
@@ -123,7 +131,7 @@ std::vector<uint32_t> selected(const std::vector<Box>& boxes, const float* score
       std::sort(begin, middle);
     }
     const auto i = static_cast<uint32_t>(order[next]);
-    const Box& box = boxes[i];
+    const Box box = boxes.at(i);
     if (earlier.hides(box, limits.overlap)) continue;
     kept.push_back(i);
     earlier.add(box);
@@ -144,12 +152,10 @@ bool run(const KernelCall& call, KernelOperands in, KernelResults& results, Thre
   const Limits limits = limits_of(in);
   const bool centered = call.int_attr("center_point_box", 0) != 0;
   const int64_t batches = in[0].shape[0], count = in[0].shape[1], classes = in[1].shape[1];
-  std::vector<Box> boxes(static_cast<size_t>(count));
   std::vector<std::vector<uint32_t>> kept(static_cast<size_t>(batches * classes));
   int64_t rows = 0;
   for (int64_t batch = 0; batch < batches; ++batch) {
-    const float* corners = in[0].as<float>() + batch * count * 4;
-    for (size_t i = 0; i < boxes.size(); ++i) boxes[i] = box_of(corners + 4 * i, centered);
+    const Boxes boxes{in[0].as<float>() + batch * count * 4, count, centered};
     parallel_ranges(pool, classes, 64 * count, [&](int64_t begin, int64_t end) {
       for (int64_t c = batch * classes + begin; c < batch * classes + end; ++c)
         kept[static_cast<size_t>(c)] = selected(boxes, in[1].as<float>() + c * count, limits);
