@@ -114,6 +114,7 @@ bool run(const KernelCall& call, KernelOperands in, KernelResults& results, Thre
   const Rules rules{along_axis(in[0].shape, *axis), call.int_attr("exclusive", 0) != 0,
                     call.int_attr("reverse", 0) != 0};
   std::byte* out = results.make(0, in[0].type, in[0].shape);
+  if (in[0].elems == 0) return true;
   visit_dtype(in[0].type, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {

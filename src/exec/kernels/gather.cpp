@@ -21,7 +21,7 @@ bool run_gather(const KernelCall& call, KernelOperands in, KernelResults& result
   shape.insert(shape.end(), in[0].shape.begin() + axis + 1, in[0].shape.end());
   std::byte* to = results.make(0, in[0].type, shape);
   const int64_t bytes = view.inner * size_bytes(in[0].type);
-  if (bytes == 0) return true;
+  if (bytes == 0 || rows.empty()) return true;
   for (int64_t o = 0; o < view.outer; ++o) {
     const std::byte* from = in[0].data + o * view.extent * bytes;
     for (const int64_t row : rows) {

@@ -117,7 +117,6 @@ std::vector<uint64_t> candidates_of(const float* scores, size_t count, const flo
 /// one.
 std::vector<uint32_t> selected(const Boxes& boxes, const float* scores, const Limits& limits) {
   std::vector<uint32_t> kept;
-  if (limits.most == 0) return kept;
   std::vector<uint64_t> order = candidates_of(scores, static_cast<size_t>(boxes.count), limits.score);
   Kept earlier;
   size_t sorted = 0;
@@ -152,9 +151,10 @@ bool run(const KernelCall& call, KernelOperands in, KernelResults& results, Thre
   const Limits limits = limits_of(in);
   const bool centered = call.int_attr("center_point_box", 0) != 0;
   const int64_t batches = in[0].shape[0], count = in[0].shape[1], classes = in[1].shape[1];
-  std::vector<std::vector<uint32_t>> kept(static_cast<size_t>(batches * classes));
+  const bool any = count > 0 && limits.most > 0;
+  std::vector<std::vector<uint32_t>> kept(static_cast<size_t>(any ? batches * classes : 0));
   int64_t rows = 0;
-  for (int64_t batch = 0; batch < batches; ++batch) {
+  for (int64_t batch = 0; batch < batches && any; ++batch) {
     const Boxes boxes{in[0].as<float>() + batch * count * 4, count, centered};
     parallel_ranges(pool, classes, 64 * count, [&](int64_t begin, int64_t end) {
       for (int64_t c = batch * classes + begin; c < batch * classes + end; ++c)

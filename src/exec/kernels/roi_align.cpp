@@ -300,7 +300,7 @@ bool run(const KernelCall& call, KernelOperands in, KernelResults& results, Thre
   const int64_t shape[] = {in[1].shape[0], in[0].shape[1], rules.height, rules.width};
   auto* out = results.make<float>(0, shape);
   const int64_t elems = shape[0] * shape[1] * shape[2] * shape[3];
-  if (in[0].elems == 0) {
+  if (in[0].shape[2] * in[0].shape[3] == 0) {
     std::fill(out, out + elems, 0.0F);
   } else if (elems > 0) {
     RoiAlign(call, in).run(out, pool);

@@ -29,7 +29,7 @@ struct Rank<uint32_t> {
 uint32_t index_of(const Rank<uint32_t>& rank) { return static_cast<uint32_t>(rank.both); }
 uint32_t index_of(const Rank<uint64_t>& rank) { return rank.index; }
 
-/// Finds the first k elements of rows in sorted order.
+/// Finds the first k > 0 elements of rows in sorted order.
 template <class T>
 class Selection {
  public:
@@ -38,7 +38,6 @@ class Selection {
   /// Returns the ranks of the first k of n elements, sorted.
   std::span<const Rank<OrderKey<T>>> of(const T* row, size_t n) {
     found_.clear();
-    if (k_ == 0) return found_;
     if (k_ <= n / 64) {
       find_candidates<32>(row, n);
     } else if (k_ <= n / 16) {
@@ -152,6 +151,7 @@ bool run(const KernelCall& call, KernelOperands in, KernelResults& results, Thre
   extent = k;
   std::byte* values = results.wants(0) ? results.make(0, in[0].type, shape) : nullptr;
   auto* indices = results.wants(1) ? results.make<int64_t>(1, shape) : nullptr;
+  if (k == 0 || in[0].elems == 0) return true;
   visit_dtype(in[0].type, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, bool>)
