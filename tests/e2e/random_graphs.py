@@ -149,11 +149,11 @@ def name_of(index):
     return f"g{index:06}"
 
 
-def drawn_apart(seed, first, count, folder):
-    """Runs draw_cases in a separate process, because a peer may crash."""
+def drawn_apart(draw, seed, first, count, folder):
+    """Runs a function like draw_cases in a separate process, because a peer may crash."""
     while count > 0:
         here, there = multiprocessing.Pipe(duplex=False)
-        child = multiprocessing.Process(target=draw_cases, args=(seed, first, count, folder, there.send))
+        child = multiprocessing.Process(target=draw, args=(seed, first, count, folder, there.send))
         child.start()
         there.close()
         state = None
@@ -196,10 +196,11 @@ def check(kilter, folder, names, options):
     return found
 
 
-def main():
+def run(count, draw, what):
+    """Draws by a function like draw_cases as often as the arguments say, or `count` times, and checks the cases."""
     parser = argparse.ArgumentParser()
     parser.add_argument("kilter")
-    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--count", type=int, default=count)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int)
     parser.add_argument("--target", default="native")
@@ -213,7 +214,7 @@ def main():
     try:
         while sum(counts.values()) < wanted:
             batch = {}
-            for at, why, of in drawn_apart(options.seed, index, min(BATCH, wanted - sum(counts.values())), scratch):
+            for at, why, of in drawn_apart(draw, options.seed, index, min(BATCH, wanted - sum(counts.values())), scratch):
                 index = at + 1
                 if options.only is not None and why:
                     sys.exit(f"set aside: {why}; {of}")
@@ -235,11 +236,11 @@ def main():
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(", ".join(f"{counts[v]} {v}" for v in ("agree", "refused", "wrong", "internal")) +
-          f" of {sum(counts.values())} graphs of seed {options.seed} (target {options.target}, threads {options.threads})")
+          f" of {sum(counts.values())} {what} of seed {options.seed} (target {options.target}, threads {options.threads})")
     print("set aside: " + (", ".join(f"{n} {why}" for why, n in sorted(aside.items())) or "none"))
     print("steps: " + ", ".join(f"{name} {n}" for name, n in steps.most_common()))
     sys.exit(1 if kept else 0)
 
 
 if __name__ == "__main__":
-    main()
+    run(150, draw_cases, "graphs")
