@@ -65,7 +65,8 @@ void check_apart(const KnownInputs::Inputs& inputs, const std::map<std::string, 
 
 }  // namespace
 
-void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::string, Tensor>& given) {
+void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::string, Tensor>& inputs,
+                   const std::map<std::string, Tensor>& given) {
   for (const auto& [name, tensor] : given) {
     const auto port = std::ranges::find(ports, name, &PlanTensor::name);
     if (port == ports.end()) {
@@ -79,6 +80,7 @@ void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::str
            text(port->shape), kilter::name(tensor.dtype()), text(tensor.shape()));
     }
   }
+  check_apart(inputs, given);
 }
 
 std::vector<Tensor> KnownInputs::run(Loaded& loaded, const Inputs& inputs, const std::map<std::string, Tensor>& given) {
@@ -88,10 +90,7 @@ std::vector<Tensor> KnownInputs::run(Loaded& loaded, const Inputs& inputs, const
     ++input;
   }
   const std::vector<PlanTensor>& ports = loaded.plan().outputs;
-  if (!given.empty()) {
-    check_outputs(ports, given);
-    check_apart(inputs, given);
-  }
+  if (!given.empty()) check_outputs(ports, inputs, given);
   std::vector<Tensor> outputs;
   outputs.reserve(ports.size());
   for (size_t i = 0; i < ports.size(); ++i) {

@@ -34,15 +34,15 @@ int64_t held_bytes(const Loaded& loaded, int threads);
 class OutputMemory {
  public:
   Tensor take(DType type, const Shape& shape);
-  /// Whether this is where the tensor is that was taken last.
-  bool holds(const std::byte* data) const { return memory_.get() == data; }
 
  private:
   std::shared_ptr<std::byte> memory_;
 };
 
-/// Throws bad_input unless these outputs exist and their memory has the types and shapes of the ports.
-void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::string, Tensor>& given);
+/// Throws bad_input unless these outputs exist and their memory has the types and shapes of the ports and overlaps
+/// neither that of another output nor that of an input.
+void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::string, Tensor>& inputs,
+                   const std::map<std::string, Tensor>& given);
 
 /// Runs a loaded plan on dense tensors in the plan's order.
 std::vector<Tensor> run_plan(Loaded& loaded, const std::vector<Tensor>& inputs, const StepObserver* observer = nullptr);

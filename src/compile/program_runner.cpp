@@ -35,14 +35,45 @@ int64_t operations(const Graph& graph) {
   return sum;
 }
 
-/// Adds where the tensors of a value are.
-void add_memory(const AnyValue& value, std::set<const std::byte*>& memory) {
-  if (value.is_tensor()) memory.insert(value.tensor().raw());
-  if (!value.is_sequence()) return;
-  for (const AnyValue& element : value.elements()) add_memory(element, memory);
+std::pair<const std::byte*, const std::byte*> range(const Tensor& tensor) {
+  if (tensor.dtype() != DType::string) return {tensor.raw(), tensor.raw() + tensor.bytes()};
+  const auto* strings = reinterpret_cast<const std::byte*>(&tensor.strings());
+  return {strings, strings + 1};
+}
+
+/// Copies the tensors that use memory of either set, and adds all of them to the second one.
+void separate(AnyValue& value, const UsedMemory& fixed, UsedMemory& used) {
+  if (value.is_tensor()) {
+    if (fixed.has(value.tensor()) || used.has(value.tensor())) value = value.tensor().clone();
+    used.add(value);
+  } else if (value.is_sequence()) {
+    for (AnyValue& element : value.change_elements()) separate(element, fixed, used);
+  }
 }
 
 }  // namespace
+
+void UsedMemory::add(const AnyValue& value) {
+  if (value.is_sequence()) {
+    for (const AnyValue& element : value.elements()) add(element);
+  }
+  if (!value.is_tensor() || value.tensor().elems() == 0) return;
+  auto [begin, end] = range(value.tensor());
+  auto at = ranges_.upper_bound(begin);
+  if (at != ranges_.begin() && std::prev(at)->second > begin) --at;
+  while (at != ranges_.end() && at->first < end) {
+    begin = std::min(begin, at->first), end = std::max(end, at->second);
+    at = ranges_.erase(at);
+  }
+  ranges_.emplace(begin, end);
+}
+
+bool UsedMemory::has(const Tensor& tensor) const {
+  if (tensor.elems() == 0) return false;
+  const auto [begin, end] = range(tensor);
+  const auto next = ranges_.lower_bound(end);
+  return next != ranges_.begin() && std::prev(next)->second > begin;
+}
 
 ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
                              std::shared_ptr<ThreadPool> pool)
@@ -55,30 +86,20 @@ ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> 
       machine_(
           program_,
           [this](int32_t segment, std::vector<AnyValue> inputs) { return run_segment(segment, std::move(inputs)); },
-          options_.interrupt, host_) {}
-
-std::vector<AnyValue> ProgramRunner::run(std::vector<AnyValue> inputs) {
-  std::set<const std::byte*> given;
-  for (const AnyValue& value : inputs) add_memory(value, given);
-  std::vector<AnyValue> outputs = machine_.run(std::move(inputs));
-  for (AnyValue& value : outputs) value = own(std::move(value), given);
-  return outputs;
+          options_.interrupt, host_) {
+  for (const vm::Function& function : program_.functions) {
+    for (const OpenValue& value : function.graph->values) {
+      if (value.constant) fixed_.add(*value.constant);
+    }
+  }
 }
 
-/// Returns the value in memory that nothing else needs. An output may be an input or another output (`given`), a
-/// constant, or a part of one of these, unless a plan has written it.
-AnyValue ProgramRunner::own(AnyValue value, std::set<const std::byte*>& given) const {
-  if (value.is_sequence()) {
-    for (AnyValue& element : value.change_elements()) element = own(std::move(element), given);
-    return value;
-  }
-  if (value.absent() || value.tensor().dtype() == DType::string) return value;
-  const std::byte* data = value.tensor().raw();
-  const bool written = std::ranges::any_of(forms_, [&](const Form& form) {
-    return std::ranges::any_of(form.memory, [&](const OutputMemory& memory) { return memory.holds(data); });
-  });
-  if (written && given.insert(data).second) return value;
-  return value.tensor().clone();
+std::vector<AnyValue> ProgramRunner::run(std::vector<AnyValue> inputs) {
+  UsedMemory used;
+  for (const AnyValue& input : inputs) used.add(input);
+  std::vector<AnyValue> outputs = machine_.run(std::move(inputs));
+  for (AnyValue& output : outputs) separate(output, fixed_, used);
+  return outputs;
 }
 
 std::vector<AnyValue> ProgramRunner::run_segment(int32_t segment, std::vector<AnyValue> inputs) {
@@ -90,15 +111,22 @@ std::vector<AnyValue> ProgramRunner::run_segment(int32_t segment, std::vector<An
   for (AnyValue& value : inputs) given.push_back(value.tensor());
   Form& form = form_for(segment, given);
   if (!form.graph) return vm::interpret(open, std::move(inputs), host_);
-  if (!form.loaded && form.compiles && form.runs >= kRunsBeforeCompiling) compile(form);
+  if (!form.loaded && form.compiles && form.runs >= kRunsBeforeCompiling) {
+    compile(form);
+    drop_unused();  // not this form, which is the newest
+  }
   ++form.runs;
   if (form.loaded) return run_plan(form, given);
-  std::vector<Tensor> made =
-      evaluate(*form.graph, given, {},
-               [this](const Node& node, std::vector<Tensor> operands, const std::vector<TensorType>& types) {
-                 return vm::run_node(node, std::move(operands), types, host_);
-               });
-  return {std::make_move_iterator(made.begin()), std::make_move_iterator(made.end())};
+  std::vector<AnyValue> outputs;
+  const auto kernel = [this](const Node& node, std::vector<Tensor> operands, const std::vector<TensorType>& types) {
+    return vm::run_node(node, std::move(operands), types, host_);
+  };
+  for (Tensor& made : evaluate(*form.graph, given, {}, kernel)) {
+    // The form keeps its constants.
+    const bool constant = form.graph->value(form.graph->outputs()[outputs.size()].value).constant.has_value();
+    outputs.emplace_back(constant ? made.clone() : std::move(made));
+  }
+  return outputs;
 }
 
 ProgramRunner::Form& ProgramRunner::form_for(int32_t segment, const std::vector<Tensor>& inputs) {
@@ -123,7 +151,8 @@ ProgramRunner::Form& ProgramRunner::form_for(int32_t segment, const std::vector<
   return fresh;
 }
 
-/// Returns the static graph of a segment for these inputs. Returns nullopt if shapes turn out to depend on data.
+/// Returns the static graph of a segment for these inputs. Returns nullopt if shapes turn out to depend on data, or an
+/// output is absent.
 std::optional<Graph> ProgramRunner::specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const {
   Graph graph;
   graph.name = segment.name;
@@ -139,9 +168,11 @@ std::optional<Graph> ProgramRunner::specialise(const OpenGraph& segment, const s
   }
   std::set<std::string> names;
   for (const OpenGraph::Output& output : segment.outputs) {
+    const ValueId value = specialiser.value(output.value);
+    if (value == kNone) return std::nullopt;
     std::string unique = output.name;
     while (!names.insert(unique).second) unique += "_";
-    graph.add_output(specialiser.value(output.value), unique);
+    graph.add_output(value, unique);
   }
   graph.remove_dead();
   return graph;

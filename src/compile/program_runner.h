@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,6 +20,18 @@
 
 namespace kilter {
 
+/// A set of memory ranges.
+class UsedMemory {
+ public:
+  /// Adds the memory of a tensor, or of the tensors in a sequence.
+  void add(const AnyValue& value);
+  /// Returns whether the tensor uses memory of the set.
+  bool has(const Tensor& tensor) const;
+
+ private:
+  std::map<const std::byte*, const std::byte*> ranges_;  ///< first byte, end; they do not overlap
+};
+
 /// Used by one thread at a time.
 class ProgramRunner {
  public:
@@ -32,7 +45,7 @@ class ProgramRunner {
   ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
                 std::shared_ptr<ThreadPool> pool);
 
-  /// Runs the network once; see vm::Machine::run(). The caller may write to the tensors that it returns.
+  /// Runs the network once; see vm::Machine::run(). Each tensor of the result has memory of its own.
   std::vector<AnyValue> run(std::vector<AnyValue> inputs);
   const vm::Program& program() const { return program_; }
   size_t plans() const { return forms_.size(); }
@@ -69,7 +82,6 @@ class ProgramRunner {
   };
   using Forms = std::list<Form>;
 
-  AnyValue own(AnyValue value, std::set<const std::byte*>& given) const;
   std::vector<AnyValue> run_segment(int32_t segment, std::vector<AnyValue> inputs);
   Form& form_for(int32_t segment, const std::vector<Tensor>& inputs);
   std::optional<Graph> specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const;
@@ -79,6 +91,7 @@ class ProgramRunner {
 
   std::string name_;
   vm::Program program_;
+  UsedMemory fixed_;  ///< of the constants of the program
   Options options_;
   std::shared_ptr<ThreadPool> pool_;
   vm::HostOptions host_;

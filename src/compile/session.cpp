@@ -83,7 +83,7 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
 std::unique_ptr<Session> Session::twin() const {
   std::unique_ptr<Session> s(new Session());
   s->name_ = name_, s->options_ = options_, s->model_ = model_, s->graph_ = graph_;
-  s->needs_program_ = needs_program_;
+  s->needs_program_ = needs_program_, s->program_inputs_ = program_inputs_;
   s->pool_ = std::make_shared<ThreadPool>(options_.threads);
   for (const Kept& kept : plans_) {
     Kept& same = s->plans_.emplace_back();
@@ -347,8 +347,9 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
 
 std::vector<Tensor> Session::run_program(const std::map<std::string, Tensor>& inputs,
                                          const std::map<std::string, Tensor>& outputs) {
-  std::vector<AnyValue> values = program_values(values_of(inputs));
-  write_outputs(values, outputs);
+  const std::map<std::string, AnyValue> given = values_of(inputs);
+  std::vector<AnyValue> values = program_values(given);
+  write_outputs(values, given, outputs);
   std::vector<Tensor> results;
   for (const AnyValue& value : values) {
     if (!value.is_tensor()) {
@@ -361,7 +362,8 @@ std::vector<Tensor> Session::run_program(const std::map<std::string, Tensor>& in
 }
 
 /// Copies values to the memory that is given for outputs, which then replaces them.
-void Session::write_outputs(std::vector<AnyValue>& values, const std::map<std::string, Tensor>& outputs) const {
+void Session::write_outputs(std::vector<AnyValue>& values, const std::map<std::string, AnyValue>& inputs,
+                            const std::map<std::string, Tensor>& outputs) const {
   if (outputs.empty()) return;
   const std::vector<onnx::Port> ports = this->outputs();
   std::vector<PlanTensor> made;
@@ -373,7 +375,11 @@ void Session::write_outputs(std::vector<AnyValue>& values, const std::map<std::s
     fail(ErrorKind::bad_input, "memory for output '{}': the output is {}; memory can be given for tensors of numbers",
          name, text(values[i]));
   }
-  check_outputs(made, outputs);
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, value] : inputs) {
+    if (value.is_tensor()) tensors.emplace(name, value.tensor());
+  }
+  check_outputs(made, tensors, outputs);
   for (size_t i = 0; i < values.size(); ++i) {
     const auto own = outputs.find(ports[i].name);
     if (own == outputs.end()) continue;
@@ -398,18 +404,21 @@ std::vector<AnyValue> Session::run_values(const std::map<std::string, AnyValue>&
   check_inputs(inputs);
   needs_program_ = true;
   std::vector<AnyValue> values = program_values(inputs);
-  write_outputs(values, outputs);
+  write_outputs(values, inputs, outputs);
   return values;
 }
 
 /// Runs the program on inputs that check_inputs() has accepted.
 std::vector<AnyValue> Session::program_values(const std::map<std::string, AnyValue>& inputs) {
+  for (const onnx::Port& p : default_inputs()) {
+    if (inputs.contains(p.name) && program_inputs_.insert(p.name).second) program_.reset();
+  }
   ProgramRunner& runner = program();
-  const OpenGraph& graph = *runner.program().graph;
+  const auto graph = model_->open_graph();
   const std::vector<onnx::Port> declared = this->inputs();
   std::vector<AnyValue> values;
-  for (const ValueId id : graph.inputs) {
-    const OpenValue& value = graph.values[static_cast<size_t>(id)];
+  for (const ValueId id : graph->inputs) {
+    const OpenValue& value = graph->values[static_cast<size_t>(id)];
     const auto given = inputs.find(value.name);
     values.push_back(given != inputs.end() ? given->second : value.constant ? AnyValue(*value.constant) : AnyValue());
     const auto port = std::ranges::find(declared, value.name, &onnx::Port::name);
@@ -426,7 +435,7 @@ ProgramRunner& Session::program() {
   if (!model_) fail(ErrorKind::unsupported, "{}: only a model can run as a program", name_);
   model_->fail_if_missing();
   program_ = std::make_unique<ProgramRunner>(
-      name_, std::shared_ptr<const OpenGraph>(model_, &model_->open_graph()),
+      name_, model_->open_graph(program_inputs_),
       ProgramRunner::Options{options_.compile, options_.chooser, options_.plan_cache_bytes, options_.interrupt}, pool_);
   return *program_;
 }

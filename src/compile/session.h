@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -114,7 +115,8 @@ class Session {
   std::vector<Tensor> run_program(const std::map<std::string, Tensor>& inputs,
                                   const std::map<std::string, Tensor>& outputs);
   std::vector<AnyValue> program_values(const std::map<std::string, AnyValue>& inputs);
-  void write_outputs(std::vector<AnyValue>& values, const std::map<std::string, Tensor>& outputs) const;
+  void write_outputs(std::vector<AnyValue>& values, const std::map<std::string, AnyValue>& inputs,
+                     const std::map<std::string, Tensor>& outputs) const;
   void make_ready(Loaded& loaded);
   void drop_unused();
 
@@ -127,6 +129,7 @@ class Session {
   std::unique_ptr<KernelStore> kernels_;  ///< null if the network has only one plan
   std::list<Kept> plans_;                 ///< most recently used first
   bool needs_program_ = false;            ///< a static graph could not be made for some inputs
+  std::set<std::string> program_inputs_;  ///< default inputs for which the program takes values
   std::unique_ptr<ProgramRunner> program_;
 };
 

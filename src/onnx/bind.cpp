@@ -12,11 +12,19 @@ namespace {
 MissingOps find_missing(const ModelData& model, bool branches) {
   MissingOps missing(model.file);
   for (const Missing& port : model.odd_ports) missing.add(port);
-  missing.look(model.open_graph(), branches);
+  missing.look(*model.open_graph(), branches);
   return missing;
 }
 
 }  // namespace
+
+std::set<std::string> Binder::given_defaults() const {
+  std::set<std::string> given;
+  for (const Port& port : model_.default_inputs) {
+    if (shapes_.contains(port.name) || values_.contains(port.name)) given.insert(port.name);
+  }
+  return given;
+}
 
 Specialiser Binder::specialise() {
   find_missing(model_, false).fail_if_any();
@@ -28,7 +36,7 @@ Specialiser Binder::specialise() {
     }
   }
   graph_.name = model_.graph().name();
-  Specialiser specialiser(model_.open_graph(), graph_, model_.file, mode_);
+  Specialiser specialiser(*open_, graph_, model_.file, mode_);
   add_inputs(specialiser);
   specialiser.walk();
   return specialiser;
@@ -49,7 +57,7 @@ std::vector<std::string> Binder::needed_inputs() {
 
 void Binder::add_inputs(Specialiser& to) {
   std::map<std::string_view, ValueId> open;
-  const OpenGraph& graph = model_.open_graph();
+  const OpenGraph& graph = *open_;
   for (const ValueId id : graph.inputs) open.emplace(graph.values[static_cast<size_t>(id)].name, id);
   for (const BoundInput& input : bind_inputs(model_, shapes_, values_)) {
     const std::string& name = input.port->name;
@@ -67,7 +75,7 @@ void Binder::check_output(const Port& port, const TensorType& type) const {
 }
 
 void Binder::add_outputs(Specialiser& from) {
-  const OpenGraph& graph = model_.open_graph();
+  const OpenGraph& graph = *open_;
   for (size_t i = 0; i < model_.outputs.size(); ++i) {
     const Port& port = model_.outputs[i];
     const ValueId id = from.value(graph.outputs[i].value);

@@ -1,6 +1,8 @@
 // Makes one static graph from a model, its input shapes and the values that shapes depend on.
 #pragma once
 
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,7 +14,7 @@ namespace kilter::onnx {
 class Binder {
  public:
   Binder(const ModelData& model, const Model::Shapes& shapes, const Model::Values& values, Specialiser::Mode mode)
-      : model_(model), shapes_(shapes), values_(values), mode_(mode) {}
+      : model_(model), shapes_(shapes), values_(values), mode_(mode), open_(model.open_graph(given_defaults())) {}
 
   /// Runs in Mode::bind; see Model::bind.
   Graph run();
@@ -21,6 +23,7 @@ class Binder {
 
  private:
   Specialiser specialise();
+  std::set<std::string> given_defaults() const;
   void add_inputs(Specialiser& to);
   void add_outputs(Specialiser& from);
   void check_output(const Port& port, const TensorType& type) const;
@@ -29,6 +32,7 @@ class Binder {
   const Model::Shapes& shapes_;
   const Model::Values& values_;
   Specialiser::Mode mode_;
+  std::shared_ptr<const OpenGraph> open_;
   Graph graph_;
 };
 

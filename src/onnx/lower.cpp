@@ -76,7 +76,7 @@ DeclaredType declared(const pb::TypeProto& type) {
 
 class Lowering {
  public:
-  explicit Lowering(const ModelData& model) : model_(model) {}
+  Lowering(const ModelData& model, const std::set<std::string>& given) : model_(model), given_(given) {}
 
   OpenGraph run() {
     Body body;
@@ -93,7 +93,7 @@ class Lowering {
     for (const auto& initializer : graph.initializer()) scope.initializers.emplace(initializer.name(), &initializer);
     for (const auto& input : graph.input()) {
       const auto fallback = scope.initializers.find(input.name());
-      const bool given = body.outer != nullptr || fallback == scope.initializers.end();
+      const bool given = body.outer != nullptr || fallback == scope.initializers.end() || given_.contains(input.name());
       const ValueId id = given ? body.add(input.name()) : body.add(input.name(), model_.tensors.at(fallback->second));
       scope.values.emplace(input.name(), id);
       body.graph.inputs.push_back(id);
@@ -203,17 +203,19 @@ class Lowering {
   }
 
   const ModelData& model_;
+  const std::set<std::string>& given_;
 };
 
 }  // namespace
 
-std::shared_ptr<const OpenGraph> lower(const ModelData& model) {
-  return std::make_shared<OpenGraph>(Lowering(model).run());
+std::shared_ptr<const OpenGraph> lower(const ModelData& model, const std::set<std::string>& given) {
+  return std::make_shared<OpenGraph>(Lowering(model, given).run());
 }
 
-const OpenGraph& ModelData::open_graph() const {
+std::shared_ptr<const OpenGraph> ModelData::open_graph(const std::set<std::string>& given) const {
+  if (!given.empty()) return lower(*this, given);
   std::call_once(lowered_, [&] { open_graph_ = lower(*this); });
-  return *open_graph_;
+  return open_graph_;
 }
 
 }  // namespace kilter::onnx

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <string>
 
 #include "graph/open_graph.h"
 #include "onnx/model_data.h"
@@ -10,7 +12,8 @@
 namespace kilter::onnx {
 
 /// Returns the model's graph. `inputs` of the result are those of the model's graph, including those with an
-/// initializer, whose values have it as their constant. Throws bad_model for calls and attributes that do not fit.
-std::shared_ptr<const OpenGraph> lower(const ModelData& model);
+/// initializer, whose values have it as their constant unless `given` names them. Throws bad_model for calls and
+/// attributes that do not fit.
+std::shared_ptr<const OpenGraph> lower(const ModelData& model, const std::set<std::string>& given = {});
 
 }  // namespace kilter::onnx

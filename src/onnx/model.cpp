@@ -277,7 +277,9 @@ std::shared_ptr<const Model> Model::parse_in(std::span<const std::byte> bytes, c
   return model;
 }
 
-const OpenGraph& Model::open_graph() const { return impl_->open_graph(); }
+std::shared_ptr<const OpenGraph> Model::open_graph(const std::set<std::string>& given) const {
+  return impl_->open_graph(given);
+}
 const std::string& Model::name() const { return impl_->file; }
 int64_t Model::ir_version() const { return impl_->proto->ir_version(); }
 const std::map<std::string, int64_t>& Model::opsets() const { return impl_->opsets; }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,8 +76,9 @@ class Model {
   using Shapes = std::map<std::string, Shape>;
   /// Values of inputs that shapes depend on, by name: they become constants of the graph.
   using Values = std::map<std::string, Tensor>;
-  /// Returns the graph before its shapes are known, with regions. Valid while the model lives.
-  const OpenGraph& open_graph() const;
+  /// Returns the graph before its shapes are known, with regions. Default inputs are constants, but for those that
+  /// `given` names.
+  std::shared_ptr<const OpenGraph> open_graph(const std::set<std::string>& given = {}) const;
   /// Makes the static graph: binds shapes, expands functions, infers every type, and folds shape computations. Throws
   /// bad_model; bad_input for a shape that contradicts the declaration and for an unbound dimension, naming it and how
   /// to bind it; unsupported for missing operators, listing all of them; NeedsProgram (ops/support/builder.h) for

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -30,8 +31,8 @@ struct ModelData {
   std::vector<Missing> odd_ports;  ///< inputs and outputs that are not tensors of tensors (maps, for example)
 
   const pb::GraphProto& graph() const { return proto->graph(); }
-  /// The model's graph with its names resolved; made by the first call. Errors of lower() propagate.
-  const OpenGraph& open_graph() const;
+  /// Returns the model's graph with its names resolved; see lower(). The first call makes the one for no `given`.
+  std::shared_ptr<const OpenGraph> open_graph(const std::set<std::string>& given = {}) const;
 
  private:
   mutable std::once_flag lowered_;

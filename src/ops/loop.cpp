@@ -6,7 +6,7 @@ KILTER_OP(Loop){
     .name = "Loop",
     .since = 1,
     .control = Control::loop,
-    .min_inputs = 2,
+    .min_inputs = 0,
     .max_inputs = -1,
     .min_outputs = 1,
     .max_outputs = -1,

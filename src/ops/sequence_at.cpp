@@ -5,6 +5,7 @@ namespace {
 
 std::vector<AnyValue> run(RunContext& ctx) {
   const std::vector<AnyValue>& elements = ctx.sequence(0).elements();
+  if (elements.empty()) node_error(ctx.node, "the sequence has no elements, expected one or more");
   return {elements[sequence_position(ctx, 1, elements.size(), false)]};
 }
 

@@ -3,7 +3,10 @@
 namespace kilter {
 namespace {
 
-std::vector<AnyValue> run(RunContext& ctx) { return {AnyValue::sequence(std::move(ctx.inputs))}; }
+std::vector<AnyValue> run(RunContext& ctx) {
+  for (size_t i = 0; i < ctx.inputs.size(); ++i) ctx.tensor(i);  // sequences of sequences do not exist
+  return {AnyValue::sequence(std::move(ctx.inputs))};
+}
 
 }  // namespace
 

@@ -5,8 +5,8 @@ namespace {
 
 std::vector<AnyValue> run(RunContext& ctx) {
   std::vector<AnyValue>& elements = ctx.sequence(0).change_elements();
-  const size_t last = elements.empty() ? 0 : elements.size() - 1;
-  const size_t at = ctx.has(1) || elements.empty() ? sequence_position(ctx, 1, elements.size(), false) : last;
+  if (elements.empty()) node_error(ctx.node, "the sequence has no elements, expected one or more");
+  const size_t at = ctx.has(1) ? sequence_position(ctx, 1, elements.size(), false) : elements.size() - 1;
   elements.erase(elements.begin() + static_cast<std::ptrdiff_t>(at));
   return {std::move(ctx.inputs[0])};
 }

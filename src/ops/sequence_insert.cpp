@@ -4,7 +4,7 @@ namespace kilter {
 namespace {
 
 std::vector<AnyValue> run(RunContext& ctx) {
-  if (!ctx.has(1)) node_error(ctx.node, "input 1 is absent, expected the element to insert");
+  ctx.tensor(1);  // sequences of sequences do not exist
   std::vector<AnyValue>& elements = ctx.sequence(0).change_elements();
   const size_t at = ctx.has(2) ? sequence_position(ctx, 2, elements.size(), true) : elements.size();
   elements.insert(elements.begin() + static_cast<std::ptrdiff_t>(at), std::move(ctx.inputs[1]));

@@ -3,9 +3,20 @@
 namespace kilter {
 namespace {
 
+/// The most parts: each takes some hundred bytes beside its elements, of which there may be none.
+constexpr int64_t kMostParts = int64_t{1} << 24;
+
+void check_parts(const RunContext& ctx, int64_t count) {
+  if (count > kMostParts)
+    node_error(ctx.node, fmt::format("makes {} parts; the limit is {}; give larger sizes", count, kMostParts));
+}
+
 /// Returns the sizes of the parts: those of input 1, or equal parts with a smaller last one, or parts of one.
 std::vector<int64_t> part_sizes(const RunContext& ctx, int64_t extent) {
-  if (!ctx.has(1)) return std::vector<int64_t>(static_cast<size_t>(extent), 1);
+  if (!ctx.has(1)) {
+    check_parts(ctx, extent);
+    return std::vector<int64_t>(static_cast<size_t>(extent), 1);
+  }
   const Tensor& split = ctx.tensor(1);
   if (split.dtype() != DType::i32 && split.dtype() != DType::i64)
     node_error(ctx.node, fmt::format("the sizes of the parts are {}, expected i32 or i64", text(ctx.inputs[1])));
@@ -13,6 +24,7 @@ std::vector<int64_t> part_sizes(const RunContext& ctx, int64_t extent) {
   if (split.rank() == 0) {
     const int64_t size = sizes[0];
     if (size < 1) node_error(ctx.node, fmt::format("the size of the parts is {}, expected 1 or more", size));
+    check_parts(ctx, extent / size);
     sizes.assign(static_cast<size_t>(extent / size), size);
     if (extent % size != 0) sizes.push_back(extent % size);
     return sizes;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
+#include "base/out_of_memory.h"
 #include "ops/support/builder.h"
 #include "ops/support/sequences.h"
 #include "vm/machine.h"
@@ -31,17 +34,24 @@ class Stack {
                                    text(AnyValue(slices_[0]))));
     }
     slices_.push_back(tensor);
+    bytes_ += tensor.bytes() + kSliceBytes;
+    if (bytes_ >= next_check_) check_memory(node);
+  }
+
+  /// Adds slices of zeros until there are `count`.
+  void fill(int64_t count, const DeclaredType& declared) {
+    const auto [type, shape] = slice_type(declared);
+    while (std::ssize(slices_) < count) slices_.emplace_back(type, shape);
   }
 
   /// Returns the tensor with the slices along a new axis. Without slices, its type is the declared one.
-  Tensor join(const DeclaredType& declared, int64_t axis, bool reverse) {
+  Tensor join(const OpenNode& node, const DeclaredType& declared, int64_t axis, bool reverse) {
     if (reverse) std::ranges::reverse(slices_);
-    Shape shape = !slices_.empty() ? slices_[0].shape() : declared.dims.value_or(Shape{});
-    for (int64_t& d : shape) d = std::max<int64_t>(d, 0);
-    const DType type = !slices_.empty() ? slices_[0].dtype() : declared.dtype.value_or(DType::f32);
+    const auto [type, shape] = slice_type(declared);
     Shape whole = shape;
-    axis = std::clamp<int64_t>(axis < 0 ? axis + static_cast<int64_t>(shape.size()) + 1 : axis, 0,
-                               static_cast<int64_t>(shape.size()));
+    // The rank is unknown if there is neither a slice nor a declared shape.
+    const bool unknown = slices_.empty() && !declared.dims;
+    axis = unknown ? 0 : normal_axis(node, axis, static_cast<int64_t>(shape.size()) + 1);
     whole.insert(whole.begin() + axis, static_cast<int64_t>(slices_.size()));
     Tensor out(type, whole);
     int64_t outer = 1;
@@ -57,6 +67,27 @@ class Stack {
   }
 
  private:
+  /// Bytes of a slice beside its elements, roughly.
+  static constexpr int64_t kSliceBytes = 256;
+
+  std::pair<DType, Shape> slice_type(const DeclaredType& declared) const {
+    if (!slices_.empty()) return {slices_[0].dtype(), slices_[0].shape()};
+    Shape shape = declared.dims.value_or(Shape{});
+    for (int64_t& d : shape) d = std::max<int64_t>(d, 0);
+    return {declared.dtype.value_or(DType::f32), std::move(shape)};
+  }
+
+  /// Throws out_of_memory if the slices could not be joined any more. Looks again when they have doubled.
+  void check_memory(const OpenNode& node) {
+    next_check_ = 2 * bytes_;
+    if (const int64_t available = free_memory(); bytes_ > available) {
+      fail(ErrorKind::out_of_memory,
+           "{}: its iterations have made {} values to be stacked, and {} for all of them together is more than the {} "
+           "that is available; run fewer iterations",
+           node.label, slices_.size(), memory_text(bytes_), memory_text(available));
+    }
+  }
+
   static void copy_run(const Tensor& from, int64_t at, const Tensor& to, int64_t place, int64_t count) {
     if (from.dtype() == DType::string) {
       std::copy_n(from.strings().begin() + at, count, to.strings().begin() + place);
@@ -67,6 +98,8 @@ class Stack {
   }
 
   std::vector<Tensor> slices_;
+  int64_t bytes_ = 0;
+  int64_t next_check_ = int64_t{64} << 20;
 };
 
 /// Returns element `at` along an axis, without the axis.
@@ -154,11 +187,12 @@ std::vector<AnyValue> Machine::loop(const Instr& instr, Registers& registers) co
     for (size_t s = 0; s < stacks.size(); ++s) stacks[s].add(node, made[1 + states + s]);
   }
   for (size_t s = 0; s < stacks.size(); ++s)
-    state.emplace_back(stacks[s].join(graph.outputs[1 + states + s].declared, 0, false));
+    state.emplace_back(stacks[s].join(node, graph.outputs[1 + states + s].declared, 0, false));
   return state;
 }
 
-std::vector<AnyValue> Machine::scan_once(const Instr& instr, std::vector<AnyValue> inputs, Registers& registers) const {
+std::vector<AnyValue> Machine::scan_once(const Instr& instr, std::vector<AnyValue> inputs, Registers& registers,
+                                         std::optional<int64_t> most) const {
   const OpenNode& node = *instr.node;
   const auto scans = static_cast<size_t>(node.int_attr("num_scan_inputs", 1));
   const size_t states = inputs.size() - scans;
@@ -182,6 +216,8 @@ std::vector<AnyValue> Machine::scan_once(const Instr& instr, std::vector<AnyValu
                  fmt::format("scans {} elements of one input and {} of another; expected equal counts", count, extent));
     count = extent;
   }
+  const int64_t whole = count;
+  count = std::min(count, most.value_or(count));
   std::vector<AnyValue> state(std::make_move_iterator(inputs.begin()),
                               std::make_move_iterator(inputs.begin() + static_cast<std::ptrdiff_t>(states)));
   std::vector<Stack> stacks(graph.outputs.size() - states);
@@ -198,14 +234,32 @@ std::vector<AnyValue> Machine::scan_once(const Instr& instr, std::vector<AnyValu
     state = std::move(made);
   }
   for (size_t s = 0; s < stacks.size(); ++s) {
-    state.emplace_back(stacks[s].join(graph.outputs[states + s].declared, attr("scan_output_axes", s),
-                                      attr("scan_output_directions", s) != 0));
+    const DeclaredType& declared = graph.outputs[states + s].declared;
+    stacks[s].fill(whole, declared);
+    state.emplace_back(
+        stacks[s].join(node, declared, attr("scan_output_axes", s), attr("scan_output_directions", s) != 0));
   }
   return state;
 }
 
+namespace {
+
+/// Returns the lengths of the sequences of a batch, or none if they have their whole lengths.
+std::vector<int64_t> sequence_lengths(const OpenNode& node, const AnyValue& value, int64_t batch) {
+  if (value.absent()) return {};
+  if (!value.is_tensor() || value.tensor().dtype() != DType::i64 || value.tensor().shape() != Shape{batch})
+    node_error(node, fmt::format("the lengths of the sequences are {}, expected i64[{}]", text(value), batch));
+  std::vector<int64_t> lengths = value.tensor().ints();
+  for (const int64_t length : lengths) {
+    if (length < 0) node_error(node, fmt::format("the length of a sequence is {}, expected 0 or more", length));
+  }
+  return lengths;
+}
+
+}  // namespace
+
 /// Until opset 8, the first input has the lengths of the sequences of a batch, and all others have the batch as their
-/// first axis.
+/// first axis. Stacked outputs are zero behind the end of a sequence.
 std::vector<AnyValue> Machine::scan(const Instr& instr, Registers& registers) const {
   const OpenNode& node = *instr.node;
   const bool batched = node.opset < 9;
@@ -217,14 +271,12 @@ std::vector<AnyValue> Machine::scan(const Instr& instr, Registers& registers) co
                                  inputs.size()));
   }
   if (!batched) return scan_once(instr, std::move(inputs), registers);
-  if (!operand(instr, 0, registers).absent())
-    fail(ErrorKind::unsupported,
-         "{}: has lengths of sequences, which Kilter does not read; leave them out or use opset 9", node.label);
   for (const AnyValue& input : inputs) {
     if (!input.is_tensor() || input.tensor().rank() == 0)
       node_error(node, fmt::format("an input is {}, expected a tensor with a batch as its first axis", text(input)));
   }
   const int64_t batch = inputs[0].tensor().shape()[0];
+  const std::vector<int64_t> lengths = sequence_lengths(node, operand(instr, 0, registers), batch);
   std::vector<Stack> stacks(node.outputs.size());
   for (int64_t b = 0; b < batch; ++b) {
     std::vector<AnyValue> one;
@@ -233,11 +285,13 @@ std::vector<AnyValue> Machine::scan(const Instr& instr, Registers& registers) co
         node_error(node, fmt::format("an input is {}, expected a batch of {}", text(input), batch));
       one.emplace_back(slice(input.tensor(), 0, b));
     }
-    const std::vector<AnyValue> made = scan_once(instr, std::move(one), registers);
+    std::optional<int64_t> most;
+    if (!lengths.empty()) most = lengths[static_cast<size_t>(b)];
+    const std::vector<AnyValue> made = scan_once(instr, std::move(one), registers, most);
     for (size_t i = 0; i < stacks.size(); ++i) stacks[i].add(node, made[i]);
   }
   std::vector<AnyValue> outputs;
-  for (Stack& stack : stacks) outputs.emplace_back(stack.join({}, 0, false));
+  for (Stack& stack : stacks) outputs.emplace_back(stack.join(node, {}, 0, false));
   return outputs;
 }
 
@@ -260,7 +314,11 @@ std::vector<AnyValue> Machine::map(const Instr& instr, Registers& registers) con
       inputs.push_back(input.is_sequence() ? input.elements()[i] : input);
     }
     std::vector<AnyValue> made = call_region(instr, body, std::move(inputs), registers);
-    for (size_t k = 0; k < results.size(); ++k) results[k].push_back(std::move(made[k]));
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (!made[k].is_tensor())
+        node_error(node, fmt::format("output {} of its body is {}, expected a tensor", k, text(made[k])));
+      results[k].push_back(std::move(made[k]));
+    }
   }
   std::vector<AnyValue> outputs;
   for (auto& elements : results) outputs.push_back(AnyValue::sequence(std::move(elements)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <optional>
 #include <type_traits>
 
@@ -119,7 +120,12 @@ std::vector<AnyValue> run_expanded(const Node& node, const std::vector<Tensor>& 
 std::vector<AnyValue> run_op(const Node& node, std::vector<AnyValue> inputs, const HostOptions& options) {
   if (node.op->run != nullptr) {
     RunContext ctx{node, std::move(inputs)};
-    std::vector<AnyValue> made = node.op->run(ctx);
+    std::vector<AnyValue> made;
+    try {
+      made = node.op->run(ctx);
+    } catch (const std::bad_alloc&) {
+      fail(ErrorKind::out_of_memory, "{}: out of memory while it ran", label(node));
+    }
     made.resize(node.outputs.size());
     return made;
   }

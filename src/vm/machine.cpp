@@ -22,6 +22,10 @@ std::vector<AnyValue> Machine::call(int32_t function, std::vector<AnyValue> inpu
 }
 
 void Machine::execute(const Instr& instr, Registers& registers) const {
+  if (instr.node != nullptr && instr.node->op == nullptr) {
+    fail(ErrorKind::unsupported, "{}: {} is missing from Kilter (`kilter ops` lists the supported operators)",
+         instr.node->label, instr.node->op_name);
+  }
   if (observer_ != nullptr) observer_->begin(instr);
   std::vector<AnyValue> results;
   if (instr.kind == Instr::Kind::control) {
@@ -43,9 +47,6 @@ void Machine::execute(const Instr& instr, Registers& registers) const {
     }
     if (instr.kind == Instr::Kind::segment) {
       results = segments_(instr.segment, std::move(inputs));
-    } else if (instr.node->op == nullptr) {
-      fail(ErrorKind::unsupported, "{}: {} is missing from Kilter (`kilter ops` lists the supported operators)",
-           instr.node->label, instr.node->op_name);
     } else {
       results = run_op(*instr.node, std::move(inputs), host_);
     }

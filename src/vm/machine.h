@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/any_value.h"
@@ -53,7 +54,9 @@ class Machine {
   std::vector<AnyValue> branch(const Instr& instr, Registers& registers) const;
   std::vector<AnyValue> loop(const Instr& instr, Registers& registers) const;
   std::vector<AnyValue> scan(const Instr& instr, Registers& registers) const;
-  std::vector<AnyValue> scan_once(const Instr& instr, std::vector<AnyValue> inputs, Registers& registers) const;
+  /// `most`: limit on the iterations.
+  std::vector<AnyValue> scan_once(const Instr& instr, std::vector<AnyValue> inputs, Registers& registers,
+                                  std::optional<int64_t> most = {}) const;
   std::vector<AnyValue> map(const Instr& instr, Registers& registers) const;
 
   const Program& program_;

@@ -112,7 +112,8 @@ inline ModelMaker relu_model() {
 /// Returns the error that `f` throws as "kind: message", or "no error" when it throws none.
 template <class F>
 std::string error_of(F&& f) {
-  static constexpr const char* kKinds[] = {"usage", "bad_model", "bad_input", "unsupported", "io", "internal"};
+  static constexpr const char* kKinds[] = {"usage", "bad_model", "bad_input",    "unsupported",
+                                           "io",    "internal",  "out_of_memory"};
   try {
     f();
   } catch (const Error& error) {
