@@ -158,7 +158,7 @@ class Lowering {
     made.attrs = read_attrs(node, model_, frame.call);
     made.inputs = std::move(inputs);
     for (const auto& attribute : node.attribute()) {
-      if (attribute.type() == kGraphAttr) made.regions.push_back(region(attribute, scope, frame));
+      if (attribute.type() == kGraphAttr) made.regions.push_back(region(node, attribute, scope, frame));
     }
     for (const auto& output : node.output())
       made.outputs.push_back(output.empty() ? kNone : scope.body.add(frame.prefix + output));
@@ -176,7 +176,11 @@ class Lowering {
                           constant_value(node, read_attrs(node, model_, frame.call), model_.file));
   }
 
-  Region region(const pb::AttributeProto& attribute, Scope& scope, const Frame& frame) {
+  Region region(const pb::NodeProto& node, const pb::AttributeProto& attribute, Scope& scope, const Frame& frame) {
+    if (!attribute.has_g()) {
+      fail(ErrorKind::bad_model, "{}: {}: attribute {} has the type of a graph, but contains none", model_.file,
+           node_text(node), quote(attribute.name()));
+    }
     Body body{.outer = &scope.body};
     Scope inner{body, &scope};
     fill(attribute.g(), inner, frame);

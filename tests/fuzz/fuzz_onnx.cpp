@@ -1,5 +1,6 @@
 // Damaged models: parsing, and binding with every unknown dimension set to 2, must either succeed or throw an Error
-// that is not internal. The inputs are models of a few nodes that cover every operator, mutated as bytes and as models.
+// that is not internal, and so must dividing a network that is not one static graph into a program. The inputs are
+// models of a few nodes that cover every operator, mutated as bytes and as models.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +13,8 @@
 #include "fuzz_onnx_seeds.h"
 #include "model_mutator.h"
 #include "onnx/model.h"
+#include "ops/support/builder.h"
+#include "vm/program.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
@@ -56,7 +59,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto model = Model::parse(std::as_bytes(std::span(data, size)), "fuzz.onnx");
     model->missing();
-    bind(*model);
+    try {
+      bind(*model);
+    } catch (const kilter::NeedsProgram&) {
+      kilter::vm::text(kilter::vm::make_program(model->open_graph()));
+    }
   } catch (const kilter::Error& error) {
     if (error.kind() == kilter::ErrorKind::internal) {
       std::fprintf(stderr, "internal error: %s\n", error.what());

@@ -80,6 +80,79 @@ ModelMaker function_model() {
   return maker;
 }
 
+/// Adds the inputs and the output with which the body of a Loop starts.
+void begin_loop(pb::GraphProto& body) {
+  set_tensor_type(*body.add_input(), "i", {}, 7);
+  set_tensor_type(*body.add_input(), "go", {}, 9);
+  set_tensor_type(*body.add_output(), "on", {}, 9);
+}
+
+/// A Loop around an If around a Scan, each of which reads values around it.
+ModelMaker loop_model() {
+  ModelMaker maker;
+  maker.input("x", {2, 3});
+  maker.input("count", {}, 7);
+  set_floats(maker.initializer(), "most", {}, {9});
+  set_floats(maker.initializer(), "zero", {3}, {0, 0, 0});
+  auto& body = *add_attribute(maker.node("Loop", {"count", "", "x"}, {"y", "all"}), "body", kGraphAttr).mutable_g();
+  begin_loop(body);
+  set_tensor_type(*body.add_input(), "v", {2, 3});
+  add_attribute(add_node(*body.add_node(), "ReduceSum", {"v"}, {"sum"}, ""), "keepdims", kIntAttr);
+  add_node(*body.add_node(), "Less", {"sum", "most"}, {"on"}, "");
+  auto& choice = add_node(*body.add_node(), "If", {"on"}, {"w"}, "");
+  auto& then_branch = *add_attribute(choice, "then_branch", kGraphAttr).mutable_g();
+  auto& scan = add_node(*then_branch.add_node(), "Scan", {"zero", "v"}, {"last", "rows"}, "");
+  add_attribute(scan, "num_scan_inputs", kIntAttr).set_i(1);
+  add_attribute(scan, "scan_output_axes", kIntsAttr).add_ints(0);
+  auto& each = *add_attribute(scan, "body", kGraphAttr).mutable_g();
+  set_tensor_type(*each.add_input(), "s", {3});
+  set_tensor_type(*each.add_input(), "row", {3});
+  add_node(*each.add_node(), "Add", {"s", "row"}, {"next"}, "");
+  add_node(*each.add_node(), "Mul", {"next", "sum"}, {"scaled"}, "");
+  set_tensor_type(*each.add_output(), "next", {3});
+  set_tensor_type(*each.add_output(), "scaled", {3});
+  set_tensor_type(*then_branch.add_output(), "rows", {2, 3});
+  auto& else_branch = *add_attribute(choice, "else_branch", kGraphAttr).mutable_g();
+  add_node(*else_branch.add_node(), "Neg", {"x"}, {"n"}, "");
+  set_tensor_type(*else_branch.add_output(), "n", {2, 3});
+  set_tensor_type(*body.add_output(), "w", {2, 3});
+  set_tensor_type(*body.add_output(), "sum", {});
+  maker.output("y", {2, 3});
+  maker.output("all", {"n"});
+  return maker;
+}
+
+/// Sequences, optional values, and shapes that depend on data.
+ModelMaker sequence_model() {
+  ModelMaker maker(18);
+  maker.input("x", {4, 3});
+  set_int64s(maker.initializer(), "two", {2});
+  maker.node("SplitToSequence", {"x"}, {"parts"});
+  auto& map = maker.node("SequenceMap", {"parts", "x"}, {"mapped"});
+  auto& each = *add_attribute(map, "body", kGraphAttr).mutable_g();
+  set_tensor_type(*each.add_input(), "part", {1, 3});
+  set_tensor_type(*each.add_input(), "same", {4, 3});
+  add_attribute(add_node(*each.add_node(), "Concat", {"part", "same"}, {"long"}, ""), "axis", kIntAttr);
+  set_tensor_type(*each.add_output(), "long", {5, 3});
+  auto& body = *add_attribute(maker.node("Loop", {"two", "", "mapped"}, {"grown"}), "body", kGraphAttr).mutable_g();
+  begin_loop(body);
+  body.add_input()->set_name("list");
+  add_node(*body.add_node(), "Identity", {"go"}, {"on"}, "");
+  add_node(*body.add_node(), "SequenceInsert", {"list", "x", "i"}, {"longer"}, "");
+  body.add_output()->set_name("longer");
+  maker.node("SequenceErase", {"grown", "two"}, {"rest"});
+  maker.node("SequenceAt", {"rest", "two"}, {"one"});
+  maker.node("Optional", {"one"}, {"maybe"});
+  maker.node("OptionalHasElement", {"maybe"}, {"has"});
+  add_attribute(maker.node("ConcatFromSequence", {"rest"}, {"joined"}), "axis", kIntAttr);
+  maker.node("NonZero", {"joined"}, {"where"});
+  maker.node("Shape", {"where"}, {"shape"});
+  maker.node("Expand", {"two", "shape"}, {"y"});
+  maker.output("y", {2, "n"}, 7);
+  maker.output("has", {}, 9);
+  return maker;
+}
+
 void set_values(pb::TensorProto& proto, const Tensor& tensor) {
   proto.set_data_type(number_of_dtype(tensor.dtype()));
   for (const int64_t d : tensor.shape()) proto.add_dims(d);
@@ -162,6 +235,10 @@ std::string seed_model(unsigned seed) {
       return function_model().bytes();
     case 3:
       return relu_model().bytes();
+    case 4:
+      return loop_model().bytes();
+    case 5:
+      return sequence_model().bytes();
     default: {
       const OpDef& op = *all_ops()[rest % all_ops().size()];
       if (op.cases.empty() || op.domain == "kilter") return relu_model().bytes();

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "../onnx/model_maker.h"
 #include "fuzz_onnx_seeds.h"
 #include "onnx/schema.h"
 #include "ops/support/builder.h"
@@ -51,7 +52,7 @@ class Mutator {
   Mutator(pb::ModelProto& model, unsigned seed) : model_(model), graph_(*model.mutable_graph()), random_(seed) {}
 
   void change() {
-    switch (below(14)) {
+    switch (below(15)) {
       case 0:
       case 1:
         return change_input();
@@ -72,6 +73,8 @@ class Mutator {
         return feed_constant();
       case 11:
         return with_node([&](pb::NodeProto& node) { move_attribute(node); });
+      case 12:
+        return with_node([&](pb::NodeProto& node) { change_body(node); });
       default:
         return splice();
     }
@@ -92,7 +95,40 @@ class Mutator {
   void with_node(F&& use) {
     auto* nodes = graph_.mutable_node();
     if (!model_.functions().empty() && below(3) == 0) nodes = any(model_.mutable_functions())->mutable_node();
-    if (pb::NodeProto* node = any(nodes)) use(*node);
+    while (pb::NodeProto* node = any(nodes)) {
+      pb::GraphProto* body = any_body(*node);
+      if (body == nullptr || below(3) == 0) return use(*node);
+      nodes = body->mutable_node();
+    }
+  }
+
+  /// Draws a graph inside a node; null if there is none.
+  pb::GraphProto* any_body(pb::NodeProto& node) {
+    std::vector<pb::GraphProto*> bodies;
+    for (pb::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) bodies.push_back(attribute.mutable_g());
+    }
+    return bodies.empty() ? nullptr : bodies[below(bodies.size())];
+  }
+
+  /// Changes the inputs or outputs of a graph inside a node.
+  void change_body(pb::NodeProto& node) {
+    pb::GraphProto* body = any_body(node);
+    if (body == nullptr) return change_edges(node);
+    auto* ports = below(2) == 0 ? body->mutable_input() : body->mutable_output();
+    switch (below(4)) {
+      case 0:
+        set_tensor_type(*ports->Add(), any_name(), {2}, any_type());
+        return;
+      case 1:
+        if (!ports->empty()) ports->RemoveLast();
+        return;
+      case 2:
+        if (ports->size() > 1) ports->SwapElements(0, static_cast<int>(below(static_cast<size_t>(ports->size()))));
+        return;
+      default:
+        if (pb::ValueInfoProto* info = any(ports)) info->set_name(any_name());
+    }
   }
 
   template <class Numbers>

@@ -15,6 +15,7 @@ import copy
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,151 +24,14 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from model_seeds import SEEDS, info
+
 SECONDS = 60
+LOOP_SECONDS = 5  # a model with loops may run forever: it must then end at SIGINT
 MEMORY = 6 << 30
 ODD_INTS = [0, -1, 1, 2, 3, 7, -2, -(2**63), 2**63 - 1, 2**31, 2**31 - 1, 2**32, 10**6, 10**9, 65536, 4097]
 ODD_FLOATS = [0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"), 3.4e38, -3.4e38, 1e-45, 0.5]
 ODD_NAMES = [b"", b"\xc3\x28", b"a\nb", b"\x1b[31mred", b"../up", b"x" * 5000, b"%s%n", b'"quoted"', b"=1+1", b"a\x00b", "ü".encode()]
-F = TensorProto.FLOAT
-
-
-# --- seeds: small models of different kinds ---
-
-
-def info(name, shape, kind=F):
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def constant(name, array):
-    return numpy_helper.from_array(np.asarray(array), name)
-
-
-def weights(name, *shape):
-    values = np.random.default_rng(len(name) + sum(shape)).standard_normal(shape, dtype=np.float32)
-    return constant(name, values)
-
-
-def made(nodes, inputs, outputs, initializers=(), opset=17, functions=()):
-    graph = helper.make_graph(nodes, "seed", inputs, outputs, list(initializers))
-    imports = [helper.make_opsetid("", opset)] + ([helper.make_opsetid("local", 1)] if functions else [])
-    return helper.make_model(graph, opset_imports=imports, ir_version=9, functions=list(functions))
-
-
-def image_seed():
-    nodes = [
-        helper.make_node("Conv", ["x", "w", "b"], ["c"], name="conv", pads=[1, 1, 1, 1], strides=[2, 2]),
-        helper.make_node("BatchNormalization", ["c", "s", "t", "m", "v"], ["n"], epsilon=1e-3),
-        helper.make_node("Clip", ["n", "low", "high"], ["r"]),
-        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
-        helper.make_node("Conv", ["p", "d"], ["e"], group=8, kernel_shape=[3, 3], auto_pad="SAME_UPPER"),
-        helper.make_node("Concat", ["p", "e"], ["j"], axis=1),
-        helper.make_node("Resize", ["j", "", "scales"], ["u"], mode="linear"),
-        helper.make_node("GlobalAveragePool", ["u"], ["g"]),
-        helper.make_node("Flatten", ["g"], ["f"]),
-        helper.make_node("Gemm", ["f", "fc", "fb"], ["y"], transB=1, alpha=0.5),
-    ]
-    held = [weights("w", 8, 3, 3, 3), weights("b", 8), weights("d", 8, 1, 3, 3), weights("fc", 5, 16), weights("fb", 5)]
-    held += [weights("s", 8), weights("t", 8), weights("m", 8), constant("v", np.ones(8, np.float32))]
-    held += [constant("low", np.float32(0)), constant("high", np.float32(6)), constant("scales", np.float32([1, 1, 2, 2]))]
-    return made(nodes, [info("x", [1, 3, 16, 16])], [info("y", [1, 5])], held)
-
-
-def tokens_seed():
-    nodes = [
-        helper.make_node("Gather", ["table", "ids"], ["h"]),
-        helper.make_node("LayerNormalization", ["h", "g", "b"], ["n"], axis=-1),
-        helper.make_node("MatMul", ["n", "wq"], ["q"]),
-        helper.make_node("Split", ["q", "parts"], ["q0", "q1", "q2"], axis=2),
-        helper.make_node("Transpose", ["q1"], ["k"], perm=[0, 2, 1]),
-        helper.make_node("MatMul", ["q0", "k"], ["a"]),
-        helper.make_node("Mul", ["a", "scale"], ["as"]),
-        helper.make_node("Softmax", ["as"], ["p"], axis=-1),
-        helper.make_node("MatMul", ["p", "q2"], ["o"]),
-        helper.make_node("Add", ["o", "h"], ["r"]),
-        helper.make_node("Shape", ["r"], ["dims"]),
-        helper.make_node("ConstantOfShape", ["dims"], ["zeros"], value=constant("", np.float32([1]))),
-        helper.make_node("Sub", ["r", "zeros"], ["s"]),
-        helper.make_node("ReduceMean", ["s"], ["mean"], axes=[1], keepdims=0),
-        helper.make_node("TopK", ["mean", "count"], ["top", "at"], axis=1),
-    ]
-    held = [weights("table", 11, 8), weights("g", 8), weights("b", 8), weights("wq", 8, 24)]
-    held += [constant("parts", np.int64([8, 8, 8])), constant("scale", np.float32(0.35)), constant("count", np.int64([3]))]
-    return made(nodes, [info("ids", [1, 4], TensorProto.INT64)], [info("top", [1, 3]), info("at", [1, 3], TensorProto.INT64)], held)
-
-
-def moves_seed():
-    nodes = [
-        helper.make_node("Pad", ["x", "pads", "fill"], ["p"], mode="constant"),
-        helper.make_node("Slice", ["p", "begin", "end", "axes", "steps"], ["s"]),
-        helper.make_node("Tile", ["s", "times"], ["t"]),
-        helper.make_node("Reshape", ["t", "shape"], ["r"]),
-        helper.make_node("Unsqueeze", ["r", "axis"], ["u"]),
-        helper.make_node("Expand", ["u", "wide"], ["e"]),
-        helper.make_node("Squeeze", ["e", "axis"], ["q"]),
-        helper.make_node("Where", ["mask", "q", "fill"], ["w"]),
-        helper.make_node("CumSum", ["w", "zero"], ["c"]),
-        helper.make_node("GatherElements", ["c", "index"], ["g"], axis=0),
-        helper.make_node("Range", ["zero32", "six", "one32"], ["steps32"]),
-        helper.make_node("Add", ["g", "steps32"], ["y"]),
-    ]
-    held = [constant("pads", np.int64([0, 1, 0, 1])), constant("fill", np.float32(0)), constant("begin", np.int64([0]))]
-    held += [constant("end", np.int64([6])), constant("axes", np.int64([1])), constant("steps", np.int64([2]))]
-    held += [constant("times", np.int64([1, 2])), constant("shape", np.int64([2, -1])), constant("axis", np.int64([0]))]
-    held += [constant("wide", np.int64([1, 2, 6])), constant("mask", np.array([[True, False] * 3] * 2))]
-    held += [constant("zero", np.int64(0)), constant("index", np.zeros((2, 6), np.int64)), constant("zero32", np.float32(0))]
-    held += [constant("six", np.float32(6)), constant("one32", np.float32(1))]
-    return made(nodes, [info("x", [2, 4])], [info("y", [2, 6])], held)
-
-
-def recurrent_seed():
-    nodes = [
-        helper.make_node("LSTM", ["x", "w", "r", "b"], ["h", "last", ""], hidden_size=4, direction="bidirectional"),
-        helper.make_node("Transpose", ["h"], ["t"], perm=[1, 0, 2, 3]),
-        helper.make_node("ConvTranspose", ["t", "up"], ["u"], strides=[2, 2], output_padding=[1, 1]),
-        helper.make_node("LRN", ["u"], ["l"], size=3),
-        helper.make_node("ReduceSum", ["l"], ["y"], keepdims=0),
-        helper.make_node("Sum", ["last", "last", "last"], ["z"]),
-    ]
-    held = [weights("w", 2, 16, 3), weights("r", 2, 16, 4), weights("b", 2, 32), weights("up", 5, 2, 3, 3)]
-    return made(nodes, [info("x", [5, 1, 3])], [info("y", []), info("z", [2, 1, 4])], held)
-
-
-def nested_seed():
-    then = helper.make_graph([helper.make_node("Relu", ["x"], ["a"])], "then", [], [info("a", [2, 3])])
-    other = helper.make_graph([helper.make_node("Neg", ["x"], ["a2"])], "else", [], [info("a2", [2, 3])])
-    imports = [helper.make_opsetid("", 17)]
-    body = [helper.make_node("Mul", ["p", "q"], ["t"]), helper.make_node("LeakyRelu", ["t"], ["o"])]
-    body[1].attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))
-    function = helper.make_function("local", "scaled", ["p", "q"], ["o"], body, imports, ["slope"])
-    nodes = [
-        helper.make_node("If", ["yes"], ["b"], then_branch=then, else_branch=other),
-        helper.make_node("scaled", ["b", "k"], ["s"], domain="local", slope=0.25),
-        helper.make_node("Constant", [], ["c"], value_floats=[1.0, 2.0, 3.0]),
-        helper.make_node("Max", ["s", "c", "x"], ["m"]),
-        helper.make_node("Cast", ["m"], ["half"], to=TensorProto.FLOAT16),
-        helper.make_node("Cast", ["half"], ["y"], to=F),
-    ]
-    held = [constant("yes", np.array(True)), weights("k", 3)]
-    return made(nodes, [info("x", [2, 3])], [info("y", [2, 3])], held, functions=[function])
-
-
-def quantised_seed():
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", "sx", "zx"], ["qx"]),
-        helper.make_node("DequantizeLinear", ["qx", "sx", "zx"], ["dx"]),
-        helper.make_node("DequantizeLinear", ["qw", "sw", "zw"], ["dw"], axis=0),
-        helper.make_node("Conv", ["dx", "dw"], ["c"], pads=[1, 1, 1, 1]),
-        helper.make_node("Einsum", ["c", "c"], ["e"], equation="nchw,nchw->nc"),
-        helper.make_node("ArgMax", ["e"], ["at"], axis=1),
-        helper.make_node("OneHot", ["at", "depth", "pair"], ["y"], axis=-1),
-    ]
-    held = [constant("sx", np.float32(0.1)), constant("zx", np.uint8(128)), constant("sw", np.float32([0.1] * 4))]
-    held += [constant("zw", np.int8([0] * 4)), constant("qw", np.ones((4, 2, 3, 3), np.int8))]
-    held += [constant("depth", np.int64(4)), constant("pair", np.float32([0, 1]))]
-    return made(nodes, [info("x", [1, 2, 6, 6])], [info("y", [1, 1, 4])], held)
-
-
-SEEDS = [image_seed, tokens_seed, moves_seed, recurrent_seed, nested_seed, quantised_seed]
 
 
 # --- parts of a model that a mutation may change ---
@@ -482,6 +346,24 @@ def limit():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def ended(command, folder, interrupt_after):
+    """Runs a command and returns its exit code, None if it does not end, and the end of its messages."""
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=limit, cwd=folder)
+    try:
+        try:
+            error = run.communicate(timeout=interrupt_after or SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            if interrupt_after is None:
+                raise
+            run.send_signal(signal.SIGINT)
+            error = run.communicate(timeout=SECONDS)[1]
+        return run.returncode, error[-600:].decode("utf-8", "replace")
+    except subprocess.TimeoutExpired:
+        run.kill()
+        run.communicate()
+        return None, ""
+
+
 def try_one(kilter, seed, folder):
     """Returns what is wrong with the program's reaction to a mutant (or nothing), and its exit code."""
     data, done = mutant(seed)
@@ -491,18 +373,15 @@ def try_one(kilter, seed, folder):
     modes = [["run"], ["run", "--verify"], ["compile"], ["inspect"]]
     command = [kilter, *random.Random(~seed).choice(modes)]
     command = command[:2] + [file] + command[2:] + (["-o", file + ".plan"] if command[1] == "compile" else [])
-    try:
-        run = subprocess.run(command, capture_output=True, timeout=SECONDS, preexec_fn=limit, cwd=folder)
-        code, error = run.returncode, run.stderr[-600:].decode("utf-8", "replace")
-    except subprocess.TimeoutExpired:
-        code, error = None, ""
+    loops = b"Loop" in data or b"Scan" in data
+    code, error = ended(command, folder, LOOP_SECONDS if loops else None)
     for rest in (file, file + ".plan"):
         if os.path.exists(rest):
             os.remove(rest)
     fault = None
     if code is None:
         fault = f"no answer in {SECONDS} s"
-    elif code < 0 or code == 4 or code not in (0, 1, 3):
+    elif code not in (0, 1, 3) and not (loops and code == 130):
         fault = f"exit {code}: {error}"
     return fault, code, f"seed {seed} ({', '.join(done)}): {' '.join(command)}", data
 

@@ -288,6 +288,15 @@ TEST(Loop, ABodyThatDoesNotFitIsAnError) {
             "and 2 outputs");
 }
 
+TEST(Loop, ABodyThatIsNoGraphIsAnError) {
+  ModelMaker maker;
+  maker.input("n", {}, kInt64);
+  add_attribute(maker.node("Loop", {"n"}, {"y"}, "loop"), "body", onnx::kGraphAttr);
+  maker.output("y", {"n"});
+  EXPECT_THAT(error_of([&] { Network(maker)->run({{"n", Tensor::scalar(int64_t{2})}}); }),
+              HasSubstr("Loop 'loop': attribute 'body' has the type of a graph, but contains none"));
+}
+
 TEST(Loop, MoreThanMemoryToStackIsAnError) {
   // Every iteration stacks the same 64 MiB, which take memory once.
   LoopMaker maker({"y", "all"});
