@@ -67,6 +67,17 @@ struct LoopMaker : ModelMaker {
   onnx::pb::GraphProto* body;
 };
 
+TEST(EmptyTensors, LoseAnAxis) {
+  ModelMaker maker;
+  maker.input("x", {1, 4, "n"});
+  set_int64s(maker.initializer(), "axes", {0});
+  add_attribute(maker.node("ReduceSum", {"x", "axes"}, {"y"}), "keepdims", onnx::kIntAttr);
+  maker.output("y", {4, "n"});
+  Network network(maker);
+  EXPECT_EQ(network->run({{"x", Tensor(DType::f32, {1, 4, 0})}})[0].shape(), (Shape{4, 0}));
+  EXPECT_EQ(network->run({{"x", Tensor(DType::f32, {1, 4, 2})}})[0].shape(), (Shape{4, 2}));
+}
+
 TEST(Names, OfABodyHideThoseAround) {
   // Around the body k is 1; inside, it is an initializer, 10. The body's state has the name of the network's input.
   ModelMaker maker;
