@@ -152,7 +152,10 @@ std::string string_of(nb::handle object, int64_t i, const std::string& what) {
   if (PyBytes_Check(object.ptr()))
     return {PyBytes_AS_STRING(object.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(object.ptr()))};
   if (!PyUnicode_Check(object.ptr()))
-    fail(ErrorKind::bad_input, "{}: element {} has type {}; expected str or bytes", what, i, class_name(object));
+    fail(ErrorKind::bad_input,
+         "{}: element {} has type {}; arrays of objects contain str or bytes, numpy.asarray(value, dtype) makes one of "
+         "numbers",
+         what, i, class_name(object));
   const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(object.ptr(), "utf-8", "surrogateescape"));
   if (!bytes.is_valid()) {
     PyErr_Clear();

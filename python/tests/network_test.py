@@ -163,12 +163,18 @@ def test_a_missing_input_is_named():
 
 
 @pytest.mark.parametrize("values, "
-                         "dtype", [(np.zeros((2, 3), "M8[s]"), "datetime64[s]"), (np.zeros((2, 3), object), "object"),
-                                           (np.zeros((2, 3), [("a", "f4")]), "[('a', '<f4')]"),
-                                           (np.full((2, 3), "a"), "<U1"), (A.astype(">f4"), ">f4"),
-                                           (A.astype(">f8"), ">f8")])
+                         "dtype", [(np.zeros((2, 3), "M8[s]"), "datetime64[s]"),
+                                  (np.zeros((2, 3), [("a", "f4")]), "[('a', '<f4')]"), (A.astype(">f4"), ">f4"),
+                                  (A.astype(">f8"), ">f8")])
 def test_element_types_that_are_refused(values, dtype):
     assert raised_text(lambda: identity()(values)).startswith(NO_ARRAY + f"ndarray of {dtype}")
+
+
+def test_strings_and_objects_are_no_numbers():
+    assert raised_text(lambda: identity()(np.full((2, 3), "a"))) == "id: input 'x' must be f32[2,3], got str"
+    assert raised_text(lambda: identity()(np.zeros((2, 3), object))) == (
+        "input 'x': element 0 has type int; arrays of objects contain str or bytes, numpy.asarray(value, dtype) makes "
+        "one of numbers")
 
 
 def test_an_exception_of_dlpack_is_told():

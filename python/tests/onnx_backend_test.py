@@ -22,7 +22,10 @@ E2E = pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"
 sys.path.insert(0, str(E2E))
 from onnx_node_cases import LEAST_PASSING, RANDOM, read_known  # noqa: E402
 
-KNOWN = read_known(E2E / "onnx_cases_not_passing.txt")
+#: passes in `kilter check`
+NOT_COMPARED = {"test_loop16_seq_none": "the standard's runner takes len() of each element of a sequence, and one is a "
+                                        "scalar"}
+KNOWN = {**read_known(E2E / "onnx_cases_not_passing.txt"), **NOT_COMPARED}
 
 
 def standard_cases() -> dict[str, type]:

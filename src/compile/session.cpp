@@ -143,7 +143,16 @@ onnx::Model::Shapes Session::whole(const onnx::Model::Shapes& shapes) const {
 }
 
 Graph Session::graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) const {
-  if (model_) return model_->bind(merged(shapes), values);
+  if (model_) {
+    for (const auto& ports : {model_->inputs(), model_->outputs()}) {
+      for (const onnx::Port& port : ports) {
+        if (!port.plain())
+          throw NeedsProgram(
+              fmt::format("{}: '{}' is {}, not a tensor of numbers", name_, port.name, onnx::text(port)));
+      }
+    }
+    return model_->bind(merged(shapes), values);
+  }
   if (graph_) return *graph_;
   fail(ErrorKind::unsupported, "{} is a compiled file: it has no graph; use the model that it was made from", name_);
 }
@@ -461,7 +470,8 @@ Tensor random_input(const std::string& name, DType type, const Shape& shape, uin
     }
   });
   if (!known)
-    fail(ErrorKind::unsupported, "input '{}': no random values for element type {}", name, kilter::name(type));
+    fail(ErrorKind::unsupported, "input '{}': there are no random values of type {}; give its value in a file", name,
+         kilter::name(type));
   return t;
 }
 

@@ -30,9 +30,8 @@ Specialiser Binder::specialise() {
   find_missing(model_, false).fail_if_any();
   for (const auto* ports : {&model_.inputs, &model_.outputs}) {
     for (const Port& port : *ports) {
-      if (port.plain()) continue;
-      throw NeedsProgram(
-          fmt::format("{}: {} is {}, not a tensor of numbers", model_.file, quote(port.name), text(port)));
+      if (!port.is_tensor())
+        throw NeedsProgram(fmt::format("{}: {} is no tensor: {}", model_.file, quote(port.name), text(port)));
     }
   }
   graph_.name = model_.graph().name();

@@ -7,12 +7,14 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/ticks.h"
 #include "codegen/backend.h"
 #include "exec/thread_pool.h"
 #include "measure/clock.h"
 #include "measure/device.h"
 #include "ops/op.h"
 #include "profile/pairs.h"
+#include "schedule/kernel_versions.h"
 
 namespace kilter::profile {
 namespace {
@@ -69,7 +71,7 @@ class ProgramRows {
   std::unordered_map<int32_t, size_t> segments_;
 };
 
-/// What one run did. Times are in nanoseconds.
+/// What one run did. Times are in ticks.
 struct Stamps {
   std::vector<int64_t> own, whole, count, iterations;  ///< by row
   int64_t choice = 0;                                  ///< of code, and memory, for all segments
@@ -92,15 +94,15 @@ class Recorder : public vm::Observer {
   }
 
   void begin(const vm::Instr& instr) override {
-    const int64_t now = now_ns();
-    if (stamps.first == 0) stamps.first = now;
-    open_.push_back({.row = rows_.row_of(instr), .begin = now});
+    const int64_t at = now();
+    if (stamps.first == 0) stamps.first = at;
+    open_.push_back({.row = rows_.row_of(instr), .begin = at});
   }
 
   void end() override {
     const Open done = open_.back();
     open_.pop_back();
-    const int64_t now = now_ns(), whole = now - done.begin;
+    const int64_t at = now(), whole = at - done.begin;
     int64_t own = whole - done.inside;
     if (done.code > 0) {
       stamps.choice += own - done.code;
@@ -111,22 +113,24 @@ class Recorder : public vm::Observer {
     stamps.whole[done.row] += whole;
     ++stamps.count[done.row];
     (open_.empty() ? stamps.top : open_.back().inside) += whole;
-    stamps.last = now;
+    stamps.last = at;
     constexpr size_t kMostEvents = 100'000;
     if (with_events_ && events.size() < kMostEvents) {
-      events.push_back({done.row, 0, static_cast<double>(done.begin - stamps.first) * 1e-3,
-                        static_cast<double>(now - stamps.first) * 1e-3});
+      events.push_back({done.row, 0, us(done.begin), us(at)});
     }
   }
 
   void iteration() override { ++stamps.iterations[open_.back().row]; }
-  void enter_code() override { open_.back().entered = now_ns(); }
-  void leave_code() override { open_.back().code += std::max<int64_t>(now_ns() - open_.back().entered, 1); }
+  void enter_code() override { open_.back().entered = now(); }
+  void leave_code() override { open_.back().code += std::max<int64_t>(now() - open_.back().entered, 1); }
 
   Stamps stamps;
   std::vector<Event> events;
 
  private:
+  static int64_t now() { return static_cast<int64_t>(ticks()); }
+  double us(int64_t at) const { return static_cast<double>(at - stamps.first) * us_per_tick_; }
+
   struct Open {
     size_t row = 0;
     int64_t begin = 0, inside = 0, code = 0, entered = 0;
@@ -134,6 +138,7 @@ class Recorder : public vm::Observer {
   const ProgramRows& rows_;
   std::vector<Open> open_;
   bool with_events_ = false;
+  double us_per_tick_ = ns_per_tick() * 1e-3;
 };
 
 struct Pass : PairTimes {
@@ -170,6 +175,8 @@ class ProgramCollector {
   }
 
  private:
+  double ms(int64_t ticks) const { return static_cast<double>(ticks) * ms_per_tick_; }
+
   double plain_pass() {
     const int64_t start = now_ns();
     session_.run_values(inputs_);
@@ -237,17 +244,17 @@ class ProgramCollector {
       Row row = rows_.rows[r];
       row.step = static_cast<int64_t>(r);
       row.count = last.count[r], row.iterations = last.iterations[r];
-      row.time = over_passes(passes_, [&](const Pass& p) { return to_ms(p.stamps.own[r]); });
+      row.time = over_passes(passes_, [&](const Pass& p) { return ms(p.stamps.own[r]); });
       if (row.kind == RowKind::control)
-        row.whole_ms = over_passes(passes_, [&](const Pass& p) { return to_ms(p.stamps.whole[r]); }).mean;
+        row.whole_ms = over_passes(passes_, [&](const Pass& p) { return ms(p.stamps.whole[r]); }).mean;
       place_[r] = out_.rows.size();
       out_.rows.push_back(std::move(row));
     }
-    add_gap("segments: choice of code, memory", last.choices, [](const Pass& p) { return to_ms(p.stamps.choice); });
+    add_gap("segments: choice of code, memory", last.choices, [&](const Pass& p) { return ms(p.stamps.choice); });
     add_gap("between instructions", 1,
-            [](const Pass& p) { return to_ms(p.stamps.last - p.stamps.first - p.stamps.top); });
+            [&](const Pass& p) { return ms(p.stamps.last - p.stamps.first - p.stamps.top); });
     add_gap("before and after the program", 1,
-            [](const Pass& p) { return p.total - to_ms(p.stamps.last - p.stamps.first); });
+            [&](const Pass& p) { return p.total - ms(p.stamps.last - p.stamps.first); });
     for (const Row& row : out_.rows) {
       out_.sum_ms += row.time.mean;
       (row.kind == RowKind::gap ? out_.gaps_ms : out_.kernels_ms) += row.time.mean;
@@ -294,6 +301,7 @@ class ProgramCollector {
   QuietWatch watch_;
   DisturbedCount disturbed_;
   std::vector<Pass> passes_;
+  double ms_per_tick_ = ns_per_tick() * 1e-6;
   std::vector<size_t> place_;  ///< by row of `rows_`: its index in out_.rows
   double best_ms_ = 0;
   Profile out_;
@@ -314,7 +322,7 @@ Conditions program_conditions(const Session& session) {
   c.activations = "as the instructions before left them";
   c.target = options.compile.target.name;
   c.precision = name(options.compile.precision);
-  c.codegen = codegen_version();
+  c.codegen = KernelVersions(codegen_version()).all();
   return c;
 }
 

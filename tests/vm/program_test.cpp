@@ -81,7 +81,7 @@ TEST(Observer, SeesInstructionsIterationsAndCode) {
   Notes notes;
   network->program().observe(&notes);
   run();
-  EXPECT_EQ(notes.text, "(0)(Loopi(1)i(1))");
+  EXPECT_EQ(notes.text, "(0)(Loopi(1)i(1[]))");  // segment 1 runs for the third and fourth time
   run(), run();
   notes.text.clear();
   run();
@@ -280,7 +280,7 @@ TEST(RunValues, RefusesMemoryForSequences) {
 }
 
 TEST(Strings, AreInputsAndOutputsOfRunValues) {
-  ModelMaker maker;
+  ModelMaker maker(20);
   maker.input("a", {2}, 8);
   maker.node("StringConcat", {"a", "a"}, {"b"});
   maker.output("b", {2}, 8);

@@ -70,9 +70,9 @@ std::string facts_text(const nlohmann::json& facts) {
   const auto mb = [&](const char* what) { return facts.at(what).get<double>() * 1e-6; };
   if (facts.at("program").get<bool>()) {
     return fmt::format(
-        "  runs as a program of {} segments; {} plans compiled in the {} runs before the measurement, {:.1f} MB\n",
-        facts.at("segments").get<int64_t>(), facts.at("compiled_segments").get<int64_t>(),
-        ProgramRunner::kRunsUntilCompiled, mb("held_bytes"));
+        "  runs as a program; segments {}, plans compiled in the {} runs before the measurement {}, {:.1f} MB\n",
+        facts.at("segments").get<int64_t>(), ProgramRunner::kRunsUntilCompiled,
+        facts.at("compiled_segments").get<int64_t>(), mb("held_bytes"));
   }
   std::string out = fmt::format("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n",
                                 facts.at("compile_ms").get<double>(), facts.at("steps").get<int64_t>(),

@@ -175,7 +175,7 @@ void print_ports(const Session& session) {
 void print_program(const InspectOptions& options, Session& session) {
   print_ports(session);
   const vm::Program& program = session.program().program();
-  say("program: {} functions, {} segments\n{}", program.functions.size(), program.segments.size(),
+  say("program: functions {}, segments {}\n{}", program.functions.size(), program.segments.size(),
       printable_lines(vm::text(program)));
   std::map<std::string, Tensor> inputs;
   try {

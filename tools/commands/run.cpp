@@ -41,7 +41,7 @@ void print_strings(const Tensor& t) {
   const std::vector<std::string>& strings = t.strings();
   for (size_t i = 0; i < std::min(kShown, strings.size()); ++i) {
     const bool cut = strings[i].size() > kLongest;
-    say(" {} '{}'{}", i == 0 ? " " : ",", printable(strings[i].substr(0, kLongest)), cut ? "..." : "");
+    say("{}'{}'{}", i == 0 ? "  " : ", ", printable(strings[i].substr(0, kLongest)), cut ? "..." : "");
   }
   if (strings.size() > kShown) say(", ...");
 }
