@@ -168,13 +168,13 @@ def test_devices():
 
 def test_is_compatible_says_whether_prepare_works():
     assert backend.is_compatible(mlp())
-    old = mlp()
-    old.opset_import[0].version = 5
+    newer = mlp()
+    newer.opset_import[0].version = 99
     unknown = mlp()
     unknown.graph.node[0].op_type = "Plus"
     invalid = mlp(1)
     invalid.graph.node[0].input[1] = "nothing"
-    for model, error in ((old, kilter.UnsupportedError),
+    for model, error in ((newer, kilter.UnsupportedError),
                          (unknown, kilter.UnsupportedError), (invalid, kilter.ModelError)):
         assert not backend.is_compatible(model)
         with pytest.raises(error):

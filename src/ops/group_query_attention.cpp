@@ -342,8 +342,8 @@ KILTER_OP(GroupQueryAttention){
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {kPrompt, kStep, kLengthsDiffer, kChunk, kBuffer, kSinks,
               "f32[2,3,16] f32[2,3,8] f32[2,3,8] ? ? i32[2]:2,1 i32[]=3 | num_heads=4 kv_num_heads=2 causal=0 | | 3",
-              "f32[1,2,16] f32[1,2,8] f32[1,2,8] f32[1,2,0,4] f32[1,2,0,4] i32[1]:1 i32[]=2 | num_heads=4 "
-              "kv_num_heads=2 smooth_softmax=1 local_window_size=1 | | 3"},
+              ("f32[1,2,16] f32[1,2,8] f32[1,2,8] f32[1,2,0,4] f32[1,2,0,4] i32[1]:1 i32[]=2 | num_heads=4 "
+               "kv_num_heads=2 smooth_softmax=1 local_window_size=1 | | 3")},
 };
 
 }  // namespace kilter

@@ -99,8 +99,8 @@ KILTER_OP(LinearClassifier){
               "f32[5,2] | coefficients=[1,-2] intercepts=[0.25] classlabels_ints=[4,7] post_transform=LOGISTIC",
               "f64[5,2] | coefficients=[1,-2] intercepts=[0.25] classlabels_strings=[no,yes]",
               "f32[5,2] | coefficients=[1,-2] intercepts=[0.25]",
-              "i64[2] | coefficients=[1,2,-3,0.5,1,1] intercepts=[0,0,1] classlabels_strings=[a,b,c] "
-              "post_transform=SOFTMAX"},
+              ("i64[2] | coefficients=[1,2,-3,0.5,1,1] intercepts=[0,0,1] classlabels_strings=[a,b,c] "
+               "post_transform=SOFTMAX")},
 };
 
 }  // namespace kilter

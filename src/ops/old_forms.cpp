@@ -256,7 +256,8 @@ KILTER_OP(OldGRU){
     .summary = "The form of opset 7; output_sequence has no effect.",
     .expand = expand_recurrent<2>,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
-    .cases = {"f32[3,2,4] f32[1,15,4] f32[1,15,5] | hidden_size=5 output_sequence=1 | 3 | 2"},
+    .cases = {"f32[3,2,4] f32[1,15,4] f32[1,15,5] | hidden_size=5 output_sequence=1 | 3 | 2",
+              "f32[3,2,4] f32[1,15,4] f32[1,15,5] f32[1,30] i32[2]=3,2 f32[1,2,5] | hidden_size=5 | 3"},
 };
 
 KILTER_OP(OldLSTM){
@@ -269,7 +270,9 @@ KILTER_OP(OldLSTM){
     .summary = "The form of opset 7; output_sequence has no effect.",
     .expand = expand_recurrent<3>,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
-    .cases = {"f32[3,2,4] f32[1,20,4] f32[1,20,5] | hidden_size=5 output_sequence=1 | 1 | 3"},
+    .cases =
+        {"f32[3,2,4] f32[1,20,4] f32[1,20,5] | hidden_size=5 output_sequence=1 | 1 | 3",
+         "f32[3,2,4] f32[1,20,4] f32[1,20,5] f32[1,40] i32[2]=3,2 f32[1,2,5] f32[1,2,5] f32[1,15] | hidden_size=5 | 1"},
 };
 
 KILTER_OP(OldRNN){
@@ -282,7 +285,8 @@ KILTER_OP(OldRNN){
     .summary = "The form of opset 7; output_sequence has no effect.",
     .expand = expand_recurrent<2>,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
-    .cases = {"f32[3,2,4] f32[1,5,4] f32[1,5,5] | hidden_size=5 output_sequence=1 | 6 | 2"},
+    .cases = {"f32[3,2,4] f32[1,5,4] f32[1,5,5] | hidden_size=5 output_sequence=1 | 6 | 2",
+              "f32[3,2,4] f32[1,5,4] f32[1,5,5] f32[1,10] i32[2]=3,2 f32[1,2,5] | hidden_size=5 | 6"},
 };
 
 }  // namespace kilter
