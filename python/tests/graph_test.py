@@ -335,10 +335,10 @@ def test_round_trip_through_a_file(tmp_path, opset):
     net = kilter.compile(path)
     assert net.name == str(path) and [p.name for p in net.outputs] == ["y"]
     np.testing.assert_array_equal(net(feed), kilter.compile(g)(feed))
-    with pytest.raises(kilter.UnsupportedError, match=f"opset {OLDEST_OPSET - 1} of ai.onnx; Kilter reads "
-                                                      f"{OLDEST_OPSET} to"):
+    with pytest.raises(kilter.UnsupportedError, match=f"opset {NEWEST_OPSET + 1} of ai.onnx; Kilter reads "
+                                                      f"1 to {NEWEST_OPSET}"):
         model = g.to_onnx()
-        model.opset_import[0].version = OLDEST_OPSET - 1
+        model.opset_import[0].version = NEWEST_OPSET + 1
         kilter.compile(model)
 
 
