@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kKnobs[] = {"vectors",      "rows",  "tile",     "m",    "count",       "split",
                                        "prefetch",     "keys",  "out_rows", "item", "out_vectors", "unroll",
                                        "accumulators", "joint", "parts",    "band", "sums",        "outputs",
-                                       "tiles",        "lines", "columns"};
+                                       "tiles",        "lines", "columns",  "walks"};
 
 float log2_of(double value) { return static_cast<float>(std::log2(1 + std::max(value, 0.0))); }
 /// log2 of a ratio of two positive numbers; 0 if one of them is missing.
