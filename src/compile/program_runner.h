@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -55,7 +54,7 @@ class ProgramRunner {
     std::vector<TensorType> inputs;
     int64_t runs = 0;
     bool is_static = false;      ///< false: shapes inside it depend on data, so its nodes run one by one
-    const Plan* plan = nullptr;  ///< null: not compiled, so reference kernels run it
+    const Plan* plan = nullptr;  ///< null: not compiled, so its nodes run one by one
   };
   /// All segments that have run, ordered by segment and by when they first ran.
   std::vector<FormState> forms() const;

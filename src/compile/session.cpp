@@ -180,16 +180,6 @@ onnx::Model::Values Session::needed_values(const std::map<std::string, Tensor>& 
   return values;
 }
 
-bool Session::needs_program(const std::map<std::string, Tensor>& inputs) const {
-  if (needs_program_ || !model_) return needs_program_;
-  try {
-    graph(shapes_of(inputs), needed_values(inputs));
-    return false;
-  } catch (const NeedsProgram&) {
-    return true;
-  }
-}
-
 Loaded& Session::prepare_for(const std::map<std::string, Tensor>& inputs) {
   return prepare(shapes_of(inputs), needed_values(inputs));
 }
@@ -323,10 +313,6 @@ bool any_varies(const onnx::Model::Values& values, const std::vector<onnx::Port>
       ports, [&](const onnx::Port& port) { return values.contains(port.name) && !onnx::declared_shape(port); });
 }
 
-std::map<std::string, AnyValue> values_of(const std::map<std::string, Tensor>& tensors) {
-  return {tensors.begin(), tensors.end()};
-}
-
 }  // namespace
 
 std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
@@ -336,7 +322,8 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
     Kept& kept = use(it);
     return kept.known->run(kept.loaded, inputs, outputs);
   }
-  check_inputs(values_of(inputs));
+  const std::map<std::string, AnyValue> given{inputs.begin(), inputs.end()};
+  check_inputs(given);
   if (!needs_program_) {
     try {
       const onnx::Model::Values values = needed_values(inputs);
@@ -351,14 +338,13 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
       needs_program_ = true;
     }
   }
-  return run_program(inputs, outputs);
+  return run_program(given, outputs);
 }
 
-std::vector<Tensor> Session::run_program(const std::map<std::string, Tensor>& inputs,
+std::vector<Tensor> Session::run_program(const std::map<std::string, AnyValue>& inputs,
                                          const std::map<std::string, Tensor>& outputs) {
-  const std::map<std::string, AnyValue> given = values_of(inputs);
-  std::vector<AnyValue> values = program_values(given);
-  write_outputs(values, given, outputs);
+  std::vector<AnyValue> values = program_values(inputs);
+  write_outputs(values, inputs, outputs);
   std::vector<Tensor> results;
   for (const AnyValue& value : values) {
     if (!value.is_tensor()) {

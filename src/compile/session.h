@@ -81,8 +81,6 @@ class Session {
 
   /// Whether run() has found that the network is not one static graph, so that a program runs it.
   bool runs_program() const { return needs_program_; }
-  /// Whether the network is not one static graph for these inputs.
-  bool needs_program(const std::map<std::string, Tensor>& inputs) const;
   /// As run(), for inputs and outputs of any kind. An optional input may be missing.
   std::vector<AnyValue> run_values(const std::map<std::string, AnyValue>& inputs,
                                    const std::map<std::string, Tensor>& outputs = {});
@@ -112,7 +110,7 @@ class Session {
   KernelStore* kernels();
   Kept& use(std::list<Kept>::iterator kept);
   Kept& kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values);
-  std::vector<Tensor> run_program(const std::map<std::string, Tensor>& inputs,
+  std::vector<Tensor> run_program(const std::map<std::string, AnyValue>& inputs,
                                   const std::map<std::string, Tensor>& outputs);
   std::vector<AnyValue> program_values(const std::map<std::string, AnyValue>& inputs);
   void write_outputs(std::vector<AnyValue>& values, const std::map<std::string, AnyValue>& inputs,

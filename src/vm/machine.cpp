@@ -11,9 +11,8 @@ std::vector<AnyValue> Machine::call(int32_t function, std::vector<AnyValue> inpu
   const Function& f = program_.functions[static_cast<size_t>(function)];
   Registers registers(f.graph->values.size());
   for (size_t i = 0; i < inputs.size(); ++i) registers[static_cast<size_t>(f.graph->inputs[i])] = std::move(inputs[i]);
-  for (const OpenValue& value : f.graph->values) {
-    if (value.constant) registers[static_cast<size_t>(&value - f.graph->values.data())] = *value.constant;
-  }
+  for (const ValueId v : f.constants)
+    registers[static_cast<size_t>(v)] = *f.graph->values[static_cast<size_t>(v)].constant;
   for (const Instr& instr : f.code) execute(instr, registers);
   std::vector<AnyValue> outputs;
   for (const OpenGraph::Output& output : f.graph->outputs)

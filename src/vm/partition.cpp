@@ -15,6 +15,14 @@ namespace {
 /// running anything.
 bool shapes_follow(const OpenNode& node, const std::vector<bool>& known);
 
+/// Returns whether the results of a node in a segment are known without running anything, too: shapes, and what is
+/// computed from known operands alone.
+bool results_are_known(const OpenNode& node, const std::vector<bool>& known) {
+  const auto is_known = [&](ValueId v) { return v == kNone || known[static_cast<size_t>(v)]; };
+  return node.op->control == Control::none && node.op->deterministic &&
+         (node.op->shape_only || std::ranges::all_of(node.inputs, is_known));
+}
+
 /// Finds, for the values of a graph, which are known as soon as the shapes of its inputs are: constants, shapes and
 /// what is computed from these alone. `known` has those of the inputs set. Returns whether all nodes can be in a
 /// segment.
@@ -22,10 +30,7 @@ bool find_known(const OpenGraph& graph, std::vector<bool>& known) {
   for (size_t v = 0; v < graph.values.size(); ++v) known[v] = known[v] || graph.values[v].constant.has_value();
   for (const OpenNode& node : graph.nodes) {
     if (!shapes_follow(node, known)) return false;
-    const bool from_known =
-        std::ranges::all_of(node.inputs, [&](ValueId v) { return v == kNone || known[static_cast<size_t>(v)]; });
-    const bool result =
-        node.op->control == Control::none && node.op->deterministic && (from_known || node.op->shape_only);
+    const bool result = results_are_known(node, known);
     for (const ValueId v : node.outputs) {
       if (v != kNone) known[static_cast<size_t>(v)] = result;
     }
@@ -90,7 +95,10 @@ class Partition {
     for (const OpenNode& node : graph_.nodes) {
       if (is_host(node) && is_needed(node)) hosts[static_cast<size_t>(level_of(node))].push_back(&node);
     }
-    Function function{&graph_, {}};
+    Function function{&graph_};
+    for (const ValueId v : demanded_) {
+      if (graph_.values[index(v)].constant) function.constants.push_back(v);
+    }
     for (int32_t level = 0; level <= last_level_; ++level) {
       if (std::optional<Cut>& segment = segments[static_cast<size_t>(level)]) {
         segment->instr.segment = static_cast<int32_t>(program_.segments.size());
@@ -119,15 +127,14 @@ class Partition {
   void place(const OpenNode& node) {
     const bool host = !shapes_follow(node, known_);
     if (host) host_.insert(&node);
-    const bool from_known = std::ranges::all_of(node.inputs, [&](ValueId v) { return v == kNone || known_[index(v)]; });
+    const bool known = !host && results_are_known(node, known_);
     const int32_t level = level_of(node) + (host ? 1 : 0);
     last_level_ = std::max(last_level_, level);
     for (const ValueId v : node.outputs) {
       if (v == kNone) continue;
       level_[index(v)] = level;
       producer_[index(v)] = &node;
-      known_[index(v)] =
-          !host && node.op->control == Control::none && node.op->deterministic && (from_known || node.op->shape_only);
+      known_[index(v)] = known;
     }
   }
 

@@ -33,7 +33,9 @@ struct Instr {
 
 struct Function {
   const OpenGraph* graph = nullptr;
-  std::vector<Instr> code;
+  std::vector<Instr> code = {};
+  /// Registers that contain constants from the start: those that instructions other than segments, or outputs, read.
+  std::vector<ValueId> constants = {};
 };
 
 struct Program {
