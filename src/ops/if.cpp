@@ -10,7 +10,7 @@ KILTER_OP(If){
     .max_inputs = 1,
     .min_outputs = 1,
     .max_outputs = -1,
-    .summary = "The outputs of then_branch if the condition is true, else those of else_branch.",
+    .summary = "Runs then_branch if the condition is true, otherwise else_branch; its outputs are those of the branch.",
 };
 
 }  // namespace kilter
