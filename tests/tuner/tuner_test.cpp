@@ -499,27 +499,37 @@ class Killer {
   std::thread thread_;
 };
 
-TEST(Tuner, GoesOnWhenCandidatesCrash) {
-  std::vector<Record> kept;
-  TuneOptions options = short_run(kept);
-  options.trials = 60;
-  options.trial.repeat = 3, options.trial.min_repeat_ms = 40;  // so the worker mostly measures
+/// Tunes while a Killer is at work, until two candidates have crashed.
+TuneResult tune_with_crashes(const Graph& graph, TuneOptions options, int64_t& crashes) {
   std::atomic<bool> enough = false, search = false;
-  int64_t crashes = 0;
   options.event = [&](const TuneEvent& event) {
     const auto* trial = std::get_if<TrialEvent>(&event.what);
     if (trial == nullptr || trial->status != Status::crash) return;
     EXPECT_NE(trial->error.find("signal 11 (Segmentation fault) at step "), std::string::npos) << trial->error;
     enough = ++crashes >= 2;
   };
-  const Graph graph = small_network();
   std::optional<Killer> killer;
   options.progress = [&](const TuneProgress& p) {
     if (p.phase == "racing") enough = true;
     if (p.phase == "preparing" && !search.exchange(true)) killer.emplace(enough);
   };
-  const TuneResult result = tune(graph, inputs_of(graph), native(), options);
-  killer.reset();
+  return tune(graph, inputs_of(graph), native(), options);
+}
+
+TEST(Tuner, GoesOnWhenCandidatesCrash) {
+  const Graph graph = small_network();
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.trials = 60;
+  options.trial.repeat = 3, options.trial.min_repeat_ms = 40;  // so the worker mostly measures
+  TuneResult result;
+  int64_t crashes = 0;
+  // A run rightly ends early if the signals happen to strike the default plan in three batches in a row.
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    kept.clear(), crashes = 0;
+    result = tune_with_crashes(graph, options, crashes);
+    if (!result.stopped_because.starts_with("the network does not run under its default schedules")) break;
+  }
   ASSERT_GE(crashes, 1);
   EXPECT_EQ(result.failures, crashes);
   ASSERT_EQ(result.failed.size(), 1U);
@@ -535,7 +545,7 @@ TEST(Tuner, GoesOnWhenCandidatesCrash) {
   }
   EXPECT_EQ(static_cast<int64_t>(crashed.size()), crashes);
   // Schedules that crashed are not tried again, not even in the next run.
-  options.known = kept, options.event = nullptr, options.progress = nullptr;
+  options.known = kept;
   std::vector<Record> more;
   options.keep = [&more](std::span<const Record> records) { more.insert(more.end(), records.begin(), records.end()); };
   tune(graph, inputs_of(graph), native(), options);
