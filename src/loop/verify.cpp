@@ -16,8 +16,12 @@ constexpr VType kIndex{DType::i64, 1};
 
 class Verifier {
  public:
-  explicit Verifier(const LoopFunc& func)
-      : func_(func), access_(check_tables(func)), vars_(func.vars.size()), regs_(func.regs.size()) {}
+  Verifier(const LoopFunc& func, bool accesses)
+      : func_(func),
+        accesses_(accesses),
+        access_(check_tables(func)),
+        vars_(func.vars.size()),
+        regs_(func.regs.size()) {}
 
   void run() {
     for (const ParallelDim& d : func_.parallel) bind(vars_, d.var, "variable");
@@ -127,7 +131,8 @@ class Verifier {
         return block(s.body);
       case StmtKind::tile_load:
       case StmtKind::tile_store:
-        return access_.tile(s);
+        if (accesses_) access_.tile(s);
+        return;
       case StmtKind::tile_zero:
       case StmtKind::tile_dot:
         return;
@@ -150,8 +155,10 @@ class Verifier {
     if (func_.vars[static_cast<size_t>(s.id)].type != kIndex)
       error("loop '{}' has a variable of another type than i64", var_name(s.id));
     int64_t extent = 0;
-    if (s.loop != LoopKind::serial && !is_const(s.b - s.a, &extent)) {
-      error("{} loop '{}' has no constant extent", name(s.loop), var_name(s.id));
+    const bool open = s.loop == LoopKind::serial || (s.loop == LoopKind::vector && s.step == 1);
+    if (!open && !is_const(s.b - s.a, &extent)) {
+      const std::string step = s.loop == LoopKind::vector ? fmt::format("step {} and ", s.step) : "";
+      error("{} loop '{}' has {}no constant extent", name(s.loop), var_name(s.id), step);
     }
     access_.enter_loop(s);
     around_.push_back(&s);
@@ -215,7 +222,7 @@ class Verifier {
     if (s.mask.defined() && s.mask.type() != VType{DType::boolean, s.b.lanes()}) {
       error("store of {} to '{}' with a mask of {}", text(s.b.type()), b.name, text(s.mask.type()));
     }
-    access_.store(s);
+    if (accesses_) access_.store(s);
   }
 
   const Name& in_scope(const std::vector<Name>& names, int32_t id, std::string_view what) const {
@@ -270,7 +277,7 @@ class Verifier {
       check(e.args.size() < 2 || e.args[1].type() == VType{DType::boolean, e.type.lanes},
             "the mask of a load has a wrong type");
       now.loads = true;
-      access_.load(e);
+      if (accesses_) access_.load(e);
       return;
     }
     operands(e);
@@ -328,6 +335,7 @@ class Verifier {
   }
 
   const LoopFunc& func_;
+  bool accesses_;
   AccessChecker access_;
   std::vector<Name> vars_, regs_;
   std::vector<Bound> bound_;
@@ -339,6 +347,8 @@ class Verifier {
 
 }  // namespace
 
-void verify(const LoopFunc& func) { Verifier(func).run(); }
+void verify(const LoopFunc& func) { Verifier(func, true).run(); }
+
+void verify_structure(const LoopFunc& func) { Verifier(func, false).run(); }
 
 }  // namespace kilter

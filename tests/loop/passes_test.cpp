@@ -236,7 +236,8 @@ TEST(Vectorise, RefusesDependentIterations) {
             "vectorise 'f': loop 'v' stores to one element of 'y' from several iterations");
   EXPECT_EQ(refuse("for v in [0, 8) vector { for j in [0, v) { y[v] = x[j] } }"),
             "vectorise 'f': loop 'v' contains loop 'j', whose bounds differ between its iterations");
-  EXPECT_EQ(refuse("for v in [0, q) vector { y[v] = x[v] }"), "vectorise 'f': the extent of loop 'v' is not constant");
+  EXPECT_EQ(refuse("for v in [0, q) step 2 vector { y[v] = x[v] }"),
+            "vectorise 'f': loop 'v' has step 2 and no constant extent");
 }
 
 TEST(Hoist, InvariantsGoAsFarOutAsTheyCan) {

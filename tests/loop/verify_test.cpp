@@ -108,7 +108,11 @@ TEST(Verify, Structure) {
   EXPECT_EQ(check("y[0] = 1:f64"), "verify 'f': store of f64 to 'y' of f32");
   EXPECT_EQ(check("y[k[0, lanes 4]] = 0:f32x4"), "verify 'f': store to 'y': the index has type i64x4, expected i64");
   EXPECT_EQ(check("y[0, mask 1:boolx4] = 0:f32x8"), "verify 'f': store of f32x8 to 'y' with a mask of boolx4");
-  EXPECT_EQ(check("for i in [0, k[0]) vector { y[i] = 0:f32 }"), "verify 'f': vector loop 'i' has no constant extent");
+  EXPECT_EQ(check("for i in [0, k[0]) vector { y[i] = 0:f32 }"), "");
+  EXPECT_EQ(check("for i in [0, k[0]) step 2 vector { y[i] = 0:f32 }"),
+            "verify 'f': vector loop 'i' has step 2 and no constant extent");
+  EXPECT_EQ(check("for i in [0, k[0]) unrolled { y[i] = 0:f32 }"),
+            "verify 'f': unrolled loop 'i' has no constant extent");
   EXPECT_EQ(check("if x[0] { y[0] = 0:f32 }"), "verify 'f': the condition of an if is not a scalar bool");
   EXPECT_EQ(check("reg r = 0:f32x4 set r = 1:f32"), "verify 'f': register 'r' has type f32x4, its value f32");
   EXPECT_EQ(check("for i in [0, 4) { let a = x[i] } y[0] = a"),

@@ -49,50 +49,76 @@ class Vectorise {
 
   void loop(const StmtNode& s, std::vector<Stmt>& out) {
     const int64_t extent = constant_extent(s.a, s.b, s.step);
-    require(extent >= 0, "vectorise '{}': the extent of loop '{}' is not constant", result_.name,
-            result_.vars[static_cast<size_t>(s.id)].name);
     const int32_t lanes = std::max(1, limits_.lanes_f32());
+    if (extent < 0) return open_loop(s, lanes, out);
     const int64_t full = extent / lanes;
     const int64_t group = std::min<int64_t>(copies(s), std::max<int64_t>(full, 1));
     int64_t done = 0;  // iterations done
     if (full / group > 1) {
       const int64_t groups = full / group;
-      main_loop(s, groups, group, lanes, out);
+      main_loop(s, s.a, s.a + groups * group * lanes * s.step, group, lanes, out);
       done = groups * group * lanes;
     }
     while (extent - done >= lanes) {
       const int64_t vectors = std::min(group, (extent - done) / lanes);
-      straight(s, done, vectors, lanes, {}, out);
+      straight(s, s.a + done * s.step, vectors, lanes, {}, out);
       done += vectors * lanes;
     }
     if (done == extent) return;
     if (limits_.masks && lanes > 1) {
-      straight(s, done, 1, lanes, first_lanes(extent - done, lanes), out);
+      straight(s, s.a + done * s.step, 1, lanes, first_lanes(extent - done, lanes), out);
       return;
     }
     while (done < extent) {
       const auto part = static_cast<int32_t>(std::bit_floor(static_cast<uint64_t>(extent - done)));
-      straight(s, done, 1, part, {}, out);
+      straight(s, s.a + done * s.step, 1, part, {}, out);
       done += part;
     }
   }
 
-  void main_loop(const StmtNode& s, int64_t groups, int64_t group, int32_t lanes, std::vector<Stmt>& out) {
+  /// A loop whose extent is known only when it runs.
+  void open_loop(const StmtNode& s, int32_t lanes, std::vector<Stmt>& out) {
+    require(s.step == 1, "vectorise '{}': loop '{}' has step {} and no constant extent", result_.name,
+            result_.vars[static_cast<size_t>(s.id)].name, s.step);
+    const Expr count = let(s, s.b - s.a, out);
+    Expr done = s.a;
+    for (int64_t group = copies(s);; group = 1) {
+      const int64_t width = group * lanes;
+      const Expr end = let(s, s.a + count / width * width, out);
+      main_loop(s, done, end, group, lanes, out);
+      done = end;
+      if (group == 1) break;
+    }
+    if (lanes == 1) return;
+    if (!limits_.masks) return main_loop(s, done, s.b, 1, 1, out);
+    StmtNode tail{.kind = StmtKind::if_then, .a = binary(Op::lt, done, s.b)};
+    straight(s, done, 1, lanes, first_lanes(s.b - done, lanes), tail.body);
+    out.push_back(make_stmt(std::move(tail)));
+  }
+
+  /// Names a number of iterations or a value of the loop's variable.
+  Expr let(const StmtNode& s, Expr value, std::vector<Stmt>& out) {
+    const int32_t var = fresh_var(result_, s.id);
+    out.push_back(make_stmt({.kind = StmtKind::let, .id = var, .a = std::move(value)}));
+    return var_expr({DType::i64, 1}, var);
+  }
+
+  void main_loop(const StmtNode& s, Expr begin, Expr end, int64_t group, int32_t lanes, std::vector<Stmt>& out) {
     const int32_t var = fresh_var(result_, s.id);
     const Expr v = var_expr({DType::i64, 1}, var);
     VectorBody body(result_, s, lanes);
     for (int64_t u = 0; u < group; ++u) body.add_copy(v + u * lanes * s.step, {});
     StmtNode n{.kind = StmtKind::loop, .id = var, .step = group * lanes * s.step};
-    n.a = s.a;
-    n.b = s.a + groups * group * lanes * s.step;
+    n.a = std::move(begin);
+    n.b = std::move(end);
     n.body = body.build();
     out.push_back(make_stmt(std::move(n)));
   }
 
-  void straight(const StmtNode& s, int64_t done, int64_t vectors, int32_t lanes, const Expr& mask,
+  void straight(const StmtNode& s, const Expr& begin, int64_t vectors, int32_t lanes, const Expr& mask,
                 std::vector<Stmt>& out) {
     VectorBody body(result_, s, lanes);
-    for (int64_t u = 0; u < vectors; ++u) body.add_copy(s.a + (done + u * lanes) * s.step, mask);
+    for (int64_t u = 0; u < vectors; ++u) body.add_copy(begin + u * lanes * s.step, mask);
     for (Stmt& b : body.build()) out.push_back(std::move(b));
   }
 

@@ -1,0 +1,46 @@
+// Kernels for many shapes. Functions that a template makes for different shapes often differ only in numbers: bounds of
+// loops, strides inside indices, the 1/n of a mean. Such functions can share one kernel, which reads these numbers from
+// a buffer.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "loop/loop.h"
+
+namespace kilter {
+
+/// 128 bits that stand for a structure. Different structures have different ones, but for an accident of probability
+/// 2^-128.
+struct Fingerprint {
+  uint64_t low = 0x9e3779b97f4a7c15ULL, high = 0xcbf29ce484222325ULL;
+
+  void add(uint64_t word);
+  auto operator<=>(const Fingerprint&) const = default;
+};
+
+/// The numbers of a function: the extents of its parallel dimensions, and in its expressions, except for the bounds of
+/// unrolled loops, scalar constants of i64, u64 and i32, constants of f32, and the strides of loads other than 0 and 1.
+struct LoopNumbers {
+  Fingerprint structure;         ///< the function without its numbers, the sizes of its buffers, and names of values
+  std::vector<int64_t> values;   ///< in a fixed order; for f32 the bits. Equal structures have equally many
+  std::vector<int64_t> scratch;  ///< elements of the scratch buffers
+
+  /// Stands for all that the function's machine code depends on.
+  Fingerprint code() const;
+};
+LoopNumbers numbers_of(const LoopFunc& func);
+
+/// Returns the function that reads number i from element slots[i] of `dims`, an additional last input of i64. Keeps
+/// numbers whose slot is -1. The scratch buffers have `scratch` elements. With the function's own numbers in `dims`,
+/// the result does what the function does.
+LoopFunc reading_numbers(const LoopFunc& func, std::span<const int32_t> slots, std::span<const int64_t> scratch);
+
+/// Checks all that verify() checks except bounds and races, which depend on the numbers: verify the function that the
+/// numbers come from instead.
+void verify_structure(const LoopFunc& func);
+
+}  // namespace kilter
