@@ -346,6 +346,11 @@ void Emitter::begin_row(int32_t lanes) {
   }
 }
 
+bool Emitter::sums_rows() const {
+  return std::ranges::any_of(task_.epilogue,
+                             [&](NodeId id) { return is_row_mean(*task_.graph, task_.graph->node(id)); });
+}
+
 void Emitter::end_row(const Site& site) {
   for (const auto& [id, sum] : row_sums_) {
     const Node& node = task_.graph->node(id);

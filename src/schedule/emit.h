@@ -78,6 +78,8 @@ class Emitter {
   /// channels. If the task computes means of rows (is_row_mean), these functions accumulate and store the means.
   /// `site`: any pixel of the row.
   void begin_row(int32_t lanes);
+  /// Whether the task computes means of rows, so that each pixel must be passed to epilogue() once.
+  bool sums_rows() const;
   void end_row(const Site& site);
 
   /// These two calls enclose the epilogues (or values of the feeder) of the `vectors` vectors of a register tile,

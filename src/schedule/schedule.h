@@ -127,6 +127,8 @@ class Analysed {
   /// The default according to the analytic model. Deterministic; depends only on static limits. Rejected if the
   /// template accepts the task only when forced.
   virtual Result<Schedule> pick() const = 0;
+  /// A legal schedule that is found quickly, and usually is as fast as that of pick().
+  virtual Result<Schedule> quick() const { return pick(); }
   /// The schedules that the model ranks, pick()'s among them.
   virtual std::vector<Schedule> candidates() const = 0;
   /// The loop IR of a schedule. Rejects knob values outside space(), and those that do not fit together.

@@ -35,6 +35,9 @@ struct Task {
   std::vector<NodeId> epilogue;  ///< element-wise nodes after the anchor, in order
   std::vector<Operand> inputs;   ///< values read from outside, without duplicates
   std::vector<Operand> outputs;  ///< values that nodes outside read or that are outputs of the network
+  /// Whether the layer will run with other shapes, too. Kernels then have a structure that depends less on extents, so
+  /// that several shapes can share them: their last tile overlaps the one before it.
+  bool open = false;
 
   const Node& node() const { return graph->node(anchor); }
   const Operand* find(ValueId value) const;

@@ -21,7 +21,7 @@ class HeadEmitter {
         lanes_(lanes),
         width_(schedule.knob("vectors") * lanes),
         score_rows_(schedule.knob("rows")),
-        key_block_(schedule.knob("keys")),
+        key_block_(std::min(schedule.knob("keys"), h.shape.keys)),
         out_vectors_(schedule.knob("out_vectors")),
         out_rows_(schedule.knob("out_rows")) {
     const Shape& batch = h.shape.batch;
@@ -35,12 +35,19 @@ class HeadEmitter {
       if (h.mask.value != kNone) mask_base_ = mask_base_ + i * Expr(h.mask.batch[d]);
     }
     blocks_ = ceil_div(h.shape.queries, width_);
-    block_ = b_.parallel("block", blocks_);
+    block_ = b_.parallel("block", TileSplit(h.shape.queries, width_, h.overlap).items(1));
     bind();
   }
 
   void run() {
     const int64_t rest = h_.shape.queries % width_;
+    if (h_.overlap && h_.shape.queries >= width_) {
+      const TileSplit split(h_.shape.queries, width_, true);
+      return b_.loop("i", block_, split.end_of_item(block_, 1), [&](const Expr& i) {
+        first_ = split.begin(b_, i);
+        block(width_);
+      });
+    }
     first_ = b_.let("first", block_ * Expr(width_));
     if (rest == 0) return block(width_);
     if (blocks_ == 1) return block(rest);
@@ -205,11 +212,11 @@ class HeadEmitter {
 
   /// Computes p, the scores of `count` keys from `key` on, and raises most_.
   void score_keys(const Expr& key, int64_t count) {
-    const int64_t full = count / score_rows_, rest = count % score_rows_;
-    if (full > 0) {
-      b_.loop("t", 0, full, [&](const Expr& t) { score_tile(key, t * Expr(score_rows_), score_rows_); });
+    const TileSplit split(count, score_rows_, h_.overlap);
+    if (split.whole() > 0) {
+      b_.loop("t", 0, split.whole(), [&](const Expr& t) { score_tile(key, split.begin(b_, t), score_rows_); });
     }
-    if (rest > 0) score_tile(key, Expr(full * score_rows_), rest);
+    if (split.rest() > 0) score_tile(key, Expr(split.whole() * score_rows_), split.rest());
   }
 
   void score_tile(const Expr& key, const Expr& row, int64_t rows) {
@@ -405,7 +412,10 @@ class HeadEmitter {
     b_.loop("k", 0, full, kReductionUnroll, [&](const Expr& k) {
       for (int64_t u = 0; u < kReductionUnroll; ++u) step(k + Expr(u), m_.group);
     });
-    for (int64_t k = full; k < groups; ++k) step(Expr(k), m_.group);
+    if (h_.overlap)
+      b_.loop("k", full, groups, [&](const Expr& k) { step(k, m_.group); });
+    else
+      for (int64_t k = full; k < groups; ++k) step(Expr(k), m_.group);
     if (rest > 0) step(Expr(groups), rest);
   }
 

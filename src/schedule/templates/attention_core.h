@@ -4,6 +4,7 @@
 #include "ops/support/fused_attention.h"
 #include "schedule/emit.h"
 #include "schedule/model/register_tile.h"
+#include "schedule/templates/tile_split.h"
 
 namespace kilter {
 
@@ -20,6 +21,7 @@ struct AttentionProblem {
   AttentionOperand q, k, v, mask;         ///< mask.value == kNone: no mask
   const Tensor* constant_mask = nullptr;  ///< set for a constant mask of several rows
   Multiplicands multiplicands;            ///< pairs of bf16, or f32
+  bool overlap = false;                   ///< the last tiles of queries and keys overlap those before (Task::open)
 };
 
 /// Emits the whole kernel, parallel over batch dimensions and blocks of queries. The schedule's knobs must be legal.

@@ -13,6 +13,7 @@
 // under an older maximum are rescaled to the new one (the online softmax of Milakov and Gimelshein, 2018).
 
 #include <algorithm>
+#include <bit>
 
 #include "base/align.h"
 #include "schedule/templates/attention_core.h"
@@ -53,6 +54,7 @@ Result<AttentionProblem> analyse(const Task& task, const CpuLimits& limits) {
   const auto operand = [&](size_t i) -> const Operand& { return task.operand(node.inputs[i]); };
   const bool masked = node.input(3) != kNone;
   AttentionProblem h;
+  h.overlap = task.open;
   h.shape = fused_attention_shape(node, operand(0).type.shape, operand(1).type.shape, operand(2).type.shape,
                                   masked ? &operand(3).type.shape : nullptr);
   h.rules = fused_attention_rules(node);
@@ -136,11 +138,17 @@ int64_t keys_of(const FusedAttentionShape& s, int64_t queries, const CpuLimits& 
   return std::min(keys, s.keys);
 }
 
-Schedule schedule_of(const FusedAttentionShape& s, const Tile& scores, const Tile& out, const CpuLimits& limits) {
+/// keys_of() for a layer that will run with other numbers of keys: a power of two.
+int64_t open_keys_of(const FusedAttentionShape& s, int64_t queries, const CpuLimits& limits) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(keys_of(s, queries, limits))));
+}
+
+Schedule schedule_of(const AttentionProblem& h, const Tile& scores, const Tile& out, const CpuLimits& limits) {
+  const int64_t queries = scores.vectors * lanes_of(limits);
   return {"attention_rows",
           {{"vectors", scores.vectors},
            {"rows", scores.rows},
-           {"keys", keys_of(s, scores.vectors * lanes_of(limits), limits)},
+           {"keys", h.overlap ? open_keys_of(h.shape, queries, limits) : keys_of(h.shape, queries, limits)},
            {"out_vectors", out.vectors},
            {"out_rows", out.rows}}};
 }
@@ -182,14 +190,15 @@ class AttentionRows final : public Analysed {
     Knob vectors{"vectors", {1, 2, 3, 4}}, rows{"rows", {}}, keys{"keys", {}};
     Knob out_vectors{"out_vectors", {1, 2, 3, 4, 5, 6, 7, 8}}, out_rows{"out_rows", {}};
     for (int64_t r = 1; r <= most_rows(1, limits()); ++r) rows.values.push_back(r), out_rows.values.push_back(r);
-    for (int64_t k = 16; k < s.keys; k *= 2) keys.values.push_back(k);
+    constexpr int64_t kMostOpen = 1 << 20;
+    for (int64_t k = h_.overlap ? 1 : 16; k < (h_.overlap ? kMostOpen : s.keys); k *= 2) keys.values.push_back(k);
     keys.values.push_back(s.keys);
     return {vectors, rows, keys, out_vectors, out_rows};
   }
   Result<Schedule> pick() const override {
     const FusedAttentionShape& s = h_.shape;
     const Tile scores = score_tile(s, products());
-    return schedule_of(s, scores, output_tile(s, scores.vectors * lanes_of(limits()), products()), limits());
+    return schedule_of(h_, scores, output_tile(s, scores.vectors * lanes_of(limits()), products()), limits());
   }
   /// The best rows for each combination of score vectors and output vectors.
   std::vector<Schedule> candidates() const override {
@@ -199,7 +208,7 @@ class AttentionRows final : public Analysed {
     for (int64_t v = 1; v <= std::clamp<int64_t>(ceil_div(s.queries, lanes), 1, kMaxScoreVectors); ++v) {
       const int64_t queries = std::min(v * lanes, s.queries);
       for (int64_t o = 1; o <= std::min(ceil_div(s.v_size, lanes), kMaxOutVectors); ++o)
-        all.push_back(schedule_of(s, best_rows(s.keys, v, products()), best_rows(queries, o, products()), limits()));
+        all.push_back(schedule_of(h_, best_rows(s.keys, v, products()), best_rows(queries, o, products()), limits()));
     }
     return all;
   }

@@ -26,6 +26,7 @@ Result<DepthwiseNest> analyse(const Task& task, const CpuLimits& limits) {
   const int32_t lanes = lanes_of(limits);
   auto nest = depthwise_nest(node, x.type, w.type, y, lanes);
   if (!nest) return nest;
+  nest->overlap = task.open;
   if (w.constant != nullptr) nest->operands = depthwise_operands(*nest, x.type, *w.constant, y, limits);
   if (auto rejected = check_conv_operands(task, nest->operands.group > 1)) return *rejected;
   if (y.layout.block != lanes || x.type.layout.block != lanes) {

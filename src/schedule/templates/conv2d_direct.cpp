@@ -86,6 +86,7 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   if (!nest) return nest.rejected();
   c.nest = *nest;
   ConvNest& n = c.nest;
+  n.overlap = task.open;
   if (n.merged > 1 && n.in_channels == n.merged && n.out_channels == n.merged)
     return not_for("channels of a group", "more than one in or out", "1 in, 1 out");
   if (bytes)
@@ -212,7 +213,7 @@ class DirectConv final : public Analysed {
     ConvBuffers buffers;
     buffers.block_items = block_items(c_.nest, tile, limits());
     const int64_t blocks = ceil_div(items, buffers.block_items);
-    if (blocks > 1) buffers.first_item = e.b.parallel("block", blocks) * Expr(buffers.block_items);
+    if (blocks > 1 || task().open) buffers.first_item = e.b.parallel("block", blocks) * Expr(buffers.block_items);
     const Expr ocg = e.b.parallel("ocg", c_.nest.out_blocks / tile.vectors);
     const Expr item = buffers.first_item + e.b.parallel("item", buffers.block_items);
     buffers.input = c_.image;
@@ -238,7 +239,7 @@ class DirectConv final : public Analysed {
     buffers.bias = start_of(e, node, c_.nest.operands, task().operand(c_.image).type, lanes);
     buffers.prefetch = schedule.knob("prefetch");
     const auto nest = [&] { emit_nest(e, c_.nest, tile, buffers, n, g, ocg, item, limits()); };
-    if (blocks * buffers.block_items > items)
+    if (blocks * buffers.block_items > items || task().open)
       e.b.if_then(binary(Op::lt, item, Expr(items)), nest);
     else
       nest();

@@ -112,7 +112,9 @@ Result<Pair> analyse(const Task& task, const CpuLimits& limits) {
   if (task.feeder.empty()) return not_for("feeder", "a convolution", "none");
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task, true)) return *rejected;
-  return analyse_nodes(*task.graph, task.graph->node(task.feeder.front()), task.node(), limits);
+  auto pair = analyse_nodes(*task.graph, task.graph->node(task.feeder.front()), task.node(), limits);
+  if (pair) pair->conv.overlap = pair->depthwise.overlap = task.open;
+  return pair;
 }
 
 // --- space and model ---

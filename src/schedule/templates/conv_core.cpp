@@ -48,8 +48,8 @@ double nest_cycles(const ConvNest& nest, const ConvTile& t, const CpuLimits& lim
     per_image =
         static_cast<double>(nest.out_h / t.rows) * cost(t.rows * nest.out_w) + cost(nest.out_h % t.rows * nest.out_w);
   } else {
-    per_image = static_cast<double>(nest.out_h) *
-                (static_cast<double>(nest.out_w / t.tile) * cost(t.tile) + cost(nest.out_w % t.tile));
+    const TileSplit row(nest.out_w, t.tile, nest.overlap);
+    per_image = static_cast<double>(nest.out_h) * (static_cast<double>(row.whole()) * cost(t.tile) + cost(row.rest()));
   }
   return per_image * read_share(nest, t) * static_cast<double>(nest.out_blocks / t.vectors);
 }
@@ -276,7 +276,7 @@ std::vector<Knob> tile_space(const ConvNest& nest, const CpuLimits& limits) {
 }
 
 int64_t nest_items(const ConvNest& nest, const ConvTile& t) {
-  if (nest.out_h == 1 && t.rows == 1) return ceil_div(ceil_div(nest.out_w, t.tile), kTilesPerItem);
+  if (nest.out_h == 1 && t.rows == 1) return TileSplit(nest.out_w, t.tile, nest.overlap).items(kTilesPerItem);
   return ceil_div(nest.out_h, t.rows);
 }
 
@@ -541,17 +541,17 @@ void emit_nest(Emitter& e, const ConvNest& nest, const ConvTile& t, const ConvBu
     if (rest == 0) return emit(t.rows);
     return b.if_then(binary(Op::lt, item, Expr(full)), [&] { emit(t.rows); }, [&] { emit(rest); });
   }
-  const int64_t full = nest.out_w / t.tile;
-  const int64_t rest = nest.out_w % t.tile;
+  const TileSplit row(nest.out_w, t.tile, nest.overlap);
+  const int64_t full = row.whole(), rest = row.rest();
   if (nest.out_h > 1) {
-    const Expr pass = of_block * Expr(ceil_div(nest.out_w, t.tile));
-    b.loop("t", 0, full, [&](const Expr& i) { tile.emit(item, i * Expr(t.tile), 1, t.tile, pass + i); });
+    const Expr pass = of_block * Expr(row.count());
+    b.loop("t", 0, full, [&](const Expr& i) { tile.emit(item, row.begin(b, i), 1, t.tile, pass + i); });
     if (rest > 0) tile.emit(item, Expr(full * t.tile), 1, rest, pass + Expr(full));
     return;
   }
   const Expr first = item * Expr(kTilesPerItem), before = buffers.first_item * Expr(kTilesPerItem);
-  b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
-         [&](const Expr& i) { tile.emit(0, i * Expr(t.tile), 1, t.tile, i - before); });
+  b.loop("t", first, row.end_of_item(item, kTilesPerItem),
+         [&](const Expr& i) { tile.emit(0, row.begin(b, i), 1, t.tile, i - before); });
   if (rest > 0) {
     const Expr last = binary(Op::eq, item, Expr(nest_items(nest, t) - 1));
     b.if_then(last, [&] { tile.emit(0, Expr(full * t.tile), 1, rest, Expr(full) - before); });

@@ -10,6 +10,7 @@
 #include "schedule/emit.h"
 #include "schedule/model/register_tile.h"
 #include "schedule/templates/byte_pairs.h"
+#include "schedule/templates/tile_split.h"
 #include "schedule/templates/weight_stream.h"
 
 namespace kilter {
@@ -31,6 +32,7 @@ struct ConvNest {
   int64_t in_h = 0, in_w = 0;  ///< pixels of the image, if tiles skip taps in the padding (conv_taps.h); else 0
   int64_t out_h = 1, out_w = 1;
   int64_t out_step_h = 1, out_step_w = 1, out_first_h = 0, out_first_w = 0;
+  bool overlap = false;  ///< the last tile of a row overlaps the one before it (Task::open)
   /// Groups of Multiplicands::group are channels of a block, whose number is a multiple, or neighbours in a row of a
   /// plain image.
   Multiplicands operands;

@@ -30,6 +30,7 @@ struct Transposed {
   Window win;
   int64_t in_channels, out_channels, groups;
   bool depthwise = false;
+  bool overlap = false;  ///< Task::open
 };
 
 Result<Transposed> analyse(const Task& task, const CpuLimits& limits) {
@@ -46,8 +47,12 @@ Result<Transposed> analyse(const Task& task, const CpuLimits& limits) {
   }
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
-  Transposed t{conv_transpose_window(node, x.type.shape, w.type.shape), x.type.shape[1], y.shape[1],
-               node.int_attr("group", 1), false};
+  Transposed t{conv_transpose_window(node, x.type.shape, w.type.shape),
+               x.type.shape[1],
+               y.shape[1],
+               node.int_attr("group", 1),
+               false,
+               task.open};
   t.depthwise = t.groups > 1 && t.groups == t.in_channels && t.groups == t.out_channels;
   if (t.win.dilations != std::vector<int64_t>{1, 1})
     return Rejected{"dilation", "1,1", fmt::format("{},{}", t.win.dilations[0], t.win.dilations[1])};
@@ -76,6 +81,7 @@ ConvNest nest_of(const Transposed& t, const Phase& h, const Phase& w, int64_t ph
   n.out_h = h.count, n.out_w = w.count;
   n.out_step_h = t.win.strides[0], n.out_step_w = t.win.strides[1];
   n.out_first_h = phase_h, n.out_first_w = phase_w;
+  n.overlap = t.overlap;
   return n;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/align.h"
 #include "schedule/model/register_tile.h"
+#include "schedule/templates/tile_split.h"
 #include "schedule/templates/weight_stream.h"
 
 namespace kilter {
@@ -65,8 +66,8 @@ int64_t pick_row_tile(const DepthwiseNest& nest, const CpuLimits& limits) {
 }
 
 double row_cycles(const DepthwiseNest& nest, int64_t tile, const CpuLimits& limits) {
-  return static_cast<double>(nest.out_w / tile) * tile_cycles(nest, tile, limits) +
-         tile_cycles(nest, nest.out_w % tile, limits);
+  const TileSplit row(nest.out_w, tile, nest.overlap);
+  return static_cast<double>(row.whole()) * tile_cycles(nest, tile, limits) + tile_cycles(nest, row.rest(), limits);
 }
 
 namespace {
@@ -243,10 +244,14 @@ class RowEmitter {
 void emit_depthwise_row(Emitter& e, const DepthwiseNest& nest, int64_t tile, const DepthwiseInput& input,
                         const DepthwiseBuffers& buffers, const Expr& n, const Expr& block, const Expr& row) {
   RowEmitter rows(e, nest, input, buffers, n, block, row);
-  const int64_t full = nest.out_w / tile;
+  const TileSplit split(nest.out_w, tile, nest.overlap && !e.sums_rows());
   e.begin_row(rows.lanes());
-  e.b.loop("t", 0, full, [&](const Expr& t) { rows.emit(t * Expr(tile), tile); });
-  if (nest.out_w % tile != 0) rows.emit(Expr(full * tile), nest.out_w % tile);
+  e.b.loop("t", 0, split.whole(), [&](const Expr& t) { rows.emit(split.begin(e.b, t), tile); });
+  const Expr rest(split.whole() * tile);
+  if (nest.overlap && e.sums_rows())
+    e.b.loop("w", rest, Expr(nest.out_w), [&](const Expr& w) { rows.emit(w, 1); });
+  else if (split.rest() > 0)
+    rows.emit(rest, split.rest());
   e.end_row(rows.site(Expr(0)));
 }
 

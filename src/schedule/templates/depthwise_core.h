@@ -23,6 +23,7 @@ struct DepthwiseNest {
   int64_t kernel_h = 1, kernel_w = 1, dilation_h = 1, dilation_w = 1, step_h = 1, step_w = 1;
   int64_t first_h = 0, first_w = 0;  ///< input pixel under tap (0, 0) of output pixel (0, 0): the negated padding
   int64_t out_h = 1, out_w = 1;
+  bool overlap = false;  ///< the last tile of a row overlaps the one before it (Task::open)
   Multiplicands operands = {};
 
   int64_t taps() const { return kernel_h * kernel_w; }

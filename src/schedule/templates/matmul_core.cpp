@@ -70,6 +70,7 @@ Result<MatrixProduct> product_of(const Task& task, const CpuLimits& limits) {
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
   MatrixProduct p;
+  p.overlap = task.open;
   p.batch.assign(y.shape.begin(), y.shape.end() - 2);
   const size_t ra = a.type.shape.size(), rb = b.type.shape.size();
   p.m = a.type.shape[ra - 2], p.k = a.type.shape[ra - 1], p.n = b.type.shape[rb - 1];

@@ -22,6 +22,7 @@ struct MatrixProduct {
   size_t row_axis = 0;
   Shape b_extent;  ///< extents of B's own batch dimensions, aligned with `batch` (1 where broadcast)
   bool constant_b = false;
+  bool overlap = false;  ///< the last tile of rows overlaps the one before it (Task::open)
   Multiplicands operands;
   bool widens_a = false;  ///< vectors of A are converted to f32 before they are spread
 

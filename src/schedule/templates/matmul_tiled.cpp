@@ -8,6 +8,7 @@
 #include "schedule/templates/byte_pairs.h"
 #include "schedule/templates/matmul_core.h"
 #include "schedule/templates/templates.h"
+#include "schedule/templates/tile_split.h"
 #include "schedule/templates/weight_stream.h"
 #include "schedule/templates/widen_operand.h"
 
@@ -46,7 +47,8 @@ double cycles(const MatrixProduct& p, int64_t vectors, int64_t rows, const CpuLi
     const int64_t bytes = vectors * limits.vector_bytes + (crowd_l1(p, r, limits) ? r * limits.line_bytes : 0);
     return std::max(step_cycles(r, vectors, rates), static_cast<double>(bytes) / limits.l2_rate);
   };
-  return static_cast<double>(panels) * (static_cast<double>(p.m / rows) * step(rows) + step(p.m % rows));
+  const TileSplit tiles(p.m, rows, p.overlap);
+  return static_cast<double>(panels) * (static_cast<double>(tiles.whole()) * step(rows) + step(tiles.rest()));
 }
 
 /// Prefetches packed constants only: a B that was just packed is still in the near caches.
@@ -246,8 +248,8 @@ class MatmulTiled final : public Analysed {
     }
     Emitter e(task(), "matmul_tiled");
     ProductEmitter product(e, p_, panels, vectors, lanes);
-    const int64_t full = p_.m / rows, rest = p_.m % rows;
-    const int64_t items = ceil_div(full + (rest > 0 ? 1 : 0), kTilesPerItem);
+    const TileSplit tiles(p_.m, rows, p_.overlap);
+    const int64_t full = tiles.whole(), rest = tiles.rest(), items = tiles.items(kTilesPerItem);
     const Expr item = e.b.parallel("item", items);
     const ValueId left = task().node().inputs[0];
     if (widens_first()) widen_first(task(), left, limits(), lowered);
@@ -265,8 +267,8 @@ class MatmulTiled final : public Analysed {
         repeated, starts, rows);
     const Expr first = item * Expr(kTilesPerItem);
     if (full > 0) {
-      e.b.loop("t", first, min(first + Expr(kTilesPerItem), Expr(full)),
-               [&](const Expr& t) { product.tile(t, t * Expr(rows), rows); });
+      e.b.loop("t", first, tiles.end_of_item(item, kTilesPerItem),
+               [&](const Expr& t) { product.tile(t, tiles.begin(e.b, t), rows); });
     }
     if (rest > 0) {
       e.b.if_then(binary(Op::eq, item, Expr(items - 1)), [&] { product.tile(Expr(full), Expr(full * rows), rest); });
