@@ -1,9 +1,11 @@
 #include "onnx/bind.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
 #include "onnx/bind_inputs.h"
+#include "onnx/data_need.h"
 #include "onnx/missing.h"
 
 namespace kilter::onnx {
@@ -49,7 +51,17 @@ Graph Binder::run() {
   return std::move(graph_);
 }
 
+/// Returns whether an input is small enough for shapes to depend on its value (DataNeed), or no tensor.
+bool Binder::any_small_input() const {
+  if (!std::ranges::all_of(model_.inputs, [](const Port& port) { return port.is_tensor(); })) return true;
+  const std::vector<BoundInput> inputs = bind_inputs(model_, shapes_, values_);
+  return std::ranges::any_of(inputs, [](const BoundInput& input) {
+    return input.value == nullptr && elems(input.shape) <= (is_float(input.port->type) ? kMostFloatElems : kMostElems);
+  });
+}
+
 std::vector<std::string> Binder::needed_inputs() {
+  if (!any_small_input()) return {};
   const Specialiser specialiser = specialise();
   return {specialiser.needed().begin(), specialiser.needed().end()};
 }

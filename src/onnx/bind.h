@@ -22,6 +22,7 @@ class Binder {
   std::vector<std::string> needed_inputs();
 
  private:
+  bool any_small_input() const;
   Specialiser specialise();
   std::set<std::string> given_defaults() const;
   void add_inputs(Specialiser& to);
