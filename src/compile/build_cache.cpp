@@ -2,19 +2,6 @@
 
 namespace kilter {
 
-const CompiledKernel* KernelStore::find(const std::string& text) {
-  const auto it = kernels_.find(text);
-  if (it == kernels_.end()) return nullptr;
-  it->second.used = build_;
-  return &it->second.kernel;
-}
-
-void KernelStore::build_ended() {
-  ++build_;
-  if (kernels_.size() <= most_) return;
-  std::erase_if(kernels_, [&](const auto& entry) { return entry.second.used + keep_ < build_; });
-}
-
 BuildCache::~BuildCache() {
   for (const auto& [key, kept] : tasks_) forget(*kept.task);
   for (const auto& [key, ref] : values_) sink_.release(ref.offset);

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/backend.h"
+#include "compile/kernel_store.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
 #include "schedule/schedule.h"
@@ -38,33 +38,6 @@ class ConstantSink {
 struct PackedTask {
   Chosen chosen;                     ///< Lowered::constants have no data once they are packed
   std::vector<BufferRef> constants;  ///< by index of Lowered::constants; empty until they are packed
-};
-
-/// Machine code of a kernel, and the scratch memory that each worker needs for it.
-struct CompiledKernel {
-  KernelObject object;
-  int64_t scratch_bytes = 0;
-};
-
-/// Kernels, keyed by the text of their loop IR. Used by one build at a time.
-class KernelStore {
- public:
-  /// Once the store contains more than `most` kernels, it drops those that none of the last `keep` builds has used.
-  explicit KernelStore(size_t most = 2048, int64_t keep = 256) : most_(most), keep_(keep) {}
-  /// Returns null for an unknown kernel. The pointer stays valid until build_ended().
-  const CompiledKernel* find(const std::string& text);
-  void add(const std::string& text, CompiledKernel kernel) { kernels_[text] = {std::move(kernel), build_}; }
-  void build_ended();
-  size_t size() const { return kernels_.size(); }
-
- private:
-  struct Kept {
-    CompiledKernel kernel;
-    int64_t used = 0;
-  };
-  std::map<std::string, Kept> kernels_;
-  size_t most_;
-  int64_t keep_, build_ = 0;
 };
 
 /// Used by one compilation at a time. The sink must outlive the cache and all plans made with it.

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 
+#include "compile/build_cache.h"
 #include "compile/driver.h"
 #include "compile/stages/plan_state.h"
 
@@ -37,13 +38,17 @@ constexpr TableRow kStages[] = {
     {{"take_records", "takes schedules from records or an accepted plan",
       "records are found by task and default schedule; their schedules are placed and lowered again"},
      take_records},
+    {{"share_kernels", "takes kernels that serve other shapes too and read the numbers that differ",
+      "all choices are final; the numbers are constants"},
+     share_kernels},
     {{"pack_constants", "packs the weights as the kernels read them", "once, when all choices are final"},
      pack_constants},
     {{"generate_code", "generates machine code", "last: kernels are known and distinct"}, generate_code},
 };
 constexpr size_t kStageCount = std::size(kStages);
-constexpr size_t kPlace = 1, kPack = 7;
-static_assert(kStages[kPlace].function == place_values && kStages[kPack].function == pack_constants);
+constexpr size_t kPlace = 1, kShare = 7, kPack = 8;
+static_assert(kStages[kPlace].function == place_values && kStages[kShare].function == share_kernels &&
+              kStages[kPack].function == pack_constants);
 
 constexpr auto kRows = [] {
   std::array<StageRow, kStageCount> rows{};
@@ -65,6 +70,10 @@ std::span<const StageRow> all_stages() { return kRows; }
 
 PlanState::PlanState(const Graph& graph, const CompileOptions& how, const Offer* from)
     : options(how), limits(how.target.limits), offer(from), fused(graph), choices(how.choices) {}
+
+KernelStore* PlanState::kernel_store() const {
+  return options.cache != nullptr ? &options.cache->kernels() : options.kernels;
+}
 
 int64_t PlanState::weight_limit() const {
   constexpr double kGrowth = 2.5;
@@ -121,7 +130,7 @@ struct PlanBuild::Impl {
 
 PlanBuild::PlanBuild(const PassedGraph& passed, const CompileOptions& options, const Offer* offer)
     : impl_(std::make_unique<Impl>(passed, options, offer)) {
-  impl_->run(0, kPack);
+  impl_->run(0, kShare);
 }
 
 PlanBuild::~PlanBuild() = default;
@@ -199,7 +208,7 @@ void note_memory(PlanState& state) {
 Compiled PlanBuild::finish() {
   PlanState& state = impl_->state;
   const CompileOptions& options = state.options;
-  if (options.contents.code) impl_->run(kPack, kPack + 1);
+  if (options.contents.code) impl_->run(kShare, kPack + 1);
   note_memory(state);
   if (options.contents.code) {
     impl_->run(kPack + 1, kStageCount);

@@ -122,9 +122,11 @@ struct StepNotes {
   std::optional<Estimate> estimate;     ///< of the chosen schedule, if its template has a model
   std::vector<TemplateView> templates;  ///< every template's answer for the task, in order of preference
   std::optional<GivenUp> given_up;      ///< set if packed weights were too large
-  /// hash_text() of the loop IR of the step's kernel, as `--dump-ir` writes it; 0: no kernel. If code is generated, the
-  /// buffer sizes in that text may be those of another task that runs the same kernel.
+  /// hash_text() of the loop IR of the step's kernel, as `--dump-ir` writes it; 0: no kernel, or one that other shapes
+  /// may share. If code is generated, the buffer sizes in that text may be those of another task that runs the same
+  /// kernel.
   uint64_t loops = 0;
+  bool shared = false;  ///< the step's kernel serves several shapes and reads the numbers in which they differ
 
   /// The best schedules of the chosen template by its model, best first.
   const std::vector<Ranked>& ranked() const;

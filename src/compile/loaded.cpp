@@ -106,10 +106,40 @@ int64_t held_bytes(const Loaded& loaded, int threads) {
   const Plan& plan = loaded.plan();
   int64_t bytes = plan.code_bytes;
   if (loaded.instance == nullptr) return bytes;
-  bytes += plan.code_bytes + plan.arena_bytes + least_scratch_stride(plan) * threads;
+  bytes += plan.code_bytes;
+  if (loaded.work == nullptr) bytes += plan.arena_bytes + least_scratch_stride(plan) * threads;
   for (const PlanTensor& t : plan.inputs) bytes += *tensor_bytes(t.type, t.shape);
   for (const PlanTensor& t : plan.outputs) bytes += 2 * *tensor_bytes(t.type, t.shape);
   return bytes;
+}
+
+void WorkMemory::prepare(Loaded& loaded, const std::shared_ptr<ThreadPool>& pool) {
+  const bool current = loaded.work == nullptr || loaded.work == blocks_;
+  if (loaded.instance != nullptr && current) return;
+  if (loaded.program == nullptr) loaded.program = std::make_shared<Program>(loaded.plan());
+  const Plan& plan = loaded.plan();
+  const int64_t stride = least_scratch_stride(plan);
+  if (blocks_ == nullptr || plan.arena_bytes > blocks_->arena_bytes || stride > blocks_->scratch_stride) {
+    auto blocks = std::make_shared<WorkBlocks>();
+    blocks->arena_bytes = std::max(plan.arena_bytes, blocks_ != nullptr ? blocks_->arena_bytes : 0);
+    blocks->scratch_stride = std::max(stride, blocks_ != nullptr ? blocks_->scratch_stride : 0);
+    const int64_t scratch_bytes = blocks->scratch_stride * pool->threads();
+    blocks->bytes = blocks->arena_bytes + scratch_bytes;
+    release(loaded);
+    blocks_ = nullptr;  // frees the earlier memory first if no other plan uses it
+    blocks->arena = Block(blocks->arena_bytes, "the arena of '" + plan.model + "'");
+    blocks->scratch = Block(scratch_bytes, "the scratch memory of '" + plan.model + "'");
+    blocks_ = std::move(blocks);
+  }
+  const Placement placement{blocks_->arena.data(), blocks_->scratch.data(), blocks_->scratch_stride};
+  loaded.instance = std::make_unique<Instance>(loaded.program, pool, placement);
+  loaded.work = blocks_;
+}
+
+void WorkMemory::release(Loaded& loaded) const {
+  if (loaded.work == nullptr || loaded.work == blocks_) return;
+  loaded.instance.reset();
+  loaded.work.reset();
 }
 
 /// Returns the memory of the previous run if nobody refers to it any more, else new memory.

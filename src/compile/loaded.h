@@ -11,8 +11,17 @@
 #include "compile/compile.h"
 #include "compile/shared_constants.h"
 #include "exec/executor.h"
+#include "exec/memory.h"
 
 namespace kilter {
+
+/// Memory that instances work in.
+struct WorkBlocks {
+  Block arena, scratch;
+  int64_t arena_bytes = 0;
+  int64_t scratch_stride = 0;  ///< bytes per worker
+  int64_t bytes = 0;           ///< of both blocks
+};
 
 /// One plan. It is ready to run once it has been prepared.
 struct Loaded {
@@ -20,6 +29,7 @@ struct Loaded {
   std::unique_ptr<Instance> instance;
   Compiled compiled;                                            ///< for a compiled file, only the plan
   std::shared_ptr<const SharedConstants::Home> home = nullptr;  ///< set if the plan shares constants with others
+  std::shared_ptr<const WorkBlocks> work = nullptr;             ///< what `instance` works in; null: memory of its own
   const Plan& plan() const { return program != nullptr ? program->plan() : compiled.plan; }
   /// Bytes of the plan's packed constants, including those shared with other plans.
   int64_t constants_bytes() const { return home != nullptr ? kilter::constants_bytes(*home) : plan().constants_bytes; }
@@ -27,7 +37,22 @@ struct Loaded {
   Plan own_plan() const { return home != nullptr ? with_own_constants(plan(), *home) : plan(); }
 };
 
-/// Bytes of a plan's machine code and, once it is ready to run on `threads` threads, of its working memory and outputs.
+/// Working memory that several plans, which never run at the same time, use in turn.
+class WorkMemory {
+ public:
+  /// Makes a plan ready to run on the pool. If it needs more memory than those before it, the memory is replaced: plans
+  /// that used the earlier memory keep it until prepare() or release() is called for them.
+  void prepare(Loaded& loaded, const std::shared_ptr<ThreadPool>& pool);
+  /// Makes a plan that uses earlier memory not ready.
+  void release(Loaded& loaded) const;
+  int64_t bytes() const { return blocks_ != nullptr ? blocks_->bytes : 0; }
+
+ private:
+  std::shared_ptr<const WorkBlocks> blocks_;
+};
+
+/// Bytes of a plan's machine code and, once it is ready to run on `threads` threads, of its outputs and of working
+/// memory of its own.
 int64_t held_bytes(const Loaded& loaded, int threads);
 
 /// The memory of one output, which later runs use again once nobody else refers to it.

@@ -183,10 +183,9 @@ void ProgramRunner::compile(Form& form) {
     Loaded loaded;
     CompileOptions compile = options_.compile;
     compile.kernels = &kernels_;
+    kernels_.share(index_[static_cast<size_t>(form.segment)].size() > 1);
     loaded.compiled = compile_graph(*form.graph, compile, options_.chooser.get());
     loaded.home = constants_.add(loaded.compiled.plan);
-    loaded.program = std::make_shared<Program>(loaded.plan());
-    loaded.instance = std::make_unique<Instance>(loaded.program, pool_);
     form.loaded.emplace(std::move(loaded));
     form.memory.resize(form.graph->outputs().size());
   } catch (const Error& error) {
@@ -195,7 +194,17 @@ void ProgramRunner::compile(Form& form) {
   }
 }
 
+void ProgramRunner::make_ready(Form& form) {
+  const int64_t before = work_.bytes();
+  work_.prepare(*form.loaded, pool_);
+  if (work_.bytes() == before) return;
+  for (Form& other : forms_) {
+    if (other.loaded) work_.release(*other.loaded);
+  }
+}
+
 std::vector<AnyValue> ProgramRunner::run_plan(Form& form, const std::vector<Tensor>& inputs) {
+  make_ready(form);
   const Plan& plan = form.loaded->plan();
   std::vector<const std::byte*> from;
   std::vector<std::byte*> to;
@@ -234,7 +243,7 @@ std::string text(const ProgramRunner::FormState& form) {
 }
 
 int64_t ProgramRunner::held_bytes() const {
-  int64_t bytes = constants_.bytes();
+  int64_t bytes = constants_.bytes() + work_.bytes();
   for (const Form& form : forms_) {
     if (form.loaded) bytes += kilter::held_bytes(*form.loaded, pool_->threads());
   }

@@ -85,6 +85,7 @@ class ProgramRunner {
   Form& form_for(int32_t segment, const std::vector<Tensor>& inputs);
   std::optional<Graph> specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const;
   void compile(Form& form);
+  void make_ready(Form& form);
   void drop_unused();
   std::vector<AnyValue> run_plan(Form& form, const std::vector<Tensor>& inputs);
 
@@ -96,6 +97,7 @@ class ProgramRunner {
   vm::HostOptions host_;
   SharedConstants constants_;
   KernelStore kernels_;
+  WorkMemory work_;
   Forms forms_;                                      ///< most recently added first
   std::vector<std::vector<Forms::iterator>> index_;  ///< by segment: its forms
   vm::Machine machine_;

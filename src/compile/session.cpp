@@ -195,17 +195,23 @@ Loaded& Session::compile(const onnx::Model::Shapes& shapes, const onnx::Model::V
 }
 
 void Session::make_ready(Loaded& loaded) {
-  if (loaded.instance != nullptr) return;
-  if (loaded.program == nullptr) loaded.program = std::make_shared<Program>(loaded.plan());
-  loaded.instance = std::make_unique<Instance>(loaded.program, pool_);
-  drop_unused();
+  const Instance* before = loaded.instance.get();
+  work_.prepare(loaded, pool_);
+  if (loaded.instance.get() != before) drop_unused();
 }
 
-/// Plans for other shapes have many kernels in common with earlier ones.
+/// Frees working memory that was replaced by a larger one.
+void Session::release_replaced() {
+  for (Kept& kept : plans_) work_.release(kept.loaded);
+}
+
+/// Plans for other shapes have many kernels in common with earlier ones. The first plan shares none with others, so
+/// that a network that runs with one shape only has the kernels made for it.
 KernelStore* Session::kernels() {
   const auto is_open = [](const onnx::Port& port) { return !onnx::declared_shape(port); };
   if (kernels_ == nullptr && model_ && std::ranges::any_of(inputs(), is_open))
     kernels_ = std::make_unique<KernelStore>(kKeptKernels);
+  if (kernels_ != nullptr) kernels_->share(!plans_.empty());
   return kernels_.get();
 }
 
@@ -239,6 +245,7 @@ int64_t Session::own_bytes(const Loaded& loaded) const { return kilter::held_byt
 int64_t Session::held_bytes() const {
   int64_t bytes = compiled_file() ? plans_.front().loaded.plan().constants_bytes : constants_.bytes();
   for (const Kept& kept : plans_) bytes += own_bytes(kept.loaded);
+  bytes += work_.bytes();
   if (program_) bytes += program_->held_bytes();
   return bytes;
 }
@@ -247,7 +254,8 @@ int64_t Session::held_bytes() const {
 void Session::drop_unused() {
   while (plans_.size() > 1) {
     const Loaded& used = plans_.front().loaded;
-    if (held_bytes() - own_bytes(used) - used.constants_bytes() <= options_.plan_cache_bytes) return;
+    const int64_t in_use = own_bytes(used) + work_.bytes() + used.constants_bytes();
+    if (held_bytes() - in_use <= options_.plan_cache_bytes) return;
     plans_.pop_back();
   }
 }
@@ -320,6 +328,7 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
     if (!it->known || !it->known->like(inputs)) continue;
     Kept& kept = use(it);
+    make_ready(kept.loaded);
     return kept.known->run(kept.loaded, inputs, outputs);
   }
   const std::map<std::string, AnyValue> given{inputs.begin(), inputs.end()};
@@ -330,6 +339,7 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
       if (!any_varies(values, this->inputs())) {
         Loaded& loaded = prepare(shapes_of(inputs), values);
         check_shapes(loaded.plan(), inputs);
+        release_replaced();
         Kept& kept = plans_.front();
         return kept.known.emplace(loaded.plan(), inputs, kept.values).run(loaded, inputs, outputs);
       }

@@ -116,6 +116,7 @@ class Session {
   void write_outputs(std::vector<AnyValue>& values, const std::map<std::string, AnyValue>& inputs,
                      const std::map<std::string, Tensor>& outputs) const;
   void make_ready(Loaded& loaded);
+  void release_replaced();
   void drop_unused();
 
   std::string name_;
@@ -125,6 +126,7 @@ class Session {
   std::shared_ptr<ThreadPool> pool_;
   SharedConstants constants_;
   std::unique_ptr<KernelStore> kernels_;  ///< null if the network has only one plan
+  WorkMemory work_;
   std::list<Kept> plans_;                 ///< most recently used first
   bool needs_program_ = false;            ///< a static graph could not be made for some inputs
   std::set<std::string> program_inputs_;  ///< default inputs for which the program takes values

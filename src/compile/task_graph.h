@@ -28,9 +28,14 @@ struct TaskGraph {
   Graph graph;         ///< fused, with the copies that placing added
   StorageMap storage;  ///< where every value is stored
   std::vector<TaskEntry> tasks;
+  bool open = false;  ///< Task::open of all tasks
 
   /// The task as templates see it. Refers to `graph`.
-  Task task(const TaskEntry& entry) const { return make_task(graph, entry.unit, &storage); }
+  Task task(const TaskEntry& entry) const {
+    Task task = make_task(graph, entry.unit, &storage);
+    task.open = open;
+    return task;
+  }
 };
 
 /// One line per task: number, kind, anchor, operators, schedule, operands with their layouts and places.

@@ -159,23 +159,5 @@ TEST_F(Cached, WhatNoBuildUsesIsReleased) {
   EXPECT_EQ(sink.used(), 0) << "the cache is gone";
 }
 
-TEST(KernelStore, OnceThereAreManyTheUnusedAreForgotten) {
-  KernelStore store(3, 1);
-  const auto build = [&](std::initializer_list<const char*> texts) {
-    for (const char* text : texts) {
-      if (store.find(text) == nullptr) store.add(text, {});
-    }
-    store.build_ended();
-  };
-  build({"a", "b"});
-  build({"a"});
-  build({"a"});
-  EXPECT_EQ(store.size(), 2U) << "there is room";
-  build({"a", "c", "d"});
-  EXPECT_EQ(store.size(), 3U) << "nothing has used b for long";
-  EXPECT_EQ(store.find("b"), nullptr);
-  EXPECT_NE(store.find("a"), nullptr);
-}
-
 }  // namespace
 }  // namespace kilter

@@ -28,7 +28,11 @@ void check_not_forbidden(const Task& task, const Chosen& chosen) {
 
 class ScheduleChooser {
  public:
-  explicit ScheduleChooser(PlanState& state) : s_(state), options_(state.options), graph_(state.tasks.graph) {}
+  explicit ScheduleChooser(PlanState& state)
+      : s_(state),
+        options_(state.options),
+        graph_(state.tasks.graph),
+        shared_(state.tasks.open ? state.kernel_store() : nullptr) {}
 
   void run() {
     const size_t dense = s_.dense.size();
@@ -71,8 +75,10 @@ class ScheduleChooser {
         return;
       }
     }
-    std::shared_ptr<PackedTask> packed = lower(task, schedule);
+    const std::optional<Schedule> usual = schedule == nullptr ? usual_for(task) : std::nullopt;
+    std::shared_ptr<PackedTask> packed = lower(task, usual ? &*usual : schedule);
     entry.schedule = packed->chosen.schedule;
+    if (schedule == nullptr && !usual) note_usual(task, entry.schedule);
     if (entry.schedule.name == "reference") {
       if (make_dense(entry.unit)) return;
       refuse_reference(task, schedule, packed->chosen);
@@ -89,6 +95,38 @@ class ScheduleChooser {
     if (const auto slim = s_.slim.find(node); slim != s_.slim.end()) return &slim->second;
     const std::optional<Schedule>& preferred = choice_for(s_.choices, node).schedule;
     return preferred && permits(options_, node, *preferred) && fits(task, *preferred) ? &*preferred : nullptr;
+  }
+
+  /// The schedule that the layer runs for other shapes and that is nearly as fast as the default for this one, so that
+  /// the shapes can share kernels.
+  std::optional<Schedule> usual_for(const Task& task) const {
+    constexpr double kMostLoss = 1.15;
+    if (shared_ == nullptr || !options_.forbidden.empty()) return std::nullopt;
+    const std::vector<Schedule>& known = shared_->usual(task.node().name);
+    if (known.empty()) return std::nullopt;
+    for (const Template* from : all_templates()) {
+      const auto analysed = from->analyse(task, s_.limits);
+      if (from->approximates != nullptr && options_.accuracy == Accuracy::strict) continue;
+      const auto picked = analysed ? (*analysed)->quick() : analysed.rejected();
+      if (!picked) continue;
+      const auto usual = (*analysed)->estimate(*picked);
+      if (!usual) return std::nullopt;
+      std::optional<Schedule> best;
+      double least = usual->cycles * kMostLoss;
+      for (const Schedule& schedule : known) {
+        const auto estimate = schedule.name == from->name ? (*analysed)->estimate(schedule) : Rejected{};
+        if (estimate && estimate->cycles <= least) best = schedule, least = estimate->cycles;
+      }
+      return best;
+    }
+    return std::nullopt;
+  }
+
+  void note_usual(const Task& task, const Schedule& schedule) const {
+    constexpr size_t kMost = 8;
+    if (shared_ == nullptr) return;
+    std::vector<Schedule>& known = shared_->usual(task.node().name);
+    if (known.size() < kMost && std::ranges::find(known, schedule) == known.end()) known.push_back(schedule);
   }
 
   [[noreturn]] void refuse_reference(const Task& task, const Schedule* schedule, const Chosen& chosen) const {
@@ -159,7 +197,8 @@ class ScheduleChooser {
   PlanState& s_;
   const CompileOptions& options_;
   const Graph& graph_;
-  FormMemo memo_;                                                                              ///< by TaskForm::text
+  KernelStore* shared_;  ///< kernels of other shapes; null if there are none
+  FormMemo memo_;        ///< by TaskForm::text
   std::unordered_map<std::string, std::vector<std::pair<std::string, Rejected>>> rejections_;  ///< by TaskForm::text
 };
 

@@ -155,10 +155,10 @@ class StepEmitter {
         args.push_back(argument(arg, lowered, constants, temps));
       }
       if (!form.emitted) {
-        const KernelSet::Added kernel = s_.kernels.add(stage.func);
+        const int32_t kernel = s_.kernels.add(stage.func, task.node().name);
         form.stages.push_back(stage_step(task, form.packed->chosen, s, options_.target, instructions_));
-        form.stages.back().kernel = kernel.index;
-        form.loops.push_back(kernel.loops);
+        form.stages.back().kernel = kernel;
+        form.loops.push_back(s_.tasks.open ? 0 : hash_text(print(stage.func)));
       }
       uint64_t loops = form.loops[s];
       if (form.emitted && !options_.contents.code && lowering.own.elems != form.form.elems)

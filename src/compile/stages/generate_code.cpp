@@ -1,6 +1,5 @@
 // Generates the code of the plan's kernels.
 #include "codegen/backend.h"
-#include "compile/build_cache.h"
 #include "compile/stages/plan_state.h"
 
 namespace kilter {
@@ -8,8 +7,7 @@ namespace kilter {
 void generate_code(PlanState& state) {
   const CompileOptions& options = state.options;
   if (options.report.progress) options.report.progress({"generate code of kernels", 0, state.kernels.size()});
-  KernelStore* known = options.cache != nullptr ? &options.cache->kernels() : options.kernels;
-  KernelSet::Code generated = state.kernels.generate(options.target, options.threads, known);
+  KernelSet::Code generated = state.kernels.generate(options.target, options.threads, state.kernel_store());
   state.owned->code = std::move(generated.code);
   Plan& plan = state.out.plan;
   plan.scratch_bytes = generated.scratch_bytes;

@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "codegen/kernel_args.h"
 #include "compile/driver.h"
 #include "exec/plan.h"
 #include "loop/passes/passes.h"
-#include "loop/text.h"
 
 namespace kilter {
 namespace {
@@ -27,46 +26,93 @@ static_assert(sizeof(KernelArgs) == Layout::kBytes && std::is_standard_layout_v<
 
 }  // namespace
 
-KernelSet::Added KernelSet::add(LoopFunc func) {
-  const std::string text = print(func);
-  const auto [it, fresh] = by_text_.try_emplace(text);
-  if (!fresh) return it->second;
-  it->second.loops = hash_text(text);
-  LoopFunc code = func;
-  for (Buffer& buffer : code.buffers) {
-    if (buffer.kind != BufferKind::scratch) buffer.elems = 0;
-  }
-  const auto [known, first] = by_code_.emplace(print(code), static_cast<int32_t>(functions_.size()));
-  if (first) {
-    functions_.push_back(std::move(func));
-    texts_.push_back(text);
-  }
-  it->second.index = known->second;
-  return it->second;
+int32_t KernelSet::add(LoopFunc func, const std::string& layer) {
+  LoopNumbers numbers = numbers_of(func);
+  const Fingerprint code = numbers.code();
+  const auto [known, fresh] = by_code_.emplace(code, static_cast<int32_t>(kernels_.size()));
+  if (fresh) kernels_.push_back({std::move(func), layer, std::move(numbers), code});
+  return known->second;
 }
+
+void KernelSet::share(KernelStore& store) {
+  if (!store.shares()) return;
+  for (Kernel& kernel : kernels_) {
+    if (store.find(kernel.code) != nullptr) continue;
+    KernelFamily& family = store.family(kernel.layer, kernel.numbers.structure);
+    if (family.serves(kernel.numbers) || family.add(kernel.numbers)) kernel.family = &family;
+  }
+  for (Kernel& kernel : kernels_) {
+    if (kernel.family == nullptr) continue;
+    if (kernel.family->is_single()) {
+      kernel.family = nullptr;
+    } else {
+      verify(kernel.func);  // the shared kernel's indices cannot be checked without its numbers
+      kernel.dims = kernel.family->dims(kernel.numbers);
+    }
+  }
+}
+
+namespace {
+
+/// The objects of a plan's kernels, from the store or compiled into it.
+class Objects {
+ public:
+  Objects(const Target& target, KernelStore& store) : target_(target), store_(store) {}
+
+  /// Notes a kernel to compile unless the store has it.
+  void want(const Fingerprint& code, KernelFamily* family, size_t number, const LoopFunc& func) {
+    const bool known =
+        family != nullptr ? family->kernel || !families_.insert(family).second : store_.find(code) != nullptr;
+    if (known) return;
+    lowered_.push_back(family != nullptr ? loop_passes::lower_shared(family->function(func), target_.limits)
+                                         : loop_passes::lower(func, target_.limits));
+    lowered_.back().name = fmt::format("k{}_{}", number, lowered_.back().name);
+    wanted_.emplace_back(code, family);
+  }
+
+  void compile(int threads) {
+    std::vector<KernelObject> objects = compile_objects(lowered_, target_, threads);
+    for (size_t i = 0; i < objects.size(); ++i) {
+      CompiledKernel made{std::move(objects[i]), lowered_[i].scratch_bytes()};
+      const auto& [code, family] = wanted_[i];
+      family != nullptr ? void(family->kernel = std::move(made)) : store_.add(code, std::move(made));
+    }
+  }
+
+  const CompiledKernel& get(const Fingerprint& code, const KernelFamily* family) {
+    return family != nullptr ? *family->kernel : *store_.find(code);
+  }
+
+ private:
+  const Target& target_;
+  KernelStore& store_;
+  std::vector<LoopFunc> lowered_;
+  std::vector<std::pair<Fingerprint, KernelFamily*>> wanted_;
+  std::set<KernelFamily*> families_;
+};
+
+}  // namespace
 
 KernelSet::Code KernelSet::generate(const Target& target, int threads, KernelStore* store) const {
   KernelStore own;
   KernelStore& known = store != nullptr ? *store : own;
-  std::vector<LoopFunc> lowered;
-  std::vector<const std::string*> fresh;
-  for (size_t i = 0; i < functions_.size(); ++i) {
-    const std::string& text = texts_[i];
-    if (known.find(text) != nullptr) continue;
-    lowered.push_back(loop_passes::lower(functions_[i], target.limits));
-    lowered.back().name = fmt::format("k{}_{}", i, lowered.back().name);
-    fresh.push_back(&text);
-  }
-  std::vector<KernelObject> objects = compile_objects(lowered, target, threads);
-  for (size_t i = 0; i < objects.size(); ++i) known.add(*fresh[i], {std::move(objects[i]), lowered[i].scratch_bytes()});
+  Objects objects(target, known);
+  for (size_t i = 0; i < kernels_.size(); ++i) objects.want(kernels_[i].code, kernels_[i].family, i, kernels_[i].func);
+  objects.compile(threads);
   Code out;
   std::vector<const KernelObject*> all;
-  for (const std::string& text : texts_) {
-    const CompiledKernel* k = known.find(text);
-    all.push_back(&k->object);
-    out.scratch_bytes = std::max(out.scratch_bytes, k->scratch_bytes);
+  std::vector<size_t> places;  // by kernel: of its object in `all`
+  for (const Kernel& kernel : kernels_) {
+    const CompiledKernel& made = objects.get(kernel.code, kernel.family);
+    const auto place = kernel.family != nullptr ? std::ranges::find(all, &made.object) : all.end();
+    places.push_back(static_cast<size_t>(place - all.begin()));
+    if (place == all.end()) all.push_back(&made.object);
+    out.scratch_bytes = std::max(out.scratch_bytes, made.scratch_bytes);
   }
   if (!all.empty()) out.code = backend_of(target).link(all, target);
+  std::vector<int64_t> entries;
+  for (const size_t place : places) entries.push_back(out.code.entries[place]);
+  out.code.entries = std::move(entries);
   known.build_ended();
   return out;
 }

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <map>
+#include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "codegen/backend.h"
-#include "compile/build_cache.h"
+#include "compile/kernel_store.h"
 #include "loop/loop.h"
 #include "target/target.h"
 
@@ -17,27 +18,35 @@ namespace kilter {
 
 class KernelSet {
  public:
-  struct Added {
-    int32_t index = -1;  ///< of the kernel
-    uint64_t loops = 0;  ///< hash_text() of the function's loop IR
-  };
-  /// Adds a function. Functions whose texts differ at most in operand sizes are one kernel, since code does not depend
-  /// on those sizes.
-  Added add(LoopFunc func);
-  int64_t size() const { return std::ssize(functions_); }
+  /// Adds a function of a layer and returns the number of its kernel. Functions that differ at most in operand sizes
+  /// are one kernel, since code does not depend on those sizes.
+  int32_t add(LoopFunc func, const std::string& layer);
+  int64_t size() const { return std::ssize(kernels_); }
+
+  /// Chooses the kernels that also serve other shapes, if the store has such kernels.
+  void share(KernelStore& store);
+  /// Returns the numbers that a kernel reads from its last buffer; empty for a kernel of this plan only.
+  std::span<const int64_t> dims(int32_t kernel) const { return kernels_[static_cast<size_t>(kernel)].dims; }
 
   struct Code {
     MachineCode code;           ///< entries by kernel
     int64_t scratch_bytes = 0;  ///< per worker, the maximum over all kernels
   };
-  /// `store` supplies the objects that it knows and stores the others; may be null. The bytes do not depend on it.
+  /// `store` supplies the objects that it knows and stores the others; may be null. It must be the one that share() was
+  /// called with. The bytes do not depend on it unless kernels are shared.
   Code generate(const Target& target, int threads, KernelStore* store) const;
 
  private:
-  std::unordered_map<std::string, Added> by_text_;
-  std::unordered_map<std::string, int32_t> by_code_;  ///< by the text without operand sizes
-  std::vector<LoopFunc> functions_;
-  std::vector<std::string> texts_;  ///< of functions_
+  struct Kernel {
+    LoopFunc func;
+    std::string layer;
+    LoopNumbers numbers;
+    Fingerprint code;
+    KernelFamily* family = nullptr;  ///< set by share(); null if no other shape shares the kernel
+    std::vector<int64_t> dims = {};
+  };
+  std::vector<Kernel> kernels_;
+  std::map<Fingerprint, int32_t> by_code_;
 };
 
 /// Writes the kernel as loop IR and as assembly to FOLDER/loops/NNNN_NAME.loop and .s. Throws io.

@@ -1,6 +1,7 @@
 // Packs the constants of the plan, once all choices are final.
 #include <algorithm>
 #include <functional>
+#include <span>
 
 #include "compile/stages/constant_pool.h"
 #include "compile/stages/plan_state.h"
@@ -41,6 +42,10 @@ class Packer {
   }
 
   BufferRef place(const WantedConstant& wanted) {
+    if (!wanted.numbers.empty()) {
+      const auto bytes = std::as_bytes(std::span(wanted.numbers));
+      return store(std::ssize(bytes), [&](std::byte* to) { std::ranges::copy(bytes, to); });
+    }
     if (wanted.task == nullptr) return value(wanted.value);
     PackedTask& task = *wanted.task;
     std::vector<Packing>& packings = task.chosen.lowered.constants;

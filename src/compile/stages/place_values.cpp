@@ -1,12 +1,14 @@
 // Gives every value its place in memory, and lists the tasks.
 #include "compile/check_options.h"
+#include "compile/kernel_store.h"
 #include "compile/stages/plan_state.h"
 
 namespace kilter {
 
 void place_values(PlanState& state) {
   TaskGraph& tasks = state.tasks;
-  tasks = {state.fused, {}, {}};
+  const KernelStore* store = state.kernel_store();
+  tasks = {.graph = state.fused, .storage = {}, .tasks = {}, .open = store != nullptr && store->shares()};
   tasks.storage = place(tasks.graph, state.dense);
   verify(tasks.graph);
   for (Unit& unit : units(tasks.graph)) {

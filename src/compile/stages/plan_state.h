@@ -28,6 +28,7 @@ struct WantedConstant {
   std::shared_ptr<PackedTask> task;  ///< null: the constant `value` in the layout of its type
   size_t index = 0;                  ///< of Lowered::constants
   ValueId value = kNone;
+  std::vector<int64_t> numbers = {};  ///< if not empty, the constant: what a shared kernel reads
 };
 
 /// The way in which a task is lowered.
@@ -75,6 +76,8 @@ struct PlanState {
 
   bool again = false;  ///< set by a stage that changed a choice: the stages from `place_values` on run again
 
+  /// The kernels of earlier compilations; may be null.
+  KernelStore* kernel_store() const;
   /// Limit in bytes on packed weights.
   int64_t weight_limit() const;
 };
@@ -94,6 +97,7 @@ void emit_steps(PlanState& state);
 void plan_memory(PlanState& state);
 void fit_memory(PlanState& state);
 void take_records(PlanState& state);
+void share_kernels(PlanState& state);
 void pack_constants(PlanState& state);
 void generate_code(PlanState& state);
 

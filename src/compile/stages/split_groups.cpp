@@ -83,8 +83,10 @@ class Splitter {
     return it->second;
   }
   bool has_template(const Task& task) const {
-    return std::ranges::any_of(all_templates(),
-                               [&](const Template* t) { return t->pick(task, state_.limits).has_value(); });
+    return std::ranges::any_of(all_templates(), [&](const Template* t) {
+      const auto analysed = t->analyse(task, state_.limits);
+      return analysed && (*analysed)->quick();
+    });
   }
 
   /// Makes a node's operands plain, as reference kernels need them; readers of a blocked output get a Relayout.
