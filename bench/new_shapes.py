@@ -1,9 +1,9 @@
 """Runs networks at random input sizes, in one session each: what a size costs when it is new, and when it comes again.
 
-usage: new_shapes.py [--package build/python] [--sizes 100] [--threads 1] [--peer onnxruntime|openvino] MODEL:INPUT=DIMS ...
+usage: new_shapes.py [--package build/python] [--sizes 100] [--threads 1] [--folder models] [--peer onnxruntime|openvino] MODEL:INPUT=DIMS ...
 DIMS has a number, or a range LOW..HIGH:STEP, for each dimension. Ranges of one model with the same LOW..HIGH:STEP that
 end in a letter (1..512:1a) draw the same size. Example: bert.onnx:input_ids=1x1..512:1a,attention_mask=1x1..512:1a
-Without a model: the text detector and recogniser of rapidocr-onnxruntime (bench/models, see networks.py).
+MODEL is a file or a name that networks.py knows. Without a model: the text detector and recogniser of PP-OCR.
 
 Prints a line for each network: seconds for all sizes, the first time and again, for Kilter and the peer; the median and
 the largest time by which a new size is slower than a known one, over all sizes and over the second half of them; the
@@ -20,9 +20,10 @@ import time
 import numpy as np
 import onnx
 
+import networks
+
 HERE = pathlib.Path(__file__).resolve().parent
-OCR = HERE / "models/rapidocr_onnxruntime/models"
-DEFAULT = [f"{OCR}/ch_PP-OCRv4_det_infer.onnx:x=1x3x320..960:32x320..960:32", f"{OCR}/ch_PP-OCRv4_rec_infer.onnx:x=1x3x48x64..800:8"]
+DEFAULT = ["ppocr_det:x=1x3x320..960:32x320..960:32", "ppocr_rec:x=1x3x48x64..800:8"]
 TYPES = {onnx.TensorProto.FLOAT: np.float32, onnx.TensorProto.INT64: np.int64, onnx.TensorProto.INT32: np.int32}
 
 
@@ -76,7 +77,8 @@ def timed(run, feeds):
 
 def measure(args, spec):
     """Runs one network and prints its line."""
-    model, _, text = spec.partition(":")
+    name, _, text = spec.partition(":")
+    model = str(networks.path_of(name, args.folder) if name in networks.all_names() else name)
     dims = dict(part.split("=") for part in text.split(","))
     sys.path.insert(0, str(args.package))
     import kilter
@@ -122,6 +124,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("specs", nargs="*", metavar="MODEL:INPUT=DIMS")
     parser.add_argument("--package", default=HERE.parent / "build/python")
+    parser.add_argument("--folder", default="models", help="where networks are kept")
     parser.add_argument("--sizes", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--peer", choices=["onnxruntime", "openvino"])
@@ -131,7 +134,7 @@ def main():
     if args.here or args.largest:
         return measure(args, args.specs[0])
     for spec in args.specs or DEFAULT:  # a process for each figure, since peaks and memory are those of a process
-        rest = ["--package", str(args.package), "--sizes", str(args.sizes), "--threads", str(args.threads), spec]
+        rest = ["--package", str(args.package), "--folder", args.folder, "--sizes", str(args.sizes), "--threads", str(args.threads), spec]
         run = lambda *more: subprocess.run([sys.executable, __file__, *rest, *more], check=True, capture_output=True, text=True).stdout.strip()
         print(run("--here"), f"(the largest size alone: {run('--largest')} MiB)", flush=True)
         if args.peer:
