@@ -72,7 +72,7 @@ PlanState::PlanState(const Graph& graph, const CompileOptions& how, const Offer*
     : options(how), limits(how.target.limits), offer(from), fused(graph), choices(how.choices) {}
 
 KernelStore* PlanState::kernel_store() const {
-  return options.cache != nullptr ? &options.cache->kernels() : options.kernels;
+  return options.cache != nullptr ? &options.cache->kernels() : options.shared.kernels;
 }
 
 int64_t PlanState::weight_limit() const {

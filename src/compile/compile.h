@@ -24,8 +24,11 @@
 namespace kilter {
 
 class BuildCache;
-class KernelStore;
 class Chooser;
+class ConstantMemo;
+struct ConstantsHome;
+class KernelStore;
+class SharedConstants;
 
 /// The progress of a compilation.
 struct CompileStage {
@@ -71,6 +74,13 @@ struct CompileReport {
   std::function<void(const CompileStage&)> progress;
 };
 
+/// What the compilations of one network for several shapes and the same target have in common. Each may be null.
+struct SharedParts {
+  KernelStore* kernels = nullptr;
+  SharedConstants* constants = nullptr;
+  ConstantMemo* memo = nullptr;
+};
+
 struct CompileOptions {
   Target target;    ///< parse_target("native") unless the user asks for another
   Choices choices;  ///< for single layers
@@ -86,8 +96,7 @@ struct CompileOptions {
   int threads = 1;  ///< for compiling
   /// Kernels and packed constants of earlier compilations of the same PassedGraph for the same target; may be null.
   BuildCache* cache = nullptr;
-  /// Kernels of earlier compilations of any graph for the same target; may be null. `cache` takes precedence.
-  KernelStore* kernels = nullptr;
+  SharedParts shared;  ///< `cache` takes precedence
 };
 
 struct PassTiming {
@@ -143,14 +152,15 @@ struct Compiled {
   /// Set by compile_graph(): for each node of the model, the layers that run it, unless that is just the layer of the
   /// same name.
   std::map<std::string, std::vector<std::string>> layers_of_nodes;
-  int records_tuned_at = 0;                ///< Recorded::tuned_at
-  std::vector<std::string> slimmed;        ///< anchors of tasks that gave up speed for smaller weights
-  std::optional<int64_t> memory;           ///< MemoryBudget::memory
-  int64_t weight_bytes = 0;                ///< of packed weights
-  int64_t wanted_bytes = 0;                ///< of packed weights, before any task gave up speed for smaller ones
-  int64_t weight_limit = 0;                ///< limit on weight_bytes
-  Choices choices;                         ///< the choices that the plan was made with
-  std::shared_ptr<const TaskGraph> tasks;  ///< set if CompileContents::tasks is
+  int records_tuned_at = 0;                   ///< Recorded::tuned_at
+  std::vector<std::string> slimmed;           ///< anchors of tasks that gave up speed for smaller weights
+  std::optional<int64_t> memory;              ///< MemoryBudget::memory
+  int64_t weight_bytes = 0;                   ///< of packed weights
+  int64_t wanted_bytes = 0;                   ///< of packed weights, before any task gave up speed for smaller ones
+  int64_t weight_limit = 0;                   ///< limit on weight_bytes
+  Choices choices;                            ///< the choices that the plan was made with
+  std::shared_ptr<const TaskGraph> tasks;     ///< set if CompileContents::tasks is
+  std::shared_ptr<const ConstantsHome> home;  ///< set if the plan uses constants of earlier plans
   double compile_ms = 0;
 };
 

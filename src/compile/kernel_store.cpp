@@ -48,7 +48,10 @@ bool KernelFamily::add(const LoopNumbers& numbers) {
   }
   if (places.size() > kMostSlots) return false;
   slots_ = std::move(slots);
-  for (size_t i = 0; i < scratch_.size(); ++i) scratch_[i] = std::max(scratch_[i], numbers.scratch[i]);
+  // Doubles scratch buffers, so that few of the shapes of a growing input need another kernel.
+  for (size_t i = 0; i < scratch_.size(); ++i) {
+    if (numbers.scratch[i] > scratch_[i]) scratch_[i] = std::max(2 * scratch_[i], numbers.scratch[i]);
+  }
   kernel.reset();
   return true;
 }

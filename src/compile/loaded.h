@@ -27,14 +27,15 @@ struct WorkBlocks {
 struct Loaded {
   std::shared_ptr<const Program> program;
   std::unique_ptr<Instance> instance;
-  Compiled compiled;                                            ///< for a compiled file, only the plan
-  std::shared_ptr<const SharedConstants::Home> home = nullptr;  ///< set if the plan shares constants with others
-  std::shared_ptr<const WorkBlocks> work = nullptr;             ///< what `instance` works in; null: memory of its own
+  Compiled compiled;                                 ///< for a compiled file, only the plan
+  std::shared_ptr<const WorkBlocks> work = nullptr;  ///< what `instance` works in; null: memory of its own
   const Plan& plan() const { return program != nullptr ? program->plan() : compiled.plan; }
   /// Bytes of the plan's packed constants, including those shared with other plans.
-  int64_t constants_bytes() const { return home != nullptr ? kilter::constants_bytes(*home) : plan().constants_bytes; }
+  int64_t constants_bytes() const {
+    return compiled.home != nullptr ? kilter::constants_bytes(*compiled.home) : plan().constants_bytes;
+  }
   /// The plan as it was compiled, for save_plan().
-  Plan own_plan() const { return home != nullptr ? with_own_constants(plan(), *home) : plan(); }
+  Plan own_plan() const { return compiled.home != nullptr ? with_own_constants(plan(), *compiled.home) : plan(); }
 };
 
 /// Working memory that several plans, which never run at the same time, use in turn.

@@ -112,6 +112,7 @@ PassContext context_of(const CompileOptions& options) {
   context.rewrites_left = options.debug.max_rewrites;
   context.disabled = options.debug.disable;
   context.forbidden = options.forbidden;
+  context.memo = options.shared.memo;
   for (const auto& [node, choice] : options.choices) {
     if (choice.fuse == Fusion::none) context.no_fuse.insert(node);
     if (choice.fuse == Fusion::before) context.fuse[node] = option_text(options, "--fuse", node);

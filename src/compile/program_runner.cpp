@@ -78,10 +78,11 @@ bool UsedMemory::has(const Tensor& tensor) const {
 ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
                              std::shared_ptr<ThreadPool> pool)
     : name_(std::move(name)),
-      program_(vm::make_program(std::move(graph))),
+      program_(vm::make_program(std::move(graph), options.varying)),
       options_(std::move(options)),
       pool_(std::move(pool)),
       host_{pool_.get(), options_.compile.debug.naive},
+      memo_(program_.graph),
       index_(program_.segments.size()),
       machine_(
           program_,
@@ -131,9 +132,10 @@ std::vector<AnyValue> ProgramRunner::run_segment(int32_t segment, std::vector<An
 
 ProgramRunner::Form& ProgramRunner::form_for(int32_t segment, const std::vector<Tensor>& inputs) {
   std::vector<Forms::iterator>& known = index_[static_cast<size_t>(segment)];
-  const auto found =
-      std::ranges::find_if(known, [&](Forms::iterator form) { return std::ranges::equal(form->inputs, inputs, fits); });
-  if (found != known.end()) {
+  // The last one first: a growing cache has no earlier shape again.
+  const auto found = std::find_if(known.rbegin(), known.rend(),
+                                  [&](Forms::iterator form) { return std::ranges::equal(form->inputs, inputs, fits); });
+  if (found != known.rend()) {
     forms_.splice(forms_.begin(), forms_, *found);
     return forms_.front();
   }
@@ -182,10 +184,11 @@ void ProgramRunner::compile(Form& form) {
   try {
     Loaded loaded;
     CompileOptions compile = options_.compile;
-    compile.kernels = &kernels_;
-    kernels_.share(index_[static_cast<size_t>(form.segment)].size() > 1);
+    const bool again = index_[static_cast<size_t>(form.segment)].size() > 1;
+    kernels_.share(again);
+    SharedConstants* constants = options_.constants != nullptr ? options_.constants : &own_constants_;
+    compile.shared = {&kernels_, constants, again ? &memo_ : nullptr};
     loaded.compiled = compile_graph(*form.graph, compile, options_.chooser.get());
-    loaded.home = constants_.add(loaded.compiled.plan);
     form.loaded.emplace(std::move(loaded));
     form.memory.resize(form.graph->outputs().size());
   } catch (const Error& error) {
@@ -243,7 +246,7 @@ std::string text(const ProgramRunner::FormState& form) {
 }
 
 int64_t ProgramRunner::held_bytes() const {
-  int64_t bytes = constants_.bytes() + work_.bytes();
+  int64_t bytes = own_constants_.bytes() + memo_.bytes() + work_.bytes();
   for (const Form& form : forms_) {
     if (form.loaded) bytes += kilter::held_bytes(*form.loaded, pool_->threads());
   }

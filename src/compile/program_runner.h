@@ -15,6 +15,7 @@
 #include "compile/loaded.h"
 #include "compile/shared_constants.h"
 #include "exec/thread_pool.h"
+#include "passes/constant_memo.h"
 #include "vm/machine.h"
 
 namespace kilter {
@@ -39,6 +40,8 @@ class ProgramRunner {
     std::shared_ptr<const Chooser> chooser = nullptr;
     int64_t cache_bytes = 0;  ///< limit on the plans that are kept; see Session::Options::plan_cache_bytes
     vm::CheckInterrupt interrupt = {};
+    std::vector<bool> varying = {};        ///< see vm::make_program()
+    SharedConstants* constants = nullptr;  ///< of other plans of the network; null: it has its own
   };
   /// `name` names the network in errors.
   ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
@@ -95,8 +98,9 @@ class ProgramRunner {
   Options options_;
   std::shared_ptr<ThreadPool> pool_;
   vm::HostOptions host_;
-  SharedConstants constants_;
+  SharedConstants own_constants_;
   KernelStore kernels_;
+  ConstantMemo memo_;
   WorkMemory work_;
   Forms forms_;                                      ///< most recently added first
   std::vector<std::vector<Forms::iterator>> index_;  ///< by segment: its forms

@@ -88,8 +88,8 @@ std::unique_ptr<Session> Session::twin() const {
   for (const Kept& kept : plans_) {
     Kept& same = s->plans_.emplace_back();
     same.shapes = kept.shapes, same.values = kept.values;
-    same.loaded.program = kept.loaded.program, same.loaded.home = kept.loaded.home;
-    same.loaded.compiled.plan = kept.loaded.compiled.plan;
+    same.loaded.program = kept.loaded.program;
+    same.loaded.compiled.plan = kept.loaded.compiled.plan, same.loaded.compiled.home = kept.loaded.compiled.home;
   }
   return s;
 }
@@ -205,14 +205,17 @@ void Session::release_replaced() {
   for (Kept& kept : plans_) work_.release(kept.loaded);
 }
 
-/// Plans for other shapes have many kernels in common with earlier ones. The first plan shares none with others, so
-/// that a network that runs with one shape only has the kernels made for it.
-KernelStore* Session::kernels() {
+/// Plans for other shapes have many kernels and constants in common with earlier ones. The first plan shares none with
+/// others, so that a network that runs with one shape only has the kernels made for it, and keeps no constants twice.
+SharedParts Session::shared_parts() {
   const auto is_open = [](const onnx::Port& port) { return !onnx::declared_shape(port); };
   if (kernels_ == nullptr && model_ && std::ranges::any_of(inputs(), is_open))
     kernels_ = std::make_unique<KernelStore>(kKeptKernels);
-  if (kernels_ != nullptr) kernels_->share(!plans_.empty());
-  return kernels_.get();
+  if (kernels_ != nullptr && !plans_.empty()) {
+    kernels_->share(true);
+    if (memo_ == nullptr) memo_ = std::make_unique<ConstantMemo>(model_->open_graph());
+  }
+  return {kernels_.get(), &constants_, memo_.get()};
 }
 
 Session::Kept& Session::use(std::list<Kept>::iterator kept) {
@@ -232,9 +235,8 @@ Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::
   Kept fresh{all, values, {}, std::nullopt};
   if (options_.compile.report.progress) options_.compile.report.progress({"read the model"});
   CompileOptions compile = options_.compile;
-  compile.kernels = kernels();
+  compile.shared = shared_parts();
   fresh.loaded.compiled = compile_graph(graph(shapes, values), compile, options_.chooser.get());
-  if (options_.compile.cache == nullptr) fresh.loaded.home = constants_.add(fresh.loaded.compiled.plan);
   plans_.push_front(std::move(fresh));
   drop_unused();
   return plans_.front();
@@ -245,8 +247,9 @@ int64_t Session::own_bytes(const Loaded& loaded) const { return kilter::held_byt
 int64_t Session::held_bytes() const {
   int64_t bytes = compiled_file() ? plans_.front().loaded.plan().constants_bytes : constants_.bytes();
   for (const Kept& kept : plans_) bytes += own_bytes(kept.loaded);
-  bytes += work_.bytes();
+  bytes += work_.bytes() + (memo_ != nullptr ? memo_->bytes() : 0);
   if (program_) bytes += program_->held_bytes();
+  if (const ProgramRunner* varying = varying_program(); varying != nullptr) bytes += varying->held_bytes();
   return bytes;
 }
 
@@ -333,6 +336,8 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
   }
   const std::map<std::string, AnyValue> given{inputs.begin(), inputs.end()};
   check_inputs(given);
+  if (ProgramRunner* runner = varying_runner(inputs); runner != nullptr)
+    return tensors_of(runner->run(open_inputs(given)), given, outputs);
   if (!needs_program_) {
     try {
       const onnx::Model::Values values = needed_values(inputs);
@@ -353,7 +358,37 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
 
 std::vector<Tensor> Session::run_program(const std::map<std::string, AnyValue>& inputs,
                                          const std::map<std::string, Tensor>& outputs) {
-  std::vector<AnyValue> values = program_values(inputs);
+  return tensors_of(program_values(inputs), inputs, outputs);
+}
+
+/// The runner for inputs whose shapes differ from earlier ones in dimensions on which little of the network depends;
+/// null if there is none, or a plan for these shapes.
+ProgramRunner* Session::varying_runner(const std::map<std::string, Tensor>& inputs) {
+  if (needs_program_ || kernels_ == nullptr || plans_.empty() || options_.compile.cache != nullptr) return nullptr;
+  const onnx::Model::Shapes shapes = whole(shapes_of(inputs));
+  if (std::ranges::any_of(plans_, [&](const Kept& kept) { return kept.shapes == shapes; })) return nullptr;
+  const auto graph = model_->open_graph();
+  std::vector<TensorType> types;
+  for (const ValueId id : graph->inputs) {
+    const auto input = inputs.find(graph->values[static_cast<size_t>(id)].name);
+    if (input == inputs.end()) return nullptr;
+    types.push_back({input->second.dtype(), input->second.shape(), {}});
+  }
+  if (types.size() != inputs.size()) return nullptr;  // default inputs are given
+  if (!varying_) {
+    varying_.emplace(name_, graph, [this, graph](std::vector<bool> varying) {
+      return std::make_unique<ProgramRunner>(
+          name_, graph,
+          ProgramRunner::Options{options_.compile, options_.chooser, options_.plan_cache_bytes, options_.interrupt,
+                                 std::move(varying), &constants_},
+          pool_);
+    });
+  }
+  return varying_->runner_for(shapes, types);
+}
+
+std::vector<Tensor> Session::tensors_of(std::vector<AnyValue> values, const std::map<std::string, AnyValue>& inputs,
+                                        const std::map<std::string, Tensor>& outputs) const {
   write_outputs(values, inputs, outputs);
   std::vector<Tensor> results;
   for (const AnyValue& value : values) {
@@ -418,7 +453,11 @@ std::vector<AnyValue> Session::program_values(const std::map<std::string, AnyVal
   for (const onnx::Port& p : default_inputs()) {
     if (inputs.contains(p.name) && program_inputs_.insert(p.name).second) program_.reset();
   }
-  ProgramRunner& runner = program();
+  return program().run(open_inputs(inputs));
+}
+
+/// The values of the open graph's inputs.
+std::vector<AnyValue> Session::open_inputs(const std::map<std::string, AnyValue>& inputs) const {
   const auto graph = model_->open_graph();
   const std::vector<onnx::Port> declared = this->inputs();
   std::vector<AnyValue> values;
@@ -432,7 +471,7 @@ std::vector<AnyValue> Session::program_values(const std::map<std::string, AnyVal
     fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", name_, port->name, onnx::text(*port),
          text(values.back()));
   }
-  return runner.run(std::move(values));
+  return values;
 }
 
 ProgramRunner& Session::program() {

@@ -18,8 +18,10 @@
 #include "compile/loaded.h"
 #include "compile/program_runner.h"
 #include "compile/shared_constants.h"
+#include "compile/varying_shapes.h"
 #include "exec/executor.h"
 #include "onnx/model.h"
+#include "passes/constant_memo.h"
 
 namespace kilter {
 
@@ -89,7 +91,14 @@ class Session {
   /// compiled file and a built-in network.
   ProgramRunner& program();
 
-  size_t plans() const { return plans_.size() + (program_ ? program_->plans() : 0); }
+  /// The program that runs shapes which differ from earlier ones in dimensions on which little of the network depends;
+  /// null while there is none.
+  const ProgramRunner* varying_program() const { return varying_ ? varying_->runner() : nullptr; }
+
+  size_t plans() const {
+    const ProgramRunner* varying = varying_program();
+    return plans_.size() + (program_ ? program_->plans() : 0) + (varying != nullptr ? varying->plans() : 0);
+  }
   /// Bytes of machine code, packed constants (shared ones counted once), working memory and outputs of all plans.
   int64_t held_bytes() const;
 
@@ -107,12 +116,16 @@ class Session {
   /// As merged(), with the shapes that the model declares: what plans are known by.
   onnx::Model::Shapes whole(const onnx::Model::Shapes& shapes) const;
   int64_t own_bytes(const Loaded& loaded) const;
-  KernelStore* kernels();
+  SharedParts shared_parts();
   Kept& use(std::list<Kept>::iterator kept);
   Kept& kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values);
   std::vector<Tensor> run_program(const std::map<std::string, AnyValue>& inputs,
                                   const std::map<std::string, Tensor>& outputs);
   std::vector<AnyValue> program_values(const std::map<std::string, AnyValue>& inputs);
+  std::vector<AnyValue> open_inputs(const std::map<std::string, AnyValue>& inputs) const;
+  ProgramRunner* varying_runner(const std::map<std::string, Tensor>& inputs);
+  std::vector<Tensor> tensors_of(std::vector<AnyValue> values, const std::map<std::string, AnyValue>& inputs,
+                                 const std::map<std::string, Tensor>& outputs) const;
   void write_outputs(std::vector<AnyValue>& values, const std::map<std::string, AnyValue>& inputs,
                      const std::map<std::string, Tensor>& outputs) const;
   void make_ready(Loaded& loaded);
@@ -126,11 +139,13 @@ class Session {
   std::shared_ptr<ThreadPool> pool_;
   SharedConstants constants_;
   std::unique_ptr<KernelStore> kernels_;  ///< null if the network has only one plan
+  std::unique_ptr<ConstantMemo> memo_;    ///< null until there is a second plan
   WorkMemory work_;
   std::list<Kept> plans_;                 ///< most recently used first
   bool needs_program_ = false;            ///< a static graph could not be made for some inputs
   std::set<std::string> program_inputs_;  ///< default inputs for which the program takes values
   std::unique_ptr<ProgramRunner> program_;
+  std::optional<VaryingShapes> varying_;  ///< absent until there is a second plan
 };
 
 /// A seeded random tensor: floats from N(0,1), integers from 0 to `most`, random booleans. Each input's name has its

@@ -4,62 +4,35 @@
 #include <cstring>
 #include <set>
 
-#include "base/align.h"
 #include "base/hash.h"
+#include "compile/stages/constant_pool.h"
 #include "exec/memory.h"
 
 namespace kilter {
-namespace {
 
-constexpr int64_t kLine = 64;
-
-using Part = std::pair<int64_t, int64_t>;  ///< offset and bytes of a constant that a step reads
-
-std::vector<Part> parts_of(const Plan& plan) {
-  std::set<Part> parts;
-  for (const Step& step : plan.steps) {
-    for (const BufferRef& ref : step.args) {
-      if (ref.space == Space::constant) parts.emplace(ref.offset, ref.bytes);
-    }
-  }
-  return {parts.begin(), parts.end()};
-}
-
-/// Changes the offset of each constant in the plan's steps to its new one.
-void refer(Plan& plan, const std::map<Part, int64_t>& offsets) {
-  for (Step& step : plan.steps) {
-    for (BufferRef& ref : step.args) {
-      if (ref.space == Space::constant) ref.offset = offsets.at({ref.offset, ref.bytes});
-    }
-  }
-}
-
-/// Returns the bytes to reserve for a constant: kernels may read whole vectors up to the end of its last cache line.
-int64_t room(int64_t bytes) { return std::max(round_up(bytes, kLine), kLine); }
-
-std::pair<uint64_t, int64_t> key_of(const std::byte* at, int64_t bytes) {
-  return {hash_bytes({at, static_cast<size_t>(bytes)}), bytes};
-}
-
-}  // namespace
-
-/// Memory that contains packed constants of one plan.
 struct SharedConstants::Segment {
-  std::shared_ptr<void> owner;  ///< set for a plan that shares nothing with earlier plans
-  Block own;                    ///< set for other plans: the constants that earlier plans do not have
+  Block memory;
   int64_t bytes = 0;
 };
 
-/// The Plan::owner of a plan that shares constants with earlier plans.
-struct SharedConstants::Home {
+namespace {
+
+using Part = std::pair<int64_t, int64_t>;  ///< offset and bytes of a constant that a step reads
+
+uint64_t hash_of(const std::byte* at, int64_t bytes) { return hash_bytes({at, static_cast<size_t>(bytes)}); }
+
+uintptr_t address(const std::byte* at) { return reinterpret_cast<uintptr_t>(at); }
+
+}  // namespace
+
+struct ConstantsHome {
   struct Piece {
     Part part;  ///< its place when the plan was compiled
     const std::byte* at = nullptr;
   };
-  std::vector<Piece> pieces;
+  std::vector<Piece> pieces;    ///< each once
   int64_t constants_bytes = 0;  ///< when the plan was compiled
-  std::vector<std::byte> code;
-  std::set<std::shared_ptr<Segment>> segments;
+  std::set<std::shared_ptr<SharedConstants::Segment>> segments;
 };
 
 int64_t SharedConstants::bytes() const {
@@ -71,110 +44,140 @@ int64_t SharedConstants::bytes() const {
 }
 
 void SharedConstants::forget_expired() {
-  std::erase_if(places_, [](const auto& entry) { return entry.second.segment.expired(); });
-  std::erase_if(segments_, [](const auto& segment) { return segment.expired(); });
-}
-
-void SharedConstants::read_first() {
-  const auto parts = std::exchange(first_, {});
-  if (segments_.empty() || segments_.front().expired()) return;
-  for (const auto& [at, bytes] : parts) places_[key_of(at, bytes)] = {segments_.front(), at};
-}
-
-SharedConstants::Found SharedConstants::find(const Key& key, const std::byte* bytes) const {
-  const auto it = places_.find(key);
-  if (it == places_.end()) return {};
-  auto segment = it->second.segment.lock();
-  if (segment == nullptr || std::memcmp(it->second.at, bytes, static_cast<size_t>(key.second)) != 0) return {};
-  return {std::move(segment), it->second.at};
-}
-
-/// Turns the plan's constants into a segment without moving them.
-std::shared_ptr<SharedConstants::Segment> SharedConstants::adopt(Plan& plan) {
-  auto segment = std::make_shared<Segment>();
-  segment->owner = std::move(plan.owner);
-  segment->bytes = plan.constants_bytes;
-  segments_.push_back(segment);
-  plan.owner = segment;
-  return segment;
-}
-
-std::shared_ptr<const SharedConstants::Home> SharedConstants::add(Plan& plan) {
-  const std::vector<Part> parts = parts_of(plan);
-  if (plan.constants == nullptr || parts.empty()) return nullptr;
-  if (segments_.empty()) {
-    adopt(plan);
-    for (const auto& [offset, bytes] : parts) first_.emplace_back(plan.constants + offset, bytes);
-    return nullptr;
+  if (std::erase_if(segments_, [](const auto& segment) { return segment.expired(); }) == 0) return;
+  std::erase_if(by_origin_, [](const auto& entry) { return entry.second.segment.expired(); });
+  for (auto& [bytes, places] : by_bytes_) {
+    std::erase_if(places, [](const Place& place) { return place.segment.expired(); });
   }
-  read_first();
-  forget_expired();
-  auto home = std::make_shared<Home>();
-  std::vector<Key> keys;
-  int64_t missing = 0;
-  for (const Part& part : parts) {
-    const std::byte* at = plan.constants + part.first;
-    keys.push_back(key_of(at, part.second));
-    Found found = find(keys.back(), at);
-    if (found.segment == nullptr) missing += room(part.second);
-    if (found.segment != nullptr) home->segments.insert(std::move(found.segment));
-    home->pieces.push_back({part, found.at});
-  }
-  if (home->segments.empty()) {
-    const auto segment = adopt(plan);
-    for (size_t i = 0; i < parts.size(); ++i) places_[keys[i]] = {segment, plan.constants + parts[i].first};
-    return nullptr;
-  }
-  auto fresh = std::make_shared<Segment>();
-  fresh->own = Block(missing, "the packed weights of '" + plan.model + "'");
-  fresh->bytes = missing;
-  std::byte* next = fresh->own.data();
-  for (size_t i = 0; i < parts.size(); ++i) {
-    Home::Piece& piece = home->pieces[i];
-    if (piece.at != nullptr) continue;
-    std::memcpy(next, plan.constants + piece.part.first, static_cast<size_t>(piece.part.second));
-    piece.at = next;
-    places_[keys[i]] = {fresh, next};
-    next += room(piece.part.second);
-  }
-  if (missing > 0) segments_.push_back(fresh);
-  home->segments.insert(std::move(fresh));
-  return move(plan, std::move(home));
 }
 
-/// Points the plan at the pieces and frees its own memory.
-std::shared_ptr<const SharedConstants::Home> SharedConstants::move(Plan& plan, std::shared_ptr<Home> home) {
-  const auto address = [](const std::byte* at) { return reinterpret_cast<uintptr_t>(at); };
+SharedConstants::Found SharedConstants::find(const std::optional<ConstantOrigin>& origin) const {
+  if (!origin) return {};
+  const auto known = by_origin_.find(*origin);
+  return known == by_origin_.end() ? Found{} : Found{known->second.segment.lock(), known->second.at};
+}
+
+SharedConstants::Found SharedConstants::find(const std::byte* bytes, int64_t size) {
+  const auto known = by_bytes_.find(size);
+  if (known == by_bytes_.end()) return {};
+  const uint64_t hash = hash_of(bytes, size);
+  for (Place& place : known->second) {
+    auto segment = place.segment.lock();
+    if (segment == nullptr) continue;
+    if (!place.hash) place.hash = hash_of(place.at, size);
+    if (*place.hash == hash && std::memcmp(place.at, bytes, static_cast<size_t>(size)) == 0)
+      return {std::move(segment), place.at};
+  }
+  return {};
+}
+
+namespace {
+
+/// Gives the constants of a plan the offsets that they have if the plan shares none: one behind the other.
+std::vector<ConstantsHome::Piece> pieces_of(const std::vector<const std::byte*>& at,
+                                            const std::vector<NewConstant>& wanted, int64_t& bytes) {
+  std::vector<ConstantsHome::Piece> pieces;
+  std::set<const std::byte*> seen;
+  for (size_t i = 0; i < at.size(); ++i) {
+    if (!seen.insert(at[i]).second) continue;
+    pieces.push_back({{bytes, wanted[i].bytes}, at[i]});
+    bytes += stored_bytes(wanted[i].bytes);
+  }
+  return pieces;
+}
+
+/// Points the plan and its steps at the constants.
+void refer(Plan& plan, const std::vector<const std::byte*>& at, const std::vector<NewConstant>& wanted) {
   uintptr_t low = UINTPTR_MAX, high = 0;
-  for (const Home::Piece& piece : home->pieces) {
-    low = std::min(low, address(piece.at));
-    high = std::max(high, address(piece.at) + static_cast<uintptr_t>(piece.part.second));
+  for (size_t i = 0; i < at.size(); ++i) {
+    low = std::min(low, address(at[i]));
+    high = std::max(high, address(at[i]) + static_cast<uintptr_t>(wanted[i].bytes));
   }
-  std::map<Part, int64_t> offsets;
-  for (const Home::Piece& piece : home->pieces) offsets[piece.part] = static_cast<int64_t>(address(piece.at) - low);
-  refer(plan, offsets);
-  home->constants_bytes = plan.constants_bytes;
-  home->code.assign(plan.code, plan.code + plan.code_bytes);
-  plan.code = home->code.data();
   plan.constants = reinterpret_cast<const std::byte*>(low);
   plan.constants_bytes = static_cast<int64_t>(high - low);
-  plan.owner = home;
-  return home;
+  for (Step& step : plan.steps) {
+    for (BufferRef& ref : step.args) {
+      if (ref.space != Space::constant) continue;
+      const auto constant = static_cast<size_t>(ref.index);
+      ref = {Space::constant, static_cast<int64_t>(address(at[constant]) - low), 0, wanted[constant].bytes};
+    }
+  }
 }
 
-int64_t constants_bytes(const SharedConstants::Home& home) { return home.constants_bytes; }
+}  // namespace
 
-Plan with_own_constants(const Plan& plan, const SharedConstants::Home& home) {
+SharedConstants::Placed SharedConstants::place(Plan& plan, std::vector<NewConstant> wanted,
+                                               const std::function<void(size_t)>& told) {
+  forget_expired();
+  auto home = std::make_shared<ConstantsHome>();
+  std::vector<const std::byte*> at(wanted.size());
+  int64_t missing = 0, largest = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    Found found = find(wanted[i].origin);
+    if (found.segment != nullptr) {
+      at[i] = found.at;
+      home->segments.insert(std::move(found.segment));
+    } else {
+      missing += stored_bytes(wanted[i].bytes);
+      largest = std::max(largest, wanted[i].bytes);
+    }
+  }
+  ConstantPool pool(missing + largest);
+  std::vector<int64_t> packed(wanted.size(), -1);  // offset in the pool
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (at[i] != nullptr) continue;
+    told(i);
+    const int64_t before = pool.bytes();
+    const int64_t offset = pool.add(wanted[i].bytes, wanted[i].fill);
+    wanted[i].fill = nullptr;
+    Found found = offset == before ? find(pool.data() + offset, wanted[i].bytes) : Found{};
+    if (found.segment == nullptr) {
+      packed[i] = offset;
+      continue;
+    }
+    pool.drop_last(offset);
+    at[i] = found.at;
+    if (wanted[i].origin) by_origin_[*wanted[i].origin] = {found.segment, found.at};
+    home->segments.insert(std::move(found.segment));
+  }
+  const bool shared = !home->segments.empty();
+  if (pool.bytes() > 0) {
+    const auto segment = std::make_shared<Segment>();
+    segment->bytes = pool.bytes();
+    segment->memory = pool.finish();
+    segments_.push_back(segment);
+    std::set<int64_t> listed;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (packed[i] < 0) continue;
+      at[i] = segment->memory.data() + packed[i];
+      if (listed.insert(packed[i]).second) by_bytes_[wanted[i].bytes].push_back({segment, at[i]});
+      if (wanted[i].origin) by_origin_[*wanted[i].origin] = {segment, at[i]};
+    }
+    home->segments.insert(segment);
+  }
+  home->pieces = pieces_of(at, wanted, home->constants_bytes);
+  if (!wanted.empty()) refer(plan, at, wanted);
+  if (!shared) plan.constants_bytes = home->constants_bytes;
+  return {std::move(home), shared};
+}
+
+int64_t constants_bytes(const ConstantsHome& home) { return home.constants_bytes; }
+
+Plan with_own_constants(const Plan& plan, const ConstantsHome& home) {
   Plan own = plan;
   auto block =
       std::make_shared<Block>(std::max<int64_t>(home.constants_bytes, 1), "the packed weights of '" + plan.model + "'");
-  std::map<Part, int64_t> offsets;
+  std::map<const std::byte*, int64_t> offsets;
   for (const auto& piece : home.pieces) {
     const auto [offset, bytes] = piece.part;
     std::memcpy(block->data() + offset, piece.at, static_cast<size_t>(bytes));
-    offsets[{piece.at - plan.constants, bytes}] = offset;
+    offsets[piece.at] = offset;
   }
-  refer(own, offsets);
+  for (Step& step : own.steps) {
+    for (BufferRef& ref : step.args) {
+      if (ref.space == Space::constant) ref.offset = offsets.at(plan.constants + ref.offset);
+    }
+  }
   own.constants = block->data();
   own.constants_bytes = home.constants_bytes;
   own.owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(plan.owner, std::move(block));

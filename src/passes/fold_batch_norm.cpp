@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "passes/constant_memo.h"
 #include "passes/match.h"
 #include "passes/rewrite.h"
 
@@ -83,30 +84,51 @@ class ChannelFolder : public RewritePass<ChannelFolder> {
 
   /// Adds to the bias, or multiplies weights and bias.
   void apply(NodeId id, bool adds, const std::vector<float>& values) {
-    const auto channels = static_cast<int64_t>(values.size());
     const Node conv = graph_.node(id);
+    const bool transposed = conv.op->family == Family::conv_transpose;
     const Tensor* own = constant_of(graph_, conv.input(2));
-    Tensor bias = own != nullptr ? own->clone() : Tensor(DType::f32, {channels});
-    float* b = bias.data<float>();
+    const Tensor bias = own != nullptr ? *own : Tensor();
     std::vector<ValueId> inputs = conv.inputs;
-    if (adds) {
-      for (int64_t c = 0; c < channels; ++c) b[c] += values[static_cast<size_t>(c)];
-    } else {
-      for (int64_t c = 0; c < channels; ++c) b[c] *= values[static_cast<size_t>(c)];
-      Tensor w = constant_of(graph_, conv.inputs[1])->clone();
-      const int64_t outer = conv.op->family == Family::conv_transpose ? w.shape()[0] : 1;
-      const int64_t inner = w.elems() / (outer * channels);
-      for (int64_t o = 0; o < outer; ++o) {
-        for (int64_t c = 0; c < channels; ++c) {
-          float* at = w.data<float>() + (o * channels + c) * inner;
-          for (int64_t i = 0; i < inner; ++i) at[i] *= values[static_cast<size_t>(c)];
-        }
-      }
-      inputs[1] = graph_.add_constant(graph_.fresh_name(graph_.value(inputs[1]).name), std::move(w));
-    }
     inputs.resize(3, kNone);
-    inputs[2] = graph_.add_constant(graph_.fresh_name(conv.name + ".bias"), std::move(bias));
+    if (!adds) {
+      const Tensor weights = *constant_of(graph_, conv.inputs[1]);
+      const Tensor made = kept(transposed ? "scale columns" : "scale rows", values, weights,
+                               [&] { return scaled(weights, transposed, values); });
+      inputs[1] = graph_.add_constant(graph_.fresh_name(graph_.value(inputs[1]).name), made);
+    }
+    const Tensor made = kept(adds ? "shift" : "scale", values, bias, [&] { return changed(bias, adds, values); });
+    inputs[2] = graph_.add_constant(graph_.fresh_name(conv.name + ".bias"), made);
     graph_.change_node(id).inputs = inputs;
+  }
+
+  /// Returns the result of `make`, which computes with the values and a constant.
+  template <class Make>
+  Tensor kept(const std::string& what, const std::vector<float>& values, const Tensor& constant, Make&& make) {
+    if (context_.memo == nullptr) return make();
+    const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    return context_.memo->get(what + ":" + bytes, {&constant, 1}, [&] { return std::vector{make()}; }).front();
+  }
+
+  /// `bias`: undefined for zeros.
+  static Tensor changed(const Tensor& bias, bool adds, const std::vector<float>& values) {
+    Tensor out = bias.defined() ? bias.clone() : Tensor(DType::f32, {std::ssize(values)});
+    float* b = out.data<float>();
+    for (size_t c = 0; c < values.size(); ++c) b[c] = adds ? b[c] + values[c] : b[c] * values[c];
+    return out;
+  }
+
+  static Tensor scaled(const Tensor& weights, bool transposed, const std::vector<float>& values) {
+    Tensor w = weights.clone();
+    const auto channels = std::ssize(values);
+    const int64_t outer = transposed ? w.shape()[0] : 1;
+    const int64_t inner = w.elems() / (outer * channels);
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t c = 0; c < channels; ++c) {
+        float* at = w.data<float>() + (o * channels + c) * inner;
+        for (int64_t i = 0; i < inner; ++i) at[i] *= values[static_cast<size_t>(c)];
+      }
+    }
+    return w;
   }
 };
 

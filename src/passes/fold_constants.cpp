@@ -2,12 +2,16 @@
 //
 //   %a = Mul(const 2, const 3)    =>    const 6
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
+#include "graph/text.h"
 #include "graph/values.h"
 #include "ops/support/builder.h"
 #include "ops/support/fold.h"
+#include "passes/constant_memo.h"
 #include "passes/pass.h"
 
 namespace kilter {
@@ -60,7 +64,9 @@ class Folder {
   void fold(NodeId id, const Node& node, const std::vector<TensorType>& types) {
     std::vector<Tensor> inputs;
     for (ValueId in : node.inputs) inputs.push_back(in == kNone ? Tensor() : *constant_of(graph_, in));
-    const std::vector<Tensor> results = run_reference(node, inputs, types);
+    const auto compute = [&] { return run_reference(node, inputs, types); };
+    const std::vector<Tensor> results =
+        context_.memo != nullptr ? context_.memo->get(text_of(node), inputs, compute) : compute();
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNone) continue;
       const ValueId made = graph_.add_constant(graph_.fresh_name(graph_.value(node.outputs[i]).name), results[i]);
@@ -71,6 +77,12 @@ class Folder {
     if (made_bytes_ < kMostIdle) return;
     graph_.remove_dead();  // frees the operands of folded nodes
     made_bytes_ = 0;
+  }
+
+  static std::string text_of(const Node& node) {
+    std::string text = fmt::format("{}:{}@{}", node.op->domain, node.op->name, node.opset);
+    for (const auto& [name, value] : node.attrs) text += fmt::format(" {}={}", name, attr_text(value));
+    return text;
   }
 
   Graph& graph_;

@@ -46,6 +46,7 @@ inline std::string full_name(std::string_view pass, std::string_view rewrite) {
   return std::string(pass) + "." + std::string(rewrite);
 }
 
+class ConstantMemo;
 class TriedRewrites;
 
 struct PassContext {
@@ -67,6 +68,7 @@ struct PassContext {
   std::set<std::string> disabled;          ///< full names of rewrites that must not run
   std::map<std::string, int64_t> applied;  ///< by full name: times that a rewrite was applied
   TriedRewrites* tried = nullptr;          ///< null: outcomes are not noted
+  ConstantMemo* memo = nullptr;            ///< of the network; may be null
 
   /// Returns whether one more rewrite is allowed, and counts it.
   bool take() {

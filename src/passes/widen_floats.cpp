@@ -18,6 +18,7 @@
 #include "graph/values.h"
 #include "ops/support/builder.h"
 #include "ops/support/onnx_dtype.h"
+#include "passes/constant_memo.h"
 #include "passes/pass.h"
 
 namespace kilter {
@@ -27,7 +28,7 @@ bool narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
 
 class Widener {
  public:
-  explicit Widener(Graph& graph) : graph_(graph), b_(graph) { b_.fold_limit = -1; }
+  Widener(Graph& graph, ConstantMemo* memo) : graph_(graph), memo_(memo), b_(graph) { b_.fold_limit = -1; }
 
   void run() {
     std::vector<size_t> narrow_outputs;
@@ -54,7 +55,8 @@ class Widener {
     Value& value = graph_.change_value(v);
     constants_.emplace(v, *value.constant);
     declared_[v] = value.type.dtype;
-    value.constant = value.constant->widened();
+    const auto widen = [constant = *value.constant] { return std::vector{constant.widened()}; };
+    value.constant = memo_ != nullptr ? memo_->get("widen", {&*value.constant, 1}, widen).front() : widen().front();
     value.type.dtype = DType::f32;
   }
 
@@ -192,6 +194,7 @@ class Widener {
   }
 
   Graph& graph_;
+  ConstantMemo* memo_;
   GraphBuilder b_;
   std::map<ValueId, DType> declared_;    ///< the declared types of values and constants that are f32 now
   std::map<ValueId, Tensor> constants_;  ///< the elements of constants in their declared types
@@ -217,7 +220,7 @@ bool has_narrow_values(const Graph& graph) {
 }  // namespace
 
 void widen_floats(Graph& graph, PassContext& context) {
-  if (has_narrow_values(graph) && context.take()) Widener(graph).run();
+  if (has_narrow_values(graph) && context.take()) Widener(graph, context.memo).run();
 }
 
 }  // namespace kilter

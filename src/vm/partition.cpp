@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "graph/text.h"
 #include "ops/op.h"
 #include "ops/support/builder.h"
 #include "vm/program.h"
@@ -63,6 +64,43 @@ std::vector<ValueId> reads(const OpenNode& node) {
   return all;
 }
 
+bool same_constant(const std::optional<Tensor>& a, const std::optional<Tensor>& b) {
+  constexpr int64_t kFewElems = 64;
+  if (!a || !b) return !a && !b;
+  const bool same_memory = a->raw() == b->raw() && a->dtype() == b->dtype() && a->shape() == b->shape();
+  return (same_memory && a->dtype() != DType::string) || (a->elems() <= kFewElems && a->same(*b));
+}
+
+/// Returns whether two graphs compute the same, apart from names.
+bool same_graph(const OpenGraph& a, const OpenGraph& b) {
+  const auto same_node = [](const OpenNode& x, const OpenNode& y) {
+    const auto same_attr = [](const auto& p, const auto& q) {
+      return p.first == q.first && attr_text(p.second) == attr_text(q.second);
+    };
+    return x.op == y.op && x.opset == y.opset && x.inputs == y.inputs && x.outputs == y.outputs && x.regions.empty() &&
+           y.regions.empty() && std::ranges::equal(x.attrs, y.attrs, same_attr);
+  };
+  const auto same_value = [](const OpenValue& x, const OpenValue& y) { return same_constant(x.constant, y.constant); };
+  return a.inputs == b.inputs &&
+         std::ranges::equal(a.outputs, b.outputs, {}, &OpenGraph::Output::value, &OpenGraph::Output::value) &&
+         std::ranges::equal(a.nodes, b.nodes, same_node) && std::ranges::equal(a.values, b.values, same_value);
+}
+
+/// Makes instructions with equal segments refer to the first of them.
+void merge_equal_segments(Program& program) {
+  std::vector<int32_t> first;
+  for (size_t i = 0; i < program.segments.size(); ++i) {
+    const auto same = std::ranges::find_if(
+        first, [&](int32_t j) { return same_graph(program.segments[static_cast<size_t>(j)], program.segments[i]); });
+    first.push_back(same != first.end() ? *same : static_cast<int32_t>(i));
+  }
+  for (Function& function : program.functions) {
+    for (Instr& instr : function.code) {
+      if (instr.kind == Instr::Kind::segment) instr.segment = first[static_cast<size_t>(instr.segment)];
+    }
+  }
+}
+
 /// A segment that is not in the program yet.
 struct Cut {
   Instr instr;
@@ -71,7 +109,9 @@ struct Cut {
 
 class Partition {
  public:
-  Partition(const OpenGraph& graph, Program& program) : graph_(graph), program_(program) {}
+  /// `varying`: by value; empty if segments need not be divided by it.
+  Partition(const OpenGraph& graph, Program& program, const std::vector<bool>& varying = {})
+      : graph_(graph), program_(program), varying_(varying) {}
 
   Function run() {
     const size_t count = graph_.values.size();
@@ -124,11 +164,24 @@ class Partition {
     return level;
   }
 
+  bool varies(const OpenNode& node) const {
+    const auto any = [&](const std::vector<ValueId>& values) {
+      return std::ranges::any_of(values, [&](ValueId v) { return v != kNone && varying_[index(v)]; });
+    };
+    return any(reads(node)) || any(node.outputs);
+  }
+  /// The level of the segment for a node. If segments are divided, varying nodes have the odd levels.
+  int32_t level_for(const OpenNode& node) const {
+    const int32_t level = level_of(node);
+    if (varying_.empty()) return level;
+    return level % 2 == (varies(node) ? 1 : 0) ? level : level + 1;
+  }
+
   void place(const OpenNode& node) {
     const bool host = !shapes_follow(node, known_);
     if (host) host_.insert(&node);
     const bool known = !host && results_are_known(node, known_);
-    const int32_t level = level_of(node) + (host ? 1 : 0);
+    const int32_t level = host ? level_of(node) + 1 : level_for(node);
     last_level_ = std::max(last_level_, level);
     for (const ValueId v : node.outputs) {
       if (v == kNone) continue;
@@ -237,6 +290,7 @@ class Partition {
 
   const OpenGraph& graph_;
   Program& program_;
+  const std::vector<bool>& varying_;
   std::vector<int32_t> level_;             ///< by value
   std::vector<bool> known_;                ///< by value: see find_known()
   std::vector<const OpenNode*> producer_;  ///< by value; null for inputs and constants
@@ -248,10 +302,11 @@ class Partition {
 
 }  // namespace
 
-Program make_program(std::shared_ptr<const OpenGraph> graph) {
+Program make_program(std::shared_ptr<const OpenGraph> graph, const std::vector<bool>& varying) {
   Program program{std::move(graph), {}, {}};
   program.functions.emplace_back();
-  program.functions[0] = Partition(*program.graph, program).run();
+  program.functions[0] = Partition(*program.graph, program, varying).run();
+  if (!varying.empty()) merge_equal_segments(program);
   return program;
 }
 

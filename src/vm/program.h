@@ -45,8 +45,9 @@ struct Program {
 };
 
 /// Divides a graph and the graphs inside it into instructions. Throws bad_model for nodes that do not fit their
-/// operator.
-Program make_program(std::shared_ptr<const OpenGraph> graph);
+/// operator. `varying`: by value of the graph; no segment has both varying values and nodes without any, and equal
+/// segments are one. Empty if any value may vary.
+Program make_program(std::shared_ptr<const OpenGraph> graph, const std::vector<bool>& varying = {});
 
 /// Returns the text form, one instruction a line.
 std::string text(const Program& program);

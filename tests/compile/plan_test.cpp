@@ -102,11 +102,12 @@ TEST(Pipeline, PassesAreLeftOutAsAsked) {
   CompileOptions options = native();
   options.debug.stop_after = "canonicalise";
   const Compiled stopped = compile_graph(net.graph(), options);
-  EXPECT_EQ(pass_names(stopped),
-            (std::vector<std::string>{"integer_arithmetic", "simplify", "block_weights", "fold_constants",
-                                      "widen_floats", "fold_padding", "split_recurrent", "decompose", "canonicalise",
-                                      "split_groups", "place_values", "choose_schedules", "emit_steps", "plan_memory",
-                                      "fit_memory", "take_records", "pack_constants", "generate_code"}));
+  EXPECT_EQ(
+      pass_names(stopped),
+      (std::vector<std::string>{"integer_arithmetic", "simplify", "block_weights", "fold_constants", "widen_floats",
+                                "fold_padding", "split_recurrent", "decompose", "canonicalise", "split_groups",
+                                "place_values", "choose_schedules", "emit_steps", "plan_memory", "fit_memory",
+                                "take_records", "share_kernels", "pack_constants", "generate_code"}));
   EXPECT_GT(kernels(stopped), kernels(whole));
   EXPECT_EQ(right(stopped), "");
   for (const PassRow& row : all_passes()) {

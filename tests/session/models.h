@@ -24,7 +24,7 @@ inline std::string open_model(const std::filesystem::path& file, const Graph& gr
     for (int d = 0; d < dims.size(); ++d) {
       if (keep_channels && d == 1) continue;
       dims[d].clear_dim_value();
-      dims[d].set_dim_param("d" + std::to_string(d));
+      dims[d].set_dim_param(input.name() + std::to_string(d));
     }
   }
   write_file_atomically(file, model.SerializeAsString());

@@ -78,7 +78,7 @@ TEST(PlanCache, APlanThatSharesIsSavedWithAllThatItReads) {
     used->run({{"input", image(1, 48)}});
     out = used->run(inputs);
     const Loaded& loaded = used->compile({{"input", {2, 3, 40, 40}}});
-    EXPECT_NE(loaded.home, nullptr) << "a plan that shares";
+    EXPECT_NE(loaded.compiled.home, nullptr) << "a plan that shares";
     save_plan(loaded.own_plan(), file);
   }
   EXPECT_TRUE(same(open_session(file)->run(inputs), out));
@@ -182,9 +182,10 @@ TEST(PlanCache, WrongInputsAreRefusedAfterRightOnes) {
   const ScratchFolder folder;
   const auto session = open_session(open_zoo(folder.path(), "squeezenet1_1", 64));
   session->run({{"input", image(1, 40)}});
-  EXPECT_EQ(error_of([&] { session->run({}); }), session->name() + ": input 'input' (f32[d0,3,d2,d3]) is missing");
+  EXPECT_EQ(error_of([&] { session->run({}); }),
+            session->name() + ": input 'input' (f32[input0,3,input2,input3]) is missing");
   EXPECT_EQ(error_of([&] { session->run({{"input", Tensor(DType::f64, {1, 3, 40, 40})}}); }),
-            session->name() + ": input 'input' must be f32[d0,3,d2,d3], got f64");
+            session->name() + ": input 'input' must be f32[input0,3,input2,input3], got f64");
   EXPECT_EQ(error_of([&] { session->run({{"input", image(1, 40)}, {"other", image(1, 40)}}); }),
             session->name() + ": no input 'other'; legal values are input");
   EXPECT_THAT(error_of([&] { session->run({{"input", Tensor(DType::f32, {1, 4, 40, 40})}}); }),

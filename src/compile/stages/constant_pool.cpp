@@ -20,7 +20,8 @@ int64_t ConstantPool::add(int64_t bytes, const std::function<void(std::byte*)>& 
   require(used_ + bytes <= capacity_, "a constant of {} bytes does not fit in a pool of {} bytes, of which {} are used",
           bytes, capacity_, used_);
   fill(to);
-  const auto [it, fresh] = by_hash_.try_emplace(hash_bytes({to, size}), Part{used_, bytes});
+  last_hash_ = hash_bytes({to, size});
+  const auto [it, fresh] = by_hash_.try_emplace(last_hash_, Part{used_, bytes});
   const Part& known = it->second;
   if (!fresh && known.bytes == bytes && std::memcmp(block_.data() + known.at, to, size) == 0) {
     std::memset(to, 0, size);
@@ -29,6 +30,13 @@ int64_t ConstantPool::add(int64_t bytes, const std::function<void(std::byte*)>& 
   const int64_t at = used_;
   used_ += stored_bytes(bytes);
   return at;
+}
+
+void ConstantPool::drop_last(int64_t at) {
+  const auto known = by_hash_.find(last_hash_);
+  if (known != by_hash_.end() && known->second.at == at) by_hash_.erase(known);
+  std::memset(block_.data() + at, 0, static_cast<size_t>(used_ - at));
+  used_ = at;
 }
 
 Block ConstantPool::finish() {

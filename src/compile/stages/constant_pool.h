@@ -21,6 +21,9 @@ class ConstantPool {
   explicit ConstantPool(int64_t capacity);
   /// Adds a constant, which `fill` writes to zeroed memory, and returns its byte offset, a multiple of 64.
   int64_t add(int64_t bytes, const std::function<void(std::byte*)>& fill);
+  /// Removes the constant at `at`, which add() has just added.
+  void drop_last(int64_t at);
+  const std::byte* data() const { return block_.data(); }
   int64_t bytes() const { return used_; }
   /// Returns the block, without the memory that is not in use.
   Block finish();
@@ -32,6 +35,7 @@ class ConstantPool {
   int64_t capacity_;
   Block block_;
   std::map<uint64_t, Part> by_hash_;
+  uint64_t last_hash_ = 0;  ///< of the constant added last
   int64_t used_ = 0;
 };
 

@@ -1,46 +1,44 @@
 // Packs the constants of the plan, once all choices are final.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <span>
 
-#include "compile/stages/constant_pool.h"
+#include "compile/build_cache.h"
+#include "compile/shared_constants.h"
 #include "compile/stages/plan_state.h"
 #include "graph/values.h"
+#include "passes/constant_memo.h"
 #include "schedule/emit.h"
 
 namespace kilter {
 namespace {
 
-class Packer {
+constexpr std::string_view kTitle = "pack constants";
+
+/// Packs constants into the sink of a BuildCache, where the builds of one graph share them.
+class CachePacker {
  public:
-  explicit Packer(PlanState& state)
-      : s_(state), cache_(state.options.cache), pool_(cache_ == nullptr ? state.weight_bytes + largest(state) : 0) {}
+  explicit CachePacker(PlanState& state) : s_(state), cache_(*state.options.cache) {}
 
   void run() {
     std::vector<BufferRef> places;
     for (size_t i = 0; i < s_.constants.size(); ++i) {
-      tell_task(s_.options, "pack constants", static_cast<int64_t>(i), std::ssize(s_.constants));
+      tell_task(s_.options, kTitle, static_cast<int64_t>(i), std::ssize(s_.constants));
       places.push_back(place(s_.constants[i]));
     }
-    for (Step& step : s_.out.plan.steps) {
+    Plan& plan = s_.out.plan;
+    for (Step& step : plan.steps) {
       for (BufferRef& arg : step.args) {
         if (arg.space == Space::constant) arg = places[static_cast<size_t>(arg.index)];
       }
     }
-    own_or_share();
+    plan.constants = cache_.sink().data();
+    plan.constants_bytes = cache_.sink().size();
   }
 
  private:
-  /// The bytes of the largest constant, which ConstantPool needs beyond those that it keeps.
-  static int64_t largest(const PlanState& state) {
-    int64_t most = 0;
-    for (const WantedConstant& wanted : state.constants) {
-      if (wanted.task == nullptr) continue;
-      for (const Packing& packing : wanted.task->chosen.lowered.constants) most = std::max(most, packing.bytes());
-    }
-    return most;
-  }
-
   BufferRef place(const WantedConstant& wanted) {
     if (!wanted.numbers.empty()) {
       const auto bytes = std::as_bytes(std::span(wanted.numbers));
@@ -59,54 +57,90 @@ class Packer {
   BufferRef value(ValueId value) {
     const TensorType& type = s_.tasks.graph.type(value);
     const std::string layout = text(type);
-    if (cache_ != nullptr) {
-      if (const BufferRef* known = cache_->value(value, layout)) return *known;
-    }
+    if (const BufferRef* known = cache_.value(value, layout)) return *known;
     const Tensor tensor = relay(*constant_of(s_.tasks.graph, value), type);
     const BufferRef fresh =
         store(tensor.bytes(), [&](std::byte* to) { std::copy_n(tensor.raw(), tensor.bytes(), to); });
-    if (cache_ != nullptr) cache_->keep_value(value, layout, fresh);
+    cache_.keep_value(value, layout, fresh);
     return fresh;
   }
 
   BufferRef packed(const Packing& packing) {
-    const bool shared = cache_ != nullptr && packing.from != kNone;
+    const bool shared = packing.from != kNone;
     if (shared) {
-      if (const auto known = cache_->packed(packing.from, packing.form)) return *known;
+      if (const auto known = cache_.packed(packing.from, packing.form)) return *known;
     }
     const BufferRef fresh = store(packing.bytes(), packing.fill);
-    if (shared) cache_->keep_packed(packing.from, packing.form, fresh);
+    if (shared) cache_.keep_packed(packing.from, packing.form, fresh);
     return fresh;
   }
 
   BufferRef store(int64_t bytes, const std::function<void(std::byte*)>& fill) {
-    if (cache_ == nullptr) return {Space::constant, pool_.add(bytes, fill), 0, bytes};
     const Block packed(bytes, "a packed constant");
     fill(packed.data());
-    return {Space::constant, cache_->sink().add({packed.data(), static_cast<size_t>(bytes)}), 0, bytes};
-  }
-
-  /// Points the plan at its constants: in the cache's sink if there is a cache, otherwise in a block of its own.
-  void own_or_share() {
-    Plan& plan = s_.out.plan;
-    if (cache_ != nullptr) {
-      plan.constants = cache_->sink().data();
-      plan.constants_bytes = cache_->sink().size();
-      return;
-    }
-    s_.weight_bytes = pool_.bytes();
-    s_.owned->constants = pool_.finish();
-    plan.constants = s_.owned->constants.data();
-    plan.constants_bytes = pool_.bytes();
+    return {Space::constant, cache_.sink().add({packed.data(), static_cast<size_t>(bytes)}), 0, bytes};
   }
 
   PlanState& s_;
-  BuildCache* cache_;
-  ConstantPool pool_;
+  BuildCache& cache_;
+};
+
+/// Packs constants into memory of the plan, except for those that earlier plans of the network have.
+class PlanPacker {
+ public:
+  explicit PlanPacker(PlanState& state) : s_(state), memo_(state.options.shared.memo) {}
+
+  void run() {
+    std::vector<NewConstant> wanted;
+    for (const WantedConstant& constant : s_.constants) wanted.push_back(packing_of(constant));
+    SharedConstants own;
+    SharedConstants* shared = s_.options.shared.constants;
+    SharedConstants::Placed placed =
+        (shared != nullptr ? *shared : own).place(s_.out.plan, std::move(wanted), [&](size_t i) {
+          tell_task(s_.options, kTitle, static_cast<int64_t>(i), std::ssize(s_.constants));
+        });
+    s_.weight_bytes = constants_bytes(*placed.home);
+    if (placed.shared) s_.out.home = placed.home;
+    s_.owned->constants = std::move(placed.home);
+  }
+
+ private:
+  NewConstant packing_of(const WantedConstant& wanted) const {
+    if (!wanted.numbers.empty()) {
+      const auto bytes = std::as_bytes(std::span(wanted.numbers));
+      return {{}, std::ssize(bytes), [bytes](std::byte* to) { std::ranges::copy(bytes, to); }};
+    }
+    if (wanted.task == nullptr) return value(wanted.value);
+    Packing& packing = wanted.task->chosen.lowered.constants[wanted.index];
+    const std::string form = fmt::format("{} {} of {}", packing.elems, name(packing.dtype), packing.form);
+    return {origin(packing.from, form), packing.bytes(), std::exchange(packing.fill, nullptr)};
+  }
+
+  NewConstant value(ValueId value) const {
+    const TensorType& type = s_.tasks.graph.type(value);
+    const Tensor& tensor = *constant_of(s_.tasks.graph, value);
+    const auto fill = [&tensor, &type](std::byte* to) {
+      const Tensor placed = relay(tensor, type);
+      std::copy_n(placed.raw(), placed.bytes(), to);
+    };
+    return {origin(value, ""), physical(type).elems * stored_bytes(type), fill};
+  }
+
+  std::optional<ConstantOrigin> origin(ValueId value, const std::string& form) const {
+    if (value == kNone || memo_ == nullptr) return std::nullopt;
+    const Tensor& tensor = *constant_of(s_.tasks.graph, value);
+    if (!memo_->is_kept(tensor)) return std::nullopt;
+    return ConstantOrigin{tensor.raw(), text(s_.tasks.graph.type(value)) + "|" + form};
+  }
+
+  PlanState& s_;
+  const ConstantMemo* memo_;
 };
 
 }  // namespace
 
-void pack_constants(PlanState& state) { Packer(state).run(); }
+void pack_constants(PlanState& state) {
+  state.options.cache != nullptr ? CachePacker(state).run() : PlanPacker(state).run();
+}
 
 }  // namespace kilter

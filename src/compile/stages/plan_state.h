@@ -70,7 +70,7 @@ struct PlanState {
   /// The data that Plan::owner keeps alive.
   struct Owned {
     MachineCode code;
-    Block constants;
+    std::shared_ptr<const ConstantsHome> constants;
   };
   std::shared_ptr<Owned> owned = std::make_shared<Owned>();
 

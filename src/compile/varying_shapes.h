@@ -1,0 +1,55 @@
+// Runs of a network whose inputs differ in a few dimensions only, such as a decoder whose cache grows with each token.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "compile/program_runner.h"
+#include "onnx/model.h"
+
+namespace kilter {
+
+/// Learns from the shapes for which a session would compile plans in which dimensions they differ. If most of the
+/// network does not depend on these dimensions, a program runs it: the part that does not depend on them is compiled
+/// once, and a new shape costs only the rest.
+class VaryingShapes {
+ public:
+  using Shapes = onnx::Model::Shapes;
+  /// Makes the runner for a network of which these values vary.
+  using MakeRunner = std::function<std::unique_ptr<ProgramRunner>(std::vector<bool> varying)>;
+
+  VaryingShapes(std::string name, std::shared_ptr<const OpenGraph> graph, MakeRunner make)
+      : name_(std::move(name)), graph_(std::move(graph)), make_(std::move(make)) {}
+
+  /// Returns what runs the network with these shapes, for which the session has no plan; null if it needs a plan.
+  /// Shapes that come often need one, which is faster. `types`: by input of the graph.
+  ProgramRunner* runner_for(const Shapes& shapes, const std::vector<TensorType>& types);
+  const ProgramRunner* runner() const { return runner_.get(); }
+
+ private:
+  using Dim = std::pair<std::string, size_t>;  ///< input and axis
+  static std::optional<std::set<Dim>> difference(const Shapes& a, const Shapes& b);
+  bool fits(const Shapes& shapes) const;
+
+  std::string name_;
+  std::shared_ptr<const OpenGraph> graph_;
+  MakeRunner make_;
+  std::optional<Shapes> last_;          ///< the shapes before that no runner ran
+  std::vector<TensorType> last_types_;  ///< by input of the graph
+  std::set<Dim> dims_;                  ///< in which the last shapes differ from those before them
+  int in_a_row_ = 0;                    ///< how often that was so
+  std::set<std::set<Dim>> useless_;     ///< dimensions on which most of the network depends
+  std::unique_ptr<ProgramRunner> runner_;
+  Shapes base_;                 ///< shapes that the runner runs
+  std::set<Dim> runner_dims_;   ///< in which others that it runs may differ from `base_`
+  std::map<Shapes, int> runs_;  ///< of the runner
+};
+
+}  // namespace kilter
