@@ -21,6 +21,8 @@ Attr read_attr(const pb::AttributeProto& attribute, const ModelData& model, cons
       return std::vector<std::string>(attribute.strings().begin(), attribute.strings().end());
     case kTensorAttr:
       return model.tensors.at(&attribute.t());
+    case kSparseTensorAttr:
+      return model.tensors.at(&attribute.sparse_tensor().values());
     default:
       fail(ErrorKind::unsupported, "{}: {}: attribute {} is a {}; Kilter reads numbers, strings, tensors and graphs",
            model.file, what, quote(attribute.name()), attribute_kind_name(attribute.type()));
@@ -55,7 +57,8 @@ Attrs read_attrs(const pb::NodeProto& node, const ModelData& model, const Attrs*
     const auto given = call->find(attribute.ref_attr_name());
     if (given == call->end()) continue;
     const int32_t kind = kind_of(given->second);
-    if (attribute.type() != kUndefinedAttr && attribute.type() != kind) {
+    const int32_t declared = attribute.type() == kSparseTensorAttr ? kTensorAttr : attribute.type();
+    if (declared != kUndefinedAttr && declared != kind) {
       fail(ErrorKind::bad_model, "{}: {}: attribute {} is {}, but the call gives {} as {}", model.file, node_text(node),
            quote(attribute.name()), attribute_kind_name(attribute.type()), quote(attribute.ref_attr_name()),
            attribute_kind_name(kind));
@@ -87,7 +90,8 @@ Tensor constant_value(const pb::NodeProto& node, const Attrs& attrs, const std::
   }
   const auto& [key, attr] = *attrs.begin();
   const auto length = [](const auto& values) { return Shape{static_cast<int64_t>(values.size())}; };
-  if (const auto* tensor = std::get_if<Tensor>(&attr); tensor != nullptr && key == "value") return *tensor;
+  if (const auto* tensor = std::get_if<Tensor>(&attr); tensor != nullptr && (key == "value" || key == "sparse_value"))
+    return *tensor;
   if (const auto* number = std::get_if<float>(&attr); number != nullptr && key == "value_float") {
     return Tensor::scalar(*number);
   }
@@ -111,9 +115,8 @@ Tensor constant_value(const pb::NodeProto& node, const Attrs& attrs, const std::
     return tensor;
   }
   fail(ErrorKind::bad_model,
-       "{}: {}: attribute {} is {}; legal values are value (TENSOR), value_float, value_int, value_string, "
-       "value_floats, "
-       "value_ints and value_strings with the kind of their name",
+       "{}: {}: attribute {} is {}; legal values are value (TENSOR), sparse_value (SPARSE_TENSOR), value_float, "
+       "value_int, value_string, value_floats, value_ints and value_strings with the kind of their name",
        file, node_text(node), quote(key), attribute_kind_name(kind_of(attr)));
 }
 

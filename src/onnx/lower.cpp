@@ -94,6 +94,8 @@ class Lowering {
     for (const auto& input : graph.input()) {
       const auto fallback = scope.initializers.find(input.name());
       const bool given = body.outer != nullptr || fallback == scope.initializers.end() || given_.contains(input.name());
+    for (const auto& sparse : graph.sparse_initializer())
+      scope.initializers.emplace(sparse.values().name(), &sparse.values());
       const ValueId id = given ? body.add(input.name()) : body.add(input.name(), model_.tensors.at(fallback->second));
       scope.values.emplace(input.name(), id);
       body.graph.inputs.push_back(id);

@@ -64,6 +64,16 @@ void check_domain(const pb::NodeProto& node, const Opsets& opsets, const ModelDa
 }
 
 /// Reads the tensors of a node's attributes and checks everything that needs no operator definition.
+/// Reads the tensor of an attribute, if it has one. `what` describes the attribute.
+template <class What>
+void read_attribute_tensor(const pb::AttributeProto& attribute, What what, ModelData& model, TensorReader& reader) {
+  if (attribute.type() == kTensorAttr) model.tensors.emplace(&attribute.t(), reader.read(attribute.t(), what()));
+  if (attribute.type() == kSparseTensorAttr) {
+    const pb::SparseTensorProto& sparse = attribute.sparse_tensor();
+    model.tensors.emplace(&sparse.values(), reader.read(sparse, what()));
+  }
+}
+
 void read_attributes(const pb::NodeProto& node, bool in_function, ModelData& model, TensorReader& reader) {
   std::set<std::string_view> names;
   for (const auto& attribute : node.attribute()) {
@@ -80,7 +90,17 @@ void read_attributes(const pb::NodeProto& node, bool in_function, ModelData& mod
       fail(ErrorKind::bad_model, "{}: {} has kind {}; legal values are 1 (FLOAT) to 14 (TYPE_PROTOS)", model.file,
            what(), attribute.type());
     }
-    if (attribute.type() == kTensorAttr) model.tensors.emplace(&attribute.t(), reader.read(attribute.t(), what()));
+    read_attribute_tensor(attribute, what, model, reader);
+  }
+}
+
+void read_initializers(const pb::GraphProto& graph, ModelData& model, TensorReader& reader) {
+  for (const auto& initializer : graph.initializer()) {
+    model.tensors.emplace(&initializer, reader.read(initializer, "initializer " + quote(initializer.name())));
+  }
+  for (const auto& sparse : graph.sparse_initializer()) {
+    const std::string what = "sparse initializer " + quote(sparse.values().name());
+    model.tensors.emplace(&sparse.values(), reader.read(sparse, what));
   }
 }
 
@@ -90,33 +110,31 @@ void read_nodes(const google::protobuf::RepeatedPtrField<pb::NodeProto>& nodes, 
     check_domain(node, opsets, model);
     read_attributes(node, in_function, model, reader);
   });
-  for_each_inner_graph(nodes, [&](const pb::GraphProto& graph) {
-    for (const auto& initializer : graph.initializer()) {
-      model.tensors.emplace(&initializer, reader.read(initializer, "initializer " + quote(initializer.name())));
-    }
-  });
+  for_each_inner_graph(nodes, [&](const pb::GraphProto& graph) { read_initializers(graph, model, reader); });
 }
 
 void read_functions(ModelData& model, TensorReader& reader) {
   for (const auto& [key, function] : model.functions.all()) {
     read_nodes(function.proto->node(), function.opsets, true, model, reader);
     for (const auto& attribute : function.proto->attribute_proto()) {
-      if (attribute.type() != kTensorAttr) continue;
-      const std::string what =
-          fmt::format("function {}: attribute {}", quote(function.proto->name()), quote(attribute.name()));
-      model.tensors.emplace(&attribute.t(), reader.read(attribute.t(), what));
+      const auto what = [&] {
+        return fmt::format("function {}: attribute {}", quote(function.proto->name()), quote(attribute.name()));
+      };
+      read_attribute_tensor(attribute, what, model, reader);
     }
   }
 }
 
-/// Reads the initializers as tensors. The payload of each is then dropped from the message, so that it is in memory
-/// only once.
-void read_initializers(pb::GraphProto& graph, ModelData& model, TensorReader& reader) {
-  for (auto& initializer : *graph.mutable_initializer()) {
-    model.tensors.emplace(&initializer, reader.read(initializer, "initializer " + quote(initializer.name())));
-    delete initializer.release_raw_data();
-    google::protobuf::RepeatedField<float>().Swap(initializer.mutable_float_data());
-  }
+/// Frees the largest data of a message.
+void drop_payload(pb::TensorProto& tensor) {
+  delete tensor.release_raw_data();
+  google::protobuf::RepeatedField<float>().Swap(tensor.mutable_float_data());
+}
+
+/// Drops the payload of the initializers from their messages once they are tensors, so that it is in memory only once.
+void drop_initializers(pb::GraphProto& graph) {
+  for (auto& initializer : *graph.mutable_initializer()) drop_payload(initializer);
+  for (auto& sparse : *graph.mutable_sparse_initializer()) drop_payload(*sparse.mutable_values());
 }
 
 std::string_view odd_kind(const pb::TypeProto& type) {
@@ -208,6 +226,7 @@ void read_ports(ModelData& model) {
 }
 
 }  // namespace
+  for (const auto& sparse : model.graph().sparse_initializer()) defaults.insert(sparse.values().name());
 
 int32_t opset_of(const Opsets& opsets, const pb::NodeProto& node) {
   return static_cast<int32_t>(opsets.at(std::string(normal_domain(node.domain()))));
@@ -272,7 +291,8 @@ std::shared_ptr<const Model> Model::parse_in(std::span<const std::byte> bytes, c
   TensorReader reader(name, folders);
   read_nodes(proto->graph().node(), data.opsets, false, data, reader);
   read_functions(data, reader);
-  read_initializers(*proto->mutable_graph(), data, reader);
+  read_initializers(proto->graph(), data, reader);
+  drop_initializers(*proto->mutable_graph());
   read_ports(data);
   return model;
 }

@@ -24,7 +24,8 @@ struct ModelData {
   Opsets opsets;
   Functions functions;
   Orders orders;
-  std::unordered_map<const pb::TensorProto*, Tensor> tensors;  ///< tensors of initializers and attributes in all graphs
+  /// Tensors of initializers and attributes in all graphs; sparse ones, which are made dense, under their values.
+  std::unordered_map<const pb::TensorProto*, Tensor> tensors;
   std::vector<Port> inputs;
   std::vector<Port> default_inputs;  ///< inputs that have an initializer
   std::vector<Port> outputs;

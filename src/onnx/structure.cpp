@@ -162,13 +162,10 @@ class BodyCheck {
 };
 
 FreeNames check_body(const pb::GraphProto& graph, const std::string& where, const std::string& file, Orders& orders) {
-  if (graph.sparse_initializer_size() > 0) {
-    fail(ErrorKind::unsupported, "{}: {} has sparse initializer {}; Kilter reads dense ones only: save it as dense",
-         file, where, quote(graph.sparse_initializer(0).values().name()));
-  }
   BodyCheck check(graph.node(), where, file, orders);
   for (const auto& input : graph.input()) check.define_input(input.name());
   for (const auto& initializer : graph.initializer()) check.define_initializer(initializer.name());
+  for (const auto& sparse : graph.sparse_initializer()) check.define_initializer(sparse.values().name());
   check.define_nodes();
   auto order = check.sort();
   for (const auto& output : graph.output()) check.check_output(output.name());

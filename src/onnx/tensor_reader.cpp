@@ -84,12 +84,12 @@ bool has_typed_data(const pb::TensorProto& t) {
 
 }  // namespace
 
-Shape TensorReader::read_shape(const pb::TensorProto& tensor, const std::string& what) const {
-  if (tensor.dims_size() > kMostDims) {
-    fail(ErrorKind::unsupported, "{}: {}: has {} dimensions; Kilter handles up to {}", file_, what, tensor.dims_size(),
+Shape TensorReader::read_shape(const google::protobuf::RepeatedField<int64_t>& dims, const std::string& what) const {
+  if (dims.size() > kMostDims) {
+    fail(ErrorKind::unsupported, "{}: {}: has {} dimensions; Kilter handles up to {}", file_, what, dims.size(),
          kMostDims);
   }
-  Shape shape(tensor.dims().begin(), tensor.dims().end());
+  Shape shape(dims.begin(), dims.end());
   for (const int64_t d : shape) {
     if (d < 0) {
       fail(ErrorKind::bad_model, "{}: {}: dimension {} of shape {} is negative; dimensions of data are 0 or more",
@@ -178,7 +178,7 @@ Tensor TensorReader::read_narrow(const pb::TensorProto& proto, DType type, Shape
 
 Tensor TensorReader::read(const pb::TensorProto& tensor, const std::string& what) {
   const DType type = require_dtype(tensor.data_type(), file_, what);
-  Shape shape = read_shape(tensor, what);
+  Shape shape = read_shape(tensor.dims(), what);
   if (tensor.has_segment()) {
     fail(ErrorKind::unsupported, "{}: {}: is stored in segments, which Kilter does not read; save it in one piece",
          file_, what);

@@ -20,13 +20,17 @@ class TensorReader {
   /// other element types, and io when an external file cannot be read. All values are legal, including NaN and
   /// infinity.
   Tensor read(const pb::TensorProto& tensor, const std::string& what);
+  /// Returns the dense tensor whose elements are 0, or "", but for those that the message gives. Their places are
+  /// positions in row-major order (indices [n]) or coordinates (indices [n, rank]), which increase. Throws as the other
+  /// read(), and out_of_memory for a dense tensor that does not fit into memory.
+  Tensor read(const pb::SparseTensorProto& sparse, const std::string& what);
 
  private:
   Tensor read_external(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what);
   Tensor read_raw(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) const;
   Tensor read_typed(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) const;
   Tensor read_narrow(const pb::TensorProto& tensor, DType type, Shape shape, const std::string& what) const;
-  Shape read_shape(const pb::TensorProto& tensor, const std::string& what) const;
+  Shape read_shape(const google::protobuf::RepeatedField<int64_t>& dims, const std::string& what) const;
 
   std::string file_;
   ExternalData external_;

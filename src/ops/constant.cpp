@@ -15,7 +15,9 @@ Tensor strings_of(Shape shape, std::vector<std::string> values) {
 }
 
 Tensor value_of(const Node& node) {
-  if (const Tensor* value = node.tensor_attr("value")) return *value;
+  for (const std::string_view name : {"value", "sparse_value"}) {  // the importer makes sparse tensors dense
+    if (const Tensor* value = node.tensor_attr(name)) return *value;
+  }
   if (node.has_attr("value_float")) return Tensor::scalar<float>(node.float_attr("value_float", 0));
   if (node.has_attr("value_floats")) return vector_of(node.floats_attr("value_floats"));
   if (node.has_attr("value_int")) return Tensor::scalar<int64_t>(node.int_attr("value_int", 0));
@@ -25,10 +27,6 @@ Tensor value_of(const Node& node) {
     const auto* values = std::get_if<std::vector<std::string>>(&it->second);
     if (values == nullptr) node_error(node, "attribute value_strings must be a list of strings");
     return strings_of({static_cast<int64_t>(values->size())}, *values);
-  }
-  if (node.has_attr("sparse_value")) {
-    fail(ErrorKind::unsupported, "Constant '{}': sparse tensors are not supported; store the value as a dense tensor",
-         node.name);
   }
   node_error(node,
              "no value; one of the attributes value, value_float(s), value_int(s), value_string(s) must be given");

@@ -23,6 +23,7 @@ constexpr int64_t kAlignment = 64;
 void for_each_inner_use(pb::GraphProto& graph, std::set<std::string> own,
                         const std::function<void(std::string&)>& visit) {
   for (const auto& initializer : graph.initializer()) own.insert(initializer.name());
+  for (const auto& sparse : graph.sparse_initializer()) own.insert(sparse.values().name());
   for (const auto& input : graph.input()) own.insert(input.name());
   for (const auto& node : graph.node()) own.insert(node.output().begin(), node.output().end());
   for (auto& node : *graph.mutable_node()) {
@@ -64,6 +65,7 @@ void add_names(const Nodes& nodes, std::set<std::string>& names);
 
 void add_names(const pb::GraphProto& graph, std::set<std::string>& names) {
   for (const auto& initializer : graph.initializer()) names.insert(initializer.name());
+  for (const auto& sparse : graph.sparse_initializer()) names.insert(sparse.values().name());
   for (const auto& input : graph.input()) names.insert(input.name());
   for (const auto& output : graph.output()) names.insert(output.name());
   add_names(graph.node(), names);
@@ -195,6 +197,19 @@ void Document::read_initializers(const std::filesystem::path& file) {
     if (tensor.dtype() != DType::string) drop_payload(proto);
     tensors_.insert_or_assign(proto.name(), std::move(tensor));
   }
+  for (const auto& sparse : graph().sparse_initializer()) {  // they are written as dense ones
+    const std::string& name = sparse.values().name();
+    Tensor tensor = reader.read(sparse, "sparse initializer " + onnx::quote(name));
+    auto& proto = *proto_.mutable_graph()->add_initializer();
+    proto.set_name(name);
+    proto.set_data_type(sparse.values().data_type());
+    for (const int64_t d : tensor.shape()) proto.add_dims(d);
+    if (tensor.dtype() == DType::string) {
+      for (const std::string& text : tensor.strings()) proto.add_string_data(text);
+    }
+    tensors_.insert_or_assign(name, std::move(tensor));
+  }
+  proto_.mutable_graph()->clear_sparse_initializer();
 }
 
 void Document::sort_nodes() {

@@ -179,9 +179,10 @@ TEST(Bind, ConstantNodeErrors) {
   ModelMaker sparse;
   add_attribute(sparse.node("Constant", {}, {"y"}, "c"), "sparse_value", kSparseTensorAttr);
   sparse.output("y", {});
-  EXPECT_EQ(bind_error(sparse),
-            "unsupported: m.onnx: Constant 'c': attribute 'sparse_value' is a SPARSE_TENSOR; Kilter reads numbers, "
-            "strings, tensors and graphs");
+  EXPECT_EQ(
+      error_of([&] { sparse.parse(); }),
+      "bad_model: m.onnx: Constant 'c': attribute 'sparse_value': has no dims; expected the dimensions of the dense "
+      "tensor, one or more");
 }
 
 TEST(Bind, NodesOfOneValueHaveOneOutput) {

@@ -234,14 +234,6 @@ TEST(Parse, HostileNamesArePrintedSafely) {
   EXPECT_LT(error.size(), 400u);
 }
 
-TEST(Parse, SparseInitializer) {
-  ModelMaker maker = relu_model();
-  maker.graph().add_sparse_initializer()->mutable_values()->set_name("s");
-  EXPECT_EQ(
-      parse_error(maker),
-      "unsupported: m.onnx: the graph has sparse initializer 's'; Kilter reads dense ones only: save it as dense");
-}
-
 TEST(Parse, DeepNestingIsRefused) {
   ModelMaker maker;
   maker.input("c", {}, 9);
