@@ -21,20 +21,34 @@ Progress = Callable[[str], None]
 _COMPILED = b"KILTER"
 
 
-class Port(NamedTuple):
-    """An input or output of a network."""
-
+class _PortFields(NamedTuple):
     name: str
     #: the element type: "f32", "i64", "bool", "str", ...
     dtype: str
     #: the dimensions: an int, the name of an open dimension, or None; None for an unknown rank
     shape: tuple[int | str | None, ...] | None
-    #: "tensor", "sequence" (a list of arrays), "optional" (an array or None), "optional sequence"
+    #: "tensor", "map" (a dict), "sequence" (a list of arrays or dicts), "optional" (an array, a dict or None),
+    #: "optional sequence"
     kind: str = "tensor"
+
+
+class Port(_PortFields):
+    """An input or output of a network: a tuple of name, dtype, shape and kind."""
+
+    #: the type of the keys, "i64" or "str", of a map or of the maps in a sequence, whose values then have dtype
+    key: str | None = None
+
+    def __new__(cls, name: str, dtype: str, shape: tuple[int | str | None, ...] | None, kind: str = "tensor",
+                key: str | None = None) -> Port:
+        port = super().__new__(cls, name, dtype, shape, kind)
+        port.key = key
+        return port
 
     def __str__(self) -> str:
         dims = "unknown rank" if self.shape is None else ",".join("?" if d is None else str(d) for d in self.shape)
-        kind = {"tensor": "", "optional": "optional "}.get(self.kind, self.kind + " of ")
+        kind = {"tensor": "", "map": "", "optional": "optional "}.get(self.kind, self.kind + " of ")
+        if self.key is not None:
+            return f"{self.name}: {kind}{'maps' if kind.endswith('of ') else 'map'} from {self.key} to {self.dtype}"
         return f"{self.name}: {kind}{self.dtype}[{dims}]"
 
 
@@ -83,9 +97,9 @@ class Network:
 
     Call it with arrays in the order of its inputs or by name: net(image), net(ids=ids, mask=mask). Arrays are
     numpy.ndarray, torch.Tensor on the CPU, or anything else with DLPack or the buffer protocol; dense ones are not
-    copied. Strings are arrays of str, bytes or objects, sequences are lists, and an optional value may be None. The
-    result is a numpy.ndarray, or a tuple of them for several outputs; a list for a sequence, None for an optional value
-    without content, an array of objects for strings. Memory of an output is reused by later runs once no array refers
+    copied. Strings are arrays of str, bytes or objects, sequences are lists, maps are dicts, and an optional value may
+    be None. The result is a numpy.ndarray, or a tuple of them for several outputs; a list for a sequence, a dict for a
+    map, None for an optional value without content, an array of objects for strings. Memory of an output is reused by later runs once no array refers
     to it.
 
     Several threads may call one network; their calls run one after another. pool() gives networks that run side by

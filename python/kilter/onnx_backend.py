@@ -33,8 +33,8 @@ class KilterRep(BackendRep):
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Runs the model once. inputs: values in the order of the graph's inputs, a mapping from their names, or one
-        array for a model with one input. Values are arrays, lists of arrays for sequences, and None for an optional
-        value without content. Returns the outputs as a named tuple, which is indexed by names as well.
+        array for a model with one input. Values are arrays, lists of arrays for sequences, dicts for maps, and None
+        for an optional value without content. Returns the outputs as a named tuple, which is indexed by names as well.
 
         Raises UsageError for any keyword argument, and InputError for inputs that do not fit.
         """
@@ -92,7 +92,7 @@ class KilterBackend(Backend):
         """Runs one operator on arrays, and returns its outputs as a named tuple, which is indexed by names as well.
 
         inputs: an array for each input that the node names, in order, or a mapping from names; a list of arrays for a
-        sequence. outputs_info: element type and shape of each output, which the results must have; needed for operators
+        sequence, a dict for a map. outputs_info: element type and shape of each output, which the results must have; needed for operators
         that the package onnx does not know. kwargs: opset_version, that of the node's domain (default: the newest that onnx and Kilter both know), and
         options of kilter.compile().
 
@@ -126,7 +126,10 @@ def _node_feeds(node: onnx.NodeProto, inputs: Any) -> dict[str, Any]:
 
 
 def _feed(value: Any) -> Any:
-    """Returns a list of arrays for a list, whose elements are arrays, else an array; texts are objects in it."""
+    """Returns a dict for a dict, a list of arrays for a list, whose elements are arrays, else an array; texts are objects
+    in it."""
+    if isinstance(value, dict):
+        return value
     if isinstance(value, list) and any(isinstance(element, numpy.ndarray) for element in value):
         return [_feed(element) for element in value]
     array = numpy.asarray(value)
@@ -138,10 +141,22 @@ def _port(name: str, dtype: Any, shape: Sequence[int] | None) -> onnx.ValueInfoP
 
 
 def _port_of(name: str, value: Any) -> onnx.ValueInfoProto:
+    if isinstance(value, dict):
+        types = [_element_type([*part]) for part in (value.keys(), value.values())]
+        kind = onnx.helper.make_map_type_proto(types[0], onnx.helper.make_tensor_type_proto(types[1], None))
+        return onnx.helper.make_value_info(name, kind)
     if not isinstance(value, list):
         return _port(name, value.dtype, value.shape)
     element = onnx.helper.np_dtype_to_tensor_dtype(value[0].dtype)
     return onnx.helper.make_tensor_sequence_value_info(name, element, None)
+
+
+def _element_type(values: list[Any]) -> int:
+    """Returns ONNX's number for the type of a map's keys or values: that of arrays, but float for Python's floats."""
+    dtype = numpy.asarray(values).dtype
+    if any(isinstance(value, float) and not isinstance(value, numpy.generic) for value in values):
+        dtype = numpy.dtype(numpy.float32)
+    return onnx.helper.np_dtype_to_tensor_dtype(numpy.dtype(object) if dtype.kind in "US" else dtype)
 
 
 def _node_model(node: onnx.NodeProto, feeds: Mapping[str, Any], expected: Mapping[str, tuple[Any, Any]],

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/map_value.h"
 #include "ops/support/iterate.h"
 
 namespace kilter::python {
@@ -242,22 +243,88 @@ nb::object array_of(const Tensor& tensor) {
   return own ? made : viewed_as(*named, std::move(made));
 }
 
-AnyValue value_of(nb::handle object, DeclaredType::Kind kind, const std::string& what) {
-  const bool optional = kind == DeclaredType::Kind::optional;
-  if (optional && object.is_none()) return {};
+namespace {
+
+/// Returns NumPy's name of an element type; "" if NumPy itself lacks the type.
+std::string numpy_name(DType type) {
+  const auto* row = std::ranges::find(kTypes, type, &TypeRow::type);
+  if (row == kTypes.end() || row->code == dtype_code::Bfloat) return "";
+  if (row->code == dtype_code::Bool) return "bool";
+  const char* kind = row->code == dtype_code::Float ? "float" : row->code == dtype_code::Int ? "int" : "uint";
+  return kind + std::to_string(row->bits);
+}
+
+/// Returns Python's objects as a tensor [n] of a type. `what` are the objects, as in "keys".
+Tensor tensor_of_objects(const nb::list& objects, DType type, const std::string& what) {
+  Tensor texts(DType::string, {static_cast<int64_t>(objects.size())});
+  const auto refuse = [&](nb::handle object, std::string_view expected) {
+    fail(ErrorKind::bad_input, "{} has type {}; expected {}", what, class_name(object), expected);
+  };
+  if (type == DType::string) {
+    for (size_t i = 0; i < objects.size(); ++i) {
+      if (!PyUnicode_Check(objects[i].ptr()) && !PyBytes_Check(objects[i].ptr())) refuse(objects[i], "str");
+      texts.strings()[i] = string_of(objects[i], static_cast<int64_t>(i), what);
+    }
+    return texts;
+  }
+  if (objects.size() == 0) return {type, {0}};
+  const std::string target = numpy_name(type);
+  if (target.empty()) fail(ErrorKind::unsupported, "{} of type {} cannot be given from Python", what, name(type));
+  const nb::object numpy = nb::module_::import_("numpy");
+  const bool floating = is_float(type);
+  const nb::object scalar = floating
+                                ? nb::make_tuple(numpy.attr("integer"), numpy.attr("bool_"), numpy.attr("floating"))
+                                : nb::make_tuple(numpy.attr("integer"), numpy.attr("bool_"));
+  for (nb::handle object : objects) {
+    const bool number = PyLong_Check(object.ptr()) || (floating && PyFloat_Check(object.ptr()));
+    if (!number && !nb::isinstance(object, scalar)) refuse(object, floating ? "a number" : "an integer");
+  }
+  try {
+    return tensor_of(numpy.attr("array")(objects, nb::arg("dtype") = target), what);
+  } catch (nb::python_error& error) {
+    fail(ErrorKind::bad_input, "{} cannot be {}: {}", what, target, nb::cast<std::string>(nb::str(error.value())));
+  }
+}
+
+AnyValue map_of(nb::handle object, const onnx::Port& port, const std::string& what) {
+  if (!nb::isinstance<nb::dict>(object))
+    fail(ErrorKind::bad_input, "{}: expected a dict, got {}", what, described(object));
+  nb::list keys, values;
+  for (const auto& [key, value] : nb::borrow<nb::dict>(object)) keys.append(key), values.append(value);
+  return map_value(tensor_of_objects(keys, *port.key, what + ": a key"),
+                   tensor_of_objects(values, port.type, what + ": a value"), what);
+}
+
+AnyValue element_of(nb::handle object, const onnx::Port& port, const std::string& what) {
+  return port.key ? map_of(object, port, what) : AnyValue(tensor_of(object, what));
+}
+
+}  // namespace
+
+AnyValue value_of(nb::handle object, const onnx::Port& port, const std::string& what) {
+  if (port.kind == DeclaredType::Kind::optional && object.is_none()) return {};
   const bool list = nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object);
-  if (kind == DeclaredType::Kind::sequence && !list)
-    fail(ErrorKind::bad_input, "{}: expected a list or tuple of arrays, got {}", what, described(object));
-  if (!list || kind == DeclaredType::Kind::tensor) return tensor_of(object, what);
+  if (port.kind == DeclaredType::Kind::sequence && !list)
+    fail(ErrorKind::bad_input, "{}: expected a list or tuple of {}, got {}", what, port.key ? "dicts" : "arrays",
+         described(object));
+  const bool single = port.kind == DeclaredType::Kind::tensor || port.kind == DeclaredType::Kind::map;
+  if (!list || single) return element_of(object, port, what);
   std::vector<AnyValue> elements;
   for (nb::handle element : object)
-    elements.emplace_back(tensor_of(element, what + "[" + std::to_string(elements.size()) + "]"));
+    elements.push_back(element_of(element, port, what + "[" + std::to_string(elements.size()) + "]"));
   return AnyValue::sequence(std::move(elements));
 }
 
 nb::object object_of(const AnyValue& value) {
   if (value.is_tensor()) return array_of(value.tensor());
   if (value.absent()) return nb::none();
+  if (is_map(value)) {
+    nb::dict entries;
+    const nb::object keys = array_of(map_keys(value)).attr("tolist")(),
+                     values = array_of(map_values(value)).attr("tolist")();
+    for (size_t i = 0; i < nb::len(keys); ++i) entries[keys[i]] = values[i];
+    return entries;
+  }
   nb::list elements;
   for (const AnyValue& element : value.elements()) elements.append(object_of(element));
   return elements;

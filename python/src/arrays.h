@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/any_value.h"
-#include "graph/open_graph.h"
+#include "onnx/model.h"
 
 namespace kilter::python {
 
@@ -24,10 +24,11 @@ Tensor writable_tensor(nb::handle array, const std::string& what);
 /// type of ml_dtypes if that can be imported, else uint16. Strings are an array of objects.
 nb::object array_of(const Tensor& tensor);
 
-/// Returns the value of an input of this kind: a tensor of an array, a sequence of a list or tuple, an absent optional
-/// value of None. Throws as tensor_of().
-AnyValue value_of(nb::handle object, DeclaredType::Kind kind, const std::string& what);
-/// Returns the array of a tensor, a list of the elements of a sequence, or None for an absent optional value.
+/// Returns the value of an input: a tensor of an array, a sequence of a list or tuple, a map of a dict, an absent
+/// optional value of None. Throws as tensor_of(), and bad_input for keys and values that are not of the port's types.
+AnyValue value_of(nb::handle object, const onnx::Port& port, const std::string& what);
+/// Returns the array of a tensor, a list of the elements of a sequence, a dict of Python's own numbers and texts for a
+/// map, or None for an absent optional value.
 nb::object object_of(const AnyValue& value);
 
 }  // namespace kilter::python

@@ -40,16 +40,18 @@ nb::list dims_of(const std::vector<onnx::Dim>& dims) {
 
 const char* kind_of(const onnx::Port& port) {
   if (port.is_tensor()) return "tensor";
+  if (port.kind == DeclaredType::Kind::map) return "map";
   if (port.kind == DeclaredType::Kind::sequence) return "sequence";
   return port.of_sequence ? "optional sequence" : "optional";
 }
 
-/// Returns (name, element type, dimensions or None, kind) of each port.
+/// Returns (name, element type, dimensions or None, kind, type of the keys of maps or None) of each port.
 nb::list ports_of(const std::vector<onnx::Port>& ports) {
   nb::list out;
   for (const onnx::Port& p : ports) {
     out.append(nb::make_tuple(p.name, std::string(name(p.type)),
-                              p.dims ? nb::object(nb::tuple(dims_of(*p.dims))) : nb::object(nb::none()), kind_of(p)));
+                              p.dims ? nb::object(nb::tuple(dims_of(*p.dims))) : nb::object(nb::none()), kind_of(p),
+                              p.key ? nb::cast(std::string(name(*p.key))) : nb::object(nb::none())));
   }
   return out;
 }
@@ -217,7 +219,7 @@ class Network {
     }
     for (const auto& ports : {session_->inputs(), session_->default_inputs()}) {
       for (const onnx::Port& port : ports) {
-        kinds_.emplace(port.name, port.kind);
+        ports_.emplace(port.name, port);
         plain_ &= port.plain();
       }
     }
@@ -225,8 +227,8 @@ class Network {
 
   std::map<std::string, AnyValue> input_values(nb::dict feeds) const {
     return read_all(feeds, "input", [&](nb::handle value, const std::string& name, const std::string& what) {
-      const auto kind = kinds_.find(name);
-      return value_of(value, kind == kinds_.end() ? DeclaredType::Kind::tensor : kind->second, what);
+      const auto port = ports_.find(name);
+      return value_of(value, port == ports_.end() ? onnx::Port() : port->second, what);
     });
   }
 
@@ -292,8 +294,8 @@ class Network {
   std::shared_ptr<MemoryModel> model_;  ///< must outlive the session's use of its name
   std::unique_ptr<Session> session_;
   std::vector<std::string> outputs_;
-  std::map<std::string, DeclaredType::Kind> kinds_;  ///< of the inputs
-  bool plain_ = true;                                ///< all ports are onnx::Port::plain()
+  std::map<std::string, onnx::Port> ports_;  ///< of the inputs
+  bool plain_ = true;                        ///< all ports are onnx::Port::plain()
   std::mutex mutex_;
   std::atomic<std::thread::id> user_;      ///< the thread that has locked mutex_
   std::atomic<pid_t> process_ = getpid();  ///< the process that has locked mutex_ last

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/map_value.h"
 #include "base/text.h"
 
 namespace kilter {
@@ -12,6 +13,9 @@ std::string text(const AnyValue& value) {
   if (value.absent()) return "absent";
   if (value.is_tensor())
     return fmt::format("{}[{}]", name(value.tensor().dtype()), fmt::join(value.tensor().shape(), ","));
+  if (is_map(value))
+    return fmt::format("map of {} from {} to {}", map_keys(value).elems(), name(map_keys(value).dtype()),
+                       name(map_values(value).dtype()));
   constexpr size_t kShown = 4;
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min(kShown, value.elements().size()); ++i) parts.push_back(text(value.elements()[i]));

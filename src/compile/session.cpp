@@ -263,23 +263,6 @@ void Session::drop_unused() {
   }
 }
 
-namespace {
-
-/// Whether a value has the kind and the element type that a port declares.
-bool fits(const AnyValue& value, const onnx::Port& port) {
-  if (value.absent()) return port.kind == DeclaredType::Kind::optional;
-  if (value.is_tensor()) {
-    const bool tensor = port.kind != DeclaredType::Kind::sequence && !port.of_sequence;
-    return tensor && value.tensor().dtype() == port.type;
-  }
-  const bool sequence = port.kind == DeclaredType::Kind::sequence || port.of_sequence;
-  return sequence && std::ranges::all_of(value.elements(), [&](const AnyValue& element) {
-           return element.is_tensor() && element.tensor().dtype() == port.type;
-         });
-}
-
-}  // namespace
-
 void Session::check_inputs(const std::map<std::string, AnyValue>& inputs) const {
   const std::vector<onnx::Port> declared = this->inputs(), optional = default_inputs();
   std::vector<std::string> names;
@@ -296,7 +279,7 @@ void Session::check_inputs(const std::map<std::string, AnyValue>& inputs) const 
       if (!needed || p.kind == DeclaredType::Kind::optional) return;
       fail(ErrorKind::bad_input, "{}: input '{}' ({}) is missing", name_, p.name, onnx::text(p));
     }
-    if (fits(it->second, p)) return;
+    if (onnx::fits(p, it->second)) return;
     fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}{}", name_, p.name, onnx::text(p),
          it->second.is_tensor() ? std::string(kilter::name(it->second.tensor().dtype())) : text(it->second),
          is_narrow(p.type) ? "; arrays of ml_dtypes and ONNX tensor files (.pb) have this type" : "");

@@ -1,5 +1,7 @@
 #include "graph/op_def.h"
 
+#include "base/map_value.h"
+
 namespace kilter {
 
 std::string_view name(Family family) {
@@ -93,7 +95,7 @@ const Tensor& RunContext::tensor(size_t i) const {
 }
 
 AnyValue& RunContext::sequence(size_t i) {
-  if (!has(i) || !inputs[i].is_sequence()) {
+  if (!has(i) || !is_list(inputs[i])) {
     node_error(node, fmt::format("input {} is {}, expected a sequence", i,
                                  i < inputs.size() ? text(inputs[i]) : std::string("left out")));
   }

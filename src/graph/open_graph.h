@@ -40,7 +40,7 @@ struct OpenValue {
 
 /// The type that a model declares for a value. Dimensions are -1 where the model leaves them open.
 struct DeclaredType {
-  enum class Kind : uint8_t { tensor, sequence, optional, other } kind = Kind::tensor;
+  enum class Kind : uint8_t { tensor, sequence, map, optional, other } kind = Kind::tensor;
   std::optional<DType> dtype;  ///< of the tensors
   std::optional<Shape> dims;   ///< nullopt: the rank is open
 };

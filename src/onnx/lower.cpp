@@ -62,6 +62,9 @@ DeclaredType declared(const pb::TypeProto& type) {
       out = declared(type.optional_type().elem_type());
       out.kind = DeclaredType::Kind::optional;
       return out;
+    case pb::TypeProto::kMapType:
+      out.kind = DeclaredType::Kind::map;
+      return out;
     default:
       out.kind = DeclaredType::Kind::other;
       return out;
@@ -91,11 +94,11 @@ class Lowering {
     Body& body = scope.body;
     body.graph.name = graph.name();
     for (const auto& initializer : graph.initializer()) scope.initializers.emplace(initializer.name(), &initializer);
+    for (const auto& sparse : graph.sparse_initializer())
+      scope.initializers.emplace(sparse.values().name(), &sparse.values());
     for (const auto& input : graph.input()) {
       const auto fallback = scope.initializers.find(input.name());
       const bool given = body.outer != nullptr || fallback == scope.initializers.end() || given_.contains(input.name());
-    for (const auto& sparse : graph.sparse_initializer())
-      scope.initializers.emplace(sparse.values().name(), &sparse.values());
       const ValueId id = given ? body.add(input.name()) : body.add(input.name(), model_.tensors.at(fallback->second));
       scope.values.emplace(input.name(), id);
       body.graph.inputs.push_back(id);

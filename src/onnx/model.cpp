@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/map_value.h"
 #include "base/text.h"
 #include "onnx/model_data.h"
 #include "onnx/tensor_reader.h"
@@ -63,7 +64,6 @@ void check_domain(const pb::NodeProto& node, const Opsets& opsets, const ModelDa
   }
 }
 
-/// Reads the tensors of a node's attributes and checks everything that needs no operator definition.
 /// Reads the tensor of an attribute, if it has one. `what` describes the attribute.
 template <class What>
 void read_attribute_tensor(const pb::AttributeProto& attribute, What what, ModelData& model, TensorReader& reader) {
@@ -74,6 +74,7 @@ void read_attribute_tensor(const pb::AttributeProto& attribute, What what, Model
   }
 }
 
+/// Reads the tensors of a node's attributes and checks everything that needs no operator definition.
 void read_attributes(const pb::NodeProto& node, bool in_function, ModelData& model, TensorReader& reader) {
   std::set<std::string_view> names;
   for (const auto& attribute : node.attribute()) {
@@ -140,28 +141,42 @@ void drop_initializers(pb::GraphProto& graph) {
 std::string_view odd_kind(const pb::TypeProto& type) {
   switch (type.value_case()) {
     case pb::TypeProto::kSequenceType:
-      return "a sequence of values that are no tensors";
+      return "a sequence of values that are neither tensors nor maps";
     case pb::TypeProto::kMapType:
-      return "a map";
+      return "a map with other keys than int64 and string, or with values that are no tensors of one element";
     case pb::TypeProto::kOpaqueType:
       return "an opaque value";
     case pb::TypeProto::kSparseTensorType:
       return "a sparse tensor";
     case pb::TypeProto::kOptionalType:
-      return "an optional value that is no tensor";
+      return "an optional value that is neither tensor, sequence nor map";
     default:
       return "a value of unknown type";
   }
 }
 
-/// Returns whether a type is a tensor, a sequence of tensors, or an optional value that is one of these.
-bool holds_tensors(const pb::TypeProto& type) {
-  if (type.has_sequence_type()) return type.sequence_type().elem_type().has_tensor_type();
-  if (type.has_optional_type()) return holds_tensors(type.optional_type().elem_type());
-  return type.has_tensor_type();
+/// Returns whether a type is a map from int64 or string to single values.
+bool is_map(const pb::TypeProto& type) {
+  if (!type.has_map_type()) return false;
+  const auto& map = type.map_type();
+  const std::optional<DType> key = dtype_of_number(map.key_type());
+  if (key != DType::i64 && key != DType::string) return false;
+  return map.value_type().has_tensor_type() && map.value_type().tensor_type().shape().dim_size() == 0;
 }
 
-/// Reads the type of a port: a tensor, a sequence of tensors, or an optional value that is one of these.
+/// Returns whether a port can have a type: a tensor or a map, a sequence of these, or an optional value that is one of
+/// these.
+bool is_port_type(const pb::TypeProto& type) {
+  const auto single = [](const pb::TypeProto& t) { return t.has_tensor_type() || is_map(t); };
+  if (type.has_sequence_type()) return single(type.sequence_type().elem_type());
+  if (type.has_optional_type()) {
+    const pb::TypeProto& content = type.optional_type().elem_type();
+    return !content.has_optional_type() && is_port_type(content);
+  }
+  return single(type);
+}
+
+/// Reads the type of a port, for which is_port_type() holds.
 Port read_port(const std::string& name, const pb::TypeProto& type, const std::string& what, const std::string& file) {
   if (type.has_sequence_type() || type.has_optional_type()) {
     const bool sequence = type.has_sequence_type();
@@ -169,6 +184,13 @@ Port read_port(const std::string& name, const pb::TypeProto& type, const std::st
         read_port(name, sequence ? type.sequence_type().elem_type() : type.optional_type().elem_type(), what, file);
     port.of_sequence = port.kind == DeclaredType::Kind::sequence;
     port.kind = sequence ? DeclaredType::Kind::sequence : DeclaredType::Kind::optional;
+    return port;
+  }
+  if (type.has_map_type()) {
+    Port port = read_port(name, type.map_type().value_type(), what, file);
+    port.kind = DeclaredType::Kind::map;
+    port.key = dtype_of_number(type.map_type().key_type());
+    port.dims.emplace();
     return port;
   }
   Port port;
@@ -192,7 +214,7 @@ Port read_port(const std::string& name, const pb::TypeProto& type, const std::st
 
 void add_odd_port(ModelData& model, const std::string& side, std::string_view kind, const std::string& name) {
   const std::string reason =
-      fmt::format("{}; only tensors, sequences of tensors and optional values can be inputs and outputs", kind);
+      fmt::format("{}; only tensors, maps, sequences of these and optional values can be inputs and outputs", kind);
   for (Missing& known : model.odd_ports) {
     if (known.op != side || known.reason != reason) continue;
     known.nodes.push_back(name);
@@ -204,9 +226,10 @@ void add_odd_port(ModelData& model, const std::string& side, std::string_view ki
 void read_ports(ModelData& model) {
   std::set<std::string_view> defaults;
   for (const auto& initializer : model.graph().initializer()) defaults.insert(initializer.name());
+  for (const auto& sparse : model.graph().sparse_initializer()) defaults.insert(sparse.values().name());
   const auto add = [&](const pb::ValueInfoProto& info, std::string_view side, std::vector<Port>& ports) {
     const std::string what = fmt::format("{} {}", side, quote(info.name()));
-    if (holds_tensors(info.type())) {
+    if (is_port_type(info.type())) {
       ports.push_back(read_port(info.name(), info.type(), what, model.file));
     } else {
       add_odd_port(model, fmt::format("{} of the graph", side), odd_kind(info.type()), info.name());
@@ -226,7 +249,6 @@ void read_ports(ModelData& model) {
 }
 
 }  // namespace
-  for (const auto& sparse : model.graph().sparse_initializer()) defaults.insert(sparse.values().name());
 
 int32_t opset_of(const Opsets& opsets, const pb::NodeProto& node) {
   return static_cast<int32_t>(opsets.at(std::string(normal_domain(node.domain()))));
@@ -234,10 +256,15 @@ int32_t opset_of(const Opsets& opsets, const pb::NodeProto& node) {
 
 std::string text(const Port& port) {
   if (!port.is_tensor()) {
+    if (port.kind == DeclaredType::Kind::map) return fmt::format("map from {} to {}", name(*port.key), name(port.type));
+    const bool sequence = port.kind == DeclaredType::Kind::sequence;
+    if (sequence && port.key) return fmt::format("sequence of maps from {} to {}", name(*port.key), name(port.type));
     Port element = port;
-    element.kind = port.of_sequence ? DeclaredType::Kind::sequence : DeclaredType::Kind::tensor;
+    element.kind = port.of_sequence ? DeclaredType::Kind::sequence
+                   : port.key       ? DeclaredType::Kind::map
+                                    : DeclaredType::Kind::tensor;
     element.of_sequence = false;
-    return (port.kind == DeclaredType::Kind::sequence ? "sequence of " : "optional ") + text(element);
+    return (sequence ? "sequence of " : "optional ") + text(element);
   }
   std::string dims;
   if (!port.dims) return fmt::format("{}[...]", name(port.type));
@@ -260,6 +287,16 @@ bool fits(const Port& port, const Shape& shape) {
     if (size && *size != shape[i]) return false;
   }
   return true;
+}
+
+bool fits(const Port& port, const AnyValue& value) {
+  if (value.absent()) return port.kind == DeclaredType::Kind::optional;
+  const auto element_fits = [&](const AnyValue& element) {
+    if (!port.key) return element.is_tensor() && element.tensor().dtype() == port.type;
+    return is_map(element) && map_keys(element).dtype() == *port.key && map_values(element).dtype() == port.type;
+  };
+  if (!port.is_sequence()) return element_fits(value);
+  return is_list(value) && std::ranges::all_of(value.elements(), element_fits);
 }
 
 Model::Model() : impl_(std::make_unique<Impl>()) {}

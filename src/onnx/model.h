@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/any_value.h"
 #include "base/tensor.h"
 #include "graph/open_graph.h"
 
@@ -26,22 +27,27 @@ struct Dim {
 
 struct Port {
   std::string name;
-  DType type = DType::f32;               ///< of the tensor, or of the tensors in a sequence
-  std::optional<std::vector<Dim>> dims;  ///< nullopt: rank unknown
+  DType type = DType::f32;               ///< of the tensor, of the tensors in a sequence, or of the values in maps
+  std::optional<std::vector<Dim>> dims;  ///< nullopt: rank unknown; of the values in maps, which are single ones: empty
   DeclaredType::Kind kind = DeclaredType::Kind::tensor;
-  bool of_sequence = false;  ///< an optional value that is a sequence if it is present
+  bool of_sequence = false;       ///< an optional value that is a sequence if it is present
+  std::optional<DType> key = {};  ///< type of the keys if it is a map, or a sequence or an optional value of maps
 
   bool is_tensor() const { return kind == DeclaredType::Kind::tensor; }
+  bool is_sequence() const { return kind == DeclaredType::Kind::sequence || of_sequence; }
   /// Whether a plan can have the port: it is a tensor whose elements are no strings.
   bool plain() const { return is_tensor() && type != DType::string; }
 };
-/// Returns "f32[batch,3,224,224]", "sequence of f32[...]", "optional f32[2]" or "optional sequence of f32[...]".
+/// Returns "f32[batch,3,224,224]", "sequence of f32[...]", "optional f32[2]", "optional sequence of f32[...]", "map
+/// from str to f32" or "sequence of maps from i64 to f32".
 std::string text(const Port& port);
 /// Returns the port's shape if it is a tensor and the model gives every size; otherwise nothing.
 std::optional<Shape> declared_shape(const Port& port);
 /// Returns whether the port's declaration allows this shape. Names of dimensions are ignored, and a declared rank of 0,
 /// which some exporters write for "unknown", allows every shape.
 bool fits(const Port& port, const Shape& shape);
+/// Returns whether a value has the kind and the element types that the port declares. Shapes are ignored.
+bool fits(const Port& port, const AnyValue& value);
 
 /// An operator that the model needs and Kilter lacks, with the nodes that use it.
 struct Missing {

@@ -29,7 +29,7 @@ struct ModelData {
   std::vector<Port> inputs;
   std::vector<Port> default_inputs;  ///< inputs that have an initializer
   std::vector<Port> outputs;
-  std::vector<Missing> odd_ports;  ///< inputs and outputs that are not tensors of tensors (maps, for example)
+  std::vector<Missing> odd_ports;  ///< inputs and outputs of other types than those of ports
 
   const pb::GraphProto& graph() const { return proto->graph(); }
   /// Returns the model's graph with its names resolved; see lower(). The first call makes the one for no `given`.

@@ -8,8 +8,8 @@
 
 namespace kilter::onnx {
 
-/// Reads a TensorProto, SequenceProto or OptionalProto file. An optional value may also be written as the tensor or
-/// sequence that it contains. Throws bad_input if the file is none of these.
+/// Reads a TensorProto, SequenceProto, MapProto or OptionalProto file. An optional value may also be written as the
+/// tensor or sequence that it contains. Throws bad_input if the file is none of these.
 AnyValue load_value(const std::filesystem::path& file, DeclaredType::Kind kind);
 
 }  // namespace kilter::onnx

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/map_value.h"
 #include "base/out_of_memory.h"
 #include "ops/support/builder.h"
 #include "ops/support/sequences.h"
@@ -299,7 +300,7 @@ std::vector<AnyValue> Machine::map(const Instr& instr, Registers& registers) con
   const OpenNode& node = *instr.node;
   const size_t body = region_of(node, "body", node.inputs.size(), node.outputs.size());
   const AnyValue& first = operand(instr, 0, registers);
-  if (!first.is_sequence()) node_error(node, fmt::format("input 0 is {}, expected a sequence", text(first)));
+  if (!is_list(first)) node_error(node, fmt::format("input 0 is {}, expected a sequence", text(first)));
   const size_t count = first.elements().size();
   std::vector<std::vector<AnyValue>> results(node.outputs.size());
   for (size_t i = 0; i < count; ++i) {
@@ -307,11 +308,11 @@ std::vector<AnyValue> Machine::map(const Instr& instr, Registers& registers) con
     std::vector<AnyValue> inputs;
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const AnyValue& input = operand(instr, k, registers);
-      if (input.is_sequence() && input.elements().size() != count) {
+      if (is_list(input) && input.elements().size() != count) {
         node_error(node, fmt::format("input {} is {}, expected a sequence of {} elements like input 0", k, text(input),
                                      count));
       }
-      inputs.push_back(input.is_sequence() ? input.elements()[i] : input);
+      inputs.push_back(is_list(input) ? input.elements()[i] : input);
     }
     std::vector<AnyValue> made = call_region(instr, body, std::move(inputs), registers);
     for (size_t k = 0; k < results.size(); ++k) {

@@ -382,14 +382,33 @@ TEST(Bind, SequencesNeedAProgram) {
   EXPECT_THAT(error_of([&] { model->bind({}); }), HasSubstr("m.onnx: 'list' is no tensor: sequence of f32[...]"));
 }
 
-TEST(Bind, MapsAreReportedAsMissing) {
+TEST(Bind, MapsWithOtherKeysOrValuesAreReportedAsMissing) {
+  for (const bool of_tensors : {false, true}) {
+    ModelMaker maker = relu_model();
+    auto& info = *maker.graph().add_input();
+    info.set_name("table");
+    auto& map = *info.mutable_type()->mutable_map_type();
+    map.set_key_type(of_tensors ? 7 : 6);
+    map.mutable_value_type()->mutable_tensor_type()->set_elem_type(1);
+    if (of_tensors) map.mutable_value_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(2);
+    EXPECT_THAT(
+        error_of([&] { maker.parse()->bind({}); }),
+        HasSubstr("input of the graph (1 node: 'table'): a map with other keys than int64 and string, or with "
+                  "values that are no tensors of one element; only tensors, maps, sequences of these and optional "
+                  "values can be inputs and outputs"));
+  }
+}
+
+TEST(Bind, MapsNeedAProgram) {
   ModelMaker maker = relu_model();
   auto& info = *maker.graph().add_input();
   info.set_name("table");
-  info.mutable_type()->mutable_map_type();
-  EXPECT_THAT(error_of([&] { maker.parse()->bind({}); }),
-              HasSubstr("input of the graph (1 node: 'table'): a map; only tensors, sequences of tensors and optional "
-                        "values can be inputs and outputs"));
+  info.mutable_type()->mutable_map_type()->set_key_type(8);
+  info.mutable_type()->mutable_map_type()->mutable_value_type()->mutable_tensor_type()->set_elem_type(1);
+  const auto model = maker.parse();
+  EXPECT_EQ(text(model->inputs()[1]), "map from str to f32");
+  EXPECT_THROW(model->bind({}), NeedsProgram);
+  EXPECT_THAT(error_of([&] { model->bind({}); }), HasSubstr("m.onnx: 'table' is no tensor: map from str to f32"));
 }
 
 TEST(Bind, OutputsThatAreInputsOrConstants) {

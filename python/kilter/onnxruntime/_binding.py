@@ -122,9 +122,9 @@ class IOBinding:
         for name, value in self._outputs.items():
             index = self._session._output_index[name]
             if value is None:
-                value = OrtValue._of_result(results[index], self._session._output_words[index])
+                value = OrtValue._of_result(results[index], self._session._output_ports[index])
             elif name not in direct:  # the run could not write it, because it may read it as an input
-                value.update_inplace(OrtValue._of_result(results[index], self._session._output_words[index]))
+                value.update_inplace(OrtValue._of_result(results[index], self._session._output_ports[index]))
             found.append(value)
         self._results = found
 

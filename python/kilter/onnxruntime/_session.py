@@ -111,7 +111,7 @@ class InferenceSession:
         self._required = [p.name for p in network.inputs if not p.kind.startswith("optional")]
         self._feed_ports = {p.name: p for p in [*network.inputs, *self._defaults]}
         self._output_index = {p.name: i for i, p in enumerate(network.outputs)}
-        self._output_words = [p.dtype for p in network.outputs]
+        self._output_ports = network.outputs
 
     def _sizes(self, network: Network, facts: ModelFacts) -> dict[str | tuple[str, int], int]:
         """Returns the sizes of free dimensions, by name, and by input and axis for those found by denotation."""
@@ -170,9 +170,9 @@ class InferenceSession:
             run_options: RunOptions | None = None) -> list[Any]:
         """Runs the model once. Returns the outputs that are named, in that order, or all if there are none.
 
-        Inputs are numpy.ndarrays, lists, OrtValues, or anything else with DLPack. A sequence is a list of these, and
-        an optional input may be None or missing. Sequences are returned as lists, texts as arrays of objects, and
-        optional values without content as None. Raises InvalidArgument if one is
+        Inputs are numpy.ndarrays, lists, OrtValues, or anything else with DLPack. A sequence is a list of these, a map
+        is a dict, and an optional input may be None or missing. Sequences are returned as lists, maps as dicts, texts
+        as arrays of objects, and optional values without content as None. Raises InvalidArgument if one is
         missing, unknown, or has another element type or shape than the model needs, or for an unknown output.
         """
         picked = self._picked(output_names)
@@ -212,7 +212,7 @@ class InferenceSession:
         picked = self._picked(output_names)
         _check_run_options(run_options)
         results = self._execute(self._feeds(input_dict_ort_values), None)
-        return [OrtValue._of_result(results[i], self._output_words[i]) for i in picked or range(len(results))]
+        return [OrtValue._of_result(results[i], self._output_ports[i]) for i in picked or range(len(results))]
 
     def io_binding(self) -> IOBinding:
         """Returns a binding of this session's inputs and outputs to memory, with nothing bound yet."""

@@ -31,6 +31,8 @@ _NAMES = {"f32": "float", "f64": "double", "f8e8m0": "float8e8m0", "f4e2m1": "fl
 _TYPES = sorted((OrtType(word, t.number, f"tensor({_NAMES.get(word, t.numpy.replace('_', ''))})",
                          np.dtype(t.bits or t.numpy), t.numpy if t.bits else "") for word, t in ELEMENT_TYPES.items()),
                 key=lambda t: t.number)
+# the types of keys in maps
+_KEYS = {"i64": "int64", "str": "string"}
 #: texts, which values have but no memory of the caller
 STRINGS = OrtType("str", 8, "tensor(string)", np.dtype(object), "")
 TYPE_OF_WORD = {**{t.word: t for t in _TYPES}, STRINGS.word: STRINGS}
@@ -40,8 +42,11 @@ _TYPE_OF_DTYPE = {t.numpy: t for t in _TYPES if not t.name_of_bits}
 
 
 def type_text(port: Port) -> str:
-    """Returns the type of a port as ONNX Runtime writes it, such as "tensor(float)" or "seq(tensor(float))"."""
+    """Returns the type of a port as ONNX Runtime writes it, such as "tensor(float)", "seq(tensor(float))" or
+    "seq(map(int64,tensor(float)))"."""
     text = TYPE_OF_WORD[port.dtype].text
+    if port.key is not None:
+        text = f"map({_KEYS[port.key]},{text})"
     if port.kind.endswith("sequence"):
         text = f"seq({text})"
     return f"optional({text})" if port.kind.startswith("optional") else text
@@ -82,13 +87,15 @@ class _Bits:
 
 class OrtValue:
     """A tensor in memory: a NumPy array, and its element type. Make one with the class methods. Runs also return values
-    that are sequences, which are lists of arrays, and optional values without content, which are None."""
+    that are sequences, which are lists of arrays or dicts, maps, which are dicts, and optional values without content,
+    which are None."""
 
-    __slots__ = ("_array", "_type")
+    __slots__ = ("_array", "_type", "_key")
 
-    def __init__(self, array: Any, type: OrtType):
+    def __init__(self, array: Any, type: OrtType, key: str | None = None):
         self._array = array
         self._type = type
+        self._key = key  # as Port.key
 
     @classmethod
     def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0,
@@ -127,14 +134,15 @@ class OrtValue:
         return cls.ortvalue_from_numpy(np.from_dlpack(data))
 
     @classmethod
-    def _of_result(cls, result: Any, word: str) -> OrtValue:
-        kind = TYPE_OF_WORD[word]
-        return cls(result.view(kind.numpy) if kind.name_of_bits and isinstance(result, np.ndarray) else result, kind)
+    def _of_result(cls, result: Any, port: Port) -> OrtValue:
+        kind = TYPE_OF_WORD[port.dtype]
+        array = result.view(kind.numpy) if kind.name_of_bits and isinstance(result, np.ndarray) else result
+        return cls(array, kind, port.key)
 
     def _tensor(self, method: str) -> np.ndarray:
         if not isinstance(self._array, np.ndarray):
             raise IllegalUse(f"OrtValue.{method}: the value is a {self.data_type()}; expected a tensor. run() returns "
-                             f"such a value as a list or None")
+                             f"such a value as a list, a dict or None")
         return self._array
 
     def numpy(self) -> np.ndarray:
@@ -159,9 +167,10 @@ class OrtValue:
 
     def data_type(self) -> str:
         """Returns the type as ONNX Runtime writes it, such as "tensor(float)" or "seq(tensor(float))"."""
+        text = self._type.text if self._key is None else f"map({_KEYS[self._key]},{self._type.text})"
         if self._array is None:
-            return f"optional({self._type.text})"
-        return f"seq({self._type.text})" if isinstance(self._array, list) else self._type.text
+            return f"optional({text})"
+        return f"seq({text})" if isinstance(self._array, list) else text
 
     def element_type(self) -> int:
         """Returns the element type's number in onnx.TensorProto.DataType, such as 1 for float."""
@@ -193,7 +202,7 @@ class OrtValue:
 
     def is_tensor_sequence(self) -> bool:
         """Returns whether the value is a sequence of tensors."""
-        return isinstance(self._array, list)
+        return isinstance(self._array, list) and self._key is None
 
     def update_inplace(self, data: np.ndarray | OrtValue) -> None:
         """Copies an array's elements into this value. Raises an error if its shape or element type is another one."""
@@ -210,7 +219,7 @@ class OrtValue:
     def _feed(self) -> Any:
         """Returns what Kilter reads as the value."""
         name = self._type.name_of_bits
-        if not name or self._array is None:
+        if not name or self._array is None or self._key is not None:
             return self._array
         if isinstance(self._array, list):
             return [_Bits(array.view(self._type.numpy), name) for array in self._array]
@@ -237,7 +246,9 @@ def described(value: Any) -> str:
 
 def feed_of(name: str, value: Any, port: Port) -> Any:
     """Returns what Kilter reads for the value of an input: arrays as they are, lists as arrays of the input's type, or
-    as sequences. Refuses what ONNX Runtime refuses, Python's numbers among them."""
+    as sequences, dicts as maps. Refuses what ONNX Runtime refuses, Python's numbers among them."""
+    if port.key is not None:  # the run checks dicts
+        return value._feed() if isinstance(value, OrtValue) else value
     if port.kind != "tensor":
         if value is None and port.kind.startswith("optional"):
             return None

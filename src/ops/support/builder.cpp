@@ -250,7 +250,7 @@ std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId>
   if (node.op->run != nullptr || node.op->control != Control::none) {
     throw NeedsProgram(
         fmt::format("{}: {}", label(node),
-                    node.op->run != nullptr ? "works on sequences or optional values" : "runs graphs inside it"));
+                    node.op->run != nullptr ? "works on sequences, maps or optional values" : "runs graphs inside it"));
   }
   if (node.op->expand != nullptr && (options.expand || node.op->infer == nullptr)) {
     const auto expected = inferred(graph_, node, output_names.size());

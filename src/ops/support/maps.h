@@ -1,0 +1,13 @@
+// Code that the operators on maps share.
+#pragma once
+
+#include "base/map_value.h"
+#include "ops/op.h"
+#include "ops/support/iterate.h"
+
+namespace kilter {
+
+/// Returns input 0 as a map. Throws bad_model if it is none, or if its keys have another type.
+const AnyValue& map_operand(const RunContext& ctx, DType key);
+
+}  // namespace kilter
