@@ -30,7 +30,9 @@ namespace {
 void add_run_to(Command app, ModelOptions& o, const std::string& suffix) {
   app.option(
       "--input" + suffix, o.inputs,
-      "an input: NAME=FILE.npy, NAME=FILE.pb (an ONNX tensor), or NAME=SHAPE such as x=1x3x224x224; may be repeated");
+      "an input: NAME=FILE.npy, NAME=FILE.pb (an ONNX value), or NAME=SHAPE such as x=1x3x224x224; for a sequence also "
+      "NAME=FILE.npz, its elements one after another in this form, or NAME=[]; for maps NAME=FILE.json; may be "
+      "repeated");
   app.option("--threads" + suffix, o.threads,
              "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
       .range(1, 1024);
@@ -250,35 +252,6 @@ ModelOptions::CompileSetup ModelOptions::compile_setup() const {
   return setup;
 }
 
-onnx::Model::Shapes ModelOptions::shapes() const {
-  onnx::Model::Shapes shapes;
-  for (const std::string& text : inputs) {
-    const auto [name, value] = split_assignment(text, "--input");
-    if (const auto shape = try_parse_shape(value)) shapes[name] = *shape;
-  }
-  return shapes;
-}
-
-std::map<std::string, Tensor> ModelOptions::tensors() const {
-  std::map<std::string, Tensor> tensors;
-  for (const std::string& text : inputs) {
-    const auto [name, value] = split_assignment(text, "--input");
-    if (try_parse_shape(value)) continue;
-    if (value.ends_with(".pb")) {
-      tensors[name] = onnx::load_tensor(value);
-      continue;
-    }
-    if (!value.ends_with(".npy") && !std::filesystem::exists(value)) {
-      fail(ErrorKind::usage,
-           "--input {}: '{}' is neither a shape such as 1x3x224x224 nor a file; expected NAME=SHAPE, NAME=FILE.npy or "
-           "NAME=FILE.pb",
-           text, value);
-    }
-    tensors[name] = load_npy(value);
-  }
-  return tensors;
-}
-
 int ModelOptions::thread_count() const { return threads > 0 ? threads : default_threads(); }
 
 std::vector<ModelOptions::Given> ModelOptions::compile_options_given() const {
@@ -338,65 +311,16 @@ std::unique_ptr<Session> ModelOptions::open() const {
   };
   for (const auto& [name, tensor] : tensors()) options.shapes[name] = tensor.shape();
   auto session = Session::open(model, options);
+  check_tensors(*session);
   if (const std::string note = session->note(); !note.empty()) session->compile().compiled.plan.records += "; " + note;
   return session;
 }
 
-namespace {
-
-/// Redraws generated integers that index a dimension with fewer than 100 elements, so that every index is in range.
-void keep_indices_legal(const Session& session, const std::set<std::string>& generated,
-                        std::map<std::string, Tensor>& all) {
-  const auto draw = [&](const std::string& name, std::optional<int64_t> limit) {
-    if (!limit || *limit < 1 || *limit > 99 || !generated.contains(name)) return;
-    all[name] = random_input(name, all[name].dtype(), all[name].shape(), 0, *limit - 1);
-  };
-  if (const Plan* plan = session.file_plan()) {
-    for (size_t i = 0; i < plan->inputs.size(); ++i)
-      draw(plan->inputs[i].name, index_limit(*plan, static_cast<int32_t>(i)));
-    return;
-  }
-  try {
-    const Graph graph = bound_graph(session, all);
-    for (const ValueId v : graph.inputs()) draw(graph.value(v).name, index_limit(graph, v));
-  } catch (const NeedsProgram&) {
-    // Indices of a program are checked when it runs.
-  }
-}
-
-}  // namespace
-
-std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) const {
-  std::map<std::string, Tensor> all = tensors();
-  std::set<std::string> generated;  // the generated integer inputs
-  onnx::Model::Shapes given = shapes();
-  std::vector<onnx::Port> ports = session.inputs();
-  for (const onnx::Port& port : session.default_inputs()) {
-    if (given.contains(port.name)) ports.push_back(port);
-  }
-  for (const auto& [name, tensor] : all) given[name] = tensor.shape();
-  if (const std::string open = onnx::open_inputs_text(ports, given); !open.empty())
-    fail(ErrorKind::bad_input, "{}: {}", session.name(), open);
-  for (const onnx::Port& port : ports) {
-    if (all.contains(port.name) || port.kind == DeclaredType::Kind::optional) continue;
-    if (!port.is_tensor()) {
-      fail(ErrorKind::bad_input,
-           "{}: input '{}' is a {}; only tensors can be given here: run it with the Python package", session.name(),
-           port.name, onnx::text(port));
-    }
-    const auto it = given.find(port.name);
-    all[port.name] = random_input(port.name, port.type, it != given.end() ? it->second : *onnx::declared_shape(port));
-    if (port.type == DType::i32 || port.type == DType::i64) generated.insert(port.name);
-  }
-  if (!generated.empty()) keep_indices_legal(session, generated, all);
-  return all;
-}
-
 Prepared::Prepared(const ModelOptions& options, Form form)
-    : session(options.open()),
-      inputs(options.all_inputs(*session)),
-      values(inputs.begin(), inputs.end()),
-      threads(options.thread_count()) {
+    : session(options.open()), values(options.all_values(*session)), threads(options.thread_count()) {
+  for (const auto& [name, value] : values) {
+    if (value.is_tensor()) inputs.emplace(name, value.tensor());
+  }
   try {
     loaded = &session->prepare_for(inputs);
   } catch (const NeedsProgram&) {

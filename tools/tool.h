@@ -27,7 +27,7 @@ struct Context {
 /// Options of the subcommands that open a model.
 struct ModelOptions {
   std::string model;
-  std::vector<std::string> inputs;     ///< NAME=FILE.npy, NAME=FILE.pb or NAME=SHAPE
+  std::vector<std::string> inputs;     ///< NAME=SHAPE, NAME=FILE.npy and other forms (inputs.cpp)
   std::vector<std::string> schedules;  ///< NODE=SCHEDULE
   std::vector<std::string> disable, fuse, no_fuse, plain_layout;
   std::vector<std::string> layer_threads;  ///< NODE=N
@@ -88,11 +88,17 @@ struct ModelOptions {
   int thread_count() const;
   /// Returns the path of the record file, or an empty string for "none".
   std::string records_file() const;
-  /// Return the shapes and tensors that --input gives.
+  /// Return the shapes and tensors that --input gives. Files of ONNX with other values are left out.
   onnx::Model::Shapes shapes() const;
   std::map<std::string, Tensor> tensors() const;
-  /// Returns a tensor for every input: the given ones, and seeded random values for the rest.
+  /// Throws bad_input if --input gives a tensor of the network as anything else.
+  void check_tensors(const Session& session) const;
+  /// Returns a tensor for every input that is one: the given ones, and seeded random values for the rest.
+  std::map<std::string, Tensor> tensor_inputs(const Session& session) const;
+  /// As tensor_inputs(). Throws bad_input for a sequence or a map among the inputs.
   std::map<std::string, Tensor> all_inputs(const Session& session) const;
+  /// Returns tensor_inputs() and the other inputs, which must be given unless they are optional.
+  std::map<std::string, AnyValue> all_values(const Session& session) const;
 };
 
 /// Registers --records, --choose and --layer-plan for `options`, each with `suffix` appended to its name.
@@ -108,8 +114,8 @@ struct Prepared {
   explicit Prepared(const ModelOptions& options, Form form = Form::plan);
 
   std::unique_ptr<Session> session;
-  std::map<std::string, Tensor> inputs;
-  std::map<std::string, AnyValue> values;  ///< the inputs again
+  std::map<std::string, Tensor> inputs;    ///< those that are tensors
+  std::map<std::string, AnyValue> values;  ///< all inputs
   Loaded* loaded = nullptr;                ///< null: the network runs as a program
   std::vector<Tensor> outputs;
   std::vector<const std::byte*> from;  ///< in the order of the plan

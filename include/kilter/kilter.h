@@ -69,11 +69,17 @@ enum class Type : uint8_t {
 int64_t type_bytes(Type type);
 
 /// Name, type and shape of an input or output. A dimension of -1 is unknown until the network runs. A shape of unknown
-/// rank is empty.
+/// rank is empty. The other fields tell what it is besides a tensor.
 struct Port {
   std::string name;
-  Type type = Type::f32;
+  Type type = Type::f32;  ///< of the tensors, or of the values in maps
   std::vector<int64_t> shape;
+  bool optional = false;  ///< it may be absent
+  bool sequence = false;  ///< it is a sequence of tensors or maps
+  bool map = false;       ///< it is a map, or a sequence of maps
+  Type key = Type::i64;   ///< of the keys in maps: i64 or string
+
+  bool is_tensor() const { return !optional && !sequence && !map; }
 };
 
 /// A dense row-major tensor that somebody else owns. Its memory must outlive the call that receives the view.
@@ -102,6 +108,22 @@ struct TensorValue {
   }
 };
 
+/// A value of any kind. As an input, it refers to memory of the caller, as View does; outputs own their memory.
+struct NetworkValue {
+  enum class Kind : uint8_t { absent, tensor, sequence, map };
+  std::string name;  ///< of an output
+  Kind kind = Kind::absent;
+  TensorValue tensor;                  ///< kind tensor
+  std::vector<NetworkValue> elements;  ///< kind sequence
+  TensorValue keys;                    ///< kind map: [n] of i64 or string
+  TensorValue values;                  ///< kind map: [n] in the order of the keys, which ascend in outputs
+
+  NetworkValue() = default;  ///< an optional value that is absent
+  NetworkValue(const View& view);
+  static NetworkValue sequence(std::vector<NetworkValue> elements);
+  static NetworkValue map(const View& keys, const View& values);
+};
+
 struct NetworkOptions {
   int threads = 0;                ///< 0: KILTER_NUM_THREADS, else the CPUs this process may use
   std::string target = "native";  ///< CPU to generate code for, as `kilter targets` lists them
@@ -121,8 +143,8 @@ struct NetworkOptions {
 
 /// A network, compiled for each set of shapes that it runs with. It keeps the plans, up to
 /// NetworkOptions::plan_cache_bytes; plans share identical packed weights. Networks with loops, branches, strings, and
-/// shapes that depend on data run as well (doc/control_flow.md). Those whose inputs or outputs are sequences or
-/// optional values need the Python package. Use a network from one thread at a time, and give each thread its own.
+/// shapes that depend on data run as well (doc/control_flow.md). Use a network from one thread at a time, and give each
+/// thread its own.
 class Network {
  public:
   /// `model`: an .onnx file, `zoo:NAME`, or a file made by save() or `kilter compile`.
@@ -131,7 +153,6 @@ class Network {
   Network& operator=(Network&&) noexcept;
   ~Network();
 
-  /// Throw ApiError if one is no tensor.
   std::vector<Port> inputs() const;
   std::vector<Port> outputs() const;
   /// A one-line remark for whoever runs the network; empty if there is none. For a file compiled with schedules that
@@ -141,7 +162,10 @@ class Network {
   /// Runs the network once. Every input must be present. Compiles on the first run with new shapes, or with new values
   /// of inputs that shapes depend on. Inputs aligned to 64 bytes are not copied. A later run reuses the outputs' memory
   /// once the caller has released it.
+  /// Throws ApiError if an input or output is no tensor.
   std::vector<TensorValue> run(const std::map<std::string, View>& inputs);
+  /// As run(), for inputs and outputs of any kind. An optional input may be missing.
+  std::vector<NetworkValue> run_values(const std::map<std::string, NetworkValue>& inputs);
   /// Compiles for the declared (or given) shapes and writes a file that loads without compiling. The C interface in
   /// runtime.h, which needs neither LLVM nor protobuf, can also load it.
   void save(const std::string& file);

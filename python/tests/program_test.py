@@ -162,6 +162,54 @@ def test_the_command_run_prints_and_writes_values_of_all_kinds(tmp_path):
     assert np.load(tmp_path / "out" / "c.npy").tolist() == ["xx", "grüngrün", ""]
 
 
+def test_the_command_run_reads_sequences(tmp_path):
+    onnx.save(JOIN, tmp_path / "join.onnx")
+    join = ["run", str(tmp_path / "join.onnx"), "--input"]
+    np.savez(tmp_path / "s.npz", X, X[:1])
+    np.save(tmp_path / "x.npy", X)
+    sequence = onnx.numpy_helper.from_list([X, X[:1]])
+    (tmp_path / "s.pb").write_bytes(sequence.SerializeToString())
+    (tmp_path / "x.pb").write_bytes(onnx.numpy_helper.from_array(X[:1]).SerializeToString())
+    expected = "y: f32[3x2]  min -2  max 4  mean 0.833333\n"
+    for given in ([f"s={tmp_path}/s.npz"], [f"s={tmp_path}/s.pb"],
+                  [f"s={tmp_path}/x.npy", "--input", f"s={tmp_path}/x.pb"]):
+        assert kilter.command(*join, *given) == expected
+    assert kilter.command(*join, "s=2x2", "--input", "s=3x2").startswith("y: f32[5x2]")
+    assert kilter.command(*join, "s=2x2").startswith("y: f32[2x2]")
+    assert "no elements" in raised_text(lambda: kilter.command(*join, "s=[]"), kilter.Error)
+    bench = json.loads(kilter.command("bench", *join[1:], "s=2x2", "--seconds", "0.05", "--json", "-"))
+    assert bench["program"]
+    assert "segments after 4 runs" in kilter.command("inspect", *join[1:], "s=2x2")
+
+
+@pytest.mark.parametrize("given, text", [
+    ([], "join.onnx: input 's' (sequence of f32[k,2]) is not given; give it as `--input s=FILE.npz`, or its elements one "
+         "after another, `--input s=FILE.npy`, `--input s=FILE.pb` or `--input s=SHAPE`"),
+    (["--input", "s=s.json"], "input 's' (sequence of f32[k,2]) is given as 's.json'; give it as `--input s=FILE.npz`"),
+    (["--input", "s=[]", "--input", "s=2x2"], "input 's' (sequence of f32[k,2]) is given as '[]'; give it as"),
+    (["--input", "s=none.npz"], "none.npz"),
+    (["--input", "s=2xa"], "--input s=2xa: '2xa' is neither a shape such as 1x3x224x224 nor a file; expected NAME=SHAPE, "
+                           "NAME=FILE.npy, NAME=FILE.pb, for a sequence also NAME=FILE.npz or NAME=[], for maps NAME=FILE.json")])
+def test_sequences_that_the_command_line_refuses(given, text, tmp_path):
+    onnx.save(JOIN, tmp_path / "join.onnx")
+    assert text in raised_text(lambda: kilter.command("run", str(tmp_path / "join.onnx"), *given), kilter.Error)
+
+
+def test_the_command_run_reads_optional_values(tmp_path):
+    onnx.save(HAS, tmp_path / "has.onnx")
+    onnx.save(HAS_SEQUENCE, tmp_path / "has_sequence.onnx")
+    onnx.save(SPLIT, tmp_path / "split.onnx")
+    assert kilter.command("run", str(tmp_path / "has.onnx")).startswith("b: bool[scalar]  min 0")
+    assert kilter.command("run", str(tmp_path / "has.onnx"), "--input", "o=2").startswith("b: bool[scalar]  min 1")
+    assert kilter.command("run", str(tmp_path / "has_sequence.onnx")).startswith("b: bool[scalar]  min 0")
+    assert kilter.command("run", str(tmp_path / "has_sequence.onnx"), "--input", "o=[]").startswith("b: bool[scalar]  min 1")
+    np.savez(tmp_path / "s.npz", X)
+    assert "input 'o' (optional f32[2]) is given as" in raised_text(
+        lambda: kilter.command("run", str(tmp_path / "has.onnx"), "--input", f"o={tmp_path}/s.npz"))
+    assert "input 'x' (f32[n,2]) is given as" in raised_text(
+        lambda: kilter.command("run", str(tmp_path / "split.onnx"), "--input", f"x={tmp_path}/s.npz"))
+
+
 def test_twins_and_pools_of_programs():
     net = kilter.compile(DOUBLING, threads=1)
     with net.pool(2) as pool:

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/float_environment.h"
+#include "base/map_value.h"
 #include "compile/session.h"
 #include "exec/plan_file.h"
 #include "kilter/kilter.h"
@@ -21,12 +22,11 @@ static_assert(static_cast<int>(Type::u2) == static_cast<int>(DType::u2));
 DType dtype(Type type) { return static_cast<DType>(type); }
 
 Port public_port(const onnx::Port& port) {
-  if (!port.is_tensor()) {
-    throw ApiError(
-        "'" + port.name + "' is " + onnx::text(port) +
-        "; the C++ interface has tensors only: use the Python package, or change the model to return tensors");
-  }
   Port out{port.name, static_cast<Type>(port.type), {}};
+  out.optional = port.kind == DeclaredType::Kind::optional;
+  out.sequence = port.is_sequence();
+  out.map = port.key.has_value();
+  if (port.key) out.key = static_cast<Type>(*port.key);
   if (port.dims) {
     for (const onnx::Dim& d : *port.dims) out.shape.push_back(d.size.value_or(-1));
   }
@@ -107,6 +107,32 @@ View strings(std::vector<int64_t> shape, std::span<const std::string> values) {
   return typed_view(Type::string, std::move(shape), values.data(), values.size());
 }
 
+namespace {
+
+/// A tensor over memory that the caller keeps.
+TensorValue lent(const View& view) {
+  const std::shared_ptr<const std::byte[]> bytes(std::shared_ptr<void>(), static_cast<const std::byte*>(view.data));
+  return {"", view.type, view.shape, bytes};
+}
+
+}  // namespace
+
+NetworkValue::NetworkValue(const View& view) : kind(Kind::tensor), tensor(lent(view)) {}
+
+NetworkValue NetworkValue::sequence(std::vector<NetworkValue> elements) {
+  NetworkValue made;
+  made.kind = Kind::sequence;
+  made.elements = std::move(elements);
+  return made;
+}
+
+NetworkValue NetworkValue::map(const View& keys, const View& values) {
+  NetworkValue made;
+  made.kind = Kind::map;
+  made.keys = lent(keys), made.values = lent(values);
+  return made;
+}
+
 struct Network::Impl {
   std::unique_ptr<Session> session;
   std::vector<std::string> output_names;
@@ -166,7 +192,64 @@ TensorValue value_of(const std::string& name, const Tensor& tensor) {
   return {name, static_cast<Type>(tensor.dtype()), tensor.shape(), std::shared_ptr<const std::byte[]>(owner, data)};
 }
 
+void require_tensors(const Session& session) {
+  for (const auto& ports : {session.inputs(), session.outputs()}) {
+    for (const onnx::Port& port : ports) {
+      if (port.is_tensor()) continue;
+      fail(ErrorKind::usage, "'{}' is a {}; run() has tensors only, run_values() has values of every kind", port.name,
+           onnx::text(port));
+    }
+  }
+}
+
+AnyValue input_value(const std::string& name, const NetworkValue& value) {
+  const auto tensor = [&](const TensorValue& t) { return tensor_of(name, {t.type, t.shape, t.bytes.get()}); };
+  std::vector<AnyValue> elements;
+  switch (value.kind) {
+    case NetworkValue::Kind::absent:
+      return {};
+    case NetworkValue::Kind::tensor:
+      return tensor(value.tensor);
+    case NetworkValue::Kind::map:
+      return map_value(tensor(value.keys), tensor(value.values), "input '" + name + "'");
+    case NetworkValue::Kind::sequence:
+      for (const NetworkValue& element : value.elements) elements.push_back(input_value(name, element));
+      return AnyValue::sequence(std::move(elements));
+  }
+  fail(ErrorKind::usage, "input '{}' has kind {}; legal values are those of NetworkValue::Kind", name,
+       static_cast<int>(value.kind));
+}
+
+NetworkValue output_value(const std::string& name, const AnyValue& value) {
+  NetworkValue made;
+  made.name = name;
+  if (value.is_tensor()) {
+    made.kind = NetworkValue::Kind::tensor;
+    made.tensor = value_of(name, value.tensor());
+  } else if (is_map(value)) {
+    made.kind = NetworkValue::Kind::map;
+    made.keys = value_of(name, map_keys(value));
+    made.values = value_of(name, map_values(value));
+  } else if (value.is_sequence()) {
+    made.kind = NetworkValue::Kind::sequence;
+    for (const AnyValue& element : value.elements()) made.elements.push_back(output_value("", element));
+  }
+  return made;
+}
+
 }  // namespace
+
+std::vector<NetworkValue> Network::run_values(const std::map<std::string, NetworkValue>& inputs) {
+  return translated([&] {
+    const FloatEnvironment standard;
+    std::map<std::string, AnyValue> given;
+    for (const auto& [name, value] : inputs) given.emplace_hint(given.end(), name, input_value(name, value));
+    const std::vector<AnyValue> results = impl_->session->run_values(given);
+    std::vector<NetworkValue> values;
+    for (size_t i = 0; i < results.size(); ++i) values.push_back(output_value(impl_->output_names.at(i), results[i]));
+    return values;
+  });
+}
 
 std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs) {
   return translated([&] {
@@ -180,7 +263,7 @@ std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs)
       for (size_t i = 0; i < results.size(); ++i) values.push_back(value_of(impl_->output_names.at(i), results[i]));
       return values;
     }
-    outputs();  // throws if one is no tensor
+    require_tensors(*impl_->session);
     std::map<std::string, AnyValue> given;
     for (const auto& [name, view] : inputs) given.emplace(name, tensor_of(name, view));
     const std::vector<AnyValue> results = impl_->session->run_values(given);

@@ -68,7 +68,7 @@ TEST(Api, TensorsOfStringsAreObjectsOfStdString) {
   EXPECT_EQ(type_bytes(Type::string), static_cast<int64_t>(sizeof(std::string)));
 }
 
-TEST(Api, LoopsRunAndSequencesNeedThePythonPackage) {
+TEST(Api, LoopsRunAndSequencesAreValues) {
   const ScratchFolder folder;
   const std::string file = (folder.path() / "m.onnx").string();
   std::ofstream(file, std::ios::binary) << onnx::doubling_loop().bytes();
@@ -86,11 +86,77 @@ TEST(Api, LoopsRunAndSequencesNeedThePythonPackage) {
   output.mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(1);
   std::ofstream(file, std::ios::binary) << maker.bytes();
   Network sequence = Network::load(file, {.threads = 1});
-  const std::string message =
-      "'s' is sequence of f32[...]; the C++ interface has tensors only: use the Python package, or change the model to "
-      "return tensors";
-  EXPECT_EQ(api_error_of([&] { sequence.outputs(); }), message);
-  EXPECT_EQ(api_error_of([&] { sequence.run({{"x", f32({2}, x)}}); }), message);
+  EXPECT_TRUE(sequence.outputs().at(0).sequence);
+  EXPECT_EQ(api_error_of([&] { sequence.run({{"x", f32({2}, x)}}); }),
+            "'s' is a sequence of f32[...]; run() has tensors only, run_values() has values of every kind");
+  const NetworkValue s = sequence.run_values({{"x", f32({2}, x)}}).at(0);
+  EXPECT_EQ(s.name, "s");
+  ASSERT_EQ(s.kind, NetworkValue::Kind::sequence);
+  const TensorValue& element = s.elements.at(0).tensor;
+  EXPECT_EQ(std::vector<float>(element.as<float>(), element.as<float>() + 2), x);
+}
+
+/// The type of a map from strings to f32.
+void set_map_type(onnx::pb::TypeProto& type) {
+  type.mutable_map_type()->set_key_type(8);
+  type.mutable_map_type()->mutable_value_type()->mutable_tensor_type()->set_elem_type(1);
+}
+
+TEST(Api, MapsSequencesAndOptionalValuesAreInputs) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "m.onnx").string();
+  onnx::ModelMaker maker;
+  maker.import("ai.onnx.ml", 1);
+  auto& map = *maker.graph().add_input();
+  map.set_name("m");
+  set_map_type(*map.mutable_type());
+  auto& list = *maker.graph().add_input();
+  list.set_name("s");
+  list.mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(1);
+  auto& optional = *maker.graph().add_input();
+  optional.set_name("o");
+  optional.mutable_type()->mutable_optional_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(1);
+  auto& vectorizer = maker.node("DictVectorizer", {"m"}, {"row"});
+  vectorizer.set_domain("ai.onnx.ml");
+  auto& words = onnx::add_attribute(vectorizer, "string_vocabulary", onnx::kStringsAttr);
+  words.add_strings("b"), words.add_strings("a");
+  auto& zip = maker.node("ZipMap", {"row"}, {"maps"});
+  zip.set_domain("ai.onnx.ml");
+  auto& labels = onnx::add_attribute(zip, "classlabels_strings", onnx::kStringsAttr);
+  labels.add_strings("y"), labels.add_strings("x");
+  maker.node("SequenceLength", {"s"}, {"count"});
+  maker.node("OptionalHasElement", {"o"}, {"has"});
+  auto& output = *maker.graph().add_output();
+  output.set_name("maps");
+  set_map_type(*output.mutable_type()->mutable_sequence_type()->mutable_elem_type());
+  maker.output("count", {}, 7);
+  maker.output("has", {}, 9);
+  std::ofstream(file, std::ios::binary) << maker.bytes();
+
+  Network net = Network::load(file, {.threads = 1});
+  const Port port = net.inputs().at(0);
+  EXPECT_TRUE(port.map && !port.sequence && !port.optional && port.key == Type::string && port.type == Type::f32);
+  EXPECT_TRUE(net.inputs().at(2).optional && !net.inputs().at(2).is_tensor());
+  const std::vector<std::string> keys{"b", "a"};
+  const std::vector<float> values{1, 2};
+  const NetworkValue m = NetworkValue::map(strings({2}, keys), f32({2}, values));
+  const NetworkValue one = f32({2}, values);
+  auto out = net.run_values({{"m", m}, {"s", NetworkValue::sequence({one, one, one})}});
+  ASSERT_EQ(out.at(0).kind, NetworkValue::Kind::sequence);
+  const NetworkValue& made = out[0].elements.at(0);
+  ASSERT_EQ(made.kind, NetworkValue::Kind::map);
+  EXPECT_EQ(made.keys.as<std::string>()[0] + made.keys.as<std::string>()[1], "xy");
+  EXPECT_EQ(made.values.as<float>()[0], 2);
+  EXPECT_EQ(*out.at(1).tensor.as<int64_t>(), 3);
+  EXPECT_FALSE(*out.at(2).tensor.as<bool>());
+  out = net.run_values({{"m", m}, {"s", NetworkValue::sequence({})}, {"o", one}});
+  EXPECT_TRUE(*out.at(2).tensor.as<bool>());
+  EXPECT_EQ(api_error_of([&] { net.run_values({{"m", one}, {"s", NetworkValue::sequence({})}}); }),
+            file + ": input 'm' must be map from str to f32, got f32");
+  EXPECT_EQ(
+      api_error_of([&] { net.run_values({{"m", NetworkValue::map(f32({2}, values), f32({2}, values))}}); }),
+      "input 'm' has keys f32[2] and values f32[2]; expected one dimension of the same size, and keys of i64 or str");
+  EXPECT_EQ(api_error_of([&] { net.run_values({{"m", m}}); }), file + ": input 's' (sequence of f32[...]) is missing");
 }
 
 TEST(Api, APrecisionAndTheLayersThatStayInF32AreOptions) {

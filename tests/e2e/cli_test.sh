@@ -21,7 +21,7 @@ expect 3 "$scratch/none.onnx" run "$scratch/none.onnx"
 head -c 1000 /dev/urandom > "$scratch/noise.onnx"
 expect 3 "noise.onnx" run "$scratch/noise.onnx"
 expect 2 "expected NAME=VALUE" run zoo:squeezenet1_1 --input nonsense
-expect 2 "--input x=1x3x22Ox224: '1x3x22Ox224' is neither a shape such as 1x3x224x224 nor a file; expected NAME=SHAPE, NAME=FILE.npy or NAME=FILE.pb" run zoo:squeezenet1_1 --input x=1x3x22Ox224
+expect 2 "--input x=1x3x22Ox224: '1x3x22Ox224' is neither a shape such as 1x3x224x224 nor a file; expected NAME=SHAPE, NAME=FILE.npy, NAME=FILE.pb, for a sequence also NAME=FILE.npz or NAME=[], for maps NAME=FILE.json" run zoo:squeezenet1_1 --input x=1x3x22Ox224
 expect 3 "none.npy" run zoo:squeezenet1_1 --input "input=$scratch/none.npy"
 for words in "bench --json" "profile --json" "profile --csv" "profile --trace" "profile --html" "explain --json" "explain --html" "time --json" "kernels --json"; do
   sub=${words% *} option=${words#* }

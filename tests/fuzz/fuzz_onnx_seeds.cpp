@@ -153,6 +153,71 @@ ModelMaker sequence_model() {
   return maker;
 }
 
+/// A sparse tensor of f32 [2,3] with elements at (0,1) and (1,2), whose indices are positions or coordinates.
+void set_sparse(pb::SparseTensorProto& sparse, const std::string& name, bool coordinates) {
+  set_floats(*sparse.mutable_values(), name, {2}, {1, 2});
+  pb::TensorProto& indices = *sparse.mutable_indices();
+  indices.set_data_type(7);
+  indices.add_dims(2);
+  if (coordinates) indices.add_dims(2);
+  for (const int64_t i : coordinates ? Shape{0, 1, 1, 2} : Shape{1, 5}) indices.add_int64_data(i);
+  sparse.add_dims(2), sparse.add_dims(3);
+}
+
+/// Sparse tensors with positions and with coordinates: an initializer, a constant, and an initializer of a branch.
+ModelMaker sparse_model() {
+  ModelMaker maker;
+  maker.input("x", {2, 3});
+  maker.input("yes", {}, 9);
+  set_sparse(*maker.graph().add_sparse_initializer(), "w", false);
+  auto& constant = maker.node("Constant", {}, {"c"});
+  set_sparse(*add_attribute(constant, "sparse_value", kSparseTensorAttr).mutable_sparse_tensor(), "", true);
+  maker.node("Sum", {"x", "w", "c"}, {"s"});
+  auto& choice = maker.node("If", {"yes"}, {"y"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    auto& branch = *add_attribute(choice, name, kGraphAttr).mutable_g();
+    set_sparse(*branch.add_sparse_initializer(), "inner", true);
+    add_node(*branch.add_node(), "Mul", {"s", "inner"}, {"r"}, "");
+    set_tensor_type(*branch.add_output(), "r", {2, 3});
+  }
+  maker.output("y", {2, 3});
+  return maker;
+}
+
+void set_map_type(pb::TypeProto& type, int32_t key, int32_t value) {
+  type.mutable_map_type()->set_key_type(key);
+  type.mutable_map_type()->mutable_value_type()->mutable_tensor_type()->set_elem_type(value);
+}
+
+/// Maps as inputs, as outputs, and as elements of a sequence.
+ModelMaker map_model() {
+  ModelMaker maker;
+  maker.import("ai.onnx.ml", 1);
+  maker.input("x", {2, 3});
+  maker.graph().add_input()->set_name("words");
+  set_map_type(*maker.graph().mutable_input(1)->mutable_type(), 8, 1);
+  set_int64s(maker.initializer(), "first", {0});
+  const auto ml_node = [&](const char* op, const char* x, const char* y) -> pb::NodeProto& {
+    auto& node = maker.node(op, {x}, {y});
+    node.set_domain("ai.onnx.ml");
+    return node;
+  };
+  auto& labels = add_attribute(ml_node("ZipMap", "x", "maps"), "classlabels_int64s", kIntsAttr);
+  for (const int64_t label : {4, 1, 2}) labels.add_ints(label);
+  maker.node("SequenceAt", {"maps", "first"}, {"map"});
+  auto& cast = ml_node("CastMap", "map", "row");
+  add_attribute(cast, "map_form", kStringAttr).set_s("SPARSE");
+  add_attribute(cast, "max_map", kIntAttr).set_i(5);
+  auto& vectorizer = ml_node("DictVectorizer", "words", "column");
+  add_attribute(vectorizer, "string_vocabulary", kStringsAttr).add_strings("a");
+  maker.output("row", {1, 5});
+  maker.output("column", {1, 1});
+  auto& maps = *maker.graph().add_output();
+  maps.set_name("maps");
+  set_map_type(*maps.mutable_type()->mutable_sequence_type()->mutable_elem_type(), 7, 1);
+  return maker;
+}
+
 void set_values(pb::TensorProto& proto, const Tensor& tensor) {
   proto.set_data_type(number_of_dtype(tensor.dtype()));
   for (const int64_t d : tensor.shape()) proto.add_dims(d);
@@ -239,6 +304,10 @@ std::string seed_model(unsigned seed) {
       return loop_model().bytes();
     case 5:
       return sequence_model().bytes();
+    case 6:
+      return sparse_model().bytes();
+    case 7:
+      return map_model().bytes();
     default: {
       const OpDef& op = *all_ops()[rest % all_ops().size()];
       if (op.cases.empty() || op.domain == "kilter") return relu_model().bytes();

@@ -217,4 +217,40 @@ def data_seed():
     return made(nodes, [info("x", [2, 3])], outputs, held)
 
 
-SEEDS = [image_seed, tokens_seed, moves_seed, recurrent_seed, nested_seed, quantised_seed, loop_seed, sequences_seed, data_seed]
+def sparse_seed():
+    """Sparse tensors with positions and with coordinates."""
+    def sparse(name, indices):
+        return helper.make_sparse_tensor(constant(name, np.float32([1, 2])), constant("", np.int64(indices)), [2, 3])
+
+    nodes = [helper.make_node("Constant", [], ["c"], sparse_value=sparse("", [[0, 1], [1, 2]])), helper.make_node("Sum", ["x", "w", "c", "d"], ["y"])]
+    model = made(nodes, [info("x", [2, 3])], [info("y", [2, 3])], [weights("d", 2, 3)])
+    model.graph.sparse_initializer.append(sparse("w", [1, 5]))
+    return model
+
+
+def map_info(name, key, kind, sequence=False):
+    type_ = helper.make_map_type_proto(key, helper.make_tensor_type_proto(kind, None))
+    return helper.make_value_info(name, helper.make_sequence_type_proto(type_) if sequence else type_)
+
+
+def maps_seed():
+    """Maps. Those that operators read are elements of sequences, so that the network runs without files."""
+    ml = {"domain": "ai.onnx.ml"}
+    nodes = [
+        helper.make_node("ZipMap", ["x"], ["maps"], classlabels_int64s=[7, 2, 0], **ml),
+        helper.make_node("ZipMap", ["x"], ["names"], classlabels_strings=["a", "c", "a"], **ml),
+        helper.make_node("SequenceAt", ["maps", "zero"], ["table"]),
+        helper.make_node("SequenceAt", ["names", "zero"], ["words"]),
+        helper.make_node("DictVectorizer", ["words"], ["row"], string_vocabulary=["b", "a", "c"], **ml),
+        helper.make_node("CastMap", ["table"], ["column"], cast_to="TO_STRING", map_form="SPARSE", max_map=8, **ml),
+        helper.make_node("SequenceLength", ["names"], ["count"]),
+    ]
+    outputs = [map_info("maps", TensorProto.INT64, F, True), map_info("words", TensorProto.STRING, F), info("row", [1, 3]),
+               info("column", [1, 8], TensorProto.STRING), info("count", [], TensorProto.INT64)]
+    model = made(nodes, [info("x", [2, 3])], outputs, [constant("zero", np.int64(0))], opset=18)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    return model
+
+
+SEEDS = [image_seed, tokens_seed, moves_seed, recurrent_seed, nested_seed, quantised_seed, loop_seed, sequences_seed, data_seed,
+         sparse_seed, maps_seed]

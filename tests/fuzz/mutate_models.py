@@ -296,6 +296,24 @@ def function_changed(rng, model):
         del function.opset_import[:]
 
 
+def sparse_changed(rng, model):
+    tensors = list(model.graph.sparse_initializer) + [a.sparse_tensor for n in all_nodes(model) for a in n.attribute if a.HasField("sparse_tensor")]
+    sparse = some(rng, tensors)
+    if sparse is None:
+        return False
+    pick = rng.random()
+    if pick < 0.4:
+        array = numpy_helper.to_array(sparse.indices).copy().reshape(-1)
+        array[rng.randrange(array.size)] = rng.choice(ODD_INTS)
+        sparse.indices.raw_data = array.tobytes()
+    elif pick < 0.6:
+        sparse.dims[rng.randrange(len(sparse.dims))] = rng.choice(ODD_INTS)
+    elif pick < 0.8:
+        sparse.ClearField(rng.choice(["dims", "indices", "values"]))
+    else:
+        rng.choice([sparse.indices, sparse.values]).dims.append(rng.choice([0, 1, 2, -1]))
+
+
 def open_condition(rng, model):
     node = some(rng, [n for n in all_nodes(model) if n.op_type == "If"])
     if node is None:
@@ -308,7 +326,7 @@ KINDS = [
     dimension, open_dimension, rank, port_type, no_type, tensor_type, tensor_dims, tensor_bytes, tensor_values,
     external_data, attribute_value, attribute_type, attribute_gone, attribute_more, input_gone, input_other, input_more,
     output_changed, operator_other, domain_other, opset_other, order_other, cycle, doubled, removed, body_changed,
-    function_changed, open_condition,
+    function_changed, open_condition, sparse_changed,
 ]
 
 

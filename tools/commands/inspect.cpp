@@ -177,14 +177,14 @@ void print_program(const InspectOptions& options, Session& session) {
   const vm::Program& program = session.program().program();
   say("program: functions {}, segments {}\n{}", program.functions.size(), program.segments.size(),
       printable_lines(vm::text(program)));
-  std::map<std::string, Tensor> inputs;
+  std::map<std::string, AnyValue> inputs;
   try {
-    inputs = options.all_inputs(session);
+    inputs = options.all_values(session);
   } catch (const Error& error) {
     say("segments: not run, so not compiled: {}\n", printable(error.message()));
     return;
   }
-  for (int i = 0; i < ProgramRunner::kRunsUntilCompiled; ++i) session.run_values({inputs.begin(), inputs.end()});
+  for (int i = 0; i < ProgramRunner::kRunsUntilCompiled; ++i) session.run_values(inputs);
   say("segments after {} runs:\n", ProgramRunner::kRunsUntilCompiled);
   for (const ProgramRunner::FormState& form : session.program().forms())
     say("  {} with {}\n", form.segment, text(form));

@@ -6,11 +6,14 @@
 #include <set>
 
 #include "base/files.h"
+#include "base/map_value.h"
 #include "base/npy.h"
 #include "base/text.h"
 #include "compile/difference.h"
 #include "compile/run_values.h"
+#include "graph/text.h"
 #include "graph/values.h"
+#include "map_file.h"
 #include "ops/op.h"
 #include "terminal.h"
 #include "tool.h"
@@ -46,7 +49,22 @@ void print_strings(const Tensor& t) {
   if (strings.size() > kShown) say(", ...");
 }
 
+void print_map(const AnyValue& map) {
+  constexpr int64_t kShown = 8;
+  const Tensor& keys = map_keys(map);
+  for (int64_t i = 0; i < std::min(kShown, keys.elems()); ++i)
+    say("{}{}: {}", i == 0 ? "  " : ", ", printable(element_text(keys, i)),
+        printable(element_text(map_values(map), i)));
+  if (keys.elems() > kShown) say(", ...");
+  say("\n");
+}
+
 void print_output(const std::string& name, const AnyValue& value) {
+  if (is_map(value)) {
+    say("{}: {}", printable(name), text(value));
+    print_map(value);
+    return;
+  }
   if (!value.is_tensor()) {
     say("{}: {}\n", printable(name),
         value.absent() ? "absent" : fmt::format("sequence of {}", value.elements().size()));
@@ -62,19 +80,6 @@ void print_output(const std::string& name, const AnyValue& value) {
     print_numbers(t);
   }
   say("\n");
-}
-
-void write_outputs(const std::string& folder, const std::vector<PlanTensor>& outputs,
-                   const std::vector<Tensor>& tensors) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) fail(ErrorKind::io, "--output {}: cannot make the folder: {}", folder, error.message());
-  std::set<std::string> taken;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string file = file_name(outputs[i].name, ".npy", taken);
-    save_npy(std::filesystem::path(folder) / file, tensors[i]);
-    if (file != outputs[i].name + ".npy") say("{} is in {}\n", printable(outputs[i].name), file);
-  }
 }
 
 bool finite_constants(const Graph& graph) {
@@ -182,7 +187,8 @@ void print_output_errors(const std::vector<PlanTensor>& outputs, const std::vect
   }
 }
 
-/// Outputs of any kind as tensors: the elements of a sequence are "NAME[0]", "NAME[1]", ...
+/// Outputs of any kind as tensors: the elements of a sequence are "NAME[0]", "NAME[1]", ..., the parts of a map
+/// "NAME.keys" and "NAME.values".
 struct FlatOutputs {
   std::vector<PlanTensor> ports;
   std::vector<Tensor> tensors;
@@ -191,11 +197,43 @@ struct FlatOutputs {
     if (value.is_tensor()) {
       ports.push_back({name, value.tensor().dtype(), value.tensor().shape()});
       tensors.push_back(value.tensor());
+    } else if (is_map(value)) {
+      add(name + ".keys", map_keys(value));
+      add(name + ".values", map_values(value));
     } else if (value.is_sequence()) {
       for (size_t i = 0; i < value.elements().size(); ++i) add(fmt::format("{}[{}]", name, i), value.elements()[i]);
     }
   }
 };
+
+/// Whether an output is a map or a sequence of maps.
+bool has_maps(const AnyValue& value) {
+  return is_map(value) || (value.is_sequence() && !value.elements().empty() && is_map(value.elements()[0]));
+}
+
+/// Writes the tensors of outputs as .npy files, and maps as JSON.
+void write_outputs(const std::string& folder, const std::vector<onnx::Port>& ports,
+                   const std::vector<AnyValue>& values) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail(ErrorKind::io, "--output {}: cannot make the folder: {}", folder, error.message());
+  std::set<std::string> taken;
+  const auto file_for = [&](const std::string& name, const std::string& ending) {
+    const std::string file = file_name(name, ending, taken);
+    if (file != name + ending) say("{} is in {}\n", printable(name), file);
+    return std::filesystem::path(folder) / file;
+  };
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (has_maps(values[i])) {
+      const std::filesystem::path file = file_for(ports[i].name, ".json");
+      write_file_atomically(file, maps_text(values[i]));
+      continue;
+    }
+    FlatOutputs flat;
+    flat.add(ports[i].name, values[i]);
+    for (size_t t = 0; t < flat.tensors.size(); ++t) save_npy(file_for(flat.ports[t].name, ".npy"), flat.tensors[t]);
+  }
+}
 
 FlatOutputs flat(const Session& session, const std::vector<AnyValue>& values) {
   FlatOutputs flat;
@@ -214,10 +252,10 @@ std::unique_ptr<Session> reference_session(const ModelOptions& options, const Se
 }
 
 /// Compares the outputs of a program with those of the reference kernels.
-int verify_program(const ModelOptions& options, const Session& session, const std::map<std::string, Tensor>& inputs,
+int verify_program(const ModelOptions& options, const Session& session, const std::map<std::string, AnyValue>& inputs,
                    const FlatOutputs& got) {
   const auto reference = reference_session(options, session);
-  const FlatOutputs want = flat(*reference, reference->run_values({inputs.begin(), inputs.end()}));
+  const FlatOutputs want = flat(*reference, reference->run_values(inputs));
   const double tolerance = verify_tolerance(stored_type(session.options().compile.precision));
   bool passed = got.ports.size() == want.ports.size();
   for (size_t i = 0; passed && i < got.ports.size(); ++i) {
@@ -278,12 +316,16 @@ void add_run(Command app, Context& context) {
   auto verify = std::make_shared<bool>(false);
   Command sub = app.subcommand("run", "Run a network once; inputs that are not given get seeded random values");
   options->add_to(sub);
-  sub.option("--output", *folder, "folder to write one NAME.npy per output to");
+  sub.option("--output", *folder, "folder to write one NAME.npy per output to, or NAME.json for maps");
   sub.flag("--verify", *verify, "compare every value with the reference kernels (exit code 1 if any differs)");
   sub.callback([=, &context] {
     const auto session = options->open();
-    const std::map<std::string, Tensor> inputs = options->all_inputs(*session);
-    const std::vector<AnyValue> values = session->run_values({inputs.begin(), inputs.end()});
+    const std::map<std::string, AnyValue> given = options->all_values(*session);
+    std::map<std::string, Tensor> inputs;
+    for (const auto& [name, value] : given) {
+      if (value.is_tensor()) inputs.emplace(name, value.tensor());
+    }
+    const std::vector<AnyValue> values = session->run_values(given);
     if (!session->runs_program()) {
       Loaded& loaded = session->prepare_for(inputs);
       if (options->time_passes) print_passes(loaded.compiled);
@@ -291,10 +333,9 @@ void add_run(Command app, Context& context) {
     }
     const std::vector<onnx::Port> ports = session->outputs();
     for (size_t i = 0; i < values.size(); ++i) print_output(ports[i].name, values[i]);
-    const FlatOutputs outputs = flat(*session, values);
-    if (!folder->empty()) write_outputs(*folder, outputs.ports, outputs.tensors);
+    if (!folder->empty()) write_outputs(*folder, ports, values);
     if (!*verify) return;
-    context.exit = session->runs_program() ? verify_program(*options, *session, inputs, outputs)
+    context.exit = session->runs_program() ? verify_program(*options, *session, given, flat(*session, values))
                                            : verify_run(*options, *session, inputs);
   });
 }
