@@ -253,7 +253,8 @@ KILTER_OP(Einsum){
               "f32[2,4] f32[3,4] f32[3,5] | equation=\"ab,cb,cd->ad\"", "f32[2,3] f32[4] | equation=\"ij,k->kij\"",
               "f32[1,2,4] f32[3,4,5] | equation=\"...ij,...jk->...ik\"", "i32[3,3] | equation=\"ii\"",
               "f16[2,7] f16[7,3] | equation=\"ab,bc\"", "u8[3,4] u8[4] | equation=\"ij,j->i\"",
-              "f64[2,3,4] f64[4] | equation=\"abc,c->ba\""},
+              "f64[2,3,4] f64[4] | equation=\"abc,c->ba\"", "f32[2,0,3] f32[3,4] | equation=\"abc,cd->abd\"",
+              "f32[2,0,3] f32[2,0,4] | equation=\"abc,abd->cd\"", "f32[2,0] f32[3,4] | equation=\"ab,cd->dbca\""},
 };
 
 }  // namespace kilter

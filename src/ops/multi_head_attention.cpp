@@ -197,6 +197,7 @@ KILTER_OP(MultiHeadAttention){
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[2,3,8] f32[2,5,8] f32[2,5,6] f32[22] i32[2]:5,3 | num_heads=2 | | 4", kPastKeys, kBuffer,
               "f32[2,3,2,3,4] | num_heads=2 scale=0.3 | | 3", "f32[2,3,8] f32[2,5,2,2,4] | num_heads=2",
+              "f32[2,3,8] f32[2,0,8] f32[2,0,8] | num_heads=2", "f32[2,0,8] f32[2,3,8] f32[2,3,8] | num_heads=2",
               "f32[2,3,8] f32[2,2,5,4] f32[2,2,5,4] f32[24] i32[2,5]:1,1,0,1,1,1,1,1,1,1 | num_heads=2 | | 4",
               "f32[1,2,8] f32[1,2,8] f32[1,2,8] ? ? ? f32[1,2,0,4] f32[1,2,0,4] | num_heads=2 unidirectional=1 | | 3"},
 };

@@ -73,9 +73,7 @@ class Canonical : public RewritePass<Canonical> {
   }
 
   ValueId reshape(ValueId x, const Shape& shape, const std::string& name) {
-    // Without this attribute, 0 would stand for the operand's dimension.
-    const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
-    return b_.add("Reshape", {x, b_.list(shape)}, empty ? Attrs{{"allowzero", int64_t{1}}} : Attrs{}, name);
+    return b_.add("Reshape", {x, b_.list(shape)}, {}, name);
   }
 
   Patch gemm(const Node& node) {

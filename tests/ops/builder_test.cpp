@@ -165,6 +165,18 @@ TEST_F(Builder, ReshapedConstantsShareTheirBytes) {
   EXPECT_EQ(value(same).constant->raw(), value(large).constant->raw());
 }
 
+TEST_F(Builder, SizesOfEmptyReshapesAreMeantAsTheyAre) {
+  const ValueId empty = builder_.input("empty", DType::f32, {2, 0, 3});
+  const auto reshaped = [&](std::initializer_list<int64_t> shape, Attrs attrs = {}) {
+    return text(value(builder_.add("Reshape", {empty, ints(shape)}, std::move(attrs), "n")).type);
+  };
+  EXPECT_EQ(reshaped({0, 3}), "f32[0,3]");
+  EXPECT_EQ(reshaped({6, 0}), "f32[6,0]");
+  EXPECT_EQ(reshaped({0, 0, 3}, {{"allowzero", int64_t{0}}}), "f32[2,0,3]") << "0 copies a dimension of the operand";
+  EXPECT_EQ(reshaped({0, -1, 3}, {}), "f32[2,0,3]");
+  EXPECT_EQ(text(value(builder_.add("Reshape", {x_, ints({0, 3})}, {}, "n")).type), "f32[2,3]");
+}
+
 TEST_F(Builder, AConstantNodeFoldsWhateverItsSize) {
   const ValueId big = add("Constant", {}, {{"value", Tensor(DType::f32, {100, 100})}}).at(0);
   EXPECT_TRUE(value(big).constant.has_value());

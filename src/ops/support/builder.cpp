@@ -291,7 +291,21 @@ std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId>
   return graph_.node(id).outputs;
 }
 
+namespace {
+
+/// Returns whether a node reshapes a tensor without elements to a known shape that has no -1.
+bool reshapes_nothing(const Graph& graph, std::string_view op, const std::vector<ValueId>& inputs) {
+  if (op != "Reshape" || inputs.size() != 2 || elems(graph.type(inputs[0]).shape) > 0) return false;
+  const Tensor* shape = constant_of(graph, inputs[1]);
+  return shape != nullptr && std::ranges::count(shape->ints(), -1) == 0;
+}
+
+}  // namespace
+
+/// Expansions and passes ask for shapes that they have computed, in which 0 is a size. Without the attribute, it would
+/// stand for the dimension of the operand.
 ValueId GraphBuilder::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::string name) {
+  if (reshapes_nothing(graph_, op, inputs)) attrs.emplace("allowzero", int64_t{1});
   Options options;
   options.name = std::move(name);
   return add(op, std::move(inputs), std::move(attrs), options).at(0);
