@@ -213,7 +213,12 @@ AnyValue input_value(const std::string& name, const NetworkValue& value) {
     case NetworkValue::Kind::map:
       return map_value(tensor(value.keys), tensor(value.values), "input '" + name + "'");
     case NetworkValue::Kind::sequence:
-      for (const NetworkValue& element : value.elements) elements.push_back(input_value(name, element));
+      for (const NetworkValue& element : value.elements) {
+        if (element.kind != NetworkValue::Kind::tensor && element.kind != NetworkValue::Kind::map)
+          fail(ErrorKind::bad_input, "input '{}': element {} of the sequence is neither a tensor nor a map", name,
+               elements.size());
+        elements.push_back(input_value(name, element));
+      }
       return AnyValue::sequence(std::move(elements));
   }
   fail(ErrorKind::usage, "input '{}' has kind {}; legal values are those of NetworkValue::Kind", name,

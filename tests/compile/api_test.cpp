@@ -156,6 +156,9 @@ TEST(Api, MapsSequencesAndOptionalValuesAreInputs) {
   EXPECT_EQ(
       api_error_of([&] { net.run_values({{"m", NetworkValue::map(f32({2}, values), f32({2}, values))}}); }),
       "input 'm' has keys f32[2] and values f32[2]; expected one dimension of the same size, and keys of i64 or str");
+  const NetworkValue odd = NetworkValue::sequence({NetworkValue(), one, one});
+  EXPECT_EQ(api_error_of([&] { net.run_values({{"m", m}, {"s", odd}}); }),
+            "input 's': element 0 of the sequence is neither a tensor nor a map");
   EXPECT_EQ(api_error_of([&] { net.run_values({{"m", m}}); }), file + ": input 's' (sequence of f32[...]) is missing");
 }
 
