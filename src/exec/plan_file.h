@@ -15,16 +15,12 @@
 #include <memory>
 #include <span>
 
+#include "exec/file_container.h"
 #include "exec/plan.h"
 
 namespace kilter {
 
 constexpr uint32_t kPlanFormatVersion = 12;
-
-struct LoadOptions {
-  bool verify = true;  ///< check the hash of the whole file, which reads all of it; false: only that of its fields
-  bool check_meta_hash = true;  ///< false only for tests in which damaged fields must reach the later checks
-};
 
 /// Writes a plan to a file. Throws io when the file cannot be written, and leaves nothing behind. Throws internal for a
 /// plan that breaks an invariant (plan_check.h).

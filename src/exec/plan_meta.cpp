@@ -1,8 +1,6 @@
 #include "exec/plan_meta.h"
 
-#include <type_traits>
-
-#include "base/error.h"
+#include "exec/fields.h"
 
 namespace kilter {
 namespace {
@@ -12,96 +10,6 @@ constexpr uint8_t kLastSpace = static_cast<uint8_t>(Space::output);
 constexpr uint8_t kLastArch = static_cast<uint8_t>(Arch::aarch64);
 constexpr uint8_t kLastKind = static_cast<uint8_t>(StepKind::copy);
 constexpr uint8_t kLastRole = static_cast<uint8_t>(StepRole::pack);
-
-class Writer {
- public:
-  template <class T>
-  void number(const T& value, const char* /*what*/) {
-    using Bits = std::make_unsigned_t<T>;
-    for (size_t i = 0; i < sizeof(T); ++i) out_ += static_cast<char>(static_cast<Bits>(value) >> (8 * i) & 0xff);
-  }
-  template <class T>
-  void enumeration(const T& value, uint8_t /*last*/, const char* what) {
-    number(static_cast<uint8_t>(value), what);
-  }
-  void flag(const bool& value, const char* what) { number(static_cast<uint8_t>(value), what); }
-  void text(const std::string& value, const char* what) {
-    number(static_cast<uint64_t>(value.size()), what);
-    out_ += value;
-  }
-  template <class T, class Each>
-  void list(const std::vector<T>& values, size_t /*least*/, const char* what, Each each) {
-    number(static_cast<uint64_t>(values.size()), what);
-    for (const T& value : values) each(value);
-  }
-  std::string take() { return std::move(out_); }
-
- private:
-  std::string out_;
-};
-
-class Reader {
- public:
-  Reader(std::span<const std::byte> bytes, std::string_view where) : bytes_(bytes), where_(where) {}
-
-  template <class T>
-  void number(T& value, const char* what) {
-    using Bits = std::make_unsigned_t<T>;
-    need(sizeof(T), what);
-    Bits bits = 0;
-    for (size_t i = 0; i < sizeof(T); ++i) {
-      bits = static_cast<Bits>(bits | static_cast<Bits>(std::to_integer<Bits>(bytes_[at_ + i]) << (8 * i)));
-    }
-    value = static_cast<T>(bits);
-    at_ += sizeof(T);
-  }
-  template <class T>
-  void enumeration(T& value, uint8_t last, const char* what) {
-    uint8_t raw = 0;
-    number(raw, what);
-    if (raw > last) bad(what, fmt::format("expected 0 to {}, got {}", last, raw));
-    value = static_cast<T>(raw);
-  }
-  void flag(bool& value, const char* what) { enumeration(value, 1, what); }
-  void text(std::string& value, const char* what) {
-    const size_t size = count(1, what);
-    value.assign(reinterpret_cast<const char*>(bytes_.data()) + at_, size);
-    at_ += size;
-  }
-  /// `least`: the fewest bytes that one element occupies, so that a forged count is refused before memory is allocated
-  /// for it.
-  template <class T, class Each>
-  void list(std::vector<T>& values, size_t least, const char* what, Each each) {
-    values.resize(count(least, what));
-    for (T& value : values) each(value);
-  }
-  void finish() const {
-    if (at_ != bytes_.size()) bad("end", fmt::format("{} bytes follow the last field", bytes_.size() - at_));
-  }
-
- private:
-  [[noreturn]] void bad(const char* what, std::string_view problem) const {
-    fail(ErrorKind::bad_input, "compiled file '{}': {} at byte {} of the meta section: {}", where_, what, at_, problem);
-  }
-  void need(size_t bytes, const char* what) const {
-    if (bytes_.size() - at_ < bytes) {
-      bad(what, fmt::format("expected {} bytes, got {}; the section is cut off", bytes, bytes_.size() - at_));
-    }
-  }
-  size_t count(size_t least, const char* what) {
-    uint64_t value = 0;
-    number(value, what);
-    const size_t most = (bytes_.size() - at_) / least;
-    if (value > most) bad(what, fmt::format("count {} is more than the {} that the section can hold", value, most));
-    return static_cast<size_t>(value);
-  }
-
-  std::span<const std::byte> bytes_;
-  std::string_view where_;
-  size_t at_ = 0;
-};
-
-// One description of the fields serves both writing (const objects) and reading.
 
 template <class Io, class S>
 void shape_fields(Io& io, S& shape) {
@@ -220,13 +128,13 @@ void plan_fields(Io& io, P& plan) {
 }  // namespace
 
 std::string write_plan_meta(const Plan& plan) {
-  Writer writer;
+  FieldWriter writer;
   plan_fields(writer, plan);
   return writer.take();
 }
 
 Plan read_plan_meta(std::span<const std::byte> bytes, std::string_view where) {
-  Reader reader(bytes, where);
+  FieldReader reader(bytes, where);
   Plan plan;
   plan_fields(reader, plan);
   reader.finish();
