@@ -347,7 +347,11 @@ std::vector<Tensor> Session::run_program(const std::map<std::string, AnyValue>& 
 /// The runner for inputs whose shapes differ from earlier ones in dimensions on which little of the network depends;
 /// null if there is none, or a plan for these shapes.
 ProgramRunner* Session::varying_runner(const std::map<std::string, Tensor>& inputs) {
-  if (needs_program_ || kernels_ == nullptr || plans_.empty() || options_.compile.cache != nullptr) return nullptr;
+  const CompileOptions& compile = options_.compile;
+  // Options for single layers and limits on memory are for the network as a whole.
+  const bool plain = compile.cache == nullptr && compile.choices.empty() && compile.keep_float.empty() &&
+                     compile.forbidden.empty() && !compile.budget.memory && compile.debug == DebugOptions{};
+  if (!plain || needs_program_ || kernels_ == nullptr || plans_.empty()) return nullptr;
   const onnx::Model::Shapes shapes = whole(shapes_of(inputs));
   if (std::ranges::any_of(plans_, [&](const Kept& kept) { return kept.shapes == shapes; })) return nullptr;
   const auto graph = model_->open_graph();

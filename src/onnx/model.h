@@ -92,7 +92,8 @@ class Model {
   Graph bind(const Shapes& shapes, const Values& values = {}) const;
   /// Returns the inputs whose values determine shapes, given the input shapes and the values known so far. The values
   /// of the returned inputs can reveal further ones, so repeat with them until the result is empty; then call bind.
-  /// Throws as bind does.
+  /// Throws as bind does, unless all inputs have too many elements for shapes to depend on their values: then the
+  /// result is empty.
   std::vector<std::string> value_inputs(const Shapes& shapes, const Values& values = {}) const;
 
  private:

@@ -14,6 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 std::string bind_error(const ModelMaker& maker, const Model::Shapes& shapes = {}, const Model::Values& values = {}) {
   const auto model = maker.parse();
@@ -261,6 +262,9 @@ TEST(Bind, DataDependentShapes) {
             "unsupported: m.onnx: the shape of an output of NonZero 'nz' depends on data that are known only while the "
             "model runs, the value 'x': input 'x' (f32[1,3,64,64]) has more than 64 elements; Kilter runs such a "
             "network as a program, but cannot compile it to a file, profile it or tune it yet");
+  EXPECT_THAT(maker.parse()->value_inputs({}), IsEmpty()) << "x has too many elements for its value to be asked for";
+  maker.input("i", {2}, 7);
+  maker.node("Relu", {"i"}, {"r"});
   EXPECT_THAT(error_of([&] { maker.parse()->value_inputs({}); }), HasSubstr("known only while the model runs"));
 }
 
