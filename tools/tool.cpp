@@ -102,6 +102,9 @@ void ModelOptions::add_model_to(Command app, bool compiled_files) {
       .required();
   add_run_to(app, *this, "");
   if (!compiled_files) return;
+  app.option("--plan-cache", plan_cache,
+             "memory limit for the plans of shapes other than the latest, such as 200MB or 4GiB; beyond it, those that "
+             "have not run for the longest time are dropped (default: 1GiB)");
   app.flag("--no-verify-file", no_verify_file,
            "skip the hash check that detects damage in a compiled file (10 ms for 100 MB)");
 }
@@ -306,6 +309,7 @@ std::unique_ptr<Session> ModelOptions::open() const {
   options.threads = threads;
   options.shapes = shapes();
   options.verify_file = !no_verify_file;
+  if (!plan_cache.empty()) options.plan_cache_bytes = parse_size(plan_cache, "--plan-cache");
   options.interrupt = [] {
     if (const auto& interrupt = console().interrupt) interrupt();
   };

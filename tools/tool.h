@@ -34,6 +34,7 @@ struct ModelOptions {
   std::string target = "native", accuracy = "default", precision = "declared";
   std::vector<std::string> keep_float;  ///< names of nodes and operators
   std::string memory;                   ///< a size for parse_size(); empty: not given
+  std::string plan_cache;               ///< a size for parse_size(); empty: kDefaultPlanCacheBytes
   std::string dump_ir, stop_after;
   std::string records = "none";  ///< FILE, "default" (default_records_file()) or "none"
   std::string choose;            ///< for tune::parse_choose(); empty: not given
@@ -47,7 +48,7 @@ struct ModelOptions {
 
   /// Adds all of the options below. `compiled_files` tells whether the help says that MODEL may be a compiled file.
   void add_to(Command app, bool compiled_files = true);
-  void add_model_to(Command app, bool compiled_files = true);  ///< MODEL, --input, --threads
+  void add_model_to(Command app, bool compiled_files = true);  ///< MODEL, --input, --threads, --plan-cache
   void add_compile_to(Command app);                            ///< how to compile, and what to print about it
   void add_sources_to(Command app);                            ///< --records, --choose, --layer-plan
   void add_records_to(Command app);

@@ -382,7 +382,8 @@ def compile(model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, th
     model: path of an .onnx file, "zoo:NAME", the bytes of a model, an onnx.ModelProto, a kilter.graph.Graph, or the
     path or bytes of a compiled file. shapes: input shapes by name, for dimensions that the model leaves open. The other
     options are those of `kilter run`, with underscores: threads, target, precision ("declared", "bf16" or "fp16"),
-    accuracy ("default" or "strict"), memory ("200MB"), records (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ...
+    accuracy ("default" or "strict"), memory ("200MB"), plan_cache ("1GiB": the limit for plans of earlier shapes), records
+    (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ...
     progress: called with what the compiler is doing. Raises UsageError for options that are not legal, ModelError,
     UnsupportedError, FileError.
     """

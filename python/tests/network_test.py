@@ -314,6 +314,19 @@ def test_progress_is_told_and_its_exceptions_end_the_compilation():
     np.testing.assert_array_equal(other(A), A)
 
 
+def test_plan_cache_limits_the_plans_that_are_kept():
+    def compiles(net, rows):
+        told = []
+        net._net.run({"x": np.zeros((rows, 3), np.float32)}, None, told.append)
+        return bool(told)
+
+    usual, least = kilter.compile(model_bytes(), threads=1), kilter.compile(model_bytes(), threads=1, plan_cache="1B")
+    assert [compiles(usual, rows) for rows in (2, 3, 2, 3)] == [True, True, False, False]
+    assert [compiles(least, rows) for rows in (2, 3, 3, 2)] == [True, True, False, True]
+    assert raised_text(lambda: kilter.compile(model_bytes(), plan_cache="much"), kilter.UsageError) == (
+        "--plan-cache much: expected a size of at least 1 byte in B, kB, MB, GB, KiB, MiB or GiB, such as 1.5GiB")
+
+
 def test_a_call_from_inside_a_call_is_refused():
     net = kilter.compile(model_bytes(2))
     assert raised_text(lambda: net.conditions(lambda _: net(A)), kilter.UsageError) == (

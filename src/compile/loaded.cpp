@@ -107,9 +107,13 @@ int64_t held_bytes(const Loaded& loaded, int threads) {
   int64_t bytes = plan.code_bytes;
   if (loaded.instance == nullptr) return bytes;
   bytes += plan.code_bytes;
-  if (loaded.work == nullptr) bytes += plan.arena_bytes + least_scratch_stride(plan) * threads;
-  for (const PlanTensor& t : plan.inputs) bytes += *tensor_bytes(t.type, t.shape);
-  for (const PlanTensor& t : plan.outputs) bytes += 2 * *tensor_bytes(t.type, t.shape);
+  if (loaded.work == nullptr) bytes += plan.arena_bytes + least_scratch_stride(plan) * threads + staging_bytes(plan);
+  return bytes;
+}
+
+int64_t output_bytes(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const PlanTensor& t : plan.outputs) bytes += *tensor_bytes(t.type, t.shape);
   return bytes;
 }
 
@@ -118,20 +122,25 @@ void WorkMemory::prepare(Loaded& loaded, const std::shared_ptr<ThreadPool>& pool
   if (loaded.instance != nullptr && current) return;
   if (loaded.program == nullptr) loaded.program = std::make_shared<Program>(loaded.plan());
   const Plan& plan = loaded.plan();
-  const int64_t stride = least_scratch_stride(plan);
-  if (blocks_ == nullptr || plan.arena_bytes > blocks_->arena_bytes || stride > blocks_->scratch_stride) {
+  const int64_t stride = least_scratch_stride(plan), staging = staging_bytes(plan);
+  if (blocks_ == nullptr || plan.arena_bytes > blocks_->arena_bytes || stride > blocks_->scratch_stride ||
+      staging > blocks_->staging_bytes) {
     auto blocks = std::make_shared<WorkBlocks>();
-    blocks->arena_bytes = std::max(plan.arena_bytes, blocks_ != nullptr ? blocks_->arena_bytes : 0);
-    blocks->scratch_stride = std::max(stride, blocks_ != nullptr ? blocks_->scratch_stride : 0);
+    const WorkBlocks& before = blocks_ != nullptr ? *blocks_ : *blocks;
+    blocks->arena_bytes = std::max(plan.arena_bytes, before.arena_bytes);
+    blocks->scratch_stride = std::max(stride, before.scratch_stride);
+    blocks->staging_bytes = std::max(staging, before.staging_bytes);
     const int64_t scratch_bytes = blocks->scratch_stride * pool->threads();
-    blocks->bytes = blocks->arena_bytes + scratch_bytes;
+    blocks->bytes = blocks->arena_bytes + scratch_bytes + blocks->staging_bytes;
     release(loaded);
     blocks_ = nullptr;  // frees the earlier memory first if no other plan uses it
     blocks->arena = Block(blocks->arena_bytes, "the arena of '" + plan.model + "'");
     blocks->scratch = Block(scratch_bytes, "the scratch memory of '" + plan.model + "'");
+    blocks->staging = Block(blocks->staging_bytes, "the copies of inputs and outputs of '" + plan.model + "'");
     blocks_ = std::move(blocks);
   }
-  const Placement placement{blocks_->arena.data(), blocks_->scratch.data(), blocks_->scratch_stride};
+  const Placement placement{blocks_->arena.data(), blocks_->scratch.data(), blocks_->scratch_stride,
+                            blocks_->staging.data()};
   loaded.instance = std::make_unique<Instance>(loaded.program, pool, placement);
   loaded.work = blocks_;
 }

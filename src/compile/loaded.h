@@ -17,10 +17,10 @@ namespace kilter {
 
 /// Memory that instances work in.
 struct WorkBlocks {
-  Block arena, scratch;
-  int64_t arena_bytes = 0;
+  Block arena, scratch, staging;
+  int64_t arena_bytes = 0, staging_bytes = 0;
   int64_t scratch_stride = 0;  ///< bytes per worker
-  int64_t bytes = 0;           ///< of both blocks
+  int64_t bytes = 0;           ///< of all blocks
 };
 
 /// One plan. It is ready to run once it has been prepared.
@@ -52,9 +52,10 @@ class WorkMemory {
   std::shared_ptr<const WorkBlocks> blocks_;
 };
 
-/// Bytes of a plan's machine code and, once it is ready to run on `threads` threads, of its outputs and of working
-/// memory of its own.
+/// Bytes of a plan's machine code and, once it is ready to run on `threads` threads, of working memory of its own.
 int64_t held_bytes(const Loaded& loaded, int threads);
+/// Bytes of one result of a plan.
+int64_t output_bytes(const Plan& plan);
 
 /// The memory of one output, which later runs use again once nobody else refers to it.
 class OutputMemory {

@@ -98,6 +98,7 @@ ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> 
 std::vector<AnyValue> ProgramRunner::run(std::vector<AnyValue> inputs) {
   UsedMemory used;
   for (const AnyValue& input : inputs) used.add(input);
+  outputs_.begin_run();
   std::vector<AnyValue> outputs = machine_.run(std::move(inputs));
   for (AnyValue& output : outputs) separate(output, fixed_, used);
   return outputs;
@@ -111,7 +112,7 @@ std::vector<AnyValue> ProgramRunner::run_segment(int32_t segment, std::vector<An
   std::vector<Tensor> given;
   for (AnyValue& value : inputs) given.push_back(value.tensor());
   Form& form = form_for(segment, given);
-  if (!form.graph) return vm::interpret(open, std::move(inputs), host_);
+  if (!form.is_static) return vm::interpret(open, std::move(inputs), host_);
   if (!form.loaded && form.compiles && form.runs >= kRunsBeforeCompiling) {
     compile(form);
     drop_unused();  // not this form, which is the newest
@@ -142,6 +143,7 @@ ProgramRunner::Form& ProgramRunner::form_for(int32_t segment, const std::vector<
   Form form{.segment = segment, .inputs = {}};
   for (const Tensor& tensor : inputs) form.inputs.push_back({tensor.dtype(), tensor.shape(), {}});
   form.graph = specialise(program_.segments[static_cast<size_t>(segment)], form.inputs);
+  form.is_static = form.graph.has_value();
   forms_.push_front(std::move(form));
   known.push_back(forms_.begin());
   Form& fresh = forms_.front();
@@ -190,7 +192,7 @@ void ProgramRunner::compile(Form& form) {
     compile.shared = {&kernels_, constants, again ? &memo_ : nullptr};
     loaded.compiled = compile_graph(*form.graph, compile, options_.chooser.get());
     form.loaded.emplace(std::move(loaded));
-    form.memory.resize(form.graph->outputs().size());
+    form.graph.reset();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::unsupported) throw;
     form.compiles = false;
@@ -213,8 +215,8 @@ std::vector<AnyValue> ProgramRunner::run_plan(Form& form, const std::vector<Tens
   std::vector<std::byte*> to;
   std::vector<AnyValue> outputs;
   for (const Tensor& input : inputs) from.push_back(input.raw());
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    outputs.emplace_back(form.memory[i].take(plan.outputs[i].type, plan.outputs[i].shape));
+  for (const PlanTensor& output : plan.outputs) {
+    outputs.emplace_back(outputs_.take(output.type, output.shape));
     to.push_back(outputs.back().tensor().raw());
   }
   if (observer_ != nullptr) observer_->enter_code();
@@ -227,8 +229,8 @@ std::vector<ProgramRunner::FormState> ProgramRunner::forms() const {
   std::vector<FormState> states;
   for (const std::vector<Forms::iterator>& known : index_) {
     for (const Forms::iterator form : known) {
-      states.push_back({form->segment, form->inputs, form->runs, form->graph.has_value(),
-                        form->loaded ? &form->loaded->plan() : nullptr});
+      states.push_back(
+          {form->segment, form->inputs, form->runs, form->is_static, form->loaded ? &form->loaded->plan() : nullptr});
     }
   }
   return states;
@@ -246,18 +248,33 @@ std::string text(const ProgramRunner::FormState& form) {
 }
 
 int64_t ProgramRunner::held_bytes() const {
-  int64_t bytes = own_constants_.bytes() + memo_.bytes() + work_.bytes();
-  for (const Form& form : forms_) {
-    if (form.loaded) bytes += kilter::held_bytes(*form.loaded, pool_->threads());
-  }
+  int64_t bytes = own_constants_.bytes() + memo_.bytes() + work_.bytes() + outputs_.bytes();
+  for (const Form& form : forms_) bytes += own_bytes(form);
   return bytes;
 }
 
-/// Drops forms from the least recently used one on until the rest, other than the newest, is within the limit.
+int64_t ProgramRunner::own_bytes(const Form& form) const {
+  return form.loaded ? kilter::held_bytes(*form.loaded, pool_->threads()) : 0;
+}
+
+/// Drops forms, the least recently used first, until those that stay are within the limit. Of each segment the form
+/// that ran last stays, and does not count, so that a large network does not compile all its segments in each run.
 void ProgramRunner::drop_unused() {
   constexpr size_t kMostForms = 4096;
-  while (forms_.size() > 1 && (forms_.size() > kMostForms || held_bytes() > options_.cache_bytes)) {
-    const auto last = std::prev(forms_.end());
+  std::vector<bool> has_last(program_.segments.size());
+  std::vector<Forms::iterator> others;
+  int64_t in_use = work_.bytes() + outputs_.bytes();
+  for (auto form = forms_.begin(); form != forms_.end(); ++form) {
+    if (has_last[static_cast<size_t>(form->segment)]) {
+      others.push_back(form);
+      continue;
+    }
+    has_last[static_cast<size_t>(form->segment)] = true;
+    in_use += own_bytes(*form) + (form->loaded ? form->loaded->constants_bytes() : 0);
+  }
+  while (!others.empty() && (forms_.size() > kMostForms || held_bytes() - in_use > options_.cache_bytes)) {
+    const Forms::iterator last = others.back();
+    others.pop_back();
     std::vector<Forms::iterator>& known = index_[static_cast<size_t>(last->segment)];
     known.erase(std::ranges::find(known, last));
     forms_.erase(last);

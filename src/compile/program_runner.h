@@ -13,6 +13,7 @@
 #include "compile/chooser.h"
 #include "compile/compile.h"
 #include "compile/loaded.h"
+#include "compile/output_pool.h"
 #include "compile/shared_constants.h"
 #include "exec/thread_pool.h"
 #include "passes/constant_memo.h"
@@ -38,7 +39,9 @@ class ProgramRunner {
   struct Options {
     CompileOptions compile;
     std::shared_ptr<const Chooser> chooser = nullptr;
-    int64_t cache_bytes = 0;  ///< limit on the plans that are kept; see Session::Options::plan_cache_bytes
+    /// Limit on the plans that are kept, apart from the one of each segment that ran last; see
+    /// Session::Options::plan_cache_bytes.
+    int64_t cache_bytes = 0;
     vm::CheckInterrupt interrupt = {};
     std::vector<bool> varying = {};        ///< see vm::make_program()
     SharedConstants* constants = nullptr;  ///< of other plans of the network; null: it has its own
@@ -68,7 +71,7 @@ class ProgramRunner {
     observer_ = observer;
     machine_.observe(observer);
   }
-  /// Bytes of machine code, packed constants, working memory and outputs of all plans.
+  /// Bytes of machine code, packed constants, working memory and results of all plans.
   int64_t held_bytes() const;
 
  private:
@@ -77,10 +80,10 @@ class ProgramRunner {
     int32_t segment = 0;
     std::vector<TensorType> inputs;
     int64_t runs = 0;
-    std::optional<Graph> graph = {};    ///< absent if the segment has no static graph for these inputs
+    bool is_static = false;             ///< whether the segment has a static graph for these inputs
+    std::optional<Graph> graph = {};    ///< that graph, until it is compiled
     std::optional<Loaded> loaded = {};  ///< once it is compiled
     bool compiles = true;               ///< false: compiling it has failed
-    std::vector<OutputMemory> memory = {};
   };
   using Forms = std::list<Form>;
 
@@ -89,6 +92,7 @@ class ProgramRunner {
   std::optional<Graph> specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const;
   void compile(Form& form);
   void make_ready(Form& form);
+  int64_t own_bytes(const Form& form) const;
   void drop_unused();
   std::vector<AnyValue> run_plan(Form& form, const std::vector<Tensor>& inputs);
 
@@ -102,7 +106,8 @@ class ProgramRunner {
   KernelStore kernels_;
   ConstantMemo memo_;
   WorkMemory work_;
-  Forms forms_;                                      ///< most recently added first
+  OutputPool outputs_;
+  Forms forms_;                                      ///< most recently used first
   std::vector<std::vector<Forms::iterator>> index_;  ///< by segment: its forms
   vm::Machine machine_;
   vm::Observer* observer_ = nullptr;

@@ -242,11 +242,13 @@ Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::
   return plans_.front();
 }
 
-int64_t Session::own_bytes(const Loaded& loaded) const { return kilter::held_bytes(loaded, pool_->threads()); }
+int64_t Session::own_bytes(const Kept& kept) const {
+  return kilter::held_bytes(kept.loaded, pool_->threads()) + (kept.known ? output_bytes(kept.loaded.plan()) : 0);
+}
 
 int64_t Session::held_bytes() const {
   int64_t bytes = compiled_file() ? plans_.front().loaded.plan().constants_bytes : constants_.bytes();
-  for (const Kept& kept : plans_) bytes += own_bytes(kept.loaded);
+  for (const Kept& kept : plans_) bytes += own_bytes(kept);
   bytes += work_.bytes() + (memo_ != nullptr ? memo_->bytes() : 0);
   if (program_) bytes += program_->held_bytes();
   if (const ProgramRunner* varying = varying_program(); varying != nullptr) bytes += varying->held_bytes();
@@ -256,8 +258,8 @@ int64_t Session::held_bytes() const {
 /// The plan in use does not count, so that a large network does not evict all others.
 void Session::drop_unused() {
   while (plans_.size() > 1) {
-    const Loaded& used = plans_.front().loaded;
-    const int64_t in_use = own_bytes(used) + work_.bytes() + used.constants_bytes();
+    const Kept& used = plans_.front();
+    const int64_t in_use = own_bytes(used) + work_.bytes() + used.loaded.constants_bytes();
     if (held_bytes() - in_use <= options_.plan_cache_bytes) return;
     plans_.pop_back();
   }

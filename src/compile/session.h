@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -25,6 +24,9 @@
 
 namespace kilter {
 
+/// Default of Session::Options::plan_cache_bytes.
+constexpr int64_t kDefaultPlanCacheBytes = int64_t{1} << 30;
+
 /// Used by one thread at a time.
 class Session {
  public:
@@ -36,7 +38,7 @@ class Session {
     bool verify_file = true;     ///< LoadOptions::verify for a compiled file
     /// Limit in bytes, as held_bytes() counts them, on the plans other than the one in use. Above the limit, the least
     /// recently used plans are dropped; a Loaded& to one of them then dangles.
-    int64_t plan_cache_bytes = std::numeric_limits<int64_t>::max();
+    int64_t plan_cache_bytes = kDefaultPlanCacheBytes;
     vm::CheckInterrupt interrupt = {};  ///< called by the loops of a program, which end if it throws
   };
 
@@ -115,7 +117,7 @@ class Session {
   onnx::Model::Shapes merged(const onnx::Model::Shapes& shapes) const;
   /// As merged(), with the shapes that the model declares: what plans are known by.
   onnx::Model::Shapes whole(const onnx::Model::Shapes& shapes) const;
-  int64_t own_bytes(const Loaded& loaded) const;
+  int64_t own_bytes(const Kept& kept) const;
   SharedParts shared_parts();
   Kept& use(std::list<Kept>::iterator kept);
   Kept& kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values);

@@ -58,6 +58,14 @@ int64_t least_scratch_stride(const Plan& plan) {
   return plan.scratch_bytes == 0 ? 0 : ((ceil_div(plan.scratch_bytes, kCacheLine)) | 1) * kCacheLine;
 }
 
+int64_t staging_bytes(const Plan& plan) {
+  int64_t total = 0;
+  for (const auto* tensors : {&plan.inputs, &plan.outputs}) {
+    for (const PlanTensor& tensor : *tensors) total += round_up(*tensor_bytes(tensor.type, tensor.shape), kCacheLine);
+  }
+  return total;
+}
+
 Program::Program(Plan plan) : plan_(std::move(plan)) {
   check_plan(plan_, ErrorKind::internal);
   for (const std::string& name : plan_.devices) {
@@ -84,7 +92,7 @@ struct Instance::State {
       own_arena = devices.front()->alloc(plan.arena_bytes, "the arena of '" + plan.model + "'");
       arena = own_arena.data();
     }
-    prepare_borders(plan);
+    prepare_borders(plan, placement.staging);
     prepare_steps(plan, prepare_scratch(plan, placement));
   }
 
@@ -103,24 +111,20 @@ struct Instance::State {
     return placement.scratch_stride;
   }
 
-  void prepare_borders(const Plan& plan) {
-    int64_t total = 0;
-    const auto sizes = [&](const std::vector<PlanTensor>& tensors, std::vector<Border>& borders) {
+  void prepare_borders(const Plan& plan, std::byte* staging) {
+    if (staging == nullptr) {
+      own_staging =
+          devices.front()->alloc(staging_bytes(plan), "the copies of inputs and outputs of '" + plan.model + "'");
+      staging = own_staging.data();
+    }
+    const auto place = [&](const std::vector<PlanTensor>& tensors, std::vector<Border>& borders) {
       for (const PlanTensor& tensor : tensors) {
-        borders.push_back({*tensor_bytes(tensor.type, tensor.shape), nullptr, nullptr});
-        total += round_up(borders.back().bytes, kCacheLine);
+        borders.push_back({*tensor_bytes(tensor.type, tensor.shape), staging, nullptr});
+        staging += round_up(borders.back().bytes, kCacheLine);
       }
     };
-    sizes(plan.inputs, inputs);
-    sizes(plan.outputs, outputs);
-    staging = devices.front()->alloc(total, "the copies of inputs and outputs of '" + plan.model + "'");
-    std::byte* at = staging.data();
-    for (auto* borders : {&inputs, &outputs}) {
-      for (Border& border : *borders) {
-        border.staging = at;
-        at += round_up(border.bytes, kCacheLine);
-      }
-    }
+    place(plan.inputs, inputs);
+    place(plan.outputs, outputs);
   }
 
   void prepare_steps(const Plan& plan, int64_t stride) {
@@ -297,7 +301,7 @@ struct Instance::State {
   size_t working = 0;                            ///< the device that got the latest operation
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;
-  Block own_arena, own_scratch, staging;
+  Block own_arena, own_scratch, own_staging;
   std::vector<Border> inputs, outputs;
   std::vector<std::byte*> addresses;  ///< addresses of all steps, concatenated
   std::vector<size_t> first;          ///< per step: index of its first address in `addresses`

@@ -62,7 +62,10 @@ struct Placement {
   std::byte* scratch = nullptr;  ///< scratch of worker 0; worker w has Plan::scratch_bytes at scratch + w *
                                  ///< scratch_stride
   int64_t scratch_stride = 0;    ///< bytes, a multiple of 64; at least least_scratch_stride()
+  std::byte* staging = nullptr;  ///< staging_bytes(), 64-byte aligned
 };
+/// Returns the bytes of the copies of all inputs and outputs that an instance needs for unaligned ones.
+int64_t staging_bytes(const Plan& plan);
 /// Returns the distance in bytes between the scratch memories of two workers if the instance allocates them.
 int64_t least_scratch_stride(const Plan& plan);
 

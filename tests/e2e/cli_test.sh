@@ -242,6 +242,8 @@ for at in $(($(stat -c %s "$scratch/net.kilter") / 2)) $(($(stat -c %s "$scratch
   done
 done
 expect 0 "output" run "$scratch/bad.kilter" --no-verify-file
+expect 0 "output" run zoo:squeezenet1_1 --plan-cache 20MB
+expect 2 "--plan-cache much: expected a size of at least 1 byte in B, kB, MB, GB, KiB, MiB or GiB, such as 1.5GiB" run zoo:squeezenet1_1 --plan-cache much
 head -c 5000 "$scratch/net.kilter" > "$scratch/cut.kilter"
 expect 3 "cut.kilter" run "$scratch/cut.kilter"
 expect 0 "Sum" profile zoo:squeezenet1_1 --seconds 0.2 --by task --sort time --top 5 --json "$scratch/a.json" --csv "$scratch/a.csv" --trace "$scratch/a.trace"

@@ -32,8 +32,8 @@ TEST(PlanCache, PlansShareThePackedWeightsThatAreTheSame) {
     const std::vector<Tensor> out = session->run(inputs);
     const Loaded& loaded = session->prepare_for(inputs);
     const Plan& plan = loaded.plan();
-    const int64_t working = plan.arena_bytes + 2 * plan.code_bytes + least_scratch_stride(plan) +
-                            inputs.begin()->second.bytes() + 2 * out[0].bytes();
+    const int64_t working =
+        plan.arena_bytes + 2 * plan.code_bytes + least_scratch_stride(plan) + staging_bytes(plan) + out[0].bytes();
     const int64_t weights = session->held_bytes() - before - working;
     EXPECT_GT(loaded.constants_bytes(), int64_t{40} << 20);
     EXPECT_LT(weights, loaded.constants_bytes() / 2) << batch << " images of " << size;
