@@ -316,7 +316,8 @@ std::unique_ptr<Session> ModelOptions::open() const {
   for (const auto& [name, tensor] : tensors()) options.shapes[name] = tensor.shape();
   auto session = Session::open(model, options);
   check_tensors(*session);
-  if (const std::string note = session->note(); !note.empty()) session->compile().compiled.plan.records += "; " + note;
+  const std::string note = session->note();
+  if (!note.empty() && session->file_plan() != nullptr) session->compile().compiled.plan.records += "; " + note;
   return session;
 }
 

@@ -167,7 +167,8 @@ class Network {
   /// As run(), for inputs and outputs of any kind. An optional input may be missing.
   std::vector<NetworkValue> run_values(const std::map<std::string, NetworkValue>& inputs);
   /// Compiles for the declared (or given) shapes and writes a file that loads without compiling. The C interface in
-  /// runtime.h, which needs neither LLVM nor protobuf, can also load it.
+  /// runtime.h, which needs neither LLVM nor protobuf, can also load it. For a network with control flow or with shapes
+  /// that depend on data, the file also has the code that earlier runs compiled (doc/control_flow.md).
   void save(const std::string& file);
 
  private:

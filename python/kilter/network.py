@@ -271,7 +271,10 @@ class Network:
 
     def save(self, path: str | os.PathLike) -> None:
         """Compiles the network for its declared or given shapes and writes a compiled file, which load() reads without
-        compiling. A compiled file contains machine code: only load files that you trust."""
+        compiling. A compiled file contains machine code: only load files that you trust.
+
+        For a network with control flow or with shapes that depend on data, the file also has the code that earlier runs
+        compiled."""
         self._net.save(os.fspath(path))
 
     def inspect(self, *words: str) -> str:

@@ -16,7 +16,6 @@
 #include "arrays.h"
 #include "base/error.h"
 #include "base/float_environment.h"
-#include "exec/plan_file.h"
 #include "exec/thread_pool.h"
 #include "measure/evaluator.h"
 #include "ops/support/builder.h"
@@ -85,7 +84,7 @@ class Network {
     const FloatEnvironment standard;
     const tool::UseConsole use(std::move(console));
     session_ = tool::open_network(words);
-    if (session_->compiled_file()) session_->prepare();
+    if (session_->file_plan() != nullptr) session_->prepare();
     read_ports();
   }
   Network(std::shared_ptr<MemoryModel> model, std::unique_ptr<Session> session)
@@ -141,7 +140,7 @@ class Network {
         const Loaded& loaded = session_->compile();
         plan = loaded.plan(), ms = loaded.compiled.compile_ms;
       } catch (const NeedsProgram&) {
-        const vm::Program& program = session_->program().program();
+        const vm::Program& program = session_->functions();
         functions = program.functions.size(), segments = program.segments.size();
       }
     });
@@ -163,7 +162,7 @@ class Network {
     const nb::gil_scoped_release unlocked;
     const Turn turn(*this);
     const FloatEnvironment standard;
-    save_plan(session_->compile().own_plan(), file);
+    session_->save(file);
   }
 
   /// Times runs on inputs, as kilter bench does. Returns the samples in milliseconds and how many were disturbed.

@@ -2,6 +2,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,8 +145,108 @@ def test_conditions_and_measurements_of_programs():
     assert abs(sum(row["duration_ms"] for row in profile) / profile.sum_ms - 1) < 1e-6
     assert [row["iterations"] > 0 for row in profile if row["kind"] == "control"] == [True]
     assert "Loop 'again'" in profile.table() and "Loop 'again'" in net.inspect()
-    for refused in (lambda: net.save("x.kilter"), net.tasks, net.explain):
+    for refused in (net.tasks, net.explain):
         assert "runs such a network as a program" in raised_text(refused, kilter.UnsupportedError)
+
+
+SAVED = {  # models with the arrays of a run
+    "loop": (DOUBLING, [X[0], np.array(5)]),
+    "sequence": (SPLIT, [X]),
+    "list": (JOIN, [[X, X]]),
+    "strings": (WORDS, [np.array(["a", "ü"], object), np.array(["b", "c"], object)]),
+    "optional": (HAS, [None]),
+}
+
+
+def same(a, b):
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a is b is None or np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("case", SAVED)
+def test_programs_are_saved_and_loaded(tmp_path, case):
+    model, arrays = SAVED[case]
+    net = kilter.compile(model, threads=1)
+    want = net(*arrays)
+    net.save(tmp_path / "net.kilter")
+    loaded = kilter.load(tmp_path / "net.kilter", threads=1)
+    assert [str(p) for p in loaded.inputs] == [str(p).replace("n,", "?,").replace("n]", "?]") for p in net.inputs]
+    assert same(loaded(*arrays), want) and same(loaded.twin()(*arrays), want)
+    assert loaded.conditions()["segments"] == net.conditions()["segments"]
+    assert kilter.load((tmp_path / "net.kilter").read_bytes()).inspect().count("function 0") == 1
+
+
+def test_the_runtime_alone_runs_programs(tmp_path):
+    library = pathlib.Path(kilter.__file__).parents[2] / "src" / "libkilter_runtime.so"
+    if not library.exists():
+        pytest.skip("the runtime is not built")
+    shutil.copytree(pathlib.Path(os.environ["KILTER_SOURCE"]) / "python" / "runtime" / "kilter_runtime",
+                    tmp_path / "kilter_runtime")
+    shutil.copy(library, tmp_path / "kilter_runtime")
+    for name, (model, arrays) in SAVED.items():
+        net = kilter.compile(model, threads=1)
+        net(*arrays)
+        net.save(tmp_path / f"{name}.kilter")
+    (tmp_path / "use.py").write_text(textwrap.dedent("""
+        import gc
+        import numpy as np
+        import kilter_runtime
+
+        X = np.array([[1, -2], [3, 4]], np.float32)
+        net = kilter_runtime.load("loop.kilter", threads=1)
+        print(net)
+        y, rows = net(X[0], np.array(5))
+        del net
+        gc.collect()
+        print(y.tolist(), rows.shape, rows.dtype)
+        net = kilter_runtime.load("sequence.kilter", threads=1)
+        print([p.tolist() for p in net(X)], net.clone().run([X])["s"][1].tolist())
+        print(kilter_runtime.load("list.kilter")([X, 2 * X]).tolist())
+        words = kilter_runtime.load("strings.kilter")
+        print(words(np.array(["a", "ü"]), np.array([b"b", "c"], object)).tolist())
+        has = kilter_runtime.load("optional.kilter")
+        print(has(None), has())
+        for wrong in (lambda: net(1), lambda: net(X, out={"s": X}), lambda: words(X, X), lambda: words(),
+                      lambda: kilter_runtime.load("list.kilter")(X)):
+            try:
+                wrong()
+            except kilter_runtime.InputError as error:
+                print(error)
+    """))
+    done = subprocess.run([sys.executable, "use.py"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.splitlines() == [
+        "<kilter_runtime.Network (x: f32[2], count: i64[]) -> (y: f32[2], all: f32[?,2])>",
+        "[32.0, -64.0] (5, 2) float32",
+        "[[[1.0, -2.0]], [[3.0, 4.0]]] [[3.0, 4.0]]",
+        "[[1.0, -2.0], [3.0, 4.0], [2.0, -4.0], [6.0, 8.0]]",
+        "['ab', 'üc']",
+        "False False",
+        "input 'x' must be x: f32[?,2], got int64[]",
+        "memory for output 's': the sizes of outputs are known only after the run; leave it out",
+        "input 'a' must be a: str[?], got float32",
+        "input 'a' (a: str[?]) is missing",
+        "input 's': expected a list or tuple of arrays, got ndarray",
+    ], done.stderr
+
+
+def test_the_commands_take_compiled_programs(tmp_path):
+    onnx.save(DOUBLING, tmp_path / "net.onnx")
+    file = str(tmp_path / "net.kilter")
+    out = kilter.command("compile", str(tmp_path / "net.onnx"), "-o", file)
+    assert re.match(r".*net.kilter: a program of 2 functions and 1 segments with 1 plans for \S+ in \d+ ms, 0.0 MB\n$", out)
+    np.save(tmp_path / "x.npy", X[0]), np.save(tmp_path / "n.npy", np.array(3))
+    inputs = ["--input", f"x={tmp_path}/x.npy", "--input", f"count={tmp_path}/n.npy"]
+    want = kilter.command("run", str(tmp_path / "net.onnx"), *inputs)
+    assert kilter.command("run", file, *inputs) == want and "all: f32[3x2]" in want
+    assert "1 plans" not in kilter.command("inspect", file)
+    assert "0 (Identity and 2 more nodes): bool[] f32[2], 3 steps; no other shapes" in kilter.command("inspect", file)
+    assert "plans in the compiled file 1" in kilter.command("bench", file, "--seconds", "0.05", *inputs)
+    for words, text in ((["compile", file, "-o", "x"], "is already a compiled file: copy it, or give the original model"),
+                        (["run", file, "--verify"], "--verify needs the model, not a compiled file"),
+                        (["profile", file], "is a compiled file of a program; use the model that it was made from"),
+                        (["explain", file], "which it cannot tune, compare or explain yet")):
+        assert text in raised_text(lambda: kilter.command(*words), kilter.Error)
 
 
 def test_the_command_run_prints_and_writes_values_of_all_kinds(tmp_path):
@@ -371,11 +475,13 @@ def test_misuse_of_sequences():
         session.run(None, {"s": [X.astype(np.float64)]})
 
 
-def test_a_program_cannot_be_written(tmp_path):
+def test_a_program_is_written_and_read(tmp_path):
     options = ort.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "x.kilter")
-    with pytest.raises(state.NotImplemented, match="runs such a network as a program"):
-        ort.InferenceSession(DOUBLING.SerializeToString(), options)
+    feeds = {"x": X[0], "count": np.array(2)}
+    want = ort.InferenceSession(DOUBLING.SerializeToString(), options).run(None, feeds)
+    for a, b in zip(ort.InferenceSession(str(tmp_path / "x.kilter")).run(None, feeds), want):
+        np.testing.assert_array_equal(a, b)
 
 
 # --- kilter.onnx_backend ---

@@ -7,7 +7,6 @@
 #include "base/float_environment.h"
 #include "base/map_value.h"
 #include "compile/session.h"
-#include "exec/plan_file.h"
 #include "kilter/kilter.h"
 
 namespace kilter {
@@ -166,7 +165,7 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
       impl->output_names.push_back(port.name);
       impl->plain &= port.plain();
     }
-    if (impl->session->compiled_file()) impl->session->prepare();
+    if (impl->session->file_plan() != nullptr) impl->session->prepare();
     return Network(std::move(impl));
   });
 }
@@ -285,7 +284,7 @@ std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs)
 void Network::save(const std::string& file) {
   translated([&] {
     const FloatEnvironment standard;
-    save_plan(impl_->session->compile().own_plan(), file);
+    impl_->session->save(file);
     return 0;
   });
 }

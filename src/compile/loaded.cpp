@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 
 #include "exec/plan_check.h"
@@ -149,18 +148,6 @@ void WorkMemory::release(Loaded& loaded) const {
   if (loaded.work == nullptr || loaded.work == blocks_) return;
   loaded.instance.reset();
   loaded.work.reset();
-}
-
-/// Returns the memory of the previous run if nobody refers to it any more, else new memory.
-Tensor OutputMemory::take(DType type, const Shape& shape) {
-  if (memory_.use_count() == 1) {
-    // The previous holder may have read the bytes in another thread before releasing them.
-    std::atomic_thread_fence(std::memory_order_acquire);
-  } else {
-    const auto fresh = std::make_shared<Tensor>(type, shape);
-    memory_ = std::shared_ptr<std::byte>(fresh, fresh->raw());
-  }
-  return {type, shape, memory_.get(), memory_};
 }
 
 }  // namespace kilter

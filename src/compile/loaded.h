@@ -12,6 +12,7 @@
 #include "compile/shared_constants.h"
 #include "exec/executor.h"
 #include "exec/memory.h"
+#include "exec/output_memory.h"
 
 namespace kilter {
 
@@ -56,15 +57,6 @@ class WorkMemory {
 int64_t held_bytes(const Loaded& loaded, int threads);
 /// Bytes of one result of a plan.
 int64_t output_bytes(const Plan& plan);
-
-/// The memory of one output, which later runs use again once nobody else refers to it.
-class OutputMemory {
- public:
-  Tensor take(DType type, const Shape& shape);
-
- private:
-  std::shared_ptr<std::byte> memory_;
-};
 
 /// Throws bad_input unless these outputs exist and their memory has the types and shapes of the ports and overlaps
 /// neither that of another output nor that of an input.

@@ -14,10 +14,10 @@
 #include "compile/compile.h"
 #include "compile/driver.h"
 #include "compile/origins.h"
-#include "compile/reference_call.h"
 #include "graph/values.h"
 #include "ops/support/builder.h"
 #include "passes/tried_rewrites.h"
+#include "vm/reference_steps.h"
 
 namespace kilter {
 namespace {

@@ -35,50 +35,13 @@ int64_t operations(const Graph& graph) {
   return sum;
 }
 
-std::pair<const std::byte*, const std::byte*> range(const Tensor& tensor) {
-  if (tensor.dtype() != DType::string) return {tensor.raw(), tensor.raw() + tensor.bytes()};
-  const auto* strings = reinterpret_cast<const std::byte*>(&tensor.strings());
-  return {strings, strings + 1};
-}
-
-/// Copies the tensors that use memory of either set, and adds all of them to the second one.
-void separate(AnyValue& value, const UsedMemory& fixed, UsedMemory& used) {
-  if (value.is_tensor()) {
-    if (fixed.has(value.tensor()) || used.has(value.tensor())) value = value.tensor().clone();
-    used.add(value);
-  } else if (value.is_sequence()) {
-    for (AnyValue& element : value.change_elements()) separate(element, fixed, used);
-  }
-}
-
 }  // namespace
-
-void UsedMemory::add(const AnyValue& value) {
-  if (value.is_sequence()) {
-    for (const AnyValue& element : value.elements()) add(element);
-  }
-  if (!value.is_tensor() || value.tensor().elems() == 0) return;
-  auto [begin, end] = range(value.tensor());
-  auto at = ranges_.upper_bound(begin);
-  if (at != ranges_.begin() && std::prev(at)->second > begin) --at;
-  while (at != ranges_.end() && at->first < end) {
-    begin = std::min(begin, at->first), end = std::max(end, at->second);
-    at = ranges_.erase(at);
-  }
-  ranges_.emplace(begin, end);
-}
-
-bool UsedMemory::has(const Tensor& tensor) const {
-  if (tensor.elems() == 0) return false;
-  const auto [begin, end] = range(tensor);
-  const auto next = ranges_.lower_bound(end);
-  return next != ranges_.begin() && std::prev(next)->second > begin;
-}
 
 ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
                              std::shared_ptr<ThreadPool> pool)
     : name_(std::move(name)),
       program_(vm::make_program(std::move(graph), options.varying)),
+      fixed_(vm::constant_memory(program_)),
       options_(std::move(options)),
       pool_(std::move(pool)),
       host_{pool_.get(), options_.compile.debug.naive},
@@ -87,20 +50,15 @@ ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> 
       machine_(
           program_,
           [this](int32_t segment, std::vector<AnyValue> inputs) { return run_segment(segment, std::move(inputs)); },
-          options_.interrupt, host_) {
-  for (const vm::Function& function : program_.functions) {
-    for (const OpenValue& value : function.graph->values) {
-      if (value.constant) fixed_.add(*value.constant);
-    }
-  }
-}
+          options_.interrupt, host_) {}
 
 std::vector<AnyValue> ProgramRunner::run(std::vector<AnyValue> inputs) {
-  UsedMemory used;
+  vm::UsedMemory used;
   for (const AnyValue& input : inputs) used.add(input);
   outputs_.begin_run();
   std::vector<AnyValue> outputs = machine_.run(std::move(inputs));
-  for (AnyValue& output : outputs) separate(output, fixed_, used);
+  for (AnyValue& output : outputs) vm::separate(output, fixed_, used);
+  has_run_ = true;
   return outputs;
 }
 
@@ -140,12 +98,17 @@ ProgramRunner::Form& ProgramRunner::form_for(int32_t segment, const std::vector<
     forms_.splice(forms_.begin(), forms_, *found);
     return forms_.front();
   }
-  Form form{.segment = segment, .inputs = {}};
-  for (const Tensor& tensor : inputs) form.inputs.push_back({tensor.dtype(), tensor.shape(), {}});
+  std::vector<TensorType> types;
+  for (const Tensor& tensor : inputs) types.push_back({tensor.dtype(), tensor.shape(), {}});
+  return add_form(segment, std::move(types));
+}
+
+ProgramRunner::Form& ProgramRunner::add_form(int32_t segment, std::vector<TensorType> inputs) {
+  Form form{.segment = segment, .inputs = std::move(inputs)};
   form.graph = specialise(program_.segments[static_cast<size_t>(segment)], form.inputs);
   form.is_static = form.graph.has_value();
   forms_.push_front(std::move(form));
-  known.push_back(forms_.begin());
+  index_[static_cast<size_t>(segment)].push_back(forms_.begin());
   Form& fresh = forms_.front();
   if (fresh.graph) {
     fresh.compiles = !has_strings(*fresh.graph);
@@ -153,6 +116,30 @@ ProgramRunner::Form& ProgramRunner::form_for(int32_t segment, const std::vector<
   }
   drop_unused();
   return fresh;
+}
+
+std::optional<std::vector<TensorType>> ProgramRunner::prepare(int32_t segment, const std::vector<TensorType>& inputs) {
+  std::vector<Forms::iterator>& known = index_[static_cast<size_t>(segment)];
+  const auto found = std::ranges::find_if(known, [&](Forms::iterator form) { return form->inputs == inputs; });
+  Form& form = found != known.end() ? **found : add_form(segment, inputs);
+  if (!form.graph) return std::nullopt;
+  if (!form.loaded && form.compiles) compile(form);
+  std::vector<TensorType> outputs;
+  for (const Graph::Output& output : form.graph->outputs()) {
+    const TensorType& type = form.graph->type(output.value);
+    outputs.push_back({type.dtype, type.shape, {}});
+  }
+  return outputs;
+}
+
+std::vector<Plan> ProgramRunner::own_plans(size_t segment, bool& tuned) const {
+  std::vector<Plan> plans;
+  for (const Forms::iterator form : index_[segment]) {
+    if (!form->loaded) continue;
+    plans.push_back(form->loaded->own_plan());
+    tuned |= form->loaded->compiled.records_tuned_at > 0;
+  }
+  return plans;
 }
 
 /// Returns the static graph of a segment for these inputs. Returns nullopt if shapes turn out to depend on data, or an

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,20 +17,9 @@
 #include "exec/thread_pool.h"
 #include "passes/constant_memo.h"
 #include "vm/machine.h"
+#include "vm/own_memory.h"
 
 namespace kilter {
-
-/// A set of memory ranges.
-class UsedMemory {
- public:
-  /// Adds the memory of a tensor, or of the tensors in a sequence.
-  void add(const AnyValue& value);
-  /// Returns whether the tensor uses memory of the set.
-  bool has(const Tensor& tensor) const;
-
- private:
-  std::map<const std::byte*, const std::byte*> ranges_;  ///< first byte, end; they do not overlap
-};
 
 /// Used by one thread at a time.
 class ProgramRunner {
@@ -54,6 +42,7 @@ class ProgramRunner {
   std::vector<AnyValue> run(std::vector<AnyValue> inputs);
   const vm::Program& program() const { return program_; }
   size_t plans() const { return forms_.size(); }
+  bool has_run() const { return has_run_; }
   /// A segment that has run with inputs of these types.
   struct FormState {
     int32_t segment = 0;
@@ -73,6 +62,12 @@ class ProgramRunner {
   }
   /// Bytes of machine code, packed constants, working memory and results of all plans.
   int64_t held_bytes() const;
+  /// Compiles a segment for inputs of these types, if it can be compiled, without running it. Returns the types of its
+  /// outputs; nullopt if shapes inside it depend on data.
+  std::optional<std::vector<TensorType>> prepare(int32_t segment, const std::vector<TensorType>& inputs);
+  /// Returns the plans of a segment as they were compiled, in the order in which its inputs first occurred. `tuned`:
+  /// set if one uses tuning records.
+  std::vector<Plan> own_plans(size_t segment, bool& tuned) const;
 
  private:
   /// A segment for one set of input types.
@@ -89,6 +84,7 @@ class ProgramRunner {
 
   std::vector<AnyValue> run_segment(int32_t segment, std::vector<AnyValue> inputs);
   Form& form_for(int32_t segment, const std::vector<Tensor>& inputs);
+  Form& add_form(int32_t segment, std::vector<TensorType> inputs);
   std::optional<Graph> specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const;
   void compile(Form& form);
   void make_ready(Form& form);
@@ -98,7 +94,7 @@ class ProgramRunner {
 
   std::string name_;
   vm::Program program_;
-  UsedMemory fixed_;  ///< of the constants of the program
+  vm::UsedMemory fixed_;  ///< of the constants of the program
   Options options_;
   std::shared_ptr<ThreadPool> pool_;
   vm::HostOptions host_;
@@ -111,6 +107,7 @@ class ProgramRunner {
   std::vector<std::vector<Forms::iterator>> index_;  ///< by segment: its forms
   vm::Machine machine_;
   vm::Observer* observer_ = nullptr;
+  bool has_run_ = false;
 };
 
 /// Returns "f32[1,64], i64[3]: compiled, 5 steps, 12 runs".

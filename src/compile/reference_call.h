@@ -9,8 +9,4 @@ namespace kilter {
 /// Everything that the node's kernel needs to know. Throws unsupported for nodes with subgraphs and for string tensors.
 ReferenceCall make_reference_call(const Graph& graph, const Node& node);
 
-/// Enables this process to run reference steps. install_reference_runner() calls it; a program without the compiler
-/// does so itself.
-void install_reference_kernels();
-
 }  // namespace kilter

@@ -26,6 +26,14 @@ onnx::Port port(const PlanTensor& t) {
   return p;
 }
 
+onnx::Port port(const vm::FilePort& f) {
+  onnx::Port p{f.name, f.type, std::nullopt, f.kind, f.of_sequence};
+  if (!f.dims) return p;
+  p.dims.emplace();
+  for (int64_t d : *f.dims) p.dims->push_back({d < 0 ? std::nullopt : std::optional(d), ""});
+  return p;
+}
+
 /// Throws bad_input unless these shapes are those of the graph's inputs.
 void check_given(const Graph& graph, const onnx::Model::Shapes& given, const std::string& model) {
   std::vector<std::string> inputs;
@@ -75,6 +83,13 @@ std::unique_ptr<Session> Session::open(const std::string& model, Options options
     s->plans_.emplace_front().loaded.compiled.plan = load_plan(model, {.verify = s->options_.verify_file});
     return s;
   }
+  if (vm::is_program_file(model)) {
+    s->name_ = std::filesystem::path(model).filename().string();
+    s->file_program_ = std::make_shared<vm::FileProgram>(vm::load_program(model, {.verify = s->options_.verify_file}));
+    s->file_runner_ = std::make_unique<vm::FileRunner>(s->file_program_, s->pool_, s->options_.interrupt);
+    s->needs_program_ = true;
+    return s;
+  }
   s->model_ = onnx::Model::load(model);
   s->name_ = s->model_->name();
   return s;
@@ -85,6 +100,8 @@ std::unique_ptr<Session> Session::twin() const {
   s->name_ = name_, s->options_ = options_, s->model_ = model_, s->graph_ = graph_;
   s->needs_program_ = needs_program_, s->program_inputs_ = program_inputs_;
   s->pool_ = std::make_shared<ThreadPool>(options_.threads);
+  s->file_program_ = file_program_;
+  if (file_program_) s->file_runner_ = std::make_unique<vm::FileRunner>(file_program_, s->pool_, options_.interrupt);
   for (const Kept& kept : plans_) {
     Kept& same = s->plans_.emplace_back();
     same.shapes = kept.shapes, same.values = kept.values;
@@ -100,6 +117,8 @@ std::vector<onnx::Port> Session::inputs() const {
   if (graph_) {
     for (ValueId v : graph_->inputs())
       ports.push_back(port({graph_->value(v).name, graph_->type(v).dtype, graph_->type(v).shape}));
+  } else if (file_program_) {
+    for (const vm::FilePort& p : file_program_->file().inputs) ports.push_back(port(p));
   } else {
     for (const PlanTensor& t : plans_.front().loaded.plan().inputs) ports.push_back(port(t));
   }
@@ -116,6 +135,8 @@ std::vector<onnx::Port> Session::outputs() const {
   if (graph_) {
     for (const auto& o : graph_->outputs())
       ports.push_back(port({o.name, graph_->type(o.value).dtype, graph_->type(o.value).shape}));
+  } else if (file_program_) {
+    for (const vm::FilePort& p : file_program_->file().outputs) ports.push_back(port(p));
   } else {
     for (const PlanTensor& t : plans_.front().loaded.plan().outputs) ports.push_back(port(t));
   }
@@ -123,8 +144,9 @@ std::vector<onnx::Port> Session::outputs() const {
 }
 
 std::string Session::note() const {
-  return compiled_file() ? other_threads_text(plans_.front().loaded.plan().compiled_for, pool_->threads())
-                         : std::string();
+  if (!compiled_file()) return {};
+  const int compiled_for = file_program_ ? file_program_->file().compiled_for : file_plan()->compiled_for;
+  return other_threads_text(compiled_for, pool_->threads());
 }
 
 onnx::Model::Shapes Session::merged(const onnx::Model::Shapes& shapes) const {
@@ -154,6 +176,7 @@ Graph Session::graph(const onnx::Model::Shapes& shapes, const onnx::Model::Value
     return model_->bind(merged(shapes), values);
   }
   if (graph_) return *graph_;
+  if (file_program_) throw NeedsProgram(fmt::format("{} is a compiled file of a program", name_));
   fail(ErrorKind::unsupported, "{} is a compiled file: it has no graph; use the model that it was made from", name_);
 }
 
@@ -224,6 +247,7 @@ Session::Kept& Session::use(std::list<Kept>::iterator kept) {
 }
 
 Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
+  if (file_program_) throw NeedsProgram(fmt::format("{} is a compiled file of a program", name_));
   if (compiled_file()) return plans_.front();
   const onnx::Model::Shapes all = whole(shapes);
   const auto same_value = [](const auto& a, const auto& b) { return a.first == b.first && a.second.same(b.second); };
@@ -247,6 +271,7 @@ int64_t Session::own_bytes(const Kept& kept) const {
 }
 
 int64_t Session::held_bytes() const {
+  if (file_program_) return file_program_->held_bytes() + file_runner_->held_bytes();
   int64_t bytes = compiled_file() ? plans_.front().loaded.plan().constants_bytes : constants_.bytes();
   for (const Kept& kept : plans_) bytes += own_bytes(kept);
   bytes += work_.bytes() + (memo_ != nullptr ? memo_->bytes() : 0);
@@ -439,6 +464,14 @@ std::vector<AnyValue> Session::run_values(const std::map<std::string, AnyValue>&
 
 /// Runs the program on inputs that check_inputs() has accepted.
 std::vector<AnyValue> Session::program_values(const std::map<std::string, AnyValue>& inputs) {
+  if (file_program_) {
+    std::vector<AnyValue> values;
+    for (const vm::FilePort& p : file_program_->file().inputs) {
+      const auto given = inputs.find(p.name);
+      values.push_back(given != inputs.end() ? given->second : AnyValue());
+    }
+    return file_runner_->run(std::move(values));
+  }
   for (const onnx::Port& p : default_inputs()) {
     if (inputs.contains(p.name) && program_inputs_.insert(p.name).second) program_.reset();
   }
@@ -465,6 +498,8 @@ std::vector<AnyValue> Session::open_inputs(const std::map<std::string, AnyValue>
 
 ProgramRunner& Session::program() {
   if (program_) return *program_;
+  if (file_program_)
+    fail(ErrorKind::unsupported, "{} is a compiled file of a program; use the model that it was made from", name_);
   if (!model_) fail(ErrorKind::unsupported, "{}: only a model can run as a program", name_);
   model_->fail_if_missing();
   program_ = std::make_unique<ProgramRunner>(

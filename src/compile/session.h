@@ -21,6 +21,7 @@
 #include "exec/executor.h"
 #include "onnx/model.h"
 #include "passes/constant_memo.h"
+#include "vm/file_runner.h"
 
 namespace kilter {
 
@@ -57,8 +58,11 @@ class Session {
   std::vector<onnx::Port> default_inputs() const;
   std::vector<onnx::Port> outputs() const;
   const Options& options() const { return options_; }
-  /// The plan of a compiled file; null for a model, which has a plan for each set of shapes.
-  const Plan* file_plan() const { return compiled_file() ? &plans_.front().loaded.plan() : nullptr; }
+  /// The plan of a compiled file; null for a model, which has a plan for each set of shapes, and for a file of a
+  /// program.
+  const Plan* file_plan() const { return compiled_file() && !file_program_ ? &plans_.front().loaded.plan() : nullptr; }
+  /// The program of a compiled file; null for a model and for a file of a plan.
+  const vm::FileProgram* file_program() const { return file_program_.get(); }
   /// A remark on how a compiled file runs here (base/other_threads.h); empty if there is none.
   std::string note() const;
 
@@ -92,6 +96,22 @@ class Session {
   /// The program that runs the network if it is not one static graph, made on first use. Throws unsupported for a
   /// compiled file and a built-in network.
   ProgramRunner& program();
+  /// The functions of program(), or those of a compiled file.
+  const vm::Program& functions() { return file_program_ ? file_program_->file().program : program().program(); }
+
+  /// Compiles for the shapes that are known and writes a compiled file, of a plan or of a program.
+  void save(const std::string& file);
+  /// Whether save() writes a program: for the known shapes, the network is not one static graph, or only for given
+  /// values of its inputs. If not, the plan is compiled afterwards.
+  bool saves_program();
+  /// What save_program() has written.
+  struct SavedProgram {
+    size_t functions = 0, segments = 0, plans = 0;
+  };
+  /// Writes program() to a file, with the plans of its segments for all shapes that follow from those of the inputs,
+  /// and for those with which they were compiled in earlier runs. Throws bad_input if the network has not run and
+  /// shapes of inputs are open, and unsupported for a compiled file.
+  SavedProgram save_program(const std::string& file);
 
   /// The program that runs shapes which differ from earlier ones in dimensions on which little of the network depends;
   /// null while there is none.
@@ -148,6 +168,8 @@ class Session {
   std::set<std::string> program_inputs_;  ///< default inputs for which the program takes values
   std::unique_ptr<ProgramRunner> program_;
   std::optional<VaryingShapes> varying_;  ///< absent until there is a second plan
+  std::shared_ptr<const vm::FileProgram> file_program_;  ///< of a compiled file
+  std::unique_ptr<vm::FileRunner> file_runner_;
 };
 
 /// A seeded random tensor: floats from N(0,1), integers from 0 to `most`, random booleans. Each input's name has its

@@ -68,6 +68,10 @@ std::vector<Tensor> run_without_kernel(const Node& node, std::vector<Tensor> inp
       if (auto made = run_regions(node, inputs, types)) return std::move(*made);
     }
   }
+  if (options.work_left != nullptr) {
+    *options.work_left -= fold_work(view_of(node, inputs, types));
+    if (*options.work_left < 0) throw TooMuchWork{label(node)};
+  }
   return run_reference(node, std::move(inputs), types);
 }
 
@@ -93,7 +97,7 @@ std::vector<AnyValue> infer_and_run(const Node& node, std::vector<Tensor> inputs
 }
 
 /// Runs the nodes that an operator expands to, for these operands.
-std::vector<AnyValue> run_expanded(const Node& node, const std::vector<Tensor>& inputs) {
+std::vector<AnyValue> run_expanded(const Node& node, const std::vector<Tensor>& inputs, const HostOptions& host) {
   Graph graph;
   GraphBuilder builder(graph);
   std::vector<ValueId> operands;
@@ -108,7 +112,10 @@ std::vector<AnyValue> run_expanded(const Node& node, const std::vector<Tensor>& 
   for (const ValueId v : made) {
     if (v != kNone) graph.add_output(v, graph.value(v).name + "_" + std::to_string(graph.outputs().size()));
   }
-  const std::vector<Tensor> values = evaluate(graph, {});
+  const auto kernel = [&](const Node& inner, std::vector<Tensor> given, const std::vector<TensorType>& types) {
+    return run_node(inner, std::move(given), types, host);
+  };
+  const std::vector<Tensor> values = evaluate(graph, {}, {}, kernel);
   std::vector<AnyValue> results;
   size_t next = 0;
   for (const ValueId v : made) results.push_back(v == kNone ? AnyValue() : AnyValue(values[next++]));
@@ -144,7 +151,7 @@ std::vector<AnyValue> run_op(const Node& node, std::vector<AnyValue> inputs, con
       node_error(node, fmt::format("input {} is {}, expected a tensor", i, text(inputs[i])));
     tensors.push_back(left_out ? Tensor() : inputs[i].tensor());
   }
-  if (node.op->infer == nullptr || node.op->reference == nullptr) return run_expanded(node, tensors);
+  if (node.op->infer == nullptr || node.op->reference == nullptr) return run_expanded(node, tensors, options);
   return infer_and_run(node, std::move(tensors), options);
 }
 

@@ -1,6 +1,8 @@
 // Single operators on values whose shapes are known only while the network runs.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/any_value.h"
@@ -16,6 +18,12 @@ namespace kilter::vm {
 struct HostOptions {
   ThreadPool* pool = nullptr;   ///< for runtime kernels (exec/kernels/kernel.h); null: they run in the caller
   bool reference_only = false;  ///< only reference kernels run
+  /// Operations that reference kernels may still do (fold_work()); null: any number. Runtime kernels are not counted.
+  int64_t* work_left = nullptr;
+};
+/// Thrown before a reference kernel that would do more operations than HostOptions::work_left.
+struct TooMuchWork {
+  std::string node;  ///< "MatMul 'name'"
 };
 
 /// Runs a node by its runtime kernel, as copies of regions, by its reference kernel, or by those of the operators that

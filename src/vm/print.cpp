@@ -15,8 +15,9 @@ std::string names(const OpenGraph& graph, const std::vector<ValueId>& values) {
 std::string line(const Program& program, const OpenGraph& graph, const Instr& instr) {
   std::string what;
   if (instr.kind == Instr::Kind::segment) {
-    what = fmt::format("segment {} of {} nodes", instr.segment,
-                       program.segments[static_cast<size_t>(instr.segment)].nodes.size());
+    what = fmt::format("segment {}", instr.segment);
+    const size_t nodes = program.segments[static_cast<size_t>(instr.segment)].nodes.size();
+    if (nodes > 0) what += fmt::format(" of {} nodes", nodes);  // a compiled file need not have them
   } else {
     what = instr.node->label;
     for (size_t i = 0; i < instr.functions.size(); ++i)

@@ -47,6 +47,8 @@ void copy_box(const CopyRegion& region, size_t d, const std::byte* from, std::by
   for (int64_t i = 0; i < region.extent[d]; ++i) copy_box(region, d + 1, from + i * from_step, to + i * to_step, size);
 }
 
+}  // namespace
+
 OpView view_of(const Node& node, const std::vector<Tensor>& inputs, const std::vector<TensorType>& types) {
   OpView view{node, {}, {}, {}, types};
   for (const Tensor& input : inputs) {
@@ -56,6 +58,8 @@ OpView view_of(const Node& node, const std::vector<Tensor>& inputs, const std::v
   }
   return view;
 }
+
+namespace {
 
 /// Returns one element of this type, or nullopt if the type's elements are not numbers that a double represents.
 std::optional<Tensor> fill_element(DType type, double value) {

@@ -46,13 +46,19 @@ Evaluation measure(Prepared& network, const BenchOptions& options) {
 /// The fields of the report that say what ran.
 nlohmann::json facts_of(const Prepared& network) {
   if (network.loaded == nullptr) {
-    const ProgramRunner& runner = network.session->program();
-    int64_t compiled = 0;
-    for (const ProgramRunner::FormState& form : runner.forms()) compiled += form.plan != nullptr ? 1 : 0;
+    Session& session = *network.session;
+    const vm::FileProgram* file = session.file_program();
+    size_t compiled = 0;
+    if (file != nullptr) {
+      compiled = file->plan_count();
+    } else {
+      for (const ProgramRunner::FormState& form : session.program().forms()) compiled += form.plan != nullptr ? 1 : 0;
+    }
     return {{"program", true},
-            {"segments", runner.program().segments.size()},
+            {"compiled_file", file != nullptr},
+            {"segments", session.functions().segments.size()},
             {"compiled_segments", compiled},
-            {"held_bytes", runner.held_bytes()}};
+            {"held_bytes", file != nullptr ? session.held_bytes() : session.program().held_bytes()}};
   }
   const Plan& plan = network.plan();
   int64_t reference = 0;
@@ -69,10 +75,12 @@ nlohmann::json facts_of(const Prepared& network) {
 std::string facts_text(const nlohmann::json& facts) {
   const auto mb = [&](const char* what) { return facts.at(what).get<double>() * 1e-6; };
   if (facts.at("program").get<bool>()) {
-    return fmt::format(
-        "  runs as a program; segments {}, plans compiled in the {} runs before the measurement {}, {:.1f} MB\n",
-        facts.at("segments").get<int64_t>(), ProgramRunner::kRunsUntilCompiled,
-        facts.at("compiled_segments").get<int64_t>(), mb("held_bytes"));
+    const std::string plans =
+        facts.at("compiled_file").get<bool>()
+            ? "plans in the compiled file"
+            : fmt::format("plans compiled in the {} runs before the measurement", ProgramRunner::kRunsUntilCompiled);
+    return fmt::format("  runs as a program; segments {}, {} {}, {:.1f} MB\n", facts.at("segments").get<int64_t>(),
+                       plans, facts.at("compiled_segments").get<int64_t>(), mb("held_bytes"));
   }
   std::string out = fmt::format("  compiled in {:.0f} ms, {} steps, arena {:.1f} MB, packed weights {:.1f} MB\n",
                                 facts.at("compile_ms").get<double>(), facts.at("steps").get<int64_t>(),

@@ -174,9 +174,14 @@ void print_ports(const Session& session) {
 /// ones.
 void print_program(const InspectOptions& options, Session& session) {
   print_ports(session);
-  const vm::Program& program = session.program().program();
+  const vm::Program& program = session.functions();
   say("program: functions {}, segments {}\n{}", program.functions.size(), program.segments.size(),
       printable_lines(vm::text(program)));
+  if (const vm::FileProgram* file = session.file_program()) {
+    say("segments, with the inputs for which the file has code, compiled for {}:\n{}", printable(file->file().target),
+        printable_lines(file->text()));
+    return;
+  }
   std::map<std::string, AnyValue> inputs;
   try {
     inputs = options.all_values(session);

@@ -279,8 +279,6 @@ int verify_program(const ModelOptions& options, const Session& session, const st
 /// Compares every value with the reference kernels. Errors of narrow types grow from layer to layer, however well the
 /// kernels compute. So the kernels of a network that stores them are judged layer by layer, each on its own operands.
 int verify_run(const ModelOptions& options, Session& session, const std::map<std::string, Tensor>& inputs) {
-  if (session.compiled_file())
-    fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options.model);
   const auto reference = reference_session(options, session);
   Loaded& slow = reference->prepare_for(inputs);
   Loaded& fast = session.prepare_for(inputs);
@@ -335,6 +333,8 @@ void add_run(Command app, Context& context) {
     for (size_t i = 0; i < values.size(); ++i) print_output(ports[i].name, values[i]);
     if (!folder->empty()) write_outputs(*folder, ports, values);
     if (!*verify) return;
+      if (session->compiled_file())
+        fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options->model);
     context.exit = session->runs_program() ? verify_program(*options, *session, given, flat(*session, values))
                                            : verify_run(*options, *session, inputs);
   });

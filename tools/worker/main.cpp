@@ -5,8 +5,8 @@
 #include <exception>
 #include <vector>
 
-#include "compile/reference_call.h"
 #include "tune/run/worker.h"
+#include "vm/reference_steps.h"
 
 int main(int argc, char** argv) {
   try {

@@ -29,8 +29,8 @@ class NeedsProgram : public Error {
  public:
   explicit NeedsProgram(const std::string& why)
       : Error(ErrorKind::unsupported, why +
-                                          "; Kilter runs such a network as a program, but cannot compile it to a file, "
-                                          "profile it or tune it yet"),
+                                          "; Kilter runs such a network as a program, which it cannot tune, compare or "
+                                          "explain yet"),
         why_(why) {}
   const std::string& why() const { return why_; }
 

@@ -1,0 +1,81 @@
+// The compiled file of a network that runs as a program: its functions, the plans of its segments, and the graphs of
+// segments whose shapes are not all known. Loading and running it needs no compiler.
+//
+// The container is that of a plan (exec/plan_file.h), with the magic "KILTERP1". The meta section has the fields of
+// ProgramFile in their order; a plan is the text that write_plan_meta() makes. The code section has the machine code of
+// all plans. The constants section has the packed constants of all plans and the constants of graphs and attributes,
+// each distinct one once. Equal programs give equal bytes.
+//
+// As for a plan, the hash detects damage, not malice, and no forged file crashes the loader or the set-up of a runner.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/file_container.h"
+#include "exec/plan.h"
+#include "vm/program.h"
+
+namespace kilter::vm {
+
+constexpr uint32_t kProgramFormatVersion = 1;
+
+/// An input or output of the network.
+struct FilePort {
+  std::string name;
+  DeclaredType::Kind kind = DeclaredType::Kind::tensor;
+  bool of_sequence = false;   ///< an optional value that is a sequence if it is present
+  DType type = DType::f32;    ///< of the tensor, or of the tensors in a sequence
+  std::optional<Shape> dims;  ///< -1: open; nullopt: the rank is open
+
+  bool is_tensor() const { return kind == DeclaredType::Kind::tensor; }
+  /// Whether it is a tensor of numbers of which every dimension is known.
+  bool is_fixed() const;
+};
+/// Returns "f32[1,?]", "f32[...]", "sequence of f32[2]", "optional f32[2]" or "optional sequence of f32[...]".
+std::string text(const FilePort& port);
+
+/// What a file has of a segment besides its graph.
+struct FileSegment {
+  std::string name;         ///< for errors: "12 nodes from Conv 'conv1' on"
+  bool has_graph = false;   ///< false: the graph in Program::segments has inputs and outputs, but no nodes
+  std::vector<Plan> plans;  ///< for different types of the inputs
+};
+
+struct ProgramFile {
+  std::string model;   ///< name of the network
+  std::string target;  ///< name of the target
+  std::string precision = "declared";
+  std::string records;                    ///< as Plan::records
+  int32_t compiled_for = 0;               ///< as Plan::compiled_for
+  std::vector<FilePort> inputs, outputs;  ///< of function 0
+  /// The nodes of a function are those of its instructions. Values that no instruction refers to have no names.
+  Program program;
+  std::vector<FileSegment> segments;  ///< for each of Program::segments
+};
+
+/// Writes a file. Throws io when it cannot be written, and leaves nothing behind.
+void save_program(const ProgramFile& program, const std::filesystem::path& path);
+
+/// Maps a file. Code and constants are the bytes of the mapping. Throws io when the file cannot be read, bad_input when
+/// it is damaged or any field has an illegal value, and unsupported for an operator that this library lacks.
+ProgramFile load_program(const std::filesystem::path& path, LoadOptions options = {});
+
+/// Loads a program from bytes that `owner` keeps alive. Errors refer to them as `where`.
+ProgramFile parse_program(std::span<const std::byte> bytes, std::shared_ptr<void> owner, std::string_view where,
+                          LoadOptions options = {});
+
+/// Returns whether a file starts with the magic of a program; false when it cannot be read.
+bool is_program_file(const std::filesystem::path& path);
+
+/// Throws bad_input, which names the file as `where`, for the first invariant that a program breaks: ids out of range,
+/// instructions that do not fit their segments, nodes that do not fit their operators.
+void check_program(const ProgramFile& program, std::string_view where);
+
+}  // namespace kilter::vm
