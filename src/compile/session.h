@@ -167,7 +167,7 @@ class Session {
   bool needs_program_ = false;            ///< a static graph could not be made for some inputs
   std::set<std::string> program_inputs_;  ///< default inputs for which the program takes values
   std::unique_ptr<ProgramRunner> program_;
-  std::optional<VaryingShapes> varying_;  ///< absent until there is a second plan
+  std::optional<VaryingShapes> varying_;                 ///< absent until there is a second plan
   std::shared_ptr<const vm::FileProgram> file_program_;  ///< of a compiled file
   std::unique_ptr<vm::FileRunner> file_runner_;
 };

@@ -333,8 +333,8 @@ void add_run(Command app, Context& context) {
     for (size_t i = 0; i < values.size(); ++i) print_output(ports[i].name, values[i]);
     if (!folder->empty()) write_outputs(*folder, ports, values);
     if (!*verify) return;
-      if (session->compiled_file())
-        fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options->model);
+    if (session->compiled_file())
+      fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options->model);
     context.exit = session->runs_program() ? verify_program(*options, *session, given, flat(*session, values))
                                            : verify_run(*options, *session, inputs);
   });
