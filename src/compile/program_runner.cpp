@@ -122,9 +122,13 @@ std::optional<std::vector<TensorType>> ProgramRunner::prepare(int32_t segment, c
   std::vector<Forms::iterator>& known = index_[static_cast<size_t>(segment)];
   const auto found = std::ranges::find_if(known, [&](Forms::iterator form) { return form->inputs == inputs; });
   Form& form = found != known.end() ? **found : add_form(segment, inputs);
-  if (!form.graph) return std::nullopt;
+  if (!form.is_static) return std::nullopt;
   if (!form.loaded && form.compiles) compile(form);
   std::vector<TensorType> outputs;
+  if (form.loaded) {
+    for (const PlanTensor& output : form.loaded->plan().outputs) outputs.push_back({output.type, output.shape, {}});
+    return outputs;
+  }
   for (const Graph::Output& output : form.graph->outputs()) {
     const TensorType& type = form.graph->type(output.value);
     outputs.push_back({type.dtype, type.shape, {}});

@@ -276,7 +276,7 @@ int64_t Session::held_bytes() const {
   for (const Kept& kept : plans_) bytes += own_bytes(kept);
   bytes += work_.bytes() + (memo_ != nullptr ? memo_->bytes() : 0);
   if (program_) bytes += program_->held_bytes();
-  if (const ProgramRunner* varying = varying_program(); varying != nullptr) bytes += varying->held_bytes();
+  if (varying_) bytes += varying_->held_bytes();
   return bytes;
 }
 

@@ -115,11 +115,10 @@ class Session {
 
   /// The program that runs shapes which differ from earlier ones in dimensions on which little of the network depends;
   /// null while there is none.
-  const ProgramRunner* varying_program() const { return varying_ ? varying_->runner() : nullptr; }
+  const ProgramRunner* varying_program() const { return varying_ ? varying_->last_runner() : nullptr; }
 
   size_t plans() const {
-    const ProgramRunner* varying = varying_program();
-    return plans_.size() + (program_ ? program_->plans() : 0) + (varying != nullptr ? varying->plans() : 0);
+    return plans_.size() + (program_ ? program_->plans() : 0) + (varying_ ? varying_->plans() : 0);
   }
   /// Bytes of machine code, packed constants (shared ones counted once), working memory and outputs of all plans.
   int64_t held_bytes() const;

@@ -19,22 +19,26 @@ std::optional<std::set<VaryingShapes::Dim>> VaryingShapes::difference(const Shap
   return dims;
 }
 
-bool VaryingShapes::fits(const Shapes& shapes) const {
-  const auto dims = runner_ != nullptr ? difference(base_, shapes) : std::nullopt;
-  return dims && std::ranges::includes(runner_dims_, *dims);
+bool VaryingShapes::Group::has(const Shapes& shapes) const {
+  const auto differing = difference(base, shapes);
+  return differing && std::ranges::includes(dims, *differing);
 }
 
-ProgramRunner* VaryingShapes::runner_for(const Shapes& shapes, const std::vector<TensorType>& types) {
-  constexpr int kRunsUntilPlan = 64;
-  constexpr size_t kMostCounted = 4096;
+size_t VaryingShapes::plans() const {
+  size_t all = 0;
+  for (const Group& group : groups_) all += group.runner->plans();
+  return all;
+}
+
+int64_t VaryingShapes::held_bytes() const {
+  int64_t all = 0;
+  for (const Group& group : groups_) all += group.runner->held_bytes();
+  return all;
+}
+
+/// Returns whether the last shapes differ from each other in the same dimensions, and notes these shapes.
+bool VaryingShapes::repeats(const Shapes& shapes) {
   constexpr int kLeastInARow = 2;
-  constexpr double kMostVarying = 0.5;
-  if (fits(shapes)) {
-    if (runs_.size() > kMostCounted) runs_.clear();
-    if (++runs_[shapes] <= kRunsUntilPlan) return runner_.get();
-    runs_.erase(shapes);
-    return nullptr;
-  }
   const auto dims = last_ ? difference(*last_, shapes) : std::nullopt;
   if (dims && !dims->empty()) {
     in_a_row_ = *dims == dims_ ? in_a_row_ + 1 : 1;
@@ -42,18 +46,33 @@ ProgramRunner* VaryingShapes::runner_for(const Shapes& shapes, const std::vector
   } else {
     in_a_row_ = 0;
   }
-  const std::vector<TensorType> before = std::exchange(last_types_, types);
   last_ = shapes;
-  if (in_a_row_ < kLeastInARow || useless_.contains(dims_)) return nullptr;
+  return in_a_row_ >= kLeastInARow && !useless_.contains(dims_);
+}
+
+ProgramRunner* VaryingShapes::runner_for(const Shapes& shapes, const std::vector<TensorType>& types) {
+  constexpr int kRunsUntilPlan = 64;
+  constexpr size_t kMostCounted = 4096, kMostGroups = 4;
+  constexpr double kMostVarying = 0.5;
+  if (const auto group = std::ranges::find_if(groups_, [&](const Group& g) { return g.has(shapes); });
+      group != groups_.end()) {
+    groups_.splice(groups_.begin(), groups_, group);
+    std::map<Shapes, int>& runs = groups_.front().runs;
+    if (runs.size() > kMostCounted) runs.clear();
+    if (++runs[shapes] <= kRunsUntilPlan) return groups_.front().runner.get();
+    runs.erase(shapes);
+    return nullptr;
+  }
+  const std::vector<TensorType> before = std::exchange(last_types_, types);
+  if (!repeats(shapes)) return nullptr;
   std::optional<vm::Varying> varying = vm::find_varying(*graph_, name_, before, types);
   if (!varying || varying->share > kMostVarying) {
     useless_.insert(dims_);
     return nullptr;
   }
-  runner_ = make_(std::move(varying->values));
-  base_ = shapes, runner_dims_ = dims_;
-  runs_.clear();
-  return runner_.get();
+  groups_.push_front({shapes, dims_, make_(std::move(varying->values))});
+  if (groups_.size() > kMostGroups) groups_.pop_back();
+  return groups_.front().runner.get();
 }
 
 }  // namespace kilter

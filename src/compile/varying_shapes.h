@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,12 +32,24 @@ class VaryingShapes {
   /// Returns what runs the network with these shapes, for which the session has no plan; null if it needs a plan.
   /// Shapes that come often need one, which is faster. `types`: by input of the graph.
   ProgramRunner* runner_for(const Shapes& shapes, const std::vector<TensorType>& types);
-  const ProgramRunner* runner() const { return runner_.get(); }
+  /// The runner that was used last; null if there is none.
+  const ProgramRunner* last_runner() const { return groups_.empty() ? nullptr : groups_.front().runner.get(); }
+  /// Plans of all runners.
+  size_t plans() const;
+  int64_t held_bytes() const;
 
  private:
   using Dim = std::pair<std::string, size_t>;  ///< input and axis
+  /// Shapes that differ from some shapes in some dimensions only.
+  struct Group {
+    Shapes base;
+    std::set<Dim> dims;
+    std::unique_ptr<ProgramRunner> runner;
+    std::map<Shapes, int> runs = {};
+    bool has(const Shapes& shapes) const;
+  };
   static std::optional<std::set<Dim>> difference(const Shapes& a, const Shapes& b);
-  bool fits(const Shapes& shapes) const;
+  bool repeats(const Shapes& shapes);
 
   std::string name_;
   std::shared_ptr<const OpenGraph> graph_;
@@ -46,10 +59,7 @@ class VaryingShapes {
   std::set<Dim> dims_;                  ///< in which the last shapes differ from those before them
   int in_a_row_ = 0;                    ///< how often that was so
   std::set<std::set<Dim>> useless_;     ///< dimensions on which most of the network depends
-  std::unique_ptr<ProgramRunner> runner_;
-  Shapes base_;                 ///< shapes that the runner runs
-  std::set<Dim> runner_dims_;   ///< in which others that it runs may differ from `base_`
-  std::map<Shapes, int> runs_;  ///< of the runner
+  std::list<Group> groups_;             ///< most recently used first
 };
 
 }  // namespace kilter
