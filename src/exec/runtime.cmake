@@ -1,16 +1,17 @@
-# libkilter_runtime: the executor and its C interface in one shared library that needs neither LLVM, protobuf nor
-# libfmt.
-file(GLOB kilter_runtime_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/base/*.cpp
-     ${CMAKE_CURRENT_SOURCE_DIR}/exec/*.cpp
-     ${CMAKE_CURRENT_SOURCE_DIR}/exec/kernels/*.cpp
-     ${CMAKE_CURRENT_SOURCE_DIR}/exec/c_abi/*.cpp)
+# libkilter_runtime: the C interface with the executor, the machine that runs programs, and the operators with their
+# reference kernels, in one shared library that needs neither LLVM, protobuf nor libfmt.
+file(GLOB kilter_runtime_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/exec/c_abi/*.cpp)
+# Its table of operators lacks those that need libraries besides the system's. What the table does not name is not linked.
+file(GLOB kilter_runtime_operators CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/ops/*.cpp)
+list(FILTER kilter_runtime_operators EXCLUDE REGEX "/(image_decoder|regex_full_match)\\.cpp$")
+set(kilter_runtime_table ${CMAKE_CURRENT_BINARY_DIR}/runtime_table.cpp)
+kilter_operator_table(${kilter_runtime_table} ${kilter_runtime_operators})
 set(kilter_runtime_exports ${CMAKE_CURRENT_SOURCE_DIR}/exec/c_abi/exports.map)
-add_library(kilter_runtime SHARED ${kilter_runtime_sources})
-target_link_libraries(kilter_runtime PRIVATE kilter_options fmt::fmt-header-only Threads::Threads)
+add_library(kilter_runtime SHARED ${kilter_runtime_sources} ${kilter_runtime_table})
+target_link_libraries(kilter_runtime PRIVATE kilter_vm kilter_options)
 target_include_directories(kilter_runtime PUBLIC ${CMAKE_SOURCE_DIR}/include)
 target_compile_definitions(kilter_runtime PRIVATE KILTER_VERSION="${PROJECT_VERSION}")
-target_compile_options(kilter_runtime PRIVATE -ffunction-sections -fdata-sections)
-target_link_options(kilter_runtime PRIVATE -Wl,--gc-sections -Wl,--version-script=${kilter_runtime_exports})
+target_link_options(kilter_runtime PRIVATE -Wl,--as-needed -Wl,--gc-sections -Wl,--version-script=${kilter_runtime_exports})
 set_target_properties(kilter_runtime PROPERTIES
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${kilter_runtime_exports}
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})

@@ -1,0 +1,250 @@
+// Files of programs through the C interface of libkilter_runtime.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kilter/runtime.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../base/scratch_folder.h"
+#include "compile/memory_model.h"
+#include "compile/session.h"
+#include "program_models.h"
+
+namespace kilter {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Freed {
+  void operator()(kilter_program* p) const { kilter_program_free(p); }
+  void operator()(kilter_instance* p) const { kilter_instance_free(p); }
+  void operator()(kilter_value* p) const { kilter_value_free(p); }
+};
+using Value = std::unique_ptr<kilter_value, Freed>;
+
+/// A compiled file of a model, loaded by the runtime library.
+class Runtime {
+ public:
+  explicit Runtime(const onnx::ModelMaker& maker, const std::map<std::string, Shape>& shapes = {}) {
+    const MemoryModel model(maker.parse());
+    Session::Options options;
+    options.compile.target = parse_target("native");
+    options.shapes = shapes;
+    const std::string file = (folder_.path() / "net.kilter").string();
+    Session::open(model.name(), options)->save(file);
+    kilter_program* loaded = nullptr;
+    EXPECT_EQ(kilter_program_load(file.c_str(), &loaded), KILTER_OK) << kilter_last_error();
+    program.reset(loaded);
+    kilter_instance* made = nullptr;
+    EXPECT_EQ(kilter_instance_create(loaded, 1, &made), KILTER_OK) << kilter_last_error();
+    instance.reset(made);
+  }
+  kilter_status run(const std::vector<const kilter_value*>& inputs, std::vector<Value>& outputs) const {
+    std::vector<kilter_value*> made(kilter_program_output_count(program.get()));
+    const kilter_status status =
+        kilter_instance_run_values(instance.get(), inputs.data(), inputs.size(), made.data(), made.size());
+    outputs.clear();
+    for (kilter_value* value : made) outputs.emplace_back(value);
+    return status;
+  }
+
+  std::unique_ptr<kilter_program, Freed> program;
+  std::unique_ptr<kilter_instance, Freed> instance;
+
+ private:
+  ScratchFolder folder_;
+};
+
+Value floats(const std::vector<int64_t>& dims, const std::vector<float>& data) {
+  kilter_value* made = nullptr;
+  EXPECT_EQ(kilter_value_tensor(KILTER_F32, dims.size(), dims.data(), data.data(), &made), KILTER_OK)
+      << kilter_last_error();
+  return Value(made);
+}
+
+Value integer(const int64_t& value) {
+  kilter_value* made = nullptr;
+  EXPECT_EQ(kilter_value_tensor(KILTER_I64, 0, nullptr, &value, &made), KILTER_OK) << kilter_last_error();
+  return Value(made);
+}
+
+kilter_tensor_info info_of(const Value& value) {
+  kilter_tensor_info info{};
+  EXPECT_EQ(kilter_value_info(value.get(), &info), KILTER_OK) << kilter_last_error();
+  return info;
+}
+
+std::vector<float> elements(const Value& value) {
+  std::vector<float> all(info_of(value).bytes / sizeof(float));
+  std::memcpy(all.data(), kilter_value_data(value.get()), info_of(value).bytes);
+  return all;
+}
+
+TEST(CProgram, ShapesAreKnownAfterTheRun) {
+  const Runtime net(onnx::doubling_loop());
+  kilter_tensor_info info;
+  ASSERT_EQ(kilter_program_output(net.program.get(), 1, &info), KILTER_OK);
+  EXPECT_STREQ(info.name, "all");
+  ASSERT_EQ(info.rank, 2U);
+  EXPECT_EQ(info.dims[0], -1);
+  EXPECT_EQ(info.dims[1], 2);
+  EXPECT_EQ(info.bytes, 0U);
+  std::vector<Value> out;
+  const std::vector<float> data = {-1, 3};
+  const Value x = floats({2}, data);
+  for (const int64_t n : {3, 0, 5}) {
+    const Value count = integer(n);
+    ASSERT_EQ(net.run({count.get(), x.get()}, out), KILTER_OK) << kilter_last_error();
+    const auto factor = static_cast<float>(1 << n);
+    EXPECT_THAT(elements(out[0]), ElementsAre(factor, 3 * factor));
+    EXPECT_EQ(info_of(out[1]).rank, 2U);
+    EXPECT_EQ(info_of(out[1]).dims[0], n);
+    EXPECT_EQ(info_of(out[1]).bytes, 8U * static_cast<size_t>(n));
+  }
+}
+
+TEST(CProgram, ValuesOutliveTheirInstanceAndInputs) {
+  std::vector<Value> out;
+  {
+    const Runtime net(onnx::doubling_loop());
+    auto data = std::make_unique<std::vector<float>>(std::vector<float>{1, 2});
+    const Value x = floats({2}, *data);
+    const int64_t none = 0;
+    const Value count = integer(none);
+    ASSERT_EQ(net.run({count.get(), x.get()}, out), KILTER_OK) << kilter_last_error();
+  }
+  EXPECT_THAT(elements(out[0]), ElementsAre(1, 2));
+}
+
+TEST(CProgram, FixedShapesRunOnTheCallersMemory) {
+  const Runtime net(onnx::choosing_model());
+  const std::array<float, 6> x = {-5, 1, 2, -3, 4, 5};
+  std::array<float, 6> y{};
+  const void* inputs[] = {x.data()};
+  void* outputs[] = {y.data()};
+  ASSERT_EQ(kilter_instance_run(net.instance.get(), inputs, 1, outputs, 1), KILTER_OK) << kilter_last_error();
+  EXPECT_THAT(y, ElementsAre(0, 1, 2, 0, 4, 5));
+  EXPECT_EQ(kilter_instance_run(net.instance.get(), inputs, 1, outputs, 0), KILTER_ERROR_BAD_INPUT);
+  EXPECT_STREQ(kilter_last_error(), "0 outputs are given; expected 1");
+  const Runtime open(onnx::doubling_loop());
+  EXPECT_EQ(kilter_instance_run(open.instance.get(), inputs, 1, outputs, 1), KILTER_ERROR_UNSUPPORTED);
+  EXPECT_STREQ(kilter_last_error(),
+               "m.onnx: 'all' is f32[?,2], so its size is not known in advance; use kilter_instance_run_values()");
+}
+
+TEST(CProgram, SequencesHaveElements) {
+  const Runtime net(onnx::splitting_model(), {{"x", {3, 2}}});
+  kilter_kind kind = KILTER_TENSOR;
+  int optional = 2;
+  ASSERT_EQ(kilter_program_output_kind(net.program.get(), 0, &kind, &optional), KILTER_OK);
+  EXPECT_EQ(kind, KILTER_SEQUENCE);
+  EXPECT_EQ(optional, 0);
+  ASSERT_EQ(kilter_program_input_kind(net.program.get(), 0, &kind, &optional), KILTER_OK);
+  EXPECT_EQ(kind, KILTER_TENSOR);
+  kilter_tensor_info info;
+  ASSERT_EQ(kilter_program_output(net.program.get(), 0, &info), KILTER_OK);
+  EXPECT_EQ(info.rank, KILTER_UNKNOWN_RANK);
+  std::vector<Value> out;
+  const std::vector<float> data = {1, 2, 3, 4, 5, 6};
+  const Value x = floats({3, 2}, data);
+  const int64_t second = 1;
+  const Value at = integer(second);
+  ASSERT_EQ(net.run({x.get(), at.get()}, out), KILTER_OK) << kilter_last_error();
+  ASSERT_EQ(kilter_value_kind(out[0].get()), KILTER_SEQUENCE);
+  ASSERT_EQ(kilter_value_count(out[0].get()), 3U);
+  kilter_value* last = nullptr;
+  ASSERT_EQ(kilter_value_element(out[0].get(), 2, &last), KILTER_OK);
+  const Value element(last);
+  EXPECT_EQ(kilter_value_element(out[0].get(), 3, &last), KILTER_ERROR_USAGE);
+  EXPECT_STREQ(kilter_last_error(), "element 3 was requested; the sequence has 3");
+  EXPECT_EQ(last, nullptr);
+  const std::vector<float> row = elements(out[1]);
+  out.clear();
+  EXPECT_THAT(elements(element), ElementsAre(5, 6));
+  EXPECT_THAT(row, ElementsAre(3, 4));
+}
+
+TEST(CProgram, StringsHaveLengths) {
+  const Runtime net(onnx::joining_model(), {{"a", {2}}});
+  const char* texts[] = {"one", "a\0b"};
+  const size_t lengths[] = {3, 3};
+  const int64_t dims[] = {2};
+  kilter_value* made = nullptr;
+  ASSERT_EQ(kilter_value_strings(1, dims, texts, lengths, &made), KILTER_OK) << kilter_last_error();
+  const Value words(made);
+  std::vector<Value> out;
+  ASSERT_EQ(net.run({words.get()}, out), KILTER_OK) << kilter_last_error();
+  const char* text = nullptr;
+  size_t length = 0;
+  ASSERT_EQ(kilter_value_string(out[0].get(), 1, &text, &length), KILTER_OK);
+  EXPECT_EQ(std::string(text, length), std::string("a\0b!", 4));
+  ASSERT_EQ(kilter_value_string(out[0].get(), 0, &text, nullptr), KILTER_OK);
+  EXPECT_STREQ(text, "one!");
+  EXPECT_EQ(kilter_value_data(out[0].get()), nullptr);
+  EXPECT_EQ(info_of(out[0]).dtype, KILTER_STRING);
+  EXPECT_EQ(kilter_value_string(out[0].get(), 2, &text, nullptr), KILTER_ERROR_USAGE);
+}
+
+TEST(CProgram, InputsThatDoNotFitAreErrors) {
+  const Runtime net(onnx::choosing_model());
+  std::vector<Value> out;
+  const std::vector<float> data(8);
+  const Value x = floats({2, 4}, data);
+  EXPECT_EQ(net.run({x.get()}, out), KILTER_ERROR_BAD_INPUT);
+  EXPECT_STREQ(kilter_last_error(), "m.onnx: input 'x' must be f32[2,3], got f32[2,4]");
+  EXPECT_EQ(out[0], nullptr);
+  EXPECT_EQ(net.run({nullptr}, out), KILTER_ERROR_BAD_INPUT);
+  EXPECT_STREQ(kilter_last_error(), "m.onnx: input 'x' must be f32[2,3], got absent");
+  EXPECT_EQ(net.run({x.get(), x.get()}, out), KILTER_ERROR_BAD_INPUT);
+  EXPECT_STREQ(kilter_last_error(), "2 inputs are given; expected 1");
+  kilter_value* made = nullptr;
+  const int64_t dims[] = {-1};
+  EXPECT_EQ(kilter_value_tensor(KILTER_F32, 1, dims, data.data(), &made), KILTER_ERROR_USAGE);
+  EXPECT_STREQ(kilter_last_error(), "a tensor of shape -1; expected dimensions of 0 or more and at most 2^40 elements");
+  EXPECT_EQ(kilter_value_tensor(KILTER_STRING, 0, nullptr, data.data(), &made), KILTER_ERROR_USAGE);
+  EXPECT_STREQ(kilter_last_error(), "element type 13 of kilter_value_tensor(); expected a type of numbers");
+  EXPECT_EQ(kilter_value_tensor(KILTER_F32, 0, nullptr, nullptr, &made), KILTER_ERROR_USAGE);
+  EXPECT_EQ(kilter_value_kind(nullptr), KILTER_ABSENT);
+  EXPECT_EQ(kilter_value_count(nullptr), 0U);
+  kilter_value_free(nullptr);
+}
+
+TEST(CProgram, AFileOfAPlanRunsOnValues) {
+  onnx::ModelMaker maker;
+  maker.input("x", {2});
+  maker.node("Abs", {"x"}, {"y"});
+  maker.output("y", {2});
+  const Runtime net(maker);
+  std::vector<Value> out;
+  const std::vector<float> data = {-1, 2};
+  const Value x = floats({2}, data);
+  ASSERT_EQ(net.run({x.get()}, out), KILTER_OK) << kilter_last_error();
+  const Value kept = std::move(out[0]);
+  const std::vector<float> others = {-7, 8};
+  const Value z = floats({2}, others);
+  ASSERT_EQ(net.run({z.get()}, out), KILTER_OK) << kilter_last_error();
+  EXPECT_THAT(elements(kept), ElementsAre(1, 2)) << "a later run does not change an earlier result";
+  EXPECT_THAT(elements(out[0]), ElementsAre(7, 8));
+}
+
+TEST(CProgram, UnalignedDataAreCopied) {
+  const Runtime net(onnx::choosing_model());
+  std::vector<std::byte> bytes(25);
+  const std::array<float, 6> x = {1, 2, 3, 4, 5, 6};
+  std::memcpy(bytes.data() + 1, x.data(), sizeof(x));
+  const int64_t dims[] = {2, 3};
+  kilter_value* made = nullptr;
+  ASSERT_EQ(kilter_value_tensor(KILTER_F32, 2, dims, bytes.data() + 1, &made), KILTER_OK);
+  const Value value(made);
+  std::vector<Value> out;
+  ASSERT_EQ(net.run({value.get()}, out), KILTER_OK) << kilter_last_error();
+  EXPECT_THAT(elements(out[0]), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+}  // namespace
+}  // namespace kilter
