@@ -246,6 +246,12 @@ class Network {
   void add_conditions(nb::dict& facts, const std::optional<Plan>& plan) const {
     const Session::Options& options = session_->options();
     facts["threads"] = options.threads > 0 ? options.threads : default_threads();
+    if (const vm::FileProgram* program = session_->file_program()) {
+      facts["target"] = program->file().target;
+      facts["precision"] = program->file().precision;
+      facts["records"] = program->file().records;
+      return;
+    }
     facts["target"] = plan ? plan->target : options.compile.target.name;
     facts["precision"] = plan ? plan->precision : std::string(kilter::name(options.compile.precision));
     facts["records"] = plan ? plan->records : std::string();

@@ -234,7 +234,7 @@ def test_the_commands_take_compiled_programs(tmp_path):
     onnx.save(DOUBLING, tmp_path / "net.onnx")
     file = str(tmp_path / "net.kilter")
     out = kilter.command("compile", str(tmp_path / "net.onnx"), "-o", file)
-    assert re.match(r".*net.kilter: a program of 2 functions and 1 segments with 1 plans for \S+ in \d+ ms, 0.0 MB\n$", out)
+    assert re.match(r".*net.kilter: a program \(functions 2, segments 1, plans 1\) for \S+ in \d+ ms, 0.0 MB\n$", out)
     np.save(tmp_path / "x.npy", X[0]), np.save(tmp_path / "n.npy", np.array(3))
     inputs = ["--input", f"x={tmp_path}/x.npy", "--input", f"count={tmp_path}/n.npy"]
     want = kilter.command("run", str(tmp_path / "net.onnx"), *inputs)

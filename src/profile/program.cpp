@@ -323,6 +323,12 @@ Conditions program_conditions(const Session& session) {
   c.target = options.compile.target.name;
   c.precision = name(options.compile.precision);
   c.codegen = KernelVersions(codegen_version()).all();
+  if (const vm::FileProgram* program = session.file_program()) {
+    c.target = program->file().target;
+    c.precision = program->file().precision;
+    if (const std::string& records = program->file().records; !records.empty()) c.records = records;
+    c.codegen = program->codegen();
+  }
   return c;
 }
 

@@ -64,6 +64,13 @@ size_t FileProgram::plan_count() const {
   return count;
 }
 
+std::string FileProgram::codegen() const {
+  for (const auto& plans : plans_) {
+    if (!plans.empty()) return plans.front()->plan().codegen;
+  }
+  return {};
+}
+
 std::string FileProgram::text() const {
   std::string all;
   for (size_t s = 0; s < plans_.size(); ++s) {

@@ -26,6 +26,8 @@ class FileProgram {
   /// The plans of a segment.
   const std::vector<std::shared_ptr<const ::kilter::Program>>& plans(size_t segment) const { return plans_[segment]; }
   size_t plan_count() const;
+  /// The code generator of its plans; empty if it has none.
+  std::string codegen() const;
   /// Returns one line for each segment: "0 (Conv 'conv' and 3 more nodes): f32[1,4], 2 steps; other shapes by reference
   /// kernels".
   std::string text() const;

@@ -18,9 +18,8 @@ void compile_program(Session& session, const std::string& file, Progress& progre
   const auto start = std::chrono::steady_clock::now();
   const Session::SavedProgram saved = session.save_program(file);
   progress.clear();
-  say("{}: a program of {} functions and {} segments with {} plans for {} in {:.0f} ms, {:.1f} MB\n", file,
-      saved.functions, saved.segments, saved.plans, session.options().compile.target.name, ms_since(start),
-      megabytes(file));
+  say("{}: a program (functions {}, segments {}, plans {}) for {} in {:.0f} ms, {:.1f} MB\n", file, saved.functions,
+      saved.segments, saved.plans, session.options().compile.target.name, ms_since(start), megabytes(file));
 }
 
 void compile(const ModelOptions& options, const std::string& file) {
