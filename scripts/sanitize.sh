@@ -45,7 +45,7 @@ stop_fuzzers() {
 }
 
 fuzz() {
-  local seconds=$1 targets=(fuzz_plan fuzz_onnx) target i failed=0
+  local seconds=$1 targets=(fuzz_plan fuzz_program fuzz_onnx) target i failed=0
   configure_fuzz_tree
   cmake --build build-fuzz --target "${targets[@]}" -- --quiet
   trap stop_fuzzers EXIT

@@ -1,4 +1,4 @@
-# Checks that libkilter_runtime needs only system libraries, exports only kilter_*, and is smaller than 5 MiB without
+# Checks that libkilter_runtime needs only system libraries, exports only kilter_*, and is smaller than 4.5 MiB without
 # symbols. About 3.5 MiB of it are the operators, which programs need: shape rules and reference kernels for all types.
 execute_process(COMMAND ${READELF} -d ${LIBRARY} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "NEEDED\\)[^\n]*\\[[^\n]*\\]" needed "${dynamic}")
@@ -25,8 +25,8 @@ if(NOT SANITIZE)
   execute_process(COMMAND ${STRIP} -o ${stripped} ${LIBRARY} COMMAND_ERROR_IS_FATAL ANY)
   file(SIZE ${stripped} bytes)
   file(REMOVE ${stripped})
-  if(bytes GREATER_EQUAL 5242880)
-    message(FATAL_ERROR "libkilter_runtime has ${bytes} bytes without symbols; expected less than 5242880")
+  if(bytes GREATER_EQUAL 4718592)
+    message(FATAL_ERROR "libkilter_runtime has ${bytes} bytes without symbols; expected less than 4718592")
   endif()
   message(STATUS "libkilter_runtime: ${bytes} bytes without symbols")
 endif()
