@@ -13,7 +13,7 @@ namespace kilter {
 namespace {
 
 vm::FilePort file_port(const onnx::Port& port, const onnx::Model::Shapes& shapes) {
-  vm::FilePort made{port.name, port.kind, port.of_sequence, port.type, {}};
+  vm::FilePort made{port.name, port.kind, port.of_sequence, port.type, {}, port.key};
   if (const auto given = shapes.find(port.name); given != shapes.end()) {
     made.dims = given->second;
   } else if (port.dims) {

@@ -27,7 +27,7 @@ onnx::Port port(const PlanTensor& t) {
 }
 
 onnx::Port port(const vm::FilePort& f) {
-  onnx::Port p{f.name, f.type, std::nullopt, f.kind, f.of_sequence};
+  onnx::Port p{f.name, f.type, std::nullopt, f.kind, f.of_sequence, f.key};
   if (!f.dims) return p;
   p.dims.emplace();
   for (int64_t d : *f.dims) p.dims->push_back({d < 0 ? std::nullopt : std::optional(d), ""});

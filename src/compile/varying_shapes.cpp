@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "vm/varying.h"
+#include "compile/varying_values.h"
 
 namespace kilter {
 
@@ -65,7 +65,7 @@ ProgramRunner* VaryingShapes::runner_for(const Shapes& shapes, const std::vector
   }
   const std::vector<TensorType> before = std::exchange(last_types_, types);
   if (!repeats(shapes)) return nullptr;
-  std::optional<vm::Varying> varying = vm::find_varying(*graph_, name_, before, types);
+  std::optional<Varying> varying = find_varying(*graph_, name_, before, types);
   if (!varying || varying->share > kMostVarying) {
     useless_.insert(dims_);
     return nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/map_value.h"
 #include "exec/thread_pool.h"
 
 namespace kilter::vm {
@@ -37,13 +38,14 @@ std::string known_types(const FileProgram& program, size_t segment, size_t most)
 bool fits(const FilePort& port, const AnyValue& value) {
   if (value.absent()) return port.kind == DeclaredType::Kind::optional;
   const bool sequence = port.kind == DeclaredType::Kind::sequence || port.of_sequence;
-  if (value.is_sequence()) {
-    return sequence && std::ranges::all_of(value.elements(), [&](const AnyValue& element) {
-             return element.is_tensor() && element.tensor().dtype() == port.type;
-           });
-  }
+  const auto element_fits = [&](const AnyValue& element) {
+    if (!port.key) return element.is_tensor() && element.tensor().dtype() == port.type;
+    return is_map(element) && map_keys(element).dtype() == *port.key && map_values(element).dtype() == port.type;
+  };
+  if (sequence) return is_list(value) && std::ranges::all_of(value.elements(), element_fits);
+  if (!element_fits(value)) return false;
+  if (port.key) return true;
   const Tensor& tensor = value.tensor();
-  if (sequence || tensor.dtype() != port.type) return false;
   if (!port.dims) return true;
   return std::ranges::equal(*port.dims, tensor.shape(), [](int64_t a, int64_t b) { return a < 0 || a == b; });
 }

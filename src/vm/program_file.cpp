@@ -455,6 +455,12 @@ void port_fields(auto& io, auto& port) {
     if (ranked) port.dims.emplace();
   }
   if (ranked) shape_fields(io, *port.dims);
+  bool keyed = port.key.has_value();
+  io.flag(keyed, "presence of keys");
+  if constexpr (std::remove_reference_t<decltype(io)>::kReads) {
+    if (keyed) port.key.emplace();
+  }
+  if (keyed) io.enumeration(*port.key, kLastType, "type of keys");
 }
 
 /// A plan whose constants are in the file's section.
@@ -515,8 +521,11 @@ std::string text(const FilePort& port) {
     for (const int64_t d : *port.dims) dims += (dims.empty() ? "" : ",") + (d < 0 ? "?" : std::to_string(d));
   }
   const bool sequence = port.kind == DeclaredType::Kind::sequence || port.of_sequence;
-  return fmt::format("{}{}{}[{}]", port.kind == DeclaredType::Kind::optional ? "optional " : "",
-                     sequence ? "sequence of " : "", name(port.type), dims);
+  const std::string outer =
+      fmt::format("{}{}", port.kind == DeclaredType::Kind::optional ? "optional " : "", sequence ? "sequence of " : "");
+  if (port.key)
+    return fmt::format("{}map{} from {} to {}", outer, sequence ? "s" : "", name(*port.key), name(port.type));
+  return fmt::format("{}{}[{}]", outer, name(port.type), dims);
 }
 
 void save_program(const ProgramFile& file, const std::filesystem::path& path) {

@@ -30,15 +30,17 @@ constexpr uint32_t kProgramFormatVersion = 1;
 struct FilePort {
   std::string name;
   DeclaredType::Kind kind = DeclaredType::Kind::tensor;
-  bool of_sequence = false;   ///< an optional value that is a sequence if it is present
-  DType type = DType::f32;    ///< of the tensor, or of the tensors in a sequence
-  std::optional<Shape> dims;  ///< -1: open; nullopt: the rank is open
+  bool of_sequence = false;       ///< an optional value that is a sequence if it is present
+  DType type = DType::f32;        ///< of the tensor, of the tensors in a sequence, or of the values in maps
+  std::optional<Shape> dims;      ///< -1: open; nullopt: the rank is open
+  std::optional<DType> key = {};  ///< type of the keys if it is a map, or a sequence or an optional value of maps
 
   bool is_tensor() const { return kind == DeclaredType::Kind::tensor; }
   /// Whether it is a tensor of numbers of which every dimension is known.
   bool is_fixed() const;
 };
-/// Returns "f32[1,?]", "f32[...]", "sequence of f32[2]", "optional f32[2]" or "optional sequence of f32[...]".
+/// Returns "f32[1,?]", "f32[...]", "sequence of f32[2]", "optional f32[2]", "optional sequence of f32[...]", "map from
+/// str to f32" or "sequence of maps from i64 to f32".
 std::string text(const FilePort& port);
 
 /// What a file has of a segment besides its graph.

@@ -85,6 +85,22 @@ std::vector<float> elements(const Value& value) {
   return all;
 }
 
+TEST(CProgram, FilesWithMapsAreRefused) {
+  const ScratchFolder folder;
+  const MemoryModel model(onnx::mapping_model().parse());
+  Session::Options options;
+  options.compile.target = parse_target("native");
+  options.shapes = {{"x", {2, 3}}};
+  const std::string file = (folder.path() / "net.kilter").string();
+  Session::open(model.name(), options)->save(file);
+  kilter_program* loaded = nullptr;
+  EXPECT_EQ(kilter_program_load(file.c_str(), &loaded), KILTER_ERROR_UNSUPPORTED);
+  EXPECT_EQ(loaded, nullptr);
+  EXPECT_STREQ(kilter_last_error(),
+               "m.onnx: 'y' is sequence of maps from i64 to f32; the C interface has tensors, sequences of tensors and "
+               "optional values only: run the file with the Python package, or change the model to return tensors");
+}
+
 TEST(CProgram, ShapesAreKnownAfterTheRun) {
   const Runtime net(onnx::doubling_loop());
   kilter_tensor_info info;

@@ -95,6 +95,7 @@ std::vector<Case> cases() {
            {{{"x", numbers({3, 2}, 1)}, {"at", n(-1)}}, {{"x", numbers({6, 2}, 1)}, {"at", n(2)}}}},
           {"NonZero", onnx::picking_model, {{{"x", numbers({2, 4}, 0)}}, {{"x", numbers({5, 4}, 0)}}}},
           {"NonMaxSuppression", onnx::suppressing_model, {{{"boxes", boxes}, {"scores", numbers({1, 1, 20}, 0)}}}},
+          {"Maps", onnx::mapping_model, {{{"x", numbers({2, 3}, 0)}}, {{"x", numbers({0, 3}, 0)}}}},
           {"Strings", onnx::joining_model, {{{"a", words}}}}};
 }
 

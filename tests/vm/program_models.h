@@ -95,6 +95,23 @@ inline ModelMaker suppressing_model() {
   return maker;
 }
 
+/// y has a map from 7, 2 and 9 to the elements for each row of x.
+inline ModelMaker mapping_model() {
+  ModelMaker maker;
+  maker.import("ai.onnx.ml", 1);
+  maker.input("x", {"n", 3});
+  auto& zip = maker.node("ZipMap", {"x"}, {"y"}, "zip");
+  zip.set_domain("ai.onnx.ml");
+  auto& labels = add_attribute(zip, "classlabels_int64s", kIntsAttr);
+  for (const int64_t label : {7, 2, 9}) labels.add_ints(label);
+  auto& output = *maker.graph().add_output();
+  output.set_name("y");
+  auto& map = *output.mutable_type()->mutable_sequence_type()->mutable_elem_type()->mutable_map_type();
+  map.set_key_type(7);
+  map.mutable_value_type()->mutable_tensor_type()->set_elem_type(1);
+  return maker;
+}
+
 /// c has the strings of a, each with "!" behind it.
 inline ModelMaker joining_model() {
   ModelMaker maker(20);

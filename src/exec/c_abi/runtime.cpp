@@ -179,6 +179,20 @@ std::vector<AnyValue> run_plan(kilter_instance& instance, const std::vector<AnyV
   return outputs;
 }
 
+/// Throws unsupported for inputs and outputs that kilter_value cannot have.
+void refuse_maps(const kilter::vm::ProgramFile& file) {
+  for (const auto* ports : {&file.inputs, &file.outputs}) {
+    for (const FilePort& port : *ports) {
+      if (!port.key) continue;
+      kilter::fail(
+          ErrorKind::unsupported,
+          "{}: '{}' is {}; the C interface has tensors, sequences of tensors and optional values only: run the "
+          "file with the Python package, or change the model to return tensors",
+          file.model, port.name, kilter::vm::text(port));
+    }
+  }
+}
+
 /// Runs a program whose inputs and outputs are tensors of known sizes on the caller's memory.
 void run_fixed(kilter_instance& instance, std::span<const void* const> inputs, std::span<void* const> outputs) {
   const kilter::vm::ProgramFile& file = instance.program->program().file();
@@ -238,6 +252,7 @@ kilter_status kilter_program_load_with(const char* path, uint32_t flags, kilter_
     auto made = std::make_unique<kilter_program>();
     if (kilter::vm::is_program_file(path)) {
       made->program = std::make_shared<const kilter::vm::FileProgram>(kilter::vm::load_program(path, options));
+      refuse_maps(made->program->file());
     } else {
       made->plan = std::make_shared<const kilter::Program>(kilter::load_plan(path, options));
     }

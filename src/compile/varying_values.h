@@ -10,7 +10,7 @@
 
 #include "graph/open_graph.h"
 
-namespace kilter::vm {
+namespace kilter {
 
 /// The values of a network whose shapes change with its inputs' shapes.
 struct Varying {
@@ -24,4 +24,4 @@ struct Varying {
 std::optional<Varying> find_varying(const OpenGraph& graph, const std::string& name, std::span<const TensorType> one,
                                     std::span<const TensorType> other);
 
-}  // namespace kilter::vm
+}  // namespace kilter

@@ -1,10 +1,10 @@
-#include "vm/varying.h"
+#include "compile/varying_values.h"
 
 #include <algorithm>
 
 #include "onnx/specialise.h"
 
-namespace kilter::vm {
+namespace kilter {
 namespace {
 
 /// What is known about a value once the shapes of the inputs are.
@@ -76,4 +76,4 @@ std::optional<Varying> find_varying(const OpenGraph& graph, const std::string& n
   return out;
 }
 
-}  // namespace kilter::vm
+}  // namespace kilter
