@@ -84,7 +84,7 @@ std::vector<Case> cases() {
     std::ranges::copy(box, boxes.data<float>() + 4 * i);
   }
   Tensor words(DType::string, {2});
-  words.strings() = {"one", "t\0wo"};
+  words.strings() = {"one", std::string("t\0wo", 4)};
   return {{"Loop",
            [] { return onnx::doubling_loop(); },
            {{{"n", n(3)}, {"x", numbers({2}, -1)}}, {{"n", n(0)}, {"x", numbers({2}, 5)}}}},
