@@ -99,7 +99,6 @@ def make(spec, name, exporters, folder):
     torch.manual_seed(0)
     np.random.seed(0)
     torch.set_num_threads(1)
-    torch.backends.mha.set_fastpath_enabled(False)  # a fused operator that the TorchScript exporter does not know
     family, builder = spec.NETWORKS[name]
     (folder / f"{name}.failed").unlink(missing_ok=True)
     with quiet():
