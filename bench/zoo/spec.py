@@ -98,7 +98,7 @@ def ones(*shape):
 
 def case_arrays(spec):
     """Returns the inputs of each case by name, as NumPy arrays."""
-    return [{name: np.ascontiguousarray(tensor.numpy()) for name, tensor in zip(spec.inputs, case, strict=True)} for case in spec.cases or [spec.args]]
+    return [{name: np.array(tensor.numpy(), order="C") for name, tensor in zip(spec.inputs, case, strict=True)} for case in spec.cases or [spec.args]]
 
 
 def export_torchscript(spec, path):
