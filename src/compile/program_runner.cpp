@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
+#include "base/free_memory.h"
 #include "onnx/specialise.h"
 #include "ops/support/evaluate.h"
 #include "ops/support/fold.h"
@@ -59,6 +61,7 @@ std::vector<AnyValue> ProgramRunner::run(std::vector<AnyValue> inputs) {
   std::vector<AnyValue> outputs = machine_.run(std::move(inputs));
   for (AnyValue& output : outputs) vm::separate(output, fixed_, used);
   has_run_ = true;
+  if (std::exchange(has_compiled_, false)) return_free_memory();
   return outputs;
 }
 
@@ -184,6 +187,7 @@ void ProgramRunner::compile(Form& form) {
     loaded.compiled = compile_graph(*form.graph, compile, options_.chooser.get());
     form.loaded.emplace(std::move(loaded));
     form.graph.reset();
+    has_compiled_ = true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::unsupported) throw;
     form.compiles = false;

@@ -108,6 +108,7 @@ class ProgramRunner {
   vm::Machine machine_;
   vm::Observer* observer_ = nullptr;
   bool has_run_ = false;
+  bool has_compiled_ = false;  ///< in this run
 };
 
 /// Returns "f32[1,64], i64[3]: compiled, 5 steps, 12 runs".

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/free_memory.h"
 #include "base/narrow.h"
 #include "base/other_threads.h"
 #include "base/random.h"
@@ -263,6 +264,7 @@ Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::
   fresh.loaded.compiled = compile_graph(graph(shapes, values), compile, options_.chooser.get());
   plans_.push_front(std::move(fresh));
   drop_unused();
+  return_free_memory();
   return plans_.front();
 }
 
