@@ -96,7 +96,7 @@ TEST(ImageDecoder, ReadsEveryFormOfPnm) {
 Bytes bitmap(int32_t width, int32_t height, uint32_t bits, uint32_t coding, const Bytes& palette, const Bytes& data) {
   Bytes file = bytes_of("BM");
   const auto add = [&](uint32_t value, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) file.push_back(static_cast<uint8_t>(value >> (8 * i)));
+    for (size_t i = 0; i < bytes; ++i) file.push_back(i < 4 ? static_cast<uint8_t>(value >> (8 * i)) : 0);
   };
   add(0, 8);
   add(static_cast<uint32_t>(54 + palette.size()), 4);
