@@ -47,7 +47,7 @@ ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> 
       options_(std::move(options)),
       pool_(std::move(pool)),
       host_{pool_.get(), options_.compile.debug.naive},
-      memo_(program_.graph),
+      own_memo_(program_.graph),
       index_(program_.segments.size()),
       machine_(
           program_,
@@ -155,15 +155,7 @@ std::optional<Graph> ProgramRunner::specialise(const OpenGraph& segment, const s
   Graph graph;
   graph.name = segment.name;
   onnx::Specialiser specialiser(segment, graph, name_, onnx::Specialiser::Mode::segment);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const ValueId open = segment.inputs[i];
-    specialiser.set(open, graph.add_input(segment.values[static_cast<size_t>(open)].name, inputs[i]));
-  }
-  try {
-    specialiser.walk();
-  } catch (const NeedsProgram&) {
-    return std::nullopt;
-  }
+  if (!specialiser.walk_from(inputs)) return std::nullopt;
   std::set<std::string> names;
   for (const OpenGraph::Output& output : segment.outputs) {
     const ValueId value = specialiser.value(output.value);
@@ -182,8 +174,9 @@ void ProgramRunner::compile(Form& form) {
     CompileOptions compile = options_.compile;
     const bool again = index_[static_cast<size_t>(form.segment)].size() > 1;
     kernels_.share(again);
-    SharedConstants* constants = options_.constants != nullptr ? options_.constants : &own_constants_;
-    compile.shared = {&kernels_, constants, again ? &memo_ : nullptr};
+    const bool own = options_.constants == nullptr;
+    compile.shared = {&kernels_, own ? &own_constants_ : options_.constants, own ? &own_memo_ : options_.memo};
+    if (!again) compile.shared.memo = nullptr;
     loaded.compiled = compile_graph(*form.graph, compile, options_.chooser.get());
     form.loaded.emplace(std::move(loaded));
     form.graph.reset();
@@ -243,7 +236,7 @@ std::string text(const ProgramRunner::FormState& form) {
 }
 
 int64_t ProgramRunner::held_bytes() const {
-  int64_t bytes = own_constants_.bytes() + memo_.bytes() + work_.bytes() + outputs_.bytes();
+  int64_t bytes = own_constants_.bytes() + own_memo_.bytes() + work_.bytes() + outputs_.bytes();
   for (const Form& form : forms_) bytes += own_bytes(form);
   return bytes;
 }

@@ -31,8 +31,10 @@ class ProgramRunner {
     /// Session::Options::plan_cache_bytes.
     int64_t cache_bytes = 0;
     vm::CheckInterrupt interrupt = {};
-    std::vector<bool> varying = {};        ///< see vm::make_program()
-    SharedConstants* constants = nullptr;  ///< of other plans of the network; null: it has its own
+    std::vector<bool> varying = {};  ///< see vm::make_program()
+    /// Of other plans of the network, both or neither, for as long as the runner exists; null: it has its own.
+    SharedConstants* constants = nullptr;
+    ConstantMemo* memo = nullptr;
   };
   /// `name` names the network in errors.
   ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
@@ -100,7 +102,7 @@ class ProgramRunner {
   vm::HostOptions host_;
   SharedConstants own_constants_;
   KernelStore kernels_;
-  ConstantMemo memo_;
+  ConstantMemo own_memo_;
   WorkMemory work_;
   OutputPool outputs_;
   Forms forms_;                                      ///< most recently used first

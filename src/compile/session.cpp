@@ -396,7 +396,7 @@ ProgramRunner* Session::varying_runner(const std::map<std::string, Tensor>& inpu
       return std::make_unique<ProgramRunner>(
           name_, graph,
           ProgramRunner::Options{options_.compile, options_.chooser, options_.plan_cache_bytes, options_.interrupt,
-                                 std::move(varying), &constants_},
+                                 std::move(varying), &constants_, memo_.get()},
           pool_);
     });
   }

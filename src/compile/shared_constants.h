@@ -15,8 +15,10 @@ namespace kilter {
 
 /// Tells which bytes a packed constant has without looking at them.
 struct ConstantOrigin {
-  const std::byte* memory = nullptr;  ///< of a tensor whose bytes exist, unchanged, as long as the SharedConstants
-  std::string form;                   ///< the tensor's type, and how it is packed
+  /// Of a tensor whose bytes exist, unchanged, as long as the SharedConstants: of the model or of the ConstantMemo that
+  /// all compilations with these SharedConstants use.
+  const std::byte* memory = nullptr;
+  std::string form;  ///< the tensor's type, and how it is packed
   auto operator<=>(const ConstantOrigin&) const = default;
 };
 

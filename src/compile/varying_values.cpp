@@ -18,15 +18,7 @@ std::optional<std::vector<Known>> known_values(const OpenGraph& open, const std:
                                                std::span<const TensorType> inputs) {
   Graph graph;
   onnx::Specialiser specialiser(open, graph, name, onnx::Specialiser::Mode::segment);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const ValueId id = open.inputs[i];
-    specialiser.set(id, graph.add_input(open.values[static_cast<size_t>(id)].name, inputs[i]));
-  }
-  try {
-    specialiser.walk();
-  } catch (const NeedsProgram&) {
-    return std::nullopt;
-  }
+  if (!specialiser.walk_from(inputs)) return std::nullopt;
   std::vector<Known> known(open.values.size());
   const auto note = [&](ValueId id) {
     const ValueId value = specialiser.value(id);

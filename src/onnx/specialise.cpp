@@ -50,6 +50,19 @@ void Specialiser::walk() {
   for (const OpenNode& node : open_.nodes) visit(node);
 }
 
+bool Specialiser::walk_from(std::span<const TensorType> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ValueId open = open_.inputs[i];
+    set(open, graph_.add_input(open_.values[static_cast<size_t>(open)].name, inputs[i]));
+  }
+  try {
+    walk();
+  } catch (const NeedsProgram&) {
+    return false;
+  }
+  return true;
+}
+
 ValueId Specialiser::value(ValueId open) {
   if (open == kNone) return kNone;
   ValueId& known = values_.at(static_cast<size_t>(open));

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ class Specialiser {
   void set(ValueId open, ValueId value) { values_[static_cast<size_t>(open)] = value; }
   /// Adds all nodes. In Mode::probe, nodes that need unknown values are left out.
   void walk();
+  /// Adds inputs of these types, in the order of the open graph's, and all nodes. Returns false if shapes turn out to
+  /// depend on data.
+  bool walk_from(std::span<const TensorType> inputs);
   /// Returns the static value of an open value; kNone for kNone. Adds it first if it is a constant.
   ValueId value(ValueId open);
   /// The names of the graph inputs whose values are needed, in Mode::probe.

@@ -341,15 +341,20 @@ std::set<ValueId> mentioned(const Function& function) {
   return all;
 }
 
-void instr_fields(Writer& io, const Instr& instr) {
+/// All fields of an instruction that runs a segment; of others, the first ones. Returns whether it runs one.
+template <class Io, class I>
+bool segment_instr_fields(Io& io, I& instr) {
   io.enumeration(instr.kind, kLastInstr, "kind of an instruction");
   id_fields(io, instr.dead, "values that are not needed any more");
-  if (instr.kind == Instr::Kind::segment) {
-    io.number(instr.segment, "segment of an instruction");
-    id_fields(io, instr.inputs, "inputs of an instruction");
-    id_fields(io, instr.outputs, "outputs of an instruction");
-    return;
-  }
+  if (instr.kind != Instr::Kind::segment) return false;
+  io.number(instr.segment, "segment of an instruction");
+  id_fields(io, instr.inputs, "inputs of an instruction");
+  id_fields(io, instr.outputs, "outputs of an instruction");
+  return true;
+}
+
+void instr_fields(Writer& io, const Instr& instr) {
+  if (segment_instr_fields(io, instr)) return;
   node_fields(io, *instr.node);
   io.number(static_cast<uint32_t>(instr.functions.size()), "graphs of an instruction");
   for (size_t i = 0; i < instr.functions.size(); ++i) {
@@ -361,14 +366,7 @@ void instr_fields(Writer& io, const Instr& instr) {
 
 /// Reads an instruction; its node is added to `nodes`.
 void instr_fields(Reader& io, Instr& instr, std::vector<OpenNode>& nodes) {
-  io.enumeration(instr.kind, kLastInstr, "kind of an instruction");
-  id_fields(io, instr.dead, "values that are not needed any more");
-  if (instr.kind == Instr::Kind::segment) {
-    io.number(instr.segment, "segment of an instruction");
-    id_fields(io, instr.inputs, "inputs of an instruction");
-    id_fields(io, instr.outputs, "outputs of an instruction");
-    return;
-  }
+  if (segment_instr_fields(io, instr)) return;
   OpenNode& node = nodes.emplace_back();
   node_fields(io, node);
   uint32_t count = 0;
