@@ -7,47 +7,63 @@
 
 namespace kilter {
 
+namespace {
+
+/// a - b, which wraps around: a number may be any bits.
+int64_t minus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+
+}  // namespace
+
 bool KernelFamily::serves(const LoopNumbers& numbers) const {
-  if (slots_.empty()) return numbers.values == first_ && numbers.scratch == scratch_;
+  if (places_.empty()) return numbers.values == first_ && numbers.scratch == scratch_;
   for (size_t i = 0; i < scratch_.size(); ++i) {
     if (numbers.scratch[i] > scratch_[i]) return false;
   }
   std::vector<std::optional<int64_t>> dims;
-  for (size_t i = 0; i < slots_.size(); ++i) {
+  for (size_t i = 0; i < places_.size(); ++i) {
     const int64_t value = numbers.values[i];
-    if (slots_[i] < 0) {
+    if (places_[i].slot < 0) {
       if (value != first_[i]) return false;
       continue;
     }
-    const auto slot = static_cast<size_t>(slots_[i]);
+    const auto slot = static_cast<size_t>(places_[i].slot);
     if (slot >= dims.size()) dims.resize(slot + 1);
-    if (!dims[slot]) dims[slot] = value;
-    if (*dims[slot] != value) return false;
+    const int64_t dim = minus(value, places_[i].plus);
+    if (!dims[slot]) dims[slot] = dim;
+    if (*dims[slot] != dim) return false;
   }
   return true;
 }
 
 bool KernelFamily::add(const LoopNumbers& numbers) {
   constexpr size_t kMostSlots = 48;
-  if (first_.empty() && slots_.empty()) {
+  if (first_.empty() && places_.empty()) {
     first_ = numbers.values, scratch_ = numbers.scratch;
     return true;
   }
-  // LoopNumbers keep a common slot if they had one before and are equal here too.
-  std::map<std::tuple<int32_t, int64_t, int64_t>, int32_t> places;
-  std::vector<int32_t> slots;
+  // Numbers keep a common slot if they had one before and have the same difference here too. In the first function, a
+  // slot has the value of its first number. Numbers that change little get a common slot only if they are equal, since
+  // the same small change is often a coincidence.
+  constexpr int64_t kSmall = 16;
+  std::map<std::tuple<int32_t, int64_t, int64_t>, size_t> slots;  // by slot before, change and value
+  std::vector<size_t> firsts;                                     // by slot: its first number
+  std::vector<NumberPlace> places;
   for (size_t i = 0; i < first_.size(); ++i) {
-    const int32_t before = slots_.empty() ? -1 : slots_[i];
-    const int64_t value = numbers.values[i];
-    if (before < 0 && value == first_[i]) {
-      slots.push_back(-1);
+    const int32_t before = places_.empty() ? -1 : places_[i].slot;
+    const int64_t change = minus(numbers.values[i], first_[i]);
+    if (before < 0 && change == 0) {
+      places.emplace_back();
       continue;
     }
-    const auto next = static_cast<int32_t>(places.size());
-    slots.push_back(places.try_emplace({before, before < 0 ? first_[i] : 0, value}, next).first->second);
+    const bool alone = before < 0 && change > -kSmall && change < kSmall;
+    const auto [slot, fresh] = slots.try_emplace({before, change, alone ? first_[i] : 0}, firsts.size());
+    if (fresh) firsts.push_back(i);
+    places.push_back({static_cast<int32_t>(slot->second), minus(first_[i], first_[firsts[slot->second]])});
   }
-  if (places.size() > kMostSlots) return false;
-  slots_ = std::move(slots);
+  if (firsts.size() > kMostSlots) return false;
+  places_ = std::move(places);
   // Doubles scratch buffers, so that few of the shapes of a growing input need another kernel.
   for (size_t i = 0; i < scratch_.size(); ++i) {
     if (numbers.scratch[i] > scratch_[i]) scratch_[i] = std::max(2 * scratch_[i], numbers.scratch[i]);
@@ -58,11 +74,11 @@ bool KernelFamily::add(const LoopNumbers& numbers) {
 
 std::vector<int64_t> KernelFamily::dims(const LoopNumbers& numbers) const {
   std::vector<int64_t> out;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i] < 0) continue;
-    const auto slot = static_cast<size_t>(slots_[i]);
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].slot < 0) continue;
+    const auto slot = static_cast<size_t>(places_[i].slot);
     if (slot >= out.size()) out.resize(slot + 1);
-    out[slot] = numbers.values[i];
+    out[slot] = minus(numbers.values[i], places_[i].plus);
   }
   return out;
 }

@@ -22,11 +22,12 @@ struct CompiledKernel {
 };
 
 /// Functions of one layer for different shapes that differ in numbers only. All but the first share a kernel, which
-/// reads the numbers in which they differ. LoopNumbers that are equal in each function are read from the same place.
+/// reads the numbers in which they differ. Numbers whose difference is the same in each function are read from the same
+/// element: the indices of the pixels of a row, for example.
 class KernelFamily {
  public:
   /// Returns whether the function is the only one so far or equal to it, so that it needs a kernel of its own.
-  bool is_single() const { return slots_.empty(); }
+  bool is_single() const { return places_.empty(); }
   /// Returns whether the kernel serves a function with these numbers.
   bool serves(const LoopNumbers& numbers) const;
   /// Makes the family serve a function with these numbers too. Returns false, and changes nothing, if the kernel would
@@ -35,15 +36,15 @@ class KernelFamily {
   /// Returns the numbers that the kernel reads for a function that it serves.
   std::vector<int64_t> dims(const LoopNumbers& numbers) const;
   /// Returns the kernel's loop IR. `func`: one of the family's functions.
-  LoopFunc function(const LoopFunc& func) const { return reading_numbers(func, slots_, scratch_); }
+  LoopFunc function(const LoopFunc& func) const { return reading_numbers(func, places_, scratch_); }
 
   std::optional<CompiledKernel> kernel;  ///< the shared one; absent until it is compiled
   int64_t used = 0;                      ///< the last build that used the family
 
  private:
-  std::vector<int64_t> first_;    ///< numbers of the first function
-  std::vector<int32_t> slots_;    ///< by number: its place in dims(); -1: it is the same in all functions
-  std::vector<int64_t> scratch_;  ///< by scratch buffer: elements, the most of all functions
+  std::vector<int64_t> first_;       ///< numbers of the first function
+  std::vector<NumberPlace> places_;  ///< by number: where it is in dims()
+  std::vector<int64_t> scratch_;     ///< by scratch buffer: elements, the most of all functions
 };
 
 /// Kernels, keyed by LoopNumbers::code(). Used by one build at a time.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -206,11 +207,10 @@ class Survey {
 /// Makes the function that reads numbers from memory.
 class Reader {
  public:
-  Reader(const LoopFunc& func, std::span<const int32_t> slots) : func_(func), slots_(slots) {
-    const auto most = slots.empty() ? slots.end() : std::ranges::max_element(slots);
-    const int32_t count = most == slots.end() ? 0 : *most + 1;
+  Reader(const LoopFunc& func, std::span<const NumberPlace> places) : func_(func), places_(places) {
+    int32_t count = 0;
+    for (const NumberPlace& place : places) count = std::max(count, place.slot + 1);
     dims_.resize(static_cast<size_t>(count));
-    floats_.resize(static_cast<size_t>(count));
   }
 
   LoopFunc run(std::span<const int64_t> scratch) {
@@ -218,8 +218,8 @@ class Reader {
     buffers(out, scratch);
     func_.vars = out.vars;
     NumberVisitor visitor(func_.parallel.size(), [this](size_t position, const ExprNode& node) {
-      const int32_t slot = slots_[position];
-      return slot < 0 ? Expr() : read(slot, node);
+      const NumberPlace& place = places_[position];
+      return place.slot < 0 ? Expr() : read(place, node);
     });
     std::vector<Stmt> body = visitor.block(out.body);
     const std::vector<Stmt> places = parallel(out);
@@ -247,18 +247,18 @@ class Reader {
     return var;
   }
 
-  /// The value of a slot, which is loaded once.
-  Expr dim(int32_t slot) {
-    Expr& known = dims_[static_cast<size_t>(slot)];
-    if (!known.defined()) known = let("d", load_expr(DType::i64, buffer_, Expr(slot)), lets_);
-    return known;
+  /// The number at a place. Each slot is loaded once.
+  Expr number(const NumberPlace& place) {
+    Expr& known = dims_[static_cast<size_t>(place.slot)];
+    if (!known.defined()) known = let("d", load_expr(DType::i64, buffer_, Expr(place.slot)), lets_);
+    return known + Expr(place.plus);
   }
 
-  Expr read(int32_t slot, const ExprNode& like) {
-    if (is_integer(like)) return cast(like.type.elem, dim(slot));
-    if (is_strided(like)) return dim(slot);
-    Expr& known = floats_[static_cast<size_t>(slot)];
-    if (!known.defined()) known = let("f", bitcast(DType::f32, cast(DType::i32, dim(slot))), lets_);
+  Expr read(const NumberPlace& place, const ExprNode& like) {
+    if (is_integer(like)) return cast(like.type.elem, number(place));
+    if (is_strided(like)) return number(place);
+    Expr& known = floats_[{place.slot, place.plus}];
+    if (!known.defined()) known = let("f", bitcast(DType::f32, cast(DType::i32, number(place))), lets_);
     return like.type.lanes == 1 ? known : broadcast(known, like.type.lanes);
   }
 
@@ -266,7 +266,7 @@ class Reader {
   std::vector<Stmt> parallel(LoopFunc& out) {
     std::vector<Stmt> places;
     const size_t count = out.parallel.size();
-    const bool any = std::ranges::any_of(slots_.first(count), [](int32_t slot) { return slot >= 0; });
+    const bool any = std::ranges::any_of(places_.first(count), [](const NumberPlace& p) { return p.slot >= 0; });
     if (!any) return places;
     const std::vector<ParallelDim> dims = std::exchange(out.parallel, {});
     constexpr int64_t kAnyExtent = int64_t{1} << 31;
@@ -279,7 +279,7 @@ class Reader {
     out.parallel = {{all, kAnyExtent}};
     Expr rest = var_expr(kIndex, all);
     for (size_t i = count; i-- > 0;) {
-      const Expr extent = slots_[i] >= 0 ? dim(slots_[i]) : Expr(dims[i].extent);
+      const Expr extent = places_[i].slot >= 0 ? number(places_[i]) : Expr(dims[i].extent);
       Expr place = i == 0 ? rest : rest % extent;
       places.push_back(
           std::make_shared<const StmtNode>(StmtNode{.kind = StmtKind::let, .id = dims[i].var, .a = std::move(place)}));
@@ -289,8 +289,9 @@ class Reader {
   }
 
   LoopFunc func_;
-  std::span<const int32_t> slots_;
-  std::vector<Expr> dims_, floats_;  ///< by slot; undefined until used
+  std::span<const NumberPlace> places_;
+  std::vector<Expr> dims_;                              ///< by slot; undefined until used
+  std::map<std::pair<int32_t, int64_t>, Expr> floats_;  ///< by slot and `plus`
   std::vector<Stmt> lets_;
   int32_t buffer_ = -1;
 };
@@ -314,8 +315,8 @@ Fingerprint LoopNumbers::code() const {
   return all;
 }
 
-LoopFunc reading_numbers(const LoopFunc& func, std::span<const int32_t> slots, std::span<const int64_t> scratch) {
-  return Reader(func, slots).run(scratch);
+LoopFunc reading_numbers(const LoopFunc& func, std::span<const NumberPlace> places, std::span<const int64_t> scratch) {
+  return Reader(func, places).run(scratch);
 }
 
 }  // namespace kilter

@@ -34,10 +34,15 @@ struct LoopNumbers {
 };
 LoopNumbers numbers_of(const LoopFunc& func);
 
-/// Returns the function that reads number i from element slots[i] of `dims`, an additional last input of i64. Keeps
-/// numbers whose slot is -1. The scratch buffers have `scratch` elements. With the function's own numbers in `dims`,
-/// the result does what the function does.
-LoopFunc reading_numbers(const LoopFunc& func, std::span<const int32_t> slots, std::span<const int64_t> scratch);
+/// Where a function reads a number: the number is `plus` more than element `slot` of `dims`. -1: it keeps the number.
+struct NumberPlace {
+  int32_t slot = -1;
+  int64_t plus = 0;
+};
+
+/// Returns the function that reads number i at places[i], from `dims`, an additional last input of i64. The scratch
+/// buffers have `scratch` elements. With the function's own numbers in `dims`, the result does what the function does.
+LoopFunc reading_numbers(const LoopFunc& func, std::span<const NumberPlace> places, std::span<const int64_t> scratch);
 
 /// Checks all that verify() checks except bounds and races, which depend on the numbers: verify the function that the
 /// numbers come from instead.

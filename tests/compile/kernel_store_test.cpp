@@ -35,6 +35,27 @@ TEST(KernelFamily, NumbersThatDifferAreReadAndEqualOnesOnce) {
   EXPECT_EQ(family.dims(numbers({1, 2, 3, 4})), (Dims{1, 2, 3, 4}));
 }
 
+TEST(KernelFamily, NumbersOfOneDifferenceAreReadFromOnePlace) {
+  KernelFamily family;
+  family.add(numbers({100, 116, 7, 300}));
+  ASSERT_TRUE(family.add(numbers({200, 216, 8, 600})));
+  EXPECT_EQ(family.dims(numbers({100, 116, 7, 300})), (Dims{100, 7, 300}));
+  EXPECT_EQ(family.dims(numbers({500, 516, 9, 1500})), (Dims{500, 9, 1500}));
+  EXPECT_TRUE(family.serves(numbers({500, 516, 1, 2})));
+  EXPECT_FALSE(family.serves(numbers({500, 515, 1, 2})));
+  // A function with another difference makes the kernel read both numbers.
+  ASSERT_TRUE(family.add(numbers({500, 700, 9, 1500})));
+  EXPECT_EQ(family.dims(numbers({100, 116, 7, 300})), (Dims{100, 116, 7, 300}));
+  EXPECT_EQ(family.dims(numbers({500, 700, 9, 1500})), (Dims{500, 700, 9, 1500}));
+}
+
+TEST(KernelFamily, SmallChangesThatCoincideAreReadApart) {
+  KernelFamily family;
+  family.add(numbers({3, 8, 3}));
+  ASSERT_TRUE(family.add(numbers({4, 9, 4})));
+  EXPECT_EQ(family.dims(numbers({3, 8, 3})), (Dims{3, 8}));
+}
+
 TEST(KernelFamily, ScratchBuffersAreAsLargeAsTheLargest) {
   KernelFamily family;
   family.add(numbers({7}, {64, 10}));
@@ -57,7 +78,7 @@ TEST(KernelFamily, AKernelIsDroppedWhenItMustServeMore) {
 TEST(KernelFamily, ThereIsALimitToTheNumbersThatAreRead) {
   KernelFamily family;
   Dims low, high;
-  for (int64_t i = 0; i < 100; ++i) low.push_back(i), high.push_back(1000 + i);
+  for (int64_t i = 0; i < 100; ++i) low.push_back(i), high.push_back(1000 + 2 * i);
   ASSERT_TRUE(family.add(numbers(low)));
   EXPECT_FALSE(family.add(numbers(high)));
   EXPECT_TRUE(family.is_single());

@@ -98,9 +98,10 @@ class ScheduleChooser {
   }
 
   /// The schedule that the layer runs for other shapes and that is nearly as fast as the default for this one, so that
-  /// the shapes can share kernels.
+  /// the shapes can share kernels. A short layer may lose more of its own time, but only a few microseconds.
   std::optional<Schedule> usual_for(const Task& task) const {
-    constexpr double kMostLoss = 1.15;
+    constexpr double kMostLoss = 1.15, kMostLossOfShort = 1.5;
+    constexpr double kShort = 20'000;  // cycles that a short layer may lose
     if (shared_ == nullptr || !options_.forbidden.empty()) return std::nullopt;
     const std::vector<Schedule>& known = shared_->usual(task.node().name);
     if (known.empty()) return std::nullopt;
@@ -112,7 +113,8 @@ class ScheduleChooser {
       const auto usual = (*analysed)->estimate(*picked);
       if (!usual) return std::nullopt;
       std::optional<Schedule> best;
-      double least = usual->cycles * kMostLoss;
+      double least =
+          std::max(usual->cycles * kMostLoss, std::min(usual->cycles * kMostLossOfShort, usual->cycles + kShort));
       for (const Schedule& schedule : known) {
         const auto estimate = schedule.name == from->name ? (*analysed)->estimate(schedule) : Rejected{};
         if (estimate && estimate->cycles <= least) best = schedule, least = estimate->cycles;

@@ -135,8 +135,9 @@ AmxEmitter::AmxEmitter(Emitter& e, const AmxProduct& product, const AmxTile& til
                        int64_t prefetch, const CpuLimits& limits)
     : b_(e.b), p_(product), tile_(tile), lanes_(lanes_of(limits)), rows_(rows) {
   sums_ = b_.scratch("sums", p_.operands.sum(), p_.padded_rows(tile) * tile.vectors * lanes_);
-  stream_ = {weights, prefetch, tile.vectors * p_.panel_elems(), ceil_div(p_.rows, tile.rows * tile.tiles),
-             limits.line_bytes};
+  stream_ = {
+      weights,           prefetch,     tile.vectors * p_.panel_elems(), ceil_div(p_.rows, tile.rows * tile.tiles),
+      limits.line_bytes, e.task().open};
 }
 
 Expr AmxEmitter::sums(const Expr& row, int64_t v) const {

@@ -317,13 +317,18 @@ class HeadEmitter {
   void for_output_tiles(const F& body) {
     const int64_t total = ceil_div(h_.shape.v_size, lanes_);
     const int64_t wide = std::min(out_vectors_, total), groups = total / wide;
-    const int64_t tall = std::min(out_rows_, count_), tiles = count_ / tall;
     const auto columns = [&](const Expr& row, int64_t rows) {
       b_.loop("g", 0, groups, [&](const Expr& g) { body(row, rows, g * Expr(wide * lanes_), wide); });
       if (total % wide > 0) body(row, rows, Expr(groups * wide * lanes_), total % wide);
     };
-    b_.loop("t", 0, tiles, [&](const Expr& t) { columns(t * Expr(tall), tall); });
-    if (count_ % tall > 0) columns(Expr(tiles * tall), count_ % tall);
+    // The online softmax adds to the sums of a tile, so tiles cannot overlap.
+    const int64_t tall = std::min(out_rows_, count_);
+    const TileSplit split(count_, tall, h_.overlap && !online());
+    b_.loop("t", 0, split.whole(), [&](const Expr& t) { columns(split.begin(b_, t), tall); });
+    if (split.rest() == 0) return;
+    const int64_t first = count_ - split.rest();
+    if (!h_.overlap) return columns(Expr(first), split.rest());
+    b_.loop("t", first, count_, [&](const Expr& row) { columns(row, 1); });
   }
 
   template <class F>

@@ -302,8 +302,12 @@ class TileEmitter {
     x_ = buffers.widened.id >= 0 ? buffers.widened : e.input(buffers.input);
     if (nest.in_block > 1 && buffers.widened.id < 0 && nest.operands.widens(in_->type))
       wide_ = b_.scratch("wide", nest.operands.widened(), t.rows * t.tile * nest.in_block);
-    stream_ = {buffers.weights, buffers.prefetch, nest.panel_elems(t.vectors, lanes_),
-               passes(nest, t, buffers.block_items > 0 ? buffers.block_items : nest_items(nest, t)), limits.line_bytes};
+    stream_ = {buffers.weights,
+               buffers.prefetch,
+               nest.panel_elems(t.vectors, lanes_),
+               passes(nest, t, buffers.block_items > 0 ? buffers.block_items : nest_items(nest, t)),
+               limits.line_bytes,
+               nest.overlap};
   }
 
   /// `pass`: index of this tile among those that read the panel.

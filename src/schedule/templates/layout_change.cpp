@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/templates/rows.h"
+#include "schedule/templates/tile_split.h"
 #include "schedule/templates/transpose_tile.h"
 
 namespace kilter {
@@ -164,9 +165,10 @@ class LayoutChange {
   }
 
   void tiles(const Expr& base, int64_t extent, int64_t channels) {
-    const int64_t size = domain_.block, full = extent / size;
-    e_.b.loop("t", 0, full, [&](const Expr& t) { tile(base + t * Expr(size), size, channels); });
-    if (extent % size != 0) tile(base + Expr(full * size), extent % size, channels);
+    const TileSplit split(extent, domain_.block, e_.task().open);
+    e_.b.loop("t", 0, split.whole(),
+              [&](const Expr& t) { tile(base + split.begin(e_.b, t), domain_.block, channels); });
+    if (split.rest() > 0) tile(base + Expr(split.whole() * domain_.block), split.rest(), channels);
   }
 
   /// Transposes `count` pixels from `pixel` on.

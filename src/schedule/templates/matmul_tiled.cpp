@@ -262,9 +262,10 @@ class MatmulTiled final : public Analysed {
                            : e.constant(pack_constant(task(), p_, panels), "packed");
     const auto packing = column_starts(task(), p_, panels);
     const Buf starts = packing ? e.constant(*packing, "starts") : Buf{};
-    product.bind(
-        a, {packed, schedule.knob("prefetch"), p_.padded_k() * panels.width, ceil_div(p_.m, rows), limits().line_bytes},
-        repeated, starts, rows);
+    product.bind(a,
+                 {packed, schedule.knob("prefetch"), p_.padded_k() * panels.width, ceil_div(p_.m, rows),
+                  limits().line_bytes, task().open},
+                 repeated, starts, rows);
     const Expr first = item * Expr(kTilesPerItem);
     if (full > 0) {
       e.b.loop("t", first, tiles.end_of_item(item, kTilesPerItem),

@@ -12,6 +12,7 @@
 #include "schedule/templates/pick_lanes.h"
 #include "schedule/templates/rows.h"
 #include "schedule/templates/templates.h"
+#include "schedule/templates/tile_split.h"
 #include "schedule/templates/transpose_tile.h"
 
 namespace kilter {
@@ -173,7 +174,7 @@ class CopyStage {
 
   /// Large matrices are divided into blocks of tiles.
   struct Block {
-    int64_t rows, columns;      ///< of the input, in elements
+    int64_t rows, columns;      ///< of the input, in elements; the last block may have up to twice as many (TileSplit)
     Expr down = 0, across = 0;  ///< the number of the block in each direction
     bool staged = false;        ///< the transposed block is assembled in scratch memory
   };
@@ -187,10 +188,11 @@ class CopyStage {
     Block b{kTall, kWide};
     b.staged = conflicts();
     if (b.staged) b.rows = kTallStaged;
-    while (b.staged && b.columns > lanes_ && b.columns * line(b) * 4 > limits_.l1_bytes * 3 / 4) b.columns /= 2;
+    while (b.staged && b.columns > lanes_ && most(b.columns) * line(b) * 4 > limits_.l1_bytes * 3 / 4) b.columns /= 2;
     for (const size_t d : around()) parallel(d);
-    if (rows > b.rows) b.down = b_.parallel("down", ceil_div(rows, b.rows));
-    if (columns > b.columns) b.across = b_.parallel("across", ceil_div(columns, b.columns));
+    const int64_t down = blocks(rows, b.rows), across = blocks(columns, b.columns);
+    if (down > 1) b.down = b_.parallel("down", down);
+    if (across > 1) b.across = b_.parallel("across", across);
     buffers();
     block(b, source_, target_);
   }
@@ -200,14 +202,20 @@ class CopyStage {
     if (2 * 4 * box_.extent.back() * box_.extent[other_] > limits_.l3_bytes / 2) return false;
     return box_.in.back() * 4 % limits_.l1_way_bytes == 0 || box_.out[other_] * 4 % limits_.l1_way_bytes == 0;
   }
+  TileSplit split(int64_t extent) const { return {extent, lanes_, e_.task().open}; }
+  int64_t blocks(int64_t extent, int64_t block) const {
+    return block >= extent ? 1 : split(extent).items(block / lanes_);
+  }
+  /// The most elements that a block of `size` may have.
+  int64_t most(int64_t size) const { return e_.task().open ? 2 * size : size; }
   /// The distance of columns in scratch memory, which avoids such conflicts.
-  int64_t line(const Block& b) const { return b.rows + lanes_; }
+  int64_t line(const Block& b) const { return most(b.rows) + lanes_; }
 
   /// The tiles of a block in one direction: whole ones, and a narrower one at the end of the matrix.
   struct Sides {
+    TileSplit split;
     Expr begin, end;  ///< whole tiles, counted from the start of the matrix
-    int64_t whole = 0, rest = 0;
-    Expr last;  ///< whether the block is the last one
+    Expr last;        ///< whether the block is the last one
   };
 
   /// Transposes a block of the matrix at `s` to `t`. Columns of the input are rows of the output.
@@ -215,7 +223,7 @@ class CopyStage {
     const Sides rows = sides(box_.extent.back(), block.rows, block.down);
     const Sides columns = sides(box_.extent[other_], block.columns, block.across);
     if (!block.staged) return along_output(rows, columns, s, t);
-    const Buf memory = b_.scratch("block", b_.value_type(input_), block.columns * line(block));
+    const Buf memory = b_.scratch("block", b_.value_type(input_), most(block.columns) * line(block));
     const Expr top = b_.let("top", block.down * Expr(block.rows));
     const Expr left = b_.let("left", block.across * Expr(block.columns));
     over_tiles(rows, [&](const Expr& r, int64_t height) {
@@ -223,7 +231,10 @@ class CopyStage {
         tile({s, r, height, c, width}, {memory, r - top + (c - left) * Expr(line(block))}, line(block));
       });
     });
-    b_.loop("c", left, min(left + Expr(block.columns), Expr(box_.extent[other_])), [&](const Expr& c) {
+    const Expr whole(box_.extent[other_]);
+    const Expr right = e_.task().open ? select(columns.last, whole, left + Expr(block.columns))
+                                      : min(left + Expr(block.columns), whole);
+    b_.loop("c", left, right, [&](const Expr& c) {
       const Expr from = b_.let("from", (c - left) * Expr(line(block)) - top);
       const Expr to = b_.let("to", t + c * Expr(box_.out[other_]));
       over_tiles(rows, [&](const Expr& r, int64_t height) {
@@ -238,35 +249,37 @@ class CopyStage {
     const auto at = [&](const Expr& r, int64_t height, const Expr& c, int64_t width) {
       tile({s, r, height, c, width}, {to_, t + r + c * Expr(to)}, to);
     };
-    if (columns.whole > 0) {
+    if (columns.split.whole() > 0) {
       b_.loop("line", columns.begin, columns.end, together, [&](const Expr& line) {
         over_tiles(rows, [&](const Expr& r, int64_t height) {
-          const auto whole = [&](const Expr& i) { at(r, height, i * Expr(lanes_), lanes_); };
+          const auto whole = [&](const Expr& i) { at(r, height, columns.split.begin(b_, i), lanes_); };
           if (together == 1) return whole(line);
           b_.loop("column", line, min(line + Expr(together), columns.end), whole);
         });
       });
     }
-    if (columns.rest == 0) return;
+    const int64_t rest = columns.split.rest();
+    if (rest == 0) return;
     b_.if_then(columns.last, [&] {
       over_tiles(rows,
-                 [&](const Expr& r, int64_t height) { at(r, height, Expr(columns.whole * lanes_), columns.rest); });
+                 [&](const Expr& r, int64_t height) { at(r, height, Expr(columns.split.whole() * lanes_), rest); });
     });
   }
 
   Sides sides(int64_t extent, int64_t block, const Expr& number) {
-    const int64_t whole = extent / lanes_, tiles = block / lanes_;
-    const Expr begin = number * Expr(tiles);
-    if (block >= extent) return {Expr(0), Expr(whole), whole, extent % lanes_, imm_int(DType::boolean, 1)};
-    return {begin, min(begin + Expr(tiles), Expr(whole)), whole, extent % lanes_,
-            binary(Op::eq, number, Expr(ceil_div(extent, block) - 1))};
+    const TileSplit tiles = split(extent);
+    const int64_t each = block / lanes_, count = blocks(extent, block);
+    if (count == 1) return {tiles, Expr(0), Expr(tiles.whole()), imm_int(DType::boolean, 1)};
+    return {tiles, number * Expr(each), tiles.end_of_item(number, each), binary(Op::eq, number, Expr(count - 1))};
   }
   /// Calls body(position, size) for each tile.
   void over_tiles(const Sides& sides, const std::function<void(const Expr&, int64_t)>& body) {
-    if (sides.whole > 0)
-      b_.loop("tile", sides.begin, sides.end, [&](const Expr& i) { body(i * Expr(lanes_), lanes_); });
-    if (sides.rest == 0) return;
-    b_.if_then(sides.last, [&] { body(Expr(sides.whole * lanes_), sides.rest); });
+    const int64_t whole = sides.split.whole(), rest = sides.split.rest();
+    if (whole > 0) {
+      b_.loop("tile", sides.begin, sides.end, [&](const Expr& i) { body(sides.split.begin(b_, i), lanes_); });
+    }
+    if (rest == 0) return;
+    b_.if_then(sides.last, [&] { body(Expr(whole * lanes_), rest); });
   }
 
   struct Tile {
@@ -305,9 +318,9 @@ class CopyStage {
   }
   /// Calls body(position, size) for vectors of `count` elements.
   void over_vectors(int64_t count, const std::function<void(const Expr&, int64_t)>& body) {
-    const int64_t full = count / lanes_, rest = count % lanes_;
-    b_.loop("p", 0, full, [&](const Expr& p) { body(p * Expr(lanes_), lanes_); });
-    if (rest > 0) body(Expr(full * lanes_), rest);
+    const TileSplit vectors = split(count);
+    b_.loop("p", 0, vectors.whole(), [&](const Expr& p) { body(vectors.begin(b_, p), lanes_); });
+    if (vectors.rest() > 0) body(Expr(vectors.whole() * lanes_), vectors.rest());
   }
   Expr mask_of(int64_t count) const { return count < lanes_ ? first_lanes(Expr(count), lanes_) : Expr(); }
 

@@ -1,5 +1,8 @@
 #include "schedule/templates/weight_stream.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "base/align.h"
 #include "schedule/model/register_tile.h"
 
@@ -36,9 +39,15 @@ void emit_prefetch(LoopBuilder& b, const WeightStream& stream, const Expr& begin
   // A step reads `lines` cache lines of its panel and prefetches `share` lines of the next. `shares` passes cover it
   // all.
   const int64_t line = stream.line_bytes / size;  // elements
-  const int64_t lines = ceil_div(elems, line), share = ceil_div(lines, stream.passes);
+  const int64_t lines = ceil_div(elems, line);
+  int64_t share = ceil_div(lines, stream.passes);
+  if (stream.open) share = std::min(lines, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(share))));
   const int64_t shares = ceil_div(lines, share), steps = ceil_div(stream.panel, elems);
-  const Expr mine = shares == stream.passes ? pass : pass * Expr(shares) / Expr(stream.passes);
+  Expr mine = pass;
+  if (stream.open)
+    mine = min(pass, Expr(shares - 1));
+  else if (shares != stream.passes)
+    mine = pass * Expr(shares) / Expr(stream.passes);
   const Expr first = begin + Expr(stream.panel) + mine * Expr(steps * share * line);
   prefetch_lines(b, stream.weights, b.let("ahead", first + at * Expr(share) / Expr(lines)), share * line,
                  stream.line_bytes);
