@@ -198,13 +198,13 @@ void ModelOptions::check_tensors(const Session& session) const {
 std::map<std::string, Tensor> ModelOptions::tensor_inputs(const Session& session) const {
   std::map<std::string, Tensor> all = tensors();
   std::set<std::string> generated;  // the generated integer inputs
-  onnx::Model::Shapes given = shapes();
+  onnx::Model::Shapes given = session.options().shapes;
   std::vector<onnx::Port> ports = session.inputs();
   for (const onnx::Port& port : session.default_inputs()) {
     if (given.contains(port.name)) ports.push_back(port);
   }
   for (const auto& [name, tensor] : all) given[name] = tensor.shape();
-  if (const std::string open = onnx::open_inputs_text(ports, given); !open.empty())
+  if (const std::string open = onnx::open_inputs_text(ports, given, session.example_shapes()); !open.empty())
     fail(ErrorKind::bad_input, "{}: {}", session.name(), open);
   for (const onnx::Port& port : ports) {
     if (!port.is_tensor()) all.erase(port.name);

@@ -33,6 +33,11 @@ void add_run_to(Command app, ModelOptions& o, const std::string& suffix) {
       "an input: NAME=FILE.npy, NAME=FILE.pb (an ONNX value), or NAME=SHAPE such as x=1x3x224x224; for a sequence also "
       "NAME=FILE.npz, its elements one after another in this form, or NAME=[]; for maps NAME=FILE.json; may be "
       "repeated");
+  app.option(
+      "--shapes" + suffix, o.shape_ranges,
+      "sizes that an input may have: NAME=SHAPE with ranges for dimensions, such as "
+      "'x={1,2,4}x3x{320..960:32}x{w=64..800}'; dimensions of one name, or with one name in the model, always have "
+      "the same size; other sizes are errors; quote the value, since shells expand braces; may be repeated");
   app.option("--threads" + suffix, o.threads,
              "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
       .range(1, 1024);
@@ -105,6 +110,15 @@ void ModelOptions::add_model_to(Command app, bool compiled_files) {
   app.option("--plan-cache", plan_cache,
              "memory limit for the plans of shapes other than the latest, such as 200MB or 4GiB; beyond it, those that "
              "have not run for the longest time are dropped (default: 1GiB)");
+  app.option("--specialise", specialise,
+             "now: make the plans for the shapes of --shapes when the model is opened, for all of them if there are at "
+             "most "
+             "--max-shapes, otherwise for 16 that are spread over them; never: make a plan when a shape first occurs")
+      .one_of({"never", "now"})
+      .shows_default();
+  app.option("--max-shapes", max_shapes, "the most shapes of --shapes that all get a plan ahead or in a compiled file")
+      .range(int64_t{1}, int64_t{100'000})
+      .shows_default();
   app.flag("--no-verify-file", no_verify_file,
            "skip the hash check that detects damage in a compiled file (10 ms for 100 MB)");
 }
@@ -148,6 +162,7 @@ ModelOptions ModelOptions::with_side(const ModelOptions& side) const {
     const std::string name = input.substr(0, input.rfind('=') + 1);
     std::erase_if(out.inputs, [&](const std::string& shared) { return shared.starts_with(name); });
   }
+  if (!side.shape_ranges.empty()) out.shape_ranges = side.shape_ranges;
   for (const auto list : {&ModelOptions::inputs, &ModelOptions::schedules, &ModelOptions::disable, &ModelOptions::fuse,
                           &ModelOptions::no_fuse, &ModelOptions::plain_layout, &ModelOptions::layer_threads,
                           &ModelOptions::forbid, &ModelOptions::keep_float}) {
@@ -308,6 +323,8 @@ std::unique_ptr<Session> ModelOptions::open() const {
   }
   options.threads = threads;
   options.shapes = shapes();
+  options.ranges = ShapeRanges::parse(shape_ranges);
+  options.max_shapes = max_shapes;
   options.verify_file = !no_verify_file;
   if (!plan_cache.empty()) options.plan_cache_bytes = parse_size(plan_cache, "--plan-cache");
   options.interrupt = [] {
@@ -318,6 +335,7 @@ std::unique_ptr<Session> ModelOptions::open() const {
   check_tensors(*session);
   const std::string note = session->note();
   if (!note.empty() && session->file_plan() != nullptr) session->compile().compiled.plan.records += "; " + note;
+  if (specialise == "now") session->specialise();
   return session;
 }
 
@@ -371,6 +389,7 @@ void check_writable(const std::string& option, const std::string& where) {
 std::string model_arguments(const ModelOptions& options) {
   std::string out;
   for (const std::string& input : options.inputs) out += " --input " + shell_word(input);
+  for (const std::string& ranges : options.shape_ranges) out += " --shapes " + shell_word(ranges);
   if (options.target != "native") out += " --target " + shell_word(options.target);
   return out;
 }

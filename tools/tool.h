@@ -27,8 +27,9 @@ struct Context {
 /// Options of the subcommands that open a model.
 struct ModelOptions {
   std::string model;
-  std::vector<std::string> inputs;     ///< NAME=SHAPE, NAME=FILE.npy and other forms (inputs.cpp)
-  std::vector<std::string> schedules;  ///< NODE=SCHEDULE
+  std::vector<std::string> inputs;        ///< NAME=SHAPE, NAME=FILE.npy and other forms (inputs.cpp)
+  std::vector<std::string> shape_ranges;  ///< NAME=SHAPE with ranges, for ShapeRanges::parse()
+  std::vector<std::string> schedules;     ///< NODE=SCHEDULE
   std::vector<std::string> disable, fuse, no_fuse, plain_layout;
   std::vector<std::string> layer_threads;  ///< NODE=N
   std::string target = "native", accuracy = "default", precision = "declared";
@@ -40,6 +41,8 @@ struct ModelOptions {
   std::string choose;            ///< for tune::parse_choose(); empty: not given
   std::string layer_plan;        ///< file with the choices for each layer; empty: none
   std::vector<std::string> forbid;
+  std::string specialise = "never";  ///< or "now": plans are made when the model is opened
+  int64_t max_shapes = kDefaultMaxShapes;
   int threads = 0;
   int64_t max_rewrites = -1;
   bool time_passes = false;
@@ -48,7 +51,7 @@ struct ModelOptions {
 
   /// Adds all of the options below. `compiled_files` tells whether the help says that MODEL may be a compiled file.
   void add_to(Command app, bool compiled_files = true);
-  void add_model_to(Command app, bool compiled_files = true);  ///< MODEL, --input, --threads, --plan-cache
+  void add_model_to(Command app, bool compiled_files = true);  ///< MODEL, --input, --shapes, --threads, --plan-cache
   void add_compile_to(Command app);                            ///< how to compile, and what to print about it
   void add_sources_to(Command app);                            ///< --records, --choose, --layer-plan
   void add_records_to(Command app);
@@ -59,7 +62,8 @@ struct ModelOptions {
   /// Returns these shared options overridden by the options of one side. A side's source of schedules replaces the
   /// shared one, and its inputs replace the shared inputs of the same name. Lists are concatenated.
   ModelOptions with_side(const ModelOptions& side) const;
-  /// Throws usage if the model is a compiled file and any option asks to compile it differently.
+  /// Opens the model, and makes plans ahead if --specialise asks for it. Throws usage if the model is a compiled file
+  /// and any option asks to compile it differently.
   std::unique_ptr<Session> open() const;
   struct CompileSetup {
     CompileOptions options;

@@ -128,6 +128,13 @@ struct NetworkOptions {
   int threads = 0;                ///< 0: KILTER_NUM_THREADS, else the CPUs this process may use
   std::string target = "native";  ///< CPU to generate code for, as `kilter targets` lists them
   std::map<std::string, std::vector<int64_t>> shapes = {};  ///< for inputs whose dimensions the model leaves open
+  /// The sizes that inputs may have, by name: "1x3x{320..960:32}x{w=64..800}" (doc/dynamic_shapes.md). A run with other
+  /// sizes throws. save() writes a file with a plan for each of these shapes.
+  std::map<std::string, std::string> shape_ranges = {};
+  /// "now": load() makes the plans for `shape_ranges`, for all of its shapes if there are at most `max_shapes`,
+  /// otherwise for 16 that are spread over them; "never": run() makes a plan when a shape first occurs.
+  std::string specialise = "never";
+  int64_t max_shapes = 64;  ///< the most shapes of `shape_ranges` that all get a plan in load() or save()
   /// "declared": the types of the model; "bf16" or "fp16": values between layers in this type, as `kilter run
   /// --precision` (doc/precision.md). Not for compiled files, which have the precision that they were compiled with.
   std::string precision = "declared";

@@ -37,6 +37,8 @@ class Port(_PortFields):
 
     #: the type of the keys, "i64" or "str", of a map or of the maps in a sequence, whose values then have dtype
     key: str | None = None
+    #: of an input, the sizes that each dimension may have: an int, a range or a list; None if none are declared
+    ranges: tuple[int | range | list[int], ...] | None = None
 
     def __new__(cls, name: str, dtype: str, shape: tuple[int | str | None, ...] | None, kind: str = "tensor",
                 key: str | None = None) -> Port:
@@ -106,14 +108,17 @@ class Network:
     side. The interpreter's lock is released during runs.
     """
 
-    def __init__(self, model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None,
-                 progress: Progress | None = None, **options: Any):
+    def __init__(self, model: Any, *, shapes: Any = None, progress: Progress | None = None, **options: Any):
         self._model = model
         self._options = dict(options)
         if shapes is not None:
-            self._options["input"] = {**_shapes_of(shapes), **self._options.get("input", {})}
+            fixed, ranges = _shapes_of(shapes)
+            if fixed:
+                self._options["input"] = {**fixed, **self._options.get("input", {})}
+            if ranges:
+                self._options["shapes"] = ranges
         self._source = _Source(model)
-        self._adopt(_kilter.Network(self._command_words({}), self._source.memory, progress))
+        self._adopt(_kilter.Network([self._source.word, *words_of(self._options)], self._source.memory, progress))
 
     def _adopt(self, net: Any) -> None:
         self._net = net
@@ -121,6 +126,10 @@ class Network:
         self.outputs: list[Port] = [Port(*p) for p in self._net.outputs]
         self._input_names = [p.name for p in self.inputs]
         self._output_names = [p.name for p in self.outputs]
+        ranges = self._net.ranges
+        for port in self.inputs:
+            if port.name in ranges:
+                port.ranges = tuple(_sizes_of(d) for d in ranges[port.name])
 
     # --- running ---
 
@@ -271,7 +280,7 @@ class Network:
 
     def save(self, path: str | os.PathLike) -> None:
         """Compiles the network for its declared or given shapes and writes a compiled file, which load() reads without
-        compiling. A compiled file contains machine code: only load files that you trust.
+        compiling. With ranges of shapes, the file has a plan for each shape, up to the option max_shapes (64). A compiled file contains machine code: only load files that you trust.
 
         For a network with control flow or with shapes that depend on data, the file also has the code that earlier runs
         compiled."""
@@ -282,8 +291,10 @@ class Network:
         return run_command(["inspect", self._source.word, *words])
 
     def _command_words(self, options: Mapping[str, Any]) -> list[str]:
-        """Words for commands: the model, and the network's options under those given."""
-        return [self._source.word, *words_of({**self._options, **options})]
+        """Words for commands: the model, and the network's options under those given. Commands run one shape, for which
+        no plans need to be made ahead."""
+        own = {k: v for k, v in self._options.items() if k not in ("specialise", "max_shapes")}
+        return [self._source.word, *words_of({**own, **options})]
 
     def __reduce__(self) -> Any:
         model = self._model
@@ -302,14 +313,51 @@ class Network:
         pass
 
 
-def _shapes_of(shapes: Any) -> dict[str, tuple[int, ...]]:
-    """Returns input shapes by name, as the option --input takes them."""
+def _sizes_of(sizes: Any) -> int | range | list[int]:
+    """Returns the sizes that a dimension may have, given (low, high, step) or a list."""
+    if isinstance(sizes, list):
+        return sizes
+    low, high, step = sizes
+    return low if low == high else range(low, high + 1, step)
+
+
+def _shapes_of(shapes: Any) -> tuple[dict[str, tuple[int, ...]], dict[str, str] | list[str]]:
+    """Returns the input shapes that are fixed, as the option --input takes them, and the others, as --shapes does."""
+    if isinstance(shapes, str):
+        return {}, [shapes]
+    if isinstance(shapes, (list, tuple)) and all(isinstance(text, str) for text in shapes):
+        return {}, list(shapes)
     if not isinstance(shapes, Mapping):
-        raise UsageError(f"shapes: expected a mapping from names of inputs to shapes, got {type(shapes).__qualname__}")
+        raise UsageError(f"shapes: expected a mapping from names of inputs to shapes, or a text such as "
+                         f"'x=1x3x{{320..960:32}}', got {type(shapes).__qualname__}")
+    fixed: dict[str, tuple[int, ...]] = {}
+    ranges: dict[str, str] = {}
     for name, shape in shapes.items():
-        if not isinstance(shape, (list, tuple)) or not all(hasattr(d, "__index__") for d in shape):
-            raise UsageError(f"shapes: input '{name}': expected a tuple of integers, got {shape!r}")
-    return {name: tuple(d.__index__() for d in shape) for name, shape in shapes.items()}
+        if isinstance(shape, (list, tuple)) and all(hasattr(d, "__index__") for d in shape):
+            fixed[name] = tuple(d.__index__() for d in shape)
+        elif isinstance(shape, (list, tuple)):
+            ranges[name] = "x".join(_dim_text(name, d) for d in shape)
+        elif isinstance(shape, str):
+            ranges[name] = shape
+        else:
+            raise UsageError(f"shapes: input '{name}': expected a tuple of integers, ranges and lists, or a text such as "
+                             f"'1x3x{{320..960:32}}', got {shape!r}")
+    return fixed, ranges
+
+
+def _dim_text(name: str, dim: Any) -> str:
+    """Returns a dimension as --shapes takes it."""
+    if hasattr(dim, "__index__"):
+        return str(dim.__index__())
+    if isinstance(dim, str):
+        return dim if dim.startswith("{") else "{" + dim + "}"
+    if isinstance(dim, range) and len(dim) > 0:
+        low, high = min(dim), max(dim)
+        return f"{{{low}..{high}:{abs(dim.step)}}}"
+    if isinstance(dim, (list, tuple)) and dim and all(hasattr(d, "__index__") for d in dim):
+        return "{" + ",".join(str(d.__index__()) for d in dim) + "}"
+    raise UsageError(f"shapes: input '{name}': dimension {dim!r}; expected an integer, a range or a list of integers that "
+                     f"is not empty, or a text such as 'seq=1..512'")
 
 
 def _restored(model: Any, options: dict[str, Any]) -> Network:
@@ -376,21 +424,24 @@ class Pool:
         self.close()
 
 
-def compile(model: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, threads: int | None = None,
+def compile(model: Any, *, shapes: Any = None, specialise: str | None = None, threads: int | None = None,
             target: str | None = None, precision: str | None = None, accuracy: str | None = None, memory: str | None = None,
             records: str | os.PathLike | None = None, layer_plan: str | os.PathLike | None = None,
             progress: Progress | None = None, **options: Any) -> Network:
     """Makes a network that compiles on its first run, or at once with conditions().
 
     model: path of an .onnx file, "zoo:NAME", the bytes of a model, an onnx.ModelProto, a kilter.graph.Graph, or the
-    path or bytes of a compiled file. shapes: input shapes by name, for dimensions that the model leaves open. The other
-    options are those of `kilter run`, with underscores: threads, target, precision ("declared", "bf16" or "fp16"),
+    path or bytes of a compiled file. shapes: input shapes by name, for dimensions that the model leaves open; each
+    dimension is a size, or the sizes that it may have: range(320, 961, 32), [1, 2, 4], or a text such as "seq=1..512",
+    whose name binds dimensions that always have the same size; or what --shapes takes, "x=1x3x{320..960:32}". Other
+    sizes then raise InputError. specialise: "now" makes the plans for these shapes at once, for all of them if there
+    are at most max_shapes (64), otherwise for 16 that are spread over them. The other options are those of `kilter run`, with underscores: threads, target, precision ("declared", "bf16" or "fp16"),
     accuracy ("default" or "strict"), memory ("200MB"), plan_cache ("1GiB": the limit for plans of earlier shapes), records
     (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ...
     progress: called with what the compiler is doing. Raises UsageError for options that are not legal, ModelError,
     UnsupportedError, FileError.
     """
-    known = dict(threads=threads, target=target, precision=precision, accuracy=accuracy, memory=memory, records=records,
+    known = dict(specialise=specialise, threads=threads, target=target, precision=precision, accuracy=accuracy, memory=memory, records=records,
                  layer_plan=layer_plan)
     return Network(model, shapes=shapes, progress=progress,
                    **{k: v for k, v in known.items() if v is not None}, **options)

@@ -55,6 +55,23 @@ nb::list ports_of(const std::vector<onnx::Port>& ports) {
   return out;
 }
 
+/// Returns the declared sizes of the inputs by name: for each dimension (low, high, step), or a list of sizes.
+nb::dict ranges_of(const ShapeRanges& ranges) {
+  nb::dict out;
+  for (const ShapeRanges::Input& input : ranges.inputs()) {
+    nb::list dims;
+    for (const DimRange& dim : input.dims) {
+      if (dim.list.empty()) {
+        dims.append(nb::make_tuple(dim.low, dim.high, dim.step));
+      } else {
+        dims.append(nb::cast(dim.list));
+      }
+    }
+    out[input.name.c_str()] = dims;
+  }
+  return out;
+}
+
 /// Returns what `read(value, name, "WHAT 'NAME'")` returns for the values of a dictionary, by name.
 template <class Read>
 auto read_all(nb::dict values, const std::string& what, Read read) {
@@ -104,6 +121,7 @@ class Network {
   nb::list inputs() const { return ports_of(session_->inputs()); }
   nb::list default_inputs() const { return ports_of(session_->default_inputs()); }
   nb::list outputs() const { return ports_of(session_->outputs()); }
+  nb::dict ranges() const { return ranges_of(session_->ranges()); }
 
   /// Returns the outputs in order.
   nb::list run(nb::dict feeds, nb::object out, nb::object progress) {
@@ -326,6 +344,7 @@ void add_networks(nb::module_& module) {
       .def_prop_ro("inputs", &Network::inputs)
       .def_prop_ro("default_inputs", &Network::default_inputs)
       .def_prop_ro("outputs", &Network::outputs)
+      .def_prop_ro("ranges", &Network::ranges)
       .def("run", &Network::run, nb::arg("feeds"), nb::arg("out").none() = nb::none(), progress())
       .def("compile", &Network::compile, progress())
       .def("twin", &Network::twin)

@@ -276,9 +276,10 @@ def test_declared_shapes_are_compiled_once():
     (lambda: kilter.compile(model_bytes(), threads=0), kilter.UsageError,
      "--threads: Value 0 not in range 1 to 1024; --help lists what is legal"),
     (lambda: kilter.compile(model_bytes(), shapes=[(2, 3)]), kilter.UsageError,
-     "shapes: expected a mapping from names of inputs to shapes, got list"),
+     "shapes: expected a mapping from names of inputs to shapes, or a text such as 'x=1x3x{320..960:32}', got list"),
     (lambda: kilter.compile(model_bytes(), shapes={"x": ("n", 3)}), kilter.UsageError,
-     "shapes: input 'x': expected a tuple of integers, got ('n', 3)"),
+     "--shapes: dimension 0 of input 'x' is {n}, but no dimension of this name has sizes; give them once, as in "
+     "{n=1..512}"),
     (lambda: kilter.compile(model_bytes(), shapes={"q": (2, 3)}).conditions(), kilter.InputError,
      "model: the model has no input 'q'; its inputs are: 'x' f32[n,3]"),
     (lambda: kilter.compile(model_bytes(), shapes={"x": (2, 4)}).conditions(), kilter.InputError,

@@ -152,6 +152,12 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     session.compile.precision = precision_named(options.precision);
     session.compile.keep_float = {options.keep_float.begin(), options.keep_float.end()};
     for (const auto& [name, shape] : options.shapes) session.shapes[name] = shape;
+    for (const auto& [name, ranges] : options.shape_ranges) session.ranges.add(name, ranges);
+    session.max_shapes = options.max_shapes;
+    if (options.max_shapes < 1) fail(ErrorKind::usage, "max_shapes {}: expected 1 or more", options.max_shapes);
+    const bool now = options.specialise == "now";
+    if (!now && options.specialise != "never")
+      fail(ErrorKind::usage, "specialise '{}': expected never or now", options.specialise);
     session.verify_file = options.verify_file;
     session.plan_cache_bytes = options.plan_cache_bytes;
     auto impl = std::make_unique<Impl>();
@@ -166,6 +172,7 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
       impl->plain &= port.plain();
     }
     if (impl->session->file_plan() != nullptr) impl->session->prepare();
+    if (now) impl->session->specialise();
     return Network(std::move(impl));
   });
 }

@@ -139,11 +139,11 @@ std::optional<std::vector<TensorType>> ProgramRunner::prepare(int32_t segment, c
   return outputs;
 }
 
-std::vector<Plan> ProgramRunner::own_plans(size_t segment, bool& tuned) const {
+std::vector<Plan> ProgramRunner::plans_of(size_t segment, bool& tuned) const {
   std::vector<Plan> plans;
   for (const Forms::iterator form : index_[segment]) {
     if (!form->loaded) continue;
-    plans.push_back(form->loaded->own_plan());
+    plans.push_back(form->loaded->plan());
     tuned |= form->loaded->compiled.records_tuned_at > 0;
   }
   return plans;

@@ -67,9 +67,9 @@ class ProgramRunner {
   /// Compiles a segment for inputs of these types, if it can be compiled, without running it. Returns the types of its
   /// outputs; nullopt if shapes inside it depend on data.
   std::optional<std::vector<TensorType>> prepare(int32_t segment, const std::vector<TensorType>& inputs);
-  /// Returns the plans of a segment as they were compiled, in the order in which its inputs first occurred. `tuned`:
-  /// set if one uses tuning records.
-  std::vector<Plan> own_plans(size_t segment, bool& tuned) const;
+  /// Returns the plans of a segment, in the order in which its inputs first occurred. They may refer to constants that
+  /// the runner keeps in memory. `tuned`: set if one uses tuning records.
+  std::vector<Plan> plans_of(size_t segment, bool& tuned) const;
 
  private:
   /// A segment for one set of input types.

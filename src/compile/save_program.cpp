@@ -1,4 +1,4 @@
-// Writes the program of a session to a compiled file.
+// Writes the program of a session, or its plans for several shapes, to a compiled file.
 
 #include <algorithm>
 #include <set>
@@ -13,12 +13,15 @@ namespace kilter {
 namespace {
 
 vm::FilePort file_port(const onnx::Port& port, const onnx::Model::Shapes& shapes) {
-  vm::FilePort made{port.name, port.kind, port.of_sequence, port.type, {}, port.key};
+  vm::FilePort made{port.name, port.kind, port.of_sequence, port.type, {}, {}, port.key};
   if (const auto given = shapes.find(port.name); given != shapes.end()) {
     made.dims = given->second;
   } else if (port.dims) {
     made.dims.emplace();
-    for (const onnx::Dim& d : *port.dims) made.dims->push_back(d.size.value_or(-1));
+    for (const onnx::Dim& d : *port.dims) {
+      made.dims->push_back(d.size.value_or(-1));
+      made.symbols.push_back(d.size ? std::string() : d.symbol);
+    }
   }
   return made;
 }
@@ -40,26 +43,57 @@ bool fits(const Plan& plan, const Types& types) {
   });
 }
 
-/// Adds the plans of all segments, for the types that follow from those of the network's inputs and for those that have
-/// been compiled. A segment that cannot have other types needs no graph.
-void add_segments(ProgramRunner& runner, const std::vector<vm::KnownType>& inputs, vm::ProgramFile& file, bool& tuned) {
-  std::vector<std::vector<Types>> needed(file.program.segments.size());
+/// The plans that the segments of a program need.
+struct Needed {
+  std::vector<std::vector<Types>> types;  ///< by segment
+  std::vector<bool> closed;               ///< by segment: it never runs with other types
+};
+
+/// Compiles all segments for the types that follow from those of the network's inputs.
+void follow(ProgramRunner& runner, const std::vector<vm::KnownType>& inputs, Needed& needed) {
   const std::vector<bool> closed =
-      vm::follow_types(file.program, inputs, [&](int32_t segment, const std::vector<TensorType>& types) {
-        needed[static_cast<size_t>(segment)].push_back(types);
+      vm::follow_types(runner.program(), inputs, [&](int32_t segment, const std::vector<TensorType>& types) {
+        needed.types[static_cast<size_t>(segment)].push_back(types);
         return runner.prepare(segment, types);
       });
-  for (size_t s = 0; s < closed.size(); ++s) {
+  for (size_t s = 0; s < closed.size(); ++s) needed.closed[s] = needed.closed[s] && closed[s];
+}
+
+/// Adds the plans of all segments: those needed, and those that earlier runs compiled. A segment that cannot have other
+/// types needs no graph.
+void add_segments(const ProgramRunner& runner, const Needed& needed, vm::ProgramFile& file, bool& tuned) {
+  for (size_t s = 0; s < needed.closed.size(); ++s) {
     vm::FileSegment& segment = file.segments.emplace_back();
     segment.name = name_of(file.program.segments[s]);
-    segment.plans = runner.own_plans(s, tuned);
+    segment.plans = runner.plans_of(s, tuned);
     for (Plan& plan : segment.plans) plan.model = file.model;
-    const bool complete = std::ranges::all_of(needed[s], [&](const Types& types) {
+    const bool complete = std::ranges::all_of(needed.types[s], [&](const Types& types) {
       return std::ranges::any_of(segment.plans, [&](const Plan& plan) { return fits(plan, types); });
     });
-    segment.has_graph = !closed[s] || !complete;
+    segment.has_graph = !needed.closed[s] || !complete;
     if (!segment.plans.empty()) file.records = segment.plans.front().records;
   }
+}
+
+/// A program of one segment, which has the interface of the plan and no nodes.
+vm::Program whole_network(const Plan& plan) {
+  auto graph = std::make_shared<OpenGraph>();
+  graph->name = plan.model;
+  const auto add = [&](const PlanTensor& tensor) {
+    graph->values.push_back({tensor.name, std::nullopt});
+    return static_cast<ValueId>(graph->values.size() - 1);
+  };
+  vm::Instr instr{.segment = 0};
+  for (const PlanTensor& input : plan.inputs) instr.inputs.push_back(add(input));
+  for (const PlanTensor& output : plan.outputs) {
+    instr.outputs.push_back(add(output));
+    graph->outputs.push_back({output.name, instr.outputs.back(), {DeclaredType::Kind::tensor, output.type, {}}});
+  }
+  instr.dead = graph->inputs = instr.inputs;
+  graph->own_inputs = graph->inputs.size();
+  vm::Program program{graph, {}, {*graph}};
+  program.functions.push_back({graph.get(), {std::move(instr)}, {}});
+  return program;
 }
 
 }  // namespace
@@ -67,6 +101,8 @@ void add_segments(ProgramRunner& runner, const std::vector<vm::KnownType>& input
 void Session::save(const std::string& file) {
   if (saves_program()) {
     save_program(file);
+  } else if (saves_shapes()) {
+    save_shapes(file);
   } else {
     save_plan(compile().own_plan(), file);
   }
@@ -78,8 +114,9 @@ bool Session::saves_program() {
     const bool plain =
         std::ranges::all_of(inputs(), &onnx::Port::plain) && std::ranges::all_of(outputs(), &onnx::Port::plain);
     needs_program_ = !plain;
-    if (model_ && plain && !model_->value_inputs(merged({})).empty()) return true;
-    if (plain) compile();
+    const onnx::Model::Shapes first = example_shapes();
+    if (model_ && plain && !model_->value_inputs(merged(first)).empty()) return true;
+    if (plain) compile(first);
   } catch (const NeedsProgram&) {
     needs_program_ = true;
   }
@@ -88,39 +125,74 @@ bool Session::saves_program() {
 
 Session::SavedProgram Session::save_program(const std::string& file) {
   ProgramRunner& runner = program();
-  const onnx::Model::Shapes shapes = whole({});
+  const std::vector<onnx::Model::Shapes> all = saved_shapes();
+  const onnx::Model::Shapes fixed = all.size() > 1 ? onnx::Model::Shapes() : whole(all.front());
   std::vector<onnx::Port> declared = inputs();
   for (const onnx::Port& p : default_inputs()) {
     if (program_inputs_.contains(p.name)) declared.push_back(p);
   }
-  if (const std::string open = onnx::open_inputs_text(declared, shapes);
-      !open.empty() && !runner.has_run() && !runner.program().segments.empty())
-    fail(ErrorKind::bad_input, "{}: {}", name_, open);
+  if (!runner.has_run() && !runner.program().segments.empty()) check_known(declared);
   vm::ProgramFile made;
   made.model = name_;
+  made.ranges = options_.ranges;
   made.target = options_.compile.target.name;
   made.precision = kilter::name(options_.compile.precision);
   made.program = runner.program();
-  std::vector<vm::KnownType> types;
   const OpenGraph& graph = *made.program.graph;
   for (const ValueId v : graph.inputs) {
     const OpenValue& value = graph.values[static_cast<size_t>(v)];
-    types.emplace_back();
     if (value.constant) continue;
     const auto at = std::ranges::find(declared, value.name, &onnx::Port::name);
     require(at != declared.end(), "{}: input '{}' of the program is none of the network", name_, value.name);
-    made.inputs.push_back(file_port(*at, shapes));
-    if (made.inputs.back().is_fixed() && shapes.contains(value.name))
-      types.back() = TensorType{at->type, *made.inputs.back().dims, {}};
+    made.inputs.push_back(file_port(*at, fixed));
   }
   for (const onnx::Port& p : outputs()) made.outputs.push_back(file_port(p, {}));
+  const size_t segments = made.program.segments.size();
+  Needed needed{std::vector<std::vector<Types>>(segments), std::vector<bool>(segments, true)};
+  for_each_shape(all, [&](const onnx::Model::Shapes& one) { follow(runner, known_types(whole(one)), needed); });
   bool tuned = false;
-  add_segments(runner, types, made, tuned);
+  add_segments(runner, needed, made, tuned);
   if (tuned) made.compiled_for = pool_->threads();
   vm::save_program(made, file);
   SavedProgram saved{made.program.functions.size(), made.segments.size(), 0};
   for (const vm::FileSegment& segment : made.segments) saved.plans += segment.plans.size();
   return saved;
+}
+
+size_t Session::save_shapes(const std::string& file) {
+  const std::vector<onnx::Model::Shapes> shapes = saved_shapes();
+  check_known(inputs());
+  vm::ProgramFile made;
+  made.model = name_;
+  made.ranges = options_.ranges;
+  made.precision = kilter::name(options_.compile.precision);
+  vm::FileSegment& segment = made.segments.emplace_back();
+  segment.name = "the whole network";
+  std::vector<std::shared_ptr<const ConstantsHome>> kept;  // constants of plans, which the session may drop
+  bool tuned = false;
+  for_each_shape(shapes, [&](const onnx::Model::Shapes& one) {
+    const Loaded& loaded = compile(one);
+    segment.plans.push_back(loaded.plan());
+    kept.push_back(loaded.compiled.home);
+    tuned |= loaded.compiled.records_tuned_at > 0;
+  });
+  const Plan& first = segment.plans.front();
+  made.target = first.target;
+  made.records = first.records;
+  if (tuned) made.compiled_for = pool_->threads();
+  made.program = whole_network(first);
+  const auto add_ports = [](const std::vector<PlanTensor>& tensors, const std::vector<onnx::Port>& declared,
+                            std::vector<vm::FilePort>& ports) {
+    for (const PlanTensor& tensor : tensors) {
+      const auto port = std::ranges::find(declared, tensor.name, &onnx::Port::name);
+      require(port != declared.end(), "'{}' of the plan is no port of the network", tensor.name);
+      ports.push_back(file_port(*port, {}));
+    }
+  };
+  add_ports(first.inputs, declared_inputs(), made.inputs);
+  add_ports(first.outputs, outputs(), made.outputs);
+  vm::save_program(made, file);
+  return segment.plans.size();
 }
 
 }  // namespace kilter

@@ -31,7 +31,10 @@ onnx::Port port(const vm::FilePort& f) {
   onnx::Port p{f.name, f.type, std::nullopt, f.kind, f.of_sequence, f.key};
   if (!f.dims) return p;
   p.dims.emplace();
-  for (int64_t d : *f.dims) p.dims->push_back({d < 0 ? std::nullopt : std::optional(d), ""});
+  for (size_t i = 0; i < f.dims->size(); ++i) {
+    const int64_t d = (*f.dims)[i];
+    p.dims->push_back({d < 0 ? std::nullopt : std::optional(d), f.symbol(i)});
+  }
   return p;
 }
 
@@ -51,8 +54,15 @@ void check_given(const Graph& graph, const onnx::Model::Shapes& given, const std
 }  // namespace
 
 std::unique_ptr<Session> Session::open(const std::string& model, Options options) {
+  std::unique_ptr<Session> s = open_unbound(model, std::move(options));
+  s->bind_ranges();
+  return s;
+}
+
+std::unique_ptr<Session> Session::open_unbound(const std::string& model, Options options) {
   std::unique_ptr<Session> s(new Session());
   s->options_ = std::move(options);
+  s->fix_single_shapes();
   s->pool_ = std::make_shared<ThreadPool>(s->options_.threads);
   install_reference_runner();
   if (model.starts_with(kZooPrefix)) {
@@ -153,6 +163,7 @@ std::string Session::note() const {
 onnx::Model::Shapes Session::merged(const onnx::Model::Shapes& shapes) const {
   onnx::Model::Shapes all = options_.shapes;
   for (const auto& [name, shape] : shapes) all[name] = shape;
+  options_.ranges.check(all, name_);
   return all;
 }
 
@@ -193,6 +204,11 @@ onnx::Model::Shapes shapes_of(const std::map<std::string, Tensor>& inputs) {
 
 onnx::Model::Values Session::needed_values(const std::map<std::string, Tensor>& inputs) const {
   onnx::Model::Values values;
+  if (model_ != nullptr) {
+    const onnx::Model::Shapes shapes = whole(shapes_of(inputs));
+    const auto without_values = [&](const Kept& kept) { return kept.values.empty() && kept.shapes == shapes; };
+    if (std::ranges::any_of(plans_, without_values)) return values;
+  }
   for (bool added = model_ != nullptr; added;) {  // knowing one value can reveal that another is needed
     added = false;
     for (const std::string& name : model_->value_inputs(merged(shapes_of(inputs)), values)) {
@@ -315,6 +331,12 @@ void Session::check_inputs(const std::map<std::string, AnyValue>& inputs) const 
   };
   for (const onnx::Port& p : declared) check(p, true);
   for (const onnx::Port& p : optional) check(p, options_.shapes.contains(p.name));
+  if (options_.ranges.empty()) return;
+  onnx::Model::Shapes shapes;
+  for (const auto& [name, value] : inputs) {
+    if (value.is_tensor()) shapes[name] = value.tensor().shape();
+  }
+  options_.ranges.check(shapes, name_);
 }
 
 void Session::check_shapes(const Plan& plan, const std::map<std::string, Tensor>& inputs) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shape_ranges.h"
 #include "compile/build_cache.h"
 #include "compile/chooser.h"
 #include "compile/compile.h"
@@ -22,11 +24,14 @@
 #include "onnx/model.h"
 #include "passes/constant_memo.h"
 #include "vm/file_runner.h"
+#include "vm/type_flow.h"
 
 namespace kilter {
 
 /// Default of Session::Options::plan_cache_bytes.
 constexpr int64_t kDefaultPlanCacheBytes = int64_t{1} << 30;
+/// Default of Session::Options::max_shapes.
+constexpr int64_t kDefaultMaxShapes = 64;
 
 /// Used by one thread at a time.
 class Session {
@@ -36,7 +41,11 @@ class Session {
     std::shared_ptr<const Chooser> chooser = nullptr;  ///< consulted for every plan; may be null
     int threads = 0;                                   ///< 0: default_threads()
     onnx::Model::Shapes shapes;  ///< of inputs, by name; others come from the model or the tensors
-    bool verify_file = true;     ///< LoadOptions::verify for a compiled file
+    /// The sizes that inputs may have. One with a single shape is also one of `shapes`.
+    ShapeRanges ranges = {};
+    int64_t max_shapes =
+        kDefaultMaxShapes;    ///< the most shapes of `ranges` that specialise() and save() make plans for
+    bool verify_file = true;  ///< LoadOptions::verify for a compiled file
     /// Limit in bytes, as held_bytes() counts them, on the plans other than the one in use. Above the limit, the least
     /// recently used plans are dropped; a Loaded& to one of them then dangles.
     int64_t plan_cache_bytes = kDefaultPlanCacheBytes;
@@ -58,6 +67,10 @@ class Session {
   std::vector<onnx::Port> default_inputs() const;
   std::vector<onnx::Port> outputs() const;
   const Options& options() const { return options_; }
+  /// The declared sizes of the inputs, with the model's names of dimensions; those of a compiled file are in it.
+  const ShapeRanges& ranges() const { return options_.ranges; }
+  /// The first shapes of the ranges; none if there are no ranges.
+  onnx::Model::Shapes example_shapes() const;
   /// The plan of a compiled file; null for a model, which has a plan for each set of shapes, and for a file of a
   /// program.
   const Plan* file_plan() const { return compiled_file() && !file_program_ ? &plans_.front().loaded.plan() : nullptr; }
@@ -99,8 +112,25 @@ class Session {
   /// The functions of program(), or those of a compiled file.
   const vm::Program& functions() { return file_program_ ? file_program_->file().program : program().program(); }
 
-  /// Compiles for the shapes that are known and writes a compiled file, of a plan or of a program.
+  /// The most shapes for which specialise() makes plans if there are more than Options::max_shapes: kernels of most
+  /// networks have met all structures of code by then.
+  static constexpr int64_t kSpreadShapes = 16;
+  struct Specialised {
+    int64_t shapes = 0;  ///< that were compiled
+    bool all = true;     ///< whether they are all shapes of the ranges
+  };
+  /// Makes plans before the first run: for all shapes of the ranges, or for some that are spread over them if there are
+  /// more than Options::max_shapes. Throws usage for a compiled file, bad_input if the sizes of an input are unknown,
+  /// and unsupported if shapes depend on the values of inputs.
+  Specialised specialise();
+
+  /// Compiles for the shapes that are known and writes a compiled file, of a plan or of a program. It has plans for all
+  /// shapes of the ranges; throws bad_input if there are more than Options::max_shapes.
   void save(const std::string& file);
+  /// Whether save() writes a file with plans for several shapes.
+  bool saves_shapes() const { return model_ != nullptr && options_.ranges.count() > 1; }
+  /// Writes a file with a plan for each shape of the ranges. Returns the number of plans.
+  size_t save_shapes(const std::string& file);
   /// Whether save() writes a program: for the known shapes, the network is not one static graph, or only for given
   /// values of its inputs. If not, the plan is compiled afterwards.
   bool saves_program();
@@ -131,6 +161,15 @@ class Session {
     std::optional<KnownInputs> known;  ///< the inputs of the last run() with this plan
   };
   Session() = default;
+  static std::unique_ptr<Session> open_unbound(const std::string& model, Options options);
+  void bind_ranges();
+  void fix_single_shapes();
+  std::vector<onnx::Port> declared_inputs() const;
+  void check_known(const std::vector<onnx::Port>& ports) const;
+  std::vector<onnx::Model::Shapes> saved_shapes() const;
+  void for_each_shape(const std::vector<onnx::Model::Shapes>& all,
+                      const std::function<void(const onnx::Model::Shapes&)>& each);
+  std::vector<vm::KnownType> known_types(const onnx::Model::Shapes& shapes) const;
   void check_inputs(const std::map<std::string, AnyValue>& inputs) const;
   void check_shapes(const Plan& plan, const std::map<std::string, Tensor>& inputs) const;
   onnx::Model::Shapes merged(const onnx::Model::Shapes& shapes) const;

@@ -102,7 +102,7 @@ std::optional<Shape> declared_shape(const Port& port) {
   return shape;
 }
 
-std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes& given) {
+std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes& given, const Model::Shapes& shown) {
   Examples examples;
   for (const Port& port : ports) {
     if (const auto shape = given.find(port.name); shape != given.end()) examples.learn(port, shape->second);
@@ -111,7 +111,9 @@ std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes
   for (const Port& port : ports) {
     if (!port.is_tensor() || given.contains(port.name) || declared_shape(port)) continue;
     what.push_back(unbound_text(port));
-    options.push_back("--input " + shell_word(port.name + "=" + examples.shape(port)));
+    const auto own = shown.find(port.name);
+    options.push_back("--input " +
+                      shell_word(port.name + "=" + (own != shown.end() ? text(own->second) : examples.shape(port))));
   }
   if (what.empty()) return "";
   return fmt::format("{}; give the shape, e.g. `{}`", fmt::join(what, "; "), fmt::join(options, " "));

@@ -106,8 +106,9 @@ class Model {
 
 /// Returns a text about the inputs whose shapes neither the model nor the caller gives: the open dimensions, and
 /// options that would set them all. Empty if there are none. `given`: shapes by name, which also determine the sizes of
-/// named dimensions.
-std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes& given);
+/// named dimensions. `examples`: shapes to show; others are made up.
+std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes& given,
+                             const Model::Shapes& examples = {});
 
 /// Writes a graph (ONNX operators only) as an ONNX model. Weights are stored inside, or in `FILE.weights` next to it
 /// when they exceed 1 GiB. `opset` is that of ai.onnx. A node made for another opset is written if its form is the same

@@ -130,6 +130,13 @@ void FileRunner::check_inputs(const std::vector<AnyValue>& inputs) const {
     fail(ErrorKind::bad_input, "{}: input '{}' must be {}, got {}", program_->file().model, ports[i].name,
          vm::text(ports[i]), text(inputs[i]));
   }
+  const ShapeRanges& ranges = program_->file().ranges;
+  if (ranges.empty()) return;
+  ShapeRanges::Shapes shapes;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (inputs[i].is_tensor()) shapes[ports[i].name] = inputs[i].tensor().shape();
+  }
+  ranges.check(shapes, program_->file().model);
 }
 
 std::vector<AnyValue> FileRunner::run(std::vector<AnyValue> inputs) {

@@ -20,6 +20,7 @@ class Checker {
       bad("function 0 has {} inputs and {} outputs; expected {} and {}, as the network", graph.inputs.size(),
           graph.outputs.size(), file_.inputs.size(), file_.outputs.size());
     }
+    ranges();
     for (size_t s = 0; s < file_.segments.size(); ++s) segment(s);
     for (size_t f = 0; f < file_.program.functions.size(); ++f) function(f);
   }
@@ -28,6 +29,28 @@ class Checker {
   template <class... Args>
   [[noreturn]] void bad(fmt::format_string<Args...> format, Args&&... args) const {
     fail(ErrorKind::bad_input, "compiled file '{}': {}", where_, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  void ranges() const {
+    for (const auto* ports : {&file_.inputs, &file_.outputs}) {
+      for (const FilePort& port : *ports) {
+        if (const size_t names = port.symbols.size(); names != 0 && (!port.dims || names != port.dims->size()))
+          bad("'{}' is {}, but {} names are given for its dimensions", port.name, text(port), names);
+      }
+    }
+    for (const ShapeRanges::Input& input : file_.ranges.inputs()) {
+      const auto port = std::ranges::find(file_.inputs, input.name, &FilePort::name);
+      if (port == file_.inputs.end() || (port->dims && port->dims->size() != input.dims.size()))
+        bad("ranges for {} dimensions of '{}', which no input has", input.dims.size(), input.name);
+      for (size_t axis = 0; axis < input.dims.size(); ++axis) {
+        if (!input.dims[axis].is_legal()) bad("illegal sizes for dimension {} of input '{}'", axis, input.name);
+      }
+    }
+    try {
+      ShapeRanges(file_.ranges).resolve();
+    } catch (const Error& error) {
+      bad("{}", error.message());
+    }
   }
 
   /// `left_out`: whether kNone is legal.

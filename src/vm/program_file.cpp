@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/narrow.h"
+#include "base/text.h"
 #include "exec/fields.h"
 #include "exec/plan_check.h"
 #include "exec/plan_meta.h"
@@ -453,12 +454,27 @@ void port_fields(auto& io, auto& port) {
     if (ranked) port.dims.emplace();
   }
   if (ranked) shape_fields(io, *port.dims);
+  io.list(port.symbols, 8, "names of dimensions", [&](auto& symbol) { io.text(symbol, "name of a dimension"); });
   bool keyed = port.key.has_value();
   io.flag(keyed, "presence of keys");
   if constexpr (std::remove_reference_t<decltype(io)>::kReads) {
     if (keyed) port.key.emplace();
   }
   if (keyed) io.enumeration(*port.key, kLastType, "type of keys");
+}
+
+template <class Io, class R>
+void range_fields(Io& io, R& ranges) {
+  io.list(ranges.inputs(), 16, "ranges", [&](auto& input) {
+    io.text(input.name, "input with ranges");
+    io.list(input.dims, 40, "ranges of dimensions", [&](auto& dim) {
+      io.text(dim.symbol, "name of a dimension");
+      io.number(dim.low, "smallest size");
+      io.number(dim.high, "largest size");
+      io.number(dim.step, "step of sizes");
+      shape_fields(io, dim.list);
+    });
+  });
 }
 
 /// A plan whose constants are in the file's section.
@@ -504,6 +520,7 @@ void file_fields(Io& io, P& file) {
   io.number(file.compiled_for, "threads that the file is for");
   io.list(file.inputs, 12, "inputs", [&](auto& port) { port_fields(io, port); });
   io.list(file.outputs, 12, "outputs", [&](auto& port) { port_fields(io, port); });
+  range_fields(io, file.ranges);
 }
 
 }  // namespace
@@ -516,7 +533,11 @@ std::string text(const FilePort& port) {
   std::string dims = "...";
   if (port.dims) {
     dims.clear();
-    for (const int64_t d : *port.dims) dims += (dims.empty() ? "" : ",") + (d < 0 ? "?" : std::to_string(d));
+    for (size_t i = 0; i < port.dims->size(); ++i) {
+      const int64_t d = (*port.dims)[i];
+      const std::string open = port.symbol(i).empty() ? "?" : printable(port.symbol(i));
+      dims += (dims.empty() ? "" : ",") + (d < 0 ? open : std::to_string(d));
+    }
   }
   const bool sequence = port.kind == DeclaredType::Kind::sequence || port.of_sequence;
   const std::string outer =

@@ -18,29 +18,34 @@
 #include <string_view>
 #include <vector>
 
+#include "base/shape_ranges.h"
 #include "exec/file_container.h"
 #include "exec/plan.h"
 #include "vm/program.h"
 
 namespace kilter::vm {
 
-constexpr uint32_t kProgramFormatVersion = 1;
+constexpr uint32_t kProgramFormatVersion = 2;
 
 /// An input or output of the network.
 struct FilePort {
   std::string name;
   DeclaredType::Kind kind = DeclaredType::Kind::tensor;
-  bool of_sequence = false;       ///< an optional value that is a sequence if it is present
-  DType type = DType::f32;        ///< of the tensor, of the tensors in a sequence, or of the values in maps
-  std::optional<Shape> dims;      ///< -1: open; nullopt: the rank is open
+  bool of_sequence = false;   ///< an optional value that is a sequence if it is present
+  DType type = DType::f32;    ///< of the tensor, of the tensors in a sequence, or of the values in maps
+  std::optional<Shape> dims;  ///< -1: open; nullopt: the rank is open
+  std::vector<std::string> symbols =
+      {};                         ///< the model's names of the dimensions, as many as `dims` has; or none at all
   std::optional<DType> key = {};  ///< type of the keys if it is a map, or a sequence or an optional value of maps
 
   bool is_tensor() const { return kind == DeclaredType::Kind::tensor; }
+  /// The name of an open dimension; empty if it has none.
+  std::string symbol(size_t axis) const { return axis < symbols.size() ? symbols[axis] : std::string(); }
   /// Whether it is a tensor of numbers of which every dimension is known.
   bool is_fixed() const;
 };
-/// Returns "f32[1,?]", "f32[...]", "sequence of f32[2]", "optional f32[2]", "optional sequence of f32[...]", "map from
-/// str to f32" or "sequence of maps from i64 to f32".
+/// Returns "f32[1,?]", "f32[n,3]", "f32[...]", "sequence of f32[2]", "optional f32[2]", "optional sequence of
+/// f32[...]", "map from str to f32" or "sequence of maps from i64 to f32".
 std::string text(const FilePort& port);
 
 /// What a file has of a segment besides its graph.
@@ -57,9 +62,16 @@ struct ProgramFile {
   std::string records;                    ///< as Plan::records
   int32_t compiled_for = 0;               ///< as Plan::compiled_for
   std::vector<FilePort> inputs, outputs;  ///< of function 0
+  ShapeRanges ranges;                     ///< the sizes of inputs that the file is for; those of others are not limited
   /// The nodes of a function are those of its instructions. Values that no instruction refers to have no names.
   Program program;
   std::vector<FileSegment> segments;  ///< for each of Program::segments
+
+  /// Whether its only segment is the whole network, with a plan for each shape of the ranges.
+  bool has_whole_network() const {
+    return !ranges.empty() && segments.size() == 1 && !segments.front().has_graph && program.functions.size() == 1 &&
+           program.functions.front().code.size() == 1;
+  }
 };
 
 /// Writes a file. Throws io when it cannot be written, and leaves nothing behind.

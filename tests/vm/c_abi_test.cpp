@@ -30,11 +30,13 @@ using Value = std::unique_ptr<kilter_value, Freed>;
 /// A compiled file of a model, loaded by the runtime library.
 class Runtime {
  public:
-  explicit Runtime(const onnx::ModelMaker& maker, const std::map<std::string, Shape>& shapes = {}) {
+  explicit Runtime(const onnx::ModelMaker& maker, const std::map<std::string, Shape>& shapes = {},
+                   const std::vector<std::string>& ranges = {}) {
     const MemoryModel model(maker.parse());
     Session::Options options;
     options.compile.target = parse_target("native");
     options.shapes = shapes;
+    options.ranges = ShapeRanges::parse(ranges);
     const std::string file = (folder_.path() / "net.kilter").string();
     Session::open(model.name(), options)->save(file);
     kilter_program* loaded = nullptr;
@@ -124,6 +126,34 @@ TEST(CProgram, ShapesAreKnownAfterTheRun) {
   }
 }
 
+TEST(CProgram, AFileForSeveralShapesRunsAllOfThem) {
+  onnx::ModelMaker maker;
+  maker.input("x", {"n", 4});
+  maker.node("Exp", {"x"}, {"e"}, "exp");
+  maker.node("Softmax", {"e"}, {"y"}, "softmax");
+  maker.output("y", {"n", 4});
+  const Runtime net(maker, {}, {"x={1,2,8}x4"});
+  kilter_tensor_info info;
+  ASSERT_EQ(kilter_program_input(net.program.get(), 0, &info), KILTER_OK);
+  ASSERT_EQ(info.rank, 2U);
+  EXPECT_EQ(info.dims[0], -1);
+  EXPECT_EQ(info.bytes, 0U);
+  std::vector<Value> out;
+  for (const int64_t n : {8, 1, 2, 8}) {
+    const std::vector<float> data(static_cast<size_t>(4 * n), 0.5F);
+    const Value x = floats({n, 4}, data);
+    ASSERT_EQ(net.run({x.get()}, out), KILTER_OK) << kilter_last_error();
+    EXPECT_EQ(info_of(out[0]).dims[0], n);
+    EXPECT_EQ(elements(out[0]), std::vector<float>(static_cast<size_t>(4 * n), 0.25F));
+  }
+  const std::vector<float> other(12);
+  EXPECT_EQ(net.run({floats({3, 4}, other).get()}, out), KILTER_ERROR_BAD_INPUT);
+  EXPECT_STREQ(
+      kilter_last_error(),
+      "m.onnx: input 'x': dimension 0 ('n') is 3; expected {1,2,8}, of which 2 and 8 are the nearest; give the "
+      "input such a size, or declare 3 as well (--shapes) when the network is compiled");
+}
+
 TEST(CProgram, ValuesOutliveTheirInstanceAndInputs) {
   std::vector<Value> out;
   {
@@ -150,7 +180,7 @@ TEST(CProgram, FixedShapesRunOnTheCallersMemory) {
   const Runtime open(onnx::doubling_loop());
   EXPECT_EQ(kilter_instance_run(open.instance.get(), inputs, 1, outputs, 1), KILTER_ERROR_UNSUPPORTED);
   EXPECT_STREQ(kilter_last_error(),
-               "m.onnx: 'all' is f32[?,2], so its size is not known in advance; use kilter_instance_run_values()");
+               "m.onnx: 'all' is f32[n,2], so its size is not known in advance; use kilter_instance_run_values()");
 }
 
 TEST(CProgram, SequencesHaveElements) {

@@ -130,7 +130,7 @@ TEST(ProgramFile, HasPortsAndFunctions) {
   const vm::ProgramFile file = parse(network.bytes());
   EXPECT_EQ(file.model, "m.onnx");
   ASSERT_EQ(file.inputs.size(), 2U);
-  EXPECT_EQ(text(file.inputs[0]), "f32[?,2]");
+  EXPECT_EQ(text(file.inputs[0]), "f32[n,2]");
   EXPECT_EQ(text(file.inputs[1]), "i64[]");
   EXPECT_EQ(text(file.outputs[0]), "sequence of f32[...]");
   EXPECT_EQ(text(file.outputs[1]), "f32[2]");
@@ -265,7 +265,7 @@ TEST(DamagedProgram, AnotherVersionOrKindIsRefused) {
   std::string file = Network(onnx::doubling_loop()).bytes();
   file[8] = 99;
   EXPECT_EQ(error_of([&] { parse(file); }),
-            "bad_input: compiled file 'p': format version 99; this Kilter reads version 1; compile the model again");
+            "bad_input: compiled file 'p': format version 99; this Kilter reads version 2; compile the model again");
   file[7] = '9';
   EXPECT_EQ(error_of([&] { parse(file); }),
             "bad_input: compiled file 'p': not a compiled Kilter file: it does not start with KILTERP1");

@@ -22,6 +22,14 @@ void compile_program(Session& session, const std::string& file, Progress& progre
       saved.segments, saved.plans, session.options().compile.target.name, ms_since(start), megabytes(file));
 }
 
+void compile_shapes(Session& session, const std::string& file, Progress& progress) {
+  const auto start = std::chrono::steady_clock::now();
+  const size_t plans = session.save_shapes(file);
+  progress.clear();
+  say("{}: plans for {} shapes, for {} in {:.0f} ms, {:.1f} MB\n", file, plans, session.options().compile.target.name,
+      ms_since(start), megabytes(file));
+}
+
 void compile(const ModelOptions& options, const std::string& file) {
   if (is_plan_file(options.model) || vm::is_program_file(options.model))
     fail(ErrorKind::usage, "{} is already a compiled file: copy it, or give the original model", options.model);
@@ -29,6 +37,7 @@ void compile(const ModelOptions& options, const std::string& file) {
   Progress progress("compile " + session->name());
   progress.show("compiling");
   if (session->saves_program()) return compile_program(*session, file, progress);
+  if (session->saves_shapes()) return compile_shapes(*session, file, progress);
   Loaded& loaded = session->compile();
   Plan& plan = loaded.compiled.plan;
   const bool tuned = loaded.compiled.records_tuned_at > 0;
@@ -51,6 +60,7 @@ void add_compile(Command app, Context&) {
   options->add_to(sub);
   sub.option("-o,--out", *file, "file to write").required();
   sub.footer(
+      "With --shapes, the file has a plan for each shape of the ranges. Constants that plans share are in it once.\n\n"
       "A network with control flow, sequences or shapes that depend on data (doc/control_flow.md) becomes a file of a\n"
       "program, with code for all shapes that follow from those of the inputs.");
   sub.callback([=] { compile(*options, *file); });

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "codegen/disassemble.h"
 #include "exec/kernels/step_kernel.h"
+#include "onnx/bind_ranges.h"
 #include "ops/support/builder.h"
 #include "profile/profile.h"
 #include "profile/schedules.h"
@@ -164,16 +165,43 @@ void print_assembly(const std::string& node, const Loaded& loaded) {
 }
 
 void print_ports(const Session& session) {
+  const auto print = [&](const std::vector<onnx::Port>& ports) {
+    for (const onnx::Port& p : ports) {
+      const std::string sizes = onnx::ranges_text(p, session.ranges());
+      say("  {}: {}{}{}\n", printable(p.name), onnx::text(p), sizes.empty() ? "" : ", ", sizes);
+    }
+  };
   say("{}\ninputs:\n", printable(session.name()));
-  for (const onnx::Port& p : session.inputs()) say("  {}: {}\n", printable(p.name), onnx::text(p));
+  print(session.inputs());
   say("outputs:\n");
-  for (const onnx::Port& p : session.outputs()) say("  {}: {}\n", printable(p.name), onnx::text(p));
+  print(session.outputs());
+}
+
+/// Shows the plans of a compiled file for several shapes.
+void print_plans(const vm::FileProgram& file) {
+  constexpr size_t kMostShown = 16;
+  const auto& plans = file.plans(0);
+  int64_t code = 0;
+  for (const auto& program : plans) code += program->plan().code_bytes;
+  say("plans for {} shapes, for {} ({}), packed weights {:.2f} MB, code {:.2f} MB:\n", plans.size(),
+      printable(file.file().target), file.codegen(), static_cast<double>(plans.front()->plan().constants_bytes) * 1e-6,
+      static_cast<double>(code) * 1e-6);
+  for (size_t i = 0; i < std::min(plans.size(), kMostShown); ++i) {
+    const Plan& plan = plans[i]->plan();
+    std::string shapes;
+    for (const PlanTensor& t : plan.inputs)
+      shapes += fmt::format("{}{}={}", shapes.empty() ? "" : " ", printable(t.name), text(t.shape));
+    say("  {}: {} steps, arena {:.2f} MB\n", shapes, plan.steps.size(), static_cast<double>(plan.arena_bytes) * 1e-6);
+  }
+  if (plans.size() > kMostShown) say("  and {} more\n", plans.size() - kMostShown);
 }
 
 /// Shows a network that runs as a program, and how its segments run after a few runs on the given inputs and seeded
 /// ones.
 void print_program(const InspectOptions& options, Session& session) {
   print_ports(session);
+  if (session.file_program() != nullptr && session.file_program()->file().has_whole_network())
+    return print_plans(*session.file_program());
   const vm::Program& program = session.functions();
   say("program: functions {}, segments {}\n{}", program.functions.size(), program.segments.size(),
       printable_lines(vm::text(program)));
@@ -211,6 +239,13 @@ void inspect(const InspectOptions& options) {
     fail(ErrorKind::usage, "--node, --json and --write-plan require --schedules; add it, or leave them out");
   if (options.schedules) return print_schedules(options, *session);
   if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile());
+  const std::string open =
+      onnx::open_inputs_text(session->inputs(), session->options().shapes, session->example_shapes());
+  if (!open.empty() && session->saves_shapes()) {
+    print_ports(*session);
+    say("shapes: {}\nplan: not made, since it is for one shape: {}\n", session->ranges().count(), open);
+    return;
+  }
   const Loaded* plan_if_any = plan_of(*session);
   if (plan_if_any == nullptr) return print_program(options, *session);
   const Loaded& loaded = *plan_if_any;

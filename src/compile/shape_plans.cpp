@@ -1,0 +1,153 @@
+// The declared ranges of a session: plans for their shapes, made before the first run or for a compiled file.
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "compile/session.h"
+#include "onnx/bind_ranges.h"
+#include "ops/support/builder.h"
+
+namespace kilter {
+
+/// Inputs with a single shape have it as if it were given alone.
+void Session::fix_single_shapes() {
+  for (const ShapeRanges::Input& input : options_.ranges.inputs()) {
+    Shape shape;
+    for (const DimRange& dim : input.dims) {
+      if (!dim.refers && dim.count() == 1) shape.push_back(dim.at(0));
+    }
+    if (shape.size() == input.dims.size()) options_.shapes.emplace(input.name, std::move(shape));
+  }
+}
+
+void Session::bind_ranges() {
+  if (file_program_ && options_.ranges.empty()) options_.ranges = file_program_->file().ranges;
+  options_.ranges = onnx::bind_ranges(std::move(options_.ranges), inputs(), default_inputs(), name_);
+  fix_single_shapes();
+  options_.ranges.check(options_.shapes, name_);
+}
+
+onnx::Model::Shapes Session::example_shapes() const {
+  return options_.ranges.empty() ? onnx::Model::Shapes() : options_.ranges.at(0);
+}
+
+/// All inputs, those with default values last.
+std::vector<onnx::Port> Session::declared_inputs() const {
+  std::vector<onnx::Port> declared = inputs();
+  for (onnx::Port& p : default_inputs()) declared.push_back(std::move(p));
+  return declared;
+}
+
+/// Throws bad_input if the shapes of some of these inputs are neither known nor in ranges.
+void Session::check_known(const std::vector<onnx::Port>& ports) const {
+  if (const std::string open = onnx::open_inputs_text(ports, whole(example_shapes())); !open.empty())
+    fail(ErrorKind::bad_input, "{}: {}", name_, open);
+}
+
+void Session::for_each_shape(const std::vector<onnx::Model::Shapes>& all,
+                             const std::function<void(const onnx::Model::Shapes&)>& each) {
+  const auto outer = options_.compile.report.progress;
+  struct Restore {
+    std::function<void(const CompileStage&)>& progress;
+    std::function<void(const CompileStage&)> outer;
+    ~Restore() {
+      progress = outer;
+      if (outer) outer({});
+    }
+  } const restore{options_.compile.report.progress, outer};
+  size_t number = 0;
+  if (outer) {
+    options_.compile.report.progress = [&](const CompileStage& stage) {
+      if (stage.name.empty()) return;  // the end of one shape
+      const std::string name = fmt::format("shape {} of {}: {}", number, all.size(), stage.name);
+      outer({name, stage.done, stage.of});
+    };
+  }
+  for (const onnx::Model::Shapes& shapes : all) {
+    ++number;
+    each(shapes);
+  }
+}
+
+std::vector<vm::KnownType> Session::known_types(const onnx::Model::Shapes& shapes) const {
+  const std::vector<onnx::Port> declared = declared_inputs();
+  const auto graph = model_->open_graph(program_inputs_);
+  std::vector<vm::KnownType> types;
+  for (const ValueId v : graph->inputs) {
+    types.emplace_back();
+    const OpenValue& value = graph->values[static_cast<size_t>(v)];
+    const auto port = std::ranges::find(declared, value.name, &onnx::Port::name);
+    const auto shape = shapes.find(value.name);
+    if (!value.constant && port != declared.end() && port->plain() && shape != shapes.end())
+      types.back() = TensorType{port->type, shape->second, {}};
+  }
+  return types;
+}
+
+namespace {
+
+/// Whether shapes depend on the values of inputs of open sizes, so that the network runs as a program. Throws
+/// unsupported if they depend on the values of others, for each of which there is a plan.
+bool depends_on_data(const onnx::Model& model, const onnx::Model::Shapes& shapes) {
+  const std::vector<std::string> names = model.value_inputs(shapes);
+  if (names.empty()) return false;
+  const auto is_open = [&](const onnx::Port& port) {
+    return std::ranges::find(names, port.name) != names.end() && !onnx::declared_shape(port);
+  };
+  if (std::ranges::any_of(model.inputs(), is_open)) return true;
+  fail(ErrorKind::unsupported,
+       "{}: plans cannot be made before the first run, since shapes also depend on the values of input '{}'; make them "
+       "when they are needed (--specialise never)",
+       model.name(), names.front());
+}
+
+}  // namespace
+
+Session::Specialised Session::specialise() {
+  if (compiled_file())
+    fail(ErrorKind::usage, "{} is a compiled file, which has its plans already; plans are made ahead for models only",
+         name_);
+  check_known(inputs());
+  const ShapeRanges& ranges = options_.ranges;
+  const bool all = ranges.count() <= options_.max_shapes;
+  std::vector<onnx::Model::Shapes> shapes{{}};
+  if (!ranges.empty()) shapes = all ? ranges.all() : ranges.spread(std::min(kSpreadShapes, options_.max_shapes));
+  const size_t before = plans();
+  for_each_shape(shapes, [&](const onnx::Model::Shapes& one) {
+    try {
+      if (!needs_program_ && model_ != nullptr) needs_program_ = depends_on_data(*model_, merged(one));
+      if (!needs_program_) {
+        compile(one);
+        return;
+      }
+    } catch (const NeedsProgram&) {
+      needs_program_ = true;
+    }
+    ProgramRunner& runner = program();
+    vm::follow_types(
+        runner.program(), known_types(whole(one)),
+        [&](int32_t segment, const std::vector<TensorType>& types) { return runner.prepare(segment, types); });
+  });
+  if (const auto made = std::ssize(shapes); !needs_program_ && std::ssize(plans_) < made && before == 0) {
+    if (options_.compile.report.notice)
+      options_.compile.report.notice(fmt::format(
+          "{}: {} of {} plans made ahead were dropped, since they exceed the memory limit for plans (--plan-cache)",
+          name_, made - std::ssize(plans_), made));
+  }
+  return {std::ssize(shapes), all};
+}
+
+/// All shapes that a compiled file has plans for.
+std::vector<onnx::Model::Shapes> Session::saved_shapes() const {
+  const ShapeRanges& ranges = options_.ranges;
+  if (ranges.empty()) return {{}};
+  if (const int64_t count = ranges.count(); count > options_.max_shapes) {
+    fail(ErrorKind::bad_input,
+         "{}: --shapes declares {} shapes ({}); a compiled file has a plan for each of them, and at most {}: declare "
+         "fewer, such as with a larger step, or raise the limit with --max-shapes",
+         name_, count == INT64_MAX ? "more than 2^63" : std::to_string(count), ranges.text(), options_.max_shapes);
+  }
+  return ranges.all();
+}
+
+}  // namespace kilter
