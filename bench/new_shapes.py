@@ -1,9 +1,11 @@
 """Runs networks at random input sizes, in one session each: what a size costs when it is new, and when it comes again.
 
-usage: new_shapes.py [--package build/python] [--sizes 100] [--threads 1] [--folder models] [--peer onnxruntime|openvino] MODEL:INPUT=DIMS ...
+usage: new_shapes.py [--package build/python] [--sizes 100] [--threads 1] [--folder models] [--peer onnxruntime|openvino] [--specialise] MODEL:INPUT=DIMS ...
 DIMS has a number, or a range LOW..HIGH:STEP, for each dimension. Ranges of one model with the same LOW..HIGH:STEP that
 end in a letter (1..512:1a) draw the same size. Example: bert.onnx:input_ids=1x1..512:1a,attention_mask=1x1..512:1a
 MODEL is a file or a name that networks.py knows. Without a model: the text detector and recogniser of PP-OCR.
+With --specialise, the sizes are declared as ranges and plans are made before the first run (specialise="now"); the line
+begins with how long that took.
 
 Prints a line for each network: seconds for all sizes, the first time and again, for Kilter and the peer; the median and
 the largest time by which a new size is slower than a known one, over all sizes and over the second half of them; the
@@ -40,6 +42,13 @@ def draw(rng, dims):
             size = int(low) if high is None else int(low) + int(step) * int(rng.integers((int(high) - int(low)) // int(step) + 1))
             sizes[name].append(known.setdefault(letter, size) if letter else size)
     return sizes
+
+
+def ranges(dims):
+    """Returns the sizes that each input may have, for kilter.compile(shapes=...)."""
+    def of(part):
+        return part if ".." not in part else f"{{{part[-1]}={part[:-1]}}}" if part[-1].isalpha() else f"{{{part}}}"
+    return {name: "x".join(of(part) for part in text.split("x")) for name, text in dims.items()}
 
 
 def values(rng, sizes, types):
@@ -90,7 +99,11 @@ def measure(args, spec):
         if str(one) not in seen or len(seen) > 4 * args.sizes:
             sizes.append(one)
         seen.add(str(one))
-    net = kilter.load(model, threads=args.threads)
+    begin = time.perf_counter()
+    ahead = dict(shapes=ranges(dims), specialise="now") if args.specialise and not args.largest else {}
+    net = kilter.compile(model, threads=args.threads, **ahead)
+    if ahead:
+        print(f"plans ahead in {time.perf_counter() - begin:.2f} s: ", end="")
     if args.largest:
         largest = max(sizes, key=lambda s: sum(int(np.prod(shape)) for shape in s.values()))
         net.run(values(rng, largest, types))
@@ -128,13 +141,15 @@ def main():
     parser.add_argument("--sizes", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--peer", choices=["onnxruntime", "openvino"])
+    parser.add_argument("--specialise", action="store_true", help="declare the sizes and make plans before the first run")
     parser.add_argument("--largest", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # in this process
     args = parser.parse_args()
     if args.here or args.largest:
         return measure(args, args.specs[0])
     for spec in args.specs or DEFAULT:  # a process for each figure, since peaks and memory are those of a process
-        rest = ["--package", str(args.package), "--folder", args.folder, "--sizes", str(args.sizes), "--threads", str(args.threads), spec]
+        rest = ["--package", str(args.package), "--folder", args.folder, "--sizes", str(args.sizes), "--threads", str(args.threads),
+                *(["--specialise"] if args.specialise else []), spec]
         run = lambda *more: subprocess.run([sys.executable, __file__, *rest, *more], check=True, capture_output=True, text=True).stdout.strip()
         print(run("--here"), f"(the largest size alone: {run('--largest')} MiB)", flush=True)
         if args.peer:

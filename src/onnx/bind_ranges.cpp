@@ -13,9 +13,9 @@ namespace {
 
 /// Checks the ranges of one input against its declaration, and gives them the model's names.
 void bind_input(ShapeRanges::Input& input, const Port& port, const std::string& model) {
-  const auto refuse = [&](const std::string& why) {
+  const auto refuse = [&, declared = ShapeRanges::text(input)](const std::string& why) {
     fail(ErrorKind::bad_input, "{}: input '{}' ({}): --shapes declares {}; {}", model, printable(port.name), text(port),
-         ShapeRanges::text(input), why);
+         declared, why);
   };
   if (!port.is_tensor()) refuse("only tensors have sizes: leave it out");
   if (!port.dims) return;

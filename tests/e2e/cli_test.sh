@@ -166,6 +166,41 @@ relu_model() {
   printf '\x5a\x13\x0a\x01x\x12\x0e\x0a\x0c\x08\x01\x12\x08\x0a\x02\x08\x02\x0a\x02\x08\x03'
   printf '\x62\x13\x0a\x01y\x12\x0e\x0a\x0c\x08\x01\x12\x08\x0a\x02\x08\x02\x0a\x02\x08%b\x42\x02\x10\x11' "\\x$1"
 }
+# Ranges of shapes: a model of one Relu from x: f32[n,3] to y.
+{
+  printf '\x08\x08\x3a\x3d\x0a\x0c\x0a\x01x\x12\x01y\x22\x04Relu\x12\x01g'
+  for port in '\x5a\x14\x0a\x01x' '\x62\x14\x0a\x01y'; do
+    printf '%b\x12\x0f\x0a\x0d\x08\x01\x12\x09\x0a\x03\x12\x01n\x0a\x02\x08\x03' "$port"
+  done
+  printf '\x42\x02\x10\x11'
+} > "$scratch/open.onnx"
+open=("$scratch/open.onnx" --shapes 'x={2..8:2}x3')
+expect 0 "  x: f32[n,3], n = {2..8:2}" inspect "${open[@]}"
+expect 0 "  y: f32[n,3], n = {2..8:2}" inspect "${open[@]}"
+expect 0 "shapes: 4" inspect "${open[@]}"
+expect 0 "give the shape, e.g. \`--input x=2x3\`" inspect "${open[@]}"
+expect 0 "tasks (1):" inspect "${open[@]}" --input x=4x3
+expect 0 "y: f32[4x3]" run "${open[@]}" --input x=4x3
+expect 0 "y: f32[4x3]" run "$scratch/open.onnx" --shapes x=4x3
+for sub in run bench profile inspect explain time tasks; do
+  expect 3 "open.onnx: input 'x': dimension 0 ('n') is 5; expected {2..8:2}, of which 4 and 6 are the nearest; give the input such a size, or declare 5 as well (--shapes) when the network is compiled" $sub "${open[@]}" --input x=5x3
+done
+expect 3 "give the shape, e.g. \`--input x=2x3\`" run "${open[@]}"
+expect 3 "open.onnx: input 'x' (f32[n,3]): --shapes declares {1..4}x{1..4}; dimension 1 is 3 in the model, got {1..4}: give 3 there" run "$scratch/open.onnx" --shapes "x={1..4}x{1..4}"
+expect 2 "--shapes x=2x3: input 'x' already has the shape 1x3; give all its sizes in one value, and put the value in quotes, since shells expand braces" run "$scratch/open.onnx" --shapes x={1,2}x3
+expect 2 "--shapes nonsense: expected NAME=SHAPE, such as 'x=1x3x{320..960:32}x{320..960:32}'" run "${open[@]}" --shapes nonsense
+expect 0 "y: f32[8x3]" run "${open[@]}" --input x=8x3 --specialise now
+expect 2 "--specialise: later not in {never,now}" run "${open[@]}" --input x=8x3 --specialise later
+expect 0 "open.kilter: plans for 4 shapes, for " compile "${open[@]}" -o "$scratch/open.kilter"
+expect 0 "  x: f32[n,3], n = {2..8:2}" inspect "$scratch/open.kilter"
+expect 0 "plans for 4 shapes, for " inspect "$scratch/open.kilter"
+expect 0 "  x=8x3: 1 step" inspect "$scratch/open.kilter"
+expect 0 "y: f32[6x3]" run "$scratch/open.kilter" --input x=6x3
+expect 0 "1 thread" bench "$scratch/open.kilter" --input x=6x3 --threads 1 --seconds 0.1
+expect 3 "open.kilter: input 'x': dimension 0 ('n') is 10; expected {2..8:2}, of which 8 is the nearest" run "$scratch/open.kilter" --input x=10x3
+expect 2 "open.kilter is a compiled file, which has its plans already" run "$scratch/open.kilter" --input x=2x3 --specialise now
+expect 3 "--shapes declares 999 shapes (x={n=1..999}x3); a compiled file has a plan for each of them, and at most 64: declare fewer, such as with a larger step, or raise the limit with --max-shapes" compile "$scratch/open.onnx" --shapes 'x={1..999}x3' -o "$scratch/many.kilter"
+expect 0 "plans for 66 shapes" compile "$scratch/open.onnx" --shapes 'x={1..66}x3' --max-shapes 66 -o "$scratch/many.kilter"
 relu_model 09 > "$scratch/contradiction.onnx"
 expect 0 "  y is f32[2,3] according to its nodes, unlike the model's declaration" inspect "$scratch/contradiction.onnx"
 relu_model 03 > "$scratch/relu.onnx"

@@ -191,7 +191,8 @@ void print_plans(const vm::FileProgram& file) {
     std::string shapes;
     for (const PlanTensor& t : plan.inputs)
       shapes += fmt::format("{}{}={}", shapes.empty() ? "" : " ", printable(t.name), text(t.shape));
-    say("  {}: {} steps, arena {:.2f} MB\n", shapes, plan.steps.size(), static_cast<double>(plan.arena_bytes) * 1e-6);
+    say("  {}: {} step{}, arena {:.2f} MB\n", shapes, plan.steps.size(), plan.steps.size() == 1 ? "" : "s",
+        static_cast<double>(plan.arena_bytes) * 1e-6);
   }
   if (plans.size() > kMostShown) say("  and {} more\n", plans.size() - kMostShown);
 }
