@@ -36,14 +36,21 @@ def torchvision_detector(model, size, scale, **more):
     return decisive(calibrate(inner, [torch.rand(3, size, size)]), scale)
 
 
+def detections(inner, names):
+    """A module that returns these results for one image."""
+    def run(net, image):
+        found = net([image])[0]  # once: the exporter would write the whole network again for each call
+        return tuple(found[key] for key in names)
+    return Call(inner, run).eval()
+
+
 def add_torchvision(name, model, size, scale, results, more):
     @network(name, "detect")
     def build():
         names = ("boxes", "labels", "scores", *results)
         inner = torchvision_detector(model, size, scale, **more)
-        module = Call(inner, lambda net, image: tuple(net([image])[0][key] for key in names))
         # torch.export refuses these networks: they branch on data
-        return Spec(module.eval(), (torch.rand(3, size, size),), ("image",), names, exporters=("torchscript",))
+        return Spec(detections(inner, names), (torch.rand(3, size, size),), ("image",), names, exporters=("torchscript",))
 
 
 for each, row in TORCHVISION.items():

@@ -2,8 +2,8 @@
 import torch
 
 from dense import segmenter
-from detect import torchvision_detector, yolo
-from spec import Call, Spec, axes, network
+from detect import detections, torchvision_detector, yolo
+from spec import Spec, axes, network
 
 SIZES = ((320, 320), (256, 384), (416, 416), (480, 352), (512, 512))
 
@@ -25,9 +25,8 @@ def detector_sizes(name, model, results):
     def build():
         names = ("boxes", "labels", "scores", *results)
         inner = torchvision_detector(model, 224, 20.0, min_size=224, max_size=448)
-        module = Call(inner, lambda net, image: tuple(net([image])[0][key] for key in names))
         cases = [(torch.rand(3, *size),) for size in ((224, 224), (240, 320), (300, 260))]
-        return Spec(module.eval(), cases[0], ("image",), names, axes(image="- height width", **{n: "found" for n in names}), cases, exporters=("torchscript",))
+        return Spec(detections(inner, names), cases[0], ("image",), names, axes(image="- height width", **{n: "found" for n in names}), cases, exporters=("torchscript",))
 
 
 detector_sizes("fasterrcnn_sizes", "fasterrcnn_resnet50_fpn", ())

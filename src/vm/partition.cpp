@@ -4,9 +4,10 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "graph/text.h"
+#include "graph/equal.h"
 #include "ops/op.h"
 #include "ops/support/builder.h"
+#include "vm/merge_nodes.h"
 #include "vm/program.h"
 
 namespace kilter::vm {
@@ -62,28 +63,6 @@ std::vector<ValueId> reads(const OpenNode& node) {
   std::ranges::copy_if(node.inputs, std::back_inserter(all), [](ValueId v) { return v != kNone; });
   for (const Region& region : node.regions) all.insert(all.end(), region.captures.begin(), region.captures.end());
   return all;
-}
-
-bool same_constant(const std::optional<Tensor>& a, const std::optional<Tensor>& b) {
-  constexpr int64_t kFewElems = 64;
-  if (!a || !b) return !a && !b;
-  const bool same_memory = a->raw() == b->raw() && a->dtype() == b->dtype() && a->shape() == b->shape();
-  return (same_memory && a->dtype() != DType::string) || (a->elems() <= kFewElems && a->same(*b));
-}
-
-/// Returns whether two graphs compute the same, apart from names.
-bool same_graph(const OpenGraph& a, const OpenGraph& b) {
-  const auto same_node = [](const OpenNode& x, const OpenNode& y) {
-    const auto same_attr = [](const auto& p, const auto& q) {
-      return p.first == q.first && attr_text(p.second) == attr_text(q.second);
-    };
-    return x.op == y.op && x.opset == y.opset && x.inputs == y.inputs && x.outputs == y.outputs && x.regions.empty() &&
-           y.regions.empty() && std::ranges::equal(x.attrs, y.attrs, same_attr);
-  };
-  const auto same_value = [](const OpenValue& x, const OpenValue& y) { return same_constant(x.constant, y.constant); };
-  return a.inputs == b.inputs &&
-         std::ranges::equal(a.outputs, b.outputs, {}, &OpenGraph::Output::value, &OpenGraph::Output::value) &&
-         std::ranges::equal(a.nodes, b.nodes, same_node) && std::ranges::equal(a.values, b.values, same_value);
 }
 
 /// Makes instructions with equal segments refer to the first of them.
@@ -303,7 +282,7 @@ class Partition {
 }  // namespace
 
 Program make_program(std::shared_ptr<const OpenGraph> graph, const std::vector<bool>& varying) {
-  Program program{std::move(graph), {}, {}};
+  Program program{merge_nodes(std::move(graph)), {}, {}};
   program.functions.emplace_back();
   program.functions[0] = Partition(*program.graph, program, varying).run();
   if (!varying.empty()) merge_equal_segments(program);

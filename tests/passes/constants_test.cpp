@@ -132,6 +132,76 @@ TEST(CommonSubexpressions, EqualNodesAreMergedThroughChains) {
             "output \"e\" %e\n");
 }
 
+TEST(CommonSubexpressions, ConstantsWithEqualBytesAreEqualOperands) {
+  EXPECT_EQ(after(common_subexpressions, R"(graph "g" {
+    input %x: f32[2]
+    const %k: f32[2](2, 3)
+    const %l: f32[2](2, 3)
+    const %m: f32[2](2, 4)
+    const %n: f32[1,2](2, 3)
+    const %z: f32[](0)
+    const %y: f32[](-0)
+    %a: f32[2] = Mul@14 "a"(%x, %k)
+    %b: f32[2] = Mul@14 "b"(%x, %l)
+    %c: f32[2] = Mul@14 "c"(%x, %m)
+    %d: f32[1,2] = Mul@14 "d"(%x, %n)
+    %e: f32[2] = Mul@14 "e"(%x, %z)
+    %f: f32[2] = Mul@14 "f"(%x, %y)
+    %s: f32[1,2] = Sum@13 "s"(%a, %b, %c, %d, %e, %f)
+    output "s" %s
+  })"),
+            "%a: f32[2] = Mul@14 \"a\"(%x, %k)\n"
+            "%c: f32[2] = Mul@14 \"c\"(%x, %m)\n"
+            "%d: f32[1,2] = Mul@14 \"d\"(%x, %n)\n"
+            "%e: f32[2] = Mul@14 \"e\"(%x, %z)\n"
+            "%f: f32[2] = Mul@14 \"f\"(%x, %y)\n"
+            "%s: f32[1,2] = Sum@13 \"s\"(%a, %a, %c, %d, %e, %f)\n"
+            "output \"s\" %s\n");
+}
+
+/// x * k + x * l of 2^16 elements. `k` and `l` differ in element `other`, unless it is negative.
+int64_t merged_products(int64_t other) {
+  constexpr int64_t kElems = 1 << 16;
+  Graph graph;
+  const TensorType type{DType::f32, {kElems}, {}};
+  const ValueId x = graph.add_input("x", type);
+  Tensor k(DType::f32, {kElems}), l(DType::f32, {kElems});
+  if (other >= 0) l.data<float>()[other] = 1;
+  GraphBuilder b(graph);
+  const ValueId first = b.add("Mul", {x, graph.add_constant("k", k)}, {}, "a");
+  const ValueId second = b.add("Mul", {x, graph.add_constant("l", l)}, {}, "b");
+  graph.add_output(b.add("Add", {first, second}, {}, "c"), "y");
+  return run_pass(common_subexpressions, graph);
+}
+
+TEST(CommonSubexpressions, LargeConstantsAreComparedWhole) {
+  EXPECT_EQ(merged_products(-1), 1);
+  for (const int64_t other : {0, 1000, 32768, 40000, 65535}) EXPECT_EQ(merged_products(other), 0) << other;
+}
+
+TEST(CommonSubexpressions, ALayerThatTheModelRepeatsIsFoldedAsOne) {
+  Graph graph = parse_graph(R"(graph "g" {
+    input %x: f32[1,1,4,4]
+    const %w: f32[2,1,1,1](1, 2)
+    const %s: f32[2,1,1](2, 3)
+    const %t: f32[2,1,1](2, 3)
+    %c: f32[1,2,4,4] = Conv@11 "c"(%x, %w)
+    %d: f32[1,2,4,4] = Mul@14 "d"(%c, %s)
+    %e: f32[1,2,4,4] = Mul@14 "e"(%c, %t)
+    %f: f32[1,2,4,4] = Exp@13 "f"(%d)
+    %g: f32[1,2,4,4] = Exp@13 "g"(%e)
+    %h: f32[1,2,4,4] = Add@14 "h"(%f, %g)
+    output "h" %h
+  })");
+  EXPECT_EQ(run_pass(common_subexpressions, graph), 2);
+  EXPECT_EQ(run_pass(fold_batch_norm, graph), 1);
+  EXPECT_EQ(nodes_text(graph),
+            "%d: f32[1,2,4,4] = Conv@11 \"c\"(%x, %w_1, %c.bias)\n"
+            "%f: f32[1,2,4,4] = Exp@13 \"f\"(%d)\n"
+            "%h: f32[1,2,4,4] = Add@14 \"h\"(%f, %f)\n"
+            "output \"h\" %h\n");
+}
+
 TEST(CommonSubexpressions, NodesThatDifferInAnythingStay) {
   EXPECT_EQ(unchanged(common_subexpressions, R"(graph "g" {
     input %x: f32[2,3]
