@@ -79,6 +79,19 @@ TEST(DirectConvolution, SkipsTapsInThePaddingOfWholeTiles) {
   EXPECT_FALSE(work("conv2d n1 c32 h20 w20 k32 r3 s3 pad2 dil2,2 f32", schedule)) << "nearly all taps read the image";
 }
 
+TEST(DirectConvolution, TilesAreLargerWhereTheWeightsBetweenSkippedTapsComeFromBeyondL2) {
+  const auto tile = [](int64_t l2_bytes) {
+    CpuLimits limits = parse_target("znver4").limits;
+    limits.l2_bytes = l2_bytes;
+    const PlacedTasks placed =
+        place_tasks(parse_problem("conv2d n1 c64 h28 w28 k32 r3 s3 pad12 dil12,12 f32").graph, limits);
+    const auto task = std::ranges::find(placed.tasks, "Conv", &Task::ops);
+    return conv2d_direct.pick(*task, limits)->knob("tile");
+  };
+  EXPECT_EQ(tile(1 << 20), 4);  // it skips the most taps
+  EXPECT_EQ(tile(1 << 16), 10);
+}
+
 /// Whether the pixels are processed in blocks, each with all panels of weights, under a given schedule or the default.
 bool in_blocks(const std::string& problem, int64_t l2_bytes, std::string_view target = "x86-64-v3",
                const std::string& given = "") {

@@ -20,23 +20,25 @@ int64_t passes(const ConvNest& nest, const ConvTile& t, int64_t items) {
   return nest.out_h == 1 ? std::min(items * kTilesPerItem, row) : items * row;
 }
 
-/// Cycles of one reduction step of a register tile.
-double tile_step_cycles(int64_t pixels, int64_t vectors, bool half, bool weights_beyond_l1, const CpuLimits& limits) {
-  const double stream = weights_beyond_l1 ? static_cast<double>(vectors * limits.vector_bytes) / limits.l2_rate : 0;
-  const double step = step_cycles(pixels, vectors, limits, half) * spilling(pixels, vectors, limits);
-  return std::max(step, stream);
+/// Cycles of one reduction step of a register tile, which rereads its panel of weights. Between skipped taps, the panel
+/// is read in pieces: beyond L2, prefetching does not keep up with that (measured).
+double tile_step_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const CpuLimits& limits) {
+  const double step = step_cycles(pixels, vectors, limits, nest.has_half(vectors)) * spilling(pixels, vectors, limits);
+  const int64_t panel = nest.panel_elems(vectors, limits.lanes_f32()) * nest.operands.bytes();
+  const auto bytes = static_cast<double>(vectors * limits.vector_bytes);
+  if (nest.in_h > 0 && panel > limits.l2_bytes) return beside(step, bytes / limits.memory_rate);
+  return panel > limits.l1_bytes / 2 ? std::max(step, bytes / limits.l2_rate) : step;
 }
 
 /// Cycles of one tile of `pixels`. While the next tile is computed, as many of the vectors that the epilogue reads or
 /// writes arrive as the core has fill buffers; the next tile waits for the rest.
 double tile_cycles(const ConvNest& nest, int64_t pixels, int64_t vectors, const CpuLimits& limits) {
   if (pixels == 0) return 0;
-  const bool big = nest.panel_elems(vectors, limits.lanes_f32()) * nest.operands.bytes() > limits.l1_bytes / 2;
   const auto waits = static_cast<double>(std::max<int64_t>(pixels * vectors - limits.fill_buffers, 0));
   const int64_t group = nest.in_block == 1 ? 1 : nest.operands.group;
   const double steps = panel_window(nest, vectors * limits.lanes_f32()).mean_channels *
                        static_cast<double>(nest.kernel_h * nest.row_steps()) / static_cast<double>(group);
-  const double step = tile_step_cycles(pixels, vectors, nest.has_half(vectors), big, nest.operands.limits(limits));
+  const double step = tile_step_cycles(nest, pixels, vectors, nest.operands.limits(limits));
   return steps * step + waits * nest.out_line_cycles;
 }
 
