@@ -240,8 +240,7 @@ void ShapeRanges::check(const Shapes& shapes, std::string_view network) const {
       if (!dim.contains(shape[axis])) {
         fail(ErrorKind::bad_input,
              "{}: {} is {}; expected {}{}; give the input such a size, or declare {} as well (--shapes) when the "
-             "network is "
-             "compiled",
+             "network is compiled",
              where(), dimension_text(axis, dim.symbol), shape[axis], dim.text(false), nearest(dim, shape[axis]),
              shape[axis]);
       }
