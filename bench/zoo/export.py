@@ -7,8 +7,9 @@ NAME.dynamo.onnx (the exporters of torch.onnx.export with dynamo=False and True)
 exported by torch; NAME.0.npz, NAME.1.npz ... with the inputs of each case; NAME.json with the family, the kind of numbers
 and the opset; NAME.failed with what an exporter refuses. Keeps files that exist. No weights are downloaded.
 
-Needs the packages of install_torch in scripts/setup.sh and onnxruntime (for the quantised networks), and up to 14 GB of
-memory. Each network is made in a process of its own, within the limits of memory (GB) and time.
+Needs the packages of install_torch in scripts/setup.sh, onnxscript (for the exporter dynamo) and onnxruntime (for the
+quantised networks), and up to 14 GB of memory. Each network is made in a process of its own, within the limits of memory
+(GB) and time.
 """
 import argparse
 import contextlib
