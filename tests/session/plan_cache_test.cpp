@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <thread>
 
 #include "../base/error_of.h"
@@ -19,6 +20,14 @@ Tensor image(int64_t batch, int64_t size) { return random_input("input", DType::
 
 bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Tensor& x, const Tensor& y) { return x.same(y); });
+}
+
+/// Whether results are the same but for rounding: a layer may run another schedule, depending on earlier shapes.
+bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  const auto near = [](float x, float y) { return std::abs(x - y) <= 1e-5F * std::max(1.0F, std::abs(y)); };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const Tensor& x, const Tensor& y) {
+    return x.shape() == y.shape() && std::equal(x.data<float>(), x.data<float>() + x.elems(), y.data<float>(), near);
+  });
 }
 
 TEST(PlanCache, PlansShareThePackedWeightsThatAreTheSame) {
@@ -105,17 +114,17 @@ TEST(PlanCache, PlansUsedLongestAgoGoBeyondTheLimit) {
   for (const int64_t size : sizes) answers.push_back(unlimited->run({{"input", image(1, size)}}));
   EXPECT_EQ(unlimited->plans(), 4U);
   for (size_t i = 0; i < sizes.size(); ++i) {
-    EXPECT_TRUE(same(limited->run({{"input", image(1, sizes[i])}}), answers[i])) << sizes[i];
+    EXPECT_TRUE(alike(limited->run({{"input", image(1, sizes[i])}}), answers[i])) << sizes[i];
     EXPECT_EQ(limited->plans(), 1U) << "only the plan in use is kept";
   }
   some->run({{"input", image(1, 64)}});
   const int64_t one = some->held_bytes();
   some->run({{"input", image(1, 40)}});
-  const auto two = open_session(model, 1, (some->held_bytes() - one) * 3 / 2);
-  for (const int64_t size : {64, 40, 64, 48, 56, 64, 72}) two->run({{"input", image(1, size)}});
-  EXPECT_GT(two->plans(), 1U);
-  EXPECT_LE(two->held_bytes(), 3 * one);
-  EXPECT_LT(two->plans(), 5U);
+  const auto few = open_session(model, 1, (some->held_bytes() - one) * 3);
+  for (const int64_t size : {64, 40, 64, 48, 56, 64, 72, 80, 88, 96}) few->run({{"input", image(1, size)}});
+  EXPECT_GT(few->plans(), 1U);
+  EXPECT_LE(few->held_bytes(), 3 * one);
+  EXPECT_LT(few->plans(), 8U) << "of 8 sizes";
 }
 
 TEST(PlanCache, TheCppInterfaceHasTheLimit) {
