@@ -102,16 +102,16 @@ class Search {
 
   static bool may_stay(const LayerCost& l) { return !l.nodes.empty() && l.error > 0; }
 
-  /// Keeps the half of the layers with larger errors: the mix that is tried if the tolerance would need all layers in
+  /// Keeps the `count` layers with the largest errors: a mix that is tried if the tolerance would need all layers in
   /// f32.
-  static std::set<std::string> worse_half(const Gear& gear) {
+  static std::set<std::string> worst(const Gear& gear, int64_t count) {
     std::vector<const LayerCost*> order;
     for (const LayerCost& l : gear.layers) {
       if (may_stay(l)) order.push_back(&l);
     }
     std::ranges::stable_sort(order, std::greater(), [](const LayerCost* l) { return l->error; });
     std::set<std::string> kept;
-    for (size_t i = 0; i < (order.size() + 1) / 2; ++i) kept.insert(order[i]->layer);
+    for (int64_t i = 0; i < count; ++i) kept.insert(order[static_cast<size_t>(i)]->layer);
     return kept;
   }
 
@@ -133,18 +133,24 @@ class Search {
 
   /// Finds the layers to keep in f32. The errors of layers add up in ways that only a run of the whole network shows,
   /// so each attempt corrects the scale of their sum for the next one, between the largest scale that gave too large an
-  /// error and the smallest that did not.
+  /// error and the smallest that did not. If the tolerance would need all layers in f32, tries half of them, then half
+  /// of these and so on: with half of them, all values may be f32 already.
   void find_mix(Gear& gear) {
+    const int64_t all = std::ranges::count_if(gear.layers, may_stay);
+    int64_t most = (all + 1) / 2;
     double scale = 1, too_small = 0, enough = INFINITY;
     std::optional<Tried> best;
     std::set<std::set<std::string>> seen;
     for (int i = 0; i < kTries && too_small < enough; ++i) {
       std::set<std::string> kept = layers_to_keep(gear.layers, scale, request_.tolerance);
-      if (std::ssize(kept) == std::ranges::count_if(gear.layers, may_stay)) kept = worse_half(gear);
+      if (std::ssize(kept) == all) {
+        kept = worst(gear, most);
+        most = std::min(most, std::max<int64_t>(most / 2, 1));
+      }
       const Mix planned = mix_of(gear, kept);
       if (!seen.insert(kept).second) break;
       Tried made = compiled(planned);
-      if (!is_mixed(made)) break;
+      if (!is_mixed(made)) continue;
       const double expected = together(gear.layers, kept, scale), reached = made.mix.error;
       gear.attempts.push_back({planned.kept, expected, reached});
       if (made.mix.within) {
