@@ -112,8 +112,8 @@ void ModelOptions::add_model_to(Command app, bool compiled_files) {
              "have not run for the longest time are dropped (default: 1GiB)");
   app.option("--specialise", specialise,
              "now: make the plans for the shapes of --shapes when the model is opened, for all of them if there are at "
-             "most "
-             "--max-shapes, otherwise for 16 that are spread over them; never: make a plan when a shape first occurs")
+             "most --max-shapes, otherwise for 16 that are spread over them; never: make a plan when a shape first "
+             "occurs")
       .one_of({"never", "now"})
       .shows_default();
   app.option("--max-shapes", max_shapes, "the most shapes of --shapes that all get a plan ahead or in a compiled file")

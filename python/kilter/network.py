@@ -280,7 +280,8 @@ class Network:
 
     def save(self, path: str | os.PathLike) -> None:
         """Compiles the network for its declared or given shapes and writes a compiled file, which load() reads without
-        compiling. With ranges of shapes, the file has a plan for each shape, up to the option max_shapes (64). A compiled file contains machine code: only load files that you trust.
+        compiling. With ranges of shapes, the file has a plan for each shape, up to the option max_shapes (64). A
+        compiled file contains machine code: only load files that you trust.
 
         For a network with control flow or with shapes that depend on data, the file also has the code that earlier runs
         compiled."""
@@ -435,14 +436,14 @@ def compile(model: Any, *, shapes: Any = None, specialise: str | None = None, th
     dimension is a size, or the sizes that it may have: range(320, 961, 32), [1, 2, 4], or a text such as "seq=1..512",
     whose name binds dimensions that always have the same size; or what --shapes takes, "x=1x3x{320..960:32}". Other
     sizes then raise InputError. specialise: "now" makes the plans for these shapes at once, for all of them if there
-    are at most max_shapes (64), otherwise for 16 that are spread over them. The other options are those of `kilter run`, with underscores: threads, target, precision ("declared", "bf16" or "fp16"),
-    accuracy ("default" or "strict"), memory ("200MB"), plan_cache ("1GiB": the limit for plans of earlier shapes), records
+    are at most max_shapes (64), otherwise for 16 that are spread over them. The other options are those of `kilter run`,
+    with underscores: threads, target, precision ("declared", "bf16" or "fp16"), accuracy ("default" or "strict"), memory ("200MB"), plan_cache ("1GiB": the limit for plans of earlier shapes), records
     (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ...
     progress: called with what the compiler is doing. Raises UsageError for options that are not legal, ModelError,
     UnsupportedError, FileError.
     """
-    known = dict(specialise=specialise, threads=threads, target=target, precision=precision, accuracy=accuracy, memory=memory, records=records,
-                 layer_plan=layer_plan)
+    known = dict(specialise=specialise, threads=threads, target=target, precision=precision, accuracy=accuracy,
+                 memory=memory, records=records, layer_plan=layer_plan)
     return Network(model, shapes=shapes, progress=progress,
                    **{k: v for k, v in known.items() if v is not None}, **options)
 
