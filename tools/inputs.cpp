@@ -195,10 +195,12 @@ void ModelOptions::check_tensors(const Session& session) const {
   }
 }
 
-std::map<std::string, Tensor> ModelOptions::tensor_inputs(const Session& session) const {
+std::map<std::string, Tensor> ModelOptions::tensor_inputs(const Session& session,
+                                                          const onnx::Model::Shapes& shapes) const {
   std::map<std::string, Tensor> all = tensors();
   std::set<std::string> generated;  // the generated integer inputs
   onnx::Model::Shapes given = session.options().shapes;
+  for (const auto& [name, shape] : shapes) given[name] = shape;
   std::vector<onnx::Port> ports = session.inputs();
   for (const onnx::Port& port : session.default_inputs()) {
     if (given.contains(port.name)) ports.push_back(port);
@@ -217,13 +219,14 @@ std::map<std::string, Tensor> ModelOptions::tensor_inputs(const Session& session
   return all;
 }
 
-std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session) const {
+std::map<std::string, Tensor> ModelOptions::all_inputs(const Session& session,
+                                                       const onnx::Model::Shapes& shapes) const {
   for (const onnx::Port& port : session.inputs()) {
     if (port.is_tensor() || port.kind == DeclaredType::Kind::optional) continue;
     fail(ErrorKind::bad_input, "{}: input '{}' is a {}; this command takes networks with tensors only", session.name(),
          printable(port.name), onnx::text(port));
   }
-  return tensor_inputs(session);
+  return tensor_inputs(session, shapes);
 }
 
 std::map<std::string, AnyValue> ModelOptions::all_values(const Session& session) const {

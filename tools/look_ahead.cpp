@@ -106,15 +106,14 @@ std::optional<profile::TuningGain> untuned(const tune::Outlook& o, const std::st
 }  // namespace
 
 std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const ModelOptions& options,
-                                          const Session& session, const std::map<std::string, Tensor>& inputs,
-                                          double minutes) {
+                                          const Session& session, const std::function<Graph()>& graph, double minutes) {
   if (session.compiled_file()) return std::nullopt;
   profile::Tuning out;
   out.action = fmt::format("{} --time {:g}min", tune_command(options), minutes);
   try {
     const std::string given = options.records_file();
     const std::filesystem::path file = given.empty() ? tune::default_records_file() : std::filesystem::path(given);
-    const tune::Outlook ahead = outlook_of(file, profile, options, session, bound_graph(session, inputs), minutes);
+    const tune::Outlook ahead = outlook_of(file, profile, options, session, graph(), minutes);
     out.lines = tune::text(ahead, file.string()), out.summary = tune::summary(ahead);
     for (const auto& gain : {unused(ahead, options, file.string()), untuned(ahead, out.action)}) {
       if (gain) out.gains.push_back(*gain);

@@ -4,7 +4,9 @@
 
 #include "measure/device.h"
 #include "onnx/model.h"
+#include "ops/support/builder.h"
 #include "profile/profile.h"
+#include "profile/program.h"
 #include "profile/shown.h"
 
 namespace kilter::tool {
@@ -38,7 +40,8 @@ Runner::Runner(const std::string& what, ModelOptions options) : label_(what) {
   const std::string runtime = runtime_of(what);
   options.model = runtime.empty() ? what : what.substr(runtime.size() + 1);
   if (runtime.empty()) {
-    network_ = std::make_unique<Prepared>(options);
+    network_ = std::make_unique<Prepared>(options, Prepared::Form::any);
+    network_->warm_up();
     items_ = items_of(*network_->session, network_->inputs);
   } else {
     start_peer(runtime, options);
@@ -66,16 +69,23 @@ profile::Side Runner::describe(double seconds) {
     for (const profile::PeerLayer& l : peer_->layers(20)) side.layers.push_back({l.name, l.op, l.ms});
     return side;
   }
+  if (network_->session->file_program() != nullptr) {  // it cannot be profiled
+    side.conditions = profile::program_conditions(*network_->session);
+    side.conditions.program = version_text();
+    return side;
+  }
   profile::Options how;
   how.seconds = seconds;
   how.peaks = false;  // bounds are not shown
-  const profile::Profile p = profile::collect(*network_->loaded->instance, network_->plan(), network_->threads,
-                                              network_->from, network_->to, how);
+  const profile::Profile p = network_->loaded == nullptr
+                                 ? profile::collect_program(*network_->session, network_->values, how)
+                                 : profile::collect(*network_->loaded->instance, network_->plan(), network_->threads,
+                                                    network_->from, network_->to, how);
   side.conditions = p.conditions;
   side.conditions.program = version_text();
   for (const profile::Row& r : p.rows) {
     side.layers.push_back(
-        {r.name, r.kind == profile::RowKind::gap ? "" : fmt::format("{} | {}", r.ops, r.schedule), r.time.mean});
+        {r.name, r.schedule.empty() ? r.ops : fmt::format("{} | {}", r.ops, r.schedule), r.time.mean});
   }
   return side;
 }
@@ -90,7 +100,11 @@ void Runner::start_peer(const std::string& runtime, const ModelOptions& model) {
   for (const auto& [name, tensor] : inputs) request.shapes[name] = tensor.shape();
   items_ = items_of(*session, inputs);
   request.threads = threads_ = model.threads > 0 ? model.threads : default_threads();
-  original_ = session->graph(request.shapes);
+  try {
+    original_ = session->graph(request.shapes);
+  } catch (const NeedsProgram&) {
+    request.values = inputs;  // what a program does can depend on them, so both runtimes get the same
+  }
   if (model.model.starts_with("zoo:")) {
     exported_.emplace();
     request.model = exported_->model().string();
@@ -146,8 +160,8 @@ Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& pro
   describe_both(a, b, how.max_seconds / 4, d);
   note_samples(d.comparison, 0, d.a.conditions);
   note_samples(d.comparison, 1, d.b.conditions);
-  if (b.peer() && !a.peer()) profile::match_layers(b.original(), d.a, d.b);
-  if (a.peer() && !b.peer()) profile::match_layers(a.original(), d.b, d.a);
+  if (b.original() != nullptr && !a.peer()) profile::match_layers(*b.original(), d.a, d.b);
+  if (a.original() != nullptr && !b.peer()) profile::match_layers(*a.original(), d.b, d.a);
   d.a.ms = d.comparison.time_ms(0).value;
   d.b.ms = d.comparison.time_ms(1).value;
   return d;

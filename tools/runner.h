@@ -30,8 +30,8 @@ class Runner {
   bool peer() const { return peer_ != nullptr; }
   /// Returns the number of items in a batch: the first dimension of the first input, or 1 if it has none.
   int64_t items() const { return items_; }
-  /// The network before any pass; valid only for another runtime.
-  const Graph& original() const { return *original_; }
+  /// The network before any pass, for another runtime; else null, and also if it is not one static graph.
+  const Graph* original() const { return original_ ? &*original_ : nullptr; }
 
  private:
   void start_peer(const std::string& runtime, const ModelOptions& model);

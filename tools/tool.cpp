@@ -435,8 +435,8 @@ std::string tune_command(const ModelOptions& options) {
   return out;
 }
 
-void tell_records(const Plan& plan, const std::string& more) {
-  if (!plan.records.empty()) say_error("records: {}{}\n", printable(plan.records), more);
+void tell_records(const std::string& records, const std::string& more) {
+  if (!records.empty()) say_error("records: {}{}\n", printable(records), more);
 }
 
 void print_passes(const Compiled& compiled) {

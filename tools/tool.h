@@ -99,9 +99,10 @@ struct ModelOptions {
   /// Throws bad_input if --input gives a tensor of the network as anything else.
   void check_tensors(const Session& session) const;
   /// Returns a tensor for every input that is one: the given ones, and seeded random values for the rest.
-  std::map<std::string, Tensor> tensor_inputs(const Session& session) const;
+  /// `shapes` take precedence over those of the session.
+  std::map<std::string, Tensor> tensor_inputs(const Session& session, const onnx::Model::Shapes& shapes = {}) const;
   /// As tensor_inputs(). Throws bad_input for a sequence or a map among the inputs.
-  std::map<std::string, Tensor> all_inputs(const Session& session) const;
+  std::map<std::string, Tensor> all_inputs(const Session& session, const onnx::Model::Shapes& shapes = {}) const;
   /// Returns tensor_inputs() and the other inputs, which must be given unless they are optional.
   std::map<std::string, AnyValue> all_values(const Session& session) const;
 };
@@ -127,6 +128,10 @@ struct Prepared {
   std::vector<std::byte*> to;
   int threads = 1;
   const Plan& plan() const { return loaded->plan(); }
+  /// Runs a program until all its segments that can be compiled are.
+  void warm_up() {
+    for (int i = 0; loaded == nullptr && i < ProgramRunner::kRunsUntilCompiled; ++i) run();
+  }
   /// Runs the network through Session::run() or run_values(), as programs do. Does not write to `outputs`.
   void run() {
     if (loaded != nullptr) {
@@ -164,7 +169,7 @@ std::string use_records_command(const ModelOptions& options);
 std::string tune_command(const ModelOptions& options);
 
 /// Reports on standard error which records a plan uses, followed by `more`. Prints nothing if it uses none.
-void tell_records(const Plan& plan, const std::string& more = {});
+void tell_records(const std::string& records, const std::string& more = {});
 void print_passes(const Compiled& compiled);
 
 #define KILTER_COMMAND(name) void add_##name(Command app, Context& context);

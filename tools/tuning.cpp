@@ -39,23 +39,39 @@ TuningSetup::TuningSetup(const ModelOptions& options, bool writes) {
     for (const std::string& line : read_plans(plans_file(file)).damaged) say_error("{}\n", line);
   }
   options.bar_records(known);
-  const std::map<std::string, Tensor> all = options.all_inputs(*session);
-  graph = bound_graph(*session, all);
-  for (const ValueId v : graph.inputs()) inputs.push_back(all.at(graph.value(v).name));
-  compile_ = adapted(session->options().compile, session->options().chooser.get(), graph);
-  if (!compile_.forbidden.empty()) check_forbidden(run_passes(graph, compile_), compile_);
+  network = parts_of(options, *session);
+  if (!network.text.empty()) say_error("{}: tuned together: {}\n", options.model, network.text);
+  CompileOptions given = session->options().compile;
+  network.spread(given);
+  compile_ = adapted(given, session->options().chooser.get(), network.whole);
+  if (!compile_.forbidden.empty()) check_forbidden(run_passes(network.whole, compile_), compile_);
 }
 
-PlanKey TuningSetup::key() const {
-  return {graph_key(graph), compile().target.name,         device, code_versions(compile().target).all(),
-          threads,          plan_settings(compile(), true)};
+PlanKey TuningSetup::key(const NetworkParts::Part& part) const {
+  return {graph_key(part.graph),         compile().target.name, device, code_versions(compile().target).all(), threads,
+          plan_settings(compile(), true)};
+}
+
+void check_write_plan(const TuningSetup& setup, const std::string& file) {
+  if (file.empty() || setup.network.single()) return;
+  fail(ErrorKind::usage,
+       "--write-plan {}: a plan names the layers of one graph, but this is {}, whose plans are kept next to the "
+       "records; "
+       "leave the option out",
+       file, setup.network.text);
 }
 
 std::optional<KeptPlan> kept_plan(const TuningSetup& setup) {
   if (setup.file.empty()) return std::nullopt;
   const KeptPlans plans = read_plans(plans_file(setup.file));
-  const KeptPlan* plan = plans.find(setup.key());
-  return plan == nullptr ? std::nullopt : std::optional(*plan);
+  std::optional<KeptPlan> out;
+  for (const NetworkParts::Part& part : setup.network.parts) {
+    const KeptPlan* plan = plans.find(setup.key(part));
+    if (plan == nullptr) continue;
+    if (!out) out = *plan, out->choices.clear();
+    add(setup.network.in_whole(plan->choices, part), out->choices);
+  }
+  return out;
 }
 
 namespace {
@@ -84,17 +100,27 @@ void take_history(KeptPlan& plan, const GraphBest& best, const Choices& history)
   plan.default_ratio = faster ? best.history_ratio : Ratio{1, 1, 1};
 }
 
-/// Keeps the plan unless `stays` returns a line for the plan that the file contains by then. Returns that line, else
-/// `kept`.
+/// Keeps what the plan says for each part of the network, unless `stays` returns a line for the plan that the file
+/// contains by then. `before`: the plan that the run raced against. Returns that line, else `kept`.
 std::string keep(const TuningSetup& setup, const KeptPlan& plan, const std::string& kept,
-                 const std::function<std::string(const KeptPlan* now)>& stays) {
+                 const std::optional<KeptPlan>& before,
+                 const std::function<std::string(const KeptPlan* now, const std::optional<KeptPlan>& before)>& stays) {
   std::string said = kept;
-  keep_plan(plans_file(setup.file), plan.key, [&](const KeptPlan* now) -> std::optional<KeptPlan> {
-    const std::string line = stays(now);
-    if (line.empty()) return plan;
-    said = line;
-    return std::nullopt;
-  });
+  for (const NetworkParts::Part& part : setup.network.parts) {
+    const auto of_part = [&](KeptPlan whole) {
+      whole.key = setup.key(part);
+      whole.choices = setup.network.of_part(whole.choices, part);
+      return whole;
+    };
+    const auto before_here = before ? std::optional(of_part(*before)) : std::nullopt;
+    const KeptPlan here = of_part(plan);
+    keep_plan(plans_file(setup.file), here.key, [&](const KeptPlan* now) -> std::optional<KeptPlan> {
+      const std::string line = stays(now, before_here);
+      if (line.empty()) return here;
+      said = line;
+      return std::nullopt;
+    });
+  }
   return said;
 }
 
@@ -107,9 +133,11 @@ std::string keep(const TuningSetup& setup, const TuneResult& result, std::option
     return "nothing was tried, so the accepted plan is unchanged\n";
   if (!result.unheld.empty()) return "the previously accepted plan is kept, because no race was held\n";
   if (result.kept && before && result.choices == before->choices) return {};  // the plan keeps its own race's ratio
-  KeptPlan plan{setup.key(), setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
+  KeptPlan plan{{}, setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
   if (result.graph && result.graph->won) plan.ratio = result.graph->ratio;
-  std::string line = keep(setup, plan, "", [&](const KeptPlan* now) { return stays(now, before, result.ratio); });
+  std::string line = keep(setup, plan, "", before, [&](const KeptPlan* now, const std::optional<KeptPlan>& then) {
+    return stays(now, then, result.ratio);
+  });
   if (line.empty()) before = std::move(plan);
   return line;
 }
@@ -118,13 +146,13 @@ std::string keep(const TuningSetup& setup, const GraphBest& best, const Choices&
                  const std::optional<KeptPlan>& before) {
   if (setup.file.empty()) return {};
   if (!best.won && best.rounds == 0) return before ? stays(*before) : "";  // nothing was raced
-  KeptPlan plan{setup.key(), setup.session->name(), iso_date(), best.choices, best.ratio, best.default_ratio};
+  KeptPlan plan{{}, setup.session->name(), iso_date(), best.choices, best.ratio, best.default_ratio};
   if (!best.won) take_history(plan, best, history);
   const char* kept = best.won               ? "graph-best is kept as the accepted plan\n"
                      : plan.choices.empty() ? "the default plan is kept as the accepted one\n"
                                             : "history-best is kept as the accepted plan\n";
-  return keep(setup, plan, kept, [&](const KeptPlan* now) {
-    const std::string line = stays(now, before, best.default_ratio);
+  return keep(setup, plan, kept, before, [&](const KeptPlan* now, const std::optional<KeptPlan>& then) {
+    const std::string line = stays(now, then, best.default_ratio);
     return line.empty() && now != nullptr && !best.won ? stays(*now) : line;
   });
 }

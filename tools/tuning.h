@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "network_parts.h"
 #include "tool.h"
 #include "tune/records/store.h"
 #include "tune/tuner/plans/kept_plans.h"
@@ -27,21 +28,24 @@ struct TuningSetup {
   explicit TuningSetup(const ModelOptions& options, bool writes = true);
 
   std::unique_ptr<Session> session;
-  Graph graph;
-  std::vector<Tensor> inputs;  ///< in the order of the graph's inputs
+  NetworkParts network;
   int threads = 1;
   std::string device;                  ///< fingerprint
   std::string file;                    ///< path of the records; empty: none
   std::unique_ptr<tune::Store> store;  ///< null without a file
   std::vector<tune::Record> known;
   const CompileOptions& compile() const { return compile_; }
-  tune::PlanKey key() const;
+  /// Identifies the plan of one part of the network.
+  tune::PlanKey key(const NetworkParts::Part& part) const;
 
  private:
   CompileOptions compile_;
 };
 
-/// Returns the plan accepted last for exactly this network, target, device, threads and settings.
+/// Throws usage if --write-plan gives a file and the network has several parts, since a plan names the layers of one.
+void check_write_plan(const TuningSetup& setup, const std::string& file);
+/// Returns the plan accepted last for exactly this network, target, device, threads and settings. If the network has
+/// several parts, returns the choices for all parts that have a plan, with the ratios and the date of the first.
 std::optional<tune::KeptPlan> kept_plan(const TuningSetup& setup);
 /// Stores the plan that a tuning run accepted next to the records, or an empty plan if the default plan won. A run that
 /// tried nothing keeps nothing, and a better plan that another run kept meanwhile stays. `before` is the plan that this

@@ -145,8 +145,9 @@ def test_conditions_and_measurements_of_programs():
     assert abs(sum(row["duration_ms"] for row in profile) / profile.sum_ms - 1) < 1e-6
     assert [row["iterations"] > 0 for row in profile if row["kind"] == "control"] == [True]
     assert "Loop 'again'" in profile.table() and "Loop 'again'" in net.inspect()
-    for refused in (net.tasks, net.explain):
-        assert "runs such a network as a program" in raised_text(refused, kilter.UnsupportedError)
+    assert any("twice" in task["nodes"] for task in net.tasks())
+    text = raised_text(lambda: kilter.time_tasks(net), kilter.UnsupportedError)
+    assert "runs such a network as a program, which has no single plan" in text
 
 
 SAVED = {  # models with the arrays of a run
@@ -273,7 +274,8 @@ def test_the_commands_take_compiled_programs(tmp_path):
     for words, text in ((["compile", file, "-o", "x"], "is already a compiled file: copy it, or give the original model"),
                         (["run", file, "--verify"], "--verify needs the model, not a compiled file"),
                         (["profile", file], "is a compiled file of a program; use the model that it was made from"),
-                        (["explain", file], "which it cannot tune, compare or explain yet")):
+                        (["explain", file], "is a compiled file of a program: explain the model that it was made from"),
+                        (["tune", file], "is a compiled file: tuning needs the original model")):
         assert text in raised_text(lambda: kilter.command(*words), kilter.Error)
 
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/free_memory.h"
+#include "compile/check_options.h"
 #include "onnx/specialise.h"
 #include "ops/support/evaluate.h"
 #include "ops/support/fold.h"
@@ -52,7 +53,66 @@ ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> 
       machine_(
           program_,
           [this](int32_t segment, std::vector<AnyValue> inputs) { return run_segment(segment, std::move(inputs)); },
-          options_.interrupt, host_) {}
+          options_.interrupt, host_) {
+  check_named_nodes();
+}
+
+namespace {
+
+/// Whether `names` contains a node, or the node or value that a pass makes it for, whose name it then has before a
+/// point.
+bool has_maker(const std::set<std::string, std::less<>>& names, std::string_view node) {
+  for (size_t length = node.size(); length != std::string_view::npos; length = node.substr(0, length).rfind('.')) {
+    if (names.contains(node.substr(0, length))) return true;
+    if (length == 0) break;
+  }
+  return false;
+}
+
+}  // namespace
+
+void ProgramRunner::check_named_nodes() const {
+  const CompileOptions& options = options_.compile;
+  if (options.choices.empty() && options.forbidden.empty()) return;
+  std::set<std::string, std::less<>> names;
+  for (const OpenGraph& segment : program_.segments) {
+    for (const OpenNode& node : segment.nodes) names.insert(node.name);
+    for (const OpenValue& value : segment.values) names.insert(value.name);
+  }
+  const auto check = [&](const std::string& node, const std::string& option) {
+    if (node.empty() || has_maker(names, node)) return;
+    fail(ErrorKind::usage, "{}: no node that runs compiled in the program {} has this name; `kilter tasks` lists them",
+         option, name_);
+  };
+  for (const auto& [node, choice] : options.choices) {
+    const std::string_view option = choice.forced() ? "--schedule" : choice.threads != 0 ? "--layer-threads" : "";
+    check(node, option.empty() ? "'" + node + "'" : option_text(options, option, node));
+  }
+  for (const Forbidden& f : options.forbidden) check(f.node, "--forbid " + f.text());
+}
+
+/// The options without those for nodes of other segments.
+CompileOptions ProgramRunner::options_for(const Graph& graph) const {
+  CompileOptions out = options_.compile;
+  if (out.choices.empty() && out.forbidden.empty() && out.keep_float.empty()) return out;
+  std::set<std::string, std::less<>> names, ops;
+  for (const NodeId id : graph.order()) names.insert(graph.node(id).name), ops.emplace(graph.node(id).op->name);
+  for (size_t v = 0; v < graph.value_count(); ++v) names.insert(graph.value(static_cast<ValueId>(v)).name);
+  std::erase_if(out.choices, [&](const auto& choice) { return !has_maker(names, choice.first); });
+  std::erase_if(out.forbidden, [&](const Forbidden& f) { return !f.node.empty() && !has_maker(names, f.node); });
+  std::erase_if(out.keep_float, [&](const std::string& held) { return !names.contains(held) && !ops.contains(held); });
+  return out;
+}
+
+std::string ProgramRunner::records() const {
+  std::string out;
+  std::set<std::string> seen;
+  for (const Form& form : forms_) {
+    const std::string text = form.loaded ? form.loaded->plan().records : "";
+    if (!text.empty() && seen.insert(text).second) out += (out.empty() ? "" : "; ") + text;
+  }
+  return out;
+}
 
 std::vector<AnyValue> ProgramRunner::run(std::vector<AnyValue> inputs) {
   vm::UsedMemory used;
@@ -74,6 +134,7 @@ std::vector<AnyValue> ProgramRunner::run_segment(int32_t segment, std::vector<An
   for (AnyValue& value : inputs) given.push_back(value.tensor());
   Form& form = form_for(segment, given);
   if (!form.is_static) return vm::interpret(open, std::move(inputs), host_);
+  if (watch_) watch_(segment, given);
   if (!form.loaded && form.compiles && form.runs >= kRunsBeforeCompiling) {
     compile(form);
     drop_unused();  // not this form, which is the newest
@@ -108,7 +169,7 @@ ProgramRunner::Form& ProgramRunner::form_for(int32_t segment, const std::vector<
 
 ProgramRunner::Form& ProgramRunner::add_form(int32_t segment, std::vector<TensorType> inputs) {
   Form form{.segment = segment, .inputs = std::move(inputs)};
-  form.graph = specialise(program_.segments[static_cast<size_t>(segment)], form.inputs);
+  form.graph = graph_of(segment, form.inputs);
   form.is_static = form.graph.has_value();
   forms_.push_front(std::move(form));
   index_[static_cast<size_t>(segment)].push_back(forms_.begin());
@@ -149,15 +210,14 @@ std::vector<Plan> ProgramRunner::plans_of(size_t segment, bool& tuned) const {
   return plans;
 }
 
-/// Returns the static graph of a segment for these inputs. Returns nullopt if shapes turn out to depend on data, or an
-/// output is absent.
-std::optional<Graph> ProgramRunner::specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const {
+std::optional<Graph> ProgramRunner::graph_of(int32_t segment, const std::vector<TensorType>& inputs) const {
+  const OpenGraph& open = program_.segments[static_cast<size_t>(segment)];
   Graph graph;
-  graph.name = segment.name;
-  onnx::Specialiser specialiser(segment, graph, name_, onnx::Specialiser::Mode::segment);
+  graph.name = open.name;
+  onnx::Specialiser specialiser(open, graph, name_, onnx::Specialiser::Mode::segment);
   if (!specialiser.walk_from(inputs)) return std::nullopt;
   std::set<std::string> names;
-  for (const OpenGraph::Output& output : segment.outputs) {
+  for (const OpenGraph::Output& output : open.outputs) {
     const ValueId value = specialiser.value(output.value);
     if (value == kNone) return std::nullopt;
     std::string unique = output.name;
@@ -171,7 +231,7 @@ std::optional<Graph> ProgramRunner::specialise(const OpenGraph& segment, const s
 void ProgramRunner::compile(Form& form) {
   try {
     Loaded loaded;
-    CompileOptions compile = options_.compile;
+    CompileOptions compile = options_for(*form.graph);
     const bool again = index_[static_cast<size_t>(form.segment)].size() > 1;
     kernels_.share(again);
     const bool own = options_.constants == nullptr;
@@ -207,8 +267,8 @@ std::vector<AnyValue> ProgramRunner::run_plan(Form& form, const std::vector<Tens
     outputs.emplace_back(outputs_.take(output.type, output.shape));
     to.push_back(outputs.back().tensor().raw());
   }
-  if (observer_ != nullptr) observer_->enter_code();
-  form.loaded->instance->run(from, to);
+  RunTrace* trace = observer_ != nullptr ? observer_->enter_code(plan) : nullptr;
+  form.loaded->instance->run(from, to, nullptr, trace);
   if (observer_ != nullptr) observer_->leave_code();
   return outputs;
 }

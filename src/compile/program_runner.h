@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -36,7 +37,8 @@ class ProgramRunner {
     SharedConstants* constants = nullptr;
     ConstantMemo* memo = nullptr;
   };
-  /// `name` names the network in errors.
+  /// `name` names the network in errors. Options for a node apply in the segments that have a node of this name. Throws
+  /// usage if none has.
   ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
                 std::shared_ptr<ThreadPool> pool);
 
@@ -55,6 +57,13 @@ class ProgramRunner {
   };
   /// All segments that have run, ordered by segment and by when they first ran.
   std::vector<FormState> forms() const;
+  /// Receives each segment that runs as a static graph, with its inputs, before it runs.
+  using WatchSegment = std::function<void(int32_t segment, const std::vector<Tensor>& inputs)>;
+  /// Sets who receives the segments of the runs from now on; empty: nobody.
+  void watch_segments(WatchSegment watch) { watch_ = std::move(watch); }
+  /// Returns the static graph of a segment for inputs of these types. Returns nullopt if shapes turn out to depend on
+  /// data, or an output is absent.
+  std::optional<Graph> graph_of(int32_t segment, const std::vector<TensorType>& inputs) const;
   /// After so many runs with the same inputs, every segment that can be compiled is compiled.
   static constexpr int kRunsUntilCompiled = 4;
   /// Sets who watches the runs from now on; null: nobody.
@@ -62,6 +71,8 @@ class ProgramRunner {
     observer_ = observer;
     machine_.observe(observer);
   }
+  /// Where the schedules of the plans come from, as Plan::records says; empty if all are the defaults.
+  std::string records() const;
   /// Bytes of machine code, packed constants, working memory and results of all plans.
   int64_t held_bytes() const;
   /// Compiles a segment for inputs of these types, if it can be compiled, without running it. Returns the types of its
@@ -87,7 +98,8 @@ class ProgramRunner {
   std::vector<AnyValue> run_segment(int32_t segment, std::vector<AnyValue> inputs);
   Form& form_for(int32_t segment, const std::vector<Tensor>& inputs);
   Form& add_form(int32_t segment, std::vector<TensorType> inputs);
-  std::optional<Graph> specialise(const OpenGraph& segment, const std::vector<TensorType>& inputs) const;
+  void check_named_nodes() const;
+  CompileOptions options_for(const Graph& graph) const;
   void compile(Form& form);
   void make_ready(Form& form);
   int64_t own_bytes(const Form& form) const;
@@ -109,6 +121,7 @@ class ProgramRunner {
   std::vector<std::vector<Forms::iterator>> index_;  ///< by segment: its forms
   vm::Machine machine_;
   vm::Observer* observer_ = nullptr;
+  WatchSegment watch_;
   bool has_run_ = false;
   bool has_compiled_ = false;  ///< in this run
 };

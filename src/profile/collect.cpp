@@ -193,18 +193,9 @@ class Collector {
   }
 
   Row make_row(size_t s, const std::vector<size_t>& regions, const Footprint& run) const {
-    const Step& step = plan_.steps[s];
-    Row row;
-    row.kind = kind_of(step), row.role = step.role;
-    row.step = static_cast<int64_t>(s);
-    row.name = step.name, row.stage = stages_[s], row.ops = step.ops, row.problem = step.problem,
-    row.schedule = step.schedule;
-    row.shapes = step.shapes, row.layouts = step.layouts, row.record = step.record;
-    if (step.key != 0) row.key = fmt::format("{:016x}", step.key);
+    Row row = row_of(plan_, s, stages_[s]);
     row.count = static_cast<int64_t>(regions.size());
-    row.effective_flops = step.effective_flops * row.count;
-    row.flops = step.flops * row.count, row.bytes = step.bytes * row.count;
-    row.weight_bytes = weight_bytes(step) * row.count;
+    for (int64_t* amount : {&row.effective_flops, &row.flops, &row.bytes, &row.weight_bytes}) *amount *= row.count;
     row.time = over_passes([&](const Pass& p) { return sum(p.wall, regions); });
     row.gap_ms = over_passes([&](const Pass& p) { return sum(p.gap, regions); }).mean;
     row.barrier_ms = over_passes([&](const Pass& p) { return barrier(p, regions); }).mean;
@@ -351,6 +342,20 @@ class Collector {
 };
 
 }  // namespace
+
+Row row_of(const Plan& plan, size_t s, const std::string& stage) {
+  const Step& step = plan.steps[s];
+  Row row;
+  row.kind = kind_of(step), row.role = step.role;
+  row.step = static_cast<int64_t>(s);
+  row.name = step.name, row.stage = stage, row.ops = step.ops, row.problem = step.problem;
+  row.schedule = step.schedule, row.shapes = step.shapes, row.layouts = step.layouts, row.record = step.record;
+  if (step.key != 0) row.key = fmt::format("{:016x}", step.key);
+  row.count = 1;
+  row.effective_flops = step.effective_flops, row.flops = step.flops, row.bytes = step.bytes;
+  row.weight_bytes = weight_bytes(step);
+  return row;
+}
 
 Agreement agreement(const Ratio& ratio) {
   if (ratio.high < 1 - kSumLimit || ratio.low > 1 + kSumLimit) return Agreement::differ;

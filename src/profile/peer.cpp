@@ -142,6 +142,31 @@ struct Peer::Process {
   }
 };
 
+namespace {
+
+/// Returns NumPy's name of an element type, such as "float32" or "uint8".
+std::string numpy_name(DType type) {
+  const std::string_view own = name(type);
+  if (type == DType::boolean) return "bool";
+  const char* kind = own[0] == 'f' ? "float" : own[0] == 'u' ? "uint" : "int";
+  return kind + std::string(own.substr(1));
+}
+
+/// Returns each tensor's type, shape and bytes in hexadecimal digits, for types that NumPy has.
+json values_json(const std::map<std::string, Tensor>& values) {
+  json out = json::object();
+  for (const auto& [input, tensor] : values) {
+    if (is_narrow(tensor.dtype()) || tensor.dtype() == DType::bf16 || tensor.dtype() == DType::string) continue;
+    std::string hex;
+    for (int64_t i = 0; i < tensor.bytes(); ++i)
+      fmt::format_to(std::back_inserter(hex), "{:02x}", std::to_integer<unsigned>(tensor.raw()[i]));
+    out[input] = {{"type", numpy_name(tensor.dtype())}, {"shape", tensor.shape()}, {"hex", std::move(hex)}};
+  }
+  return out;
+}
+
+}  // namespace
+
 void set_interpreter(std::string path) { own_interpreter() = std::move(path); }
 
 Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model) {
@@ -154,6 +179,7 @@ Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model
                   {"model", request.model},
                   {"threads", request.threads},
                   {"shapes", request.shapes},
+                  {"values", values_json(request.values)},
                   {"cpus", affinity_cpus()}};
   json answer;
   if (process_->pid > 0 && process_->write_line(json_text(line))) answer = process_->read_answer();

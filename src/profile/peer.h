@@ -26,7 +26,8 @@ class Peer {
     std::string runtime;  ///< "onnxruntime" or "openvino"
     std::string model;    ///< path of an ONNX file
     int threads = 1;
-    std::map<std::string, Shape> shapes;  ///< for inputs whose dimensions the model leaves open
+    std::map<std::string, Shape> shapes;        ///< for inputs whose dimensions the model leaves open
+    std::map<std::string, Tensor> values = {};  ///< of inputs; others get random ones
   };
   /// Starts the process and loads the model. The interpreter is KILTER_PYTHON, else that of set_interpreter(),
   /// else .venv/bin/python of the current folder if it exists, else python3. Throws unsupported, quoting the peer, if

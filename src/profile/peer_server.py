@@ -1,7 +1,8 @@
 """Runs another runtime for kilter compare. Reads one JSON line with the request, then commands. Answers each with one
 JSON line: the result, or {"error": words}.
 
-Request: {"runtime": "onnxruntime"|"openvino", "model": path, "threads": n, "shapes": {input: [dims]}, "cpus": [n]}.
+Request: {"runtime": "onnxruntime"|"openvino", "model": path, "threads": n, "shapes": {input: [dims]}, "cpus": [n],
+"values": {input: {"type", "shape", "hex"}}}. Inputs without values get random ones.
 A module that is not installed is answered as {"missing": its name, "error": words}.
 Commands: "run N" answers {"ms": mean of N runs}, "layers N" answers {"layers": [{"name", "op", "ms"}]} over N runs.
 """
@@ -24,9 +25,12 @@ def say_error(error):
     say(error=f"{type(error).__name__}: {error}".strip().split("\n")[0])
 
 
-def values(shape, kind):
+def values(request, name, shape, kind):
     import numpy as np
 
+    given = request["values"].get(name)
+    if given is not None:
+        return np.frombuffer(bytes.fromhex(given["hex"]), given["type"]).reshape(given["shape"])
     seeded = np.random.default_rng(0)
     if kind.startswith("int") or kind.startswith("uint"):
         return seeded.integers(0, 100, shape).astype(kind)
@@ -58,7 +62,7 @@ class OnnxRuntime:
         for port in self.session.get_inputs():
             shape = request["shapes"].get(port.name, port.shape)
             kind = port.type[len("tensor("):-1]
-            self.feeds[port.name] = values(shape, self.KINDS.get(kind, kind))
+            self.feeds[port.name] = values(request, port.name, shape, self.KINDS.get(kind, kind))
 
     def run(self):
         self.session.run(None, self.feeds)
@@ -95,7 +99,7 @@ class OpenVino:
         self.call = self.compiled.create_infer_request()
         for port in self.compiled.inputs:
             kind = port.get_element_type().to_dtype().name
-            self.call.set_tensor(port, ov.Tensor(values(list(port.get_shape()), kind)))
+            self.call.set_tensor(port, ov.Tensor(values(request, port.get_any_name(), list(port.get_shape()), kind)))
 
     def run(self):
         self.call.infer()

@@ -174,6 +174,9 @@ std::vector<std::string> stages_of(const Plan& plan);
 /// Returns the names of all steps with their stages, as in Row::label().
 std::vector<std::string> labels_of(const Plan& plan);
 
+/// Returns a row that describes a step, without times, for one execution of it. `stage`: of stages_of().
+Row row_of(const Plan& plan, size_t step, const std::string& stage);
+
 /// Adds up the rows that share an operator or a task (problem). `by` is "layer" (rows unchanged), "operator" or "task".
 /// Throws usage naming the legal words.
 std::vector<Row> group(const std::vector<Row>& rows, std::string_view by);

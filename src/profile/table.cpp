@@ -118,6 +118,13 @@ double layout_share(const Profile& p) {
   return p.sum_ms > 0 ? 100 * ms / p.sum_ms : 0;
 }
 
+std::string peaks_text(const Profile& p) {
+  const Peaks& k = p.peaks;
+  return fmt::format(
+      "  {:<22} {:.1f} GFLOP/s FMA, {:.0f} GB/s L2, {:.0f} GB/s L3, {:.0f} GB/s DRAM (measured in this run)\n", "peaks",
+      k.at(k.gflops, p.threads), k.at(k.l2_gbps, p.threads), k.at(k.l3_gbps, p.threads), k.at(k.dram_gbps, p.threads));
+}
+
 std::string configuration(const Profile& p) {
   std::string out = "Configuration\n";
   out += fmt::format("  {:<22} {}\n", "threads", p.threads);
@@ -140,11 +147,7 @@ std::string configuration(const Profile& p) {
   for (const auto& [what, value] : fields) {
     if (!value->empty()) out += fmt::format("  {:<22} {}\n", what, *value);
   }
-  if (p.program) return out;
-  out += fmt::format(
-      "  {:<22} {:.1f} GFLOP/s FMA, {:.0f} GB/s L2, {:.0f} GB/s L3, {:.0f} GB/s DRAM (measured in this run)\n", "peaks",
-      p.peaks.at(p.peaks.gflops, p.threads), p.peaks.at(p.peaks.l2_gbps, p.threads),
-      p.peaks.at(p.peaks.l3_gbps, p.threads), p.peaks.at(p.peaks.dram_gbps, p.threads));
+  if (!p.peaks.gflops.empty()) out += peaks_text(p);
   out += fmt::format("  {:<22} {}\n", "schedules", sources(p));
   out += fmt::format("  {:<22} {:.1f} % of the sum\n", "layout changes", layout_share(p));
   if (!p.no_counters.empty()) out += fmt::format("  {:<22} {}\n", "counters", p.no_counters);

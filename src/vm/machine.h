@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/any_value.h"
+#include "exec/plan.h"
+#include "exec/trace.h"
 #include "vm/host_op.h"
 #include "vm/program.h"
 
@@ -24,8 +26,9 @@ class Observer {
   virtual void begin(const Instr& instr) = 0;
   virtual void end() = 0;        ///< of the instruction that began last of those that have not ended
   virtual void iteration() = 0;  ///< of that instruction, a loop
-  /// That instruction, a segment, enters its machine code, and leaves it.
-  virtual void enter_code() = 0;
+  /// That instruction, a segment, enters the machine code of a plan. Returns where to record the run; null: nowhere.
+  virtual RunTrace* enter_code(const Plan& plan) = 0;
+  /// It leaves the machine code.
   virtual void leave_code() = 0;
 };
 

@@ -261,7 +261,7 @@ TEST(Bind, DataDependentShapes) {
   EXPECT_EQ(bind_error(maker),
             "unsupported: m.onnx: the shape of an output of NonZero 'nz' depends on data that are known only while the "
             "model runs, the value 'x': input 'x' (f32[1,3,64,64]) has more than 64 elements; Kilter runs such a "
-            "network as a program, which it cannot tune, compare or explain yet");
+            "network as a program, which has no single plan");
   EXPECT_THAT(maker.parse()->value_inputs({}), IsEmpty()) << "x has too many elements for its value to be asked for";
   maker.input("i", {2}, 7);
   maker.node("Relu", {"i"}, {"r"});

@@ -228,7 +228,7 @@ TEST(ProgramFile, OperationsThatNeedTheModelSaySo) {
   const auto saved = network.saved();
   EXPECT_EQ(error_of([&] { saved->graph({}); }),
             "unsupported: net.kilter is a compiled file of a program; Kilter runs such a network as a program, which "
-            "it cannot tune, compare or explain yet");
+            "has no single plan");
   EXPECT_EQ(error_of([&] { saved->save("x"); }),
             "unsupported: net.kilter is a compiled file of a program; use the model that it was made from");
 }

@@ -66,7 +66,10 @@ class Notes : public vm::Observer {
   }
   void end() override { text += ")"; }
   void iteration() override { text += "i"; }
-  void enter_code() override { text += "["; }
+  RunTrace* enter_code(const Plan& /*plan*/) override {
+    text += "[";
+    return nullptr;
+  }
   void leave_code() override { text += "]"; }
 
   std::string text;

@@ -131,11 +131,14 @@ void bench(const BenchOptions& options) {
   Progress progress("bench " + options.model.model);
   progress.show("compiling");
   Prepared network(options.model, Prepared::Form::any);
-  for (int i = 0; network.loaded == nullptr && i < ProgramRunner::kRunsUntilCompiled; ++i) network.run();
+  network.warm_up();
   progress.show("measuring");
   const Evaluation e = measure(network, options);
   progress.clear();
-  if (network.loaded != nullptr) tell_records(network.plan());
+  if (network.loaded != nullptr)
+    tell_records(network.plan().records);
+  else if (network.session->file_program() == nullptr)
+    tell_records(network.session->program().records());
   const Conditions conditions = conditions_of(network, e, options);
   const nlohmann::json report = report_of(network, e, conditions);
   if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");

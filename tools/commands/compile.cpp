@@ -44,7 +44,7 @@ void compile(const ModelOptions& options, const std::string& file) {
   if (tuned) plan.compiled_for = options.thread_count();
   save_plan(loaded.own_plan(), file);
   progress.clear();
-  tell_records(plan, tuned ? "; compiled for " + threads_text(plan.compiled_for) : "");
+  tell_records(plan.records, tuned ? "; compiled for " + threads_text(plan.compiled_for) : "");
   if (options.time_passes) print_passes(loaded.compiled);
   say("{}: {} steps for {} in {:.0f} ms, {:.1f} MB\n", file, loaded.plan().steps.size(), loaded.plan().target,
       loaded.compiled.compile_ms, megabytes(file));

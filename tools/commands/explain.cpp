@@ -74,21 +74,55 @@ void add_tuned(profile::Subject& subject, const ModelOptions& options) {
   subject.tuned = profile::Tuned{[with] { return with.compile_setup().chooser; }, use_records_command(options)};
 }
 
-profile::Subject subject_of(const ExplainOptions& options, const Session& session) {
+/// The choices that the parts of a program run with, under their names in the whole.
+Choices choices_of_parts(const NetworkParts& network, const CompileOptions& compile, const Chooser* chooser) {
+  Choices all;
+  for (const NetworkParts::Part& part : network.parts) {
+    CompileOptions look = compile;
+    look.contents = {.code = false};
+    look.choices = network.of_part(compile.choices, part);
+    look.report.notice = nullptr;
+    add(network.in_whole(compile_graph(part.graph, look, chooser).choices, part), all);
+  }
+  return all;
+}
+
+/// Makes the parts of a program, side by side, the network to explain.
+void take_parts(profile::Subject& subject, std::shared_ptr<const NetworkParts> network) {
+  network->spread(subject.compile);
+  if (subject.chooser != nullptr) {
+    subject.compile.choices = choices_of_parts(*network, subject.compile, subject.chooser.get());
+    subject.chooser = nullptr;
+  }
+  for (size_t i = 0; i < network->inputs.size(); ++i)
+    subject.inputs[network->whole.value(network->whole.inputs()[i]).name] = network->inputs[i];
+  subject.own_name = [network](const std::string& node) { return network->own_name(node); };
+  subject.parts = network->text;
+}
+
+profile::Subject subject_of(const ExplainOptions& options, Session& session) {
   profile::Subject subject;
   const ModelOptions& model = options.model;
   subject.model = model.model;
   subject.arguments = arguments_of(model);
-  subject.inputs = model.all_inputs(session);
   subject.cpus = default_threads();
   subject.threads = model.threads > 0 ? model.threads : subject.cpus;
   subject.compile = session.options().compile, subject.chooser = session.options().chooser;
-  if (session.compiled_file()) return subject;
-  add_batch(subject, model, session);
-  add_tuned(subject, model);
-  subject.graph = [&session, inputs = subject.inputs] { return bound_graph(session, inputs); };
-  subject.look_ahead = [&, inputs = subject.inputs](const profile::Profile& p) {
-    return look_ahead(p, model, session, inputs, options.minutes);
+  if (session.compiled_file()) {
+    subject.inputs = model.all_inputs(session);
+    return subject;
+  }
+  const auto network = std::make_shared<const NetworkParts>(parts_of(model, session, PartShapes::first));
+  if (network->text.empty()) {
+    subject.inputs = model.all_inputs(session);
+    add_batch(subject, model, session);
+    add_tuned(subject, model);
+  } else {
+    take_parts(subject, network);
+  }
+  subject.graph = [network] { return network->whole; };
+  subject.look_ahead = [&, graph = subject.graph](const profile::Profile& p) {
+    return look_ahead(p, model, session, graph, options.minutes);
   };
   return subject;
 }
@@ -112,6 +146,10 @@ void run_explain(const ExplainOptions& options) {
   if (!options.against.empty())
     other = std::make_unique<Runner>(options.against + ":" + options.model.model, options.model);
   const auto session = options.model.open();
+  if (session->file_program() != nullptr) {
+    fail(ErrorKind::usage, "{} is a compiled file of a program: explain the model that it was made from",
+         options.model.model);
+  }
   profile::Subject subject = subject_of(options, *session);
   if (session->compiled_file()) subject.program = session->prepare().program;
   profile::ExplainOptions how;

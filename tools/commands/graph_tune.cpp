@@ -28,16 +28,16 @@ struct GraphTuneCommand {
 
 GraphBest answer(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options) {
   RunnerOptions runner;
-  runner.inputs = setup.inputs, runner.threads = setup.threads;
-  NetworkBench bench(setup.graph, setup.compile(), std::move(runner));
-  require_right(check_against_reference(bench.fallback().compiled, setup.inputs, bench.tasks(), setup.threads));
+  runner.inputs = setup.network.inputs, runner.threads = setup.threads;
+  NetworkBench bench(setup.network.whole, setup.compile(), std::move(runner));
+  require_right(check_against_reference(bench.fallback().compiled, setup.network.inputs, bench.tasks(), setup.threads));
   return graph_best(bench, setup.known, history, options);
 }
 
 GraphBest answer_of_records(const TuningSetup& setup, const Choices& history, const GraphTuneOptions& options) {
   CompileOptions look = setup.compile();
   look.contents.code = false, look.contents.tasks = true;
-  return graph_best_of_records(compile_graph(setup.graph, look), look, setup.known, history, options);
+  return graph_best_of_records(compile_graph(setup.network.whole, look), look, setup.known, history, options);
 }
 
 void print_layers(const GraphBest& best) {
@@ -56,14 +56,15 @@ void run_graph_tune(const GraphTuneCommand& command) {
   check_writable("--json", command.json);
   check_writable("--write-plan", command.write_plan);
   const TuningSetup setup(command.model, !command.no_run);
+  check_write_plan(setup, command.write_plan);
   GraphTuneOptions options;
   options.threads = setup.threads, options.device = setup.device, options.records = setup.file;
   options.measure_anew = command.measure_transforms;
   options.measure_seconds = command.measure, options.race_seconds = command.race;
   options.schedules = command.schedules, options.solver = parse_solver(command.solver);
   options.check = [](NetworkBench& bench, const Choices& choices) { return checked(check_choices, bench, choices); };
-  Choices history =
-      history_best_choices(setup.graph, setup.compile(), setup.known, {setup.file, setup.device, setup.threads});
+  Choices history = history_best_choices(setup.network.whole, setup.compile(), setup.known,
+                                         {setup.file, setup.device, setup.threads});
   const std::optional<KeptPlan> before = kept_plan(setup);
   if (before) options.accepted = before->choices;
   options.keeps_history = !before;

@@ -113,7 +113,7 @@ void print_schedules(const InspectOptions& options, const Session& session) {
   compile.contents.alternatives = true;
   compile.contents.code = false;
   const Compiled compiled = compile_graph(graph, compile, session.options().chooser.get());
-  tell_records(compiled.plan);
+  tell_records(compiled.plan.records);
   if (!options.json.empty()) {
     const nlohmann::json report = profile::schedules_json(compiled, compile.target.limits, options.node);
     write_text("--json", options.json, json_text(report, 2) + "\n");

@@ -10,6 +10,7 @@
 #include "profile/table.h"
 #include "terminal.h"
 #include "tool.h"
+#include "tuning.h"
 
 namespace kilter::tool {
 namespace {
@@ -26,7 +27,9 @@ profile::Profile measured(Prepared& network, const ProfileOptions& options, cons
   if (network.loaded != nullptr) {
     profile::Profile p =
         profile::collect(*network.loaded->instance, network.plan(), network.threads, network.from, network.to, how);
-    p.tuning = look_ahead(p, options.model, *network.session, network.inputs, options.minutes);
+    p.tuning = look_ahead(
+        p, options.model, *network.session, [&] { return bound_graph(*network.session, network.inputs); },
+        options.minutes);
     return p;
   }
   for (const auto& [name, given] : {std::pair("--arena", options.arena), std::pair("--counters", options.counters)}) {

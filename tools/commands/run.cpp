@@ -327,7 +327,9 @@ void add_run(Command app, Context& context) {
     if (!session->runs_program()) {
       Loaded& loaded = session->prepare_for(inputs);
       if (options->time_passes) print_passes(loaded.compiled);
-      tell_records(loaded.plan());
+      tell_records(loaded.plan().records);
+    } else if (session->file_program() == nullptr) {
+      tell_records(session->program().records());
     }
     const std::vector<onnx::Port> ports = session->outputs();
     for (size_t i = 0; i < values.size(); ++i) print_output(ports[i].name, values[i]);

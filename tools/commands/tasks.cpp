@@ -127,12 +127,15 @@ void run_tasks(const TasksCommand& command) {
   const auto session = command.model.open();
   if (session->compiled_file())
     fail(ErrorKind::usage, "{} is a compiled file: give the original model to see its tasks", command.model.model);
-  const std::map<std::string, Tensor> inputs = command.model.all_inputs(*session);
-  const Graph graph = bound_graph(*session, inputs);
+  const NetworkParts network = parts_of(command.model, *session);
+  const Graph& graph = network.whole;
+  if (!network.text.empty()) say_error("{}: {}\n", command.model.model, network.text);
   const Chooser* chooser = session->options().chooser.get();
-  const CompileOptions options = looking(session->options().compile, chooser, graph);
+  CompileOptions given = session->options().compile;
+  network.spread(given);
+  const CompileOptions options = looking(given, chooser, graph);
   const Compiled compiled = compile_graph(graph, options, chooser);
-  tell_records(compiled.plan);
+  tell_records(compiled.plan.records);
   const tune::TaskList list =
       tune::list_tasks(graph, compiled, options, command.ops, numbers_without_records(command.model, graph));
   const double ghz = core_clock_ghz();

@@ -340,6 +340,7 @@ void run_tune(const TuneCommand& command) {
   TuneView view("tune " + command.model.model, command.plain);
   view.show("preparing");
   TuningSetup setup(command.model);
+  check_write_plan(setup, command.write_plan);
   options.threads = setup.threads;
   options.network = setup.session->name();
   options.device = setup.device;
@@ -370,7 +371,7 @@ void run_tune(const TuneCommand& command) {
   events.write(start_json(options));
   std::string kept;
   options.raced = [&](const TuneResult& raced) { kept = try_to_keep(setup, raced, before, unkept); };
-  const TuneResult result = tune::tune(setup.graph, setup.inputs, setup.compile(), options);
+  const TuneResult result = tune::tune(setup.network.whole, setup.network.inputs, setup.compile(), options);
   if (result.graph && result.graph->won) kept = try_to_keep(setup, result, before, unkept);
   std::vector<std::string> faults;
   if (!unkept.empty()) faults.push_back(unkept);

@@ -28,9 +28,7 @@ struct ShapeNeedsValue {
 class NeedsProgram : public Error {
  public:
   explicit NeedsProgram(const std::string& why)
-      : Error(ErrorKind::unsupported, why +
-                                          "; Kilter runs such a network as a program, which it cannot tune, compare or "
-                                          "explain yet"),
+      : Error(ErrorKind::unsupported, why + "; Kilter runs such a network as a program, which has no single plan"),
         why_(why) {}
   const std::string& why() const { return why_; }
 

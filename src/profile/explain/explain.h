@@ -33,6 +33,9 @@ struct Subject {
   int threads = 1;
   int cpus = 1;  ///< that the process may use
   std::map<std::string, Tensor> inputs;
+  std::string parts = {};  ///< what the graph is if the network is a program: "3 parts of a program"
+  /// Returns the name of a layer in the model, where that in the graph differs; may be empty.
+  std::function<std::string(const std::string& layer)> own_name = {};
   std::shared_ptr<const Subject> batch = {};  ///< the network with a batch of 8 as in batch_input; may be null
   std::optional<Tuned> tuned = {};            ///< set if records that are not in use offer a gain
   /// Returns the gains that tuning has brought and may still bring, given a profile; may be empty.

@@ -82,6 +82,7 @@ std::vector<Suspicion> find_faster_precisions(const Context& c) {
 std::vector<Suspicion> find_unquantised(const Context& c) {
   const CpuLimits& limits = c.subject.compile.target.limits;
   if (c.compiled == nullptr || !limits.multiplies_bytes() || multiplies_bytes(c.plan)) return {};
+  if (!c.subject.parts.empty()) return {};  // the quantiser takes no programs
   if (c.profile.peaks.at(c.profile.peaks.byte_gops, 1) <= 0) return {};
   const Faster faster = faster_with(c, DType::i8, 1);
   // Rounding results to integers costs time, and what is not a contraction stays as it is: small gains are uncertain.

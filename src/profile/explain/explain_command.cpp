@@ -15,7 +15,8 @@ namespace {
 /// An option of the command line and its value.
 using Word = std::pair<std::string, std::string>;
 
-std::vector<Word> words_of(const CompileOptions& o) {
+std::vector<Word> words_of(const CompileOptions& o, const Subject& subject) {
+  const auto own = [&](const std::string& layer) { return subject.own_name ? subject.own_name(layer) : layer; };
   std::vector<Word> out;
   for (const std::string& pass : o.debug.disable) out.emplace_back("--disable", pass);
   if (!o.debug.stop_after.empty()) out.emplace_back("--stop-after", o.debug.stop_after);
@@ -25,18 +26,18 @@ std::vector<Word> words_of(const CompileOptions& o) {
   for (const std::string& held : o.keep_float) out.emplace_back("--keep-float", held);
   if (o.budget.memory) out.emplace_back("--memory", fmt::format("{}", *o.budget.memory));
   for (const auto& [node, choice] : o.choices) {
-    if (choice.fuse == Fusion::before) out.emplace_back("--fuse", node);
-    if (choice.fuse == Fusion::none) out.emplace_back("--no-fuse", node);
-    if (choice.fuse == Fusion::apart) out.emplace_back("--forbid", "conv2d_then_depthwise@" + node);
+    if (choice.fuse == Fusion::before) out.emplace_back("--fuse", own(node));
+    if (choice.fuse == Fusion::none) out.emplace_back("--no-fuse", own(node));
+    if (choice.fuse == Fusion::apart) out.emplace_back("--forbid", "conv2d_then_depthwise@" + own(node));
   }
   for (const auto& [node, choice] : o.choices) {
-    if (choice.plain) out.emplace_back("--plain-layout", node);
+    if (choice.plain) out.emplace_back("--plain-layout", own(node));
   }
   for (const auto& [node, choice] : o.choices) {
-    if (choice.threads > 0) out.emplace_back("--layer-threads", fmt::format("{}={}", node, choice.threads));
+    if (choice.threads > 0) out.emplace_back("--layer-threads", fmt::format("{}={}", own(node), choice.threads));
   }
   for (const auto& [node, choice] : o.choices) {
-    if (choice.forced()) out.emplace_back("--schedule", node + "=" + choice.schedule->text());
+    if (choice.forced()) out.emplace_back("--schedule", own(node) + "=" + choice.schedule->text());
   }
   return out;
 }
@@ -55,12 +56,12 @@ std::string more(const Subject& subject) { return subject.arguments.empty() ? ""
 
 std::string bench_command(const Subject& subject, const Setting& setting) {
   std::string out = fmt::format("{} --threads {}{}", network("bench", subject), setting.threads, more(subject));
-  for (const Word& word : words_of(setting.compile)) out += text(word, "");
+  for (const Word& word : words_of(setting.compile, subject)) out += text(word, "");
   return out;
 }
 
 std::string compare_command(const Subject& subject, const Setting& now, const Setting& then) {
-  const std::vector<Word> a = words_of(now.compile), b = words_of(then.compile);
+  const std::vector<Word> a = words_of(now.compile, subject), b = words_of(then.compile, subject);
   const auto both = [&](const Word& word) {
     return std::ranges::find(a, word) != a.end() && std::ranges::find(b, word) != b.end();
   };

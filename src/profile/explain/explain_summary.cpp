@@ -45,7 +45,9 @@ std::string tuned_text(const Context& c) {
 
 std::string time_text(const Context& c) {
   const Profile& p = c.profile;
-  return fmt::format("{} takes {} end to end on {} thread{} (80 % of the runs: {} to {}).", c.subject.model,
+  const bool parts = !c.subject.parts.empty();
+  return fmt::format("{} {} {} end to end on {} thread{} (80 % of the runs: {} to {}).", c.subject.model,
+                     parts ? "is a program, whose compiled parts, each run once, take" : "takes",
                      figure_text(p.end_to_end_ms, p.conditions, 3), p.threads, p.threads == 1 ? "" : "s",
                      ms_text(p.end_to_end.low), ms_text(p.end_to_end.high));
 }
@@ -78,6 +80,8 @@ std::vector<std::string> summary_of(const Explanation& e, const Context& c) {
   lines.push_back(bound_text(c));
   lines.push_back(tuned_text(c));
   if (const std::string beaten = beaten_text(c.profile); !beaten.empty()) lines.push_back(beaten + ".");
+  if (!c.subject.parts.empty())
+    lines.push_back(fmt::format("This explains the {}; `kilter profile` shows the whole run.", c.subject.parts));
   if (!c.subject.graph)
     lines.emplace_back(
         "A compiled file contains no graph, so no alternatives were compiled: explain the model itself.");

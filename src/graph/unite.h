@@ -1,0 +1,30 @@
+// Several graphs side by side as one graph.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace kilter {
+
+/// A graph and a short text that tells it from others.
+struct LabelledGraph {
+  std::string label;
+  Graph graph;
+};
+
+struct UnitedGraph {
+  Graph graph;
+  /// For each part: the names of its nodes and values in `graph`, by their names in the part.
+  std::vector<std::map<std::string, std::string>> names;
+};
+
+/// Returns a graph that computes what all parts compute, independently of each other. Its inputs and outputs are those
+/// of the parts, one part after another. A name that an earlier part has, for a node or a value, is
+/// followed by "@LABEL". Constants share the memory of the parts'.
+UnitedGraph unite(std::span<const LabelledGraph> parts);
+
+}  // namespace kilter
