@@ -139,6 +139,49 @@ class Simplifier : public RewritePass<Simplifier> {
     return b_.add("Concat", joined, {{"axis", axis}}, node.name);
   }
 
+  /// The list of indices that a node repeats along all axes but one (Expand and others do), so that each of them stands
+  /// for a whole slice of the data; else the reason why there is none.
+  Patch slice_indices(const Node& node, size_t axis) const {
+    const Shape &all = type(node.inputs[1]).shape, &data = type(node.inputs[0]).shape;
+    for (size_t d = 0; d < all.size(); ++d) {
+      if (d != axis && all[d] != data[d]) return no("it does not use whole slices of the data");
+    }
+    const Node* repeat = producer(node.inputs[1]);
+    if (repeat == nullptr || !repeat->op->regions) return no("nothing repeats its indices");
+    const auto regions = repeat->op->regions(view(graph_, *repeat), 0);
+    if (!regions || regions->size() != 1 || regions->front().input != 0 || regions->front().in_offset != 0)
+      return no("nothing repeats its indices");
+    const CopyRegion& r = regions->front();
+    const int64_t step = dense_strides(all)[axis];
+    for (size_t d = 0; d < r.extent.size(); ++d) {
+      if (r.in_strides[d] == 0) continue;
+      if (r.in_strides[d] != 1 || r.out_strides[d] != step || r.extent[d] != all[axis])
+        return no("its indices vary along other axes");
+    }
+    const ValueId list = repeat->inputs[0];
+    return elems(type(list).shape) == all[axis] ? Patch(list) : no("its indices vary along other axes");
+  }
+
+  Patch scatter_of_rows(const Node& node) {
+    const int64_t axis = normal_axis(node, node.int_attr("axis", 0), std::ssize(type(node.inputs[0]).shape));
+    if (axis != 0) return no("its axis is not the first one");
+    const Patch few = slice_indices(node, 0);
+    if (!few) return few;
+    const Shape shape{type(node.inputs[1]).shape[0], 1};
+    const ValueId rows = b_.add("Reshape", {*few, b_.list(shape)}, {{"allowzero", int64_t{1}}}, node.name + ".rows");
+    return b_.add("ScatterND", {node.inputs[0], rows, node.inputs[2]},
+                  {{"reduction", node.string_attr("reduction", "none")}}, node.name);
+  }
+
+  Patch gather_of_slices(const Node& node) {
+    const int64_t axis = normal_axis(node, node.int_attr("axis", 0), std::ssize(type(node.inputs[0]).shape));
+    const Patch few = slice_indices(node, static_cast<size_t>(axis));
+    if (!few) return few;
+    const Shape shape{type(node.inputs[1]).shape[static_cast<size_t>(axis)]};
+    const ValueId list = b_.add("Reshape", {*few, b_.list(shape)}, {{"allowzero", int64_t{1}}}, node.name + ".slices");
+    return b_.add("Gather", {node.inputs[0], list}, {{"axis", axis}}, node.name);
+  }
+
   Patch power(const Node& node) {
     const ValueId x = node.inputs[0];
     if (!is_scalar(node.inputs[1], 2)) return no("the exponent is not 2");
@@ -170,6 +213,14 @@ std::span<const RewriteRow<Simplifier>> Simplifier::rows() {
       {{"square", "Pow(x, 2) => Mul(x, x)", {"Pow"}}, &Simplifier::power},
       {{"concat_of_split", "Concat(a, Split(x), b) => Concat(a, x, b), along one axis", {"Concat"}},
        &Simplifier::concat_of_parts},
+      {{"scatter_of_rows",
+        "ScatterElements(x, i repeated along rows, u; axis 0) => ScatterND(x, i, u)",
+        {"ScatterElements"}},
+       &Simplifier::scatter_of_rows},
+      {{"gather_of_slices",
+        "GatherElements(x, i repeated along slices; axis) => Gather(x, i; axis)",
+        {"GatherElements"}},
+       &Simplifier::gather_of_slices},
   };
   return kRows;
 }

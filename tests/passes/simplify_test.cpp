@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "ops/support/evaluate.h"
 #include "pass_runner.h"
 
 namespace kilter {
@@ -184,6 +185,60 @@ TEST(Simplify, AllPartsOfASplitNextToEachOtherAreTheWhole) {
         "f32[2,6] = Concat@13 \"c\" {axis=1}(%y, %a)"}) {
     EXPECT_EQ(unchanged(simplify, with(other)), "") << other;
   }
+}
+
+constexpr std::string_view kScatter = R"(graph "g" {
+    input %x: f32[5,2,3]
+    input %u: f32[4,2,3]
+    const %i: i64[4,1,1](3, 0, -1, 3)
+    const %shape: i64[3](4, 2, 3)
+    %all: i64[4,2,3] = Expand@13 "all"(%i, %shape)
+    %y: f32[5,2,3] = ScatterElements@18 "y"(%x, %all, %u)
+    output "y" %y
+  })";
+constexpr std::string_view kGather = R"(graph "g" {
+    input %x: f32[2,5,3]
+    const %i: i64[4,1](3, 0, -5, 3)
+    const %shape: i64[3](2, 4, 3)
+    %all: i64[2,4,3] = Expand@13 "all"(%i, %shape)
+    %y: f32[2,4,3] = GatherElements@13 "y" {axis=1}(%x, %all)
+    output "y" %y
+  })";
+
+TEST(Simplify, ExpandedIndicesMoveWholeSlices) {
+  EXPECT_EQ(after(simplify, kScatter),
+            "%y_1: f32[5,2,3] = ScatterND@28 \"y_1\" {reduction=\"none\"}(%x, %y.rows, %u)\n"
+            "output \"y\" %y_1\n");
+  EXPECT_EQ(after(simplify, with(std::string(kScatter), "\"y\"(%x", "\"y\" {reduction=\"mul\"}(%x")),
+            "%y_1: f32[5,2,3] = ScatterND@28 \"y_1\" {reduction=\"mul\"}(%x, %y.rows, %u)\n"
+            "output \"y\" %y_1\n");
+  EXPECT_EQ(after(simplify, kGather),
+            "%y_1: f32[2,4,3] = Gather@28 \"y_1\" {axis=1}(%x, %y.slices)\n"
+            "output \"y\" %y_1\n");
+}
+
+TEST(Simplify, ExpandedIndicesKeepTheResults) {
+  for (const std::string_view text : {kScatter, kGather}) {
+    Graph graph = parse_graph(text);
+    std::vector<Tensor> inputs;
+    for (const ValueId v : graph.inputs()) {
+      Tensor& t = inputs.emplace_back(DType::f32, graph.type(v).shape);
+      for (int64_t i = 0; i < t.elems(); ++i) t.data<float>()[i] = static_cast<float>(100 * v + i);
+    }
+    const Tensor want = evaluate(graph, inputs).at(0);
+    EXPECT_EQ(run_pass(simplify, graph), 1);
+    EXPECT_EQ(compare(evaluate(graph, inputs).at(0), want, {}).value_or(""), "");
+  }
+}
+
+TEST(Simplify, ExpandedIndicesOfOtherFormsStay) {
+  const std::string scatter(kScatter), gather(kGather);
+  EXPECT_EQ(unchanged(simplify, with(scatter, "\"y\"(%x", "\"y\" {axis=1}(%x")), "") << "another axis";
+  const std::string wider = with(with(scatter, "%x: f32[5,2,3]", "%x: f32[5,2,4]"), "%y: f32[5,2,3]", "%y: f32[5,2,4]");
+  EXPECT_EQ(unchanged(simplify, wider), "") << "the updates are parts of rows";
+  EXPECT_EQ(unchanged(simplify, with(with(gather, "i64[4,1](3, 0, -5, 3)", "i64[3](3, 0, -1)"), "axis=1", "axis=0")),
+            "")
+      << "the indices vary along another axis";
 }
 
 }  // namespace
