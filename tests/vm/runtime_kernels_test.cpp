@@ -115,6 +115,8 @@ constexpr Extra kExtra[] = {
     {"TopK", "bf16[2,700] i64[1]=9 | largest=0 | | 2"},
     {"NonMaxSuppression", "f32[2,300,4] f32[2,3,300] i64[1]=40 f32[1]=0.3 f32[1]=0.1"},
     {"NonMaxSuppression", "f32[1,700,4] f32[1,2,700] i64[1]=9223372036854775807 f32[1]=0.5"},
+    {"NonMaxSuppression", "f32[1,3000,4] f32[1,2,3000] i64[1]=9223372036854775807 f32[1]=0.2"},
+    {"NonMaxSuppression", "f32[1,2000,4] f32[1,1,2000] i64[1]=2000 f32[1]=0.6 f32[1]=0 | center_point_box=1"},
     {"NonMaxSuppression", "f32[1,200,4] f32[1,1,200] i64[1]=100 f32[1]=0 f32[1]=-inf | center_point_box=1"},
     {"NonMaxSuppression", "f32[1,0,4] f32[1,2,0] i64[1]=5 f32[1]=0.5"},
     {"NonMaxSuppression", "f32[1,9,4] f32[1,1,9] i64[1]=-3 f32[1]=0.5"},

@@ -1,4 +1,5 @@
-// NonMaxSuppression: sorts only as many scores as are needed, and compares a box with blocks of the boxes kept.
+// NonMaxSuppression: sorts only as many scores as are needed, and compares a box with blocks of the boxes kept that are
+// in columns of the image that it reaches.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -36,7 +37,7 @@ struct Boxes {
 };
 
 /// Boxes in blocks of kBlock, each coordinate of a block together. Missing boxes of the last block are empty.
-class Kept {
+class Blocks {
  public:
   void add(const Box& box) {
     const size_t lane = count_++ % kBlock;
@@ -48,11 +49,9 @@ class Kept {
 
   /// Returns whether a box's intersection over union with any of the boxes exceeds the threshold. Empty boxes overlap
   /// nothing.
-  bool hides(const Box& box, float threshold) const {
+  KILTER_WIDE bool hides(const Box& box, float threshold) const {
     bool any = false;
-    run_wide([&]() KILTER_WIDE {
-      for (size_t b = 0; b < blocks_.size() && !any; ++b) any = any_overlap(blocks_[b], box, threshold);
-    });
+    for (size_t b = 0; b < blocks_.size() && !any; ++b) any = any_overlap(blocks_[b], box, threshold);
     return any;
   }
 
@@ -82,6 +81,57 @@ class Kept {
   std::vector<Block> blocks_;
   size_t count_ = 0;
 };
+
+/// The boxes kept, by columns of the image that their centres are in. Where the boxes of all classes are in one list,
+/// those of each class are usually moved apart, so that few columns have boxes that can overlap another one.
+class Kept {
+ public:
+  /// For boxes whose centres are from `low` to `high`.
+  Kept(size_t columns, float low, float high)
+      : columns_(columns), left_(columns, kFar), right_(columns, -kFar), low_(low) {
+    const float width = high - low;
+    if (columns > 1 && width > 0 && width < kFar) per_unit_ = static_cast<float>(columns) / width;
+  }
+
+  void add(const Box& box) {
+    const float place = (centre(box) - low_) * per_unit_;
+    const size_t last = columns_.size() - 1;
+    const size_t column = !(place > 0) ? 0 : place < static_cast<float>(last) ? static_cast<size_t>(place) : last;
+    columns_[column].add(box);
+    left_[column] = std::min(left_[column], box.left), right_[column] = std::max(right_[column], box.right);
+  }
+
+  /// As Blocks::hides().
+  bool hides(const Box& box, float threshold) const {
+    bool any = false;
+    run_wide([&]() KILTER_WIDE {
+      for (size_t c = 0; c < columns_.size() && !any; ++c) {
+        if (left_[c] < box.right && right_[c] > box.left) any = columns_[c].hides(box, threshold);
+      }
+    });
+    return any;
+  }
+
+  static float centre(const Box& box) { return box.left + (box.right - box.left) / 2; }
+  static constexpr float kFar = std::numeric_limits<float>::infinity();
+
+ private:
+  std::vector<Blocks> columns_;
+  std::vector<float> left_, right_;  ///< of the boxes of each column: the least and the largest
+  float low_ = 0, per_unit_ = 0;
+};
+
+/// Makes room for boxes kept among these candidates.
+Kept room_for(const Boxes& boxes, const std::vector<uint64_t>& candidates) {
+  constexpr size_t kFew = 512, kColumns = 256;
+  if (candidates.size() <= kFew) return {1, 0, 0};
+  float low = Kept::kFar, high = -Kept::kFar;
+  for (const uint64_t candidate : candidates) {
+    const float centre = Kept::centre(boxes.at(static_cast<uint32_t>(candidate)));
+    low = std::min(low, centre), high = std::max(high, centre);
+  }
+  return {kColumns, low, high};
+}
 
 struct Limits {
   int64_t most = 0;
@@ -118,7 +168,7 @@ std::vector<uint64_t> candidates_of(const float* scores, size_t count, const flo
 std::vector<uint32_t> selected(const Boxes& boxes, const float* scores, const Limits& limits) {
   std::vector<uint32_t> kept;
   std::vector<uint64_t> order = candidates_of(scores, static_cast<size_t>(boxes.count), limits.score);
-  Kept earlier;
+  Kept earlier = room_for(boxes, order);
   size_t sorted = 0;
   for (size_t next = 0; next < order.size() && std::ssize(kept) < limits.most; ++next) {
     if (next == sorted) {  // sort as many again as have been looked at
