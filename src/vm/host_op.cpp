@@ -124,6 +124,8 @@ std::vector<AnyValue> run_expanded(const Node& node, const std::vector<Tensor>& 
 
 }  // namespace
 
+bool passes_on(const OpDef& op) { return op.family == Family::reshape && op.max_inputs == 1 && op.attrs.empty(); }
+
 std::vector<AnyValue> run_op(const Node& node, std::vector<AnyValue> inputs, const HostOptions& options) {
   if (node.op->run != nullptr) {
     RunContext ctx{node, std::move(inputs)};
@@ -136,9 +138,7 @@ std::vector<AnyValue> run_op(const Node& node, std::vector<AnyValue> inputs, con
     made.resize(node.outputs.size());
     return made;
   }
-  // Identity passes on values of any kind.
-  const bool passes = node.op->family == Family::reshape && inputs.size() == 1 && node.op->max_inputs == 1;
-  if (passes && !inputs[0].is_tensor() && node.op->attrs.empty()) return inputs;
+  if (passes_on(*node.op) && inputs.size() == 1 && !inputs[0].is_tensor()) return inputs;
   if (!options.reference_only) {
     const auto tensor = [&](size_t i) -> const Tensor& { return inputs[i].tensor(); };
     if (auto made = run_runtime_kernel(node, inputs.size(), tensor, options.pool)) return values_of(std::move(*made));

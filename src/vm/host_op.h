@@ -26,6 +26,9 @@ struct TooMuchWork {
   std::string node;  ///< "MatMul 'name'"
 };
 
+/// Whether an operator returns its only input, a value of any kind, as Identity does.
+bool passes_on(const OpDef& op);
+
 /// Runs a node by its runtime kernel, as copies of regions, by its reference kernel, or by those of the operators that
 /// it expands to. `inputs`: one value for each of node.inputs; absent where one is left out. Returns one value for each
 /// of node.outputs; absent where it is not wanted. Outputs may share the bytes of inputs. Throws bad_model if the

@@ -6,6 +6,7 @@
 
 #include "graph/equal.h"
 #include "graph/op_def.h"
+#include "vm/host_op.h"
 
 namespace kilter::vm {
 namespace {
@@ -55,14 +56,25 @@ class Merger {
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
   ValueId replaced(ValueId v) const { return v == kNone ? v : becomes_[index(v)]; }
 
+  /// The value that stands for `v` when operands are compared.
+  ValueId operand(ValueId v) const {
+    const auto same = operand_.find(v);
+    return same == operand_.end() ? v : same->second;
+  }
+
+  void note_alias(const OpenNode& node) {
+    const bool is_alias = passes_on(*node.op) && node.inputs.size() == 1 && node.outputs.size() == 1 &&
+                          node.inputs[0] != kNone && node.outputs[0] != kNone;
+    if (is_alias) operand_.emplace(node.outputs[0], operand(node.inputs[0]));
+  }
+
   /// Redirects the readers of a node to an equal one among `before`. Returns whether there is one.
   bool merged(const OpenNode& node, const std::vector<OpenNode>& before) {
     if (!deterministic(node)) return false;
+    note_alias(node);
     const auto is_output = [&](ValueId v) { return v != kNone && is_output_[index(v)]; };
     std::pair<const OpDef*, std::vector<ValueId>> key{node.op, node.inputs};
-    for (ValueId& v : key.second) {
-      if (const auto constant = operand_.find(v); constant != operand_.end()) v = constant->second;
-    }
+    for (ValueId& v : key.second) v = operand(v);
     if (!std::ranges::any_of(node.outputs, is_output)) {
       for (auto [it, end] = seen_.equal_range(key); it != end; ++it) {
         const OpenNode& first = before[it->second];
@@ -81,7 +93,7 @@ class Merger {
   std::vector<bool> is_output_;
   std::vector<ValueId> becomes_;  ///< by value: the value that takes its place
   EqualConstants constants_;
-  std::map<ValueId, ValueId> operand_;  ///< of constants: the first equal one
+  std::map<ValueId, ValueId> operand_;  ///< of constants: the first equal one; of results of Identity: the input
   std::multimap<std::pair<const OpDef*, std::vector<ValueId>>, size_t> seen_;
   bool changed_ = false;
 };

@@ -60,6 +60,20 @@ TEST(MergeNodes, NodesWithOtherConstantsStay) {
             "  %all = segment 1 of 1 nodes(%where0, %where1)\n");
 }
 
+TEST(MergeNodes, AnIdentityStandsForItsInput) {
+  ModelMaker maker = two_searches({std::vector<float>(100, 2)});
+  maker.node("Identity", {"k0"}, {"k1"}, "alias");
+  maker.node("Mul", {"x", "k1"}, {"m1"}, "scale1");
+  maker.node("NonZero", {"m1"}, {"where1"}, "find1");
+  for (int i = 2; i < 5; ++i) maker.graph().mutable_node()->SwapElements(i, i + 1);  // Concat last
+  maker.graph().mutable_node(5)->add_input("where1");
+  EXPECT_EQ(program_of(maker),
+            "function 0(%x) -> (%all)\n"
+            "  %m0 = segment 0 of 1 nodes(%x)\n"
+            "  %where0 = NonZero 'find0'(%m0)\n"
+            "  %all = segment 1 of 1 nodes(%where0)\n");
+}
+
 TEST(MergeNodes, NodesThatMakeOutputsStay) {
   ModelMaker maker;
   maker.input("x", {100});
