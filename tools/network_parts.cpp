@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "graph/maker.h"
 #include "graph/unite.h"
 #include "ops/support/builder.h"
 #include "tuning.h"
@@ -67,7 +68,7 @@ std::vector<Piece> static_pieces(const Session& session, const std::vector<Case>
   return pieces;
 }
 
-/// Runs the program and returns the parts of it that are compiled, with the inputs that they had last.
+/// Runs the program and returns the parts of it that are compiled, with the inputs that they have in the last run.
 std::vector<Piece> program_pieces(Session& session, const std::vector<Case>& cases) {
   using Key = std::pair<int32_t, std::vector<TensorType>>;
   std::vector<std::pair<Key, std::vector<Tensor>>> seen;
@@ -123,16 +124,14 @@ NetworkParts united(std::vector<Piece> pieces) {
   return out;
 }
 
-/// Finds a node among these names, or the node or value that a pass made it for, whose name it then has before a point.
-/// Returns the length of that name, and what `names` has for it.
+/// What `names` has for a node, or for what a pass made it for, and the length of that name; nullopt if neither is
+/// there.
 template <class T>
-std::optional<std::pair<size_t, T>> find_maker(const std::map<std::string, T>& names, std::string_view node) {
-  for (size_t length = node.size(); length > 0 && length != std::string_view::npos;
-       length = node.substr(0, length).rfind('.')) {
-    if (const auto at = names.find(std::string(node.substr(0, length))); at != names.end())
-      return std::pair(length, at->second);
-  }
-  return std::nullopt;
+std::optional<std::pair<size_t, T>> find_maker(const std::map<std::string, T, std::less<>>& names,
+                                               std::string_view node) {
+  const size_t length = maker_length(node, [&](std::string_view name) { return names.contains(name); });
+  if (length == 0) return std::nullopt;
+  return std::pair(length, names.find(node.substr(0, length))->second);
 }
 
 }  // namespace
@@ -146,8 +145,8 @@ Choices NetworkParts::in_whole(const Choices& choices, const Part& part) const {
   return out;
 }
 
-std::map<std::string, std::pair<const NetworkParts::Part*, std::string>> NetworkParts::owners() const {
-  std::map<std::string, std::pair<const Part*, std::string>> out;
+NetworkParts::Owners NetworkParts::owners() const {
+  Owners out;
   for (const Part& part : parts) {
     for (const auto& [own, name] : part.names) out.emplace(name, std::pair(&part, own));
   }
@@ -162,7 +161,7 @@ std::string NetworkParts::own_name(const std::string& node) const {
 
 Choices NetworkParts::of_part(const Choices& choices, const Part& part) const {
   if (single()) return choices;
-  const auto owners = this->owners();
+  const Owners owners = this->owners();
   Choices out;
   for (const auto& [node, choice] : choices) {
     const auto maker = find_maker(owners, node);

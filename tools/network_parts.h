@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/unite.h"
 #include "tool.h"
 
 namespace kilter::tool {
@@ -14,8 +14,8 @@ namespace kilter::tool {
 struct NetworkParts {
   /// A network for one of its shapes, or a part of a program that runs compiled.
   struct Part {
-    Graph graph;                               ///< as a session compiles it
-    std::map<std::string, std::string> names;  ///< of nodes and values: in the whole, by those in `graph`
+    Graph graph;               ///< as a session compiles it
+    UnitedGraph::Names names;  ///< of nodes and values: in the whole, by those in `graph`
   };
   std::vector<Part> parts;
   Graph whole;                 ///< the graph of the only part, or all of them side by side
@@ -33,8 +33,9 @@ struct NetworkParts {
   void spread(CompileOptions& options) const;
 
  private:
+  using Owners = std::map<std::string, std::pair<const Part*, std::string>, std::less<>>;
   /// The part and the name in it of each node and value, by its name in the whole.
-  std::map<std::string, std::pair<const Part*, std::string>> owners() const;
+  Owners owners() const;
 };
 
 /// The most shapes of --shapes for which a network is tuned at once; of more, some that are spread over the ranges.

@@ -56,8 +56,7 @@ void check_write_plan(const TuningSetup& setup, const std::string& file) {
   if (file.empty() || setup.network.single()) return;
   fail(ErrorKind::usage,
        "--write-plan {}: a plan names the layers of one graph, but this is {}, whose plans are kept next to the "
-       "records; "
-       "leave the option out",
+       "records; leave the option out",
        file, setup.network.text);
 }
 

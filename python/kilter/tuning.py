@@ -69,6 +69,9 @@ def tune(model: Any, time: str | float | None = None, *, progress: bool | Callab
     them) and ends the search early by returning True. options: those of `kilter tune` (trials, searcher, records, ops,
     until, ...) and of compile().
 
+    The compiled parts of a network with control flow are tuned together, and so are the shapes that shapes= declares
+    (up to eight); each keeps a plan of its own.
+
     Ctrl-C ends the search; the plan found so far is then raced for a few seconds and returned. A second Ctrl-C raises
     KeyboardInterrupt, and the previously accepted plan stays. Trials are kept in the records in any case; running tune
     again continues.

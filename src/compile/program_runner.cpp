@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/free_memory.h"
 #include "compile/check_options.h"
+#include "graph/maker.h"
 #include "onnx/specialise.h"
 #include "ops/support/evaluate.h"
 #include "ops/support/fold.h"
@@ -59,14 +60,11 @@ ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> 
 
 namespace {
 
-/// Whether `names` contains a node, or the node or value that a pass makes it for, whose name it then has before a
-/// point.
-bool has_maker(const std::set<std::string, std::less<>>& names, std::string_view node) {
-  for (size_t length = node.size(); length != std::string_view::npos; length = node.substr(0, length).rfind('.')) {
-    if (names.contains(node.substr(0, length))) return true;
-    if (length == 0) break;
-  }
-  return false;
+using Names = std::set<std::string, std::less<>>;
+
+/// Whether `names` contains a node, or what a pass made it for.
+bool has(const Names& names, std::string_view node) {
+  return maker_length(node, [&](std::string_view name) { return names.contains(name); }) > 0;
 }
 
 }  // namespace
@@ -74,13 +72,13 @@ bool has_maker(const std::set<std::string, std::less<>>& names, std::string_view
 void ProgramRunner::check_named_nodes() const {
   const CompileOptions& options = options_.compile;
   if (options.choices.empty() && options.forbidden.empty()) return;
-  std::set<std::string, std::less<>> names;
+  Names names;
   for (const OpenGraph& segment : program_.segments) {
     for (const OpenNode& node : segment.nodes) names.insert(node.name);
     for (const OpenValue& value : segment.values) names.insert(value.name);
   }
   const auto check = [&](const std::string& node, const std::string& option) {
-    if (node.empty() || has_maker(names, node)) return;
+    if (node.empty() || has(names, node)) return;
     fail(ErrorKind::usage, "{}: no node that runs compiled in the program {} has this name; `kilter tasks` lists them",
          option, name_);
   };
@@ -95,11 +93,11 @@ void ProgramRunner::check_named_nodes() const {
 CompileOptions ProgramRunner::options_for(const Graph& graph) const {
   CompileOptions out = options_.compile;
   if (out.choices.empty() && out.forbidden.empty() && out.keep_float.empty()) return out;
-  std::set<std::string, std::less<>> names, ops;
+  Names names, ops;
   for (const NodeId id : graph.order()) names.insert(graph.node(id).name), ops.emplace(graph.node(id).op->name);
   for (size_t v = 0; v < graph.value_count(); ++v) names.insert(graph.value(static_cast<ValueId>(v)).name);
-  std::erase_if(out.choices, [&](const auto& choice) { return !has_maker(names, choice.first); });
-  std::erase_if(out.forbidden, [&](const Forbidden& f) { return !f.node.empty() && !has_maker(names, f.node); });
+  std::erase_if(out.choices, [&](const auto& choice) { return !has(names, choice.first); });
+  std::erase_if(out.forbidden, [&](const Forbidden& f) { return !f.node.empty() && !has(names, f.node); });
   std::erase_if(out.keep_float, [&](const std::string& held) { return !names.contains(held) && !ops.contains(held); });
   return out;
 }

@@ -17,9 +17,11 @@ struct LabelledGraph {
 };
 
 struct UnitedGraph {
+  using Names = std::map<std::string, std::string, std::less<>>;
+
   Graph graph;
   /// For each part: the names of its nodes and values in `graph`, by their names in the part.
-  std::vector<std::map<std::string, std::string>> names;
+  std::vector<Names> names;
 };
 
 /// Returns a graph that computes what all parts compute, independently of each other. Its inputs and outputs are those

@@ -115,12 +115,13 @@ CompileOptions looking(const CompileOptions& given, const Chooser* chooser, cons
 }
 
 /// Returns the task numbers of the network compiled without records, or nothing if no records are in use.
-std::optional<tune::NumberedTasks> numbers_without_records(const ModelOptions& model, const Graph& graph) {
+std::optional<tune::NumberedTasks> numbers_without_records(const ModelOptions& model, const NetworkParts& network) {
   if (model.records_file().empty()) return std::nullopt;
   ModelOptions::CompileSetup plain = model.without_records().compile_setup();
   plain.options.report.notice = nullptr;  // already reported
-  const CompileOptions options = looking(plain.options, plain.chooser.get(), graph);
-  return tune::numbered_tasks(compile_graph(graph, options), options.forbidden);
+  network.spread(plain.options);
+  const CompileOptions options = looking(plain.options, plain.chooser.get(), network.whole);
+  return tune::numbered_tasks(compile_graph(network.whole, options), options.forbidden);
 }
 
 void run_tasks(const TasksCommand& command) {
@@ -137,7 +138,7 @@ void run_tasks(const TasksCommand& command) {
   const Compiled compiled = compile_graph(graph, options, chooser);
   tell_records(compiled.plan.records);
   const tune::TaskList list =
-      tune::list_tasks(graph, compiled, options, command.ops, numbers_without_records(command.model, graph));
+      tune::list_tasks(graph, compiled, options, command.ops, numbers_without_records(command.model, network));
   const double ghz = core_clock_ghz();
   if (!command.json.empty()) write_text("--json", command.json, json_text(to_json(list, ghz), 2) + "\n");
   if (command.json == "-") return;
