@@ -69,16 +69,21 @@ ArenaPlan by_size(const std::vector<Lifetime>& buffers, int64_t steps) {
   ArenaPlan plan;
   plan.offsets.assign(buffers.size(), 0);
   ByTime placed(steps);
-  std::vector<size_t> beside;
+  std::vector<size_t> beside, seen(buffers.size(), buffers.size());
+  std::vector<std::pair<int64_t, int64_t>> taken;  // begin and end of what lives beside a buffer
   for (size_t i : order) {
     const Lifetime& b = buffers[i];
-    beside.clear();
+    beside.clear(), taken.clear();
     placed.find(b, beside);
-    std::ranges::sort(beside, {}, [&](size_t j) { return plan.offsets[j]; });
-    int64_t at = 0;
     for (size_t j : beside) {
-      if (at + rounded(b.bytes) <= plan.offsets[j]) break;
-      at = std::max(at, plan.offsets[j] + rounded(buffers[j].bytes));
+      if (std::exchange(seen[j], i) != i)
+        taken.emplace_back(plan.offsets[j], plan.offsets[j] + rounded(buffers[j].bytes));
+    }
+    std::ranges::sort(taken);
+    int64_t at = 0;
+    for (const auto& [begin, end] : taken) {
+      if (at + rounded(b.bytes) <= begin) break;
+      at = std::max(at, end);
     }
     plan.offsets[i] = at;
     plan.bytes = std::max(plan.bytes, at + rounded(b.bytes));
