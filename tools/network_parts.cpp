@@ -186,7 +186,6 @@ void NetworkParts::spread(CompileOptions& options) const {
 }
 
 NetworkParts parts_of(const ModelOptions& options, Session& session, PartShapes shapes) {
-  if (session.compiled_file()) fail(ErrorKind::usage, "{} is a compiled file: give the original model", options.model);
   const std::vector<Case> cases = cases_of(options, session, shapes);
   try {
     NetworkParts out = united(static_pieces(session, cases));

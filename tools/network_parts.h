@@ -43,7 +43,8 @@ constexpr int64_t kTunedShapes = 8;
 
 enum class PartShapes : uint8_t { first, all };
 /// Returns the parts of a network: the network itself if it is one static graph; with --shapes and PartShapes::all, one
-/// for each shape; for a program, the parts that run compiled, found by running it. Throws usage for a compiled file.
+/// for each shape; for a program, the parts that run compiled, found by running it. The session has a
+/// graph: it is not that of a compiled file.
 NetworkParts parts_of(const ModelOptions& options, Session& session, PartShapes shapes = PartShapes::all);
 
 }  // namespace kilter::tool

@@ -439,6 +439,10 @@ void tell_records(const std::string& records, const std::string& more) {
   if (!records.empty()) say_error("records: {}{}\n", printable(records), more);
 }
 
+void tell_records_of_program(Session& session) {
+  if (session.file_program() == nullptr) tell_records(session.program().records());
+}
+
 void print_passes(const Compiled& compiled) {
   say("{:<26} {:>10} {:>9}\n", "pass", "ms", "rewrites");
   for (const PassTiming& t : compiled.timings) {

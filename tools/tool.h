@@ -170,6 +170,8 @@ std::string tune_command(const ModelOptions& options);
 
 /// Reports on standard error which records a plan uses, followed by `more`. Prints nothing if it uses none.
 void tell_records(const std::string& records, const std::string& more = {});
+/// As tell_records(), for the plans of a model that runs as a program.
+void tell_records_of_program(Session& session);
 void print_passes(const Compiled& compiled);
 
 #define KILTER_COMMAND(name) void add_##name(Command app, Context& context);

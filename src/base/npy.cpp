@@ -306,4 +306,20 @@ void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
   write_file_atomically(path, parts);
 }
 
+std::string numpy_name(DType type) {
+  switch (type) {
+    case DType::f32:
+      return "float32";
+    case DType::f64:
+      return "float64";
+    case DType::f16:
+      return "float16";
+    case DType::boolean:
+      return "bool";
+    default:
+      if (is_narrow(type)) return std::string(name(type));
+      return fmt::format("{}int{}", is_signed_integer(type) ? "" : "u", 8 * size_bytes(type));
+  }
+}
+
 }  // namespace kilter

@@ -23,4 +23,7 @@ Tensor parse_npy(std::span<const std::byte> bytes, std::string_view where);
 /// Throws io when the file cannot be written.
 void save_npy(const std::filesystem::path& path, const Tensor& tensor);
 
+/// Returns how NumPy calls an element type: "float32", "uint8".
+std::string numpy_name(DType type);
+
 }  // namespace kilter

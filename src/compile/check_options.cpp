@@ -21,6 +21,9 @@ void check_rewrite_name(std::string_view pass, std::string_view rewrite) {
        fmt::join(names, ", "));
 }
 
+/// The options that choose a fusion.
+constexpr std::string_view kFusion[] = {"", "--no-fuse", "--fuse", "fuse=apart"};
+
 }  // namespace
 
 void check_pass_names(const CompileOptions& options) {
@@ -90,7 +93,6 @@ void check_node_names(const Graph& graph, const CompileOptions& options) {
   for (const Forbidden& f : options.forbidden) {
     if (!f.node.empty()) task(f.node, "--forbid " + f.text());
   }
-  const std::string_view kFusion[] = {"", "--no-fuse", "--fuse", "fuse=apart"};
   bool plain = false;
   for (const auto& [node, choice] : options.choices) {
     if (choice.forced()) task(node, option_text(options, "--schedule", node, choice.schedule->text()));
@@ -150,6 +152,12 @@ bool permits(const CompileOptions& options, const std::string& node, const Sched
   if (forbids(options.forbidden, node, schedule) != nullptr) return false;
   const Template* from = find_template(schedule.name);
   return options.accuracy != Accuracy::strict || from == nullptr || from->approximates == nullptr;
+}
+
+std::string_view option_of(const LayerChoice& choice) {
+  if (choice.forced()) return "--schedule";
+  if (choice.threads != 0) return "--layer-threads";
+  return choice.plain ? "--plain-layout" : kFusion[static_cast<size_t>(choice.fuse)];
 }
 
 std::string option_text(const CompileOptions& options, std::string_view option, const std::string& node,

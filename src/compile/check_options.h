@@ -24,6 +24,8 @@ void check_forbidden(const PassedGraph& passed, const CompileOptions& options);
 /// Returns whether the options let a task, named by its anchor, use a schedule that is not forced.
 bool permits(const CompileOptions& options, const std::string& node, const Schedule& schedule);
 
+/// The first option that makes this choice for a node: "--schedule".
+std::string_view option_of(const LayerChoice& choice);
 /// The start of an error about an option of a node: "--schedule conv1=reference", or "--schedule conv1" without a
 /// value. For an option that comes from a file: "net.plan line 3, 'conv1'".
 std::string option_text(const CompileOptions& options, std::string_view option, const std::string& node,

@@ -39,6 +39,13 @@ int64_t operations(const Graph& graph) {
   return sum;
 }
 
+using Names = std::set<std::string, std::less<>>;
+
+/// Whether `names` contains a node, or what a pass made it for.
+bool has(const Names& names, std::string_view node) {
+  return maker_length(node, [&](std::string_view name) { return names.contains(name); }) > 0;
+}
+
 }  // namespace
 
 ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
@@ -58,17 +65,6 @@ ProgramRunner::ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> 
   check_named_nodes();
 }
 
-namespace {
-
-using Names = std::set<std::string, std::less<>>;
-
-/// Whether `names` contains a node, or what a pass made it for.
-bool has(const Names& names, std::string_view node) {
-  return maker_length(node, [&](std::string_view name) { return names.contains(name); }) > 0;
-}
-
-}  // namespace
-
 void ProgramRunner::check_named_nodes() const {
   const CompileOptions& options = options_.compile;
   if (options.choices.empty() && options.forbidden.empty()) return;
@@ -82,10 +78,7 @@ void ProgramRunner::check_named_nodes() const {
     fail(ErrorKind::usage, "{}: no node that runs compiled in the program {} has this name; `kilter tasks` lists them",
          option, name_);
   };
-  for (const auto& [node, choice] : options.choices) {
-    const std::string_view option = choice.forced() ? "--schedule" : choice.threads != 0 ? "--layer-threads" : "";
-    check(node, option.empty() ? "'" + node + "'" : option_text(options, option, node));
-  }
+  for (const auto& [node, choice] : options.choices) check(node, option_text(options, option_of(choice), node));
   for (const Forbidden& f : options.forbidden) check(f.node, "--forbid " + f.text());
 }
 

@@ -199,18 +199,9 @@ class Collector {
     row.time = over_passes([&](const Pass& p) { return sum(p.wall, regions); });
     row.gap_ms = over_passes([&](const Pass& p) { return sum(p.gap, regions); }).mean;
     row.barrier_ms = over_passes([&](const Pass& p) { return barrier(p, regions); }).mean;
-    double busiest = 0, all = 0;
-    row.threads = 0;
-    for (int w = 0; w < out_.threads; ++w) {
-      const double busy = over_passes([&](const Pass& p) { return busy_ms(p, regions, w); }).mean;
-      row.busy_ms.push_back(busy);
-      if (busy == 0) continue;
-      ++row.threads;
-      all += busy;
-      busiest = std::max(busiest, busy);
-    }
-    row.threads = std::max(row.threads, 1);
-    row.balance = busiest > 0 ? all / row.threads / busiest : 1;
+    for (int w = 0; w < out_.threads; ++w)
+      row.busy_ms.push_back(over_passes([&](const Pass& p) { return busy_ms(p, regions, w); }).mean);
+    set_threads(row);
     set_bound(row, run);
     return row;
   }
@@ -355,6 +346,17 @@ Row row_of(const Plan& plan, size_t s, const std::string& stage) {
   row.effective_flops = step.effective_flops, row.flops = step.flops, row.bytes = step.bytes;
   row.weight_bytes = weight_bytes(step);
   return row;
+}
+
+void set_threads(Row& row) {
+  double all = 0, busiest = 0;
+  row.threads = 0;
+  for (const double busy : row.busy_ms) {
+    row.threads += busy != 0 ? 1 : 0;
+    all += busy, busiest = std::max(busiest, busy);
+  }
+  row.threads = std::max(row.threads, 1);
+  row.balance = busiest > 0 ? all / row.threads / busiest : 1;
 }
 
 Agreement agreement(const Ratio& ratio) {

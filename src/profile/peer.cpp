@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/json_text.h"
+#include "base/npy.h"
 #include "measure/conditions.h"
 
 namespace kilter::embedded {
@@ -143,14 +144,6 @@ struct Peer::Process {
 };
 
 namespace {
-
-/// Returns NumPy's name of an element type, such as "float32" or "uint8".
-std::string numpy_name(DType type) {
-  const std::string_view own = name(type);
-  if (type == DType::boolean) return "bool";
-  const char* kind = own[0] == 'f' ? "float" : own[0] == 'u' ? "uint" : "int";
-  return kind + std::string(own.substr(1));
-}
 
 /// Returns each tensor's type, shape and bytes in hexadecimal digits, for types that NumPy has.
 json values_json(const std::map<std::string, Tensor>& values) {

@@ -176,6 +176,8 @@ std::vector<std::string> labels_of(const Plan& plan);
 
 /// Returns a row that describes a step, without times, for one execution of it. `stage`: of stages_of().
 Row row_of(const Plan& plan, size_t step, const std::string& stage);
+/// Sets the number of threads and their balance from their busy times.
+void set_threads(Row& row);
 
 /// Adds up the rows that share an operator or a task (problem). `by` is "layer" (rows unchanged), "operator" or "task".
 /// Throws usage naming the legal words.

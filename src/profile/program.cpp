@@ -433,27 +433,15 @@ class ProgramCollector {
     row.step = -1, row.depth = depth;
     row.time = ticks_of([](const Stamps::Layer& l) { return l.wall; });
     row.barrier_ms = ticks_of([](const Stamps::Layer& l) { return l.barrier; }).mean;
-    add_threads(row, ticks_of);
+    for (size_t w = 0; w < static_cast<size_t>(layers_.threads()); ++w) {
+      const auto busy = [&](const Stamps::Layer& l) { return w < l.busy.size() ? l.busy[w] : int64_t{0}; };
+      row.busy_ms.push_back(ticks_of(busy).mean);
+    }
+    set_threads(row);
     return row;
   }
 
   static void clear_amounts(Row& row) { row.flops = row.effective_flops = row.bytes = row.weight_bytes = 0; }
-
-  /// Adds how long each thread worked on a layer.
-  template <class TicksOf>
-  void add_threads(Row& row, const TicksOf& ticks_of) const {
-    double all = 0, busiest = 0;
-    row.threads = 0;
-    for (size_t w = 0; w < static_cast<size_t>(layers_.threads()); ++w) {
-      const double busy =
-          ticks_of([&](const Stamps::Layer& l) { return w < l.busy.size() ? l.busy[w] : int64_t{0}; }).mean;
-      row.busy_ms.push_back(busy);
-      row.threads += busy > 0 ? 1 : 0;
-      all += busy, busiest = std::max(busiest, busy);
-    }
-    row.threads = std::max(row.threads, 1);
-    row.balance = busiest > 0 ? all / row.threads / busiest : 1;
-  }
 
   /// Writes for which shapes the segments are compiled.
   void describe_segments() {

@@ -20,23 +20,6 @@ std::string file_of(const onnx::Port& port) {
   return file_name(port.name, ".npy", taken);
 }
 
-/// Returns how NumPy calls an element type.
-std::string numpy_name(DType type) {
-  switch (type) {
-    case DType::f32:
-      return "float32";
-    case DType::f64:
-      return "float64";
-    case DType::f16:
-      return "float16";
-    case DType::boolean:
-      return "bool";
-    default:
-      if (is_narrow(type)) return std::string(name(type));
-      return fmt::format("{}int{}", is_signed_integer(type) ? "" : "u", 8 * size_bytes(type));
-  }
-}
-
 int64_t first_not_finite(const Tensor& tensor) {
   for (int64_t i = 0; i < tensor.elems(); ++i) {
     if (!std::isfinite(tensor.as_double(i))) return i;

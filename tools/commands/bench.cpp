@@ -135,10 +135,7 @@ void bench(const BenchOptions& options) {
   progress.show("measuring");
   const Evaluation e = measure(network, options);
   progress.clear();
-  if (network.loaded != nullptr)
-    tell_records(network.plan().records);
-  else if (network.session->file_program() == nullptr)
-    tell_records(network.session->program().records());
+  network.loaded != nullptr ? tell_records(network.plan().records) : tell_records_of_program(*network.session);
   const Conditions conditions = conditions_of(network, e, options);
   const nlohmann::json report = report_of(network, e, conditions);
   if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");

@@ -45,7 +45,9 @@ std::optional<std::pair<std::string, Shape>> batch_input(const ModelOptions& opt
                                                          const std::map<std::string, Tensor>& inputs) {
   if (!options.inputs.empty() || session.compiled_file() || session.inputs().size() != 1) return std::nullopt;
   const onnx::Port port = session.inputs().front();
-  Shape shape = inputs.at(port.name).shape();
+  const auto input = inputs.find(port.name);
+  if (input == inputs.end()) return std::nullopt;  // the graph has its value
+  Shape shape = input->second.shape();
   if (shape.empty() || shape[0] != 1) return std::nullopt;
   const bool open =
       options.model.starts_with("zoo:") || (port.dims && !port.dims->empty() && !port.dims->front().size.has_value());
@@ -94,8 +96,6 @@ void take_parts(profile::Subject& subject, std::shared_ptr<const NetworkParts> n
     subject.compile.choices = choices_of_parts(*network, subject.compile, subject.chooser.get());
     subject.chooser = nullptr;
   }
-  for (size_t i = 0; i < network->inputs.size(); ++i)
-    subject.inputs[network->whole.value(network->whole.inputs()[i]).name] = network->inputs[i];
   subject.own_name = [network](const std::string& node) { return network->own_name(node); };
   subject.parts = network->text;
 }
@@ -113,8 +113,9 @@ profile::Subject subject_of(const ExplainOptions& options, Session& session) {
     return subject;
   }
   const auto network = std::make_shared<const NetworkParts>(parts_of(model, session, PartShapes::first));
+  for (size_t i = 0; i < network->inputs.size(); ++i)
+    subject.inputs[network->whole.value(network->whole.inputs()[i]).name] = network->inputs[i];
   if (network->text.empty()) {
-    subject.inputs = model.all_inputs(session);
     add_batch(subject, model, session);
     add_tuned(subject, model);
   } else {

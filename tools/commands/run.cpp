@@ -328,8 +328,8 @@ void add_run(Command app, Context& context) {
       Loaded& loaded = session->prepare_for(inputs);
       if (options->time_passes) print_passes(loaded.compiled);
       tell_records(loaded.plan().records);
-    } else if (session->file_program() == nullptr) {
-      tell_records(session->program().records());
+    } else {
+      tell_records_of_program(*session);
     }
     const std::vector<onnx::Port> ports = session->outputs();
     for (size_t i = 0; i < values.size(); ++i) print_output(ports[i].name, values[i]);
