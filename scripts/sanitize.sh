@@ -20,10 +20,23 @@ configure_fuzz_tree() {
   mv build-fuzz-configure.log build-fuzz/configure.log
 }
 
+# run_test TREE NAME: runs a test program, and shows its report if it fails or has not ended after ten minutes.
+run_test() {
+  local log="$1/test_$2.log" status=0
+  timeout --kill-after=10 600 "$1/tests/$2/test_$2" > "$log" 2>&1 || status=$?
+  if [ $status = 0 ]; then
+    grep "^\[==========\] .* ran" "$log"
+    return
+  fi
+  tail -100 "$log" >&2
+  [ $status != 124 ] || echo "test_$2 did not end within 600 s; the last test above had not ended" >&2
+  return 1
+}
+
 thread() {
   cmake --preset tsan > /dev/null
   cmake --build build-tsan --target test_exec -- --quiet
-  build-tsan/tests/exec/test_exec --gtest_brief=1
+  run_test build-tsan exec
 }
 
 kAddress=(base exec ir loop ops onnx cost graph_tuner)
@@ -35,7 +48,7 @@ address() {
   local name
   for name in "${tests[@]}"; do
     echo "test_$name"
-    "build-fuzz/tests/$name/test_$name" --gtest_brief=1
+    run_test build-fuzz "$name"
   done
 }
 

@@ -312,27 +312,30 @@ TEST(ThreadPool, StartsAndEndsManyTimes) {
 class Stopped {
  public:
   explicit Stopped(pthread_t thread) {
-    released = false;
     inside = false;
+    released = false;
+    // Stays installed: a signal may be delivered after its Stopped has ended.
     struct sigaction action{};
     action.sa_handler = [](int) {
+      if (released) return;
       inside = true;
       while (!released) pause_cpu();
     };
-    sigaction(SIGUSR1, &action, &before_);
-    pthread_kill(thread, SIGUSR1);
-    while (!inside) pause_cpu();
+    sigaction(SIGUSR1, &action, nullptr);
+    // ThreadSanitizer delays a handler until the thread's next atomic operation. Only a further signal reaches a thread
+    // that went to sleep in the meantime.
+    while (!inside) {
+      pthread_kill(thread, SIGUSR1);
+      const auto again = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+      while (!inside && std::chrono::steady_clock::now() < again) pause_cpu();
+    }
   }
-  ~Stopped() {
-    released = true;
-    sigaction(SIGUSR1, &before_, nullptr);
-  }
+  ~Stopped() { released = true; }
   Stopped(const Stopped&) = delete;
   Stopped& operator=(const Stopped&) = delete;
 
  private:
   static inline std::atomic<bool> released{true}, inside{false};
-  struct sigaction before_{};
 };
 
 std::vector<pthread_t> threads_of(ThreadPool& pool) {
