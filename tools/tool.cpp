@@ -112,9 +112,9 @@ void ModelOptions::add_model_to(Command app, bool compiled_files) {
              "have not run for the longest time are dropped (default: 1GiB)");
   app.option("--specialise", specialise,
              "now: make the plans for the shapes of --shapes when the model is opened, for all of them if there are at "
-             "most --max-shapes, otherwise for 16 that are spread over them; never: make a plan when a shape first "
-             "occurs")
-      .one_of({"never", "now"})
+             "most --max-shapes, otherwise for 16 that are spread over them; auto: make them in the background while "
+             "the network runs; never: make a plan when a shape first occurs")
+      .one_of({"auto", "never", "now"})
       .shows_default();
   app.option("--max-shapes", max_shapes, "the most shapes of --shapes that all get a plan ahead or in a compiled file")
       .range(int64_t{1}, int64_t{100'000})
@@ -336,6 +336,7 @@ std::unique_ptr<Session> ModelOptions::open() const {
   const std::string note = session->note();
   if (!note.empty() && session->file_plan() != nullptr) session->compile().compiled.plan.records += "; " + note;
   if (specialise == "now") session->specialise();
+  if (specialise == "auto") session->specialise_in_background();
   return session;
 }
 
@@ -346,6 +347,7 @@ Prepared::Prepared(const ModelOptions& options, Form form)
   }
   try {
     loaded = &session->prepare_for(inputs);
+    session->end_background();  // it would disturb measurements
   } catch (const NeedsProgram&) {
     if (form == Form::plan) throw;
     return;

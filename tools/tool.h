@@ -41,7 +41,7 @@ struct ModelOptions {
   std::string choose;            ///< for tune::parse_choose(); empty: not given
   std::string layer_plan;        ///< file with the choices for each layer; empty: none
   std::vector<std::string> forbid;
-  std::string specialise = "never";  ///< or "now": plans are made when the model is opened
+  std::string specialise = "never";  ///< or "now", "auto": when the model is opened, or in the background from then on
   int64_t max_shapes = kDefaultMaxShapes;
   int threads = 0;
   int64_t max_rewrites = -1;

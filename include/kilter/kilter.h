@@ -132,7 +132,8 @@ struct NetworkOptions {
   /// sizes throws. save() writes a file with a plan for each of these shapes.
   std::map<std::string, std::string> shape_ranges = {};
   /// "now": load() makes the plans for `shape_ranges`, for all of its shapes if there are at most `max_shapes`,
-  /// otherwise for 16 that are spread over them; "never": run() makes a plan when a shape first occurs.
+  /// otherwise for 16 that are spread over them; "auto": a thread of the lowest priority makes these plans while the
+  /// network is used; "never": run() makes a plan when a shape first occurs.
   std::string specialise = "never";
   int64_t max_shapes = 64;  ///< the most shapes of `shape_ranges` that all get a plan in load() or save()
   /// "declared": the types of the model; "bf16" or "fp16": values between layers in this type, as `kilter run
@@ -146,6 +147,12 @@ struct NetworkOptions {
   /// weights not shared with the latest plan. Above the limit, the least recently used plans are dropped; their shapes
   /// are compiled again when they recur.
   int64_t plan_cache_bytes = int64_t{1} << 30;
+};
+
+/// Plans that are made in the background.
+struct PlansAhead {
+  int64_t made = 0, of = 0;
+  bool ended = true;  ///< no more will be made
 };
 
 /// A network, compiled for each set of shapes that it runs with. It keeps the plans, up to
@@ -166,6 +173,8 @@ class Network {
   /// were tuned for another number of threads, for example:
   /// "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)".
   std::string note() const;
+  /// How far NetworkOptions::specialise "auto" has come; {0, 0, true} without it.
+  PlansAhead plans_ahead() const;
   /// Runs the network once. Every input must be present. Compiles on the first run with new shapes, or with new values
   /// of inputs that shapes depend on. Inputs aligned to 64 bytes are not copied. A later run reuses the outputs' memory
   /// once the caller has released it.

@@ -13,7 +13,7 @@ from ._commands import run as run_command
 from ._commands import words_of
 from .errors import InputError, UnsupportedError, UsageError
 
-__all__ = ["Network", "Pool", "Port", "compile", "load"]
+__all__ = ["Network", "PlansAhead", "Pool", "Port", "compile", "load"]
 
 Progress = Callable[[str], None]
 
@@ -52,6 +52,15 @@ class Port(_PortFields):
         if self.key is not None:
             return f"{self.name}: {kind}{'maps' if kind.endswith('of ') else 'map'} from {self.key} to {self.dtype}"
         return f"{self.name}: {kind}{self.dtype}[{dims}]"
+
+
+class PlansAhead(NamedTuple):
+    """Plans that are made in the background."""
+    #: how many of `of` plans have been made
+    made: int
+    of: int
+    #: no more will be made
+    ended: bool
 
 
 class _Source:
@@ -197,6 +206,12 @@ class Network:
     def note(self) -> str:
         """A remark for whoever runs the network, such as that it was tuned for another number of threads; or ""."""
         return self._net.note
+
+    @property
+    def plans_ahead(self) -> PlansAhead:
+        """How far the plans are that specialise="auto" makes in the background: made, of, ended. (0, 0, True) without
+        it."""
+        return PlansAhead(*self._net.plans_ahead)
 
     def conditions(self, progress: Progress | None = None) -> dict[str, Any]:
         """Compiles the network for its declared or given shapes, if that has not been done. Returns facts about the
@@ -436,8 +451,8 @@ def compile(model: Any, *, shapes: Any = None, specialise: str | None = None, th
     dimension is a size, or the sizes that it may have: range(320, 961, 32), [1, 2, 4], or a text such as "seq=1..512",
     whose name binds dimensions that always have the same size; or what --shapes takes, "x=1x3x{320..960:32}". Other
     sizes then raise InputError. specialise: "now" makes the plans for these shapes at once, for all of them if there
-    are at most max_shapes (64), otherwise for 16 that are spread over them. The other options are those of `kilter run`,
-    with underscores: threads, target, precision ("declared", "bf16" or "fp16"), accuracy ("default" or "strict"), memory ("200MB"), plan_cache ("1GiB": the limit for plans of earlier shapes), records
+    are at most max_shapes (64), otherwise for 16 that are spread over them; "auto" makes them in the background while the
+    network is used (Network.plans_ahead). The other options are those of `kilter run`, with underscores: threads, target, precision ("declared", "bf16" or "fp16"), accuracy ("default" or "strict"), memory ("200MB"), plan_cache ("1GiB": the limit for plans of earlier shapes), records
     (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ...
     progress: called with what the compiler is doing. Raises UsageError for options that are not legal, ModelError,
     UnsupportedError, FileError.

@@ -122,6 +122,10 @@ class Network {
   nb::list default_inputs() const { return ports_of(session_->default_inputs()); }
   nb::list outputs() const { return ports_of(session_->outputs()); }
   nb::dict ranges() const { return ranges_of(session_->ranges()); }
+  nb::tuple plans_ahead() const {
+    const Session::PlansAhead state = session_->plans_ahead();
+    return nb::make_tuple(state.made, state.of, state.ended);
+  }
 
   /// Returns the outputs in order.
   nb::list run(nb::dict feeds, nb::object out, nb::object progress) {
@@ -209,6 +213,7 @@ class Network {
         }
       };
       run();
+      const auto quiet = session_->pause_background();
       how.warm_up = session_->runs_program() ? ProgramRunner::kRunsUntilCompiled : 0;
       measured.emplace(evaluate(run, how));
       if (!session_->runs_program()) plan = session_->prepare_for(tensors).plan();
@@ -345,6 +350,7 @@ void add_networks(nb::module_& module) {
       .def_prop_ro("default_inputs", &Network::default_inputs)
       .def_prop_ro("outputs", &Network::outputs)
       .def_prop_ro("ranges", &Network::ranges)
+      .def_prop_ro("plans_ahead", &Network::plans_ahead)
       .def("run", &Network::run, nb::arg("feeds"), nb::arg("out").none() = nb::none(), progress())
       .def("compile", &Network::compile, progress())
       .def("twin", &Network::twin)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -101,6 +102,21 @@ def test_plans_are_made_at_once():
                    progress=spread.append)
     assert any(text.startswith("shape 16 of 16: ") for text in spread)
     assert net.bench(seconds=0.05, input={"x": (1, 3, 8, 4)}).steps > 0
+
+
+def test_plans_are_made_in_the_background():
+    net = kilter.compile(model(), shapes={"x": (1, 3, [8, 16], [4, 6])}, specialise="auto", threads=1)
+    assert kilter.compile(model(), threads=1).plans_ahead == (0, 0, True)
+    want = kilter.compile(model(), threads=1)(image(1, 3, 16, 6))
+    np.testing.assert_allclose(net(image(1, 3, 16, 6)), want, rtol=1e-5)
+    assert net.timer(image(1, 3, 16, 6)).median_ms > 0
+    end = time.monotonic() + 60
+    while not net.plans_ahead.ended and time.monotonic() < end:
+        time.sleep(0.01)
+    assert net.plans_ahead == (4, 4, True)
+    told = []
+    net._net.run({"x": image(1, 3, 8, 4)}, None, told.append)
+    assert told == [], "nothing is compiled in the run"
 
 
 def test_a_compiled_file_has_all_shapes(tmp_path):

@@ -155,9 +155,9 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     for (const auto& [name, ranges] : options.shape_ranges) session.ranges.add(name, ranges);
     session.max_shapes = options.max_shapes;
     if (options.max_shapes < 1) fail(ErrorKind::usage, "max_shapes {}: expected 1 or more", options.max_shapes);
-    const bool now = options.specialise == "now";
-    if (!now && options.specialise != "never")
-      fail(ErrorKind::usage, "specialise '{}': expected never or now", options.specialise);
+    const bool now = options.specialise == "now", automatic = options.specialise == "auto";
+    if (!now && !automatic && options.specialise != "never")
+      fail(ErrorKind::usage, "specialise '{}': expected auto, never or now", options.specialise);
     session.verify_file = options.verify_file;
     session.plan_cache_bytes = options.plan_cache_bytes;
     auto impl = std::make_unique<Impl>();
@@ -173,8 +173,14 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     }
     if (impl->session->file_plan() != nullptr) impl->session->prepare();
     if (now) impl->session->specialise();
+    if (automatic) impl->session->specialise_in_background();
     return Network(std::move(impl));
   });
+}
+
+PlansAhead Network::plans_ahead() const {
+  const Session::PlansAhead state = impl_->session->plans_ahead();
+  return {state.made, state.of, state.ended};
 }
 
 std::vector<Port> Network::inputs() const {

@@ -116,27 +116,48 @@ int64_t output_bytes(const Plan& plan) {
   return bytes;
 }
 
+WorkMemory::Needs WorkMemory::Needs::of(const Plan& plan) {
+  return {plan.arena_bytes, least_scratch_stride(plan), staging_bytes(plan)};
+}
+
+WorkMemory::Needs WorkMemory::Needs::with(const Needs& other) const {
+  return {std::max(arena, other.arena), std::max(scratch_stride, other.scratch_stride),
+          std::max(staging, other.staging)};
+}
+
+void WorkMemory::expect(const Plan& plan) { expected_ = expected_.with(Needs::of(plan)); }
+
+void WorkMemory::allocate(const Needs& needs, int threads, const std::string& model) {
+  auto blocks = std::make_shared<WorkBlocks>();
+  blocks->arena_bytes = needs.arena, blocks->scratch_stride = needs.scratch_stride,
+  blocks->staging_bytes = needs.staging;
+  const int64_t scratch_bytes = needs.scratch_stride * threads;
+  blocks->bytes = needs.arena + scratch_bytes + needs.staging;
+  blocks->arena = Block(needs.arena, "the arena of '" + model + "'");
+  blocks->scratch = Block(scratch_bytes, "the scratch memory of '" + model + "'");
+  blocks->staging = Block(needs.staging, "the copies of inputs and outputs of '" + model + "'");
+  blocks_ = std::move(blocks);
+}
+
 void WorkMemory::prepare(Loaded& loaded, const std::shared_ptr<ThreadPool>& pool) {
   const bool current = loaded.work == nullptr || loaded.work == blocks_;
   if (loaded.instance != nullptr && current) return;
   if (loaded.program == nullptr) loaded.program = std::make_shared<Program>(loaded.plan());
   const Plan& plan = loaded.plan();
-  const int64_t stride = least_scratch_stride(plan), staging = staging_bytes(plan);
-  if (blocks_ == nullptr || plan.arena_bytes > blocks_->arena_bytes || stride > blocks_->scratch_stride ||
-      staging > blocks_->staging_bytes) {
-    auto blocks = std::make_shared<WorkBlocks>();
-    const WorkBlocks& before = blocks_ != nullptr ? *blocks_ : *blocks;
-    blocks->arena_bytes = std::max(plan.arena_bytes, before.arena_bytes);
-    blocks->scratch_stride = std::max(stride, before.scratch_stride);
-    blocks->staging_bytes = std::max(staging, before.staging_bytes);
-    const int64_t scratch_bytes = blocks->scratch_stride * pool->threads();
-    blocks->bytes = blocks->arena_bytes + scratch_bytes + blocks->staging_bytes;
+  const Needs needs = Needs::of(plan);
+  const Needs before =
+      blocks_ == nullptr ? Needs() : Needs{blocks_->arena_bytes, blocks_->scratch_stride, blocks_->staging_bytes};
+  if (blocks_ == nullptr || before.with(needs) != before) {
+    const Needs least = before.with(needs);
     release(loaded);
     blocks_ = nullptr;  // frees the earlier memory first if no other plan uses it
-    blocks->arena = Block(blocks->arena_bytes, "the arena of '" + plan.model + "'");
-    blocks->scratch = Block(scratch_bytes, "the scratch memory of '" + plan.model + "'");
-    blocks->staging = Block(blocks->staging_bytes, "the copies of inputs and outputs of '" + plan.model + "'");
-    blocks_ = std::move(blocks);
+    try {
+      allocate(least.with(expected_), pool->threads(), plan.model);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::out_of_memory || least.with(expected_) == least) throw;
+      expected_ = {};
+      allocate(least, pool->threads(), plan.model);
+    }
   }
   const Placement placement{blocks_->arena.data(), blocks_->scratch.data(), blocks_->scratch_stride,
                             blocks_->staging.data()};

@@ -45,12 +45,25 @@ class WorkMemory {
   /// Makes a plan ready to run on the pool. If it needs more memory than those before it, the memory is replaced: plans
   /// that used the earlier memory keep it until prepare() or release() is called for them.
   void prepare(Loaded& loaded, const std::shared_ptr<ThreadPool>& pool);
+  /// Makes the memory large enough for this plan too when it is next replaced, unless the machine does not have as
+  /// much.
+  void expect(const Plan& plan);
   /// Makes a plan that uses earlier memory not ready.
   void release(Loaded& loaded) const;
   int64_t bytes() const { return blocks_ != nullptr ? blocks_->bytes : 0; }
 
  private:
+  /// Bytes of a plan, or the most of several.
+  struct Needs {
+    int64_t arena = 0, scratch_stride = 0, staging = 0;
+    static Needs of(const Plan& plan);
+    Needs with(const Needs& other) const;
+    bool operator==(const Needs&) const = default;
+  };
+  void allocate(const Needs& needs, int threads, const std::string& model);
+
   std::shared_ptr<const WorkBlocks> blocks_;
+  Needs expected_;
 };
 
 /// Bytes of a plan's machine code and, once it is ready to run on `threads` threads, of working memory of its own.

@@ -251,11 +251,17 @@ SharedParts Session::shared_parts() {
   const auto is_open = [](const onnx::Port& port) { return !onnx::declared_shape(port); };
   if (kernels_ == nullptr && model_ && std::ranges::any_of(inputs(), is_open))
     kernels_ = std::make_unique<KernelStore>(kKeptKernels);
-  if (kernels_ != nullptr && !plans_.empty()) {
-    kernels_->share(true);
-    if (memo_ == nullptr) memo_ = std::make_unique<ConstantMemo>(model_->open_graph());
-  }
+  if (kernels_ != nullptr && !plans_.empty()) share_kernels();
   return {kernels_.get(), &constants_, memo_.get()};
+}
+
+void Session::share_kernels() {
+  kernels_->share(true);
+  if (memo_ == nullptr) memo_ = std::make_unique<ConstantMemo>(model_->open_graph());
+}
+
+bool Session::has_plan(const onnx::Model::Shapes& whole) const {
+  return std::ranges::any_of(plans_, [&](const Kept& kept) { return kept.shapes == whole; });
 }
 
 Session::Kept& Session::use(std::list<Kept>::iterator kept) {
@@ -263,22 +269,37 @@ Session::Kept& Session::use(std::list<Kept>::iterator kept) {
   return plans_.front();
 }
 
+/// The plan for these shapes and values, which becomes the one in use; null if there is none.
+Session::Kept* Session::find_kept(const onnx::Model::Shapes& whole, const onnx::Model::Values& values) {
+  const auto same_value = [](const auto& a, const auto& b) { return a.first == b.first && a.second.same(b.second); };
+  const auto known = std::find_if(plans_.begin(), plans_.end(), [&](const Kept& kept) {
+    return kept.shapes == whole &&
+           std::equal(kept.values.begin(), kept.values.end(), values.begin(), values.end(), same_value);
+  });
+  return known != plans_.end() ? &use(known) : nullptr;
+}
+
+Session::Kept Session::make_kept(const onnx::Model::Shapes& whole, const onnx::Model::Values& values,
+                                 CompileOptions compile) const {
+  if (compile.report.progress) compile.report.progress({"read the model"});
+  Kept fresh{whole, values, {}, std::nullopt};
+  fresh.loaded.compiled = compile_graph(graph(whole, values), compile, options_.chooser.get());
+  return fresh;
+}
+
 Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
   if (file_program_) throw NeedsProgram(fmt::format("{} is a compiled file of a program", name_));
   if (compiled_file()) return plans_.front();
   const onnx::Model::Shapes all = whole(shapes);
-  const auto same_value = [](const auto& a, const auto& b) { return a.first == b.first && a.second.same(b.second); };
-  const auto known = std::find_if(plans_.begin(), plans_.end(), [&](const Kept& kept) {
-    return kept.shapes == all &&
-           std::equal(kept.values.begin(), kept.values.end(), values.begin(), values.end(), same_value);
-  });
-  if (known != plans_.end()) return use(known);
-  Kept fresh{all, values, {}, std::nullopt};
-  if (options_.compile.report.progress) options_.compile.report.progress({"read the model"});
+  take_made();
+  if (Kept* known = find_kept(all, values); known != nullptr) return *known;
+  const auto pause = pause_background();
+  take_made();  // the task that pause ended may have made the plan
+  if (Kept* known = find_kept(all, values); known != nullptr) return *known;
   CompileOptions compile = options_.compile;
   compile.shared = shared_parts();
-  fresh.loaded.compiled = compile_graph(graph(shapes, values), compile, options_.chooser.get());
-  plans_.push_front(std::move(fresh));
+  plans_.push_front(make_kept(all, values, std::move(compile)));
+  if (ahead_ && values.empty()) ahead_->planned.insert(all);
   drop_unused();
   return_free_memory();
   return plans_.front();
@@ -292,6 +313,7 @@ int64_t Session::held_bytes() const {
   if (file_program_) return file_program_->held_bytes() + file_runner_->held_bytes();
   int64_t bytes = compiled_file() ? plans_.front().loaded.plan().constants_bytes : constants_.bytes();
   for (const Kept& kept : plans_) bytes += own_bytes(kept);
+  bytes += ahead_bytes();
   bytes += work_.bytes() + (memo_ != nullptr ? memo_->bytes() : 0);
   if (program_) bytes += program_->held_bytes();
   if (varying_) bytes += varying_->held_bytes();
@@ -370,8 +392,12 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
   }
   const std::map<std::string, AnyValue> given{inputs.begin(), inputs.end()};
   check_inputs(given);
-  if (ProgramRunner* runner = varying_runner(inputs); runner != nullptr)
-    return tensors_of(runner->run(open_inputs(given)), given, outputs);
+  take_made();
+  if (!has_plan(whole(shapes_of(inputs)))) {
+    const auto pause = pause_background();
+    if (ProgramRunner* runner = varying_runner(inputs); runner != nullptr)
+      return tensors_of(runner->run(open_inputs(given)), given, outputs);
+  }
   if (!needs_program_) {
     try {
       const onnx::Model::Values values = needed_values(inputs);
@@ -395,8 +421,8 @@ std::vector<Tensor> Session::run_program(const std::map<std::string, AnyValue>& 
   return tensors_of(program_values(inputs), inputs, outputs);
 }
 
-/// The runner for inputs whose shapes differ from earlier ones in dimensions on which little of the network depends;
-/// null if there is none, or a plan for these shapes.
+/// The runner for inputs without a plan whose shapes differ from earlier ones in dimensions on which little of the
+/// network depends; null if there is none.
 ProgramRunner* Session::varying_runner(const std::map<std::string, Tensor>& inputs) {
   const CompileOptions& compile = options_.compile;
   // Options for single layers and limits on memory are for the network as a whole.
@@ -404,7 +430,6 @@ ProgramRunner* Session::varying_runner(const std::map<std::string, Tensor>& inpu
                      compile.forbidden.empty() && !compile.budget.memory && compile.debug == DebugOptions{};
   if (!plain || needs_program_ || kernels_ == nullptr || plans_.empty()) return nullptr;
   const onnx::Model::Shapes shapes = whole(shapes_of(inputs));
-  if (std::ranges::any_of(plans_, [&](const Kept& kept) { return kept.shapes == shapes; })) return nullptr;
   const auto graph = model_->open_graph();
   std::vector<TensorType> types;
   for (const ValueId id : graph->inputs) {
@@ -496,6 +521,7 @@ std::vector<AnyValue> Session::program_values(const std::map<std::string, AnyVal
     }
     return file_runner_->run(std::move(values));
   }
+  const auto pause = pause_background();
   for (const onnx::Port& p : default_inputs()) {
     if (inputs.contains(p.name) && program_inputs_.insert(p.name).second) program_.reset();
   }

@@ -2,17 +2,20 @@
 // the inputs, and kept.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/shape_ranges.h"
+#include "compile/background.h"
 #include "compile/build_cache.h"
 #include "compile/chooser.h"
 #include "compile/compile.h"
@@ -123,6 +126,20 @@ class Session {
   /// more than Options::max_shapes. Throws usage for a compiled file, bad_input if the sizes of an input are unknown,
   /// and unsupported if shapes depend on the values of inputs.
   Specialised specialise();
+  /// As specialise(), on a thread of its own, of the lowest priority, while the session runs. A run with a shape that
+  /// has no plan yet waits for the plan that is being made, and makes its own. Ends early when plan_cache_bytes is
+  /// reached, and does nothing for a network that is not one static graph.
+  void specialise_in_background();
+  struct PlansAhead {
+    int64_t made = 0, of = 0;
+    bool ended = true;  ///< no more will be made
+  };
+  /// How far specialise_in_background() has come.
+  PlansAhead plans_ahead() const;
+  /// Keeps plans from being made in the background while the result exists, so that times can be measured.
+  std::optional<Background::Pause> pause_background();
+  /// Ends specialise_in_background().
+  void end_background() { background_.reset(); }
 
   /// Compiles for the shapes that are known and writes a compiled file, of a plan or of a program. It has plans for all
   /// shapes of the ranges; throws bad_input if there are more than Options::max_shapes.
@@ -147,6 +164,7 @@ class Session {
   /// null while there is none.
   const ProgramRunner* varying_program() const { return varying_ ? varying_->last_runner() : nullptr; }
 
+  /// Plans made in the background count once a run or compile() has taken them.
   size_t plans() const {
     return plans_.size() + (program_ ? program_->plans() : 0) + (varying_ ? varying_->plans() : 0);
   }
@@ -160,12 +178,25 @@ class Session {
     Loaded loaded;
     std::optional<KnownInputs> known;  ///< the inputs of the last run() with this plan
   };
+  /// Plans that are made in the background. Tasks use all of it, the session `made` and `notices` only.
+  struct Ahead {
+    std::vector<onnx::Model::Shapes> shapes;
+    CompileOptions compile;
+    size_t next = 0;                        ///< index among the shapes
+    std::set<onnx::Model::Shapes> planned;  ///< whole shapes that have a plan
+    int64_t code_bytes = 0;                 ///< of the plans
+    std::atomic<int64_t> done{0};           ///< shapes that have a plan or cannot have one
+    mutable std::mutex mutex;               ///< of the next two
+    std::list<Kept> made;                   ///< that the session has not taken yet
+    std::vector<std::string> notices;
+  };
   Session() = default;
   static std::unique_ptr<Session> open_unbound(const std::string& model, Options options);
   void bind_ranges();
   void fix_single_shapes();
   std::vector<onnx::Port> declared_inputs() const;
   void check_known(const std::vector<onnx::Port>& ports) const;
+  std::vector<onnx::Model::Shapes> shapes_ahead() const;
   std::vector<onnx::Model::Shapes> saved_shapes() const;
   void for_each_shape(const std::vector<onnx::Model::Shapes>& all,
                       const std::function<void(const onnx::Model::Shapes&)>& each);
@@ -177,7 +208,14 @@ class Session {
   onnx::Model::Shapes whole(const onnx::Model::Shapes& shapes) const;
   int64_t own_bytes(const Kept& kept) const;
   SharedParts shared_parts();
+  void share_kernels();
+  bool plan_ahead(const Background::Check& check);
+  void take_made();
   Kept& use(std::list<Kept>::iterator kept);
+  bool has_plan(const onnx::Model::Shapes& whole) const;
+  int64_t ahead_bytes() const;
+  Kept* find_kept(const onnx::Model::Shapes& whole, const onnx::Model::Values& values);
+  Kept make_kept(const onnx::Model::Shapes& whole, const onnx::Model::Values& values, CompileOptions compile) const;
   Kept& kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values);
   std::vector<Tensor> run_program(const std::map<std::string, AnyValue>& inputs,
                                   const std::map<std::string, Tensor>& outputs);
@@ -208,6 +246,8 @@ class Session {
   std::optional<VaryingShapes> varying_;                 ///< absent until there is a second plan
   std::shared_ptr<const vm::FileProgram> file_program_;  ///< of a compiled file
   std::unique_ptr<vm::FileRunner> file_runner_;
+  std::unique_ptr<Ahead> ahead_;
+  std::unique_ptr<Background> background_;  ///< the last member: it ends before the others do
 };
 
 /// A seeded random tensor: floats from N(0,1), integers from 0 to `most`, random booleans. Each input's name has its

@@ -103,21 +103,26 @@ bool depends_on_data(const onnx::Model& model, const onnx::Model::Shapes& shapes
 
 }  // namespace
 
-Session::Specialised Session::specialise() {
+/// The shapes of the ranges that get a plan before they run.
+std::vector<onnx::Model::Shapes> Session::shapes_ahead() const {
   if (compiled_file())
     fail(ErrorKind::usage, "{} is a compiled file, which has its plans already; plans are made ahead for models only",
          name_);
   check_known(inputs());
   const ShapeRanges& ranges = options_.ranges;
-  const bool all = ranges.count() <= options_.max_shapes;
-  std::vector<onnx::Model::Shapes> shapes{{}};
-  if (!ranges.empty()) shapes = all ? ranges.all() : ranges.spread(std::min(kSpreadShapes, options_.max_shapes));
+  if (ranges.empty()) return {{}};
+  return ranges.count() <= options_.max_shapes ? ranges.all()
+                                               : ranges.spread(std::min(kSpreadShapes, options_.max_shapes));
+}
+
+Session::Specialised Session::specialise() {
+  const std::vector<onnx::Model::Shapes> shapes = shapes_ahead();
   const size_t before = plans();
   for_each_shape(shapes, [&](const onnx::Model::Shapes& one) {
     try {
       if (!needs_program_ && model_ != nullptr) needs_program_ = depends_on_data(*model_, merged(one));
       if (!needs_program_) {
-        compile(one);
+        work_.expect(compile(one).plan());
         return;
       }
     } catch (const NeedsProgram&) {
@@ -134,7 +139,93 @@ Session::Specialised Session::specialise() {
           "{}: {} of {} plans made ahead were dropped, since they exceed the memory limit for plans (--plan-cache)",
           name_, made - std::ssize(plans_), made));
   }
-  return {std::ssize(shapes), all};
+  return {std::ssize(shapes), options_.ranges.empty() || options_.ranges.count() <= options_.max_shapes};
+}
+
+void Session::specialise_in_background() {
+  std::vector<onnx::Model::Shapes> shapes = shapes_ahead();
+  if (model_ != nullptr) needs_program_ |= depends_on_data(*model_, merged(shapes.front()));
+  if (needs_program_) return;
+  ahead_ = std::make_unique<Ahead>();
+  ahead_->shapes = std::move(shapes);
+  ahead_->compile = options_.compile;
+  ahead_->compile.report = {};
+  ahead_->compile.threads = 1;
+  ahead_->compile.shared = shared_parts();
+  if (kernels_ != nullptr && ahead_->shapes.size() > 1) share_kernels();
+  background_ =
+      std::make_unique<Background>(name_, [this](const Background::Check& check) { return plan_ahead(check); });
+}
+
+/// Makes the plan of the next shape, and returns whether there are more to make.
+bool Session::plan_ahead(const Background::Check& check) {
+  Ahead& a = *ahead_;
+  const onnx::Model::Shapes next = whole(a.shapes[a.next++]);
+  const auto tell = [&](std::string text) {
+    const std::lock_guard lock(a.mutex);
+    a.notices.push_back(name_ + ": " + std::move(text));
+  };
+  try {
+    if (a.planned.insert(next).second) {
+      a.compile.report.progress = [&](const CompileStage& stage) {
+        if (!stage.name.empty()) check();  // the end of a compilation must not throw
+      };
+      Kept made = make_kept(next, {}, a.compile);
+      a.code_bytes += made.loaded.plan().code_bytes;
+      const int64_t held = a.code_bytes + constants_.bytes() - made.loaded.constants_bytes();
+      {
+        const std::lock_guard lock(a.mutex);
+        a.made.push_back(std::move(made));
+      }
+      if (held > options_.plan_cache_bytes && a.next < a.shapes.size()) {
+        tell(
+            fmt::format("plans were made ahead for {} of {} shapes; more would exceed the memory limit for plans "
+                        "(--plan-cache)",
+                        a.next, a.shapes.size()));
+        a.next = a.shapes.size();
+      }
+    }
+  } catch (const NeedsProgram&) {
+    return false;  // a run finds the same
+  } catch (const Error& error) {
+    tell(fmt::format("a plan that should be made ahead could not: {}", error.what()));
+  }
+  ++a.done;
+  return a.next < a.shapes.size();
+}
+
+/// Takes the plans that were made in the background, as if they had run a long time ago.
+void Session::take_made() {
+  if (!ahead_) return;
+  std::list<Kept> made;
+  std::vector<std::string> notices;
+  {
+    const std::lock_guard lock(ahead_->mutex);
+    made.swap(ahead_->made);
+    notices.swap(ahead_->notices);
+  }
+  for (const Kept& kept : made) work_.expect(kept.loaded.plan());
+  plans_.splice(plans_.end(), made);
+  if (!options_.compile.report.notice) return;
+  for (const std::string& notice : notices) options_.compile.report.notice(notice);
+}
+
+int64_t Session::ahead_bytes() const {
+  if (!ahead_) return 0;
+  const std::lock_guard lock(ahead_->mutex);
+  int64_t bytes = 0;
+  for (const Kept& kept : ahead_->made) bytes += own_bytes(kept);
+  return bytes;
+}
+
+std::optional<Background::Pause> Session::pause_background() {
+  if (background_ == nullptr || background_->ended()) return std::nullopt;
+  return background_->pause();
+}
+
+Session::PlansAhead Session::plans_ahead() const {
+  if (!ahead_) return {};
+  return {ahead_->done, std::ssize(ahead_->shapes), background_ == nullptr || background_->ended()};
 }
 
 /// All shapes that a compiled file has plans for.

@@ -36,6 +36,7 @@ struct ConstantsHome {
 };
 
 int64_t SharedConstants::bytes() const {
+  const std::lock_guard lock(mutex_);
   int64_t all = 0;
   for (const auto& weak : segments_) {
     if (const auto segment = weak.lock()) all += segment->bytes;
@@ -44,7 +45,10 @@ int64_t SharedConstants::bytes() const {
 }
 
 void SharedConstants::forget_expired() {
-  if (std::erase_if(segments_, [](const auto& segment) { return segment.expired(); }) == 0) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::erase_if(segments_, [](const auto& segment) { return segment.expired(); }) == 0) return;
+  }
   std::erase_if(by_origin_, [](const auto& entry) { return entry.second.segment.expired(); });
   for (auto& [bytes, places] : by_bytes_) {
     std::erase_if(places, [](const Place& place) { return place.segment.expired(); });
@@ -145,6 +149,7 @@ SharedConstants::Placed SharedConstants::place(Plan& plan, std::vector<NewConsta
     const auto segment = std::make_shared<Segment>();
     segment->bytes = pool.bytes();
     segment->memory = pool.finish();
+    const std::lock_guard lock(mutex_);
     segments_.push_back(segment);
     std::set<int64_t> listed;
     for (size_t i = 0; i < wanted.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,7 +46,7 @@ class SharedConstants {
   /// its steps refer to memory of several plans: Plan::constants is the lowest of their addresses, and the bytes
   /// between its constants do not belong to the plan. `told` is called before each constant is packed.
   Placed place(Plan& plan, std::vector<NewConstant> wanted, const std::function<void(size_t)>& told);
-  /// Bytes of all constants that plans still use.
+  /// Bytes of all constants that plans still use. Any thread may call it.
   int64_t bytes() const;
 
   struct Segment;  ///< memory that contains packed constants of one plan
@@ -66,6 +67,7 @@ class SharedConstants {
 
   std::map<ConstantOrigin, Place> by_origin_;
   std::map<int64_t, std::vector<Place>> by_bytes_;  ///< by size
+  mutable std::mutex mutex_;                        ///< of segments_
   std::vector<std::weak_ptr<Segment>> segments_;
 };
 

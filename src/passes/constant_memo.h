@@ -1,6 +1,7 @@
 // Constants that passes compute from constants of a network, kept for compiling the network for other shapes.
 #pragma once
 
+#include <atomic>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +30,7 @@ class ConstantMemo {
   std::vector<Tensor> get(const std::string& computation, std::span<const Tensor> operands, const Make& make);
   /// Returns whether the tensor's bytes are those of a constant of the network or of a result of get() that is kept.
   bool is_kept(const Tensor& tensor) const { return kept_.contains(tensor.raw()); }
-  /// Bytes of the results that are kept.
+  /// Bytes of the results that are kept. Any thread may call it.
   int64_t bytes() const { return bytes_; }
 
  private:
@@ -45,7 +46,7 @@ class ConstantMemo {
   std::shared_ptr<const OpenGraph> network_;
   std::set<const std::byte*> kept_;
   std::map<Key, std::vector<Tensor>> results_;
-  int64_t bytes_ = 0;
+  std::atomic<int64_t> bytes_ = 0;
 };
 
 }  // namespace kilter

@@ -190,7 +190,8 @@ expect 3 "open.onnx: input 'x' (f32[n,3]): --shapes declares {1..4}x{1..4}; dime
 expect 2 "--shapes x=2x3: input 'x' already has the shape 1x3; give all its sizes in one value, and put the value in quotes, since shells expand braces" run "$scratch/open.onnx" --shapes x={1,2}x3
 expect 2 "--shapes nonsense: expected NAME=SHAPE, such as 'x=1x3x{320..960:32}x{320..960:32}'" run "${open[@]}" --shapes nonsense
 expect 0 "y: f32[8x3]" run "${open[@]}" --input x=8x3 --specialise now
-expect 2 "--specialise: later not in {never,now}" run "${open[@]}" --input x=8x3 --specialise later
+expect 0 "y: f32[8x3]" run "${open[@]}" --input x=8x3 --specialise auto
+expect 2 "--specialise: later not in {auto,never,now}" run "${open[@]}" --input x=8x3 --specialise later
 expect 0 "open.kilter: plans for 4 shapes, for " compile "${open[@]}" -o "$scratch/open.kilter"
 expect 0 "  x: f32[n,3], n = {2..8:2}" inspect "$scratch/open.kilter"
 expect 0 "plans for 4 shapes, for " inspect "$scratch/open.kilter"

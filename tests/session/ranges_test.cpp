@@ -275,7 +275,7 @@ TEST(RangesApi, AreOptionsOfTheNetwork) {
   EXPECT_THAT(message([&] { net.run({{"input", f32({1, 3, 64, 80}, image)}}); }),
               HasSubstr("input 'input': dimension 3 ('input3') is 80; expected 64; give the input such a size"));
   options.specialise = "later";
-  EXPECT_EQ(message([&] { Network::load(model, options); }), "specialise 'later': expected never or now");
+  EXPECT_EQ(message([&] { Network::load(model, options); }), "specialise 'later': expected auto, never or now");
   options.specialise = "never", options.max_shapes = 0;
   EXPECT_EQ(message([&] { Network::load(model, options); }), "max_shapes 0: expected 1 or more");
 }
