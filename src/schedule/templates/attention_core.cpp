@@ -303,12 +303,7 @@ class HeadEmitter {
 
   void invert_sums() {
     for (int64_t v = 0; v < vectors_; ++v) {
-      const Expr sum = b_.get(sum_[static_cast<size_t>(v)]);
-      const Expr zero = imm(DType::f32, 0, lanes_);
-      Expr inverse = imm(DType::f32, 1, lanes_) / sum;
-      if (h_.rules.empty_is_zero) inverse = select(binary(Op::eq, sum, zero), zero, inverse);
-      if (h_.rules.nan_is_zero) inverse = select(binary(Op::gt, sum, zero), inverse, zero);
-      b_.store(inverse_, Expr(v * lanes_), inverse);
+      b_.store(inverse_, Expr(v * lanes_), inverse_of_sum(h_.rules, b_.get(sum_[static_cast<size_t>(v)])));
     }
   }
 
@@ -388,18 +383,8 @@ class HeadEmitter {
 
   /// Divides by the sum, applies the epilogue and stores.
   void finish(const Expr& row, const Expr& column, const Expr& value) {
-    const ValueId anchor = e_.task().node().outputs[0];
-    const Domain domain = domain_of(e_.task().graph->type(anchor));
-    Site site{batch_, static_cast<int32_t>(domain.rank()) - 1, lanes_, column_mask(column)};
-    site.index.push_back(first_ + row);
-    site.index.push_back(column);
-    const Expr inverse = b_.load(inverse_, row, lanes_, 0);
-    Expr y = value * inverse;
-    if (h_.rules.nan_is_zero) {
-      const Expr zero = imm(DType::f32, 0, lanes_);
-      y = select(binary(Op::eq, inverse, zero), zero, y);
-    }
-    e_.epilogue({{anchor, b_.let("y", y)}}, domain, site);
+    finish_attention(e_, h_.rules, batch_, first_ + row, column, column_mask(column), value,
+                     b_.load(inverse_, row, lanes_, 0));
   }
 
   std::vector<int32_t> zeros(int64_t rows, int64_t vectors) {

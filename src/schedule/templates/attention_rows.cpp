@@ -22,55 +22,6 @@
 namespace kilter {
 namespace {
 
-AttentionOperand matrix_of(const Operand& o, const Shape& whole) {
-  AttentionOperand m{o.value, Shape(whole.size(), 0), 0, 0, o.phys.offset};
-  const Shape& own = o.type.shape;
-  for (size_t i = 0; i < own.size(); ++i) {
-    if (own[i] != 1) m.batch[whole.size() - own.size() + i] = o.phys.strides[i];
-  }
-  m.column = m.batch.back(), m.batch.pop_back();
-  m.row = m.batch.back(), m.batch.pop_back();
-  return m;
-}
-
-/// Pairs of bf16, if all three operands are stored so and the pairs of k are neighbours.
-Multiplicands multiplicands_of(const Task& task, const AttentionOperand& k, const CpuLimits& limits) {
-  const Node& node = task.node();
-  const auto type = [&](size_t i) -> const TensorType& { return task.operand(node.inputs[i]).type; };
-  const Multiplicands pairs = Multiplicands::of(type(1), type(1), DType::f32, limits);
-  const bool all = type(0).layout.stored == DType::bf16 && type(2).layout.stored == DType::bf16 && k.column == 1;
-  return pairs.group == 2 && all ? pairs : Multiplicands{};
-}
-
-Result<AttentionProblem> analyse(const Task& task, const CpuLimits& limits) {
-  const Node& node = task.node();
-  if (node.op->family != Family::attention) return not_for("operator", "FusedAttention", node.op->name);
-  if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
-  if (auto rejected = check_elementwise(task)) return *rejected;
-  for (ValueId in : node.inputs) {
-    if (in != kNone && task.operand(in).type.layout.block != 1)
-      return Rejected{"layout of the operands", "plain", "blocked"};
-  }
-  const auto operand = [&](size_t i) -> const Operand& { return task.operand(node.inputs[i]); };
-  const bool masked = node.input(3) != kNone;
-  AttentionProblem h;
-  h.overlap = task.open;
-  h.shape = fused_attention_shape(node, operand(0).type.shape, operand(1).type.shape, operand(2).type.shape,
-                                  masked ? &operand(3).type.shape : nullptr);
-  h.rules = fused_attention_rules(node);
-  const FusedAttentionShape& s = h.shape;
-  if (elems(s.out()) == 0 || s.keys == 0 || s.size == 0) return Rejected{"elements", "1 or more", "0"};
-  h.q = matrix_of(operand(0), s.with(s.queries, s.size));
-  h.k = matrix_of(operand(1), s.with(s.keys, s.size));
-  h.v = matrix_of(operand(2), s.with(s.keys, s.v_size));
-  h.multiplicands = multiplicands_of(task, h.k, limits);
-  if (masked) {
-    h.mask = matrix_of(operand(3), s.scores());
-    if (h.mask.row != 0) h.constant_mask = operand(3).constant;
-  }
-  return h;
-}
-
 // --- the default ---
 
 constexpr int64_t kMaxScoreVectors = 4, kMaxOutVectors = 8;
@@ -246,6 +197,6 @@ class AttentionRows final : public Analysed {
 }  // namespace
 
 const Template attention_rows{"attention_rows", "softmax(q k') v by blocks of queries, scores in cache only",
-                              analyse_as<AttentionRows, analyse>};
+                              analyse_as<AttentionRows, attention_problem>};
 
 }  // namespace kilter

@@ -1,4 +1,5 @@
-// The attention template: all tile and block sizes give the reference kernel's results; illegal knobs are rejected.
+// The attention templates: all tile and block sizes, and single queries, give the reference kernel's results; illegal
+// knobs are rejected.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,7 +23,9 @@ std::vector<Tensor> run(const OpCase& c, const std::string& schedule, std::strin
   if (!schedule.empty()) options.choices[graph.node(graph.order().front()).name].schedule = parse_schedule(schedule);
   Compiled compiled = compile_graph(graph, options);
   EXPECT_EQ(compiled.plan.steps.size(), 1U);
-  EXPECT_TRUE(compiled.plan.steps.at(0).schedule.starts_with(schedule.empty() ? "attention_rows" : schedule))
+  const Shape& queries = c.inputs.at(0).shape();
+  const std::string usual = queries.at(queries.size() - 2) == 1 ? "attention_query" : "attention_rows";
+  EXPECT_TRUE(compiled.plan.steps.at(0).schedule.starts_with(schedule.empty() ? usual : schedule))
       << compiled.plan.steps.at(0).schedule;
   const auto program = std::make_shared<const Program>(std::move(compiled.plan));
   Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(2)), {}};
@@ -44,6 +47,16 @@ void expect_right(const std::string& text, const std::string& schedule) {
     const auto difference = compare(run(c, schedule, target).at(0), want, c.tolerance);
     EXPECT_FALSE(difference.has_value()) << text << " | " << schedule << " on " << target << ": " << *difference;
   }
+}
+
+std::string refusal(const std::string& schedule) {
+  const OpCase c = make_case(attention(), "f32[5,8] f32[40,8] f32[40,8]");
+  try {
+    run(c, schedule, "x86-64-v2");
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no error";
 }
 
 TEST(AttentionRows, EveryTileAnswersTheSame) {
@@ -71,6 +84,37 @@ TEST(AttentionRows, DefaultsAnswerForManySizes) {
   }
 }
 
+TEST(AttentionQuery, AnswersForAllSizes) {
+  for (const int size : {1, 8, 19, 64, 130}) {
+    for (const int keys : {1, 7, 15, 16, 17, 45, 197}) {
+      for (const int v_size : {3, 16, 20, 64, 150}) {
+        const int kind = (size + keys + v_size) % 3;
+        const std::string mask =
+            kind == 0 ? "" : fmt::format(" f32[{}]", kind == 1 ? fmt::format("3,1,{}", keys) : std::to_string(keys));
+        expect_right(fmt::format("f32[3,1,{0}] f32[3,{1},{0}] f32[3,{1},{2}]{3} | scale=0.4", size, keys, v_size, mask),
+                     "attention_query");
+      }
+    }
+  }
+}
+
+TEST(AttentionQuery, KeysThatHeadsShareAreRead) {
+  expect_right("f32[2,4,1,24] f32[2,1,37,24] f32[1,4,37,20] f32[2,1,1,1] | scale=0.3", "attention_query");
+}
+
+TEST(AttentionQuery, ScoresThatAreMaskedOrNaN) {
+  const std::string three =
+      "f32[3,1,4] f32[3,5,4] f32[3,5,18] f32[3,1,5]:"
+      "-inf,-inf,-inf,-inf,-inf, 0,-inf,0,-inf,0, -inf,-inf,-inf,-inf,0";
+  for (const std::string rule : {"", " | empty_is_zero=1", " | nan_is_zero=1"})
+    expect_right(three + rule, "attention_query");
+}
+
+TEST(AttentionQuery, OtherAttentionIsRefused) {
+  EXPECT_NE(refusal("attention_query").find("queries: limit 1, got 5"), std::string::npos)
+      << refusal("attention_query");
+}
+
 TEST(AttentionRows, RowsMaskedInWholeBlocksOfKeys) {
   // Blocks of 16 keys: the first query sees only the last block, the second only the first, the third none.
   std::string mask;
@@ -96,16 +140,6 @@ TEST(AttentionRows, LongSequencesAreTakenInBlocksOfKeys) {
     EXPECT_LE(compiled.plan.scratch_bytes, options.target.limits.l2_bytes / 2) << target;
     EXPECT_EQ(compiled.plan.arena_bytes, 0) << target;
   }
-}
-
-std::string refusal(const std::string& schedule) {
-  const OpCase c = make_case(attention(), "f32[5,8] f32[40,8] f32[40,8]");
-  try {
-    run(c, schedule, "x86-64-v2");
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
 }
 
 TEST(AttentionRows, IllegalKnobsAreRefused) {

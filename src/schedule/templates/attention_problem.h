@@ -1,0 +1,36 @@
+// What the templates of attention know about a task, and how their kernels end.
+#pragma once
+
+#include "ops/support/fused_attention.h"
+#include "schedule/emit.h"
+#include "schedule/model/register_tile.h"
+
+namespace kilter {
+
+/// An operand [batch..., rows, columns]: its strides, which are 0 along broadcast dimensions.
+struct AttentionOperand {
+  ValueId value = kNone;
+  Shape batch;
+  int64_t row = 0, column = 0, offset = 0;
+};
+
+struct AttentionProblem {
+  FusedAttentionShape shape;
+  FusedAttentionRules rules;
+  AttentionOperand q, k, v, mask;         ///< mask.value == kNone: no mask
+  const Tensor* constant_mask = nullptr;  ///< set for a constant mask of several rows
+  Multiplicands multiplicands;            ///< pairs of bf16, or f32
+  bool overlap = false;                   ///< the last tiles of queries and keys overlap those before (Task::open)
+};
+
+Result<AttentionProblem> attention_problem(const Task& task, const CpuLimits& limits);
+
+/// The factor that turns sums of weighted values into results: 1 / `sum`, or 0 where the rules say so.
+Expr inverse_of_sum(const FusedAttentionRules& rules, const Expr& sum);
+
+/// Multiplies a vector of weighted sums by `inverse` (in all lanes), applies the epilogue and stores the results at
+/// `batch`..., `query`, `column`.
+void finish_attention(Emitter& e, const FusedAttentionRules& rules, const std::vector<Expr>& batch, const Expr& query,
+                      const Expr& column, const Expr& mask, const Expr& sums, const Expr& inverse);
+
+}  // namespace kilter
