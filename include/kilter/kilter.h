@@ -167,6 +167,7 @@ class Network {
   Network& operator=(Network&&) noexcept;
   ~Network();
 
+  /// What run() takes and returns: without those that bind_state() has bound.
   std::vector<Port> inputs() const;
   std::vector<Port> outputs() const;
   /// A one-line remark for whoever runs the network; empty if there is none. For a file compiled with schedules that
@@ -182,6 +183,24 @@ class Network {
   std::vector<TensorValue> run(const std::map<std::string, View>& inputs);
   /// As run(), for inputs and outputs of any kind. An optional input may be missing.
   std::vector<NetworkValue> run_values(const std::map<std::string, NetworkValue>& inputs);
+  /// Keeps state inside the network, such as the cache of a decoder (doc/state.md): later runs neither take the bound
+  /// inputs nor return the bound outputs, because the value of a bound output becomes that of its input in the next
+  /// run, without a copy. If a run throws, the state stays as it was. Returns the pairs.
+  ///   `pairs`: by the name of an input, the output that is its next value; empty: found by their names and in the
+  ///     model, as the page says.
+  ///   `initial`: first values by the names of inputs; they are copied. Others begin with zeros, with size 0 where the
+  ///     output is longer than the input, and with the sizes that inputs of the first run have in dimensions of the
+  ///     same name.
+  /// Throws ApiError, and changes nothing, if there is no such port, if an output or a value does not fit its input, if
+  /// no pair is found, or if nothing tells the first size of an input. A second call replaces the first.
+  std::map<std::string, std::string> bind_state(const std::map<std::string, std::string>& pairs = {},
+                                                const std::map<std::string, NetworkValue>& initial = {});
+  /// Returns to the initial values; inputs in `values` get copies of these instead. Throws ApiError, and changes
+  /// nothing, if a value does not fit its input, or before bind_state().
+  void reset_state(const std::map<std::string, NetworkValue>& values = {});
+  /// The current values, named as the inputs; later runs do not change them. Before the first run, those are missing
+  /// whose size it determines.
+  std::vector<NetworkValue> state() const;
   /// Compiles for the declared (or given) shapes and writes a file that loads without compiling. The C interface in
   /// runtime.h, which needs neither LLVM nor protobuf, can also load it. For a network with control flow or with shapes
   /// that depend on data, the file also has the code that earlier runs compiled (doc/control_flow.md).

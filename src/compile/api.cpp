@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "base/map_value.h"
 #include "compile/session.h"
+#include "compile/state.h"
 #include "kilter/kilter.h"
 
 namespace kilter {
@@ -134,8 +136,18 @@ NetworkValue NetworkValue::map(const View& keys, const View& values) {
 
 struct Network::Impl {
   std::unique_ptr<Session> session;
-  std::vector<std::string> output_names;
-  bool plain = true;  ///< all ports are onnx::Port::plain()
+  std::optional<State> state;
+  std::vector<std::string> output_names;  ///< of a run
+  bool plain = true;                      ///< all ports of the session are onnx::Port::plain()
+
+  std::vector<onnx::Port> inputs() const { return state ? state->inputs() : session->inputs(); }
+  std::vector<onnx::Port> outputs() const { return state ? state->outputs() : session->outputs(); }
+  std::vector<Tensor> run(const std::map<std::string, Tensor>& given) {
+    return state ? state->run(given) : session->run(given);
+  }
+  std::vector<AnyValue> run_values(const std::map<std::string, AnyValue>& given) {
+    return state ? state->run_values(given) : session->run_values(given);
+  }
 };
 
 Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -184,11 +196,11 @@ PlansAhead Network::plans_ahead() const {
 }
 
 std::vector<Port> Network::inputs() const {
-  return translated([&] { return public_ports(impl_->session->inputs()); });
+  return translated([&] { return public_ports(impl_->inputs()); });
 }
 
 std::vector<Port> Network::outputs() const {
-  return translated([&] { return public_ports(impl_->session->outputs()); });
+  return translated([&] { return public_ports(impl_->outputs()); });
 }
 
 std::string Network::note() const {
@@ -204,8 +216,8 @@ TensorValue value_of(const std::string& name, const Tensor& tensor) {
   return {name, static_cast<Type>(tensor.dtype()), tensor.shape(), std::shared_ptr<const std::byte[]>(owner, data)};
 }
 
-void require_tensors(const Session& session) {
-  for (const auto& ports : {session.inputs(), session.outputs()}) {
+void require_tensors(const std::vector<onnx::Port>& inputs, const std::vector<onnx::Port>& outputs) {
+  for (const auto& ports : {inputs, outputs}) {
     for (const onnx::Port& port : ports) {
       if (port.is_tensor()) continue;
       fail(ErrorKind::usage, "'{}' is a {}; run() has tensors only, run_values() has values of every kind", port.name,
@@ -237,6 +249,12 @@ AnyValue input_value(const std::string& name, const NetworkValue& value) {
        static_cast<int>(value.kind));
 }
 
+std::map<std::string, AnyValue> input_values(const std::map<std::string, NetworkValue>& values) {
+  std::map<std::string, AnyValue> given;
+  for (const auto& [name, value] : values) given.emplace_hint(given.end(), name, input_value(name, value));
+  return given;
+}
+
 NetworkValue output_value(const std::string& name, const AnyValue& value) {
   NetworkValue made;
   made.name = name;
@@ -259,9 +277,7 @@ NetworkValue output_value(const std::string& name, const AnyValue& value) {
 std::vector<NetworkValue> Network::run_values(const std::map<std::string, NetworkValue>& inputs) {
   return translated([&] {
     const FloatEnvironment standard;
-    std::map<std::string, AnyValue> given;
-    for (const auto& [name, value] : inputs) given.emplace_hint(given.end(), name, input_value(name, value));
-    const std::vector<AnyValue> results = impl_->session->run_values(given);
+    const std::vector<AnyValue> results = impl_->run_values(input_values(inputs));
     std::vector<NetworkValue> values;
     for (size_t i = 0; i < results.size(); ++i) values.push_back(output_value(impl_->output_names.at(i), results[i]));
     return values;
@@ -275,21 +291,51 @@ std::vector<TensorValue> Network::run(const std::map<std::string, View>& inputs)
     if (impl_->plain) {
       std::map<std::string, Tensor> tensors;
       for (const auto& [name, view] : inputs) tensors.emplace_hint(tensors.end(), name, tensor_of(name, view));
-      const std::vector<Tensor> results = impl_->session->run(tensors);
+      const std::vector<Tensor> results = impl_->run(tensors);
       values.reserve(results.size());
       for (size_t i = 0; i < results.size(); ++i) values.push_back(value_of(impl_->output_names.at(i), results[i]));
       return values;
     }
-    require_tensors(*impl_->session);
+    require_tensors(impl_->inputs(), impl_->outputs());
     std::map<std::string, AnyValue> given;
     for (const auto& [name, view] : inputs) given.emplace(name, tensor_of(name, view));
-    const std::vector<AnyValue> results = impl_->session->run_values(given);
+    const std::vector<AnyValue> results = impl_->run_values(given);
     for (size_t i = 0; i < results.size(); ++i) {
       const std::string& name = impl_->output_names.at(i);
       if (!results[i].is_tensor())
         fail(ErrorKind::unsupported, "output '{}' is {}, although the model declares a tensor", name, text(results[i]));
       values.push_back(value_of(name, results[i].tensor()));
     }
+    return values;
+  });
+}
+
+std::map<std::string, std::string> Network::bind_state(const std::map<std::string, std::string>& pairs,
+                                                       const std::map<std::string, NetworkValue>& initial) {
+  return translated([&] {
+    State bound(*impl_->session, pairs, input_values(initial));
+    std::vector<std::string> names;
+    for (const onnx::Port& port : bound.outputs()) names.push_back(port.name);
+    impl_->output_names = std::move(names);
+    return impl_->state.emplace(std::move(bound)).pairs();
+  });
+}
+
+void Network::reset_state(const std::map<std::string, NetworkValue>& values) {
+  translated([&] {
+    if (!impl_->state)
+      fail(ErrorKind::usage, "{}: reset_state: the network has no state; call bind_state() first",
+           impl_->session->name());
+    impl_->state->reset(input_values(values));
+    return 0;
+  });
+}
+
+std::vector<NetworkValue> Network::state() const {
+  return translated([&] {
+    std::vector<NetworkValue> values;
+    if (!impl_->state) return values;
+    for (const auto& [name, value] : impl_->state->values()) values.push_back(output_value(name, value));
     return values;
   });
 }

@@ -69,6 +69,8 @@ class Session {
   /// Inputs for which the model has a default value. Only those that Options::shapes names need a tensor.
   std::vector<onnx::Port> default_inputs() const;
   std::vector<onnx::Port> outputs() const;
+  /// The model's graph before its shapes are known; null for a built-in network and a compiled file.
+  std::shared_ptr<const OpenGraph> open_graph() const { return model_ ? model_->open_graph() : nullptr; }
   const Options& options() const { return options_; }
   /// The declared sizes of the inputs, with the model's names of dimensions; those of a compiled file are in it.
   const ShapeRanges& ranges() const { return options_.ranges; }

@@ -96,6 +96,50 @@ TEST(Api, LoopsRunAndSequencesAreValues) {
   EXPECT_EQ(std::vector<float>(element.as<float>(), element.as<float>() + 2), x);
 }
 
+TEST(Api, StateIsKeptInsideTheNetwork) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "m.onnx").string();
+  onnx::ModelMaker maker;
+  maker.input("x", {2});
+  maker.input("h", {2});
+  maker.node("Add", {"h", "x"}, {"hn"});
+  maker.node("Neg", {"hn"}, {"y"});
+  maker.output("y", {2});
+  maker.output("hn", {2});
+  std::ofstream(file, std::ios::binary) << maker.bytes();
+  Network net = Network::load(file, {.threads = 1});
+  EXPECT_TRUE(net.state().empty());
+  EXPECT_EQ(api_error_of([&] { net.reset_state(); }),
+            file + ": reset_state: the network has no state; call bind_state() first");
+  std::vector<float> x{1, 2}, first{10, 20};
+  const auto pairs = net.bind_state({}, {{"h", f32({2}, first)}});
+  EXPECT_EQ(pairs, (std::map<std::string, std::string>{{"h", "hn"}}));
+  first = {0, 0};
+  EXPECT_EQ(net.inputs().size(), 1U);
+  EXPECT_EQ(net.outputs().size(), 1U);
+  const auto two = [](const TensorValue& t) { return std::vector<float>(t.as<float>(), t.as<float>() + 2); };
+  const auto run = [&] {
+    const std::vector<TensorValue> out = net.run({{"x", f32({2}, x)}});
+    EXPECT_EQ(out.size(), 1U);
+    EXPECT_EQ(out.at(0).name, "y");
+    return two(out.at(0));
+  };
+  EXPECT_EQ(run(), (std::vector<float>{-11, -22}));
+  EXPECT_EQ(run(), (std::vector<float>{-12, -24}));
+  EXPECT_EQ(api_error_of([&] { net.run({{"x", f32({2}, x)}, {"h", f32({2}, x)}}); }),
+            file + ": input 'h' is state, which runs pass on; leave it out, and use reset_state() to set it");
+  const NetworkValue held = net.state().at(0);
+  EXPECT_EQ(held.name, "h");
+  EXPECT_EQ(two(held.tensor), (std::vector<float>{12, 24}));
+  Network moved = std::move(net);
+  net = std::move(moved);
+  net.reset_state({{"h", f32({2}, x)}});
+  EXPECT_EQ(run(), (std::vector<float>{-2, -4}));
+  EXPECT_EQ(two(held.tensor), (std::vector<float>{12, 24}));
+  net.reset_state();
+  EXPECT_EQ(run(), (std::vector<float>{-11, -22}));
+}
+
 /// The type of a map from strings to f32.
 void set_map_type(onnx::pb::TypeProto& type) {
   type.mutable_map_type()->set_key_type(8);
