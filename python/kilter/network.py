@@ -131,6 +131,11 @@ class Network:
 
     def _adopt(self, net: Any) -> None:
         self._net = net
+        self._read_ports()
+
+    def _read_ports(self) -> None:
+        """Reads the inputs and outputs of a run, and the pairs and initial values of the state if there is any."""
+        self._binding: tuple[dict[str, str], dict[str, Any]] | None = self._net.binding
         self.inputs: list[Port] = [Port(*p) for p in self._net.inputs]
         self.outputs: list[Port] = [Port(*p) for p in self._net.outputs]
         self._input_names = [p.name for p in self.inputs]
@@ -189,11 +194,49 @@ class Network:
 
     def twin(self) -> Network:
         """Returns a network that shares this one's compiled plans, weights included, and has threads and working memory
-        of its own."""
+        of its own. If bind_state() has bound state, the twin has state of its own, which begins with the initial
+        values."""
         other = object.__new__(Network)
         other._model, other._options, other._source = self._model, self._options, self._source
         other._adopt(self._net.twin())
         return other
+
+    # --- state ---
+
+    def bind_state(self, pairs: Mapping[str, str] | None = None, initial: Mapping[str, Any] | None = None) -> dict[str, str]:
+        """Keeps state inside the network, such as the cache of a decoder: the value of an output becomes that of an input
+        in the next run, without a copy. From then on, calls take and return only the other inputs and outputs, which
+        `inputs` and `outputs` list. A call that raises leaves the state as it was. A second bind_state() replaces the
+        first. Returns the pairs.
+
+        pairs: by the name of an input, the output that is its next value. None: found in the model, where an output
+        appends to an input (Concat), and by names such as past.0.key and present.0.key, h and hn, state and stateN, x and
+        new_x, x_in and x_out. initial: first values by the names of inputs, which are copied. Others begin with the
+        model's default value, else with zeros, of size 0 along an open dimension in which the output is longer, and else
+        of the sizes that inputs of the first call have in dimensions of the same name.
+
+        Raises UsageError for a name that is no input or output and if no pair is found, and InputError if an output or
+        a value does not fit its input, or if nothing tells the first size of an input. The network then stays as it
+        was."""
+        names = _mapping_of("bind_state: pairs", "names of inputs to names of outputs", pairs)
+        if not all(isinstance(name, str) for pair in names.items() for name in pair):
+            raise UsageError(f"bind_state: pairs: expected names of inputs and outputs, got {names!r}")
+        bound = self._net.bind_state(names, _mapping_of("bind_state: initial", "names of inputs to values", initial))
+        self._read_ports()
+        return bound
+
+    def reset_state(self, values: Mapping[str, Any] | None = None) -> None:
+        """Returns all state to its initial values; inputs in `values` get copies of these arrays instead. Raises
+        UsageError before bind_state() and for other names, and InputError for a value whose element type, rank or
+        declared sizes are not those of its input; the state then stays as it was."""
+        self._net.reset_state(_mapping_of("reset_state: values", "names of inputs to values", values))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The current values of the state by the names of the inputs: arrays that can only be read and that share the
+        network's memory. Later calls do not change them. Before the first call, those are missing whose size it
+        determines. Empty without bind_state()."""
+        return self._net.state
 
     # --- what it is ---
 
@@ -273,7 +316,8 @@ class Network:
               **named: Any) -> Any:
         """Times runs on these inputs: `repeat` measurements of `number` runs each, after one that does not count.
         `number` is raised until a measurement takes `min_repeat_ms`; `flush` empties the caches before each
-        measurement. Returns a kilter.Timing in milliseconds."""
+        measurement. Bound state (bind_state()) has its current value in all of them and keeps it. Returns a
+        kilter.Timing in milliseconds."""
         from .measure import Timing
         times = self._net.time(self._name_arrays(arrays, named), number, repeat, min_repeat_ms, flush)
         return Timing({"model": self.name, **times})
@@ -284,8 +328,9 @@ class Network:
         return self.timer(*arrays, number=number, repeat=repeat, **how)
 
     def with_options(self, **options: Any) -> Network:
-        """Returns the network compiled with these options in place of its own of the same names."""
-        return Network(self._model, **{**self._options, **options})
+        """Returns the network compiled with these options in place of its own of the same names, with the same state
+        bound, which begins with the initial values."""
+        return _restored(self._model, {**self._options, **options}, self._binding)
 
     def with_records(self, records: str | os.PathLike = "default", **options: Any) -> Network:
         """Returns the network compiled with tuning records: a file, "default" or "none"."""
@@ -320,7 +365,7 @@ class Network:
             model = model.SerializeToString()
         elif isinstance(model, memoryview):
             model = bytes(model)
-        return _restored, (model, self._options)
+        return _restored, (model, self._options, self._binding)
 
     def __enter__(self) -> Network:
         return self
@@ -376,8 +421,19 @@ def _dim_text(name: str, dim: Any) -> str:
                      f"is not empty, or a text such as 'seq=1..512'")
 
 
-def _restored(model: Any, options: dict[str, Any]) -> Network:
-    return Network(model, **options)
+def _mapping_of(what: str, content: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns an argument that is a mapping, or None in place of an empty one."""
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(f"{what}: expected a mapping from {content}, got {type(given).__qualname__}")
+    return dict(given or {})
+
+
+def _restored(model: Any, options: dict[str, Any], binding: tuple[dict[str, str], dict[str, Any]] | None = None) -> Network:
+    """Returns a network with state as `binding` has its pairs and initial values."""
+    network = Network(model, **options)
+    if binding is not None:
+        network.bind_state(*binding)
+    return network
 
 
 class Pool:
@@ -390,6 +446,9 @@ class Pool:
     def __init__(self, network: Network, size: int):
         if size < 1:
             raise UsageError(f"pool: size {size}; expected 1 or more")
+        if network._binding is not None:
+            raise UsageError(f"{network.name}: pool: its networks take runs in any order, but state passes from each run to "
+                             f"the next; make a twin() for each sequence of runs, or a pool without bind_state()")
         network._compile_if_static()  # so that the others share the plan
         self.size = size
         self._networks = [network, *(network.twin() for _ in range(size - 1))]

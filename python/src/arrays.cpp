@@ -225,10 +225,11 @@ nb::object viewed_as(const NamedRow& row, nb::object bits) {
 Tensor tensor_of(nb::handle array, const std::string& what) { return read<nb::ndarray<nb::ro>>(array, true, what); }
 Tensor writable_tensor(nb::handle array, const std::string& what) { return read<nb::ndarray<>>(array, false, what); }
 
-nb::object array_of(const Tensor& tensor) {
-  if (tensor.dtype() == DType::string) return string_array(tensor);
-  const auto* named = std::ranges::find(kNamedTypes, tensor.dtype(), &NamedRow::type);
-  const bool own = named == kNamedTypes.end();
+namespace {
+
+/// Returns an array over the memory of a tensor, as elements of this type.
+template <class Array>
+nb::object array_over(const Tensor& tensor, DType element) {
   std::array<size_t, 8> few{};
   std::vector<size_t> many;
   const Shape& shape = tensor.shape();
@@ -236,10 +237,19 @@ nb::object array_of(const Tensor& tensor) {
   size_t* extents = shape.size() > few.size() ? many.data() : few.data();
   for (size_t d = 0; d < shape.size(); ++d) extents[d] = static_cast<size_t>(shape[d]);
   const nb::capsule owner(new Tensor(tensor), [](void* kept) noexcept { delete static_cast<Tensor*>(kept); });
-  const DType bits = size_bytes(tensor.dtype()) == 1 ? DType::u8 : DType::u16;
-  nb::ndarray<nb::numpy> array(tensor.raw(), shape.size(), extents, owner, nullptr,
-                               dlpack_type(own ? tensor.dtype() : bits));
-  nb::object made = nb::cast(array, nb::rv_policy::reference);
+  const Array array(tensor.raw(), shape.size(), extents, owner, nullptr, dlpack_type(element));
+  return nb::cast(array, nb::rv_policy::reference);
+}
+
+}  // namespace
+
+nb::object array_of(const Tensor& tensor, Access access) {
+  if (tensor.dtype() == DType::string) return string_array(tensor);
+  const auto* named = std::ranges::find(kNamedTypes, tensor.dtype(), &NamedRow::type);
+  const bool own = named == kNamedTypes.end();
+  const DType bits = size_bytes(tensor.dtype()) == 1 ? DType::u8 : DType::u16, element = own ? tensor.dtype() : bits;
+  nb::object made = access == Access::write ? array_over<nb::ndarray<nb::numpy>>(tensor, element)
+                                            : array_over<nb::ndarray<nb::numpy, nb::ro>>(tensor, element);
   return own ? made : viewed_as(*named, std::move(made));
 }
 
@@ -315,8 +325,8 @@ AnyValue value_of(nb::handle object, const onnx::Port& port, const std::string& 
   return AnyValue::sequence(std::move(elements));
 }
 
-nb::object object_of(const AnyValue& value) {
-  if (value.is_tensor()) return array_of(value.tensor());
+nb::object object_of(const AnyValue& value, Access access) {
+  if (value.is_tensor()) return array_of(value.tensor(), access);
   if (value.absent()) return nb::none();
   if (is_map(value)) {
     nb::dict entries;
@@ -326,7 +336,7 @@ nb::object object_of(const AnyValue& value) {
     return entries;
   }
   nb::list elements;
-  for (const AnyValue& element : value.elements()) elements.append(object_of(element));
+  for (const AnyValue& element : value.elements()) elements.append(object_of(element, access));
   return elements;
 }
 

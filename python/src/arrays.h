@@ -20,15 +20,17 @@ Tensor tensor_of(nb::handle array, const std::string& what);
 /// As tensor_of(), for memory that will be written: throws bad_input for read-only arrays and for other strides.
 Tensor writable_tensor(nb::handle array, const std::string& what);
 
+/// Whether Python may write to an array over Kilter's memory.
+enum class Access { write, read };
 /// Returns a NumPy array over the memory of a tensor, which stays alive as long as the array. Elements of bf16 have the
-/// type of ml_dtypes if that can be imported, else uint16. Strings are an array of objects.
-nb::object array_of(const Tensor& tensor);
+/// type of ml_dtypes if that can be imported, else uint16. Strings are an array of objects, a copy.
+nb::object array_of(const Tensor& tensor, Access access = Access::write);
 
 /// Returns the value of an input: a tensor of an array, a sequence of a list or tuple, a map of a dict, an absent
 /// optional value of None. Throws as tensor_of(), and bad_input for keys and values that are not of the port's types.
 AnyValue value_of(nb::handle object, const onnx::Port& port, const std::string& what);
 /// Returns the array of a tensor, a list of the elements of a sequence, a dict of Python's own numbers and texts for a
 /// map, or None for an absent optional value.
-nb::object object_of(const AnyValue& value);
+nb::object object_of(const AnyValue& value, Access access = Access::write);
 
 }  // namespace kilter::python

@@ -1,5 +1,6 @@
 #include "network.h"
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -16,6 +17,7 @@
 #include "arrays.h"
 #include "base/error.h"
 #include "base/float_environment.h"
+#include "compile/state.h"
 #include "exec/thread_pool.h"
 #include "measure/evaluator.h"
 #include "ops/support/builder.h"
@@ -85,6 +87,19 @@ auto read_all(nb::dict values, const std::string& what, Read read) {
   return all;
 }
 
+std::shared_ptr<const std::vector<std::string>> names_of(const std::vector<onnx::Port>& ports) {
+  std::vector<std::string> names;
+  for (const onnx::Port& port : ports) names.push_back(port.name);
+  return std::make_shared<const std::vector<std::string>>(std::move(names));
+}
+
+/// Returns values that Python may read only, by name.
+nb::dict objects_of(const State::Values& values) {
+  nb::dict objects;
+  for (const auto& [name, value] : values) objects[name.c_str()] = object_of(value, Access::read);
+  return objects;
+}
+
 std::map<std::string, Tensor> input_tensors(nb::dict feeds) {
   return read_all(feeds, "input", [](nb::handle value, const std::string& /*name*/, const std::string& what) {
     return tensor_of(value, what);
@@ -109,18 +124,28 @@ class Network {
     read_ports();
   }
 
-  /// Returns a network that shares this one's plans and has threads and working memory of its own.
+  /// Returns a network that shares this one's plans and has threads and working memory of its own. If this one has
+  /// state, the other one has its own, which begins with the initial values.
   std::unique_ptr<Network> twin() {
     const nb::gil_scoped_release unlocked;
     const Turn turn(*this);
-    return std::make_unique<Network>(model_, session_->twin());
+    auto made = std::make_unique<Network>(model_, session_->twin());
+    if (!state_) return made;
+    made->state_.emplace(*made->session_, state_->pairs(), state_->initial());
+    made->outputs_ = outputs_;
+    return made;
   }
 
   std::string name() const { return session_->name(); }
   std::string note() const { return session_->note(); }
-  nb::list inputs() const { return ports_of(session_->inputs()); }
+  /// Without those that state binds.
+  nb::list inputs() {
+    return ports_of(alone([&] { return state_ ? state_->inputs() : session_->inputs(); }));
+  }
   nb::list default_inputs() const { return ports_of(session_->default_inputs()); }
-  nb::list outputs() const { return ports_of(session_->outputs()); }
+  nb::list outputs() {
+    return ports_of(alone([&] { return state_ ? state_->outputs() : session_->outputs(); }));
+  }
   nb::dict ranges() const { return ranges_of(session_->ranges()); }
   nb::tuple plans_ahead() const {
     const Session::PlansAhead state = session_->plans_ahead();
@@ -137,16 +162,27 @@ class Network {
       given = read_all(nb::cast<nb::dict>(out), "memory for output", read);
     }
     nb::list results;
+    std::shared_ptr<const std::vector<std::string>> names;
     const auto add = [&](const auto& made, auto object_for) {
-      for (size_t i = 0; i < made.size(); ++i)
-        results.append(given.contains(outputs_[i]) ? nb::object(out[outputs_[i].c_str()]) : object_for(made[i]));
+      for (size_t i = 0; i < made.size(); ++i) {
+        const std::string& name = names->at(i);
+        results.append(given.contains(name) ? nb::object(out[name.c_str()]) : object_for(made[i], Access::write));
+      }
     };
     if (plain_) {
       const std::map<std::string, Tensor> inputs = input_tensors(feeds);
-      add(work(std::move(progress), [&] { return session_->run(inputs, given); }), array_of);
+      const auto run = [&] {
+        names = outputs_;
+        return state_ ? state_->run(inputs, given) : session_->run(inputs, given);
+      };
+      add(work(std::move(progress), run), array_of);
     } else {
-      const std::map<std::string, AnyValue> inputs = input_values(feeds);
-      add(work(std::move(progress), [&] { return session_->run_values(inputs, given); }), object_of);
+      const std::map<std::string, AnyValue> inputs = input_values(feeds, "input");
+      const auto run = [&] {
+        names = outputs_;
+        return state_ ? state_->run_values(inputs, given) : session_->run_values(inputs, given);
+      };
+      add(work(std::move(progress), run), object_of);
     }
     return results;
   }
@@ -181,20 +217,52 @@ class Network {
   }
 
   void save(const std::string& file) {
-    const nb::gil_scoped_release unlocked;
-    const Turn turn(*this);
-    const FloatEnvironment standard;
-    session_->save(file);
+    alone([&] { session_->save(file); });
   }
 
-  /// Times runs on inputs, as kilter bench does. Returns the samples in milliseconds and how many were disturbed.
+  /// Binds outputs to the inputs whose next values they are, found if no pairs are given. Returns the pairs.
+  StatePairs bind_state(const StatePairs& pairs, nb::dict initial) {
+    const std::map<std::string, AnyValue> values = input_values(initial, "initial value of input");
+    return alone([&] {
+      State bound(*session_, pairs, values);
+      outputs_ = names_of(bound.outputs());
+      return state_.emplace(std::move(bound)).pairs();
+    });
+  }
+
+  void reset_state(nb::dict given) {
+    const std::map<std::string, AnyValue> values = input_values(given, "value of input");
+    alone([&] {
+      if (!state_)
+        fail(ErrorKind::usage, "{}: reset_state: the network has no state; call bind_state() first", session_->name());
+      state_->reset(values);
+    });
+  }
+
+  /// Returns the current values by the names of their inputs.
+  nb::dict state() {
+    return objects_of(alone([&] { return state_ ? state_->values() : State::Values(); }));
+  }
+
+  /// Returns what bind_state() takes to bind the same state: the pairs and the initial values; None if there is none.
+  nb::object binding() {
+    StatePairs pairs;
+    State::Values initial;
+    alone([&] {
+      if (state_) pairs = state_->pairs(), initial = state_->initial();
+    });
+    return pairs.empty() ? nb::object(nb::none()) : nb::make_tuple(pairs, objects_of(initial));
+  }
+
+  /// Times runs on inputs, as kilter bench does, all with the current state, which stays as it is. Returns the samples
+  /// in milliseconds and how many were disturbed.
   nb::dict time(nb::dict feeds, int64_t number, int64_t repeat, double min_repeat_ms, bool flush) {
     std::map<std::string, Tensor> tensors;
     std::map<std::string, AnyValue> values;
     if (plain_) {
       tensors = input_tensors(feeds);
     } else {
-      values = input_values(feeds);
+      values = input_values(feeds, "input");
     }
     EvaluatorOptions how;
     how.number = number, how.repeat = repeat, how.min_repeat_ms = min_repeat_ms;
@@ -205,6 +273,8 @@ class Network {
     std::optional<Evaluation> measured;
     std::optional<Plan> plan;
     work(nb::none(), [&] {
+      if (state_ && plain_) tensors = state_->with(tensors);
+      if (state_ && !plain_) values = state_->with(values);
       const auto run = [&] {
         if (plain_) {
           session_->run(tensors);
@@ -235,10 +305,8 @@ class Network {
 
  private:
   void read_ports() {
-    for (const onnx::Port& port : session_->outputs()) {
-      outputs_.push_back(port.name);
-      plain_ &= port.plain();
-    }
+    outputs_ = names_of(session_->outputs());
+    for (const onnx::Port& port : session_->outputs()) plain_ &= port.plain();
     for (const auto& ports : {session_->inputs(), session_->default_inputs()}) {
       for (const onnx::Port& port : ports) {
         ports_.emplace(port.name, port);
@@ -247,11 +315,20 @@ class Network {
     }
   }
 
-  std::map<std::string, AnyValue> input_values(nb::dict feeds) const {
-    return read_all(feeds, "input", [&](nb::handle value, const std::string& name, const std::string& what) {
+  std::map<std::string, AnyValue> input_values(nb::dict feeds, const std::string& kind) const {
+    return read_all(feeds, kind, [&](nb::handle value, const std::string& name, const std::string& what) {
       const auto port = ports_.find(name);
       return value_of(value, port == ports_.end() ? onnx::Port() : port->second, what);
     });
+  }
+
+  /// As work(), for tasks that have nothing to say.
+  template <class Task>
+  std::invoke_result_t<Task&> alone(Task task) {
+    const nb::gil_scoped_release unlocked;
+    const Turn turn(*this);
+    const FloatEnvironment standard;
+    return task();
   }
 
   /// Returns what `task` returns, called without the interpreter's lock when it is this call's turn.
@@ -321,9 +398,10 @@ class Network {
 
   std::shared_ptr<MemoryModel> model_;  ///< must outlive the session's use of its name
   std::unique_ptr<Session> session_;
-  std::vector<std::string> outputs_;
-  std::map<std::string, onnx::Port> ports_;  ///< of the inputs
-  bool plain_ = true;                        ///< all ports are onnx::Port::plain()
+  std::optional<State> state_;
+  std::shared_ptr<const std::vector<std::string>> outputs_;  ///< names of those that a run returns
+  std::map<std::string, onnx::Port> ports_;                  ///< of the session's inputs
+  bool plain_ = true;                                        ///< all ports are onnx::Port::plain()
   std::mutex mutex_;
   std::atomic<std::thread::id> user_;      ///< the thread that has locked mutex_
   std::atomic<pid_t> process_ = getpid();  ///< the process that has locked mutex_ last
@@ -355,6 +433,10 @@ void add_networks(nb::module_& module) {
       .def("compile", &Network::compile, progress())
       .def("twin", &Network::twin)
       .def("save", &Network::save, nb::arg("file"))
+      .def("bind_state", &Network::bind_state, nb::arg("pairs"), nb::arg("initial"))
+      .def("reset_state", &Network::reset_state, nb::arg("values"))
+      .def_prop_ro("state", &Network::state)
+      .def_prop_ro("binding", &Network::binding)
       .def("time", &Network::time, nb::arg("feeds"), nb::arg("number"), nb::arg("repeat"), nb::arg("min_repeat_ms"),
            nb::arg("flush"));
 }

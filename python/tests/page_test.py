@@ -13,7 +13,7 @@ import pytest
 
 DOC = pathlib.Path(__file__).resolve().parents[2] / "doc"
 PAGE = DOC / "python.md"
-PAGES = [PAGE, DOC / "control_flow.md", DOC / "dynamic_shapes.md"]
+PAGES = [PAGE, DOC / "control_flow.md", DOC / "dynamic_shapes.md", DOC / "state.md"]
 
 
 def examples(page: pathlib.Path) -> list[Any]:
