@@ -25,16 +25,24 @@ bool admits(const Filter& filter, const KeptPlan& plan) {
 }
 
 nlohmann::json json_of(const KeptPlan& plan) {
-  return {{"network", plan.network},
-          {"target", plan.key.target},
-          {"device", plan.key.device},
-          {"threads", plan.key.threads},
-          {"codegen", plan.key.codegen},
-          {"settings", plan.key.settings},
-          {"date", plan.date},
-          {"layers", plan.choices.size()},
-          {"over_default", {plan.default_ratio.value, plan.default_ratio.low, plan.default_ratio.high}},
-          {"plan", text(plan.choices, "")}};
+  nlohmann::json out{{"network", plan.network},
+                     {"target", plan.key.target},
+                     {"device", plan.key.device},
+                     {"threads", plan.key.threads},
+                     {"codegen", plan.key.codegen},
+                     {"settings", plan.key.settings},
+                     {"date", plan.date},
+                     {"layers", plan.choices.size()},
+                     {"over_default", {plan.default_ratio.value, plan.default_ratio.low, plan.default_ratio.high}},
+                     {"plan", text(plan.choices, "")}};
+  if (plan.objective.weighs_memory()) out["objective"] = text(plan.objective), out["bytes_over_default"] = plan.bytes;
+  return out;
+}
+
+/// The share of the default plan's memory that a plan needs, if it was tuned for memory.
+std::string memory_text(const KeptPlan& plan) {
+  if (!plan.objective.weighs_memory()) return {};
+  return fmt::format(" for {} ({:.3f} of the default's memory)", text(plan.objective), plan.bytes);
 }
 
 }  // namespace
@@ -66,9 +74,9 @@ void print_plans(const std::filesystem::path& records, const Filter& filter, con
   for (const KeptPlan* plan : beside.plans()) {
     const Ratio& r = plan->default_ratio;
     const std::string ratio = plan->choices.empty() ? "the default plan" : ratio_text(r);
-    say("{:<10} {:>3} {:>6} {:<25} {:<14}  {}{}\n", plan->date.substr(0, 10), plan->key.threads, plan->choices.size(),
+    say("{:<10} {:>3} {:>6} {:<25} {:<14}  {}{}{}\n", plan->date.substr(0, 10), plan->key.threads, plan->choices.size(),
         ratio, plan->key.target, printable(plan->network),
-        plan->key.settings.empty() ? "" : " with " + printable(plan->key.settings));
+        plan->key.settings.empty() ? "" : " with " + printable(plan->key.settings), memory_text(*plan));
   }
   say("{}: {} accepted plan{}\n", plans_file(records.string()).string(), list.size(), list.size() == 1 ? "" : "s");
 }

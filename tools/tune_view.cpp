@@ -44,18 +44,29 @@ std::string gflops(const auto& of, double at) {
 
 }  // namespace
 
+namespace {
+
+/// Returns e.g. ", 52.1 MB -> 33.0 MB (0.633)"; empty if memory has no weight.
+std::string memory_words(const TuneProgress& p) {
+  if (p.default_bytes <= 0) return {};
+  const auto before = static_cast<double>(p.default_bytes), after = static_cast<double>(p.predicted_bytes);
+  return fmt::format(", {:.1f} MB -> {:.1f} MB ({:.3f})", before * 1e-6, after * 1e-6, after / before);
+}
+
+}  // namespace
+
 std::string progress_line(const TuneProgress& p) {
   const std::string time = std::isfinite(p.budget_seconds) ? fmt::format("{:.0f} of {:.0f} s, {:.0f} s left", p.seconds,
                                                                          p.budget_seconds, p.seconds_left())
                                                            : fmt::format("{:.0f} s", p.seconds);
   const bool busy = quietness(p.runs) == Quietness::busy;
   return fmt::format(
-      "{}{}: {}, {}{} trials, {:.3f} ms -> {:.3f} ms ({:.3f}), {} GFLOP/s (last {}), {}, {} "
+      "{}{}: {}, {}{} trials, {:.3f} ms -> {:.3f} ms ({:.3f}){}, {} GFLOP/s (last {}), {}, {} "
       "expected to be left, {}",
       busy ? "busy machine, times are upper bounds; " : "", p.phase, time, p.trials,
       p.most_trials > 0 ? fmt::format(" of {}", p.most_trials) : "", p.default_ms, p.predicted_ms,
-      p.predicted_ms / p.default_ms, gflops(p, p.predicted_ms), gflops(p, p.current_ms()), bound_words(p),
-      percent(p.remaining), disturbed_words(p.runs));
+      p.predicted_ms / p.default_ms, memory_words(p), gflops(p, p.predicted_ms), gflops(p, p.current_ms()),
+      bound_words(p), percent(p.remaining), disturbed_words(p.runs));
 }
 
 std::vector<std::string> progress_table(const TuneProgress& p, size_t most, size_t width) {
@@ -85,8 +96,9 @@ std::vector<std::string> progress_table(const TuneProgress& p, size_t most, size
 }
 
 std::string gain_line(const TaskProgress& t) {
-  const std::string cost =
-      t.best < 1 ? fmt::format("{:.3f} of the default's time", t.best) : std::string("the default again");
+  std::string cost = "the default again";
+  if (t.best < 1 || t.more_bytes != 0) cost = fmt::format("{:.3f} of the default's time", t.best);
+  if (t.more_bytes != 0) cost += fmt::format(" and {:+.3f} MB", static_cast<double>(t.more_bytes) * 1e-6);
   return fmt::format("task {}: {} GFLOP/s (last {}), {}, {}, {}/{} tried: {} | {}", t.number, gflops(t, t.best),
                      gflops(t, t.current), bound_words(t), cost, t.tried, t.size, t.problem, t.schedule);
 }

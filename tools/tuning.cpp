@@ -75,11 +75,12 @@ std::optional<KeptPlan> kept_plan(const TuningSetup& setup) {
 
 namespace {
 
-/// Returns a line for the user if another run has kept the plan `now` since `before` was read and it is no slower than
-/// `ratio`.
-std::string stays(const KeptPlan* now, const std::optional<KeptPlan>& before, const Ratio& ratio) {
+/// Returns a line for the user if another run has kept the plan `now` since `before` was read and its score is no worse
+/// than that of `plan`, by the objective of `plan`.
+std::string stays(const KeptPlan* now, const std::optional<KeptPlan>& before, const KeptPlan& plan) {
   const bool other = now != nullptr && (!before || !(now->choices == before->choices) || now->date != before->date);
-  if (!other || now->default_ratio.value > ratio.value) return {};
+  const auto score = [&](const KeptPlan& of) { return plan.objective.score(of.default_ratio, of.bytes).value; };
+  if (!other || score(*now) > score(plan)) return {};
   return fmt::format(
       "the plan that another run accepted in the meantime is kept: it took {} of the default's time in its race\n",
       ratio_text(now->default_ratio));
@@ -133,9 +134,11 @@ std::string keep(const TuningSetup& setup, const TuneResult& result, std::option
   if (!result.unheld.empty()) return "the previously accepted plan is kept, because no race was held\n";
   if (result.kept && before && result.choices == before->choices) return {};  // the plan keeps its own race's ratio
   KeptPlan plan{{}, setup.session->name(), iso_date(), result.choices, {1, 1, 1}, result.ratio};
+  plan.objective = result.objective;
+  if (plan.objective.weighs_memory()) plan.bytes = result.bytes_ratio();
   if (result.graph && result.graph->won) plan.ratio = result.graph->ratio;
   std::string line = keep(setup, plan, "", before, [&](const KeptPlan* now, const std::optional<KeptPlan>& then) {
-    return stays(now, then, result.ratio);
+    return stays(now, then, plan);
   });
   if (line.empty()) before = std::move(plan);
   return line;
@@ -146,12 +149,13 @@ std::string keep(const TuningSetup& setup, const GraphBest& best, const Choices&
   if (setup.file.empty()) return {};
   if (!best.won && best.rounds == 0) return before ? stays(*before) : "";  // nothing was raced
   KeptPlan plan{{}, setup.session->name(), iso_date(), best.choices, best.ratio, best.default_ratio};
+  const KeptPlan raced = plan;
   if (!best.won) take_history(plan, best, history);
   const char* kept = best.won               ? "graph-best is kept as the accepted plan\n"
                      : plan.choices.empty() ? "the default plan is kept as the accepted one\n"
                                             : "history-best is kept as the accepted plan\n";
   return keep(setup, plan, kept, before, [&](const KeptPlan* now, const std::optional<KeptPlan>& then) {
-    const std::string line = stays(now, then, best.default_ratio);
+    const std::string line = stays(now, then, raced);
     return line.empty() && now != nullptr && !best.won ? stays(*now) : line;
   });
 }
@@ -191,7 +195,7 @@ std::string graph_text(const GraphBest& b) {
         100 * b.measured.crowded);
   }
   out += fmt::format("layers by the analytic model: history-best {:.4f} ms, graph-best {:.4f} ms\n", b.history_ms,
-                     b.answer.ms);
+                     b.graph_ms);
   if (b.same_plan) return out + "graph-best is history-best\n";
   const Differences& d = b.differences;
   out += fmt::format("graph-best differs in {} schedules, {} numbers of threads, {} layouts, {} fusions\n", d.schedules,

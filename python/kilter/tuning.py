@@ -14,7 +14,8 @@ __all__ = ["Records", "TuneResult", "tune"]
 
 
 class TuneResult(Record):
-    """What a tuning run found: default_ms, tuned_ms, ratio (value, low, high), trials, tasks, stopped_because, ...
+    """What a tuning run found: default_ms, tuned_ms, ratio (value, low, high), default_memory, tuned_memory (bytes,
+    weights, arena, scratch, code), bytes_ratio, trials, tasks, stopped_because, ...
 
     `network` is the network compiled with the run's records.
     """
@@ -40,8 +41,19 @@ class TuneResult(Record):
         return self.tuned_ms["value"]
 
     @property
+    def before_bytes(self) -> int:
+        """The memory of the network with the default schedules: packed weights, arena, temporaries and machine code."""
+        return self.default_memory["bytes"]
+
+    @property
+    def after_bytes(self) -> int:
+        """The memory of the network with the plan that the records now hold."""
+        return self.tuned_memory["bytes"]
+
+    @property
     def accepted(self) -> bool:
-        """Whether the records now hold a plan that was faster than the default schedules in paired whole runs."""
+        """Whether the records now hold a plan that beat the default schedules in paired whole runs: it was faster or,
+        if memory has a weight in the objective, had a lower score."""
         return not self.same_plan
 
     def untuned_layers(self) -> list[str]:
@@ -59,15 +71,16 @@ class TuneResult(Record):
         return self.text
 
 
-def tune(model: Any, time: str | float | None = None, *, progress: bool | Callable[[Mapping[str, Any]], Any] = True,
-         **options: Any) -> TuneResult:
-    """Finds faster schedules for a network by measuring them where they run, and keeps the plan that wins.
+def tune(model: Any, time: str | float | None = None, *, objective: str = "latency",
+         progress: bool | Callable[[Mapping[str, Any]], Any] = True, **options: Any) -> TuneResult:
+    """Finds faster or smaller schedules for a network by measuring them where they run, and keeps the plan that wins.
 
     model: a Network, or what compile() accepts except compiled files. time: the budget, such as "5min" or 90 (seconds);
-    by default 5 minutes, or no limit if trials or early_stopping ends the search. progress: True shows a line on a
-    terminal or in a notebook, False nothing; a function is called with each event as a mapping (doc/tuning.md lists
-    them) and ends the search early by returning True. options: those of `kilter tune` (trials, searcher, records, ops,
-    until, ...) and of compile().
+    by default 5 minutes, or no limit if trials or early_stopping ends the search. objective: what to minimise:
+    "latency", "memory" (packed weights, arena, temporaries and code), or both with weights in percent, such as
+    "latency:80,memory:20". progress: True shows a line on a terminal or in a notebook, False nothing; a function is
+    called with each event as a mapping (doc/tuning.md lists them) and ends the search early by returning True. options:
+    those of `kilter tune` (trials, searcher, records, ops, until, ...) and of compile().
 
     The compiled parts of a network with control flow are tuned together, and so are the shapes that shapes= declares
     (up to eight); each keeps a plan of its own.
@@ -79,6 +92,7 @@ def tune(model: Any, time: str | float | None = None, *, progress: bool | Callab
     network, options = network_of(model, options)
     if time is not None:
         options["time"] = time if isinstance(time, str) else f"{time:g}s"
+    options["objective"] = objective
     records = options.get("records", network._options.get("records", "default"))
     shown = ProgressLine(f"tune {network.name}") if progress is True else None
     watcher = progress if callable(progress) else None
@@ -125,7 +139,13 @@ def _summary(result: TuneResult) -> str:
         lines.append(f"before {result.before_ms:.4f} ms, after {result.after_ms:.4f} ms; after / before "
                      f"{ratio['value']:.4f} (95 %: {ratio['low']:.4f} to {ratio['high']:.4f})")
     else:
-        lines.append(f"before {result.before_ms:.4f} ms; nothing that was tried is faster: the default plan stays")
+        better = "faster" if result.objective == "latency" else f"better by {result.objective}"
+        lines.append(f"before {result.before_ms:.4f} ms; nothing that was tried is {better}: the default plan stays")
+    if result.objective != "latency":
+        score = result.score
+        lines.append(f"memory before {result.before_bytes / 1e6:.3f} MB, after {result.after_bytes / 1e6:.3f} MB; after "
+                     f"/ before {result.bytes_ratio:.4f}; score by {result.objective} {score['value']:.4f} "
+                     f"({score['low']:.4f} to {score['high']:.4f})")
     if result.conditions["quiet"] != "quiet":
         lines.append(result.conditions["quiet_text"])
     return "\n".join(lines)

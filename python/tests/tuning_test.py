@@ -57,6 +57,24 @@ def test_tune_returns_what_it_found(tuned, tmp_path):
     assert "<html" in (tmp_path / "t.html").read_text("utf-8")
 
 
+def test_memory_is_an_objective(tuned, tmp_path):
+    """Convolutions run by default with Winograd's larger weights, which give way under `memory`."""
+    random = np.random.default_rng(0)
+    g = Graph("convolution")
+    x = g.input("x", "f32", (1, 64, 28, 28))
+    weights = random.standard_normal((64, 64, 3, 3)).astype(np.float32) / 24
+    g.output(g.Relu(g.Conv(x, weights, pads=[1, 1, 1, 1], kernel_shape=[3, 3])), "y")
+    result = kilter.tune(kilter.compile(g, threads=1), "12s", trials=12, objective="memory", records=tmp_path / "r.db")
+    assert result.objective == "memory" and result.accepted
+    assert result.after_bytes < result.before_bytes and result.bytes_ratio < 0.9 and result.score["high"] <= 1
+    assert f"memory before {result.before_bytes / 1e6:.3f} MB, after " in result.text
+    assert "; score by memory 0." in result.text
+    assert "of the default's memory, tuned for memory" in result.network.conditions()["records"]
+    fast = tuned[1]
+    assert fast.objective == "latency" and "memory before" not in fast.text
+    assert fast.default_memory["bytes"] == fast.before_bytes > 0
+
+
 def test_tune_tells_events(tuned):
     events = tuned[2]
     kinds = [event["event"] for event in events]
@@ -84,6 +102,10 @@ def test_an_exception_of_the_callback_is_raised(tmp_path):
     (lambda n, p: kilter.tune(n, "soon", records=p), kilter.UsageError, "soon"),
     (lambda n, p: kilter.tune(n, -1, records=p), kilter.UsageError, "-1"),
     (lambda n, p: kilter.tune(n, trials=2, records=p, searcher="luck"), kilter.UsageError, "luck"),
+    (lambda n, p: kilter.tune(n, trials=2, records=p, objective="speed"), kilter.UsageError,
+     "--objective speed: unknown objective 'speed'; legal values are latency, memory, or weights in percent"),
+    (lambda n, p: kilter.tune(n, trials=2, records=p, objective="latency:80,memory:30"), kilter.UsageError,
+     "the weights add up to 110"),
     (lambda n, p: kilter.tune(n, trials=2, records=p / "no" / "r.db"), kilter.FileError, "r.db"),
 ])
 def test_misuse(tmp_path, call, error, text):

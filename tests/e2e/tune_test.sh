@@ -342,6 +342,10 @@ expect 2 "--ops foo: no task of this network is of this kind; legal values are c
 expect 2 "--ops foo: no task of this network is of this kind; legal values are conv2d, " tasks "${net[@]}" --ops conv2d,foo
 expect 2 "--until 12%: expected a share from 50% to 100% such as 98%; a bare number is percent" tune "${net[@]}" --until 12%
 expect 2 "--until soon: expected a share from 50% to 100%" tune "${net[@]}" --until soon
+legal="legal values are latency, memory, or weights in percent that add up to 100, such as latency:80,memory:20"
+expect 2 "--objective speed: unknown objective 'speed'; $legal" tune "${net[@]}" --objective speed
+expect 2 "--objective latency:80,memory:30: the weights add up to 110; $legal" \
+  tune "${net[@]}" --objective latency:80,memory:30
 expect 2 "--timeout 5: expected a time from 10ms to 600s such as 500ms or 10s; a bare number is milliseconds" \
   tune "${net[@]}" --timeout 5
 expect 2 "--tuner: kilter tune has no such option; --searcher chooses the searcher that proposes schedules" tune "${net[@]}" --tuner xgb

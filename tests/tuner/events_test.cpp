@@ -92,7 +92,10 @@ TEST(TuneJson, ProgressIsOfTheWholeRun) {
                                         {"quiet", "busy"},
                                         {"disturbed_share", 0.75}}));
   p.budget_seconds = std::numeric_limits<double>::infinity(), p.most_trials = 0, p.bound_ms = 0;
+  p.default_bytes = 500, p.predicted_bytes = 400;
   const nlohmann::json open = to_json(p);
+  EXPECT_EQ(open["default_bytes"], 500) << "bytes are there if they have a weight";
+  EXPECT_EQ(open["predicted_bytes"], 400);
   for (const char* key : {"seconds_left", "trials_left", "share_of_bound"}) EXPECT_EQ(open[key], nullptr) << key;
 }
 

@@ -125,15 +125,28 @@ TEST(GraphBest, WinsOnlyAgainstAllThatItWasRacedAgainst) {
   GraphBest best;
   best.same_plan = false, best.rounds = 30;
   best.ratio = best.default_ratio = faster;
-  EXPECT_TRUE(best.clearly_faster());
+  EXPECT_TRUE(best.clearly_better());
   best.accepted_ratio = faster;
-  EXPECT_TRUE(best.clearly_faster());
+  EXPECT_TRUE(best.clearly_better());
   best.accepted_ratio = unclear;
-  EXPECT_FALSE(best.clearly_faster());
+  EXPECT_FALSE(best.clearly_better());
   best.accepted_ratio.reset(), best.default_ratio = unclear;
-  EXPECT_FALSE(best.clearly_faster());
+  EXPECT_FALSE(best.clearly_better());
   best.default_ratio = faster, best.rounds = 0;
-  EXPECT_FALSE(best.clearly_faster());
+  EXPECT_FALSE(best.clearly_better());
+}
+
+TEST(GraphBest, WinsByTheObjective) {
+  const Ratio slower{1.2, 1.1, 1.3};
+  GraphBest best;
+  best.same_plan = false, best.rounds = 30;
+  best.ratio = best.default_ratio = slower;
+  best.bytes = best.default_bytes = 0.6;
+  EXPECT_FALSE(best.clearly_better());
+  best.objective = {50, 50};
+  EXPECT_TRUE(best.clearly_better());
+  best.accepted_ratio = slower, best.accepted_bytes = 0.9;
+  EXPECT_FALSE(best.clearly_better()) << "the plan in use is nearly as small";
 }
 
 /// Choices that give all convolutions a register tile of one vector and `tile` pixels.
@@ -164,7 +177,7 @@ TEST(GraphBest, RacesTheAcceptedPlanToo) {
   EXPECT_LT(best.ratio.value, 1);
   ASSERT_TRUE(best.accepted_ratio);
   EXPECT_LT(best.accepted_ratio->value, 1);
-  EXPECT_EQ(best.won, best.clearly_faster());
+  EXPECT_EQ(best.won, best.clearly_better());
   options.accepted = {{"no such layer", parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0")}};
   const GraphBest without = graph_best(bench, {}, slow_plan(1), options);
   EXPECT_FALSE(without.same_plan);
@@ -182,7 +195,7 @@ TEST(GraphBest, APlanThatTheReferenceKernelsCallWrongDoesNotWin) {
     return check;
   };
   const GraphBest best = graph_best(bench, {}, {}, options);
-  EXPECT_TRUE(best.clearly_faster());
+  EXPECT_TRUE(best.clearly_better());
   EXPECT_GT(values, 0);
   EXPECT_FALSE(best.won);
   EXPECT_EQ(best.check.wrong, "value 'x' differs");

@@ -58,6 +58,17 @@ TEST_F(PlansFile, TheLatestOfExactlyThisIsFound) {
   EXPECT_FALSE(found(other));
 }
 
+TEST_F(PlansFile, SaysWhatAPlanWasTunedFor) {
+  keep(plan(1, "conv1 = fuse=no"));
+  EXPECT_EQ(read_file(file_).find("objective"), std::string::npos) << "time alone is the usual objective";
+  EXPECT_EQ(found(plan(1, "").key)->objective, TuneObjective{});
+  KeptPlan small = plan(1, "conv1 = threads=1");
+  small.objective = {80, 20}, small.bytes = 0.75;
+  keep(small);
+  EXPECT_EQ(found(small.key)->objective, small.objective);
+  EXPECT_EQ(found(small.key)->bytes, 0.75);
+}
+
 TEST_F(PlansFile, ADamagedLineIsSkippedAndTold) {
   keep(plan(1, "conv1 = fuse=no"));
   std::ofstream(file_, std::ios::app) << "{\"graph\": 12}\n\nnot JSON\n"

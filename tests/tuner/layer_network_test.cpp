@@ -115,6 +115,19 @@ TEST(LayerNetwork, AnAlternativeIsWorthItsUncertainty) {
   EXPECT_EQ(problem.nodes[0], (std::vector<double>{1, 0.97}));
 }
 
+/// With a price of bytes, alternatives that save some may take longer, but not without limit.
+TEST(LayerNetwork, BytesHaveAPrice) {
+  LayerNetwork network = chain({layer("a", 1)});
+  network.layers[0].alternatives.push_back({on(1), 1.5, 0, "measured here", 0, -100});
+  network.layers[0].alternatives.push_back({on(2), 2.5, 0, "measured here", 0, -900});
+  const auto costs = [&](double byte_ms, size_t kept) {
+    return choice_problem(network, nullptr, 1, {kept}, byte_ms).nodes[0];
+  };
+  EXPECT_EQ(costs(0, 0), (std::vector<double>{1, 1.5, 2.5}));
+  EXPECT_EQ(costs(0.01, 0), (std::vector<double>{1, 0.5, INFINITY})) << "the last takes too long";
+  EXPECT_EQ(costs(0.01, 2), (std::vector<double>{1, 0.5, -6.5})) << "but the plan in use is possible";
+}
+
 /// Costs as measured in rounds in which layers run on one or both threads: `one` is added for a layer on one thread,
 /// and `after_other` for a layer on other threads than the one before it.
 ThreadCosts planted(double one, double after_other) {

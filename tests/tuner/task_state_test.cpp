@@ -99,6 +99,30 @@ TEST_F(OneTask, WinnersComeInTheOrderOfTheirUpperEnds) {
   EXPECT_EQ(state_->winners(9, kNoise).size(), 4U);
 }
 
+/// With a weight of memory, candidates are compared by their time and the price of their bytes.
+TEST_F(OneTask, BytesHaveAPrice) {
+  trial(0, std::vector<double>(25, 0.9));   // needs 100 bytes more
+  trial(1, std::vector<double>(25, 0.95));  // as many as the default
+  trial(2, std::vector<double>(25, 1.2));   // 50 less
+  trial(3, std::vector<double>(25, 2.1));   // 400 less, but too slow
+  const std::map<std::string, int64_t> bytes{
+      {schedules_[0].text(), 100}, {schedules_[2].text(), -50}, {schedules_[3].text(), -400}};
+  const auto weighed = [&](double toll) {
+    state_->weigh([&](const Schedule& s) { return bytes.contains(s.text()) ? bytes.at(s.text()) : 0; }, toll);
+    std::vector<Schedule> order;
+    for (const Candidate* c : state_->winners(9, kNoise)) order.push_back(c->schedule);
+    return order;
+  };
+  EXPECT_EQ(weighed(0.0001), (std::vector{schedules_[0], schedules_[1]}));
+  EXPECT_EQ(weighed(0.002), (std::vector{schedules_[1]})) << "0.9 + 0.2 and 1.2 - 0.1 are no gain";
+  EXPECT_EQ(weighed(0.006), (std::vector{schedules_[2], schedules_[1]})) << "1.2 - 0.3 is the best";
+  EXPECT_EQ(state_->winner(kNoise)->bytes, -50);
+  EXPECT_NEAR(state_->score(*state_->winner(kNoise), kNoise).value, 0.9, 1e-9);
+  EXPECT_GT(state_->believed_cost(kNoise), 1.1) << "it is a time";
+  EXPECT_TRUE(state_->learn(kNoise));
+  EXPECT_FALSE(state_->learn(kNoise)) << "nothing has changed";
+}
+
 TEST(Judge, WhatIsFoundHasToBeatBothPlans) {
   const Ratio faster{0.95, 0.94, 0.96}, slower{1.05, 1.04, 1.06}, unsure{0.99, 0.97, 1.01};
   for (const bool in_use : {false, true}) {

@@ -41,6 +41,14 @@ TEST(TuneView, OneLineForTheWholeRun) {
       "61 % of its bound, 2.1 % expected to be left, 3 % of the runs disturbed");
 }
 
+TEST(TuneView, BytesAreShownIfTheyHaveAWeight) {
+  tune::TuneProgress p = run();
+  p.default_bytes = 52'340'000, p.predicted_bytes = 33'020'000;
+  EXPECT_THAT(progress_line(p), testing::HasSubstr("33.020 ms (0.957), 52.3 MB -> 33.0 MB (0.631), 54.5 GFLOP/s"));
+  p.tasks[0].best = 1.25, p.tasks[0].more_bytes = -1'234'000;
+  EXPECT_THAT(gain_line(p.tasks[0]), testing::HasSubstr(", 1.250 of the default's time and -1.234 MB, 12/300 tried"));
+}
+
 /// If other programs use the machine, the line says so before its figures.
 TEST(TuneView, ABusyMachineIsToldFirst) {
   tune::TuneProgress p = run();

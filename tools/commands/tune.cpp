@@ -30,8 +30,8 @@ using namespace kilter::tune;
 
 struct TuneCommand {
   ModelOptions model;
-  std::string time = "5min", timeout = "1000ms", searcher = "model", cost_model = "shipped", json, html, events,
-              write_plan, until = "100%";
+  std::string objective = "latency", time = "5min", timeout = "1000ms", searcher = "model", cost_model = "shipped",
+              json, html, events, write_plan, until = "100%";
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
   TrialOptions trial;
@@ -146,9 +146,8 @@ std::string outcome_text(const TuneResult& r, const std::string& model) {
     return fmt::format("before {:.4f} ms; the plan that won the race is not accepted: {}\n", r.default_ms.value,
                        r.refused);
   if (r.same_plan) {
-    return fmt::format(
-        "before {:.4f} ms; no schedule that was tried makes the network faster: the default plan stays\n",
-        r.default_ms.value);
+    return fmt::format("before {:.4f} ms; no schedule that was tried makes the network {}: the default plan stays\n",
+                       r.default_ms.value, r.objective.weighs_memory() ? "better by " + text(r.objective) : "faster");
   }
   if (r.kept) {
     return fmt::format(
@@ -158,6 +157,21 @@ std::string outcome_text(const TuneResult& r, const std::string& model) {
   }
   return fmt::format("before {:.4f} ms, after {:.4f} ms; after / before {} in {} paired rounds\n", r.default_ms.value,
                      r.tuned_ms.value, ratio_text(r.ratio), r.rounds);
+}
+
+/// Describes the memory of the default plan and of the accepted one, and their score if memory has a weight.
+std::string memory_text(const TuneResult& r) {
+  const PlanMemory &before = r.default_memory, &after = r.tuned_memory;
+  const auto mb = [](int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
+  std::string out = fmt::format(
+      "memory before {:.3f} MB, after {:.3f} MB; after / before {:.4f}: packed weights {:.3f} -> {:.3f} MB, arena "
+      "{:.3f} "
+      "-> {:.3f} MB, scratch {:.3f} -> {:.3f} MB, code {:.3f} -> {:.3f} MB\n",
+      mb(before.bytes()), mb(after.bytes()), r.bytes_ratio(), mb(before.weights), mb(after.weights), mb(before.arena),
+      mb(after.arena), mb(before.scratch), mb(after.scratch), mb(before.code), mb(after.code));
+  if (r.objective.weighs_memory())
+    out += fmt::format("score by {}: after / before {}\n", text(r.objective), ratio_text(r.score()));
+  return out;
 }
 
 /// Describes the starting point of the search, and the failed trials.
@@ -235,6 +249,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
       r.stopped_because);
   if (command.verbose) out += search_text(r);
   out += outcome_text(r, command.model.model);
+  if (r.objective.weighs_memory() || command.verbose) out += memory_text(r);
   if (!r.given_up.empty()) out += fmt::format("the previous plan is dropped: {}\n", r.given_up);
   if (!r.graph_failed.empty()) out += fmt::format("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
   if (command.verbose) out += races_text(r) + course_text(r) + tasks_text(r);
@@ -253,6 +268,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
 /// be written, so that the error comes before minutes of work.
 TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options;
+  options.objective = parse_objective(command.objective);
   const bool by_trials = command.trials > 0 || command.early_stopping > 0;  // no other limit is expected
   if (!command.time_given && by_trials) {
     options.seconds = std::numeric_limits<double>::infinity();
@@ -420,6 +436,10 @@ void add_tune(Command app, Context&) {
   sub.option("--choose", command->model.choose,
              "graph-best: run the graph tuner at the end and race its plan, too; history-best: do not")
       .one_of({"graph-best", "history-best"})
+      .shows_default();
+  sub.option("--objective", command->objective,
+             "what to minimise: latency; memory: packed weights, arena, temporaries and code; or both, with weights in "
+             "percent, such as latency:80,memory:20")
       .shows_default();
   sub.option(
          "--time", command->time,

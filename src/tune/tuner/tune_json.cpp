@@ -20,6 +20,10 @@ void add_speed(json& out, const Speed& speed) {
   out["gflops"] = if_known(speed.gflops), out["share_of_bound"] = if_known(speed.share_of_bound);
 }
 
+json memory_json(const PlanMemory& m) {
+  return {{"bytes", m.bytes()}, {"weights", m.weights}, {"arena", m.arena}, {"scratch", m.scratch}, {"code", m.code}};
+}
+
 json speed_json(const Speed& speed) {
   json out;
   add_speed(out, speed);
@@ -128,6 +132,7 @@ json to_json(const TuneProgress& p) {
            {"predicted_ms", p.predicted_ms},
            {"remaining", p.remaining},
            {"last_gflops", if_known(p.gflops(p.current_ms()))}};
+  if (p.default_bytes > 0) out["default_bytes"] = p.default_bytes, out["predicted_bytes"] = p.predicted_bytes;
   add_speed(out, {p.gflops(p.predicted_ms), p.share_of_bound()});
   out["quiet"] = name(quietness(p.runs)), out["disturbed_share"] = disturbed_share(p.runs);
   return out;
@@ -139,6 +144,7 @@ json start_json(const TuneOptions& options) {
           {"trials", 0},
           {"network", options.network},
           {"threads", options.threads},
+          {"objective", text(options.objective)},
           {"budget_seconds", if_limited(options.seconds)},
           {"most_trials", options.trials},
           {"early_stopping", options.early_stopping},
@@ -172,7 +178,7 @@ json to_json(const GraphBest& b) {
            {"crowded", b.measured.crowded},
            {"transforms_seconds", b.transforms.seconds},
            {"history_ms", b.history_ms},
-           {"graph_ms", b.answer.ms},
+           {"graph_ms", b.graph_ms},
            {"same_plan", b.same_plan},
            {"won", b.won},
            {"ratio", to_json(b.ratio)},
@@ -194,6 +200,11 @@ json to_json(const TuneResult& r) {
            {"tuned_ms", to_json(r.tuned_ms)},
            {"ratio", to_json(r.ratio)},
            {"history_ratio", to_json(r.history_ratio)},
+           {"objective", text(r.objective)},
+           {"default_memory", memory_json(r.default_memory)},
+           {"tuned_memory", memory_json(r.tuned_memory)},
+           {"bytes_ratio", r.bytes_ratio()},
+           {"score", to_json(r.score())},
            {"before", speed_json(r.before)},
            {"after", speed_json(r.after)},
            {"same_plan", r.same_plan},

@@ -142,6 +142,7 @@ void choose_graph_best(NetworkBench& bench, SearchRun& search, const std::vector
   GraphTuneOptions how;
   how.threads = options.threads, how.device = options.device, how.records = options.records;
   how.runner = options.runner;
+  how.objective = options.objective;
   how.measure_seconds = how.race_seconds = seconds / 2;
   how.end_ms = end_ms;
   how.check = options.check, how.interrupted = options.interrupted;
@@ -174,6 +175,7 @@ std::vector<Record> raced_records(const SearchRun& search, const FinalRace& race
 /// The result of the race of history-best and of the search before it.
 TuneResult raced_result(const SearchRun& search, const FinalRace& race) {
   TuneResult out;
+  out.objective = search.objective();
   out.choices = out.history = race.choices;
   out.same_plan = race.same_plan, out.kept = race.kept;
   out.ratio = out.history_ratio = race.ratio;
@@ -244,6 +246,12 @@ void note_speeds(const SearchRun& search, const Variant& fallback, const Variant
   result.after = {flops / after, search.bound_of(accepted) / after};
 }
 
+/// Notes the memory of the default plan and of `accepted`, the plan of `result.choices`.
+void note_memory(const NetworkBench& bench, const Variant& accepted, TuneResult& result) {
+  result.default_memory = plan_memory(bench.fallback().compiled, bench.threads());
+  result.tuned_memory = plan_memory(accepted.compiled, bench.threads());
+}
+
 /// The division of a budget: milliseconds on the clock of now_ms(), and seconds.
 struct Budget {
   double end_ms, search_end_ms;
@@ -300,6 +308,8 @@ std::vector<PhaseTime> phases(const SearchRun& search, const Moments& at, bool g
 
 }  // namespace
 
+double TuneResult::bytes_ratio() const { return tune::bytes_ratio(default_memory, tuned_memory); }
+
 double TuneProgress::current_ms() const {
   double share = 1;
   for (const TaskProgress& t : tasks) share -= t.share * (1 - t.current);
@@ -353,6 +363,7 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   if (options.raced) {
     TuneResult raced = result;
     raced.choices = with_slimmed(std::move(raced.choices), bench.fallback().compiled);
+    if (options.objective.weighs_memory()) note_memory(bench, *bench.build(raced.choices), raced);
     options.raced(raced);
   }
   if (options.graph_best) result.graph_left_out = left_out(options, budget.end_ms, !result.refused.empty());
@@ -362,7 +373,9 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   }
   result.choices = with_slimmed(std::move(result.choices), bench.fallback().compiled);
   result.history = with_slimmed(std::move(result.history), bench.fallback().compiled);
-  note_speeds(search, bench.fallback(), *bench.build(result.choices), result);
+  const auto accepted = bench.build(result.choices);
+  note_speeds(search, bench.fallback(), *accepted, result);
+  note_memory(bench, *accepted, result);
   at.end = now_ms();
   result.restarts = bench.runner().restarts();
   result.confined = bench.runner().confined();

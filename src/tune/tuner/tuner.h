@@ -18,6 +18,8 @@
 #include "tune/tuner/events.h"
 #include "tune/tuner/graph_best/graph_best.h"
 #include "tune/tuner/network_bench.h"
+#include "tune/tuner/objective.h"
+#include "tune/tuner/plan_memory.h"
 #include "tune/tuner/trial_options.h"
 
 namespace kilter::tune {
@@ -34,6 +36,7 @@ struct TaskProgress {
   double current = 1;           ///< cost of the schedule tried last
   double bound_ms = 0;          ///< lower bound for the best schedule's kernels; 0: unknown
   std::string schedule;         ///< the best schedule
+  int64_t more_bytes = 0;       ///< what the plan needs with it, in excess of the default; 0 if memory has no weight
   int64_t tried = 0, size = 0;  ///< schedules tried; schedules worth a trial
 
   double gflops(double cost) const { return static_cast<double>(flops) / (default_ms * cost) * 1e-6; }
@@ -50,9 +53,11 @@ struct TuneProgress {
   double default_ms = 0;    ///< one run of the network
   double predicted_ms = 0;  ///< with the best schedules so far
   double remaining = 0;     ///< expected further gain as a share of predicted_ms
-  int64_t flops = 0;        ///< of the whole network, including nodes that belong to no task
-  double bound_ms = 0;      ///< lower bound for its kernels with the best schedules so far; 0: unknown
-  Conditions runs;          ///< of the runs so far: numbers taken and disturbed, the disturbances, and the best time
+  /// The bytes of the default plan, and those predicted with the best schedules so far; 0 if memory has no weight.
+  int64_t default_bytes = 0, predicted_bytes = 0;
+  int64_t flops = 0;    ///< of the whole network, including nodes that belong to no task
+  double bound_ms = 0;  ///< lower bound for its kernels with the best schedules so far; 0: unknown
+  Conditions runs;      ///< of the runs so far: numbers taken and disturbed, the disturbances, and the best time
   std::vector<TaskProgress> tasks;
 
   /// Predicted time of a run with the schedule that each task tried last.
@@ -66,6 +71,7 @@ struct TuneProgress {
 struct TuneResult;
 
 struct TuneOptions {
+  TuneObjective objective;     ///< what is minimised; records hold times in any case
   double seconds = 300;        ///< the whole budget, including the races at the end; may be infinite
   int64_t trials = 0;          ///< upper limit; 0: no limit
   int64_t early_stopping = 0;  ///< the search ends after this many trials without a gain in any task; 0: never
@@ -141,13 +147,19 @@ struct EarlierRecords {
 };
 
 struct TuneResult {
+  TuneObjective objective;
   Choices choices;                 ///< the plan to compile with; empty: nothing is faster than the default
   Choices history;                 ///< the best schedule of each task, as the races left it
   std::optional<GraphBest> graph;  ///< with TuneOptions::graph_best
   std::string graph_failed;        ///< the error that left `graph` empty although it was requested
   std::string graph_left_out;      ///< the reason for skipping the graph tuner: no time, or no longer wanted
   Ratio default_ms, tuned_ms;
-  Ratio ratio;          ///< tuned over default, paired; {1, 1, 1} if the plans are the same
+  Ratio ratio;  ///< tuned over default, paired; {1, 1, 1} if the plans are the same
+  PlanMemory default_memory, tuned_memory;
+  /// The bytes of the accepted plan over the default plan's.
+  double bytes_ratio() const;
+  /// The score of the accepted plan over the default plan by the objective.
+  Ratio score() const { return objective.score(ratio, bytes_ratio()); }
   Ratio history_ratio;  ///< `history` over the default, measured in the races; equals `ratio` if the graph tuner lost
   Speed before, after;  ///< of the network under the default and under the accepted plan
   bool same_plan = false;

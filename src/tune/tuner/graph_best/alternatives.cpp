@@ -5,6 +5,7 @@
 
 #include "compile/tasks.h"
 #include "measure/stats.h"
+#include "tune/tuner/objective.h"
 #include "tune/tuner/plans/apply.h"
 #include "tune/tuner/plans/weight_budget.h"
 
@@ -79,17 +80,23 @@ void add_weights(Layer& layer, const Task& task, const CpuLimits& limits) {
   }
 }
 
+void add_bytes(Layer& layer, const LayerMemory& memory) {
+  for (Alternative& a : layer.alternatives) {
+    if (a.choice.schedule) a.bytes = memory.more({layer.node}, *a.choice.schedule);
+  }
+}
+
 }  // namespace
 
 void add_schedules(LayerNetwork& network, const Compiled& compiled, const CompileOptions& options,
-                   const RecordedCosts& costs, const Choices& keep, size_t most) {
+                   const RecordedCosts& costs, const Choices& keep, size_t most, const LayerMemory* memory) {
   add_default_ms(network, costs);
   for (const Task& task : tasks_of(compiled.tasks->graph, compiled.tasks->storage)) {
     const int64_t at = network.layer_of(task.node().name);
     Layer& layer = network.layers[static_cast<size_t>(at)];
     // A copy inserted by storage exists only once values are placed, so no choice can refer to it by name.
     if (!layer.task() || layer.relayout || forced_schedule(options.choices, layer.node) != nullptr) continue;
-    const auto best = costs.best(layer, most);
+    const auto best = costs.best(layer, most, memory == nullptr ? RecordedCosts::kOtherTemplate : kMostTime);
     for (const RecordedCosts::Known& known : best) {
       if (lowers(task, known.schedule, options)) add_recorded(layer, known);
     }
@@ -99,6 +106,7 @@ void add_schedules(LayerNetwork& network, const Compiled& compiled, const Compil
     if (kept != keep.end() && kept->second.schedule) add_kept(layer, *kept->second.schedule, costs);
     if (best.empty()) add_estimated(layer, task, options, most);
     add_weights(layer, task, options.target.limits);
+    if (memory != nullptr) add_bytes(layer, *memory);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "tune/tuner/graph_best/layer_network.h"
 #include "tune/tuner/graph_best/recorded_costs.h"
 #include "tune/tuner/network_bench.h"
+#include "tune/tuner/plan_memory.h"
 
 namespace kilter::tune {
 
@@ -26,9 +27,10 @@ struct AlternativeOptions {
 
 /// Adds schedules from records (including those in `keep`) or, if there are none, the best of each template according
 /// to its analytic model, with an error that only measurement removes. Also fills in the default times of layers that
-/// have none yet, if a record or an analytic model gives them.
+/// have none yet, if a record or an analytic model gives them. With `memory`, schedules of other templates may take up
+/// to kMostTime times as long as the default, and every alternative gets its bytes.
 void add_schedules(LayerNetwork& network, const Compiled& compiled, const CompileOptions& options,
-                   const RecordedCosts& costs, const Choices& keep, size_t most);
+                   const RecordedCosts& costs, const Choices& keep, size_t most, const LayerMemory* memory = nullptr);
 
 struct Measured {
   int64_t variants = 0;  ///< of the network

@@ -18,22 +18,22 @@ constexpr double kHalfWidth = 0.002;  ///< half width of the ratio's interval th
 /// The problem of a network with alternatives, its solution, and the plan that the solution describes.
 class Answering {
  public:
-  /// `room`: bytes that packed weights may occupy beyond the default's.
-  Answering(GraphBest& out, const Choices& history, int64_t room, const GraphTuneOptions& options)
-      : out_(out), room_(room) {
+  /// `compiled`: the default plan.
+  Answering(GraphBest& out, const Choices& history, const Compiled& compiled, const GraphTuneOptions& options)
+      : out_(out),
+        room_(weight_room(compiled)),
+        default_bytes_(static_cast<double>(plan_memory(compiled, options.threads).bytes())) {
     history_ = indices(out.network, history);
     const double start = now_ms();
     const bool plain = std::any_of(out.network.layers.begin(), out.network.layers.end(), [](const Layer& l) {
       return std::any_of(l.alternatives.begin(), l.alternatives.end(),
                          [](const Alternative& a) { return a.choice.plain; });
     });
-    problem_ = choice_problem(out.network, plain ? &*out.transforms.model : nullptr, options.threads, history_);
-    out.answer = solve(problem_, options.solver);
+    solve_at_prices(plain ? &*out.transforms.model : nullptr, options);
     out.solve_ms = now_ms() - start;
-    out.history_ms = problem_.cost_ms(history_);
     out.layers = problem_.nodes.size(), out.edges = problem_.edges.size();
     for (const auto& node : problem_.nodes) out.alternatives += node.size();
-    take(out.answer.ms < out.history_ms ? within_room(out.answer.choice) : history_);
+    take(out.answer.ms < problem_.cost_ms(history_) ? within_room(out.answer.choice) : history_);
   }
 
   void take(std::vector<size_t> chosen) {
@@ -59,6 +59,15 @@ class Answering {
     return out;
   }
 
+  /// What the memory of a layer's choice costs in excess of history-best's, as a share of the time that these layers
+  /// take under history-best.
+  double toll(size_t l, const std::set<size_t>& layers) const {
+    const auto& all = out_.network.layers[l].alternatives;
+    double ms = 0;
+    for (const size_t at : layers) ms += out_.network.layers[at].alternatives[history_[at]].ms;
+    return ms > 0 ? byte_ms_ * static_cast<double>(all[chosen_[l]].bytes - all[history_[l]].bytes) / ms : 0;
+  }
+
   /// Reverts the differences in these layers, or all differences if the rest cannot be combined.
   void give_way(const std::vector<size_t>& layers) {
     std::vector<size_t> chosen = chosen_;
@@ -67,6 +76,31 @@ class Answering {
   }
 
  private:
+  /// Solves the problem. If memory has a weight, bytes first have the price that they have at history-best, then that
+  /// at the last solution, until the solution stays the same. The logarithm of the score is concave in time and bytes,
+  /// so no solution has a worse score than the one before it.
+  void solve_at_prices(const TransformModel* transforms, const GraphTuneOptions& options) {
+    constexpr int kMostPrices = 5;
+    const ChoiceProblem times = choice_problem(out_.network, transforms, options.threads, history_);
+    std::vector<size_t> at = history_;
+    for (int n = 0; n < kMostPrices; ++n) {
+      byte_ms_ = options.objective.price(times.cost_ms(at), bytes_of(at));
+      problem_ = choice_problem(out_.network, transforms, options.threads, history_, byte_ms_);
+      out_.answer = solve(problem_, options.solver);
+      if (!options.objective.weighs_memory() || out_.answer.choice == at || !std::isfinite(out_.answer.ms)) break;
+      at = out_.answer.choice;
+    }
+    out_.history_ms = times.cost_ms(history_);
+    out_.graph_ms = options.objective.weighs_memory() ? times.cost_ms(out_.answer.choice) : out_.answer.ms;
+  }
+
+  double bytes_of(const std::vector<size_t>& choice) const {
+    double bytes = default_bytes_;
+    for (size_t l = 0; l < choice.size(); ++l)
+      bytes += static_cast<double>(out_.network.layers[l].alternatives[choice[l]].bytes);
+    return std::max(1.0, bytes);
+  }
+
   std::vector<size_t> possible(std::vector<size_t> chosen) const {
     return std::isfinite(problem_.cost_ms(chosen)) ? std::move(chosen) : history_;
   }
@@ -90,7 +124,9 @@ class Answering {
   }
 
   GraphBest& out_;
-  int64_t room_;
+  int64_t room_;          ///< bytes that packed weights may occupy beyond the default's
+  double default_bytes_;  ///< of the default plan
+  double byte_ms_ = 0;    ///< TuneObjective::price()
   ChoiceProblem problem_;
   std::vector<size_t> history_, chosen_;
 };
@@ -127,7 +163,7 @@ class GraphRace {
       out_.rounds = 0;
       if (out_.same_plan) out_.accepted_ratio.reset();  // it belongs to a plan that was dropped
     }
-    out_.won = out_.clearly_faster();
+    out_.won = out_.clearly_better();
     out_.race_ms = now_ms() - start;
   }
 
@@ -151,13 +187,19 @@ class GraphRace {
     return lost;
   }
 
-  const Series& history(const Contest& c) const { return history_.empty() ? c.series[0] : c.series[2]; }
+  size_t history_at() const { return history_.empty() ? 0 : 2; }
+  const Series& history(const Contest& c) const { return c.series[history_at()]; }
 
   void note(const Contest& c, const std::vector<Choices>& plans) {
     out_.ratio = ratio_of(history(c), c.series[1]);
     const size_t others = history_.empty() ? 1 : 2;  // plans that precede the accepted one in `plans`
     out_.accepted_ratio.reset();
     if (plans.size() > others) out_.accepted_ratio = ratio_of(c.series.back(), c.series[1]);
+    const auto bytes_over = [&](size_t base) {
+      return bytes_ratio(memory_of(c, base, bench_.threads()), memory_of(c, 1, bench_.threads()));
+    };
+    out_.bytes = bytes_over(history_at()), out_.default_bytes = bytes_over(0);
+    out_.accepted_bytes = bytes_over(c.variants.size() - 1);
     out_.default_ratio = ratio_of(c.series[0], c.series[1]);
     out_.history_ratio = history_.empty() ? Ratio{1, 1, 1} : ratio_of(c.series[0], history(c));
     out_.ms = bootstrap_mean(c.series[1].total), out_.default_ms = bootstrap_mean(c.series[0].total);
@@ -183,7 +225,7 @@ class GraphRace {
   /// layers that it feeds or leaves nodes to.
   std::vector<size_t> losers(const Contest& c, bool strict) const {
     std::vector<size_t> out;
-    const Variant& before = *c.variants[history_.empty() ? 0 : 2];
+    const Variant& before = *c.variants[history_at()];
     for (const size_t l : answering_.different()) {
       std::set<size_t> around{l};
       for (const Flow& flow : out_.network.flows) {
@@ -193,7 +235,8 @@ class GraphRace {
         if (edge.from == l) around.insert(edge.to);
       }
       const Ratio r = layers_ratio(history(c), steps_of(before, around), c.series[1], steps_of(*c.variants[1], around));
-      if (strict ? r.value > 1 : r.low > 1) out.push_back(l);
+      const double toll = answering_.toll(l, around);
+      if ((strict ? r.value : r.low) + toll > 1) out.push_back(l);
     }
     return out;
   }
@@ -234,30 +277,35 @@ RecordedCosts recorded(std::span<const Record> records, const CompileOptions& co
 
 }  // namespace
 
-bool GraphBest::clearly_faster() const {
+bool GraphBest::clearly_better() const {
   if (same_plan || rounds == 0) return false;
-  return ratio.high <= 1 && default_ratio.high <= 1 && (!accepted_ratio || accepted_ratio->high <= 1);
+  const auto better = [&](const Ratio& time, double memory) { return objective.score(time, memory).high <= 1; };
+  return better(ratio, bytes) && better(default_ratio, default_bytes) &&
+         (!accepted_ratio || better(*accepted_ratio, accepted_bytes));
 }
 
 GraphBest graph_best(NetworkBench& bench, std::span<const Record> records, const Choices& history,
                      const GraphTuneOptions& options) {
   const double start = now_ms();
   const Compiled& compiled = bench.fallback().compiled;
+  std::optional<LayerMemory> memory;
+  if (options.objective.weighs_memory()) memory.emplace(compiled, bench.options().target.limits, options.threads);
   RunnerOptions runner = options.runner;
   runner.threads = options.threads;
   GraphBest out;
+  out.objective = options.objective;
   if (bench.options().target.limits.preferred_block() > 1)
     out.transforms = known_transforms(bench.options(), runner, options.device, options.records, options.measure_anew);
   out.network = layer_network(compiled, bench.options());
   add_schedules(out.network, compiled, bench.options(), recorded(records, bench.options(), options), history,
-                options.schedules);
+                options.schedules, memory ? &*memory : nullptr);
   constexpr double kMeasuring = 0.6;  // measuring's share of the remaining time if that is short; includes compiling
   const double left = options.end_ms - now_ms();
   AlternativeOptions how{options.threads,     options.schedules, options.measure_seconds, now_ms() + kMeasuring * left,
                          options.interrupted, options.beat};
   out.measured = measure_alternatives(bench, out.network, how);
   out.prepare_ms = now_ms() - start;
-  Answering answering(out, history, weight_room(compiled), options);
+  Answering answering(out, history, compiled, options);
   GraphRace(bench, out, answering, history, options).run();
   if (out.won) out.check = options.check(bench, out.choices);
   out.won = out.won && out.check.wrong.empty();
@@ -274,7 +322,7 @@ GraphBest graph_best_of_records(const Compiled& compiled, const CompileOptions& 
   out.network = layer_network(compiled, compile);
   add_schedules(out.network, compiled, compile, recorded(records, compile, options), history, options.schedules);
   out.prepare_ms = now_ms() - start;
-  const Answering answering(out, history, weight_room(compiled), options);
+  const Answering answering(out, history, compiled, options);
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include "tune/records/record.h"
 #include "tune/tuner/graph_best/alternatives.h"
 #include "tune/tuner/graph_best/transform_bench.h"
+#include "tune/tuner/objective.h"
 #include "tune/tuner/race/reference_check.h"
 
 namespace kilter::tune {
@@ -27,6 +28,7 @@ struct GraphTuneOptions {
   double race_seconds = 10;
   double end_ms = INFINITY;  ///< on the clock of now_ms(); if it comes earlier, measuring and racing are shortened
   size_t schedules = 4;      ///< for each layer, in addition to the default
+  TuneObjective objective = {};
   Solver solver = Solver::automatic;
   Choices accepted = {};  ///< the plan in use, if it differs from history-best; graph-best must beat it too
   std::function<ReferenceCheck(NetworkBench&, const Choices&)> check = check_choices;  ///< checks the plan that won
@@ -42,7 +44,7 @@ struct Differences {
 
 struct GraphBest {
   Choices choices;                      ///< the graph tuner's, without layers that lost in the race
-  bool won = false;                     ///< clearly faster than all plans raced against it; if not, it is not used
+  bool won = false;                     ///< clearly better than all plans raced against it; if not, it is not used
   ReferenceCheck check;                 ///< of the fastest plan in the race; if the plan is wrong, it has not won
   ReferenceCheck history_check;         ///< of history-best, if that is about to be kept
   bool same_plan = true;                ///< `choices` equal history-best
@@ -50,21 +52,25 @@ struct GraphBest {
   Ratio default_ratio;                  ///< over the default plan
   Ratio history_ratio;                  ///< history-best over the default plan; 1 if they are the same
   std::optional<Ratio> accepted_ratio;  ///< over GraphTuneOptions::accepted, if that ran and is a different plan
-  Ratio ms, default_ms;                 ///< of a run; of the default plan's run
-  int64_t rounds = 0;                   ///< of the last race
-  std::map<std::string, Ratio> raced;   ///< in the last race, by anchor: over the default's; only layers in both plans
+  TuneObjective objective;
+  double bytes = 1, default_bytes = 1, accepted_bytes = 1;  ///< the plan's over those of the same three plans
+  Ratio ms, default_ms;                                     ///< of a run; of the default plan's run
+  int64_t rounds = 0;                                       ///< of the last race
+  std::map<std::string, Ratio> raced;  ///< in the last race, by anchor: over the default's; only layers in both plans
   // The problem and its solution:
   size_t layers = 0, alternatives = 0, edges = 0;
   Measured measured;
   ChoiceAnswer answer;    ///< of the first solution
+  double graph_ms = 0;    ///< time of the solution by the costs of layers and layout changes
   double history_ms = 0;  ///< time of history-best by the same costs
   double prepare_ms = 0, solve_ms = 0, race_ms = 0;
   Differences differences;
   KnownTransforms transforms;
   LayerNetwork network;  ///< with the measurements
 
-  /// Whether the plan is faster than all others in its race, with the whole interval of each ratio on its side.
-  bool clearly_faster() const;
+  /// Whether the plan has a better score than all others in its race, with the whole interval of each score on its
+  /// side. Without a weight of memory, this means that it is faster.
+  bool clearly_better() const;
   /// Whether history-best may be used instead: it has not lost to the default plan and is not known to be wrong.
   bool history_stands() const { return (rounds == 0 || history_is_faster()) && history_check.wrong.empty(); }
   /// Whether history-best is clearly faster than the default plan, according to the last race.

@@ -7,6 +7,7 @@
 
 #include "compile/tasks.h"
 #include "ops/op.h"
+#include "tune/tuner/objective.h"
 
 namespace kilter::tune {
 namespace {
@@ -130,15 +131,14 @@ namespace {
 /// Assembles the costs of a network.
 class Builder {
  public:
-  Builder(const LayerNetwork& network, const TransformModel* transforms, int threads)
-      : network_(network), transforms_(transforms), threads_(threads) {}
+  Builder(const LayerNetwork& network, const TransformModel* transforms, int threads, double byte_ms)
+      : network_(network), transforms_(transforms), threads_(threads), byte_ms_(byte_ms) {}
 
   ChoiceProblem run(const std::vector<size_t>& keep) {
     for (size_t l = 0; l < network_.layers.size(); ++l) {
       const auto& all = network_.layers[l].alternatives;
       problem_.nodes.emplace_back();
-      for (size_t a = 0; a < all.size(); ++a)
-        problem_.nodes.back().push_back(all[a].ms + (a == keep[l] ? 0 : all[a].error_ms));
+      for (size_t a = 0; a < all.size(); ++a) problem_.nodes.back().push_back(cost(all, a, a == keep[l]));
     }
     for (const Flow& flow : network_.flows) layouts(flow);
     for (const ChoiceEdge& edge : network_.together) add(edge);
@@ -146,6 +146,13 @@ class Builder {
   }
 
  private:
+  double cost(const std::vector<Alternative>& all, size_t a, bool kept) const {
+    const double ms = all[a].ms + (kept ? 0 : all[a].error_ms);
+    if (byte_ms_ == 0) return ms;
+    if (!kept && a > 0 && all[a].ms > kMostTime * all.front().ms) return kNever;
+    return ms + byte_ms_ * static_cast<double>(all[a].bytes);
+  }
+
   void layouts(const Flow& flow) {
     const Layer& from = network_.layers[flow.from];
     const Layer& to = network_.layers[flow.to];
@@ -190,14 +197,15 @@ class Builder {
   const LayerNetwork& network_;
   const TransformModel* transforms_;
   int threads_;
+  double byte_ms_;
   ChoiceProblem problem_;
 };
 
 }  // namespace
 
 ChoiceProblem choice_problem(const LayerNetwork& network, const TransformModel* transforms, int threads,
-                             const std::vector<size_t>& keep) {
-  ChoiceProblem problem = Builder(network, transforms, threads).run(keep);
+                             const std::vector<size_t>& keep, double byte_ms) {
+  ChoiceProblem problem = Builder(network, transforms, threads, byte_ms).run(keep);
   check(problem);
   return problem;
 }

@@ -21,6 +21,7 @@ struct Alternative {
   double error_ms = 0;       ///< standard error of the difference to the layer's default time
   std::string basis;         ///< where ms comes from: "by default", "measured here", "records", "estimated"
   int64_t weight_bytes = 0;  ///< packed weights in excess of the default's
+  int64_t bytes = 0;         ///< the plan's in excess of those with the default; 0 if memory has no weight
 };
 
 /// A unit of the default plan: a task, or a view that takes no time.
@@ -72,9 +73,11 @@ LayerNetwork layer_network(const Compiled& compiled, const CompileOptions& optio
 /// Builds the problem from the costs of layers and layout changes. The cost of an alternative that is not in `keep` is
 /// raised by its error, so that it is chosen only if it is worth its uncertainty. `transforms` may be null if no
 /// alternative is plain. Layers with only one alternative get no edges: the costs of those edges are added to their
-/// neighbours' own costs. Throws internal if an alternative is plain and there is no model.
+/// neighbours' own costs. If bytes have a price, in ms for each, they are added to the costs, and alternatives that
+/// take too long (kMostTime) are impossible unless they are in `keep`. Throws internal if an alternative is plain and
+/// there is no model.
 ChoiceProblem choice_problem(const LayerNetwork& network, const TransformModel* transforms, int threads,
-                             const std::vector<size_t>& keep);
+                             const std::vector<size_t>& keep, double byte_ms = 0);
 
 /// The model's name for a layout change: "plain->c16".
 std::string transform_kind(int32_t from_block, int32_t to_block);

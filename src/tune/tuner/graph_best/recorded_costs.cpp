@@ -10,9 +10,6 @@
 namespace kilter::tune {
 namespace {
 
-/// The best schedule of each template is tried again if it took at most this multiple of the default's time.
-constexpr double kOtherTemplate = 1.333;
-
 std::string key(const std::string& problem, const std::string& layouts) { return problem + "|" + layouts; }
 
 /// One schedule's ratios over a layer's default.
@@ -91,7 +88,7 @@ std::optional<RecordedCosts::Known> RecordedCosts::find(const Layer& layer, cons
   return it == candidates.all().end() ? std::nullopt : std::optional(candidates.known(it->second));
 }
 
-std::vector<RecordedCosts::Known> RecordedCosts::best(const Layer& layer, size_t most) const {
+std::vector<RecordedCosts::Known> RecordedCosts::best(const Layer& layer, size_t most, double slowest) const {
   const Candidates candidates(task(layer), layer);
   std::vector<std::pair<double, const Candidate*>> all;
   for (const auto& [text, c] : candidates.all()) all.emplace_back(candidates.cost(c), &c);
@@ -101,8 +98,7 @@ std::vector<RecordedCosts::Known> RecordedCosts::best(const Layer& layer, size_t
     const std::string& name = c->schedule.name;
     const bool first = std::ranges::none_of(out, [&](const Known& o) { return o.schedule.name == name; });
     const bool other = first && !layer.schedule.starts_with(name + " ");
-    if ((out.size() < most && cost < 1 + kUsualNoise) || (other && cost < kOtherTemplate))
-      out.push_back(candidates.known(*c));
+    if ((out.size() < most && cost < 1 + kUsualNoise) || (other && cost < slowest)) out.push_back(candidates.known(*c));
   }
   return out;
 }

@@ -29,9 +29,11 @@ class RecordedCosts {
     Schedule schedule;
     Ratio ratio;
   };
+  /// The cheapest schedule of each template is an alternative if it took at most this multiple of the default's time.
+  static constexpr double kOtherTemplate = 1.333;
   /// Returns schedules of a layer's task that did not fail: the `most` cheapest, and the cheapest of each template if
-  /// it takes at most a third longer than the default. They are ranked by cost over all layers of the task.
-  std::vector<Known> best(const Layer& layer, size_t most) const;
+  /// it takes at most `slowest` times as long as the default. They are ranked by cost over all layers of the task.
+  std::vector<Known> best(const Layer& layer, size_t most, double slowest = kOtherTemplate) const;
   /// Returns the known cost of a schedule; empty if it has no records or failed.
   std::optional<Known> find(const Layer& layer, const Schedule& schedule) const;
   /// Milliseconds of the default schedule if the task was measured; 0: unknown.

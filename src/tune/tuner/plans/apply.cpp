@@ -234,11 +234,13 @@ Choices from_record(Choices choices, const std::string& from) {
 Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const ApplyOptions& options) {
   std::string accepted = "accepted " + date_text(kept.date, now_of(options));
   if (kept.choices.empty()) {
-    return {
-        {},
-        fmt::format("{}: the plan {}: nothing was faster than the default plan, which stays", options.file, accepted)};
+    return {{},
+            fmt::format("{}: the plan {}: nothing was {} than the default plan, which stays", options.file, accepted,
+                        kept.objective.weighs_memory() ? "better by " + text(kept.objective) : "faster")};
   }
   accepted += fmt::format(": the network took {} in its race", ratio_text(kept.default_ratio));
+  if (kept.objective.weighs_memory())
+    accepted += fmt::format(" and {:.3f} of the default's memory, tuned for {}", kept.bytes, text(kept.objective));
   Recorded out;
   out.choices = from_record(choices, accepted);
   if (!choices.empty()) out.tuned_at = kept.key.threads;

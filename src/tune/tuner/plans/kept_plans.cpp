@@ -35,22 +35,24 @@ KeptPlan plan_from(const json& line) {
   plan.network = line.at("network"), plan.date = line.at("date");
   plan.choices = parse_choices(line.at("plan").get<std::string>(), "its plan");
   plan.ratio = ratio_from(line.at("ratio")), plan.default_ratio = ratio_from(line.at("default_ratio"));
+  plan.objective = parse_objective(line.value("objective", "latency")), plan.bytes = line.value("bytes", 1.0);
   return plan;
 }
 
 std::string line_of(const KeptPlan& plan) {
-  const json line = {{"format", kFormat},
-                     {"graph", plan.key.graph},
-                     {"target", plan.key.target},
-                     {"device", plan.key.device},
-                     {"codegen", plan.key.codegen},
-                     {"threads", plan.key.threads},
-                     {"settings", plan.key.settings},
-                     {"network", plan.network},
-                     {"date", plan.date},
-                     {"plan", text(plan.choices, "")},
-                     {"ratio", to_json(plan.ratio)},
-                     {"default_ratio", to_json(plan.default_ratio)}};
+  json line = {{"format", kFormat},
+               {"graph", plan.key.graph},
+               {"target", plan.key.target},
+               {"device", plan.key.device},
+               {"codegen", plan.key.codegen},
+               {"threads", plan.key.threads},
+               {"settings", plan.key.settings},
+               {"network", plan.network},
+               {"date", plan.date},
+               {"plan", text(plan.choices, "")},
+               {"ratio", to_json(plan.ratio)},
+               {"default_ratio", to_json(plan.default_ratio)}};
+  if (plan.objective.weighs_memory()) line["objective"] = text(plan.objective), line["bytes"] = plan.bytes;
   return json_text(line);
 }
 

@@ -13,6 +13,7 @@
 #include "compile/choices.h"
 #include "compile/compile.h"
 #include "measure/stats.h"
+#include "tune/tuner/objective.h"
 
 namespace kilter::tune {
 
@@ -35,9 +36,11 @@ std::string plan_settings(const CompileOptions& options, bool layers);
 struct KeptPlan {
   PlanKey key;
   std::string network, date;
-  Choices choices;      ///< empty: nothing was faster than the default plan
-  Ratio ratio;          ///< over history-best at the time of acceptance, paired
-  Ratio default_ratio;  ///< over the default plan
+  Choices choices;               ///< empty: nothing was faster than the default plan
+  Ratio ratio;                   ///< over history-best at the time of acceptance, paired
+  Ratio default_ratio;           ///< over the default plan
+  TuneObjective objective = {};  ///< what the plan was accepted for
+  double bytes = 1;              ///< over those of the default plan; 1 if they had no weight
 };
 
 /// The contents of a file of plans.

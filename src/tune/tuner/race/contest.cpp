@@ -101,6 +101,10 @@ bool is_sharp(const Contest& c, double half_width) {
   return true;
 }
 
+PlanMemory memory_of(const Contest& contest, size_t entrant, int threads) {
+  return plan_memory(contest.variants[entrant]->compiled, threads);
+}
+
 Ratio ratio_of(const Series& base, const Series& other) { return paired_ratio(base.total, other.total); }
 
 Ratio layers_ratio(const Series& base, const std::vector<std::string>& base_layers, const Series& other,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tune/tuner/network_bench.h"
+#include "tune/tuner/plan_memory.h"
 
 namespace kilter::tune {
 
@@ -60,6 +61,8 @@ void release(NetworkBench& bench, const Contest& contest);
 /// `half_width` to each side. Verdicts are based on these ratios.
 bool is_sharp(const Contest& contest, double half_width);
 
+/// The memory of an entrant's plan.
+PlanMemory memory_of(const Contest& contest, size_t entrant, int threads);
 /// Ratio of whole runs, `other` over `base`.
 Ratio ratio_of(const Series& base, const Series& other);
 /// Ratio of the total times of layers, given by their anchors, which may differ between the plans.

@@ -1,6 +1,7 @@
 #include "tune/tuner/race/final_race.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "measure/clock.h"
@@ -80,7 +81,8 @@ class Racer {
       for (const auto& [t, schedule] : picked_) {
         const NetworkTask& of = search_.tasks()[t].task();
         const int64_t more = packed_bytes(of.task, schedule, limits) - packed_bytes(of.task, of.fallback, limits);
-        const double gain = search_.share(t) * (1 - search_.tasks()[t].find(schedule)->ratios.cost());
+        const double own = search_.tasks()[t].find(schedule)->ratios.cost();
+        const double gain = search_.share(t) * (1 - cost(t, schedule, own));
         claims.push_back({t, more * static_cast<int64_t>(of.nodes.size()), gain});
       }
       const auto t = first_to_go(claims, weight_room(bench_.fallback().compiled));
@@ -88,6 +90,19 @@ class Racer {
       skip_[*t].push_back(picked_.at(*t).text());
       pick(*t);
     }
+  }
+
+  /// The cost of a schedule that takes `ratio` of the default's time, with the toll for its bytes. Infinite if memory
+  /// has a weight and the schedule takes too long.
+  double cost(size_t t, const Schedule& schedule, double ratio) const {
+    if (search_.objective().weighs_memory() && ratio > kMostTime) return INFINITY;
+    return ratio + search_.tasks()[t].find(schedule)->toll;
+  }
+
+  /// The score of one entrant over another.
+  Ratio score(const Contest& c, size_t base, size_t other) const {
+    const double bytes = bytes_ratio(memory_of(c, base, bench_.threads()), memory_of(c, other, bench_.threads()));
+    return search_.objective().score(ratio_of(c.series[base], c.series[other]), bytes);
   }
 
   /// The previous plan's choices for layers without a task in this run.
@@ -154,7 +169,7 @@ class Racer {
       const Schedule& schedule = ranks[r].at(t);
       if (r > 0 && schedule == ranks[r - 1].at(t)) break;  // no further schedules
       note_sample(c, r + 1, t, schedule);
-      const double value = samples_.back().ratio.value;
+      const double value = cost(t, schedule, samples_.back().ratio.value);
       if (value < best) best = value, picked_[t] = schedule;
       if (value >= 1) skip_[t].push_back(schedule.text());
     }
@@ -216,11 +231,13 @@ class Racer {
     out_.same_plan = false;
     out_.rounds = c.rounds;
     out_.ratio = ratio_of(c.series[0], c.series[1]);
+    out_.score = score(c, 0, 1);
     out_.default_ms = bootstrap_mean(c.series[0].total);
     out_.tuned_ms = bootstrap_mean(c.series[1].total);
     kept_.reset();
     if (c.ids.size() > 2) {
       out_.previous = ratio_of(c.series[2], c.series[1]);
+      out_.previous_score = score(c, 2, 1);
       kept_ = kept_plan(c, 2);
     }
     for (const auto& [t, schedule] : picked_) {
@@ -250,7 +267,7 @@ class Racer {
     for (const auto& [t, schedule] : std::map<size_t, Schedule>(picked_)) {
       const std::vector<std::string>& nodes = search_.tasks()[t].task().nodes;
       const Ratio r = layers_ratio(c.series[0], nodes, c.series[1], nodes);
-      if (r.low <= 1 && (!last || r.value <= 1)) continue;
+      if (cost(t, schedule, r.low) <= 1 && (!last || cost(t, schedule, r.value) <= 1)) continue;
       skip_[t].push_back(schedule.text());
       if (last)
         picked_.erase(t);
@@ -265,12 +282,13 @@ class Racer {
   /// If the whole plan is not certainly faster, keeps only the tasks whose own layers are. Does this once. Returns how
   /// many tasks were dropped.
   int64_t keep_the_sure(const Contest& c) {
-    if (narrowed_ || out_.ratio.high <= 1) return 0;
+    if (narrowed_ || out_.score.high <= 1) return 0;
     narrowed_ = true;
     std::map<size_t, Schedule> sure;
     for (const auto& [t, schedule] : picked_) {
       const std::vector<std::string>& nodes = search_.tasks()[t].task().nodes;
-      if (layers_ratio(c.series[0], nodes, c.series[1], nodes).high < 1) sure.emplace(t, schedule);
+      const double high = layers_ratio(c.series[0], nodes, c.series[1], nodes).high;
+      if (cost(t, schedule, high) < 1) sure.emplace(t, schedule);
     }
     if (sure.empty()) return 0;
     const auto went = static_cast<int64_t>(picked_.size() - sure.size());
@@ -292,16 +310,19 @@ class Racer {
       kept_ = raced_again();
     else if (!kept_ && !previous_.empty())
       kept_ = race_previous(seconds);
-    const auto ratio = [](const FinalRace& race) { return std::optional(race.ratio); };
-    const auto previous = kept_ ? ratio(*kept_) : std::nullopt;
-    switch (judge(raced ? ratio(out_) : std::nullopt, out_.previous, previous, limits_.in_use)) {
+    const auto score = [](const FinalRace& race) { return std::optional(race.score); };
+    const auto previous = kept_ ? score(*kept_) : std::nullopt;
+    switch (judge(raced ? score(out_) : std::nullopt, out_.previous_score, previous, limits_.in_use)) {
       case Verdict::found:
         for (const auto& [t, schedule] : picked_) out_.accepted[t] = schedule.text();
         return std::move(out_);
       case Verdict::previous:
         return std::move(*kept_);
       case Verdict::fallback:
-        if (previous) given_up_ = fmt::format("it took {} in this race", ratio_text(*previous));
+        if (previous && search_.objective().weighs_memory())
+          given_up_ = fmt::format("its score by {} was {}", text(search_.objective()), ratio_text(*previous));
+        else if (previous)
+          given_up_ = fmt::format("it took {} in this race", ratio_text(*previous));
         break;
     }
     return {};
@@ -333,6 +354,7 @@ class Racer {
   FinalRace kept_plan(const Contest& c, size_t entrant) const {
     FinalRace kept;
     kept.ratio = ratio_of(c.series[0], c.series[entrant]);
+    kept.score = score(c, 0, entrant);
     kept.choices = previous_;
     kept.same_plan = false, kept.kept = true;
     kept.rounds = c.rounds;

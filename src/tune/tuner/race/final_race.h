@@ -33,9 +33,11 @@ struct RaceSample {
 struct FinalRace {
   Choices choices;  ///< empty: the default stays
   Ratio default_ms, tuned_ms, ratio;
+  Ratio score;  ///< of tuned over default by the objective; equals `ratio` if memory has no weight
   bool same_plan = true;
   bool kept = false;                     ///< `choices` are the previous plan's: the plan that was found is no better
   std::optional<Ratio> previous;         ///< tuned over previous, if that is a different plan
+  std::optional<Ratio> previous_score;   ///< the same by the objective
   std::optional<RejectedPlan> rejected;  ///< the plan that was found, if it is not in `choices`
   std::string given_up;                  ///< why the previous plan was in use but is not in `choices`; else empty
   std::string unheld;                    ///< why no race could be run, which says nothing about any plan; else empty
@@ -51,8 +53,9 @@ struct FinalRace {
 enum class Verdict : uint8_t { fallback, found, previous };
 /// Decides which plan stays. The plan that was found must be certainly faster than the default plan and than the
 /// previous one. Otherwise the previous plan stays if it is certainly faster than the default or, with `in_use`, unless
-/// it is certainly slower than the default. `found` and `previous` are ratios over the default, `over_previous` is
-/// the ratio of the two plans' times; each is empty if one of its plans was not raced.
+/// it is certainly slower than the default. `found` and `previous` are scores over the default by the objective,
+/// `over_previous` is the score of the first over the second; each is empty if one of its plans was not raced. "Faster"
+/// means a lower score.
 Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& over_previous,
               const std::optional<Ratio>& previous, bool in_use);
 

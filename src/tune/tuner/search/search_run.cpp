@@ -9,6 +9,7 @@
 #include "measure/clock.h"
 #include "tune/records/problem_words.h"
 #include "tune/tuner/left.h"
+#include "tune/tuner/plan_memory.h"
 #include "tune/tuner/race/lap_times.h"
 #include "tune/tuner/search/cost_rows.h"
 
@@ -98,6 +99,7 @@ SearchRun::SearchRun(NetworkBench& bench, const TuneOptions& options, const Comp
   }
   earlier_.all = static_cast<int64_t>(options.known.size()), earlier_.here = static_cast<int64_t>(here.size());
   measure_default();
+  if (options.objective.weighs_memory()) weigh_memory();
   for (const TaskState& task : tasks_) {
     const Candidate* best = task.winner(noise_);
     best_.push_back(best != nullptr ? best->schedule.text() : task.task().fallback.text());
@@ -122,6 +124,18 @@ void SearchRun::measure_default() {
   constexpr int kTimes = 3;
   for (int time = 0; !note_bounds() && options_.better_bound && time < kTimes; ++time) options_.better_bound();
   rounds_ = options_.trial.repeat > 0 ? options_.trial.repeat : automatic_rounds(default_ms_);
+}
+
+void SearchRun::weigh_memory() {
+  const auto memory =
+      std::make_shared<LayerMemory>(bench_.fallback().compiled, bench_.options().target.limits, options_.threads);
+  default_bytes_ = plan_memory(bench_.fallback().compiled, options_.threads).bytes();
+  const double price = options_.objective.price(1, static_cast<double>(std::max<int64_t>(1, default_bytes_)));
+  constexpr double kLeastShare = 1e-6;  // of a task that takes no time
+  for (size_t t = 0; t < tasks_.size(); ++t) {
+    const auto bytes = [memory, &task = tasks_[t].task()](const Schedule& s) { return memory->more(task.nodes, s); };
+    tasks_[t].weigh(bytes, price / std::max(share_[t], kLeastShare));
+  }
 }
 
 bool SearchRun::note_bounds() {
@@ -293,6 +307,15 @@ double SearchRun::predicted_ms() const {
   return default_ms_ * share;
 }
 
+int64_t SearchRun::predicted_bytes() const {
+  int64_t bytes = default_bytes_;
+  for (const TaskState& task : tasks_) {
+    const Candidate* best = task.winner(noise_);
+    if (best != nullptr) bytes += best->bytes;
+  }
+  return bytes;
+}
+
 double SearchRun::remaining() const {
   double gain = 0;
   for (size_t t = 0; t < tasks_.size(); ++t) gain += share_[t] * tasks_[t].left(noise_);
@@ -359,7 +382,7 @@ TaskProgress SearchRun::task_progress(size_t task) const {
   p.tried = state.tried(), p.size = state.size();
   p.schedule = of.fallback.text(), p.bound_ms = bound_ms_[task];
   if (const Candidate* best = state.winner(noise_)) {
-    p.best = best->ratios.cost(), p.schedule = best->schedule.text();
+    p.best = best->ratios.cost(), p.schedule = best->schedule.text(), p.more_bytes = best->bytes;
     if (best->bound_ms > 0) p.bound_ms = best->bound_ms;
   }
   return p;
@@ -379,6 +402,7 @@ TuneProgress SearchRun::progress(const std::string& phase) const {
   p.seconds = log_.seconds(), p.budget_seconds = options_.seconds;
   p.trials = trials_, p.most_trials = options_.trials, p.faults = failures_, p.restarts = bench_.runner().restarts();
   p.default_ms = default_ms_, p.predicted_ms = predicted_ms(), p.remaining = remaining();
+  p.default_bytes = default_bytes_, p.predicted_bytes = predicted_bytes();
   p.flops = network_flops(), p.bound_ms = network_bound_ms_;
   p.runs = conditions_of_runs();
   for (size_t t = 0; t < tasks_.size(); ++t) {

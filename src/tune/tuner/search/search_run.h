@@ -38,6 +38,7 @@ class SearchRun {
   const std::deque<TaskState>& tasks() const { return tasks_; }
   double share(size_t task) const { return share_[task]; }
   double default_ms() const { return default_ms_; }
+  const TuneObjective& objective() const { return options_.objective; }
   /// Typical standard deviation of one log ratio.
   double noise() const { return noise_; }
   const Conditions& conditions() const { return conditions_; }
@@ -63,6 +64,8 @@ class SearchRun {
   const EarlierRecords& earlier() const { return earlier_; }
   /// Predicted time of a run with the best schedules so far.
   double predicted_ms() const;
+  /// Predicted bytes of the plan with the best schedules so far; 0 if memory has no weight.
+  int64_t predicted_bytes() const;
   /// Returns a record of samples of the task's first layer that were taken outside the search.
   Record record(size_t task, const Schedule& schedule, std::span<const double> samples_ms, const Ratio& ratio) const;
   /// Expected further gain as a share of predicted_ms().
@@ -100,6 +103,8 @@ class SearchRun {
   class Ahead;
 
   void measure_default();
+  /// Makes the tasks weigh memory if the objective does.
+  void weigh_memory();
   Batch plan();
   std::vector<Probe> draw(bool explore, size_t most);
   /// Tasks that deserve probes in the next variant, those with the greatest promise for the network first.
@@ -158,7 +163,8 @@ class SearchRun {
   /// Events, each with the value of trials_ at its time; reported once their records are kept.
   std::vector<std::pair<int64_t, TrialEvent>> untold_;
   std::map<Status, FailedTrials> failed_;
-  std::string shown_phase_;  ///< phase that was shown last, at shown_ms_
+  std::string shown_phase_;    ///< phase that was shown last, at shown_ms_
+  int64_t default_bytes_ = 0;  ///< of the default plan; 0 if memory has no weight
   double default_ms_ = 0, noise_ = kUsualNoise, shown_ms_ = 0;
   double compile_ms_ = 0, check_ms_ = 0, measure_ms_ = 0;
   int64_t trials_ = 0, first_trials_ = 0, failures_ = 0, runs_ = 0, rounds_ = 2;

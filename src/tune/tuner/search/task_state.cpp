@@ -5,14 +5,19 @@
 #include <utility>
 
 #include "tune/tuner/left.h"
+#include "tune/tuner/objective.h"
 #include "tune/tuner/search/learned.h"
 
 namespace kilter::tune {
 namespace {
 
+/// A trial as the searcher learns of it. A toll counts as a factor, because costs are positive, and only to some
+/// extent, because a searcher compares schedules of nearly the same cost.
 Trial trial_of(const Point& point, const Candidate& c) {
+  constexpr double kMostToll = 2;
   if (c.status != Status::ok) return {point, INFINITY};
-  return {point, c.ratios.cost(), static_cast<double>(c.ratios.size())};
+  const double factor = std::exp(std::clamp(c.toll, -kMostToll, kMostToll));
+  return {point, c.ratios.cost() * factor, static_cast<double>(c.ratios.size())};
 }
 
 }  // namespace
@@ -55,14 +60,32 @@ void TaskState::seed(std::span<const Record> known) {
 
 Candidate& TaskState::entry(const Schedule& schedule) {
   Candidate& c = candidates_[schedule.text()];
-  if (c.schedule.name.empty()) c.schedule = schedule;
+  if (!c.schedule.name.empty()) return c;
+  c.schedule = schedule;
+  if (bytes_) c.bytes = bytes_(schedule), c.toll = static_cast<double>(c.bytes) * toll_;
   return c;
 }
 
 bool TaskState::advise(const Schedule& schedule) {
   if (schedule == task_.fallback || candidates_.contains(schedule.text()) || !space_->find(schedule)) return false;
-  advised_ = schedule;
+  if (std::ranges::find(advised_, schedule) != advised_.end()) return false;
+  advised_.push_back(schedule);
   return true;
+}
+
+void TaskState::weigh(std::function<int64_t(const Schedule&)> bytes, double toll) {
+  bytes_ = std::move(bytes), toll_ = toll;
+  std::vector<Trial> trials;
+  for (auto& [text, c] : candidates_) {
+    c.bytes = bytes_(c.schedule), c.toll = static_cast<double>(c.bytes) * toll_;
+    const bool known = c.status != Status::ok || !c.ratios.empty();
+    if (const auto point = space_->find(c.schedule); point && known) trials.push_back(trial_of(*point, c));
+  }
+  if (!trials.empty()) searcher_->learn(trials);
+  for (size_t part = 0; part < space_->parts().size(); ++part) {
+    const auto best = space_->best_of(part);
+    if (best && bytes_(space_->schedule(*best)) < 0) advise(space_->schedule(*best));
+  }
 }
 
 std::vector<Schedule> TaskState::explore(size_t most) {
@@ -72,7 +95,10 @@ std::vector<Schedule> TaskState::explore(size_t most) {
     entry(schedule).pending = true;
     out.push_back(schedule);
   };
-  if (advised_) add(*std::exchange(advised_, std::nullopt));
+  while (!advised_.empty() && out.size() < most) {
+    add(advised_.front());
+    advised_.erase(advised_.begin());
+  }
   if (out.size() == most) return out;
   std::vector<Point> points;
   do {
@@ -93,17 +119,17 @@ int64_t TaskState::tried() const {
 
 std::vector<Schedule> TaskState::contenders(size_t most, double noise) {
   const Candidate* best = leader();
-  const double limit = best == nullptr ? 1 : std::min(1.0, best->ratios.ratio(noise).high);
+  const double limit = best == nullptr ? 1 : std::min(1.0, score(*best, noise).high);
   std::vector<const Candidate*> open;
   for (const auto& [text, c] : candidates_) {
     if (c.status != Status::ok || c.pending || c.ratios.empty() || c.ratios.size() >= options_.most_samples) continue;
-    if (c.ratios.ratio(noise).low <= limit) open.push_back(&c);
+    if (score(c, noise).low <= limit) open.push_back(&c);
   }
   // The default needs no samples of its own, so a sole leader only has to be distinguished from the default.
-  if (open.size() == 1 && open.front()->ratios.ratio(noise).high < 1 && open.front() == best) return {};
+  if (open.size() == 1 && score(*open.front(), noise).high < 1 && open.front() == best) return {};
   // Candidates that may be the fastest come first: their intervals begin low, because they have few samples or are
   // fast.
-  std::ranges::stable_sort(open, {}, [noise](const Candidate* c) { return c->ratios.ratio(noise).low; });
+  std::ranges::stable_sort(open, {}, [&](const Candidate* c) { return score(*c, noise).low; });
   std::vector<Schedule> out;
   for (size_t i = 0; i < std::min(most, open.size()); ++i) {
     out.push_back(open[i]->schedule);
@@ -143,11 +169,12 @@ bool TaskState::learn(double noise) {
   for (const Trial& t : trials) teach(t);
   searcher_->learn(trials);
   constexpr double kFaster = 0.995;
-  const double cost = believed_cost(noise);
-  const bool faster = cost < kFaster * best_;
-  if (faster) dry_ = 0;
-  if (faster || cost > best_) best_ = cost;
-  return faster;
+  const Candidate* best = bytes_ ? winner(noise) : nullptr;
+  const double cost = believed_cost(noise) + (best == nullptr ? 0 : best->toll);
+  const bool better = cost < (best_ > 0 ? best_ * kFaster : best_ / kFaster);
+  if (better) dry_ = 0;
+  if (better || cost > best_) best_ = cost;
+  return better;
 }
 
 void TaskState::teach(const Trial& trial) {
@@ -160,9 +187,14 @@ const Candidate* TaskState::leader() const {
   const Candidate* best = nullptr;
   for (const auto& [text, c] : candidates_) {
     if (c.status != Status::ok || c.ratios.empty()) continue;
-    if (best == nullptr || c.ratios.cost() < best->ratios.cost()) best = &c;
+    if (best == nullptr || c.ratios.cost() + c.toll < best->ratios.cost() + best->toll) best = &c;
   }
   return best;
+}
+
+Ratio TaskState::score(const Candidate& c, double noise) const {
+  const Ratio time = c.ratios.ratio(noise);
+  return {time.value + c.toll, time.low + c.toll, time.high + c.toll};
 }
 
 std::vector<const Candidate*> TaskState::winners(size_t most, double noise,
@@ -170,7 +202,8 @@ std::vector<const Candidate*> TaskState::winners(size_t most, double noise,
   std::vector<std::pair<double, const Candidate*>> all;
   for (const auto& [text, c] : candidates_) {
     if (c.status != Status::ok || c.ratios.empty() || std::find(skip.begin(), skip.end(), text) != skip.end()) continue;
-    if (const double high = c.ratios.ratio(noise).high; high < 1) all.emplace_back(high, &c);
+    if (bytes_ && c.ratios.cost() > kMostTime) continue;
+    if (const double high = score(c, noise).high; high < 1) all.emplace_back(high, &c);
   }
   std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first; });
   std::vector<const Candidate*> out;
@@ -206,7 +239,9 @@ double TaskState::left(double noise) const {
 
 double TaskState::believed_cost(double noise) const {
   const Candidate* best = winner(noise);
-  return best == nullptr ? 1 : std::min(1.0, beliefs(noise).cost(best->ratios));
+  if (best == nullptr) return 1;
+  const double cost = beliefs(noise).cost(best->ratios);
+  return bytes_ ? cost : std::min(1.0, cost);
 }
 
 const Candidate* TaskState::find(const Schedule& schedule) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -34,6 +35,8 @@ struct Candidate {
   double bound_ms = 0;   ///< lower bound for its kernels; 0: unknown
   int64_t order = 0;     ///< position among those with ratios, by first trial; earlier records come first
   bool pending = false;  ///< a trial is under way
+  int64_t bytes = 0;     ///< the plan's in excess of those with the default; 0 if memory has no weight
+  double toll = 0;       ///< what these bytes cost, in units of the default's time
 };
 
 struct TaskOptions {
@@ -67,9 +70,13 @@ class TaskState {
   /// Number of schedules worth a trial: those that pruning leaves, without the default.
   int64_t size() const { return std::max<int64_t>(static_cast<int64_t>(pruned_.points.size()) - 1, 0); }
 
-  /// Makes explore() return this schedule before any other. Returns false and does nothing if it was tried already, is
-  /// the default, or is not in the space.
+  /// Makes explore() return this schedule before those that nobody advised. Returns false and does nothing if it was
+  /// tried already, is the default, or is not in the space.
   bool advise(const Schedule& schedule);
+  /// Gives memory a weight: from now on, candidates are compared by score(), and those that take too long (kMostTime)
+  /// cannot win. `bytes` returns what a plan needs in excess of its present bytes if the task's layers run a schedule;
+  /// each byte costs `toll`, in units of the default's time. Advises each template's best schedule if that saves bytes.
+  void weigh(std::function<int64_t(const Schedule&)> bytes, double toll);
   /// Returns up to `most` schedules that were not tried yet; none if the searcher has nothing left.
   std::vector<Schedule> explore(size_t most);
   /// Returns up to `most` schedules that may be the best but whose time is not known well enough, ordered by the lower
@@ -88,10 +95,12 @@ class TaskState {
   /// become half a percent faster since this function last returned true.
   bool learn(double noise);
 
-  /// The measured candidate with the lowest cost; null if none was measured. The default is not a candidate.
+  /// The measured candidate with the lowest cost and toll; null if none was measured. The default is not a candidate.
   const Candidate* leader() const;
-  /// Returns up to `most` candidates whose intervals are below 1, ordered by the upper ends of these. `skip`: texts of
-  /// schedules to leave out.
+  /// The cost of a candidate with its interval, plus the toll for its bytes.
+  Ratio score(const Candidate& candidate, double noise) const;
+  /// Returns up to `most` candidates whose scores have intervals below 1, ordered by the upper ends of these. `skip`:
+  /// texts of schedules to leave out.
   std::vector<const Candidate*> winners(size_t most, double noise, const std::vector<std::string>& skip = {}) const;
   /// The first of winners(); null: the default stays.
   const Candidate* winner(double noise, const std::vector<std::string>& skip = {}) const;
@@ -99,7 +108,7 @@ class TaskState {
   Beliefs beliefs(double noise) const;
   /// Share of the task's time that is still expected to be gained (left.h); 0 if every schedule was tried.
   double left(double noise) const;
-  /// The believed cost of the task with its winner, at most 1 (the default's).
+  /// The believed cost of the task with its winner; at most 1 (the default's) unless memory has a weight.
   double believed_cost(double noise) const;
   /// Returns the candidate of a schedule; null if it was not tried.
   const Candidate* find(const Schedule& schedule) const;
@@ -121,9 +130,11 @@ class TaskState {
   Pruned pruned_;
   std::unique_ptr<TrainablePointModel> trained_;  ///< for searchers that learn with XGBoost
   std::unique_ptr<Searcher> searcher_;
-  std::map<std::string, Candidate> candidates_;  ///< by text; without the default
-  std::vector<std::string> news_;                ///< not yet passed to the searcher
-  std::optional<Schedule> advised_;              ///< not tried yet
+  std::map<std::string, Candidate> candidates_;    ///< by text; without the default
+  std::vector<std::string> news_;                  ///< not yet passed to the searcher
+  std::vector<Schedule> advised_;                  ///< not tried yet
+  std::function<int64_t(const Schedule&)> bytes_;  ///< weigh(); empty: memory has no weight
+  double toll_ = 0;
   bool explored_ = false;
   int64_t trials_ = 0, dry_ = 0, tried_before_ = 0;
   int64_t ordered_ = 0;  ///< Candidate::order of the latest
@@ -131,7 +142,7 @@ class TaskState {
   std::optional<Featurizer> features_;  ///< set if there are lessons
   size_t taught_ = 0;
   double current_ = 1;
-  double best_ = 1;  ///< believed cost when dry_ was last 0; raised if it is no longer believed
+  double best_ = 1;  ///< believed cost and toll when dry_ was last 0; raised if they are no longer believed
 };
 
 }  // namespace kilter::tune
