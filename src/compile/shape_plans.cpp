@@ -133,6 +133,8 @@ Session::Specialised Session::specialise() {
         runner.program(), known_types(whole(one)),
         [&](int32_t segment, const std::vector<TensorType>& types) { return runner.prepare(segment, types); });
   });
+  // Working memory for the largest plan; the other plans use it too.
+  if (!plans_.empty() && runs_here(options_.compile.target)) make_ready(plans_.front().loaded);
   if (const auto made = std::ssize(shapes); !needs_program_ && std::ssize(plans_) < made && before == 0) {
     if (options_.compile.report.notice)
       options_.compile.report.notice(fmt::format(
