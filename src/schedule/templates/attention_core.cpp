@@ -23,17 +23,8 @@ class HeadEmitter {
         score_rows_(schedule.knob("rows")),
         key_block_(std::min(schedule.knob("keys"), h.shape.keys)),
         out_vectors_(schedule.knob("out_vectors")),
-        out_rows_(schedule.knob("out_rows")) {
-    const Shape& batch = h.shape.batch;
-    q_base_ = h.q.offset, k_base_ = h.k.offset, v_base_ = h.v.offset, mask_base_ = h.mask.offset;
-    for (size_t d = 0; d < batch.size(); ++d) {
-      const Expr i = b_.parallel("b" + std::to_string(d), batch[d]);
-      batch_.push_back(i);
-      q_base_ = q_base_ + i * Expr(h.q.batch[d]);
-      k_base_ = k_base_ + i * Expr(h.k.batch[d]);
-      v_base_ = v_base_ + i * Expr(h.v.batch[d]);
-      if (h.mask.value != kNone) mask_base_ = mask_base_ + i * Expr(h.mask.batch[d]);
-    }
+        out_rows_(schedule.knob("out_rows")),
+        head_(parallel_heads(e.b, h)) {
     blocks_ = ceil_div(h.shape.queries, width_);
     block_ = b_.parallel("block", TileSplit(h.shape.queries, width_, h.overlap).items(1));
     bind();
@@ -91,9 +82,9 @@ class HeadEmitter {
       packed.data<float>()[(matrix * columns + c) * padded + r] = from[i];
     }
     mask_ = e_.constant(std::move(packed), "mask");
-    mask_base_ = 0;
-    for (size_t d = 0; d < batch_.size(); ++d) {
-      mask_base_ = mask_base_ + batch_[d] * Expr(h_.mask.batch[d] / (rows * columns) * (columns * padded));
+    head_.mask = 0;
+    for (size_t d = 0; d < head_.batch.size(); ++d) {
+      head_.mask = head_.mask + head_.batch[d] * Expr(h_.mask.batch[d] / (rows * columns) * (columns * padded));
     }
     mask_column_ = columns == 1 ? 0 : padded, mask_row_ = 1;
   }
@@ -153,7 +144,7 @@ class HeadEmitter {
   /// Sets qt[c][r] = scale * q[first + r][c]; lanes without a query are 0. With groups, qt[c / group][r][c % group] are
   /// the stored elements of q, and the scores are scaled.
   void pack_queries() {
-    const Expr base = b_.let("q0", q_base_ + first_ * Expr(h_.q.row));
+    const Expr base = b_.let("q0", head_.q + first_ * Expr(h_.q.row));
     if (m_.group > 1) return pack_query_groups(base);
     const Expr scale = imm(DType::f32, h_.rules.scale);
     const bool whole = count_ % lanes_ == 0;
@@ -199,7 +190,7 @@ class HeadEmitter {
     const auto pair = [&](const Expr& j, bool both) {
       b_.loop("g", 0, padded_size(), lanes_, [&](const Expr& column) {
         const auto row = [&](int64_t i) {
-          const Expr at = v_base_ + (key + j * Expr(2) + Expr(i)) * Expr(h_.v.row) + column * Expr(h_.v.column);
+          const Expr at = head_.v + (key + j * Expr(2) + Expr(i)) * Expr(h_.v.row) + column * Expr(h_.v.column);
           return b_.load_raw(v_, at, lanes_, h_.v.column, column_mask(column));
         };
         const Expr second = both ? row(1) : imm(m_.type, 0, lanes_);
@@ -221,7 +212,7 @@ class HeadEmitter {
 
   void score_tile(const Expr& key, const Expr& row, int64_t rows) {
     std::vector<int32_t> acc = zeros(rows, vectors_);
-    const Expr from = b_.let("k0", k_base_ + (key + row) * Expr(h_.k.row));
+    const Expr from = b_.let("k0", head_.k + (key + row) * Expr(h_.k.row));
     contract(h_.shape.size, [&](const Expr& c, int64_t pieces) {
       std::vector<Expr> w;
       for (int64_t v = 0; v < vectors_; ++v) {
@@ -252,7 +243,7 @@ class HeadEmitter {
   Expr mask(const Expr& key, int64_t v) {
     const int64_t row = h_.constant_mask != nullptr ? mask_row_ : h_.mask.row;
     const int64_t column = h_.constant_mask != nullptr ? mask_column_ : h_.mask.column;
-    const Expr at = mask_base_ + key * Expr(column) + (first_ + Expr(v * lanes_)) * Expr(row);
+    const Expr at = head_.mask + key * Expr(column) + (first_ + Expr(v * lanes_)) * Expr(row);
     const int64_t left = count_ - v * lanes_;
     const bool whole = row == 0 || h_.constant_mask != nullptr || left >= lanes_;
     return b_.load(mask_, at, lanes_, row, whole ? Expr() : first_lanes(Expr(left), lanes_));
@@ -345,7 +336,7 @@ class HeadEmitter {
     } else {
       acc = zeros(rows, vectors);
     }
-    const Expr from = b_.let("v0", v_base_ + key * Expr(h_.v.row) + column * Expr(h_.v.column));
+    const Expr from = b_.let("v0", head_.v + key * Expr(h_.v.row) + column * Expr(h_.v.column));
     contract(count, [&](const Expr& j, int64_t /*pieces*/) {
       std::vector<Expr> w;
       for (int64_t v = 0; v < vectors; ++v) w.push_back(b_.let("w", value(from, j, column, v)));
@@ -376,14 +367,11 @@ class HeadEmitter {
     return (row + Expr(r)) * Expr(padded_size()) + column + Expr(v * lanes_);
   }
 
-  Expr column_mask(const Expr& column) const {
-    if (h_.shape.v_size % lanes_ == 0) return {};
-    return first_lanes(max(Expr(0), Expr(h_.shape.v_size) - column), lanes_);
-  }
+  Expr column_mask(const Expr& column) const { return value_lanes(h_.shape, column, lanes_); }
 
   /// Divides by the sum, applies the epilogue and stores.
   void finish(const Expr& row, const Expr& column, const Expr& value) {
-    finish_attention(e_, h_.rules, batch_, first_ + row, column, column_mask(column), value,
+    finish_attention(e_, h_.rules, head_.batch, first_ + row, column, column_mask(column), value,
                      b_.load(inverse_, row, lanes_, 0));
   }
 
@@ -416,12 +404,12 @@ class HeadEmitter {
   int32_t lanes_;
   int64_t width_;  ///< queries per block, including padding
   int64_t score_rows_, key_block_, out_vectors_, out_rows_;
+  AttentionHead head_;
   int64_t blocks_ = 1;
   int64_t mask_row_ = 0, mask_column_ = 0;  ///< strides of the packed mask
   int64_t count_ = 0, vectors_ = 0;         ///< of the block being emitted
   std::vector<int32_t> most_, sum_;         ///< registers, one per vector of queries
-  std::vector<Expr> batch_;
-  Expr block_, first_, q_base_, k_base_, v_base_, mask_base_;
+  Expr block_, first_;
   Buf q_, k_, v_, mask_, qt_, p_, weights_, vt_, inverse_, factor_, y_;
 };
 

@@ -54,6 +54,24 @@ Result<AttentionProblem> attention_problem(const Task& task, const CpuLimits& li
   return h;
 }
 
+AttentionHead parallel_heads(LoopBuilder& b, const AttentionProblem& heads) {
+  AttentionHead head{{}, heads.q.offset, heads.k.offset, heads.v.offset, heads.mask.offset};
+  for (size_t d = 0; d < heads.shape.batch.size(); ++d) {
+    const Expr i = b.parallel("b" + std::to_string(d), heads.shape.batch[d]);
+    head.batch.push_back(i);
+    head.q = head.q + i * Expr(heads.q.batch[d]);
+    head.k = head.k + i * Expr(heads.k.batch[d]);
+    head.v = head.v + i * Expr(heads.v.batch[d]);
+    if (heads.mask.value != kNone) head.mask = head.mask + i * Expr(heads.mask.batch[d]);
+  }
+  return head;
+}
+
+Expr value_lanes(const FusedAttentionShape& shape, const Expr& column, int32_t lanes) {
+  if (shape.v_size % lanes == 0) return {};
+  return first_lanes(max(Expr(0), Expr(shape.v_size) - column), lanes);
+}
+
 Expr inverse_of_sum(const FusedAttentionRules& rules, const Expr& sum) {
   const Expr zero = imm(DType::f32, 0, sum.lanes());
   Expr inverse = imm(DType::f32, 1, sum.lanes()) / sum;

@@ -25,6 +25,17 @@ struct AttentionProblem {
 
 Result<AttentionProblem> attention_problem(const Task& task, const CpuLimits& limits);
 
+/// The place of one head: an index for each batch dimension, and where its matrices begin.
+struct AttentionHead {
+  std::vector<Expr> batch;
+  Expr q, k, v, mask;
+};
+/// Declares a parallel dimension for each batch dimension.
+AttentionHead parallel_heads(LoopBuilder& b, const AttentionProblem& heads);
+
+/// The lanes of a vector of v from `column` on that exist; undefined if all do.
+Expr value_lanes(const FusedAttentionShape& shape, const Expr& column, int32_t lanes);
+
 /// The factor that turns sums of weighted values into results: 1 / `sum`, or 0 where the rules say so.
 Expr inverse_of_sum(const FusedAttentionRules& rules, const Expr& sum);
 

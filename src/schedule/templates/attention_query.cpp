@@ -35,16 +35,8 @@ Result<AttentionProblem> analyse(const Task& task, const CpuLimits& limits) {
 
 class QueryEmitter {
  public:
-  QueryEmitter(Emitter& e, const AttentionProblem& h, int32_t lanes) : e_(e), b_(e.b), h_(h), lanes_(lanes) {
-    q0_ = h.q.offset, k0_ = h.k.offset, v0_ = h.v.offset, mask0_ = h.mask.offset;
-    for (size_t d = 0; d < h.shape.batch.size(); ++d) {
-      const Expr i = b_.parallel("b" + std::to_string(d), h.shape.batch[d]);
-      batch_.push_back(i);
-      q0_ = q0_ + i * Expr(h.q.batch[d]);
-      k0_ = k0_ + i * Expr(h.k.batch[d]);
-      v0_ = v0_ + i * Expr(h.v.batch[d]);
-      if (h.mask.value != kNone) mask0_ = mask0_ + i * Expr(h.mask.batch[d]);
-    }
+  QueryEmitter(Emitter& e, const AttentionProblem& h, int32_t lanes)
+      : e_(e), b_(e.b), h_(h), lanes_(lanes), head_(parallel_heads(e.b, h)) {
     q_ = e.input(h.q.value), k_ = e.input(h.k.value), v_ = e.input(h.v.value);
     if (h.mask.value != kNone) mask_ = e.input(h.mask.value);
     p_ = b_.scratch("p", DType::f32, round_up(h.shape.keys, lanes));
@@ -82,9 +74,9 @@ class QueryEmitter {
   Expr score(const Expr& key, int32_t count) {
     std::vector<int32_t> sums;
     for (int32_t r = 0; r < count; ++r) sums.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
-    const Expr from = b_.let("k0", k0_ + key * Expr(h_.k.row));
+    const Expr from = b_.let("k0", head_.k + key * Expr(h_.k.row));
     const auto add = [&](const Expr& c, const Expr& mask) {
-      const Expr q = b_.let("q", b_.load(q_, q0_ + c * Expr(h_.q.column), lanes_, h_.q.column, mask));
+      const Expr q = b_.let("q", b_.load(q_, head_.q + c * Expr(h_.q.column), lanes_, h_.q.column, mask));
       for (int32_t r = 0; r < count; ++r) {
         const int32_t sum = sums[static_cast<size_t>(r)];
         b_.set(sum, fma(b_.load(k_, from + Expr(r * h_.k.row) + c, lanes_, 1, mask), q, b_.get(sum)));
@@ -97,7 +89,7 @@ class QueryEmitter {
     for (const int32_t sum : sums) vectors.push_back(b_.get(sum));
     Expr scores = reduce_lanes(b_, Op::add, std::move(vectors)) * imm(DType::f32, h_.rules.scale, count);
     if (h_.mask.value != kNone)
-      scores = scores + b_.load(mask_, mask0_ + key * Expr(h_.mask.column), count, h_.mask.column);
+      scores = scores + b_.load(mask_, head_.mask + key * Expr(h_.mask.column), count, h_.mask.column);
     scores = b_.let("score", scores);
     b_.store(p_, key, scores);
     return scores;
@@ -123,12 +115,12 @@ class QueryEmitter {
     const int64_t turns = std::max<int64_t>(1, kMostVectors / vectors);
     std::vector<int32_t> sums;
     for (int64_t i = 0; i < turns * vectors; ++i) sums.push_back(b_.reg("acc", imm(DType::f32, 0, lanes_)));
-    const auto mask = [&](int64_t v) { return column_mask(column + Expr(v * lanes_)); };
+    const auto mask = [&](int64_t v) { return value_lanes(h_.shape, column + Expr(v * lanes_), lanes_); };
     const auto add = [&](const Expr& key, int64_t turn) {
       const Expr p = broadcast(b_.let("w", b_.load(p_, key)), lanes_);
       for (int64_t v = 0; v < vectors; ++v) {
         const int32_t sum = sums[static_cast<size_t>(turn * vectors + v)];
-        const Expr at = v0_ + key * Expr(h_.v.row) + column + Expr(v * lanes_);
+        const Expr at = head_.v + key * Expr(h_.v.row) + column + Expr(v * lanes_);
         b_.set(sum, fma(b_.load(v_, at, lanes_, 1, mask(v)), p, b_.get(sum)));
       }
     };
@@ -140,21 +132,15 @@ class QueryEmitter {
     for (int64_t v = 0; v < vectors; ++v) {
       Expr y = b_.get(sums[static_cast<size_t>(v)]);
       for (int64_t turn = 1; turn < turns; ++turn) y = y + b_.get(sums[static_cast<size_t>(turn * vectors + v)]);
-      finish_attention(e_, h_.rules, batch_, Expr(0), column + Expr(v * lanes_), mask(v), y, inverse);
+      finish_attention(e_, h_.rules, head_.batch, Expr(0), column + Expr(v * lanes_), mask(v), y, inverse);
     }
-  }
-
-  Expr column_mask(const Expr& column) const {
-    if (h_.shape.v_size % lanes_ == 0) return {};
-    return first_lanes(max(Expr(0), Expr(h_.shape.v_size) - column), lanes_);
   }
 
   Emitter& e_;
   LoopBuilder& b_;
   const AttentionProblem& h_;
   int32_t lanes_;
-  std::vector<Expr> batch_;
-  Expr q0_, k0_, v0_, mask0_;
+  const AttentionHead head_;
   Buf q_, k_, v_, mask_, p_;
 };
 
