@@ -108,7 +108,7 @@ def tune_result(**fields: Any) -> kilter.TuneResult:
             return [{"nodes": ["a", "b"]}, {"nodes": ["c"]}, {"nodes": ["d"]}]
 
     data = {"model": "net", "trials": 10, "seconds": 3.21, "failures": 1, "stopped_because": "the time is up",
-            "same_plan": False, "default_ms": {"value": 2.0}, "tuned_ms": {"value": 1.8},
+            "same_plan": False, "objective": "latency", "default_ms": {"value": 2.0}, "tuned_ms": {"value": 1.8},
             "ratio": {"value": 0.9, "low": 0.89, "high": 0.91}, "conditions": QUIET,
             "tasks": [{"nodes": ["a", "b"], "tried": 3}, {"nodes": ["c"], "tried": 0}]}
     return kilter.TuneResult({**data, **fields}, "", Network())
@@ -127,6 +127,15 @@ def test_outcome_without_a_gain_on_a_busy_machine() -> None:
     assert not result.accepted
     assert result.text.splitlines()[1:] == [
         "before 2.0000 ms; nothing that was tried is faster: the default plan stays", "busy: 9 of 10 runs disturbed"]
+
+
+def test_outcome_of_tuning_for_memory() -> None:
+    memory = {"objective": "memory", "default_memory": {"bytes": 2_000_000}, "tuned_memory": {"bytes": 1_500_000},
+              "bytes_ratio": 0.75, "score": {"value": 0.76, "low": 0.75, "high": 0.77}}
+    assert tune_result(**memory).text.splitlines()[2] == (
+        "memory before 2.000 MB, after 1.500 MB; after / before 0.7500; score by memory 0.7600 (0.7500 to 0.7700)")
+    assert tune_result(**memory, same_plan=True).text.splitlines()[1] == (
+        "before 2.0000 ms; nothing that was tried is better by memory: the default plan stays")
 
 
 def test_untuned_layers() -> None:
