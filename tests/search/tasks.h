@@ -128,6 +128,7 @@ inline const std::vector<std::string>& problems() {
       "matmul(f32[1,13,40] f32[40,50]) +add(f32[50])",
       "matmul(f32[3,5,8] f32[3,8,20])",
       "fusedattention(f32[1,2,9,8] f32[1,2,18,8] f32[1,2,18,24] scale=0.5)",
+      "fusedattention(f32[1,2,1,8] f32[1,2,18,8] f32[1,2,18,24] scale=0.5)",
       "zoo:squeezenet1_1 MaxPool",
       "softmax(f32[4,33] axis=-1)",
       "argmax(f32[3,40,50] axis=1)",
