@@ -1,6 +1,7 @@
 // The declared ranges of a session: plans for their shapes, made before the first run or for a compiled file.
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/error.h"
 #include "compile/session.h"
@@ -155,8 +156,16 @@ void Session::specialise_in_background() {
   ahead_->compile.threads = 1;
   ahead_->compile.shared = shared_parts();
   if (kernels_ != nullptr && ahead_->shapes.size() > 1) share_kernels();
-  background_ =
-      std::make_unique<Background>(name_, [this](const Background::Check& check) { return plan_ahead(check); });
+  try {
+    background_ =
+        std::make_unique<Background>(name_, [this](const Background::Check& check) { return plan_ahead(check); });
+  } catch (const std::system_error& e) {
+    ahead_.reset();
+    fail(ErrorKind::usage,
+         "{}: cannot start the thread that makes plans in the background: {}; make them at once (--specialise now) or "
+         "when they are needed (never)",
+         name_, e.what());
+  }
 }
 
 /// Makes the plan of the next shape, and returns whether there are more to make.

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -195,6 +196,28 @@ TEST(BackgroundPlans, EndWithTheirSession) {
     session->specialise_in_background();
     std::this_thread::sleep_for(pause);
   }
+}
+
+TEST(BackgroundPlans, WithoutAThreadAreAnError) {
+  const ScratchFolder folder;
+  const std::string model = open_zoo(folder.path(), "squeezenet1_1", 64);
+  const pid_t child = fork();
+  if (child == 0) {  // the limit is for the child alone
+    alarm(60);
+    Told told;
+    const auto session = told.open(model, "input=1x3x{64..80:16}x64");
+    const rlimit none{0, 0};
+    if (setresuid(65534, 65534, 65534) != 0 || setrlimit(RLIMIT_NPROC, &none) != 0) _exit(77);
+    const std::string error = error_of([&] { session->specialise_in_background(); }, ErrorKind::usage);
+    const bool right =
+        error.find("cannot start the thread that makes plans in the background: ") != std::string::npos &&
+        error.ends_with("make them at once (--specialise now) or when they are needed (never)");
+    _exit(right && session->plans_ahead().of == 0 && run(*session, {1, 3, 64, 64}).size() == 1 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "the number of threads cannot be limited here";
+  EXPECT_EQ(status, 0);
 }
 
 TEST(BackgroundPlans, AreNotMadeForPrograms) {
