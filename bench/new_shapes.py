@@ -95,8 +95,9 @@ def measure(args, spec):
     rng = np.random.default_rng(1)
     sizes = []
     for _ in range(100 * args.sizes):  # the ranges may have fewer sizes
-        one = draw(rng, dims)
-        if one not in sizes and len(sizes) < args.sizes:
+        if len(sizes) == args.sizes:
+            break
+        if (one := draw(rng, dims)) not in sizes:
             sizes.append(one)
     begin = time.perf_counter()
     ahead = dict(shapes=ranges(dims), specialise="now") if args.specialise and not args.largest else {}

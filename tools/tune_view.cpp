@@ -42,10 +42,6 @@ std::string gflops(const auto& of, double at) {
   return of.flops > 0 ? fmt::format("{:.1f}", of.gflops(at)) : std::string("-");
 }
 
-}  // namespace
-
-namespace {
-
 /// Returns e.g. ", 52.1 MB -> 33.0 MB (0.633)"; empty if memory has no weight.
 std::string memory_words(const TuneProgress& p) {
   if (p.default_bytes <= 0) return {};

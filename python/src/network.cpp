@@ -232,11 +232,7 @@ class Network {
 
   void reset_state(nb::dict given) {
     const std::map<std::string, AnyValue> values = input_values(given, "value of input");
-    alone([&] {
-      if (!state_)
-        fail(ErrorKind::usage, "{}: reset_state: the network has no state; call bind_state() first", session_->name());
-      state_->reset(values);
-    });
+    alone([&] { bound_state(state_, *session_).reset(values); });
   }
 
   /// Returns the current values by the names of their inputs.

@@ -323,10 +323,7 @@ std::map<std::string, std::string> Network::bind_state(const std::map<std::strin
 
 void Network::reset_state(const std::map<std::string, NetworkValue>& values) {
   translated([&] {
-    if (!impl_->state)
-      fail(ErrorKind::usage, "{}: reset_state: the network has no state; call bind_state() first",
-           impl_->session->name());
-    impl_->state->reset(input_values(values));
+    bound_state(impl_->state, *impl_->session).reset(input_values(values));
     return 0;
   });
 }

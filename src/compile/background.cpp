@@ -45,9 +45,7 @@ void Background::begin_pause() {
   }
   if (!lock) lock.lock();
   if (pauses_++ > 0) return;
-  waited_ = true;
   changed_.wait(lock, [&] { return !busy_; });
-  waited_ = false;
   busy_ = true;
 }
 
@@ -76,7 +74,7 @@ void Background::work() {
   for (bool more = true; more;) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopping_ || (!busy_ && !waited_); });
+      changed_.wait(lock, [&] { return stopping_ || (!busy_ && pauses_ == 0); });
       if (stopping_) return;
       busy_ = true;
     }

@@ -56,11 +56,10 @@ class Background {
 
   std::string owner_;
   Task task_;
-  std::mutex mutex_;  ///< of the next four
+  std::mutex mutex_;  ///< of the next three
   std::condition_variable changed_;
-  bool busy_ = false;    ///< a task runs, or a Pause exists
-  bool waited_ = false;  ///< a pause waits for a task
-  int pauses_ = 0;
+  bool busy_ = false;  ///< a task runs, or a Pause exists
+  int pauses_ = 0;     ///< that exist or wait for a task
   std::atomic<bool> stopping_{false}, ended_{false};
   pid_t process_ = getpid();
   std::thread thread_;

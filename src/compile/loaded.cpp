@@ -116,21 +116,20 @@ int64_t output_bytes(const Plan& plan) {
   return bytes;
 }
 
-WorkMemory::Needs WorkMemory::Needs::of(const Plan& plan) {
+WorkNeeds WorkNeeds::of(const Plan& plan) {
   return {plan.arena_bytes, least_scratch_stride(plan), staging_bytes(plan)};
 }
 
-WorkMemory::Needs WorkMemory::Needs::with(const Needs& other) const {
+WorkNeeds WorkNeeds::with(const WorkNeeds& other) const {
   return {std::max(arena, other.arena), std::max(scratch_stride, other.scratch_stride),
           std::max(staging, other.staging)};
 }
 
-void WorkMemory::expect(const Plan& plan) { expected_ = expected_.with(Needs::of(plan)); }
+void WorkMemory::expect(const Plan& plan) { expected_ = expected_.with(WorkNeeds::of(plan)); }
 
-void WorkMemory::allocate(const Needs& needs, int threads, const std::string& model) {
+void WorkMemory::allocate(const WorkNeeds& needs, int threads, const std::string& model) {
   auto blocks = std::make_shared<WorkBlocks>();
-  blocks->arena_bytes = needs.arena, blocks->scratch_stride = needs.scratch_stride,
-  blocks->staging_bytes = needs.staging;
+  blocks->has = needs;
   const int64_t scratch_bytes = needs.scratch_stride * threads;
   blocks->bytes = needs.arena + scratch_bytes + needs.staging;
   blocks->arena = Block(needs.arena, "the arena of '" + model + "'");
@@ -144,22 +143,21 @@ void WorkMemory::prepare(Loaded& loaded, const std::shared_ptr<ThreadPool>& pool
   if (loaded.instance != nullptr && current) return;
   if (loaded.program == nullptr) loaded.program = std::make_shared<Program>(loaded.plan());
   const Plan& plan = loaded.plan();
-  const Needs needs = Needs::of(plan);
-  const Needs before =
-      blocks_ == nullptr ? Needs() : Needs{blocks_->arena_bytes, blocks_->scratch_stride, blocks_->staging_bytes};
-  if (blocks_ == nullptr || before.with(needs) != before) {
-    const Needs least = before.with(needs);
+  const WorkNeeds before = blocks_ != nullptr ? blocks_->has : WorkNeeds();
+  const WorkNeeds least = before.with(WorkNeeds::of(plan));
+  if (blocks_ == nullptr || least != before) {
     release(loaded);
     blocks_ = nullptr;  // frees the earlier memory first if no other plan uses it
+    const WorkNeeds wanted = least.with(expected_);
     try {
-      allocate(least.with(expected_), pool->threads(), plan.model);
+      allocate(wanted, pool->threads(), plan.model);
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::out_of_memory || least.with(expected_) == least) throw;
+      if (error.kind() != ErrorKind::out_of_memory || wanted == least) throw;
       expected_ = {};
       allocate(least, pool->threads(), plan.model);
     }
   }
-  const Placement placement{blocks_->arena.data(), blocks_->scratch.data(), blocks_->scratch_stride,
+  const Placement placement{blocks_->arena.data(), blocks_->scratch.data(), blocks_->has.scratch_stride,
                             blocks_->staging.data()};
   loaded.instance = std::make_unique<Instance>(loaded.program, pool, placement);
   loaded.work = blocks_;

@@ -16,12 +16,22 @@
 
 namespace kilter {
 
+/// Bytes that a plan works in, or the most that several do.
+struct WorkNeeds {
+  int64_t arena = 0;
+  int64_t scratch_stride = 0;  ///< per worker
+  int64_t staging = 0;
+
+  static WorkNeeds of(const Plan& plan);
+  WorkNeeds with(const WorkNeeds& other) const;
+  bool operator==(const WorkNeeds&) const = default;
+};
+
 /// Memory that instances work in.
 struct WorkBlocks {
   Block arena, scratch, staging;
-  int64_t arena_bytes = 0, staging_bytes = 0;
-  int64_t scratch_stride = 0;  ///< bytes per worker
-  int64_t bytes = 0;           ///< of all blocks
+  WorkNeeds has;
+  int64_t bytes = 0;  ///< of all blocks
 };
 
 /// One plan. It is ready to run once it has been prepared.
@@ -53,17 +63,10 @@ class WorkMemory {
   int64_t bytes() const { return blocks_ != nullptr ? blocks_->bytes : 0; }
 
  private:
-  /// Bytes of a plan, or the most of several.
-  struct Needs {
-    int64_t arena = 0, scratch_stride = 0, staging = 0;
-    static Needs of(const Plan& plan);
-    Needs with(const Needs& other) const;
-    bool operator==(const Needs&) const = default;
-  };
-  void allocate(const Needs& needs, int threads, const std::string& model);
+  void allocate(const WorkNeeds& needs, int threads, const std::string& model);
 
   std::shared_ptr<const WorkBlocks> blocks_;
-  Needs expected_;
+  WorkNeeds expected_;  ///< the most of the plans that expect() was told of
 };
 
 /// Bytes of a plan's machine code and, once it is ready to run on `threads` threads, of working memory of its own.

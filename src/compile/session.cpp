@@ -260,10 +260,6 @@ void Session::share_kernels() {
   if (memo_ == nullptr) memo_ = std::make_unique<ConstantMemo>(model_->open_graph());
 }
 
-bool Session::has_plan(const onnx::Model::Shapes& whole) const {
-  return std::ranges::any_of(plans_, [&](const Kept& kept) { return kept.shapes == whole; });
-}
-
 Session::Kept& Session::use(std::list<Kept>::iterator kept) {
   plans_.splice(plans_.begin(), plans_, kept);
   return plans_.front();
@@ -393,10 +389,9 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
   const std::map<std::string, AnyValue> given{inputs.begin(), inputs.end()};
   check_inputs(given);
   take_made();
-  if (!has_plan(whole(shapes_of(inputs)))) {
+  if (ProgramRunner* runner = varying_runner(inputs); runner != nullptr) {
     const auto pause = pause_background();
-    if (ProgramRunner* runner = varying_runner(inputs); runner != nullptr)
-      return tensors_of(runner->run(open_inputs(given)), given, outputs);
+    return tensors_of(runner->run(open_inputs(given)), given, outputs);
   }
   if (!needs_program_) {
     try {
@@ -421,8 +416,8 @@ std::vector<Tensor> Session::run_program(const std::map<std::string, AnyValue>& 
   return tensors_of(program_values(inputs), inputs, outputs);
 }
 
-/// The runner for inputs without a plan whose shapes differ from earlier ones in dimensions on which little of the
-/// network depends; null if there is none.
+/// The runner for inputs whose shapes differ from earlier ones in dimensions on which little of the network depends;
+/// null if there is none, or a plan for these shapes.
 ProgramRunner* Session::varying_runner(const std::map<std::string, Tensor>& inputs) {
   const CompileOptions& compile = options_.compile;
   // Options for single layers and limits on memory are for the network as a whole.
@@ -430,6 +425,7 @@ ProgramRunner* Session::varying_runner(const std::map<std::string, Tensor>& inpu
                      compile.forbidden.empty() && !compile.budget.memory && compile.debug == DebugOptions{};
   if (!plain || needs_program_ || kernels_ == nullptr || plans_.empty()) return nullptr;
   const onnx::Model::Shapes shapes = whole(shapes_of(inputs));
+  if (std::ranges::any_of(plans_, [&](const Kept& kept) { return kept.shapes == shapes; })) return nullptr;
   const auto graph = model_->open_graph();
   std::vector<TensorType> types;
   for (const ValueId id : graph->inputs) {

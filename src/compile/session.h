@@ -180,7 +180,8 @@ class Session {
     Loaded loaded;
     std::optional<KnownInputs> known;  ///< the inputs of the last run() with this plan
   };
-  /// Plans that are made in the background. Tasks use all of it, the session `made` and `notices` only.
+  /// Plans that are made in the background. Tasks use all of it; the session uses the rest besides `done`, `made` and
+  /// `notices` only while no task runs.
   struct Ahead {
     std::vector<onnx::Model::Shapes> shapes;
     CompileOptions compile;
@@ -214,7 +215,6 @@ class Session {
   bool plan_ahead(const Background::Check& check);
   void take_made();
   Kept& use(std::list<Kept>::iterator kept);
-  bool has_plan(const onnx::Model::Shapes& whole) const;
   int64_t ahead_bytes() const;
   Kept* find_kept(const onnx::Model::Shapes& whole, const onnx::Model::Values& values);
   Kept make_kept(const onnx::Model::Shapes& whole, const onnx::Model::Values& values, CompileOptions compile) const;

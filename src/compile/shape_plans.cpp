@@ -142,14 +142,18 @@ Session::Specialised Session::specialise() {
           "{}: {} of {} plans made ahead were dropped, since they exceed the memory limit for plans (--plan-cache)",
           name_, made - std::ssize(plans_), made));
   }
-  return {std::ssize(shapes), options_.ranges.empty() || options_.ranges.count() <= options_.max_shapes};
+  return {std::ssize(shapes), std::ssize(shapes) == options_.ranges.count()};
 }
 
 void Session::specialise_in_background() {
   std::vector<onnx::Model::Shapes> shapes = shapes_ahead();
   if (model_ != nullptr) needs_program_ |= depends_on_data(*model_, merged(shapes.front()));
   if (needs_program_) return;
+  end_background();  // before what its tasks use
   ahead_ = std::make_unique<Ahead>();
+  for (const Kept& kept : plans_) {
+    if (kept.values.empty()) ahead_->planned.insert(kept.shapes);
+  }
   ahead_->shapes = std::move(shapes);
   ahead_->compile = options_.compile;
   ahead_->compile.report = {};

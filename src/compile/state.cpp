@@ -314,4 +314,10 @@ std::vector<AnyValue> State::run_values(std::map<std::string, AnyValue> inputs,
   return keep(session_->run_values(with(std::move(inputs)), outputs));
 }
 
+State& bound_state(std::optional<State>& state, const Session& session) {
+  if (!state)
+    fail(ErrorKind::usage, "{}: reset_state: the network has no state; call bind_state() first", session.name());
+  return *state;
+}
+
 }  // namespace kilter

@@ -59,7 +59,7 @@ class State {
     std::vector<bool> grows;         ///< for each dimension, whether the output declares another name or size
     std::optional<Tensor> fallback;  ///< the model's default value
   };
-  /// Of dimensions, by name.
+  /// The sizes of dimensions by their names.
   using Sizes = std::map<std::string, int64_t>;
 
   void bind();
@@ -84,5 +84,8 @@ class State {
   std::vector<size_t> free_outputs_;  ///< indices of outputs_ among the outputs of the network
   Values initial_, values_;
 };
+
+/// Returns the state. Throws usage if there is none.
+State& bound_state(std::optional<State>& state, const Session& session);
 
 }  // namespace kilter

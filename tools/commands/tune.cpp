@@ -165,8 +165,7 @@ std::string memory_text(const TuneResult& r) {
   const auto mb = [](int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
   std::string out = fmt::format(
       "memory before {:.3f} MB, after {:.3f} MB; after / before {:.4f}: packed weights {:.3f} -> {:.3f} MB, arena "
-      "{:.3f} "
-      "-> {:.3f} MB, scratch {:.3f} -> {:.3f} MB, code {:.3f} -> {:.3f} MB\n",
+      "{:.3f} -> {:.3f} MB, scratch {:.3f} -> {:.3f} MB, code {:.3f} -> {:.3f} MB\n",
       mb(before.bytes()), mb(after.bytes()), r.bytes_ratio(), mb(before.weights), mb(after.weights), mb(before.arena),
       mb(after.arena), mb(before.scratch), mb(after.scratch), mb(before.code), mb(after.code));
   if (r.objective.weighs_memory())

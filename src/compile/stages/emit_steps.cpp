@@ -195,7 +195,7 @@ class StepEmitter {
     std::vector<int32_t> temps;
     for (int64_t bytes : lowered.temp_bytes) {
       temps.push_back(static_cast<int32_t>(s_.buffers.size()));
-      s_.buffers.push_back({task.node().name + " (temporary)", {bytes, step(), step()}});
+      s_.buffers.push_back({temporary_of(task.node().name), {bytes, step(), step()}});
     }
     return temps;
   }

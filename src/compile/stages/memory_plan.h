@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace kilter {
@@ -10,6 +11,9 @@ struct Lifetime {
   int64_t bytes = 0;
   int64_t first = 0, last = 0;  ///< steps, both inclusive
 };
+
+/// The name that buffers have which only the kernels of one layer use.
+inline std::string temporary_of(const std::string& layer) { return layer + " (temporary)"; }
 
 struct ArenaPlan {
   std::vector<int64_t> offsets;  ///< by buffer; 64-byte aligned

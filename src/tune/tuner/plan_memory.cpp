@@ -7,13 +7,6 @@
 #include "compile/tasks.h"
 
 namespace kilter::tune {
-namespace {
-
-/// The name that the arena's temporaries of a layer have.
-std::string temporary_of(const std::string& node) { return node + " (temporary)"; }
-
-}  // namespace
-
 PlanMemory plan_memory(const Compiled& compiled, int threads) {
   const Plan& plan = compiled.plan;
   // Plans that are built for measurements share one block of constants, so the block's size is not the plan's.
