@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compile/compile.h"
+#include "compile/kernel_store.h"
 #include "compile/session.h"
 #include "ops/support/cases.h"
 #include "ops/support/evaluate.h"
@@ -82,6 +83,32 @@ TEST(AttentionRows, DefaultsAnswerForManySizes) {
                    "");
     }
   }
+}
+
+/// The kernels that attention over `lengths` queries and keys needs, if layers of all these lengths share them. Checks
+/// the result of each.
+size_t kernels_for(const std::vector<int>& lengths, std::string_view target) {
+  KernelStore store;
+  store.share(true);
+  for (const int n : lengths) {
+    const OpCase c = make_case(attention(), fmt::format("f32[2,{0},24] f32[2,{0},24] f32[2,{0},20] f32[{0}]", n));
+    CompileOptions options;
+    options.target = parse_target(target);
+    options.shared.kernels = &store;
+    Compiled compiled = compile_graph(c.graph, options);
+    const auto program = std::make_shared<const Program>(std::move(compiled.plan));
+    Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(1)), {}};
+    const auto difference =
+        compare(run_plan(loaded, c.inputs).at(0), evaluate(c.graph, c.inputs).at(0), c.tolerance);
+    EXPECT_FALSE(difference.has_value()) << n << " on " << target << ": " << *difference;
+  }
+  return store.size();
+}
+
+TEST(AttentionRows, LengthsShareFewKernels) {
+  std::vector<int> lengths;
+  for (int n = 2; n < 700; n += n < 80 ? 1 : 13) lengths.push_back(n);
+  for (const std::string_view target : targets()) EXPECT_LE(kernels_for(lengths, target), 20U) << target;
 }
 
 TEST(AttentionQuery, AnswersForAllSizes) {

@@ -24,6 +24,7 @@ class HeadEmitter {
         key_block_(std::min(schedule.knob("keys"), h.shape.keys)),
         out_vectors_(schedule.knob("out_vectors")),
         out_rows_(schedule.knob("out_rows")),
+        last_keys_(keys_after_blocks()),
         head_(parallel_heads(e.b, h)) {
     blocks_ = ceil_div(h.shape.queries, width_);
     block_ = b_.parallel("block", TileSplit(h.shape.queries, width_, h.overlap).items(1));
@@ -47,6 +48,13 @@ class HeadEmitter {
 
  private:
   bool online() const { return key_block_ < h_.shape.keys; }
+
+  /// The keys after the whole blocks. In a kernel for many lengths these are at least a tile of scores, so that the
+  /// kernel has one form for them.
+  int64_t keys_after_blocks() const {
+    const int64_t keys = h_.shape.keys;
+    return h_.overlap ? keys - std::max<int64_t>(keys - score_rows_, 0) / key_block_ * key_block_ : keys % key_block_;
+  }
   int64_t padded_size() const { return ceil_div(h_.shape.v_size, lanes_) * lanes_; }
 
   void bind() {
@@ -57,9 +65,10 @@ class HeadEmitter {
       mask_ = e_.input(h_.mask.value);
     }
     qt_ = b_.scratch("qt", m_.type, ceil_div(h_.shape.size, m_.group) * m_.group * width_);
-    p_ = b_.scratch("p", DType::f32, key_block_ * width_);
+    const int64_t most_keys = std::max(key_block_, last_keys_);
+    p_ = b_.scratch("p", DType::f32, most_keys * width_);
     if (m_.group > 1) {
-      const int64_t keys = ceil_div(key_block_, m_.group) * m_.group;
+      const int64_t keys = ceil_div(most_keys, m_.group) * m_.group;
       weights_ = b_.scratch("weights", m_.type, keys * width_);
       vt_ = b_.scratch("vt", m_.type, keys * padded_size());
     }
@@ -113,9 +122,8 @@ class HeadEmitter {
       each(rows, vectors,
            [&](int64_t r, int64_t v) { b_.store(y_, partial(row, r, column, v), imm(DType::f32, 0, lanes_)); });
     });
-    const int64_t full = s.keys / key_block_ * key_block_;
-    b_.loop("keys", 0, full, key_block_, [&](const Expr& key) { add_keys(key, key_block_); });
-    if (full < s.keys) add_keys(Expr(full), s.keys - full);
+    b_.loop("keys", 0, s.keys - last_keys_, key_block_, [&](const Expr& key) { add_keys(key, key_block_); });
+    if (last_keys_ > 0) add_keys(Expr(s.keys - last_keys_), last_keys_);
     invert_sums();
     for_output_tiles([&](const Expr& row, int64_t rows, const Expr& column, int64_t vectors) {
       each(rows, vectors, [&](int64_t r, int64_t v) {
@@ -203,11 +211,7 @@ class HeadEmitter {
 
   /// Computes p, the scores of `count` keys from `key` on, and raises most_.
   void score_keys(const Expr& key, int64_t count) {
-    const TileSplit split(count, score_rows_, h_.overlap);
-    if (split.whole() > 0) {
-      b_.loop("t", 0, split.whole(), [&](const Expr& t) { score_tile(key, split.begin(b_, t), score_rows_); });
-    }
-    if (split.rest() > 0) score_tile(key, Expr(split.whole() * score_rows_), split.rest());
+    for_tiles(count, score_rows_, true, [&](const Expr& row, int64_t rows) { score_tile(key, row, rows); });
   }
 
   void score_tile(const Expr& key, const Expr& row, int64_t rows) {
@@ -308,13 +312,20 @@ class HeadEmitter {
       if (total % wide > 0) body(row, rows, Expr(groups * wide * lanes_), total % wide);
     };
     // The online softmax adds to the sums of a tile, so tiles cannot overlap.
-    const int64_t tall = std::min(out_rows_, count_);
-    const TileSplit split(count_, tall, h_.overlap && !online());
-    b_.loop("t", 0, split.whole(), [&](const Expr& t) { columns(split.begin(b_, t), tall); });
-    if (split.rest() == 0) return;
-    const int64_t first = count_ - split.rest();
-    if (!h_.overlap) return columns(Expr(first), split.rest());
-    b_.loop("t", first, count_, [&](const Expr& row) { columns(row, 1); });
+    for_tiles(count_, h_.overlap ? out_rows_ : std::min(out_rows_, count_), !online(), columns);
+  }
+
+  /// Calls tile(first, rows) for tiles of `most` rows that cover `count` rows. Rows that remain are one tile, or, in a
+  /// kernel for many lengths, a tile each.
+  template <class F>
+  void for_tiles(int64_t count, int64_t most, bool may_overlap, const F& tile) {
+    const TileSplit split(count, most, h_.overlap && may_overlap);
+    if (split.whole() > 0)
+      b_.loop("t", 0, split.whole(), [&](const Expr& t) { tile(split.begin(b_, t), most); });
+    if (split.rest() == 0 && (may_overlap || !h_.overlap)) return;
+    const int64_t first = count - split.rest();
+    if (!h_.overlap) return tile(Expr(first), split.rest());
+    b_.loop("t", first, count, [&](const Expr& row) { tile(row, 1); });
   }
 
   template <class F>
@@ -403,7 +414,7 @@ class HeadEmitter {
   const Multiplicands& m_;
   int32_t lanes_;
   int64_t width_;  ///< queries per block, including padding
-  int64_t score_rows_, key_block_, out_vectors_, out_rows_;
+  int64_t score_rows_, key_block_, out_vectors_, out_rows_, last_keys_;
   AttentionHead head_;
   int64_t blocks_ = 1;
   int64_t mask_row_ = 0, mask_column_ = 0;  ///< strides of the packed mask
