@@ -223,7 +223,7 @@ bool AccessChecker::limit_by_mask(const Expr& mask, const Affine& base, const La
   } else if (count->kind == ExprKind::cast && count->args[0].elem() == DType::i64) {
     const Expr& wide = space_.definition(count->args[0]);
     space_.assume(binary(Op::ge, wide, 1), true);  // otherwise no lane is on
-    for (const Expr& e : wide->kind == ExprKind::binary && wide->op == Op::min ? wide->args : std::vector<Expr>{wide}) {
+    for (const Expr& e : wide->kind == ExprKind::binary && wide->op == Op::min ? wide->args : ExprArgs{wide}) {
       n = space_.expanded(space_.affine(without_floor(space_.definition(e))));
       n.constant -= 1;
       if (const std::optional<Affine> end = add(base, n, lanes.stride)) last.push_back(*end);

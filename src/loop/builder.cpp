@@ -119,7 +119,7 @@ Expr LoopBuilder::parallel(std::string name, int64_t extent) {
   return var_expr(kIndex, id);
 }
 
-void LoopBuilder::add(StmtNode node) { open_.back().push_back(std::make_shared<const StmtNode>(std::move(node))); }
+void LoopBuilder::add(StmtNode node) { open_.back().push_back(make_node<StmtNode>(std::move(node))); }
 
 void LoopBuilder::loop(std::string name, Expr begin, Expr end, int64_t step, const std::function<void(Expr)>& body,
                        LoopKind kind) {

@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, static_cast<size_t>(Op::logical_or) + 1> 
 
 bool is_imm(const Expr& e) { return e->kind == ExprKind::int_imm || e->kind == ExprKind::float_imm; }
 
-Expr node(ExprKind kind, VType type, std::vector<Expr> args, Op op = Op::add) {
-  auto n = std::make_shared<ExprNode>();
+Expr node(ExprKind kind, VType type, ExprArgs args, Op op = Op::add) {
+  auto n = make_node<ExprNode>();
   n->kind = kind;
   n->type = type;
   n->op = op;
@@ -29,7 +29,7 @@ Expr node(ExprKind kind, VType type, std::vector<Expr> args, Op op = Op::add) {
 }
 
 Expr int_node(DType type, int64_t value, int32_t lanes) {
-  auto n = std::make_shared<ExprNode>();
+  auto n = make_node<ExprNode>();
   n->kind = ExprKind::int_imm;
   n->type = {type, lanes};
   n->ival = value;
@@ -165,7 +165,7 @@ Expr imm(DType type, double value, int32_t lanes) {
     eval::cast(type, DType::f64, 1, out, in);
     value = *reinterpret_cast<double*>(in);
   }
-  auto n = std::make_shared<ExprNode>();
+  auto n = make_node<ExprNode>();
   n->kind = ExprKind::float_imm;
   n->type = {type, lanes};
   n->fval = value;
@@ -364,7 +364,7 @@ Expr shuffle(Expr a, Expr b, std::vector<int32_t> picks) {
   if (is_a || is_b) return is_a ? a : b;
   const Expr one = splat_of(a), other = splat_of(b);
   if (one.defined() && (a.get() == b.get() || one.get() == other.get())) return broadcast(one, lanes);
-  auto n = std::make_shared<ExprNode>();
+  auto n = make_node<ExprNode>();
   n->kind = ExprKind::shuffle;
   n->type = {a.elem(), lanes};
   n->args = {std::move(a), std::move(b)};
@@ -387,7 +387,7 @@ Expr lane_reduce(Op op, Expr a) {
 }
 
 Expr var_expr(VType type, int32_t var) {
-  auto n = std::make_shared<ExprNode>();
+  auto n = make_node<ExprNode>();
   n->kind = ExprKind::var;
   n->type = type;
   n->id = var;
@@ -395,7 +395,7 @@ Expr var_expr(VType type, int32_t var) {
 }
 
 Expr reg_expr(VType type, int32_t reg) {
-  auto n = std::make_shared<ExprNode>();
+  auto n = make_node<ExprNode>();
   n->kind = ExprKind::reg;
   n->type = type;
   n->id = reg;
@@ -413,7 +413,7 @@ Expr load_expr(DType type, int32_t buffer, Expr index, int32_t lanes, int64_t st
   }
   if (lanes == 1) stride = 1;
   if (stride == 0 && !mask.defined()) return broadcast(load_expr(type, buffer, std::move(index)), lanes);
-  auto n = std::make_shared<ExprNode>();
+  auto n = make_node<ExprNode>();
   n->kind = ExprKind::load;
   n->type = {type, lanes};
   n->id = buffer;
@@ -434,7 +434,7 @@ Expr gather_expr(DType type, int32_t buffer, Expr indices, Expr mask) {
     return load_expr(type, buffer, indices->args[0], lanes, stride, std::move(mask));
   }
   if (Expr one = splat_of(indices); one.defined()) return load_expr(type, buffer, one, lanes, 0, std::move(mask));
-  auto n = std::make_shared<ExprNode>();
+  auto n = make_node<ExprNode>();
   n->kind = ExprKind::gather;
   n->type = {type, lanes};
   n->id = buffer;
@@ -443,7 +443,7 @@ Expr gather_expr(DType type, int32_t buffer, Expr indices, Expr mask) {
   return Expr(std::move(n));
 }
 
-Expr with_args(const Expr& e, std::vector<Expr> args) {
+Expr with_args(const Expr& e, ExprArgs args) {
   const auto mask = [&] { return args.size() > 1 ? std::move(args[1]) : Expr(); };
   switch (e->kind) {
     case ExprKind::int_imm:

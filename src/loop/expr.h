@@ -2,13 +2,18 @@
 // variables, except for loaded indices (gathers).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
+#include "loop/node_memory.h"
 
 namespace kilter {
 
@@ -127,6 +132,30 @@ class Expr {
   std::shared_ptr<const ExprNode> node_;
 };
 
+/// The operands of an expression. No kind of expression has more than three.
+class ExprArgs {
+ public:
+  static constexpr size_t kMost = 3;
+
+  ExprArgs() = default;
+  ExprArgs(std::initializer_list<Expr> args) {
+    for (const Expr& arg : args) push_back(arg);
+  }
+
+  void push_back(Expr arg) { args_.at(count_++) = std::move(arg); }
+  size_t size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  Expr& operator[](size_t i) { return args_[i]; }
+  const Expr& operator[](size_t i) const { return args_[i]; }
+  const Expr& back() const { return args_[count_ - 1]; }
+  const Expr* begin() const { return args_.data(); }
+  const Expr* end() const { return args_.data() + count_; }
+
+ private:
+  std::array<Expr, kMost> args_;
+  size_t count_ = 0;
+};
+
 struct ExprNode {
   ExprKind kind;
   VType type;
@@ -134,7 +163,7 @@ struct ExprNode {
   int32_t id = -1;   ///< var, reg, buffer
   int64_t ival = 0;  ///< int_imm: value (unsigned types: its bits); load: stride
   double fval = 0;
-  std::vector<Expr> args;
+  ExprArgs args;
   std::vector<int32_t> picks = {};  ///< shuffle
 };
 
@@ -174,7 +203,7 @@ Expr reg_expr(VType type, int32_t reg);
 Expr load_expr(DType type, int32_t buffer, Expr index, int32_t lanes = 1, int64_t stride = 1, Expr mask = {});
 Expr gather_expr(DType type, int32_t buffer, Expr indices, Expr mask = {});
 /// Applies the operation of `e` to other arguments, using the constructors above so that the result is folded again.
-Expr with_args(const Expr& e, std::vector<Expr> args);
+Expr with_args(const Expr& e, ExprArgs args);
 
 inline Expr operator+(Expr a, Expr b) { return binary(Op::add, std::move(a), std::move(b)); }
 inline Expr operator-(Expr a, Expr b) { return binary(Op::sub, std::move(a), std::move(b)); }

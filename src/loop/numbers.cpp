@@ -61,7 +61,7 @@ class NumberVisitor {
     }
     copy.body = block(s.body);
     copy.other = block(s.other);
-    return std::make_shared<const StmtNode>(std::move(copy));
+    return make_node<StmtNode>(std::move(copy));
   }
 
   Expr expr(const Expr& e) {
@@ -78,7 +78,7 @@ class NumberVisitor {
   }
 
   Expr with_rewritten_args(const Expr& e) {
-    std::vector<Expr> args;
+    ExprArgs args;
     bool changed = false;
     for (const Expr& arg : e->args) {
       args.push_back(expr(arg));
@@ -87,7 +87,7 @@ class NumberVisitor {
     if (!changed) return e;
     ExprNode node = *e;  // not with_args(): folding would hide where numbers were
     node.args = std::move(args);
-    return Expr(std::make_shared<const ExprNode>(std::move(node)));
+    return Expr(make_node<ExprNode>(std::move(node)));
   }
 
   size_t next_;
@@ -151,14 +151,13 @@ class Survey {
   }
 
   void statement(const StmtNode& s) {
-    put(s.kind);
-    put(s.id);
-    put(s.loop);
+    const auto bit = [](bool on, int at) { return static_cast<uint64_t>(on) << at; };
+    put(static_cast<uint64_t>(s.kind) | static_cast<uint64_t>(s.loop) << 8 | bit(s.likely, 16) |
+        bit(s.a.defined(), 17) | bit(s.b.defined(), 18) | bit(s.mask.defined(), 19) |
+        static_cast<uint64_t>(static_cast<uint32_t>(s.id)) << 32);
     put(s.step);
-    put(s.likely);
     put_all(s.tiles);
     for (const Expr* e : {&s.a, &s.b, &s.mask}) {
-      put(e->defined());
       if (e->defined()) is_fixed(s) ? fixed(*e) : expr(*e);
     }
     block(s.body);
@@ -167,12 +166,10 @@ class Survey {
 
   /// Everything about a node but its arguments and, for numbers, its value.
   void node(const ExprNode& e) {
-    put(e.kind);
-    put(e.type);
-    put(e.op);
-    put(e.id);
-    put_all(e.picks);
-    put(e.args.size());
+    put(static_cast<uint64_t>(e.kind) | static_cast<uint64_t>(e.op) << 8 | static_cast<uint64_t>(e.args.size()) << 16 |
+        static_cast<uint64_t>(e.type.elem) << 24 | static_cast<uint64_t>(static_cast<uint32_t>(e.type.lanes)) << 32);
+    if (e.id >= 0) put(e.id);
+    if (e.kind == ExprKind::shuffle) put_all(e.picks);
   }
   void value(const ExprNode& e) {
     put(e.ival);
@@ -243,7 +240,7 @@ class Reader {
     const auto id = static_cast<int32_t>(func_.vars.size());
     func_.vars.push_back({name, value.type()});
     Expr var = var_expr(value.type(), id);
-    to.push_back(std::make_shared<const StmtNode>(StmtNode{.kind = StmtKind::let, .id = id, .a = std::move(value)}));
+    to.push_back(make_node<StmtNode>(StmtNode{.kind = StmtKind::let, .id = id, .a = std::move(value)}));
     return var;
   }
 
@@ -281,8 +278,7 @@ class Reader {
     for (size_t i = count; i-- > 0;) {
       const Expr extent = places_[i].slot >= 0 ? number(places_[i]) : Expr(dims[i].extent);
       Expr place = i == 0 ? rest : rest % extent;
-      places.push_back(
-          std::make_shared<const StmtNode>(StmtNode{.kind = StmtKind::let, .id = dims[i].var, .a = std::move(place)}));
+      places.push_back(make_node<StmtNode>(StmtNode{.kind = StmtKind::let, .id = dims[i].var, .a = std::move(place)}));
       if (i > 0) rest = let("rest", rest / extent, places);
     }
     return places;

@@ -178,7 +178,7 @@ class Parser {
   std::vector<Stmt> block() {
     enter();
     std::vector<Stmt> result;
-    while (!accept("}")) result.push_back(std::make_shared<const StmtNode>(statement()));
+    while (!accept("}")) result.push_back(make_node<StmtNode>(statement()));
     --depth_;
     return result;
   }

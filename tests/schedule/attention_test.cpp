@@ -98,8 +98,7 @@ size_t kernels_for(const std::vector<int>& lengths, std::string_view target) {
     Compiled compiled = compile_graph(c.graph, options);
     const auto program = std::make_shared<const Program>(std::move(compiled.plan));
     Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(1)), {}};
-    const auto difference =
-        compare(run_plan(loaded, c.inputs).at(0), evaluate(c.graph, c.inputs).at(0), c.tolerance);
+    const auto difference = compare(run_plan(loaded, c.inputs).at(0), evaluate(c.graph, c.inputs).at(0), c.tolerance);
     EXPECT_FALSE(difference.has_value()) << n << " on " << target << ": " << *difference;
   }
   return store.size();

@@ -66,7 +66,7 @@ class Expander {
     if (!e.defined() || e->args.empty()) return e;
     const auto known = memo_.find(e.get());
     if (known != memo_.end()) return known->second;
-    std::vector<Expr> args;
+    ExprArgs args;
     bool same = true;
     for (const Expr& a : e->args) {
       args.push_back(expanded(a));
@@ -106,7 +106,7 @@ class Expander {
     if (!e.defined() || e->args.empty()) return e;
     const auto known = named_.find(e.get());
     if (known != named_.end()) return known->second;
-    std::vector<Expr> args;
+    ExprArgs args;
     bool same = true;
     for (const Expr& a : e->args) {
       args.push_back(named(a, out));

@@ -158,8 +158,7 @@ class Hoist {
     const uint64_t key = reinterpret_cast<uintptr_t>(e.get()) ^ static_cast<uint64_t>(depth) << 56;
     const auto known = memo_.find(key);
     if (known != memo_.end()) return known->second;
-    std::vector<Expr> args;
-    args.reserve(e->args.size());
+    ExprArgs args;
     bool changed = false;
     for (const Expr& a : e->args) {
       args.push_back(at(a, depth));

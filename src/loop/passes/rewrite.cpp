@@ -39,8 +39,7 @@ const Rewriter::Entry& Rewriter::rewrite(const Expr& e) {
     const auto id = static_cast<size_t>(e->id);
     if (id < table.size() && table[id].level > 0) entry = {table[id].value, table[id].level, 0};
   } else if (!e->args.empty()) {
-    std::vector<Expr> args;
-    args.reserve(e->args.size());
+    ExprArgs args;
     bool changed = false;
     for (const Expr& a : e->args) {
       const Entry& sub = rewrite(a);
@@ -81,6 +80,6 @@ StmtNode outline(const StmtNode& s) {
   return {.kind = s.kind, .id = s.id, .loop = s.loop, .step = s.step, .likely = s.likely, .tiles = s.tiles};
 }
 
-Stmt make_stmt(StmtNode node) { return std::make_shared<const StmtNode>(std::move(node)); }
+Stmt make_stmt(StmtNode node) { return make_node<StmtNode>(std::move(node)); }
 
 }  // namespace kilter::loop_passes

@@ -35,19 +35,14 @@ class Interner {
     // Nodes compare by the identity of their operands, so a node with operands from elsewhere is not found here.
     const auto at = nodes_.find(e);
     if (at != nodes_.end()) return *at;
-    std::vector<Expr> args;
-    for (size_t i = 0; i < e->args.size(); ++i) {
-      Expr a = (*this)(e->args[i]);
-      if (args.empty() && a.get() != e->args[i].get()) {
-        args.reserve(e->args.size());
-        args.assign(e->args.begin(), e->args.begin() + static_cast<std::ptrdiff_t>(i));
-        args.push_back(std::move(a));
-      } else if (!args.empty()) {
-        args.push_back(std::move(a));
-      }
+    ExprArgs args;
+    bool changed = false;
+    for (const Expr& a : e->args) {
+      args.push_back((*this)(a));
+      changed = changed || args.back().get() != a.get();
     }
-    if (args.empty()) return *nodes_.insert(e).first;
-    auto node = std::make_shared<ExprNode>(*e);
+    if (!changed) return *nodes_.insert(e).first;
+    auto node = make_node<ExprNode>(*e);
     node->args = std::move(args);
     return *nodes_.insert(Expr(std::move(node))).first;
   }
@@ -256,8 +251,7 @@ class Simplify {
       return other.defined() ? other : e;
     }
     if (e->args.empty()) return e;
-    std::vector<Expr> args;
-    args.reserve(e->args.size());
+    ExprArgs args;
     bool changed = false;
     for (const Expr& a : e->args) {
       args.push_back(expr(a));

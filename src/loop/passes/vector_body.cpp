@@ -269,7 +269,7 @@ LaneValue VectorBody::compute(Copy& c, const Expr& e) {
     changed = changed || args.back().scalar.get() != a.get();
   }
   if (uniform && !changed) return scalar_like(e);
-  std::vector<Expr> operands;
+  ExprArgs operands;
   if (uniform) {
     for (const LaneValue& a : args) operands.push_back(a.scalar);
     return scalar_like(with_args(e, std::move(operands)));

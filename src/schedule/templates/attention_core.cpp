@@ -320,8 +320,7 @@ class HeadEmitter {
   template <class F>
   void for_tiles(int64_t count, int64_t most, bool may_overlap, const F& tile) {
     const TileSplit split(count, most, h_.overlap && may_overlap);
-    if (split.whole() > 0)
-      b_.loop("t", 0, split.whole(), [&](const Expr& t) { tile(split.begin(b_, t), most); });
+    if (split.whole() > 0) b_.loop("t", 0, split.whole(), [&](const Expr& t) { tile(split.begin(b_, t), most); });
     if (split.rest() == 0 && (may_overlap || !h_.overlap)) return;
     const int64_t first = count - split.rest();
     if (!h_.overlap) return tile(Expr(first), split.rest());
