@@ -1,13 +1,13 @@
 # kilter_library(NAME FOLDERS folder... LINKS library...): defines a library of all *.cpp in these folders, without
 # subfolders. scripts/check_order.py checks the includes of these folders against the links.
 add_library(kilter_options INTERFACE)
-target_compile_options(kilter_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+target_compile_options(kilter_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion $<$<BOOL:${KILTER_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports these where they cannot occur (its value ranges break on inlined std::string and std::array code).
   target_compile_options(kilter_options INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-maybe-uninitialized)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-target_include_directories(kilter_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(kilter_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 
 set(KILTER_SANITIZE "" CACHE STRING "Sanitizers for every target, e.g. address,undefined or thread")
 if(KILTER_SANITIZE)
@@ -33,7 +33,7 @@ find_program(KILTER_CCACHE ccache)
 if(KILTER_CCACHE)
   # ccache needs this to work with precompiled headers, and to recognise files of another checkout.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
-      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${KILTER_CCACHE})
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${KILTER_CCACHE})
 endif()
 
 function(kilter_library name)
@@ -48,7 +48,7 @@ function(kilter_library name)
   endforeach()
   add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC ${arg_LINKS} PRIVATE kilter_options)
-  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   if(name STREQUAL "kilter_base")
     kilter_precompile(kilter_base ${KILTER_COMMON_HEADERS} <fmt/format.h> <fmt/ranges.h>)
   else()

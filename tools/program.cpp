@@ -14,10 +14,11 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "codegen/backend.h"
+#include "commit.h"
+#include "kilter/version.h"
 #include "schedule/kernel_versions.h"
 #include "scratch_folder.h"
 #include "tool.h"
-#include "version.h"
 
 namespace kilter::tool {
 namespace {
@@ -89,7 +90,7 @@ void end_at_interrupt(int /*signal*/) {
 }  // namespace
 
 std::string version_text() {
-  return fmt::format("kilter {} ({}, {}, {})", KILTER_VERSION, KILTER_COMMIT, KILTER_BUILD_TYPE,
+  return fmt::format("kilter {} ({}, {}, {})", KILTER_VERSION_STRING, KILTER_COMMIT, KILTER_BUILD_TYPE,
                      KernelVersions(codegen_version()).all());
 }
 

@@ -13,6 +13,8 @@
 // with SIGBUS, and overwriting it in place (as `cp` does) changes the code that runs.
 #pragma once
 
+#include <kilter/version.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>

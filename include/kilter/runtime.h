@@ -53,6 +53,7 @@
 #ifndef KILTER_RUNTIME_H_
 #define KILTER_RUNTIME_H_
 
+#include <kilter/version.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -124,7 +125,7 @@ typedef struct kilter_tensor_info {
 
 /* The text of this thread's last error; "" if there was none. Valid until the thread's next call. */
 KILTER_API const char* kilter_last_error(void);
-/* "0.1.0" */
+/* The version of the library, for example "0.1.0". KILTER_VERSION_STRING (version.h) is that of the headers. */
 KILTER_API const char* kilter_runtime_version(void);
 
 /* Maps a compiled file and checks it. On success, free *program with kilter_program_free(). On failure *program is

@@ -8,12 +8,12 @@ set(kilter_runtime_table ${CMAKE_CURRENT_BINARY_DIR}/runtime_table.cpp)
 kilter_operator_table(${kilter_runtime_table} ${kilter_runtime_operators})
 set(kilter_runtime_exports ${CMAKE_CURRENT_SOURCE_DIR}/exec/c_abi/exports.map)
 add_library(kilter_runtime SHARED ${kilter_runtime_sources} ${kilter_runtime_table})
+add_library(kilter::runtime ALIAS kilter_runtime)
 target_link_libraries(kilter_runtime PRIVATE kilter_vm kilter_options)
-target_include_directories(kilter_runtime PUBLIC ${CMAKE_SOURCE_DIR}/include)
-target_compile_definitions(kilter_runtime PRIVATE KILTER_VERSION="${PROJECT_VERSION}")
+target_include_directories(kilter_runtime PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 target_link_options(kilter_runtime PRIVATE -Wl,--as-needed -Wl,--gc-sections -Wl,--version-script=${kilter_runtime_exports})
 set_target_properties(kilter_runtime PROPERTIES
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${kilter_runtime_exports}
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  VERSION ${PROJECT_VERSION} SOVERSION ${KILTER_SOVERSION})
 # The Python package kilter-runtime (python/runtime) carries the library under a name without a version.
 install(FILES $<TARGET_FILE:kilter_runtime> DESTINATION kilter_runtime RENAME libkilter_runtime.so COMPONENT python_runtime)

@@ -307,7 +307,7 @@ TEST_F(CAbi, NullIsHarmlessAndErrorsBelongToTheirThread) {
   EXPECT_EQ(kilter_instance_run(nullptr, nullptr, 0, nullptr, 0), KILTER_ERROR_USAGE);
   EXPECT_STRNE(kilter_last_error(), "");
   std::thread([] { EXPECT_STREQ(kilter_last_error(), ""); }).join();
-  EXPECT_STREQ(kilter_runtime_version(), "0.1.0");
+  EXPECT_STREQ(kilter_runtime_version(), KILTER_VERSION_STRING);
 }
 
 }  // namespace

@@ -231,7 +231,7 @@ void run_fixed(kilter_instance& instance, std::span<const void* const> inputs, s
 
 const char* kilter_last_error(void) { return last_error; }
 
-const char* kilter_runtime_version(void) { return KILTER_VERSION; }
+const char* kilter_runtime_version(void) { return KILTER_VERSION_STRING; }
 
 kilter_status kilter_program_load(const char* path, kilter_program** program) {
   return kilter_program_load_with(path, 0, program);
