@@ -14,6 +14,7 @@ target_include_directories(kilter_runtime PUBLIC $<BUILD_INTERFACE:${PROJECT_SOU
 target_link_options(kilter_runtime PRIVATE -Wl,--as-needed -Wl,--gc-sections -Wl,--version-script=${kilter_runtime_exports})
 set_target_properties(kilter_runtime PROPERTIES
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${kilter_runtime_exports}
-  VERSION ${PROJECT_VERSION} SOVERSION ${KILTER_SOVERSION})
+  EXPORT_NAME runtime VERSION ${PROJECT_VERSION} SOVERSION ${KILTER_SOVERSION})
 # The Python package kilter-runtime (python/runtime) carries the library under a name without a version.
-install(FILES $<TARGET_FILE:kilter_runtime> DESTINATION kilter_runtime RENAME libkilter_runtime.so COMPONENT python_runtime)
+install(FILES $<TARGET_FILE:kilter_runtime> DESTINATION kilter_runtime RENAME libkilter_runtime.so COMPONENT python_runtime
+        EXCLUDE_FROM_ALL)

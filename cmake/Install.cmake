@@ -1,0 +1,52 @@
+# What `cmake --install` installs, by component (doc/install.md):
+#   runtime  libkilter_runtime, which programs need that run compiled files
+#   dev      headers, CMake package, pkg-config files, and libkilter, the C++ interface with the compiler
+#   tools    the programs kilter and kilter-worker
+# The components of the Python wheels (python/CMakeLists.txt) are installed only if they are named.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(packages ${CMAKE_INSTALL_LIBDIR}/cmake/kilter)
+cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE libraries)
+cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE headers)
+
+# kilter_install_library(TARGET INTERFACE COMPONENT DESCRIPTION): installs a library into COMPONENT, and into `dev` what
+# others need to link to it: the target kilter::INTERFACE of the CMake package, and a file for pkg-config, which finds
+# the folders from its own place.
+function(kilter_install_library target interface component description)
+  install(TARGETS ${target} EXPORT kilter-${interface} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}
+          NAMELINK_COMPONENT dev INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT kilter-${interface} NAMESPACE kilter:: DESTINATION ${packages} COMPONENT dev)
+  get_target_property(library ${target} OUTPUT_NAME)
+  if(NOT library)
+    set(library ${target})
+  endif()
+  string(REPLACE "_" "-" name ${library})
+  cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${libraries}/pkgconfig OUTPUT_VARIABLE prefix)
+  cmake_path(RELATIVE_PATH headers BASE_DIRECTORY ${libraries}/pkgconfig OUTPUT_VARIABLE includedir)
+  configure_file(cmake/package/library.pc.in ${PROJECT_BINARY_DIR}/package/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/package/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+endfunction()
+
+set(components runtime dev)
+set(public_headers runtime.h version.h)
+kilter_install_library(kilter_runtime runtime runtime "Runs networks that Kilter compiled to files (C)")
+if(NOT KILTER_RUNTIME_ONLY)
+  list(APPEND components tools)
+  list(APPEND public_headers kilter.h)
+  kilter_install_library(kilter_cxx kilter dev "Compiles and runs neural networks (C++20)")
+  install(TARGETS kilter kilter-worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  # LLVM may be in a folder that the system's loader does not search.
+  set_target_properties(kilter_cxx kilter kilter-worker PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+endif()
+list(TRANSFORM public_headers PREPEND ${PROJECT_SOURCE_DIR}/include/kilter/)
+install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kilter COMPONENT dev)
+
+configure_package_config_file(cmake/package/kilter-config.cmake.in ${PROJECT_BINARY_DIR}/package/kilter-config.cmake
+                              INSTALL_DESTINATION ${packages} PATH_VARS CMAKE_INSTALL_LIBDIR NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/kilter-config-version.cmake COMPATIBILITY ${KILTER_COMPATIBILITY})
+install(FILES ${PROJECT_BINARY_DIR}/package/kilter-config.cmake ${PROJECT_BINARY_DIR}/package/kilter-config-version.cmake
+        DESTINATION ${packages} COMPONENT dev)
+foreach(component IN LISTS components)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/kilter-${component} RENAME copyright
+          COMPONENT ${component})
+endforeach()

@@ -1,0 +1,11 @@
+# libkilter: the C++ interface with the compiler, in one shared library that exports only what kilter.h declares.
+set(kilter_cxx_exports ${CMAKE_CURRENT_SOURCE_DIR}/compile/exports.map)
+add_library(kilter_cxx SHARED compile/api.cpp)
+add_library(kilter::kilter ALIAS kilter_cxx)
+target_link_libraries(kilter_cxx PRIVATE kilter_compile kilter_options)
+target_include_directories(kilter_cxx INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+target_compile_features(kilter_cxx INTERFACE cxx_std_20)
+target_link_options(kilter_cxx PRIVATE -Wl,--as-needed -Wl,--gc-sections -Wl,--version-script=${kilter_cxx_exports})
+set_target_properties(kilter_cxx PROPERTIES
+  OUTPUT_NAME kilter EXPORT_NAME kilter LINK_DEPENDS ${kilter_cxx_exports} VERSION ${PROJECT_VERSION} SOVERSION ${KILTER_SOVERSION})
+kilter_precompile(kilter_cxx REUSE kilter_base)
