@@ -2,7 +2,11 @@
 #   runtime  libkilter_runtime, which programs need that run compiled files
 #   dev      headers, CMake package, pkg-config files, and libkilter, the C++ interface with the compiler
 #   tools    the programs kilter and kilter-worker
-# The components of the Python wheels (python/CMakeLists.txt) are installed only if they are named.
+# The components of the Python wheels (python/CMakeLists.txt) are installed only if they are named. The build of a wheel
+# (SKBUILD) has no others.
+if(NOT KILTER_INSTALL OR SKBUILD)
+  return()
+endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(packages ${CMAKE_INSTALL_LIBDIR}/cmake/kilter)
@@ -50,3 +54,6 @@ foreach(component IN LISTS components)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/kilter-${component} RENAME copyright
           COMPONENT ${component})
 endforeach()
+if(PROJECT_IS_TOP_LEVEL)
+  include(DebianPackages)
+endif()

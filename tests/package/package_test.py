@@ -36,7 +36,7 @@ def expect(true, text):
 def run(words, code=0, **options):
     """Runs a command, checks its exit code, and returns what it prints."""
     words = [str(word) for word in words]
-    done = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1500, **options)
+    done = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=3600, **options)
     expect(done.returncode == code, f"{' '.join(words)}: expected exit code {code}, got {done.returncode}:\n{done.stdout[-6000:]}")
     return done.stdout
 
@@ -217,6 +217,32 @@ def version(package):
     expect(not wrong, f"KILTER_VERSION_STRING is {package.version}, but other places state other versions: {wrong}")
 
 
+def debian(package):
+    """cpack makes a Debian package of each component, with its files and dependencies. They can be installed here, and
+    programs can be built with their contents."""
+    run(["cpack", "-G", "DEB", "--config", package.build / "CPackConfig.cmake", "-B", package.work / "cpack",
+         "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none"])  # which saves time
+    root = package.work / "root"
+    architecture = run(["dpkg", "--print-architecture"]).strip()
+    needed = {"runtime": ["libc6", "libstdc++6"], "dev": [f"kilter-runtime (= {package.version})", "libllvm"],
+              "tools": ["libllvm", "libsqlite3-0"]}
+    files = []
+    for component, names in needed.items():
+        files.append(package.work / f"cpack/kilter-{component}_{package.version}_{architecture}.deb")
+        run(["dpkg-deb", "-x", files[-1], package.work / f"of_{component}"])
+        run(["dpkg-deb", "-x", files[-1], root])
+        found = files_below(package.work / f"of_{component}/usr")
+        expected = sorted(expected_files(package)[component])
+        expect(found == expected, f"{files[-1].name}: expected the files {expected}, found {found}")
+        depends = run(["dpkg-deb", "-f", files[-1], "Depends"])
+        expect(all(name in depends for name in names), f"{files[-1].name}: expected {names} in its dependencies, got {depends}")
+        expect(component != "runtime" or "llvm" not in depends, f"{files[-1].name} depends on LLVM: {depends}")
+    said = run(["apt-get", "install", "--simulate", *files])
+    expect(all(f"Inst kilter-{component} " in said for component in needed), f"apt-get would not install the packages:\n{said}")
+    package.check_programs(build_with_pkg_config(package, root / "usr"))
+    expect(run([root / "usr/bin/kilter", "--version"]).startswith("kilter "), "the program of kilter-tools does not run")
+
+
 def symbols_report(package):
     """The check of exported symbols names those that appeared and those that vanished, and says how to accept them."""
     listed = (package.source / "tests/package/libkilter_runtime.symbols").read_text().split()
@@ -272,7 +298,7 @@ def subdirectory_build(package):
     expect(said == f"y starts with {FIRST}\n", f"run: expected 'y starts with {FIRST}', got '{said}'")
 
 
-CHECKS = (components, cmake, pkg_config, moved, version, symbols_report, subdirectory, subdirectory_build)
+CHECKS = (components, cmake, pkg_config, moved, version, debian, symbols_report, subdirectory, subdirectory_build)
 
 
 def main():
