@@ -39,8 +39,16 @@ if(NOT KILTER_RUNTIME_ONLY)
   list(APPEND public_headers kilter.h)
   kilter_install_library(kilter_cxx kilter dev "Compiles and runs neural networks (C++20)")
   install(TARGETS kilter kilter-worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
-  # LLVM may be in a folder that the system's loader does not search.
-  set_target_properties(kilter_cxx kilter kilter-worker PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  # The loader finds Debian's LLVM without the folder of links that CMake finds. With that folder in the installed files,
+  # dpkg-shlibdeps would not always find the package that LLVM is in.
+  if(NOT KILTER_STATIC)
+    get_target_property(llvm LLVM LOCATION)
+    file(REAL_PATH ${llvm} llvm)
+    cmake_path(GET llvm PARENT_PATH llvm)
+    if(NOT llvm IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+      set_target_properties(kilter_cxx kilter kilter-worker PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+    endif()
+  endif()
 endif()
 list(TRANSFORM public_headers PREPEND ${PROJECT_SOURCE_DIR}/include/kilter/)
 install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kilter COMPONENT dev)
