@@ -198,7 +198,7 @@ def moved(package):
 
 
 def version(package):
-    """All places that state the version state the same."""
+    """All places that state the version state the same, and a build where they differ is refused."""
     prefix = package.install()
     library = ctypes.CDLL(str(prefix / package.libdir / f"libkilter_runtime.so.{package.soversion}"))
     library.kilter_runtime_version.restype = ctypes.c_char_p
@@ -215,6 +215,26 @@ def version(package):
     }
     wrong = {place: text for place, text in found.items() if text != package.version}
     expect(not wrong, f"KILTER_VERSION_STRING is {package.version}, but other places state other versions: {wrong}")
+    changed = header.replace(package.version, "2.3.4")
+    for part, number in (("MAJOR", 2), ("MINOR", 3), ("PATCH", 4)):
+        changed = re.sub(rf"(?m)_{part} \d+$", f"_{part} {number}", changed)
+    expect("2 SameMajorVersion" in rules_of(package, "2.3.4", changed), "2.3.4 should have the SOVERSION 2")
+    for part, found in ((f"MINOR {parts[1]}", "MINOR 99"), (f'"{package.version}"', '"9.9.9"')):
+        said = " ".join(rules_of(package, package.version, header.replace(part, found), code=1).split())
+        for text in (f"{part}' for version {package.version} of CMakeLists.txt, found", f"{found}'; change both files together"):
+            expect(text in said, f"a header with {found}: expected an error with '{text}', got:\n{said}")
+
+
+def rules_of(package, version, header, code=0):
+    """Configures a project of this version with a header of this text, and returns what CMake prints: among others, the
+    number in the libraries' names and the rule of compatibility."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=package.work))
+    (folder / "include/kilter").mkdir(parents=True)
+    (folder / "include/kilter/version.h").write_text(header)
+    (folder / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.25)\nproject(kilter VERSION {version} LANGUAGES NONE)\n"
+        f"include({package.source}/cmake/Version.cmake)\nmessage(STATUS \"${{KILTER_SOVERSION}} ${{KILTER_COMPATIBILITY}}\")\n")
+    return run(["cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja"], code=code)
 
 
 def debian(package):
