@@ -70,7 +70,7 @@ void keep_indices_legal(const Session& session, const std::set<std::string>& gen
     return;
   }
   try {
-    const Graph graph = bound_graph(session, all);
+    const Graph graph = session.bind(all).graph;
     for (const ValueId v : graph.inputs()) draw(graph.value(v).name, index_limit(graph, v));
   } catch (const NeedsProgram&) {
     // Indices of a program are checked when it runs.

@@ -62,7 +62,7 @@ struct Piece {
 std::vector<Piece> static_pieces(const Session& session, const std::vector<Case>& cases) {
   std::vector<Piece> pieces;
   for (const Case& one : cases) {
-    Piece& piece = pieces.emplace_back(one.label, bound_graph(session, one.inputs));
+    Piece& piece = pieces.emplace_back(one.label, session.bind(one.inputs).graph);
     for (const ValueId v : piece.graph.inputs()) piece.inputs.push_back(one.inputs.at(piece.graph.value(v).name));
   }
   return pieces;

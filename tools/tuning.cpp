@@ -12,12 +12,6 @@ namespace kilter::tool {
 
 using namespace kilter::tune;
 
-Graph bound_graph(const Session& session, const std::map<std::string, Tensor>& inputs) {
-  onnx::Model::Shapes shapes;
-  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-  return session.graph(shapes, session.needed_values(inputs));
-}
-
 std::vector<Record> read_records(Store& store) {
   Reading reading = store.read();
   for (const auto* lines : {&store.notices(), &std::as_const(reading.damaged), &std::as_const(reading.newer)})

@@ -14,9 +14,6 @@
 
 namespace kilter::tool {
 
-/// Returns the network's graph for the shapes of these inputs. Throws unsupported for compiled files.
-Graph bound_graph(const Session& session, const std::map<std::string, Tensor>& inputs);
-
 /// Reads all records of a file and reports problems with it on standard error.
 std::vector<tune::Record> read_records(tune::Store& store);
 

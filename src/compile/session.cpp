@@ -176,15 +176,19 @@ onnx::Model::Shapes Session::whole(const onnx::Model::Shapes& shapes) const {
   return all;
 }
 
+/// Throws NeedsProgram if an input or output of the model is no tensor of numbers.
+void Session::check_plain() const {
+  for (const auto& ports : {model_->inputs(), model_->outputs()}) {
+    for (const onnx::Port& port : ports) {
+      if (!port.plain())
+        throw NeedsProgram(fmt::format("{}: '{}' is {}, not a tensor of numbers", name_, port.name, onnx::text(port)));
+    }
+  }
+}
+
 Graph Session::graph(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) const {
   if (model_) {
-    for (const auto& ports : {model_->inputs(), model_->outputs()}) {
-      for (const onnx::Port& port : ports) {
-        if (!port.plain())
-          throw NeedsProgram(
-              fmt::format("{}: '{}' is {}, not a tensor of numbers", name_, port.name, onnx::text(port)));
-      }
-    }
+    check_plain();
     return model_->bind(merged(shapes), values);
   }
   if (graph_) return *graph_;
@@ -202,26 +206,36 @@ onnx::Model::Shapes shapes_of(const std::map<std::string, Tensor>& inputs) {
 
 }  // namespace
 
-onnx::Model::Values Session::needed_values(const std::map<std::string, Tensor>& inputs) const {
+Session::Bound Session::bind(const std::map<std::string, Tensor>& inputs) const {
+  if (model_ == nullptr) return {graph(shapes_of(inputs))};
+  check_plain();
+  const onnx::Model::Shapes shapes = merged(shapes_of(inputs));
   onnx::Model::Values values;
-  if (model_ != nullptr) {
-    const onnx::Model::Shapes shapes = whole(shapes_of(inputs));
-    const auto without_values = [&](const Kept& kept) { return kept.values.empty() && kept.shapes == shapes; };
-    if (std::ranges::any_of(plans_, without_values)) return values;
-  }
-  for (bool added = model_ != nullptr; added;) {  // knowing one value can reveal that another is needed
-    added = false;
-    for (const std::string& name : model_->value_inputs(merged(shapes_of(inputs)), values)) {
-      if (values.contains(name)) continue;
-      values[name] = inputs.at(name).clone();
-      added = true;
+  for (;;) {  // knowing one value can reveal that another is needed
+    onnx::Model::Bound bound = model_->try_bind(shapes, values);
+    if (bound.needed.empty()) return {std::move(bound.graph), std::move(values)};
+    for (const std::string& name : bound.needed) {
+      const bool fresh = values.emplace(name, inputs.at(name).clone()).second;
+      require(fresh, "{}: the value of input '{}' is given, yet needed", name_, name);
     }
   }
-  return values;
+}
+
+/// Whether there is a plan for the shapes of these inputs, whatever their values.
+bool Session::has_plan(const std::map<std::string, Tensor>& inputs) const {
+  if (model_ == nullptr) return true;
+  const onnx::Model::Shapes shapes = whole(shapes_of(inputs));
+  return std::ranges::any_of(plans_, [&](const Kept& kept) { return kept.values.empty() && kept.shapes == shapes; });
 }
 
 Loaded& Session::prepare_for(const std::map<std::string, Tensor>& inputs) {
-  return prepare(shapes_of(inputs), needed_values(inputs));
+  return has_plan(inputs) ? prepare(shapes_of(inputs)) : prepare_bound(inputs, bind(inputs));
+}
+
+Loaded& Session::prepare_bound(const std::map<std::string, Tensor>& inputs, Bound bound) {
+  Kept& kept = kept_for(shapes_of(inputs), bound.values, std::move(bound.graph));
+  make_ready(kept.loaded);
+  return kept.loaded;
 }
 
 Loaded& Session::prepare(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
@@ -276,14 +290,16 @@ Session::Kept* Session::find_kept(const onnx::Model::Shapes& whole, const onnx::
 }
 
 Session::Kept Session::make_kept(const onnx::Model::Shapes& whole, const onnx::Model::Values& values,
-                                 CompileOptions compile) const {
+                                 CompileOptions compile, std::optional<Graph> bound) const {
   if (compile.report.progress) compile.report.progress({"read the model"});
   Kept fresh{whole, values, {}, std::nullopt};
-  fresh.loaded.compiled = compile_graph(graph(whole, values), compile, options_.chooser.get());
+  if (!bound) bound = graph(whole, values);
+  fresh.loaded.compiled = compile_graph(std::move(*bound), compile, options_.chooser.get());
   return fresh;
 }
 
-Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values) {
+Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values,
+                                 std::optional<Graph> bound) {
   if (file_program_) throw NeedsProgram(fmt::format("{} is a compiled file of a program", name_));
   if (compiled_file()) return plans_.front();
   const onnx::Model::Shapes all = whole(shapes);
@@ -294,7 +310,7 @@ Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::
   if (Kept* known = find_kept(all, values); known != nullptr) return *known;
   CompileOptions compile = options_.compile;
   compile.shared = shared_parts();
-  plans_.push_front(make_kept(all, values, std::move(compile)));
+  plans_.push_front(make_kept(all, values, std::move(compile), std::move(bound)));
   if (ahead_ && values.empty()) ahead_->planned.insert(all);
   drop_unused();
   return_free_memory();
@@ -395,9 +411,10 @@ std::vector<Tensor> Session::run(const std::map<std::string, Tensor>& inputs,
   }
   if (!needs_program_) {
     try {
-      const onnx::Model::Values values = needed_values(inputs);
-      if (!any_varies(values, this->inputs())) {
-        Loaded& loaded = prepare(shapes_of(inputs), values);
+      std::optional<Bound> bound;
+      if (!has_plan(inputs)) bound = bind(inputs);
+      if (!bound || !any_varies(bound->values, this->inputs())) {
+        Loaded& loaded = bound ? prepare_bound(inputs, std::move(*bound)) : prepare(shapes_of(inputs));
         check_shapes(loaded.plan(), inputs);
         release_replaced();
         Kept& kept = plans_.front();

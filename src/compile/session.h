@@ -95,8 +95,13 @@ class Session {
   Loaded& prepare(const onnx::Model::Shapes& shapes = {}, const onnx::Model::Values& values = {});
   /// The plan for the shapes of these inputs, and for the values of those that shapes depend on, ready to run.
   Loaded& prepare_for(const std::map<std::string, Tensor>& inputs);
-  /// Copies of the input values that shapes depend on. Looks at the whole model.
-  onnx::Model::Values needed_values(const std::map<std::string, Tensor>& inputs) const;
+  /// The static graph for the shapes of these inputs, and copies of the input values that shapes depend on.
+  struct Bound {
+    Graph graph;
+    onnx::Model::Values values = {};
+  };
+  /// Throws like graph().
+  Bound bind(const std::map<std::string, Tensor>& inputs) const;
 
   /// Runs the network once and returns the outputs in order. Every input of the model must be present with its declared
   /// element type; default inputs are optional. Looks at the model only if the inputs are unlike those of earlier runs
@@ -217,8 +222,13 @@ class Session {
   Kept& use(std::list<Kept>::iterator kept);
   int64_t ahead_bytes() const;
   Kept* find_kept(const onnx::Model::Shapes& whole, const onnx::Model::Values& values);
-  Kept make_kept(const onnx::Model::Shapes& whole, const onnx::Model::Values& values, CompileOptions compile) const;
-  Kept& kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values);
+  void check_plain() const;
+  bool has_plan(const std::map<std::string, Tensor>& inputs) const;
+  Kept make_kept(const onnx::Model::Shapes& whole, const onnx::Model::Values& values, CompileOptions compile,
+                 std::optional<Graph> bound = std::nullopt) const;
+  Kept& kept_for(const onnx::Model::Shapes& shapes, const onnx::Model::Values& values,
+                 std::optional<Graph> bound = std::nullopt);
+  Loaded& prepare_bound(const std::map<std::string, Tensor>& inputs, Bound bound);
   std::vector<Tensor> run_program(const std::map<std::string, AnyValue>& inputs,
                                   const std::map<std::string, Tensor>& outputs);
   std::vector<AnyValue> program_values(const std::map<std::string, AnyValue>& inputs);

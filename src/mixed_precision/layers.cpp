@@ -137,12 +137,6 @@ void add_wide_times(const Times& times, const std::map<std::string, std::vector<
   }
 }
 
-Graph model_of(const Session& session, const Sample& sample) {
-  onnx::Model::Shapes shapes;
-  for (const auto& [name, tensor] : sample) shapes[name] = tensor.shape();
-  return session.graph(shapes, session.needed_values(sample));
-}
-
 }  // namespace
 
 double error(const std::vector<Tensor>& got, const std::vector<Tensor>& want) {
@@ -184,7 +178,7 @@ std::vector<LayerCost> layer_costs(Session& wide, Session& narrow, std::span<con
   std::map<std::string, LayerCost> costs;
   for (const Step& step : rounded.plan().steps)
     costs.try_emplace(step.name, LayerCost{step.name, step.ops, {}, errors[step.name], 0, times[1].at(step.name)});
-  const Graph model = model_of(narrow, samples.front());
+  const Graph model = narrow.bind(samples.front()).graph;
   const auto layers = layers_by_node(model, rounded.compiled);
   for (auto& [layer, nodes] : nodes_of_layers(layers, rounded.compiled)) {
     if (costs.contains(layer)) costs.at(layer).nodes = std::move(nodes);

@@ -43,12 +43,22 @@ Specialiser Binder::specialise() {
   return specialiser;
 }
 
-Graph Binder::run() {
-  Specialiser specialiser = specialise();
-  add_outputs(specialiser);
+Graph Binder::finished(Specialiser& from) {
+  add_outputs(from);
   graph_.remove_dead();
   verify(graph_);
   return std::move(graph_);
+}
+
+Graph Binder::run() {
+  Specialiser specialiser = specialise();
+  return finished(specialiser);
+}
+
+Model::Bound Binder::try_run() {
+  Specialiser specialiser = specialise();
+  if (specialiser.needed().empty()) return {finished(specialiser), {}};
+  return {{}, {specialiser.needed().begin(), specialiser.needed().end()}};
 }
 
 /// Returns whether an input is small enough for shapes to depend on its value (DataNeed), or no tensor.
@@ -105,6 +115,10 @@ void Model::fail_if_missing() const { find_missing(*impl_, false).fail_if_any();
 
 Graph Model::bind(const Shapes& shapes, const Values& values) const {
   return Binder(*impl_, shapes, values, Specialiser::Mode::bind).run();
+}
+
+Model::Bound Model::try_bind(const Shapes& shapes, const Values& values) const {
+  return Binder(*impl_, shapes, values, Specialiser::Mode::probe).try_run();
 }
 
 std::vector<std::string> Model::value_inputs(const Shapes& shapes, const Values& values) const {

@@ -18,12 +18,15 @@ class Binder {
 
   /// Runs in Mode::bind; see Model::bind.
   Graph run();
+  /// Runs in Mode::probe; see Model::try_bind.
+  Model::Bound try_run();
   /// Runs in Mode::probe; see Model::value_inputs.
   std::vector<std::string> needed_inputs();
 
  private:
   bool any_small_input() const;
   Specialiser specialise();
+  Graph finished(Specialiser& from);
   std::set<std::string> given_defaults() const;
   void add_inputs(Specialiser& to);
   void add_outputs(Specialiser& from);

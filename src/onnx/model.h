@@ -90,6 +90,13 @@ class Model {
   /// to bind it; unsupported for missing operators, listing all of them; NeedsProgram (ops/support/builder.h) for
   /// data-dependent shapes, naming the node and the value, and for operators that run only in a program.
   Graph bind(const Shapes& shapes, const Values& values = {}) const;
+  /// A graph, or the names of inputs whose values have to be known for it, as value_inputs() returns them.
+  struct Bound {
+    Graph graph;
+    std::vector<std::string> needed;
+  };
+  /// Like bind(), but returns the inputs whose values it needs if `values` does not have all of them.
+  Bound try_bind(const Shapes& shapes, const Values& values) const;
   /// Returns the inputs whose values determine shapes, given the input shapes and the values known so far. The values
   /// of the returned inputs can reveal further ones, so repeat with them until the result is empty; then call bind.
   /// Throws as bind does, unless all inputs have too many elements for shapes to depend on their values: then the

@@ -15,9 +15,7 @@ namespace {
 std::map<std::string, TensorType> types_of(const Document& document, const std::map<std::string, Tensor>& sample,
                                            const Runs& runs) {
   const auto session = open(document, runs);
-  onnx::Model::Shapes shapes;
-  for (const auto& [name, tensor] : sample) shapes[name] = tensor.shape();
-  const Graph graph = session->graph(shapes, session->needed_values(sample));
+  const Graph graph = session->bind(sample).graph;
   std::map<std::string, TensorType> types;
   for (size_t v = 0; v < graph.value_count(); ++v) {
     const Value& value = graph.value(static_cast<ValueId>(v));

@@ -64,7 +64,7 @@ void add_batch(profile::Subject& subject, const ModelOptions& options, const Ses
   subject.batch_input = fmt::format("{}={}", name, fmt::join(shape, "x"));
   auto batch = std::make_shared<profile::Subject>();
   batch->inputs[name] = random_input(name, subject.inputs.at(name).dtype(), shape);
-  batch->graph = [&session, inputs = batch->inputs] { return bound_graph(session, inputs); };
+  batch->graph = [&session, inputs = batch->inputs] { return session.bind(inputs).graph; };
   subject.batch = std::move(batch);
 }
 

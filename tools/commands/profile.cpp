@@ -28,7 +28,7 @@ profile::Profile measured(Prepared& network, const ProfileOptions& options, cons
     profile::Profile p =
         profile::collect(*network.loaded->instance, network.plan(), network.threads, network.from, network.to, how);
     p.tuning = look_ahead(
-        p, options.model, *network.session, [&] { return bound_graph(*network.session, network.inputs); },
+        p, options.model, *network.session, [&] { return network.session->bind(network.inputs).graph; },
         options.minutes);
     return p;
   }

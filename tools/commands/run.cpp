@@ -296,7 +296,7 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
     narrow = narrow_type(session.options().compile.precision, wanted);
     if (narrow) alone = values_of_layers_alone(slow, ordered, {values.made.begin(), values.made.end()});
   }
-  const Graph bound = bound_graph(session, inputs);
+  const Graph bound = session.bind(inputs).graph;
   const bool finite = std::ranges::all_of(ordered, all_finite) && finite_constants(bound);
   const Verdict verdict =
       judge(values, narrow ? alone : wanted, verify_tolerance(narrow), finite, computes_scales(bound));
