@@ -1,6 +1,6 @@
-# KILTER_STATIC: replaces the shared libraries that LLVM and Kilter name by static ones. Debian's libprotobuf-lite.a cannot
-# be part of a shared library (its thread-local variables are compiled for programs), so protobuf stays shared, and
-# auditwheel copies it into the wheel under a name of its own.
+# KILTER_STATIC: replaces the shared libraries that LLVM and Kilter name by static ones. Those of operators and protobuf
+# stay shared, and auditwheel copies them into the wheel under names of their own: Debian compiles libprotobuf-lite.a,
+# libre2.a and libpng.a for programs, so they cannot be part of a shared library.
 add_compile_options(-ffunction-sections -fdata-sections)
 find_package(SQLite3 REQUIRED)
 foreach(pair ZLIB::ZLIB=libz.a zstd::libzstd_shared=libzstd.a SQLite::SQLite3=libsqlite3.a)
