@@ -16,6 +16,26 @@
 namespace kilter::onnx {
 namespace {
 
+/// Names the format of a file that is often given in place of an ONNX file, by its first bytes; empty if it is none of
+/// these.
+std::string_view other_format(std::span<const std::byte> bytes) {
+  const std::string_view head(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 512));
+  constexpr std::pair<std::string_view, std::string_view> kHeads[] = {
+      {"PK\x03\x04", "a ZIP archive, as torch.save writes it (torch.onnx.export writes ONNX)"},
+      {"\x89HDF", "an HDF5 file, as Keras writes it (tf2onnx converts it to ONNX)"},
+      {"\x93NUMPY", "an array of NumPy"},
+      {"\x1f\x8b", "a compressed file (gunzip it)"},
+      {"\x89PNG", "an image"}};
+  for (const auto& [start, name] : kHeads) {
+    if (head.starts_with(start)) return name;
+  }
+  if (head.substr(std::min<size_t>(head.size(), 4)).starts_with("TFL3")) return "a model of TensorFlow Lite";
+  const auto of_text = [](char c) {
+    return static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\r' || c == '\t';
+  };
+  return !head.empty() && std::ranges::all_of(head, of_text) ? "a text" : std::string_view();
+}
+
 std::shared_ptr<pb::ModelProto> parse_proto(std::span<const std::byte> bytes, const std::string& file) {
   constexpr size_t kMost = std::numeric_limits<int>::max();
   if (bytes.size() > kMost) {
@@ -27,6 +47,10 @@ std::shared_ptr<pb::ModelProto> parse_proto(std::span<const std::byte> bytes, co
   google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
                                                static_cast<int>(bytes.size()));
   if (!proto->ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) {
+    if (const std::string_view other = other_format(bytes); !other.empty()) {
+      fail(ErrorKind::bad_model,
+           "{}: not a valid ONNX protobuf: this is {}, not an ONNX file; expected a binary ONNX model", file, other);
+    }
     fail(ErrorKind::bad_model,
          "{}: not a valid ONNX protobuf: cannot be parsed beyond byte {} of {}; expected a binary ONNX model: the file "
          "is truncated, damaged or of another format",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/nearest.h"
 #include "zoo/families.h"
 
 namespace kilter::zoo {
@@ -78,9 +79,10 @@ const Row* find(std::string_view name) {
 Graph build(std::string_view name, const Options& options) {
   const Row* row = find(name);
   if (row == nullptr) {
-    std::vector<std::string_view> names;
-    for (const Row& known : all()) names.push_back(known.name);
-    fail(ErrorKind::usage, "zoo: no network '{}'; legal values are {}", name, fmt::join(names, ", "));
+    std::vector<std::string> names;
+    for (const Row& known : all()) names.emplace_back(known.name);
+    fail(ErrorKind::usage, "zoo: no network '{}'{} legal values are {}", name, did_you_mean(name, names),
+         fmt::join(names, ", "));
   }
   Graph graph = row->build(checked(*row, options));
   graph.name = row->name;

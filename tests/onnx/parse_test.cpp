@@ -48,8 +48,11 @@ TEST(Parse, EmptyFile) {
 }
 
 TEST(Parse, OtherFormats) {
-  EXPECT_THAT(bytes_error("{\"graph\": {}}"), StartsWith("bad_model: m.onnx: not a valid ONNX protobuf: "));
-  EXPECT_THAT(bytes_error("\x89PNG\r\n\x1a\n and more"), StartsWith("bad_model: m.onnx: not a valid ONNX protobuf: "));
+  EXPECT_EQ(
+      bytes_error("{\"graph\": {}}"),
+      "bad_model: m.onnx: not a valid ONNX protobuf: this is a text, not an ONNX file; expected a binary ONNX model");
+  EXPECT_THAT(bytes_error("\x89PNG\r\n\x1a\n and more"), HasSubstr("this is an image, not an ONNX file;"));
+  EXPECT_THAT(bytes_error("PK\x03\x04 and more"), HasSubstr("this is a ZIP archive, as torch.save writes it"));
 }
 
 TEST(Parse, EveryTruncationIsAnError) {

@@ -1,0 +1,21 @@
+// Text that fits the columns of a terminal.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace kilter {
+
+/// Returns the text without its middle, with ".." in its place, if it is longer than `width`; `width` is at least 4.
+std::string without_middle(std::string_view text, size_t width);
+
+/// Returns the beginning that all names have in common, up to and with their last common '.' or '/', if it is longer
+/// than three letters and there are several names; else nothing.
+std::string_view common_start(std::span<const std::string> names);
+
+/// Breaks a line at spaces so that no part is longer than `width`; the parts after the first begin with `indent`
+/// spaces. A width of 0 leaves the line whole.
+std::string hanging(std::string_view line, size_t indent, size_t width);
+
+}  // namespace kilter

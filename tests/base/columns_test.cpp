@@ -1,0 +1,41 @@
+#include "base/columns.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace kilter {
+namespace {
+
+TEST(Columns, LongNamesLoseTheirMiddle) {
+  EXPECT_EQ(without_middle("conv1", 8), "conv1");
+  EXPECT_EQ(without_middle("conv1234", 8), "conv1234");
+  EXPECT_EQ(without_middle("layer4.0.conv2.relu", 11), "layer..relu");
+  EXPECT_EQ(without_middle("abcdef", 4), "a..f");
+}
+
+TEST(Columns, TheCommonStartEndsAtASeparator) {
+  const std::vector<std::string> paths{"/model/layer1/conv", "/model/layer2/conv", "/model/last"};
+  EXPECT_EQ(common_start(paths), "/model/");
+  const std::vector<std::string> dots{"features.2.expand", "features.3.expand"};
+  EXPECT_EQ(common_start(dots), "features.");
+  const std::vector<std::string> none{"conv1", "conv2"};
+  EXPECT_EQ(common_start(none), "");
+  const std::vector<std::string> tiny{"m/conv1", "m/conv2"};
+  EXPECT_EQ(common_start(tiny), "");
+  const std::vector<std::string> one{"/model/conv"};
+  EXPECT_EQ(common_start(one), "");
+  EXPECT_EQ(common_start({}), "");
+}
+
+TEST(Columns, LinesAreBrokenAtSpaces) {
+  EXPECT_EQ(hanging("one two three", 2, 0), "one two three");
+  EXPECT_EQ(hanging("one two three", 2, 13), "one two three");
+  EXPECT_EQ(hanging("one two three four", 2, 8), "one two\n  three\n  four");
+  EXPECT_EQ(hanging("unbreakable", 2, 5), "unbreakable");
+  EXPECT_EQ(hanging("unbreakable word", 2, 5), "unbreakable\n  word");
+}
+
+}  // namespace
+}  // namespace kilter
