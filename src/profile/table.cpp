@@ -1,20 +1,19 @@
 #include "profile/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
+#include "base/columns.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace kilter::profile {
 namespace {
 
 constexpr double kMega = 1e-6;
-
-std::string shortened(const std::string& text, size_t width) {
-  return text.size() <= width ? text : text.substr(0, width - 2) + "..";
-}
 
 std::string share_text(const Row& r) {
   if (r.bound.kind == Bound::none) return "-";
@@ -28,15 +27,97 @@ std::string shown_name(const Row& r) {
   return r.iterations > 0 ? name + fmt::format(" ({} iterations)", r.iterations) : name;
 }
 
-std::string line(const Row& r, size_t name_width) {
-  const bool work = r.kind != RowKind::gap;
-  return fmt::format("{:<{}} {:<18} {:>5} {:>9.4f} {:>7.4f} {:>6.2f} {:>8} {:>9} {:>7} {:>13} {:>4} {:>5}\n",
-                     shortened(shown_name(r), name_width), name_width, shortened(work ? r.ops : "", 18), r.count,
-                     r.time.mean, (r.time.high - r.time.low) / 2, r.percent,
-                     r.flops > 0 ? fmt::format("{:.1f}", r.gflops()) : "-",
-                     r.effective_flops > 0 ? fmt::format("{:.1f}", r.effective_gflops()) : "-",
-                     r.bytes > 0 ? fmt::format("{:.1f}", r.gbps()) : "-", share_text(r),
-                     work ? fmt::format("{}", r.threads) : "-", work ? fmt::format("{:.2f}", r.balance) : "-");
+/// A column after the name. Of those that do not fit, the ones with the highest rank are left out first.
+struct Column {
+  std::string_view title;
+  size_t width;
+  int rank;
+  std::string (*text)(const Row&);
+  bool left = false;
+};
+
+bool works(const Row& r) { return r.kind != RowKind::gap; }
+
+const Column kColumns[] = {
+    {"operators", 18, 2, [](const Row& r) { return works(r) ? without_middle(r.ops, 18) : std::string(); }, true},
+    {"count", 5, 3, [](const Row& r) { return fmt::format("{}", r.count); }},
+    {"ms", 9, 0, [](const Row& r) { return fmt::format("{:.4f}", r.time.mean); }},
+    {"+-", 7, 1, [](const Row& r) { return fmt::format("{:.4f}", (r.time.high - r.time.low) / 2); }},
+    {"%", 6, 0, [](const Row& r) { return fmt::format("{:.2f}", r.percent); }},
+    {"GFLOP/s", 8, 0, [](const Row& r) { return r.flops > 0 ? fmt::format("{:.1f}", r.gflops()) : "-"; }},
+    {"effective", 9, 5,
+     [](const Row& r) { return r.effective_flops > 0 ? fmt::format("{:.1f}", r.effective_gflops()) : "-"; }},
+    {"GB/s", 7, 4, [](const Row& r) { return r.bytes > 0 ? fmt::format("{:.1f}", r.gbps()) : "-"; }},
+    {"of bound", 13, 0, [](const Row& r) { return share_text(r); }},
+    {"thr", 4, 6, [](const Row& r) { return works(r) ? fmt::format("{}", r.threads) : "-"; }},
+    {"bal", 5, 7, [](const Row& r) { return works(r) ? fmt::format("{:.2f}", r.balance) : "-"; }}};
+
+/// The columns of a table and the names of its rows, as far as they fit.
+struct Layout {
+  std::vector<const Column*> columns;
+  std::vector<std::string> left_out;
+  std::string_view start;  ///< that the names have in common; the rows do not repeat it
+  size_t name_width = 10;
+
+  std::string name_of(const Row& r) const {
+    const std::string whole = shown_name(r);
+    return without_middle(!start.empty() && whole.starts_with(start) ? std::string_view(whole).substr(start.size())
+                                                                     : std::string_view(whole),
+                          name_width);
+  }
+};
+
+size_t width_of(const Layout& layout) {
+  size_t width = layout.name_width;
+  for (const Column* c : layout.columns) width += 1 + c->width;
+  return width;
+}
+
+/// `names`: those of the rows, which must outlive the result. `width` 0: no limit.
+Layout layout_of(const std::vector<std::string>& names, size_t most_of_name, size_t width) {
+  constexpr size_t kLeastName = 24;  // names need so much to be told apart
+  Layout layout;
+  if (width > 0) layout.start = common_start(names);
+  size_t longest = layout.name_width;
+  for (const std::string& name : names) longest = std::max(longest, name.size() - layout.start.size());
+  layout.name_width = std::min(longest, most_of_name);
+  for (const Column& c : kColumns) layout.columns.push_back(&c);
+  if (width == 0) return layout;
+  const size_t whole = layout.name_width;
+  const size_t least = std::min(whole, kLeastName);
+  const auto excess = [&] { return width_of(layout) - std::min(width_of(layout), width); };
+  while (excess() > whole - least) {
+    const auto last = std::ranges::max_element(layout.columns, {}, &Column::rank);
+    if ((*last)->rank == 0) break;
+    layout.left_out.insert(layout.left_out.begin(), std::string((*last)->title));
+    layout.columns.erase(last);
+  }
+  layout.name_width = std::max(least, whole - std::min(whole, excess()));
+  return layout;
+}
+
+std::string heads(const Layout& layout, const std::string& by) {
+  std::string out = fmt::format("{:<{}}", by, layout.name_width);
+  for (const Column* c : layout.columns)
+    out += c->left ? fmt::format(" {:<{}}", c->title, c->width) : fmt::format(" {:>{}}", c->title, c->width);
+  return out + "\n";
+}
+
+std::string line(const Row& r, const Layout& layout) {
+  std::string out = fmt::format("{:<{}}", layout.name_of(r), layout.name_width);
+  for (const Column* c : layout.columns)
+    out += c->left ? fmt::format(" {:<{}}", c->text(r), c->width) : fmt::format(" {:>{}}", c->text(r), c->width);
+  return out + "\n";
+}
+
+/// Says what the table does not show.
+std::string left_out_text(const Layout& layout, size_t width) {
+  std::string out;
+  if (!layout.start.empty()) out += hanging(fmt::format("names begin with {}", layout.start), 2, width) + "\n";
+  if (layout.left_out.empty()) return out;
+  const std::string left =
+      fmt::format("left out at {} columns: {}; --wide shows them", width, fmt::join(layout.left_out, ", "));
+  return out + hanging(left, 2, width) + "\n";
 }
 
 std::string counter_text(const CounterValues& c) {
@@ -237,12 +318,12 @@ void check(const TableOptions& options) {
 
 std::string table(const Profile& p, const TableOptions& options) {
   const std::vector<Row> rows = sorted(group(p.rows, options.by), options.sort);
-  size_t width = 10;
-  for (const Row& r : rows)
-    width = std::max(width, std::min<size_t>(shown_name(r).size(), options.by == "task" ? 72 : 40));
-  std::string out =
-      fmt::format("{:<{}} {:<18} {:>5} {:>9} {:>7} {:>6} {:>8} {:>9} {:>7} {:>13} {:>4} {:>5}\n", options.by, width,
-                  "operators", "count", "ms", "+-", "%", "GFLOP/s", "effective", "GB/s", "of bound", "thr", "bal");
+  std::vector<std::string> names;
+  for (const Row& r : rows) {
+    if (works(r)) names.push_back(shown_name(r));
+  }
+  const Layout layout = layout_of(names, options.by == "task" ? 72 : 40, options.wide ? 0 : options.width);
+  std::string out = heads(layout, options.by);
   int64_t shown = 0;
   double hidden = 0;
   for (const Row& r : rows) {
@@ -251,13 +332,16 @@ std::string table(const Profile& p, const TableOptions& options) {
       continue;
     }
     ++shown;
-    out += line(r, width);
+    out += line(r, layout);
     if (options.wide) out += details(r);
   }
-  if (hidden > 0)
-    out += fmt::format("{:<{}} {:>34.4f}\n", fmt::format("({} more rows)", static_cast<int64_t>(rows.size()) - shown),
-                       width, hidden);
-  return out + sums(p) + configuration(p);
+  if (hidden > 0) out += fmt::format("({} more rows: {:.4f} ms)\n", static_cast<int64_t>(rows.size()) - shown, hidden);
+  out += left_out_text(layout, options.width);
+  const std::string below = sums(p) + configuration(p);
+  for (const std::string_view text : split(below, '\n'))
+    out += hanging(text, text.starts_with("  ") ? 25 : 27, options.width) + "\n";
+  out.pop_back();  // the text ended with a line end
+  return out;
 }
 
 std::string memory_table(const Profile& p) {

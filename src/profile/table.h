@@ -12,7 +12,8 @@ struct TableOptions {
   std::string by = "layer";    ///< layer, operator, task
   std::string sort = "order";  ///< order, time, name, share
   int64_t top = 0;             ///< rows to show; 0: all
-  bool wide = false;           ///< also show problem, schedule, shapes, layouts and kernel key
+  bool wide = false;           ///< also show problem, schedule, shapes, layouts and kernel key, and all columns
+  size_t width = 0;            ///< most columns of text; 0: no limit
 };
 
 /// Throws usage, listing the legal words, if a word of the options is unknown.

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "network.h"
 
 namespace kilter::profile {
@@ -42,7 +43,25 @@ TEST(Table, TopKeepsTheSlowestAndSaysWhatIsHidden) {
   o.sort = "time";
   o.top = 3;
   const std::string text = table(sample_profile(), o);
-  EXPECT_THAT(text, HasSubstr(fmt::format("({} more rows)", sample_profile().rows.size() - 3)));
+  EXPECT_THAT(text, HasSubstr(fmt::format("({} more rows: ", sample_profile().rows.size() - 3)));
+}
+
+TEST(Table, FitsTheTerminalAndSaysWhatIsLeftOut) {
+  Profile p = sample_profile();
+  for (Row& r : p.rows) {
+    if (r.kind != RowKind::gap) r.name = "/backbone/a_stage_with_a_long_name/" + r.name;
+  }
+  for (const size_t width : {80, 100, 120}) {
+    TableOptions o;
+    o.width = width;
+    const std::string text = table(p, o);
+    for (const std::string_view line : split(text, '\n')) EXPECT_LE(line.size(), width) << line;
+    EXPECT_THAT(text, HasSubstr("names begin with /backbone/a_stage_with_a_long_name/\n"));
+    EXPECT_THAT(text, HasSubstr(fmt::format("left out at {} columns: ", width)));
+    EXPECT_THAT(text, HasSubstr("\nconv1 "));
+  }
+  EXPECT_THAT(table(p, {}), testing::Not(HasSubstr("left out at")));
+  EXPECT_THAT(table(p, {}), HasSubstr("operators          count"));
 }
 
 TEST(Table, WideShowsProblemScheduleShapesLayoutsAndHash) {
