@@ -1,5 +1,5 @@
 // Commands and their options, parsed by CLI11. Only command_line.cpp includes that library, which adds ten seconds to
-// the compilation of each file that includes it.
+// the compilation of each file that includes it. What is registered here is also written into the table of commands.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "command_table.h"
 
 namespace CLI {
 class App;
@@ -19,7 +21,7 @@ namespace kilter::tool {
 /// An option of a command: a handle that is valid as long as its CommandLine. Functions return the option itself.
 class Option {
  public:
-  explicit Option(CLI::Option* option) : option_(option) {}
+  Option(CLI::Option* option, OptionText* text) : option_(option), text_(text) {}
 
   /// Limits legal values to [least, most].
   Option& range(int least, int most);
@@ -39,16 +41,31 @@ class Option {
   Option& one_value_each();
   /// Calls a function for each value.
   Option& on_value(std::function<void()> function);
+  /// Names the value in the help, such as "NAME=SHAPE".
+  Option& value(const std::string& name);
+  /// Says that the value is a file or a folder, which completion offers, under this name in the help.
+  Option& file(const std::string& name = "FILE");
+  Option& folder(const std::string& name = "DIR");
+  /// Values that completion offers; others are legal as well.
+  Option& suggests(std::vector<std::string> values);
 
  private:
   CLI::Option* option_;
+  OptionText* text_;
+};
+
+/// The settings of how to print, which every command has.
+struct PrintOptions {
+  bool quiet = false, verbose = false;
+  std::string colour = "auto";
 };
 
 /// A command with subcommands and options: a handle that is valid as long as its CommandLine. Targets must live until
-/// the command line is parsed. Names are "--name", "-n,--name", or "NAME" for an argument by position.
+/// the command line is parsed. Names are "--name", "-n,--name", "--name,~--old" with a name that is only accepted, or
+/// "NAME" for an argument by position.
 class Command {
  public:
-  explicit Command(CLI::App* app) : app_(app) {}
+  Command(CLI::App* app, CommandText* text, PrintOptions* print) : app_(app), text_(text), print_(print) {}
 
   Option option(const std::string& name, std::string& target, const std::string& help) const;
   Option option(const std::string& name, std::vector<std::string>& target, const std::string& help) const;
@@ -57,37 +74,54 @@ class Command {
   Option option(const std::string& name, uint64_t& target, const std::string& help) const;
   Option option(const std::string& name, double& target, const std::string& help) const;
   Option flag(const std::string& name, bool& target, const std::string& help) const;
+  /// The option of every command that can write its result as JSON. `what` it writes is e.g. "the figures".
+  Option json(std::string& target, const std::string& what) const;
   /// An option that the help does not show and whose use is an error: `refuse` gets its value, or "", and throws.
   void refused_option(const std::string& name, std::function<void(const std::string&)> refuse) const;
   Command subcommand(const std::string& name, const std::string& help) const;
-  /// Options under a title of their own in the help.
-  Command group(const std::string& title) const;
+  /// Puts the options that are registered from now on under a heading of the help; rare ones are only in --help-all.
+  void heading(const std::string& title, bool rare = false) const;
+  /// Returns this command with one heading, which heading() does not change, for all options registered through it.
+  Command under(const std::string& title, bool rare) const;
+  /// Says under which heading the command above lists this one.
+  void group(const std::string& title) const;
   void require_subcommand() const;
+  /// Options that stand for a command of this one where they are the first word: "-V,--version".
+  void stands_for(const std::string& names, const std::string& command, const std::string& help) const;
+  /// A paragraph of the help.
   void footer(const std::string& text) const;
+  void example(const std::string& command, const std::string& what) const;
+  /// Registers what the command does, after all of its options, and the options that every command has.
   void callback(std::function<void()> function) const;
-  /// Leaves the command out of the list of subcommands.
-  void hide() const;
+  const CommandText& text() const { return *text_; }
 
  private:
+  template <class T>
+  Option add(const std::string& name, T& target, const std::string& help, const std::string& value) const;
+  OptionText& describe(const std::string& name, const std::string& help, std::string& cli_name) const;
+  void add_help() const;
+
   CLI::App* app_;
+  CommandText* text_;
+  PrintOptions* print_;
+  bool fixed_ = false;  ///< heading() has no effect
 };
 
 class CommandLine {
  public:
-  CommandLine(const std::string& description, const std::string& name, std::function<std::string()> version);
+  CommandLine(const std::string& description, const std::string& name);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
   Command root();
-  struct Parsed {
-    std::string error;     ///< empty: the command's callback was called, or help or the version was printed
-    bool unknown = false;  ///< the error is about arguments that no option takes
-  };
-  /// Fills the targets and calls the callbacks, whose exceptions pass through.
-  Parsed parse(int argc, char** argv);
+  /// Fills the targets and calls the callbacks, whose exceptions pass through. Prints the help if it is asked for.
+  /// Throws usage for words that are not legal.
+  void parse(std::vector<std::string> words);
 
  private:
+  CommandText table_;
+  PrintOptions print_;
   std::unique_ptr<CLI::App> app_;
 };
 

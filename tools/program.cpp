@@ -10,14 +10,18 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <nlohmann/json.hpp>
 
+#include "base/cpu_info.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "codegen/backend.h"
 #include "commit.h"
 #include "kilter/version.h"
+#include "help_text.h"
 #include "schedule/kernel_versions.h"
 #include "scratch_folder.h"
+#include "terminal.h"
 #include "tool.h"
 
 namespace kilter::tool {
@@ -45,39 +49,6 @@ int unwritten() {
   return kBadInput;
 }
 
-/// Restores the order of unexpected arguments, which the library lists from last to first.
-std::string in_order(std::string words, int argc, char** argv) {
-  const size_t colon = words.find(": ");
-  if (colon == std::string::npos) return words;
-  std::string_view left = std::string_view(words).substr(colon + 2);
-  std::string list;
-  for (int i = argc - 1; i > 0 && !left.empty(); --i) {
-    const std::string_view word = argv[i];
-    if (!left.starts_with(word) || (left.size() > word.size() && left[word.size()] != ' ')) continue;
-    list = list.empty() ? std::string(word) : std::string(word) + " " + list;
-    left.remove_prefix(std::min(left.size(), word.size() + 1));
-  }
-  return left.empty() ? words.substr(0, colon + 2) + list : words;
-}
-
-/// Parses a command line whose command `add` registers, and runs the command. Throws usage if the line is not legal.
-void parse(const std::vector<std::string>& words, const std::function<void(Command)>& add) {
-  CommandLine line("Kilter compiles ONNX networks to machine code for this CPU, checks and times them.", "kilter",
-                   version_text);
-  add(line.root());
-  std::vector<std::string> own{"kilter"};
-  own.insert(own.end(), words.begin(), words.end());
-  std::vector<char*> argv;
-  for (std::string& word : own) argv.push_back(word.data());
-  const auto argc = static_cast<int>(argv.size());
-  argv.push_back(nullptr);
-  auto [error, unknown] = line.parse(argc, argv.data());
-  if (error.empty()) return;
-  while (!error.empty() && (error.back() == '\n' || error.back() == '.')) error.pop_back();
-  if (unknown) error = in_order(std::move(error), argc, argv.data());
-  fail(ErrorKind::usage, "{}; --help lists what is legal", error);
-}
-
 /// Callers recognise an interrupt by the exit code. A file that was about to be replaced keeps its old contents.
 void end_at_interrupt(int /*signal*/) {
   static std::atomic<bool> ending = false;
@@ -94,21 +65,38 @@ std::string version_text() {
                      KernelVersions(codegen_version()).all());
 }
 
+nlohmann::json version_json() {
+  return {{"version", KILTER_VERSION_STRING},
+          {"commit", KILTER_COMMIT},
+          {"build_type", KILTER_BUILD_TYPE},
+          {"code_generator", codegen_version()},
+          {"kernels", KernelVersions(codegen_version()).all()},
+          {"machine", cpu_brand()},
+          {"target", native_target().name}};
+}
+
 int run_command(const std::vector<std::string>& words) {
   Context context;
-  parse(words, [&](Command app) {
-    app.require_subcommand();
-    app.footer("Example:  kilter run zoo:resnet18 --verify\nEvery subcommand has --help.");
-#define KILTER_COMMAND(name) add_##name(app, context);
+  CommandLine line("Kilter compiles ONNX networks to machine code for this CPU, checks and times them.", "kilter");
+  const Command root = line.root();
+  root.require_subcommand();
+  root.stands_for("-V,--version", "version", "print the version");
+#define KILTER_COMMAND(name) add_##name(root, context);
 #include "commands.inc"
 #undef KILTER_COMMAND
-  });
+  if (words.empty()) {
+    say("{}", help_text(root.text(), false));
+    return kUsage;
+  }
+  line.parse(words);
   return context.exit;
 }
 
 std::unique_ptr<Session> open_network(const std::vector<std::string>& words) {
   ModelOptions options;
-  parse(words, [&](Command app) { options.add_to(app); });
+  CommandLine line("Open a network", "kilter run");  // whose options these are
+  options.add_to(line.root());
+  line.parse(words);
   return options.open();
 }
 
@@ -124,7 +112,7 @@ int program(int argc, char** argv) {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
     return unwritten();
   } catch (const Error& e) {
-    say_error("kilter: {}\n", printable_lines(e.message()));
+    say_error("{} {}\n", styled_error(Style::bad, "kilter:"), printable_lines(e.message()));
     return exit_code(e.kind());
   } catch (const std::bad_alloc&) {
     say_error("kilter: out of memory\n");

@@ -55,13 +55,16 @@ namespace {
 void add_records_option(Command app, ModelOptions& o, const std::string& suffix) {
   Option records =
       app.option("--records" + suffix, o.records,
-                 "tuning records to take schedules from: a file, default (the file of kilter tune) or none");
+                 "tuning records to take schedules from: a file, default (the file of kilter tune) or none")
+          .file()
+          .suggests({"default", "none"});
   if (!o.records.empty()) records.shows_default();
 }
 
 }  // namespace
 
 void add_sources_of(Command app, ModelOptions& o, const std::string& suffix) {
+  app.heading("Using tuning results");
   add_records_option(app, o, suffix);
   app.option(
          "--choose" + suffix, o.choose,
@@ -71,7 +74,8 @@ void add_sources_of(Command app, ModelOptions& o, const std::string& suffix) {
       .one_of({"accepted", "history-best", "graph-best"});
   app.option("--layer-plan" + suffix, o.layer_plan,
              "file to take schedules, layouts, fusion and threads of layers from, as written by --write-plan of kilter "
-             "tune and kilter inspect");
+             "tune and kilter inspect")
+      .file();
 }
 
 void ModelOptions::add_records_to(Command app) { add_records_option(app, *this, ""); }

@@ -1,7 +1,9 @@
-// The terminal behind standard error: its size, and one line of progress on it.
+// The terminal: its size, colours, and one line of progress on it.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace kilter::tool {
@@ -14,8 +16,21 @@ struct TerminalSize {
 /// unknown.
 TerminalSize terminal_size();
 
-/// One line that is rewritten in place, or the console's own progress. Prints nothing if standard error is not a
-/// terminal. Cuts lines that are too wide, since a wrapped line could not be erased.
+/// Returns the width of the terminal on the console's output; nothing if it is not a terminal, for which tables are not
+/// cut.
+std::optional<size_t> terminal_columns();
+/// Returns terminal_columns(), or 80 if there are none, for text that is always wrapped.
+size_t output_columns();
+
+enum class Style : uint8_t { bold, good, bad };
+/// Returns the text with the codes for a style, if the console's output is to have colours (Console::colours()).
+std::string styled(Style style, const std::string& text);
+/// As styled(), for the console's error output.
+std::string styled_error(Style style, const std::string& text);
+
+/// One line that is rewritten in place, or the console's own progress. If standard error is not a terminal, prints
+/// nothing, or with --verbose a line whenever something else is being done. Cuts lines that are too wide, since a
+/// wrapped line could not be erased.
 class Progress {
  public:
   /// `what` is printed before each text, e.g. "bench zoo:resnet18".
@@ -30,6 +45,7 @@ class Progress {
   std::string what_;
   bool terminal_;
   bool shown_ = false;
+  std::string doing_;  ///< the last line of --verbose
 };
 
 }  // namespace kilter::tool

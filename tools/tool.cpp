@@ -22,44 +22,43 @@
 #include "ops/support/builder.h"
 #include "tune/tuner/tasks/task_names.h"
 #include "tuning.h"
+#include "zoo/zoo.h"
 
 namespace kilter::tool {
 
 namespace {
 
+std::vector<std::string> pass_names() {
+  std::vector<std::string> out;
+  for (const PassRow& row : all_passes()) out.emplace_back(row.name);
+  return out;
+}
+
 void add_run_to(Command app, ModelOptions& o, const std::string& suffix) {
-  app.option(
-      "--input" + suffix, o.inputs,
-      "an input: NAME=FILE.npy, NAME=FILE.pb (an ONNX value), or NAME=SHAPE such as x=1x3x224x224; for a sequence also "
-      "NAME=FILE.npz, its elements one after another in this form, or NAME=[]; for maps NAME=FILE.json; may be "
-      "repeated");
-  app.option(
-      "--shapes" + suffix, o.shape_ranges,
-      "sizes that an input may have: NAME=SHAPE with ranges for dimensions, such as "
-      "'x={1,2,4}x3x{320..960:32}x{w=64..800}'; dimensions of one name, or with one name in the model, always have "
-      "the same size; other sizes are errors; quote the value, since shells expand braces; may be repeated");
+  app.heading("Input");
+  app.option("--input" + suffix, o.inputs,
+             "an input: NAME=FILE.npy, NAME=FILE.pb (an ONNX value), or NAME=SHAPE such as x=1x3x224x224; for a "
+             "sequence also NAME=FILE.npz, its elements one after another in this form, or NAME=[]; for maps "
+             "NAME=FILE.json; may be repeated")
+      .file("NAME=VALUE");
+  app.option("--shapes" + suffix, o.shape_ranges,
+             "sizes that an input may have: NAME=SHAPE with ranges for dimensions, such as "
+             "'x={1,2,4}x3x{320..960:32}x{w=64..800}'; dimensions of one name, or with one name in the model, always "
+             "have the same size; other sizes are errors; quote the value, since shells expand braces; may be repeated")
+      .value("NAME=SHAPE");
+  app.heading("Running");
   app.option("--threads" + suffix, o.threads,
              "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
       .range(1, 1024);
 }
 
-void add_schedules_to(Command app, ModelOptions& o, const std::string& suffix) {
+void add_code_to(Command app, ModelOptions& o, const std::string& suffix) {
+  app.heading("Compiling");
   Option target = app.option("--target" + suffix, o.target,
-                             "CPU to generate code for, or a back end and a CPU; `kilter targets` lists them");
+                             "CPU to generate code for, or a back end and a CPU; `kilter targets` lists them")
+                      .value("CPU")
+                      .suggests(target_names());
   if (!o.target.empty()) target.shows_default();
-  app.option("--schedule" + suffix, o.schedules,
-             "NODE=SCHEDULE forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 "
-             "prefetch=0\"; NODE=TEMPLATE forces a template, which picks its own knobs; task:3 instead of NODE means "
-             "every layer of task 3, as `kilter tasks` numbers them, and '*' means every layer to which it applies");
-  app.option("--forbid" + suffix, o.forbid,
-             "template or schedule that must not be used, whether it comes from defaults, records or tuning: TEMPLATE, "
-             "TEMPLATE@NODE or SCHEDULE@NODE, such as winograd@conv1 or conv2d_winograd@task:3, or record:ID for one "
-             "tuning record; may be repeated")
-      .one_value_each();
-  app.option("--accuracy" + suffix, o.accuracy,
-             "strict: no approximating kernels (Winograd convolutions); results are as accurate as direct sums")
-      .one_of({"default", "strict"})
-      .default_text(o.accuracy);
   app.option("--precision" + suffix, o.precision,
              "bf16: convolutions and products multiply bf16 and sum in f32, and values between layers are stored as "
              "bf16; fp16: values between layers and weights are stored as f16, and all arithmetic is in f32; declared: "
@@ -68,32 +67,79 @@ void add_schedules_to(Command app, ModelOptions& o, const std::string& suffix) {
       .default_text(o.precision);
   app.option("--keep-float" + suffix, o.keep_float,
              "node or operator that --precision leaves in f32, such as Softmax or '/layer4/conv1'; may be repeated")
-      .one_value_each();
+      .one_value_each()
+      .value("NODE");
+  app.option("--accuracy" + suffix, o.accuracy,
+             "strict: no approximating kernels (Winograd convolutions); results are as accurate as direct sums")
+      .one_of({"default", "strict"})
+      .default_text(o.accuracy);
   app.option("--memory" + suffix, o.memory,
              "memory limit for packed weights and arena, such as 200MB or 1GiB; Winograd kernels are dropped, cheapest "
-             "first, until the network fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)");
+             "first, until the network fits (default: packed weights up to 2.5 times the parameters, or 64 MiB)")
+      .value("SIZE");
 }
 
-void add_passes_to(Command app, ModelOptions& o, const std::string& suffix) {
+void add_layers_to(Command app, ModelOptions& o, const std::string& suffix) {
+  app.heading("Single layers");
+  app.option("--schedule" + suffix, o.schedules,
+             "NODE=SCHEDULE forces a node's schedule, e.g. conv1=\"conv2d_direct vectors=2 rows=1 tile=14 "
+             "prefetch=0\"; NODE=TEMPLATE forces a template, which picks its own knobs; task:3 instead of NODE means "
+             "every layer of task 3, as `kilter tasks` numbers them, and '*' means every layer to which it applies")
+      .value("NODE=SCHEDULE");
+  app.option("--forbid" + suffix, o.forbid,
+             "template or schedule that must not be used, whether it comes from defaults, records or tuning: TEMPLATE, "
+             "TEMPLATE@NODE or SCHEDULE@NODE, such as winograd@conv1 or conv2d_winograd@task:3, or record:ID for one "
+             "tuning record; may be repeated")
+      .one_value_each()
+      .value("WHAT");
+  app.option("--layer-threads" + suffix, o.layer_threads,
+             "NODE=N, task:3=N or '*=N': maximum number of threads for a node's task; may be repeated")
+      .one_value_each()
+      .value("NODE=N");
+  app.heading("Single layers", true);
   app.option("--no-fuse" + suffix, o.no_fuse, "node whose task must not be fused with any other node; may be repeated")
-      .one_value_each();
+      .one_value_each()
+      .value("NODE");
   app.option("--fuse" + suffix, o.fuse,
              "depthwise convolution to run in one kernel with the convolution before it, whatever the analytic model "
              "expects; may be repeated")
-      .one_value_each();
-  app.option("--layer-threads" + suffix, o.layer_threads,
-             "NODE=N, task:3=N or '*=N': maximum number of threads for a node's task; may be repeated")
-      .one_value_each();
+      .one_value_each()
+      .value("NODE");
   app.option("--plain-layout" + suffix, o.plain_layout,
              "node whose operands keep the plain layout, with layout changes around the node; may be repeated")
-      .one_value_each();
-  app.option("--disable" + suffix, o.disable, "pass to skip; `kilter options` lists them").delimiter(',');
-  app.option("--stop-after" + suffix, o.stop_after, "last pass to run");
+      .one_value_each()
+      .value("NODE");
+}
+
+void add_passes_to(Command app, ModelOptions& o, const std::string& suffix) {
+  app.heading("Debugging the compiler", true);
+  app.option("--disable" + suffix, o.disable, "pass to skip; `kilter options` lists them")
+      .delimiter(',')
+      .value("PASS")
+      .suggests(pass_names());
+  app.option("--stop-after" + suffix, o.stop_after, "last pass to run").value("PASS").suggests(pass_names());
   app.option("--max-rewrites" + suffix, o.max_rewrites,
              "stop after this many rewrites by passes (to bisect a wrong result)");
 }
 
 }  // namespace
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> out;
+  for (const TargetRow& row : all_targets()) out.emplace_back(row.name);
+  return out;
+}
+
+Option add_model_argument(Command app, std::string& model, bool compiled_files) {
+  std::vector<std::string> names;
+  for (const zoo::Row& row : zoo::all()) names.push_back("zoo:" + std::string(row.name));
+  return app
+      .option("MODEL", model,
+              compiled_files ? "ONNX file, zoo:NAME, or a file made by `kilter compile`" : "ONNX file or zoo:NAME")
+      .file("MODEL")
+      .suggests(std::move(names))
+      .required();
+}
 
 void ModelOptions::add_to(Command app, bool compiled_files) {
   add_model_to(app, compiled_files);
@@ -102,20 +148,20 @@ void ModelOptions::add_to(Command app, bool compiled_files) {
 }
 
 void ModelOptions::add_model_to(Command app, bool compiled_files) {
-  app.option("MODEL", model,
-             compiled_files ? "ONNX file, zoo:NAME, or a file made by `kilter compile`" : "ONNX file or zoo:NAME")
-      .required();
+  add_model_argument(app, model, compiled_files);
   add_run_to(app, *this, "");
   if (!compiled_files) return;
-  app.option("--plan-cache", plan_cache,
-             "memory limit for the plans of shapes other than the latest, such as 200MB or 4GiB; beyond it, those that "
-             "have not run for the longest time are dropped (default: 1GiB)");
   app.option("--specialise", specialise,
              "now: make the plans for the shapes of --shapes when the model is opened, for all of them if there are at "
              "most --max-shapes, otherwise for 16 that are spread over them; auto: make them in the background while "
              "the network runs; never: make a plan when a shape first occurs")
       .one_of({"auto", "never", "now"})
       .shows_default();
+  app.heading("Running", true);
+  app.option("--plan-cache", plan_cache,
+             "memory limit for the plans of shapes other than the latest, such as 200MB or 4GiB; beyond it, those that "
+             "have not run for the longest time are dropped (default: 1GiB)")
+      .value("SIZE");
   app.option("--max-shapes", max_shapes, "the most shapes of --shapes that all get a plan ahead or in a compiled file")
       .range(int64_t{1}, int64_t{100'000})
       .shows_default();
@@ -124,18 +170,21 @@ void ModelOptions::add_model_to(Command app, bool compiled_files) {
 }
 
 void ModelOptions::add_compile_to(Command app) {
-  add_schedules_to(app, *this, "");
+  add_code_to(app, *this, "");
+  add_layers_to(app, *this, "");
   add_passes_to(app, *this, "");
   app.option("--dump-ir", dump_ir,
              "folder for the graph after each pass, the outcome of its rewrites, the tasks after each stage, and the "
-             "loops and assembly of each kernel");
+             "loops and assembly of each kernel")
+      .folder();
   app.flag("--time-passes", time_passes, "print how long each pass takes");
 }
 
 void ModelOptions::add_settings_to(Command app, const std::string& suffix) {
   add_run_to(app, *this, suffix);
   add_sources_of(app, *this, suffix);
-  add_schedules_to(app, *this, suffix);
+  add_code_to(app, *this, suffix);
+  add_layers_to(app, *this, suffix);
   add_passes_to(app, *this, suffix);
 }
 
@@ -265,7 +314,7 @@ ModelOptions::CompileSetup ModelOptions::compile_setup() const {
   options.threads = std::max(1, std::min(default_threads(), 16));
   setup.chooser = std::make_shared<NamingChooser>(add_sources(options));
   options.report.notice = [told = std::make_shared<std::set<std::string>>()](const std::string& line) {
-    if (told->insert(line).second) say_error("{}\n", printable(line));
+    if (told->insert(line).second) note("{}\n", printable(line));
   };
   return setup;
 }
@@ -438,7 +487,7 @@ std::string tune_command(const ModelOptions& options) {
 }
 
 void tell_records(const std::string& records, const std::string& more) {
-  if (!records.empty()) say_error("records: {}{}\n", printable(records), more);
+  if (!records.empty()) note("records: {}{}\n", printable(records), more);
 }
 
 void tell_records_of_program(Session& session) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ enum Exit : int { kDone = 0, kCheckFailed = 1, kUsage = 2, kBadInput = 3, kInter
 
 /// The text that --version prints: "kilter 0.1.0 (commit, build type, LLVM)".
 std::string version_text();
+/// The same as JSON, with this machine.
+nlohmann::json version_json();
 
 /// The exit code that a subcommand's callback sets and main() returns.
 struct Context {
@@ -106,6 +109,12 @@ struct ModelOptions {
   /// Returns tensor_inputs() and the other inputs, which must be given unless they are optional.
   std::map<std::string, AnyValue> all_values(const Session& session) const;
 };
+
+/// Returns the names of all targets, for completion.
+std::vector<std::string> target_names();
+
+/// Registers the argument MODEL, which is required.
+Option add_model_argument(Command app, std::string& model, bool compiled_files);
 
 /// Registers --records, --choose and --layer-plan for `options`, each with `suffix` appended to its name.
 void add_sources_of(Command app, ModelOptions& options, const std::string& suffix);

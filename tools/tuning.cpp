@@ -34,7 +34,7 @@ TuningSetup::TuningSetup(const ModelOptions& options, bool writes) {
   }
   options.bar_records(known);
   network = parts_of(options, *session);
-  if (!network.text.empty()) say_error("{}: tuned together: {}\n", options.model, network.text);
+  if (!network.text.empty()) note("{}: tuned together: {}\n", options.model, network.text);
   CompileOptions given = session->options().compile;
   network.spread(given);
   compile_ = adapted(given, session->options().chooser.get(), network.whole);

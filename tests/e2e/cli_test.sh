@@ -9,10 +9,9 @@ export XDG_CACHE_HOME=$scratch/cache
 . "$(dirname "$0")/expect.sh"
 
 expect 0 "LLVM" --version
-expect 0 "Example:" --help
+expect 0 "Run and deploy:" --help
 for sub in run bench kernels profile time explain compare device compile check inspect ops targets options zoo records tune tasks cost-model searchers quantize precision; do expect 0 "--help" $sub --help; done
-expect 2 "" 
-expect 2 "" frobnicate
+expect 2 "Run and deploy:"
 expect 0 "GFLOP/s" device
 expect 0 '"gflops"' device --json -
 expect 3 "/nowhere/device.json" device --json /nowhere/device.json
@@ -213,7 +212,8 @@ expect 0 "" inspect zoo:squeezenet1_1 --schedules --json "$scratch/schedules.jso
 grep -qF '"standing": "rejected"' "$scratch/schedules.json" || { echo "FAILED: inspect --schedules wrote no reasons"; failures=$((failures + 1)); }
 expect 3 "/dev/full" inspect zoo:squeezenet1_1 --schedules --json /dev/full
 expect 2 "--node nothing: no layer has this name; legal values are conv1, conv10" inspect zoo:squeezenet1_1 --schedules --node nothing
-expect 2 "--node, --json and --write-plan require --schedules; add it, or leave them out" inspect zoo:squeezenet1_1 --node conv1
+expect 2 "--json -: machine code is shown as text only; leave out --json or --asm" inspect zoo:squeezenet1_1 --asm conv1 --json -
+expect 2 "--node and --write-plan require --schedules; add it, or leave them out" inspect zoo:squeezenet1_1 --node conv1
 expect 2 "is a compiled file, which keeps no alternatives; give the model itself" inspect "$scratch/net.kilter" --schedules
 expect 0 "multiply-adds" inspect zoo:squeezenet1_1 --asm conv1 --target x86-64-v3
 expect 0 "vfmadd231ps" inspect zoo:squeezenet1_1 --asm fire4.expand3x3 --target x86-64-v4
@@ -352,7 +352,7 @@ expect 3 "$scratch/nothing.db" compare zoo:squeezenet1_1 --records-a "$scratch/n
 tiny=(zoo:squeezenet1_1 --seconds 0.2 --threads 1)
 expect 0 "per item, in batches of 1 and 2" compare "${tiny[@]}" --input input=1x3x64x64 --input-b input=2x3x64x64
 expect 0 "by processor time  B / A = " compare "${tiny[@]}" --input input=1x3x64x64 --no-fuse conv1 --accuracy-a strict --disable-b fuse
-expect 0 "Options for B only" compare --help
+expect 0 "Options for B only" compare --help-all
 expect 2 "--accuracy-b: sloppy not in {default,strict}" compare "${tiny[@]}" --accuracy-b sloppy
 expect 2 "--layer-threads: expected NAME=VALUE, got 'conv1'" compare "${tiny[@]}" --layer-threads-a conv1
 "$kilter" bench zoo:squeezenet1_1 --seconds 0.2 --threads 1 --json "$scratch/b.json" > /dev/null

@@ -75,8 +75,8 @@ refuse() {
   if "$kilter" "$@" > out.txt 2> err.txt; then die "accepted: $*"; fi
   expect err.txt "$says"
 }
-refuse "not expected: --layer-plan best.plan" graph-tune "${model[@]}" --layer-plan best.plan
-refuse "not expected: --choose history-best" graph-tune "${model[@]}" --choose history-best
+refuse "unknown option '--layer-plan'" graph-tune "${model[@]}" --layer-plan best.plan
+refuse "unknown option '--choose'" graph-tune "${model[@]}" --choose history-best
 "$kilter" graph-tune "${model[@]}" --records r.db --no-run --layers --forbid direct@fire2.expand3x3 > forbidden.txt
 ! grep "fire2.expand3x3 |" forbidden.txt | grep -q "conv2d_direct" || die "a forbidden template is an alternative"
 refuse "--choose: worst not in {accepted,history-best,graph-best}" run "${model[@]}" --choose worst

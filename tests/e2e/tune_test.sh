@@ -325,7 +325,7 @@ says "r.db.plans.jsonl: line 2: skipped: not a kept plan: " run "${net[@]}" --th
 expect 2 "--time : expected a time such as 90s, 5min or 1h" tune "${net[@]}" --time ""
 expect 2 "--time 5 years: expected a time such as 90s, 5min or 1h" tune "${net[@]}" --time "5 years"
 expect 2 "--choose: accepted not in {graph-best,history-best}" tune "${net[@]}" --choose accepted
-expect 2 "not expected: --layer-plan a.plan; --help lists" tune "${net[@]}" --layer-plan a.plan
+expect 2 "unknown option '--layer-plan'" tune "${net[@]}" --layer-plan a.plan
 expect 3 "records no/where.db: there is no folder no; make it, or give another file" tune "${net[@]}" --records no/where.db
 [ ! -e no ] || die "a folder was made"
 expect 2 "--json - and --events -: standard output can hold only one of them; give a file for the others" \

@@ -163,9 +163,9 @@ void bench(const BenchOptions& options) {
 void add_bench(Command app, Context&) {
   auto options = std::make_shared<BenchOptions>();
   Command sub = app.subcommand("bench", "Time a network from the caller's inputs to the caller's outputs");
+  sub.group("Measure and explain");
   options->model.add_to(sub);
-  sub.option("--json", options->json,
-             "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
+  sub.heading("Measuring");
   sub.option("--seconds", options->seconds, "how long to measure, in seconds").range(0.01, 3600.0).shows_default();
   sub.option("--number", options->number, "runs per measurement; a measurement is their mean")
       .positive()
@@ -175,10 +175,13 @@ void add_bench(Command app, Context&) {
       .non_negative()
       .shows_default();
   sub.flag("--flush", options->flush, "flush the caches before each measurement");
+  sub.heading("Output");
+  sub.json(options->json, "the figures");
   sub.footer(
       "The first figure is the mean of the middle half of the undisturbed measurements; mean, median, min and p90 are "
-      "of all.\n"
-      "Example:  kilter bench zoo:resnet18 --threads 1 --number 5 --repeat 20");
+      "of all.");
+  sub.example("kilter bench zoo:resnet18 --threads 1", "Time ResNet-18 on one thread");
+  sub.example("kilter bench zoo:resnet18 --threads 1 --json -", "The same, for a script");
   sub.callback([=] { bench(*options); });
 }
 

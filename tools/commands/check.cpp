@@ -10,7 +10,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 #include "measure/clock.h"
 #include "onnx/value_file.h"
@@ -29,9 +31,13 @@ struct Outcome {
   std::string reason;
 };
 
+std::string word_of(Verdict verdict) {
+  return verdict == Verdict::passed ? "passed" : verdict == Verdict::failed ? "failed" : "skipped";
+}
+
 struct CheckOptions {
   std::vector<std::string> folders;
-  std::string target = "native";
+  std::string target = "native", json;
   int threads = 1;
   int seconds = 60;
   bool list = false;
@@ -200,33 +206,60 @@ std::string case_name(const fs::path& folder) {
   return printable(whole.parent_path().filename().string());
 }
 
+/// A case that was run.
+struct Ran {
+  std::string name;
+  Outcome outcome;
+};
+
+int64_t count(const std::vector<Ran>& all, Verdict verdict) {
+  return std::ranges::count_if(all, [&](const Ran& r) { return r.outcome.verdict == verdict; });
+}
+
+nlohmann::json to_json(const std::vector<Ran>& all) {
+  nlohmann::json cases = nlohmann::json::array();
+  for (const Ran& r : all) {
+    cases.push_back({{"name", r.name}, {"outcome", word_of(r.outcome.verdict)}});
+    if (!r.outcome.reason.empty()) cases.back()["reason"] = r.outcome.reason;
+  }
+  return {{"cases", cases},
+          {"passed", count(all, Verdict::passed)},
+          {"failed", count(all, Verdict::failed)},
+          {"skipped", count(all, Verdict::skipped)}};
+}
+
+void print(const Ran& r) {
+  const std::string word = word_of(r.outcome.verdict);
+  const std::string shown = r.outcome.verdict == Verdict::failed ? styled(Style::bad, word) : word;
+  say("{}{} {}{}{}\n", shown, std::string(7 - word.size(), ' '), r.name, r.outcome.reason.empty() ? "" : ": ",
+      r.outcome.reason);
+}
+
 int check(const CheckOptions& options) {
+  check_writable("--json", options.json);
   std::vector<fs::path> cases;
   for (const std::string& folder : options.folders) {
     for (fs::path& path : cases_in(folder)) cases.push_back(std::move(path));
   }
-  int64_t passed = 0, failed = 0, skipped = 0;
+  std::vector<Ran> all;
   {
     Progress progress("check");
     for (const fs::path& path : cases) {
-      progress.show(fmt::format("{} of {}", passed + failed + skipped + 1, cases.size()));
+      progress.show(fmt::format("{} of {}", all.size() + 1, cases.size()));
       Outcome outcome = run_apart(path, options);
       std::replace(outcome.reason.begin(), outcome.reason.end(), '\n', ' ');
       outcome.reason = printable(outcome.reason);
-      const std::string name = case_name(path);
-      if (outcome.verdict == Verdict::passed) {
-        ++passed;
-        if (options.list) say("passed  {}\n", name);
-      } else if (outcome.verdict == Verdict::skipped) {
-        ++skipped;
-        say("skipped {}: {}\n", name, outcome.reason);
-      } else {
-        ++failed;
-        say("failed  {}: {}\n", name, outcome.reason);
-      }
+      all.push_back({case_name(path), std::move(outcome)});
+      if (options.json != "-" && (options.list || all.back().outcome.verdict != Verdict::passed)) print(all.back());
     }
   }
-  say("{} passed, {} failed, {} skipped\n", passed, failed, skipped);
+  const int64_t failed = count(all, Verdict::failed);
+  if (!options.json.empty()) write_text("--json", options.json, json_text(to_json(all), 2) + "\n");
+  if (options.json != "-") {
+    const std::string text = fmt::format("{} failed", failed);
+    say("{} passed, {}, {} skipped\n", count(all, Verdict::passed), failed > 0 ? styled(Style::bad, text) : text,
+        count(all, Verdict::skipped));
+  }
   return failed == 0 ? kDone : kCheckFailed;
 }
 
@@ -237,11 +270,18 @@ void add_check(Command app, Context& context) {
   Command sub = app.subcommand(
       "check",
       "Run cases in the ONNX test layout: model.onnx, test_data_set_*/{input,output}_*.pb, tol.txt ('rtol atol')");
-  sub.option("DIR", options->folders, "case folders, or folders that contain cases").required();
-  sub.option("--target", options->target, "CPU to generate code for").shows_default();
+  sub.group("Run and deploy");
+  sub.option("DIR", options->folders, "case folders, or folders that contain cases").folder().required();
+  sub.option("--target", options->target, "CPU to generate code for")
+      .value("CPU")
+      .suggests(target_names())
+      .shows_default();
   sub.option("--threads", options->threads, "threads per case").range(1, 1024).shows_default();
   sub.option("--timeout", options->seconds, "time limit of a case, in seconds").range(1, 86400).shows_default();
+  sub.heading("Output");
   sub.flag("--list-passed", options->list, "also print the cases that pass");
+  sub.json(options->json, "the outcome of each case");
+  sub.example("kilter check models/onnx_cases/test_relu", "One case of the ONNX standard");
   sub.callback([=, &context] { context.exit = check(*options); });
 }
 

@@ -91,30 +91,33 @@ void add_compare(Command app, Context&) {
   auto options = std::make_shared<CompareOptions>();
   Command sub = app.subcommand(
       "compare", "Compare two networks, settings, results or runtimes: conditions first, then times, interleaved");
+  sub.group("Measure and explain");
   sub.option("A", options->a.what,
              "ONNX file, zoo:NAME, compiled file; onnxruntime:MODEL or openvino:MODEL; or a .json that bench or "
              "profile wrote")
+      .file("A")
       .required();
-  sub.option("B", options->b.what, "the same kinds as for A (default: A itself, with the options of B)");
+  sub.option("B", options->b.what, "the same kinds as for A (default: A itself, with the options of B)").file("B");
   options->model.add_settings_to(sub);
-  options->a.model.add_settings_to(sub.group("Options for A only"), "-a");
-  options->b.model.add_settings_to(sub.group("Options for B only"), "-b");
+  options->a.model.add_settings_to(sub.under("Options for A only", true), "-a");
+  options->b.model.add_settings_to(sub.under("Options for B only", true), "-b");
+  sub.heading("Measuring");
   sub.option("--seconds", options->seconds, "maximum time to measure, in seconds").range(0.1, 3600.0).shows_default();
   sub.option("--half-width", options->half_width, "stop when the 95 % interval of the ratio is this narrow, in percent")
       .range(0.01, 100.0)
       .shows_default();
   sub.option("--layers", options->layers, "number of layers to show").shows_default();
-  sub.option("--json", options->json,
-             "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
+  sub.heading("Output");
+  sub.json(options->json, "the figures");
   sub.footer(
-      "Options without the suffix -a or -b apply to both sides; options of one side take precedence. Times are wall\n"
-      "time and processor time. If the batches differ, times per item are compared, too.\n"
-      "Examples:  kilter compare zoo:resnet18 --threads-a 1 --threads-b 2\n"
-      "           kilter compare zoo:resnet18 --threads 1 --records-b default\n"
-      "           kilter compare zoo:resnet18 --threads 1 --records default --choose-b history-best\n"
-      "           kilter compare zoo:mobilenet_v2 --threads 1 --input-b input=8x3x224x224\n"
-      "           kilter compare model.onnx onnxruntime:model.onnx --threads 1\n"
-      "           kilter compare yesterday.json today.json");
+      "Each of the options for both sides also exists for one side, with -a or -b after its name (--threads-b); the "
+      "option of one side takes precedence. --help-all lists them. Times are wall time and processor time. If the "
+      "batches differ, times per item are compared, too.");
+  sub.example("kilter compare zoo:resnet18 --threads-a 1 --threads-b 2", "What a second thread gains");
+  sub.example("kilter compare zoo:resnet18 --threads 1 --records-b default", "What the tuned plan gains");
+  sub.example("kilter compare zoo:mobilenet_v2 --threads 1 --input-b input=8x3x224x224", "What a larger batch gains");
+  sub.example("kilter compare model.onnx onnxruntime:model.onnx --threads 1", "Kilter and ONNX Runtime");
+  sub.example("kilter compare yesterday.json today.json", "Two results that `kilter bench --json` has written");
   sub.callback([=] { compare_networks(*options); });
 }
 

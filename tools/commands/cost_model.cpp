@@ -189,14 +189,16 @@ void show(const CostModelOptions& options) {
 }
 
 void add_training(Command sub, CostModelOptions& o) {
+  sub.heading("Training");
   sub.option("--trainer", o.trainer,
              "trees: Kilter's own regression; xgb, xgb-rank: XGBoost's regression and pairwise ranking")
       .one_of({"trees", "xgb", "xgb-rank"})
       .shows_default();
   sub.option("--xgboost", o.xgboost,
              "libxgboost.so, its folder, or a Python environment with xgboost-cpu (default: KILTER_XGBOOST, "
-             "$VIRTUAL_ENV, .venv, the system's)");
-  sub.option("--start", o.start, "model to correct with new trees; a few measurements adapt it to a machine");
+             "$VIRTUAL_ENV, .venv, the system's)")
+      .file("PATH");
+  sub.option("--start", o.start, "model to correct with new trees; a few measurements adapt it to a machine").file();
   sub.option("--trees", o.boost.trees, "number of trees to grow, 1..10000").shows_default();
   sub.option("--depth", o.boost.depth, "maximum depth of a tree, 1..16").shows_default();
   sub.option("--rate", o.boost.rate,
@@ -215,6 +217,7 @@ void add_training(Command sub, CostModelOptions& o) {
 
 void add_table(Command sub, CostModelOptions& o) {
   sub.option("--table", o.tables, "table of named features and costs, as JSON lines; may be repeated")
+      .file()
       .required()
       .one_value_each();
 }
@@ -225,24 +228,25 @@ void add_cost_model(Command app, Context&) {
   auto o = std::make_shared<CostModelOptions>();
   Command sub = app.subcommand("cost-model", "Train, evaluate and show learned cost models of schedules");
   sub.require_subcommand();
-  sub.footer(
-      "Example:  kilter cost-model rows bench/searchers/*.jsonl --out rows.jsonl\n"
-      "          kilter cost-model train --table rows.jsonl --out my.trees\nFormat of the tables: "
-      "src/tune/cost/table.h.");
+  sub.group("Tune");
+  sub.footer("Format of the tables: src/tune/cost/table.h.");
   Command rows = sub.subcommand("rows", "Make a training table from measured schedules");
   rows.option("FILE", o->tables, "tables of costs (kilter searchers --measure) or tuning records (kilter tune)")
+      .file("FILE")
       .required();
-  rows.option("-o,--out", o->model, "file for the table; - for standard output").required();
+  rows.option("-o,--output,~--out", o->model, "file for the table; - for standard output").file().required();
+  rows.example("kilter cost-model rows bench/searchers/*.jsonl -o rows.jsonl", "From the tables of ten tasks");
   rows.callback([=] { make_rows(*o); });
   Command trains = sub.subcommand("train", "Train a model from tables of measured schedules");
   add_table(trains, *o);
-  trains.option("-o,--out", o->model, "file for the model").required();
+  trains.option("-o,--output,~--out", o->model, "file for the model").file().required();
+  trains.example("kilter cost-model train --table rows.jsonl -o my.trees", "Trees of Kilter's own trainer");
   add_training(trains, *o);
   trains.callback([=] { train(*o); });
   Command judges =
       sub.subcommand("eval", "Evaluate a model on tables, or a trainer on tasks or devices it did not see");
   add_table(judges, *o);
-  Option model = judges.option("MODEL", o->model, "model file; without one, the trainer is evaluated");
+  Option model = judges.option("MODEL", o->model, "model file; without one, the trainer is evaluated").file("MODEL");
   judges
       .option("--held-out", o->held_out,
               "kind of part to hold out: each one in turn is excluded from training and used for evaluation")
@@ -254,11 +258,14 @@ void add_cost_model(Command app, Context&) {
       .shows_default()
       .excludes(model);
   add_training(judges, *o);
-  judges.option("--json", o->json_file, "also write the figures as JSON to a file; - for standard output only");
+  judges.heading("Output");
+  judges.json(o->json_file, "the figures");
+  judges.example("kilter cost-model eval my.trees --table rows.jsonl", "How well a model orders schedules");
   judges.callback([=] { evaluate(*o); });
   Command shows = sub.subcommand("show", "Show a model: what it was trained on, and which features it uses");
-  shows.option("MODEL", o->model, "model file").required();
-  shows.option("--json", o->json_file, "also write it as JSON to a file; - for standard output only");
+  shows.option("MODEL", o->model, "model file").file("MODEL").required();
+  shows.json(o->json_file, "it");
+  shows.example("kilter cost-model show my.trees", "What the model has learned");
   shows.callback([=] { show(*o); });
 }
 

@@ -84,13 +84,13 @@ void show_device(const DeviceOptions& options) {
 void add_device(Command app, Context&) {
   auto options = std::make_shared<DeviceOptions>();
   Command sub = app.subcommand("device", "Show this machine and its peak performance");
-  sub.footer(
-      "`profile` and `explain` compare layers with these peaks. They are measured once, in a few seconds, and "
-      "stored\nin $XDG_CACHE_HOME/kilter/device.json or ~/.cache/kilter/device.json. Measure again if the machine was "
-      "busy.\nExample:  kilter device --measure --json -");
+  sub.group("Look inside");
   sub.flag("--measure", options->measure, "measure again even if there are stored measurements");
-  sub.option("--json", options->json,
-             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
+  sub.json(options->json, "everything");
+  sub.footer(
+      "`profile` and `explain` compare layers with these peaks. They are measured once, in a few seconds, and stored "
+      "in $XDG_CACHE_HOME/kilter/device.json or ~/.cache/kilter/device.json. Measure again if the machine was busy.");
+  sub.example("kilter device --measure", "Measure the peaks again");
   sub.callback([=] { show_device(*options); });
 }
 

@@ -178,29 +178,31 @@ void add_explain(Command app, Context&) {
   auto options = std::make_shared<ExplainOptions>();
   Command sub = app.subcommand(
       "explain", "Say why a network takes as long as it does, what the machine would allow, and what to do next");
+  sub.group("Measure and explain");
   options->model.add_to(sub);
-  sub.option("--node", options->node, "explain one layer in full, and measure more of its schedules");
+  sub.heading("Explaining");
+  sub.option("--node", options->node, "explain one layer in full, and measure more of its schedules").value("NODE");
   sub.option("--seconds", options->seconds,
              "how long to measure, in seconds, not counting the compilation of alternatives")
       .range(0.1, 3600.0)
       .shows_default();
-  add_minutes(sub, options->minutes);
-  sub.option("--json", options->json,
-             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
-  sub.option("--html", options->html,
-             "also write an HTML report: that of kilter profile plus this explanation, in one file");
   sub.option("--against", options->against,
              "also run the network in this runtime, interleaved with Kilter, and compare them layer by layer")
       .one_of({"onnxruntime", "openvino"});
+  add_minutes(sub, options->minutes);
+  sub.heading("Output");
+  sub.json(options->json, "everything");
+  sub.option("--html", options->html,
+             "also write an HTML report: that of kilter profile plus this explanation, in one file")
+      .file();
   sub.footer(
-      "If other programs use the machine, that is reported first, and findings based on disturbed times are withheld.\n"
+      "If other programs use the machine, that is reported first, and findings based on disturbed times are withheld. "
       "Gains are measured if an alternative can be compiled and run interleaved with the unchanged network (the text "
-      "says\n"
-      "so); otherwise they are predicted. The suggested commands compare what the findings claim, by wall and "
-      "processor\n"
-      "time.\n"
-      "Example:  kilter explain zoo:resnet18 --threads 1 --schedule conv1=reference\n"
-      "          kilter explain model.onnx --against onnxruntime --html report.html");
+      "says so); otherwise they are predicted. The suggested commands compare what the findings claim, by wall and "
+      "processor time.");
+  sub.example("kilter explain zoo:resnet18 --threads 1", "Why ResNet-18 takes its time, and what to do about it");
+  sub.example("kilter explain model.onnx --against onnxruntime --html report.html",
+              "A report that also compares each layer with ONNX Runtime");
   sub.callback([=] { run_explain(*options); });
 }
 

@@ -100,10 +100,14 @@ void add_graph_tune(Command app, Context&) {
   Command sub = app.subcommand(
       "graph-tune", "Choose the schedule, threads, layout and fusion of each layer for the whole network at once");
   command->model.records = "default";
+  sub.group("Tune");
   command->model.add_model_to(sub, false);
   command->model.add_compile_to(sub);
+  sub.heading("Search");
   sub.option("--records", command->model.records,
              "records to take costs from; the result is stored next to them: a file, default or none")
+      .file()
+      .suggests({"default", "none"})
       .shows_default();
   sub.option(
          "--solver", command->solver,
@@ -123,12 +127,15 @@ void add_graph_tune(Command app, Context&) {
   sub.flag("--no-run", command->no_run,
            "run nothing: take costs from records and estimates, choose only schedules, hold no race");
   sub.flag("--layers", command->layers, "print every alternative of every layer with its cost");
-  sub.option("--write-plan", command->write_plan, "write the choices to a file for --layer-plan");
-  sub.option("--json", command->json,
-             "also write the outcome as JSON to a file; - for standard output, which then contains nothing else");
+  sub.heading("Output");
+  sub.option("--write-plan", command->write_plan, "write the choices to a file for --layer-plan").file();
+  sub.json(command->json, "the outcome");
   sub.footer(
-      "The winner of the race is stored next to the records, where other commands find it with --records FILE. With\n"
+      "The winner of the race is stored next to the records, where other commands find it with --records FILE. With "
       "--no-run nothing is kept.");
+  sub.example("kilter graph-tune zoo:squeezenet1_1 --threads 1", "Combine what earlier tuning has recorded");
+  sub.example("kilter graph-tune zoo:squeezenet1_1 --threads 1 --no-run --layers",
+              "The alternatives of each layer, without running anything");
   sub.callback([command] { run_graph_tune(*command); });
 }
 

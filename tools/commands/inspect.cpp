@@ -30,24 +30,35 @@ std::string scaled(double value) {
   return fmt::format("{:.0f} ", value);
 }
 
-void print_graph(const Graph& graph) {
-  std::map<std::string_view, int64_t> operators;
-  int64_t parameters = 0, parameter_bytes = 0, flops = 0;
+/// What a graph has and does.
+struct Contents {
+  std::map<std::string, int64_t> operators;
+  int64_t nodes = 0, parameters = 0, parameter_bytes = 0, flops = 0;
+};
+
+Contents contents_of(const Graph& graph) {
+  Contents c;
+  c.nodes = static_cast<int64_t>(graph.order().size());
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    ++operators[node.op->name];
-    if (node.op->flops != nullptr) flops += node.op->flops(view(graph, node));
+    ++c.operators[std::string(node.op->name)];
+    if (node.op->flops != nullptr) c.flops += node.op->flops(view(graph, node));
   }
   for (ValueId v = 0; v < static_cast<ValueId>(graph.value_count()); ++v) {
     const Value& value = graph.value(v);
     if (value.dead || !value.constant) continue;
-    parameters += value.constant->elems();
-    parameter_bytes += value.constant->bytes();
+    c.parameters += value.constant->elems();
+    c.parameter_bytes += value.constant->bytes();
   }
-  say("operators ({} nodes):\n", graph.order().size());
-  for (const auto& [name, count] : operators) say("  {:<28} {:>5}\n", printable(name), count);
-  say("parameters: {} ({}B)\nFLOPs: {} (one multiply-add = 2)\n", parameters,
-      scaled(static_cast<double>(parameter_bytes)), scaled(static_cast<double>(flops)));
+  return c;
+}
+
+void print_graph(const Graph& graph) {
+  const Contents c = contents_of(graph);
+  say("operators ({} nodes):\n", c.nodes);
+  for (const auto& [name, count] : c.operators) say("  {:<28} {:>5}\n", printable(name), count);
+  say("parameters: {} ({}B)\nFLOPs: {} (one multiply-add = 2)\n", c.parameters,
+      scaled(static_cast<double>(c.parameter_bytes)), scaled(static_cast<double>(c.flops)));
 }
 
 /// Reports outputs whose nodes make a different shape than the model declares.
@@ -65,7 +76,8 @@ struct TaskRow {
   std::string schedule;
 };
 
-void print_tasks(const Plan& plan) {
+/// Returns the problems of a plan with what they amount to, those with the most operations first.
+std::vector<std::pair<std::string, TaskRow>> tasks_of(const Plan& plan) {
   std::map<std::string, TaskRow> tasks;
   const Step* before = nullptr;
   for (const Step& s : plan.steps) {
@@ -80,11 +92,62 @@ void print_tasks(const Plan& plan) {
   std::vector<std::pair<std::string, TaskRow>> sorted(tasks.begin(), tasks.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.flops > b.second.flops; });
-  say("tasks ({}):\n  {:>5} {:>10} {:>10}  {}\n", sorted.size(), "count", "MFLOP", "MB", "problem | schedule");
-  for (const auto& [problem, row] : sorted) {
+  return sorted;
+}
+
+void print_tasks(const Plan& plan) {
+  const auto tasks = tasks_of(plan);
+  say("tasks ({}):\n  {:>5} {:>10} {:>10}  {}\n", tasks.size(), "count", "MFLOP", "MB", "problem | schedule");
+  for (const auto& [problem, row] : tasks) {
     say("  {:>5} {:>10.2f} {:>10.3f}  {} | {}\n", row.count, static_cast<double>(row.flops) * 1e-6,
         static_cast<double>(row.bytes) * 1e-6, problem, row.schedule);
   }
+}
+
+nlohmann::json ports_json(const std::vector<onnx::Port>& ports, const Session& session) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const onnx::Port& p : ports) {
+    out.push_back({{"name", p.name}, {"type", onnx::text(p)}});
+    if (const std::string sizes = onnx::ranges_text(p, session.ranges()); !sizes.empty()) out.back()["ranges"] = sizes;
+  }
+  return out;
+}
+
+nlohmann::json plan_json(const Plan& plan) {
+  nlohmann::json tasks = nlohmann::json::array(), references = nlohmann::json::array();
+  for (const auto& [problem, row] : tasks_of(plan)) {
+    tasks.push_back({{"problem", problem},
+                     {"schedule", row.schedule},
+                     {"count", row.count},
+                     {"flops", row.flops},
+                     {"bytes", row.bytes}});
+  }
+  for (const Step& s : plan.steps) {
+    if (s.kind == StepKind::reference) references.push_back({{"layer", s.name}, {"operators", s.ops}});
+  }
+  return {{"steps", plan.steps.size()},
+          {"target", plan.target},
+          {"code_generator", plan.codegen},
+          {"arena_bytes", plan.arena_bytes},
+          {"weight_bytes", plan.constants_bytes},
+          {"code_bytes", plan.code_bytes},
+          {"records", plan.records},
+          {"tasks", tasks},
+          {"without_schedule", references}};
+}
+
+/// Returns what inspect() prints; `plan`: null for a network that runs as a program or has no shape yet.
+nlohmann::json network_json(const Session& session, const Loaded* plan) {
+  nlohmann::json out{{"model", session.name()},
+                     {"inputs", ports_json(session.inputs(), session)},
+                     {"outputs", ports_json(session.outputs(), session)}};
+  if (plan == nullptr) return out;
+  out["plan"] = plan_json(plan->plan());
+  if (session.compiled_file()) return out;
+  const Contents c = contents_of(session.graph({}));
+  out["operators"] = c.operators, out["nodes"] = c.nodes, out["flops"] = c.flops;
+  out["parameters"] = c.parameters, out["parameter_bytes"] = c.parameter_bytes;
+  return out;
 }
 
 struct InspectOptions : ModelOptions {
@@ -236,18 +299,24 @@ const Loaded* plan_of(Session& session) {
 
 void inspect(const InspectOptions& options) {
   const auto session = options.open();
-  if (!options.schedules && !(options.node.empty() && options.json.empty() && options.write_plan.empty()))
-    fail(ErrorKind::usage, "--node, --json and --write-plan require --schedules; add it, or leave them out");
+  if (!options.schedules && !(options.node.empty() && options.write_plan.empty()))
+    fail(ErrorKind::usage, "--node and --write-plan require --schedules; add it, or leave them out");
+  if (!options.assembly.empty() && !options.json.empty())
+    fail(ErrorKind::usage, "--json {}: machine code is shown as text only; leave out --json or --asm", options.json);
   if (options.schedules) return print_schedules(options, *session);
   if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile());
   const std::string open =
       onnx::open_inputs_text(session->inputs(), session->options().shapes, session->example_shapes());
-  if (!open.empty() && session->saves_shapes()) {
+  const bool no_shape = !open.empty() && session->saves_shapes();
+  const Loaded* plan_if_any = no_shape ? nullptr : plan_of(*session);
+  if (!options.json.empty())
+    write_text("--json", options.json, json_text(network_json(*session, plan_if_any), 2) + "\n");
+  if (options.json == "-") return;
+  if (no_shape) {
     print_ports(*session);
     say("shapes: {}\nplan: not made, since it is for one shape: {}\n", session->ranges().count(), open);
     return;
   }
-  const Loaded* plan_if_any = plan_of(*session);
   if (plan_if_any == nullptr) return print_program(options, *session);
   const Loaded& loaded = *plan_if_any;
   print_ports(*session);
@@ -276,23 +345,31 @@ void inspect(const InspectOptions& options) {
 void add_inspect(Command app, Context&) {
   auto options = std::make_shared<InspectOptions>();
   Command sub = app.subcommand("inspect", "Show a network's inputs, outputs, operators, parameters, work and tasks");
+  sub.group("Look inside");
   options->add_to(sub);
+  sub.heading("What to show");
   Option schedules = sub.flag("--schedules", options->schedules,
                               "show for each layer its schedule, what the analytic model predicts for it, and why no "
                               "other template or schedule was chosen; generates no code");
   sub.option("--node", options->node,
-             "with --schedules: only the layers of this name, or those that run this node of the model");
-  sub.option("--json", options->json,
-             "with --schedules: also write it as JSON (doc/inspect.md); - for standard output");
-  sub.option("--write-plan", options->write_plan,
-             "with --schedules: instead of a report, write the schedule and settings of every layer to a file for "
-             "--layer-plan; - for standard output");
+             "with --schedules: only the layers of this name, or those that run this node of the model")
+      .value("NODE");
   sub.option("--asm", options->assembly,
              "show the machine code of this layer or node of the model, with counts of its inner loops")
+      .value("NODE")
       .excludes(schedules);
+  sub.heading("Output");
+  sub.option("--write-plan", options->write_plan,
+             "with --schedules: instead of a report, write the schedule and settings of every layer to a file for "
+             "--layer-plan; - for standard output")
+      .file();
+  sub.json(options->json, "what is shown");
   sub.footer(
-      "A network that runs as a program (doc/control_flow.md) is shown as its functions, with the shapes for which a\n"
+      "A network that runs as a program (doc/control_flow.md) is shown as its functions, with the shapes for which a "
       "few runs compile its segments.");
+  sub.example("kilter inspect zoo:resnet18", "What ResNet-18 is compiled to");
+  sub.example("kilter inspect zoo:resnet18 --schedules --node conv1", "What a layer runs, and why nothing else");
+  sub.example("kilter inspect zoo:resnet18 --asm conv1", "The machine code of a layer");
   sub.callback([=] { inspect(*options); });
 }
 

@@ -280,12 +280,19 @@ void add_kernels(Command app, Context&) {
   auto options = std::make_shared<KernelsOptions>();
   Command sub =
       app.subcommand("kernels", "Time the convolutions and matrix products of networks, each compiled separately");
-  sub.option("what", options->what,
+  sub.group("Measure and explain");
+  sub.option("WHAT", options->what,
              "problem files (.txt, as written by --write), problems, or models (.onnx, zoo:NAME)")
+      .file("WHAT")
       .required();
-  sub.option("--write", options->write, "write DIR/NETWORK.txt with the problems of each model instead of measuring");
-  sub.option("--only", options->only, "only problems or layers that match this regular expression");
-  sub.option("--target", options->target, "CPU to generate code for; `kilter targets` lists them").shows_default();
+  sub.option("--write", options->write, "write DIR/NETWORK.txt with the problems of each model instead of measuring")
+      .folder();
+  sub.option("--only", options->only, "only problems or layers that match this regular expression").value("REGEX");
+  sub.option("--target", options->target, "CPU to generate code for; `kilter targets` lists them")
+      .value("CPU")
+      .suggests(target_names())
+      .shows_default();
+  sub.heading("Measuring");
   sub.option("--threads", options->threads,
              "number of threads (default: KILTER_NUM_THREADS, else the CPUs this process may use)")
       .range(1, 1024);
@@ -296,17 +303,20 @@ void add_kernels(Command app, Context&) {
          "--touched-mb", options->touched_mb,
          "memory that a run of the network touches, over which cold weights rotate (default: the value in the file)")
       .positive();
-  sub.option("--expected", options->expected, "file of expected Winograd speed-ups to print next to the measured ones");
-  sub.option("--json", options->json,
-             "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
+  sub.heading("Output");
+  sub.option("--expected", options->expected, "file of expected Winograd speed-ups to print next to the measured ones")
+      .file();
+  sub.json(options->json, "the figures");
   sub.footer(
-      "Cold: packed weights rotate through as much memory as a run of the network touches. \"of\" is the share of the\n"
+      "Cold: packed weights rotate through as much memory as a run of the network touches. \"of\" is the share of the "
       "bandwidth of the level that most operands come from; if memory is the bound, it is the share of the rate of a "
-      "plain\n"
-      "read of the operands, interleaved with the kernel. \"Winograd\" is the gain over the default exact kernel,\n"
-      "with both interleaved. \"TASK in PROBLEM\" times one task of a problem's graph, such as the layout change\n"
-      "before a convolution.\n"
-      "Example:  kilter kernels bench/kernels/*.txt --threads 1 --expected bench/winograd_speedups.txt");
+      "plain read of the operands, interleaved with the kernel. \"Winograd\" is the gain over the default exact "
+      "kernel, "
+      "with both interleaved. \"TASK in PROBLEM\" times one task of a problem's graph, such as the layout change "
+      "before "
+      "a convolution.");
+  sub.example("kilter kernels zoo:squeezenet1_1 --only fire2 --threads 1", "The convolutions of some layers");
+  sub.example("kilter kernels zoo:squeezenet1_1 --write problems", "Their problems as a file");
   sub.callback([=] { kernels(*options); });
 }
 

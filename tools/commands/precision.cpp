@@ -198,7 +198,9 @@ void add_precision(Command app, Context&) {
   Command sub = app.subcommand(
       "precision",
       "Choose bf16 or fp16 and the layers that stay in f32: the fastest mix within a tolerance on samples");
+  sub.group("Run and deploy");
   c->model.add_to(sub, false);
+  sub.heading("Choosing");
   sub.option("--tolerance", c->tolerance,
              "largest difference of an output from f32 that is allowed, relative to the output's largest magnitude, "
              "such as 1e-2")
@@ -206,11 +208,14 @@ void add_precision(Command app, Context&) {
       .required();
   sub.option("--samples", c->samples,
              "folder of inputs on which outputs are compared: DIR/*.npy, or a folder for each sample with NAME.npy for "
-             "each input");
-  sub.option("-o,--out", c->out, "layer plan to write, for --layer-plan of the commands that compile");
+             "each input")
+      .folder();
   sub.option("--seconds", c->seconds, "time to compare the mixes").positive().shows_default();
-  sub.option("--json", c->json,
-             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
+  sub.heading("Output");
+  sub.option("-o,--output,~--out", c->out, "layer plan to write, for --layer-plan of the commands that compile").file();
+  sub.json(c->json, "everything");
+  sub.example("kilter precision zoo:squeezenet1_1 --tolerance 1e-2 --samples samples -o mixed.plan",
+              "The fastest mix within 1 % of the largest output");
   sub.callback([c] {
     refuse_choices(c->model);
     check_writable("-o", c->out);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/columns.h"
 #include "base/json_text.h"
 #include "look_ahead.h"
 #include "profile/program.h"
@@ -20,7 +21,7 @@ struct ProfileOptions {
   profile::TableOptions table;
   std::string json, csv, trace, html;
   double seconds = 3, minutes = 5;
-  bool arena = false, counters = false;
+  bool arena = false, counters = false, sort_given = false;
 };
 
 profile::Profile measured(Prepared& network, const ProfileOptions& options, const profile::Options& how) {
@@ -48,6 +49,8 @@ void run_profile(const ProfileOptions& options) {
   check_writable("--html", options.html);
   profile::TableOptions table = options.table;
   table.wide |= options.counters;
+  table.width = terminal_columns().value_or(0);
+  if (table.top > 0 && !options.sort_given) table.sort = "time";
   Progress progress("profile " + options.model.model);
   progress.show("compiling");
   Prepared network(options.model, Prepared::Form::any);
@@ -65,11 +68,15 @@ void run_profile(const ProfileOptions& options) {
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(profile::to_json(p)));
   if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
   p = profile::shown(std::move(p));
-  if (quietness(p.conditions) != Quietness::quiet) say("{}\n", quiet_text(p.conditions, "passes"));
+  if (quietness(p.conditions) != Quietness::quiet)
+    say("{}\n", hanging(quiet_text(p.conditions, "passes"), 2, table.width));
   say("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
   say("{}", profile::table(p, table));
   if (options.arena) say("{}", profile::memory_table(p));
-  if (p.tuning) say("Tuning\n  {}\n  $ {}\n", p.tuning->summary, p.tuning->action);
+  if (p.tuning) {
+    say("Tuning\n{}\n  $ {}\n", hanging("  " + p.tuning->summary, 2, table.width),
+        p.tuning->action);  // a command stays one line, to be copied
+  }
 }
 
 }  // namespace
@@ -78,34 +85,45 @@ void add_profile(Command app, Context&) {
   auto options = std::make_shared<ProfileOptions>();
   Command sub =
       app.subcommand("profile", "Show where the time of a network goes, in rows that add up to the end-to-end time");
+  sub.group("Measure and explain");
   options->model.add_to(sub);
+  sub.heading("Rows");
   sub.option("--by", options->table.by, "group rows by: layer, operator, or task (layers with the same problem)")
+      .value("WORD")
+      .suggests({"layer", "operator", "task"})
       .shows_default();
-  sub.option("--sort", options->table.sort, "sort rows by: order (of execution), time, name, or share (of the bound)")
-      .shows_default();
+  sub.option("--sort", options->table.sort,
+             "sort rows by: order (of execution), time, name, or share (of the bound) (default: order, or time with "
+             "--top)")
+      .value("WORD")
+      .suggests({"order", "time", "name", "share"})
+      .on_value([options] { options->sort_given = true; });
   sub.option("--top", options->table.top, "show only this many rows").non_negative();
   sub.flag("--wide", options->table.wide,
            "show each row's problem, schedule, shapes, layouts and kernel hash below it");
   sub.flag("--arena", options->arena, "also show the contents of the arena at each step");
-  sub.flag(
-      "--counters", options->counters,
-      "also show hardware counters by layer (cycles, instructions, cache misses, stalled cycles), measured in separate "
-      "runs, if the machine has them");
+  sub.flag("--counters", options->counters,
+           "also show hardware counters by layer (cycles, instructions, cache misses, stalled cycles), measured in "
+           "separate runs, if the machine has them");
+  sub.heading("Measuring");
   sub.option("--seconds", options->seconds, "how long to measure, in seconds").range(0.01, 3600.0).shows_default();
   add_minutes(sub, options->minutes);
-  sub.option("--json", options->json,
-             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
-  sub.option("--csv", options->csv, "also write the rows as CSV to a file, or - for standard output");
+  sub.heading("Output");
+  sub.json(options->json, "everything");
+  sub.option("--csv", options->csv, "also write the rows as CSV to a file, or - for standard output").file();
   sub.option("--trace", options->trace,
-             "also write a trace of a typical run for ui.perfetto.dev or chrome://tracing, one track per thread");
+             "also write a trace of a typical run for ui.perfetto.dev or chrome://tracing, one track per thread")
+      .file();
   sub.option("--html", options->html,
-             "also write an HTML report with roofline, timeline, table and memory: one file that works offline");
+             "also write an HTML report with roofline, timeline, table and memory: one file that works offline")
+      .file();
   sub.footer(
-      "A row's time is measured in the network, from fork to join of its parallel region; it is the mean of the\n"
-      "middle half of the runs. Sum = kernels + gaps + barriers; the end-to-end time comes from interleaved\n"
-      "runs without profiling. A network that runs as a program (doc/control_flow.md) has a row for each instruction;\n"
-      "those of a loop's body are below it, and the loop's own row is without them.\n"
-      "Example:  kilter profile zoo:resnet18 --threads 1 --sort time --top 10");
+      "A row's time is measured in the network, from fork to join of its parallel region; it is the mean of the middle "
+      "half of the runs. Sum = kernels + gaps + barriers; the end-to-end time comes from interleaved runs without "
+      "profiling. A network that runs as a program (doc/control_flow.md) has a row for each instruction; those of a "
+      "loop's body are below it, and the loop's own row is without them.");
+  sub.example("kilter profile zoo:resnet18 --threads 1 --top 10", "The ten layers that take the most time");
+  sub.example("kilter profile zoo:resnet18 --html report.html", "A report with charts, to look at in a browser");
   sub.callback([=] { run_profile(*options); });
 }
 

@@ -273,12 +273,17 @@ void add_quantize(Command app, Context&) {
   auto c = std::make_shared<QuantizeCommand>();
   Command sub = app.subcommand(
       "quantize", "Write a model with 8-bit or 4-bit numbers as ONNX, which other runtimes run too, and its errors");
-  sub.option("MODEL", c->model, "ONNX file or zoo:NAME").required();
-  sub.option("-o,--out", c->out, "ONNX file to write").required();
+  sub.group("Run and deploy");
+  add_model_argument(sub, c->model, false);
+  sub.heading("Output");
+  sub.option("-o,--output,~--out", c->out, "ONNX file to write").file().required();
+  sub.json(c->json, "everything");
+  sub.heading("Quantising");
   sub.option(
-      "--samples", c->samples,
-      "folder of inputs from which the ranges of the values are measured: DIR/*.npy, or a folder for each sample "
-      "with NAME.npy for each input");
+         "--samples", c->samples,
+         "folder of inputs from which the ranges of the values are measured: DIR/*.npy, or a folder for each sample "
+         "with NAME.npy for each input")
+      .folder();
   sub.option(
          "--format", c->format,
          "qdq: float operators between QuantizeLinear and DequantizeLinear (the default with --samples); qoperator: "
@@ -301,11 +306,13 @@ void add_quantize(Command app, Context&) {
   sub.option("--block", c->block, "number of weights that share a scale, with --weights int4 or int8: a power of two")
       .range(int64_t{16}, int64_t{1} << 20)
       .default_text(std::to_string(kBlock));
-  sub.option("--exclude", c->exclude, "node that stays in f32; may be repeated").one_value_each();
+  sub.option("--exclude", c->exclude, "node that stays in f32; may be repeated").one_value_each().value("NODE");
+  sub.heading("Running");
   sub.option("--threads", c->threads, "number of threads (default: KILTER_NUM_THREADS, else the CPUs of this process)")
       .range(1, 1024);
-  sub.option("--json", c->json,
-             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
+  sub.example("kilter quantize zoo:squeezenet1_1 --samples samples -o squeezenet_int8.onnx",
+              "8 bits, with ranges from the .npy files in samples/");
+  sub.example("kilter quantize zoo:resnet18 --weights int8 -o small.onnx", "Only weights, without samples");
   sub.callback([c] {
     refuse_idle_options(*c);
     std::error_code none;

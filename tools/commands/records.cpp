@@ -31,7 +31,8 @@ struct RecordsOptions {
   std::string status;
   int threads = -1;
 
-  std::filesystem::path path() const { return file.empty() ? default_records_file() : std::filesystem::path(file); }
+  bool default_file() const { return file.empty() || file == "default"; }
+  std::filesystem::path path() const { return default_file() ? default_records_file() : std::filesystem::path(file); }
   Filter full_filter() const {
     Filter f = filter;
     if (!status.empty()) f.status = parse_status(status);
@@ -50,9 +51,9 @@ void tell_faults(const Imported& imported) { tell(imported.notices), tell(import
 /// Reads all records of a file. Reports damage on standard error and continues.
 std::vector<Record> read_all(const RecordsOptions& options) {
   const std::filesystem::path path = options.path();
-  if (options.file.empty() && is_missing(path)) {
-    say_error("{}: no records yet; `kilter tune MODEL` makes some, and `kilter records import FILE` imports others\n",
-              path.string());
+  if (options.default_file() && is_missing(path)) {
+    note("{}: no records yet; `kilter tune MODEL` makes some, and `kilter records import FILE` imports others\n",
+         path.string());
     return {};
   }
   if (is_missing(path) || is_database(path) || is_json_lines(path)) {
@@ -296,7 +297,7 @@ void import(const RecordsOptions& options, const ImportOptions& how) {
 
 void plans(const RecordsOptions& options) {
   const std::filesystem::path beside = plans_file(options.path().string());
-  if (!options.file.empty() && is_missing(options.path()) && is_missing(beside)) {
+  if (!options.default_file() && is_missing(options.path()) && is_missing(beside)) {
     fail(ErrorKind::io, "records {}: there is neither this file nor {} next to it; `kilter tune MODEL` makes both",
          options.file, beside.filename().string());
   }
@@ -397,16 +398,17 @@ void explain(RecordsOptions options, const ExplainOptions& how) {
 
 void add_file(Command sub, RecordsOptions& options) {
   sub.option("--records", options.file,
-             "database, or JSON lines if the name ends in .jsonl or .json (default: "
-             "$XDG_DATA_HOME/kilter/records.db, else ~/.local/share/kilter/records.db)");
+             "database, or JSON lines if the name ends in .jsonl or .json; default: "
+             "$XDG_DATA_HOME/kilter/records.db, else ~/.local/share/kilter/records.db")
+      .file()
+      .suggests({"default"})
+      .default_text("default");
 }
 
-void add_json(Command sub, RecordsOptions& options) {
-  sub.option("--json", options.json,
-             "also write the result as JSON to a file; - for standard output, which then contains nothing else");
-}
+void add_json(Command sub, RecordsOptions& options) { sub.json(options.json, "the result"); }
 
 void add_filter(Command sub, RecordsOptions& options) {
+  sub.heading("Only these records");
   sub.option("--problem", options.filter.contains, "only problems that contain this text");
   sub.option("--device", options.filter.device, "only devices or targets whose name contains this text");
   sub.option("--network", options.filter.network, "only records of this network");
@@ -433,7 +435,7 @@ void add_looking(Command app) {
   *l.own = 50;
   add_file(l.app, *l.options), add_filter(l.app, *l.options), add_json(l.app, *l.options);
   l.app.option("--limit", *l.own, "show only the last N").shows_default();
-  l.app.footer("Example:  kilter records list --status crash --problem conv2d");
+  l.app.example("kilter records list --status crash --problem conv2d", "The convolutions whose trials crashed");
   l.app.callback([=] { list(*l.options, *l.own); });
 
   auto a = add_sub<int>(app, "plans",
@@ -442,7 +444,7 @@ void add_looking(Command app) {
   a.app.option("--network", a.options->filter.network, "only plans of this network");
   a.app.option("--device", a.options->filter.device, "only plans of devices or targets whose name contains this text");
   a.app.option("--threads", a.options->threads, "only plans for this number of threads").range(1, 1024);
-  a.app.footer("Example:  kilter records plans --network resnet50");
+  a.app.example("kilter records plans --network resnet50", "The plans of one network");
   a.app.callback([=] { plans(*a.options); });
 
   auto b =
@@ -454,9 +456,9 @@ void add_looking(Command app) {
   b.app.option("--target", b.own->target, "with --for: the target").shows_default();
   b.app.option("--layouts", b.own->layouts, "with --for: layouts of the task's inputs and outputs (default: any)");
   b.app.option("--limit", b.own->most, "with --for: number of records to show").shows_default();
-  b.app.footer(
-      "Example:  kilter records best --records log.txt --device cuda\n"
-      "          kilter records best --for \"conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu\" --threads 2");
+  b.app.example("kilter records best --problem conv2d", "The best record of each convolution");
+  b.app.example("kilter records best --for \"conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +relu\" --threads 2",
+                "The records that apply to one layer, nearest first");
   b.app.callback([=] { best(*b.options, *b.own); });
 }
 
@@ -466,8 +468,9 @@ void add_moving(Command app) {
   *e.own = "-";
   add_file(e.app, *e.options), add_filter(e.app, *e.options);
   e.app.option("-o,--output", *e.own, "file (.jsonl or .json: JSON lines; otherwise a database); - for standard output")
+      .file()
       .shows_default();
-  e.app.footer("Example:  kilter records export --network resnet50 --output resnet50.jsonl");
+  e.app.example("kilter records export --network resnet50 -o resnet50.jsonl", "The records of one network");
   e.app.callback([=] { export_records(*e.options, *e.own); });
 
   for (const bool foreign : {true, false}) {
@@ -478,7 +481,7 @@ void add_moving(Command app) {
                   "existing records are not duplicated");
     i.own->foreign = foreign;
     add_file(i.app, *i.options), add_filter(i.app, *i.options), add_json(i.app, *i.options);
-    i.app.option("FILE", i.own->files, "files to read").required();
+    i.app.option("FILE", i.own->files, "files to read").file("FILE").required();
     if (foreign) {
       i.app.option("--target", i.own->target, "CPU to translate CPU schedules for").shows_default();
       i.app.flag(
@@ -486,8 +489,11 @@ void add_moving(Command app) {
           "list each record that has no counterpart here, or whose schedule has none, and why (by default they are "
           "counted by reason)");
     }
-    i.app.footer(foreign ? "Example:  kilter records import resnet-18.log --notes"
-                         : "Example:  kilter records merge /mnt/other/records.db");
+    if (foreign) {
+      i.app.example("kilter records import tests/records/data/tvm_v01.txt --notes", "A log of TVM");
+    } else {
+      i.app.example("kilter records merge other.db", "The records of another machine");
+    }
     i.app.callback([=] { import(*i.options, *i.own); });
   }
 }
@@ -509,21 +515,21 @@ void add_caring(Command app, Context& context) {
   p.app.flag("--drop-failures", p.own->drop_failures,
              "also remove wrong, crashed, timed-out and rejected records; their schedules may then be tried again");
   p.app.flag("--yes", *yes, "remove them");
-  p.app.footer("Example:  kilter records prune --before 2026-03-01");
+  p.app.example("kilter records prune --before 2026-03-01", "What pruning old records would remove");
   p.app.callback([=] { prune(*p.options, *p.own, *yes); });
 
   auto v = add_sub<int>(
       app, "verify",
       "Check the file, the plans next to it, and that every record can be read; exit code 1 if anything is wrong");
   add_file(v.app, *v.options), add_json(v.app, *v.options);
-  v.app.footer("Example:  kilter records verify --records shared.db");
+  v.app.example("kilter records verify", "Check the file of `kilter tune`");
   v.app.callback([=, &context] { verify_file(*v.options, context); });
 
   auto x = add_sub<ExplainOptions>(
       app, "explain", "Show what a log predicts for a network, what it does not cover, and what is suspicious");
   add_json(x.app, *x.options);
-  x.app.option("LOG", x.own->log, "database, JSON lines, or text with records from TVM").required();
-  x.app.option("MODEL", x.own->model, "ONNX file or zoo:NAME").required();
+  x.app.option("LOG", x.own->log, "database, JSON lines, or text with records from TVM").file("LOG").required();
+  add_model_argument(x.app, x.own->model, false);
   x.app.option("--device", x.own->device,
                "use records of this device or target (default: the one with the most records)");
   x.app
@@ -532,7 +538,8 @@ void add_caring(Command app, Context& context) {
       .positive();
   x.app.option("--target", x.own->target, "CPU to make the network's tasks for").shows_default();
   x.app.option("--rows", x.own->rows, "number of problems to show").shows_default();
-  x.app.footer("Example:  kilter records explain centernet.log zoo:centernet_dla34_tvm --measured-ms 108");
+  x.app.example("kilter records explain tests/records/data/tvm_v01.txt zoo:resnet18_tvm",
+                "What a log of TVM says of ResNet-18");
   x.app.callback([=] { explain(*x.options, *x.own); });
 }
 
@@ -545,7 +552,8 @@ void add_records(Command app, Context& context) {
     fail(ErrorKind::usage, "--records {0}: expected after the subcommand, as in `kilter records list --records {0}`",
          file);
   });
-  sub.footer("doc/records.md says what a record contains and how one is chosen.\nExample:  kilter records list");
+  sub.group("Tune");
+  sub.footer("doc/records.md says what a record contains and how one is chosen.");
   add_looking(sub);
   add_moving(sub);
   add_caring(sub, context);

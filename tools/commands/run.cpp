@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/files.h"
+#include "base/json_text.h"
 #include "base/map_value.h"
 #include "base/npy.h"
 #include "base/text.h"
@@ -23,20 +25,31 @@
 namespace kilter::tool {
 namespace {
 
-void print_numbers(const Tensor& t) {
-  double low = INFINITY, high = -INFINITY, sum = 0;
+/// The range of a tensor's numbers without NaN.
+struct Numbers {
+  double low = INFINITY, high = -INFINITY, mean = 0;
   int64_t nans = 0;
+};
+
+Numbers numbers_of(const Tensor& t) {
+  Numbers n;
+  double sum = 0;
   for (int64_t k = 0; k < t.elems(); ++k) {
     const double v = t.as_double(k);
     if (std::isnan(v)) {
-      ++nans;
+      ++n.nans;
       continue;
     }
-    low = std::min(low, v), high = std::max(high, v), sum += v;
+    n.low = std::min(n.low, v), n.high = std::max(n.high, v), sum += v;
   }
-  say("  min {:.6g}  max {:.6g}  mean {:.6g}", low, high,
-      sum / static_cast<double>(std::max<int64_t>(t.elems() - nans, 1)));
-  if (nans > 0) say("  {} of {} NaN", nans, t.elems());
+  n.mean = sum / static_cast<double>(std::max<int64_t>(t.elems() - n.nans, 1));
+  return n;
+}
+
+void print_numbers(const Tensor& t) {
+  const Numbers n = numbers_of(t);
+  say("  min {:.6g}  max {:.6g}  mean {:.6g}", n.low, n.high, n.mean);
+  if (n.nans > 0) say("  {} of {} NaN", n.nans, t.elems());
 }
 
 void print_strings(const Tensor& t) {
@@ -80,6 +93,22 @@ void print_output(const std::string& name, const AnyValue& value) {
     print_numbers(t);
   }
   say("\n");
+}
+
+nlohmann::json output_json(const std::string& name, const AnyValue& value) {
+  nlohmann::json out{{"name", name}, {"value", text(value)}};
+  if (value.is_sequence() && !is_map(value)) {
+    out["elements"] = nlohmann::json::array();
+    for (size_t i = 0; i < value.elements().size(); ++i)
+      out["elements"].push_back(output_json(fmt::format("{}[{}]", name, i), value.elements()[i]));
+  }
+  if (!value.is_tensor()) return out;
+  const Tensor& t = value.tensor();
+  out["type"] = kilter::name(t.dtype()), out["shape"] = t.shape();
+  if (t.dtype() == DType::string || t.elems() == 0) return out;
+  const Numbers n = numbers_of(t);
+  out["min"] = n.low, out["max"] = n.high, out["mean"] = n.mean, out["nans"] = n.nans;
+  return out;
 }
 
 bool finite_constants(const Graph& graph) {
@@ -156,34 +185,57 @@ Verdict judge(const RunValues& values, const std::map<std::string, Tensor>& want
   return v;
 }
 
-void print(const Verdict& v, bool alone) {
-  say("verify: {} values compared with the reference kernels{}; tolerance {:g} of the largest magnitude\n", v.compared,
-      alone ? ", each layer on its own operands" : "", v.tolerance);
+/// The comparison of a run with the reference kernels, as text and as JSON.
+struct Verified {
+  bool passed = true;
+  std::string text;
+  nlohmann::json json;
+
+  void end() {
+    json["passed"] = passed;
+    text += "verify: " + (passed ? styled(Style::good, "passed") : styled(Style::bad, "FAILED")) + "\n";
+  }
+};
+
+nlohmann::json to_json(const std::string& value, const ReferenceDifference& d) {
+  return {{"value", value}, {"difference", d.most}, {"scale", d.scale}, {"relative", d.relative()}};
+}
+
+std::string text(const Verdict& v, bool alone) {
+  std::string out =
+      fmt::format("verify: {} values compared with the reference kernels{}; tolerance {:g} of the largest magnitude\n",
+                  v.compared, alone ? ", each layer on its own operands" : "", v.tolerance);
   if (v.steps > 0) {
-    say("  {} values of integers differ by a step, since scales are computed from rounded values; the tolerance "
-        "after the first of them is {:g}\n",
+    out += fmt::format(
+        "  {} values of integers differ by a step, since scales are computed from rounded values; the tolerance after "
+        "the first of them is {:g}\n",
         v.steps, kStepTolerance);
   }
   if (v.compared > 0) {
-    say("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", printable(v.worst), v.worst_difference.most,
-        v.worst_difference.scale, v.worst_difference.relative());
+    out += fmt::format("  worst: '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", printable(v.worst),
+                       v.worst_difference.most, v.worst_difference.scale, v.worst_difference.relative());
   }
   if (!v.first.empty()) {
-    say("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n", printable(v.first),
-        v.first_difference.most, v.first_difference.scale, v.first_difference.relative(),
-        v.first_difference.unlike ? ", NaN or infinite on one side" : "");
+    out += fmt::format("  first beyond the tolerance: '{}' differs by {:.3g} of {:.3g} ({:.2e}){}\n",
+                       printable(v.first), v.first_difference.most, v.first_difference.scale,
+                       v.first_difference.relative(), v.first_difference.unlike ? ", NaN or infinite on one side" : "");
   }
+  return out;
 }
 
-/// Prints how far the outputs are from those of the reference kernels, by the errors of all layers together.
-void print_output_errors(const std::vector<PlanTensor>& outputs, const std::vector<Tensor>& got,
-                         const std::vector<Tensor>& want, bool finite) {
+/// Adds how far the outputs are from those of the reference kernels, by the errors of all layers together.
+void add_output_errors(Verified& verified, const std::vector<PlanTensor>& outputs, const std::vector<Tensor>& got,
+                       const std::vector<Tensor>& want, bool finite) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!is_float(outputs[i].type)) continue;
     const ReferenceDifference d = difference(got[i], want[i], finite);
-    say("  output '{}', by the errors of all layers: differs by at most {:.3g} of {:.3g} ({:.2e}), root mean square "
+    const double rms = relative_rms(got[i], want[i]);
+    verified.text += fmt::format(
+        "  output '{}', by the errors of all layers: differs by at most {:.3g} of {:.3g} ({:.2e}), root mean square "
         "{:.2e} of the values\n",
-        printable(outputs[i].name), d.most, d.scale, d.relative(), relative_rms(got[i], want[i]));
+        printable(outputs[i].name), d.most, d.scale, d.relative(), rms);
+    verified.json["outputs"].push_back(to_json(outputs[i].name, d));
+    verified.json["outputs"].back()["root_mean_square"] = rms;
   }
 }
 
@@ -211,16 +263,19 @@ bool has_maps(const AnyValue& value) {
   return is_map(value) || (value.is_sequence() && !value.elements().empty() && is_map(value.elements()[0]));
 }
 
-/// Writes the tensors of outputs as .npy files, and maps as JSON.
-void write_outputs(const std::string& folder, const std::vector<onnx::Port>& ports,
-                   const std::vector<AnyValue>& values) {
+/// Writes the tensors of outputs as .npy files, and maps as JSON. Returns the file of each; `prints`: says those whose
+/// names differ.
+nlohmann::json write_outputs(const std::string& folder, const std::vector<onnx::Port>& ports,
+                             const std::vector<AnyValue>& values, bool prints) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(ErrorKind::io, "--output {}: cannot make the folder: {}", folder, error.message());
   std::set<std::string> taken;
+  nlohmann::json files;
   const auto file_for = [&](const std::string& name, const std::string& ending) {
     const std::string file = file_name(name, ending, taken);
-    if (file != name + ending) say("{} is in {}\n", printable(name), file);
+    if (prints && file != name + ending) say("{} is in {}\n", printable(name), file);
+    files[name] = file;
     return std::filesystem::path(folder) / file;
   };
   for (size_t i = 0; i < values.size(); ++i) {
@@ -233,6 +288,7 @@ void write_outputs(const std::string& folder, const std::vector<onnx::Port>& por
     flat.add(ports[i].name, values[i]);
     for (size_t t = 0; t < flat.tensors.size(); ++t) save_npy(file_for(flat.ports[t].name, ".npy"), flat.tensors[t]);
   }
+  return files;
 }
 
 FlatOutputs flat(const Session& session, const std::vector<AnyValue>& values) {
@@ -252,11 +308,13 @@ std::unique_ptr<Session> reference_session(const ModelOptions& options, const Se
 }
 
 /// Compares the outputs of a program with those of the reference kernels.
-int verify_program(const ModelOptions& options, const Session& session, const std::map<std::string, AnyValue>& inputs,
-                   const FlatOutputs& got) {
+Verified verify_program(const ModelOptions& options, const Session& session,
+                        const std::map<std::string, AnyValue>& inputs, const FlatOutputs& got) {
   const auto reference = reference_session(options, session);
   const FlatOutputs want = flat(*reference, reference->run_values(inputs));
   const double tolerance = verify_tolerance(stored_type(session.options().compile.precision));
+  Verified verified;
+  verified.json["tolerance"] = tolerance;
   bool passed = got.ports.size() == want.ports.size();
   for (size_t i = 0; passed && i < got.ports.size(); ++i) {
     passed = comparable(got.tensors[i], want.tensors[i]);
@@ -267,18 +325,22 @@ int verify_program(const ModelOptions& options, const Session& session, const st
     }
     const ReferenceDifference d = difference(got.tensors[i].widened(), want.tensors[i].widened(), true);
     passed = d.relative() <= tolerance;
-    say("  output '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", printable(got.ports[i].name), d.most, d.scale,
-        d.relative());
+    verified.text += fmt::format("  output '{}' differs by {:.3g} of {:.3g} ({:.2e})\n", printable(got.ports[i].name),
+                                 d.most, d.scale, d.relative());
+    verified.json["outputs"].push_back(to_json(got.ports[i].name, d));
   }
-  say("verify: the outputs of the program compared with the reference kernels; tolerance {:g} of the largest "
-      "magnitude\nverify: {}\n",
-      tolerance, passed ? "passed" : "FAILED");
-  return passed ? kDone : kCheckFailed;
+  verified.passed = passed;
+  verified.text += fmt::format(
+      "verify: the outputs of the program compared with the reference kernels; tolerance {:g} of the largest "
+      "magnitude\n",
+      tolerance);
+  verified.end();
+  return verified;
 }
 
 /// Compares every value with the reference kernels. Errors of narrow types grow from layer to layer, however well the
 /// kernels compute. So the kernels of a network that stores them are judged layer by layer, each on its own operands.
-int verify_run(const ModelOptions& options, Session& session, const std::map<std::string, Tensor>& inputs) {
+Verified verify_run(const ModelOptions& options, Session& session, const std::map<std::string, Tensor>& inputs) {
   const auto reference = reference_session(options, session);
   Loaded& slow = reference->prepare_for(inputs);
   Loaded& fast = session.prepare_for(inputs);
@@ -300,46 +362,76 @@ int verify_run(const ModelOptions& options, Session& session, const std::map<std
   const bool finite = std::ranges::all_of(ordered, all_finite) && finite_constants(bound);
   const Verdict verdict =
       judge(values, narrow ? alone : wanted, verify_tolerance(narrow), finite, computes_scales(bound));
-  print(verdict, narrow.has_value());
-  if (narrow) print_output_errors(fast.plan().outputs, values.outputs, exact.outputs, finite);
-  say("verify: {}\n", verdict.first.empty() ? "passed" : "FAILED");
-  return verdict.first.empty() ? kDone : kCheckFailed;
+  Verified verified{verdict.first.empty(), text(verdict, narrow.has_value()), {}};
+  verified.json = {{"tolerance", verdict.tolerance}, {"compared", verdict.compared}};
+  if (verdict.compared > 0) verified.json["worst"] = to_json(verdict.worst, verdict.worst_difference);
+  if (!verdict.first.empty()) verified.json["first_beyond"] = to_json(verdict.first, verdict.first_difference);
+  if (narrow) add_output_errors(verified, fast.plan().outputs, values.outputs, exact.outputs, finite);
+  verified.end();
+  return verified;
+}
+
+struct RunCommand {
+  ModelOptions model;
+  std::string folder, json;
+  bool verify = false;
+};
+
+/// Returns the exit code.
+int run(const RunCommand& command) {
+  check_writable("--json", command.json);
+  const auto session = command.model.open();
+  const bool prints = command.json != "-";
+  const std::map<std::string, AnyValue> given = command.model.all_values(*session);
+  std::map<std::string, Tensor> inputs;
+  for (const auto& [name, value] : given) {
+    if (value.is_tensor()) inputs.emplace(name, value.tensor());
+  }
+  const std::vector<AnyValue> values = session->run_values(given);
+  nlohmann::json report{{"model", session->name()}, {"outputs", nlohmann::json::array()}};
+  if (!session->runs_program()) {
+    Loaded& loaded = session->prepare_for(inputs);
+    if (command.model.time_passes && prints) print_passes(loaded.compiled);
+    tell_records(loaded.plan().records);
+    report["records"] = loaded.plan().records, report["target"] = loaded.plan().target;
+  } else {
+    tell_records_of_program(*session);
+  }
+  const std::vector<onnx::Port> ports = session->outputs();
+  for (size_t i = 0; i < values.size(); ++i) {
+    report["outputs"].push_back(output_json(ports[i].name, values[i]));
+    if (prints) print_output(ports[i].name, values[i]);
+  }
+  if (!command.folder.empty()) report["files"] = write_outputs(command.folder, ports, values, prints);
+  bool passed = true;
+  if (command.verify) {
+    if (session->compiled_file())
+      fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", command.model.model);
+    const Verified verified = session->runs_program()
+                                  ? verify_program(command.model, *session, given, flat(*session, values))
+                                  : verify_run(command.model, *session, inputs);
+    passed = verified.passed, report["verify"] = verified.json;
+    if (prints) say("{}", verified.text);
+  }
+  if (!command.json.empty()) write_text("--json", command.json, json_text(report, 2) + "\n");
+  return passed ? kDone : kCheckFailed;
 }
 
 }  // namespace
 
 void add_run(Command app, Context& context) {
-  auto options = std::make_shared<ModelOptions>();
-  auto folder = std::make_shared<std::string>();
-  auto verify = std::make_shared<bool>(false);
+  auto command = std::make_shared<RunCommand>();
   Command sub = app.subcommand("run", "Run a network once; inputs that are not given get seeded random values");
-  options->add_to(sub);
-  sub.option("--output", *folder, "folder to write one NAME.npy per output to, or NAME.json for maps");
-  sub.flag("--verify", *verify, "compare every value with the reference kernels (exit code 1 if any differs)");
-  sub.callback([=, &context] {
-    const auto session = options->open();
-    const std::map<std::string, AnyValue> given = options->all_values(*session);
-    std::map<std::string, Tensor> inputs;
-    for (const auto& [name, value] : given) {
-      if (value.is_tensor()) inputs.emplace(name, value.tensor());
-    }
-    const std::vector<AnyValue> values = session->run_values(given);
-    if (!session->runs_program()) {
-      Loaded& loaded = session->prepare_for(inputs);
-      if (options->time_passes) print_passes(loaded.compiled);
-      tell_records(loaded.plan().records);
-    } else {
-      tell_records_of_program(*session);
-    }
-    const std::vector<onnx::Port> ports = session->outputs();
-    for (size_t i = 0; i < values.size(); ++i) print_output(ports[i].name, values[i]);
-    if (!folder->empty()) write_outputs(*folder, ports, values);
-    if (!*verify) return;
-    if (session->compiled_file())
-      fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", options->model);
-    context.exit = session->runs_program() ? verify_program(*options, *session, given, flat(*session, values))
-                                           : verify_run(*options, *session, inputs);
-  });
+  sub.group("Run and deploy");
+  command->model.add_to(sub);
+  sub.heading("Output");
+  sub.option("-o,--output", command->folder, "folder to write one NAME.npy per output to, or NAME.json for maps")
+      .folder();
+  sub.json(command->json, "the outputs' shapes and ranges, and the verdict of --verify");
+  sub.flag("--verify", command->verify, "compare every value with the reference kernels (exit code 1 if any differs)");
+  sub.example("kilter run zoo:resnet18 --verify", "Run ResNet-18 and check its results");
+  sub.example("kilter run model.onnx --input input=1x3x224x224 --output results", "Write the outputs as .npy files");
+  sub.callback([command, &context] { context.exit = run(*command); });
 }
 
 }  // namespace kilter::tool

@@ -305,7 +305,7 @@ std::vector<std::string> usual_searchers() {
     tune::XgboostLibrary::load();
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::unsupported) throw;
-    say_error("searchers: xgb and xgb-rank are left out: {}\n", e.message());
+    note("searchers: xgb and xgb-rank are left out: {}\n", e.message());
     return {"model", "ga", "random", "grid"};
   }
   return {"model", "xgb", "xgb-rank", "ga", "random", "grid"};
@@ -359,7 +359,11 @@ void searchers(const SearchersOptions& options) {
 void add_searchers(Command app, Context&) {
   auto options = std::make_shared<SearchersOptions>();
   Command sub = app.subcommand("searchers", "Compare the tuning searchers on tasks whose costs are all known");
-  sub.option("what", options->what, "tables of costs (bench/searchers/*.jsonl); with --measure: problems").required();
+  sub.group("Tune");
+  sub.option("WHAT", options->what, "tables of costs (bench/searchers/*.jsonl); with --measure: problems")
+      .file("WHAT")
+      .required();
+  sub.heading("Search");
   sub.option("--searcher", options->searchers,
              "searchers to compare (default: model, xgb and xgb-rank if XGBoost is found, ga, random, grid)");
   sub.option("--searcher-option", options->search_options,
@@ -386,9 +390,10 @@ void add_searchers(Command app, Context&) {
   sub.flag("--transfer", options->transfer,
            "xgb also learns from 64 points of each other problem's table, and model starts from trees trained on them")
       .excludes(cost_model);
-  sub.option("--json", options->json, "also write the curves as JSON to a file; - for standard output");
+  sub.heading("Measuring tables");
   sub.option("--measure", options->measure,
-             "instead of comparing, write DIR/PROBLEM.jsonl with the cost of every point of each problem");
+             "instead of comparing, write DIR/PROBLEM.jsonl with the cost of every point of each problem")
+      .folder();
   sub.option("--prune", options->prune,
              "with --measure: skip points estimated at more than this many times the best estimate")
       .range(1.0, 1e6)
@@ -398,10 +403,13 @@ void add_searchers(Command app, Context&) {
       .shows_default();
   sub.option("--target", options->target, "with --measure: CPU to generate code for").shows_default();
   sub.option("--threads", options->threads, "with --measure: number of threads").range(1, 1024).shows_default();
+  sub.heading("Output");
+  sub.json(options->json, "the curves");
   sub.footer(
       "Regret: how much longer the best schedule so far runs than the best of all. Time is that of the trials when "
-      "they were measured,\nplus the time that the searcher itself needs now.\nExample:  kilter searchers "
-      "bench/searchers/*.jsonl");
+      "they were measured, plus the time that the searcher itself needs now.");
+  sub.example("kilter searchers bench/searchers/*.jsonl --seeds 2 --searcher model --searcher random",
+              "Compare two searchers on measured tables");
   sub.callback([=] { searchers(*options); });
 }
 

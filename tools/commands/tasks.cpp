@@ -130,7 +130,7 @@ void run_tasks(const TasksCommand& command) {
     fail(ErrorKind::usage, "{} is a compiled file: give the original model to see its tasks", command.model.model);
   const NetworkParts network = parts_of(command.model, *session);
   const Graph& graph = network.whole;
-  if (!network.text.empty()) say_error("{}: {}\n", command.model.model, network.text);
+  if (!network.text.empty()) note("{}: {}\n", command.model.model, network.text);
   const Chooser* chooser = session->options().chooser.get();
   CompileOptions given = session->options().compile;
   network.spread(given);
@@ -151,16 +151,20 @@ void run_tasks(const TasksCommand& command) {
 void add_tasks(Command app, Context&) {
   auto command = std::make_shared<TasksCommand>();
   Command sub = app.subcommand("tasks", "List the tasks of a network, their spaces, and what becomes of each node");
+  sub.group("Look inside");
   command->model.add_to(sub, false);
+  sub.heading("Tasks");
   sub.option("--ops", command->ops, "only tasks of these kinds, the first word of their problems: conv2d, matmul")
-      .delimiter(',');
+      .delimiter(',')
+      .value("KIND");
   sub.flag("--nodes,!--no-nodes", command->nodes,
            "list the nodes before the tasks: task, fused into a task, free view, or why the node has no space "
            "(the default)");
   sub.flag("--spaces", command->spaces,
            "also show the rules that exclude points of each space, and how many points each excludes");
-  sub.option("--json", command->json,
-             "also write everything as JSON to a file; - for standard output, which then contains nothing else");
+  sub.heading("Output");
+  sub.json(command->json, "everything");
+  sub.example("kilter tasks zoo:resnet18 --ops conv2d --no-nodes", "The tasks of the convolutions");
   sub.callback([command] { run_tasks(*command); });
 }
 

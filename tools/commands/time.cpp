@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/align.h"
+#include "base/columns.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "measure/stats.h"
@@ -90,11 +91,32 @@ nlohmann::json to_json(const Timed& t, const Plan& plan) {
   return out;
 }
 
-void print_line(const Timed& t, const Plan& plan) {
+/// The table that fits a terminal.
+struct TableShape {
+  size_t name = 40;  ///< width of the names
+  bool warm = true;  ///< whether there is room for the column of warm times
+};
+
+/// `columns` 0: no limit.
+TableShape shape_for(size_t columns, bool in_network) {
+  constexpr size_t kAlone = 33, kInNetwork = 32, kWarm = 10, kLeastName = 12, kMostName = 40;
+  if (columns == 0) return {};
+  const size_t figures = kAlone + (in_network ? kInNetwork : 0);
+  const size_t room = columns - std::min(columns, figures);
+  const bool warm = room >= kLeastName + kWarm;
+  const size_t left = room - (in_network && warm ? kWarm : 0);
+  return {std::clamp(left, kLeastName, kMostName), warm};
+}
+
+void print_line(const Timed& t, const Plan& plan, const TableShape& shape) {
   const std::string name = profile::labels_of(plan)[t.step];
   const Samples& x = t.alone.samples;
-  say("{:<40} {:>10.4f} {:>9.4f} ({:.4f})", printable(name).substr(0, 40), t.alone.ms(), x.mean(), x.std_dev());
-  if (!t.in_network.ms.empty()) say(" {:>10.4f} {:>20} {:>9.4f}", t.in_network.mean(), difference(t), t.warm.ms());
+  say("{:<{}} {:>10.4f} {:>9.4f} ({:.4f})", without_middle(printable(name), shape.name), shape.name, t.alone.ms(),
+      x.mean(), x.std_dev());
+  if (!t.in_network.ms.empty()) {
+    say(" {:>10.4f} {:>20}", t.in_network.mean(), difference(t));
+    if (shape.warm) say(" {:>9.4f}", t.warm.ms());
+  }
   say("\n");
 }
 
@@ -174,11 +196,13 @@ void time_tasks(TimeOptions& options) {
   if (options.json == "-") return;
   say("{}: {} on {} thread{}; ms of one run; weights {}\n", printable(network.session->name()), plan.target,
       network.threads, network.threads == 1 ? "" : "s", options.weights);
-  say("{:<40} {:>10} {:>9} {:<8}", "task", "estimate", "mean", "(std dev)");
-  if (options.in_network) say(" {:>10} {:>20} {:>9}", "in network", "alone - in network", "warm");
+  const TableShape shape = shape_for(terminal_columns().value_or(0), options.in_network);
+  say("{:<{}} {:>10} {:>9} {:<8}", "task", shape.name, "estimate", "mean", "(std dev)");
+  if (options.in_network) say(" {:>10} {:>20}{}", "in network", "alone - in network", shape.warm ? "      warm" : "");
   say("\n");
-  for (const Timed& t : all) print_line(t, plan);
+  for (const Timed& t : all) print_line(t, plan, shape);
   if (options.in_network && !all.empty()) print_summary(all);
+  if (options.in_network && !shape.warm) say("there is no room for warm times; --json has them\n");
 }
 
 }  // namespace
@@ -186,12 +210,19 @@ void time_tasks(TimeOptions& options) {
 void add_time(Command app, Context&) {
   auto options = std::make_shared<TimeOptions>();
   Command sub = app.subcommand("time", "Time tasks one by one, under the conditions they have in the network");
+  sub.group("Measure and explain");
   options->model.add_to(sub);
-  sub.option("--node", options->nodes, "only these layers, by name").delimiter(',');
-  sub.option("--ops", options->ops, "only layers with one of these operators, e.g. Conv,MatMul").delimiter(',');
+  sub.heading("Tasks");
+  sub.option("--node", options->nodes, "only these layers, by name").delimiter(',').value("NODE");
+  sub.option("--ops", options->ops, "only layers with one of these operators, e.g. Conv,MatMul")
+      .delimiter(',')
+      .value("OP");
+  sub.heading("Measuring");
   sub.option("--weights", options->weights,
              "cold (weights come from where the network finds them), warm (the same weights every time), or flush (all "
              "caches flushed before each run)")
+      .value("WORD")
+      .suggests({"cold", "warm", "flush"})
       .shows_default();
   sub.option("--number", options->replay.number, "runs per measurement").shows_default();
   sub.option("--repeat", options->replay.repeat, "number of measurements").shows_default();
@@ -202,9 +233,10 @@ void add_time(Command app, Context&) {
   sub.option("--seconds", options->seconds, "how long to profile with --in-network, in seconds")
       .range(0.01, 3600.0)
       .shows_default();
-  sub.option("--json", options->json,
-             "also write the figures as JSON to a file; - for standard output, which then contains nothing else");
-  sub.footer("Example:  kilter time zoo:resnet50 --ops Conv --threads 1 --in-network");
+  sub.heading("Output");
+  sub.json(options->json, "the figures");
+  sub.example("kilter time zoo:resnet18 --ops Conv --threads 1 --in-network",
+              "Each convolution on its own and in the network");
   sub.callback([=] { time_tasks(*options); });
 }
 

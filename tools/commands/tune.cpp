@@ -35,7 +35,7 @@ struct TuneCommand {
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
   TrialOptions trial;
-  bool plain = false, verbose = false, time_given = false, cost_model_given = false;
+  bool plain = false, time_given = false, cost_model_given = false;
 };
 
 std::atomic<bool> interrupted_by_user = false;
@@ -246,12 +246,13 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
       "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
       command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
       r.stopped_because);
-  if (command.verbose) out += search_text(r);
+  const bool verbose = console().detail == Detail::verbose;
+  if (verbose) out += search_text(r);
   out += outcome_text(r, command.model.model);
-  if (r.objective.weighs_memory() || command.verbose) out += memory_text(r);
+  if (r.objective.weighs_memory() || verbose) out += memory_text(r);
   if (!r.given_up.empty()) out += fmt::format("the previous plan is dropped: {}\n", r.given_up);
   if (!r.graph_failed.empty()) out += fmt::format("graph tuner: failed, history-best stays: {}\n", r.graph_failed);
-  if (command.verbose) out += races_text(r) + course_text(r) + tasks_text(r);
+  if (verbose) out += races_text(r) + course_text(r) + tasks_text(r);
   out += kept;
   if (setup.file.empty()) {
     out += "records: none kept\n";
@@ -401,24 +402,97 @@ void run_tune(const TuneCommand& command) {
   if (!faults.empty()) fail(ErrorKind::io, "{}", fmt::join(faults, "\n"));
 }
 
-/// Adds the options that say how a trial is measured, and explains options of other tuners that do not exist here.
+/// Adds the options that say how a trial is measured.
 void add_trial_options(Command app, TuneCommand& command) {
   TrialOptions& trial = command.trial;
   const auto meaning = [](std::string_view name) {
     const auto rows = all_trial_options();
     return std::string(std::ranges::find(rows, name, &TrialOptionRow::name)->meaning);
   };
+  app.heading("Trials", true);
   app.option("--number", trial.number, meaning("number")).range(1, 1000).shows_default();
   app.option("--repeat", trial.repeat, meaning("repeat")).range(0, 1000).shows_default();
   app.option("--min-repeat-ms", trial.min_repeat_ms, meaning("min-repeat-ms")).range(0.0, 10000.0).shows_default();
-  app.option("--timeout", command.timeout, meaning("timeout")).shows_default();
+  app.option("--timeout", command.timeout, meaning("timeout")).value("TIME").shows_default();
   app.option("--n-parallel", trial.n_parallel, meaning("n-parallel")).range(0, 1024).shows_default();
-  for (const AbsentOptionRow& row : all_absent_options()) {
-    const std::string name = "--" + std::string(row.name);
-    app.refused_option(name, [row, name](const std::string&) {
-      fail(ErrorKind::usage, "{}: kilter tune has no such option; {}", name, row.instead);
-    });
-  }
+}
+
+void add_budget(Command app, const std::shared_ptr<TuneCommand>& command) {
+  app.heading("Budget");
+  app.option(
+         "--time", command->time,
+         "time budget including the races at the end, such as 90s, 5min or 1h (default: 5min, or no limit if --trials "
+         "or --early-stopping ends the search)")
+      .value("TIME")
+      .on_value([command] { command->time_given = true; });
+  app.option("--trials", command->trials,
+             "stop the search after this many trials, including failed ones, or when --time is up; 0: no limit")
+      .range(int64_t{0}, int64_t{1'000'000'000})
+      .shows_default();
+  app.option("--early-stopping", command->early_stopping,
+             "stop the search after this many trials without a gain in any task, or when --time is up; 0: never")
+      .range(int64_t{0}, int64_t{1'000'000'000})
+      .shows_default();
+  app.option("--until", command->until, "stop when this share of the expected final speed is reached, such as 98%")
+      .value("SHARE")
+      .shows_default();
+}
+
+void add_search(Command app, const std::shared_ptr<TuneCommand>& command) {
+  app.heading("Search");
+  app.option("--objective", command->objective,
+             "what to minimise: latency; memory: packed weights, arena, temporaries and code; or both, with weights in "
+             "percent, such as latency:80,memory:20")
+      .value("WHAT")
+      .suggests({"latency", "memory"})
+      .shows_default();
+  app.option("--ops", command->ops, "tune only tasks of these kinds, the first word of their problems: conv2d, matmul")
+      .delimiter(',')
+      .value("KIND");
+  app.option("--records", command->model.records,
+             "where trials are recorded and where the search finds earlier ones: a file, default or none")
+      .file()
+      .suggests({"default", "none"})
+      .shows_default();
+  app.option("--choose", command->model.choose,
+             "graph-best: run the graph tuner at the end and race its plan, too; history-best: do not")
+      .one_of({"graph-best", "history-best"})
+      .shows_default();
+  std::vector<std::string> searchers;
+  for (const SearcherRow& row : all_searchers()) searchers.emplace_back(row.name);
+  app.option("--searcher", command->searcher, "searcher that proposes schedules; `kilter options` lists them")
+      .value("WORD")
+      .suggests(std::move(searchers))
+      .shows_default();
+  app.heading("Search", true);
+  app.option("--searcher-option", command->searcher_options,
+             "option of the searcher, as NAME=VALUE; `kilter options` lists them")
+      .value("NAME=VALUE");
+  app.option("--cost-model", command->cost_model,
+             "cost model that the searcher `model` starts from besides the analytic estimate: a file written by "
+             "`kilter cost-model train`, shipped or none")
+      .file()
+      .suggests({"shipped", "none"})
+      .shows_default()
+      .on_value([command] { command->cost_model_given = true; });
+}
+
+void add_output(Command app, TuneCommand& command) {
+  app.heading("Output");
+  app.flag("--plain", command.plain,
+           "print progress as lines, for logs: one every two seconds, and one for each task that becomes faster; "
+           "the default if standard error is not a terminal");
+  app.option("--write-plan", command.write_plan,
+             "also write the schedule of each tuned layer to a file, for --layer-plan of other commands")
+      .file();
+  app.json(command.json, "the outcome");
+  app.option("--html", command.html,
+             "also write an HTML report of the run (course, trials, tasks, races): one file that works offline")
+      .file();
+  app.option("--events", command.events,
+             "also write events as they happen, one JSON object per line (doc/tuning.md), to a file; - for standard "
+             "output, which then contains nothing else")
+      .file();
 }
 
 }  // namespace
@@ -426,67 +500,22 @@ void add_trial_options(Command app, TuneCommand& command) {
 void add_tune(Command app, Context&) {
   auto command = std::make_shared<TuneCommand>();
   Command sub = app.subcommand("tune", "Find faster schedules for a network by measuring them where they run");
+  sub.group("Tune");
   command->model.records = "default", command->model.choose = "graph-best";
   command->model.add_model_to(sub, false);
-  command->model.add_compile_to(sub);
-  sub.option("--records", command->model.records,
-             "where trials are recorded and where the search finds earlier ones: a file, default or none")
-      .shows_default();
-  sub.option("--choose", command->model.choose,
-             "graph-best: run the graph tuner at the end and race its plan, too; history-best: do not")
-      .one_of({"graph-best", "history-best"})
-      .shows_default();
-  sub.option("--objective", command->objective,
-             "what to minimise: latency; memory: packed weights, arena, temporaries and code; or both, with weights in "
-             "percent, such as latency:80,memory:20")
-      .shows_default();
-  sub.option(
-         "--time", command->time,
-         "time budget including the races at the end, such as 90s, 5min or 1h (default: 5min, or no limit if --trials "
-         "or --early-stopping ends the search)")
-      .on_value([command] { command->time_given = true; });
-  sub.option("--trials", command->trials,
-             "stop the search after this many trials, including failed ones, or when --time is up; 0: no limit")
-      .range(int64_t{0}, int64_t{1'000'000'000})
-      .shows_default();
-  sub.option("--early-stopping", command->early_stopping,
-             "stop the search after this many trials without a gain in any task, or when --time is up; 0: never")
-      .range(int64_t{0}, int64_t{1'000'000'000})
-      .shows_default();
-  sub.option("--until", command->until, "stop when this share of the expected final speed is reached, such as 98%")
-      .shows_default();
-  sub.option("--searcher", command->searcher, "searcher that proposes schedules; `kilter options` lists them")
-      .shows_default();
-  sub.option("--searcher-option", command->searcher_options,
-             "option of the searcher, as NAME=VALUE; `kilter options` lists them");
-  sub.option("--cost-model", command->cost_model,
-             "cost model that the searcher `model` starts from besides the analytic estimate: a file written by "
-             "`kilter cost-model train`, shipped or none")
-      .shows_default()
-      .on_value([command] { command->cost_model_given = true; });
-  sub.option("--ops", command->ops, "tune only tasks of these kinds, the first word of their problems: conv2d, matmul")
-      .delimiter(',');
+  add_budget(sub, command);
+  add_search(sub, command);
   add_trial_options(sub, *command);
-  sub.option("--write-plan", command->write_plan,
-             "also write the schedule of each tuned layer to a file, for --layer-plan of other commands");
-  sub.flag("--plain", command->plain,
-           "print progress as lines, for logs: one every two seconds, and one for each task that becomes faster; "
-           "the default if standard error is not a terminal");
-  sub.flag("--verbose", command->verbose,
-           "print everything at the end: failures, races, the graph tuner, where the time went, and each task");
-  sub.option("--json", command->json,
-             "also write the outcome as JSON to a file; - for standard output, which then contains nothing else");
-  sub.option("--html", command->html,
-             "also write an HTML report of the run (course, trials, tasks, races): one file that works offline");
-  sub.option(
-      "--events", command->events,
-      "also write events as they happen, one JSON object per line (doc/tuning.md), to a file; - for standard output, "
-      "which then contains nothing else");
+  add_output(sub, *command);
+  command->model.add_compile_to(sub);
   sub.footer(
-      "Trials are kept batch by batch; running the same command again continues where this run ended. Ctrl-C (SIGINT)\n"
-      "or SIGTERM ends the search; the plan found so far is then raced for a few seconds. A second signal ends the\n"
-      "program immediately, and the previously accepted plan stays. A plan is accepted if it was faster in\n"
-      "paired whole runs of the network.");
+      "Trials are kept batch by batch; running the same command again continues where this run ended. Ctrl-C (SIGINT) "
+      "or SIGTERM ends the search; the plan found so far is then raced for a few seconds. A second signal ends the "
+      "program immediately, and the previously accepted plan stays. A plan is accepted if it was faster in paired "
+      "whole runs of the network. With --verbose, the report also has failures, races, the graph tuner, where the "
+      "time went, and each task.");
+  sub.example("kilter tune zoo:squeezenet1_1 --time 5min --threads 1", "Tune for five minutes, for one thread");
+  sub.example("kilter run zoo:squeezenet1_1 --threads 1 --records default", "Use what was found");
   sub.callback([command] { run_tune(*command); });
 }
 

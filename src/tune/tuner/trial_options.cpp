@@ -26,33 +26,10 @@ constexpr TrialOptionRow kOptions[] = {
      "a whole number from 0 to 1024", "0"},
 };
 
-constexpr AbsentOptionRow kAbsent[] = {
-    {"tuner", "--searcher chooses the searcher that proposes schedules; `kilter options` lists searchers"},
-    {"n-trial", "--trials ends the search after a number of trials over all tasks, and --time after a time limit"},
-    {"n-trials", "--trials ends the search after a number of trials over all tasks, and --time after a time limit"},
-    {"parallel", "--n-parallel sets the threads that compile candidates"},
-    {"tuning-records", "--records names the file that every trial is kept in"},
-    {"prior-records",
-     "the file of --records is read at the start: records made under the same conditions count as trials, and "
-     "tasks begin with the schedules of Kilter's other records; schedules from imported logs are not tried, because "
-     "they were not measured against Kilter's default"},
-    {"cooldown-interval",
-     "every trial is paired with the default schedule in the same rounds, so that changes of the clock rate cancel "
-     "out; --repeat sets the number of pairs"},
-    {"enable-cpu-cache-flush",
-     "layers are measured inside the network, where weights come from the same places as in normal use; there is "
-     "nothing to flush"},
-    {"enable-autoscheduler", "spaces are those of Kilter's templates; `kilter tasks` shows them"},
-    {"rpc-key", "candidates run on the machine that tunes, in a process of their own; tune where the network will run"},
-    {"hostname",
-     "candidates run on the machine that tunes, in a process of their own; tune where the network will run"},
-};
-
 }  // namespace
 
 int64_t automatic_rounds(double ms) { return std::clamp<int64_t>(std::llround(50 / ms), 2, 6); }
 
 std::span<const TrialOptionRow> all_trial_options() { return kOptions; }
-std::span<const AbsentOptionRow> all_absent_options() { return kAbsent; }
 
 }  // namespace kilter::tune

@@ -24,10 +24,4 @@ struct TrialOptionRow {
 };
 std::span<const TrialOptionRow> all_trial_options();
 
-/// Options of TVM's tuners that have no meaning here or are covered by another option.
-struct AbsentOptionRow {
-  std::string_view name, instead;
-};
-std::span<const AbsentOptionRow> all_absent_options();
-
 }  // namespace kilter::tune
