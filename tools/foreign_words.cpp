@@ -7,7 +7,8 @@
 namespace kilter::tool {
 namespace {
 
-constexpr std::string_view kTrials = "--trials ends the search after a number of trials, and --time after a time limit";
+constexpr std::string_view kTrials =
+    "--trials ends the search after a number of trials over all tasks, and --time after a time limit";
 constexpr std::string_view kHere =
     "candidates run on the machine that tunes, in a process of their own; tune where the network will run";
 
@@ -15,8 +16,6 @@ constexpr std::string_view kHere =
 /// comes before the row for all commands.
 constexpr ForeignWord kWords[] = {
     {"--tuner", "tune", "--searcher chooses the searcher that proposes schedules; `kilter options` lists searchers"},
-    {"--n-trial --n-trials", "tune",
-     "--trials ends the search after a number of trials over all tasks, and --time after a time limit"},
     {"--parallel", "tune", "--n-parallel sets the threads that compile candidates"},
     {"--tuning-records", "tune", "--records names the file that every trial is kept in"},
     {"--prior-records", "tune",
@@ -34,7 +33,7 @@ constexpr ForeignWord kWords[] = {
      "to flush"},
     {"--enable-autoscheduler", "tune", "spaces are those of Kilter's templates; `kilter tasks` shows them"},
     {"--rpc-key --hostname", "tune", kHere},
-    {"--iterations --iters --runs -niter -r --max-trials", "tune", kTrials},
+    {"--n-trial --n-trials --iterations --iters --runs -niter -r --max-trials", "tune", kTrials},
     {"--seconds --duration --budget --timeout-s -t", "tune", "--time sets the time budget, such as --time 5min"},
     {"-t --duration --time", "bench profile explain time compare kernels",
      "--seconds says how long to measure, and --threads with how many threads"},
