@@ -65,6 +65,8 @@ class KernelStore {
   /// The schedules that a layer runs for other shapes, in the order in which they were first chosen.
   std::vector<Schedule>& usual(const std::string& layer) { return usual_[layer]; }
   void build_ended();
+  /// The number of builds that have ended.
+  int64_t builds() const { return build_; }
   size_t size() const { return kernels_.size() + families_.size(); }
 
  private:

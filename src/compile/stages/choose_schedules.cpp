@@ -98,13 +98,16 @@ class ScheduleChooser {
   }
 
   /// The schedule that the layer runs for other shapes and that is nearly as fast as the default for this one, so that
-  /// the shapes can share kernels. A short layer may lose more of its own time, but only a few microseconds.
+  /// the shapes can share kernels. A short layer may lose more of its own time, but only a few microseconds. After many
+  /// shapes, the next one will hardly come often: to generate code for it takes as long as hundreds of runs could save.
   std::optional<Schedule> usual_for(const Task& task) const {
-    constexpr double kMostLoss = 1.15, kMostLossOfShort = 1.5;
+    constexpr int64_t kFewShapes = 8;
+    constexpr double kMostLoss = 1.15, kMostLossOfMany = 1.3, kMostLossOfShort = 1.5;
     constexpr double kShort = 20'000;  // cycles that a short layer may lose
     if (shared_ == nullptr || !options_.forbidden.empty()) return std::nullopt;
     const std::vector<Schedule>& known = shared_->usual(task.node().name);
     if (known.empty()) return std::nullopt;
+    const double most_loss = shared_->builds() < kFewShapes ? kMostLoss : kMostLossOfMany;
     for (const Template* from : all_templates()) {
       const auto analysed = from->analyse(task, s_.limits);
       if (from->approximates != nullptr && options_.accuracy == Accuracy::strict) continue;
@@ -114,7 +117,7 @@ class ScheduleChooser {
       if (!usual) return std::nullopt;
       std::optional<Schedule> best;
       double least =
-          std::max(usual->cycles * kMostLoss, std::min(usual->cycles * kMostLossOfShort, usual->cycles + kShort));
+          std::max(usual->cycles * most_loss, std::min(usual->cycles * kMostLossOfShort, usual->cycles + kShort));
       for (const Schedule& schedule : known) {
         const auto estimate = schedule.name == from->name ? (*analysed)->estimate(schedule) : Rejected{};
         if (estimate && estimate->cycles <= least) best = schedule, least = estimate->cycles;
