@@ -99,7 +99,9 @@ lines = open("lines.txt").read().splitlines()
 busy = r"(busy machine, times are upper bounds; )?"
 bound = r"(\d+ % of its bound|faster than its bound, which is therefore wrong)"
 first = busy + r"preparing: \d+ s, 0 of 120 trials, .* GFLOP/s \(last [\d.]+\), " + bound + r", .* % of the runs disturbed$"
-assert re.match(first, lines[0]), lines
+# --verbose prints the version and the machine before them, and what the run took after them.
+assert re.match(r"kilter \d.*, LLVM ", lines[0]) and lines[1].endswith(" threads by default"), lines
+assert re.match(first, lines[2]) and re.match(r"took [\d.]+ s, peak memory ", lines[-1]), lines
 assert any(re.match(busy + "searching: ", line) for line in lines) and "\033" not in "".join(lines), lines
 for line in lines:
     told = re.match(r"task (\d+): .* tried: (.*) \| ", line)
@@ -351,7 +353,7 @@ expect 2 "--timeout 5: expected a time from 10ms to 600s such as 500ms or 10s; a
 expect 2 "--tuner: kilter tune has no such option; --searcher chooses the searcher that proposes schedules" tune "${net[@]}" --tuner xgb
 expect 2 "--enable-cpu-cache-flush: kilter tune has no such option; layers are measured inside the network" \
   tune --enable-cpu-cache-flush "${net[@]}"
-"$kilter" tune --help > help.txt
+"$kilter" tune --help-all > help.txt
 "$kilter" options > options.txt
 for option in number repeat min-repeat-ms timeout n-parallel; do
   grep -q -- "--$option" help.txt || die "no help for --$option"
