@@ -241,7 +241,9 @@ void CommandLine::parse(std::vector<std::string> words) {
   } catch (const CLI::ParseError& e) {
     std::string error = e.what();
     while (!error.empty() && (error.back() == '\n' || error.back() == '.')) error.pop_back();
-    fail(ErrorKind::usage, "{}; `{} --help` lists what is legal", error, look.command->name);
+    const OptionText* option = look.command->option(std::string_view(error).substr(0, error.find(':')));
+    fail(ErrorKind::usage, "{}; `{} {}` lists what is legal", error, look.command->name,
+         option != nullptr && option->rare ? "--help-all" : "--help");
   }
 }
 

@@ -75,6 +75,8 @@ UNKNOWN = {
     "compile M --ouput x": "unknown option '--ouput'; did you mean '--output'? `kilter compile --help-all` lists the options",
     "device now please": "unexpected argument now please; usage: kilter device [OPTIONS]",
     "run M -q -v": "--quiet and --verbose contradict each other; give only one of them",
+    "run M --threads 0": "--threads: Value 0 not in range 1 to 1024; `kilter run --help` lists what is legal",
+    "tune M --n-parallel 5000": "--n-parallel: Value 5000 not in range 0 to 1024; `kilter tune --help-all` lists what is legal",
     "bench M -t 1": "-t: kilter bench has no such option; --seconds says how long to measure, and --threads with how many threads",
     "tune M -t 1": "-t: kilter tune has no such option; --time sets the time budget, such as --time 5min",
     "bench M -j 1": "-j: kilter bench has no such option; --threads sets the number of threads",
