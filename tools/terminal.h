@@ -10,6 +10,7 @@ namespace kilter::tool {
 
 struct TerminalSize {
   size_t rows = 24, columns = 80;
+  bool operator==(const TerminalSize&) const = default;
 };
 
 /// Returns the size of the terminal on standard error, or 24 rows of 80 columns if there is no terminal or its size is

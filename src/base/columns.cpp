@@ -4,10 +4,25 @@
 
 namespace kilter {
 
+namespace {
+
+/// Whether the byte belongs to a character that began before it.
+bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80; }
+
+}  // namespace
+
+std::string_view beginning(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && continues(text[bytes])) --bytes;
+  return text.substr(0, bytes);
+}
+
 std::string without_middle(std::string_view text, size_t width) {
   if (text.size() <= width) return std::string(text);
   const size_t kept = width - 2, after = kept / 2;
-  return std::string(text.substr(0, kept - after)) + ".." + std::string(text.substr(text.size() - after));
+  std::string_view end = text.substr(text.size() - after);
+  while (!end.empty() && continues(end.front())) end.remove_prefix(1);
+  return std::string(beginning(text, kept - after)) + ".." + std::string(end);
 }
 
 std::string_view common_start(std::span<const std::string> names) {

@@ -7,7 +7,11 @@
 
 namespace kilter {
 
-/// Returns the text without its middle, with ".." in its place, if it is longer than `width`; `width` is at least 4.
+/// Returns the beginning of a text: the characters that lie completely within its first `bytes` bytes.
+std::string_view beginning(std::string_view text, size_t bytes);
+
+/// Returns the text without its middle, with ".." in its place, if it is longer than `width` bytes; `width` is at least
+/// 4. Characters of UTF-8 stay whole.
 std::string without_middle(std::string_view text, size_t width);
 
 /// Returns the beginning that all names have in common, up to and with their last common '.' or '/', if it is longer

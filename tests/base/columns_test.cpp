@@ -15,6 +15,15 @@ TEST(Columns, LongNamesLoseTheirMiddle) {
   EXPECT_EQ(without_middle("abcdef", 4), "a..f");
 }
 
+TEST(Columns, CharactersOfSeveralBytesStayWhole) {
+  EXPECT_EQ(without_middle("\u00E9\u00E9\u00E9\u00E9\u00E9", 8), "\u00E9..\u00E9");  // three bytes on each side
+  EXPECT_EQ(without_middle("\u5C42\u5C42\u5C42\u5C42", 6), "..");                    // two bytes on each side
+  EXPECT_EQ(beginning("a\u5C42b", 5), "a\u5C42b");
+  EXPECT_EQ(beginning("a\u5C42b", 4), "a\u5C42");
+  EXPECT_EQ(beginning("a\u5C42b", 3), "a");
+  EXPECT_EQ(beginning("\u5C42", 0), "");
+}
+
 TEST(Columns, TheCommonStartEndsAtASeparator) {
   const std::vector<std::string> paths{"/model/layer1/conv", "/model/layer2/conv", "/model/last"};
   EXPECT_EQ(common_start(paths), "/model/");

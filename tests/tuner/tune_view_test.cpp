@@ -9,14 +9,15 @@
 namespace kilter::tool {
 namespace {
 
-using testing::ElementsAre;
 using testing::Not;
 using testing::StartsWith;
+
+constexpr TerminalSize k80{24, 80};
 
 tune::TaskProgress task(int64_t number, double share, const std::string& problem) {
   tune::TaskProgress t;
   t.number = number;
-  t.problem = problem, t.share = share, t.layers = 3;
+  t.problem = problem, t.node = "conv" + std::to_string(number), t.share = share, t.layers = 3;
   t.flops = 90'000'000, t.default_ms = 1;  // 90 GFLOP/s under the default schedule
   t.best = 0.9, t.current = 1.2, t.bound_ms = 0.72, t.schedule = "conv2d_direct tile=7";
   t.tried = 12, t.size = 300;
@@ -63,8 +64,8 @@ TEST(TuneView, ABoundThatIsBeatenIsNoShare) {
   p.bound_ms = 1.7 * p.predicted_ms, p.tasks[1].bound_ms = 1.7 * 0.9;
   EXPECT_THAT(progress_line(p),
               testing::HasSubstr("(last 46.6), faster than its bound, which is therefore wrong, 2.1 %"));
-  EXPECT_THAT(progress_table(p, 1, 200)[1], testing::HasSubstr("   beaten "));
-  EXPECT_THAT(progress_table(p, 1, 200)[2], testing::HasSubstr("   beaten "));
+  EXPECT_THAT(view_lines("tune x", p, k80)[1], testing::HasSubstr(", bound beaten"));
+  EXPECT_THAT(view_lines("tune x", p, k80)[3], testing::HasSubstr("   beaten "));
   EXPECT_THAT(gain_line(p.tasks[1]), testing::HasSubstr(", faster than its bound, which is therefore wrong, 0.900 of"));
   p.bound_ms = 1.04 * p.predicted_ms;  // within the error of measured peaks
   EXPECT_THAT(progress_line(p), testing::HasSubstr(", 100 % of its bound, "));
@@ -74,23 +75,6 @@ TEST(TuneView, ALimitOfTrialsTakesThePlaceOfOneOfTime) {
   tune::TuneProgress p = run();
   p.budget_seconds = std::numeric_limits<double>::infinity(), p.most_trials = 5000;
   EXPECT_THAT(progress_line(p), StartsWith("searching: 35 s, 1234 of 5000 trials, 34.510 ms"));
-}
-
-TEST(TuneView, TheTableHasTheTasksWithMostOfTheTime) {
-  EXPECT_THAT(progress_table(run(), 2, 200),
-              ElementsAre("task   share layers       tried  GFLOP/s     best of bound best/def.  problem",
-                          " all  60.0 %      9      36/900     46.6     54.5     61 %     0.957  the network",
-                          "   4  30.0 %      3      12/300     75.0    100.0     80 %     0.900  the second",
-                          "   5  20.0 %      3      12/300     75.0    100.0     80 %     0.900  the third"));
-  EXPECT_EQ(progress_table(run(), 9, 200).size(), 5U);
-  for (const std::string& line : progress_table(run(), 9, 30)) EXPECT_LE(line.size(), 30U) << line;
-}
-
-TEST(TuneView, WhatIsNotKnownIsADash) {
-  tune::TuneProgress p = run();
-  p.tasks.front().flops = 0, p.tasks.front().bound_ms = 0;
-  EXPECT_EQ(progress_table(p, 3, 200).back(),
-            "   1  10.0 %      3      12/300        -        -        -     0.900  the first");
 }
 
 TEST(TuneView, AGainNamesTheTaskItsFiguresAndItsSchedule) {

@@ -28,6 +28,7 @@ namespace kilter::tune {
 struct TaskProgress {
   int64_t number = 0;  ///< the number that `kilter tasks` shows
   std::string problem;
+  std::string node;  ///< the name of its first layer
   int64_t layers = 1;
   double share = 0;             ///< of the network's time under the default schedules
   int64_t flops = 0;            ///< of one layer, counted as the standard defines its operators

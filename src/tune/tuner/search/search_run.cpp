@@ -375,7 +375,7 @@ TaskProgress SearchRun::task_progress(size_t task) const {
   const NetworkTask& of = state.task();
   const std::string& node = of.nodes.front();
   TaskProgress p;
-  p.number = of.number, p.problem = of.problem, p.layers = static_cast<int64_t>(of.nodes.size()),
+  p.number = of.number, p.problem = of.problem, p.node = node, p.layers = static_cast<int64_t>(of.nodes.size()),
   p.share = share_[task];
   p.flops = flops(node);
   p.default_ms = node_ms_.at(node), p.current = state.current();
