@@ -95,7 +95,8 @@ rows = said[next(i for i, line in enumerate(said) if line.startswith("task  shar
 assert len(rows) == len(tasks)
 for row in rows:
     assert listed[int(row.split()[0])]["problem"] in row, row
-lines = open("lines.txt").read().splitlines()
+program, machine, *lines = open("lines.txt").read().splitlines()  # --verbose says first what runs where
+assert program.startswith("kilter ") and " threads by default" in machine, (program, machine)
 busy = r"(busy machine, times are upper bounds; )?"
 bound = r"(\d+ % of its bound|faster than its bound, which is therefore wrong)"
 first = busy + r"preparing: \d+ s, 0 of 120 trials, .* GFLOP/s \(last [\d.]+\), " + bound + r", .* % of the runs disturbed$"
@@ -115,16 +116,16 @@ grep -q '"cost_model":"none"' events.txt || die "--cost-model none is not in the
 [ "$(wc -l < h.db.plans.jsonl)" = 1 ] || die "without the graph tuner no plan is kept"
 python3 -c 'import json; [json.loads(line) for line in open("events.txt")]' || die "standard output holds more than events"
 [ "$(count a.db)" -ge 60 ] || die "too few records"
-# On a terminal, a table of tasks is redrawn in place and erased at the end.
-python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$kilter" tune "${net[@]}" --threads 1 --time 20s --trials 20 --records none \
-  --choose history-best > screen.txt
-grep -q "^ all .* the net" screen.txt || die "no line of the network: $(cat screen.txt)"
-grep -q "task   share layers       tried  GFLOP/s     best of bound" screen.txt || die "no table of tasks: $(cat screen.txt)"
+# On a terminal, the network and its tasks are redrawn in place and erased at the end.
+python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' sh -c 'stty cols 80 rows 24; exec "$@"' sh "$kilter" tune "${net[@]}" --threads 1 --time 20s \
+  --trials 20 --records none --choose history-best --color never > screen.txt
+grep -qE "^[0-9.]+ -> [0-9.]+ ms \(.* trials, [0-9]+ of [0-9]+ tasks changed" screen.txt || die "no line of the network: $(cat screen.txt)"
+grep -q "^layer                share     gain  of bound       tried" screen.txt || die "no table of tasks: $(cat screen.txt)"
 tail -n 1 screen.txt | grep -q "^records: none kept" || die "the summary is not the last: $(tail -n 3 screen.txt)"
 # narrow COMMAND...: runs the command on a terminal of 20 columns, which its output must fit.
 narrow() {
   python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' sh -c 'stty cols 20 rows 8; exec "$@" > /dev/null' sh "$kilter" "$@" > screen.txt
-  python3 -c 'import re; assert 10 < max(len(line) for line in re.split("[\r\n]|\033.[0-9]*[AJK]", open("screen.txt", newline="").read())) < 20' ||
+  python3 -c 'import re; assert 10 < max(len(line) for line in re.split("[\r\n]|\033.[0-9;]*[AJKm]", open("screen.txt", newline="").read())) < 20' ||
     die "lines are wider than the terminal: $(cat screen.txt)"
 }
 narrow tune "${net[@]}" --threads 1 --time 20s --trials 20 --records none --choose history-best
