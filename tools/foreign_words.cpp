@@ -20,17 +20,14 @@ constexpr ForeignWord kWords[] = {
     {"--tuning-records", "tune", "--records names the file that every trial is kept in"},
     {"--prior-records", "tune",
      "the file of --records is read at the start: records made under the same conditions count as trials, and tasks "
-     "begin "
-     "with the schedules of Kilter's other records; schedules from imported logs are not tried, because they were not "
-     "measured against Kilter's default"},
+     "begin with the schedules of Kilter's other records; schedules from imported logs are not tried, because they "
+     "were not measured against Kilter's default"},
     {"--cooldown-interval", "tune",
      "every trial is paired with the default schedule in the same rounds, so that changes of the clock rate cancel "
-     "out; "
-     "--repeat sets the number of pairs"},
+     "out; --repeat sets the number of pairs"},
     {"--enable-cpu-cache-flush", "tune",
      "layers are measured inside the network, where weights come from the same places as in normal use; there is "
-     "nothing "
-     "to flush"},
+     "nothing to flush"},
     {"--enable-autoscheduler", "tune", "spaces are those of Kilter's templates; `kilter tasks` shows them"},
     {"--rpc-key --hostname", "tune", kHere},
     {"--n-trial --n-trials --iterations --iters --runs -niter -r --max-trials", "tune", kTrials},
@@ -52,8 +49,7 @@ constexpr ForeignWord kWords[] = {
      "`kilter bench` measures for --seconds, or --repeat measurements of --number runs"},
     {"--warmup --warmUp --warm-up", "",
      "networks are run until their times are steady before anything is measured; `kilter bench --seconds` says how "
-     "long to "
-     "measure"},
+     "long to measure"},
     {"--fp16 --half", "",
      "--precision fp16 stores values between layers and weights as fp16; --precision bf16 is faster on most CPUs"},
     {"--bf16", "", "--precision bf16 stores values between layers as bf16"},

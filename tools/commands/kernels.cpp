@@ -311,10 +311,8 @@ void add_kernels(Command app, Context&) {
       "Cold: packed weights rotate through as much memory as a run of the network touches. \"of\" is the share of the "
       "bandwidth of the level that most operands come from; if memory is the bound, it is the share of the rate of a "
       "plain read of the operands, interleaved with the kernel. \"Winograd\" is the gain over the default exact "
-      "kernel, "
-      "with both interleaved. \"TASK in PROBLEM\" times one task of a problem's graph, such as the layout change "
-      "before "
-      "a convolution.");
+      "kernel, with both interleaved. \"TASK in PROBLEM\" times one task of a problem's graph, such as the layout "
+      "change before a convolution.");
   sub.example("kilter kernels zoo:squeezenet1_1 --only fire2 --threads 1", "The convolutions of some layers");
   sub.example("kilter kernels zoo:squeezenet1_1 --write problems", "Their problems as a file");
   sub.callback([=] { kernels(*options); });

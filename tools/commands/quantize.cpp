@@ -195,8 +195,7 @@ void print(const QuantizeCommand& c, const quantize::Report& report) {
   if (layers.size() > kShownLayers)
     say("and {} layers that lose less; --json lists all\n", layers.size() - kShownLayers);
   say("dB: 10 log10(signal / error) of the layer's result on {} samples, against f32; 6 dB are one bit. alone: only "
-      "this "
-      "layer is quantised; in net: all are\n",
+      "this layer is quantised; in net: all are\n",
       report.samples);
   print_left_out(report.left_out);
   for (const auto& output : report.measured.outputs) {
