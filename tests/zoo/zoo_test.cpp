@@ -96,9 +96,10 @@ TEST(Zoo, UnknownNameListsTheNames) {
   EXPECT_EQ(find("resnet19"), nullptr);
   EXPECT_EQ(
       error_of("resnet19", {}, ErrorKind::usage),
-      "zoo: no network 'resnet19'; legal values are resnet18, resnet34, resnet50, resnet101, resnet152, resnet18_tvm, "
-      "resnet50_tvm, vgg11, vgg13, vgg16, vgg19, mobilenet_v1, mobilenet_v2, squeezenet1_0, squeezenet1_1, "
-      "inception_v3, densenet121, centernet_dla34, centernet_dla34_tvm, bert_base, r3d18, unet3d");
+      "zoo: no network 'resnet19'; did you mean 'resnet18'? legal values are resnet18, resnet34, resnet50, resnet101, "
+      "resnet152, resnet18_tvm, resnet50_tvm, vgg11, vgg13, vgg16, vgg19, mobilenet_v1, mobilenet_v2, squeezenet1_0, "
+      "squeezenet1_1, inception_v3, densenet121, centernet_dla34, centernet_dla34_tvm, bert_base, r3d18, unet3d");
+  EXPECT_EQ(error_of("no_such", {}, ErrorKind::usage).substr(0, 45), "zoo: no network 'no_such'; legal values are r");
 }
 
 TEST(Zoo, BadSizesSayTheLeast) {
