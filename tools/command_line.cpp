@@ -34,14 +34,6 @@ void apply(const PrintOptions& print) {
                                                : Colour::automatic;
 }
 
-/// Returns the words that the library could not place. Its list has the words of a command after those of its
-/// subcommand.
-std::string left_over(const CLI::App& app) {
-  std::string out;
-  for (const std::string& word : app.remaining(true)) out += (out.empty() ? "" : " ") + word;
-  return out;
-}
-
 }  // namespace
 
 Option& Option::range(int least, int most) { return range(int64_t{least}, int64_t{most}); }
@@ -234,7 +226,8 @@ void CommandLine::parse(std::vector<std::string> words) {
   try {
     app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ExtrasError&) {
-    fail(ErrorKind::usage, "unexpected argument {}; usage: {}", left_over(*app_), usage_text(*look.command));
+    fail(ErrorKind::usage, "unexpected argument {}; usage: {}", join(app_->remaining(true), " "),
+         usage_text(*look.command));
   } catch (const CLI::RequiredError& e) {
     fail(ErrorKind::usage, "{}; usage: {}; `{} --help` describes it", e.what(), usage_text(*look.command),
          look.command->name);

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "tool.h"
 #include "tune/tuner/plans/choices_file.h"
@@ -67,7 +66,7 @@ void print_plans(const std::filesystem::path& records, const Filter& filter, con
   const PlansBeside beside(records, filter);
   nlohmann::json list = nlohmann::json::array();
   for (const KeptPlan* plan : beside.plans()) list.push_back(json_of(*plan));
-  if (!json.empty()) write_text("--json", json, json_text(list, 2) + "\n");
+  if (!json.empty()) write_json(json, list);
   if (json == "-") return;
   if (!list.empty())
     say("{:<10} {:>3} {:>6} {:<25} {:<14}  network\n", "date", "thr", "layers", "time / default", "target");

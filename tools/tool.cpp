@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
 #include "base/files.h"
+#include "base/json_text.h"
 #include "base/npy.h"
 #include "base/text.h"
 #include "compile/index_limit.h"
@@ -424,6 +426,10 @@ void write_text(const std::string& option, const std::string& where, const std::
   } catch (const Error& e) {
     fail(e.kind(), "{} {}: {}", option, where, e.message());
   }
+}
+
+void write_json(const std::string& where, const nlohmann::json& value) {
+  if (!where.empty()) write_text("--json", where, json_text(value, 2) + "\n");
 }
 
 void check_writable(const std::string& option, const std::string& where) {

@@ -153,6 +153,8 @@ struct Prepared {
 
 /// Writes text to a file, or to standard output if `where` is "-". Throws io naming the option and the file.
 void write_text(const std::string& option, const std::string& where, const std::string& text);
+/// Writes the value of --json, indented, as write_text() does; nothing if `where` is empty.
+void write_json(const std::string& where, const nlohmann::json& value);
 
 /// Throws io naming the option if a file cannot be opened for writing; an empty name and "-" are accepted. Call it
 /// before long work, so that the error comes early. Leaves the file system unchanged.

@@ -17,6 +17,8 @@ import sys
 import tempfile
 import termios
 
+from terminal_output import rest_of
+
 KILTER = os.path.abspath(sys.argv[1])
 SOURCE = pathlib.Path(sys.argv[2]).resolve()
 SMALL = ["zoo:squeezenet1_1", "--input", "input=1x3x64x64", "--threads", "1"]
@@ -344,15 +346,7 @@ def on_terminal(words, columns=80, **env):
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen([KILTER, *words], stdout=child, stderr=child, env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **env})
     os.close(child)
-    out = b""
-    while True:
-        try:
-            part = os.read(main, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        out += part
+    out = rest_of(main)
     process.wait()
     os.close(main)
     return out.decode().replace("\r\n", "\n")

@@ -21,6 +21,7 @@ import time
 import onnx
 
 import made_models
+from terminal_output import rest_of
 
 GROWTH = 3.0  # limit of the ratio for twice the nodes: quadratic growth would give 4
 SMALL = 3000
@@ -111,15 +112,7 @@ def no_progress(kilter, folder, nodes):
     start = time.monotonic()
     process = subprocess.Popen(command, stderr=terminal, stdout=subprocess.DEVNULL)
     os.close(terminal)
-    shown = b""
-    while True:
-        try:
-            part = os.read(leader, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        shown += part
+    shown = rest_of(leader)
     process.wait()
     took = time.monotonic() - start
     os.close(leader)

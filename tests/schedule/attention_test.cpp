@@ -16,6 +16,12 @@ namespace {
 
 const OpDef& attention() { return *find_op("kilter", "FusedAttention", 1); }
 
+std::vector<Tensor> run(Compiled compiled, const std::vector<Tensor>& inputs) {
+  const auto program = std::make_shared<const Program>(std::move(compiled.plan));
+  Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(2)), {}};
+  return run_plan(loaded, inputs);
+}
+
 /// Compiles a case with a schedule (the default if empty) and runs it.
 std::vector<Tensor> run(const OpCase& c, const std::string& schedule, std::string_view target) {
   CompileOptions options;
@@ -28,9 +34,7 @@ std::vector<Tensor> run(const OpCase& c, const std::string& schedule, std::strin
   const std::string usual = queries.at(queries.size() - 2) == 1 ? "attention_query" : "attention_rows";
   EXPECT_TRUE(compiled.plan.steps.at(0).schedule.starts_with(schedule.empty() ? usual : schedule))
       << compiled.plan.steps.at(0).schedule;
-  const auto program = std::make_shared<const Program>(std::move(compiled.plan));
-  Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(2)), {}};
-  return run_plan(loaded, c.inputs);
+  return run(std::move(compiled), c.inputs);
 }
 
 std::vector<std::string_view> targets() {
@@ -95,10 +99,8 @@ size_t kernels_for(const std::vector<int>& lengths, std::string_view target) {
     CompileOptions options;
     options.target = parse_target(target);
     options.shared.kernels = &store;
-    Compiled compiled = compile_graph(c.graph, options);
-    const auto program = std::make_shared<const Program>(std::move(compiled.plan));
-    Loaded loaded{program, std::make_unique<Instance>(program, std::make_shared<ThreadPool>(1)), {}};
-    const auto difference = compare(run_plan(loaded, c.inputs).at(0), evaluate(c.graph, c.inputs).at(0), c.tolerance);
+    const Tensor got = run(compile_graph(c.graph, options), c.inputs).at(0);
+    const auto difference = compare(got, evaluate(c.graph, c.inputs).at(0), c.tolerance);
     EXPECT_FALSE(difference.has_value()) << n << " on " << target << ": " << *difference;
   }
   return store.size();

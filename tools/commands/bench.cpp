@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_info.h"
-#include "base/json_text.h"
 #include "base/text.h"
 #include "codegen/backend.h"
 #include "measure/evaluator.h"
@@ -138,7 +137,7 @@ void bench(const BenchOptions& options) {
   network.loaded != nullptr ? tell_records(network.plan().records) : tell_records_of_program(*network.session);
   const Conditions conditions = conditions_of(network, e, options);
   const nlohmann::json report = report_of(network, e, conditions);
-  if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");
+  if (!options.json.empty()) write_json(options.json, report);
   if (options.json == "-") return;
   const Samples& samples = e.samples;
   const bool busy = quietness(conditions) == Quietness::busy;

@@ -12,7 +12,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "measure/clock.h"
 #include "onnx/value_file.h"
@@ -254,7 +253,7 @@ int check(const CheckOptions& options) {
     }
   }
   const int64_t failed = count(all, Verdict::failed);
-  if (!options.json.empty()) write_text("--json", options.json, json_text(to_json(all), 2) + "\n");
+  if (!options.json.empty()) write_json(options.json, to_json(all));
   if (options.json != "-") {
     const std::string text = fmt::format("{} failed", failed);
     say("{} passed, {}, {} skipped\n", count(all, Verdict::passed), failed > 0 ? styled(Style::bad, text) : text,

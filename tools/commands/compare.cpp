@@ -81,7 +81,7 @@ void compare_networks(CompareOptions options) {
   how.target_half_width = options.half_width * 0.01;
   const Duel d = duel(a, b, how, progress);
   progress.clear();
-  if (!options.json.empty()) write_text("--json", options.json, json_text(to_json(d), 2) + "\n");
+  if (!options.json.empty()) write_json(options.json, to_json(d));
   if (options.json != "-") say("{}", text(d, options.layers));
 }
 

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "compile/driver.h"
@@ -81,7 +80,7 @@ void compile(const ModelOptions& options, const std::string& file, const std::st
   const std::string& target = session->options().compile.target.name;
   written.json["model"] = session->name(), written.json["file"] = file, written.json["target"] = target;
   written.json["ms"] = ms, written.json["bytes"] = std::filesystem::file_size(file);
-  if (!json.empty()) write_text("--json", json, json_text(written.json, 2) + "\n");
+  if (!json.empty()) write_json(json, written.json);
   if (json != "-") confirm("{}: {} for {} in {:.0f} ms, {:.1f} MB\n", file, written.text, target, ms, megabytes(file));
 }
 

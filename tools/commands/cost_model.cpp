@@ -151,7 +151,7 @@ void evaluate(const CostModelOptions& options) {
   for (size_t d = 0; d < by_device.size(); ++d) {
     report["devices"].push_back({{"device", table.devices[d]}, {"metrics", to_json(by_device[d])}});
   }
-  if (!options.json_file.empty()) write_text("--json", options.json_file, json_text(report, 2) + "\n");
+  if (!options.json_file.empty()) write_json(options.json_file, report);
   if (options.json_file == "-") return;
   print_metrics_head();
   print_metrics(what, all);
@@ -179,7 +179,7 @@ void show(const CostModelOptions& options) {
   for (const auto& [word, text] : model.parts().notes) report["notes"].push_back({{"note", word}, {"text", text}});
   for (const size_t i : order) report["features"].push_back({{"name", model.features()[i]}, {"splits", splits[i]}});
   if (!options.json_file.empty()) {
-    write_text("--json", options.json_file, json_text(report, 2) + "\n");
+    write_json(options.json_file, report);
   }
   if (options.json_file == "-") return;
   say("objective  {}\ntrees      {}, {} nodes\n", name(model.objective()), model.parts().trees.size(), nodes);

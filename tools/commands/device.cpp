@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "base/ticks.h"
 #include "measure/conditions.h"
@@ -65,7 +64,7 @@ void show_device(const DeviceOptions& options) {
   });
   progress.clear();
   const Counters counters;
-  if (!options.json.empty()) write_text("--json", options.json, json_text(report(device, counters), 2) + "\n");
+  if (!options.json.empty()) write_json(options.json, report(device, counters));
   if (options.json == "-") return;
   const Conditions now = current_conditions();
   say("{}\n\n", device.fingerprint());

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "exec/thread_pool.h"
 #include "look_ahead.h"
@@ -165,7 +164,7 @@ void run_explain(const ExplainOptions& options) {
   progress.clear();
   nlohmann::json report = profile::to_json(explanation);
   if (duel) report["explain"]["against"] = to_json(*duel);
-  if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");
+  if (!options.json.empty()) write_json(options.json, report);
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(report));
   if (options.json == "-" || options.html == "-") return;
   say("{}", profile::explanation_text(profile::shown(explanation), printable(options.node)));

@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "compile/tasks.h"
@@ -85,7 +84,7 @@ void run_graph_tune(const GraphTuneCommand& command) {
                                           iso_date(), version_text());
     write_text("--write-plan", command.write_plan, text(chosen, notes));
   }
-  if (!command.json.empty()) write_text("--json", command.json, json_text(to_json(best), 2) + "\n");
+  if (!command.json.empty()) write_json(command.json, to_json(best));
   if (command.json == "-") return;
   say("{} on {}; history-best has schedules for {} layers\n{}", command.model.model, threads_text(setup.threads),
       layers, graph_text(best));

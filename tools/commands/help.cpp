@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "base/json_text.h"
 #include "completion.h"
 #include "help_text.h"
 #include "man_page.h"
@@ -25,7 +24,7 @@ void add_help_command(Command app) {
   sub.example("kilter help records list", "The help of a command of a command");
   sub.callback([=] {
     const CommandText& command = find_command(app.text(), *words);
-    if (!json->empty()) write_text("--json", *json, json_text(to_json(command), 2) + "\n");
+    if (!json->empty()) write_json(*json, to_json(command));
     if (*json != "-") say("{}", help_text(command, false));
   });
 }
@@ -37,7 +36,7 @@ void add_version(Command app) {
   sub.json(*json, "the version and this machine");
   sub.example("kilter version --json -", "For bug reports and scripts");
   sub.callback([=] {
-    if (!json->empty()) write_text("--json", *json, json_text(version_json(), 2) + "\n");
+    if (!json->empty()) write_json(*json, version_json());
     if (*json != "-") say("{}\n", version_text());
   });
 }

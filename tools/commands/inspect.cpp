@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/json_text.h"
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "codegen/disassemble.h"
@@ -179,7 +178,7 @@ void print_schedules(const InspectOptions& options, const Session& session) {
   tell_records(compiled.plan.records);
   if (!options.json.empty()) {
     const nlohmann::json report = profile::schedules_json(compiled, compile.target.limits, options.node);
-    write_text("--json", options.json, json_text(report, 2) + "\n");
+    write_json(options.json, report);
   }
   if (!options.write_plan.empty()) write_plan(options, session, compiled);
   if (options.json == "-" || !options.write_plan.empty()) return;
@@ -309,8 +308,7 @@ void inspect(const InspectOptions& options) {
       onnx::open_inputs_text(session->inputs(), session->options().shapes, session->example_shapes());
   const bool no_shape = !open.empty() && session->saves_shapes();
   const Loaded* plan_if_any = no_shape ? nullptr : plan_of(*session);
-  if (!options.json.empty())
-    write_text("--json", options.json, json_text(network_json(*session, plan_if_any), 2) + "\n");
+  if (!options.json.empty()) write_json(options.json, network_json(*session, plan_if_any));
   if (options.json == "-") return;
   if (no_shape) {
     print_ports(*session);

@@ -9,7 +9,6 @@
 #include <regex>
 
 #include "base/files.h"
-#include "base/json_text.h"
 #include "exec/plan_file.h"
 #include "profile/profile.h"
 #include "terminal.h"
@@ -270,7 +269,7 @@ void kernels(const KernelsOptions& options) {
   const int threads = options.threads > 0 ? options.threads : default_threads();
   const profile::Peaks peaks = profile::measure_peaks(threads);
   measure_all(all, peaks, options, threads);
-  if (!options.json.empty()) write_text("--json", options.json, json_text(to_json(all, peaks, threads), 2) + "\n");
+  if (!options.json.empty()) write_json(options.json, to_json(all, peaks, threads));
   if (options.json != "-") print_all(all, peaks, options, threads);
 }
 

@@ -6,7 +6,6 @@
 
 #include "base/columns.h"
 #include "base/cpu_info.h"
-#include "base/json_text.h"
 #include "codegen/backend.h"
 #include "help_text.h"
 #include "ops/op.h"
@@ -209,7 +208,7 @@ Command add_list(Command app, const std::string& name, const std::string& summar
 }
 
 void show(const std::string& json, nlohmann::json (*as_json)(), const std::function<void()>& print) {
-  if (!json.empty()) write_text("--json", json, json_text(as_json(), 2) + "\n");
+  if (!json.empty()) write_json(json, as_json());
   if (json != "-") print();
 }
 

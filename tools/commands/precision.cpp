@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_info.h"
-#include "base/json_text.h"
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "mixed_precision/choose.h"
@@ -222,7 +221,7 @@ void add_precision(Command app, Context&) {
     check_writable("--json", c->json);
     const mixed::Result result = choose(*c);
     if (!c->out.empty()) write_plan(*c, result);
-    if (!c->json.empty()) write_text("--json", c->json, json_text(to_json(*c, result), 2) + "\n");
+    if (!c->json.empty()) write_json(c->json, to_json(*c, result));
     if (c->json == "-") return;
     print_mixes(*c, result);
     for (const mixed::Gear& gear : result.gears) {

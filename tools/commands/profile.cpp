@@ -64,7 +64,7 @@ void run_profile(const ProfileOptions& options) {
   progress.clear();
   if (!options.csv.empty()) write_text("--csv", options.csv, profile::to_csv(p));
   if (!options.trace.empty()) write_text("--trace", options.trace, json_text(profile::to_trace(p)) + "\n");
-  if (!options.json.empty()) write_text("--json", options.json, json_text(profile::to_json(p), 2) + "\n");
+  if (!options.json.empty()) write_json(options.json, profile::to_json(p));
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(profile::to_json(p)));
   if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
   p = profile::shown(std::move(p));

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "scratch_folder.h"
 #include "terminal.h"
@@ -221,7 +220,7 @@ void print(const QuantizeCommand& c, const quantize::WeightReport& report) {
 }
 
 void finish(const QuantizeCommand& c, const auto& report) {
-  if (!c.json.empty()) write_text("--json", c.json, json_text(to_json(c, report), 2) + "\n");
+  if (!c.json.empty()) write_json(c.json, to_json(c, report));
   if (c.json != "-") print(c, report);
 }
 

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "base/json_text.h"
 #include "base/text.h"
 #include "compile/code_versions.h"
 #include "exec/thread_pool.h"
@@ -125,15 +124,11 @@ nlohmann::json json_of(const std::vector<Record>& records) {
   return list;
 }
 
-void write_json(const RecordsOptions& options, const nlohmann::json& json) {
-  if (!options.json.empty()) write_text("--json", options.json, json_text(json, 2) + "\n");
-}
-
 // --- list and best ---
 
 void list(const RecordsOptions& options, size_t most) {
   const std::vector<Record> records = read_records(options);
-  write_json(options, json_of(records));
+  write_json(options.json, json_of(records));
   if (options.quiet()) return;
   if (!records.empty()) print_header();
   // The newest records are the interesting ones.
@@ -181,7 +176,7 @@ void best_for(RecordsOptions options, const BestOptions& best) {
   const Matcher matcher(read_to_choose(options));
   const std::vector<Match> matches = matcher.matches(query, best.most);
   if (matches.empty()) parse_problem(best.task);  // reports what is wrong with a problem that no network has
-  write_json(options, json_of(matches));
+  write_json(options.json, json_of(matches));
   if (options.quiet()) return;
   say("{}\n  for {}, {}, at {} thread{}\n", printable(query.problem), query.target, query.device, query.threads,
       query.threads == 1 ? "" : "s");
@@ -197,7 +192,7 @@ void best_for(RecordsOptions options, const BestOptions& best) {
 void best(const RecordsOptions& options, const BestOptions& best) {
   if (!best.task.empty()) return best_for(options, best);
   const std::vector<Record> records = history_best(read_to_choose(options));
-  write_json(options, json_of(records));
+  write_json(options.json, json_of(records));
   if (options.quiet()) return;
   if (!records.empty()) print_header();
   for (const Record& r : records) print_row(r);
@@ -292,7 +287,7 @@ void import(const RecordsOptions& options, const ImportOptions& how) {
     print_import(file, imported, added, store->file().string(), how.notes);
     print_added(file, plans);
   }
-  write_json(options, files);
+  write_json(options.json, files);
 }
 
 void plans(const RecordsOptions& options) {
@@ -316,11 +311,11 @@ void prune(const RecordsOptions& options, const PruneOptions& how, bool yes) {
   tell(reading.damaged), tell(reading.newer);
   const PrunePlan plan = plan_prune(reading.records, how, options.full_filter());
   const int64_t removed = yes && !plan.ids.empty() ? store->remove(plan.ids) : 0;
-  write_json(options, {{"go", plan.ids.size()},
-                       {"measured", plan.measured},
-                       {"failed", plan.failed},
-                       {"stay", plan.kept},
-                       {"removed", removed}});
+  write_json(options.json, {{"go", plan.ids.size()},
+                            {"measured", plan.measured},
+                            {"failed", plan.failed},
+                            {"stay", plan.kept},
+                            {"removed", removed}});
   if (options.quiet()) return;
   say("{} of {} records {}: {} measured, {} failed; {} remain{}\n", plan.ids.size(), reading.records.size(),
       yes ? "removed" : "would be removed", plan.measured, plan.failed, plan.kept,
@@ -337,13 +332,13 @@ void verify_file(const RecordsOptions& options, Context& context) {
   progress.clear();
   const PlansBeside beside(options.path());
   const bool passed = v.passed() && beside.damaged().empty();
-  write_json(options, {{"sound", v.sound},
-                       {"file", v.file},
-                       {"damaged", v.damaged},
-                       {"unreadable", v.unreadable},
-                       {"plans", beside.plans().size()},
-                       {"damaged_plans", beside.damaged()},
-                       {"passed", passed}});
+  write_json(options.json, {{"sound", v.sound},
+                            {"file", v.file},
+                            {"damaged", v.damaged},
+                            {"unreadable", v.unreadable},
+                            {"plans", beside.plans().size()},
+                            {"damaged_plans", beside.damaged()},
+                            {"passed", passed}});
   if (!passed) context.exit = kCheckFailed;
   if (options.quiet()) return;
   for (const auto* faults : {&v.file, &v.damaged, &v.unreadable}) {
@@ -390,7 +385,7 @@ void explain(RecordsOptions options, const ExplainOptions& how) {
   const std::vector<Record> records = read_records(options);
   const LogExplanation explanation =
       explain_log(layers_of(how.model, how.target), records, {.device = how.device, .measured_ms = how.measured_ms});
-  write_json(options, to_json(explanation));
+  write_json(options.json, to_json(explanation));
   if (!options.quiet()) say("{}", text(explanation, how.rows));
 }
 

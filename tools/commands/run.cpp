@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/json_text.h"
 #include "base/map_value.h"
 #include "base/npy.h"
 #include "base/text.h"
@@ -413,7 +412,7 @@ int run(const RunCommand& command) {
     passed = verified.passed, report["verify"] = verified.json;
     if (prints) say("{}", verified.text);
   }
-  if (!command.json.empty()) write_text("--json", command.json, json_text(report, 2) + "\n");
+  if (!command.json.empty()) write_json(command.json, report);
   return passed ? kDone : kCheckFailed;
 }
 

@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "measure/quiet.h"
 #include "tool.h"
@@ -140,7 +139,7 @@ void run_tasks(const TasksCommand& command) {
   const tune::TaskList list =
       tune::list_tasks(graph, compiled, options, command.ops, numbers_without_records(command.model, network));
   const double ghz = core_clock_ghz();
-  if (!command.json.empty()) write_text("--json", command.json, json_text(to_json(list, ghz), 2) + "\n");
+  if (!command.json.empty()) write_json(command.json, to_json(list, ghz));
   if (command.json == "-") return;
   if (command.nodes) print_nodes(list);
   print_tasks(list, command.spaces, ghz);

@@ -5,7 +5,6 @@
 
 #include "base/align.h"
 #include "base/columns.h"
-#include "base/json_text.h"
 #include "base/text.h"
 #include "measure/stats.h"
 #include "profile/replay.h"
@@ -192,7 +191,7 @@ void time_tasks(TimeOptions& options) {
   progress.clear();
   nlohmann::json report = nlohmann::json::array();
   for (const Timed& t : all) report.push_back(to_json(t, plan));
-  if (!options.json.empty()) write_text("--json", options.json, json_text(report, 2) + "\n");
+  if (!options.json.empty()) write_json(options.json, report);
   if (options.json == "-") return;
   say("{}: {} on {} thread{}; ms of one run; weights {}\n", printable(network.session->name()), plan.target,
       network.threads, network.threads == 1 ? "" : "s", options.weights);

@@ -299,7 +299,7 @@ void write_files(const TuneCommand& command, const TuneResult& result, const Tun
     write_text("--write-plan", command.write_plan, text(result.choices, notes));
   }
   const nlohmann::json whole = whole_json(result, options, command.model.model);
-  if (!command.json.empty()) write_text("--json", command.json, json_text(whole, 2) + "\n");
+  if (!command.json.empty()) write_json(command.json, whole);
   if (!command.html.empty()) write_text("--html", command.html, profile::html_tuning_report(whole));
 }
 

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/columns.h"
-#include "base/json_text.h"
 #include "onnx/model.h"
 #include "ops/support/builder.h"
 #include "terminal.h"
@@ -18,7 +17,7 @@ void list(const std::string& json) {
   nlohmann::json all = nlohmann::json::array();
   for (const zoo::Row& row : zoo::all())
     all.push_back({{"name", row.name}, {"size", row.size}, {"summary", row.summary}, {"aliases", row.aliases}});
-  if (!json.empty()) write_text("--json", json, json_text(all, 2) + "\n");
+  if (!json.empty()) write_json(json, all);
   if (json == "-") return;
   for (const zoo::Row& row : zoo::all()) {
     std::string aliases;
