@@ -151,6 +151,15 @@ struct NetworkOptions {
   int64_t plan_cache_bytes = int64_t{1} << 30;
 };
 
+/// How to write a C library: Network::save_library().
+struct LibraryOptions {
+  std::string name = {};    ///< prefix of its functions; empty: as the file is called, without "lib" and its ending
+  std::string header = {};  ///< the file for its header; empty: beside the library
+  bool weights_in_file = false;  ///< its weights go to a file NAME.weights beside it
+  bool sources = false;          ///< write a folder with the sources and a CMakeLists.txt; needs no C compiler
+  std::string compiler = {};     ///< command of the C compiler; empty: cc, or the cross compiler for the target
+};
+
 /// Plans that are made in the background.
 struct PlansAhead {
   int64_t made = 0, of = 0;
@@ -207,6 +216,11 @@ class Network {
   /// runtime.h, which needs neither LLVM nor protobuf, can also load it. For a network with control flow or with shapes
   /// that depend on data, the file also has the code that earlier runs compiled (doc/control_flow.md).
   void save(const std::string& file);
+  /// Compiles for the declared (or given) shapes and writes a C library of the network that needs no Kilter: NAME.so,
+  /// NAME.a or NAME.o, by the ending of the file, and its header (doc/libraries.md). Returns the paths of all files.
+  /// Throws ApiError, and changes no file, for a network with several shapes, with control flow, or with operators that
+  /// need the runtime library, and if there is no C compiler.
+  std::vector<std::string> save_library(const std::string& file, const LibraryOptions& options = {});
 
  private:
   struct Impl;

@@ -347,6 +347,23 @@ class Network:
         compiled."""
         self._net.save(os.fspath(path))
 
+    def save_library(self, path: str | os.PathLike, *, name: str | None = None,
+                     header: str | os.PathLike | None = None, weights: str = "inside", sources: bool = False,
+                     cc: str | None = None) -> list[str]:
+        """Compiles the network for its declared or given shapes and writes a C library of it that needs no Kilter:
+        NAME.so, NAME.a or NAME.o, by the ending of the path, and its header. Returns the paths of all files.
+
+        name: prefix of its functions; by default as the file is called. header: the file for the header; by default
+        beside the library. weights: "inside" the library, or in a "file" NAME.weights beside it. sources: write a
+        folder with the sources and a CMakeLists.txt, which needs no C compiler. cc: command of the C compiler.
+
+        Raises UnsupportedError for a network with several shapes, with control flow, or with operators that need the
+        runtime library; UsageError without a C compiler."""
+        if weights not in ("inside", "file"):
+            raise UsageError(f"weights {weights!r}: expected 'inside' or 'file'")
+        return self._net.save_library(os.fspath(path), name or "", os.fspath(header) if header else "", weights == "file",
+                                      sources, cc or "")
+
     def inspect(self, *words: str) -> str:
         """Returns what `kilter inspect` prints about the network."""
         return run_command(["inspect", self._source.word, *words])

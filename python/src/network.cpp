@@ -220,6 +220,17 @@ class Network {
     alone([&] { session_->save(file); });
   }
 
+  std::vector<std::string> save_library(const std::string& file, const std::string& name, const std::string& header,
+                                        bool weights_in_file, bool sources, const std::string& compiler) {
+    std::vector<std::string> files;
+    alone([&] {
+      const aot::LibraryOptions options{name, header, weights_in_file, compiler};
+      for (const auto& path : session_->save_library(aot::form_of(file, sources), file, options).files)
+        files.push_back(path.string());
+    });
+    return files;
+  }
+
   /// Binds outputs to the inputs whose next values they are, found if no pairs are given. Returns the pairs.
   StatePairs bind_state(const StatePairs& pairs, nb::dict initial) {
     const std::map<std::string, AnyValue> values = input_values(initial, "initial value of input");
@@ -429,6 +440,8 @@ void add_networks(nb::module_& module) {
       .def("compile", &Network::compile, progress())
       .def("twin", &Network::twin)
       .def("save", &Network::save, nb::arg("file"))
+      .def("save_library", &Network::save_library, nb::arg("file"), nb::arg("name"), nb::arg("header"),
+           nb::arg("weights_in_file"), nb::arg("sources"), nb::arg("compiler"))
       .def("bind_state", &Network::bind_state, nb::arg("pairs"), nb::arg("initial"))
       .def("reset_state", &Network::reset_state, nb::arg("values"))
       .def_prop_ro("state", &Network::state)

@@ -429,3 +429,12 @@ def test_precision():
     assert 1e-4 < difference < 0.05
     held = kilter.compile("zoo:squeezenet1_1", precision="bf16", keep_float=["Conv", "Relu", "MaxPool", "Concat"], threads=1)
     assert np.abs(held(x) - wide(x)).max() < np.abs(narrow(x) - wide(x)).max()
+
+
+def test_a_library_is_written_with_its_header(tmp_path):
+    net = kilter.compile("zoo:squeezenet1_1", shapes={"input": (1, 3, 32, 32)}, threads=1)
+    files = net.save_library(tmp_path / "squeezenet.so", name="squeeze", weights="file")
+    assert [os.path.basename(file) for file in files] == ["squeezenet.so", "squeeze.h", "squeeze.weights"]
+    assert all(os.path.getsize(file) > 0 for file in files)
+    with pytest.raises(kilter.UsageError, match="weights 'both': expected 'inside' or 'file'"):
+        net.save_library(tmp_path / "x.so", weights="both")

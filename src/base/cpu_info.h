@@ -28,6 +28,18 @@ constexpr Arch kThisArch =
 /// fp-armv8, neon, rdm, fullfp16, dotprod, complxnum, fp16fml, bf16, i8mm, sve, sve2, and two of Kilter's own: sve256
 /// and sve512, which stand for SVE with registers of exactly that many bits.
 const std::vector<std::string>& known_cpu_features(Arch arch = kThisArch);
+/// How a program finds out whether its processor has a feature.
+struct CpuFeatureTest {
+  // x86-64: bit `bit` of register `reg` (0 to 3: EAX to EDX) of a CPUID leaf, and the register state that the system
+  // must save (bits of XCR0).
+  uint32_t leaf = 0, subleaf = 0, reg = 0, bit = 0;
+  uint64_t state = 0;
+  // AArch64: bits of AT_HWCAP and AT_HWCAP2 that must all be set, and the size of an SVE register (0: any).
+  uint64_t hwcap = 0, hwcap2 = 0;
+  int32_t sve_bytes = 0;
+};
+/// `feature`: one of known_cpu_features(arch).
+CpuFeatureTest cpu_feature_test(Arch arch, std::string_view feature);
 /// Returns the feature that stands for SVE with registers of `vector_bytes`; empty if NEON's 16 bytes are enough.
 std::string_view sve_length(int32_t vector_bytes);
 /// Returns the features that the processor has and whose registers the operating system saves, in the order of

@@ -345,4 +345,15 @@ void Network::save(const std::string& file) {
   });
 }
 
+std::vector<std::string> Network::save_library(const std::string& file, const LibraryOptions& options) {
+  return translated([&] {
+    const FloatEnvironment standard;
+    const aot::LibraryOptions given{options.name, options.header, options.weights_in_file, options.compiler};
+    std::vector<std::string> files;
+    for (const auto& path : impl_->session->save_library(aot::form_of(file, options.sources), file, given).files)
+      files.push_back(path.string());
+    return files;
+  });
+}
+
 }  // namespace kilter

@@ -108,6 +108,23 @@ void Session::save(const std::string& file) {
   }
 }
 
+aot::Library Session::save_library(aot::Form form, const std::filesystem::path& path,
+                                   const aot::LibraryOptions& options) {
+  if (saves_shapes()) {
+    fail(ErrorKind::unsupported,
+         "'{}': a library has the code for one shape of each input, and --shapes asks for {}; give one shape with "
+         "--input, or write a compiled file",
+         name(), options_.ranges.count());
+  }
+  if (saves_program()) {
+    fail(ErrorKind::unsupported,
+         "'{}' has control flow, sequences, strings or shapes that depend on data; a library cannot contain these: "
+         "write a compiled file, and load it with libkilter_runtime (doc/install.md)",
+         name());
+  }
+  return aot::write_library(compile().own_plan(), form, path, options);
+}
+
 bool Session::saves_program() {
   if (needs_program_) return true;
   try {

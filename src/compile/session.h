@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "aot/library.h"
 #include "base/shape_ranges.h"
 #include "compile/background.h"
 #include "compile/build_cache.h"
@@ -158,6 +159,9 @@ class Session {
   /// Whether save() writes a program: for the known shapes, the network is not one static graph, or only for given
   /// values of its inputs. If not, the plan is compiled afterwards.
   bool saves_program();
+  /// Compiles for the known shapes, or takes the plan of a compiled file, and writes a library that needs no Kilter.
+  /// Throws unsupported for a network whose compiled file has a program or plans for several shapes.
+  aot::Library save_library(aot::Form form, const std::filesystem::path& path, const aot::LibraryOptions& options);
   /// What save_program() has written.
   struct SavedProgram {
     size_t functions = 0, segments = 0, plans = 0;

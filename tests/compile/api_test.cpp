@@ -22,6 +22,17 @@ std::string api_error_of(F&& f) {
   return "no error";
 }
 
+TEST(Api, ALibraryIsWrittenWithItsHeader) {
+  const ScratchFolder folder;
+  Network net = Network::load("zoo:squeezenet1_1", {.threads = 1, .shapes = {{"input", {1, 3, 32, 32}}}});
+  const std::string path = (folder.path() / "sources").string();
+  const std::vector<std::string> files = net.save_library(path, {.name = "squeeze", .sources = true});
+  EXPECT_EQ(files.size(), 6U);
+  EXPECT_TRUE(std::filesystem::exists(path + "/squeeze.h"));
+  EXPECT_EQ(api_error_of([&] { net.save_library("net.dll"); }),
+            "net.dll: expected a name that ends in .so (shared library), .a (static library) or .o (object file)");
+}
+
 TEST(Api, FailuresAreApiErrorsWithTheirMessage) {
   EXPECT_EQ(api_error_of([] { Network::load("/nowhere/none.onnx", {.threads = 1}); }),
             "cannot read file '/nowhere/none.onnx': No such file or directory");
