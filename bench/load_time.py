@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Measures how long loading a compiled file takes, with and without the check of its hash. Prints one table; exits with 1 above --most.
 
-usage: load_time.py [--kilter build/kilter] [--library build/src/libkilter_runtime.so] [--most 50] [--models models] [NAME ...]
+usage: load_time.py [--target native] [--kilter build/kilter] [--library build/src/libkilter_runtime.so] [--most 50] [--models models] [NAME ...]
 
-Networks are those of bench/networks.py (default: resnet50), compiled for this machine. Loads with and without the check take
+Networks are those of bench/networks.py (default: resnet50), compiled for --target, of which there may be
+several (x86-64-v3,znver4): loading takes the one for this machine. Loads with and without the check take
 turns in one process, with the file in the page cache. A time is the median of 21 loads; "first" is the first load with the
 check. --most: limit for a load with the check, in milliseconds.
 Exit codes: 0 none is slower; 1 one is, or a file cannot be loaded; 2 the command line cannot be used.
@@ -48,7 +49,7 @@ class Runtime:
 def compiled(args, name, folder):
     path = folder / f"{name}.kilter"
     shapes = networks.SHAPES.get(name, {})
-    peers.kilter(args, "compile", networks.path_of(name, args.models), "-o", path, *networks.input_options(shapes))
+    peers.kilter(args, "compile", networks.path_of(name, args.models), "-o", path, "--target", args.target, *networks.input_options(shapes))
     return path
 
 
@@ -63,6 +64,7 @@ def loads(runtime, path):
 def main():
     parser = peers.Parser(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", default=["resnet50"])
+    parser.add_argument("--target", default="native")
     parser.add_argument("--kilter", default="build/kilter")
     parser.add_argument("--library", default="build/src/libkilter_runtime.so")
     parser.add_argument("--most", type=float, default=50)

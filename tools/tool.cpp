@@ -18,7 +18,6 @@
 #include "base/text.h"
 #include "compile/index_limit.h"
 #include "compile_progress.h"
-#include "exec/plan_file.h"
 #include "exec/thread_pool.h"
 #include "onnx/model.h"
 #include "ops/support/builder.h"
@@ -169,6 +168,9 @@ void ModelOptions::add_model_to(Command app, bool compiled_files) {
       .shows_default();
   app.flag("--no-verify-file", no_verify_file,
            "skip the hash check that detects damage in a compiled file (10 ms for 100 MB)");
+  app.option("--signed-by", signed_by,
+             "refuse a compiled file that the owner of this public key has not signed (kilter sign)")
+      .file("KEY");
 }
 
 void ModelOptions::add_compile_to(Command app) {
@@ -355,7 +357,7 @@ std::optional<std::string> ModelOptions::compile_option(const std::string& suffi
 
 void ModelOptions::check_compiled(const std::string& file, const std::string& suffix) const {
   const std::optional<std::string> option = compile_option(suffix);
-  if (!option || !is_plan_file(file)) return;
+  if (!option || !vm::is_compiled_file(file)) return;
   fail(
       ErrorKind::usage,
       "{}: {} is a compiled file, which runs as it was compiled; compile the original model again with this option, or "
@@ -377,6 +379,7 @@ std::unique_ptr<Session> ModelOptions::open() const {
   options.ranges = ShapeRanges::parse(shape_ranges);
   options.max_shapes = max_shapes;
   options.verify_file = !no_verify_file;
+  options.signed_by = signed_by;
   if (!plan_cache.empty()) options.plan_cache_bytes = parse_size(plan_cache, "--plan-cache");
   options.interrupt = [] {
     if (const auto& interrupt = console().interrupt) interrupt();

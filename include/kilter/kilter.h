@@ -145,6 +145,8 @@ struct NetworkOptions {
   /// Whether loading a compiled file verifies the hash of the whole file (about 10 ms for 100 MB in memory). The fields
   /// of its header are checked either way.
   bool verify_file = true;
+  /// The file of a public key: loading refuses a compiled file that its owner has not signed (doc/compatibility.md).
+  std::string signed_by = {};
   /// Limit in bytes on the plans for shapes other than the latest: their code, working memory, outputs, and packed
   /// weights not shared with the latest plan. Above the limit, the least recently used plans are dropped; their shapes
   /// are compiled again when they recur.

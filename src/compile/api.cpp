@@ -171,6 +171,7 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     if (!now && !automatic && options.specialise != "never")
       fail(ErrorKind::usage, "specialise '{}': expected auto, never or now", options.specialise);
     session.verify_file = options.verify_file;
+    session.signed_by = options.signed_by;
     session.plan_cache_bytes = options.plan_cache_bytes;
     auto impl = std::make_unique<Impl>();
     impl->session = Session::open(model, session);

@@ -10,7 +10,6 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "compile/memory_model.h"
-#include "exec/plan_file.h"
 #include "ops/support/builder.h"
 #include "zoo/zoo.h"
 
@@ -65,6 +64,8 @@ std::unique_ptr<Session> Session::open_unbound(const std::string& model, Options
   s->fix_single_shapes();
   s->pool_ = std::make_shared<ThreadPool>(s->options_.threads);
   install_reference_runner();
+  if (!s->options_.signed_by.empty() && !vm::is_compiled_file(model))
+    fail(ErrorKind::usage, "{} is no compiled file, so it has no signature; leave out the key", model);
   if (model.starts_with(kZooPrefix)) {
     s->name_ = model.substr(kZooPrefix.size());
     zoo::Options zoo_options;
@@ -89,16 +90,9 @@ std::unique_ptr<Session> Session::open_unbound(const std::string& model, Options
     }
     return s;
   }
-  if (is_plan_file(model)) {
+  if (vm::is_compiled_file(model)) {
     s->name_ = std::filesystem::path(model).filename().string();
-    s->plans_.emplace_front().loaded.compiled.plan = load_plan(model, {.verify = s->options_.verify_file});
-    return s;
-  }
-  if (vm::is_program_file(model)) {
-    s->name_ = std::filesystem::path(model).filename().string();
-    s->file_program_ = std::make_shared<vm::FileProgram>(vm::load_program(model, {.verify = s->options_.verify_file}));
-    s->file_runner_ = std::make_unique<vm::FileRunner>(s->file_program_, s->pool_, s->options_.interrupt);
-    s->needs_program_ = true;
+    s->take(vm::load_compiled(model, {.verify = s->options_.verify_file, .signed_by = s->options_.signed_by}));
     return s;
   }
   s->model_ = onnx::Model::load(model);

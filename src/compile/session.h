@@ -27,6 +27,7 @@
 #include "exec/executor.h"
 #include "onnx/model.h"
 #include "passes/constant_memo.h"
+#include "vm/compiled_file.h"
 #include "vm/file_runner.h"
 #include "vm/type_flow.h"
 
@@ -48,8 +49,9 @@ class Session {
     /// The sizes that inputs may have. One with a single shape is also one of `shapes`.
     ShapeRanges ranges = {};
     int64_t max_shapes =
-        kDefaultMaxShapes;    ///< the most shapes of `ranges` that specialise() and save() make plans for
-    bool verify_file = true;  ///< LoadOptions::verify for a compiled file
+        kDefaultMaxShapes;       ///< the most shapes of `ranges` that specialise() and save() make plans for
+    bool verify_file = true;     ///< LoadOptions::verify for a compiled file
+    std::string signed_by = {};  ///< LoadOptions::signed_by; other models are refused with it
     /// Limit in bytes, as held_bytes() counts them, on the plans other than the one in use. Above the limit, the least
     /// recently used plans are dropped; a Loaded& to one of them then dangles.
     int64_t plan_cache_bytes = kDefaultPlanCacheBytes;
@@ -79,6 +81,10 @@ class Session {
   onnx::Model::Shapes example_shapes() const;
   /// The plan of a compiled file; null for a model, which has a plan for each set of shapes, and for a file of a
   /// program.
+  /// The targets of a compiled file for several; empty for others.
+  const std::vector<vm::TargetPart>& file_targets() const { return file_targets_; }
+  /// Index in file_targets() of the one that runs.
+  size_t file_target() const { return file_target_; }
   const Plan* file_plan() const { return compiled_file() && !file_program_ ? &plans_.front().loaded.plan() : nullptr; }
   /// The program of a compiled file; null for a model and for a file of a plan.
   const vm::FileProgram* file_program() const { return file_program_.get(); }
@@ -154,22 +160,23 @@ class Session {
   void save(const std::string& file);
   /// Whether save() writes a file with plans for several shapes.
   bool saves_shapes() const { return model_ != nullptr && options_.ranges.count() > 1; }
-  /// Writes a file with a plan for each shape of the ranges. Returns the number of plans.
-  size_t save_shapes(const std::string& file);
   /// Whether save() writes a program: for the known shapes, the network is not one static graph, or only for given
   /// values of its inputs. If not, the plan is compiled afterwards.
   bool saves_program();
   /// Compiles for the known shapes, or takes the plan of a compiled file, and writes a library that needs no Kilter.
   /// Throws unsupported for a network whose compiled file has a program or plans for several shapes.
   aot::Library save_library(aot::Form form, const std::filesystem::path& path, const aot::LibraryOptions& options);
-  /// What save_program() has written.
-  struct SavedProgram {
-    size_t functions = 0, segments = 0, plans = 0;
+  /// The network as a compiled file contains it.
+  struct Saved {
+    vm::Content content;
+    std::vector<std::shared_ptr<const ConstantsHome>> homes;  ///< constants of its plans, which the session may drop
   };
-  /// Writes program() to a file, with the plans of its segments for all shapes that follow from those of the inputs,
-  /// and for those with which they were compiled in earlier runs. Throws bad_input if the network has not run and
-  /// shapes of inputs are open, and unsupported for a compiled file.
-  SavedProgram save_program(const std::string& file);
+  /// Compiles for the shapes that are known: a plan; a program with a plan for each shape of the ranges; or program(),
+  /// with the plans of its segments for all shapes that follow from those of the inputs, and for those with which they
+  /// were compiled in earlier runs. Valid until the session runs, or ends. Throws bad_input if there are too many
+  /// shapes, or if a program has not run and shapes of inputs are open, and unsupported for a compiled file of a
+  /// program.
+  Saved saved();
 
   /// The program that runs shapes which differ from earlier ones in dimensions on which little of the network depends;
   /// null while there is none.
@@ -183,6 +190,11 @@ class Session {
   int64_t held_bytes() const;
 
  private:
+  /// Makes the session that of a compiled file.
+  void take(vm::CompiledFile file);
+  Saved saved_plan();
+  Saved saved_shapes_program();
+  Saved saved_program();
   struct Kept {
     onnx::Model::Shapes shapes;
     onnx::Model::Values values;
@@ -261,6 +273,8 @@ class Session {
   std::unique_ptr<ProgramRunner> program_;
   std::optional<VaryingShapes> varying_;                 ///< absent until there is a second plan
   std::shared_ptr<const vm::FileProgram> file_program_;  ///< of a compiled file
+  std::vector<vm::TargetPart> file_targets_;             ///< of a compiled file for several targets
+  size_t file_target_ = 0;
   std::unique_ptr<vm::FileRunner> file_runner_;
   std::unique_ptr<Ahead> ahead_;
   std::unique_ptr<Background> background_;  ///< the last member: it ends before the others do

@@ -12,7 +12,8 @@ namespace kilter {
 
 struct LoadOptions {
   bool verify = true;  ///< check the hash of the whole file, which reads all of it; false: only that of its fields
-  bool check_meta_hash = true;  ///< false only for tests in which damaged fields must reach the later checks
+  std::filesystem::path signed_by = {};  ///< file of a public key (signature.h); empty: files need no signature
+  bool check_meta_hash = true;           ///< false only for tests in which damaged fields must reach the later checks
 };
 
 /// A format of compiled files. All have the same header and the same three sections (plan_file.h).

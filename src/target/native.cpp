@@ -1,4 +1,4 @@
-// The rows of the target table that may describe this machine.
+// What a processor says about itself, and the rows of the target table that may describe it.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -12,36 +12,31 @@
 #endif
 
 namespace kilter {
-
-#if defined(__x86_64__)
 namespace {
 
-/// Vendor, family and model as the processor reports them.
-struct CpuId {
-  std::string vendor;
-  uint32_t family = 0, model = 0;
-};
+#if defined(__x86_64__)
 
-CpuId read_cpuid() {
-  CpuId id;
+void read_model(CpuIdentity& id) {
   uint32_t a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(0, &a, &b, &c, &d) == 0) return id;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0) return;
   for (const uint32_t part : {b, d, c}) {
     for (int byte = 0; byte < 4; ++byte) id.vendor.push_back(static_cast<char>(part >> (8 * byte)));
   }
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return id;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return;
   id.family = (a >> 8) & 0xf;
   id.model = (a >> 4) & 0xf;
   if (id.family == 6 || id.family == 0xf) id.model |= ((a >> 16) & 0xf) << 4;
   if (id.family == 0xf) id.family += (a >> 20) & 0xff;
-  return id;
 }
 
-}  // namespace
+#else
+
+void read_model(CpuIdentity& id) { id.midr = arm_midr(); }
+
+#endif
 
 // Families and models: AMD and Intel CPUID documentation.
-std::vector<std::string_view> native_candidates() {
-  const CpuId id = read_cpuid();
+std::vector<std::string_view> x86_candidates(const CpuIdentity& id) {
   std::vector<std::string_view> names;
   if (id.vendor == "AuthenticAMD" || id.vendor == "HygonGenuine") {
     const bool zen4 = id.family == 0x19 && ((id.model >= 0x10 && id.model <= 0x1f) || id.model >= 0x60);
@@ -62,10 +57,8 @@ std::vector<std::string_view> native_candidates() {
   return names;
 }
 
-#else
-
 // Part numbers of MIDR_EL1: the processors' technical reference manuals.
-std::vector<std::string_view> native_candidates() {
+std::vector<std::string_view> arm_candidates(const CpuIdentity& id) {
   struct Part {
     uint64_t implementer, part;
     std::string_view name;
@@ -73,7 +66,7 @@ std::vector<std::string_view> native_candidates() {
   constexpr std::array kParts = {Part{0x41, 0xd08, "cortex-a72"},  Part{0x41, 0xd0c, "neoverse-n1"},
                                  Part{0x41, 0xd49, "neoverse-n2"}, Part{0x41, 0xd40, "neoverse-v1"},
                                  Part{0x41, 0xd4f, "neoverse-v2"}, Part{0x46, 0x001, "a64fx"}};
-  const uint64_t implementer = arm_midr() >> 24 & 0xff, part = arm_midr() >> 4 & 0xfff;
+  const uint64_t implementer = id.midr >> 24 & 0xff, part = id.midr >> 4 & 0xfff;
   std::vector<std::string_view> names;
   for (const Part& p : kParts) {
     if (p.implementer == implementer && p.part == part) names.emplace_back(p.name);
@@ -82,6 +75,20 @@ std::vector<std::string_view> native_candidates() {
   return names;
 }
 
-#endif
+}  // namespace
+
+const CpuIdentity& this_cpu() {
+  static const CpuIdentity found = [] {
+    CpuIdentity id;
+    id.features = cpu_features();
+    read_model(id);
+    return id;
+  }();
+  return found;
+}
+
+std::vector<std::string_view> target_candidates(const CpuIdentity& id) {
+  return id.arch == Arch::x86_64 ? x86_candidates(id) : arm_candidates(id);
+}
 
 }  // namespace kilter

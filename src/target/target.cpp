@@ -249,16 +249,22 @@ Target parse_target(std::string_view text) {
        legal_names(), fmt::join(kBackendNames, " or "));
 }
 
+std::vector<std::string_view> targets_of(const CpuIdentity& cpu) {
+  std::vector<std::string_view> names = target_candidates(cpu);
+  std::erase_if(names, [&](std::string_view name) {
+    return !std::ranges::all_of(features_of(*find_row(name)),
+                                [&](std::string_view f) { return std::ranges::count(cpu.features, f) > 0; });
+  });
+  return names;
+}
+
 Target native_target() {
   static const TargetRow* const kNative = [] {
-    for (const std::string_view name : native_candidates()) {
-      const TargetRow* row = find_row(name);
-      if (has_all(row->arch, features_of(*row))) return row;
-    }
-    return static_cast<const TargetRow*>(nullptr);
+    const std::vector<std::string_view> names = targets_of(this_cpu());
+    return names.empty() ? nullptr : find_row(names.front());
   }();
   if (kNative == nullptr) {
-    const TargetRow& least = *find_row(native_candidates().back());
+    const TargetRow& least = *find_row(target_candidates(this_cpu()).back());
     const Features needed = features_of(least);
     fail(ErrorKind::unsupported, "this processor ({}) lacks {}; Kilter needs at least {} to run code here", cpu_brand(),
          join(missing_cpu_features({needed.begin(), needed.end()}), ", "), least.name);

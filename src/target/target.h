@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/cpu_info.h"
 #include "base/dtype.h"
@@ -113,6 +114,17 @@ std::span<const TargetRow> all_targets();
 /// Parses "native", a name of all_targets(), or a back end with its options: "llvm -mcpu=skylake-avx512 [-mattr=...]",
 /// or "null" for this machine's limits without machine code. Throws usage, listing the legal names.
 Target parse_target(std::string_view text);
+/// What a processor says about itself.
+struct CpuIdentity {
+  Arch arch = kThisArch;
+  std::string vendor;  ///< x86-64: "AuthenticAMD", "GenuineIntel", ...
+  uint32_t family = 0, model = 0;
+  uint64_t midr = 0;                  ///< AArch64: arm_midr()
+  std::vector<std::string> features;  ///< as cpu_features() returns them
+};
+const CpuIdentity& this_cpu();
+/// Returns the names of the rows of all_targets() that describe a processor and whose instructions it has, best first.
+std::vector<std::string_view> targets_of(const CpuIdentity& cpu);
 /// Returns this machine: the best row of all_targets() whose instructions it has.
 Target native_target();
 /// Returns whether this machine can run code that was compiled for `target`.

@@ -23,7 +23,7 @@ bool apply_attribute(Arch arch, std::string_view attribute, Features& features);
 /// Sets vector width, registers, masks and conversions as the extensions determine them.
 void set_limits(Arch arch, CpuLimits& limits, const Features& features);
 
-/// Returns the names of rows that may describe this machine, best first. The last ones are the general rows.
-std::vector<std::string_view> native_candidates();
+/// Returns the names of rows that may describe a processor, best first. The last ones are the general rows.
+std::vector<std::string_view> target_candidates(const CpuIdentity& cpu);
 
 }  // namespace kilter

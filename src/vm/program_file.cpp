@@ -5,81 +5,24 @@
 #include <map>
 #include <set>
 
-#include "base/align.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/hash.h"
 #include "base/narrow.h"
 #include "base/text.h"
-#include "exec/fields.h"
 #include "exec/plan_check.h"
-#include "exec/plan_meta.h"
 #include "ops/op.h"
+#include "vm/file_fields.h"
 
 namespace kilter::vm {
 namespace {
 
 constexpr FileFormat kFormat{"KILTERP1", kProgramFormatVersion};
-constexpr size_t kAlignment = 64;  ///< of plans' code and of constants
 /// The most levels of graphs inside nodes.
 constexpr int kMaxDepth = 64;
 constexpr uint8_t kLastType = static_cast<uint8_t>(kLastDType);
 constexpr uint8_t kLastKind = static_cast<uint8_t>(DeclaredType::Kind::other);
 constexpr uint8_t kLastInstr = static_cast<uint8_t>(Instr::Kind::control);
 constexpr uint8_t kLastAttr = std::variant_size_v<Attr> - 1;
-
-/// Code or constants of a file that is being written. Equal bytes are stored once.
-class Pool {
- public:
-  int64_t put(std::span<const std::byte> bytes) {
-    const auto [begin, end] = places_.equal_range(hash_bytes(bytes));
-    for (auto it = begin; it != end; ++it) {
-      const auto& [offset, size] = it->second;
-      if (size == bytes.size() && std::equal(bytes.begin(), bytes.end(), bytes_.begin() + offset)) return offset;
-    }
-    const auto offset = static_cast<int64_t>(bytes_.size());
-    places_.emplace(hash_bytes(bytes), std::pair(offset, bytes.size()));
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    // Kernels may read whole vectors up to the end of a constant's last cache line.
-    bytes_.resize(std::max(round_up(bytes_.size(), kAlignment), static_cast<size_t>(offset) + kAlignment));
-    return offset;
-  }
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::vector<std::byte> bytes_;
-  std::multimap<uint64_t, std::pair<int64_t, size_t>> places_;  ///< by hash: offset, size
-};
-
-struct Writer : FieldWriter {
-  Pool code, constants;
-
-  /// Refers to bytes of the code or the constants.
-  void bytes(Pool& pool, std::span<const std::byte> data, const char* what) {
-    number(pool.put(data), what);
-    number(static_cast<int64_t>(data.size()), what);
-  }
-};
-
-struct Reader : FieldReader {
-  Reader(const FileSections& of, std::shared_ptr<void> keeper, std::string_view file)
-      : FieldReader(of.meta, file), sections(of), owner(std::move(keeper)), where(file) {}
-
-  std::span<const std::byte> bytes(std::span<const std::byte> section, const char* what) {
-    int64_t offset = 0, size = 0;
-    number(offset, what);
-    number(size, what);
-    const auto all = static_cast<int64_t>(section.size());
-    if (offset < 0 || size < 0 || offset > all || size > all - offset || offset % static_cast<int64_t>(kAlignment) != 0)
-      bad(what, fmt::format("{} bytes at byte {} of a section of {}; expected a multiple of {} inside it", size, offset,
-                            all, kAlignment));
-    return section.subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
-  }
-
-  FileSections sections;
-  std::shared_ptr<void> owner;
-  std::string_view where;
-};
 
 template <class Io, class S>
 void shape_fields(Io& io, S& shape) {
@@ -95,7 +38,7 @@ void data_fields(Writer& io, const Tensor& tensor) {
   if (tensor.dtype() == DType::string) {
     io.list(tensor.strings(), 8, "strings", [&](const std::string& s) { io.text(s, "string"); });
   } else {
-    io.bytes(io.constants, {tensor.raw(), static_cast<size_t>(tensor.bytes())}, "constant");
+    io.constants({tensor.raw(), static_cast<size_t>(tensor.bytes())}, "constant");
   }
 }
 
@@ -118,7 +61,7 @@ Tensor data_fields(Reader& io, DType type, const Shape& shape) {
   }
   const std::optional<int64_t> expected = tensor_bytes(type, shape);
   if (!expected) io.bad("constant", fmt::format("illegal shape {}", kilter::text(shape)));
-  const auto data = io.bytes(io.sections.constants, "constant");
+  const auto data = io.constants("constant");
   if (std::ssize(data) != *expected)
     io.bad("constant",
            fmt::format("{} bytes; expected {} for {}[{}]", data.size(), *expected, name(type), kilter::text(shape)));
@@ -477,32 +420,6 @@ void range_fields(Io& io, R& ranges) {
   });
 }
 
-/// A plan whose constants are in the file's section.
-void plan_fields(Writer& io, const Plan& plan) {
-  Plan stored = plan;
-  for (Step& step : stored.steps) {
-    for (BufferRef& ref : step.args) {
-      if (ref.space != Space::constant) continue;
-      ref.offset = io.constants.put({plan.constants + ref.offset, static_cast<size_t>(ref.bytes)});
-    }
-  }
-  io.text(write_plan_meta(stored), "plan");
-  io.bytes(io.code, {plan.code, static_cast<size_t>(plan.code_bytes)}, "code of a plan");
-}
-
-void plan_fields(Reader& io, Plan& plan) {
-  std::string meta;
-  io.text(meta, "plan");
-  plan = read_plan_meta(std::as_bytes(std::span(meta)), io.where);
-  const auto code = io.bytes(io.sections.code, "code of a plan");
-  plan.code = code.data();
-  plan.code_bytes = std::ssize(code);
-  plan.constants = io.sections.constants.data();
-  plan.constants_bytes = std::ssize(io.sections.constants);
-  plan.owner = io.owner;
-  check_plan(plan, ErrorKind::bad_input);
-}
-
 template <class Io, class S, class G>
 void segment_fields(Io& io, S& segment, G& graph) {
   io.text(segment.name, "name of a segment");
@@ -547,8 +464,7 @@ std::string text(const FilePort& port) {
   return fmt::format("{}{}[{}]", outer, name(port.type), dims);
 }
 
-void save_program(const ProgramFile& file, const std::filesystem::path& path) {
-  Writer io;
+void program_fields(Writer& io, const ProgramFile& file) {
   file_fields(io, file);
   io.number(static_cast<uint32_t>(file.program.functions.size()), "functions");
   for (const Function& function : file.program.functions)
@@ -559,14 +475,9 @@ void save_program(const ProgramFile& file, const std::filesystem::path& path) {
     const OpenGraph& graph = file.program.segments[i];
     segment_fields(io, segment, segment.has_graph ? graph : interface_of(graph));
   }
-  const std::string meta = io.take();
-  write_sections(kFormat, {std::as_bytes(std::span(meta)), io.code.bytes(), io.constants.bytes()}, path);
 }
 
-ProgramFile parse_program(std::span<const std::byte> bytes, std::shared_ptr<void> owner, std::string_view where,
-                          LoadOptions options) {
-  const FileSections sections = read_sections(kFormat, bytes, where, options, owner);
-  Reader io(sections, std::move(owner), where);
+ProgramFile program_fields(Reader& io) {
   ProgramFile file;
   file_fields(io, file);
   uint32_t functions = 0, segments = 0;
@@ -582,8 +493,23 @@ ProgramFile parse_program(std::span<const std::byte> bytes, std::shared_ptr<void
   for (uint32_t i = 0; i < segments; ++i)
     segment_fields(io, file.segments.emplace_back(), file.program.segments.emplace_back());
   io.finish();
-  check_program(file, where);
+  check_program(file, io.where);
   return file;
+}
+
+void save_program(const ProgramFile& file, const std::filesystem::path& path) {
+  FilePools pools;
+  Writer io(pools);
+  program_fields(io, file);
+  const std::string meta = io.take();
+  write_sections(kFormat, {std::as_bytes(std::span(meta)), pools.code.bytes(), pools.constants.bytes()}, path);
+}
+
+ProgramFile parse_program(std::span<const std::byte> bytes, std::shared_ptr<void> owner, std::string_view where,
+                          LoadOptions options) {
+  const FileSections sections = read_sections(kFormat, bytes, where, options, owner);
+  Reader io(sections, std::move(owner), where);
+  return program_fields(io);
 }
 
 ProgramFile load_program(const std::filesystem::path& path, LoadOptions options) {

@@ -1,5 +1,6 @@
 // kilter compile: writes a compiled file that loads without recompiling.
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -7,7 +8,6 @@
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "compile/driver.h"
-#include "exec/plan_file.h"
 #include "terminal.h"
 #include "tool.h"
 
@@ -21,38 +21,68 @@ struct Written {
   std::optional<double> compile_ms = std::nullopt;  ///< if it is known apart from loading and saving
 };
 
-Written compile_program(Session& session, const std::string& file) {
-  const Session::SavedProgram saved = session.save_program(file);
-  return {{{"kind", "program"}, {"functions", saved.functions}, {"segments", saved.segments}, {"plans", saved.plans}},
-          fmt::format("a program (functions {}, segments {}, plans {})", saved.functions, saved.segments, saved.plans)};
+Written written(const vm::Content& content) {
+  if (const Plan* plan = std::get_if<Plan>(&content)) {
+    return {{{"kind", "plan"},
+             {"steps", plan->steps.size()},
+             {"records", plan->records},
+             {"arena_bytes", plan->arena_bytes},
+             {"weight_bytes", plan->constants_bytes}},
+            fmt::format("{} steps", plan->steps.size())};
+  }
+  const auto& file = std::get<vm::ProgramFile>(content);
+  size_t plans = 0;
+  for (const vm::FileSegment& segment : file.segments) plans += segment.plans.size();
+  if (file.has_whole_network())
+    return {{{"kind", "shapes"}, {"plans", plans}}, fmt::format("plans for {} shapes,", plans)};
+  const size_t functions = file.program.functions.size(), segments = file.segments.size();
+  return {{{"kind", "program"}, {"functions", functions}, {"segments", segments}, {"plans", plans}},
+          fmt::format("a program (functions {}, segments {}, plans {})", functions, segments, plans)};
 }
 
-Written compile_shapes(Session& session, const std::string& file) {
-  const size_t plans = session.save_shapes(file);
-  return {{{"kind", "shapes"}, {"plans", plans}}, fmt::format("plans for {} shapes,", plans)};
+Written compile_one(Session& session, const ModelOptions& options, const std::string& file, bool prints) {
+  const Session::Saved saved = session.saved();
+  vm::save_compiled(saved.content, file);
+  Written made = written(saved.content);
+  const Plan* plan = std::get_if<Plan>(&saved.content);
+  if (plan == nullptr) return made;
+  tell_records(plan->records, plan->compiled_for > 0 ? "; compiled for " + threads_text(plan->compiled_for) : "");
+  const Compiled& compiled = session.compile().compiled;
+  if (options.time_passes && prints) print_passes(compiled);
+  made.compile_ms = compiled.compile_ms;
+  return made;
 }
 
-/// Notes in a plan with tuned schedules for how many threads they were chosen. Returns whether it has any.
-bool mark_tuned(Loaded& loaded, const ModelOptions& options) {
-  const bool tuned = loaded.compiled.records_tuned_at > 0;
-  if (tuned) loaded.compiled.plan.compiled_for = options.thread_count();
-  return tuned;
+/// The targets of --target: names with commas between them, or one back end with its options.
+std::vector<std::string> targets_of(const std::string& text) {
+  if (text.find(' ') != std::string::npos) return {text};
+  std::vector<std::string> names;
+  for (const std::string_view name : split(text, ',')) {
+    names.emplace_back(trim(name));
+    if (std::ranges::count(names, names.back()) > 1)
+      fail(ErrorKind::usage, "--target {}: '{}' is there twice", text, names.back());
+  }
+  return names;
 }
 
-Written compile_plan(Session& session, const ModelOptions& options, const std::string& file, bool prints) {
-  Loaded& loaded = session.compile();
-  const Plan& plan = loaded.compiled.plan;
-  const bool tuned = mark_tuned(loaded, options);
-  save_plan(loaded.own_plan(), file);
-  tell_records(plan.records, tuned ? "; compiled for " + threads_text(plan.compiled_for) : "");
-  if (options.time_passes && prints) print_passes(loaded.compiled);
-  return {{{"kind", "plan"},
-           {"steps", loaded.plan().steps.size()},
-           {"records", plan.records},
-           {"arena_bytes", plan.arena_bytes},
-           {"weight_bytes", plan.constants_bytes}},
-          fmt::format("{} steps", loaded.plan().steps.size()),
-          loaded.compiled.compile_ms};
+Written compile_targets(const std::vector<std::unique_ptr<Session>>& sessions, const std::string& file) {
+  std::vector<vm::Content> contents;
+  std::vector<Session::Saved> all;
+  for (const auto& session : sessions) {
+    all.push_back(session->saved());
+    contents.push_back(std::move(all.back().content));
+  }
+  Written made = written(contents.front());
+  nlohmann::json rows = nlohmann::json::array();
+  const std::vector<vm::TargetPart> parts = vm::save_targets(contents, file);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    nlohmann::json row = written(contents[i]).json;
+    row["target"] = parts[i].target, row["code_bytes"] = parts[i].code_bytes;
+    row["constant_bytes"] = parts[i].constants_bytes, row["own_constant_bytes"] = parts[i].own_bytes;
+    rows.push_back(std::move(row));
+  }
+  made.json = {{"kind", "targets"}, {"targets", rows}};
+  return made;
 }
 
 /// Options for libraries.
@@ -66,13 +96,11 @@ struct LibraryChoice {
   }
 };
 
-Written compile_library(Session& session, const ModelOptions& options, const LibraryChoice& choice,
-                        const std::string& file) {
+Written compile_library(Session& session, const LibraryChoice& choice, const std::string& file) {
   const aot::Form form = aot::form_of(file, choice.sources);
   aot::LibraryOptions library_options = choice.options;
   library_options.header = choice.header;
   library_options.file_weights = choice.weights == "file";
-  if (!session.saves_shapes() && !session.saves_program()) mark_tuned(session.compile(), options);
   const aot::Library library = session.save_library(form, file, library_options);
   std::vector<std::string> files;
   for (const std::filesystem::path& path : library.files) files.push_back(path.string());
@@ -104,31 +132,39 @@ void compile(const ModelOptions& options, const LibraryChoice& choice, const std
              const std::string& json) {
   check_writable("--json", json);
   const bool library = choice.sources || aot::is_library_name(file);
-  if (!library && (is_plan_file(options.model) || vm::is_program_file(options.model)))
+  if (!library && vm::is_compiled_file(options.model))
     fail(ErrorKind::usage, "{} is already a compiled file: copy it, or give the original model", options.model);
   if (!library && choice.given()) static_cast<void>(aot::form_of(file, false));  // refuses the name
   warn_of_name(file);
   const auto start = std::chrono::steady_clock::now();
-  const auto session = options.open();
-  Written written;
-  {
-    Progress progress("compile " + session->name());
-    progress.show("compiling");
-    written = library                    ? compile_library(*session, options, choice, file)
-              : session->saves_program() ? compile_program(*session, file)
-              : session->saves_shapes()  ? compile_shapes(*session, file)
-                                         : compile_plan(*session, options, file, json != "-");
+  std::vector<std::unique_ptr<Session>> sessions;
+  const std::vector<std::string> targets = targets_of(options.target);
+  if (library && targets.size() > 1)
+    fail(ErrorKind::usage, "--target {}: a library has the code of one target", options.target);
+  for (const std::string& target : targets) {
+    ModelOptions one = options;
+    one.target = target;
+    sessions.push_back(one.open());
   }
-  const double ms = written.compile_ms.value_or(ms_since(start));
-  const std::string& target = session->options().compile.target.name;
-  const uintmax_t bytes = std::filesystem::is_directory(file) ? written.json.at("bytes").get<uintmax_t>()
-                                                              : std::filesystem::file_size(file);
-  written.json["model"] = session->name(), written.json["file"] = file, written.json["target"] = target;
-  written.json["ms"] = ms, written.json["bytes"] = bytes;
-  if (!json.empty()) write_json(json, written.json);
+  Session& session = *sessions.front();
+  Written made;
+  {
+    Progress progress("compile " + session.name());
+    progress.show("compiling");
+    made = library                ? compile_library(session, choice, file)
+           : sessions.size() == 1 ? compile_one(session, options, file, json != "-")
+                                  : compile_targets(sessions, file);
+  }
+  const double ms = made.compile_ms.value_or(ms_since(start));
+  const std::string target = sessions.size() == 1 ? session.options().compile.target.name : join(targets, ", ");
+  std::error_code no_size;  // folders, devices and pipes have none
+  const uintmax_t size = std::filesystem::file_size(file, no_size);
+  const uintmax_t bytes = no_size ? made.json.value("bytes", uintmax_t{0}) : size;
+  made.json["model"] = session.name(), made.json["file"] = file, made.json["target"] = target;
+  made.json["ms"] = ms, made.json["bytes"] = bytes;
+  if (!json.empty()) write_json(json, made.json);
   if (json != "-")
-    confirm("{}: {} for {} in {:.0f} ms, {:.1f} MB\n", file, written.text, target, ms,
-            static_cast<double>(bytes) * 1e-6);
+    confirm("{}: {} for {} in {:.0f} ms, {:.1f} MB\n", file, made.text, target, ms, static_cast<double>(bytes) * 1e-6);
 }
 
 }  // namespace
@@ -162,11 +198,16 @@ void add_compile(Command app, Context&) {
       .value("COMMAND");
   options->add_to(sub);
   sub.footer(
+      "With several names in --target, such as x86-64-v3,znver4,neoverse-n1, the file has code for each, and loading "
+      "takes "
+      "the best for the processor (doc/compatibility.md).\n"
       "With --shapes, the file has a plan for each shape of the ranges. Constants that plans share are in it once.\n"
       "A network with control flow, sequences or shapes that depend on data (doc/control_flow.md) becomes a file of a "
       "program, with code for all shapes that follow from those of the inputs.");
   sub.example("kilter compile zoo:resnet18 -o resnet18.kilter", "Compile for this machine");
   sub.example("kilter compile zoo:resnet18 --target x86-64-v3 -o resnet18.kilter", "Compile for any CPU with AVX2");
+  sub.example("kilter compile zoo:resnet18 --target x86-64-v3,znver4,neoverse-n1 -o resnet18.kilter",
+              "One file for several CPUs");
   sub.example("kilter compile zoo:resnet18 -o resnet18.so", "A C library of the network, and its header resnet18.h");
   sub.callback([=] { compile(*options, *choice, *file, *json); });
 }

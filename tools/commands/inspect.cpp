@@ -136,10 +136,37 @@ nlohmann::json plan_json(const Plan& plan) {
 }
 
 /// Returns what inspect() prints; `plan`: null for a network that runs as a program or has no shape yet.
+nlohmann::json targets_json(const Session& session) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (size_t i = 0; i < session.file_targets().size(); ++i) {
+    const vm::TargetPart& part = session.file_targets()[i];
+    rows.push_back({{"target", part.target},
+                    {"features", part.features},
+                    {"code_bytes", part.code_bytes},
+                    {"constant_bytes", part.constants_bytes},
+                    {"own_constant_bytes", part.own_bytes},
+                    {"runs_here", i == session.file_target()}});
+  }
+  return rows;
+}
+
+/// The targets of a compiled file for several.
+void print_targets(const Session& session) {
+  if (session.file_targets().empty()) return;
+  say("targets:\n");
+  for (size_t i = 0; i < session.file_targets().size(); ++i) {
+    const vm::TargetPart& part = session.file_targets()[i];
+    say("  {:<22} code {:5.2f} MB, weights {:6.1f} MB, {:6.1f} of its own{}\n", part.target,
+        static_cast<double>(part.code_bytes) * 1e-6, static_cast<double>(part.constants_bytes) * 1e-6,
+        static_cast<double>(part.own_bytes) * 1e-6, i == session.file_target() ? "  (runs here)" : "");
+  }
+}
+
 nlohmann::json network_json(const Session& session, const Loaded* plan) {
   nlohmann::json out{{"model", session.name()},
                      {"inputs", ports_json(session.inputs(), session)},
                      {"outputs", ports_json(session.outputs(), session)}};
+  if (!session.file_targets().empty()) out["targets"] = targets_json(session);
   if (plan == nullptr) return out;
   out["plan"] = plan_json(plan->plan());
   if (session.compiled_file()) return out;
@@ -315,6 +342,7 @@ void inspect(const InspectOptions& options) {
     say("shapes: {}\nplan: not made, since it is for one shape: {}\n", session->ranges().count(), open);
     return;
   }
+  print_targets(*session);
   if (plan_if_any == nullptr) return print_program(options, *session);
   const Loaded& loaded = *plan_if_any;
   print_ports(*session);

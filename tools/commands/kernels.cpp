@@ -9,7 +9,6 @@
 #include <regex>
 
 #include "base/files.h"
-#include "exec/plan_file.h"
 #include "profile/profile.h"
 #include "terminal.h"
 #include "tool.h"
@@ -47,7 +46,7 @@ profile::KernelList open_list(const std::string& what, const KernelsOptions& opt
   if (is_problem(what)) return {"given", 0, {{1, what, {}}}};
   ModelOptions model;
   model.model = what;
-  if (!is_plan_file(what)) model.target = options.target;  // a compiled file's problems are fixed
+  if (!vm::is_compiled_file(what)) model.target = options.target;  // a compiled file's problems are fixed
   model.threads = 1;
   const auto session = model.open();
   profile::KernelList list = profile::kernels_of(session->compile().plan());

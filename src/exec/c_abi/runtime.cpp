@@ -13,7 +13,7 @@
 #include "exec/c_abi/support.h"
 #include "exec/executor.h"
 #include "exec/plan_check.h"
-#include "exec/plan_file.h"
+#include "vm/compiled_file.h"
 #include "vm/file_runner.h"
 #include "vm/reference_steps.h"
 
@@ -250,11 +250,13 @@ kilter_status kilter_program_load_with(const char* path, uint32_t flags, kilter_
     const kilter::LoadOptions options{.verify = (flags & KILTER_LOAD_UNVERIFIED) == 0};
     kilter::install_reference_kernels();
     auto made = std::make_unique<kilter_program>();
-    if (kilter::vm::is_program_file(path)) {
-      made->program = std::make_shared<const kilter::vm::FileProgram>(kilter::vm::load_program(path, options));
-      refuse_maps(made->program->file());
+    kilter::vm::Content content = kilter::vm::load_compiled(path, options).content;
+    if (auto* plan = std::get_if<kilter::Plan>(&content)) {
+      made->plan = std::make_shared<const kilter::Program>(std::move(*plan));
     } else {
-      made->plan = std::make_shared<const kilter::Program>(kilter::load_plan(path, options));
+      made->program =
+          std::make_shared<const kilter::vm::FileProgram>(std::move(std::get<kilter::vm::ProgramFile>(content)));
+      refuse_maps(made->program->file());
     }
     *program = made.release();
   });

@@ -1,11 +1,10 @@
-// Writes the program of a session, or its plans for several shapes, to a compiled file.
+// Reads and writes the compiled files of a session.
 
 #include <algorithm>
 #include <set>
 
 #include "base/error.h"
 #include "compile/session.h"
-#include "exec/plan_file.h"
 #include "ops/support/builder.h"
 #include "vm/type_flow.h"
 
@@ -98,14 +97,27 @@ vm::Program whole_network(const Plan& plan) {
 
 }  // namespace
 
-void Session::save(const std::string& file) {
-  if (saves_program()) {
-    save_program(file);
-  } else if (saves_shapes()) {
-    save_shapes(file);
-  } else {
-    save_plan(compile().own_plan(), file);
+void Session::take(vm::CompiledFile file) {
+  file_targets_ = std::move(file.targets), file_target_ = file.chosen;
+  if (Plan* plan = std::get_if<Plan>(&file.content)) {
+    plans_.emplace_front().loaded.compiled.plan = std::move(*plan);
+    return;
   }
+  file_program_ = std::make_shared<vm::FileProgram>(std::move(std::get<vm::ProgramFile>(file.content)));
+  file_runner_ = std::make_unique<vm::FileRunner>(file_program_, pool_, options_.interrupt);
+  needs_program_ = true;
+}
+
+void Session::save(const std::string& file) { vm::save_compiled(saved().content, file); }
+
+Session::Saved Session::saved() {
+  return saves_program() ? saved_program() : saves_shapes() ? saved_shapes_program() : saved_plan();
+}
+
+Session::Saved Session::saved_plan() {
+  Loaded& loaded = compile();
+  if (loaded.compiled.records_tuned_at > 0) loaded.compiled.plan.compiled_for = pool_->threads();
+  return {loaded.own_plan(), {loaded.compiled.home}};
 }
 
 aot::Library Session::save_library(aot::Form form, const std::filesystem::path& path,
@@ -122,7 +134,7 @@ aot::Library Session::save_library(aot::Form form, const std::filesystem::path& 
          "write a compiled file, and load it with libkilter_runtime (doc/install.md)",
          name());
   }
-  return aot::write_library(compile().own_plan(), form, path, options);
+  return aot::write_library(std::get<Plan>(saved_plan().content), form, path, options);
 }
 
 bool Session::saves_program() {
@@ -140,7 +152,7 @@ bool Session::saves_program() {
   return needs_program_;
 }
 
-Session::SavedProgram Session::save_program(const std::string& file) {
+Session::Saved Session::saved_program() {
   ProgramRunner& runner = program();
   const std::vector<onnx::Model::Shapes> all = saved_shapes();
   const onnx::Model::Shapes fixed = all.size() > 1 ? onnx::Model::Shapes() : whole(all.front());
@@ -170,13 +182,10 @@ Session::SavedProgram Session::save_program(const std::string& file) {
   bool tuned = false;
   add_segments(runner, needed, made, tuned);
   if (tuned) made.compiled_for = pool_->threads();
-  vm::save_program(made, file);
-  SavedProgram saved{made.program.functions.size(), made.segments.size(), 0};
-  for (const vm::FileSegment& segment : made.segments) saved.plans += segment.plans.size();
-  return saved;
+  return {std::move(made), {}};
 }
 
-size_t Session::save_shapes(const std::string& file) {
+Session::Saved Session::saved_shapes_program() {
   const std::vector<onnx::Model::Shapes> shapes = saved_shapes();
   check_known(inputs());
   vm::ProgramFile made;
@@ -208,8 +217,7 @@ size_t Session::save_shapes(const std::string& file) {
   };
   add_ports(first.inputs, declared_inputs(), made.inputs);
   add_ports(first.outputs, outputs(), made.outputs);
-  vm::save_program(made, file);
-  return segment.plans.size();
+  return {std::move(made), std::move(kept)};
 }
 
 }  // namespace kilter

@@ -1,0 +1,155 @@
+#include "exec/signature.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/handle.h"
+#include "base/text.h"
+
+namespace kilter {
+namespace {
+
+constexpr size_t kPublicBytes = 32, kSecretBytes = 64, kSignatureBytes = 64;
+constexpr std::string_view kPublicTitle = "kilter public key 1";
+constexpr std::string_view kSecretTitle = "kilter secret key 1";
+constexpr std::string_view kSignatureTitle = "kilter signature 1";
+
+using Bytes = std::vector<unsigned char>;
+
+/// The functions of libsodium that are used, by the names of its interface.
+struct Sodium {
+  int (*init)() = nullptr;
+  size_t (*state_bytes)() = nullptr;
+  int (*keypair)(unsigned char* public_key, unsigned char* secret_key) = nullptr;
+  int (*start)(void* state) = nullptr;
+  int (*update)(void* state, const unsigned char* data, unsigned long long bytes) = nullptr;
+  int (*sign)(void* state, unsigned char* signature, unsigned long long* bytes,
+              const unsigned char* secret_key) = nullptr;
+  int (*verify)(void* state, const unsigned char* signature, const unsigned char* public_key) = nullptr;
+};
+
+template <class F>
+void find(void* library, const char* name, F& function) {
+  function = reinterpret_cast<F>(dlsym(library, name));
+  if (function == nullptr)
+    fail(ErrorKind::unsupported, "libsodium has no function {}; install version 1.0.12 or later", name);
+}
+
+const Sodium& sodium() {
+  static const Sodium loaded = [] {
+    void* library = nullptr;
+    for (const char* name : {"libsodium.so.23", "libsodium.so.26", "libsodium.so"}) {
+      if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (library == nullptr) {
+      fail(ErrorKind::unsupported,
+           "signatures need libsodium, which is not installed; install it (Debian: libsodium23), or leave out the key");
+    }
+    Sodium s;
+    find(library, "sodium_init", s.init);
+    find(library, "crypto_sign_ed25519ph_statebytes", s.state_bytes);
+    find(library, "crypto_sign_ed25519_keypair", s.keypair);
+    find(library, "crypto_sign_ed25519ph_init", s.start);
+    find(library, "crypto_sign_ed25519ph_update", s.update);
+    find(library, "crypto_sign_ed25519ph_final_create", s.sign);
+    find(library, "crypto_sign_ed25519ph_final_verify", s.verify);
+    if (s.init() < 0) fail(ErrorKind::unsupported, "libsodium cannot be initialised: the system has no random numbers");
+    return s;
+  }();
+  return loaded;
+}
+
+std::string hex(const Bytes& bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
+
+/// Returns the bytes of a line of hexadecimal digits; empty if it is not one of `size` bytes.
+Bytes from_hex(std::string_view text, size_t size) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  if (text.size() != 2 * size || text.find_first_not_of(kDigits) != std::string_view::npos) return {};
+  Bytes bytes;
+  for (size_t i = 0; i < size; ++i)
+    bytes.push_back(static_cast<unsigned char>(kDigits.find(text[2 * i]) << 4 | kDigits.find(text[2 * i + 1])));
+  return bytes;
+}
+
+/// Reads a file of a title and lines of hexadecimal digits, each of so many bytes.
+template <size_t N>
+std::array<Bytes, N> read_lines(const std::filesystem::path& path, std::string_view title,
+                                const std::array<size_t, N>& sizes) {
+  const std::string text = read_file(path);
+  const std::vector<std::string_view> lines = split(trim(text), '\n');
+  std::array<Bytes, N> values;
+  bool right = lines.size() == N + 1 && lines.front() == title;
+  for (size_t i = 0; right && i < N; ++i) {
+    values[i] = from_hex(lines[i + 1], sizes[i]);
+    right = !values[i].empty();
+  }
+  if (!right) fail(ErrorKind::bad_input, "{}: not a file that starts with '{}'", path.string(), title);
+  return values;
+}
+
+/// The state of a signature after all bytes.
+Bytes digest(const Sodium& s, std::span<const std::byte> bytes) {
+  Bytes state(s.state_bytes());
+  s.start(state.data());
+  s.update(state.data(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  return state;
+}
+
+void write_new(const std::filesystem::path& path, const std::string& text, mode_t mode) {
+  const Handle file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  const bool written = file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (!written) fail(ErrorKind::io, "{}: {}", path.string(), std::generic_category().message(errno));
+}
+
+}  // namespace
+
+void write_keys(const std::filesystem::path& secret_key, const std::filesystem::path& public_key) {
+  Bytes owner(kPublicBytes), secret(kSecretBytes);
+  sodium().keypair(owner.data(), secret.data());
+  write_new(secret_key, fmt::format("{}\n{}\n", kSecretTitle, hex(secret)), S_IRUSR | S_IWUSR);
+  write_new(public_key, fmt::format("{}\n{}\n", kPublicTitle, hex(owner)), S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH);
+}
+
+std::filesystem::path sign_file(const std::filesystem::path& file, const std::filesystem::path& secret_key) {
+  const Sodium& s = sodium();
+  const auto [secret] = read_lines<1>(secret_key, kSecretTitle, {kSecretBytes});
+  Bytes state = digest(s, MappedFile::open(file)->bytes()), signature(kSignatureBytes);
+  s.sign(state.data(), signature.data(), nullptr, secret.data());
+  const Bytes owner(secret.end() - kPublicBytes, secret.end());  // the second half of a secret key is the public one
+  std::filesystem::path path = file;
+  path += ".sig";
+  write_file_atomically(path, fmt::format("{}\n{}\n{}\n", kSignatureTitle, hex(owner), hex(signature)));
+  return path;
+}
+
+void check_signature(const std::filesystem::path& file, std::span<const std::byte> bytes,
+                     const std::filesystem::path& public_key) {
+  const Sodium& s = sodium();
+  const auto [owner] = read_lines<1>(public_key, kPublicTitle, {kPublicBytes});
+  std::filesystem::path path = file;
+  path += ".sig";
+  const auto [signer, signature] = read_lines<2>(path, kSignatureTitle, {kPublicBytes, kSignatureBytes});
+  if (signer != owner) {
+    fail(ErrorKind::bad_input, "{}: signed by the owner of the key {}, expected that of {} ({}); nothing in it was run",
+         file.string(), hex(signer), public_key.string(), hex(owner));
+  }
+  Bytes state = digest(s, bytes);
+  if (s.verify(state.data(), signature.data(), owner.data()) != 0) {
+    fail(ErrorKind::bad_input, "{}: its bytes are not those that were signed in {}; nothing in it was run",
+         file.string(), path.string());
+  }
+}
+
+}  // namespace kilter

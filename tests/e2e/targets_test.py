@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Tests compiled files for several targets and signatures: each processor runs the code made for it, natively and under
+emulators, with the results of a file for that target alone.
+
+    targets_test.py KILTER SOURCE PART...      PART: several, aarch64, signatures
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import helper
+
+import made_models
+
+KILTER, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+FOUR = "x86-64-v3,znver4,sapphirerapids,neoverse-n1"
+NETWORK = "zoo:squeezenet1_1"
+SHAPE = ["--input", "input=1x3x64x64"]
+
+# Runs a compiled file on ones and prints the outputs' bits.
+PROGRAM = r"""
+#include <kilter/runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+  kilter_program *program = NULL;
+  kilter_instance *instance = NULL;
+  kilter_tensor_info in, out;
+  if (argc != 2 || kilter_program_load(argv[1], &program) != KILTER_OK || kilter_program_input(program, 0, &in) != KILTER_OK ||
+      kilter_program_output(program, 0, &out) != KILTER_OK || kilter_instance_create(program, 1, &instance) != KILTER_OK) {
+    fprintf(stderr, "%s\n", kilter_last_error());
+    return 1;
+  }
+  float *x = malloc(in.bytes), *y = malloc(out.bytes);
+  for (size_t i = 0; i < in.bytes / sizeof(float); ++i) x[i] = 1;
+  const void *inputs[] = {x};
+  void *outputs[] = {y};
+  if (kilter_instance_run(instance, inputs, 1, outputs, 1) != KILTER_OK) return 2;
+  fwrite(y, 1, out.bytes, stdout);
+  return 0;
+}
+"""
+
+
+def run(*command, expect=0, **options):
+    done = subprocess.run(command, capture_output=True, timeout=900, **options)
+    text = (done.stdout + done.stderr).decode(errors="replace")
+    assert done.returncode == expect, f"{' '.join(command)}: {done.returncode}\n{text}"
+    return done.stdout if options.get("text") is None and expect == 0 and not done.stderr else text
+
+
+def kilter(*words, expect=0):
+    done = subprocess.run([KILTER, *words], capture_output=True, text=True, timeout=600)
+    assert done.returncode == expect, f"kilter {' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def outputs(file, folder, prefix=()):
+    done = subprocess.run([*prefix, KILTER, "run", file, *SHAPE, "--output", folder], capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return np.load(os.path.join(folder, "output.npy"))
+
+
+def compile_all():
+    """Compiles for four targets, and for each alone. Returns the sizes: of one file, and the sum of four."""
+    kilter("compile", NETWORK, *SHAPE, "--target", FOUR, "-o", "four.kilter")
+    for target in FOUR.split(","):
+        kilter("compile", NETWORK, *SHAPE, "--target", target, "-o", f"{target}.kilter")
+    return os.path.getsize("four.kilter"), sum(os.path.getsize(f"{t}.kilter") for t in FOUR.split(","))
+
+
+def test_several():
+    one, sum_of_four = compile_all()
+    print(f"one file {one / 1e6:.1f} MB, the sum of four {sum_of_four / 1e6:.1f} MB, ratio {one / sum_of_four:.2f}")
+    assert one < 0.95 * sum_of_four
+    listed = json.loads(kilter("inspect", "four.kilter", "--json", "-"))["targets"]
+    assert [row["target"] for row in listed] == FOUR.split(",")
+    here = [row["target"] for row in listed if row["runs_here"]]
+    assert len(here) == 1, listed
+    text = kilter("inspect", "four.kilter")
+    assert re.search(rf"^  {here[0]} .*\(runs here\)$", text, re.M), text
+    assert np.array_equal(outputs("four.kilter", "four"), outputs(f"{here[0]}.kilter", "one"))
+    kilter("compile", NETWORK, *SHAPE, "--target", FOUR, "-o", "again.kilter")
+    assert open("again.kilter", "rb").read() == open("four.kilter", "rb").read()
+    # A network for several shapes, and one with control flow, are in such files as well.
+    onnx.save(made_models.model([helper.make_node("Softmax", ["x"], ["y"])], [made_models.value("x", ["n", 8])],
+                                [made_models.value("y", ["n", 8])]), "open.onnx")
+    kilter("compile", "open.onnx", "--shapes", "x={1,4}x8", "--target", "x86-64-v3,x86-64-v2,aarch64", "-o", "shapes.kilter")
+    assert " (runs here)" in kilter("inspect", "shapes.kilter")
+    kilter("run", "shapes.kilter", "--input", "x=4x8")
+    for words, text in [
+        (["--target", "x86-64-v3,x86-64-v3"], "--target x86-64-v3,x86-64-v3: 'x86-64-v3' is there twice"),
+        (["--target", "x86-64-v3,zen9"], "zen9"),
+        (["--target", "x86-64-v3,znver4", "--cmake"], "--target x86-64-v3,znver4: a library has the code of one target"),
+    ]:
+        assert text in kilter("compile", NETWORK, *SHAPE, *words, "-o", "x.kilter", expect=2), words
+    if os.uname().machine == "x86_64":
+        kilter("compile", NETWORK, *SHAPE, "--target", "neoverse-n1,aarch64", "-o", "arm.kilter")
+        text = kilter("run", "arm.kilter", *SHAPE, expect=3)
+        assert re.search(r"'arm.kilter' has no code for this machine \(.*\): neoverse-n1 needs the architecture AArch64; "
+                         r"aarch64 needs the architecture AArch64; compile it for this machine as well", text), text
+        emulator = shutil.which("qemu-x86_64")  # has AVX2, but not AVX-512
+        if emulator is not None:
+            got = outputs("four.kilter", "emulated", (emulator, "-cpu", "Haswell"))
+            assert np.array_equal(got, outputs("x86-64-v3.kilter", "v3"))
+
+
+def test_aarch64():
+    compiler, emulator = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+    if shutil.which(compiler) is None or shutil.which(emulator) is None:
+        print(f"targets: skipped: no {compiler} or {emulator}; ./test installs them")
+        sys.exit(77)
+    for step in (["cmake", "--preset", "aarch64"], ["cmake", "--build", "--preset", "aarch64"]):
+        run(*step, cwd=SOURCE)
+    one, _ = compile_all()
+    with open("main.c", "w") as out:
+        out.write(PROGRAM)
+    library = f"{SOURCE}/build-aarch64/src"
+    run(compiler, "main.c", f"-I{SOURCE}/include", f"-L{library}", "-lkilter_runtime", f"-Wl,-rpath,{library}", "-o", "main")
+    command = [emulator, "-cpu", "neoverse-n1", "-L", "/usr/aarch64-linux-gnu", "./main"]
+    several = run(*command, "four.kilter")
+    assert several == run(*command, "neoverse-n1.kilter") and len(several) == 4000
+    assert np.all(np.isfinite(np.frombuffer(several, np.float32)))
+    text = run(emulator, "-cpu", "cortex-a57", "-L", "/usr/aarch64-linux-gnu", "./main", "four.kilter", expect=1)
+    assert "has no code for this machine" in text and "neoverse-n1 needs rdm, fullfp16, dotprod" in text, text
+
+
+def test_signatures():
+    kilter("compile", NETWORK, *SHAPE, "-o", "net.kilter")
+    try:
+        text = kilter("sign", "--new-keys", "release")
+    except AssertionError as error:
+        if "libsodium, which is not installed" in str(error):
+            print("targets: signatures skipped: no libsodium; ./test installs it")
+            sys.exit(77)
+        raise
+    assert text == "release.secret: the secret key; release.public: the public key\n", text
+    assert os.stat("release.secret").st_mode & 0o777 == 0o600
+    assert "File exists" in kilter("sign", "--new-keys", "release", expect=3)
+    kilter("sign", "--new-keys", "other")
+    assert kilter("sign", "net.kilter", "--key", "release.secret") == "net.kilter.sig: the signature of net.kilter\n"
+    kilter("run", "net.kilter", *SHAPE, "--signed-by", "release.public")
+    text = kilter("run", "net.kilter", *SHAPE, "--signed-by", "other.public", expect=3)
+    assert re.search(r"net.kilter: signed by the owner of the key [0-9a-f]{64}, expected that of other.public", text), text
+    data = bytearray(open("net.kilter", "rb").read())
+    data[-1] ^= 1
+    with open("net.kilter", "wb") as out:
+        out.write(data)
+    text = kilter("run", "net.kilter", *SHAPE, "--signed-by", "release.public", "--no-verify-file", expect=3)
+    assert "net.kilter: its bytes are not those that were signed in net.kilter.sig; nothing in it was run" in text, text
+    for words, text in [
+        (["run", "net.kilter", *SHAPE, "--signed-by", "release.secret"], "release.secret: not a file that starts with 'kilter public key 1'"),
+        (["run", NETWORK, "--signed-by", "release.public"], f"{NETWORK} is no compiled file, so it has no signature; leave out the key"),
+        (["sign", "net.kilter"], "--key FILE is missing"),
+        (["sign", "main.c", "--key", "release.secret"], "main.c is no compiled file"),
+        (["sign"], "give the files to sign and --key, or --new-keys NAME"),
+    ]:
+        done = subprocess.run([KILTER, *words], capture_output=True, text=True, timeout=300)
+        assert done.returncode != 0 and text in done.stderr, (words, done.returncode, done.stderr)
+    os.remove("net.kilter.sig")
+    text = kilter("run", "net.kilter", *SHAPE, "--signed-by", "release.public", expect=3)
+    assert "net.kilter.sig" in text and "No such file" in text, text
+
+
+def main():
+    for part in sys.argv[3:]:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            globals()[f"test_{part}"]()
+            print(f"targets: {part}: fine")
+            os.chdir("/")
+
+
+main()
