@@ -63,8 +63,9 @@ std::vector<Batcher::Job*> Batcher::next(std::unique_lock<std::mutex>& lock) {
       changed_.wait(lock);
       continue;
     }
+    if (!join || stopping_ || queued_rows_ >= model_.batch_sizes.back() || queue_.size() >= expected_) break;
     const Clock::time_point until = queue_.front()->arrival + options_.max_delay;
-    if (!join || stopping_ || queued_rows_ >= model_.batch_sizes.back() || Clock::now() >= until) break;
+    if (Clock::now() >= until) break;
     changed_.wait_until(lock, until);
   }
   std::vector<Job*> jobs;
@@ -127,6 +128,7 @@ void Batcher::work(Instance& instance) {
     lock.unlock();
     run_jobs(instance, jobs);
     lock.lock();
+    expected_ = jobs.size() + queue_.size();
     for (Job* job : jobs) {
       job->done = true;
       job->finished.notify_one();

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -15,7 +16,7 @@ namespace serve {
 
 struct BatchOptions {
   bool join = true;
-  std::chrono::microseconds max_delay{2000};  ///< how long a request waits for others while an instance is free
+  std::chrono::microseconds max_delay{2000};  ///< the longest that a request waits for others while an instance is free
   size_t max_queue = 256;                     ///< requests that wait at the same time
 };
 
@@ -64,6 +65,9 @@ class Batcher {
   std::condition_variable changed_;
   std::deque<Job*> queue_;
   int64_t queued_rows_ = 0;
+  /// Requests that a run waits for, within max_delay: those of the run before, whose clients may ask again, and those
+  /// that waited at its end. So a single client never waits, except for the first run.
+  size_t expected_ = std::numeric_limits<size_t>::max();
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

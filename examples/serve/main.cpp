@@ -13,9 +13,16 @@
 namespace serve {
 namespace {
 
-std::string batches(const Model& model) {
+/// "1-4, 8"
+std::string batches(const std::vector<int64_t>& sizes) {
   std::string out;
-  for (const int64_t size : model.batch_sizes) out += (out.empty() ? "" : ", ") + std::to_string(size);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    size_t last = i;
+    while (last + 1 < sizes.size() && sizes[last + 1] == sizes[last] + 1) ++last;
+    out += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
+    if (last > i) out += "-" + std::to_string(sizes[last]);
+    i = last;
+  }
   return out;
 }
 
@@ -25,7 +32,7 @@ std::unique_ptr<Batcher> loaded(const std::string& name, const std::string& file
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::string said = "model '" + name + "': " + file + ", " + std::to_string(model.instances.size()) +
                      (model.instances.size() == 1 ? " instance" : " instances");
-  if (!model.batch_sizes.empty()) said += ", batches of " + batches(model);
+  if (!model.batch_sizes.empty()) said += ", batches of " + batches(model.batch_sizes);
   std::fprintf(stderr, "kilter-serve: %s; loaded in %.1f s\n", said.c_str(), seconds);
   for (const std::string& note : model.notes)
     std::fprintf(stderr, "kilter-serve: model '%s': %s\n", name.c_str(), note.c_str());

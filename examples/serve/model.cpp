@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -23,10 +24,12 @@ using kilter::Type;
 
 bool is_compiled(const std::string& file) { return !file.starts_with("zoo:") && !file.ends_with(".onnx"); }
 
-/// 1, 2, 4, ... and `most`: with padding, a run has less than twice the rows that it needs.
+/// All sizes up to 16, and then steps of an eighth at most, up to `most`. Plans share code and weights, so many sizes
+/// cost little, while each row of padding takes as long as a row that was asked for.
 std::vector<int64_t> sizes_up_to(int64_t most) {
   std::vector<int64_t> sizes;
-  for (int64_t size = 1; size < most; size *= 2) sizes.push_back(size);
+  for (int64_t size = 1; size < most; size += std::max<int64_t>(1, std::bit_floor(static_cast<uint64_t>(size)) / 8))
+    sizes.push_back(size);
   sizes.push_back(most);
   return sizes;
 }
@@ -192,10 +195,8 @@ std::string check_rows(Instance& instance, const std::vector<int64_t>& sizes) {
           return "output '" + instance.outputs()[i].name + "' of a row depends on the other rows";
       }
     }
-    for (const int64_t other : sizes) {
-      const std::vector<Tensor> rows = made_up(instance.inputs(), 0, other);
-      static_cast<void>(instance.run_joined({&rows}, other));
-    }
+    const std::vector<Tensor> rows = made_up(instance.inputs(), 0, sizes.back());
+    static_cast<void>(instance.run_joined({&rows}, sizes.back()));  // makes the working memory
   } catch (const kilter::ApiError& error) {
     return std::string("a run with made-up inputs failed: ") + error.what();
   }
@@ -230,6 +231,7 @@ Instance load_with_sizes(const std::string& file, const std::vector<Port>& input
   if (!is_compiled(file)) {
     for (const Port& port : inputs) declared.shape_ranges[port.name] = ranges(port, sizes, &port == inputs.data());
     declared.specialise = "now";
+    declared.max_shapes = std::ssize(sizes);
   }
   return Instance(Network::load(file, declared));
 }

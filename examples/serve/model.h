@@ -27,8 +27,8 @@ struct Model {
   int64_t size_for(int64_t rows) const;
 };
 
-/// Loads a model, makes the plans of all batch sizes and runs each of them once. `file`: an .onnx file, zoo:NAME, or a
-/// compiled file. Throws kilter::ApiError.
+/// Loads a model, makes the plans of all batch sizes, and runs some of them with made-up inputs. `file`: an .onnx file,
+/// zoo:NAME, or a compiled file. Throws kilter::ApiError.
 Model load_model(const std::string& name, const std::string& file, const ModelOptions& options);
 
 }  // namespace serve

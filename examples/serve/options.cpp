@@ -106,8 +106,8 @@ Runs:
       --threads N     threads of each instance (default: the CPUs divided by the
                       instances)
       --max-batch N   most rows of a run (default: 8; 1: one row, no joining)
-      --max-delay T   how long a request waits for others that run with it
-                      (default: 2ms)
+      --max-delay T   the longest that a request waits for others, if several
+                      came at the last run (default: 2ms)
       --no-batching   do not join requests
       --max-queue N   requests of a model that wait; more are refused with
                       status 503 (default: 256)
