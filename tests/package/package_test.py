@@ -318,7 +318,22 @@ def subdirectory_build(package):
     expect(said == f"y starts with {FIRST}\n", f"run: expected 'y starts with {FIRST}', got '{said}'")
 
 
-CHECKS = (components, cmake, pkg_config, moved, version, debian, symbols_report, subdirectory, subdirectory_build)
+def serve(package):
+    """The server of examples/serve is built outside the tree with an installed Kilter, and starts. Without its libraries,
+    CMake names the packages."""
+    prefix, build = package.install("runtime", "dev"), package.work / "build"
+    configure = ["cmake", "-S", package.source / "examples/serve", "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}"]
+    said = run(configure, code=1, env={**os.environ, "PKG_CONFIG_LIBDIR": str(package.work)})
+    expect("libcpp-httplib-dev" in said, f"without cpp-httplib: expected the names of packages, got:\n{said}")
+    run([*configure, "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"])  # which saves time
+    run(["ninja", "-C", build])
+    said = run([build / "kilter-serve", "--version"])
+    expect(said == f"kilter-serve {package.version}\n", f"kilter-serve --version: expected {package.version}, got '{said}'")
+    said = run([build / "kilter-serve", "zoo:resnet17"], code=1)
+    expect("resnet18" in said, f"kilter-serve zoo:resnet17: expected an error that names resnet18, got '{said}'")
+
+
+CHECKS = (components, cmake, pkg_config, moved, version, debian, symbols_report, subdirectory, subdirectory_build, serve)
 
 
 def main():
