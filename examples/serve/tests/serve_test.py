@@ -5,6 +5,7 @@ KILTER_SERVE and KILTER name the programs to test. Run by ctest (example.serve).
 import concurrent.futures
 import http.client
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -237,6 +238,8 @@ def test_start(files):
         with serving(files[name], "--max-batch", "22" if name == "rows.onnx" else "8") as running:
             pass
         assert note in running.messages, running.messages
+        if name == "rows.kilter":
+            assert re.search(r"a run of 4 rows takes \d+\.\d times as long as a run of 1\n", running.messages), running.messages
 
 
 @pytest.mark.parametrize("arguments, code, error", [
