@@ -276,6 +276,9 @@ void HttpServer::State::post(const Request& request, Response& response, const h
   } catch (const Failure& failure) {
     model.metrics().answered(failure.status());
     throw;
+  } catch (...) {
+    model.metrics().answered(500);
+    throw;
   }
 }
 

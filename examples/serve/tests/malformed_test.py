@@ -1,13 +1,15 @@
 """Malformed requests to kilter-serve: each is refused with a text that says what is wrong, and the server goes on."""
+import contextlib
 import gzip
 import json
 import socket
 import struct
+import time
 
 import numpy as np
 import pytest
 
-from serving import TYPES, rows_request
+from serving import TYPES, rows_request, serving
 
 
 def changed(**fields):
@@ -208,6 +210,23 @@ def test_large_bodies(server):
     status, answer = server.infer("rows", packed, {"Content-Encoding": "gzip"})
     assert status == 413 and "the body has more than 1000000 bytes" in answer["error"]
     assert server.infer("rows", changed())[0] == 200
+
+
+def test_memory_of_many_bodies(files):
+    """The bodies of all requests in progress together have a limit, 16 times that of one."""
+    with serving(files["rows.onnx"], "--max-request", "1kB") as running, contextlib.ExitStack() as streams:
+        for _ in range(17):
+            stream = streams.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=30))
+            stream.sendall(HEAD + b"Content-Length: 990\r\n\r\n" + b" " * 980)
+        for _ in range(100):  # until the bodies have arrived
+            status, answer = running.infer("rows", changed(_id="x" * 400))
+            if status != 200:
+                break
+            time.sleep(0.03)
+        assert status == 503 and "need all the memory that this server gives them" in answer["error"]
+        streams.close()
+        while running.infer("rows", changed(_id="x" * 400))[0] != 200:
+            time.sleep(0.05)
 
 
 def test_truncated_body(server):
