@@ -1,4 +1,6 @@
-/* The C interface of libkilter_runtime: load a compiled network and run it. Needs no compiler and no LLVM.
+/* The C interface of libkilter_runtime: load a compiled network and run it. Needs no compiler and no LLVM. libkilter
+ * has the same functions, and those of compiler.h, which compile a model: link one of the two libraries, not both.
+ * doc/c_interface.md is the guide.
  *
  * Most compiled files hold one plan: all types and shapes are known before the network runs, and
  * kilter_instance_run() reads and writes memory of the caller, as in this program. Files of networks with loops,
@@ -43,8 +45,9 @@
  *
  * A program is read-only: any number of threads may use it, and any number of instances share its weights. An instance
  * has its own memory and threads and serves one caller at a time; create one for each thread that runs networks
- * concurrently. A program may be freed while its instances live. Every function that can fail returns a status; the
- * same thread's kilter_last_error() gives the reason.
+ * concurrently. Instances may share threads as well (kilter_pool). A program may be freed while its instances live.
+ * Every function that can fail returns a status; the same thread's kilter_last_error() gives the reason. Functions that
+ * free an object do nothing for a null pointer.
  *
  * A child of fork() may run and free its parent's instances; each runs on the calling thread only. The caller's
  * floating-point environment (rounding mode, traps, flushing of subnormals) does not affect results and is unchanged
@@ -75,7 +78,8 @@ typedef enum kilter_status {
   KILTER_ERROR_UNSUPPORTED = 3, /* valid, but not on this machine or not with the runtime alone */
   KILTER_ERROR_IO = 4,          /* the file cannot be read */
   KILTER_ERROR_MEMORY = 5,      /* out of memory */
-  KILTER_ERROR_INTERNAL = 6     /* a bug in Kilter */
+  KILTER_ERROR_INTERNAL = 6,    /* a bug in Kilter */
+  KILTER_ERROR_CANCELLED = 7    /* kilter_instance_cancel() ended the call */
 } kilter_status;
 
 /* Element types. f16 and bf16 are passed as their 16 bits, bool as one byte of 0 or 1. From KILTER_F8E4M3FN on, an
@@ -109,6 +113,8 @@ typedef enum kilter_dtype {
 
 typedef struct kilter_program kilter_program;
 typedef struct kilter_instance kilter_instance;
+/* A value; see below. */
+typedef struct kilter_value kilter_value;
 
 /* The rank of an input or output of a program that is known only when the network runs. */
 #define KILTER_UNKNOWN_RANK ((size_t)-1)
@@ -125,6 +131,34 @@ typedef struct kilter_tensor_info {
 
 /* The text of this thread's last error; "" if there was none. Valid until the thread's next call. */
 KILTER_API const char* kilter_last_error(void);
+
+/* An error that outlives the calls after it, and may be passed to another thread. */
+typedef struct kilter_error kilter_error;
+/* Copies this thread's last error; *error is NULL if there was none. Free it with kilter_error_free(). */
+KILTER_API kilter_status kilter_error_copy(kilter_error** error);
+/* What the failed function returned; KILTER_OK for a null pointer. */
+KILTER_API kilter_status kilter_error_status(const kilter_error* error);
+/* What failed, where, what was expected, what was found and what to do; "" for a null pointer. Lives as long as the
+ * error. */
+KILTER_API const char* kilter_error_message(const kilter_error* error);
+KILTER_API void kilter_error_free(kilter_error* error);
+/* "KILTER_ERROR_USAGE", for example; "unknown status" for a number that is none. */
+KILTER_API const char* kilter_status_name(kilter_status status);
+
+/* Messages. The libraries print nothing; without a callback, messages are dropped. */
+typedef enum kilter_log_level {
+  KILTER_LOG_ERROR = 0,   /* the text of each failure, as kilter_last_error() has it */
+  KILTER_LOG_WARNING = 1, /* what may be slower than it could be, and options without effect */
+  KILTER_LOG_INFO = 2,    /* what was loaded, compiled and created */
+  KILTER_LOG_DEBUG = 3    /* stages of compilations */
+} kilter_log_level;
+/* `text` is one line without a line end, and valid during the call. */
+typedef void (*kilter_log_callback)(kilter_log_level level, const char* text, void* user);
+/* Sets the callback of the whole process, for messages up to `most`; NULL: none. It is called by the threads that call
+ * Kilter, by one at a time. After this function has returned, the callback of before is not called any more. A callback
+ * may call Kilter, whose messages are then dropped, but not this function, which returns KILTER_ERROR_USAGE then. */
+KILTER_API kilter_status kilter_set_log(kilter_log_callback callback, kilter_log_level most, void* user);
+
 /* The version of the library, for example "0.1.0". KILTER_VERSION_STRING (version.h) is that of the headers. */
 KILTER_API const char* kilter_runtime_version(void);
 
@@ -137,6 +171,15 @@ KILTER_API kilter_status kilter_program_load(const char* path, kilter_program** 
 #define KILTER_LOAD_UNVERIFIED 1u
 /* Like kilter_program_load(), with flags: 0 or KILTER_LOAD_UNVERIFIED. Other flags give KILTER_ERROR_USAGE. */
 KILTER_API kilter_status kilter_program_load_with(const char* path, uint32_t flags, kilter_program** program);
+/* Loads the bytes of a compiled file, which are copied. With KILTER_LOAD_BORROWED they are not, and must stay unchanged
+ * until the program and all its instances have been freed: for bytes in the executable, for example. Borrowed bytes
+ * should start at a multiple of 64; else weights are copied all the same. */
+#define KILTER_LOAD_BORROWED 2u
+KILTER_API kilter_status kilter_program_load_bytes(const void* bytes, size_t size, uint32_t flags,
+                                                   kilter_program** program);
+/* Writes the compiled file of a program, whether it was loaded or compiled (compiler.h). Readers see either the old
+ * file or the whole new one. */
+KILTER_API kilter_status kilter_program_save(const kilter_program* program, const char* path);
 KILTER_API void kilter_program_free(kilter_program* program);
 
 /* The number of inputs or outputs; 0 for a null program. */
@@ -151,6 +194,57 @@ KILTER_API kilter_status kilter_program_output(const kilter_program* program, si
  */
 KILTER_API kilter_status kilter_instance_create(const kilter_program* program, int threads, kilter_instance** instance);
 KILTER_API void kilter_instance_free(kilter_instance* instance);
+
+/* Threads that instances share, so that several instances do not have more threads than there are CPUs. Calls that need
+ * the threads at the same time take turns kernel by kernel. A pool may be freed while its instances live. */
+typedef struct kilter_pool kilter_pool;
+/* Begin with KILTER_POOL_OPTIONS, which has the defaults. */
+typedef struct kilter_pool_options {
+  size_t struct_bytes; /* sizeof(kilter_pool_options); programs of before and after new fields work with each other */
+  /* As for kilter_instance_create(); 0: as many as there are `cpus`, if they are given. The caller is one of them: a
+   * pool of 1 thread starts none, and all work is done by the thread that calls. */
+  int threads;
+  /* CPUs for the pool's own threads: thread i runs only on the i-th of them, counting on from the first behind the
+   * last. The caller is thread 0, and is not moved. NULL: threads run wherever the system puts them. */
+  const int* cpus;
+  size_t cpu_count;
+} kilter_pool_options;
+#define KILTER_POOL_OPTIONS {sizeof(kilter_pool_options), 0, NULL, 0}
+/* `options` may be NULL. KILTER_ERROR_USAGE for a CPU that this process may not use. */
+KILTER_API kilter_status kilter_pool_create(const kilter_pool_options* options, kilter_pool** pool);
+/* The number of threads, with the caller; 0 for a null pool. */
+KILTER_API int kilter_pool_threads(const kilter_pool* pool);
+KILTER_API void kilter_pool_free(kilter_pool* pool);
+
+/* Memory from the caller: an instance's working memory, its copies of tensors that are not aligned, and the outputs of
+ * kilter_instance_run_values(). (Small results of operators that a program runs one by one come from the heap, as do
+ * the objects of this interface. Weights and code belong to the program.) Each instance has an allocator of its own, so
+ * that memory always goes back to where it came from. Functions and `user` must work until the instance and its outputs
+ * have been freed. Any thread may call them. */
+typedef struct kilter_allocator {
+  /* Returns `bytes` bytes at a multiple of `alignment`, or NULL, which fails the call with KILTER_ERROR_MEMORY. */
+  void* (*allocate)(size_t bytes, size_t alignment, void* user);
+  void (*release)(void* memory, size_t bytes, void* user);
+  void* user;
+} kilter_allocator;
+
+/* Begin with KILTER_INSTANCE_OPTIONS, which has the defaults. */
+typedef struct kilter_instance_options {
+  size_t struct_bytes;               /* sizeof(kilter_instance_options), as in kilter_pool_options */
+  int threads;                       /* of its own, as for kilter_instance_create(); 0 with a pool */
+  kilter_pool* pool;                 /* NULL: the instance has threads of its own */
+  const kilter_allocator* allocator; /* copied; NULL: the system's memory */
+} kilter_instance_options;
+#define KILTER_INSTANCE_OPTIONS {sizeof(kilter_instance_options), 0, NULL, NULL}
+/* As kilter_instance_create(); `options` may be NULL. */
+KILTER_API kilter_status kilter_instance_create_with(const kilter_program* program,
+                                                     const kilter_instance_options* options,
+                                                     kilter_instance** instance);
+/* Ends the call that runs the instance in another thread: it returns KILTER_ERROR_CANCELLED before its next step or
+ * loop iteration, with its outputs undefined. The next run is as usual. Does nothing if no call runs the instance.
+ * Returns at once. */
+KILTER_API kilter_status kilter_instance_cancel(kilter_instance* instance);
+
 /* A one-line remark for whoever runs the network; "" if there is none, and for a null instance. Lives as long as the
  * instance. For a program compiled with schedules that were tuned for another number of threads, for example:
  * "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)". */
@@ -179,8 +273,6 @@ KILTER_API kilter_status kilter_instance_run(kilter_instance* instance, const vo
  *   kilter_value_free(kept);
  *
  * A value does not change. Any number of threads may read it, and it may outlive the instance and the program. */
-typedef struct kilter_value kilter_value;
-
 typedef enum kilter_kind {
   KILTER_TENSOR = 0,
   KILTER_SEQUENCE = 1, /* of values */
@@ -199,6 +291,11 @@ KILTER_API kilter_status kilter_program_output_kind(const kilter_program* progra
  * `data` for 0 elements. On success, free *value with kilter_value_free(). On failure *value is NULL. */
 KILTER_API kilter_status kilter_value_tensor(kilter_dtype dtype, size_t rank, const int64_t* dims, const void* data,
                                              kilter_value** value);
+/* As kilter_value_tensor(), for elements that are not next to each other: element (i, j, ...) is `strides[0] * i +
+ * strides[1] * j + ...` elements behind `data`. Strides may be 0 or negative. Elements that are not dense and row-major
+ * are copied; the memory may change then as soon as the function has returned. `strides` NULL: dense. */
+KILTER_API kilter_status kilter_value_tensor_strided(kilter_dtype dtype, size_t rank, const int64_t* dims,
+                                                     const int64_t* strides, const void* data, kilter_value** value);
 /* Makes a tensor of strings, which are copied. `texts`: one for each element, with `lengths[i]` bytes; `lengths` may be
  * null if all end with a zero byte. */
 KILTER_API kilter_status kilter_value_strings(size_t rank, const int64_t* dims, const char* const* texts,
@@ -212,6 +309,9 @@ KILTER_API kilter_kind kilter_value_kind(const kilter_value* value);
 KILTER_API kilter_status kilter_value_info(const kilter_value* value, kilter_tensor_info* info);
 /* The elements of a tensor of numbers; valid as long as the value. NULL for other values. */
 KILTER_API const void* kilter_value_data(const kilter_value* value);
+/* Writes the elements of a tensor of numbers to memory of the caller with these strides, as above. `rank` must be that
+ * of the tensor. `strides` NULL: dense. */
+KILTER_API kilter_status kilter_value_copy(const kilter_value* value, size_t rank, const int64_t* strides, void* data);
 /* Element `index`, in row-major order, of a tensor of strings: *text has *length bytes and a zero byte behind them.
  * `length` may be null. KILTER_ERROR_USAGE for other values, and if `index` is out of range. */
 KILTER_API kilter_status kilter_value_string(const kilter_value* value, size_t index, const char** text,
@@ -229,6 +329,32 @@ KILTER_API kilter_status kilter_value_element(const kilter_value* value, size_t 
  * second; the text says which shapes those are and which have code. */
 KILTER_API kilter_status kilter_instance_run_values(kilter_instance* instance, const kilter_value* const* inputs,
                                                     size_t input_count, kilter_value** outputs, size_t output_count);
+
+/* Where the time of runs goes. */
+typedef struct kilter_profile kilter_profile;
+/* A step: a kernel, a copy or an operator. Names live as long as the profile. */
+typedef struct kilter_profile_row {
+  const char* name; /* of the network's layer */
+  const char* ops;  /* the operators that it computes, such as "Conv+Relu" */
+  size_t calls;     /* in one run; several in a loop */
+  double ms;        /* median over the runs, of all calls in a run together */
+  double share;     /* of the time of a run, 0 to 1 */
+} kilter_profile_row;
+/* Runs the network `runs` times (1 to 100000) after one run that does not count, and takes the time of each step, which
+ * makes the runs about 0.1 us longer for each step. kilter_instance_cancel() ends all of them. Inputs are as for
+ * kilter_instance_run_values(). The outputs are dropped. On success, free *profile with kilter_profile_free(). On
+ * failure *profile is NULL. */
+KILTER_API kilter_status kilter_instance_profile(kilter_instance* instance, const kilter_value* const* inputs,
+                                                 size_t input_count, int runs, kilter_profile** profile);
+/* The median time of a run in milliseconds; 0 for a null pointer. */
+KILTER_API double kilter_profile_run_ms(const kilter_profile* profile);
+/* The sum of the rows. The rest of a run checks and copies inputs and outputs. 0 for a null pointer. */
+KILTER_API double kilter_profile_steps_ms(const kilter_profile* profile);
+/* The number of rows, which are in the order in which they first ran; 0 for a null pointer. */
+KILTER_API size_t kilter_profile_count(const kilter_profile* profile);
+/* KILTER_ERROR_USAGE if `index` is not below the count. */
+KILTER_API kilter_status kilter_profile_step(const kilter_profile* profile, size_t index, kilter_profile_row* row);
+KILTER_API void kilter_profile_free(kilter_profile* profile);
 
 #ifdef __cplusplus
 }

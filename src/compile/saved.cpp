@@ -108,7 +108,7 @@ void Session::take(vm::CompiledFile file) {
   needs_program_ = true;
 }
 
-void Session::save(const std::string& file) { vm::save_compiled(saved().content, file); }
+void Session::save(const FileSink& file) { vm::save_compiled(saved().content, file); }
 
 Session::Saved Session::saved() {
   return saves_program() ? saved_program() : saves_shapes() ? saved_shapes_program() : saved_plan();

@@ -25,6 +25,7 @@
 #include "compile/shared_constants.h"
 #include "compile/varying_shapes.h"
 #include "exec/executor.h"
+#include "exec/file_container.h"
 #include "onnx/model.h"
 #include "passes/constant_memo.h"
 #include "vm/compiled_file.h"
@@ -157,7 +158,7 @@ class Session {
 
   /// Compiles for the shapes that are known and writes a compiled file, of a plan or of a program. It has plans for all
   /// shapes of the ranges; throws bad_input if there are more than Options::max_shapes.
-  void save(const std::string& file);
+  void save(const FileSink& file);
   /// Whether save() writes a file with plans for several shapes.
   bool saves_shapes() const { return model_ != nullptr && options_.ranges.count() > 1; }
   /// Whether save() writes a program: for the known shapes, the network is not one static graph, or only for given

@@ -149,7 +149,12 @@ std::shared_ptr<std::byte> aligned_copy(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void write_sections(const FileFormat& format, const FileSections& sections, const std::filesystem::path& path) {
+void FileSink::write(Parts parts) const {
+  if (take_) return take_(parts);
+  write_file_atomically(path_, parts);
+}
+
+void write_sections(const FileFormat& format, const FileSections& sections, const FileSink& to) {
   const auto& [meta, code, constants] = sections;
   const size_t meta_at = kHeaderBytes + kRowBytes * kSectionNames.size();
   const size_t code_at = round_up(meta_at + meta.size(), kPage);
@@ -176,7 +181,7 @@ void write_sections(const FileFormat& format, const FileSections& sections, cons
   put(hash, file_hash(bytes_of(head), pieces), 8);
   head.replace(kFileHashAt, hash.size(), hash);
   const std::array parts = {bytes_of(head), bytes_of(front), code, bytes_of(gap), constants};
-  write_file_atomically(path, parts);
+  to.write(parts);
 }
 
 FileSections read_sections(const FileFormat& format, std::span<const std::byte> file, std::string_view where,
@@ -199,6 +204,10 @@ bool is_file_of(const FileFormat& format, const std::filesystem::path& path) {
   std::array<char, kMagicBytes> start{};
   file.read(start.data(), start.size());
   return file && std::string_view(start.data(), start.size()) == format.magic;
+}
+
+bool is_file_of(const FileFormat& format, std::span<const std::byte> bytes) {
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(format.magic);
 }
 
 }  // namespace kilter

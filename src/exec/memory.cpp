@@ -53,8 +53,35 @@ Block::Block(int64_t bytes, std::string_view what) {
 #endif
 }
 
+Block::Block(int64_t bytes, std::string_view what, const Allocator* from) {
+  if (from == nullptr) {
+    *this = Block(bytes, what);
+    return;
+  }
+  if (bytes <= 0) return;
+  const size_t rounded = static_cast<size_t>(round_up(bytes, kCacheLine));
+  void* memory = from->allocate(rounded, kCacheLine, from->user);
+  if (memory == nullptr) {
+    fail(ErrorKind::out_of_memory, "the allocator of the caller returned a null pointer for {} bytes, which {} needs",
+         rounded, what);
+  }
+  allocator_ = *from;
+  base_ = memory, bytes_ = rounded;
+  if (reinterpret_cast<uintptr_t>(memory) % kCacheLine != 0) {
+    *this = Block();
+    fail(ErrorKind::usage,
+         "the allocator of the caller returned {} for {} bytes of {}; expected a multiple of {}, the alignment that it "
+         "was given",
+         memory, rounded, what, kCacheLine);
+  }
+  data_ = static_cast<std::byte*>(memory);
+  std::memset(data_, 0, rounded);
+}
+
 Block::~Block() {
-  if (mapped_bytes_ > 0) {
+  if (allocator_.release != nullptr) {
+    if (base_ != nullptr) allocator_.release(base_, bytes_, allocator_.user);
+  } else if (mapped_bytes_ > 0) {
     munmap(base_, mapped_bytes_);
   } else {
     std::free(base_);
@@ -71,12 +98,16 @@ void Block::release_from(int64_t used) {
 Block::Block(Block&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       base_(std::exchange(other.base_, nullptr)),
-      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)) {}
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      allocator_(std::exchange(other.allocator_, {})) {}
 
 Block& Block::operator=(Block&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(base_, other.base_);
   std::swap(mapped_bytes_, other.mapped_bytes_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(allocator_, other.allocator_);
   return *this;
 }
 

@@ -10,6 +10,13 @@ namespace kilter {
 
 constexpr int64_t kCacheLine = 64;
 
+/// Where an instance gets its memory from instead of the system. Both functions may be called by any thread.
+struct Allocator {
+  void* (*allocate)(size_t bytes, size_t alignment, void* user) = nullptr;  ///< returns null when there is no memory
+  void (*release)(void* memory, size_t bytes, void* user) = nullptr;
+  void* user = nullptr;
+};
+
 /// Zeroed bytes at a 64-byte boundary. Blocks above 4 MiB start at a 2 MiB boundary, use huge pages if the system has
 /// them, and are backed by physical memory from the start. Throws out_of_memory naming `what` when the machine does not
 /// have that much.
@@ -17,6 +24,9 @@ class Block {
  public:
   Block() = default;
   Block(int64_t bytes, std::string_view what);
+  /// Takes the bytes from an allocator, to which the destructor returns them. Throws out_of_memory when it has none,
+  /// and usage when it returns memory that is not aligned. Null: as the constructor above.
+  Block(int64_t bytes, std::string_view what, const Allocator* from);
   ~Block();
   Block(Block&& other) noexcept;
   Block& operator=(Block&& other) noexcept;
@@ -28,7 +38,9 @@ class Block {
  private:
   std::byte* data_ = nullptr;
   void* base_ = nullptr;
-  size_t mapped_bytes_ = 0;  ///< 0: from the heap
+  size_t mapped_bytes_ = 0;  ///< 0: from the heap or the allocator
+  size_t bytes_ = 0;         ///< from the allocator
+  Allocator allocator_;      ///< without functions: the memory is not from one
 };
 
 /// A copy of machine code at a page boundary that can be executed but not written.

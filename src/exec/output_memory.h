@@ -4,13 +4,15 @@
 #include <memory>
 
 #include "base/tensor.h"
+#include "exec/memory.h"
 
 namespace kilter {
 
 /// The memory of one output, which later runs use again once nobody else refers to it.
 class OutputMemory {
  public:
-  Tensor take(DType type, const Shape& shape);
+  /// `from`: where new memory comes from; null: the heap.
+  Tensor take(DType type, const Shape& shape, const Allocator* from = nullptr);
 
  private:
   std::shared_ptr<std::byte> memory_;

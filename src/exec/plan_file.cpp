@@ -11,13 +11,13 @@ constexpr FileFormat kFormat{"KILTERC1", kPlanFormatVersion};
 
 }  // namespace
 
-void save_plan(const Plan& plan, const std::filesystem::path& path) {
+void save_plan(const Plan& plan, const FileSink& to) {
   check_plan(plan, ErrorKind::internal);
   const std::string meta = write_plan_meta(plan);
   const FileSections sections{std::as_bytes(std::span(meta)),
                               {plan.code, static_cast<size_t>(plan.code_bytes)},
                               {plan.constants, static_cast<size_t>(plan.constants_bytes)}};
-  write_sections(kFormat, sections, path);
+  write_sections(kFormat, sections, to);
 }
 
 Plan parse_plan(std::span<const std::byte> bytes, std::shared_ptr<void> owner, std::string_view where,

@@ -22,9 +22,9 @@ namespace kilter {
 
 constexpr uint32_t kPlanFormatVersion = 12;
 
-/// Writes a plan to a file. Throws io when the file cannot be written, and leaves nothing behind. Throws internal for a
-/// plan that breaks an invariant (plan_check.h).
-void save_plan(const Plan& plan, const std::filesystem::path& path);
+/// Writes a plan to a file. Throws what the sink throws, and internal for a plan that breaks an invariant
+/// (plan_check.h).
+void save_plan(const Plan& plan, const FileSink& to);
 
 /// Maps a file. The plan's code and constants are the bytes of the mapping. Throws io when the file cannot be read, and
 /// bad_input when it is damaged or any field has an illegal value (naming the field, its place, the expected and the

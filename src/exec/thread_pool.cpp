@@ -2,16 +2,20 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -182,6 +186,26 @@ uint32_t fork_count() {
   return forks.load(std::memory_order_relaxed);
 }
 
+/// Restricts a thread to one CPU.
+void bind_thread(std::thread& thread, int cpu) {
+  constexpr int kMostCpus = 1 << 20;
+  int code = EINVAL;
+  if (cpu >= 0 && cpu < kMostCpus) {
+    const size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(cpu) + 1);
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(static_cast<size_t>(cpu) + 1),
+                                                               [](cpu_set_t* s) { CPU_FREE(s); });
+    if (set == nullptr) throw std::bad_alloc();
+    CPU_ZERO_S(bytes, set.get());
+    CPU_SET_S(static_cast<size_t>(cpu), bytes, set.get());
+    code = pthread_setaffinity_np(thread.native_handle(), bytes, set.get());
+  }
+  if (code == 0) return;
+  fail(ErrorKind::usage,
+       "cannot bind a thread to CPU {}: {}; expected a CPU that this process may use (Cpus_allowed_list in "
+       "/proc/self/status, and the cpuset of its cgroup)",
+       cpu, std::generic_category().message(code));
+}
+
 struct Entered {
   const void* outer = current_pool;
   explicit Entered(const void* pool) { current_pool = pool; }
@@ -202,11 +226,12 @@ struct ThreadPool::Impl {
     spin = std::chrono::microseconds(text == nullptr && count > 1 && count > available_cpus() ? 0 : us);
   }
 
-  void start() {
+  void start(const std::vector<int>& cpus) {
     size_t started = 0;
     try {
       for (; started < workers.size(); ++started) {
         workers[started].thread = std::thread([this, i = static_cast<int>(started)] { work(i); });
+        if (!cpus.empty()) bind_thread(workers[started].thread, cpus[(started + 1) % cpus.size()]);
       }
     } catch (const std::system_error& e) {
       stop();
@@ -355,15 +380,15 @@ struct ThreadPool::Impl {
   std::vector<Worker*> team;      ///< the workers of the current job; the first has part 1
 };
 
-ThreadPool::ThreadPool(int threads) {
-  const int count = threads == 0 ? default_threads() : threads;
+ThreadPool::ThreadPool(int threads, const std::vector<int>& cpus) {
+  const int count = threads != 0 ? threads : cpus.empty() ? default_threads() : static_cast<int>(cpus.size());
   if (count < 1 || count > kMaxThreads) {
     fail(ErrorKind::usage,
          "a thread pool of {} threads is not legal; expected 1 to {}, or 0 for as many as there are CPUs", count,
          kMaxThreads);
   }
   impl_ = std::make_unique<Impl>(count);
-  impl_->start();
+  impl_->start(cpus);
 }
 
 ThreadPool::~ThreadPool() { impl_->stop(); }

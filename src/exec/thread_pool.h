@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace kilter {
 
 class ThreadPool {
  public:
-  /// `threads` includes the caller; 0 means default_threads().
-  explicit ThreadPool(int threads = 0);
+  /// `threads` includes the caller; 0 means default_threads(), or as many as there are `cpus`. Without `cpus`, no
+  /// thread is bound to a CPU. With them, thread i runs on the i-th only, counting on from the first behind the last;
+  /// the caller, which is thread 0, is left where it is. Throws usage for a CPU that this process may not use.
+  explicit ThreadPool(int threads = 0, const std::vector<int>& cpus = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

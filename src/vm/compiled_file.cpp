@@ -136,19 +136,19 @@ CompiledFile parse_targets(std::span<const std::byte> bytes, std::shared_ptr<voi
 
 }  // namespace
 
-void save_compiled(const Content& content, const std::filesystem::path& path) {
-  if (const Plan* plan = std::get_if<Plan>(&content)) return save_plan(*plan, path);
-  save_program(std::get<ProgramFile>(content), path);
+void save_compiled(const Content& content, const FileSink& to) {
+  if (const Plan* plan = std::get_if<Plan>(&content)) return save_plan(*plan, to);
+  save_program(std::get<ProgramFile>(content), to);
 }
 
-std::vector<TargetPart> save_targets(std::span<const Content> contents, const std::filesystem::path& path) {
+std::vector<TargetPart> save_targets(std::span<const Content> contents, const FileSink& to) {
   FilePools pools;
   std::vector<Row> rows;
   for (const Content& content : contents) rows.push_back(row_of(content, pools));
   FieldWriter io;
   io.list(rows, 64, "targets", [&](const Row& row) { row_fields(io, row); });
   const std::string meta = io.take();
-  write_sections(kFormat, {std::as_bytes(std::span(meta)), pools.code.bytes(), pools.constants.bytes()}, path);
+  write_sections(kFormat, {std::as_bytes(std::span(meta)), pools.code.bytes(), pools.constants.bytes()}, to);
   std::vector<TargetPart> parts;
   for (Row& row : rows) parts.push_back(std::move(row.part));
   return parts;
@@ -159,10 +159,14 @@ CompiledFile load_compiled(const std::filesystem::path& path, const LoadOptions&
   const std::span<const std::byte> bytes = file->bytes();
   if (!options.signed_by.empty()) check_signature(path, bytes, options.signed_by);
   // The owner keeps the mapping alive; nothing writes through it.
-  const std::shared_ptr<void> owner = std::const_pointer_cast<MappedFile>(file);
-  if (is_file_of(kFormat, path)) return parse_targets(bytes, owner, path.string(), options, cpu);
-  if (is_program_file(path)) return {parse_program(bytes, owner, path.string(), options)};
-  return {parse_plan(bytes, owner, path.string(), options)};
+  return parse_compiled(bytes, std::const_pointer_cast<MappedFile>(file), path.string(), options, cpu);
+}
+
+CompiledFile parse_compiled(std::span<const std::byte> bytes, std::shared_ptr<void> owner, const std::string& where,
+                            const LoadOptions& options, const CpuIdentity& cpu) {
+  if (is_file_of(kFormat, bytes)) return parse_targets(bytes, std::move(owner), where, options, cpu);
+  if (is_program_file(bytes)) return {parse_program(bytes, std::move(owner), where, options)};
+  return {parse_plan(bytes, std::move(owner), where, options)};
 }
 
 int64_t choose_target(std::span<const TargetPart> targets, const CpuIdentity& cpu) {

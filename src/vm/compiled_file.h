@@ -42,17 +42,21 @@ struct CompiledFile {
   size_t chosen = 0;                     ///< index in `targets` of the one that `content` is for
 };
 
-/// Writes a file of a plan or a program. Throws as save_targets() does.
-void save_compiled(const Content& content, const std::filesystem::path& path);
-/// Writes a network that was compiled for several targets. Throws io when the file cannot be written, and leaves
-/// nothing behind. Returns what each target takes.
-std::vector<TargetPart> save_targets(std::span<const Content> contents, const std::filesystem::path& path);
+/// Writes a file of a plan or a program. Throws what the sink throws.
+void save_compiled(const Content& content, const FileSink& to);
+/// Writes a network that was compiled for several targets. Throws what the sink throws. Returns what each target takes.
+std::vector<TargetPart> save_targets(std::span<const Content> contents, const FileSink& to);
 
 /// Loads a compiled file of any kind. Of several targets, takes the one that choose_target() returns. Throws io when
 /// the file cannot be read, bad_input when it is damaged, any field has an illegal value or its signature is wrong, and
 /// unsupported if it has several targets and the processor can run none, naming the features that it lacks for each.
 CompiledFile load_compiled(const std::filesystem::path& path, const LoadOptions& options = {},
                            const CpuIdentity& cpu = this_cpu());
+
+/// Loads a compiled file of any kind from bytes that `owner` keeps alive, as load_compiled() does. Errors refer to them
+/// as `where`. LoadOptions::signed_by is for files only.
+CompiledFile parse_compiled(std::span<const std::byte> bytes, std::shared_ptr<void> owner, const std::string& where,
+                            const LoadOptions& options = {}, const CpuIdentity& cpu = this_cpu());
 
 /// Returns the index of the best target for a processor, or -1 if it can run none: one that describes the processor
 /// (targets_of()), otherwise the one with the most features, and of equal ones the first.

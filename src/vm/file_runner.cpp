@@ -99,8 +99,9 @@ int64_t FileProgram::held_bytes() const {
 }
 
 FileRunner::FileRunner(std::shared_ptr<const FileProgram> program, std::shared_ptr<ThreadPool> pool,
-                       CheckInterrupt interrupt)
-    : program_(std::move(program)),
+                       CheckInterrupt interrupt, RunnerHooks hooks)
+    : hooks_(std::move(hooks)),
+      program_(std::move(program)),
       pool_(std::move(pool)),
       fixed_(constant_memory(program_->file().program)),
       machine_(program_->file().program,
@@ -116,8 +117,8 @@ FileRunner::FileRunner(std::shared_ptr<const FileProgram> program, std::shared_p
       scratch_stride_ = std::max(scratch_stride_, least_scratch_stride(loaded->plan()));
     }
   }
-  arena_ = Block(arena_bytes_, "the arena of '" + file.model + "'");
-  scratch_ = Block(scratch_stride_ * pool_->threads(), "the scratch memory of '" + file.model + "'");
+  arena_ = Block(arena_bytes_, "the arena of '" + file.model + "'", allocator());
+  scratch_ = Block(scratch_stride_ * pool_->threads(), "the scratch memory of '" + file.model + "'", allocator());
 }
 
 void FileRunner::check_inputs(const std::vector<AnyValue>& inputs) const {
@@ -164,18 +165,25 @@ std::vector<AnyValue> FileRunner::run_plan(size_t segment, size_t plan, const st
   Form& form = forms_[segment][plan];
   if (form.instance == nullptr) {
     form.memory.resize(ports.size());
-    form.instance =
-        std::make_unique<Instance>(program, pool_, Placement{arena_.data(), scratch_.data(), scratch_stride_});
+    Placement placement{arena_.data(), scratch_.data(), scratch_stride_};
+    if (allocator() != nullptr) {
+      form.staging = Block(staging_bytes(program->plan()), "the copies of inputs and outputs", allocator());
+      placement.staging = form.staging.data();
+    }
+    form.instance = std::make_unique<Instance>(program, pool_, placement);
   }
   std::vector<const std::byte*> from;
   std::vector<std::byte*> to;
   std::vector<AnyValue> outputs;
   for (const AnyValue& input : inputs) from.push_back(input.tensor().raw());
   for (size_t i = 0; i < ports.size(); ++i) {
-    outputs.emplace_back(form.memory[i].take(ports[i].type, ports[i].shape));
+    outputs.emplace_back(form.memory[i].take(ports[i].type, ports[i].shape, allocator()));
     to.push_back(outputs.back().tensor().raw());
   }
-  form.instance->run(from, to);
+  StepObserver watch;
+  if (hooks_.before) watch.before = [&](size_t step) { hooks_.before(*program, step); };
+  if (hooks_.after) watch.after = [&](size_t step) { hooks_.after(*program, step); };
+  form.instance->run(from, to, hooks_.before || hooks_.after ? &watch : nullptr);
   return outputs;
 }
 

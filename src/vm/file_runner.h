@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,12 @@ class FileProgram {
   std::vector<std::vector<std::shared_ptr<const ::kilter::Program>>> plans_;  ///< by segment
 };
 
+/// What a runner tells, and where it gets its memory from; each may be empty.
+struct RunnerHooks {
+  std::function<void(const ::kilter::Program& plan, size_t step)> before, after;  ///< around each step of a plan
+  std::optional<Allocator> allocator;  ///< of working memory and of the outputs of plans
+};
+
 /// Used by one thread at a time.
 class FileRunner {
  public:
@@ -48,19 +56,22 @@ class FileRunner {
 
   /// Allocates the working memory of all plans, which they use in turn.
   FileRunner(std::shared_ptr<const FileProgram> program, std::shared_ptr<ThreadPool> pool,
-             CheckInterrupt interrupt = {});
+             CheckInterrupt interrupt = {}, RunnerHooks hooks = {});
 
   /// Runs the network once. `inputs`: one value for each of ProgramFile::inputs. Returns one for each output, with
   /// memory of its own. Throws bad_input for an input that does not fit its port, bad_model for values that do not fit
   /// together, and unsupported for shapes in a segment that the file has neither code nor reference kernels for.
   std::vector<AnyValue> run(std::vector<AnyValue> inputs);
   const FileProgram& program() const { return *program_; }
+  /// Sets who watches the instructions of the runs from now on; null: nobody.
+  void observe(Observer* observer) { machine_.observe(observer); }
   /// Bytes of working memory.
   int64_t held_bytes() const { return arena_bytes_ + scratch_stride_ * pool_->threads(); }
 
  private:
   /// A plan of a segment that has run.
   struct Form {
+    Block staging;  ///< from the allocator; else the instance has its own
     std::unique_ptr<Instance> instance;
     std::vector<OutputMemory> memory;
   };
@@ -68,7 +79,9 @@ class FileRunner {
   std::vector<AnyValue> run_plan(size_t segment, size_t plan, const std::vector<AnyValue>& inputs);
   std::vector<AnyValue> interpret_segment(size_t segment, std::vector<AnyValue> inputs);
   void check_inputs(const std::vector<AnyValue>& inputs) const;
+  const Allocator* allocator() const { return hooks_.allocator ? &*hooks_.allocator : nullptr; }
 
+  RunnerHooks hooks_;
   std::shared_ptr<const FileProgram> program_;
   std::shared_ptr<ThreadPool> pool_;
   int64_t arena_bytes_ = 0, scratch_stride_ = 0;

@@ -497,12 +497,12 @@ ProgramFile program_fields(Reader& io) {
   return file;
 }
 
-void save_program(const ProgramFile& file, const std::filesystem::path& path) {
+void save_program(const ProgramFile& file, const FileSink& to) {
   FilePools pools;
   Writer io(pools);
   program_fields(io, file);
   const std::string meta = io.take();
-  write_sections(kFormat, {std::as_bytes(std::span(meta)), pools.code.bytes(), pools.constants.bytes()}, path);
+  write_sections(kFormat, {std::as_bytes(std::span(meta)), pools.code.bytes(), pools.constants.bytes()}, to);
 }
 
 ProgramFile parse_program(std::span<const std::byte> bytes, std::shared_ptr<void> owner, std::string_view where,
@@ -519,5 +519,6 @@ ProgramFile load_program(const std::filesystem::path& path, LoadOptions options)
 }
 
 bool is_program_file(const std::filesystem::path& path) { return is_file_of(kFormat, path); }
+bool is_program_file(std::span<const std::byte> bytes) { return is_file_of(kFormat, bytes); }
 
 }  // namespace kilter::vm

@@ -74,8 +74,8 @@ struct ProgramFile {
   }
 };
 
-/// Writes a file. Throws io when it cannot be written, and leaves nothing behind.
-void save_program(const ProgramFile& program, const std::filesystem::path& path);
+/// Writes a file. Throws what the sink throws.
+void save_program(const ProgramFile& program, const FileSink& to);
 
 /// Maps a file. Code and constants are the bytes of the mapping. Throws io when the file cannot be read, bad_input when
 /// it is damaged or any field has an illegal value, and unsupported for an operator that this library lacks.
@@ -87,6 +87,8 @@ ProgramFile parse_program(std::span<const std::byte> bytes, std::shared_ptr<void
 
 /// Returns whether a file starts with the magic of a program; false when it cannot be read.
 bool is_program_file(const std::filesystem::path& path);
+/// Returns whether these bytes of a file start with the magic of a program.
+bool is_program_file(std::span<const std::byte> bytes);
 
 /// Throws bad_input, which names the file as `where`, for the first invariant that a program breaks: ids out of range,
 /// instructions that do not fit their segments, nodes that do not fit their operators.

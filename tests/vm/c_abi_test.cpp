@@ -253,7 +253,9 @@ TEST(CProgram, InputsThatDoNotFitAreErrors) {
   EXPECT_EQ(kilter_value_tensor(KILTER_F32, 1, dims, data.data(), &made), KILTER_ERROR_USAGE);
   EXPECT_STREQ(kilter_last_error(), "a tensor of shape -1; expected dimensions of 0 or more and at most 2^40 elements");
   EXPECT_EQ(kilter_value_tensor(KILTER_STRING, 0, nullptr, data.data(), &made), KILTER_ERROR_USAGE);
-  EXPECT_STREQ(kilter_last_error(), "element type 13 of kilter_value_tensor(); expected a type of numbers");
+  EXPECT_STREQ(kilter_last_error(),
+               "element type 13 of kilter_value_tensor(); legal values are 0 (KILTER_F32) to 23 (KILTER_U2) without 13 "
+               "(KILTER_STRING), for which there is kilter_value_strings()");
   EXPECT_EQ(kilter_value_tensor(KILTER_F32, 0, nullptr, nullptr, &made), KILTER_ERROR_USAGE);
   EXPECT_EQ(kilter_value_kind(nullptr), KILTER_ABSENT);
   EXPECT_EQ(kilter_value_count(nullptr), 0U);

@@ -6,7 +6,32 @@
 
 #include "base/dtype.h"
 #include "exec/c_abi/support.h"
+#include "exec/c_abi/value_shape.h"
 #include "exec/plan_check.h"
+
+namespace kilter::c_abi {
+
+DType number_type(kilter_dtype dtype, const char* function) {
+  if (dtype < 0 || dtype > static_cast<int>(kLastDType) || dtype == KILTER_STRING) {
+    fail(ErrorKind::usage, "element type {} of {}(); legal values are {} (KILTER_F32) to {} (KILTER_U2) without {} {}",
+         static_cast<int>(dtype), function, static_cast<int>(KILTER_F32), static_cast<int>(KILTER_U2),
+         static_cast<int>(KILTER_STRING), "(KILTER_STRING), for which there is kilter_value_strings()");
+  }
+  return static_cast<DType>(dtype);
+}
+
+Shape shape_of(size_t rank, const int64_t* dims) {
+  constexpr size_t kMaxRank = 64;
+  if (rank > kMaxRank) fail(ErrorKind::usage, "rank {}; legal values are 0 to {}", rank, kMaxRank);
+  if (rank > 0) not_null(dims, "dims");
+  Shape shape(dims, dims + rank);
+  if (!tensor_bytes(DType::u8, shape))
+    fail(ErrorKind::usage, "a tensor of shape {}; expected dimensions of 0 or more and at most 2^40 elements",
+         text(shape));
+  return shape;
+}
+
+}  // namespace kilter::c_abi
 
 namespace {
 
@@ -17,17 +42,7 @@ using kilter::Shape;
 using kilter::Tensor;
 using kilter::c_abi::guarded;
 using kilter::c_abi::not_null;
-
-Shape shape_of(size_t rank, const int64_t* dims) {
-  constexpr size_t kMaxRank = 64;
-  if (rank > kMaxRank) kilter::fail(ErrorKind::usage, "rank {}; legal values are 0 to {}", rank, kMaxRank);
-  if (rank > 0) not_null(dims, "dims");
-  Shape shape(dims, dims + rank);
-  if (!kilter::tensor_bytes(DType::u8, shape))
-    kilter::fail(ErrorKind::usage, "a tensor of shape {}; expected dimensions of 0 or more and at most 2^40 elements",
-                 kilter::text(shape));
-  return shape;
-}
+using kilter::c_abi::shape_of;
 
 const AnyValue& value_of(const kilter_value* value) {
   not_null(value, "value");
@@ -41,10 +56,7 @@ kilter_status kilter_value_tensor(kilter_dtype dtype, size_t rank, const int64_t
   if (value != nullptr) *value = nullptr;
   return guarded([&] {
     not_null(value, "value");
-    if (dtype < 0 || dtype > static_cast<int>(kilter::kLastDType) || dtype == KILTER_STRING)
-      kilter::fail(ErrorKind::usage, "element type {} of kilter_value_tensor(); expected a type of numbers",
-                   static_cast<int>(dtype));
-    const auto type = static_cast<DType>(dtype);
+    const DType type = kilter::c_abi::number_type(dtype, "kilter_value_tensor");
     Shape shape = shape_of(rank, dims);
     if (kilter::elems(shape) > 0) not_null(data, "data");
     // Nothing writes to inputs.
