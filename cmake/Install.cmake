@@ -1,6 +1,6 @@
 # What `cmake --install` installs, by component (doc/install.md):
 #   runtime  libkilter_runtime, which programs need that run compiled files
-#   dev      headers, CMake package, pkg-config files, and libkilter, the C++ interface with the compiler
+#   dev      headers, CMake package, pkg-config files, and libkilter, the C++ and C interfaces with the compiler
 #   tools    the programs kilter and kilter-worker
 # The components of the Python wheels (python/CMakeLists.txt) are installed only if they are named. The build of a wheel
 # (SKBUILD) has no others.
@@ -36,8 +36,8 @@ set(public_headers runtime.h version.h)
 kilter_install_library(kilter_runtime runtime runtime "Runs networks that Kilter compiled to files (C)")
 if(NOT KILTER_RUNTIME_ONLY)
   list(APPEND components tools)
-  list(APPEND public_headers kilter.h)
-  kilter_install_library(kilter_cxx kilter dev "Compiles and runs neural networks (C++20)")
+  list(APPEND public_headers compiler.h kilter.h)
+  kilter_install_library(kilter_cxx kilter dev "Compiles and runs neural networks (C++20 and C)")
   install(TARGETS kilter kilter-worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   # The loader finds Debian's LLVM without the folder of links that CMake finds. With that folder in the installed files,
   # dpkg-shlibdeps would not always find the package that LLVM is in.

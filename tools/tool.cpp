@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +16,7 @@
 #include "base/npy.h"
 #include "base/text.h"
 #include "compile/index_limit.h"
+#include "compile/named_options.h"
 #include "compile_progress.h"
 #include "exec/thread_pool.h"
 #include "onnx/model.h"
@@ -232,20 +232,6 @@ std::pair<std::string, std::string> split_assignment(const std::string& text, co
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-int64_t parse_size(const std::string& text, const std::string& option) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1}, {"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
-  for (const auto& [name, bytes] : kUnits) {
-    if (error == std::errc{} && unit == name && number * bytes >= 1 && number * bytes < 1e18)
-      return static_cast<int64_t>(number * bytes);
-  }
-  fail(ErrorKind::usage, "{} {}: expected a size of at least 1 byte in B, kB, MB, GB, KiB, MiB or GiB, such as 1.5GiB",
-       option, text);
-}
-
 namespace {
 
 /// Names the layers that options for tasks ("task:3") and for every layer ("*") stand for, then chooses as `next` does.
@@ -309,11 +295,9 @@ ModelOptions::CompileSetup ModelOptions::compile_setup() const {
            node);
     made = most;
   }
-  for (const Precision p : kPrecisions) {
-    if (precision == name(p)) options.precision = p;
-  }
+  options.precision = parse_precision(precision);
   options.keep_float = {keep_float.begin(), keep_float.end()};
-  options.accuracy = accuracy == "strict" ? Accuracy::strict : Accuracy::normal;
+  options.accuracy = parse_accuracy(accuracy);
   if (!memory.empty()) options.budget.memory = parse_size(memory, "--memory");
   options.threads = std::max(1, std::min(default_threads(), 16));
   setup.chooser = std::make_shared<NamingChooser>(add_sources(options));

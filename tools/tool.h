@@ -161,9 +161,6 @@ void write_json(const std::string& where, const nlohmann::json& value);
 /// before long work, so that the error comes early. Leaves the file system unchanged.
 void check_writable(const std::string& option, const std::string& where);
 
-/// Parses a size such as "200MB", "1.5GiB" or "4096" to bytes. Throws usage naming the option.
-int64_t parse_size(const std::string& text, const std::string& option);
-
 /// Splits "NAME=VALUE" at the last '='. Throws usage naming the option if there is none.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
 

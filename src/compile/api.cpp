@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "base/map_value.h"
+#include "compile/named_options.h"
 #include "compile/session.h"
 #include "compile/state.h"
 #include "kilter/kilter.h"
@@ -85,13 +86,6 @@ Tensor tensor_of(const std::string& name, const View& view) {
   return tensor;
 }
 
-Precision precision_named(const std::string& text) {
-  for (const Precision precision : kPrecisions) {
-    if (text == name(precision)) return precision;
-  }
-  fail(ErrorKind::usage, "precision '{}': expected declared, bf16 or fp16", text);
-}
-
 }  // namespace
 
 int64_t type_bytes(Type type) {
@@ -161,7 +155,7 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     Session::Options session;
     session.threads = options.threads;
     session.compile.target = parse_target(options.target);
-    session.compile.precision = precision_named(options.precision);
+    session.compile.precision = parse_precision(options.precision);
     session.compile.keep_float = {options.keep_float.begin(), options.keep_float.end()};
     for (const auto& [name, shape] : options.shapes) session.shapes[name] = shape;
     for (const auto& [name, ranges] : options.shape_ranges) session.ranges.add(name, ranges);

@@ -109,7 +109,7 @@ def expected_files(package):
     return {
         "runtime": [f"{lib}/libkilter_runtime.so.{full}", f"{lib}/libkilter_runtime.so.{short}",
                     "share/doc/kilter-runtime/copyright"],
-        "dev": [*cmake, *(f"include/kilter/{name}.h" for name in ("kilter", "runtime", "version")),
+        "dev": [*cmake, *(f"include/kilter/{name}.h" for name in ("compiler", "kilter", "runtime", "version")),
                 *(f"{lib}/{name}" for name in ("libkilter.so", f"libkilter.so.{short}", f"libkilter.so.{full}",
                                                "libkilter_runtime.so", "pkgconfig/kilter.pc", "pkgconfig/kilter-runtime.pc")),
                 "share/doc/kilter-dev/copyright"],

@@ -1,0 +1,99 @@
+#include "compile/named_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/text.h"
+
+namespace kilter {
+namespace {
+
+/// The lines of a value that are not empty.
+std::vector<std::string> lines(const std::string& value) {
+  std::vector<std::string> all;
+  for (const std::string_view line : split(value, '\n')) {
+    if (!trim(line).empty()) all.emplace_back(trim(line));
+  }
+  return all;
+}
+
+constexpr NamedOption kOptions[] = {
+    {"target", "native", "CPU to generate code for, as `kilter targets` lists them; native: this machine's",
+     [](const std::string& value, Session::Options& options) { options.compile.target = parse_target(value); }},
+    {"shapes", "",
+     "sizes that inputs may have, one NAME=SHAPE a line: 'x=1x3x224x224', or with ranges for dimensions, such as "
+     "'x={1,2,4}x3x{320..960:32}x{w=64..800}' (doc/dynamic_shapes.md)",
+     [](const std::string& value, Session::Options& options) { options.ranges = ShapeRanges::parse(lines(value)); }},
+    {"max-shapes", "64", "the most shapes that all get a plan, 1 or more; more are an error",
+     [](const std::string& value, Session::Options& options) {
+       options.max_shapes = parse_int(value, "max-shapes", 1, int64_t{1} << 30);
+     }},
+    {"precision", "declared",
+     "declared: the types of the model; bf16 or fp16: values between layers in this type (doc/precision.md)",
+     [](const std::string& value, Session::Options& options) { options.compile.precision = parse_precision(value); }},
+    {"keep-float", "", "nodes and operators that `precision` leaves in f32, one a line",
+     [](const std::string& value, Session::Options& options) {
+       const std::vector<std::string> names = lines(value);
+       options.compile.keep_float = {names.begin(), names.end()};
+     }},
+    {"accuracy", "default", "strict: no approximating kernels (Winograd convolutions); else default",
+     [](const std::string& value, Session::Options& options) { options.compile.accuracy = parse_accuracy(value); }},
+    {"memory", "",
+     "memory limit for packed weights and arena, such as 200MB or 1GiB; empty: packed weights up to 2.5 times the "
+     "parameters, or 64 MiB",
+     [](const std::string& value, Session::Options& options) {
+       options.compile.budget.memory.reset();
+       if (!value.empty()) options.compile.budget.memory = parse_size(value, "memory");
+     }},
+    {"threads", "0", "threads that compile, 1 to 1024; 0: as many as CPUs, at most 16. Runs have threads of their own",
+     [](const std::string& value, Session::Options& options) {
+       const auto threads = static_cast<int>(parse_int(value, "threads", 0, 1024));
+       options.compile.threads = threads > 0 ? threads : std::max(1, std::min(default_threads(), 16));
+     }},
+};
+
+}  // namespace
+
+Precision parse_precision(std::string_view text) {
+  for (const Precision precision : kPrecisions) {
+    if (text == name(precision)) return precision;
+  }
+  fail(ErrorKind::usage, "precision '{}': expected declared, bf16 or fp16", text);
+}
+
+Accuracy parse_accuracy(std::string_view text) {
+  if (text == "default") return Accuracy::normal;
+  if (text == "strict") return Accuracy::strict;
+  fail(ErrorKind::usage, "accuracy '{}': expected default or strict", text);
+}
+
+int64_t parse_size(std::string_view text, std::string_view what) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1}, {"B", 1}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+  for (const auto& [name, bytes] : kUnits) {
+    if (error == std::errc{} && unit == name && number * bytes >= 1 && number * bytes < 1e18)
+      return static_cast<int64_t>(number * bytes);
+  }
+  fail(ErrorKind::usage, "{} {}: expected a size of at least 1 byte in B, kB, MB, GB, KiB, MiB or GiB, such as 1.5GiB",
+       what, text);
+}
+
+std::span<const NamedOption> named_options() { return kOptions; }
+
+const NamedOption& named_option(std::string_view name) {
+  std::vector<std::string> legal;
+  for (const NamedOption& option : kOptions) {
+    if (option.name == name) return option;
+    legal.emplace_back(option.name);
+  }
+  fail(ErrorKind::usage, "option '{}': there is none of this name{} legal options are {}", printable(name),
+       did_you_mean(name, legal), join(legal, ", "));
+}
+
+}  // namespace kilter
