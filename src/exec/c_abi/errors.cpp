@@ -80,13 +80,13 @@ kilter_status status_of(ErrorKind kind) {
 }
 
 kilter_status failed(kilter_status status, const char* text) noexcept {
+  log_text(KILTER_LOG_ERROR, text);  // first: calls inside the callback may fail
   const size_t length = std::strlen(text);
   const size_t kept = std::min(length, sizeof(last_error) - 1);
   std::memcpy(last_error, text, kept);
   last_error[kept] = '\0';
   if (kept < length) std::memcpy(last_error + kept - 3, "...", 3);
   last_status = status;
-  log_text(KILTER_LOG_ERROR, text);
   return status;
 }
 
@@ -109,10 +109,11 @@ void log_text(kilter_log_level level, const char* text) noexcept {
   }
 }
 
-void take_options(const void* given, size_t bytes, size_t least, void* options, size_t size, const char* what) {
+void take_options(const void* given, size_t bytes, size_t least, void* options, size_t size, const char* what,
+                  const char* defaults) {
   if (bytes < least || bytes > 4096) {
     fail(ErrorKind::usage, "{}: struct_bytes is {}; expected sizeof({}), which is {} in this version; begin with {}",
-         what, bytes, what, size, "the macro with the defaults");
+         what, bytes, what, size, defaults);
   }
   const auto* from = static_cast<const std::byte*>(given);
   for (size_t i = size; i < bytes; ++i) {

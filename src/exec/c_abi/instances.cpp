@@ -203,7 +203,7 @@ kilter_status kilter_instance_create_with(const kilter_program* program, const k
     kilter_instance_options given = KILTER_INSTANCE_OPTIONS;
     if (options != nullptr) {
       kilter::c_abi::take_options(options, options->struct_bytes, sizeof(given), &given, sizeof(given),
-                                  "kilter_instance_options");
+                                  "kilter_instance_options", "KILTER_INSTANCE_OPTIONS");
     }
     *instance = kilter::c_abi::make_instance(*program, given).release();
   });

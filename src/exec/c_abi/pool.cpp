@@ -14,7 +14,7 @@ kilter_status kilter_pool_create(const kilter_pool_options* options, kilter_pool
     kilter_pool_options given = KILTER_POOL_OPTIONS;
     if (options != nullptr) {
       kilter::c_abi::take_options(options, options->struct_bytes, sizeof(given), &given, sizeof(given),
-                                  "kilter_pool_options");
+                                  "kilter_pool_options", "KILTER_POOL_OPTIONS");
     }
     if (given.cpu_count > 0) not_null(given.cpus, "cpus");
     const std::vector<int> cpus(given.cpus, given.cpus == nullptr ? nullptr : given.cpus + given.cpu_count);

@@ -122,8 +122,10 @@ void log(kilter_log_level level, fmt::format_string<Args...> format, Args&&... a
 }
 
 /// Returns the options that a caller of an older or newer version gave: `given` has `bytes` bytes of them, of which
-/// those that this version does not know must be 0. Throws usage for fewer than `least` bytes, naming `what`.
-void take_options(const void* given, size_t bytes, size_t least, void* options, size_t size, const char* what);
+/// those that this version does not know must be 0; new fields must therefore leave no padding. Throws usage for fewer
+/// than `least` bytes, naming the struct `what` and the macro that has its `defaults`.
+void take_options(const void* given, size_t bytes, size_t least, void* options, size_t size, const char* what,
+                  const char* defaults);
 
 /// Makes a program of the bytes of a compiled file, which `owner` keeps alive. Errors refer to them as `where`.
 std::unique_ptr<kilter_program> make_program(std::span<const std::byte> bytes, std::shared_ptr<void> owner,

@@ -1,0 +1,51 @@
+// Writes the compiled files that the C programs of this folder run: plan.kilter, long.kilter and program.kilter.
+// usage: c_interface_files FOLDER
+#include <cstdio>
+#include <filesystem>
+
+#include "../exec/test_plans.h"
+#include "base/error.h"
+#include "exec/plan_file.h"
+#include "vm/program_file.h"
+
+namespace kilter {
+namespace {
+
+/// A program without instructions, which returns its inputs: strings, a sequence and an optional value.
+vm::ProgramFile passing_on() {
+  auto graph = std::make_shared<OpenGraph>();
+  graph->name = "passing_on";
+  vm::ProgramFile file;
+  file.model = graph->name;
+  file.inputs = {{"texts", DeclaredType::Kind::tensor, false, DType::string, Shape{-1}},
+                 {"list", DeclaredType::Kind::sequence, false, DType::f32, std::nullopt},
+                 {"maybe", DeclaredType::Kind::optional, false, DType::f32, Shape{2}}};
+  file.outputs = file.inputs;
+  for (vm::FilePort& port : file.outputs) {
+    const auto value = static_cast<ValueId>(graph->values.size());
+    graph->values.push_back({port.name, std::nullopt});
+    graph->inputs.push_back(value);
+    graph->outputs.push_back({port.name, value, {port.kind, port.type, port.dims}});
+    port.name += "_out";
+  }
+  graph->own_inputs = graph->inputs.size();
+  file.program = {graph, {{graph.get(), {}, {}}}, {}};
+  return file;
+}
+
+}  // namespace
+}  // namespace kilter
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  try {
+    const std::filesystem::path folder = argv[1];
+    kilter::save_plan(kilter::arithmetic_plan(100), folder / "plan.kilter");
+    kilter::save_plan(kilter::arithmetic_plan(100000), folder / "long.kilter");
+    kilter::vm::save_program(kilter::passing_on(), folder / "program.kilter");
+  } catch (const kilter::Error& error) {
+    std::fprintf(stderr, "c_interface_files: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
