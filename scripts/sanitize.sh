@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# usage: scripts/sanitize.sh thread             ThreadSanitizer over the thread pool and the executor
+# usage: scripts/sanitize.sh thread             ThreadSanitizer over the thread pool, the executor and the C interface
 #        scripts/sanitize.sh address [TEST...]  AddressSanitizer and UndefinedBehaviorSanitizer over the unit tests base,
-#                                               exec, ir, loop, ops, onnx, cost and graph_tuner, or those named
+#                                               exec, ir, loop, ops, onnx, cost, graph_tuner and c_interface, or those
+#                                               named
 #        scripts/sanitize.sh fuzz [SECONDS]     each fuzzer (importer, compiled files) under both sanitizers, both at
 #                                               once; a minute by default
 # Builds into build-tsan/ and build-fuzz/. Exit codes: 0 no finding, 1 findings or a failed build, 2 usage,
 # 130 interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-usage() { sed -n '2,8s/^# //p' "$0"; }
+usage() { sed -n '2,9s/^# //p' "$0"; }
 
 # The unit tests share the build tree of the fuzzers, so that the libraries are compiled only once. Warnings are left to
 # the release build.
@@ -35,11 +36,12 @@ run_test() {
 
 thread() {
   cmake --preset tsan > /dev/null
-  cmake --build build-tsan --target test_exec -- --quiet
+  cmake --build build-tsan --target test_exec test_c_interface -- --quiet
   run_test build-tsan exec
+  run_test build-tsan c_interface
 }
 
-kAddress=(base exec ir loop ops onnx cost graph_tuner)
+kAddress=(base exec ir loop ops onnx cost graph_tuner c_interface)
 address() {
   local tests=("$@")
   [ $# != 0 ] || tests=("${kAddress[@]}")

@@ -197,6 +197,27 @@ def moved(package):
     package.check_programs(build_with_pkg_config(package, package.work / "after"))
 
 
+def c_interface(package):
+    """The program of doc/c_interface.md builds with the command of the page, compiles, runs and profiles."""
+    package.page = (package.source / "doc/c_interface.md").read_text()
+    prefix = package.install("runtime", "dev")
+    (package.work / "compile_and_run.c").write_text(package.block("c", "kilter_compile("))
+    build, start = package.block("sh", "pkg-config").splitlines()
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(prefix / package.libdir / "pkgconfig")}
+    strict = "-Wall -Wextra -Werror -pedantic"
+    run(["sh", "-c", f"{build} {strict} -Wl,-rpath,{prefix / package.libdir}"], cwd=package.work, env=environment)
+    write_model(package.work / "model.onnx")
+    said = run(["sh", "-c", start], cwd=package.work)
+    for text in (f"output starts with {FIRST}\n", " ms of ", "MatMul"):
+        expect(text in said, f"compile_and_run: expected '{text}', got '{said}'")
+    header = "#include <kilter/compiler.h>\nint main(void) { return kilter_option_count() == 0; }\n"
+    for compiler, standard in (("cc", "c99"), ("c++", "c++17")):  # in both languages, and the libraries are found
+        (package.work / "header.c").write_text(header)
+        language = "c" if compiler == "cc" else "c++"
+        run(["sh", "-c", f"{compiler} -std={standard} {strict} -x {language} header.c -o header $(pkg-config --cflags --libs kilter) "
+             f"-Wl,-rpath,{prefix / package.libdir} && ./header"], cwd=package.work, env=environment)
+
+
 def version(package):
     """All places that state the version state the same, and a build where they differ is refused."""
     prefix = package.install()
@@ -333,7 +354,8 @@ def serve(package):
     expect("resnet18" in said, f"kilter-serve zoo:resnet17: expected an error that names resnet18, got '{said}'")
 
 
-CHECKS = (components, cmake, pkg_config, moved, version, debian, symbols_report, subdirectory, subdirectory_build, serve)
+CHECKS = (components, cmake, pkg_config, c_interface, moved, version, debian, symbols_report, subdirectory,
+          subdirectory_build, serve)
 
 
 def main():
