@@ -330,6 +330,18 @@ KILTER_API kilter_status kilter_value_element(const kilter_value* value, size_t 
 KILTER_API kilter_status kilter_instance_run_values(kilter_instance* instance, const kilter_value* const* inputs,
                                                     size_t input_count, kilter_value** outputs, size_t output_count);
 
+/* State between runs, such as the cache of a decoder: the value of an output becomes that of an input in the next run.
+ * Binds one pair; later runs take NULL for the input, return NULL for the output, and go through
+ * kilter_instance_run_values() only. `initial`: the first value, which is copied; NULL: zeros. A run that fails leaves
+ * the state as it was. KILTER_ERROR_USAGE if there is no such input or output, if one is already bound, if they do not
+ * fit each other, or if nothing tells the size of the first value. */
+KILTER_API kilter_status kilter_instance_bind_state(kilter_instance* instance, const char* input, const char* output,
+                                                    const kilter_value* initial);
+/* Returns to the initial values. */
+KILTER_API kilter_status kilter_instance_reset_state(kilter_instance* instance);
+/* The current value of a bound input, to be freed with kilter_value_free(); later runs do not change it. */
+KILTER_API kilter_status kilter_instance_state(kilter_instance* instance, const char* input, kilter_value** value);
+
 /* Where the time of runs goes. */
 typedef struct kilter_profile kilter_profile;
 /* A step: a kernel, a copy or an operator. Names live as long as the profile. */
@@ -342,7 +354,8 @@ typedef struct kilter_profile_row {
 } kilter_profile_row;
 /* Runs the network `runs` times (1 to 100000) after one run that does not count, and takes the time of each step, which
  * makes the runs about 0.1 us longer for each step. kilter_instance_cancel() ends all of them. Inputs are as for
- * kilter_instance_run_values(). The outputs are dropped. On success, free *profile with kilter_profile_free(). On
+ * kilter_instance_run_values(). The outputs are dropped, and
+ * state is afterwards as before. On success, free *profile with kilter_profile_free(). On
  * failure *profile is NULL. */
 KILTER_API kilter_status kilter_instance_profile(kilter_instance* instance, const kilter_value* const* inputs,
                                                  size_t input_count, int runs, kilter_profile** profile);

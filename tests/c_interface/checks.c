@@ -19,7 +19,7 @@ const char* the_folder = ".";
 static const char* const kAlwaysLegal[] = {
     "kilter_last_error",         "kilter_runtime_version",      "kilter_error_copy",         "kilter_error_status",
     "kilter_error_message",      "kilter_program_input_count",  "kilter_program_output_count", "kilter_instance_note",
-    "kilter_instance_cancel",    "kilter_pool_threads",         "kilter_value_kind",         "kilter_value_data",
+    "kilter_instance_cancel",    "kilter_instance_reset_state", "kilter_pool_threads",         "kilter_value_kind",         "kilter_value_data",
     "kilter_value_count",        "kilter_profile_run_ms",       "kilter_profile_steps_ms",   "kilter_profile_count",
     "kilter_option_count",       "kilter_options_create"};
 static const char* const kWithoutPointers[] = {"kilter_last_error",   "kilter_runtime_version", "kilter_status_name",

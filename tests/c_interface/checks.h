@@ -43,6 +43,7 @@ void use_cancellation(void);
 void use_values(void);
 void use_strided_values(void);
 void use_profiles(void);
+void use_state(void);
 void use_compiler(void); /* compiler_functions.c */
 
 #endif

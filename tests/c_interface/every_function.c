@@ -117,6 +117,7 @@ static void* use_all(void* argument) {
   use_values();
   use_strided_values();
   use_profiles();
+  use_state();
 #ifdef TEST_COMPILER
   use_compiler();
 #endif

@@ -1,4 +1,5 @@
-// Writes the compiled files that the C programs of this folder run: plan.kilter, long.kilter and program.kilter.
+// Writes the compiled files that the C programs of this folder run: plan.kilter, long.kilter, double.kilter
+// and program.kilter.
 // usage: c_interface_files FOLDER
 #include <cstdio>
 #include <filesystem>
@@ -33,6 +34,15 @@ vm::ProgramFile passing_on() {
   return file;
 }
 
+/// y = 2 * x on 4 floats.
+Plan doubling() {
+  Plan plan = test_plan();
+  plan.inputs = {{"x", DType::f32, {4}}};
+  plan.outputs = {{"y", DType::f32, {4}}};
+  plan.steps = {kernel_step(kDouble, {input(0, 16), output(0, 16)}, 4)};
+  return plan;
+}
+
 }  // namespace
 }  // namespace kilter
 
@@ -42,6 +52,7 @@ int main(int argc, char** argv) {
     const std::filesystem::path folder = argv[1];
     kilter::save_plan(kilter::arithmetic_plan(100), folder / "plan.kilter");
     kilter::save_plan(kilter::arithmetic_plan(100000), folder / "long.kilter");
+    kilter::save_plan(kilter::doubling(), folder / "double.kilter");
     kilter::vm::save_program(kilter::passing_on(), folder / "program.kilter");
   } catch (const kilter::Error& error) {
     std::fprintf(stderr, "c_interface_files: %s\n", error.what());

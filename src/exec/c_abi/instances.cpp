@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -109,7 +110,6 @@ void open_plan(kilter_instance& instance, const kilter_program& program, std::sh
   instance.of = program.plan;
   instance.memory.resize(plan.outputs.size());
   instance.steps.before = [&instance](size_t step) { instance.begin_step(*instance.of, step); };
-  instance.steps.after = [&instance](size_t) { instance.end(); };
   Placement placement;
   if (const Allocator* from = instance.from()) {
     placement.scratch_stride = least_scratch_stride(plan);
@@ -180,7 +180,15 @@ std::vector<AnyValue> run_held(kilter_instance& instance, const kilter_value* co
   const auto& program = instance.program;
   std::vector<AnyValue> values;
   for (size_t i = 0; i < input_count; ++i) values.push_back(inputs[i] == nullptr ? AnyValue() : inputs[i]->value);
-  return program ? run_program(instance, std::move(values)) : run_plan(instance, values);
+  for (const BoundState& bound : instance.state) {
+    if (inputs[bound.input] != nullptr) {
+      fail(ErrorKind::usage, "a value is given for input {}, which is bound to the state; give NULL", bound.input);
+    }
+    values[bound.input] = bound.value;
+  }
+  std::vector<AnyValue> results = program ? run_program(instance, std::move(values)) : run_plan(instance, values);
+  for (BoundState& bound : instance.state) bound.value = std::exchange(results[bound.output], AnyValue());
+  return results;
 }
 
 }  // namespace kilter::c_abi
@@ -230,6 +238,10 @@ kilter_status kilter_instance_run(kilter_instance* instance, const void* const* 
     if (input_count > 0) not_null(inputs, "inputs");
     if (output_count > 0) not_null(outputs, "outputs");
     const kilter::c_abi::InUse in_use(*instance);
+    if (!instance->state.empty()) {
+      kilter::fail(kilter::ErrorKind::usage, "the instance keeps state between runs; use {}",
+                   "kilter_instance_run_values()");
+    }
     if (instance->program) return kilter::c_abi::run_fixed(*instance, {inputs, input_count}, {outputs, output_count});
     instance->plan->run({reinterpret_cast<const std::byte* const*>(inputs), input_count},
                         {reinterpret_cast<std::byte* const*>(outputs), output_count}, &instance->steps);
@@ -251,6 +263,7 @@ kilter_status kilter_instance_run_values(kilter_instance* instance, const kilter
     std::vector<kilter::AnyValue> results = kilter::c_abi::run_held(*instance, inputs, input_count);
     std::vector<std::unique_ptr<kilter_value>> made;
     for (kilter::AnyValue& result : results) made.push_back(std::make_unique<kilter_value>(std::move(result)));
+    for (const kilter::c_abi::BoundState& bound : instance->state) made[bound.output].reset();
     for (size_t i = 0; i < output_count; ++i) outputs[i] = made[i].release();
   });
 }

@@ -48,6 +48,11 @@ class Stopwatch : public Watch {
     for (Row& row : rows_) row.calls = 0;
   }
 
+  /// Forgets the times so far.
+  void forget() {
+    for (Row& row : rows_) std::ranges::fill(row.ms, 0);
+  }
+
   void begin_step(const kilter::Program& plan, size_t step) override {
     const Step& of = plan.plan().steps[step];
     open(&of, [&] { return std::pair(of.name, of.ops); });
@@ -97,16 +102,24 @@ class Stopwatch : public Watch {
   std::vector<Open> open_;
 };
 
-/// Watches an instance, which this thread uses, while it exists.
+/// Watches an instance, which this thread uses, while it exists. Afterwards, the state is that of before.
 class Watched {
  public:
-  Watched(kilter_instance& instance, Watch& watch) : instance_(instance) { instance_.watch = &watch; }
-  ~Watched() { instance_.watch = nullptr; }
+  Watched(kilter_instance& instance, Watch& watch) : instance_(instance), state_(instance.state) {
+    instance_.watch = &watch;
+    if (instance_.plan) instance_.steps.after = [&watch](size_t) { watch.end(); };
+  }
+  ~Watched() {
+    instance_.watch = nullptr;
+    instance_.steps.after = nullptr;
+    instance_.state.swap(state_);
+  }
   Watched(const Watched&) = delete;
   Watched& operator=(const Watched&) = delete;
 
  private:
   kilter_instance& instance_;
+  std::vector<BoundState> state_;
 };
 
 void describe(kilter_profile& profile) {
@@ -128,10 +141,12 @@ std::unique_ptr<kilter_profile> measure(kilter_instance& instance, const kilter_
   Stopwatch stopwatch(*profile, file, static_cast<size_t>(runs));
   ns_per_tick();  // calibrates the clock before the runs
   const InUse in_use(instance);
-  run_held(instance, inputs, count);
   std::vector<double> all;
   {
     const Watched watched(instance, stopwatch);
+    stopwatch.begin_run(0);
+    run_held(instance, inputs, count);
+    stopwatch.forget();
     for (size_t run = 0; run < static_cast<size_t>(runs); ++run) {
       stopwatch.begin_run(run);
       const uint64_t begin = ticks();

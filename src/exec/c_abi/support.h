@@ -45,6 +45,12 @@ class Cancelled : public Error {
   using Error::Error;
 };
 
+/// An input whose value is that of an output in the run before. Nothing writes to the values.
+struct BoundState {
+  size_t input = 0, output = 0;
+  AnyValue initial, value;
+};
+
 /// What happens to an instance.
 enum class Use : uint8_t { idle, running, cancelled };
 
@@ -79,6 +85,7 @@ struct kilter_instance : kilter::vm::Observer {
   std::unique_ptr<kilter::vm::FileRunner> program;
   kilter::StepObserver steps;                 ///< of the plan
   std::shared_ptr<const kilter::Program> of;  ///< of the plan
+  std::vector<kilter::c_abi::BoundState> state;
   std::string note;
   kilter::c_abi::Watch* watch = nullptr;  ///< of a profile
   std::atomic<kilter::c_abi::Use> use{kilter::c_abi::Use::idle};
@@ -143,7 +150,8 @@ class InUse {
   kilter_instance& instance_;
 };
 
-/// Runs the network once on values, as kilter_instance_run_values() does. The caller holds InUse.
+/// Runs the network once on values, as kilter_instance_run_values() does: bound inputs are null and get their state,
+/// and bound outputs become the state and are absent. The caller holds InUse.
 std::vector<AnyValue> run_held(kilter_instance& instance, const kilter_value* const* inputs, size_t input_count);
 
 /// Fills in a description of a tensor, which must live as long as it is used. `shape`: null for an unknown rank.
