@@ -4,9 +4,13 @@
 #include <kilter/runtime.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../base/scratch_folder.h"
@@ -292,6 +296,108 @@ TEST(CProgram, UnalignedDataAreCopied) {
   std::vector<Value> out;
   ASSERT_EQ(net.run({value.get()}, out), KILTER_OK) << kilter_last_error();
   EXPECT_THAT(elements(out[0]), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST(CProgram, ALoopWithoutEndIsCancelled) {
+  const Runtime net(onnx::doubling_loop("true"));
+  const std::vector<float> data = {1, 2};
+  const int64_t count = 1;
+  const Value n = integer(count), x = floats({2}, data);
+  for (int round = 0; round < 2; ++round) {
+    std::atomic<bool> ended = false;
+    kilter_status status = KILTER_OK;
+    std::thread runs([&] {
+      std::vector<Value> out;
+      status = net.run({n.get(), x.get()}, out);
+      ended = true;
+    });
+    while (!ended) {
+      EXPECT_EQ(kilter_instance_cancel(net.instance.get()), KILTER_OK);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    runs.join();
+    EXPECT_EQ(status, KILTER_ERROR_CANCELLED);
+  }
+}
+
+TEST(CProgram, AProfileHasTheStepsAndTheirCalls) {
+  const Runtime net(onnx::doubling_loop());
+  const std::vector<float> data = {1, 2};
+  const int64_t count = 6;
+  const Value n = integer(count), x = floats({2}, data);
+  const kilter_value* inputs[] = {n.get(), x.get()};
+  kilter_profile* profile = nullptr;
+  ASSERT_EQ(kilter_instance_profile(net.instance.get(), inputs, 2, 5, &profile), KILTER_OK) << kilter_last_error();
+  size_t loops = 0, six = 0;
+  double sum = 0;
+  for (size_t i = 0; i < kilter_profile_count(profile); ++i) {
+    kilter_profile_row row;
+    ASSERT_EQ(kilter_profile_step(profile, i, &row), KILTER_OK);
+    EXPECT_GE(row.ms, 0) << row.name;
+    EXPECT_STRNE(row.ops, "");
+    loops += row.calls == 1 && std::string(row.name) == "Loop 'loop'" ? 1 : 0;
+    six += row.calls == 6 ? 1 : 0;
+    sum += row.ms;
+  }
+  EXPECT_EQ(loops, 1U);
+  EXPECT_GE(six, 2U) << "the segment in the loop, and its steps";
+  EXPECT_DOUBLE_EQ(kilter_profile_steps_ms(profile), sum);
+  kilter_profile_free(profile);
+}
+
+TEST(CProgram, AnAllocatorProvidesMemoryOfPlansInPrograms) {
+  const Runtime net(onnx::doubling_loop());
+  std::atomic<int> blocks = 0;
+  const kilter_allocator allocator{[](size_t bytes, size_t alignment, void* user) -> void* {
+                                     ++*static_cast<std::atomic<int>*>(user);
+                                     return std::aligned_alloc(alignment, bytes);
+                                   },
+                                   [](void* memory, size_t, void* user) {
+                                     --*static_cast<std::atomic<int>*>(user);
+                                     std::free(memory);
+                                   },
+                                   &blocks};
+  kilter_instance_options options = KILTER_INSTANCE_OPTIONS;
+  options.threads = 1;
+  options.allocator = &allocator;
+  kilter_instance* instance = nullptr;
+  ASSERT_EQ(kilter_instance_create_with(net.program.get(), &options, &instance), KILTER_OK) << kilter_last_error();
+  const std::vector<float> data = {1, 2};
+  const int64_t count = 3;
+  const Value n = integer(count), x = floats({2}, data);
+  const kilter_value* inputs[] = {n.get(), x.get()};
+  std::array<kilter_value*, 2> out{};
+  ASSERT_EQ(kilter_instance_run_values(instance, inputs, 2, out.data(), 2), KILTER_OK) << kilter_last_error();
+  EXPECT_GT(blocks, 0);
+  kilter_instance_free(instance);
+  EXPECT_EQ(static_cast<const float*>(kilter_value_data(out[0]))[1], 16.0F);
+  for (kilter_value* value : out) kilter_value_free(value);
+  EXPECT_EQ(blocks, 0);
+}
+
+TEST(CProgram, StateOfAProgramMayChangeItsSize) {
+  onnx::ModelMaker maker;
+  maker.input("past", {"n", 2});
+  maker.input("x", {1, 2});
+  auto& joined = maker.node("Concat", {"past", "x"}, {"present"}, "join");
+  onnx::add_attribute(joined, "axis", onnx::kIntAttr).set_i(0);
+  maker.output("present", {"m", 2});
+  const Runtime net(maker, {}, {"past={0..8}x2"});
+  const std::vector<float> data = {1, 2};
+  const Value empty = floats({0, 2}, data), x = floats({1, 2}, data);
+  ASSERT_EQ(kilter_instance_bind_state(net.instance.get(), "past", "present", nullptr), KILTER_ERROR_USAGE);
+  EXPECT_STREQ(kilter_last_error(),
+               "input 'past' is f32[?,2], so the size of its initial value is not known; give the initial value");
+  ASSERT_EQ(kilter_instance_bind_state(net.instance.get(), "past", "present", empty.get()), KILTER_OK)
+      << kilter_last_error();
+  std::vector<Value> out;
+  for (int64_t length = 1; length <= 3; ++length) {
+    ASSERT_EQ(net.run({nullptr, x.get()}, out), KILTER_OK) << kilter_last_error();
+    EXPECT_EQ(out[0], nullptr);
+    kilter_value* value = nullptr;
+    ASSERT_EQ(kilter_instance_state(net.instance.get(), "past", &value), KILTER_OK) << kilter_last_error();
+    EXPECT_EQ(info_of(Value(value)).dims[0], length);
+  }
 }
 
 }  // namespace
