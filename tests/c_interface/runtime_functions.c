@@ -279,7 +279,7 @@ void use_instances(void) {
   kilter_program* program = loaded("plan.kilter");
   kilter_instance_options options = KILTER_INSTANCE_OPTIONS;
   kilter_pool_options of_pool = KILTER_POOL_OPTIONS;
-  kilter_instance *one = NULL, *two = NULL;
+  kilter_instance *one = NULL, *two = NULL, *none = NULL;
   kilter_pool* pool = NULL;
   float y[100];
   int i;
@@ -287,30 +287,31 @@ void use_instances(void) {
   SUCCEEDS(kilter_pool_create(&of_pool, &pool));
   SUCCEEDS(RIGHT(kilter_instance_create)(program, 1, &one));
   options.pool = pool;
-  SUCCEEDS(RIGHT(kilter_instance_create_with)(program, &options, &two));
   options.threads = 3;
-  FAILS(WRONG(kilter_instance_create_with)(program, &options, &two), KILTER_ERROR_USAGE,
+  FAILS(WRONG(kilter_instance_create_with)(program, &options, &none), KILTER_ERROR_USAGE,
         "kilter_instance_options: threads 3 and a pool of 2; a pool has its own number of threads, so `threads` must "
         "be 0");
   options.threads = 0;
-  SUCCEEDS(kilter_instance_create_with(program, &options, &two));
+  SUCCEEDS(RIGHT(kilter_instance_create_with)(program, &options, &two));
   use_allocator(program, pool);
   kilter_pool_free(pool); /* `two` keeps it */
   use_runs(one);
   for (i = 0; i < 3; ++i) SUCCEEDS(run(two, y));
   CHECK(y[7] == 8.0f);
   CHECK(*RIGHT(kilter_instance_note)(one) == 0 && *NULLS(kilter_instance_note)(NULL) == 0);
-  FAILS(WRONG(kilter_instance_create)(program, 5000, &one), KILTER_ERROR_USAGE,
+  FAILS(WRONG(kilter_instance_create)(program, 5000, &none), KILTER_ERROR_USAGE,
         "a thread pool of 5000 threads is not legal; expected 1 to 1024, or 0 for as many as there are CPUs");
-  CHECK(one == NULL);
+  RIGHT(kilter_instance_free)(one);
   SUCCEEDS(kilter_instance_create_with(program, NULL, &one));
-  FAILS(NULLS(kilter_instance_create)(NULL, 1, &one), KILTER_ERROR_USAGE, "argument 'program' is a null pointer");
+  FAILS(NULLS(kilter_instance_create)(NULL, 1, &none), KILTER_ERROR_USAGE, "argument 'program' is a null pointer");
   FAILS(NULLS(kilter_instance_create)(program, 1, NULL), KILTER_ERROR_USAGE, "argument 'instance' is a null pointer");
-  FAILS(NULLS(kilter_instance_create_with)(NULL, NULL, &one), KILTER_ERROR_USAGE,
+  FAILS(NULLS(kilter_instance_create_with)(NULL, NULL, &none), KILTER_ERROR_USAGE,
         "argument 'program' is a null pointer");
+  CHECK(none == NULL);
   FAILS(NULLS(kilter_instance_cancel)(NULL), KILTER_ERROR_USAGE, "argument 'instance' is a null pointer");
   NULLS(kilter_instance_free)(NULL);
-  RIGHT(kilter_instance_free)(two);
+  kilter_instance_free(one);
+  kilter_instance_free(two);
   kilter_program_free(program);
 }
 
