@@ -171,6 +171,11 @@ KILTER_API kilter_status kilter_program_load(const char* path, kilter_program** 
 #define KILTER_LOAD_UNVERIFIED 1u
 /* Like kilter_program_load(), with flags: 0 or KILTER_LOAD_UNVERIFIED. Other flags give KILTER_ERROR_USAGE. */
 KILTER_API kilter_status kilter_program_load_with(const char* path, uint32_t flags, kilter_program** program);
+/* Like kilter_program_load_with(), for a file that `kilter sign` has signed: `public_key` is the file of the signer's
+ * public key. Refuses a file without that signature with KILTER_ERROR_BAD_INPUT or KILTER_ERROR_IO before anything in
+ * it runs. KILTER_ERROR_UNSUPPORTED: libsodium, which is loaded for this, is not installed. */
+KILTER_API kilter_status kilter_program_load_signed(const char* path, const char* public_key, uint32_t flags,
+                                                    kilter_program** program);
 /* Loads the bytes of a compiled file, which are copied. With KILTER_LOAD_BORROWED they are not, and must stay unchanged
  * until the program and all its instances have been freed: for bytes in the executable, for example. Borrowed bytes
  * should start at a multiple of 64; else weights are copied all the same. */

@@ -110,6 +110,31 @@ static void use_ports(kilter_program* program) {
         "argument 'optional' is a null pointer");
 }
 
+/* Without libsodium, only the arguments are checked. */
+static void use_signatures(void) {
+  kilter_program* program = NULL;
+  char plan[512], key[512];
+  snprintf(plan, sizeof(plan), "%s", file_in_folder("plan.kilter"));
+  snprintf(key, sizeof(key), "%s", file_in_folder("signer.public"));
+  FAILS(NULLS(kilter_program_load_signed)(NULL, "x", 0, &program), KILTER_ERROR_USAGE, "argument 'path' is a null pointer");
+  FAILS(NULLS(kilter_program_load_signed)("x", NULL, 0, &program), KILTER_ERROR_USAGE,
+        "argument 'public_key' is a null pointer");
+  FAILS(WRONG(kilter_program_load_signed)(plan, key, KILTER_LOAD_BORROWED, &program), KILTER_ERROR_USAGE,
+        "flags 0x2 of kilter_program_load_signed(); legal values are 0 and KILTER_LOAD_UNVERIFIED (1)");
+  const kilter_status status = RIGHT(kilter_program_load_signed)(plan, key, 0, &program);
+  if (status == KILTER_ERROR_UNSUPPORTED) {
+    CHECK(strstr(kilter_last_error(), "signatures need libsodium") != NULL);
+    return;
+  }
+  CHECK(status == KILTER_OK);
+  kilter_program_free(program);
+  MENTIONS(kilter_program_load_signed(file_in_folder("double.kilter"), key, 0, &program), KILTER_ERROR_IO,
+           "double.kilter.sig");
+  MENTIONS(kilter_program_load_signed(plan, plan, 0, &program), KILTER_ERROR_BAD_INPUT,
+           "not a file that starts with 'kilter public key 1'");
+  CHECK(program == NULL);
+}
+
 void use_programs(void) {
   kilter_program* program = NULL;
   MENTIONS(WRONG(kilter_program_load)("missing.kilter", &program), KILTER_ERROR_IO, "missing.kilter");
@@ -120,6 +145,7 @@ void use_programs(void) {
         "flags 0x2 of kilter_program_load_with(); legal values are 0 and KILTER_LOAD_UNVERIFIED (1)");
   FAILS(NULLS(kilter_program_load_with)(NULL, 0, &program), KILTER_ERROR_USAGE, "argument 'path' is a null pointer");
   CHECK(program == NULL);
+  use_signatures();
   NULLS(kilter_program_free)(NULL);
   use_bytes();
   program = loaded("program.kilter");

@@ -1,5 +1,5 @@
 // Writes the compiled files that the C programs of this folder run: plan.kilter, long.kilter, double.kilter
-// and program.kilter.
+// and program.kilter, and a signature of the first.
 // usage: c_interface_files FOLDER
 #include <cstdio>
 #include <filesystem>
@@ -7,6 +7,7 @@
 #include "../exec/test_plans.h"
 #include "base/error.h"
 #include "exec/plan_file.h"
+#include "exec/signature.h"
 #include "vm/program_file.h"
 
 namespace kilter {
@@ -43,6 +44,20 @@ Plan doubling() {
   return plan;
 }
 
+/// Signs a file with a new key, whose public part is "signer.public", if libsodium is installed.
+void sign(const std::filesystem::path& file) {
+  const std::filesystem::path secret = file.parent_path() / "signer.secret", key = file.parent_path() / "signer.public";
+  std::filesystem::remove(secret);
+  std::filesystem::remove(key);
+  try {
+    write_keys(secret, key);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+    return;
+  }
+  sign_file(file, secret);
+}
+
 }  // namespace
 }  // namespace kilter
 
@@ -51,6 +66,7 @@ int main(int argc, char** argv) {
   try {
     const std::filesystem::path folder = argv[1];
     kilter::save_plan(kilter::arithmetic_plan(100), folder / "plan.kilter");
+    kilter::sign(folder / "plan.kilter");
     kilter::save_plan(kilter::arithmetic_plan(100000), folder / "long.kilter");
     kilter::save_plan(kilter::doubling(), folder / "double.kilter");
     kilter::vm::save_program(kilter::passing_on(), folder / "program.kilter");

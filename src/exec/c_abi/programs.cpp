@@ -125,6 +125,17 @@ void kind_of(const FilePort& port, kilter_kind* kind, int* optional) {
   *optional = port.kind == kilter::DeclaredType::Kind::optional ? 1 : 0;
 }
 
+/// Loads a file. `public_key`: the file of a key; null: it needs no signature.
+std::unique_ptr<kilter_program> load_file(const char* path, const char* public_key, uint32_t flags,
+                                          const char* function) {
+  kilter::c_abi::check_flags(flags, KILTER_LOAD_UNVERIFIED, function, "0 and KILTER_LOAD_UNVERIFIED (1)");
+  const auto file = kilter::MappedFile::open(path);
+  if (public_key != nullptr) kilter::check_signature(path, file->bytes(), public_key);
+  // The owner keeps the mapping alive; nothing writes through it.
+  return kilter::c_abi::make_program(file->bytes(), std::const_pointer_cast<kilter::MappedFile>(file), path,
+                                     (flags & KILTER_LOAD_UNVERIFIED) == 0);
+}
+
 }  // namespace
 
 const char* kilter_runtime_version(void) { return KILTER_VERSION_STRING; }
@@ -138,13 +149,18 @@ kilter_status kilter_program_load_with(const char* path, uint32_t flags, kilter_
   return guarded([&] {
     not_null(path, "path");
     not_null(program, "program");
-    kilter::c_abi::check_flags(flags, KILTER_LOAD_UNVERIFIED, "kilter_program_load_with",
-                               "0 and KILTER_LOAD_UNVERIFIED (1)");
-    const auto file = kilter::MappedFile::open(path);
-    // The owner keeps the mapping alive; nothing writes through it.
-    *program = kilter::c_abi::make_program(file->bytes(), std::const_pointer_cast<kilter::MappedFile>(file), path,
-                                           (flags & KILTER_LOAD_UNVERIFIED) == 0)
-                   .release();
+    *program = load_file(path, nullptr, flags, "kilter_program_load_with").release();
+  });
+}
+
+kilter_status kilter_program_load_signed(const char* path, const char* public_key, uint32_t flags,
+                                         kilter_program** program) {
+  if (program != nullptr) *program = nullptr;
+  return guarded([&] {
+    not_null(path, "path");
+    not_null(public_key, "public_key");
+    not_null(program, "program");
+    *program = load_file(path, public_key, flags, "kilter_program_load_signed").release();
   });
 }
 
