@@ -70,7 +70,14 @@ extern "C" {
 #define KILTER_API
 #endif
 
-typedef enum kilter_status {
+/* In C++, any int is a value of an enum of this interface, as it is in C. */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define KILTER_INT : int
+#else
+#define KILTER_INT
+#endif
+
+typedef enum kilter_status KILTER_INT {
   KILTER_OK = 0,
   KILTER_ERROR_USAGE = 1, /* invalid argument: null pointer, index or thread count out of range, instance in use */
   KILTER_ERROR_BAD_INPUT =
@@ -84,7 +91,7 @@ typedef enum kilter_status {
 
 /* Element types. f16 and bf16 are passed as their 16 bits, bool as one byte of 0 or 1. From KILTER_F8E4M3FN on, an
  * element has a byte of its own, whose lowest bits are those that ONNX gives it and whose other bits are 0. */
-typedef enum kilter_dtype {
+typedef enum kilter_dtype KILTER_INT {
   KILTER_F32 = 0,
   KILTER_F64 = 1,
   KILTER_F16 = 2,
@@ -146,7 +153,7 @@ KILTER_API void kilter_error_free(kilter_error* error);
 KILTER_API const char* kilter_status_name(kilter_status status);
 
 /* Messages. The libraries print nothing; without a callback, messages are dropped. */
-typedef enum kilter_log_level {
+typedef enum kilter_log_level KILTER_INT {
   KILTER_LOG_ERROR = 0,   /* the text of each failure, as kilter_last_error() has it */
   KILTER_LOG_WARNING = 1, /* what may be slower than it could be, and options without effect */
   KILTER_LOG_INFO = 2,    /* what was loaded, compiled and created */
@@ -278,7 +285,7 @@ KILTER_API kilter_status kilter_instance_run(kilter_instance* instance, const vo
  *   kilter_value_free(kept);
  *
  * A value does not change. Any number of threads may read it, and it may outlive the instance and the program. */
-typedef enum kilter_kind {
+typedef enum kilter_kind KILTER_INT {
   KILTER_TENSOR = 0,
   KILTER_SEQUENCE = 1, /* of values */
   KILTER_ABSENT = 2    /* an optional value that is not there; also the kind of a null pointer */
