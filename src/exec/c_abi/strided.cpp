@@ -1,4 +1,5 @@
 // The C interface to tensors whose elements are not next to each other in memory.
+#include <algorithm>
 #include <cstring>
 #include <string>
 
