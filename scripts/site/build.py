@@ -132,6 +132,16 @@ def header_page(name, title):
     return text
 
 
+def tutorial_page(notebook):
+    """A notebook as a page. Its title is its first sentence, up to a colon if there is one."""
+    text = ""
+    for cell in json.loads(notebook.read_text())["cells"]:
+        source = "".join(cell["source"])
+        text += f"```python\n{source}\n```\n\n" if cell["cell_type"] == "code" else f"{source}\n\n"
+    name = f"{notebook.stem}.ipynb"
+    return text + f"The page is the notebook [{name}](../examples/notebooks/{name}).\n"
+
+
 def python_page():
     names = ["kilter", "kilter.errors", "kilter.graph", "kilter.onnxruntime"]
     return "# Python\n\n[The guide](../doc/python.md) has examples.\n\n" + "".join(f"::: {name}\n\n" for name in names)
@@ -155,6 +165,11 @@ def main():
     for name, title in (("kilter.h", "C++"), ("runtime.h", "C: the runtime"), ("compiler.h", "C: the compiler")):
         (reference / name.replace(".h", ".md")).write_text(header_page(name, title))
     (reference / "python.md").write_text(python_page())
+    tutorials = pages / "tutorials"
+    tutorials.mkdir()
+    for notebook in sorted((SOURCE / "examples/notebooks").glob("*.ipynb")):
+        copy(f"examples/notebooks/{notebook.name}", pages)
+        (tutorials / f"{notebook.stem}.md").write_text(tutorial_page(notebook))
     shutil.copyfile(SOURCE / "scripts/site/mkdocs.yml", out / "mkdocs.yml")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(out / "mkdocs.yml"), "-d", str(out / "html")]
     with open(out / "mkdocs.yml", "a") as config:
