@@ -170,7 +170,8 @@ void ModelOptions::add_model_to(Command app, bool compiled_files) {
            "skip the hash check that detects damage in a compiled file (10 ms for 100 MB)");
   app.option("--signed-by", signed_by,
              "refuse a compiled file that the owner of this public key has not signed (kilter sign)")
-      .file("KEY");
+      .file("KEY")
+      .on_value([this] { asks_signature = true; });
 }
 
 void ModelOptions::add_compile_to(Command app) {
@@ -364,6 +365,8 @@ std::unique_ptr<Session> ModelOptions::open() const {
   options.max_shapes = max_shapes;
   options.verify_file = !no_verify_file;
   options.signed_by = signed_by;
+  if (asks_signature && signed_by.empty())  // of a variable of a script that is not set, for example
+    fail(ErrorKind::usage, "--signed-by '': expected the file of a public key");
   if (!plan_cache.empty()) options.plan_cache_bytes = parse_size(plan_cache, "--plan-cache");
   options.interrupt = [] {
     if (const auto& interrupt = console().interrupt) interrupt();

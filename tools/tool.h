@@ -50,7 +50,8 @@ struct ModelOptions {
   int64_t max_rewrites = -1;
   bool time_passes = false;
   bool no_verify_file = false;
-  std::string signed_by;  ///< file of a public key; empty: none
+  std::string signed_by;        ///< file of a public key; empty: none
+  bool asks_signature = false;  ///< --signed-by was given
   bool operator==(const ModelOptions&) const = default;
 
   /// Adds all of the options below. `compiled_files` tells whether the help says that MODEL may be a compiled file.

@@ -23,7 +23,8 @@ namespace {
 
 /// Returns whether PATH has a program of this name, or whether the name is the path of one.
 bool is_program(const std::string& name) {
-  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0;
+  if (name.find('/') != std::string::npos)
+    return std::filesystem::is_regular_file(name) && access(name.c_str(), X_OK) == 0;
   const char* path = std::getenv("PATH");
   return std::ranges::any_of(split(path == nullptr ? "" : path, ':'), [&](std::string_view folder) {
     return !folder.empty() && access(fmt::format("{}/{}", folder, name).c_str(), X_OK) == 0;
@@ -57,6 +58,8 @@ Command find_compiler(Arch arch, const std::string& given) {
     for (const std::string_view word : split_words(given)) command.emplace_back(word);
     if (command.empty() || !is_program(command.front()))
       fail(ErrorKind::usage, "C compiler '{}': there is no such program", printable(given));
+    std::string& program = command.front();  // it runs in another folder
+    if (program.find('/') != std::string::npos) program = std::filesystem::absolute(program).string();
     return command;
   }
   std::vector<std::string> names;
@@ -102,7 +105,9 @@ std::string run_command(const Command& command, const std::filesystem::path& fol
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (status == 0) return output;
-  fail(ErrorKind::io, "'{}' failed:\n{}", join(command, " "), printable_lines(last_lines(output)));
+  const std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
+                                              : fmt::format("failed with status {}", WEXITSTATUS(status));
+  fail(ErrorKind::io, "'{}' {}:\n{}", join(command, " "), how, printable_lines(last_lines(output)));
 }
 
 }  // namespace kilter::aot

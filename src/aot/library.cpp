@@ -1,8 +1,11 @@
 #include "aot/library.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <set>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -49,45 +52,75 @@ std::span<const std::byte> weights_of(const Plan& plan) {
   return {plan.constants, static_cast<size_t>(plan.constants_bytes)};
 }
 
-void write_bytes(const fs::path& path, std::span<const std::byte> bytes) {
-  const std::array parts = {bytes};
-  write_file_atomically(path, parts);
-}
+/// A file that is to be written.
+struct NewFile {
+  fs::path path;
+  std::span<const std::byte> bytes;
+};
 
-/// Writes the sources into a folder. Returns their names.
-std::vector<std::string> write_sources(const Sources& sources, const fs::path& folder) {
-  const Network& network = sources.network;
-  write_file_atomically(folder / sources.header, header_text(network));
-  write_file_atomically(folder / sources.source, source_text(network, sources.header, sources.code, sources.weights));
-  write_bytes(folder / sources.code, code_of(network.plan));
-  std::vector<std::string> names = {sources.source, sources.header, sources.code};
-  if (network.plan.constants_bytes > 0) {
-    write_bytes(folder / sources.weights, weights_of(network.plan));
-    names.push_back(sources.weights);
+/// Writes all files, or none if one of them cannot be written for a reason that shows beforehand.
+void write_all(std::span<const NewFile> files) {
+  std::set<fs::path> places;
+  for (const NewFile& file : files) {
+    const fs::path folder = file.path.has_parent_path() ? file.path.parent_path() : fs::path(".");
+    std::error_code error;
+    if (!places.insert(fs::weakly_canonical(file.path, error)).second)
+      fail(ErrorKind::usage, "{}: two files of the library would have this name; give one of them another",
+           file.path.string());
+    if (!file.path.has_filename() || fs::is_directory(file.path, error))
+      fail(ErrorKind::usage, "{}: a folder; expected the name of a file", file.path.string());
+    const bool writable = access(folder.c_str(), W_OK) == 0 || access(file.path.c_str(), W_OK) == 0;
+    if (!writable)
+      fail(ErrorKind::io, "cannot write file '{}': {}", file.path.string(), std::generic_category().message(errno));
   }
-  return names;
+  for (const NewFile& file : files) {
+    const std::array parts = {file.bytes};
+    write_file_atomically(file.path, parts);
+  }
 }
 
-Sources sources_of(const Plan& plan, const std::string& name, const std::string& header, bool file_weights) {
-  return {describe(plan, name, file_weights), header, name + ".c", name + ".code", name + ".weights"};
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+/// The sources as files in a folder. `texts` keeps the text of those that are made.
+std::vector<NewFile> files_of(const Sources& sources, const fs::path& folder, std::array<std::string, 2>& texts) {
+  const Network& network = sources.network;
+  texts = {header_text(network), source_text(network, sources.header, sources.code, sources.weights)};
+  std::vector<NewFile> files = {{folder / sources.source, bytes_of(texts[1])},
+                                {folder / sources.header, bytes_of(texts[0])},
+                                {folder / sources.code, code_of(network.plan)}};
+  if (network.plan.constants_bytes > 0 || network.file_weights)
+    files.push_back({folder / sources.weights, weights_of(network.plan)});
+  return files;
+}
+
+Sources sources_of(const Plan& plan, const std::string& name, bool file_weights) {
+  return {describe(plan, name, file_weights), name + ".h", name + ".c", name + ".code", name + ".weights"};
 }
 
 /// Returns the prefix of the functions: the option, or what the file is called.
 std::string name_of(const fs::path& path, const std::string& given) {
   std::string name = given;
   if (name.empty()) {
-    std::string stem = (path.has_filename() ? path : path.parent_path()).stem().string();
+    const fs::path whole = fs::absolute(path).lexically_normal();
+    std::string stem = (whole.has_filename() ? whole : whole.parent_path()).stem().string();
     if (stem.starts_with("lib") && stem.size() > 3) stem.erase(0, 3);
     std::set<std::string> none;
     name = identifier(stem, none);
   }
-  if (is_identifier(name)) return name;
-  fail(ErrorKind::usage,
-       "--name '{}': expected an identifier of C: a letter, then letters, digits and single '_'; no keyword",
-       printable(name));
+  if (!is_identifier(name)) {
+    fail(ErrorKind::usage,
+         "--name '{}': expected an identifier of C: a letter, then up to 99 letters, digits and single '_'; no keyword",
+         printable(name));
+  }
+  if (is_taken(name)) {
+    fail(ErrorKind::usage,
+         "a library cannot be called '{}', which is a name of the C library or of the runtime part; give another one "
+         "with "
+         "--name",
+         name);
+  }
+  return name;
 }
-
-int64_t size_of(const fs::path& path) { return static_cast<int64_t>(fs::file_size(path)); }
 
 /// Compiles and links the sources in a folder. Returns what was made, which is to be called `file`.
 fs::path build(const Sources& sources, Form form, Arch arch, const std::string& given, const std::string& file,
@@ -98,14 +131,14 @@ fs::path build(const Sources& sources, Form form, Arch arch, const std::string& 
     command.insert(command.end(), more);
     return command;
   };
-  run_command(with(compiler, {"-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wa,-I,.", "-c",
-                              sources.source, "-o", name + ".o"}),
+  run_command(with(compiler, {"-std=gnu11", "-O2", "-fno-lto", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wa,-I,.",
+                              "-c", sources.source, "-o", name + ".o"}),
               folder);
   if (form == Form::object) return folder / (name + ".o");
   if (form == Form::shared) {
-    run_command(
-        with(compiler, {"-shared", "-pthread", "-Wl,-z,defs", "-Wl,-soname," + file, name + ".o", "-o", name + ".so"}),
-        folder);
+    run_command(with(compiler, {"-shared", "-fno-lto", "-pthread", "-Wl,-z,defs", "-Xlinker", "-soname", "-Xlinker",
+                                file, name + ".o", "-o", name + ".so"}),
+                folder);
     return folder / (name + ".so");
   }
   const std::string archiver(trim(run_command(with(compiler, {"-print-prog-name=ar"}), folder)));
@@ -117,17 +150,36 @@ Library write_folder(const Plan& plan, const fs::path& path, const LibraryOption
   const std::string name = name_of(path, options.name);
   if (!options.header.empty())
     fail(ErrorKind::usage, "--header is not for a folder of sources, which has its header {}.h", name);
-  const Sources sources = sources_of(plan, name, name + ".h", options.file_weights);
+  const Sources sources = sources_of(plan, name, options.file_weights);
+  const std::string cmake = cmake_text(sources.network, sources.source);
+  const fs::path project = path / "CMakeLists.txt";
+  if (fs::exists(project) && !read_file(project).starts_with(cmake.substr(0, cmake.find(' ', 3)))) {
+    fail(ErrorKind::usage, "{}: exists and is not of a library that Kilter generated; give a folder of its own",
+         project.string());
+  }
   std::error_code error;
   fs::create_directories(path, error);
   if (error) fail(ErrorKind::io, "{}: {}", path.string(), error.message());
+  std::array<std::string, 2> texts;
+  std::vector<NewFile> files = files_of(sources, path, texts);
+  files.push_back({project, bytes_of(cmake)});
+  write_all(files);
   Library library{name, {path}, 0, plan.code_bytes, plan.constants_bytes, 0};
-  for (const std::string& file : write_sources(sources, path)) library.files.push_back(path / file);
-  library.files.push_back(path / "CMakeLists.txt");
-  write_file_atomically(library.files.back(), cmake_text(sources.network, sources.source));
-  for (size_t i = 1; i < library.files.size(); ++i) library.file_bytes += size_of(library.files[i]);
+  for (const NewFile& file : files) {
+    library.files.push_back(file.path);
+    library.file_bytes += std::ssize(file.bytes);
+  }
   library.other_bytes = library.file_bytes - plan.code_bytes - plan.constants_bytes;
   return library;
+}
+
+/// The code model of C compilers reaches 2 GB.
+void check_weights(const Plan& plan, bool file_weights) {
+  constexpr int64_t kMost = (int64_t{1} << 31) - (int64_t{1} << 26);
+  if (file_weights || plan.constants_bytes <= kMost) return;
+  fail(ErrorKind::unsupported,
+       "{} bytes of weights do not fit into a library, which has {} at most; use --weights file", plan.constants_bytes,
+       kMost);
 }
 
 }  // namespace
@@ -149,21 +201,25 @@ Form form_of(const fs::path& path, bool sources) {
 }
 
 Library write_library(const Plan& plan, Form form, const fs::path& path, const LibraryOptions& options) {
+  check_weights(plan, options.file_weights);
   if (form == Form::sources) return write_folder(plan, path, options);
   const std::string name = name_of(path, options.name);
   const fs::path header = options.header.empty() ? path.parent_path() / (name + ".h") : options.header;
-  const Sources sources = sources_of(plan, name, header.filename().string(), options.file_weights);
+  const Sources sources = sources_of(plan, name, options.file_weights);
   const BuildFolder folder;
-  write_sources(sources, folder.path());
+  std::array<std::string, 2> texts;
+  write_all(files_of(sources, folder.path(), texts));
   const fs::path made = build(sources, form, plan.arch, options.compiler, path.filename().string(), folder.path());
-  Library library{name, {path, header}, size_of(made), plan.code_bytes, plan.constants_bytes, 0};
+  if (!fs::exists(made))
+    fail(ErrorKind::usage, "the C compiler '{}' made no {}", options.compiler, made.filename().string());
+  const auto library_file = MappedFile::open(made);
+  std::vector<NewFile> files = {{header, bytes_of(texts[0])}};
+  if (options.file_weights) files.push_back({path.parent_path() / sources.weights, weights_of(plan)});
+  files.push_back({path, library_file->bytes()});  // last: if it is new, the others are as well
+  write_all(files);
+  Library library{name, {path, header}, std::ssize(library_file->bytes()), plan.code_bytes, plan.constants_bytes, 0};
+  if (options.file_weights) library.files.push_back(files[1].path);
   library.other_bytes = library.file_bytes - plan.code_bytes - (options.file_weights ? 0 : plan.constants_bytes);
-  write_bytes(path, MappedFile::open(made)->bytes());
-  write_file_atomically(header, header_text(sources.network));
-  if (options.file_weights) {
-    library.files.push_back(path.parent_path() / sources.weights);
-    write_bytes(library.files.back(), weights_of(plan));
-  }
   return library;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace kilter::aot {
@@ -24,18 +26,40 @@ const std::set<std::string_view> kReserved = {
     "using",     "virtual",  "void",       "volatile",  "wchar_t",      "while",         "xor",
     "xor_eq",    "linux",    "unix",       "main",      "asm"};
 
+/// Prefixes whose functions would be those of the C library or of the runtime part, and names of headers, which a
+/// header of the same name would hide.
+const std::set<std::string_view> kTaken = {
+    "assert", "complex", "cpuid",     "ctype",   "errno",  "fcntl",  "fenv",   "float",   "instance", "inttypes",
+    "iso646", "kilter",  "limits",    "locale",  "math",   "mtx",    "pool",   "pthread", "sched",    "setjmp",
+    "signal", "stdarg",  "stdatomic", "stdbool", "stddef", "stdint", "stdio",  "stdlib",  "string",   "strings",
+    "tgmath", "threads", "thrd",      "time",    "timer",  "uchar",  "unistd", "wchar",   "wctype"};
+
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+/// Returns whether a header of C might define the name: macros are capitals, types end in _t.
+bool may_be_defined(std::string_view name) {
+  const bool capitals = name.size() > 1 && std::ranges::none_of(name, [](char c) { return c >= 'a' && c <= 'z'; });
+  return capitals || name.ends_with("_t") || name == "errno" || name == "stdin" || name == "stdout" || name == "stderr";
+}
+
 }  // namespace
 
-bool is_identifier(std::string_view text) {
-  if (text.empty() || !is_letter(text.front()) || kReserved.contains(text)) return false;
-  return text.find("__") == std::string_view::npos &&
-         text.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyz"
-             "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string_view::npos;
+std::string upper(std::string_view text) {
+  std::string made(text);
+  std::ranges::transform(made, made.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  return made;
 }
+
+bool is_identifier(std::string_view text) {
+  constexpr size_t kMost = 100;
+  if (text.empty() || text.size() > kMost || !is_letter(text.front()) || kReserved.contains(text)) return false;
+  return text.find("__") == std::string_view::npos &&
+         std::ranges::all_of(text, [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
+}
+
+bool is_taken(std::string_view prefix) { return kTaken.contains(prefix); }
 
 std::string identifier(std::string_view name, std::set<std::string>& taken) {
   std::string made;
@@ -45,9 +69,9 @@ std::string identifier(std::string_view name, std::set<std::string>& taken) {
   }
   while (made.ends_with('_')) made.pop_back();
   if (made.empty() || is_digit(made.front())) made.insert(0, "t");
-  if (kReserved.contains(made)) made += "_value";
+  if (kReserved.contains(made) || may_be_defined(made)) made += "_value";
   std::string unique = made;
-  for (int n = 2; !taken.insert(unique).second; ++n) unique = fmt::format("{}_{}", made, n);
+  for (int n = 2; !taken.insert(upper(unique)).second; ++n) unique = fmt::format("{}_{}", made, n);
   return unique;
 }
 

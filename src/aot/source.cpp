@@ -69,17 +69,19 @@ std::vector<Argument> arguments(const std::vector<PlanTensor>& tensors, std::set
   return made;
 }
 
+/// The parameters of the run function after the network itself: ", const float *input, float *scores".
+std::string parameters(const Network& network) {
+  std::string text;
+  for (const Argument& a : network.inputs) text += fmt::format(", const {} *{}", a.type, a.name);
+  for (const Argument& a : network.outputs) text += fmt::format(", {} *{}", a.type, a.name);
+  return text;
+}
+
 std::string names_of(const Network& network) {
   std::string text;
   for (const auto* list : {&network.inputs, &network.outputs}) {
     for (const Argument& a : *list) text += ", " + a.name;
   }
-  return text;
-}
-
-std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   return text;
 }
 
@@ -136,7 +138,6 @@ const char *{name}_error(void);
 }}
 
 #include <stdexcept>
-#include <utility>
 
 /* The same for C++. Errors throw std::runtime_error. */
 class {name}_network {{
@@ -145,9 +146,11 @@ class {name}_network {{
     if (net_ == nullptr) throw std::runtime_error({name}_error());
   }}
   ~{name}_network() {{ {name}_free(net_); }}
-  {name}_network({name}_network &&other) noexcept : net_(std::exchange(other.net_, nullptr)) {{}}
+  {name}_network({name}_network &&other) noexcept : net_(other.net_) {{ other.net_ = nullptr; }}
   {name}_network &operator=({name}_network &&other) noexcept {{
-    std::swap(net_, other.net_);
+    {name}_net *const net = net_;
+    net_ = other.net_;
+    other.net_ = net;
     return *this;
   }}
   void run({first_parameters}) {{
@@ -173,16 +176,11 @@ std::string conditions(const Plan& plan) {
 
 }  // namespace
 
-std::string parameters(const Network& network) {
-  std::string text;
-  for (const Argument& a : network.inputs) text += fmt::format(", const {} *{}", a.type, a.name);
-  for (const Argument& a : network.outputs) text += fmt::format(", {} *{}", a.type, a.name);
-  return text;
-}
-
 Network describe(const Plan& plan, const std::string& name, bool file_weights) {
   check_steps(plan);
-  std::set<std::string> taken = {"net", "threads", "weights", name + "_net"};
+  std::set<std::string> taken = {"NET", "THREADS", "WEIGHTS"};
+  for (const std::string_view own : {"NET", "CREATE", "RUN", "FREE", "ERROR", "NETWORK"})
+    taken.insert(fmt::format("{}_{}", upper(name), own));
   Network network{plan, name, file_weights, 0, {}, {}};
   network.inputs = arguments(plan.inputs, taken);
   network.outputs = arguments(plan.outputs, taken);
@@ -220,7 +218,7 @@ enable_language(C)
 find_package(Threads REQUIRED)
 add_library({0} STATIC {1})
 target_include_directories({0} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
-target_compile_options({0} PRIVATE -std=gnu11 -O2 -Wa,-I,${{CMAKE_CURRENT_SOURCE_DIR}})
+target_compile_options({0} PRIVATE -std=gnu11 -O2 -fno-lto -Wa,-I,${{CMAKE_CURRENT_SOURCE_DIR}})
 target_link_libraries({0} PUBLIC Threads::Threads)
 set_target_properties({0} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 )",

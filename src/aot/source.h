@@ -27,9 +27,6 @@ struct Network {
 /// device. The text names the operators.
 Network describe(const Plan& plan, const std::string& name, bool file_weights);
 
-/// Returns the parameters of the function that runs the network, after the network itself: ", const float *input, float
-/// *scores".
-std::string parameters(const Network& network);
 /// Returns the header that programs include, for C and C++.
 std::string header_text(const Network& network);
 /// Returns the C source, which includes `header`, and the files with the machine code and the weights by these names.

@@ -35,6 +35,7 @@ class FileSink {
   using Parts = std::span<const std::span<const std::byte>>;
   FileSink(std::filesystem::path path) : path_(std::move(path)) {}       // NOLINT(google-explicit-constructor)
   FileSink(const std::string& path) : path_(path) {}                     // NOLINT(google-explicit-constructor)
+  FileSink(const char* path) : path_(path) {}                            // NOLINT(google-explicit-constructor)
   FileSink(std::function<void(Parts)> take) : take_(std::move(take)) {}  // NOLINT(google-explicit-constructor)
   /// Throws io when a file cannot be written, and leaves nothing behind.
   void write(Parts parts) const;

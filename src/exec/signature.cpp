@@ -87,15 +87,21 @@ Bytes from_hex(std::string_view text, size_t size) {
 template <size_t N>
 std::array<Bytes, N> read_lines(const std::filesystem::path& path, std::string_view title,
                                 const std::array<size_t, N>& sizes) {
+  constexpr uintmax_t kMost = 4096;
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  const bool small = regular && std::filesystem::file_size(path, error) <= kMost;
+  if (!error && !small) fail(ErrorKind::bad_input, "{}: not a small file that starts with '{}'", path.string(), title);
   const std::string text = read_file(path);
   const std::vector<std::string_view> lines = split(trim(text), '\n');
+  if (lines.front() != title) fail(ErrorKind::bad_input, "{}: not a file that starts with '{}'", path.string(), title);
   std::array<Bytes, N> values;
-  bool right = lines.size() == N + 1 && lines.front() == title;
-  for (size_t i = 0; right && i < N; ++i) {
-    values[i] = from_hex(lines[i + 1], sizes[i]);
-    right = !values[i].empty();
+  for (size_t i = 0; i < N; ++i) {
+    if (i + 1 < lines.size()) values[i] = from_hex(lines[i + 1], sizes[i]);
+    if (values[i].empty())
+      fail(ErrorKind::bad_input, "{}: line {}: expected {} digits of 0 to 9 and a to f; copy the file again",
+           path.string(), i + 2, 2 * sizes[i]);
   }
-  if (!right) fail(ErrorKind::bad_input, "{}: not a file that starts with '{}'", path.string(), title);
   return values;
 }
 
@@ -109,13 +115,19 @@ Bytes digest(const Sodium& s, std::span<const std::byte> bytes) {
 
 void write_new(const std::filesystem::path& path, const std::string& text, mode_t mode) {
   const Handle file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-  const bool written = file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (!written) fail(ErrorKind::io, "{}: {}", path.string(), std::generic_category().message(errno));
+  if (!file) fail(ErrorKind::io, "{}: {}", path.string(), std::generic_category().message(errno));
+  if (write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return;
+  unlink(path.c_str());
+  fail(ErrorKind::io, "{}: cannot be written; is the disk full?", path.string());
 }
 
 }  // namespace
 
 void write_keys(const std::filesystem::path& secret_key, const std::filesystem::path& public_key) {
+  for (const std::filesystem::path& path : {secret_key, public_key}) {
+    if (std::filesystem::exists(path))
+      fail(ErrorKind::usage, "{}: exists; keys are never replaced: give another name, or move it away", path.string());
+  }
   Bytes owner(kPublicBytes), secret(kSecretBytes);
   sodium().keypair(owner.data(), secret.data());
   write_new(secret_key, fmt::format("{}\n{}\n", kSecretTitle, hex(secret)), S_IRUSR | S_IWUSR);
@@ -126,8 +138,11 @@ std::filesystem::path sign_file(const std::filesystem::path& file, const std::fi
   const Sodium& s = sodium();
   const auto [secret] = read_lines<1>(secret_key, kSecretTitle, {kSecretBytes});
   Bytes state = digest(s, MappedFile::open(file)->bytes()), signature(kSignatureBytes);
+  Bytes check = state;
   s.sign(state.data(), signature.data(), nullptr, secret.data());
   const Bytes owner(secret.end() - kPublicBytes, secret.end());  // the second half of a secret key is the public one
+  if (s.verify(check.data(), signature.data(), owner.data()) != 0)
+    fail(ErrorKind::bad_input, "{}: the two halves of the key do not belong together", secret_key.string());
   std::filesystem::path path = file;
   path += ".sig";
   write_file_atomically(path, fmt::format("{}\n{}\n{}\n", kSignatureTitle, hex(owner), hex(signature)));
@@ -140,6 +155,9 @@ void check_signature(const std::filesystem::path& file, std::span<const std::byt
   const auto [owner] = read_lines<1>(public_key, kPublicTitle, {kPublicBytes});
   std::filesystem::path path = file;
   path += ".sig";
+  if (is_missing(path))
+    fail(ErrorKind::bad_input, "{} is not signed: there is no file '{}', which `kilter sign` makes", file.string(),
+         path.string());
   const auto [signer, signature] = read_lines<2>(path, kSignatureTitle, {kPublicBytes, kSignatureBytes});
   if (signer != owner) {
     fail(ErrorKind::bad_input, "{}: signed by the owner of the key {}, expected that of {} ({}); nothing in it was run",

@@ -57,8 +57,8 @@ const std::string& target_of(const Content& content) {
 Row row_of(const Content& content, FilePools& pools) {
   Row row;
   row.part.target = target_of(content);
+  row.part.arch = parse_target(row.part.target).arch;
   for (const Plan* plan : plans_of(content)) {
-    row.part.arch = plan->arch;
     for (const std::string& feature : plan->required_features) {
       if (std::ranges::count(row.part.features, feature) == 0) row.part.features.push_back(feature);
     }

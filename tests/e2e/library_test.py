@@ -303,15 +303,49 @@ def top_k_net():
                              [made_models.value("v", [1, 3]), made_models.value("i", [1, 3], TensorProto.INT64)], [k])
 
 
+def odd_names():
+    """Names of tensors that are macros, types, functions or equal in capitals, and no weights in a file."""
+    names = ["x", "X", "errno", "EOF", "uint8_t", "inputs", "instance_run", "net", "odd_run", "für", "int", "1st", "a b"]
+    nodes = [helper.make_node("Relu", [name], [f"{name}.out"]) for name in names]
+    onnx.save(made_models.model(nodes, [made_models.value(name, [1, i + 1]) for i, name in enumerate(names)],
+                                [made_models.value(f"{name}.out", [1, i + 1]) for i, name in enumerate(names)]), "odd.onnx")
+    kilter("compile", "odd.onnx", "-o", "odd.so", "--weights", "file")
+    sizes = re.findall(r"#define (\w+_ELEMENTS) (\d+)", open("odd.h").read())
+    assert len(sizes) == len({name for name, _ in sizes}) == 2 * len(names), sizes
+    inputs, outputs = arguments("odd.h", "odd")
+    arrays = "".join(f"static float a{i}[16];" for i in range(2 * len(names)))
+    with open("odd.cpp", "w") as out:
+        out.write(f'#include <cerrno>\n#include <cstdio>\n#include "odd.h"\n{arrays}\nint main() {{\n  odd_network net("odd.weights");\n'
+                  f"  net.run({', '.join(f'a{i}' for i in range(len(inputs) + len(outputs)))});\n}}\n")
+    run("g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "odd.cpp", "./odd.so", "-Wl,-rpath,.", "-o", "odd")
+    run("./odd")
+    if shutil.which(CROSS) is not None and os.uname().machine == "x86_64":
+        kilter("compile", "odd.onnx", "-o", "odd_sources", "--cmake")
+        text = run(CROSS, "-Wa,-I,odd_sources", "-Iodd_sources", "-c", "odd_sources/odd_sources.c", expect=1)
+        assert "the kernels are for 64-bit x86-64 Linux: use a C compiler for it" in text, text
+
+
 def test_errors():
     case = small_case(word=5)
     inputs_of(case)
     onnx.save(loop_net(), "loop.onnx")
     onnx.save(top_k_net(), "topk.onnx")
+    os.makedirs("project")
+    with open("project/CMakeLists.txt", "w") as out:
+        out.write("project(mine)\n")
     page = "write a compiled file, and load it with libkilter_runtime (doc/install.md)"
     for words, text in [
-        (["small.onnx", "-o", "x.so", "--name", "for"], "--name 'for': expected an identifier of C: a letter, then letters, "
-         "digits and single '_'; no keyword"),
+        (["small.onnx", "-o", "x.so", "--name", "for"], "--name 'for': expected an identifier of C: a letter, then up to 99 "
+         "letters, digits and single '_'; no keyword"),
+        (["small.onnx", "-o", "pool.so"], "a library cannot be called 'pool', which is a name of the C library or of the "
+         "runtime part; give another one with --name"),
+        (["small.onnx", "-o", "x.so", "--header", "x.so"], "x.so: two files of the library would have this name"),
+        (["small.onnx", "-o", "x.so", "--header", "here/"], "here/: a folder; expected the name of a file"),
+        (["small.onnx", "-o", "x.so", "--header", "nowhere/x.h"], "cannot write file 'nowhere/x.h': No such file or directory"),
+        (["small.onnx", "-o", "project", "--cmake"], "project/CMakeLists.txt: exists and is not of a library that Kilter "
+         "generated; give a folder of its own"),
+        (["small.onnx", "-o", "x.so", "--cc", "true"], "the C compiler 'true' made no x.so"),
+        (["small.onnx", "-o", "x.so", "--cc", "gcc -m32 -include /dev/null"], "failed with status"),
         (["small.onnx", "-o", "x.so", "--cc", "nocc -m64"], "C compiler 'nocc -m64': there is no such program"),
         (["small.onnx", "-o", "x.kilter", "--header", "x.h"], "x.kilter: expected a name that ends in .so (shared library), "
          ".a (static library) or .o (object file)"),
@@ -328,6 +362,8 @@ def test_errors():
         got = subprocess.run([KILTER, "compile", *words], capture_output=True, text=True, timeout=300)
         assert got.returncode != 0 and text in got.stderr, (words, got.returncode, got.stderr)
     assert not os.path.exists("x.so") and not os.path.exists("x.h")
+    assert open("project/CMakeLists.txt").read() == "project(mine)\n"
+    odd_names()
     # The library's own errors.
     case.compile("small.so")
     main, _ = driver("small", ".")

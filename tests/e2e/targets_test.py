@@ -98,6 +98,7 @@ def test_several():
     for words, text in [
         (["--target", "x86-64-v3,x86-64-v3"], "--target x86-64-v3,x86-64-v3: 'x86-64-v3' is there twice"),
         (["--target", "x86-64-v3,zen9"], "zen9"),
+        (["--target", "x86-64-v3,"], "--target 'x86-64-v3,': a name is missing at a comma"),
         (["--target", "x86-64-v3,znver4", "--cmake"], "--target x86-64-v3,znver4: a library has the code of one target"),
     ]:
         assert text in kilter("compile", NETWORK, *SHAPE, *words, "-o", "x.kilter", expect=2), words
@@ -143,12 +144,15 @@ def test_signatures():
         raise
     assert text == "release.secret: the secret key; release.public: the public key\n", text
     assert os.stat("release.secret").st_mode & 0o777 == 0o600
-    assert "File exists" in kilter("sign", "--new-keys", "release", expect=3)
+    text = kilter("sign", "--new-keys", "release", expect=2)
+    assert "release.secret: exists; keys are never replaced: give another name, or move it away" in text, text
     kilter("sign", "--new-keys", "other")
     assert kilter("sign", "net.kilter", "--key", "release.secret") == "net.kilter.sig: the signature of net.kilter\n"
     kilter("run", "net.kilter", *SHAPE, "--signed-by", "release.public")
     text = kilter("run", "net.kilter", *SHAPE, "--signed-by", "other.public", expect=3)
     assert re.search(r"net.kilter: signed by the owner of the key [0-9a-f]{64}, expected that of other.public", text), text
+    with open("broken.secret", "w") as out:
+        out.write("kilter secret key 1\n0123\n")
     data = bytearray(open("net.kilter", "rb").read())
     data[-1] ^= 1
     with open("net.kilter", "wb") as out:
@@ -158,15 +162,18 @@ def test_signatures():
     for words, text in [
         (["run", "net.kilter", *SHAPE, "--signed-by", "release.secret"], "release.secret: not a file that starts with 'kilter public key 1'"),
         (["run", NETWORK, "--signed-by", "release.public"], f"{NETWORK} is no compiled file, so it has no signature; leave out the key"),
+        (["run", "net.kilter", *SHAPE, "--signed-by", ""], "--signed-by '': expected the file of a public key"),
+        (["sign", "nothing.kilter", "--key", "release.secret"], "nothing.kilter"),
+        (["sign", "net.kilter", "--key", "broken.secret"], "broken.secret: line 2: expected 128 digits of 0 to 9 and a to f"),
         (["sign", "net.kilter"], "--key FILE is missing"),
-        (["sign", "main.c", "--key", "release.secret"], "main.c is no compiled file"),
+        (["sign", "release.public", "--key", "release.secret"], "release.public is no compiled file"),
         (["sign"], "give the files to sign and --key, or --new-keys NAME"),
     ]:
         done = subprocess.run([KILTER, *words], capture_output=True, text=True, timeout=300)
         assert done.returncode != 0 and text in done.stderr, (words, done.returncode, done.stderr)
     os.remove("net.kilter.sig")
     text = kilter("run", "net.kilter", *SHAPE, "--signed-by", "release.public", expect=3)
-    assert "net.kilter.sig" in text and "No such file" in text, text
+    assert "net.kilter is not signed: there is no file 'net.kilter.sig', which `kilter sign` makes" in text, text
 
 
 def main():

@@ -96,7 +96,7 @@ TEST(PlanFile, ErrorsOfReadingAndWriting) {
   EXPECT_THAT(error_of([&] { load_plan(missing); }, ErrorKind::io), HasSubstr(missing.string()));
   EXPECT_THAT(error_of([&] { save_plan(steps_plan(), missing); }, ErrorKind::io), HasSubstr("No such file"));
   if (std::filesystem::exists("/dev/full")) {
-    EXPECT_THAT(error_of([] { save_plan(steps_plan(), std::string("/dev/full")); }, ErrorKind::io), HasSubstr("No space left"));
+    EXPECT_THAT(error_of([] { save_plan(steps_plan(), "/dev/full"); }, ErrorKind::io), HasSubstr("No space left"));
   }
   write_file_atomically(folder.path() / "onnx", "\x08\x07 not ours");
   EXPECT_THAT(error_of([&] { load_plan(folder.path() / "onnx"); }, ErrorKind::bad_input),

@@ -55,10 +55,11 @@ Written compile_one(Session& session, const ModelOptions& options, const std::st
 
 /// The targets of --target: names with commas between them, or one back end with its options.
 std::vector<std::string> targets_of(const std::string& text) {
-  if (text.find(' ') != std::string::npos) return {text};
+  if (text.find('=') != std::string::npos || text.find(',') == std::string::npos) return {text};
   std::vector<std::string> names;
-  for (const std::string_view name : split(text, ',')) {
-    names.emplace_back(trim(name));
+  for (const std::string_view part : split(text, ',')) {
+    if (trim(part).empty()) fail(ErrorKind::usage, "--target '{}': a name is missing at a comma", text);
+    names.push_back(parse_target(part).name);
     if (std::ranges::count(names, names.back()) > 1)
       fail(ErrorKind::usage, "--target {}: '{}' is there twice", text, names.back());
   }
@@ -121,7 +122,8 @@ Written compile_library(Session& session, const LibraryChoice& choice, const std
 /// The file's name does not matter to Kilter, but other programs would take it for what it says.
 void warn_of_name(const std::string& file) {
   const std::string ending = lower(std::filesystem::path(file).extension().string());
-  for (const std::string_view other : {".onnx", ".pb", ".tflite", ".xml", ".engine"}) {
+  for (const std::string_view other :
+       {".onnx", ".pb", ".tflite", ".xml", ".engine", ".dylib", ".dll", ".lib", ".c", ".1"}) {
     if (ending != other) continue;
     note("warning: --output {}: the file is a compiled file of Kilter, not what '{}' says; name it {}\n",
          printable(file), ending, shell_word(std::filesystem::path(file).replace_extension(".kilter").string()));

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "exec/signature.h"
 #include "terminal.h"
 #include "tool.h"
@@ -29,6 +30,7 @@ void sign(const SignOptions& options) {
     if (options.json != "-") confirm("{}: the secret key; {}: the public key\n", secret, open);
   }
   for (const std::string& file : options.files) {
+    static_cast<void>(MappedFile::open(file));  // says why, if it cannot be read
     if (!vm::is_compiled_file(file)) fail(ErrorKind::usage, "{} is no compiled file; `kilter compile` makes one", file);
     const std::string signature = sign_file(file, options.key).string();
     written.push_back(signature);

@@ -15,7 +15,7 @@ struct instance {
   unsigned char **addresses; /* one for each of the model's buffers */
   unsigned char **inputs, **outputs; /* of the current run */
   size_t mapped_bytes; /* of weights in a file; 0: they are part of the program */
-  _Atomic int running;
+  _Atomic pid_t running; /* the process that runs it; 0: none. A child of fork() does not inherit the run. */
 };
 
 static size_t rounded(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
@@ -243,7 +243,8 @@ static int run_taken(struct instance *net, const void *const *inputs, void *cons
 
 static int instance_run(struct instance *net, const void *const *inputs, void *const *outputs) {
   if (net == NULL) return fail("the network is a null pointer; create one first");
-  if (atomic_exchange_explicit(&net->running, 1, memory_order_acquire) != 0)
+  const pid_t process = getpid();
+  if (atomic_exchange_explicit(&net->running, process, memory_order_acquire) == process)
     return fail("'%s': this instance is already running in another thread; create one for each thread", net->model->name);
   const struct float_environment saved = set_float_environment();
   const int failed = run_taken(net, inputs, outputs);
