@@ -11,14 +11,22 @@ function gainGroups() {
   return groups;
 }
 
+/** A predicted time in percent of the default plan's: the one scale that single layers and whole networks share. */
+function ofDefault(time) {
+  return 100 * time / run.trace.default_ms;
+}
+
+const kRaceWidth = 58;  // right of the plot, for the result of the race
+
 function courseFrame(width, height, over) {
-  const {points, spans, default_ms: base} = run.trace;
-  const raced = run.same_plan ? [] : [base * run.ratio.low, base * run.ratio.high];
-  const values = [base, ...raced, ...points.flatMap((p) => [p.predicted_ms, p.predicted_ms * (1 - p.remaining)])].filter(isNumber);
+  const {points, spans} = run.trace;
+  const raced = run.same_plan ? [] : [100 * run.ratio.low, 100 * run.ratio.high];
+  const predicted = points.flatMap((p) => [ofDefault(p.predicted_ms), ofDefault(p.predicted_ms * (1 - p.remaining))]);
+  const values = [100, ...raced, ...predicted].filter(isNumber);
   const low = Math.min(...values), high = Math.max(...values), margin = Math.max((high - low) * 0.08, high * 0.002);
   const end = over === "trials" ? Math.max(run.trials, 1)
     : Math.max(run.seconds, ...spans.map((span) => span.end), ...points.map((p) => p.seconds), 1e-3);
-  const f = {left: 62, right: width - 12, upper: 24, lower: height - 40, from: low - margin, to: high + margin * 1.5, end, over};
+  const f = {left: 62, right: width - (run.same_plan ? 12 : kRaceWidth), upper: 24, lower: height - 40, from: low - margin, to: high + margin * 1.5, end, over};
   f.x = (value) => f.left + (f.right - f.left) * value / end;
   f.y = (value) => f.lower - (f.lower - f.upper) * (value - f.from) / (f.to - f.from);
   return f;
@@ -37,7 +45,7 @@ function courseAxes(f) {
   parts.push(svg("text", {class: "axis title", x: (f.left + f.right) / 2, y: f.lower + 33, "text-anchor": "middle"},
     f.over === "trials" ? "trials" : inMinutes ? "minutes" : "seconds"),
   svg("text", {class: "axis title", "text-anchor": "middle", transform: `translate(12 ${(f.upper + f.lower) / 2}) rotate(-90)`},
-    "one run, ms"));
+    "one run, % of the default"));
   return parts;
 }
 
@@ -61,29 +69,29 @@ function courseLines(f) {
     ...run.trace.spans.filter((span) => span.phase === "searching").map((span) => span.end));
   points.forEach((p, i) => {
     const from = f.x(p[f.over]), to = f.x(i + 1 < points.length ? points[i + 1][f.over] : end);
-    steps.push([from, f.y(p.predicted_ms)], [to, f.y(p.predicted_ms)]);
-    lower.push([from, f.y(p.predicted_ms * (1 - p.remaining))], [to, f.y(p.predicted_ms * (1 - p.remaining))]);
+    steps.push([from, f.y(ofDefault(p.predicted_ms))], [to, f.y(ofDefault(p.predicted_ms))]);
+    lower.push([from, f.y(ofDefault(p.predicted_ms * (1 - p.remaining)))], [to, f.y(ofDefault(p.predicted_ms * (1 - p.remaining)))]);
   });
   const path = (list) => list.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L");
   return [svg("path", {class: "left-shade", d: `M${path(steps)}L${path([...lower].reverse())}Z`}), svg("path", {class: "best-line", d: `M${path(steps)}`})];
 }
 
 function defaultLine(f) {
-  const y = f.y(run.trace.default_ms);
-  return [svg("line", {class: "peak", x1: f.left, x2: f.right, y1: y, y2: y}),
-    svg("text", {class: "roof-name", x: f.left + 6, y: y - 6}, `default ${ms(run.trace.default_ms)}`)];
+  const y = f.y(100);
+  return [svg("line", {class: "peak", x1: f.left, x2: f.right + (run.same_plan ? 0 : kRaceWidth - 12), y1: y, y2: y}),
+    svg("text", {class: "roof-name", x: f.left + 6, y: y - 6}, "default")];
 }
 
-/** The result of the race, relative to the search's default: an interval at the right edge. */
+/** The result of the race of whole networks: an interval right of the plot, with its name and figure below. */
 function racedMark(f) {
   if (run.same_plan) return [];
-  const x = f.right - 5, base = run.trace.default_ms;
-  const [low, middle, high] = [run.ratio.low, run.ratio.value, run.ratio.high].map((ratio) => f.y(base * ratio));
-  const below = middle < (f.upper + f.lower) / 2;
+  const x = f.right + kRaceWidth / 2;
+  const [low, middle, high] = [run.ratio.low, run.ratio.value, run.ratio.high].map((ratio) => f.y(100 * ratio));
   return [svg("line", {class: "raced", x1: x, x2: x, y1: Math.max(low, high + 2), y2: high}),
     ...[low, high].map((y) => svg("line", {class: "raced-end", x1: x - 5, x2: x + 5, y1: y, y2: y})),
     svg("circle", {class: "c5", cx: x, cy: middle, r: 4.5, fill: "#d55e00"}),
-    svg("text", {class: "roof-name", x: x - 10, y: below ? low + 16 : high - 8, "text-anchor": "end"}, `race ${changeText(run.ratio.value)}`)];
+    svg("text", {class: "roof-name", x, y: f.lower + 16, "text-anchor": "middle"}, "race"),
+    svg("text", {class: "roof-name", x, y: f.lower + 33, "text-anchor": "middle"}, changeText(run.ratio.value))];
 }
 
 function gainFacts(group) {
@@ -92,13 +100,13 @@ function gainFacts(group) {
     return [h("p", {class: "tip-name"}, h("bdi", {}, task ? task.problem : `task ${gain.task}`)),
       facts([["schedule", gain.schedule], ["layer", ratioText(gain.ratio)], ["speed", speedText(gain)]])];
   });
-  return [facts([["after", `${duration(group.seconds)}, ${plural(group.trials, "trial")}`], ["one run", ms(group.predicted_ms)]]), ...first,
+  return [facts([["after", `${duration(group.seconds)}, ${plural(group.trials, "trial")}`], ["one run", `${percent(ofDefault(group.predicted_ms))} of the default, ${ms(group.predicted_ms)}, as single layers predict`]]), ...first,
     group.gains.length > 5 ? h("p", {}, `and ${plural(group.gains.length - 5, "task")} more`) : ""];
 }
 
 function gainMark(f, group) {
-  const dot = svg("circle", {class: "mark c0", role: "button", cx: f.x(group[f.over]), cy: f.y(group.predicted_ms), r: Math.min(3.5 + group.gains.length / 2, 7),
-    "aria-label": `${duration(group.seconds)}, ${plural(group.trials, "trial")}: ${ms(group.predicted_ms)}; ` +
+  const dot = svg("circle", {class: "mark c0", role: "button", cx: f.x(group[f.over]), cy: f.y(ofDefault(group.predicted_ms)), r: Math.min(3.5 + group.gains.length / 2, 7),
+    "aria-label": `${duration(group.seconds)}, ${plural(group.trials, "trial")}: ${percent(ofDefault(group.predicted_ms))} of the default; ` +
       `${plural(group.gains.length, "task")} with another best schedule, first ${taskOf(group.gains[0].task)?.problem}`});
   return mark(dot, `gain ${group.trials} ${group.seconds}`, () => gainFacts(group), () => openTask(taskOf(group.gains[0].task).id));
 }
@@ -114,7 +122,7 @@ function renderCourse(body) {
   const box = h("div", {class: "chart"}), state = {}, groups = gainGroups();
   body.append(h("fieldset", {class: "choice"}, h("legend", {}, "Over:"), choice("seconds", "time"), choice("trials", "trials")), box,
     h("p", {class: "note"}, "The prediction counts a schedule only when the whole interval of its ratio is below 1; if more samples contradict it, " +
-      "the line goes up. At the right end: the result of the race of whole networks."));
+      "the line goes up. On the right: the result of the race of whole networks."));
   drawn(box, (width) => {
     const focused = box.contains(document.activeElement);
     const f = courseFrame(width, width < 480 ? 300 : 360, view.over);
