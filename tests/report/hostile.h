@@ -25,6 +25,9 @@ inline const std::vector<std::string> kHostile = {
     "__proto__",
     std::string(5000, 'n'),
     "https://example.invalid/a.png",
+    "=HYPERLINK(\"https://example.invalid\")",
+    "@SUM(A1)",
+    "-2+3;\"quoted\"",
 };
 
 /// Writes a file. Throws runtime_error with the file's name if it cannot be written.

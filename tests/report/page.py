@@ -1,7 +1,10 @@
 """Checks in a browser for every HTML page of Kilter: layout, contrast, keyboard, theme, print, names shown as text."""
 import argparse
 import base64
+import csv
+import io
 import pathlib
+import re
 import shutil
 import time
 
@@ -82,7 +85,7 @@ class Page:
         """Checks that the console is empty, and that nothing except the file itself was requested."""
         words = [entry["message"] for entry in self.browser.logs("browser")]
         check(not words, f"{where}: console: {words[:3]}")
-        asked = [url for url in self.browser.requests() if url.split("#")[0] != f"file://{self.path}" and not url.startswith(("data:", "about:"))]
+        asked = [url for url in self.browser.requests() if url.split("#")[0] != f"file://{self.path}" and not url.startswith(("data:", "about:", "blob:"))]
         check(not asked, f"{where}: requests: {[url[:80] for url in asked[:3]]}")
 
     def focus(self, selector):
@@ -175,6 +178,30 @@ def hostile(page):
     check("owned" not in page.js("return document.title").replace(page.data["model"], ""), "a planted script ran")
     check(page.js("return document.scripts.length") == 2 and page.js("return document.images.length") == 0, "planted elements")
     check(page.js("return [...document.querySelectorAll('a')].every((a) => a.getAttribute('href').startsWith('#'))"), "links leave the page")
+
+
+def saved(page, folder, button):
+    """Presses a button (a selector) and returns the text of the file that the browser then saves."""
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    page.browser.devtools("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    page.focus(button)
+    page.browser.press("Enter")
+    end = time.monotonic() + 5
+    while not (files := [file for file in folder.iterdir() if file.suffix in (".csv", ".json")]):
+        check(time.monotonic() < end, f"{button} saves nothing")
+        time.sleep(0.02)
+    return files[0].read_bytes().decode("utf-8")
+
+
+def csv_lines(text):
+    """Returns the lines of a CSV file as dictionaries. Checks that no cell can be taken for a formula."""
+    lines = list(csv.DictReader(io.StringIO(text, newline="")))
+    for cell in (cell for line in lines for cell in line.values()):
+        check(not cell or cell[0] not in "=+-@" or re.fullmatch(r"-?[0-9.]+(e[+-]?[0-9]+)?", cell), f"a formula: {cell[:40]!r}")
+        check(cell.isprintable(), f"control characters: {cell[:40]!r}")
+    return lines
 
 
 def main(description, run, add_arguments):

@@ -3,16 +3,17 @@
 usage: report_test.py --kilter PROGRAM --worst-case PROGRAM --out FOLDER    (screenshots go to FOLDER)
 """
 import json
+import pathlib
 import subprocess
 import sys
 
 import page as pages
 from page import PHONE, check
 
-SECTIONS = ["explain", "colours", "treemap", "roofline", "timeline", "rows"]
+SECTIONS = ["summary", "explain", "colours", "treemap", "roofline", "timeline", "rows"]
 # A script that opens hidden parts for the check of contrast, and the radio buttons that choose what colours show.
 OPEN = "document.querySelector('#row-table .name button')?.click(); document.querySelector('.chooser summary')?.click()"
-COLOURS = [f"input[name=colour][value={mode}]" for mode in ("operator", "share")]
+COLOURS = [f"input[name=colour][value={mode}]" for mode in ("operator", "share")]  # the page begins with the second
 
 
 class Page(pages.Page):
@@ -102,6 +103,114 @@ def sections(page, said):
                     "return [...document.querySelectorAll('.gain b')].map((e) => getComputedStyle(e).color === colour)")
     check(green == [e["kind"] == "action" for e in said["findings"]], f"green gains: {green}")
     check(not said.get("withheld") or said["withheld"] in page.js("return document.getElementById('explain').textContent"), "what is withheld")
+
+
+def finding(page):
+    """Checks the first sentence: how long threads waited, the slowest layers, and whether the machine was busy."""
+    page.open()
+    data, said = page.data, page.js("return document.getElementById('finding').textContent")
+    all_ms = sum(data["threads"] * row["duration_ms"] for row in data["rows"])
+    busy = sum(row["duration_ms"] if row["kind"] == "gap" else min(sum(row["busy_ms"]), data["threads"] * row["duration_ms"]) for row in data["rows"])
+    waits = 100 * (1 - busy / all_ms)
+    check(("waited for each other" in said) == (waits >= 15), f"threads waited {waits} %: {said}")
+    check(waits < 15 or f"{waits:.0f}\u00a0% of their time" in said, f"threads waited {waits} %: {said}")
+    layers = {}
+    for row in data["rows"]:
+        if row["kind"] != "gap":
+            name = row.get("layer") or row["name"]
+            layers[name] = layers.get(name, 0) + 100 * row["duration_ms"] / data["sum_ms"]
+    slowest = sorted(layers, key=layers.get, reverse=True)
+    alone = f"{slowest[0]} alone takes {layers[slowest[0]]:.0f}\u00a0% of the time"
+    five = f"slowest 5 of {len(layers)} take {sum(layers[name] for name in slowest[:5]):.0f}\u00a0% of the time"
+    check((alone if layers[slowest[0]] >= 10 else five) in said, f"the slowest layers: {said}")
+    check(("The machine was busy" in said) == (data["conditions"].get("quiet") == "busy"), f"a busy machine: {said}")
+
+
+def colours(page):
+    """Checks that colours show the share of the bound at first, with a legend at the charts, and operators on demand."""
+    page.open()
+    shares = "return [...document.querySelectorAll('#treemap .mark')].every((e) => /\\bs(\\d|none)\\b/.test(e.className.baseVal))"
+    check(page.js(shares) and page.js("return document.querySelector('input[name=colour]:checked').value") == "share", "share of the bound first")
+    row = next(i for i, row in enumerate(page.data["rows"]) if row["bound"]["kind"] != "none" and row["duration_ms"] > 0)
+    limit = sum(100 * page.data["rows"][row]["share_of_bound"] >= limit for limit in (20, 40, 60, 80))
+    check(page.js("return document.querySelector(`#treemap [data-row='${arguments[0]}']`).classList.contains(arguments[1])", row, f"s{limit}"), "the class of a share")
+    legend = "return ['treemap', 'timeline'].map((id) => document.querySelector(`#${id} .key`).textContent)"
+    check(all("of the bound:" in text and "no bound known" in text for text in page.js(legend)), f"legends: {page.js(legend)}")
+    page.focus(COLOURS[1])
+    page.browser.press("Down")
+    check(not page.js(shares) and not any("bound" in text for text in page.js(legend)), "operators on demand")
+
+
+def roofline(page):
+    """Checks that the five longest points have names that do not overlap, and that points of little time do not stretch the axis."""
+    page.open()
+    points = page.js("return [...document.querySelectorAll('#roofline circle')].map((c) => Number(c.dataset.row))")
+    slowest = sorted(points, key=lambda i: -page.data["rows"][i]["duration_ms"])[:5]
+    names = page.js("return [...document.querySelectorAll('.point-name')].map((e) => { const b = e.getBBox(); return [Number(e.dataset.of), b.x, b.y, b.width, b.height]; })")
+    check([name[0] for name in names] == slowest, f"names of {[name[0] for name in names]}, the longest are {slowest}")
+    for i, a in enumerate(names):
+        for b in names[:i]:
+            apart = a[1] + a[3] <= b[1] or b[1] + b[3] <= a[1] or a[2] + a[4] <= b[2] + 4 or b[2] + b[4] <= a[2] + 4
+            check(apart, f"names overlap: {a} and {b}")
+    spots = page.js("const f = document.querySelector('#roofline svg').getBoundingClientRect(); return [...document.querySelectorAll('#roofline circle')]"
+                    ".map((c) => [Number(c.dataset.row), Number(c.getAttribute('cx')), f.width])")
+    check(all(49 <= x <= width - 9 for _, x, width in spots), "all points are inside the frame")
+    total = sum(page.data["rows"][i]["duration_ms"] for i in points)
+    at_edge = sum(page.data["rows"][i]["duration_ms"] for i, x, _ in spots if x <= 50)
+    check(at_edge <= 0.01 * total, f"points at the edge take {at_edge} of {total} ms")
+
+
+def selection(page):
+    """Checks that a layer selected in one chart, by keyboard or mouse, is highlighted in all, and that Escape clears it."""
+    chosen = "return ['#treemap', '#roofline', '#row-table'].map((p) => [...document.querySelectorAll(`${p} .chosen`)].map((e) => Number(e.dataset.row)).sort())"
+    image = "return document.querySelector('#timeline canvas').toDataURL()"
+    rows, bar = page.data["rows"], "return document.querySelector('.selection').innerText"
+    page.open()
+    plain = page.js(image)
+    page.focus("#treemap .mark[tabindex='0']")
+    page.browser.press(" ")
+    slowest = int(page.js("return document.activeElement.dataset.row"))
+    same = sorted((i for i, row in enumerate(rows) if i == slowest or row.get("layer") and row["layer"] == rows[slowest].get("layer")), key=str)
+    marks = page.js(chosen)
+    check(all(slowest in found and set(found) <= set(same) for found in marks) and marks[2] == same, f"selected in the treemap: {marks}, expected {same}")
+    check(page.js(image) != plain, "the timeline shows the selection")
+    check(page.js("return location.hash") == "" and rows[slowest]["name"].split("\n")[0][:12] in page.js(bar), "the space bar stays, and a bar names the layer")
+    page.browser.press("Escape")
+    check(page.js(chosen) == [[], [], []] and page.js("return document.querySelector('.selection').hidden"), "Escape clears")
+    at = page.js("const cell = document.querySelector('#row-table tr[data-row=\"1\"] td.time'); cell.scrollIntoView({block: 'center'}); "
+                 "const b = cell.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]")
+    for kind in ("mousePressed", "mouseReleased"):
+        page.browser.mouse(kind, *at, button="left", clickCount=1)
+    check(page.js(chosen)[0] == [1] or rows[1]["duration_ms"] == 0, f"selected in the table: {page.js(chosen)}")
+    whole = next(i for i, row in enumerate(rows) if row.get("layer") and sum(other.get("layer") == row["layer"] for other in rows) > 1)
+    page.focus(f"#line-{whole} button")
+    page.browser.press("Enter")
+    expected = sorted((i for i, row in enumerate(rows) if row.get("layer") == rows[whole]["layer"]), key=str)
+    check(page.js(chosen)[2] == expected, f"the rows of one layer are selected together: {page.js(chosen)[2]}, expected {expected}")
+    page.focus("#timeline canvas")
+    page.browser.press("Right", " ")
+    said = page.js("return document.querySelector('#timeline .said').textContent")
+    first = page.js(chosen)[2]
+    check(first and first != [1] and said.startswith(rows[first[0]]["name"][:8]), f"selected in the timeline: {first}, {said!r}")
+    page.browser.press("Enter")
+    page.browser.settle()
+    check(page.js("return location.hash").startswith("#row-"), "Enter opens the row")
+    page.browser.press("Escape")
+    check(page.js("return location.hash") == "" and page.js(chosen) == [[], [], []], "Escape also clears the address")
+
+
+def downloads(page):
+    """Checks the files that the buttons save: the rows as CSV without formulas, and the JSON of the profile."""
+    page.open()
+    folder = pathlib.Path(page.path).parent / "saved"
+    lines = pages.csv_lines(pages.saved(page, folder, "#rows .save"))
+    rows = page.data["rows"]
+    check(len(lines) == len(rows) and all(abs(float(line["Time, ms"]) - row["duration_ms"]) < 1e-9 for line, row in zip(lines, rows)), "rows of the CSV")
+    for line, row in zip(lines, rows):
+        check(not row["name"].isprintable() or line["Layer"].removeprefix("'") == row["name"], f"a name in the CSV: {line['Layer'][:60]!r}")
+    data = json.loads(pages.saved(page, folder, "#rows .save ~ .save"))
+    check(data["rows"] == rows and data["model"] == page.data["model"], "rows of the JSON")
+    check(len(data["timeline"]) == len(page.data["timeline"]) and set(data["timeline"][0]) == {"row", "thread", "begin_us", "end_us"}, "timeline of the JSON")
 
 
 def ticks(page):
@@ -224,10 +333,12 @@ def charts(page):
     page.browser.mouse("mouseMoved", at[0], at[1])
     tip = page.js("return document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText")
     check("FLOP/byte" in tip and "GFLOP/s" in tip, f"tooltip under the mouse: {tip!r}")
-    for kind in ("mousePressed", "mouseReleased"):
-        page.browser.mouse(kind, at[0], at[1], button="left", clickCount=1)
-    page.browser.settle()
-    check(page.js("return document.activeElement.closest('tr')?.id") == f"line-{at[2]}", "a click on a point leads to its row")
+    for selected in (True, False):
+        for kind in ("mousePressed", "mouseReleased"):
+            page.browser.mouse(kind, at[0], at[1], button="left", clickCount=1)
+        page.browser.settle()
+        check(not selected or page.js("return location.hash") != f"#row-{at[2]}", "the first click only selects")
+    check(page.js("return document.activeElement.closest('tr')?.id") == f"line-{at[2]}", "a second click on a point leads to its row")
 
 
 def timeline(page):
@@ -317,7 +428,7 @@ def run(browser, args):
             reports[name] = Page(browser, str(args.out / f"{name}.html"), json.load(file))
     for name, page in reports.items():
         page.open()
-        for part in (content, ticks, explain, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
+        for part in (content, finding, ticks, explain, colours, roofline, selection, downloads, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
             part(page)
             page.quiet(f"{name}: {part.__name__}")
             checks += 1

@@ -3,6 +3,7 @@
 usage: tuning_test.py --kilter PROGRAM --worst-case PROGRAM --out FOLDER    (screenshots go to FOLDER)
 """
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -68,6 +69,28 @@ def content(page):
     check(races == len(data["trace"]["races"]), f"{races} races")
     bars = page.js("return [...document.querySelectorAll('.taskbars li')].map((e) => Number(e.dataset.task))")
     check(bars == by_share(page)[:len(bars)] and len(bars) == min(16, len(data["tasks"])), f"bars by share: {bars}")
+
+
+def finding(page):
+    """Checks the first sentence: the change with its interval, or why the default stays."""
+    page.open()
+    data, said = page.data, page.js("return document.getElementById('finding').textContent")
+    ratio, changed = data["ratio"], sum(task["schedule"] != task["default"] for task in data["tasks"])
+    if not data["same_plan"]:
+        word = "less time" if ratio["high"] < 1 else "more time" if ratio["low"] > 1 else "not certain"
+        ends = (1 - ratio["high"], 1 - ratio["low"]) if ratio["high"] < 1 else (ratio["low"] - 1, ratio["high"] - 1)
+        check(word in said and f"interval {100 * ends[0]:.1f} to" in said, f"first sentence: {said}")
+        check(f"{changed} of {len(data['tasks'])}\u00a0task" in said, f"tasks that changed: {said}")
+    check(("The machine was busy" in said) == (data["conditions"].get("quiet") == "busy"), f"a busy machine: {said}")
+
+
+def downloads(page):
+    """Checks the files that the buttons save: the tasks as CSV without formulas, and the JSON of the run."""
+    page.open()
+    folder = pathlib.Path(page.path).parent / "saved-tuning"
+    lines = pages.csv_lines(pages.saved(page, folder, "#rows .save"))
+    check([int(line["task"]) for line in lines] == [page.data["tasks"][i]["task"] for i in by_share(page)], "tasks of the CSV")
+    check(json.loads(pages.saved(page, folder, "#rows .save ~ .save"))["tasks"] == page.data["tasks"], "tasks of the JSON")
 
 
 def table(page):
@@ -158,14 +181,14 @@ def run(browser, args):
         with open(args.out / f"{name}.json", encoding="utf-8") as file:
             page = Page(browser, str(args.out / f"{name}.html"), json.load(file))
         page.open()
-        for part in (content, table, course, bars, pages.theme, hostile):
+        for part in (content, finding, table, course, bars, downloads, pages.theme, hostile):
             part(page)
             page.quiet(f"{name}: {part.__name__}")
         pages.tab_order(page, SECTIONS)
         pages.looks(page, args.out, CHOICES)
         pages.printing(page, args.out, ["nav", "#theme", ".choice"])
         page.quiet(f"{name}: printing")
-        checks += 9
+        checks += 11
     empty(browser, str(args.out / "empty-tuning.html"))
     return checks + 1
 

@@ -26,12 +26,12 @@ function arenaBuffer(buffer, place, row) {
   const cell = svg("g", {class: `mark ${row ? markClass(row) : "cother"}${row && faded(row) ? " faded" : ""}`, role: "button",
     "data-row": row ? row.id : null, "aria-label": `${buffer.name}: ${bytes(buffer.bytes)}, steps ${lifetime}`},
   svg("rect", {x: place.x, y: place.y, width, height, rx: Math.min(2, width / 4, height / 4)}));
-  if (width > 40 && height > 14) cell.append(svg("text", {x: place.x + 4, y: place.y + 11.5}, fitText(buffer.name, width - 8, kFont)));
+  if (width > 40 && height > 14) cell.append(svg("text", {x: place.x + 4, y: place.y + 11.5}, fitText(shortName(buffer.name), width - 8, kFont)));
   return mark(cell, `buffer ${buffer.name} ${buffer.offset} ${buffer.first_step}`, () => [
     h("p", {class: "tip-name"}, h("bdi", {}, buffer.name)),
     facts([["size", bytes(buffer.bytes)], ["place", `${bytes(buffer.offset)} to ${bytes(buffer.offset + buffer.bytes)}`],
       ["steps", lifetime]]),
-  ], () => row && openRow(row.id));
+  ], () => row && openRow(row.id), () => Boolean(row) && selectRow(row.id));
 }
 
 function arenaAxes(f, steps, size) {
@@ -69,7 +69,7 @@ function renderArena(body) {
   const size = Math.max(memory.arena_bytes, ...buffers.map((buffer) => buffer.offset + buffer.bytes), 1);
   const makers = new Map(profile.rows.map((row) => [row.step, row]));
   const box = h("div", {class: "chart"}), state = {};
-  body.append(box, h("p", {class: "note"}, "Colour: the operator that makes the buffer. Buffers that seem to overlap share " +
+  body.append(box, h("p", {class: "note"}, "Colour: that of the row that makes the buffer. Buffers that seem to overlap share " +
     "their bytes: one is written in place of the other."));
   drawn(box, (width) => {
     const focused = box.contains(document.activeElement);

@@ -4,7 +4,7 @@ function legendItem(group) {
   return h("li", {}, h("button", {
     type: "button", "aria-pressed": view.op === group.name,
     onclick: () => view.set({op: view.op === group.name ? null : group.name}),
-  }, h("i", {class: `swatch ${operatorClass.get(group.name)}`}), h("bdi", {}, group.name),
+  }, view.colour === "operator" ? h("i", {class: `swatch ${operatorClass.get(group.name)}`}) : null, h("bdi", {}, group.name),
   h("span", {class: "num"}, h("span", {class: "spare"}, `${ms(group.ms)} · `), percent(group.percent))));
 }
 
@@ -16,6 +16,24 @@ function shareLegend() {
     h("li", {}, h("i", {class: "swatch snone"}), "no bound known"));
 }
 
+const kKeyOperators = 4;
+
+/** The largest operators with their colours. */
+function operatorKey() {
+  const rest = operators.length - kKeyOperators;
+  return h("ul", {class: "legend scale"}, operators.slice(0, kKeyOperators).map((group) => h("li", {},
+    h("i", {class: `swatch ${operatorClass.get(group.name)}`}), h("bdi", {}, group.name))), rest > 0 ? h("li", {}, `and ${rest} more`) : null);
+}
+
+/** What the colours of a chart mean now. */
+function colourKey() {
+  const box = h("div", {class: "key"});
+  const draw = () => box.replaceChildren(view.colour === "share" ? shareLegend() : operatorKey());
+  view.listeners.push(draw);
+  draw();
+  return box;
+}
+
 function renderColours(body) {
   const choice = (value, text) => h("label", {}, h("input", {
     type: "radio", name: "colour", value, checked: value === view.colour,
@@ -24,12 +42,11 @@ function renderColours(body) {
   const list = h("div", {});
   const draw = () => {
     const focused = [...list.querySelectorAll("button")].indexOf(document.activeElement);
-    list.replaceChildren(h("ul", {class: "legend"}, operators.map(legendItem)),
-      ...(view.colour === "share" ? [shareLegend()] : []));
+    list.replaceChildren(h("ul", {class: "legend"}, operators.map(legendItem)));
     if (focused >= 0) list.querySelectorAll("button")[focused].focus();
   };
   body.append(h("fieldset", {class: "choice"}, h("legend", {}, "Colour of the charts:"),
-    choice("operator", "operator"), choice("share", "share of the bound that is reached")),
+    choice("share", "share of the bound that is reached"), choice("operator", "operator")),
   h("p", {class: "note"}, "Press an operator to highlight its layers in all charts."), list);
   view.listeners.push(draw);
   draw();

@@ -3,7 +3,7 @@
 function peakTable() {
   const {peaks} = profile;
   const columns = [["FMA, fp32", peaks.gflops, "GFLOP/s"], ["L2", peaks.l2_gbps, "GB/s"], ["L3", peaks.l3_gbps, "GB/s"],
-    ["DRAM", peaks.dram_gbps, "GB/s"], ["fork and join", peaks.region_us, "µs"]];
+    ["DRAM", peaks.dram_gbps, "GB/s"], ["fork, join", peaks.region_us, "µs"]];
   const count = Math.max(0, ...columns.map(([, values]) => (values || []).length));
   if (count === 0) return h("p", {class: "empty"}, "No peaks were measured.");
   // Adjacent thread counts with the same figures share one line.
@@ -17,7 +17,7 @@ function peakTable() {
   return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Peaks"}, h("table", {class: "plain"},
     h("caption", {}, "Peaks, measured in this run"),
     h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "threads"),
-      columns.map(([name, , unit]) => h("th", {scope: "col", class: "num"}, `${name}, ${unit}`)))),
+      columns.map(([name, , unit]) => h("th", {scope: "col", class: "num"}, name, h("span", {class: "unit"}, unit))))),
     h("tbody", {}, lines.map((line) => h("tr", {}, h("th", {scope: "row"}, line.from === line.to ? String(line.from) : `${line.from} to ${line.to}`),
       line.values.map((value) => h("td", {class: "num"}, significant(value, 4, 2))))))));
 }

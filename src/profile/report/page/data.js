@@ -32,9 +32,9 @@ const operators = operatorsOf(profile.rows);
 
 /** The state that all charts share (view.js). */
 Object.assign(view, {
-  colour: "operator",  // or "share"
+  colour: "share",  // or "operator"
   op: null,            // operator to highlight; the others fade
-  row: null,           // id of the row selected last
+  row: null,           // id of the selected row
 });
 
 const kShares = [20, 40, 60, 80];  // limits of the colour classes, in percent of the bound

@@ -19,24 +19,6 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Shortens the text to a width in pixels. Names differ at their ends, so the beginning is cut. */
-const fitText = (() => {
-  const context = document.createElement("canvas").getContext("2d");
-  return (text, width, font) => {
-    context.font = font;
-    if (context.measureText(text).width <= width) return text;
-    let low = 0, high = Math.min(text.length, 200);
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if (context.measureText(`…${text.slice(text.length - middle)}`).width <= width) low = middle;
-      else high = middle - 1;
-    }
-    return low < 2 ? "" : `…${text.slice(text.length - low).replace(/^[._/:-]+/, "")}`;
-  };
-})();
-
-const kFont = "11px system-ui, sans-serif";
-
 /** Calls draw(width) now, whenever the box changes its width, and whenever the state of the charts changes. */
 function drawn(box, draw) {
   let width = 0;
@@ -93,9 +75,10 @@ function facts(pairs) {
 
 /**
  * Makes an element of a chart a mark: it shows a tooltip while pointed at or focused, and acts on click and Enter. On a
- * touch screen, the first tap shows the tooltip and the second acts.
+ * touch screen, the first tap shows the tooltip and the second acts. `select` is called first by clicks, taps and the
+ * space bar, and returns whether it changed the selection; if it did, nothing else happens.
  */
-function mark(element, key, nodes, act) {
+function mark(element, key, nodes, act, select = () => false) {
   let armed = true;
   element.addEventListener("pointerdown", (event) => {
     armed = event.pointerType !== "touch" || tip.key === key;
@@ -109,13 +92,14 @@ function mark(element, key, nodes, act) {
   element.addEventListener("focus", () => tip.showAt(key, nodes, element));
   element.addEventListener("blur", () => tip.hide());
   element.addEventListener("click", (event) => {
-    if (armed) act();
-    else tip.show(key, nodes, event.clientX, event.clientY);
+    const selected = select();
+    if (!armed) tip.show(key, nodes, event.clientX, event.clientY);
+    else if (!selected) act();
   });
   element.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;
     event.preventDefault();
-    act();
+    if (event.key === "Enter" || !select()) act();
   });
   return element;
 }

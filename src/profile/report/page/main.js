@@ -12,13 +12,6 @@ function followHash() {
   if (match && profile.rows[Number(match[1])]) table.reveal(Number(match[1]));
 }
 
-/** Highlights the marks of the row selected last in every chart. */
-function showChosen() {
-  document.querySelectorAll("[data-row]").forEach((element) => {
-    element.classList.toggle("chosen", view.row !== null && element.dataset.row === String(view.row));
-  });
-}
-
 function renderTitles() {
   const {conditions} = profile;
   titles(profile.model, ["Kilter profile", plural(profile.threads, "thread")], conditions);
@@ -37,6 +30,10 @@ render("memory", renderArena);
 render("conditions", renderConditions);
 new MutationObserver(showChosen).observe(document.getElementById("main"), {childList: true, subtree: true});
 view.listeners.push(showChosen);
+document.body.append(selectionBar());
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !event.target.matches?.("input")) clearSelection();
+});
 addEventListener("hashchange", followHash);
 finishPage();
 followHash();

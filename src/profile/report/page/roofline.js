@@ -19,25 +19,41 @@ function decades(values, least) {
   return [low, high];
 }
 
+const kShortTime = 0.01;  // share of the time of all points that may lie outside the axis
+
+/** The points that the axis spans: without those of least intensity that hardly take time, which would stretch it. */
+function spanned(points) {
+  const all = points.reduce((sum, row) => sum + row.duration_ms, 0), rising = [...points].sort((a, b) => a.intensity - b.intensity);
+  let before = 0;
+  const first = rising.findIndex((row) => (before += row.duration_ms) > kShortTime * all);
+  return rising.slice(Math.max(first, 0));
+}
+
+/** The logarithms of the ends of the axis of intensity: the points and ridges with a margin, at least two decades. */
+function intensityRange(points, ridges) {
+  const logs = [...spanned(points).map((row) => row.intensity), ...ridges.flatMap((ridge) => [ridge / 4, ridge * 4])].map(Math.log10);
+  const low = Math.min(...logs) - 0.15, high = Math.max(...logs) + 0.15, missing = Math.max(0, 2 - (high - low));
+  return [low - missing / 2, high + missing / 2];
+}
+
 function rooflineFrame(width, height, points, top) {
   const left = 50, right = width - 10, upper = 10, lower = height - 40;
-  const ridges = top.slopes.map((slope) => top.flat / slope.gbps);
-  const [x0, x1] = decades([...points.map((row) => row.intensity), ...ridges.flatMap((ridge) => [ridge / 4, ridge * 4])], 2);
-  const [y0, y1] = decades([...points.map((row) => row.gflops), top.flat], 2);
+  const [x0, x1] = intensityRange(points, top.slopes.map((slope) => top.flat / slope.gbps));
+  const [y0, y1] = decades([...spanned(points).map((row) => row.gflops), top.flat], 2);
   return {
     left, right, upper, lower, x0, x1, y0, y1,
-    x: (value) => left + (right - left) * (Math.log10(value) - x0) / (x1 - x0),
-    y: (value) => lower - (lower - upper) * (Math.log10(value) - y0) / (y1 - y0),
+    x: (value) => left + (right - left) * Math.max(0, Math.log10(value) - x0) / (x1 - x0),
+    y: (value) => lower - (lower - upper) * Math.min(1, Math.max(0, Math.log10(value) - y0) / (y1 - y0)),
   };
 }
 
 function rooflineAxes(f) {
   const parts = [];
   const everyX = Math.ceil((f.x1 - f.x0) * 34 / (f.right - f.left)), everyY = Math.ceil((f.y1 - f.y0) * 22 / (f.lower - f.upper));
-  for (let e = f.x0; e <= f.x1; ++e) {
+  for (let e = Math.ceil(f.x0); e <= f.x1; ++e) {
     const at = f.x(10 ** e);
     parts.push(svg("line", {class: "hair", x1: at, x2: at, y1: f.upper, y2: f.lower}));
-    if ((e - f.x0) % everyX === 0) {
+    if ((e - Math.ceil(f.x0)) % everyX === 0) {
       parts.push(svg("text", {class: "axis", x: at, y: f.lower + 15, "text-anchor": "middle"}, powerText(e)));
     }
   }
@@ -57,8 +73,9 @@ function rooflineAxes(f) {
 
 /** Slanted roofs, each labelled along its line, the last one below it. Labels that would touch move along their lines. */
 function slopeLines(f, top) {
-  const angle = -Math.atan2(f.y(1) - f.y(10), f.x(10) - f.x(1)) * 180 / Math.PI;
+  const slant = -Math.atan2(f.y(1) - f.y(10), f.x(10) - f.x(1)), angle = slant * 180 / Math.PI;
   const taken = [];
+  const touch = (x, y) => Math.abs(x * Math.cos(slant) + y * Math.sin(slant)) < 90 && Math.abs(y * Math.cos(slant) - x * Math.sin(slant)) < 18;
   return top.slopes.map(({name, css, gbps}, i) => {
     const ridge = Math.min(top.flat / gbps, 10 ** f.x1);
     const start = Math.max(10 ** f.x0, 10 ** f.y0 / gbps);
@@ -67,7 +84,7 @@ function slopeLines(f, top) {
     if (!(length > 1) || ridge <= start) return {};
     let along = 8;
     const at = () => [from[0] + (to[0] - from[0]) * along / length, from[1] + (to[1] - from[1]) * along / length];
-    while (along < length - 90 && taken.some(([x, y]) => Math.abs(x - at()[0]) < 70 && Math.abs(y - at()[1]) < 10)) along += 6;
+    while (along < length - 90 && taken.some(([x, y]) => touch(x - at()[0], y - at()[1]))) along += 6;
     taken.push(at());
     const label = length > 60 ? svg("text", {class: "roof-name", transform: `translate(${at()[0]} ${at()[1]}) rotate(${angle})`,
       y: i > 0 && i + 1 === top.slopes.length ? 14 : -5}, `${name} ${significant(gbps, 3)} GB/s`) : null;
@@ -84,6 +101,37 @@ function flatLine(f, top) {
   };
 }
 
+/** The intensity at which the lowest roof of memory meets the flat one. */
+function ridgeLine(f, top) {
+  if (top.slopes.length === 0) return [];
+  const at = f.x(top.flat / Math.min(...top.slopes.map((slope) => slope.gbps)));
+  return [svg("line", {class: "ridge", x1: at, x2: at, y1: f.y(top.flat), y2: f.lower})];
+}
+
+const kNamed = 5;  // points with their name next to them
+
+/** Names next to the points of the longest rows, each where it covers the fewest others. */
+function pointNames(f, rows, marks, top) {
+  const flat = f.y(top.flat), roof = {x: f.left, y: flat - 13, width: f.right - f.left};  // with its name
+  const taken = [roof], width = (text) => 7 * text.length + 6, height = 15;
+  const shared = (a, b) => Math.max(0, Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x)) *
+    Math.max(0, Math.min(a.y + height, b.y + height) - Math.max(a.y, b.y));
+  return rows.map((row, i) => {
+    const text = fitText(shortName(row.name) || row.op, 130, kFont), size = width(text), r = Number(marks[i].getAttribute("r"));
+    const x = f.x(row.intensity), y = f.y(row.gflops), places = [];
+    for (const far of [0, 16, 32, 48, 64]) {
+      places.push([x + r + 4, y - height / 2 + far], [x - r - 4 - size, y - height / 2 + far], [x - size / 2, y + r + 3 + far], [x - size / 2, y - r - 3 - height - far]);
+    }
+    const boxes = places.map(([left, upper]) => ({x: Math.max(f.left, Math.min(left, f.right - size)), width: size,
+      y: Math.max(f.upper, Math.min(upper, f.lower - height))}));
+    const cost = (box) => taken.reduce((sum, other) => sum + shared(box, other), 0) +
+      rows.reduce((sum, other) => sum + shared(box, {x: f.x(other.intensity) - 4, y: f.y(other.gflops) - 4, width: 8}), 0);
+    const best = boxes.reduce((a, b) => (cost(b) < cost(a) ? b : a));
+    taken.push(best);
+    return svg("text", {class: "point-name", x: best.x + 3, y: best.y + 11.5, "data-of": row.id, "aria-hidden": "true"}, text);
+  });
+}
+
 function renderRoofline(body) {
   const work = profile.rows.filter((row) => row.kind !== "gap");
   const points = work.filter((row) => row.intensity !== null && row.gflops > 0).sort((a, b) => b.duration_ms - a.duration_ms);
@@ -95,7 +143,9 @@ function renderRoofline(body) {
   const box = h("div", {class: "chart"});
   const state = {};
   const others = work.filter((row) => !points.includes(row));
-  body.append(box, h("p", {class: "note"}, `Roofs: ${plural(profile.threads, "thread")}, measured in this run. ` +
+  const outside = points.length - spanned(points).length;
+  body.append(box, h("p", {class: "note"}, `Roofs: ${plural(profile.threads, "thread")}, measured in this run. Dotted: ` +
+    "the intensity from which arithmetic can be the limit. " + (outside ? `At the edge: ${plural(outside, "row")} of less intensity. ` : "") +
     (others.length ? `Not here: ${plural(others.length, "row")} without arithmetic, ` +
       `${ms(others.reduce((sum, row) => sum + row.duration_ms, 0))} together.` : "")));
   drawn(box, (width) => {
@@ -107,12 +157,13 @@ function renderRoofline(body) {
       const radius = Math.max(3, largest * Math.sqrt(row.duration_ms / points[0].duration_ms));
       const dot = svg("circle", {class: `mark ${markClass(row)}${faded(row) ? " faded" : ""}`, role: "button", "data-row": row.id,
         cx: f.x(row.intensity), cy: f.y(row.gflops), r: radius, "aria-label": rowLabel(row)});
-      return mark(dot, `row ${row.id}`, () => rowFacts(row), () => openRow(row.id));
+      return mark(dot, `row ${row.id}`, () => rowFacts(row), () => openRow(row.id), () => selectRow(row.id));
     });
+    const names = pointNames(f, points.slice(0, kNamed), marks, top);
     const lines = [...slopeLines(f, top), flatLine(f, top)];
     const chart = svg("svg", {width, height, role: "group", "aria-label": "Roofline: speed over arithmetic intensity. " +
-      "The arrow keys move through the rows, longest first; Enter opens the row in the table."},
-    rooflineAxes(f), lines.map((roof) => roof.line), marks, lines.map((roof) => roof.label));
+      "The arrow keys move through the rows, longest first; the space bar selects a row in all charts, Enter opens it in the table."},
+    rooflineAxes(f), ridgeLine(f, top), lines.map((roof) => roof.line), marks, lines.map((roof) => roof.label), names);
     box.replaceChildren(chart);
     roving(chart, state, marks);
     if (focused) marks[state.index].focus();

@@ -130,5 +130,7 @@ function renderSummary(body) {
     {name: "kernels", ms: profile.kernels_ms, css: "c0"}, {name: "barriers", ms: profile.barriers_ms, css: "c1"},
     {name: "gaps", ms: profile.gaps_ms, css: "cgap"}, {name: "residual", ms: profile.residual_ms, css: "c5"},
   ];
+  const finding = findingText();
+  if (finding) body.append(finding);
   body.append(h("div", {class: "halves"}, hero(), h("div", {}, splitBar(parts, "Total"), ledger())), checks(), cards());
 }

@@ -141,7 +141,8 @@ const table = {
       cell.append(h(column.string ? "bdi" : "span", {}, cellText(column, row)));
       return cell;
     });
-    return h("tr", {id: `line-${row.id}`, "data-row": row.id, class: faded(row) ? "faded" : ""}, cells);
+    return h("tr", {id: `line-${row.id}`, "data-row": row.id, class: faded(row) ? "faded" : "",
+      onclick: (event) => event.target.closest("button") || selectRow(row.id)}, cells);
   },
 
   drawBody() {
@@ -165,9 +166,11 @@ const table = {
       `${percent(sum((r) => r.percent))} of the sum`;
   },
 
+  /** Opens or closes a row; opening selects it. */
   toggle(id) {
-    if (!this.open.delete(id)) this.open.add(id);
-    this.drawBody();
+    const opens = !this.open.delete(id);
+    if (opens) this.open.add(id);
+    if (!opens || !selectRow(id)) this.drawBody();
     this.lines.get(id).querySelector("button").focus({preventScroll: true});
   },
 

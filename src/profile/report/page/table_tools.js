@@ -41,6 +41,19 @@ function usualColumns() {
   return kColumns.filter((column) => narrow ? column.narrow : column.wide).map((column) => column.key);
 }
 
+/** The rows that the table shows, in its order, with all columns. */
+function rowsCsv() {
+  const columns = kColumns.map((column) => ({title: columnTitle(column), value: column.key === "order" ? (row) => row.id : column.number || column.string}));
+  const texts = ["problem", "schedule", "record", "shapes"].map((key) => ({title: key, value: (row) => row[key]}));
+  return csvText([...columns, ...texts], table.shownRows());
+}
+
+/** The profile in the form of `kilter profile --json`. */
+function profileJson() {
+  const data = pageData();
+  return {...data, timeline: data.timeline.map(([row, thread, begin_us, end_us]) => ({row, thread, begin_us, end_us}))};
+}
+
 function renderTable(body) {
   table.columns = new Set(usualColumns());
   table.head = h("thead", {});
@@ -65,7 +78,7 @@ function renderTable(body) {
       if (table.open.size) table.open.clear();
       else table.shownRows().forEach((row) => table.open.add(row.id));
       table.drawBody();
-    }}, "Open or close all")),
+    }}, "Open or close all"), saveButtons(profile.model, "the rows shown", rowsCsv, profileJson)),
   kinds, columnChoice(), table.status,
   h("div", {class: "scroll rows", tabindex: "0", role: "region", "aria-label": "Table of rows"},
     h("table", {id: "row-table"}, h("caption", {class: "sr"}, "Rows of the profile. Buttons in the head sort."), table.head, table.body, table.foot)));

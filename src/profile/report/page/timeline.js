@@ -156,14 +156,14 @@ class TimelineCanvas {
       const from = Math.max(x, this.left);
       context.fillStyle = faded(event.row) ? this.ink : colours.on;
       context.font = kFont;
-      const text = fitText(event.row.name, Math.min(right, this.width) - from - 8, kFont);
+      const text = fitText(shortName(event.row.name), Math.min(right, this.width) - from - 8, kFont);
       if (text) context.fillText(text, from + 4, y + this.track / 2 + 0.5);
     }
-    const chosen = this.current === event || view.row === event.row.id;
+    const chosen = this.current === event || isSelected(event.row);
     if (!chosen) return;
     context.globalAlpha = 1;
     context.strokeStyle = this.ink;
-    context.lineWidth = this.current === event ? 2.5 : 1.5;
+    context.lineWidth = isSelected(event.row) ? 3 : 2;
     context.strokeRect(x + 1, y + 1, Math.max(width - 2.5, 1), this.track - 2);
   }
 
@@ -222,8 +222,11 @@ function timelinePointers(picture, changed, act) {
     if (event.type !== "pointerup" || travelled > 4) return;
     const at = point(event), found = picture.hit(at.x, at.y);
     if (!found) return tip.hide();
-    if (event.pointerType === "touch" && shown !== found) tip.show(found, () => eventFacts(found), event.clientX, event.clientY);
-    else act(found);
+    if (event.pointerType === "touch" && shown !== found) {
+      selectRow(found.row.id);
+      tip.show(found, () => eventFacts(found), event.clientX, event.clientY);
+    }
+    else if (!selectRow(found.row.id)) act(found);
     shown = found;
   };
   canvas.addEventListener("pointerup", lift);
@@ -240,7 +243,7 @@ function timelinePointers(picture, changed, act) {
   }, {passive: false});
 }
 
-/** Keyboard: arrows choose events, Shift moves, + and - zoom, 0 shows all, Enter opens the row. */
+/** Keyboard: arrows choose events, Shift moves, + and - zoom, 0 shows all, the space bar selects, Enter opens the row. */
 function timelineKeys(picture, changed, tell, act) {
   const {canvas, time, tracks} = picture;
   const nearest = (thread, at) => tracks[thread][Math.max(0, lastBefore(tracks[thread], at))] || null;
@@ -268,6 +271,7 @@ function timelineKeys(picture, changed, tell, act) {
     ArrowDown: () => across(1), ArrowUp: () => across(-1),
     "+": () => time.zoom(0.6, middle()), "=": () => time.zoom(0.6, middle()), "-": () => time.zoom(1 / 0.6, middle()),
     0: () => time.reset(), Home: () => time.reset(), Enter: () => picture.current && act(picture.current),
+    " ": () => picture.current && selectRow(picture.current.row.id),
   };
   canvas.addEventListener("keydown", (event) => {
     if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -285,7 +289,7 @@ function renderTimeline(body) {
   }
   const time = new TimeWindow(Math.max(...tracks.map((events) => events.reduce((end, event) => Math.max(end, event.end), 0))));
   const canvas = h("canvas", {tabindex: "0", role: "application", "aria-label": "Timeline, one track per thread. Left and right " +
-    "choose a stretch, up and down a thread; plus and minus zoom, Shift with left and right moves, 0 shows all, Enter opens the row."});
+    "choose a stretch, up and down a thread; plus and minus zoom, Shift with left and right moves, 0 shows all, the space bar selects in all charts, Enter opens the row."});
   const picture = new TimelineCanvas(canvas, tracks, time);
   const box = h("div", {class: "chart"}, canvas), said = h("p", {class: "said", role: "status"});
   const changed = () => picture.draw();
@@ -304,7 +308,7 @@ function renderTimeline(body) {
   body.append(h("div", {class: "tools"}, button("+", "Zoom in", () => time.zoom(0.5, middle())),
     button("−", "Zoom out", () => time.zoom(2, middle())), button("Whole run", "Show the whole run", () => time.reset()),
     h("span", {class: "note"}, "Drag to move; Ctrl and the wheel, two fingers or the keys + and − zoom; arrow keys go from stretch to stretch.")),
-  box, said);
+  colourKey(), box, said);
   drawn(box, (width) => {
     picture.resize(width);
     picture.draw();

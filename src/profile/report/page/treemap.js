@@ -43,14 +43,14 @@ function treemapCell(row, place) {
   const cell = svg("g", {class: `mark ${markClass(row)}${faded(row) ? " faded" : ""}`, role: "button", "data-row": row.id,
     "aria-label": rowLabel(row)}, svg("rect", {x: place.x, y: place.y, width, height, rx: Math.min(2, width / 4, height / 4)}));
   if (width > 34 && height > 15) {
-    const text = fitText(row.name, width - 8, kFont);
+    const text = fitText(shortName(row.name), width - 8, kFont);
     cell.append(svg("text", {x: place.x + 4, y: place.y + 12}, text));
     if (height > 30 && text !== "") {
-      const time = fitText(ms(row.duration_ms), width - 8, kFont);
-      if (time[0] !== "…") cell.append(svg("text", {x: place.x + 4, y: place.y + 25, class: "value"}, time));
+      const time = ms(row.duration_ms);
+      if (fitText(time, width - 8, kFont) === time) cell.append(svg("text", {x: place.x + 4, y: place.y + 25, class: "value"}, time));
     }
   }
-  return mark(cell, `row ${row.id}`, () => rowFacts(row), () => openRow(row.id));
+  return mark(cell, `row ${row.id}`, () => rowFacts(row), () => openRow(row.id), () => selectRow(row.id));
 }
 
 function treemapGroup(group, place) {
@@ -70,7 +70,7 @@ function treemapGroup(group, place) {
 function renderTreemap(body) {
   const box = h("div", {class: "chart"});
   const state = {};
-  body.append(box);
+  body.append(colourKey(), box);
   const groups = operators.filter((group) => group.ms > 0).sort((a, b) => b.ms - a.ms);
   drawn(box, (width) => {
     const focused = box.contains(document.activeElement);
@@ -79,7 +79,7 @@ function renderTreemap(body) {
     const marks = parts.flatMap((part) => part.cells).sort((a, b) => b.row.duration_ms - a.row.duration_ms)
       .map((cell) => cell.element);
     const chart = svg("svg", {width, height, role: "group", "aria-label":
-      "Time by operator and row. The arrow keys move through the rows, longest first; Enter opens the row in the table."},
+      "Time by operator and row. The arrow keys move through the rows, longest first; the space bar selects a row in all charts, Enter opens it in the table."},
     parts.map((part) => part.element));
     box.replaceChildren(chart);
     roving(chart, state, marks);

@@ -22,6 +22,7 @@ function ratioChart(box, list) {
       return svg("g", {}, svg("text", {x: 4, y, class: "small"}, `${name}: ${ratio.low < ratio.high ? ratioText(ratio) : fixed(ratio.value, 3)}`),
         svg("line", {x1: 4, x2: width - 4, y1: y + 10, y2: y + 10, class: "hair"}),
         svg("rect", {x: x(ratio.low), width: Math.max(x(ratio.high) - x(ratio.low), 2), y: y + 5, height: 10, rx: 3, class: i === 1 ? "range" : "range second"}),
+        svg("line", {x1: x(1), x2: x(1), y1: y + 3, y2: y + 21, class: "peak"}),
         svg("line", {x1: x(ratio.value), x2: x(ratio.value), y1: y + 2, y2: y + 18, class: "tick-mean"}));
     });
     const step = niceStep(to - from, width / 70), ticks = [];
@@ -29,9 +30,8 @@ function ratioChart(box, list) {
       const at = x(i * step), anchor = at < 20 ? "start" : at > width - 20 ? "end" : "middle";
       ticks.push(svg("text", {x: at, y: bottom + 16, class: "small axis", "text-anchor": anchor}, tickText(i * step, step)));
     }
-    const one = svg("line", {x1: x(1), x2: x(1), y1: 18, y2: bottom, class: "peak"});
     box.replaceChildren(svg("svg", {width, height: bottom + 22, role: "img", "aria-label": "Time over the default's. " +
-      list.map(([name, ratio]) => `${name}: ${ratioText(ratio)}`).join("; ")}, one, marks, ticks));
+      list.map(([name, ratio]) => `${name}: ${ratioText(ratio)}`).join("; ")}, marks, ticks));
   });
 }
 
@@ -87,7 +87,31 @@ function outcomeCards() {
     h("dt", {}, name), h("dd", {}, h("b", {}, value), h("span", {}, about)))));
 }
 
+/** The task whose new schedule saves most of the run, as {task, saved}: by the race if it knows, by single layers otherwise. */
+function bestTask() {
+  const saved = (task) => task.share * (1 - (isNumber(task.in_network?.value) ? task.in_network.value : task.predicted?.value));
+  return run.tasks.filter((task) => task.changed).map((task) => ({task, saved: saved(task)}))
+    .filter(({saved: part}) => part > 0).sort((a, b) => b.saved - a.saved)[0];
+}
+
+/** The first sentence of the page: what the run found. */
+function outcomeText() {
+  const busy = run.conditions.quiet === "busy";
+  const doubt = busy ? ` The machine was busy (${percent(100 * run.conditions.disturbed_share, 0)} of the runs were disturbed): repeat the race on a quiet one.` : "";
+  if (run.same_plan) return `${staysText()}${doubt}`;
+  const {value, low, high} = run.ratio, changed = run.tasks.filter((task) => task.changed);
+  const size = percent(100 * Math.abs(1 - value));
+  const range = (from, to) => `95\u00a0% interval ${fixed(100 * from, 1)} to ${percent(100 * to)}`;
+  const sure = high < 1 ? `A run takes ${size} less time than before tuning (${range(1 - high, 1 - low)})`
+    : low > 1 ? `A run takes ${size} more time than before tuning (${range(low - 1, high - 1)})`
+      : `It is not certain that tuning made a run faster (change of its time: ${range(low - 1, high - 1)})`;
+  const best = bestTask();
+  const where = best ? `; the largest part, about ${percent(100 * best.saved)} of the run, comes from task ${best.task.task}` : "";
+  return `${sure}: ${changed.length} of ${plural(run.tasks.length, "task")} have another schedule${where}.${doubt}`;
+}
+
 function renderOutcome(body) {
+  body.append(h("p", {class: "first-sentence", id: "finding"}, outcomeText()));
   const list = outcomeRatios(), chart = h("div", {class: "spread"});
   body.append(h("div", {class: "halves"}, outcomeHero(), list.length ? h("div", {}, chart,
     h("p", {class: "note"}, "Time divided by that of the default plan (1: dashed line); against earlier records or history-best, divided by that of their plan. Ratios of single layers are optimistic; the race decides.")) : h("div", {})),

@@ -80,6 +80,15 @@ function taskLine(task, largest, range) {
     h("td", {class: "num"}, `${task.tried} of ${task.size}`), h("td", {class: "num"}, String(task.failures)), h("td", {class: "num"}, String(task.nodes.length)));
 }
 
+function tasksCsv() {
+  const ratio = (key) => ["value", "low", "high"].map((part) => ({title: `${key} ${part}`, value: (task) => task.changed ? task[key]?.[part] : null}));
+  const speed = (key) => ["gflops", "share_of_bound"].map((part) => ({title: `${key} ${part}`, value: (task) => task[key]?.[part]}));
+  const plain = (...keys) => keys.map((key) => ({title: key, value: (task) => task[key]}));
+  const columns = [...plain("task", "share", "problem", "default", "schedule"), ...ratio("predicted"), ...ratio("in_network"), ...speed("before"), ...speed("after"),
+    ...plain("tried", "size", "trials", "failures"), {title: "layers", value: (task) => task.nodes.join(" ")}];
+  return csvText(columns, [...run.tasks].sort((a, b) => b.share - a.share));
+}
+
 function renderTasks(body) {
   if (run.tasks.length === 0) {
     body.append(h("p", {class: "empty"}, "No task was tuned."));
@@ -89,7 +98,8 @@ function renderTasks(body) {
   const range = {low: Math.min(0.95, ...ratios.map((ratio) => ratio.low).filter(isNumber)), high: Math.max(1.02, ...ratios.map((ratio) => ratio.high).filter(isNumber))};
   const largest = Math.max(...run.tasks.map((task) => task.share), 1e-9);
   const head = [["task", "num"], ["share", "num"], ["problem and schedule", ""], ["layer", "num"], ["in the network", "num"], ["speed", "num"], ["tried of space", "num"], ["failed", "num"], ["layers", "num"]];
-  body.append(h("div", {class: "scroll rows", tabindex: "0", role: "region", "aria-label": "Table of tasks"}, h("table", {class: "plain task-table"},
+  body.append(h("div", {class: "tools"}, saveButtons(run.model, "the tasks", tasksCsv, pageData)),
+    h("div", {class: "scroll rows", tabindex: "0", role: "region", "aria-label": "Table of tasks"}, h("table", {class: "plain task-table"},
     h("caption", {class: "sr"}, "Tasks, those with the most time first"),
     h("thead", {}, h("tr", {}, head.map(([name, css]) => h("th", {scope: "col", class: css}, name)))),
     h("tbody", {}, [...run.tasks].sort((a, b) => b.share - a.share).map((task) => taskLine(task, largest, range))))));
