@@ -213,6 +213,38 @@ def downloads(page):
     check(len(data["timeline"]) == len(page.data["timeline"]) and set(data["timeline"][0]) == {"row", "thread", "begin_us", "end_us"}, "timeline of the JSON")
 
 
+def other(page, name, text):
+    """Chooses a file as the profile to compare with. Returns what the page then says about it."""
+    page.js("const files = new DataTransfer(), input = document.getElementById('other'); files.items.add(new File([arguments[1]], arguments[0])); "
+            "document.querySelector('#compare .status').textContent = ''; input.files = files.files; input.dispatchEvent(new Event('change'))", name, text)
+    return page.browser.wait_for("return document.querySelector('#compare .status').textContent")
+
+
+def compare(page):
+    """Checks the comparison with another profile, from JSON and from a page, and with files that are no profile."""
+    page.open()
+    twin = json.loads(json.dumps(page.data))
+    slowest = max((i for i, row in enumerate(twin["rows"]) if row["kind"] != "gap"), key=lambda i: twin["rows"][i]["duration_ms"])
+    twin["rows"][slowest]["duration_ms"] *= 3
+    twin["end_to_end_ms"] *= 2
+    twin["conditions"]["target"] = "<b>another</b>"
+    said = other(page, "<i>b.json", json.dumps(twin))
+    lead, unlike, largest, lines = page.js("return [...['.lead', '.quiet', 'tbody tr'].map((s) => document.querySelector(`.compared ${s}`).textContent), "
+                                           "document.querySelectorAll('.compared tbody tr').length]")
+    check("<i>b.json" in said and "50.0\u00a0% less" in lead, f"compared: {said} {lead}")
+    check("<b>another</b> there" in unlike, f"other conditions: {unlike}")
+    row = page.data["rows"][slowest]
+    layers = {row.get("layer") or row["name"] for row in page.data["rows"] if row["kind"] != "gap"}
+    check(largest.startswith(row.get("layer") or row["name"]) and "\u2212" in largest and lines == len(layers), f"the largest difference: {largest[:80]}")
+    page.js("document.getElementById('compare').scrollIntoView()")
+    check(page.js(pages.STICKS_OUT) == [], "the comparison sticks out")
+    with open(page.path, encoding="utf-8") as file:
+        other(page, "a.html", file.read())
+    check("no difference" in page.js("return document.querySelector('.compared .lead').textContent"), "the page compared with itself")
+    for text in ("{}", "not JSON", "null", '{"rows": [{"name": 1}]}'):
+        check("is not a profile" in other(page, "c.json", text) and not page.js("return document.querySelector('.compared').children.length"), f"no profile: {text}")
+
+
 def ticks(page):
     """Checks that a tick next to the figure says whether the machine was quiet; on a busy one, no tick is green."""
     quiet = page.data["conditions"].get("quiet")
@@ -428,7 +460,7 @@ def run(browser, args):
             reports[name] = Page(browser, str(args.out / f"{name}.html"), json.load(file))
     for name, page in reports.items():
         page.open()
-        for part in (content, finding, ticks, explain, colours, roofline, selection, downloads, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
+        for part in (content, finding, ticks, explain, colours, roofline, selection, downloads, compare, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
             part(page)
             page.quiet(f"{name}: {part.__name__}")
             checks += 1

@@ -26,6 +26,7 @@ render("treemap", renderTreemap);
 render("roofline", renderRoofline);
 render("timeline", renderTimeline);
 render("rows", renderTable);
+render("compare", renderCompare);
 render("memory", renderArena);
 render("conditions", renderConditions);
 new MutationObserver(showChosen).observe(document.getElementById("main"), {childList: true, subtree: true});
