@@ -124,6 +124,10 @@ def finding(page):
     five = f"slowest 5 of {len(layers)} take {sum(layers[name] for name in slowest[:5]):.0f}\u00a0% of the time"
     check((alone if layers[slowest[0]] >= 10 else five) in said, f"the slowest layers: {said}")
     check(("The machine was busy" in said) == (data["conditions"].get("quiet") == "busy"), f"a busy machine: {said}")
+    actions = [e for e in data.get("explain", {}).get("findings", []) if e["kind"] in ("first", "action") and " --input-b " not in e.get("action", "")]
+    if actions:
+        advice = "Measure again" if actions[0]["kind"] == "first" else f"{actions[0]['gain_percent']:.1f}\u00a0% of the run"
+        check(advice in said, f"the first advice: {said}")
 
 
 def colours(page):
@@ -158,6 +162,17 @@ def roofline(page):
     total = sum(page.data["rows"][i]["duration_ms"] for i in points)
     at_edge = sum(page.data["rows"][i]["duration_ms"] for i, x, _ in spots if x <= 50)
     check(at_edge <= 0.01 * total, f"points at the edge take {at_edge} of {total} ms")
+
+
+def names(page):
+    """Checks that shortened names keep what tells layers apart: both ends, without parts of paths that all share."""
+    page.open()
+    short = page.js("commonParts.clear(); learnNames(Array.from({length: 20}, (_, i) => `/m/encoder/layer.${i}/output/MatMul`)); "
+                    "return arguments[0].map(shortName)", ["/m/encoder/layer.7/output/MatMul", "/features/features.7/features.7.1/block/block.3/Conv", "a/b", ""])
+    check(short == ["layer.7", "features.7.1/block.3/Conv", "a/b", ""], f"short names: {short}")
+    texts = page.js("return [40, 80, 2].map((width) => fitText('fire8.expand3x3.and.more', width, kFont))")
+    check(texts[2] == "" and all(text.startswith("fi") and text.endswith("e") and "\u2026" in text for text in texts[:2]), f"fitted names: {texts}")
+    check(page.js("return fitName('layer.11/output/dense', 66)") == "layer.11\u2026", "the first part of a path stays whole")
 
 
 def selection(page):
@@ -460,7 +475,7 @@ def run(browser, args):
             reports[name] = Page(browser, str(args.out / f"{name}.html"), json.load(file))
     for name, page in reports.items():
         page.open()
-        for part in (content, finding, ticks, explain, colours, roofline, selection, downloads, compare, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
+        for part in (content, finding, ticks, explain, colours, roofline, names, selection, downloads, compare, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
             part(page)
             page.quiet(f"{name}: {part.__name__}")
             checks += 1

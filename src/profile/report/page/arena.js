@@ -26,7 +26,7 @@ function arenaBuffer(buffer, place, row) {
   const cell = svg("g", {class: `mark ${row ? markClass(row) : "cother"}${row && faded(row) ? " faded" : ""}`, role: "button",
     "data-row": row ? row.id : null, "aria-label": `${buffer.name}: ${bytes(buffer.bytes)}, steps ${lifetime}`},
   svg("rect", {x: place.x, y: place.y, width, height, rx: Math.min(2, width / 4, height / 4)}));
-  if (width > 40 && height > 14) cell.append(svg("text", {x: place.x + 4, y: place.y + 11.5}, fitText(shortName(buffer.name), width - 8, kFont)));
+  if (width > 40 && height > 14) cell.append(svg("text", {x: place.x + 4, y: place.y + 11.5}, fitName(buffer.name, width - 8)));
   return mark(cell, `buffer ${buffer.name} ${buffer.offset} ${buffer.first_step}`, () => [
     h("p", {class: "tip-name"}, h("bdi", {}, buffer.name)),
     facts([["size", bytes(buffer.bytes)], ["place", `${bytes(buffer.offset)} to ${bytes(buffer.offset + buffer.bytes)}`],

@@ -29,6 +29,7 @@ function operatorsOf(rows) {
 
 const profile = readProfile();
 const operators = operatorsOf(profile.rows);
+learnNames(profile.rows.filter((row) => row.kind === "layer").map((row) => row.name));
 
 /** The state that all charts share (view.js). */
 Object.assign(view, {

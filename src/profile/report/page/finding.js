@@ -44,8 +44,11 @@ function slowestText() {
     return [h("a", {href: `#row-${first.rows.reduce((a, b) => (b.duration_ms > a.duration_ms ? b : a)).id}`}, h("bdi", {}, shortName(first.name))),
       ` alone takes ${percent(share([first]), 0)} of the time`, reached > 0 && reached <= 100 ? `, at ${percent(reached, 0)} of its bound` : ""];
   }
-  const few = layers.slice(0, kFewLayers);
-  return [`no layer stands out: the slowest ${few.length} of ${layers.length} take ${percent(share(few), 0)} of the time`];
+  const few = layers.slice(0, kFewLayers), bounded = profile.rows.filter((row) => row.bounded);
+  const sum = (get) => bounded.reduce((total, row) => total + get(row), 0);
+  const reached = 100 * sum((row) => row.bound.ms) / sum((row) => row.duration_ms);
+  return [`no layer stands out: the slowest ${few.length} of ${layers.length} take ${percent(share(few), 0)} of the time`,
+    reached > 0 && reached <= 100 ? `, and all together reach ${percent(reached, 0)} of their bounds` : ""];
 }
 
 /** Whether the figures of the sentence can be relied on; empty on a quiet machine, or if that was not checked. */
@@ -59,7 +62,8 @@ function reservation({quiet, disturbed_share: share}) {
 function firstAdvice() {
   const {explain} = profile;
   if (!explain) return "";
-  const [first] = (explain.findings || []).filter((entry) => ["first", "action"].includes(entry.kind));
+  // An action with other inputs saves nothing in this run.
+  const [first] = (explain.findings || []).filter((entry) => ["first", "action"].includes(entry.kind) && !/ --input-b /.test(entry.action || ""));
   if (!first) return "Nothing is known that would save time with the same results.";
   if (first.kind === "first") return "Measure again when nothing else runs.";
   return `The largest saving known is ${percent(first.gain_percent)} of the run${first.how ? ` (${first.how})` : ""}: ${first.cause}.`;

@@ -2,20 +2,36 @@
 
 const kFont = "11px system-ui, sans-serif";
 
+const kFewNames = 8;              // of so few names, no part counts as common
+const commonParts = new Set();  // parts of paths that tell nothing, because most names have them
+
+/** Learns from all names of the page which parts of their paths most of them share. */
+function learnNames(names) {
+  const counts = new Map();
+  for (const name of names) new Set(name.split("/")).forEach((part) => counts.set(part, (counts.get(part) || 0) + 1));
+  if (names.length > kFewNames) counts.forEach((count, part) => 2 * count > names.length && commonParts.add(part));
+}
+
 /**
- * A name without the folders that the next part of its path repeats, as exporters write them:
- * "/features/features.7/features.7.1/block/block.3/Conv" becomes "features.7.1/block.3/Conv".
+ * A path without the parts that the next part repeats, as exporters write them, and without the parts at its ends that most
+ * names share: "/features/features.7/features.7.1/block/block.3/Conv" becomes "features.7.1/block.3".
  */
 function shortName(name) {
   const parts = name.split("/").filter(Boolean);
   if (parts.length < 3) return name;
-  return parts.filter((part, i) => i + 1 === parts.length || !`${parts[i + 1]}.`.startsWith(`${part}.`)).join("/");
+  const own = parts.filter((part, i) => i + 1 === parts.length || !`${parts[i + 1]}.`.startsWith(`${part}.`));
+  while (own.length > 1 && commonParts.has(own[0])) own.shift();
+  while (own.length > 1 && commonParts.has(own[own.length - 1])) own.pop();
+  return own.join("/");
 }
 
 /** Shortens the text to a width in pixels. Names differ at both ends, so the middle is left out; "" if hardly any is left. */
 const fitText = (() => {
   const context = document.createElement("canvas").getContext("2d");
-  const cut = (text, kept) => `${text.slice(0, kept >> 1)}…${text.slice(text.length - kept + (kept >> 1))}`;
+  const cut = (text, kept) => {
+    const head = Math.round(0.65 * kept);  // beginnings have the numbers of blocks
+    return `${text.slice(0, head)}…${text.slice(text.length - kept + head)}`;
+  };
   return (text, width, font) => {
     context.font = font;
     if (context.measureText(text).width <= width) return text;
@@ -28,3 +44,11 @@ const fitText = (() => {
     return low < 5 ? "" : cut(text, low);
   };
 })();
+
+/** Shortens the name of a layer to a width. Of a path, the first part stays whole if it fits: it has the number of the block. */
+function fitName(name, width) {
+  const short = shortName(name), text = fitText(short, width, kFont), slash = short.indexOf("/");
+  const first = `${short.slice(0, slash)}…`;
+  if (slash < 1 || text.startsWith(short.slice(0, slash))) return text;
+  return fitText(first, width, kFont) === first ? first : text;
+}

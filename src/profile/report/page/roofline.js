@@ -73,7 +73,7 @@ function rooflineAxes(f) {
 
 /** Slanted roofs, each labelled along its line, the last one below it. Labels that would touch move along their lines. */
 function slopeLines(f, top) {
-  const slant = -Math.atan2(f.y(1) - f.y(10), f.x(10) - f.x(1)), angle = slant * 180 / Math.PI;
+  const slant = -Math.atan2((f.lower - f.upper) / (f.y1 - f.y0), (f.right - f.left) / (f.x1 - f.x0)), angle = slant * 180 / Math.PI;
   const taken = [];
   const touch = (x, y) => Math.abs(x * Math.cos(slant) + y * Math.sin(slant)) < 90 && Math.abs(y * Math.cos(slant) - x * Math.sin(slant)) < 18;
   return top.slopes.map(({name, css, gbps}, i) => {
@@ -117,7 +117,7 @@ function pointNames(f, rows, marks, top) {
   const shared = (a, b) => Math.max(0, Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x)) *
     Math.max(0, Math.min(a.y + height, b.y + height) - Math.max(a.y, b.y));
   return rows.map((row, i) => {
-    const text = fitText(shortName(row.name) || row.op, 130, kFont), size = width(text), r = Number(marks[i].getAttribute("r"));
+    const text = fitName(row.name || row.op, 130), size = width(text), r = Number(marks[i].getAttribute("r"));
     const x = f.x(row.intensity), y = f.y(row.gflops), places = [];
     for (const far of [0, 16, 32, 48, 64]) {
       places.push([x + r + 4, y - height / 2 + far], [x - r - 4 - size, y - height / 2 + far], [x - size / 2, y + r + 3 + far], [x - size / 2, y - r - 3 - height - far]);

@@ -156,7 +156,7 @@ class TimelineCanvas {
       const from = Math.max(x, this.left);
       context.fillStyle = faded(event.row) ? this.ink : colours.on;
       context.font = kFont;
-      const text = fitText(shortName(event.row.name), Math.min(right, this.width) - from - 8, kFont);
+      const text = fitName(event.row.name, Math.min(right, this.width) - from - 8);
       if (text) context.fillText(text, from + 4, y + this.track / 2 + 0.5);
     }
     const chosen = this.current === event || isSelected(event.row);

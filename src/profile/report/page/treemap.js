@@ -43,7 +43,7 @@ function treemapCell(row, place) {
   const cell = svg("g", {class: `mark ${markClass(row)}${faded(row) ? " faded" : ""}`, role: "button", "data-row": row.id,
     "aria-label": rowLabel(row)}, svg("rect", {x: place.x, y: place.y, width, height, rx: Math.min(2, width / 4, height / 4)}));
   if (width > 34 && height > 15) {
-    const text = fitText(shortName(row.name), width - 8, kFont);
+    const text = fitName(row.name, width - 8);
     cell.append(svg("text", {x: place.x + 4, y: place.y + 12}, text));
     if (height > 30 && text !== "") {
       const time = ms(row.duration_ms);
