@@ -334,6 +334,11 @@ XDG_DATA_HOME=$scratch/broken expect 0 "21 with a Kilter schedule" records impor
 sed -i 's/conv2d_direct vectors/conv2d_direct vectXrs/' "$scratch/broken/kilter/records.db"
 XDG_DATA_HOME=$scratch/broken expect 0 "broken/kilter/records.db: row 4: skipped: record: its id is " explain "${small[@]}"
 expect 0 "runner-up" explain zoo:squeezenet1_1 --seconds 0.5 --node fire5.expand3x3
+# A gain of 87.5 % per item would mean that a single item ran in place of the batch of 8.
+"$kilter" explain zoo:mobilenet_v2 --threads 1 --seconds 0.5 > "$scratch/batch.txt" 2> /dev/null
+if grep -B1 "a batch of 8" "$scratch/batch.txt" | grep -q -- ", -8[5-9]\."; then
+  echo "FAILED: explain's batch of 8 has the time of one item"; failures=$((failures + 1))
+fi
 expect 0 "A compiled file contains no graph" explain "$scratch/net.kilter" --seconds 0.5
 expect 2 "--node nothing: no layer has this name; legal values are" explain zoo:squeezenet1_1 --seconds 0.5 --node nothing
 expect 2 "--against" explain zoo:squeezenet1_1 --against tensorrt

@@ -63,7 +63,10 @@ void add_batch(profile::Subject& subject, const ModelOptions& options, const Ses
   subject.batch_input = fmt::format("{}={}", name, fmt::join(shape, "x"));
   auto batch = std::make_shared<profile::Subject>();
   batch->inputs[name] = random_input(name, subject.inputs.at(name).dtype(), shape);
-  batch->graph = [&session, inputs = batch->inputs] { return session.bind(inputs).graph; };
+  // A built-in network has the shapes with which it was opened.
+  ModelOptions with = options;
+  with.inputs = {subject.batch_input};
+  batch->graph = [with, inputs = batch->inputs] { return with.open()->bind(inputs).graph; };
   subject.batch = std::move(batch);
 }
 
