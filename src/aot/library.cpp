@@ -115,8 +115,7 @@ std::string name_of(const fs::path& path, const std::string& given) {
   if (is_taken(name)) {
     fail(ErrorKind::usage,
          "a library cannot be called '{}', which is a name of the C library or of the runtime part; give another one "
-         "with "
-         "--name",
+         "with --name",
          name);
   }
   return name;

@@ -303,6 +303,17 @@ def top_k_net():
                              [made_models.value("v", [1, 3]), made_models.value("i", [1, 3], TensorProto.INT64)], [k])
 
 
+def no_weights():
+    """A library whose weights are in a file, of a network that has none."""
+    onnx.save(made_models.softmaxes(5), "soft.onnx")
+    case = Case("soft.onnx", "soft", {"v0": np.random.default_rng(4).standard_normal((1, 8), dtype=np.float32)})
+    expected = case.expected("soft.expected")
+    case.compile("soft.so", "--weights", "file")
+    main, outputs = driver("soft", ".", "soft.weights")
+    run("gcc", main, "-o", "soft", "./soft.so", "-Wl,-rpath,.")
+    check(case, "./soft", outputs, expected)
+
+
 def odd_names():
     """Names of tensors that are macros, types, functions or equal in capitals, and no weights in a file."""
     names = ["x", "X", "errno", "EOF", "uint8_t", "inputs", "instance_run", "net", "odd_run", "für", "int", "1st", "a b"]
@@ -312,6 +323,7 @@ def odd_names():
     kilter("compile", "odd.onnx", "-o", "odd.so", "--weights", "file")
     sizes = re.findall(r"#define (\w+_ELEMENTS) (\d+)", open("odd.h").read())
     assert len(sizes) == len({name for name, _ in sizes}) == 2 * len(names), sizes
+    no_weights()
     inputs, outputs = arguments("odd.h", "odd")
     arrays = "".join(f"static float a{i}[16];" for i in range(2 * len(names)))
     with open("odd.cpp", "w") as out:

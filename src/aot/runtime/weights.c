@@ -31,7 +31,10 @@ static uint64_t hash_bytes(const unsigned char *bytes, size_t count) {
 
 static int map_weights(struct instance *net, const char *path) {
   const struct model *m = net->model;
-  if (m->weight_bytes == 0) return 0;
+  if (m->weight_bytes == 0) {
+    place_buffers(net);
+    return 0;
+  }
   const int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
   if (path == NULL) return fail("the path of the weights is a null pointer");
   if (fd < 0) return fail("%s: %s", path, strerror(errno));
