@@ -161,9 +161,9 @@ typedef enum kilter_log_level KILTER_INT {
 } kilter_log_level;
 /* `text` is one line without a line end, and valid during the call. */
 typedef void (*kilter_log_callback)(kilter_log_level level, const char* text, void* user);
-/* Sets the callback of the whole process, for messages up to `most`; NULL: none. It is called by the threads that call
- * Kilter, by one at a time. After this function has returned, the callback of before is not called any more. A callback
- * may call Kilter, whose messages are then dropped, but not this function, which returns KILTER_ERROR_USAGE then. */
+/* Sets the callback of the whole process, for messages up to `most`; NULL: none. The threads that call Kilter
+ * call it, one at a time. Once this function has returned, the previous callback is no longer called. A callback may
+ * call Kilter, but messages of such a call are dropped, and this function returns KILTER_ERROR_USAGE there. */
 KILTER_API kilter_status kilter_set_log(kilter_log_callback callback, kilter_log_level most, void* user);
 
 /* The version of the library, for example "0.1.0". KILTER_VERSION_STRING (version.h) is that of the headers. */
@@ -212,7 +212,7 @@ KILTER_API void kilter_instance_free(kilter_instance* instance);
 typedef struct kilter_pool kilter_pool;
 /* Begin with KILTER_POOL_OPTIONS, which has the defaults. */
 typedef struct kilter_pool_options {
-  size_t struct_bytes; /* sizeof(kilter_pool_options); programs of before and after new fields work with each other */
+  size_t struct_bytes; /* sizeof(kilter_pool_options): tells which fields the program knows */
   /* As for kilter_instance_create(); 0: as many as there are `cpus`, if they are given. The caller is one of them: a
    * pool of 1 thread starts none, and all work is done by the thread that calls. */
   int threads;

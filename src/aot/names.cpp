@@ -24,7 +24,7 @@ const std::set<std::string_view> kReserved = {
     "struct",    "switch",   "template",   "this",      "thread_local", "throw",         "true",
     "try",       "typedef",  "typeid",     "typename",  "typeof",       "union",         "unsigned",
     "using",     "virtual",  "void",       "volatile",  "wchar_t",      "while",         "xor",
-    "xor_eq",    "linux",    "unix",       "main",      "asm"};
+    "xor_eq",    "linux",    "unix",       "main"};
 
 /// Prefixes whose functions would be those of the C library or of the runtime part, and names of headers, which a
 /// header of the same name would hide.

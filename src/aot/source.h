@@ -22,6 +22,8 @@ struct Network {
   bool file_weights = false;  ///< the weights are in a file that is opened at run time
   uint64_t weight_hash = 0;   ///< hash_bytes() of the weights
   std::vector<Argument> inputs, outputs;
+
+  bool has_weights_inside() const { return !file_weights && plan.constants_bytes > 0; }
 };
 /// Throws unsupported for a plan that the runtime part cannot run: with steps that run on the host or on another
 /// device. The text names the operators.

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "aot/names.h"
@@ -122,42 +124,39 @@ class Tables {
   std::vector<std::string> operands_, halos_, buffers_, steps_;
 };
 
-/// The machine code and the weights, as files that the assembler includes. Each kernel gets a symbol with the name of
-/// its first layer, for debuggers and profilers.
-std::string blobs(const Network& network, const std::string& code, const std::string& weights) {
+/// A file that the assembler includes in a section, at the symbol NAME_WHAT.
+std::string blob(const Network& network, std::string_view what, std::string_view section, std::string_view flags,
+                 const std::string& file, const std::string& symbols = "") {
+  return fmt::format(
+      "__asm__(\n  \".pushsection {2}.{0},\\\"{3}\\\",%progbits\\n\"\n  \".balign 4096\\n\"\n"
+      "  \".globl {0}_{1}\\n.hidden {0}_{1}\\n{0}_{1}:\\n\"\n  \".incbin \\\"{4}\\\"\\n\"\n{5}"
+      "  \".popsection\\n\");\n"
+      "extern const unsigned char {0}_{1}[] __attribute__((visibility(\"hidden\")));\n",
+      network.name, what, section, flags, file, symbols);
+}
+
+/// Symbols of the kernels, each with the name of its first layer, for debuggers and profilers.
+std::string kernel_symbols(const Network& network) {
   const Plan& plan = network.plan;
-  std::string text = fmt::format(
-      "__asm__(\n  \".pushsection .text.{0},\\\"ax\\\",%progbits\\n\"\n  \".balign 4096\\n\"\n"
-      "  \".globl {0}_code\\n.hidden {0}_code\\n{0}_code:\\n\"\n  \".incbin {1}\\n\"\n",
-      network.name, fmt::format("\\\"{}\\\"", code));
-  std::vector<std::pair<int64_t, std::string>> kernels;
+  std::map<int64_t, std::string> kernels;  // by offset
   for (const Step& step : plan.steps) {
-    if (step.kind == StepKind::kernel)
-      kernels.emplace_back(plan.entries.at(static_cast<size_t>(step.kernel)), step.name);
+    if (step.kind == StepKind::kernel) kernels.emplace(plan.entries.at(static_cast<size_t>(step.kernel)), step.name);
   }
-  std::ranges::stable_sort(kernels, {}, &std::pair<int64_t, std::string>::first);
-  const auto same = std::ranges::unique(kernels, {}, &std::pair<int64_t, std::string>::first);
-  kernels.erase(same.begin(), same.end());
+  std::string text;
   std::set<std::string> taken;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    const int64_t end = i + 1 < kernels.size() ? kernels[i + 1].first : plan.code_bytes;
-    const std::string symbol = fmt::format("{}_kernel_{}", network.name, identifier(kernels[i].second, taken));
+  for (auto at = kernels.begin(); at != kernels.end(); ++at) {
+    const int64_t end = std::next(at) != kernels.end() ? std::next(at)->first : plan.code_bytes;
+    const std::string symbol = fmt::format("{}_kernel_{}", network.name, identifier(at->second, taken));
     text += fmt::format("  \".set {0}, {1}_code + {2}\\n.type {0}, %function\\n.size {0}, {3}\\n\"\n", symbol,
-                        network.name, kernels[i].first, end - kernels[i].first);
+                        network.name, at->first, end - at->first);
   }
-  text += "  \".popsection\\n\"\n";
-  if (!network.file_weights && plan.constants_bytes > 0) {
-    text += fmt::format(
-        "  \".pushsection .rodata.{0},\\\"a\\\",%progbits\\n\"\n  \".balign 4096\\n\"\n"
-        "  \".globl {0}_weights\\n.hidden {0}_weights\\n{0}_weights:\\n\"\n  \".incbin \\\"{1}\\\"\\n\"\n"
-        "  \".popsection\\n\"\n",
-        network.name, weights);
-  }
-  text += ");\n";
-  text += fmt::format("extern const unsigned char {}_code[] __attribute__((visibility(\"hidden\")));\n", network.name);
-  if (!network.file_weights && plan.constants_bytes > 0)
-    text +=
-        fmt::format("extern const unsigned char {}_weights[] __attribute__((visibility(\"hidden\")));\n", network.name);
+  return text;
+}
+
+/// The machine code, and the weights that are not in a file.
+std::string blobs(const Network& network, const std::string& code, const std::string& weights) {
+  std::string text = blob(network, "code", ".text", "ax", code, kernel_symbols(network));
+  if (network.has_weights_inside()) text += blob(network, "weights", ".rodata", "a", weights);
   return text;
 }
 
@@ -194,10 +193,9 @@ std::string functions(const Network& network) {
     parameters += fmt::format(", const {} *in{}", network.inputs[i].type, i);
   for (size_t i = 0; i < network.outputs.size(); ++i)
     parameters += fmt::format(", {} *out{}", network.outputs[i].type, i);
-  const bool no_weights = network.plan.constants_bytes == 0;
-  const std::string weights = no_weights ? "model_without_weights" : network.name + "_weights";
-  std::string text =
-      no_weights && !network.file_weights ? "static const unsigned char model_without_weights[1];\n" : "";
+  const bool none = !network.file_weights && !network.has_weights_inside();
+  const std::string weights = none ? "model_without_weights" : network.name + "_weights";
+  std::string text = none ? "static const unsigned char model_without_weights[1];\n" : "";
   text += network.file_weights
               ? fmt::format(
                     "API {0}_net *{0}_create(const char *weights, int threads) {{\n"

@@ -201,6 +201,7 @@ onnx::Model::Shapes shapes_of(const std::map<std::string, Tensor>& inputs) {
 }  // namespace
 
 Session::Bound Session::bind(const std::map<std::string, Tensor>& inputs) const {
+  if (graph_) check_given(*graph_, shapes_of(inputs), name_);
   if (model_ == nullptr) return {graph(shapes_of(inputs))};
   check_plain();
   const onnx::Model::Shapes shapes = merged(shapes_of(inputs));

@@ -86,7 +86,7 @@ static struct instance *instance_create(const struct model *m, const unsigned ch
   net->model = m;
   net->code = code;
   net->weights = weights;
-  if (pool_start(&net->pool, threads == 0 ? usable_cpus() : threads)) {
+  if (pool_start(&net->pool, threads)) {
     free(net);
     return NULL;
   }

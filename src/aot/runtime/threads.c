@@ -202,12 +202,15 @@ static void *zeroed(size_t bytes, size_t alignment) {
   return memory;
 }
 
+/* `threads`: 0 for as many as there are CPUs. */
 static int pool_start(struct pool *pool, int32_t threads) {
+  const int32_t cpus = threads == 1 ? 1 : usable_cpus();
+  if (threads == 0) threads = cpus;
   const int32_t others = threads - 1;
   memset(pool, 0, sizeof *pool);
   pool->threads = threads;
   pool->process = getpid();
-  pool->spin_ns = threads > usable_cpus() ? 0 : SPIN_NS;
+  pool->spin_ns = threads > cpus ? 0 : SPIN_NS;
   pool->workers = zeroed((size_t)others * sizeof(struct worker), LINE);
   pool->ranges = zeroed((size_t)threads * sizeof(struct part), LINE);
   if (pool->workers == NULL || pool->ranges == NULL) {

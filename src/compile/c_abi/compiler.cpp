@@ -3,14 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
 
-#include "base/align.h"
 #include "base/float_environment.h"
-#include "base/out_of_memory.h"
 #include "base/text.h"
 #include "compile/memory_model.h"
 #include "compile/named_options.h"
@@ -37,11 +34,8 @@ class FileBytes {
 
  private:
   void take(FileSink::Parts parts) {
-    constexpr size_t kAlignment = 64;  // of constants, which start at a multiple of it in the file
     for (const std::span<const std::byte> part : parts) size_ += part.size();
-    void* memory = std::aligned_alloc(kAlignment, round_up(std::max<size_t>(size_, 1), kAlignment));
-    if (memory == nullptr) fail_out_of_memory(static_cast<int64_t>(size_), "the compiled file");
-    memory_ = {static_cast<std::byte*>(memory), std::free};
+    memory_ = file_memory(size_);
     std::byte* to = memory_.get();
     for (const std::span<const std::byte> part : parts) to = std::copy(part.begin(), part.end(), to);
   }

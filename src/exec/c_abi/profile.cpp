@@ -102,7 +102,7 @@ class Stopwatch : public Watch {
   std::vector<Open> open_;
 };
 
-/// Watches an instance, which this thread uses, while it exists. Afterwards, the state is that of before.
+/// Watches an instance that this thread uses. The destructor restores the state that the instance had before.
 class Watched {
  public:
   Watched(kilter_instance& instance, Watch& watch) : instance_(instance), state_(instance.state) {

@@ -53,16 +53,14 @@ void check_flags(uint32_t flags, uint32_t legal, const char* function, const cha
   fail(ErrorKind::usage, "flags {:#x} of {}(); legal values are {}", flags, function, names);
 }
 
-/// Copies bytes to where constants of a compiled file need no further copy.
-std::shared_ptr<std::byte> copy_of(std::span<const std::byte> bytes) {
+}  // namespace
+
+std::shared_ptr<std::byte> file_memory(size_t bytes) {
   constexpr size_t kAlignment = 64;
-  void* memory = std::aligned_alloc(kAlignment, round_up(std::max<size_t>(bytes.size(), 1), kAlignment));
-  if (memory == nullptr) fail_out_of_memory(static_cast<int64_t>(bytes.size()), "the bytes of a compiled file");
-  std::memcpy(memory, bytes.data(), bytes.size());
+  void* memory = std::aligned_alloc(kAlignment, round_up(std::max<size_t>(bytes, 1), kAlignment));
+  if (memory == nullptr) fail_out_of_memory(static_cast<int64_t>(bytes), "the bytes of a compiled file");
   return {static_cast<std::byte*>(memory), std::free};
 }
-
-}  // namespace
 
 std::unique_ptr<kilter_program> make_program(std::span<const std::byte> bytes, std::shared_ptr<void> owner,
                                              const std::string& where, bool verify) {
@@ -174,7 +172,8 @@ kilter_status kilter_program_load_bytes(const void* bytes, size_t size, uint32_t
     std::span<const std::byte> file(static_cast<const std::byte*>(bytes), size);
     std::shared_ptr<std::byte> copy;
     if ((flags & KILTER_LOAD_BORROWED) == 0) {
-      copy = kilter::c_abi::copy_of(file);
+      copy = kilter::c_abi::file_memory(size);
+      std::memcpy(copy.get(), bytes, size);
       file = {copy.get(), size};
     }
     *program = kilter::c_abi::make_program(file, copy, "in memory", (flags & KILTER_LOAD_UNVERIFIED) == 0).release();

@@ -134,6 +134,8 @@ void log(kilter_log_level level, fmt::format_string<Args...> format, Args&&... a
 void take_options(const void* given, size_t bytes, size_t least, void* options, size_t size, const char* what,
                   const char* defaults);
 
+/// Memory for the bytes of a compiled file, aligned so that its constants need no further copy.
+std::shared_ptr<std::byte> file_memory(size_t bytes);
 /// Makes a program of the bytes of a compiled file, which `owner` keeps alive. Errors refer to them as `where`.
 std::unique_ptr<kilter_program> make_program(std::span<const std::byte> bytes, std::shared_ptr<void> owner,
                                              const std::string& where, bool verify);
