@@ -133,24 +133,36 @@ class Search {
 
   /// Finds the layers to keep in f32. The errors of layers add up in ways that only a run of the whole network shows,
   /// so each attempt corrects the scale of their sum for the next one, between the largest scale that gave too large an
-  /// error and the smallest that did not. If the tolerance would need all layers in f32, tries half of them, then half
-  /// of these and so on: with half of them, all values may be f32 already.
+  /// error and the smallest that did not. The layers that f32 slows down least may be so many that all values are f32:
+  /// then those with the largest errors are kept, which are fewest. If the tolerance would need all layers in f32, or
+  /// these leave no narrow value either, tries half of all, then half of these and so on.
   void find_mix(Gear& gear) {
     const int64_t all = std::ranges::count_if(gear.layers, may_stay);
     int64_t most = (all + 1) / 2;
     double scale = 1, too_small = 0, enough = INFINITY;
     std::optional<Tried> best;
     std::set<std::set<std::string>> seen;
+    KeepFirst first = KeepFirst::cheapest;
+    bool halve = false;
     for (int i = 0; i < kTries && too_small < enough; ++i) {
-      std::set<std::string> kept = layers_to_keep(gear.layers, scale, request_.tolerance);
-      if (std::ssize(kept) == all) {
+      std::set<std::string> kept = layers_to_keep(gear.layers, scale, request_.tolerance, first);
+      if (halve || std::ssize(kept) == all) {
         kept = worst(gear, most);
         most = std::min(most, std::max<int64_t>(most / 2, 1));
       }
       const Mix planned = mix_of(gear, kept);
-      if (!seen.insert(kept).second) break;
+      if (!seen.insert(kept).second) {
+        if (std::isfinite(enough)) break;
+        scale *= kLeastStep;
+        continue;
+      }
       Tried made = compiled(planned);
-      if (!is_mixed(made)) continue;
+      if (!is_mixed(made)) {
+        halve = first == KeepFirst::worst;
+        first = KeepFirst::worst;
+        continue;
+      }
+      halve = false;
       const double expected = together(gear.layers, kept, scale), reached = made.mix.error;
       gear.attempts.push_back({planned.kept, expected, reached});
       if (made.mix.within) {
@@ -235,12 +247,14 @@ class Search {
 
 }  // namespace
 
-std::set<std::string> layers_to_keep(std::span<const LayerCost> layers, double scale, double tolerance) {
+std::set<std::string> layers_to_keep(std::span<const LayerCost> layers, double scale, double tolerance,
+                                     KeepFirst first) {
   constexpr double kMargin = 0.9;
   double total = 0;
   for (const LayerCost& l : layers) total += l.narrow_ms;
   const double least = 1e-4 * total;  // a layer that f32 does not slow down costs at least its conversions
   const auto worth = [&](const LayerCost* l) {
+    if (first == KeepFirst::worst) return l->error;
     return l->error * l->error / std::max(l->wide_ms - l->narrow_ms, least > 0 ? least : 1);
   };
   std::vector<const LayerCost*> order;

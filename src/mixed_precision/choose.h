@@ -2,6 +2,7 @@
 // tolerance on samples.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <string>
@@ -61,9 +62,15 @@ struct Result {
 /// Throws usage if the target has no narrow precision, or if only networks in f32 throughout are within the tolerance.
 Result choose_precision(const Request& request);
 
+/// Layers that layers_to_keep() prefers.
+enum class KeepFirst : uint8_t {
+  cheapest,  ///< those with much error for the time that f32 costs: the fastest mix
+  worst,     ///< those with the largest errors: the mix with the fewest layers in f32, whatever the times
+};
+
 /// Chooses layers to keep in f32 so that the others' errors stay within the tolerance. Errors of layers are taken to be
-/// independent: together they make `scale` times the root of the sum of their squares. Prefers layers with much error
-/// for the time that f32 costs. Returns their names.
-std::set<std::string> layers_to_keep(std::span<const LayerCost> layers, double scale, double tolerance);
+/// independent: together they make `scale` times the root of the sum of their squares. Returns the layers' names.
+std::set<std::string> layers_to_keep(std::span<const LayerCost> layers, double scale, double tolerance,
+                                     KeepFirst first = KeepFirst::cheapest);
 
 }  // namespace kilter::mixed

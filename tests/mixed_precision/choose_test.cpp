@@ -38,6 +38,13 @@ TEST(LayersToKeep, LeavesOutThoseThatLaterOnesMakeUnnecessary) {
   EXPECT_EQ(layers_to_keep(layers, 1, 2e-3), Names{"b"});
 }
 
+TEST(LayersToKeep, FewestIfTheWorstComeFirst) {
+  const std::vector<LayerCost> layers = {layer("worst", 5e-3, 9), layer("a", 3e-3, 0.01), layer("b", 3e-3, 0.01),
+                                         layer("c", 3e-3, 0.01)};
+  EXPECT_EQ(layers_to_keep(layers, 1, 6e-3), (Names{"a", "b", "c"}));
+  EXPECT_EQ(layers_to_keep(layers, 1, 6e-3, KeepFirst::worst), Names{"worst"});
+}
+
 TEST(LayersToKeep, CannotKeepWhatHasNoNodeOfTheModel) {
   std::vector<LayerCost> layers = {layer("copy", 1e-2, 1), layer("a", 1e-3, 1)};
   layers[0].nodes.clear();

@@ -245,8 +245,13 @@ TEST_F(Faults, OnTwoThreads) {
   const Plan good = hand_made();
   ASSERT_TRUE(runner.load(good, hand_made_values(good)).id);
   const Plan past_end = hand_made({{2, Deed::past_end_on_1}});
-  const Loaded loaded = runner.load(past_end, hand_made_values(past_end));
-  EXPECT_THAT(brief(loaded.faults), ElementsAre("2 crash layer2"));
+  Loaded loaded;
+  for (int i = 0; i < 100; ++i) {
+    loaded = runner.load(past_end, hand_made_values(past_end));
+    // The pool leaves out a thread whose processor others use; the first thread then waits alone.
+    if (brief(loaded.faults) != std::vector<std::string>{"2 timeout layer2"}) break;
+  }
+  ASSERT_THAT(brief(loaded.faults), ElementsAre("2 crash layer2"));
   EXPECT_THAT(loaded.faults[0].words, HasSubstr("while checking: thread 1, address 0x"));
   const Plan recursion = hand_made({{2, Deed::recursion}});
   EXPECT_THAT(runner.load(recursion, hand_made_values(recursion)).faults[0].words, HasSubstr("the stack overflowed"));
