@@ -19,7 +19,7 @@ import sys
 
 FILE_LINES, FUNCTION_LINES = 600, 80
 # Parts of the shared libraries only.
-SHARED_ALONE = ("src/exec/c_abi", "src/compile/c_abi")
+SHARED_ALONE = ("src/exec/c_abi", "src/api/c_abi")
 SIZED = (".cpp", ".h", ".py", ".js", ".sh")
 
 

@@ -1,32 +1,18 @@
 // The options by which commands that compile use earlier tuning: --records, --choose, --layer-plan and --forbid.
 
-#include <algorithm>
-#include <regex>
+#include "tune/tuner/plans/sources.h"
 
-#include "base/files.h"
-#include "base/other_threads.h"
+#include <algorithm>
+
 #include "base/text.h"
-#include "exec/schedule_source.h"
-#include "measure/device.h"
 #include "tool.h"
 #include "tune/records/match.h"
-#include "tune/tuner/plans/choices_file.h"
-#include "tune/tuner/plans/use_tuned.h"
 #include "tuning.h"
 
 namespace kilter::tool {
 namespace {
 
 constexpr std::string_view kRecord = "record:";
-
-/// Returns the number of threads named by the first line of a layer plan, "# NET for TARGET on 1 thread, tuned ...", or
-/// 0 if it names none.
-int threads_of(const std::string& plan) {
-  static const std::regex kOn(" on ([0-9]{1,4}) threads?[,;]");
-  const std::string line = plan.substr(0, plan.find('\n'));
-  std::smatch made;
-  return line.starts_with('#') && std::regex_search(line, made, kOn) ? std::stoi(made.str(1)) : 0;
-}
 
 /// Returns the one record whose id starts with these digits. Throws usage if there is not exactly one.
 const tune::Record& named(std::span<const tune::Record> records, const std::string& digits, const std::string& file) {
@@ -105,54 +91,6 @@ void ModelOptions::bar_records(std::vector<tune::Record>& known) const {
     tune::bar(known, r, fmt::format("--forbid {}{}", kRecord, r.id().substr(0, tune::kShownDigits)));
 }
 
-namespace {
-
-/// Describes a layer plan, whose choices are among the options.
-class LayerPlan : public Chooser {
- public:
-  LayerPlan(Choices choices, std::string name, int made_for, int used_at)
-      : choices_(std::move(choices)), name_(std::move(name)), made_for_(made_for), used_at_(used_at) {}
-  std::vector<Offer> offers(const Graph& /*graph*/, const CompileOptions& /*options*/) const override {
-    Offer offer;
-    offer.settle = [this](const Compiled& /*plan*/, const CompileOptions& compile) {
-      const Choices used = tune::allowed(choices_, compile.forbidden);  // --forbid may also name tasks
-      Recorded told;
-      if (!used.empty()) told.tuned_at = made_for_;
-      const std::string note = other_threads_text(told.tuned_at, used_at_, "made", "used");
-      told.summary = fmt::format("{}: {} layers{}{}", name_, used.size(), note.empty() ? "" : "; ", note);
-      return told;
-    };
-    return {offer};
-  }
-
- private:
-  Choices choices_;
-  std::string name_;
-  int made_for_, used_at_;
-};
-
-}  // namespace
-
-std::shared_ptr<const Chooser> ModelOptions::add_layer_plan(CompileOptions& options) const {
-  const std::string file = read_file(layer_plan);
-  const tune::LayerPlan plan = tune::parse_layer_plan(file, layer_plan);
-  if (plan.precision) {
-    if (options.precision != Precision::declared && options.precision != *plan.precision) {
-      fail(ErrorKind::usage, "--precision {}: the layer plan {} sets --precision {}; give only one of them", precision,
-           layer_plan, name(*plan.precision));
-    }
-    options.precision = *plan.precision;
-  }
-  options.keep_float.insert(plan.keep_float.begin(), plan.keep_float.end());
-  Choices choices = tune::allowed(plan.choices, options.forbidden);
-  if (plan.precision && plan.choices.empty()) return nullptr;
-  if (records != "none")
-    fail(ErrorKind::usage, "--records {} and --layer-plan {}: give only one of them", records, layer_plan);
-  add(choices, options.choices);
-  return std::make_shared<LayerPlan>(std::move(choices), std::string(kFromLayerPlan) + layer_plan, threads_of(file),
-                                     thread_count());
-}
-
 std::shared_ptr<const Chooser> ModelOptions::add_sources(CompileOptions& options) const {
   for (const std::string& text : forbid) {
     if (!names_record(text)) options.forbidden.push_back(parse_forbidden(text));
@@ -167,25 +105,18 @@ std::shared_ptr<const Chooser> ModelOptions::add_sources(CompileOptions& options
     }
   }
   if (!layer_plan.empty()) {
-    std::shared_ptr<const Chooser> plan = add_layer_plan(options);
+    std::shared_ptr<const Chooser> plan = tune::use_layer_plan(layer_plan, thread_count(), options);
+    if (plan != nullptr && records != "none")
+      fail(ErrorKind::usage, "--records {} and --layer-plan {}: give only one of them", records, layer_plan);
     if (plan != nullptr) return plan;
   }
   if (file.empty()) return nullptr;
-  const auto store = tune::Store::open(file, tune::Store::Mode::read);
-  std::vector<tune::Record> known = read_records(*store);
-  tune::TunedSource source;
-  bar_records(known);
-  source.records = std::make_shared<const tune::Matcher>(std::move(known));
-  auto plans = std::make_shared<const tune::KeptPlans>(tune::read_plans(tune::plans_file(file)));
-  for (const std::string& line : plans->damaged) say_error("{}\n", printable(line));
-  source.plans = std::move(plans);
-  source.apply.file = file;
-  source.apply.device = describe_device().fingerprint();
-  source.apply.threads = thread_count();
-  source.apply.tune = tune_command(*this);
-  source.choose = choose.empty() ? tune::Choose::accepted : tune::parse_choose(choose);
-  source.notice = [](const std::string& line) { say_error("{}\n", printable(line)); };
-  return std::make_shared<tune::TunedChooser>(std::move(source));
+  return tune::use_records({.file = file,
+                            .threads = thread_count(),
+                            .choose = choose.empty() ? tune::Choose::accepted : tune::parse_choose(choose),
+                            .tune = tune_command(*this),
+                            .edit = [this](std::vector<tune::Record>& known) { bar_records(known); },
+                            .notice = [](const std::string& line) { say_error("{}\n", printable(line)); }});
 }
 
 }  // namespace kilter::tool

@@ -11,12 +11,12 @@
 #include <set>
 #include <system_error>
 
+#include "api/named_options.h"
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/npy.h"
 #include "base/text.h"
 #include "compile/index_limit.h"
-#include "compile/named_options.h"
 #include "compile_progress.h"
 #include "exec/thread_pool.h"
 #include "onnx/model.h"

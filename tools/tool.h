@@ -78,8 +78,6 @@ struct ModelOptions {
   /// Applies --records, --layer-plan and --forbid. Options for single layers take precedence. Returns the chooser
   /// that consults them for a graph; may be null.
   std::shared_ptr<const Chooser> add_sources(CompileOptions& options) const;
-  /// Applies --layer-plan. Returns null if it sets nothing but the precision, so that records may be used with it.
-  std::shared_ptr<const Chooser> add_layer_plan(CompileOptions& options) const;
   /// Returns a copy without --records and the options that depend on it.
   ModelOptions without_records() const;
   /// Bars those of `known` that --forbid record:ID names (see tune::bar()). Throws usage if no record has the id, or if

@@ -17,11 +17,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace kilter {
@@ -29,13 +31,27 @@ namespace kilter {
 /// An error, in one message: what went wrong, where, what was expected, what was found and what to do.
 class ApiError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  enum class Kind : uint8_t {
+    usage,          ///< wrong option or argument
+    model,          ///< the model file or its graph is invalid
+    input,          ///< an input tensor, shape or file is not as required
+    unsupported,    ///< valid, but Kilter cannot do it yet
+    file,           ///< a file cannot be read or written
+    internal,       ///< a bug in Kilter
+    out_of_memory,  ///< the class is then OutOfMemory
+  };
+  explicit ApiError(const std::string& message, Kind kind = Kind::internal)
+      : std::runtime_error(message), kind_(kind) {}
+  Kind kind() const noexcept { return kind_; }
+
+ private:
+  Kind kind_;
 };
 
 /// The error thrown when memory cannot be allocated. The failed call leaves the network unchanged.
 class OutOfMemory : public ApiError {
  public:
-  using ApiError::ApiError;
+  explicit OutOfMemory(const std::string& message) : ApiError(message, Kind::out_of_memory) {}
 };
 
 /// From f8e4m3fn on, an element has a byte of its own, whose lowest bits are those that ONNX gives it and whose other
@@ -96,6 +112,27 @@ View f32(std::vector<int64_t> shape, std::span<const float> values);
 View i64(std::vector<int64_t> shape, std::span<const int64_t> values);
 View strings(std::vector<int64_t> shape, std::span<const std::string> values);
 
+/// Whether elements of a type are objects of T. The types of fewer than 32 bits that C++ lacks are read as their bits:
+/// f16 and bf16 as uint16_t, those of a byte or less as uint8_t or int8_t. Bytes of any type are std::byte.
+template <class T>
+constexpr bool reads(Type type) {
+  using enum Type;
+  if constexpr (std::is_same_v<T, float>) return type == f32;
+  if constexpr (std::is_same_v<T, double>) return type == f64;
+  if constexpr (std::is_same_v<T, bool>) return type == boolean;
+  if constexpr (std::is_same_v<T, std::string>) return type == string;
+  if constexpr (std::is_same_v<T, std::byte>) return type != string;
+  if constexpr (std::is_integral_v<T> && sizeof(T) == 8) return type == (std::is_signed_v<T> ? i64 : u64);
+  if constexpr (std::is_integral_v<T> && sizeof(T) == 4) return type == (std::is_signed_v<T> ? i32 : u32);
+  if constexpr (std::is_same_v<T, int16_t>) return type == i16;
+  if constexpr (std::is_same_v<T, uint16_t>) return type == u16 || type == f16 || type == bf16;
+  if constexpr (std::is_integral_v<T> && sizeof(T) == 1 && !std::is_same_v<T, bool>) {
+    const bool narrow = type == boolean || (type >= f8e4m3fn && type <= u2);
+    return narrow || type == (std::is_signed_v<T> ? i8 : u8);
+  }
+  return false;
+}
+
 /// A tensor that the caller owns.
 struct TensorValue {
   std::string name;
@@ -103,11 +140,16 @@ struct TensorValue {
   std::vector<int64_t> shape;
   std::shared_ptr<const std::byte[]> bytes;
 
-  /// The elements. T must be the C++ type that corresponds to `type`; std::string for Type::string.
+  /// The elements. Throws ApiError unless reads<T>(type).
   template <class T>
   const T* as() const {
+    if (!reads<T>(type)) wrong_type();
     return reinterpret_cast<const T*>(bytes.get());
   }
+
+ private:
+  /// Throws the error of as(): what the elements are, and the C++ type that reads them.
+  [[noreturn]] void wrong_type() const;
 };
 
 /// A value of any kind. As an input, it refers to memory of the caller, as View does; outputs own their memory.
@@ -142,6 +184,19 @@ struct NetworkOptions {
   /// --precision` (doc/precision.md). Not for compiled files, which have the precision that they were compiled with.
   std::string precision = "declared";
   std::vector<std::string> keep_float = {};  ///< nodes and operators that `precision` leaves in f32
+  /// "strict": no approximating kernels (Winograd convolutions); else "default" (doc/accuracy.md).
+  std::string accuracy = "default";
+  /// Limit in bytes for packed weights and working memory of a plan. 0: packed weights up to 2.5 times the parameters,
+  /// or 64 MiB.
+  int64_t memory_bytes = 0;
+  /// Tuning records to take schedules from: a file, or "default" for the file of `kilter tune`; empty: none.
+  std::string records = {};
+  /// How to use records: "accepted", "history-best" or "graph-best" (doc/records.md).
+  std::string choose = "accepted";
+  /// File to take schedules of layers from, as `kilter tune --write-plan` writes it; empty: none. Not with `records`.
+  std::string layer_plan = {};
+  /// Receives a line for each fact that the user must know, such as damaged records. May be empty.
+  std::function<void(const std::string&)> notice = {};
   /// Whether loading a compiled file verifies the hash of the whole file (about 10 ms for 100 MB in memory). The fields
   /// of its header are checked either way.
   bool verify_file = true;

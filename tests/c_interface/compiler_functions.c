@@ -24,13 +24,13 @@ static const unsigned char kRelu[] = {
 static void use_options(kilter_options* options) {
   const char* value = NULL;
   size_t i;
-  CHECK(RIGHT(kilter_option_count)() == 8);
+  CHECK(RIGHT(kilter_option_count)() == 12);
   for (i = 0; i < kilter_option_count(); ++i) {
     SUCCEEDS(RIGHT(kilter_options_get)(options, RIGHT(kilter_option_name)(i), &value));
     SUCCEEDS(RIGHT(kilter_options_set)(options, kilter_option_name(i), value));
     CHECK(*RIGHT(kilter_option_help)(i) != 0);
   }
-  CHECK(WRONG(kilter_option_name)(8) == NULL && WRONG(kilter_option_help)((size_t)-1) == NULL);
+  CHECK(WRONG(kilter_option_name)(12) == NULL && WRONG(kilter_option_help)((size_t)-1) == NULL);
   SUCCEEDS(kilter_options_set(options, "precision", "bf16"));
   FAILS(WRONG(kilter_options_set)(options, "precision", "f16"), KILTER_ERROR_USAGE,
         "precision 'f16': expected declared, bf16 or fp16");
@@ -39,10 +39,10 @@ static void use_options(kilter_options* options) {
   SUCCEEDS(kilter_options_set(options, "precision", "declared"));
   FAILS(WRONG(kilter_options_set)(options, "acuracy", "strict"), KILTER_ERROR_USAGE,
         "option 'acuracy': there is none of this name; did you mean 'accuracy'? legal options are target, shapes, "
-        "max-shapes, precision, keep-float, accuracy, memory, threads");
+        "max-shapes, precision, keep-float, accuracy, memory, records, choose, layer-plan, run-threads, threads");
   FAILS(WRONG(kilter_options_get)(options, "schnell", &value), KILTER_ERROR_USAGE,
         "option 'schnell': there is none of this name; legal options are target, shapes, max-shapes, precision, "
-        "keep-float, accuracy, memory, threads");
+        "keep-float, accuracy, memory, records, choose, layer-plan, run-threads, threads");
   CHECK(value == NULL);
   FAILS(WRONG(kilter_options_set)(options, "accuracy", ""), KILTER_ERROR_USAGE,
         "accuracy '': expected default or strict");
@@ -52,6 +52,10 @@ static void use_options(kilter_options* options) {
         "threads: expected a whole number from 0 to 1024, got 'many'");
   FAILS(WRONG(kilter_options_set)(options, "max-shapes", "0"), KILTER_ERROR_USAGE,
         "max-shapes: expected a whole number from 1 to 1073741824, got '0'");
+  FAILS(WRONG(kilter_options_set)(options, "choose", "best"), KILTER_ERROR_USAGE,
+        "choose best: expected 'accepted', 'history-best' or 'graph-best'");
+  FAILS(WRONG(kilter_options_set)(options, "run-threads", "-1"), KILTER_ERROR_USAGE,
+        "run-threads: expected a whole number from 0 to 1024, got '-1'");
   MENTIONS(WRONG(kilter_options_set)(options, "target", "pdp11"), KILTER_ERROR_USAGE,
            "target 'pdp11': unknown; legal values are native, ");
   MENTIONS(WRONG(kilter_options_set)(options, "shapes", "x=1xq"), KILTER_ERROR_USAGE, "'q' is no size");
@@ -106,6 +110,12 @@ static void use_compilations(kilter_options* options) {
   kilter_program_free(program);
   MENTIONS(WRONG(kilter_compile_bytes)(kRelu, 9, NULL, options, &program), KILTER_ERROR_BAD_INPUT,
            "the model in memory");
+  SUCCEEDS(kilter_options_set(options, "records", "missing.db"));
+  MENTIONS(WRONG(kilter_compile)(path, options, &program), KILTER_ERROR_IO, "records missing.db: no such file; ");
+  SUCCEEDS(kilter_options_set(options, "records", ""));
+  SUCCEEDS(kilter_options_set(options, "layer-plan", "missing.plan"));
+  MENTIONS(WRONG(kilter_compile)(path, options, &program), KILTER_ERROR_IO, "missing.plan");
+  SUCCEEDS(kilter_options_set(options, "layer-plan", ""));
   MENTIONS(WRONG(kilter_compile)("missing.onnx", options, &program), KILTER_ERROR_IO, "missing.onnx");
   MENTIONS(WRONG(kilter_compile)("zoo:resnet", options, &program), KILTER_ERROR_USAGE, "resnet");
   SUCCEEDS(kilter_options_set(options, "target", "a64fx"));

@@ -1,10 +1,13 @@
 // The public C++ interface, through its public header.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 
 #include "../base/scratch_folder.h"
 #include "../onnx/loop_model.h"
+#include "api/option_words.h"
 #include "exec/plan_file.h"
 #include "kilter/kilter.h"
 
@@ -38,6 +41,111 @@ TEST(Api, FailuresAreApiErrorsWithTheirMessage) {
             "cannot read file '/nowhere/none.onnx': No such file or directory");
   const std::vector<float> three{1, 2, 3};
   EXPECT_EQ(api_error_of([&] { f32({2, 2}, three); }), "a tensor of shape 2x2 has 4 elements, got 3 values");
+}
+
+TEST(Api, MessagesNameFieldsInPlaceOfOptions) {
+  EXPECT_EQ(with_fields("--input x=1x3 and `--input x=1x3 --keep-float a`; --shapes: give --max-shapes 3, --memory"),
+            "shapes x=1x3 and `shapes x=1x3 keep_float a`; shape_ranges: give max_shapes 3, memory_bytes");
+  EXPECT_EQ(with_fields("run `kilter tune M --records x`, `--records x`"),
+            "run `kilter tune M --records x`, `records x`");
+  EXPECT_EQ(with_fields("a--input --inputs --weights file, --disable x --"),
+            "a--input --inputs LibraryOptions::weights_in_file, --disable x --");
+  EXPECT_EQ(with_option_names("--keep-float a: --specialise now (--shapes)"),
+            "keep-float a: --specialise now (shapes)");
+  const std::vector<float> x(3 * 32 * 32);
+  NetworkOptions options{.threads = 1, .shapes = {{"inptu", {1, 3, 32, 32}}}};
+  EXPECT_EQ(api_error_of([&] { Network::load("zoo:squeezenet1_1", options).run({{"input", f32({1, 3, 32, 32}, x)}}); }),
+            "shapes inptu=1x3x32x32: zoo:squeezenet1_1 has input 'input' of shape 1x3x32x32");
+  options = {.threads = 1, .shape_ranges = {{"input", "1x3x{32..64}xq"}}};
+  EXPECT_THAT(api_error_of([&] { Network::load("zoo:squeezenet1_1", options); }),
+              testing::StartsWith("shape_ranges input=1x3x{32..64}xq: 'q' is no size"));
+}
+
+ApiError::Kind kind_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const ApiError& error) {
+    return error.kind();
+  }
+  ADD_FAILURE() << "no error";
+  return ApiError::Kind::internal;
+}
+
+TEST(Api, ErrorsHaveTheirKind) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "net.onnx").string();
+  std::ofstream(file) << "no model";
+  using Kind = ApiError::Kind;
+  EXPECT_EQ(kind_of([] { Network::load("/nowhere/none.onnx"); }), Kind::file);
+  EXPECT_EQ(kind_of([&] { Network::load(file); }), Kind::model);
+  EXPECT_EQ(kind_of([] { Network::load("zoo:squeezenet1_1", {.precision = "half"}); }), Kind::usage);
+  Network net = Network::load("zoo:squeezenet1_1", {.threads = 1, .shapes = {{"input", {1, 3, 32, 32}}}});
+  EXPECT_EQ(kind_of([&] { net.run({}); }), Kind::input);
+  EXPECT_EQ(kind_of([] { throw OutOfMemory("out of memory"); }), Kind::out_of_memory);
+}
+
+TEST(Api, ElementsAreReadAsTheirTypeOnly) {
+  const std::shared_ptr<const std::byte[]> bytes(new std::byte[8]{});
+  const auto of = [&](Type type) { return TensorValue{"scores", type, {1}, bytes}; };
+  const auto error = [&](Type type) { return api_error_of([&] { (void)of(type).as<float>(); }); };
+  EXPECT_EQ(error(Type::f32), "no error");
+  EXPECT_EQ(error(Type::i64), "'scores' has elements of type i64; read them with as<int64_t>()");
+  EXPECT_EQ(error(Type::f16), "'scores' has elements of type f16; read them with as<uint16_t>()");
+  EXPECT_EQ(error(Type::boolean), "'scores' has elements of type bool; read them with as<bool>()");
+  EXPECT_EQ(error(Type::string), "'scores' has elements of type str; read them with as<std::string>()");
+  EXPECT_EQ(error(Type::i4), "'scores' has elements of type i4; read them with as<int8_t>()");
+  EXPECT_EQ(error(Type::f8e8m0), "'scores' has elements of type f8e8m0; read them with as<uint8_t>()");
+  EXPECT_NE(of(Type::i64).as<long long>(), nullptr);
+  EXPECT_NE(of(Type::bf16).as<uint16_t>(), nullptr);
+  EXPECT_NE(of(Type::u2).as<uint8_t>(), nullptr);
+  EXPECT_NE(of(Type::f64).as<std::byte>(), nullptr);
+  EXPECT_NE(of(Type::boolean).as<bool>(), nullptr);
+  EXPECT_FALSE(reads<int32_t>(Type::f32) || reads<uint64_t>(Type::i64) || reads<int8_t>(Type::u8));
+  EXPECT_FALSE(reads<std::byte>(Type::string));
+}
+
+TEST(Api, LayerPlansAndRecordsGiveSchedules) {
+  const ScratchFolder folder;
+  const std::string plan = (folder.path() / "net.plan").string(), file = (folder.path() / "net.kilter").string();
+  std::vector<std::string> notices;
+  const auto with = [&](const std::string& records, const std::string& layer_plan) {
+    NetworkOptions options{.threads = 2, .shapes = {{"input", {1, 3, 32, 32}}}};
+    options.records = records, options.layer_plan = layer_plan;
+    options.notice = [&](const std::string& line) { notices.push_back(line); };
+    return options;
+  };
+  const auto load = [&](const NetworkOptions& options) { return Network::load("zoo:squeezenet1_1", options); };
+  std::ofstream(plan) << "# squeezenet1_1 for x86-64 on 2 threads, tuned\nconv10 = threads=1\n";
+  load(with("", plan)).save(file);
+  EXPECT_EQ(Network::load(file, {.threads = 1}).note(),
+            "compiled for 2 threads, run on 1; expected loss about 4 % (an estimate)");
+  EXPECT_EQ(api_error_of([&] { load(with("some.db", plan)); }),
+            "records some.db and layer plan " + plan + ": give only one of them");
+  std::ofstream(plan) << "/no/such/Node = threads=1\n";
+  EXPECT_NE(api_error_of([&] { load(with("", plan)).save(file); }).find("/no/such/Node"), std::string::npos);
+  EXPECT_NE(
+      api_error_of([&] { load(with("/nowhere/records.db", "")); }).find("records /nowhere/records.db: no such file"),
+      std::string::npos);
+  EXPECT_EQ(api_error_of([&] { load({.choose = "best"}); }),
+            "choose best: expected 'accepted', 'history-best' or 'graph-best'");
+}
+
+TEST(Api, OptionsOfTheCompilerAreNotForCompiledFiles) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "net.kilter").string();
+  const NetworkOptions small{.threads = 1, .shapes = {{"input", {1, 3, 32, 32}}}};
+  Network::load("zoo:squeezenet1_1", small).save(file);
+  const auto error = [&](const NetworkOptions& options) { return api_error_of([&] { Network::load(file, options); }); };
+  const std::string rest = ": " + file + " is a compiled file, which runs as it was compiled; load the model";
+  EXPECT_EQ(error({.precision = "bf16"}), "precision 'bf16'" + rest);
+  EXPECT_EQ(error({.accuracy = "strict"}), "accuracy 'strict'" + rest);
+  EXPECT_EQ(error({.memory_bytes = 1000}), "memory_bytes 1000" + rest);
+  EXPECT_EQ(error({.memory_bytes = -1}), "memory_bytes -1: expected 0 or more");
+  EXPECT_EQ(error({.accuracy = "exact"}), "accuracy 'exact': expected default or strict");
+  NetworkOptions limited = small;
+  limited.memory_bytes = 1000;
+  EXPECT_NE(api_error_of([&] { Network::load("zoo:squeezenet1_1", limited).save(file); }).find("1000"),
+            std::string::npos);
 }
 
 TEST(Api, ASavedNetworkAnswersAsTheOneItWasMadeFrom) {

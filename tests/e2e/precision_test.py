@@ -112,7 +112,7 @@ def test_using_it(kilter, folder, samples, mix):
            kilter.run("precision", compiled, "--samples", samples, "--tolerance", 1e-2, code=2))
     # Records may be used with a plan that only sets the precision.
     kilter.run("run", *NET, *TARGET, "--layer-plan", plan, "--records", folder / "none.db", code=3)
-    expect(f"--precision bf16: the layer plan {plan} sets --precision fp16; give only one of them",
+    expect(f"precision bf16: the layer plan {plan} sets precision fp16; give only one of them",
            kilter.run("run", *NET, "--layer-plan", plan, "--precision", "bf16", code=2))
     plan.write_text("--precision fp16\n--keep-float nothing\n")
     expect("--keep-float nothing: no node or operator of the network has this name; its operators are ",

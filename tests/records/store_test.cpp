@@ -125,7 +125,7 @@ TEST_P(StoreTest, AMissingFileAndAFolderAreToldApart) {
   const std::string name = file().string();
   EXPECT_EQ(error_of([&] { read(); }),
             fmt::format("records {}: no such file; `kilter tune MODEL --records {}` creates it, `kilter records "
-                        "import` brings records from elsewhere, or give another file with --records FILE",
+                        "import` brings records from elsewhere, or give another file of records",
                         name, name));
   std::filesystem::create_directories(file());
   EXPECT_THAT(error_of([&] { write(); }), HasSubstr("it is a directory; expected a database"));
@@ -366,7 +366,7 @@ TEST(SqliteStore, ANewerVersionIsReadButNotWritten) {
   EXPECT_THAT(
       error_of([&] { Store::open(file, Store::Mode::write); }),
       HasSubstr("new.db: made by a newer version of Kilter (schema 3, this program writes 2); nothing was changed: "
-                "use that version, or another file with --records FILE"));
+                "use that version, or another file of records"));
   const auto store = Store::open(file, Store::Mode::read);
   EXPECT_EQ(nodes_of(store->read().records), (std::set<std::string>{"0", "1", "2"}));
   EXPECT_THAT(store->read().damaged, ElementsAre(HasSubstr("row 4: skipped: 'samples_ms' is not JSON")));

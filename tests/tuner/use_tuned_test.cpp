@@ -277,8 +277,7 @@ TEST(Choose, NamesAreRead) {
   EXPECT_EQ(parse_choose("accepted"), Choose::accepted);
   EXPECT_EQ(parse_choose("history-best"), Choose::history_best);
   EXPECT_EQ(parse_choose("graph-best"), Choose::graph_best);
-  EXPECT_EQ(error_of([] { parse_choose("luck"); }),
-            "--choose luck: expected 'accepted', 'history-best' or 'graph-best'");
+  EXPECT_EQ(error_of([] { parse_choose("luck"); }), "choose luck: expected 'accepted', 'history-best' or 'graph-best'");
 }
 
 }  // namespace

@@ -129,8 +129,7 @@ void Connection::fail(int code, std::string_view doing) const {
       break;
     case SQLITE_READONLY:
     case SQLITE_PERM:
-      kilter::fail(ErrorKind::io, "records {}: cannot be written ({}); give another file with --records FILE", file,
-                   why);
+      kilter::fail(ErrorKind::io, "records {}: cannot be written ({}); give another file of records", file, why);
     default:
       break;
   }

@@ -279,12 +279,11 @@ class SqliteStore : public Store {
   }
 
   [[noreturn]] void refuse_newer(int64_t version) const {
-    fail(
-        ErrorKind::unsupported,
-        "records {}: made by a newer version of Kilter (schema {}, this program writes {}); nothing was changed: use "
-        "that version, or another file with --records FILE; reading works if the columns are the same, as with `kilter "
-        "records export --records {} --output FILE.jsonl`",
-        file_.string(), version, kRecordVersion, file_.string());
+    fail(ErrorKind::unsupported,
+         "records {}: made by a newer version of Kilter (schema {}, this program writes {}); nothing was changed: use "
+         "that version, or another file of records; reading works if the columns are the same, as with `kilter "
+         "records export --records {} --output FILE.jsonl`",
+         file_.string(), version, kRecordVersion, file_.string());
   }
 
   [[noreturn]] void refuse_other() const {

@@ -33,7 +33,7 @@ std::filesystem::path default_records_file() {
   if (data != nullptr && *data != '\0') return std::filesystem::path(data) / "kilter" / "records.db";
   const char* home = std::getenv("HOME");
   if (home == nullptr || *home == '\0')
-    fail(ErrorKind::usage, "records: neither XDG_DATA_HOME nor HOME is set; give the file with --records FILE");
+    fail(ErrorKind::usage, "records: neither XDG_DATA_HOME nor HOME is set; give the file of records");
   return std::filesystem::path(home) / ".local" / "share" / "kilter" / "records.db";
 }
 
@@ -96,7 +96,7 @@ void check_place(const std::filesystem::path& file) {
     ::unlink(probe.c_str());
     return;
   }
-  fail(ErrorKind::io, "records {}: cannot be made in {}: {}; give another file with --records FILE", file.string(),
+  fail(ErrorKind::io, "records {}: cannot be made in {}: {}; give another file of records", file.string(),
        folder.string(), std::generic_category().message(errno));
 }
 
@@ -151,7 +151,7 @@ std::unique_ptr<Store> Store::open(const std::filesystem::path& file, Mode mode,
   if (mode == Mode::read && !std::filesystem::exists(status)) {
     fail(ErrorKind::io,
          "records {}: no such file; `kilter tune MODEL{}` creates it, `kilter records import` brings records from "
-         "elsewhere, or give another file with --records FILE",
+         "elsewhere, or give another file of records",
          file.string(), is_default(file) ? "" : " --records " + file.string());
   }
   if (mode == Mode::write && is_missing(file)) return std::make_unique<LateStore>(file, options);

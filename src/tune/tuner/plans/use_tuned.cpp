@@ -103,7 +103,7 @@ Choose parse_choose(std::string_view text) {
   if (text == "accepted") return Choose::accepted;
   if (text == "history-best") return Choose::history_best;
   if (text == "graph-best") return Choose::graph_best;
-  fail(ErrorKind::usage, "--choose {}: expected 'accepted', 'history-best' or 'graph-best'", text);
+  fail(ErrorKind::usage, "choose {}: expected 'accepted', 'history-best' or 'graph-best'", text);
 }
 
 const KeptPlan* accepted_plan(const KeptPlans& plans, const Graph& graph, const CompileOptions& compile,

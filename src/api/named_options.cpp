@@ -1,4 +1,4 @@
-#include "compile/named_options.h"
+#include "api/named_options.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/text.h"
+#include "tune/records/store.h"
+#include "tune/tuner/plans/sources.h"
 
 namespace kilter {
 namespace {
@@ -22,40 +24,75 @@ std::vector<std::string> lines(const std::string& value) {
 
 constexpr NamedOption kOptions[] = {
     {"target", "native", "CPU to generate code for, as `kilter targets` lists them; native: this machine's",
-     [](const std::string& value, Session::Options& options) { options.compile.target = parse_target(value); }},
+     [](const std::string& value, GivenOptions& given) { given.session.compile.target = parse_target(value); }},
     {"shapes", "",
      "sizes that inputs may have, one NAME=SHAPE a line: 'x=1x3x224x224', or with ranges for dimensions, such as "
      "'x={1,2,4}x3x{320..960:32}x{w=64..800}' (doc/dynamic_shapes.md)",
-     [](const std::string& value, Session::Options& options) { options.ranges = ShapeRanges::parse(lines(value)); }},
+     [](const std::string& value, GivenOptions& given) { given.session.ranges = ShapeRanges::parse(lines(value)); }},
     {"max-shapes", "64", "the most shapes that all get a plan, 1 or more; more are an error",
-     [](const std::string& value, Session::Options& options) {
-       options.max_shapes = parse_int(value, "max-shapes", 1, int64_t{1} << 30);
+     [](const std::string& value, GivenOptions& given) {
+       given.session.max_shapes = parse_int(value, "max-shapes", 1, int64_t{1} << 30);
      }},
     {"precision", "declared",
      "declared: the types of the model; bf16 or fp16: values between layers in this type (doc/precision.md)",
-     [](const std::string& value, Session::Options& options) { options.compile.precision = parse_precision(value); }},
+     [](const std::string& value, GivenOptions& given) { given.session.compile.precision = parse_precision(value); }},
     {"keep-float", "", "nodes and operators that `precision` leaves in f32, one a line",
-     [](const std::string& value, Session::Options& options) {
+     [](const std::string& value, GivenOptions& given) {
        const std::vector<std::string> names = lines(value);
-       options.compile.keep_float = {names.begin(), names.end()};
+       given.session.compile.keep_float = {names.begin(), names.end()};
      }},
     {"accuracy", "default", "strict: no approximating kernels (Winograd convolutions); else default",
-     [](const std::string& value, Session::Options& options) { options.compile.accuracy = parse_accuracy(value); }},
+     [](const std::string& value, GivenOptions& given) { given.session.compile.accuracy = parse_accuracy(value); }},
     {"memory", "",
      "memory limit for packed weights and arena, such as 200MB or 1GiB; empty: packed weights up to 2.5 times the "
      "parameters, or 64 MiB",
-     [](const std::string& value, Session::Options& options) {
-       options.compile.budget.memory.reset();
-       if (!value.empty()) options.compile.budget.memory = parse_size(value, "memory");
+     [](const std::string& value, GivenOptions& given) {
+       given.session.compile.budget.memory.reset();
+       if (!value.empty()) given.session.compile.budget.memory = parse_size(value, "memory");
+     }},
+    {"records", "",
+     "tuning records to take schedules from: a file, or default (the file of `kilter tune`); empty: none",
+     [](const std::string& value, GivenOptions& given) { given.sources.records = value; }},
+    {"choose", "accepted",
+     "how to use records. accepted: the plan that tuning accepted for exactly this network, or history-best if there "
+     "is "
+     "none; history-best: the best record of each layer; graph-best: the accepted plan, or the best combination of "
+     "records",
+     [](const std::string& value, GivenOptions& given) { given.sources.choose = tune::parse_choose(value); }},
+    {"layer-plan", "", "file to take schedules of layers from, as `kilter tune --write-plan` writes it; empty: none",
+     [](const std::string& value, GivenOptions& given) { given.sources.layer_plan = value; }},
+    {"run-threads", "0",
+     "threads that will run the network, 0 to 1024: records and plans are chosen for it; 0: as many as runs have by "
+     "default",
+     [](const std::string& value, GivenOptions& given) {
+       given.sources.threads = static_cast<int>(parse_int(value, "run-threads", 0, 1024));
      }},
     {"threads", "0", "threads that compile, 1 to 1024; 0: as many as CPUs, at most 16. Runs have threads of their own",
-     [](const std::string& value, Session::Options& options) {
+     [](const std::string& value, GivenOptions& given) {
        const auto threads = static_cast<int>(parse_int(value, "threads", 0, 1024));
-       options.compile.threads = threads > 0 ? threads : std::max(1, std::min(default_threads(), 16));
+       given.session.compile.threads = threads > 0 ? threads : std::max(1, std::min(default_threads(), 16));
      }},
 };
 
 }  // namespace
+
+void add_sources(const ScheduleSources& sources, const std::function<void(const std::string&)>& notice,
+                 Session::Options& options) {
+  const int threads = sources.threads > 0 ? sources.threads : default_threads();
+  std::shared_ptr<const Chooser> plan;
+  if (!sources.layer_plan.empty()) plan = tune::use_layer_plan(sources.layer_plan, threads, options.compile);
+  if (plan != nullptr && !sources.records.empty()) {
+    fail(ErrorKind::usage, "records {} and layer plan {}: give only one of them", sources.records, sources.layer_plan);
+  }
+  if (!sources.records.empty()) {
+    const bool usual = sources.records == "default";
+    plan = tune::use_records({.file = usual ? tune::default_records_file().string() : sources.records,
+                              .threads = threads,
+                              .choose = sources.choose,
+                              .notice = notice});
+  }
+  options.chooser = std::move(plan);
+}
 
 Precision parse_precision(std::string_view text) {
   for (const Precision precision : kPrecisions) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "compile/session.h"
+#include "tune/tuner/plans/use_tuned.h"
 
 namespace kilter {
 
@@ -19,12 +21,29 @@ Accuracy parse_accuracy(std::string_view text);
 /// other text.
 int64_t parse_size(std::string_view text, std::string_view what);
 
+/// Where a compilation takes schedules from.
+struct ScheduleSources {
+  std::string records;  ///< a file of tuning records, or "default"; empty: none
+  tune::Choose choose = tune::Choose::accepted;
+  std::string layer_plan;  ///< empty: none
+  int threads = 0;         ///< with which the network will run; 0: default_threads()
+};
+/// Sets the chooser of `options`, and what a layer plan sets. `notice` receives what the user must know about the
+/// files. Throws usage if both sources are given, and like tune::use_records() and tune::use_layer_plan().
+void add_sources(const ScheduleSources& sources, const std::function<void(const std::string&)>& notice,
+                 Session::Options& options);
+
+struct GivenOptions {
+  Session::Options session;
+  ScheduleSources sources;
+};
+
 struct NamedOption {
   const char* name;
   const char* fallback;  ///< the value that stands for the default
   const char* summary;   ///< what it does, and its legal values
   /// Sets the option. Throws usage for an illegal value, saying which are legal.
-  void (*apply)(const std::string& value, Session::Options& options);
+  void (*apply)(const std::string& value, GivenOptions& options);
 };
 std::span<const NamedOption> named_options();
 /// Returns the option of this name. Throws usage, naming the nearest one and all legal ones, if there is none.

@@ -7,10 +7,11 @@
 #include <map>
 #include <string>
 
+#include "api/named_options.h"
+#include "api/option_words.h"
 #include "base/float_environment.h"
 #include "base/text.h"
 #include "compile/memory_model.h"
-#include "compile/named_options.h"
 #include "compile/session.h"
 #include "exec/c_abi/support.h"
 
@@ -57,28 +58,41 @@ CompileReport report() {
 }
 
 Session::Options session_options(const kilter_options* options) {
-  Session::Options made;
+  GivenOptions all;
   for (const NamedOption& option : named_options()) {
     std::string value(option.fallback);
     if (options != nullptr) {
       const auto given = options->values.find(option.name);
       if (given != options->values.end()) value = given->second;
     }
-    option.apply(value, made);
+    option.apply(value, all);
   }
-  made.threads = 1;  // the session does not run the network
+  Session::Options made = std::move(all.session);
   made.compile.report = report();
+  add_sources(all.sources, made.compile.report.notice, made);
+  // The session does not run the network; a file with tuned schedules tells its number of threads.
+  made.threads = made.chooser != nullptr ? all.sources.threads : 1;
   return made;
+}
+
+/// Calls `f`, whose errors then name options as this interface does.
+template <class F>
+auto with_names(F&& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    throw Error(e.kind(), with_option_names(e.message()));
+  }
 }
 
 /// Compiles a model and returns the name of its target.
 std::string compile_to(const std::string& model, const kilter_options* options, const FileSink& sink) {
   const FloatEnvironment standard;
   const auto start = Clock::now();
-  const std::unique_ptr<Session> session = Session::open(model, session_options(options));
+  const std::unique_ptr<Session> session = with_names([&] { return Session::open(model, session_options(options)); });
   if (session->compiled_file())
     fail(ErrorKind::usage, "{} is already a compiled file; load it with kilter_program_load()", printable(model));
-  session->save(sink);
+  with_names([&] { session->save(sink); });
   const std::string target = session->options().compile.target.name;
   log(KILTER_LOG_INFO, "{}: compiled for {} in {:.0f} ms", session->name(), target,
       std::chrono::duration<double, std::milli>(Clock::now() - start).count());
@@ -119,7 +133,7 @@ kilter_status kilter_options_set(kilter_options* options, const char* name, cons
     not_null(options, "options");
     not_null(name, "name");
     not_null(value, "value");
-    kilter::Session::Options checked;
+    kilter::GivenOptions checked;
     kilter::named_option(name).apply(value, checked);
     options->values[name] = value;
   });

@@ -4,10 +4,11 @@
 #include <new>
 #include <optional>
 
+#include "api/named_options.h"
+#include "api/option_words.h"
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "base/map_value.h"
-#include "compile/named_options.h"
 #include "compile/session.h"
 #include "compile/state.h"
 #include "kilter/kilter.h"
@@ -20,6 +21,9 @@ static_assert(static_cast<int>(Type::boolean) == static_cast<int>(DType::boolean
 static_assert(static_cast<int>(Type::string) == static_cast<int>(DType::string));
 static_assert(static_cast<int>(Type::f8e4m3fn) == static_cast<int>(DType::f8e4m3fn));
 static_assert(static_cast<int>(Type::u2) == static_cast<int>(DType::u2));
+static_assert(static_cast<int>(ApiError::Kind::model) == static_cast<int>(ErrorKind::bad_model));
+static_assert(static_cast<int>(ApiError::Kind::file) == static_cast<int>(ErrorKind::io));
+static_assert(static_cast<int>(ApiError::Kind::out_of_memory) == static_cast<int>(ErrorKind::out_of_memory));
 
 DType dtype(Type type) { return static_cast<DType>(type); }
 
@@ -49,8 +53,9 @@ auto translated(F&& f) {
   } catch (const ApiError&) {
     throw;
   } catch (const Error& e) {
-    if (e.kind() == ErrorKind::out_of_memory) throw OutOfMemory(e.message());
-    throw ApiError(e.message());
+    const std::string message = with_fields(e.message());
+    if (e.kind() == ErrorKind::out_of_memory) throw OutOfMemory(message);
+    throw ApiError(message, static_cast<ApiError::Kind>(e.kind()));
   } catch (const std::bad_alloc&) {
     throw OutOfMemory("out of memory");
   } catch (const std::exception& e) {
@@ -102,6 +107,19 @@ View strings(std::vector<int64_t> shape, std::span<const std::string> values) {
   return typed_view(Type::string, std::move(shape), values.data(), values.size());
 }
 
+void TensorValue::wrong_type() const {
+  constexpr const char* kReaders[] = {"float",    "double",   "uint16_t", "uint16_t",   "int8_t",
+                                      "int16_t",  "int32_t",  "int64_t",  "uint8_t",    "uint16_t",
+                                      "uint32_t", "uint64_t", "bool",     "std::string"};
+  const auto index = static_cast<size_t>(type);
+  const std::string reader = index < std::size(kReaders)            ? kReaders[index]
+                             : type == Type::i4 || type == Type::i2 ? "int8_t"
+                                                                    : "uint8_t";
+  throw ApiError(
+      fmt::format("'{}' has elements of type {}; read them with as<{}>()", name, kilter::name(dtype(type)), reader),
+      ApiError::Kind::usage);
+}
+
 namespace {
 
 /// A tensor over memory that the caller keeps.
@@ -149,6 +167,23 @@ Network::Network(Network&&) noexcept = default;
 Network& Network::operator=(Network&&) noexcept = default;
 Network::~Network() = default;
 
+namespace {
+
+/// Throws usage if an option is set that only the compiler reads.
+void refuse_compile_options(const NetworkOptions& options, const std::string& file) {
+  const NetworkOptions usual;
+  std::string set;
+  if (options.precision != usual.precision) set = "precision '" + options.precision + "'";
+  if (options.accuracy != usual.accuracy) set = "accuracy '" + options.accuracy + "'";
+  if (options.memory_bytes != usual.memory_bytes) set = fmt::format("memory_bytes {}", options.memory_bytes);
+  if (!options.records.empty()) set = "records '" + options.records + "'";
+  if (!options.layer_plan.empty()) set = "layer_plan '" + options.layer_plan + "'";
+  if (set.empty()) return;
+  fail(ErrorKind::usage, "{}: {} is a compiled file, which runs as it was compiled; load the model", set, file);
+}
+
+}  // namespace
+
 Network Network::load(const std::string& model, const NetworkOptions& options) {
   return translated([&] {
     const FloatEnvironment standard;
@@ -157,6 +192,12 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     session.compile.target = parse_target(options.target);
     session.compile.precision = parse_precision(options.precision);
     session.compile.keep_float = {options.keep_float.begin(), options.keep_float.end()};
+    session.compile.accuracy = parse_accuracy(options.accuracy);
+    if (options.memory_bytes < 0) fail(ErrorKind::usage, "memory_bytes {}: expected 0 or more", options.memory_bytes);
+    if (options.memory_bytes > 0) session.compile.budget.memory = options.memory_bytes;
+    session.compile.report.notice = options.notice;
+    add_sources({options.records, tune::parse_choose(options.choose), options.layer_plan, options.threads},
+                options.notice, session);
     for (const auto& [name, shape] : options.shapes) session.shapes[name] = shape;
     for (const auto& [name, ranges] : options.shape_ranges) session.ranges.add(name, ranges);
     session.max_shapes = options.max_shapes;
@@ -169,10 +210,7 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     session.plan_cache_bytes = options.plan_cache_bytes;
     auto impl = std::make_unique<Impl>();
     impl->session = Session::open(model, session);
-    if (impl->session->compiled_file() && options.precision != NetworkOptions().precision) {
-      fail(ErrorKind::usage, "precision '{}': {} is a compiled file, which runs as it was compiled; load the model",
-           options.precision, model);
-    }
+    if (impl->session->compiled_file()) refuse_compile_options(options, model);
     for (const onnx::Port& port : impl->session->inputs()) impl->plain &= port.plain();
     for (const onnx::Port& port : impl->session->outputs()) {
       impl->output_names.push_back(port.name);
