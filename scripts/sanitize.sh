@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# usage: scripts/sanitize.sh thread             ThreadSanitizer over the thread pool, the executor and the C interface
+# usage: scripts/sanitize.sh thread [TEST...]   ThreadSanitizer over the thread pool, the executor and the C interface, or
+#                                               the unit tests named
 #        scripts/sanitize.sh address [TEST...]  AddressSanitizer and UndefinedBehaviorSanitizer over the unit tests base,
 #                                               exec, ir, loop, ops, onnx, cost, graph_tuner and c_interface, or those
-#                                               named
+#                                               named. c_compiler is the C interface with the compiler
 #        scripts/sanitize.sh fuzz [SECONDS]     each fuzzer (importer, compiled files) under both sanitizers, both at
 #                                               once; a minute by default
 # Builds into build-tsan/ and build-fuzz/. Exit codes: 0 no finding, 1 findings or a failed build, 2 usage,
 # 130 interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-usage() { sed -n '2,9s/^# //p' "$0"; }
+usage() { sed -n '2,10s/^# //p' "$0"; }
 
 # The unit tests share the build tree of the fuzzers, so that the libraries are compiled only once. Warnings are left to
 # the release build.
@@ -23,8 +24,9 @@ configure_fuzz_tree() {
 
 # run_test TREE NAME: runs a test program, and shows its report if it fails or has not ended after ten minutes.
 run_test() {
-  local log="$1/test_$2.log" status=0
-  timeout --kill-after=10 600 "$1/tests/$2/test_$2" > "$log" 2>&1 || status=$?
+  local log="$1/test_$2.log" status=0 folder=$2
+  [ "$folder" != c_compiler ] || folder=c_interface
+  timeout --kill-after=10 600 "$1/tests/$folder/test_$2" > "$log" 2>&1 || status=$?
   if [ $status = 0 ]; then
     grep "^\[==========\] .* ran" "$log"
     return
@@ -34,11 +36,23 @@ run_test() {
   return 1
 }
 
+# run_tests TREE NAME...
+run_tests() {
+  local tree=$1 name
+  shift
+  for name in "$@"; do
+    echo "test_$name"
+    run_test "$tree" "$name"
+  done
+}
+
+kThread=(exec c_interface)
 thread() {
+  local tests=("$@")
+  [ $# != 0 ] || tests=("${kThread[@]}")
   cmake --preset tsan > /dev/null
-  cmake --build build-tsan --target test_exec test_c_interface -- --quiet
-  run_test build-tsan exec
-  run_test build-tsan c_interface
+  cmake --build build-tsan --target "${tests[@]/#/test_}" -- --quiet
+  run_tests build-tsan "${tests[@]}"
 }
 
 kAddress=(base exec ir loop ops onnx cost graph_tuner c_interface)
@@ -47,11 +61,7 @@ address() {
   [ $# != 0 ] || tests=("${kAddress[@]}")
   configure_fuzz_tree
   cmake --build build-fuzz --target "${tests[@]/#/test_}" -- --quiet
-  local name
-  for name in "${tests[@]}"; do
-    echo "test_$name"
-    run_test build-fuzz "$name"
-  done
+  run_tests build-fuzz "${tests[@]}"
 }
 
 pids=()
@@ -89,19 +99,16 @@ fuzz() {
 }
 
 case "${1:-}" in
-  thread)
-    [ $# = 1 ] || { usage >&2; exit 2; }
-    thread
-    ;;
-  address)
-    shift
-    for name in "$@"; do
-      [[ " ${kAddress[*]} " = *" $name "* ]] || {
-        echo "scripts/sanitize.sh address: no tests '$name'; legal values are ${kAddress[*]}" >&2
+  thread | address)
+    legal=("${kThread[@]}" c_compiler)
+    [ "$1" = thread ] || legal=("${kAddress[@]}" c_compiler)
+    for name in "${@:2}"; do
+      [[ " ${legal[*]} " = *" $name "* ]] || {
+        echo "scripts/sanitize.sh $1: no tests '$name'; legal values are ${legal[*]}" >&2
         exit 2
       }
     done
-    address "$@"
+    "$@"
     ;;
   fuzz)
     [[ $# -le 2 && ${2:-60} =~ ^[1-9][0-9]*$ ]] || { usage >&2; exit 2; }

@@ -338,14 +338,22 @@ class Network:
 
     # --- keeping ---
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike, *, targets: Sequence[str] = ()) -> None:
         """Compiles the network for its declared or given shapes and writes a compiled file, which load() reads without
         compiling. With ranges of shapes, the file has a plan for each shape, up to the option max_shapes (64). A
         compiled file contains machine code: only load files that you trust.
 
         For a network with control flow or with shapes that depend on data, the file also has the code that earlier runs
-        compiled."""
-        self._net.save(os.fspath(path))
+        compiled.
+
+        targets: CPUs to compile for, such as ["x86-64-v3", "znver4", "neoverse-n1"] (kilter.targets()); loading takes
+        the best for the processor. Only what the options ask for is then compiled, not what earlier runs did."""
+        if not targets:
+            self._net.save(os.fspath(path))
+            return
+        own = {k: v for k, v in self._options.items() if k != "specialise"}
+        options = {"target": ",".join(targets), "output": os.fspath(path), "quiet": True}
+        run_command(["compile", self._source.word, *words_of({**own, **options})])
 
     def save_library(self, path: str | os.PathLike, *, name: str | None = None,
                      header: str | os.PathLike | None = None, weights: str = "inside", sources: bool = False,

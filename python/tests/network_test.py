@@ -335,6 +335,16 @@ def test_a_call_from_inside_a_call_is_refused():
 # --- compiled files ---
 
 
+def test_a_file_for_several_targets(tmp_path):
+    net = kilter.compile("zoo:squeezenet1_1", shapes={"input": (1, 3, 32, 32)}, threads=1)
+    x = np.random.default_rng(0).standard_normal((1, 3, 32, 32), np.float32)
+    net.save(tmp_path / "net.kilter", targets=["native", "neoverse-n2", "a64fx"])
+    assert np.array_equal(kilter.load(tmp_path / "net.kilter", threads=1)(x), net(x))
+    assert "neoverse-n2" in kilter.load(tmp_path / "net.kilter").inspect()
+    assert raised_text(lambda: net.save(tmp_path / "net.kilter", targets=["znver4", "znver4"]),
+                       kilter.UsageError) == "target znver4,znver4: 'znver4' is there twice"
+
+
 def test_compiled_files(tmp_path):
     net, weights = product()
     path = tmp_path / "net.kilter"

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/text.h"
+#include "compile/several_targets.h"
 #include "tune/records/store.h"
 #include "tune/tuner/plans/sources.h"
 
@@ -23,8 +24,13 @@ std::vector<std::string> lines(const std::string& value) {
 }
 
 constexpr NamedOption kOptions[] = {
-    {"target", "native", "CPU to generate code for, as `kilter targets` lists them; native: this machine's",
-     [](const std::string& value, GivenOptions& given) { given.session.compile.target = parse_target(value); }},
+    {"target", "native",
+     "CPU to generate code for, as `kilter targets` lists them; native: this machine's. With several, such as "
+     "'x86-64-v3,znver4,neoverse-n1', loading takes the best for the processor",
+     [](const std::string& value, GivenOptions& given) {
+       given.targets = parse_targets(value);
+       given.session.compile.target = given.targets.front();
+     }},
     {"shapes", "",
      "sizes that inputs may have, one NAME=SHAPE a line: 'x=1x3x224x224', or with ranges for dimensions, such as "
      "'x={1,2,4}x3x{320..960:32}x{w=64..800}' (doc/dynamic_shapes.md)",
@@ -92,6 +98,17 @@ void add_sources(const ScheduleSources& sources, const std::function<void(const 
                               .notice = notice});
   }
   options.chooser = std::move(plan);
+}
+
+std::vector<std::unique_ptr<Session>> open_for_targets(const std::string& model, const Session::Options& options,
+                                                       std::span<const Target> targets) {
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (const Target& target : targets) {
+    Session::Options one = options;
+    one.compile.target = target;
+    sessions.push_back(Session::open(model, std::move(one)));
+  }
+  return sessions;
 }
 
 Precision parse_precision(std::string_view text) {

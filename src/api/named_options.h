@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compile/session.h"
 #include "tune/tuner/plans/use_tuned.h"
@@ -35,8 +37,12 @@ void add_sources(const ScheduleSources& sources, const std::function<void(const 
 
 struct GivenOptions {
   Session::Options session;
+  std::vector<Target> targets;  ///< one or more; Session::Options has the first
   ScheduleSources sources;
 };
+/// Opens a model for each target.
+std::vector<std::unique_ptr<Session>> open_for_targets(const std::string& model, const Session::Options& options,
+                                                       std::span<const Target> targets);
 
 struct NamedOption {
   const char* name;

@@ -9,7 +9,9 @@
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "base/map_value.h"
+#include "base/text.h"
 #include "compile/session.h"
+#include "compile/several_targets.h"
 #include "compile/state.h"
 #include "kilter/kilter.h"
 
@@ -147,6 +149,7 @@ NetworkValue NetworkValue::map(const View& keys, const View& values) {
 }
 
 struct Network::Impl {
+  std::string model;  ///< as it was loaded
   std::unique_ptr<Session> session;
   std::optional<State> state;
   std::vector<std::string> output_names;  ///< of a run
@@ -209,6 +212,7 @@ Network Network::load(const std::string& model, const NetworkOptions& options) {
     session.signed_by = options.signed_by;
     session.plan_cache_bytes = options.plan_cache_bytes;
     auto impl = std::make_unique<Impl>();
+    impl->model = model;
     impl->session = Session::open(model, session);
     if (impl->session->compiled_file()) refuse_compile_options(options, model);
     for (const onnx::Port& port : impl->session->inputs()) impl->plain &= port.plain();
@@ -370,10 +374,20 @@ std::vector<NetworkValue> Network::state() const {
   });
 }
 
-void Network::save(const std::string& file) {
+void Network::save(const std::string& file, const std::vector<std::string>& targets) {
   translated([&] {
     const FloatEnvironment standard;
-    impl_->session->save(file);
+    Session& own = *impl_->session;
+    if (targets.empty()) {
+      own.save(file);
+      return 0;
+    }
+    if (own.compiled_file()) {
+      fail(ErrorKind::usage, "{} is a compiled file, whose targets are those that it was compiled for; load the model",
+           own.name());
+    }
+    Session::Options options = own.options();
+    save_targets(open_for_targets(impl_->model, options, parse_targets(join(targets, ","))), file);
     return 0;
   });
 }

@@ -52,6 +52,8 @@ static void use_options(kilter_options* options) {
         "threads: expected a whole number from 0 to 1024, got 'many'");
   FAILS(WRONG(kilter_options_set)(options, "max-shapes", "0"), KILTER_ERROR_USAGE,
         "max-shapes: expected a whole number from 1 to 1073741824, got '0'");
+  FAILS(WRONG(kilter_options_set)(options, "target", "znver4,,znver3"), KILTER_ERROR_USAGE,
+        "target 'znver4,,znver3': a name is missing at a comma");
   FAILS(WRONG(kilter_options_set)(options, "choose", "best"), KILTER_ERROR_USAGE,
         "choose best: expected 'accepted', 'history-best' or 'graph-best'");
   FAILS(WRONG(kilter_options_set)(options, "run-threads", "-1"), KILTER_ERROR_USAGE,
@@ -110,6 +112,11 @@ static void use_compilations(kilter_options* options) {
   kilter_program_free(program);
   MENTIONS(WRONG(kilter_compile_bytes)(kRelu, 9, NULL, options, &program), KILTER_ERROR_BAD_INPUT,
            "the model in memory");
+  SUCCEEDS(kilter_options_set(options, "target", "native,neoverse-n2,a64fx"));
+  SUCCEEDS(kilter_compile_bytes(kRelu, sizeof(kRelu), NULL, options, &program));
+  run_relu(program);
+  kilter_program_free(program);
+  SUCCEEDS(kilter_options_set(options, "target", "native"));
   SUCCEEDS(kilter_options_set(options, "records", "missing.db"));
   MENTIONS(WRONG(kilter_compile)(path, options, &program), KILTER_ERROR_IO, "records missing.db: no such file; ");
   SUCCEEDS(kilter_options_set(options, "records", ""));

@@ -10,6 +10,7 @@
 #include "api/option_words.h"
 #include "exec/plan_file.h"
 #include "kilter/kilter.h"
+#include "target/target.h"
 
 namespace kilter {
 namespace {
@@ -128,6 +129,26 @@ TEST(Api, LayerPlansAndRecordsGiveSchedules) {
       std::string::npos);
   EXPECT_EQ(api_error_of([&] { load({.choose = "best"}); }),
             "choose best: expected 'accepted', 'history-best' or 'graph-best'");
+}
+
+TEST(Api, OneFileForSeveralTargets) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "net.kilter").string();
+  const std::vector<float> x(3 * 32 * 32, 0.5F);
+  Network net = Network::load("zoo:squeezenet1_1", {.threads = 1, .shapes = {{"input", {1, 3, 32, 32}}}});
+  const auto scores = [&](Network& network) {
+    const TensorValue y = network.run({{"input", f32({1, 3, 32, 32}, x)}}).at(0);
+    return std::vector<float>(y.as<float>(), y.as<float>() + 1000);
+  };
+  net.save(file, {"native", kThisArch == Arch::x86_64 ? "neoverse-n1" : "x86-64-v3"});
+  Network loaded = Network::load(file, {.threads = 1});
+  EXPECT_EQ(scores(loaded), scores(net));
+  EXPECT_EQ(api_error_of([&] { loaded.save(file, {"x86-64-v3"}); }),
+            "net.kilter is a compiled file, whose targets are those that it was compiled for; load the model");
+  EXPECT_EQ(api_error_of([&] { net.save(file, {"x86-64-v3", "x86-64-v3"}); }),
+            "target x86-64-v3,x86-64-v3: 'x86-64-v3' is there twice");
+  EXPECT_EQ(api_error_of([&] { net.save(file, {"", "x86-64-v3"}); }),
+            "target ',x86-64-v3': a name is missing at a comma");
 }
 
 TEST(Api, OptionsOfTheCompilerAreNotForCompiledFiles) {

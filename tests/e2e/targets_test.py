@@ -96,9 +96,9 @@ def test_several():
     assert " (runs here)" in kilter("inspect", "shapes.kilter")
     kilter("run", "shapes.kilter", "--input", "x=4x8")
     for words, text in [
-        (["--target", "x86-64-v3,x86-64-v3"], "--target x86-64-v3,x86-64-v3: 'x86-64-v3' is there twice"),
+        (["--target", "x86-64-v3,x86-64-v3"], "target x86-64-v3,x86-64-v3: 'x86-64-v3' is there twice"),
         (["--target", "x86-64-v3,zen9"], "zen9"),
-        (["--target", "x86-64-v3,"], "--target 'x86-64-v3,': a name is missing at a comma"),
+        (["--target", "x86-64-v3,"], "target 'x86-64-v3,': a name is missing at a comma"),
         (["--target", "x86-64-v3,znver4", "--cmake"], "--target x86-64-v3,znver4: a library has the code of one target"),
     ]:
         assert text in kilter("compile", NETWORK, *SHAPE, *words, "-o", "x.kilter", expect=2), words

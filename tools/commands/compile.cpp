@@ -8,6 +8,7 @@
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "compile/driver.h"
+#include "compile/several_targets.h"
 #include "terminal.h"
 #include "tool.h"
 
@@ -53,31 +54,13 @@ Written compile_one(Session& session, const ModelOptions& options, const std::st
   return made;
 }
 
-/// The targets of --target: names with commas between them, or one back end with its options.
-std::vector<std::string> targets_of(const std::string& text) {
-  if (text.find('=') != std::string::npos || text.find(',') == std::string::npos) return {text};
-  std::vector<std::string> names;
-  for (const std::string_view part : split(text, ',')) {
-    if (trim(part).empty()) fail(ErrorKind::usage, "--target '{}': a name is missing at a comma", text);
-    names.push_back(parse_target(part).name);
-    if (std::ranges::count(names, names.back()) > 1)
-      fail(ErrorKind::usage, "--target {}: '{}' is there twice", text, names.back());
-  }
-  return names;
-}
-
 Written compile_targets(const std::vector<std::unique_ptr<Session>>& sessions, const std::string& file) {
-  std::vector<vm::Content> contents;
-  std::vector<Session::Saved> all;
-  for (const auto& session : sessions) {
-    all.push_back(session->saved());
-    contents.push_back(std::move(all.back().content));
-  }
-  Written made = written(contents.front());
+  const SavedTargets saved = save_targets(sessions, file);
+  const std::vector<vm::TargetPart>& parts = saved.parts;
+  Written made = written(saved.saved.front().content);
   nlohmann::json rows = nlohmann::json::array();
-  const std::vector<vm::TargetPart> parts = vm::save_targets(contents, file);
   for (size_t i = 0; i < parts.size(); ++i) {
-    nlohmann::json row = written(contents[i]).json;
+    nlohmann::json row = written(saved.saved[i].content).json;
     row["target"] = parts[i].target, row["code_bytes"] = parts[i].code_bytes;
     row["constant_bytes"] = parts[i].constants_bytes, row["own_constant_bytes"] = parts[i].own_bytes;
     rows.push_back(std::move(row));
@@ -139,14 +122,16 @@ void compile(const ModelOptions& options, const LibraryChoice& choice, const std
   if (!library && choice.given()) static_cast<void>(aot::form_of(file, false));  // refuses the name
   warn_of_name(file);
   const auto start = std::chrono::steady_clock::now();
-  std::vector<std::unique_ptr<Session>> sessions;
-  const std::vector<std::string> targets = targets_of(options.target);
+  const std::vector<Target> targets = parse_targets(options.target);
   if (library && targets.size() > 1)
     fail(ErrorKind::usage, "--target {}: a library has the code of one target", options.target);
-  for (const std::string& target : targets) {
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<std::string> names;
+  for (const Target& target : targets) {
     ModelOptions one = options;
-    one.target = target;
+    if (targets.size() > 1) one.target = target.name;
     sessions.push_back(one.open());
+    names.push_back(sessions.back()->options().compile.target.name);
   }
   Session& session = *sessions.front();
   Written made;
@@ -158,7 +143,7 @@ void compile(const ModelOptions& options, const LibraryChoice& choice, const std
                                   : compile_targets(sessions, file);
   }
   const double ms = made.compile_ms.value_or(ms_since(start));
-  const std::string target = sessions.size() == 1 ? session.options().compile.target.name : join(targets, ", ");
+  const std::string target = join(names, ", ");
   std::error_code no_size;  // folders, devices and pipes have none
   const uintmax_t size = std::filesystem::file_size(file, no_size);
   const uintmax_t bytes = no_size ? made.json.value("bytes", uintmax_t{0}) : size;

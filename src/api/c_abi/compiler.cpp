@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "compile/memory_model.h"
 #include "compile/session.h"
+#include "compile/several_targets.h"
 #include "exec/c_abi/support.h"
 
 struct kilter_options {
@@ -57,7 +58,7 @@ CompileReport report() {
   return made;
 }
 
-Session::Options session_options(const kilter_options* options) {
+GivenOptions given_options(const kilter_options* options) {
   GivenOptions all;
   for (const NamedOption& option : named_options()) {
     std::string value(option.fallback);
@@ -67,12 +68,12 @@ Session::Options session_options(const kilter_options* options) {
     }
     option.apply(value, all);
   }
-  Session::Options made = std::move(all.session);
+  Session::Options& made = all.session;
   made.compile.report = report();
   add_sources(all.sources, made.compile.report.notice, made);
   // The session does not run the network; a file with tuned schedules tells its number of threads.
   made.threads = made.chooser != nullptr ? all.sources.threads : 1;
-  return made;
+  return all;
 }
 
 /// Calls `f`, whose errors then name options as this interface does.
@@ -85,18 +86,27 @@ auto with_names(F&& f) {
   }
 }
 
-/// Compiles a model and returns the name of its target.
+/// Compiles a model and returns the name of its target, or of its targets.
 std::string compile_to(const std::string& model, const kilter_options* options, const FileSink& sink) {
   const FloatEnvironment standard;
   const auto start = Clock::now();
-  const std::unique_ptr<Session> session = with_names([&] { return Session::open(model, session_options(options)); });
-  if (session->compiled_file())
-    fail(ErrorKind::usage, "{} is already a compiled file; load it with kilter_program_load()", printable(model));
-  with_names([&] { session->save(sink); });
-  const std::string target = session->options().compile.target.name;
-  log(KILTER_LOG_INFO, "{}: compiled for {} in {:.0f} ms", session->name(), target,
-      std::chrono::duration<double, std::milli>(Clock::now() - start).count());
-  return target;
+  return with_names([&] {
+    const GivenOptions given = given_options(options);
+    const std::vector<std::unique_ptr<Session>> sessions = open_for_targets(model, given.session, given.targets);
+    const Session& first = *sessions.front();
+    if (first.compiled_file())
+      fail(ErrorKind::usage, "{} is already a compiled file; load it with kilter_program_load()", printable(model));
+    if (sessions.size() == 1) {
+      sessions.front()->save(sink);
+    } else {
+      save_targets(sessions, sink);
+    }
+    std::vector<std::string> targets;
+    for (const auto& session : sessions) targets.push_back(session->options().compile.target.name);
+    log(KILTER_LOG_INFO, "{}: compiled for {} in {:.0f} ms", first.name(), join(targets, ", "),
+        std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    return join(targets, ",");
+  });
 }
 
 std::unique_ptr<kilter_program> compile(const std::string& model, const std::string& name,

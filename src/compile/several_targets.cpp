@@ -1,0 +1,37 @@
+#include "compile/several_targets.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace kilter {
+
+std::vector<Target> parse_targets(std::string_view text) {
+  std::vector<Target> targets;
+  if (text.find('=') != std::string_view::npos || text.find(',') == std::string_view::npos) {
+    targets.push_back(parse_target(text));
+    return targets;
+  }
+  for (const std::string_view part : split(text, ',')) {
+    if (trim(part).empty()) fail(ErrorKind::usage, "target '{}': a name is missing at a comma", text);
+    Target target = parse_target(trim(part));
+    if (std::ranges::count(targets, target.name, &Target::name) > 0)
+      fail(ErrorKind::usage, "target {}: '{}' is there twice", text, target.name);
+    targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+SavedTargets save_targets(std::span<const std::unique_ptr<Session>> sessions, const FileSink& to) {
+  SavedTargets made;
+  std::vector<vm::Content> contents;
+  for (const auto& session : sessions) {
+    made.saved.push_back(session->saved());
+    contents.push_back(made.saved.back().content);
+  }
+  made.parts = vm::save_targets(contents, to);
+  return made;
+}
+
+}  // namespace kilter
