@@ -288,15 +288,22 @@ KILTER_API kilter_status kilter_instance_run(kilter_instance* instance, const vo
 typedef enum kilter_kind KILTER_INT {
   KILTER_TENSOR = 0,
   KILTER_SEQUENCE = 1, /* of values */
-  KILTER_ABSENT = 2    /* an optional value that is not there; also the kind of a null pointer */
+  KILTER_ABSENT = 2,   /* an optional value that is not there; also the kind of a null pointer */
+  KILTER_MAP = 3       /* keys, each with one element */
 } kilter_kind;
 
-/* What an input or output of a program is, KILTER_TENSOR or KILTER_SEQUENCE, and whether it may be absent (1) or not
- * (0). KILTER_ERROR_USAGE if `index` is not below the count. */
+/* What an input or output of a program is, KILTER_TENSOR, KILTER_SEQUENCE or KILTER_MAP, and whether it may be absent
+ * (1) or not (0). KILTER_ERROR_USAGE if `index` is not below the count. */
 KILTER_API kilter_status kilter_program_input_kind(const kilter_program* program, size_t index, kilter_kind* kind,
                                                    int* optional);
 KILTER_API kilter_status kilter_program_output_kind(const kilter_program* program, size_t index, kilter_kind* kind,
                                                     int* optional);
+
+/* The type of the keys of an input or output that is a map or a sequence of maps, KILTER_I64 or KILTER_STRING. Its
+ * kilter_tensor_info has the type of the elements. KILTER_ERROR_USAGE for others, and if `index` is not below the
+ * count. */
+KILTER_API kilter_status kilter_program_input_key(const kilter_program* program, size_t index, kilter_dtype* key);
+KILTER_API kilter_status kilter_program_output_key(const kilter_program* program, size_t index, kilter_dtype* key);
 
 /* Makes a tensor of numbers of the caller's memory, which must stay unchanged until the value and all sequences with it
  * have been freed. Data that are not aligned to the size of an element are copied. `dims` may be null for rank 0, and
@@ -312,7 +319,10 @@ KILTER_API kilter_status kilter_value_tensor_strided(kilter_dtype dtype, size_t 
  * null if all end with a zero byte. */
 KILTER_API kilter_status kilter_value_strings(size_t rank, const int64_t* dims, const char* const* texts,
                                               const size_t* lengths, kilter_value** value);
-/* Makes a sequence. The elements may be freed afterwards. */
+/* Makes a map of two tensors with one dimension of the same size: `keys`, of i64 or strings and all different, and the
+ * element of each. Both may be freed afterwards. */
+KILTER_API kilter_status kilter_value_map(const kilter_value* keys, const kilter_value* elements, kilter_value** value);
+/* Makes a sequence. The elements may be freed afterwards. None may be absent. */
 KILTER_API kilter_status kilter_value_sequence(const kilter_value* const* elements, size_t count, kilter_value** value);
 KILTER_API void kilter_value_free(kilter_value* value);
 
@@ -328,11 +338,16 @@ KILTER_API kilter_status kilter_value_copy(const kilter_value* value, size_t ran
  * `length` may be null. KILTER_ERROR_USAGE for other values, and if `index` is out of range. */
 KILTER_API kilter_status kilter_value_string(const kilter_value* value, size_t index, const char** text,
                                              size_t* length);
-/* The number of elements of a sequence; 0 for other values. */
+/* The number of elements of a sequence or a map; 0 for other values. */
 KILTER_API size_t kilter_value_count(const kilter_value* value);
 /* Element `index` of a sequence, to be freed with kilter_value_free(). It shares memory with the sequence, which may be
  * freed first. */
 KILTER_API kilter_status kilter_value_element(const kilter_value* value, size_t index, kilter_value** element);
+/* The keys of a map in ascending order, and its elements in the same order, as tensors to be freed with
+ * kilter_value_free(). They share memory with the map, which may be freed first. KILTER_ERROR_USAGE for other values.
+ */
+KILTER_API kilter_status kilter_value_map_keys(const kilter_value* value, kilter_value** keys);
+KILTER_API kilter_status kilter_value_map_elements(const kilter_value* value, kilter_value** elements);
 
 /* Runs the network once. inputs[i] is NULL for an optional value that is absent. On success, each outputs[i] is a value
  * to be freed with kilter_value_free(). On failure all are NULL. A later run uses the memory of an output again once it

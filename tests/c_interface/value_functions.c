@@ -106,6 +106,9 @@ static void use_sequences(void) {
     const kilter_value* mixed[] = {tensor, strings};
     if (WRONG(kilter_value_sequence)(mixed, 2, &odd) == KILTER_OK) CHECK(kilter_value_count(odd) == 2);
     kilter_value_free(odd);
+    mixed[1] = NULL;
+    FAILS(WRONG(kilter_value_sequence)(mixed, 2, &odd), KILTER_ERROR_USAGE,
+          "element 1 of the sequence is absent; expected a value");
   }
   kilter_value_free(outputs[0]);
   kilter_value_free(outputs[1]);
@@ -117,10 +120,108 @@ static void use_sequences(void) {
   kilter_program_free(program);
 }
 
+static void use_map_parts(kilter_value* map, kilter_value* tensor) {
+  kilter_value *keys = NULL, *elements = NULL, *none = NULL;
+  const char* text = NULL;
+  CHECK(kilter_value_kind(map) == KILTER_MAP && kilter_value_count(map) == 2 && kilter_value_data(map) == NULL);
+  SUCCEEDS(RIGHT(kilter_value_map_keys)(map, &keys));
+  SUCCEEDS(RIGHT(kilter_value_map_elements)(map, &elements));
+  SUCCEEDS(kilter_value_string(keys, 0, &text, NULL));
+  CHECK(strcmp(text, "cat") == 0);
+  CHECK(((const float*)kilter_value_data(elements))[0] == 2.0f && ((const float*)kilter_value_data(elements))[1] == 1.0f);
+  FAILS(kilter_value_element(map, 0, &none), KILTER_ERROR_USAGE,
+        "the value is map of 2 from str to f32, expected a sequence");
+  FAILS(WRONG(kilter_value_map_keys)(tensor, &none), KILTER_ERROR_USAGE, "the value is f32[2], expected a map");
+  FAILS(WRONG(kilter_value_map_elements)(keys, &none), KILTER_ERROR_USAGE, "the value is str[2], expected a map");
+  FAILS(NULLS(kilter_value_map_keys)(NULL, &none), KILTER_ERROR_USAGE, "argument 'value' is a null pointer");
+  FAILS(NULLS(kilter_value_map_keys)(map, NULL), KILTER_ERROR_USAGE, "argument 'keys' is a null pointer");
+  FAILS(NULLS(kilter_value_map_elements)(map, NULL), KILTER_ERROR_USAGE, "argument 'elements' is a null pointer");
+  kilter_value_free(keys);
+  kilter_value_free(elements);
+}
+
+static void use_map_ports(kilter_program* program) {
+  kilter_kind kind;
+  kilter_dtype key;
+  kilter_tensor_info info;
+  int optional = 7;
+  SUCCEEDS(kilter_program_input_kind(program, 0, &kind, &optional));
+  CHECK(kind == KILTER_MAP && optional == 0);
+  SUCCEEDS(kilter_program_output_kind(program, 1, &kind, &optional));
+  CHECK(kind == KILTER_SEQUENCE);
+  SUCCEEDS(kilter_program_input(program, 0, &info));
+  CHECK(info.dtype == KILTER_F32);
+  SUCCEEDS(RIGHT(kilter_program_input_key)(program, 0, &key));
+  CHECK(key == KILTER_STRING);
+  SUCCEEDS(RIGHT(kilter_program_output_key)(program, 1, &key));
+  CHECK(key == KILTER_I64);
+  FAILS(WRONG(kilter_program_input_key)(program, 2, &key), KILTER_ERROR_USAGE,
+        "input 2 was requested; the program has 2");
+  FAILS(WRONG(kilter_program_output_key)(program, 2, &key), KILTER_ERROR_USAGE,
+        "output 2 was requested; the program has 2");
+  FAILS(NULLS(kilter_program_input_key)(NULL, 0, &key), KILTER_ERROR_USAGE, "argument 'program' is a null pointer");
+  FAILS(NULLS(kilter_program_output_key)(program, 0, NULL), KILTER_ERROR_USAGE, "argument 'key' is a null pointer");
+}
+
+/* Passes a map and a sequence of maps through maps.kilter. */
+static void use_maps(void) {
+  const char* const texts[] = {"dog", "cat"};
+  const float numbers[] = {1, 2};
+  const int64_t two = 2, ids[] = {7, 7};
+  kilter_program* program = NULL;
+  kilter_instance* instance = NULL;
+  kilter_value *keys = NULL, *tensor = NULL, *equal = NULL, *map = NULL, *by_id = NULL, *rows = NULL, *none = NULL;
+  kilter_value* outputs[2] = {NULL, NULL};
+  const kilter_value* inputs[2];
+  SUCCEEDS(kilter_value_strings(1, &two, texts, NULL, &keys));
+  SUCCEEDS(kilter_value_tensor(KILTER_F32, 1, &two, numbers, &tensor));
+  SUCCEEDS(kilter_value_tensor(KILTER_I64, 1, &two, ids, &equal));
+  SUCCEEDS(RIGHT(kilter_value_map)(keys, tensor, &map));
+  FAILS(WRONG(kilter_value_map)(tensor, tensor, &none), KILTER_ERROR_BAD_INPUT,
+        "a map has keys f32[2] and values f32[2]; expected one dimension of the same size, and keys of i64 or str");
+  FAILS(WRONG(kilter_value_map)(equal, tensor, &none), KILTER_ERROR_BAD_INPUT, "a map has the key 7 twice");
+  FAILS(WRONG(kilter_value_map)(map, tensor, &none), KILTER_ERROR_USAGE,
+        "a map of map of 2 from str to f32, expected tensors of keys and elements");
+  FAILS(NULLS(kilter_value_map)(NULL, tensor, &none), KILTER_ERROR_USAGE, "argument 'keys' is a null pointer");
+  FAILS(NULLS(kilter_value_map)(keys, NULL, &none), KILTER_ERROR_USAGE, "argument 'elements' is a null pointer");
+  FAILS(NULLS(kilter_value_map)(keys, tensor, NULL), KILTER_ERROR_USAGE, "argument 'value' is a null pointer");
+  use_map_parts(map, tensor);
+  SUCCEEDS(kilter_program_load(file_in_folder("maps.kilter"), &program));
+  use_map_ports(program);
+  SUCCEEDS(kilter_instance_create(program, 1, &instance));
+  {
+    const int64_t one = 1, id = 9;
+    kilter_value *key = NULL, *number = NULL;
+    SUCCEEDS(kilter_value_tensor(KILTER_I64, 1, &one, &id, &key));
+    SUCCEEDS(kilter_value_tensor(KILTER_F32, 1, &one, numbers, &number));
+    SUCCEEDS(kilter_value_map(key, number, &by_id));
+    SUCCEEDS(kilter_value_sequence((const kilter_value* const*)&by_id, 1, &rows));
+    inputs[0] = map, inputs[1] = rows;
+    SUCCEEDS(kilter_instance_run_values(instance, inputs, 2, outputs, 2));
+    use_map_parts(outputs[0], tensor);
+    CHECK(kilter_value_kind(outputs[1]) == KILTER_SEQUENCE && kilter_value_count(outputs[1]) == 1);
+    inputs[0] = by_id;
+    MENTIONS(kilter_instance_run_values(instance, inputs, 2, &none, 1), KILTER_ERROR_BAD_INPUT, "1 outputs");
+    kilter_value_free(key);
+    kilter_value_free(number);
+  }
+  kilter_value_free(outputs[0]);
+  kilter_value_free(outputs[1]);
+  kilter_value_free(rows);
+  kilter_value_free(by_id);
+  kilter_value_free(map);
+  kilter_value_free(equal);
+  kilter_value_free(tensor);
+  kilter_value_free(keys);
+  kilter_instance_free(instance);
+  kilter_program_free(program);
+}
+
 void use_values(void) {
   use_tensors();
   use_strings();
   use_sequences();
+  use_maps();
 }
 
 /* Checks the elements of a value of 6 floats, which it frees. */

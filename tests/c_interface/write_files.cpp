@@ -1,5 +1,5 @@
-// Writes the compiled files that the C programs of this folder run: plan.kilter, long.kilter, double.kilter
-// and program.kilter, and a signature of the first.
+// Writes the compiled files that the C programs of this folder run: plan.kilter, long.kilter, double.kilter,
+// program.kilter and maps.kilter, and a signature of the first.
 // usage: c_interface_files FOLDER
 #include <cstdio>
 #include <filesystem>
@@ -13,15 +13,13 @@
 namespace kilter {
 namespace {
 
-/// A program without instructions, which returns its inputs: strings, a sequence and an optional value.
-vm::ProgramFile passing_on() {
+/// A program without instructions, which returns its inputs.
+vm::ProgramFile passing_on(std::vector<vm::FilePort> inputs) {
   auto graph = std::make_shared<OpenGraph>();
   graph->name = "passing_on";
   vm::ProgramFile file;
   file.model = graph->name;
-  file.inputs = {{"texts", DeclaredType::Kind::tensor, false, DType::string, Shape{-1}},
-                 {"list", DeclaredType::Kind::sequence, false, DType::f32, std::nullopt},
-                 {"maybe", DeclaredType::Kind::optional, false, DType::f32, Shape{2}}};
+  file.inputs = std::move(inputs);
   file.outputs = file.inputs;
   for (vm::FilePort& port : file.outputs) {
     const auto value = static_cast<ValueId>(graph->values.size());
@@ -33,6 +31,21 @@ vm::ProgramFile passing_on() {
   graph->own_inputs = graph->inputs.size();
   file.program = {graph, {{graph.get(), {}, {}}}, {}};
   return file;
+}
+
+using Kind = DeclaredType::Kind;
+
+vm::ProgramFile passing_values() {
+  return passing_on({{"texts", Kind::tensor, false, DType::string, Shape{-1}},
+                     {"list", Kind::sequence, false, DType::f32, std::nullopt},
+                     {"maybe", Kind::optional, false, DType::f32, Shape{2}}});
+}
+
+vm::ProgramFile passing_maps() {
+  vm::FilePort scores{"scores", Kind::map, false, DType::f32, Shape{}};
+  vm::FilePort rows{"rows", Kind::sequence, false, DType::f32, Shape{}};
+  scores.key = DType::string, rows.key = DType::i64;
+  return passing_on({scores, rows});
 }
 
 /// y = 2 * x on 4 floats.
@@ -69,7 +82,8 @@ int main(int argc, char** argv) {
     kilter::sign(folder / "plan.kilter");
     kilter::save_plan(kilter::arithmetic_plan(100000), folder / "long.kilter");
     kilter::save_plan(kilter::doubling(), folder / "double.kilter");
-    kilter::vm::save_program(kilter::passing_on(), folder / "program.kilter");
+    kilter::vm::save_program(kilter::passing_values(), folder / "program.kilter");
+    kilter::vm::save_program(kilter::passing_maps(), folder / "maps.kilter");
   } catch (const kilter::Error& error) {
     std::fprintf(stderr, "c_interface_files: %s\n", error.what());
     return 1;

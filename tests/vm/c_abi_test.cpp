@@ -91,20 +91,22 @@ std::vector<float> elements(const Value& value) {
   return all;
 }
 
-TEST(CProgram, FilesWithMapsAreRefused) {
-  const ScratchFolder folder;
-  const MemoryModel model(onnx::mapping_model().parse());
-  Session::Options options;
-  options.compile.target = parse_target("native");
-  options.shapes = {{"x", {2, 3}}};
-  const std::string file = (folder.path() / "net.kilter").string();
-  Session::open(model.name(), options)->save(file);
-  kilter_program* loaded = nullptr;
-  EXPECT_EQ(kilter_program_load(file.c_str(), &loaded), KILTER_ERROR_UNSUPPORTED);
-  EXPECT_EQ(loaded, nullptr);
-  EXPECT_STREQ(kilter_last_error(),
-               "m.onnx: 'y' is sequence of maps from i64 to f32; the C interface has tensors, sequences of tensors and "
-               "optional values only: run the file with the Python package, or change the model to return tensors");
+TEST(CProgram, ResultsMayBeMaps) {
+  const Runtime net(onnx::mapping_model(), {{"x", {2, 3}}});
+  std::vector<Value> out;
+  const std::vector<float> data = {1, 2, 3, 4, 5, 6};
+  const Value x = floats({2, 3}, data);
+  ASSERT_EQ(net.run({x.get()}, out), KILTER_OK) << kilter_last_error();
+  ASSERT_EQ(kilter_value_count(out[0].get()), 2U);
+  kilter_value *row = nullptr, *scores = nullptr;
+  ASSERT_EQ(kilter_value_element(out[0].get(), 1, &row), KILTER_OK);
+  const Value map(row);
+  ASSERT_EQ(kilter_value_kind(row), KILTER_MAP);
+  ASSERT_EQ(kilter_value_map_elements(row, &scores), KILTER_OK);
+  const Value owner(scores);
+  std::vector<float> sorted = elements(owner);
+  std::ranges::sort(sorted);
+  EXPECT_THAT(sorted, ElementsAre(4, 5, 6));
 }
 
 TEST(CProgram, ShapesAreKnownAfterTheRun) {

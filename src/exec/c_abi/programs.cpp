@@ -35,19 +35,6 @@ static_assert(static_cast<int>(DType::f32) == KILTER_F32 && static_cast<int>(DTy
 namespace kilter::c_abi {
 namespace {
 
-/// Throws unsupported for inputs and outputs that kilter_value cannot have.
-void refuse_maps(const vm::ProgramFile& file) {
-  for (const auto* ports : {&file.inputs, &file.outputs}) {
-    for (const vm::FilePort& port : *ports) {
-      if (!port.key) continue;
-      fail(ErrorKind::unsupported,
-           "{}: '{}' is {}; the C interface has tensors, sequences of tensors and optional values only: run the "
-           "file with the Python package, or change the model to return tensors",
-           file.model, port.name, vm::text(port));
-    }
-  }
-}
-
 void check_flags(uint32_t flags, uint32_t legal, const char* function, const char* names) {
   if ((flags & ~legal) == 0) return;
   fail(ErrorKind::usage, "flags {:#x} of {}(); legal values are {}", flags, function, names);
@@ -73,7 +60,6 @@ std::unique_ptr<kilter_program> make_program(std::span<const std::byte> bytes, s
     made->plan = std::make_shared<const Program>(std::move(*plan));
   } else {
     made->program = std::make_shared<const vm::FileProgram>(std::move(std::get<vm::ProgramFile>(content)));
-    refuse_maps(made->program->file());
   }
   log(KILTER_LOG_INFO, "loaded {}: {} bytes, {}", where, bytes.size(), made->plan ? "a plan" : "a program");
   return made;
@@ -119,8 +105,23 @@ void describe_port(const std::vector<FilePort>& ports, const char* what, size_t 
 
 void kind_of(const FilePort& port, kilter_kind* kind, int* optional) {
   const bool sequence = port.kind == kilter::DeclaredType::Kind::sequence || port.of_sequence;
-  *kind = sequence ? KILTER_SEQUENCE : KILTER_TENSOR;
+  *kind = sequence ? KILTER_SEQUENCE : port.key ? KILTER_MAP : KILTER_TENSOR;
   *optional = port.kind == kilter::DeclaredType::Kind::optional ? 1 : 0;
+}
+
+/// Writes the type of the keys of element `index` of the inputs or outputs. `ports`: null for a plan, which has no
+/// maps.
+void key_of(const std::vector<FilePort>* ports, const std::vector<kilter::PlanTensor>* tensors, const char* what,
+            size_t index, kilter_dtype* key) {
+  if (ports == nullptr) {
+    kilter::fail(ErrorKind::usage, "{} {} '{}' has no keys: it is a tensor", what, index,
+                 at(*tensors, what, index).name);
+  }
+  const FilePort& port = at(*ports, what, index);
+  if (!port.key) {
+    kilter::fail(ErrorKind::usage, "{} {} '{}' has no keys: it is {}", what, index, port.name, kilter::vm::text(port));
+  }
+  *key = static_cast<kilter_dtype>(*port.key);
 }
 
 /// Loads a file. `public_key`: the file of a key; null: it needs no signature.
@@ -239,5 +240,23 @@ kilter_status kilter_program_output_kind(const kilter_program* program, size_t i
     if (program->program) return kind_of(at(program->program->file().outputs, "output", index), kind, optional);
     at(program->plan->plan().outputs, "output", index);
     *kind = KILTER_TENSOR, *optional = 0;
+  });
+}
+
+kilter_status kilter_program_input_key(const kilter_program* program, size_t index, kilter_dtype* key) {
+  return guarded([&] {
+    not_null(program, "program");
+    not_null(key, "key");
+    key_of(program->program ? &program->program->file().inputs : nullptr,
+           program->plan ? &program->plan->plan().inputs : nullptr, "input", index, key);
+  });
+}
+
+kilter_status kilter_program_output_key(const kilter_program* program, size_t index, kilter_dtype* key) {
+  return guarded([&] {
+    not_null(program, "program");
+    not_null(key, "key");
+    key_of(program->program ? &program->program->file().outputs : nullptr,
+           program->plan ? &program->plan->plan().outputs : nullptr, "output", index, key);
   });
 }

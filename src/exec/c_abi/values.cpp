@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/dtype.h"
+#include "base/map_value.h"
 #include "exec/c_abi/support.h"
 #include "exec/c_abi/value_shape.h"
 #include "exec/plan_check.h"
@@ -82,13 +83,31 @@ kilter_status kilter_value_strings(size_t rank, const int64_t* dims, const char*
   });
 }
 
+kilter_status kilter_value_map(const kilter_value* keys, const kilter_value* elements, kilter_value** value) {
+  if (value != nullptr) *value = nullptr;
+  return guarded([&] {
+    not_null(keys, "keys");
+    not_null(elements, "elements");
+    not_null(value, "value");
+    for (const AnyValue* part : {&keys->value, &elements->value}) {
+      if (!part->is_tensor())
+        kilter::fail(ErrorKind::usage, "a map of {}, expected tensors of keys and elements", kilter::text(*part));
+    }
+    *value = new kilter_value{kilter::map_value(keys->value.tensor(), elements->value.tensor())};
+  });
+}
+
 kilter_status kilter_value_sequence(const kilter_value* const* elements, size_t count, kilter_value** value) {
   if (value != nullptr) *value = nullptr;
   return guarded([&] {
     not_null(value, "value");
     if (count > 0) not_null(elements, "elements");
     std::vector<AnyValue> all;
-    for (size_t i = 0; i < count; ++i) all.push_back(elements[i] == nullptr ? AnyValue() : elements[i]->value);
+    for (size_t i = 0; i < count; ++i) {
+      if (kilter_value_kind(elements[i]) == KILTER_ABSENT)
+        kilter::fail(ErrorKind::usage, "element {} of the sequence is absent; expected a value", i);
+      all.push_back(elements[i]->value);
+    }
     *value = new kilter_value{AnyValue::sequence(std::move(all))};
   });
 }
@@ -97,7 +116,8 @@ void kilter_value_free(kilter_value* value) { delete value; }
 
 kilter_kind kilter_value_kind(const kilter_value* value) {
   if (value == nullptr || value->value.absent()) return KILTER_ABSENT;
-  return value->value.is_tensor() ? KILTER_TENSOR : KILTER_SEQUENCE;
+  if (value->value.is_tensor()) return KILTER_TENSOR;
+  return is_map(value->value) ? KILTER_MAP : KILTER_SEQUENCE;
 }
 
 kilter_status kilter_value_info(const kilter_value* value, kilter_tensor_info* info) {
@@ -130,7 +150,9 @@ kilter_status kilter_value_string(const kilter_value* value, size_t index, const
 }
 
 size_t kilter_value_count(const kilter_value* value) {
-  return value != nullptr && value->value.is_sequence() ? value->value.elements().size() : 0;
+  if (value == nullptr || !value->value.is_sequence()) return 0;
+  const bool map = is_map(value->value);
+  return map ? static_cast<size_t>(map_keys(value->value).elems()) : value->value.elements().size();
 }
 
 kilter_status kilter_value_element(const kilter_value* value, size_t index, kilter_value** element) {
@@ -138,10 +160,33 @@ kilter_status kilter_value_element(const kilter_value* value, size_t index, kilt
   return guarded([&] {
     not_null(element, "element");
     const AnyValue& given = value_of(value);
-    if (!given.is_sequence())
-      kilter::fail(ErrorKind::usage, "the value is {}, expected a sequence", kilter::text(given));
+    if (!is_list(given)) kilter::fail(ErrorKind::usage, "the value is {}, expected a sequence", kilter::text(given));
     if (index >= given.elements().size())
       kilter::fail(ErrorKind::usage, "element {} was requested; the sequence has {}", index, given.elements().size());
     *element = new kilter_value{given.elements()[index]};
   });
+}
+
+namespace {
+
+/// Returns a part of a map as a value of its own.
+kilter_status part_of_map(const kilter_value* value, const Tensor& (*part)(const AnyValue& map), const char* name,
+                          kilter_value** out) {
+  if (out != nullptr) *out = nullptr;
+  return guarded([&] {
+    not_null(out, name);
+    const AnyValue& given = value_of(value);
+    if (!is_map(given)) kilter::fail(ErrorKind::usage, "the value is {}, expected a map", kilter::text(given));
+    *out = new kilter_value{part(given)};
+  });
+}
+
+}  // namespace
+
+kilter_status kilter_value_map_keys(const kilter_value* value, kilter_value** keys) {
+  return part_of_map(value, kilter::map_keys, "keys", keys);
+}
+
+kilter_status kilter_value_map_elements(const kilter_value* value, kilter_value** elements) {
+  return part_of_map(value, kilter::map_values, "elements", elements);
 }
