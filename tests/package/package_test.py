@@ -358,14 +358,20 @@ CHECKS = (components, cmake, pkg_config, c_interface, moved, version, debian, sy
           subdirectory_build, serve)
 
 
-def main():
+def options_of(words, checks=()):
+    """Reads the command line: the build under test, and the names of checks if there are some."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("checks", nargs="+", choices=[check.__name__ for check in CHECKS])
+    if checks:
+        parser.add_argument("checks", nargs="+", choices=[check.__name__ for check in checks])
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--config", required=True)
     parser.add_argument("--libdir", required=True)
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main():
+    options = options_of(sys.argv[1:], CHECKS)
     failed = 0
     for check in CHECKS:
         if check.__name__ not in options.checks:
