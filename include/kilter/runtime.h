@@ -280,7 +280,7 @@ KILTER_API kilter_status kilter_instance_run(kilter_instance* instance, const vo
  *   if (kilter_value_info(kept, &info) != KILTER_OK) goto end;
  *   printf("%lld boxes are left\n", (long long)info.dims[0]);
  *   memcpy(result, kilter_value_data(kept), info.bytes);
- * end:
+ *   end:
  *   kilter_value_free(boxes);
  *   kilter_value_free(kept);
  *

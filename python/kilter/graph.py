@@ -1,5 +1,6 @@
 """Graphs without a file: operators of ONNX by name, with types inferred as they are added.
 
+    import kilter
     from kilter.graph import Graph
     g = Graph("mlp")
     x = g.input("x", "f32", (1, 64))

@@ -1,5 +1,6 @@
 """ONNX's interface for backends (onnx.backend.base): prepare, run_model, run_node, is_compatible, supports_device.
 
+    import onnx
     import kilter.onnx_backend as backend
     rep = backend.prepare(onnx.load("model.onnx"))
     scores, = rep.run([image])
