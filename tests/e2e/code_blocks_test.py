@@ -75,6 +75,9 @@ if importlib.util.find_spec("torch"):
 MODELS = {
     "README.md": [models.resnet18_of_batch_1],
     "examples/serve/README.md": [models.resnet18, models.rows],
+    "include/kilter/kilter.h": [models.resnet18_of_batch_1],
+    "python/kilter/onnxruntime/__init__.py": [models.model],
+    "python/kilter/onnx_backend.py": [models.model],
     "doc/add_a_back_end.md": [models.model],
     "doc/add_a_pass.md": [models.model],
     "doc/add_a_target.md": [models.model],
@@ -91,15 +94,21 @@ MODELS = {
 # What the reader puts in, and a network that takes less time to compile than that of the page.
 WORDS = {"MODEL": "model.onnx", "NODE": "conv1", "DIR": "samples", "zoo:resnet50": "model.onnx"}
 # Names that the page leaves to the reader: statements before the first block of Python, or in the function around C and C++.
+BOXES = "int64_t count = 2;\nfloat data[8] = {0}, result[8];\nkilter_instance* instance = NULL;"
 GIVEN = {
+    ("include/kilter/runtime.h", "c"): BOXES,
     ("README.md", "python"): "import numpy as np\nimage = np.zeros((1, 3, 224, 224), np.float32)",
+    ("python/kilter/__init__.py", "python"): "import numpy as np\nimage = np.zeros((1, 3, 224, 224), np.float32)",
+    ("python/kilter/graph.py", "python"): "import numpy as np\nweights, bias = np.ones((64, 10), np.float32), np.ones(10, np.float32)",
+    ("python/kilter/onnxruntime/__init__.py", "python"): "import numpy as np\narray = np.zeros((1, 3, 28, 28), np.float32)",
+    ("python/kilter/onnx_backend.py", "python"): "import numpy as np\nimage = np.zeros((1, 3, 28, 28), np.float32)",
     ("doc/onnxruntime.md", "python"): "import numpy as np\narray = np.zeros((1, 3, 28, 28), np.float32)",
     # An installed package registers itself.
     ("doc/torch.md", "python"): "import torch, kilter.torch\ntorch._dynamo.register_backend(kilter.torch.backend, name='kilter')\n"
                                 "model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())\nimages = torch.ones(2, 4)\ndel kilter",
     ("doc/control_flow.md", "cpp"): "std::vector<float> features(4, 1.0f);",
     ("doc/state.md", "cpp"): "std::vector<std::vector<float>> chunks(3, std::vector<float>(576, 0.5f));",
-    ("doc/interfaces.md", "c"): "int64_t count = 2;\nfloat data[8] = {0}, result[8];\nkilter_instance* instance = NULL;",
+    ("doc/interfaces.md", "c"): BOXES,
 }
 CPP = """#include <kilter/kilter.h>
 #include <cstdio>
@@ -109,17 +118,24 @@ int main() {{
 {block}
 }}
 """
-C = """#include <kilter/runtime.h>
+C = """#include <kilter/compiler.h>
+#include <kilter/runtime.h>
+#include <stdio.h>
 #include <string.h>
 int main(void) {{
 {given}
 {block}
-end:
-  return 0;
+{end}
 }}
 """
 # The outputs of these commands are times, or follow from times.
 VARIES = re.compile(r"kilter (profile|tune|explain|bench|compare|precision)\b|--records")
+
+
+# The command line's reference is made from the table of commands, whose examples cli.command_line runs; the tutorials are
+# notebooks, which python.notebooks runs.
+REFERENCE = ["include/kilter/kilter.h", "include/kilter/runtime.h", "include/kilter/compiler.h", "python/kilter/__init__.py",
+             "python/kilter/graph.py", "python/kilter/onnxruntime/__init__.py", "python/kilter/onnx_backend.py"]
 
 
 class Failure(Exception):
@@ -132,14 +148,34 @@ def expect(true, text):
 
 
 def pages_of(source):
-    """The pages of the site that are written by hand, without the decisions, which have no commands."""
-    pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/serve/README.md"]
+    """The pages of the site without the decisions, which have no commands, and the sources of its reference pages."""
+    pages = [*REFERENCE, "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/serve/README.md"]
     return pages + sorted(str(path.relative_to(source)) for path in (source / "doc").glob("*.md"))
 
 
-def blocks_of(text):
+def code_in_comments(path):
+    """Yields the blocks in the comments of a header, or in the docstring of a module: the lines indented by two or more."""
+    text = path.read_text()
+    language = {".py": "python", ".h": "cpp" if path.name == "kilter.h" else "c"}[path.suffix]
+    begin = r"    " if language == "python" else r"(?: \*|//) (?:  )"
+    lines = (text.split('"""')[1] if language == "python" else text).splitlines()
+    block, first = [], 0
+    for number, line in enumerate([*lines, ""], 1):
+        if re.match(begin, line) or (block and line in (" *", "//") and re.match(begin, lines[number])):
+            first = first if block else number
+            block.append(re.sub("^" + begin, "", line) if re.match(begin, line) else "")
+        elif block:
+            yield first, language, "\n".join(block)
+            block = []
+
+
+def blocks_of(path):
     """Yields the number of the first line, the language and the text of each block that could be run, also of those that have
     commands and no language."""
+    if path.suffix != ".md":
+        yield from code_in_comments(path)
+        return
+    text = path.read_text()
     for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M):
         if match.group(1) in LANGUAGES or re.search(r"^\$ ", match.group(2), re.M):
             yield text[:match.start(2)].count("\n") + 1, match.group(1), match.group(2)
@@ -288,7 +324,9 @@ class Page:
         self.shell("./block")
 
     def c(self, block):
-        self.compiled(["cc", "-std=c11", "-fsyntax-only"], C.format(given=GIVEN.get((self.page, "c"), ""), block=block))
+        end = "" if "end:" in block else "end:\n  return 0;"
+        text = block if " main(" in block else C.format(given=GIVEN.get((self.page, "c"), ""), block=block, end=end)
+        self.compiled(["cc", "-std=c11", "-fsyntax-only"], text)
 
 
 def tools(kilter):
@@ -361,7 +399,7 @@ def run_page(kilter, source, name, answer):
         tools(kilter)
         for make in MODELS.get(name, []):
             make()
-        for line, language, block in blocks_of((source / name).read_text()):
+        for line, language, block in blocks_of(source / name):
             try:
                 run_block(page, tables, language, block)
             except Exception as error:
