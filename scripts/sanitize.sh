@@ -4,7 +4,7 @@
 #        scripts/sanitize.sh address [TEST...]  AddressSanitizer and UndefinedBehaviorSanitizer over the unit tests base,
 #                                               exec, ir, loop, ops, onnx, cost, graph_tuner and c_interface, or those
 #                                               named. c_compiler is the C interface with the compiler
-#        scripts/sanitize.sh fuzz [SECONDS]     each fuzzer (importer, compiled files) under both sanitizers, both at
+#        scripts/sanitize.sh fuzz [SECONDS]     each fuzzer (importer, compiled files) under both sanitizers, all at
 #                                               once; a minute by default
 # Builds into build-tsan/ and build-fuzz/. Exit codes: 0 no finding, 1 findings or a failed build, 2 usage,
 # 130 interrupted.
@@ -70,7 +70,7 @@ stop_fuzzers() {
 }
 
 fuzz() {
-  local seconds=$1 targets=(fuzz_plan fuzz_program fuzz_onnx) target i failed=0
+  local seconds=$1 targets=(fuzz_plan fuzz_program fuzz_targets fuzz_onnx) target i failed=0
   configure_fuzz_tree
   cmake --build build-fuzz --target "${targets[@]}" -- --quiet
   trap stop_fuzzers EXIT

@@ -29,10 +29,19 @@ const OptionText* argument_of(const CommandText& command) {
   return nullptr;
 }
 
-/// Quotes for all three shells: no text of the table that is quoted contains a single quote.
-std::string quoted(std::string text) {
-  std::erase(text, '\'');
-  return "'" + text + "'";
+/// A quote inside text in single quotes: ends them, adds one, and begins them again. All three shells read it.
+constexpr std::string_view kQuoteInside = "'\\''";
+
+std::string in_quotes(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += kQuoteInside;
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
 }
 
 std::string_view kind_word(const OptionText& option) {
@@ -43,8 +52,8 @@ std::string_view kind_word(const OptionText& option) {
 std::string bash_rows(const CommandText& root) {
   std::string out;
   const auto row = [&](const std::string& key, std::string_view kind, const std::vector<std::string>& words) {
-    out +=
-        fmt::format("    {}) kind={} words={} ;;\n", quoted(key), quoted(std::string(kind)), quoted(join(words, " ")));
+    out += fmt::format("    {}) kind={} words={} ;;\n", in_quotes(key), in_quotes(std::string(kind)),
+                       in_quotes(join(words, " ")));
   };
   for_all(root, [&](const CommandText& c) {
     row(c.name + "|options", "", c.option_names());
@@ -124,13 +133,16 @@ std::string bash(const CommandText& root) {
   return out.replace(out.find(mark), mark.size(), bash_rows(root));
 }
 
-/// Escapes what _arguments and _describe read as more than text.
-std::string zsh_text(std::string text) {
-  std::erase(text, '\'');
+/// The first line of a text, for single quotes, without what _arguments and _describe read as more than text.
+std::string zsh_text(std::string_view text) {
   std::string out;
   for (const char c : text.substr(0, text.find('\n'))) {
     if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
-    out += c;
+    if (c == '\'') {
+      out += kQuoteInside;
+    } else {
+      out += c;
+    }
   }
   return out;
 }
@@ -194,12 +206,12 @@ std::string fish(const CommandText& root) {
     if (!here.empty() && !c.commands.empty())
       none_below += fmt::format("; and not __fish_seen_subcommand_from {}", join(c.words(), " "));
     for (const CommandText& below : c.commands)
-      out +=
-          fmt::format("complete -c kilter -n {} -a {} -d {}\n", quoted(none_below), below.word, quoted(below.summary));
-    const std::string when = here.empty() ? "" : " -n " + quoted(here);
+      out += fmt::format("complete -c kilter -n {} -a {} -d {}\n", in_quotes(none_below), below.word,
+                         in_quotes(below.summary));
+    const std::string when = here.empty() ? "" : " -n " + in_quotes(here);
     for (const OptionText& o : c.options) {
       if (o.hidden) continue;
-      const std::string values = values_of(o).empty() ? "" : " -a " + quoted(join(values_of(o), " "));
+      const std::string values = values_of(o).empty() ? "" : " -a " + in_quotes(join(values_of(o), " "));
       const std::string files = o.kind == ValueKind::text ? "" : " -F";
       if (o.by_position) {
         if (!values.empty() || !files.empty()) out += fmt::format("complete -c kilter{}{}{}\n", when, files, values);
@@ -207,7 +219,7 @@ std::string fish(const CommandText& root) {
       }
       out += fmt::format("complete -c kilter{}", when);
       for (const std::string& n : o.names) out += n.starts_with("--") ? " -l " + n.substr(2) : " -s " + n.substr(1);
-      out += fmt::format("{}{}{} -d {}\n", o.flag() ? "" : " -r", files, values, quoted(o.help));
+      out += fmt::format("{}{}{} -d {}\n", o.flag() ? "" : " -r", files, values, in_quotes(o.help));
     }
   });
   return out;

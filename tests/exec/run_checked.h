@@ -1,5 +1,5 @@
-// Loads bytes as a compiled file without checking the hash of the meta section, sets up an executor and runs every step
-// that is not machine code. For tests of damaged files and for fuzzing.
+// Sets up an executor for a plan from a file that may be damaged, and runs every step that is not machine code. For
+// tests of damaged files and for fuzzing.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,10 @@
 
 namespace kilter {
 
-/// Returns whether the file was accepted. Throws only if it has found a bug.
-inline bool run_checked(std::span<const std::byte> bytes) {
+/// Returns whether the plan was accepted. Throws only if it has found a bug.
+inline bool run_checked(Plan plan) {
   constexpr int64_t kMostBytes = 1 << 20;
   try {
-    Plan plan = parse_plan(bytes, nullptr, "fuzz", {.verify = false, .check_meta_hash = false});
     int64_t needed = std::max(plan.arena_bytes, plan.scratch_bytes);
     bool machine_code = false;
     for (const Step& step : plan.steps)
@@ -39,6 +38,15 @@ inline bool run_checked(std::span<const std::byte> bytes) {
     for (const PlanTensor& t : program->plan().outputs) to.push_back(outputs.emplace_back(t.type, t.shape).raw());
     instance.run(from, to);
     return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Loads bytes as a compiled file without checking the hash of the meta section, and does the same with its plan.
+inline bool run_checked(std::span<const std::byte> bytes) {
+  try {
+    return run_checked(parse_plan(bytes, nullptr, "fuzz", {.verify = false, .check_meta_hash = false}));
   } catch (const Error&) {
     return false;
   }
