@@ -10,6 +10,7 @@ import pathlib
 import pty
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -45,33 +46,46 @@ def test_fish(folder):
         check("fish", line, words, done.stdout + done.stderr)
 
 
-def read_until(terminal, mark, seconds=20):
-    """Returns what the terminal shows up to and with a mark; what it has shown if that does not come."""
-    shown, end = b"", time.monotonic() + seconds
-    while mark not in shown and time.monotonic() < end:
-        if select.select([terminal], [], [], 0.1)[0]:
-            shown += os.read(terminal, 65536)
-    return shown.decode(errors="replace")
+class Terminal:
+    """The other side of a program's pseudo terminal."""
+
+    def __init__(self, program, environment):
+        self.child, self.file = pty.fork()
+        self.unread = b""
+        if self.child == 0:
+            os.execvpe(program[0], program, environment)
+
+    def write(self, keys):
+        os.write(self.file, keys.encode())
+
+    def read_to(self, mark, seconds=20):
+        """Returns what is shown up to a mark; everything if the mark does not come in time."""
+        end = time.monotonic() + seconds
+        while mark not in self.unread and time.monotonic() < end:
+            if select.select([self.file], [], [], 0.1)[0]:
+                self.unread += os.read(self.file, 65536)
+        shown, _, self.unread = self.unread.partition(mark)
+        return shown.decode(errors="replace")
+
+    def close(self):
+        os.kill(self.child, signal.SIGKILL)
+        os.waitpid(self.child, 0)
+        os.close(self.file)
 
 
 def test_zsh(folder):
     script = folder / "_kilter"
     script.write_text(subprocess.run([KILTER, "completion", "zsh"], capture_output=True, text=True, check=True).stdout)
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execvpe("zsh", ["zsh", "-f", "-i"], {**PATH, "HOME": str(folder), "PS1": "> ", "COLUMNS": "200"})
+    terminal = Terminal(["zsh", "-f", "-i"], {**PATH, "HOME": str(folder), "PS1": "NEXT>", "COLUMNS": "200"})
     # ^T lists what fits at the cursor, and ^U empties the line, behind which a mark is printed.
-    set_up = (f"stty cols 200; autoload -Uz compinit; compinit -u -D; source {script}; LISTMAX=0; "
-              "bindkey -e; bindkey '^T' list-choices; print READY=$?\n")
-    os.write(terminal, set_up.encode())
-    read_until(terminal, b"READY=0\r\n")
+    terminal.write(f"stty cols 200; autoload -Uz compinit; compinit -u -D; source {script}; LISTMAX=0; bindkey -e; "
+                   "bindkey '^T' list-choices; print READY-$?\n")
+    terminal.read_to(b"\nREADY-0")
     for number, line in enumerate(LINES):
-        os.write(terminal, f"{line}\x14".encode())
-        os.write(terminal, f"\x15print DONE-$(( {number} + 100 ))\n".encode())
-        check("zsh", line, LINES[line], read_until(terminal, f"DONE-{number + 100}".encode()))
-    os.write(terminal, b"exit\n")
-    os.waitpid(child, 0)
-    os.close(terminal)
+        terminal.read_to(b"NEXT>")
+        terminal.write(f"{line}\x14\x15print DONE-$(( {number} + 100 ))\n")
+        check("zsh", line, LINES[line], terminal.read_to(f"\nDONE-{number + 100}".encode()))
+    terminal.close()
 
 
 def main():
