@@ -8,9 +8,11 @@ to them, and their results are compared bit by bit with those of `kilter run`.
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import onnx
@@ -376,6 +378,7 @@ def test_errors():
     assert not os.path.exists("x.so") and not os.path.exists("x.h")
     assert open("project/CMakeLists.txt").read() == "project(mine)\n"
     odd_names()
+    interrupted()
     # The library's own errors.
     case.compile("small.so")
     main, _ = driver("small", ".")
@@ -384,6 +387,25 @@ def test_errors():
                                                       "there are CPUs\n")
     np.array([16], np.int64).tofile("small.class_value.bin")
     assert run("./shared", "1", "0", expect=2) == ("'words': element 0 of the indices is 16; legal values are -16 to 15\n")
+
+
+def interrupted():
+    """Ctrl-C while the C compiler runs: both end, and no file is left."""
+    os.makedirs("temporary", exist_ok=True)
+    here = os.getcwd()
+    with open("slow_cc", "w") as out:
+        out.write(f"#!/bin/sh\ntouch {here}/started\nexec sleep 300\n")
+    os.chmod("slow_cc", 0o755)
+    child = subprocess.Popen([KILTER, "compile", "small.onnx", "-o", "slow.so", "--cc", f"{here}/slow_cc"],
+                             start_new_session=True, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": f"{here}/temporary"})
+    end = time.monotonic() + 60
+    while not os.path.exists("started") and time.monotonic() < end:
+        time.sleep(0.02)
+    assert os.listdir("temporary"), "the library is built in a folder of its own"
+    os.killpg(child.pid, signal.SIGINT)
+    child.communicate(timeout=60)
+    assert child.returncode == 130, child.returncode
+    assert not os.listdir("temporary") and not os.path.exists("slow.so") and not os.path.exists("slow.h")
 
 
 # Many threads, each with an instance; one instance used by two threads; a child of fork().

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -80,11 +81,33 @@ struct LibraryChoice {
   }
 };
 
+/// While it lives, the first SIGINT is only noted: the C compiler in the same terminal ends by it, and the library's
+/// folder is removed. The destructor then passes it on. A second one ends the program at once.
+class InterruptAfterCleaning {
+ public:
+  InterruptAfterCleaning() : before_(std::signal(SIGINT, note)) {}
+  ~InterruptAfterCleaning() {
+    std::signal(SIGINT, before_);
+    if (noted != 0) std::raise(SIGINT);
+  }
+  InterruptAfterCleaning(const InterruptAfterCleaning&) = delete;
+  InterruptAfterCleaning& operator=(const InterruptAfterCleaning&) = delete;
+
+ private:
+  static void note(int signal) {
+    noted = 1;
+    std::signal(signal, SIG_DFL);
+  }
+  static inline volatile std::sig_atomic_t noted = 0;
+  void (*before_)(int);
+};
+
 Written compile_library(Session& session, const LibraryChoice& choice, const std::string& file) {
   const aot::Form form = aot::form_of(file, choice.sources);
   aot::LibraryOptions library_options = choice.options;
   library_options.header = choice.header;
   library_options.file_weights = choice.weights == "file";
+  const InterruptAfterCleaning interrupt;
   const aot::Library library = session.save_library(form, file, library_options);
   std::vector<std::string> files;
   for (const std::filesystem::path& path : library.files) files.push_back(path.string());
