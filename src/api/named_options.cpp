@@ -60,9 +60,8 @@ constexpr NamedOption kOptions[] = {
      "tuning records to take schedules from: a file, or default (the file of `kilter tune`); empty: none",
      [](const std::string& value, GivenOptions& given) { given.sources.records = value; }},
     {"choose", "accepted",
-     "how to use records. accepted: the plan that tuning accepted for exactly this network, or history-best if there "
-     "is "
-     "none; history-best: the best record of each layer; graph-best: the accepted plan, or the best combination of "
+     "how to use records. accepted: the plan that tuning accepted for exactly this network, or history-best without "
+     "one; history-best: the best record of each layer; graph-best: the accepted plan, or the best combination of "
      "records",
      [](const std::string& value, GivenOptions& given) { given.sources.choose = tune::parse_choose(value); }},
     {"layer-plan", "", "file to take schedules of layers from, as `kilter tune --write-plan` writes it; empty: none",
