@@ -30,6 +30,12 @@ def profile():
     return kilter.profile(network(), seconds=0.1)
 
 
+def test_rows_name_what_they_read(profile):
+    assert profile.rows[0]["reads_inputs"] == ["x"] and profile.rows[0]["reads"] == []
+    assert all(0 <= source < at for at, row in enumerate(profile.rows) for source in row["reads"])
+    assert any(row["reads"] for row in profile.rows)
+
+
 def test_timer_counts_and_adds_up():
     timing = network().timer(X, number=3, repeat=5)
     assert timing.number == 3 and len(timing.samples_ms) == 5

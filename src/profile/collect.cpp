@@ -11,6 +11,7 @@
 #include "measure/quiet.h"
 #include "measure/stats.h"
 #include "profile/count.h"
+#include "profile/edges.h"
 #include "profile/pairs.h"
 #include "profile/profile.h"
 
@@ -176,10 +177,24 @@ class Collector {
       for (size_t r : by_step[s]) row_of_region_[r] = out_.rows.size();
       out_.rows.push_back(make_row(s, by_step[s], run));
     }
+    add_reads();
     add_gap("before the first layer", 1, [](const Pass& p) { return p.before; });
     add_gap("between layers", std::max<int64_t>(static_cast<int64_t>(regions_.size()) - 1, 0),
             [](const Pass& p) { return p.between; });
     add_gap("after the last layer", 1, [](const Pass& p) { return p.after; });
+  }
+
+  void add_reads() {
+    const std::vector<StepReads> reads = reads_of(plan_);
+    std::vector<std::optional<size_t>> row_of_step(plan_.steps.size());
+    for (size_t r = 0; r < out_.rows.size(); ++r) row_of_step[static_cast<size_t>(out_.rows[r].step)] = r;
+    for (Row& row : out_.rows) {
+      const StepReads& of = reads[static_cast<size_t>(row.step)];
+      for (const size_t step : of.steps) {
+        if (row_of_step[step]) row.reads.push_back(*row_of_step[step]);
+      }
+      row.reads_inputs = of.inputs;
+    }
   }
 
   template <class Get>

@@ -50,6 +50,8 @@ json row_json(const Row& r) {
           {"schedule", r.schedule},
           {"schedule_from", r.schedule.empty() ? "" : name(r.from())},
           {"record", r.record},
+          {"reads", r.reads},
+          {"reads_inputs", r.reads_inputs},
           {"shapes", r.shapes},
           {"layouts", layout_json(r.layouts)},
           {"hash", r.key},

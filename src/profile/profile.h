@@ -53,6 +53,8 @@ struct Row {
   StepRole role = StepRole::layer;
   std::string name, ops, problem, schedule, shapes, layouts, key;
   std::string stage;                               ///< of stages_of()
+  std::vector<size_t> reads;                       ///< rows whose results it reads; none in a program
+  std::vector<std::string> reads_inputs;           ///< names of the network's inputs that it reads
   std::string record;                              ///< Step::record, the origin of the schedule; empty: the default
   int64_t count = 0;                               ///< times it ran in one run
   Time time;                                       ///< of one run, all its executions together

@@ -19,6 +19,7 @@ Profile shown(Profile profile) {
   for (Row& row : profile.rows) {
     for (std::string* text : {&row.name, &row.ops, &row.problem, &row.schedule, &row.shapes, &row.layouts, &row.record})
       clean(*text);
+    clean(row.reads_inputs);
   }
   for (ArenaSpan& span : profile.arena) clean(span.name);
   if (profile.tuning) {

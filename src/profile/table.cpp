@@ -277,7 +277,7 @@ std::vector<Row> group(const std::vector<Row>& rows, std::string_view by) {
     if (fresh) {
       out.push_back(r);
       if (r.kind != RowKind::gap) out.back().name = task ? r.problem : r.ops;
-      out.back().step = -1, out.back().stage.clear();
+      out.back().step = -1, out.back().stage.clear(), out.back().reads.clear(), out.back().reads_inputs.clear();
       continue;
     }
     Row& g = out[it->second];

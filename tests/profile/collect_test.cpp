@@ -52,6 +52,22 @@ TEST(Collect, EveryStepOfThePlanHasItsRowInOrder) {
   for (size_t i = net.plan().steps.size(); i < p.rows.size(); ++i) EXPECT_EQ(p.rows[i].kind, RowKind::gap);
 }
 
+TEST(Collect, RowsNameTheRowsAndInputsThatTheyRead) {
+  TestNetwork net("zoo:squeezenet1_1");
+  const Profile p = profile_of(net, 1, quick());
+  const auto reads = [&](const std::string& name) {
+    const auto row = std::ranges::find(p.rows, name, &Row::name);
+    std::vector<std::string> names = row->reads_inputs;
+    for (const size_t from : row->reads) {
+      if (p.rows.at(from).kind != RowKind::halo) names.push_back(p.rows[from].name);
+    }
+    return names;
+  };
+  EXPECT_THAT(reads("conv1"), testing::ElementsAre("input"));
+  EXPECT_THAT(reads("fire3.squeeze"), testing::ElementsAre("fire2.expand1x1", "fire2.expand3x3"));
+  EXPECT_THAT(p.rows.back().reads, testing::IsEmpty());  // a gap
+}
+
 /// One pass in five stalls before and after two steps, for longer than a whole run takes.
 TEST(Collect, StalledPassesMoveNoRow) {
   TestNetwork net("zoo:squeezenet1_1");

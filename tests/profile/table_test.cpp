@@ -152,7 +152,11 @@ TEST(Export, JsonHasTheFieldsThatReadersRelyOn) {
     EXPECT_TRUE(j.contains(field)) << field;
   }
   double sum = 0;
-  for (const auto& row : j.at("rows")) sum += row.at("duration_ms").get<double>();
+  for (const auto& row : j.at("rows")) {
+    sum += row.at("duration_ms").get<double>();
+    for (const auto& from : row.at("reads")) EXPECT_LT(from.get<size_t>(), j.at("rows").size());
+  }
+  EXPECT_EQ(j.at("rows").at(0).at("reads_inputs"), nlohmann::json({"input"}));
   EXPECT_NEAR(sum, j.at("sum_ms").get<double>(), 1e-9);
   EXPECT_EQ(j.at("conditions").at("threads"), 2);
 }
