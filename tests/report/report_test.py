@@ -10,10 +10,10 @@ import sys
 import page as pages
 from page import PHONE, check
 
-SECTIONS = ["summary", "explain", "colours", "treemap", "roofline", "timeline", "rows"]
+SECTIONS = ["summary", "explain", "colours", "treemap", "roofline", "graph", "timeline", "rows"]
 # A script that opens hidden parts for the check of contrast, and the radio buttons that choose what colours show.
 OPEN = "document.querySelector('#row-table .name button')?.click(); document.querySelector('.chooser summary')?.click()"
-COLOURS = [f"input[name=colour][value={mode}]" for mode in ("operator", "share")]  # the page begins with the second
+COLOURS = [f"input[name=colour][value={mode}]" for mode in ("operator", "time", "share")]  # the page begins with the last
 
 
 class Page(pages.Page):
@@ -140,9 +140,13 @@ def colours(page):
     check(page.js("return document.querySelector(`#treemap [data-row='${arguments[0]}']`).classList.contains(arguments[1])", row, f"s{limit}"), "the class of a share")
     legend = "return ['treemap', 'timeline'].map((id) => document.querySelector(`#${id} .key`).textContent)"
     check(all("of the bound:" in text and "no bound known" in text for text in page.js(legend)), f"legends: {page.js(legend)}")
-    page.focus(COLOURS[1])
+    page.focus(COLOURS[2])
     page.browser.press("Down")
-    check(not page.js(shares) and not any("bound" in text for text in page.js(legend)), "operators on demand")
+    check(not page.js(shares) and all("of the time:" in text for text in page.js(legend)), f"times on demand: {page.js(legend)}")
+    slowest = max(range(len(page.data["rows"])), key=lambda i: page.data["rows"][i]["percent"])
+    check(page.js("return document.querySelector(`#treemap [data-row='${arguments[0]}']`).classList.contains('t4')", slowest), "the class of the slowest row")
+    page.browser.press("Down")
+    check(not page.js(shares) and not any("of the" in text for text in page.js(legend)), "operators on demand")
 
 
 def roofline(page):
@@ -164,6 +168,72 @@ def roofline(page):
     check(at_edge <= 0.01 * total, f"points at the edge take {at_edge} of {total} ms")
 
 
+# The layout of the page's network, or of `count` layers in a chain with some edges past others, at several widths: the
+# number of nodes and edges, pairs of boxes that overlap, edges that do not lead down or to a later column, and the time.
+LAYOUT = """
+const [count] = arguments, began = performance.now();
+const nodes = count ? Array.from({length: count}, (_, i) => ({reads: [i - 1, i % 7 === 6 ? i - 5 : i - 1, i % 100 === 99 ? i - 90 : i - 1]
+  .filter((from, at, all) => from >= 0 && all.indexOf(from) === at)})) : graphNodes(profile.rows);
+const layout = layoutOf(nodes), found = {nodes: nodes.length, edges: 0, overlaps: 0, upwards: 0, outside: 0};
+for (const width of [250, 1200, 6000]) {
+  const size = layout.fold({width, height: 600}), byTop = new Map();
+  for (const place of layout.rows.flat()) {
+    found.outside += place.left < 0 || place.left + place.width > size.width || place.top < 0 || place.top + kBoxHeight > size.height;
+    byTop.set(place.top, [...(byTop.get(place.top) || []), place]);
+  }
+  for (const line of byTop.values()) {
+    line.sort((a, b) => a.left - b.left).forEach((place, i) => found.overlaps += i > 0 && line[i - 1].left + line[i - 1].width > place.left);
+  }
+  const tops = [...byTop.keys()].sort((a, b) => a - b);
+  tops.forEach((top, i) => found.overlaps += i > 0 && tops[i - 1] + kBoxHeight > top);
+  nodes.forEach((node, to) => node.reads.forEach((from) => {
+    const [a, b] = [from, to].map((at) => layout.chains[at][0]);
+    found.edges += 1;
+    found.upwards += !(a.column === b.column ? a.top + kBoxHeight < b.top : a.column.left < b.column.left);
+  }));
+}
+return [found, performance.now() - began];
+"""
+
+
+def graph(page):
+    """Checks the picture of the network: its boxes and edges, the layout's properties, keyboard, selection and zoom."""
+    page.open()
+    rows = page.data["rows"]
+    layers = list(dict.fromkeys(row["layer"] or row["name"] for row in rows if row["kind"] not in ("gap", "halo")))
+    check(page.js("return graphNodes(profile.rows).filter((node) => node.row).map((node) => node.name)") == layers, "a box for every layer")
+    edges = page.js("return graphNodes(profile.rows).flatMap((node, _, all) => node.reads.map((from) => [all[from].name, node.name]))")
+    for row in rows:
+        for from_ in (rows[i] for i in row["reads"] if "squeezenet" in page.data["model"] and rows[i]["kind"] != "halo"):
+            check(from_["layer"] == row["layer"] or [from_["layer"], row["layer"]] in edges, f"{row['name']} reads {from_['name']}")
+    check(all([name, rows[0]["layer"]] in edges for name in rows[0]["reads_inputs"]) and len(edges) >= len(layers) - 10, f"{len(edges)} edges")
+    for count in (0, 1, 1500):
+        found, took = page.js(LAYOUT, count)
+        check(found["overlaps"] == found["upwards"] == found["outside"] == 0 and found["nodes"] == (count or found["nodes"]), f"layout of {count}: {found}")
+        check(took < 3000, f"the layout of {count} layers took {took} ms")
+    page.focus("#graph .mark[tabindex='0']")
+    page.browser.press("Right", "Right", " ")
+    chosen = int(page.js("return document.activeElement.dataset.row"))
+    same = [i for i, row in enumerate(rows) if row["layer"] == rows[chosen]["layer"]]
+    marks = page.js("return ['#graph', '#row-table'].map((p) => [...document.querySelectorAll(`${p} .chosen[data-row]`)].map((e) => Number(e.dataset.row)))")
+    check(marks[0] == [chosen] and sorted(marks[1]) == same, f"selected in the graph: {marks}, expected {chosen} and {same}")
+    wires = page.js("return document.querySelectorAll('#graph .wire.chosen').length")
+    check(wires == sum(rows[chosen]["layer"] in edge for edge in edges), f"{wires} edges of the selected layer")
+    last = page.js("const marks = document.querySelectorAll('#graph .mark'); selectRow(Number(marks[marks.length - 1].dataset.row)); "
+                   "const b = marks[marks.length - 1].getBoundingClientRect(), p = document.querySelector('.graph').getBoundingClientRect(); "
+                   "return [b.left >= p.left, b.right <= p.right + 1, b.top >= p.top, b.bottom <= p.bottom + 1]")
+    check(all(last), f"a layer selected elsewhere comes into sight: {last}")
+    size = "const s = document.querySelector('#graph .graph svg').getBoundingClientRect(), p = document.querySelector('.graph'); return [s.width, s.height, p.clientWidth, p.clientHeight]"
+    before = page.js(size)
+    page.browser.press("+")
+    check(page.js(size)[0] > before[0], "the key + zooms")
+    page.browser.press("0")
+    whole = page.js(size)
+    check(whole[0] <= whole[2] + 1 and (whole[1] <= whole[3] + 1 or whole[1] < 0.06 * before[1]), f"the whole graph: {whole}")
+    page.browser.press("Escape")
+    check(page.js("return document.querySelector('#graph .chosen')") is None, "Escape clears")
+
+
 def names(page):
     """Checks that shortened names keep what tells layers apart: both ends, without parts of paths that all share."""
     page.open()
@@ -172,6 +242,8 @@ def names(page):
     check(short == ["layer.7", "features.7.1/block.3/Conv", "a/b", ""], f"short names: {short}")
     texts = page.js("return [40, 80, 2].map((width) => fitText('fire8.expand3x3.and.more', width, kFont))")
     check(texts[2] == "" and all(text.startswith("fi") and text.endswith("e") and "\u2026" in text for text in texts[:2]), f"fitted names: {texts}")
+    few = page.js("return [44, 74, 110].map((width) => fitName('layer2.0.conv1', width))")
+    check(few == ["l2.0.c1", "lay2.0.con1", "layer2.0.conv1"], f"names in little room: {few}")
     check(page.js("return fitName('layer.11/output/dense', 66)") == "layer.11\u2026", "the first part of a path stays whole")
 
 
@@ -243,6 +315,8 @@ def compare(page):
     twin["rows"][slowest]["duration_ms"] *= 3
     twin["end_to_end_ms"] *= 2
     twin["conditions"]["target"] = "<b>another</b>"
+    for row in twin["rows"]:  # as older versions wrote it
+        del row["reads"], row["reads_inputs"]
     said = other(page, "<i>b.json", json.dumps(twin))
     lead, unlike, largest, lines = page.js("return [...['.lead', '.quiet', 'tbody tr'].map((s) => document.querySelector(`.compared ${s}`).textContent), "
                                            "document.querySelectorAll('.compared tbody tr').length]")
@@ -446,6 +520,7 @@ def empty(browser, path):
     page = Page(browser, path, None)
     page.open()
     said = page.js("return [...document.querySelectorAll('.empty')].map((e) => e.textContent)")
+    check(page.js("return document.getElementById('graph').hidden"), "no graph without edges")
     check(len(said) == 5 and not any("could not be drawn" in text for text in said), f"an empty profile: {said}")
     page.quiet("empty")
 
@@ -475,7 +550,7 @@ def run(browser, args):
             reports[name] = Page(browser, str(args.out / f"{name}.html"), json.load(file))
     for name, page in reports.items():
         page.open()
-        for part in (content, finding, ticks, explain, colours, roofline, names, selection, downloads, compare, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
+        for part in (content, finding, ticks, explain, colours, roofline, graph, names, selection, downloads, compare, tuning, sorting, filtering, opening, tab_order, charts, timeline, touch, pages.theme, hostile):
             part(page)
             page.quiet(f"{name}: {part.__name__}")
             checks += 1

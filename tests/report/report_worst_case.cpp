@@ -32,6 +32,14 @@ json counters(int i, double ms) {
   return values;
 }
 
+/// Rows that a row claims to read: the one before, some further up, and some that cannot be.
+json reads(int i) {
+  json rows = json::array();
+  for (const int from : {i - 1, i % 6 == 5 ? i - 4 : i - 1, i % 40 == 39 ? i - 39 : i - 1, i, i + 1, 5000, -1})
+    rows.push_back(from);
+  return rows;
+}
+
 json row(int i, double ms) {
   constexpr const char* kKinds[] = {"layer", "layer", "pack", "layer", "layout change",
                                     "halo",  "layer", "copy", "layer"};
@@ -50,6 +58,8 @@ json row(int i, double ms) {
           {"schedule", "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0"},
           {"schedule_from", i % 4 ? "default" : "record"},
           {"record", i % 4 ? "" : "exact <b>match</b> of " + layer_name(i)},
+          {"reads", i % 50 == 20 ? json::array() : reads(i)},
+          {"reads_inputs", i % 90 == 0 ? json{kHostile[0], kHostile[1]} : json::array()},
           {"shapes", "f32[1,64,56,56] -> f32[1,64,56,56]"},
           {"layouts", i % 2 ? json::object() : json{{"source", "<c16>"}, {"weights", ""}, {"destination", "c16"}}},
           {"hash", work ? "0123456789abcdef" : ""},

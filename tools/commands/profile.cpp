@@ -115,7 +115,7 @@ void add_profile(Command app, Context&) {
              "also write a trace of a typical run for ui.perfetto.dev or chrome://tracing, one track per thread")
       .file();
   sub.option("--html", options->html,
-             "also write an HTML report with roofline, timeline, table and memory: one file that works offline")
+             "also write an HTML report with graph, roofline, timeline, table and memory: one file that works offline")
       .file();
   sub.footer(
       "A row's time is measured in the network, from fork to join of its parallel region; it is the mean of the middle "

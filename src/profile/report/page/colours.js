@@ -16,6 +16,12 @@ function shareLegend() {
     h("li", {}, h("i", {class: "swatch snone"}), "no bound known"));
 }
 
+function timeLegend() {
+  const items = kTimes.map((limit, i) => `${i ? `${significant(kTimes[i - 1], 2)} to ` : "up to "}${significant(limit, 2)}\u00a0%`);
+  return h("ul", {class: "legend scale"}, h("li", {class: "legend-title"}, "of the time:"), [...items, `${significant(kTimes[3], 2)}\u00a0% and more`]
+    .map((text, i) => h("li", {}, h("i", {class: `swatch t${i}`}), text)));
+}
+
 const kKeyOperators = 4;
 
 /** The largest operators with their colours. */
@@ -28,7 +34,8 @@ function operatorKey() {
 /** What the colours of a chart mean now. */
 function colourKey() {
   const box = h("div", {class: "key"});
-  const draw = () => box.replaceChildren(view.colour === "share" ? shareLegend() : operatorKey());
+  const keys = {share: shareLegend, time: timeLegend, operator: operatorKey};
+  const draw = () => box.replaceChildren(keys[view.colour]());
   view.listeners.push(draw);
   draw();
   return box;
@@ -46,7 +53,7 @@ function renderColours(body) {
     if (focused >= 0) list.querySelectorAll("button")[focused].focus();
   };
   body.append(h("fieldset", {class: "choice"}, h("legend", {}, "Colour of the charts:"),
-    choice("share", "share of the bound that is reached"), choice("operator", "operator")),
+    choice("share", "share of the bound that is reached"), choice("time", "share of the time"), choice("operator", "operator")),
   h("p", {class: "note"}, "Press an operator to highlight its layers in all charts."), list);
   view.listeners.push(draw);
   draw();

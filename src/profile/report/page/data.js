@@ -33,18 +33,20 @@ learnNames(profile.rows.filter((row) => row.kind === "layer").map((row) => row.n
 
 /** The state that all charts share (view.js). */
 Object.assign(view, {
-  colour: "share",  // or "operator"
+  colour: "share",  // or "time" or "operator"
   op: null,            // operator to highlight; the others fade
   row: null,           // id of the selected row
 });
 
 const kShares = [20, 40, 60, 80];  // limits of the colour classes, in percent of the bound
+const kTimes = [1 / 16, 1 / 8, 1 / 4, 1 / 2].map((part) => part * profile.rows.reduce((most, row) => Math.max(most, row.percent || 0), 1e-9));  // likewise, of the sum
 const kColoured = 7;               // operators with a colour of their own
 
 const operatorClass = new Map(operators.map((group, i) => [group.name, group.gap ? "cgap" : i < kColoured ? `c${i}` : "cother"]));
 
 /** The class that gives a mark its colours (style.css: --mark, --on). */
-function markClass(row) {
+function markClass(row, time = row.percent) {
+  if (view.colour === "time") return `t${kTimes.filter((limit) => time >= limit).length}`;
   if (view.colour === "operator") return operatorClass.get(row.op);
   return row.share === null ? "snone" : `s${kShares.filter((limit) => row.share >= limit).length}`;
 }

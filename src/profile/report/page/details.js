@@ -40,6 +40,13 @@ function sourceText(row) {
   return row.record || "the default of the analytic model";
 }
 
+/** The rows and network inputs that the row reads. */
+function readText(row) {
+  const rows = (row.reads || []).map((id) => profile.rows[id]).filter(Boolean);
+  const links = [...(row.reads_inputs || []).map((name) => h("bdi", {}, String(name))), ...rows.map((from) => h("a", {href: `#row-${from.id}`}, h("bdi", {}, from.name)))];
+  return links.length ? h("span", {}, links.flatMap((link, i) => i ? [", ", link] : [link])) : null;
+}
+
 /** The longer texts of a row, and the busy times of its threads. */
 function rowDetails(row) {
   const code = (text) => text ? h("code", {}, text) : null;
@@ -49,6 +56,7 @@ function rowDetails(row) {
     ["problem", code(row.problem)], ["schedule", code(row.schedule)], ["from", sourceText(row)], ["shapes", code(row.shapes)],
     ["layouts", layouts.source || layouts.destination ? h("span", {}, code(layouts.source), " with weights ",
       code(layouts.weights || "none"), " to ", code(layouts.destination)) : null],
+    ["reads", readText(row)],
     ["kernel", code(row.hash)],
     ["time", `${ms(row.duration_ms)}, 10th to 90th percentile ${ms(row.p10_ms)} to ${ms(row.p90_ms)}, ${percent(row.percent, 2)} of the sum`],
     ["parts", row.kind === "gap" ? null : `kernel ${ms(row.duration_ms - row.barrier_ms)}, barrier ${ms(row.barrier_ms)}; gap before ${ms(row.gap_before_ms)}`],

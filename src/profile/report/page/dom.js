@@ -39,8 +39,10 @@ const tip = {
   box: h("div", {class: "tip", role: "tooltip", id: "tip", hidden: true}),
   key: null,
   anchor: null,  // element that it follows when the page scrolls
-  show(key, nodes, x, y) {
+  owner: null,   // element that it describes, if known
+  show(key, nodes, x, y, owner = null) {
     this.anchor = null;
+    this.owner = owner;
     if (key !== this.key) this.box.replaceChildren(...nodes());
     this.key = key;
     this.box.hidden = false;
@@ -56,10 +58,10 @@ const tip = {
     this.show(key, nodes, place.left + Math.min(place.width / 2, 120), place.bottom - 12);
     this.anchor = element;
   },
-  /** Called when the page scrolls: moves the tooltip with its element, or hides it. */
-  follow() {
+  /** Called when something scrolls: moves the tooltip with its element, or hides it if its element moves away. */
+  follow(scrolled) {
     if (this.anchor) this.showAt(this.key, null, this.anchor);
-    else this.hide();
+    else if (!this.owner || scrolled.contains(this.owner)) this.hide();
   },
   hide() {
     this.key = this.anchor = null;
@@ -84,7 +86,7 @@ function mark(element, key, nodes, act, select = () => false) {
     armed = event.pointerType !== "touch" || tip.key === key;
   });
   const follow = (event) => {
-    if (event.pointerType !== "touch") tip.show(key, nodes, event.clientX, event.clientY);
+    if (event.pointerType !== "touch") tip.show(key, nodes, event.clientX, event.clientY, element);
   };
   element.addEventListener("pointerenter", follow);
   element.addEventListener("pointermove", follow);
@@ -93,7 +95,7 @@ function mark(element, key, nodes, act, select = () => false) {
   element.addEventListener("blur", () => tip.hide());
   element.addEventListener("click", (event) => {
     const selected = select();
-    if (!armed) tip.show(key, nodes, event.clientX, event.clientY);
+    if (!armed) tip.show(key, nodes, event.clientX, event.clientY, element);
     else if (!selected) act();
   });
   element.addEventListener("keydown", (event) => {

@@ -24,6 +24,7 @@ render("tuning", renderTuning);
 render("colours", renderColours);
 render("treemap", renderTreemap);
 render("roofline", renderRoofline);
+render("graph", renderGraph);
 render("timeline", renderTimeline);
 render("rows", renderTable);
 render("compare", renderCompare);

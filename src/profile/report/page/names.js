@@ -25,30 +25,44 @@ function shortName(name) {
   return own.join("/");
 }
 
+/** The width of a text in pixels. */
+const textWidth = (() => {
+  const context = document.createElement("canvas").getContext("2d");
+  return (text, font = kFont) => {
+    context.font = font;
+    return context.measureText(text).width;
+  };
+})();
+
 /** Shortens the text to a width in pixels. Names differ at both ends, so the middle is left out; "" if hardly any is left. */
 const fitText = (() => {
-  const context = document.createElement("canvas").getContext("2d");
   const cut = (text, kept) => {
     const head = Math.round(0.65 * kept);  // beginnings have the numbers of blocks
     return `${text.slice(0, head)}…${text.slice(text.length - kept + head)}`;
   };
   return (text, width, font) => {
-    context.font = font;
-    if (context.measureText(text).width <= width) return text;
+    if (textWidth(text, font) <= width) return text;
     let low = 0, high = Math.min(text.length - 1, 200);
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
-      if (context.measureText(cut(text, middle)).width <= width) low = middle;
+      if (textWidth(cut(text, middle), font) <= width) low = middle;
       else high = middle - 1;
     }
     return low < 5 ? "" : cut(text, low);
   };
 })();
 
-/** Shortens the name of a layer to a width. Of a path, the first part stays whole if it fits: it has the number of the block. */
-function fitName(name, width) {
-  const short = shortName(name), text = fitText(short, width, kFont), slash = short.indexOf("/");
+const kShortCut = 12;  // letters, of which a name without its middle keeps too few to be told from others
+
+/** Shortens the name of a layer to a width. Of a path, the first part stays whole if it fits: it has the number of the block.
+ * In very little room, words lose their ends before the name loses its middle: "layer2.0.conv1" becomes "l2.0.c1". */
+function fitName(name, width, font = kFont) {
+  const short = shortName(name), text = fitText(short, width, font), slash = short.indexOf("/");
   const first = `${short.slice(0, slash)}…`;
+  if (text !== short && text.length < kShortCut && /\d/.test(short)) {
+    const initials = [3, 1].map((kept) => short.replace(/[A-Za-z]+/g, (word) => word.slice(0, kept))).find((words) => textWidth(words, font) <= width);
+    if (initials && slash < 1) return initials;
+  }
   if (slash < 1 || text.startsWith(short.slice(0, slash))) return text;
-  return fitText(first, width, kFont) === first ? first : text;
+  return fitText(first, width, font) === first ? first : text;
 }

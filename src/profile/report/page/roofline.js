@@ -71,24 +71,34 @@ function rooflineAxes(f) {
   return parts;
 }
 
-/** Slanted roofs, each labelled along its line, the last one below it. Labels that would touch move along their lines. */
+const kRoofName = 90;  // pixels that the name of a slanted roof takes at most
+
+/**
+ * Slanted roofs, each labelled along its line, the last one below it. Labels that would touch move along their lines, or
+ * to the other side. `covers` has places on a label, for other texts to avoid.
+ */
 function slopeLines(f, top) {
   const slant = -Math.atan2((f.lower - f.upper) / (f.y1 - f.y0), (f.right - f.left) / (f.x1 - f.x0)), angle = slant * 180 / Math.PI;
   const taken = [];
-  const touch = (x, y) => Math.abs(x * Math.cos(slant) + y * Math.sin(slant)) < 90 && Math.abs(y * Math.cos(slant) - x * Math.sin(slant)) < 18;
+  const touch = (x, y) => Math.abs(x * Math.cos(slant) + y * Math.sin(slant)) < kRoofName && Math.abs(y * Math.cos(slant) - x * Math.sin(slant)) < 15;
   return top.slopes.map(({name, css, gbps}, i) => {
     const ridge = Math.min(top.flat / gbps, 10 ** f.x1);
     const start = Math.max(10 ** f.x0, 10 ** f.y0 / gbps);
     const from = [f.x(start), f.y(start * gbps)], to = [f.x(ridge), f.y(ridge * gbps)];
     const length = Math.hypot(to[0] - from[0], to[1] - from[1]);
     if (!(length > 1) || ridge <= start) return {};
-    let along = 8;
-    const at = () => [from[0] + (to[0] - from[0]) * along / length, from[1] + (to[1] - from[1]) * along / length];
-    while (along < length - 90 && taken.some(([x, y]) => touch(x - at()[0], y - at()[1]))) along += 6;
-    taken.push(at());
-    const label = length > 60 ? svg("text", {class: "roof-name", transform: `translate(${at()[0]} ${at()[1]}) rotate(${angle})`,
-      y: i > 0 && i + 1 === top.slopes.length ? 14 : -5}, `${name} ${significant(gbps, 3)} GB/s`) : null;
-    return {line: svg("line", {class: `roof ${css}`, x1: from[0], y1: from[1], x2: to[0], y2: to[1]}), label};
+    const at = (along, side) => [from[0] + (to[0] - from[0]) * along / length - side * Math.sin(slant),
+      from[1] + (to[1] - from[1]) * along / length + side * Math.cos(slant)];
+    const sides = i > 0 && i + 1 === top.slopes.length ? [14, -5] : [-5, 14], places = [];
+    for (const side of sides) {
+      for (let along = 8; along < Math.max(9, length - kRoofName); along += 6) places.push([along, side]);
+    }
+    const free = places.find((place) => !taken.some(([x, y]) => touch(x - at(...place)[0], y - at(...place)[1]))) || places[0];
+    const [x, y] = at(...free);
+    taken.push([x, y]);
+    const label = length > 60 ? svg("text", {class: "roof-name", transform: `translate(${x} ${y}) rotate(${angle})`}, `${name} ${significant(gbps, 3)} GB/s`) : null;
+    const covers = label ? [0, 1, 2, 3, 4, 5, 6].map((k) => ({x: x + 14 * k * Math.cos(slant), y: y + 14 * k * Math.sin(slant) - 10, width: 14})) : [];
+    return {line: svg("line", {class: `roof ${css}`, x1: from[0], y1: from[1], x2: to[0], y2: to[1]}), label, covers};
   });
 }
 
@@ -111,9 +121,9 @@ function ridgeLine(f, top) {
 const kNamed = 5;  // points with their name next to them
 
 /** Names next to the points of the longest rows, each where it covers the fewest others. */
-function pointNames(f, rows, marks, top) {
+function pointNames(f, rows, marks, top, covers) {
   const flat = f.y(top.flat), roof = {x: f.left, y: flat - 13, width: f.right - f.left};  // with its name
-  const taken = [roof], width = (text) => 7 * text.length + 6, height = 15;
+  const taken = [roof, ...covers], width = (text) => 7 * text.length + 6, height = 15;
   const shared = (a, b) => Math.max(0, Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x)) *
     Math.max(0, Math.min(a.y + height, b.y + height) - Math.max(a.y, b.y));
   return rows.map((row, i) => {
@@ -159,8 +169,8 @@ function renderRoofline(body) {
         cx: f.x(row.intensity), cy: f.y(row.gflops), r: radius, "aria-label": rowLabel(row)});
       return mark(dot, `row ${row.id}`, () => rowFacts(row), () => openRow(row.id), () => selectRow(row.id));
     });
-    const names = pointNames(f, points.slice(0, kNamed), marks, top);
     const lines = [...slopeLines(f, top), flatLine(f, top)];
+    const names = pointNames(f, points.slice(0, kNamed), marks, top, lines.flatMap((roof) => roof.covers || []));
     const chart = svg("svg", {width, height, role: "group", "aria-label": "Roofline: speed over arithmetic intensity. " +
       "The arrow keys move through the rows, longest first; the space bar selects a row in all charts, Enter opens it in the table."},
     rooflineAxes(f), ridgeLine(f, top), lines.map((roof) => roof.line), marks, lines.map((roof) => roof.label), names);

@@ -32,5 +32,5 @@ function finishPage() {
   renderNav();
   renderTheme(document.getElementById("theme"));
   addEventListener("keydown", (event) => event.key === "Escape" && tip.hide());
-  addEventListener("scroll", () => tip.follow(), {passive: true, capture: true});
+  addEventListener("scroll", (event) => tip.follow(event.target), {passive: true, capture: true});
 }

@@ -29,11 +29,11 @@ function showChosen() {
 
 /** A bar at the lower edge that names the selected layer and leads to it in each chart; hidden without a selection. */
 function selectionBar() {
-  const places = [["treemap", "Treemap"], ["roofline", "Roofline"], ["timeline", "Timeline"]];
+  const places = [["treemap", "Treemap"], ["roofline", "Roofline"], ["graph", "Graph"], ["timeline", "Timeline"]];
   const bar = h("div", {class: "selection", role: "region", "aria-label": "Selection", hidden: true});
   const said = h("p", {role: "status"});
   const open = h("button", {type: "button", onclick: () => openRow(view.row)}, "Open in the table");
-  bar.append(said, ...places.map(([id, name]) => h("a", {href: `#${id}`}, name)), open,
+  bar.append(said, ...places.filter(([id]) => !document.getElementById(id).hidden).map(([id, name]) => h("a", {href: `#${id}`}, name)), open,
     h("button", {type: "button", onclick: () => clearSelection()}, "Clear (Esc)"));
   let shown = null;
   view.listeners.push(() => {
