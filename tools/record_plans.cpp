@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/columns.h"
 #include "base/text.h"
+#include "terminal.h"
 #include "tool.h"
 #include "tune/tuner/plans/choices_file.h"
 #include "tuning.h"
@@ -63,19 +65,23 @@ std::string PlansBeside::add_to(const std::filesystem::path& records) const {
 }
 
 void print_plans(const std::filesystem::path& records, const Filter& filter, const std::string& json) {
+  constexpr size_t kHanging = 12;
   const PlansBeside beside(records, filter);
   nlohmann::json list = nlohmann::json::array();
   for (const KeptPlan* plan : beside.plans()) list.push_back(json_of(*plan));
   if (!json.empty()) write_json(json, list);
   if (json == "-") return;
   if (!list.empty())
-    say("{:<10} {:>3} {:>6} {:<25} {:<14}  network\n", "date", "thr", "layers", "time / default", "target");
+    say("{}\n", styled(Style::bold, fmt::format("{:<10} {:>3} {:>6} {:<25} {:<14}  network", "date", "thr", "layers",
+                                                "time / default", "target")));
   for (const KeptPlan* plan : beside.plans()) {
     const Ratio& r = plan->default_ratio;
     const std::string ratio = plan->choices.empty() ? "the default plan" : ratio_text(r);
-    say("{:<10} {:>3} {:>6} {:<25} {:<14}  {}{}{}\n", plan->date.substr(0, 10), plan->key.threads, plan->choices.size(),
-        ratio, plan->key.target, printable(plan->network),
-        plan->key.settings.empty() ? "" : " with " + printable(plan->key.settings), memory_text(*plan));
+    const std::string line =
+        fmt::format("{:<10} {:>3} {:>6} {:<25} {:<14}  {}{}{}", plan->date.substr(0, 10), plan->key.threads,
+                    plan->choices.size(), ratio, plan->key.target, printable(plan->network),
+                    plan->key.settings.empty() ? "" : " with " + printable(plan->key.settings), memory_text(*plan));
+    say("{}\n", hanging(line, kHanging, terminal_columns().value_or(0)));
   }
   say("{}: {} accepted plan{}\n", plans_file(records.string()).string(), list.size(), list.size() == 1 ? "" : "s");
 }

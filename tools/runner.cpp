@@ -194,7 +194,7 @@ std::string ratios_text(const Duel& duel) {
 
 }  // namespace
 
-std::string text(const Duel& duel, size_t layers) {
+std::string text(const Duel& duel, size_t layers, const TableStyle& style) {
   const Comparison& c = duel.comparison;
   const profile::Side a = profile::shown(duel.a), b = profile::shown(duel.b);
   Conditions both = a.conditions;
@@ -208,7 +208,7 @@ std::string text(const Duel& duel, size_t layers) {
   out += fmt::format("  {} interleaved rounds in {:.1f} s; {}; {}\n", c.taken, c.seconds, c.dropped, c.stopped_because);
   if (duel.other_runtime)
     out += "  the times of the other runtime's layers come from its own profiler and need not add up to its time\n";
-  return out + profile::layers_text(a, b, c.ratio(0, 1), layers);
+  return fit_lines(out, style.width) + profile::layers_text(a, b, c.ratio(0, 1), layers, style);
 }
 
 nlohmann::json to_json(const Duel& duel) {

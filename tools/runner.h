@@ -60,7 +60,7 @@ Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& pro
 
 /// Returns a report: whether the machine was busy, the conditions that differ, times and their ratios by wall clock and
 /// by processor time, and the `layers` that account for most of the difference if a difference shows.
-std::string text(const Duel& duel, size_t layers);
+std::string text(const Duel& duel, size_t layers, const TableStyle& style);
 nlohmann::json to_json(const Duel& duel);
 
 }  // namespace kilter::tool

@@ -33,6 +33,12 @@ size_t output_columns() { return terminal_columns().value_or(TerminalSize{}.colu
 std::string styled(Style style, const std::string& text) { return with_codes(style, text, console().out); }
 std::string styled_error(Style style, const std::string& text) { return with_codes(style, text, console().err); }
 
+TableStyle table_style() {
+  return {terminal_columns().value_or(0), [](const std::string& head) { return styled(Style::bold, head); }};
+}
+
+void say_fitted(std::string_view text) { say("{}", fit_lines(text, terminal_columns().value_or(0))); }
+
 TerminalSize terminal_size() {
   winsize size{};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return {};

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include "base/text_table.h"
 
 namespace kilter::tool {
 
@@ -28,6 +31,11 @@ enum class Style : uint8_t { bold, good, bad };
 std::string styled(Style style, const std::string& text);
 /// As styled(), for the console's error output.
 std::string styled_error(Style style, const std::string& text);
+
+/// Returns how tables are shown on the console's output: as wide as the terminal, titles bold if there are colours.
+TableStyle table_style();
+/// Prints text whose lines are broken to fit the terminal, if the console's output is one (fit_lines()).
+void say_fitted(std::string_view text);
 
 /// One line that is rewritten in place, or the console's own progress. If standard error is not a terminal, prints
 /// nothing, or with --verbose a line whenever something else is being done. Cuts lines that are too wide, since a

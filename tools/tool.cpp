@@ -21,6 +21,7 @@
 #include "exec/thread_pool.h"
 #include "onnx/model.h"
 #include "ops/support/builder.h"
+#include "terminal.h"
 #include "tune/tuner/tasks/task_names.h"
 #include "tuning.h"
 #include "zoo/zoo.h"
@@ -491,7 +492,7 @@ void tell_records_of_program(Session& session) {
 }
 
 void print_passes(const Compiled& compiled) {
-  say("{:<26} {:>10} {:>9}\n", "pass", "ms", "rewrites");
+  say("{}\n", styled(Style::bold, fmt::format("{:<26} {:>10} {:>9}", "pass", "ms", "rewrites")));
   for (const PassTiming& t : compiled.timings) {
     say("{:<26} {:>10.3f} {:>9}\n", t.name, t.ms, t.rewrites);
     for (const auto& [rewrite, times] : t.by_rewrite) say("  {:<35} {:>9}\n", rewrite, times);

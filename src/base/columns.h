@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kilter {
 
@@ -13,6 +14,10 @@ std::string_view beginning(std::string_view text, size_t bytes);
 /// Returns the text without its middle, with ".." in its place, if it is longer than `width` bytes; `width` is at least
 /// 4. Characters of UTF-8 stay whole.
 std::string without_middle(std::string_view text, size_t width);
+
+/// Returns the names without their middles, as without_middle(). Names that only their middles distinguish keep the
+/// part in which they differ instead of their beginning: "..blocks.3..conv".
+std::vector<std::string> short_names(std::span<const std::string> names, size_t width);
 
 /// Returns the beginning that all names have in common, up to and with their last common '.' or '/', if it is longer
 /// than three letters and there are several names; else nothing.

@@ -59,11 +59,19 @@ struct Layout {
   std::string_view start;  ///< that the names have in common; the rows do not repeat it
   size_t name_width = 10;
 
+  std::map<std::string, std::string> shown;  ///< by the whole name
+
   std::string name_of(const Row& r) const {
     const std::string whole = shown_name(r);
-    return without_middle(!start.empty() && whole.starts_with(start) ? std::string_view(whole).substr(start.size())
-                                                                     : std::string_view(whole),
-                          name_width);
+    const auto known = shown.find(whole);
+    return known != shown.end() ? known->second : without_middle(whole, name_width);
+  }
+  /// Shortens the names to the width.
+  void shorten(const std::vector<std::string>& names) {
+    std::vector<std::string> rest;
+    for (const std::string& name : names) rest.push_back(name.substr(name.starts_with(start) ? start.size() : 0));
+    const std::vector<std::string> cut = short_names(rest, name_width);
+    for (size_t i = 0; i < names.size(); ++i) shown.emplace(names[i], cut[i]);
   }
 };
 
@@ -82,7 +90,10 @@ Layout layout_of(const std::vector<std::string>& names, size_t most_of_name, siz
   for (const std::string& name : names) longest = std::max(longest, name.size() - layout.start.size());
   layout.name_width = std::min(longest, most_of_name);
   for (const Column& c : kColumns) layout.columns.push_back(&c);
-  if (width == 0) return layout;
+  if (width == 0) {
+    layout.shorten(names);
+    return layout;
+  }
   const size_t whole = layout.name_width;
   const size_t least = std::min(whole, kLeastName);
   const auto excess = [&] { return width_of(layout) - std::min(width_of(layout), width); };
@@ -93,14 +104,15 @@ Layout layout_of(const std::vector<std::string>& names, size_t most_of_name, siz
     layout.columns.erase(last);
   }
   layout.name_width = std::max(least, whole - std::min(whole, excess()));
+  layout.shorten(names);
   return layout;
 }
 
-std::string heads(const Layout& layout, const std::string& by) {
+std::string heads(const Layout& layout, const std::string& by, const TableStyle& style) {
   std::string out = fmt::format("{:<{}}", by, layout.name_width);
   for (const Column* c : layout.columns)
     out += c->left ? fmt::format(" {:<{}}", c->title, c->width) : fmt::format(" {:>{}}", c->title, c->width);
-  return out + "\n";
+  return (style.head ? style.head(out) : out) + "\n";
 }
 
 std::string line(const Row& r, const Layout& layout) {
@@ -322,8 +334,8 @@ std::string table(const Profile& p, const TableOptions& options) {
   for (const Row& r : rows) {
     if (works(r)) names.push_back(shown_name(r));
   }
-  const Layout layout = layout_of(names, options.by == "task" ? 72 : 40, options.wide ? 0 : options.width);
-  std::string out = heads(layout, options.by);
+  const Layout layout = layout_of(names, options.by == "task" ? 72 : 40, options.wide ? 0 : options.style.width);
+  std::string out = heads(layout, options.by, options.style);
   int64_t shown = 0;
   double hidden = 0;
   for (const Row& r : rows) {
@@ -336,10 +348,10 @@ std::string table(const Profile& p, const TableOptions& options) {
     if (options.wide) out += details(r);
   }
   if (hidden > 0) out += fmt::format("({} more rows: {:.4f} ms)\n", static_cast<int64_t>(rows.size()) - shown, hidden);
-  out += left_out_text(layout, options.width);
+  out += left_out_text(layout, options.style.width);
   const std::string below = sums(p) + configuration(p);
   for (const std::string_view text : split(below, '\n'))
-    out += hanging(text, text.starts_with("  ") ? 25 : 27, options.width) + "\n";
+    out += hanging(text, text.starts_with("  ") ? 25 : 27, options.style.width) + "\n";
   out.pop_back();  // the text ended with a line end
   return out;
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/text_table.h"
 #include "profile/profile.h"
 
 namespace kilter::profile {
@@ -13,7 +14,7 @@ struct TableOptions {
   std::string sort = "order";  ///< order, time, name, share
   int64_t top = 0;             ///< rows to show; 0: all
   bool wide = false;           ///< also show problem, schedule, shapes, layouts and kernel key, and all columns
-  size_t width = 0;            ///< most columns of text; 0: no limit
+  TableStyle style = {};       ///< of the table and the lines below it
 };
 
 /// Throws usage, listing the legal words, if a word of the options is unknown.

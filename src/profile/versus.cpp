@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/columns.h"
 #include "base/error.h"
 
 namespace kilter::profile {
@@ -120,26 +121,29 @@ std::string conditions_text(const Side& a, const Side& b) {
   return out;
 }
 
-std::string differences_text(const Side& a, const Side& b, size_t most) {
+std::string differences_text(const Side& a, const Side& b, size_t most, const TableStyle& style) {
+  constexpr size_t kFigures = 35, kName = 44;
+  const size_t name = style.width == 0 ? kName : std::clamp(style.width, kFigures + 12, kFigures + kName) - kFigures;
   const std::vector<LayerDifference> all = layer_differences(a, b);
-  std::string out = fmt::format("  {:<44} {:>10} {:>10} {:>10}\n", "layer", "A ms", "B ms", "B - A");
+  const std::string head = fmt::format("  {:<{}} {:>10} {:>10} {:>10}", "layer", name, "A ms", "B ms", "B - A");
+  std::string out = (style.head ? style.head(head) : head) + "\n";
   double shown = 0, total = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     const LayerDifference& d = all[i];
     total += d.difference();
     if (i >= most) continue;
     shown += d.difference();
-    out +=
-        fmt::format("  {:<44} {:>10.4f} {:>10.4f} {:>+10.4f}\n", d.name.substr(0, 44), d.a_ms, d.b_ms, d.difference());
+    out += fmt::format("  {:<{}} {:>10.4f} {:>10.4f} {:>+10.4f}\n", without_middle(d.name, name), name, d.a_ms, d.b_ms,
+                       d.difference());
     if (d.a_detail != d.b_detail) {
       out += fmt::format("      A: {}\n      B: {}\n", d.a_detail.empty() ? "no such layer" : d.a_detail,
                          d.b_detail.empty() ? "no such layer" : d.b_detail);
     }
   }
   if (all.size() > most)
-    out += fmt::format("  {:<44} {:>32.4f}\n", fmt::format("({} more)", all.size() - most), total - shown);
-  out += fmt::format("  {:<44} {:>+32.4f}\n", "all layers", total);
-  return out;
+    out += fmt::format("  {:<{}} {:>32.4f}\n", fmt::format("({} more)", all.size() - most), name, total - shown);
+  out += fmt::format("  {:<{}} {:>+32.4f}\n", "all layers", name, total);
+  return fit_lines(out, style.width);
 }
 
 std::string layers_withheld(const Side& a, const Side& b, const Ratio& b_over_a) {
@@ -152,10 +156,10 @@ std::string layers_withheld(const Side& a, const Side& b, const Ratio& b_over_a)
                      layers);
 }
 
-std::string layers_text(const Side& a, const Side& b, const Ratio& b_over_a, size_t most) {
+std::string layers_text(const Side& a, const Side& b, const Ratio& b_over_a, size_t most, const TableStyle& style) {
   const std::string why_not = layers_withheld(a, b, b_over_a);
-  if (!why_not.empty()) return fmt::format("layers: {}\n", why_not);
-  return "layers that make the difference:\n" + differences_text(a, b, most);
+  if (!why_not.empty()) return fit_lines(fmt::format("layers: {}\n", why_not), style.width);
+  return "layers that make the difference:\n" + differences_text(a, b, most, style);
 }
 
 }  // namespace kilter::profile

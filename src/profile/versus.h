@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text_table.h"
 #include "graph/graph.h"
 #include "measure/conditions.h"
 #include "measure/stats.h"
@@ -45,12 +46,12 @@ void match_layers(const Graph& original, const Side& ours, Side& peer);
 /// Lists the conditions that differ, one per line, those that affect times most first; "none" if none differ.
 std::string conditions_text(const Side& a, const Side& b);
 /// Shows the `most` largest differences as a table, their sum, and the rest.
-std::string differences_text(const Side& a, const Side& b, size_t most);
+std::string differences_text(const Side& a, const Side& b, size_t most, const TableStyle& style = {});
 
 /// Says why the layers do not explain a difference of this ratio: it is not significant, or the sum of the layers'
 /// differences has the opposite sign. Empty if they do explain it.
 std::string layers_withheld(const Side& a, const Side& b, const Ratio& b_over_a);
 /// Returns differences_text() under its heading, or one line that says why not.
-std::string layers_text(const Side& a, const Side& b, const Ratio& b_over_a, size_t most);
+std::string layers_text(const Side& a, const Side& b, const Ratio& b_over_a, size_t most, const TableStyle& style = {});
 
 }  // namespace kilter::profile

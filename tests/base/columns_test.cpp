@@ -15,6 +15,18 @@ TEST(Columns, LongNamesLoseTheirMiddle) {
   EXPECT_EQ(without_middle("abcdef", 4), "a..f");
 }
 
+TEST(Columns, NamesThatOnlyTheirMiddlesDistinguishKeepThem) {
+  const std::vector<std::string> names{"/backbone/blocks.1/branch/convolution",
+                                       "/backbone/blocks.23/branch/convolution", "/head/a_classifier_of_images",
+                                       "conv"};
+  const std::vector<std::string> expected{"..cks.1..convolution", "..cks.23..onvolution", "/head/a_c..of_images",
+                                          "conv"};
+  EXPECT_EQ(short_names(names, 20), expected);
+  EXPECT_EQ(short_names(names, 8), (std::vector<std::string>{"/ba..ion", "/ba..ion", "/he..ges", "conv"}));
+  const std::vector<std::string> same{"/model/one_long_name", "/model/one_long_name"};
+  EXPECT_EQ(short_names(same, 12), (std::vector<std::string>{"/mode.._name", "/mode.._name"}));
+}
+
 TEST(Columns, CharactersOfSeveralBytesStayWhole) {
   EXPECT_EQ(without_middle("\u00E9\u00E9\u00E9\u00E9\u00E9", 8), "\u00E9..\u00E9");  // three bytes on each side
   EXPECT_EQ(without_middle("\u5C42\u5C42\u5C42\u5C42", 6), "..");                    // two bytes on each side

@@ -53,7 +53,7 @@ TEST(Table, FitsTheTerminalAndSaysWhatIsLeftOut) {
   }
   for (const size_t width : {80, 100, 120}) {
     TableOptions o;
-    o.width = width;
+    o.style.width = width;
     const std::string text = table(p, o);
     for (const std::string_view line : split(text, '\n')) EXPECT_LE(line.size(), width) << line;
     EXPECT_THAT(text, HasSubstr("names begin with /backbone/a_stage_with_a_long_name/\n"));

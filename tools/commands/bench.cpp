@@ -142,19 +142,22 @@ void bench(const BenchOptions& options) {
   const Samples& samples = e.samples;
   const bool busy = quietness(conditions) == Quietness::busy;
   const std::string quiet = quiet_text(conditions, "measurements");
-  if (busy) say("{}\n", quiet);
-  say("{}: {} on {} thread{} ({}{} on {})\n", printable(network.session->name()),
-      figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s", conditions.target,
-      conditions.precision == name(Precision::declared) ? "" : ", " + conditions.precision, cpu_brand());
-  if (!busy) say("  {}\n", quiet);
-  say("  mean {:.3f} (std dev {:.3f})  median {:.3f}  min {:.3f}  p90 {:.3f}; {} measurements of {} run{}{}\n",
+  std::string out = busy ? quiet + "\n" : "";
+  out += fmt::format("{}: {} on {} thread{} ({}{} on {})\n", printable(network.session->name()),
+                     figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s",
+                     conditions.target,
+                     conditions.precision == name(Precision::declared) ? "" : ", " + conditions.precision, cpu_brand());
+  if (!busy) out += fmt::format("  {}\n", quiet);
+  out += fmt::format(
+      "  mean {:.3f} (std dev {:.3f})  median {:.3f}  min {:.3f}  p90 {:.3f}; {} measurements of {} run{}{}\n",
       e.mean(), e.std_dev(), samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), e.number,
       e.number == 1 ? "" : "s", options.flush ? ", caches flushed before each" : "");
-  if (e.disturbed > 0)
-    say("  first disturbance: {}; the figure uses {}\n", e.disturbed_by,
-        e.quiet.ms.size() == samples.ms.size() ? "all measurements, since most were disturbed"
-                                               : "the undisturbed measurements");
-  say("{}", facts_text(report));
+  if (e.disturbed > 0) {
+    out += fmt::format("  first disturbance: {}; the figure uses {}\n", e.disturbed_by,
+                       e.quiet.ms.size() == samples.ms.size() ? "all measurements, since most were disturbed"
+                                                              : "the undisturbed measurements");
+  }
+  say_fitted(out + facts_text(report));
 }
 
 }  // namespace

@@ -48,15 +48,17 @@ void compare_files(const CompareOptions& options) {
   }
   const profile::Side a = profile::shown(profile::side_from_json(read_json(options.a.what), options.a.what));
   const profile::Side b = profile::shown(profile::side_from_json(read_json(options.b.what), options.b.what));
-  say("A  {:<40} {:>10.4f} ms\nB  {:<40} {:>10.4f} ms\n", a.label, a.ms, b.label, b.ms);
-  say("{}", profile::conditions_text(a, b));
-  say("B / A = {:.3f}; not interleaved, so no interval: the machine may have changed in between\n", b.ms / a.ms);
+  say_fitted(fmt::format("A  {:<40} {:>10.4f} ms\nB  {:<40} {:>10.4f} ms\n", a.label, a.ms, b.label, b.ms));
+  say_fitted(profile::conditions_text(a, b));
+  say_fitted(fmt::format("B / A = {:.3f}; not interleaved, so no interval: the machine may have changed in between\n",
+                         b.ms / a.ms));
   for (const auto& [side, of] : {std::pair{'A', &a}, {'B', &b}}) {
-    if (quietness(of->conditions) != Quietness::unknown) say("{}  {}\n", side, quiet_text(of->conditions, "samples"));
+    if (quietness(of->conditions) != Quietness::unknown)
+      say_fitted(fmt::format("{}  {}\n", side, quiet_text(of->conditions, "samples")));
   }
   const double ratio = b.ms / a.ms;
   if (!a.layers.empty() && !b.layers.empty())
-    say("{}", profile::layers_text(a, b, {ratio, ratio, ratio}, options.layers));
+    say("{}", profile::layers_text(a, b, {ratio, ratio, ratio}, options.layers, table_style()));
 }
 
 void compare_networks(CompareOptions options) {
@@ -82,7 +84,7 @@ void compare_networks(CompareOptions options) {
   const Duel d = duel(a, b, how, progress);
   progress.clear();
   if (!options.json.empty()) write_json(options.json, to_json(d));
-  if (options.json != "-") say("{}", text(d, options.layers));
+  if (options.json != "-") say("{}", text(d, options.layers, table_style()));
 }
 
 }  // namespace

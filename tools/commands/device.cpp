@@ -25,16 +25,17 @@ constexpr std::array kLevels = {Level::l1, Level::l2, Level::l3, Level::dram};
 std::string rate_text(double rate) { return rate > 0 ? fmt::format("{:.1f}", rate) : "-"; }
 
 void print_rates(const Device& device) {
-  say("\n{:>7} {:>10}", "threads", "GFLOP/s");
-  for (const Level level : kLevels) say(" {:>10}", fmt::format("{} GB/s", level_name(level)));
-  say(" {:>15}\n", "DRAM copy GB/s");
+  std::string head = fmt::format("{:>7} {:>10}", "threads", "GFLOP/s");
+  for (const Level level : kLevels) head += fmt::format(" {:>10}", fmt::format("{} GB/s", level_name(level)));
+  say("\n{}\n", styled(Style::bold, head + fmt::format(" {:>15}", "DRAM copy GB/s")));
   for (const PeakRow& row : device.peaks) {
     say("{:>7} {:>10.1f}", row.threads, row.gflops);
     for (const Level level : kLevels) say(" {:>10}", rate_text(device.bandwidth_gbs(level, row.threads)));
     say(" {:>15}\n", rate_text(device.copy_gbs(Level::dram, row.threads)));
   }
-  say("\nGFLOP/s: fp32, a multiply-add counts 2. GB/s: 1e9 bytes read per second; a copy counts what it reads and\n"
-      "what it writes. All threads together; the best of many short windows.\n");
+  say_fitted(
+      "\nGFLOP/s: fp32, a multiply-add counts 2. GB/s: 1e9 bytes read per second; a copy counts what it reads and what "
+      "it writes. All threads together; the best of many short windows.\n");
 }
 
 std::string measured_text(const Device& device) {
@@ -67,14 +68,14 @@ void show_device(const DeviceOptions& options) {
   if (!options.json.empty()) write_json(options.json, report(device, counters));
   if (options.json == "-") return;
   const Conditions now = current_conditions();
-  say("{}\n\n", device.fingerprint());
-  say("instructions  {}\n", device.isa.empty() ? "not known" : join(device.isa, " "));
+  say_fitted(fmt::format("{}\n\n", device.fingerprint()));
+  say_fitted(fmt::format("instructions  {}\n", device.isa.empty() ? "not known" : join(device.isa, " ")));
   say("core          {:.2f} GHz now, {:.2f} GHz when measured\n", core_clock_ghz(), device.clock_ghz);
   say("clock         {}, {:.4f} ns per tick\n", tick_source(), ns_per_tick());
-  say("CPUs          {}\n", now.pinning);
-  say("huge pages    {}\n", now.huge_pages);
-  say("counters      {}\n", counters.available() ? "available" : counters.why_not());
-  say("measured      {}\n", measured_text(device));
+  say_fitted(fmt::format("CPUs          {}\n", now.pinning));
+  say_fitted(fmt::format("huge pages    {}\n", now.huge_pages));
+  say_fitted(fmt::format("counters      {}\n", counters.available() ? "available" : counters.why_not()));
+  say_fitted(fmt::format("measured      {}\n", measured_text(device)));
   print_rates(device);
 }
 

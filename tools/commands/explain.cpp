@@ -170,8 +170,8 @@ void run_explain(const ExplainOptions& options) {
   if (!options.json.empty()) write_json(options.json, report);
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(report));
   if (options.json == "-" || options.html == "-") return;
-  say("{}", profile::explanation_text(profile::shown(explanation), printable(options.node)));
-  if (duel) say("\nAgainst {}\n{}", duel->b.conditions.program, text(*duel, 12));
+  say("{}", profile::explanation_text(profile::shown(explanation), printable(options.node), table_style()));
+  if (duel) say("\nAgainst {}\n{}", duel->b.conditions.program, text(*duel, 12, table_style()));
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/columns.h"
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "compile/tasks.h"
+#include "terminal.h"
 #include "tune/records/match.h"
 #include "tune/tuner/plans/apply.h"
 #include "tune/tuner/plans/choices_file.h"
@@ -40,13 +42,16 @@ GraphBest answer_of_records(const TuningSetup& setup, const Choices& history, co
 }
 
 void print_layers(const GraphBest& best) {
+  constexpr size_t kHanging = 4;
   const std::vector<size_t> chosen = indices(best.network, best.choices);
   for (size_t l = 0; l < chosen.size(); ++l) {
     const Layer& layer = best.network.layers[l];
     for (size_t a = 0; a < layer.alternatives.size() && layer.task(); ++a) {
       const Alternative& one = layer.alternatives[a];
-      say("{} {:9.4f} +- {:.4f} ms  {} | {} ({})\n", a == chosen[l] ? "*" : " ", one.ms, one.error_ms,
-          printable(layer.node), a == 0 ? "default: " + layer.schedule : text(one.choice), one.basis);
+      const std::string line =
+          fmt::format("{} {:9.4f} +- {:.4f} ms  {} | {} ({})", a == chosen[l] ? "*" : " ", one.ms, one.error_ms,
+                      printable(layer.node), a == 0 ? "default: " + layer.schedule : text(one.choice), one.basis);
+      say("{}\n", hanging(line, kHanging, terminal_columns().value_or(0)));
     }
   }
 }

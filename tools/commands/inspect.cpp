@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/columns.h"
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "codegen/disassemble.h"
@@ -16,6 +17,7 @@
 #include "ops/support/builder.h"
 #include "profile/profile.h"
 #include "profile/schedules.h"
+#include "terminal.h"
 #include "tool.h"
 #include "tune/tuner/plans/choices_file.h"
 
@@ -96,10 +98,15 @@ std::vector<std::pair<std::string, TaskRow>> tasks_of(const Plan& plan) {
 
 void print_tasks(const Plan& plan) {
   const auto tasks = tasks_of(plan);
-  say("tasks ({}):\n  {:>5} {:>10} {:>10}  {}\n", tasks.size(), "count", "MFLOP", "MB", "problem | schedule");
+  constexpr size_t kFigures = 31;
+  const size_t width = terminal_columns().value_or(0);
+  const std::string head = fmt::format("  {:>5} {:>10} {:>10}  {}", "count", "MFLOP", "MB", "problem | schedule");
+  say("tasks ({}):\n{}\n", tasks.size(), styled(Style::bold, head));
   for (const auto& [problem, row] : tasks) {
-    say("  {:>5} {:>10.2f} {:>10.3f}  {} | {}\n", row.count, static_cast<double>(row.flops) * 1e-6,
-        static_cast<double>(row.bytes) * 1e-6, problem, row.schedule);
+    const std::string line =
+        fmt::format("  {:>5} {:>10.2f} {:>10.3f}  {} | {}", row.count, static_cast<double>(row.flops) * 1e-6,
+                    static_cast<double>(row.bytes) * 1e-6, problem, row.schedule);
+    say("{}\n", hanging(line, kFigures, width));
   }
 }
 
@@ -209,8 +216,8 @@ void print_schedules(const InspectOptions& options, const Session& session) {
   }
   if (!options.write_plan.empty()) write_plan(options, session, compiled);
   if (options.json == "-" || !options.write_plan.empty()) return;
-  say("{} for {}: {} steps\n\n{}", printable(session.name()), compile.target.name, compiled.plan.steps.size(),
-      profile::schedules_text(compiled, compile.target.limits, options.node));
+  say("{} for {}: {} steps\n\n", printable(session.name()), compile.target.name, compiled.plan.steps.size());
+  say_fitted(profile::schedules_text(compiled, compile.target.limits, options.node));
 }
 
 std::string loops_text(const std::vector<Instruction>& code) {
@@ -352,11 +359,12 @@ void inspect(const InspectOptions& options) {
     print_graph(graph);
   }
   const Plan& plan = loaded.plan();
-  say("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n", plan.steps.size(),
-      plan.target, plan.codegen, static_cast<double>(plan.arena_bytes) * 1e-6,
-      static_cast<double>(plan.constants_bytes) * 1e-6, static_cast<double>(plan.code_bytes) * 1e-6);
+  say_fitted(fmt::format("plan: {} steps for {} ({}), arena {:.2f} MB, packed weights {:.2f} MB, code {:.2f} MB\n",
+                         plan.steps.size(), plan.target, plan.codegen, static_cast<double>(plan.arena_bytes) * 1e-6,
+                         static_cast<double>(plan.constants_bytes) * 1e-6,
+                         static_cast<double>(plan.code_bytes) * 1e-6));
   if (const std::string memory = profile::memory_text(loaded.compiled); !memory.empty())
-    say("{}; --schedules names them\n", memory);
+    say_fitted(fmt::format("{}; --schedules names them\n", memory));
   print_tasks(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     if (plan.steps[i].kind != StepKind::reference) continue;

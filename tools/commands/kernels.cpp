@@ -113,17 +113,30 @@ double peak_share(const profile::KernelTime& t, const profile::Peaks& peaks, int
 }
 
 void print_rows(const Network& network, const profile::Peaks& peaks, int threads) {
-  say("{}\n{:>5} {:>9} {:>9} {:>8} {:>9} {:>5} {:>8} {:>6} {:>5} {:>4} {:>8} {:>9}  problem | schedule\n",
-      network.list.network, "count", "us cold", "us warm", "GFLOP/s", "effective", "peak", "MB", "GB/s", "from", "of",
-      "bound", "Winograd");
+  TextTable table({{.title = "count", .width = 5},
+                   {.title = "us cold", .width = 9},
+                   {.title = "us warm", .width = 9, .rank = 3},
+                   {.title = "GFLOP/s", .width = 8},
+                   {.title = "effective", .width = 9, .rank = 5},
+                   {.title = "peak", .width = 5},
+                   {.title = "MB", .width = 8, .rank = 4},
+                   {.title = "GB/s", .width = 6, .rank = 2},
+                   {.title = "from", .width = 5, .rank = 7},
+                   {.title = "of", .width = 4, .rank = 6},
+                   {.title = "bound", .width = 8, .rank = 1},
+                   {.title = "Winograd", .width = 9, .rank = 8},
+                   {.title = "problem | schedule", .left = true, .least = 30, .gap = 2}});
   for (const auto& [line, f] : network.measured) {
     const profile::KernelTime& t = f.chosen;
-    const std::string gain = f.direct ? fmt::format("{:.2f}x", f.gain.value) : "-";
-    say("{:>5} {:>9.1f} {:>9.1f} {:>8.1f} {:>9.1f} {:>4.0f}% {:>8.3f} {:>6.1f} {:>5} {:>3.0f}% {:>8} {:>9}  {} | {}\n",
-        line.count, t.cold_ms.value * 1e3, f.warm_ms * 1e3, t.gflops(), t.effective_gflops(),
-        100 * peak_share(t, peaks, threads), static_cast<double>(t.bytes) * 1e-6, t.gbps(), t.memory.level,
-        100 * t.memory_share(), profile::name(t.bound.kind), gain, line.problem, t.schedule);
+    table.add({std::to_string(line.count), fmt::format("{:.1f}", t.cold_ms.value * 1e3),
+               fmt::format("{:.1f}", f.warm_ms * 1e3), fmt::format("{:.1f}", t.gflops()),
+               fmt::format("{:.1f}", t.effective_gflops()), fmt::format("{:.0f}%", 100 * peak_share(t, peaks, threads)),
+               fmt::format("{:.3f}", static_cast<double>(t.bytes) * 1e-6), fmt::format("{:.1f}", t.gbps()),
+               std::string(t.memory.level), fmt::format("{:.0f}%", 100 * t.memory_share()),
+               std::string(profile::name(t.bound.kind)), f.direct ? fmt::format("{:.2f}x", f.gain.value) : "-",
+               fmt::format("{} | {}", line.problem, t.schedule)});
   }
+  say("{}\n{}", network.list.network, table.text(table_style(), "--json has them"));
 }
 
 struct Summary {

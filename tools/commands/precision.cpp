@@ -64,9 +64,11 @@ std::string conditions_text(const PrecisionCommand& c, const mixed::Result& resu
 }
 
 void print_mixes(const PrecisionCommand& c, const mixed::Result& result) {
-  say("{}; {} {}, tolerance {:g}\n", conditions_text(c, result), result.samples,
-      result.samples == 1 ? "sample" : "samples", c.tolerance);
-  say("{:<10} {:>13} {:>9} {:>10} {:>9}\n", "precision", "layers in f32", "error", "ms", "of f32");
+  say_fitted(fmt::format("{}; {} {}, tolerance {:g}\n", conditions_text(c, result), result.samples,
+                         result.samples == 1 ? "sample" : "samples", c.tolerance));
+  const std::string head =
+      fmt::format("{:<10} {:>13} {:>9} {:>10} {:>9}", "precision", "layers in f32", "error", "ms", "of f32");
+  say("{}\n", styled(Style::bold, head));
   for (size_t i = 0; i < result.mixes.size(); ++i) {
     const mixed::Mix& m = result.mixes[i];
     const bool declared = m.precision == Precision::declared;
@@ -76,11 +78,12 @@ void print_mixes(const PrecisionCommand& c, const mixed::Result& result) {
         : !m.within        ? "  beyond the tolerance"
                            : "");
   }
-  say("error: the largest difference from the declared precision of any output, relative to the output's largest "
+  say_fitted(fmt::format(
+      "error: the largest difference from the declared precision of any output, relative to the output's largest "
       "magnitude; times are of the first sample, {} interleaved rounds, {} of them disturbed\n",
-      result.rounds, result.disturbed);
+      result.rounds, result.disturbed));
   for (const mixed::Gear& gear : result.gears) {
-    if (!gear.refused.empty()) say("{}: {}\n", name(gear.precision), gear.refused);
+    if (!gear.refused.empty()) say_fitted(fmt::format("{}: {}\n", name(gear.precision), gear.refused));
   }
 }
 
@@ -89,16 +92,22 @@ void print_layers(const mixed::Gear& gear) {
   std::ranges::copy_if(gear.layers, std::back_inserter(layers), [](const auto& l) { return l.error > 0; });
   std::ranges::stable_sort(layers, std::greater(), &mixed::LayerCost::error);
   const size_t shown = std::min(layers.size(), kShownLayers);
-  size_t width = 36;
-  for (size_t i = 0; i < shown; ++i) width = std::max(width, printable(layers[i].layer).size());
-  say("\n{:<{}} {:>11} {:>9} {:>9}  {:<6} operators\n",
-      fmt::format("{}, layers with the largest errors", name(gear.precision)), width, "error alone", "f32 ms",
-      fmt::format("{} ms", name(gear.precision)), "stays");
+  constexpr size_t kTitle = 36;
+  TextTable table({{.title = fmt::format("{}, layers with the largest errors", name(gear.precision)),
+                    .width = kTitle,
+                    .left = true,
+                    .least = kTitle},
+                   {.title = "error alone", .width = 11},
+                   {.title = "f32 ms", .width = 9},
+                   {.title = fmt::format("{} ms", name(gear.precision)), .width = 9},
+                   {.title = "stays", .width = 6, .left = true, .gap = 2},
+                   {.title = "operators", .left = true, .rank = 1}});
   for (size_t i = 0; i < shown; ++i) {
     const mixed::LayerCost& l = layers[i];
-    say("{:<{}} {:>11.1e} {:>9.4f} {:>9.4f}  {:<6} {}\n", printable(l.layer), width, l.error, l.wide_ms, l.narrow_ms,
-        gear.kept.contains(l.layer) ? "f32" : "", l.ops);
+    table.add({printable(l.layer), fmt::format("{:.1e}", l.error), fmt::format("{:.4f}", l.wide_ms),
+               fmt::format("{:.4f}", l.narrow_ms), gear.kept.contains(l.layer) ? "f32" : "", l.ops});
   }
+  say("\n{}", table.text(table_style(), "--json has them"));
   if (layers.size() > kShownLayers) {
     say("and {} layers with smaller errors, {} of them in f32; --json lists all\n", layers.size() - kShownLayers,
         std::ranges::count_if(layers.begin() + kShownLayers, layers.end(),

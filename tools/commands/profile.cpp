@@ -49,7 +49,7 @@ void run_profile(const ProfileOptions& options) {
   check_writable("--html", options.html);
   profile::TableOptions table = options.table;
   table.wide |= options.counters;
-  table.width = terminal_columns().value_or(0);
+  table.style = table_style();
   if (table.top > 0 && !options.sort_given) table.sort = "time";
   Progress progress("profile " + options.model.model);
   progress.show("compiling");
@@ -69,12 +69,12 @@ void run_profile(const ProfileOptions& options) {
   if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
   p = profile::shown(std::move(p));
   if (quietness(p.conditions) != Quietness::quiet)
-    say("{}\n", hanging(quiet_text(p.conditions, "passes"), 2, table.width));
+    say("{}\n", hanging(quiet_text(p.conditions, "passes"), 2, table.style.width));
   say("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
   say("{}", profile::table(p, table));
   if (options.arena) say("{}", profile::memory_table(p));
   if (p.tuning) {
-    say("Tuning\n{}\n  $ {}\n", hanging("  " + p.tuning->summary, 2, table.width),
+    say("Tuning\n{}\n  $ {}\n", hanging("  " + p.tuning->summary, 2, table.style.width),
         p.tuning->action);  // a command stays one line, to be copied
   }
 }

@@ -161,7 +161,7 @@ void print_left_out(const std::vector<quantize::LeftOut>& all) {
   if (all.empty()) return;
   say("stay f32:\n");
   for (size_t i = 0; i < all.size() && i < kShownLayers; ++i)
-    say("  {:<8} {}: {}\n", all[i].op, printable(all[i].node), printable(all[i].reason));
+    say_fitted(fmt::format("  {:<8} {}: {}\n", all[i].op, printable(all[i].node), printable(all[i].reason)));
   if (all.size() > kShownLayers) say("  and {} more; --json lists all\n", all.size() - kShownLayers);
 }
 
@@ -180,38 +180,50 @@ void print_next(const QuantizeCommand& c, const quantize::Report& report) {
 void print(const QuantizeCommand& c, const quantize::Report& report) {
   const auto& layers = report.measured.layers;
   const size_t shown = std::min(layers.size(), kShownLayers);
-  size_t width = 28;
-  for (size_t i = 0; i < shown; ++i) width = std::max(width, printable(layers[i].node).size());
-  say("{:<{}} {:<18} {:>10} {:>10} {:>11} {:>5} {:>9} {:>11}\n", "layer, the worst alone first", width, "operator",
-      "low", "high", "scale", "zero", "alone dB", "in net dB");
+  TextTable table({{.title = "layer, the worst alone first", .width = 28, .left = true, .least = 28},
+                   {.title = "operator", .width = 18, .left = true, .least = 7},
+                   {.title = "low", .width = 10, .rank = 1},
+                   {.title = "high", .width = 10, .rank = 2},
+                   {.title = "scale", .width = 11, .rank = 3},
+                   {.title = "zero", .width = 5, .rank = 4},
+                   {.title = "alone dB", .width = 9},
+                   {.title = "in net dB", .width = 11}});
   for (size_t i = 0; i < shown; ++i) {
     const auto& l = layers[i];
     const auto number = [&](double v) { return l.quantised_output ? fmt::format("{:.4g}", v) : std::string("-"); };
-    say("{:<{}} {:<18} {:>10} {:>10} {:>11} {:>5} {:>9} {:>11}\n", printable(l.node), width, l.op, number(l.range.low),
-        number(l.range.high), number(static_cast<double>(l.affine.scale)), number(l.affine.zero), db_text(l.alone),
-        db_text(l.in_network));
+    table.add({printable(l.node), l.op, number(l.range.low), number(l.range.high),
+               number(static_cast<double>(l.affine.scale)), number(l.affine.zero), db_text(l.alone),
+               db_text(l.in_network)});
   }
+  say("{}", table.text(table_style(), "--json has them"));
   if (layers.size() > kShownLayers)
     say("and {} layers that lose less; --json lists all\n", layers.size() - kShownLayers);
-  say("dB: 10 log10(signal / error) of the layer's result on {} samples, against f32; 6 dB are one bit. alone: only "
-      "this layer is quantised; in net: all are\n",
-      report.samples);
+  say_fitted(
+      fmt::format("dB: 10 log10(signal / error) of the layer's result on {} samples, against f32; 6 dB are one bit. "
+                  "alone: only this "
+                  "layer is quantised; in net: all are\n",
+                  report.samples));
   print_left_out(report.left_out);
   for (const auto& output : report.measured.outputs) {
-    say("output {}: {} dB", printable(output.name), db_text(output.error));
-    if (output.rows > 0) say(", the largest element is the same in {} of {} rows", output.same_class, output.rows);
-    say("\n");
+    std::string line = fmt::format("output {}: {} dB", printable(output.name), db_text(output.error));
+    if (output.rows > 0)
+      line += fmt::format(", the largest element is the same in {} of {} rows", output.same_class, output.rows);
+    say_fitted(line + "\n");
   }
   print_file(c, report);
   print_next(c, report);
 }
 
 void print(const QuantizeCommand& c, const quantize::WeightReport& report) {
-  say("{:<48} {:<8} {:>14} {:>11}\n", "layer, the worst first", "operator", "weights", "weights dB");
+  TextTable table({{.title = "layer, the worst first", .width = 48, .left = true, .least = 22},
+                   {.title = "operator", .width = 8, .left = true},
+                   {.title = "weights", .width = 14},
+                   {.title = "weights dB", .width = 11}});
   for (size_t i = 0; i < report.layers.size() && i < kShownLayers; ++i) {
     const auto& l = report.layers[i];
-    say("{:<48} {:<8} {:>14} {:>11}\n", printable(l.node), l.op, text(l.shape), db_text(l.error));
+    table.add({printable(l.node), l.op, text(l.shape), db_text(l.error)});
   }
+  say("{}", table.text(table_style(), "--json has them"));
   if (report.layers.size() > kShownLayers)
     say("and {} layers that lose less; --json lists all\n", report.layers.size() - kShownLayers);
   say("dB: 10 log10(signal / error) of the weights; 6 dB are one bit\n");

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "base/columns.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "compile/code_versions.h"
@@ -105,17 +106,28 @@ std::string target_text(const Record& r) {
   return r.conditions.target.empty() ? r.conditions.device : r.conditions.target;
 }
 
+/// Prints the figures of a line and its text, which a narrow terminal has below them.
+void print_line(const std::string& figures, const std::string& text, bool head) {
+  constexpr size_t kFigures = 75, kBelow = 4, kLeastWide = 120;
+  const size_t width = terminal_columns().value_or(0);
+  const bool narrow = width > 0 && width < kLeastWide;
+  const std::string below = "\n" + hanging(std::string(kBelow, ' ') + text, kBelow + 2, width);
+  const std::string line = narrow ? figures + below : hanging(figures + "  " + text, kFigures, width);
+  say("{}\n", head ? styled(Style::bold, line) : line);
+}
+
 void print_header() {
-  say("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  problem | schedule\n", "id", "ms", "ratio", "thr", "target",
-      "source", "date");
+  print_line(fmt::format("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}", "id", "ms", "ratio", "thr", "target",
+                         "source", "date"),
+             "problem | schedule", true);
 }
 
 void print_row(const Record& r) {
-  const std::string line =
-      fmt::format("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}  {} | {}{}", r.id().substr(0, kShownDigits),
-                  time_text(r), ratio_text(r), threads_text(r), target_text(r), r.source,
-                  r.conditions.date.substr(0, 10), r.problem, r.schedule, r.error.empty() ? "" : " | " + r.error);
-  say("{}\n", printable(line));
+  const std::string figures =
+      fmt::format("{:<12} {:>9} {:>7} {:>3} {:<14} {:<10} {:<10}", r.id().substr(0, kShownDigits), time_text(r),
+                  ratio_text(r), threads_text(r), target_text(r), r.source, r.conditions.date.substr(0, 10));
+  const std::string text = fmt::format("{} | {}{}", r.problem, r.schedule, r.error.empty() ? "" : " | " + r.error);
+  print_line(printable(figures), printable(text), false);
 }
 
 nlohmann::json json_of(const std::vector<Record>& records) {
@@ -181,9 +193,10 @@ void best_for(RecordsOptions options, const BestOptions& best) {
   say("{}\n  for {}, {}, at {} thread{}\n", printable(query.problem), query.target, query.device, query.threads,
       query.threads == 1 ? "" : "s");
   for (const Match& m : matches) {
-    say("{:<9} loss {:>3.0f} %  {:>9} ms  ratio {:>6}  {}  {}\n{:10}{}{}\n", name(m.distance), m.loss_percent,
-        time_text(m.record), ratio_text(m.record), m.record.id().substr(0, kShownDigits), printable(m.record.schedule),
-        "", printable(m.words), unused_text(m.record));
+    say_fitted(fmt::format("{:<9} loss {:>3.0f} %  {:>9} ms  ratio {:>6}  {}  {}\n{:10}{}{}\n", name(m.distance),
+                           m.loss_percent, time_text(m.record), ratio_text(m.record),
+                           m.record.id().substr(0, kShownDigits), printable(m.record.schedule), "", printable(m.words),
+                           unused_text(m.record)));
   }
   if (matches.empty()) say("no record applies: the analytic model's default schedule is used\n");
   if (const int64_t imported = matcher.imported(query.problem); imported > 0) say("{}\n", imported_text(imported));

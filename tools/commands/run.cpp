@@ -410,7 +410,7 @@ int run(const RunCommand& command) {
                                   ? verify_program(command.model, *session, given, flat(*session, values))
                                   : verify_run(command.model, *session, inputs);
     passed = verified.passed, report["verify"] = verified.json;
-    if (prints) say("{}", verified.text);
+    if (prints) say_fitted(verified.text);
   }
   if (!command.json.empty()) write_json(command.json, report);
   return passed ? kDone : kCheckFailed;

@@ -7,8 +7,10 @@
 #include <optional>
 #include <set>
 
+#include "base/columns.h"
 #include "base/text.h"
 #include "measure/quiet.h"
+#include "terminal.h"
 #include "tool.h"
 #include "tune/tuner/tasks/task_list.h"
 #include "tuning.h"
@@ -70,9 +72,30 @@ bool has_twin(const tune::TaskList& list, const tune::TaskLine& task) {
 }
 
 void print_nodes(const tune::TaskList& list) {
-  say("{:<40} {:<24} {}\n", "node", "operator", "becomes");
-  for (const tune::NodeLine& n : list.nodes) say("{:<40} {:<24} {}\n", printable(n.node), n.op, printable(n.becomes));
-  say("\n");
+  TextTable table({{.title = "node", .width = 40, .left = true, .least = 16},
+                   {.title = "operator", .width = 24, .left = true, .least = 8},
+                   {.title = "becomes", .left = true, .least = 30}});
+  for (const tune::NodeLine& n : list.nodes) table.add({printable(n.node), n.op, printable(n.becomes)});
+  say("{}\n", table.text(table_style(), ""));
+}
+
+/// The names of layers, "layer1.{0.conv1, 1.conv1}". With a width, names that take more lose their middle.
+std::string names_text(const std::vector<std::string>& names, size_t width) {
+  if (width == 0) return printable(join(names, ", "));
+  const std::string start(common_start(names));
+  std::vector<std::string> shown;
+  const size_t most = start.empty() ? width - 1 : width / 2 - 2;
+  for (const std::string& name : names) shown.push_back(without_middle(printable(name.substr(start.size())), most));
+  return start.empty() ? join(shown, ", ") : without_middle(printable(start), most) + "{" + join(shown, ", ") + "}";
+}
+
+// A narrow terminal has problems and layers below the figures.
+constexpr size_t kFigures = 69, kBelow = 5, kLeastWide = 120;
+
+std::string tasks_head(bool narrow) {
+  const std::string figures = fmt::format("{:>4} {:>6} {:>9} {:>9} {:>9} {:>6} {:>8} {:>7}", "task", "layers", "MFLOP",
+                                          "now ms", "best ms", "share", "points", "worth");
+  return figures + (narrow ? "\n" + std::string(kBelow, ' ') : "  ") + "problem | schedule, then its layers";
 }
 
 void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
@@ -85,24 +108,37 @@ void print_tasks(const tune::TaskList& list, bool spaces, double ghz) {
     const auto known = core_ms(cycles, ghz);
     return known ? fmt::format("{:.4f}", *known) : std::string("-");
   };
-  say("{:>4} {:>6} {:>9} {:>9} {:>9} {:>6} {:>8} {:>7}  {}\n", "task", "layers", "MFLOP", "now ms", "best ms", "share",
-      "points", "worth", "problem | schedule, then its layers");
-  constexpr size_t kUnderProblem = 69;
+  const size_t width = terminal_columns().value_or(0);
+  const bool narrow = width > 0 && width < kLeastWide;
+  const size_t under = narrow ? kBelow : kFigures;
+  const auto line = [&](const std::string& text) {
+    say("{}\n", hanging(std::string(under, ' ') + text, under + (narrow ? 2 : 0), width));
+  };
+  say("{}\n", styled(Style::bold, tasks_head(narrow)));
   for (const tune::TaskLine& t : list.tasks) {
-    say("{:>4} {:>6} {:>9.3f} {:>9} {:>9} {:>6} {:>8} {:>7}  {}{} | {}\n", t.task > 0 ? std::to_string(t.task) : "-",
-        t.nodes.size(), static_cast<double>(t.flops) * 1e-6, ms(t.cycles), ms(t.best_cycles),
-        t.cycles > 0 ? fmt::format("{:.1f} %", 100 * t.share) : "-", t.points, t.worth, t.problem,
-        has_twin(list, t) ? " in " + t.layouts : "", t.schedule);
-    say("{:>{}}{}\n", "", kUnderProblem, printable(join(t.nodes, ", ")));
-    if (!t.record.empty()) say("{:>{}}{}\n", "", kUnderProblem, printable(t.record));
-    if (spaces) say("{:>{}}{}\n", "", kUnderProblem, t.space);
+    const std::string figures =
+        fmt::format("{:>4} {:>6} {:>9.3f} {:>9} {:>9} {:>6} {:>8} {:>7}", t.task > 0 ? std::to_string(t.task) : "-",
+                    t.nodes.size(), static_cast<double>(t.flops) * 1e-6, ms(t.cycles), ms(t.best_cycles),
+                    t.cycles > 0 ? fmt::format("{:.1f} %", 100 * t.share) : "-", t.points, t.worth);
+    const std::string problem =
+        fmt::format("{}{} | {}", t.problem, has_twin(list, t) ? " in " + t.layouts : "", t.schedule);
+    if (narrow) {
+      say("{}\n", figures);
+      line(problem);
+    } else {
+      say("{}\n", hanging(figures + "  " + problem, under, width));
+    }
+    line(names_text(t.nodes, narrow ? width - under - 2 : 0));
+    if (!t.record.empty()) line(printable(t.record));
+    if (spaces) line(t.space);
   }
-  say("MFLOP, now ms and best ms are for one layer; the times are the analytic model's, for the schedule that runs and "
+  say_fitted(fmt::format(
+      "MFLOP, now ms and best ms are for one layer; the times are the analytic model's, for the schedule that runs and "
       "for the best one,\n"
       "on one core at {:.2f} GHz, whatever --threads; share: of the predicted time of all listed layers;\n"
       "worth: schedules that the analytic model considers worth a trial, usually including the default; the line below "
       "a schedule from records says what was measured\n",
-      ghz);
+      ghz));
 }
 
 /// Returns the options with which `kilter tasks` compiles a network, only to find its tasks.

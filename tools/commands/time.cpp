@@ -196,9 +196,10 @@ void time_tasks(TimeOptions& options) {
   say("{}: {} on {} thread{}; ms of one run; weights {}\n", printable(network.session->name()), plan.target,
       network.threads, network.threads == 1 ? "" : "s", options.weights);
   const TableShape shape = shape_for(terminal_columns().value_or(0), options.in_network);
-  say("{:<{}} {:>10} {:>9} {:<8}", "task", shape.name, "estimate", "mean", "(std dev)");
-  if (options.in_network) say(" {:>10} {:>20}{}", "in network", "alone - in network", shape.warm ? "      warm" : "");
-  say("\n");
+  std::string head = fmt::format("{:<{}} {:>10} {:>9} {:<8}", "task", shape.name, "estimate", "mean", "(std dev)");
+  if (options.in_network)
+    head += fmt::format(" {:>10} {:>20}{}", "in network", "alone - in network", shape.warm ? "      warm" : "");
+  say("{}\n", styled(Style::bold, head));
   for (const Timed& t : all) print_line(t, plan, shape);
   if (options.in_network && !all.empty()) print_summary(all);
   if (options.in_network && !shape.warm) say("there is no room for warm times; --json has them\n");

@@ -241,7 +241,7 @@ std::string use_text(const ModelOptions& model) {
 }
 
 void print_result(const TuneResult& r, const TuneCommand& command, const std::string& kept, const TuningSetup& setup) {
-  std::string out = quiet_text(r.conditions) + "\n";
+  std::string out = quiet_text(r.conditions) + "\n", use;
   out += fmt::format(
       "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
       command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
@@ -259,9 +259,10 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
   } else {
     const std::optional<KeptPlan> plan = kept_plan(setup);
     out += fmt::format("records: {}{}\n", setup.file, kept.empty() ? ", with the accepted plan next to it" : "");
-    if (plan && !plan->choices.empty()) out += use_text(command.model);
+    if (plan && !plan->choices.empty()) use = use_text(command.model);
   }
-  say("{}", printable_lines(out));
+  say_fitted(printable_lines(out));
+  say("{}", printable_lines(use));
 }
 
 /// Reads the options of the command line, before the network is opened. Throws usage. Throws io for a file that cannot

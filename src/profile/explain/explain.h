@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text_table.h"
 #include "compile/chooser.h"
 #include "compile/compile.h"
 #include "profile/profile.h"
@@ -128,7 +129,7 @@ Explanation explain(const Subject& subject, const ExplainOptions& options = {});
 std::vector<Part> split_of(const Profile& profile, const Plan& plan);
 
 /// Returns the whole explanation as text, or that of one layer if `node` is not empty.
-std::string explanation_text(const Explanation& explanation, const std::string& node);
+std::string explanation_text(const Explanation& explanation, const std::string& node, const TableStyle& style = {});
 /// Returns to_json(profile) plus the object "explain".
 nlohmann::json to_json(const Explanation& explanation);
 

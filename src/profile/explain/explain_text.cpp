@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/text_table.h"
 #include "profile/explain/explain_causes.h"
 #include "profile/table.h"
 
@@ -39,10 +40,13 @@ std::string finding_text(size_t number, const Finding& f) {
   return out;
 }
 
-std::string split_text(const Explanation& e) {
+/// `width`: of the terminal; 0: no limit.
+std::string split_text(const Explanation& e, size_t width) {
+  constexpr size_t kFigures = 46, kBar = 40;
+  const size_t room = width == 0 ? kBar : std::clamp(width, kFigures + 8, kFigures + kBar) - kFigures;
   std::string out = "Where the time goes\n";
   for (const Part& p : e.split) {
-    const auto bar = static_cast<size_t>(std::max(p.percent, 0.0) * 0.4 + 0.5);
+    const auto bar = static_cast<size_t>(std::max(p.percent, 0.0) * 0.01 * static_cast<double>(room) + 0.5);
     out += fmt::format("  {:<18} {:>10.4f} ms {:>6.1f} %  {}\n", p.what, p.ms, p.percent, std::string(bar, '#'));
   }
   return out + fmt::format("  {:<18} {:>10.4f} ms\n", "sum", e.profile.sum_ms);
@@ -78,22 +82,27 @@ std::string findings_text(const Explanation& e) {
   return out;
 }
 
-std::string layers_text(const Explanation& e) {
+std::string layers_text(const Explanation& e, const TableStyle& style) {
   std::vector<const LayerView*> slow;
   for (const LayerView& l : e.layers) slow.push_back(&l);
   const auto ms = [&](const LayerView* l) { return e.profile.rows[l->row].time.mean; };
   std::stable_sort(slow.begin(), slow.end(), [&](const LayerView* a, const LayerView* b) { return ms(a) > ms(b); });
   constexpr size_t kMost = 12;
-  std::string out =
-      fmt::format("Slowest layers (--node NAME explains one in full)\n  {:<36} {:>10} {:>6} {:>10} {:>6}  {:<10}  {}\n",
-                  "layer", "ms", "%", "bound ms", "of it", "schedule", "cause");
+  TextTable table({{.title = "layer", .width = 36, .left = true, .least = 16, .most = 36},
+                   {.title = "ms", .width = 10},
+                   {.title = "%", .width = 6},
+                   {.title = "bound ms", .width = 10, .rank = 2},
+                   {.title = "of it", .width = 6},
+                   {.title = "schedule", .width = 10, .left = true, .rank = 1, .gap = 2},
+                   {.title = "cause", .left = true, .gap = 2}},
+                  2);
   for (size_t i = 0; i < std::min(slow.size(), kMost); ++i) {
     const Row& r = e.profile.rows[slow[i]->row];
-    out += fmt::format("  {:<36} {:>10.4f} {:>6.2f} {:>10.4f} {:>6}  {:<10}  {}\n", r.label().substr(0, 36),
-                       r.time.mean, r.percent, r.bound.ms, r.bound.kind == Bound::none ? "-" : bound_share_text(r),
-                       r.schedule.empty() ? "-" : name(r.from()), slow[i]->causes.front().first);
+    table.add({r.label(), fmt::format("{:.4f}", r.time.mean), fmt::format("{:.2f}", r.percent),
+               fmt::format("{:.4f}", r.bound.ms), r.bound.kind == Bound::none ? "-" : bound_share_text(r),
+               std::string(r.schedule.empty() ? "-" : name(r.from())), slow[i]->causes.front().first});
   }
-  return out;
+  return "Slowest layers (--node NAME explains one in full)\n" + table.text(style, "--json has them");
 }
 
 /// Lists the layers whose results are not plain sums of products, and how large the error is.
@@ -165,9 +174,7 @@ bool concerns(const Explanation& e, const Finding& f, const std::string& node) {
   });
 }
 
-}  // namespace
-
-std::string explanation_text(const Explanation& e, const std::string& node) {
+std::string whole_text(const Explanation& e, const std::string& node, const TableStyle& style) {
   std::string out;
   if (!node.empty()) {
     const Conditions& c = e.profile.conditions;
@@ -182,11 +189,18 @@ std::string explanation_text(const Explanation& e, const std::string& node) {
     return out;
   }
   for (const std::string& line : e.summary) out += line + "\n";
-  out += "\n" + split_text(e) + "\n" + findings_text(e) + "\n" + layers_text(e) + approximations_text(e);
+  out += "\n" + split_text(e, style.width) + "\n" + findings_text(e) + "\n" + layers_text(e, style) +
+         approximations_text(e);
   if (!e.profile.tuning) return out;
   out += "\nTuning\n";
   for (const std::string& line : e.profile.tuning->lines) out += "  " + line + "\n";
   return out + "  $ " + e.profile.tuning->action + "\n";
+}
+
+}  // namespace
+
+std::string explanation_text(const Explanation& e, const std::string& node, const TableStyle& style) {
+  return fit_lines(whole_text(e, node, style), style.width);
 }
 
 namespace {
