@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "compile/index_limit.h"
 #include "map_file.h"
+#include "onnx/check_shapes.h"
 #include "onnx/value_file.h"
 #include "ops/support/builder.h"
 #include "tool.h"
@@ -206,8 +207,11 @@ std::map<std::string, Tensor> ModelOptions::tensor_inputs(const Session& session
     if (given.contains(port.name)) ports.push_back(port);
   }
   for (const auto& [name, tensor] : all) given[name] = tensor.shape();
-  if (const std::string open = onnx::open_inputs_text(ports, given, session.example_shapes()); !open.empty())
+  if (const std::string open = onnx::open_inputs_text(ports, given, session.example_shapes()); !open.empty()) {
+    for (const auto& [name, shape] : given)  // a wrong name may be why an input has no shape
+      onnx::check_name(name, session.inputs(), session.default_inputs(), session.name());
     fail(ErrorKind::bad_input, "{}: {}", session.name(), open);
+  }
   for (const onnx::Port& port : ports) {
     if (!port.is_tensor()) all.erase(port.name);
     if (!port.is_tensor() || all.contains(port.name)) continue;

@@ -341,7 +341,8 @@ class Network:
     def save(self, path: str | os.PathLike, *, targets: Sequence[str] = ()) -> None:
         """Compiles the network for its declared or given shapes and writes a compiled file, which load() reads without
         compiling. With ranges of shapes, the file has a plan for each shape, up to the option max_shapes (64). A
-        compiled file contains machine code: only load files that you trust.
+        compiled file contains machine code: only load files that you trust. Raises FileError, and changes nothing, if the
+        path exists and is no compiled file.
 
         For a network with control flow or with shapes that depend on data, the file also has the code that earlier runs
         compiled.

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "compile/session.h"
 #include "onnx/bind_ranges.h"
+#include "onnx/check_shapes.h"
 #include "ops/support/builder.h"
 
 namespace kilter {
@@ -22,6 +23,7 @@ void Session::fix_single_shapes() {
 }
 
 void Session::bind_ranges() {
+  if (model_) onnx::check_shapes(options_.shapes, inputs(), default_inputs(), name_);
   if (file_program_ && options_.ranges.empty()) options_.ranges = file_program_->file().ranges;
   options_.ranges = onnx::bind_ranges(std::move(options_.ranges), inputs(), default_inputs(), name_);
   fix_single_shapes();

@@ -149,8 +149,30 @@ std::shared_ptr<std::byte> aligned_copy(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+namespace {
+
+/// Throws io if a file exists that is no compiled file, such as the model itself: replacing it would lose it. Empty
+/// files, devices and pipes may be written.
+void check_replaceable(const std::filesystem::path& path) {
+  constexpr std::string_view kMagicStart = "KILTER";
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none) || std::filesystem::file_size(path, none) == 0 || none) return;
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, kMagicStart.size()> start{};
+  file.read(start.data(), start.size());
+  if (!file && !file.eof()) return;  // unreadable: writing tells why
+  if (std::string_view(start.data(), start.size()) == kMagicStart) return;
+  fail(ErrorKind::io,
+       "cannot write a compiled file to '{}': it exists and is something else, which stays as it is; give another "
+       "name, or remove it first",
+       path.string());
+}
+
+}  // namespace
+
 void FileSink::write(Parts parts) const {
   if (take_) return take_(parts);
+  check_replaceable(path_);
   write_file_atomically(path_, parts);
 }
 

@@ -6,50 +6,12 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "onnx/check_shapes.h"
 
 namespace kilter::onnx {
 namespace {
 
 using kilter::text;
-
-const Port* find(const std::vector<Port>& ports, const std::string& name) {
-  for (const Port& port : ports) {
-    if (port.name == name) return &port;
-  }
-  return nullptr;
-}
-
-void check_name(const ModelData& model, const std::string& name) {
-  if (find(model.inputs, name) != nullptr || find(model.default_inputs, name) != nullptr) return;
-  std::vector<std::string> legal;
-  for (const Port& port : model.inputs) legal.push_back(fmt::format("{} {}", quote(port.name), text(port)));
-  for (const Port& port : model.default_inputs) legal.push_back(fmt::format("{} {}", quote(port.name), text(port)));
-  fail(ErrorKind::bad_input, "{}: the model has no input {}; its inputs are: {}", model.file, quote(name),
-       legal.empty() ? "none" : fmt::format("{}", fmt::join(legal, ", ")));
-}
-
-void check_shape(const ModelData& model, const Port& port, const Shape& shape) {
-  const auto refuse = [&](const std::string& why) {
-    fail(ErrorKind::bad_input, "{}: input {}: declared {}, given {}: {}", model.file, quote(port.name), text(port),
-         text(shape), why);
-  };
-  for (const int64_t d : shape) {
-    if (d < 0) refuse("dimensions are 0 or more");
-  }
-  try {
-    elems(shape);
-  } catch (const Error& error) {
-    refuse(error.message());
-  }
-  if (!port.dims) return;
-  if (port.dims->size() != shape.size()) {
-    refuse(fmt::format("expected {} dimensions, got {}", port.dims->size(), shape.size()));
-  }
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const auto& size = (*port.dims)[i].size;
-    if (size && *size != shape[i]) refuse(fmt::format("dimension {} is {} in the model, got {}", i, *size, shape[i]));
-  }
-}
 
 /// Example shapes that the model accepts, to show to the user. Dimensions with the same name get the same size.
 class Examples {
@@ -120,8 +82,8 @@ std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes
 }
 
 std::vector<BoundInput> bind_inputs(const ModelData& model, const Model::Shapes& shapes, const Model::Values& values) {
-  for (const auto& [name, shape] : shapes) check_name(model, name);
-  for (const auto& [name, value] : values) check_name(model, name);
+  for (const auto& [name, shape] : shapes) check_name(name, model.inputs, model.default_inputs, model.file);
+  for (const auto& [name, value] : values) check_name(name, model.inputs, model.default_inputs, model.file);
   std::vector<BoundInput> bound;
   Model::Shapes known = shapes;
   for (const auto& [name, value] : values) known[name] = value.shape();
@@ -129,10 +91,10 @@ std::vector<BoundInput> bind_inputs(const ModelData& model, const Model::Shapes&
   const auto bind = [&](const Port& port) {
     const auto given = shapes.find(port.name);
     const auto value = values.find(port.name);
-    if (given != shapes.end()) check_shape(model, port, given->second);
+    if (given != shapes.end()) check_shape(port, given->second, model.file);
     if (value != values.end()) {
       const Tensor& tensor = value->second;
-      check_shape(model, port, tensor.shape());
+      check_shape(port, tensor.shape(), model.file);
       if (tensor.dtype() != port.type || (given != shapes.end() && given->second != tensor.shape())) {
         fail(ErrorKind::bad_input, "{}: input {}: declared {}{}, given a value {}", model.file, quote(port.name),
              text(port), given != shapes.end() ? " and bound to " + text(given->second) : "",
@@ -142,7 +104,7 @@ std::vector<BoundInput> bind_inputs(const ModelData& model, const Model::Shapes&
     } else if (given != shapes.end()) {
       bound.push_back({&port, given->second, nullptr});
     } else if (auto declared = declared_shape(port)) {
-      check_shape(model, port, *declared);
+      check_shape(port, *declared, model.file);
       bound.push_back({&port, *declared, nullptr});
     }
   };

@@ -8,6 +8,7 @@
 #include "../base/scratch_folder.h"
 #include "../onnx/loop_model.h"
 #include "api/option_words.h"
+#include "base/files.h"
 #include "exec/plan_file.h"
 #include "kilter/kilter.h"
 #include "target/target.h"
@@ -129,6 +130,36 @@ TEST(Api, LayerPlansAndRecordsGiveSchedules) {
       std::string::npos);
   EXPECT_EQ(api_error_of([&] { load({.choose = "best"}); }),
             "choose best: expected 'accepted', 'history-best' or 'graph-best'");
+}
+
+TEST(Api, CompiledFilesReplaceNothingElse) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "m.onnx").string();
+  std::ofstream(file, std::ios::binary) << onnx::doubling_loop().bytes();
+  const std::string before = read_file(file);
+  Network net = Network::load(file, {.threads = 1});
+  EXPECT_EQ(api_error_of([&] { net.save(file); }), "cannot write a compiled file to '" + file +
+                                                       "': it exists and is something else, which stays as it is; give "
+                                                       "another name, or remove it first");
+  EXPECT_EQ(read_file(file), before);
+  std::ofstream(folder.path() / "empty");
+  net.save((folder.path() / "empty").string());
+  net.save((folder.path() / "empty").string());
+}
+
+TEST(Api, ShapesAreCheckedWhenTheModelIsLoaded) {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "m.onnx").string();
+  onnx::ModelMaker maker;
+  maker.input("x", {2, 3});
+  maker.node("Neg", {"x"}, {"y"});
+  maker.output("y", {2, 3});
+  std::ofstream(file, std::ios::binary) << maker.bytes();
+  const auto error = [&](const NetworkOptions& options) { return api_error_of([&] { Network::load(file, options); }); };
+  EXPECT_EQ(error({.shapes = {{"z", {2, 3}}}}), file + ": the model has no input 'z'; its inputs are: 'x' f32[2,3]");
+  EXPECT_EQ(error({.shapes = {{"x", {2, 4}}}}),
+            file + ": input 'x': declared f32[2,3], given 2x4: dimension 1 is 3 in the model, got 4");
+  EXPECT_EQ(error({.shapes = {{"x", {2, 3}}}}), "no error");
 }
 
 TEST(Api, OneFileForSeveralTargets) {
