@@ -23,10 +23,10 @@ void Session::fix_single_shapes() {
 }
 
 void Session::bind_ranges() {
-  if (model_) onnx::check_shapes(options_.shapes, inputs(), default_inputs(), name_);
   if (file_program_ && options_.ranges.empty()) options_.ranges = file_program_->file().ranges;
   options_.ranges = onnx::bind_ranges(std::move(options_.ranges), inputs(), default_inputs(), name_);
   fix_single_shapes();
+  if (model_) onnx::check_shapes(options_.shapes, inputs(), default_inputs(), name_);
   options_.ranges.check(options_.shapes, name_);
 }
 
