@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, Iterable, Mapping
 
 from . import _kilter
-from .errors import Error
+from .errors import Error, FileError
 
 __all__ = ["command", "device", "ops", "options", "targets", "words_of", "zoo"]
 
@@ -70,9 +70,12 @@ def read_text(path: str | os.PathLike) -> str:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a text to a file."""
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    """Writes a text to a file. Raises FileError."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise FileError(f"cannot write file '{os.fspath(path)}': {error.strerror}") from error
 
 
 def json_of(words: Iterable[str], progress: Callable[[str], None] | None = None) -> Any:

@@ -126,6 +126,8 @@ def test_profile_as_text_and_html(profile, tmp_path):
     page = profile._repr_html_()
     assert page.count("<tr>") == len(profile) + 1 and page.startswith("<p>mlp: ") and page.endswith("</table>")
     profile.html(tmp_path / "p.html")
+    with pytest.raises(kilter.FileError, match="cannot write file '.*/none/p.html': No such file or directory"):
+        profile.html(tmp_path / "none" / "p.html")
     text = (tmp_path / "p.html").read_text("utf-8")
     assert "<html" in text and "mlp" in text
     profile.trace(tmp_path / "p.json")

@@ -9,6 +9,7 @@
 
 #include "base/cpu_info.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "target/target_features.h"
 
@@ -148,10 +149,10 @@ constexpr std::array kRows = {
     TargetRow{"a64fx", "a64fx", "Fujitsu A64FX (SVE, 512 bits)", sve(64, shared(64, 512, 8)), Arch::aarch64},
 };
 
-std::string legal_names() {
+std::vector<std::string> legal_names() {
   std::vector<std::string> names = {"native"};
   for (const TargetRow& row : kRows) names.emplace_back(row.name);
-  return join(names, ", ");
+  return names;
 }
 
 const TargetRow* find_row(std::string_view name) {
@@ -179,7 +180,7 @@ Features features_of(const Target& target) {
   const TargetRow* row = find_cpu(target.cpu);
   if (row == nullptr) {
     fail(ErrorKind::usage, "target '{}': unknown cpu '{}'; legal values are {}", target.name, target.cpu,
-         legal_names());
+         join(legal_names(), ", "));
   }
   Features f = features_of(*row);
   if (target.features.empty()) return f;
@@ -216,7 +217,8 @@ Target parse_backend_options(std::string_view text) {
       const TargetRow* row = find_row(*cpu);
       if (row == nullptr) row = find_cpu(*cpu);
       if (row == nullptr && *cpu != "native") {
-        fail(ErrorKind::usage, "target '{}': unknown -mcpu '{}'; legal values are {}", text, *cpu, legal_names());
+        fail(ErrorKind::usage, "target '{}': unknown -mcpu '{}'; legal values are {}", text, *cpu,
+             join(legal_names(), ", "));
       }
       base = row != nullptr ? from_row(*row) : native_target();
     } else if (const auto attr = value("-mattr=")) {
@@ -245,8 +247,9 @@ Target parse_target(std::string_view text) {
   if (const TargetRow* row = find_row(text)) return from_row(*row);
   const std::string_view first = text.substr(0, text.find(' '));
   if (std::ranges::find(kBackendNames, first) != kBackendNames.end()) return parse_backend_options(text);
-  fail(ErrorKind::usage, "target '{}': unknown; legal values are {}, or {} -mcpu=NAME [-mattr=+NAME,-NAME]", text,
-       legal_names(), fmt::join(kBackendNames, " or "));
+  const std::vector<std::string> legal = legal_names();
+  fail(ErrorKind::usage, "target '{}': unknown{} legal values are {}, or {} -mcpu=NAME [-mattr=+NAME,-NAME]", text,
+       did_you_mean(text, legal), join(legal, ", "), fmt::join(kBackendNames, " or "));
 }
 
 std::vector<std::string_view> targets_of(const CpuIdentity& cpu) {

@@ -108,5 +108,12 @@ TEST(Target, UnknownNamesListTheLegalOnes) {
   EXPECT_NE(usage_error("cuda").find("legal"), std::string::npos);
 }
 
+TEST(Target, OfAnUnknownNameTheNearestIsNamed) {
+  EXPECT_TRUE(usage_error("saphirerapids")
+                  .starts_with("target 'saphirerapids': unknown; did you mean 'sapphirerapids'? "
+                               "legal values are native, "));
+  EXPECT_TRUE(usage_error("pdp11").starts_with("target 'pdp11': unknown; legal values are native, "));
+}
+
 }  // namespace
 }  // namespace kilter

@@ -70,5 +70,14 @@ TEST(LapTimes, TheUsualTimeIsThatOfRunsThatWereAlone) {
   EXPECT_DOUBLE_EQ(usual_ms({lap(1, 4, 1.5)}, {1}), 4.2);
 }
 
+TEST(UsualTimes, AreAtMostTwiceTheLeast) {
+  UsualTimes times;
+  EXPECT_TRUE(times.is_usual("conv1", 2.0)) << "nothing is known yet";
+  EXPECT_TRUE(times.is_usual("conv1", 0.33));
+  EXPECT_FALSE(times.is_usual("conv1", 2.0));
+  EXPECT_TRUE(times.is_usual("conv1", 0.65));
+  EXPECT_TRUE(times.is_usual("conv2", 2.0)) << "another layer";
+}
+
 }  // namespace
 }  // namespace kilter::tune

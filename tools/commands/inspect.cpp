@@ -163,7 +163,7 @@ void print_targets(const Session& session) {
   say("targets:\n");
   for (size_t i = 0; i < session.file_targets().size(); ++i) {
     const vm::TargetPart& part = session.file_targets()[i];
-    say("  {:<22} code {:5.2f} MB, weights {:6.1f} MB, {:6.1f} of its own{}\n", part.target,
+    say("  {:<22} code {:5.2f} MB, weights {:6.1f} MB, {:6.1f} MB of its own{}\n", part.target,
         static_cast<double>(part.code_bytes) * 1e-6, static_cast<double>(part.constants_bytes) * 1e-6,
         static_cast<double>(part.own_bytes) * 1e-6, i == session.file_target() ? "  (runs here)" : "");
   }

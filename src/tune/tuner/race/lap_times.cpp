@@ -1,5 +1,7 @@
 #include "tune/tuner/race/lap_times.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "measure/stats.h"
@@ -69,6 +71,12 @@ double default_run_ms(const Laps& laps) {
     fail(ErrorKind::unsupported, "the network under its default schedules cannot be timed: {}", reasons(laps));
   }
   return mean_of_middle_half(totals);
+}
+
+bool UsualTimes::is_usual(const std::string& layer, double ms) {
+  double& least = least_.try_emplace(layer, ms).first->second;
+  least = std::min(least, ms);
+  return ms <= kMost * least;
 }
 
 }  // namespace kilter::tune

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,17 @@ LayerTime layer_time(const std::vector<Lap>& laps, int64_t round, const std::vec
 /// Time of a layer over all runs: the mean of the middle half of those in which it had the core to itself, or of all
 /// runs if there are none.
 double usual_ms(const std::vector<Lap>& laps, const std::vector<size_t>& steps);
+/// Finds times that are much longer than a layer's least, although no counter tells that something else had the core: a
+/// ratio over such a time says nothing.
+class UsualTimes {
+ public:
+  static constexpr double kMost = 2;
+  /// Notes a time of a layer under the same schedule. Returns whether it is at most kMost times the least one so far.
+  bool is_usual(const std::string& layer, double ms);
+
+ private:
+  std::map<std::string, double> least_;
+};
 /// The faults in words, for messages; "no reason is known" without faults.
 std::string reasons(const Laps& laps);
 /// Milliseconds of a run of the first variant: the mean of the middle half over the rounds. Throws unsupported with

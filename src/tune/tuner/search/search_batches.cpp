@@ -237,7 +237,7 @@ void SearchRun::note_laps(const Laps& laps, size_t which, const Trialled& one) {
     for (int64_t round = 0; round < laps.rounds; ++round) {
       const LayerTime mine = layer_time(laps.laps[which], round, one.variant->steps.at(p.node));
       const LayerTime base = layer_time(laps.laps[0], round, bench_.fallback().steps.at(p.node));
-      if (!mine.alone || !base.alone) continue;
+      if (!mine.alone || !base.alone || !usual_.is_usual(p.node, base.ms)) continue;
       ratios.push_back(mine.ms / base.ms);
       samples.push_back(mine.ms);
     }

@@ -115,7 +115,10 @@ void SearchRun::measure_default() {
   const Laps laps = bench_.runner().measure({&id, 1}, how);
   if (!laps.faults.empty()) fail_default(laps.faults);
   default_ms_ = default_run_ms(laps);
-  for (const auto& [node, steps] : bench_.fallback().steps) node_ms_[node] = usual_ms(laps.laps[0], steps);
+  for (const auto& [node, steps] : bench_.fallback().steps) {
+    node_ms_[node] = usual_ms(laps.laps[0], steps);
+    usual_.is_usual(node, node_ms_[node]);
+  }
   for (const TaskState& task : tasks_) {
     double ms = 0;
     for (const std::string& node : task.task().nodes) ms += node_ms_[node];

@@ -13,6 +13,7 @@
 
 #include "schedule/kernel_versions.h"
 #include "tune/tuner/events.h"
+#include "tune/tuner/race/lap_times.h"
 #include "tune/tuner/search/building_turns.h"
 #include "tune/tuner/search/retries.h"
 #include "tune/tuner/search/task_state.h"
@@ -155,6 +156,7 @@ class SearchRun {
   std::vector<double> share_;
   std::vector<std::string> best_;          ///< by task, as last reported
   std::map<std::string, double> node_ms_;  ///< under the default, by anchor
+  UsualTimes usual_;                       ///< under the default, by anchor
   std::vector<double> bound_ms_;           ///< by task, of the default's kernels
   std::vector<double> promises_;           ///< by task, for the batch being planned
   double network_bound_ms_ = 0;
