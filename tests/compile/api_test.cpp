@@ -142,7 +142,7 @@ TEST(Api, CompiledFilesReplaceNothingElse) {
                                                        "': it exists and is something else, which stays as it is; give "
                                                        "another name, or remove it first");
   EXPECT_EQ(read_file(file), before);
-  std::ofstream(folder.path() / "empty");
+  std::ofstream(folder.path() / "empty").close();
   net.save((folder.path() / "empty").string());
   net.save((folder.path() / "empty").string());
 }
