@@ -151,17 +151,23 @@ std::shared_ptr<std::byte> aligned_copy(std::span<const std::byte> bytes) {
 
 namespace {
 
+/// The bytes at the place of the magic; fewer if the file is shorter, none if it cannot be read.
+std::string start_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string start(kMagicBytes, '\0');
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<size_t>(file.gcount()));
+  return start;
+}
+
 /// Throws io if a file exists that is no compiled file, such as the model itself: replacing it would lose it. Empty
 /// files, devices and pipes may be written.
 void check_replaceable(const std::filesystem::path& path) {
   constexpr std::string_view kMagicStart = "KILTER";
   std::error_code none;
   if (!std::filesystem::is_regular_file(path, none) || std::filesystem::file_size(path, none) == 0 || none) return;
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, kMagicStart.size()> start{};
-  file.read(start.data(), start.size());
-  if (!file && !file.eof()) return;  // unreadable: writing tells why
-  if (std::string_view(start.data(), start.size()) == kMagicStart) return;
+  const std::string start = start_of(path);
+  if (start.empty() || start.starts_with(kMagicStart)) return;  // writing tells why a file is unreadable
   fail(ErrorKind::io,
        "cannot write a compiled file to '{}': it exists and is something else, which stays as it is; give another "
        "name, or remove it first",
@@ -221,12 +227,7 @@ FileSections read_sections(const FileFormat& format, std::span<const std::byte> 
   return sections;
 }
 
-bool is_file_of(const FileFormat& format, const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, kMagicBytes> start{};
-  file.read(start.data(), start.size());
-  return file && std::string_view(start.data(), start.size()) == format.magic;
-}
+bool is_file_of(const FileFormat& format, const std::filesystem::path& path) { return start_of(path) == format.magic; }
 
 bool is_file_of(const FileFormat& format, std::span<const std::byte> bytes) {
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(format.magic);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -51,21 +52,23 @@ inline std::string with_meta(const std::string& file, std::string_view meta) {
   return made;
 }
 
-/// Starts an input of less than two bytes from a seed: one byte, which is 0 for a whole file and 1 + `seed_index` for a
-/// meta section, then the file or the section. Returns the bytes taken.
-inline size_t start_from(const std::string& file, unsigned seed_index, bool whole, uint8_t* data, size_t max_size) {
-  std::string start(1, static_cast<char>(whole ? 0 : 1 + seed_index));
-  start += whole ? file : meta_of(file);
+/// The custom mutator for inputs whose first byte is 0 for a whole file, or else selects the seed around whose code and
+/// constants the other bytes are the meta section. An input of less than two bytes becomes a seed, or its meta section.
+inline size_t mutate(uint8_t* data, size_t size, size_t max_size, unsigned seed, std::span<const std::string> seeds) {
+  if (size >= 2) return LLVMFuzzerMutate(data, size, max_size);
+  const size_t index = seed % seeds.size();
+  const bool whole = seed % 4 == 0;
+  std::string start(1, static_cast<char>(whole ? 0 : 1 + index));
+  start += whole ? seeds[index] : meta_of(seeds[index]);
   const size_t taken = std::min(start.size(), max_size);
   std::memcpy(data, start.data(), taken);
   return taken;
 }
 
-/// The file that an input describes. `seed_file(index)` returns a valid file for any index.
-template <class F>
-std::string file_of_input(const uint8_t* data, size_t size, F seed_file) {
+/// The file that an input describes.
+inline std::string file_of_input(const uint8_t* data, size_t size, std::span<const std::string> seeds) {
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
-  return data[0] == 0 ? std::string(rest) : with_meta(seed_file(data[0] - 1U), rest);
+  return data[0] == 0 ? std::string(rest) : with_meta(seeds[(data[0] - 1U) % seeds.size()], rest);
 }
 
 }  // namespace kilter

@@ -14,21 +14,20 @@ std::string file_of(const kilter::Plan& plan) {
   return kilter::read_file(folder.path() / "p");
 }
 
-const std::string& seed_file(unsigned seed) {
+std::span<const std::string> seeds() {
   static const std::string files[] = {file_of(kilter::steps_plan()), file_of(kilter::arithmetic_plan(16))};
-  return files[seed % std::size(files)];
+  return files;
 }
 
 }  // namespace
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
-  if (size >= 2) return LLVMFuzzerMutate(data, size, max_size);
-  return kilter::start_from(seed_file(seed % 2), seed % 2, seed % 4 == 0, data, max_size);
+  return kilter::mutate(data, size, max_size, seed, seeds());
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
-  const std::string file = kilter::file_of_input(data, size, seed_file);
+  const std::string file = kilter::file_of_input(data, size, seeds());
   kilter::run_checked(std::as_bytes(std::span(file.data(), file.size())));
   return 0;
 }

@@ -8,9 +8,8 @@
 #include "../base/scratch_folder.h"
 #include "../vm/program_models.h"
 #include "base/error.h"
-#include "exec/thread_pool.h"
 #include "file_parts.h"
-#include "vm/file_runner.h"
+#include "set_up_program.h"
 
 namespace {
 
@@ -31,26 +30,18 @@ std::string file_of(const kilter::onnx::ModelMaker& maker) {
   return kilter::read_file(folder.path() / "p");
 }
 
-const std::string& seed_file(unsigned seed) {
+std::span<const std::string> seeds() {
   static const std::string files[] = {file_of(kilter::onnx::doubling_loop()),  file_of(kilter::onnx::choosing_model()),
                                       file_of(kilter::onnx::scanning_model()), file_of(kilter::onnx::splitting_model()),
                                       file_of(kilter::onnx::picking_model()),  file_of(kilter::onnx::joining_model())};
-  return files[seed % std::size(files)];
+  return files;
 }
 
 void set_up(const std::string& file) {
   try {
     const kilter::LoadOptions forged{.verify = false, .check_meta_hash = false};
-    auto program =
-        kilter::vm::parse_program(std::as_bytes(std::span(file.data(), file.size())), nullptr, "fuzz", forged);
-    constexpr int64_t kMostBytes = 1 << 20;
-    for (const auto& segment : program.segments) {
-      for (const kilter::Plan& plan : segment.plans) {
-        if (std::max(plan.arena_bytes, plan.scratch_bytes) > kMostBytes) return;
-      }
-    }
-    kilter::vm::FileRunner(std::make_shared<kilter::vm::FileProgram>(std::move(program)),
-                           std::make_shared<kilter::ThreadPool>(1));
+    kilter::set_up_program(
+        kilter::vm::parse_program(std::as_bytes(std::span(file.data(), file.size())), nullptr, "fuzz", forged));
   } catch (const kilter::Error&) {
     return;
   }
@@ -59,12 +50,11 @@ void set_up(const std::string& file) {
 }  // namespace
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
-  if (size >= 2) return LLVMFuzzerMutate(data, size, max_size);
-  return kilter::start_from(seed_file(seed % 6), seed % 6, seed % 4 == 0, data, max_size);
+  return kilter::mutate(data, size, max_size, seed, seeds());
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
-  set_up(kilter::file_of_input(data, size, seed_file));
+  set_up(kilter::file_of_input(data, size, seeds()));
   return 0;
 }

@@ -8,9 +8,9 @@
 #include "../base/scratch_folder.h"
 #include "file_parts.h"
 #include "run_checked.h"
+#include "set_up_program.h"
 #include "test_plans.h"
 #include "vm/compiled_file.h"
-#include "vm/file_runner.h"
 
 namespace {
 
@@ -41,7 +41,7 @@ std::string file_of(const std::vector<kilter::vm::Content>& contents) {
   return kilter::read_file(folder.path() / "p");
 }
 
-const std::string& seed_file(unsigned seed) {
+std::span<const std::string> seeds() {
   using kilter::arithmetic_plan;
   using kilter::steps_plan;
   static const std::string files[] = {
@@ -49,7 +49,7 @@ const std::string& seed_file(unsigned seed) {
       file_of({plan_for(arithmetic_plan(16), "neoverse-n1"), plan_for(arithmetic_plan(16), "x86-64-v2")}),
       file_of({passing_on("x86-64-v2"), passing_on("neoverse-n1"), plan_for(steps_plan(), "haswell")}),
   };
-  return files[seed % std::size(files)];
+  return files;
 }
 
 void set_up(const std::string& file) {
@@ -61,9 +61,7 @@ void set_up(const std::string& file) {
       kilter::run_checked(std::move(*plan));
       return;
     }
-    auto program =
-        std::make_shared<kilter::vm::FileProgram>(std::move(std::get<kilter::vm::ProgramFile>(loaded.content)));
-    kilter::vm::FileRunner(std::move(program), std::make_shared<kilter::ThreadPool>(1));
+    kilter::set_up_program(std::move(std::get<kilter::vm::ProgramFile>(loaded.content)));
   } catch (const kilter::Error&) {
     return;
   }
@@ -72,12 +70,11 @@ void set_up(const std::string& file) {
 }  // namespace
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
-  if (size >= 2) return LLVMFuzzerMutate(data, size, max_size);
-  return kilter::start_from(seed_file(seed % 3), seed % 3, seed % 4 == 0, data, max_size);
+  return kilter::mutate(data, size, max_size, seed, seeds());
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
-  set_up(kilter::file_of_input(data, size, seed_file));
+  set_up(kilter::file_of_input(data, size, seeds()));
   return 0;
 }
