@@ -270,6 +270,7 @@ ModelOptions::CompileSetup ModelOptions::compile_setup() const {
   CompileSetup setup;
   CompileOptions& options = setup.options;
   options.target = parse_target(target);
+  options.contents.recipes = small_file;
   options.debug.dump_ir = dump_ir;
   options.debug.stop_after = stop_after;
   options.debug.disable = {disable.begin(), disable.end()};

@@ -50,6 +50,7 @@ struct ModelOptions {
   int64_t max_rewrites = -1;
   bool time_passes = false;
   bool no_verify_file = false;
+  bool small_file = false;      ///< CompileContents::recipes
   std::string signed_by;        ///< file of a public key; empty: none
   bool asks_signature = false;  ///< --signed-by was given
   bool operator==(const ModelOptions&) const = default;

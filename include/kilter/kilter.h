@@ -272,11 +272,13 @@ class Network {
   /// Compiles for the declared (or given) shapes and writes a file that loads without compiling. The C interface in
   /// runtime.h, which needs neither LLVM nor protobuf, can also load it. For a network with control flow or with shapes
   /// that depend on data, the file also has the code that earlier runs compiled (doc/control_flow.md).
-  ///   `targets`: CPUs to compile for, as in NetworkOptions::target; loading takes the best for the processor. Only
-  ///   what
-  ///     the options ask for is then compiled, not what earlier runs did. Empty: the target of the network.
-  /// Throws ApiError, and changes nothing, if the file exists and is no compiled file.
-  void save(const std::string& file, const std::vector<std::string>& targets = {});
+  ///   `targets`: CPUs to compile for, as in NetworkOptions::target; loading takes the best for the processor. Empty:
+  ///     the target of the network.
+  ///   `size`: "fast": the file has the packed weights, which are mapped. "small": it has the weights that take less
+  ///     room before they are packed, and loading packs them (doc/compatibility.md).
+  /// With targets, or if the file is small, the model is compiled again, for what the options ask for and not for what
+  /// earlier runs did. Throws ApiError, and changes nothing, if the file exists and is no compiled file.
+  void save(const std::string& file, const std::vector<std::string>& targets = {}, const std::string& size = "fast");
   /// Compiles for the declared (or given) shapes and writes a C library of the network that needs no Kilter: NAME.so,
   /// NAME.a or NAME.o, by the ending of the file, and its header (doc/libraries.md). Returns the paths of all files.
   /// Throws ApiError, and changes no file, for a network with several shapes, with control flow, or with operators that

@@ -338,7 +338,7 @@ class Network:
 
     # --- keeping ---
 
-    def save(self, path: str | os.PathLike, *, targets: Sequence[str] = ()) -> None:
+    def save(self, path: str | os.PathLike, *, targets: Sequence[str] = (), size: str = "fast") -> None:
         """Compiles the network for its declared or given shapes and writes a compiled file, which load() reads without
         compiling. With ranges of shapes, the file has a plan for each shape, up to the option max_shapes (64). A
         compiled file contains machine code: only load files that you trust. Raises FileError, and changes nothing, if the
@@ -348,12 +348,19 @@ class Network:
         compiled.
 
         targets: CPUs to compile for, such as ["x86-64-v3", "znver4", "neoverse-n1"] (kilter.targets()); loading takes
-        the best for the processor. Only what the options ask for is then compiled, not what earlier runs did."""
-        if not targets:
+        the best for the processor.
+        size: "fast": the file has the packed weights, which are mapped. "small": it has the weights that take less room
+        before they are packed, and loading packs them.
+
+        With targets, or if the file is small, the model is compiled again, for what the options ask for and not for what
+        earlier runs did."""
+        if not targets and size == "fast":
             self._net.save(os.fspath(path))
             return
         own = {k: v for k, v in self._options.items() if k != "specialise"}
-        options = {"target": ",".join(targets), "output": os.fspath(path), "quiet": True}
+        options = {"size": size, "output": os.fspath(path), "quiet": True}
+        if targets:
+            options["target"] = ",".join(targets)
         run_command(["compile", self._source.word, *words_of({**own, **options})])
 
     def save_library(self, path: str | os.PathLike, *, name: str | None = None,

@@ -345,6 +345,20 @@ def test_a_file_for_several_targets(tmp_path):
                        kilter.UsageError) == "target znver4,znver4: 'znver4' is there twice"
 
 
+def test_a_small_file(tmp_path):
+    net = kilter.compile("zoo:squeezenet1_1", shapes={"input": (1, 3, 32, 32)}, threads=1)
+    x = np.random.default_rng(0).standard_normal((1, 3, 32, 32), np.float32)
+    fast, small, one = (tmp_path / name for name in ("fast.kilter", "small.kilter", "one.kilter"))
+    net.save(fast, targets=["native", "neoverse-n2"])
+    net.save(small, targets=["native", "neoverse-n2"], size="small")
+    net.save(one, size="small")
+    assert small.stat().st_size < 0.6 * fast.stat().st_size
+    for file in (small, one):
+        assert np.array_equal(kilter.load(file, threads=1)(x), net(x))
+    assert raised_text(lambda: net.save(one, size="tiny"), kilter.UsageError) == (
+        "--size tiny: expected one of fast, small")
+
+
 def test_compiled_files(tmp_path):
     net, weights = product()
     path = tmp_path / "net.kilter"

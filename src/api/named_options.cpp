@@ -31,6 +31,12 @@ constexpr NamedOption kOptions[] = {
        given.targets = parse_targets(value);
        given.session.compile.target = given.targets.front();
      }},
+    {"size", "fast",
+     "fast: a file has the packed weights, which are mapped; small: the weights that take less room before they are "
+     "packed, which loading then does",
+     [](const std::string& value, GivenOptions& given) {
+       given.session.compile.contents.recipes = parse_file_size(value) == vm::FileSize::small;
+     }},
     {"shapes", "",
      "sizes that inputs may have, one NAME=SHAPE a line: 'x=1x3x224x224', or with ranges for dimensions, such as "
      "'x={1,2,4}x3x{320..960:32}x{w=64..800}' (doc/dynamic_shapes.md)",

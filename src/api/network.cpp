@@ -374,20 +374,25 @@ std::vector<NetworkValue> Network::state() const {
   });
 }
 
-void Network::save(const std::string& file, const std::vector<std::string>& targets) {
+void Network::save(const std::string& file, const std::vector<std::string>& targets, const std::string& size) {
   translated([&] {
     const FloatEnvironment standard;
     Session& own = *impl_->session;
-    if (targets.empty()) {
+    const bool small = parse_file_size(size) == vm::FileSize::small;
+    if (targets.empty() && !small) {
       own.save(file);
       return 0;
     }
     if (own.compiled_file()) {
-      fail(ErrorKind::usage, "{} is a compiled file, whose targets are those that it was compiled for; load the model",
+      fail(ErrorKind::usage,
+           "{} is a compiled file, whose targets and size are those that it was compiled for; load the model",
            own.name());
     }
     Session::Options options = own.options();
-    save_targets(open_for_targets(impl_->model, options, parse_targets(join(targets, ","))), file);
+    options.compile.contents.recipes = small;
+    const std::vector<Target> all =
+        targets.empty() ? std::vector<Target>{options.compile.target} : parse_targets(join(targets, ","));
+    save_targets(open_for_targets(impl_->model, options, all), file);
     return 0;
   });
 }

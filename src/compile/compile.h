@@ -64,6 +64,7 @@ struct CompileContents {
   bool code = true;
   bool alternatives = false;  ///< fills StepNotes::templates, ::estimate and ::given_up
   bool tasks = false;         ///< fills Compiled::tasks
+  bool recipes = false;       ///< fills Plan::recipes, which keep the tensors that constants are packed from in memory
 };
 
 /// Callbacks for what a compilation reports; each may be empty.

@@ -108,7 +108,15 @@ void Session::take(vm::CompiledFile file) {
   needs_program_ = true;
 }
 
-void Session::save(const FileSink& file) { vm::save_compiled(saved().content, file); }
+vm::FileSize Session::file_size() const {
+  return options_.compile.contents.recipes ? vm::FileSize::small : vm::FileSize::fast;
+}
+
+void Session::save(const FileSink& file) {
+  const Saved made = saved();
+  if (file_size() == vm::FileSize::fast) return vm::save_compiled(made.content, file);
+  vm::save_targets(std::span(&made.content, 1), file, vm::FileSize::small);
+}
 
 Session::Saved Session::saved() {
   return saves_program() ? saved_program() : saves_shapes() ? saved_shapes_program() : saved_plan();

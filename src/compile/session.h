@@ -159,6 +159,8 @@ class Session {
   /// Compiles for the shapes that are known and writes a compiled file, of a plan or of a program. It has plans for all
   /// shapes of the ranges; throws bad_input if there are more than Options::max_shapes.
   void save(const FileSink& file);
+  /// Of the files that save() writes: small if the options ask for recipes.
+  vm::FileSize file_size() const;
   /// Whether save() writes a file with plans for several shapes.
   bool saves_shapes() const { return model_ != nullptr && options_.ranges.count() > 1; }
   /// Whether save() writes a program: for the known shapes, the network is not one static graph, or only for given

@@ -23,6 +23,12 @@ std::vector<Target> parse_targets(std::string_view text) {
   return targets;
 }
 
+vm::FileSize parse_file_size(std::string_view text) {
+  if (text == "fast") return vm::FileSize::fast;
+  if (text == "small") return vm::FileSize::small;
+  fail(ErrorKind::usage, "size '{}': expected fast or small", printable(text));
+}
+
 SavedTargets save_targets(std::span<const std::unique_ptr<Session>> sessions, const FileSink& to) {
   SavedTargets made;
   std::vector<vm::Content> contents;
@@ -30,7 +36,7 @@ SavedTargets save_targets(std::span<const std::unique_ptr<Session>> sessions, co
     made.saved.push_back(session->saved());
     contents.push_back(made.saved.back().content);
   }
-  made.parts = vm::save_targets(contents, to);
+  made.parts = vm::save_targets(contents, to, sessions.front()->file_size());
   return made;
 }
 

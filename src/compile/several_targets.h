@@ -18,7 +18,10 @@ struct SavedTargets {
   std::vector<vm::TargetPart> parts;  ///< what each target takes in the file
   std::vector<Session::Saved> saved;
 };
-/// Compiles the sessions' network, which have it for a target each, and writes one file. Throws what the sink throws.
+/// Compiles the sessions' network, which have it for a target each, and writes one file, which is small if they have
+/// CompileContents::recipes. Throws what the sink throws.
 SavedTargets save_targets(std::span<const std::unique_ptr<Session>> sessions, const FileSink& to);
+/// Parses "fast" or "small". Throws usage for others.
+vm::FileSize parse_file_size(std::string_view text);
 
 }  // namespace kilter

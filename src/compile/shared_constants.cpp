@@ -91,7 +91,7 @@ std::vector<ConstantsHome::Piece> pieces_of(const std::vector<const std::byte*>&
 }
 
 /// Points the plan and its steps at the constants.
-void refer(Plan& plan, const std::vector<const std::byte*>& at, const std::vector<NewConstant>& wanted) {
+void refer(Plan& plan, const std::vector<const std::byte*>& at, std::vector<NewConstant>& wanted) {
   uintptr_t low = UINTPTR_MAX, high = 0;
   for (size_t i = 0; i < at.size(); ++i) {
     low = std::min(low, address(at[i]));
@@ -99,6 +99,13 @@ void refer(Plan& plan, const std::vector<const std::byte*>& at, const std::vecto
   }
   plan.constants = reinterpret_cast<const std::byte*>(low);
   plan.constants_bytes = static_cast<int64_t>(high - low);
+  std::set<const std::byte*> known;
+  for (size_t i = 0; i < at.size(); ++i) {
+    if (!wanted[i].recipe || !known.insert(at[i]).second) continue;
+    RecipeOfConstant& recipe = plan.recipes.emplace_back(std::move(*wanted[i].recipe));
+    recipe.offset = static_cast<int64_t>(address(at[i]) - low);
+    recipe.bytes = wanted[i].bytes;
+  }
   for (Step& step : plan.steps) {
     for (BufferRef& ref : step.args) {
       if (ref.space != Space::constant) continue;
@@ -183,6 +190,7 @@ Plan with_own_constants(const Plan& plan, const ConstantsHome& home) {
       if (ref.space == Space::constant) ref.offset = offsets.at(plan.constants + ref.offset);
     }
   }
+  for (RecipeOfConstant& recipe : own.recipes) recipe.offset = offsets.at(plan.constants + recipe.offset);
   own.constants = block->data();
   own.constants_bytes = home.constants_bytes;
   own.owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(plan.owner, std::move(block));

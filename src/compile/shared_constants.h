@@ -28,6 +28,8 @@ struct NewConstant {
   std::optional<ConstantOrigin> origin;  ///< absent: only the bytes tell whether another plan has the constant
   int64_t bytes = 0;
   std::function<void(std::byte*)> fill;  ///< packs the constant into zeroed memory
+  /// How `fill` makes it, for Plan::recipes; its offset and bytes are not used.
+  std::optional<RecipeOfConstant> recipe = {};
 };
 
 /// The place of a plan's constants in memory, now and when it was compiled. Keeps them in memory.
@@ -44,7 +46,8 @@ class SharedConstants {
   /// Points the plan at its constants and packs those that no earlier plan has. Arguments of its steps in
   /// Space::constant have the index of their constant in `wanted`, and get its offset. If the plan shares constants,
   /// its steps refer to memory of several plans: Plan::constants is the lowest of their addresses, and the bytes
-  /// between its constants do not belong to the plan. `told` is called before each constant is packed.
+  /// between its constants do not belong to the plan. Fills Plan::recipes. `told` is called before each constant is
+  /// packed.
   Placed place(Plan& plan, std::vector<NewConstant> wanted, const std::function<void(size_t)>& told);
   /// Bytes of all constants that plans still use. Any thread may call it.
   int64_t bytes() const;

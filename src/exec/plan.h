@@ -12,6 +12,7 @@
 #include "base/cpu_info.h"
 #include "base/index_fault.h"
 #include "base/tensor.h"
+#include "packing/recipe.h"
 
 namespace kilter {
 
@@ -127,6 +128,15 @@ struct ArenaSpan {
   int64_t first_step = 0, last_step = 0;  ///< both inclusive
 };
 
+/// A packed constant of which it is known how it is made.
+struct RecipeOfConstant {
+  int64_t offset = 0;  ///< in the plan's constants
+  int64_t bytes = 0;
+  DType type = DType::f32;  ///< of its elements
+  Recipe recipe;
+  Tensor source;
+};
+
 struct Plan {
   std::string model;      ///< name of the network
   std::string target;     ///< name of the target
@@ -152,6 +162,8 @@ struct Plan {
   int64_t code_bytes = 0;
   const std::byte* constants = nullptr;
   int64_t constants_bytes = 0;
+  /// Of constants, for files that contain their sources instead; only if the compiler was asked for them.
+  std::vector<RecipeOfConstant> recipes;
   std::shared_ptr<void> owner;
 };
 

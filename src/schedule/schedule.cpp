@@ -295,4 +295,12 @@ std::vector<Ranked> rank(const Template& from, const Task& task, const CpuLimits
   return analysed ? rank(**analysed, most) : std::vector<Ranked>{};
 }
 
+Packing packed_by(Recipe recipe, ValueId from, std::string form, DType type, const Tensor& source) {
+  Packing made{from, std::move(form), type, elems(recipe), {}, std::move(recipe)};
+  made.fill = [source, type, recipe = *made.recipe](std::byte* to) {
+    pack(recipe, source.dtype(), source.raw(), type, to);
+  };
+  return made;
+}
+
 }  // namespace kilter

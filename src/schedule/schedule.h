@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/result.h"
 #include "loop/loop.h"
+#include "packing/recipe.h"
 #include "schedule/problem/task.h"
 #include "target/target.h"
 
@@ -89,8 +90,12 @@ struct Packing {
   /// Writes the bytes into memory that is zeroed and aligned to a cache line. Does not use the task; may be called when
   /// the graph is gone.
   std::function<void(std::byte*)> fill;
+  /// What `fill` does to the elements of `from`, if it can be said so; files may contain it instead of the bytes.
+  std::optional<Recipe> recipe = {};
   int64_t bytes() const { return elems * size_bytes(dtype); }
 };
+/// The constant operand `from`, which is `source`, packed by a recipe.
+Packing packed_by(Recipe recipe, ValueId from, std::string form, DType type, const Tensor& source);
 
 struct Lowered {
   std::vector<Stage> stages;

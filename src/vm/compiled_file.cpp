@@ -21,8 +21,9 @@ enum class ContentKind : uint8_t { plan, program };
 struct Row {
   TargetPart part;
   ContentKind kind = ContentKind::plan;
-  uint64_t hash = 0;    ///< UsedBytes::hash()
-  std::string content;  ///< fields of a plan or a program
+  uint64_t hash = 0;                      ///< UsedBytes::hash()
+  std::vector<StoredConstant> constants;  ///< of a small file
+  std::string content;                    ///< fields of a plan or a program
 };
 
 template <class Io, class R>
@@ -36,6 +37,9 @@ void row_fields(Io& io, R& row) {
   io.enumeration(row.kind, static_cast<uint8_t>(ContentKind::program), "kind of a network");
   io.number(row.hash, "hash of a target");
   io.text(row.content, "network");
+  io.flag(row.part.small, "whether a file is small");
+  io.number(row.part.memory_bytes, "bytes of constants in memory");
+  io.list(row.constants, 33, "constants", [&](auto& constant) { stored_constant_fields(io, constant); });
 }
 
 /// The plans of a network.
@@ -53,8 +57,8 @@ const std::string& target_of(const Content& content) {
   return plan != nullptr ? plan->target : std::get<ProgramFile>(content).target;
 }
 
-/// Writes a network's fields. Its code and constants go to the pools.
-Row row_of(const Content& content, FilePools& pools) {
+/// Writes a network's fields. Its code and constants go to the pools. `sources`: null if the file is not small.
+Row row_of(const Content& content, FilePools& pools, const Sources* sources) {
   Row row;
   row.part.target = target_of(content);
   row.part.arch = parse_target(row.part.target).arch;
@@ -65,6 +69,7 @@ Row row_of(const Content& content, FilePools& pools) {
   }
   const size_t before = pools.constants.bytes().size();
   Writer io(pools);
+  io.sources = sources;
   if (const Plan* plan = std::get_if<Plan>(&content)) {
     plan_fields(io, *plan);
   } else {
@@ -72,6 +77,9 @@ Row row_of(const Content& content, FilePools& pools) {
     program_fields(io, std::get<ProgramFile>(content));
   }
   row.content = io.take();
+  row.part.small = sources != nullptr;
+  for (const StoredConstant& constant : io.stored) row.part.memory_bytes += constant.bytes;
+  row.constants = std::move(io.stored);
   row.hash = io.used.hash(pools.code.bytes(), pools.constants.bytes());
   row.part.code_bytes = UsedBytes::total(io.used.code);
   row.part.constants_bytes = UsedBytes::total(io.used.constants);
@@ -92,6 +100,10 @@ Content content_of(const Row& row, FileSections sections, const std::shared_ptr<
                    bool verify) {
   sections.meta = std::as_bytes(std::span(row.content));
   Reader io(sections, owner, where);
+  if (row.part.small) {
+    io.unpacked = unpack(row.constants, sections.constants, where);
+    for (const StoredConstant& c : row.constants) io.used.constants.emplace(c.stored_at, c.stored_bytes);
+  }
   Content content;
   if (row.kind == ContentKind::plan) {
     plan_fields(io, content.emplace<Plan>());
@@ -141,10 +153,16 @@ void save_compiled(const Content& content, const FileSink& to) {
   save_program(std::get<ProgramFile>(content), to);
 }
 
-std::vector<TargetPart> save_targets(std::span<const Content> contents, const FileSink& to) {
+std::vector<TargetPart> save_targets(std::span<const Content> contents, const FileSink& to, FileSize size) {
   FilePools pools;
+  std::optional<Sources> sources;
+  if (size == FileSize::small) {
+    std::vector<const Plan*> plans;
+    for (const Content& content : contents) std::ranges::copy(plans_of(content), std::back_inserter(plans));
+    sources.emplace(plans);
+  }
   std::vector<Row> rows;
-  for (const Content& content : contents) rows.push_back(row_of(content, pools));
+  for (const Content& content : contents) rows.push_back(row_of(content, pools, sources ? &*sources : nullptr));
   FieldWriter io;
   io.list(rows, 64, "targets", [&](const Row& row) { row_fields(io, row); });
   const std::string meta = io.take();

@@ -4,7 +4,9 @@
 // The container of a file for several targets is that of a plan, with the magic "KILTERM1". The meta section has a row
 // for each target: its name, architecture and features, how many bytes it uses of the other sections, the hash of
 // these, and the fields of its plan or program. Code and constants are in the other sections, each distinct one once.
-// Loading reads, and verifies the hash of, only what the chosen target uses.
+// Loading reads, and verifies the hash of, only what the chosen target uses. In a small file, which may have one
+// target, the constants section has the tensors from which the targets' constants are packed, and a row lists the
+// constants with their recipes (packing/recipe.h); loading packs them into memory.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +23,16 @@
 
 namespace kilter::vm {
 
-constexpr uint32_t kTargetsFormatVersion = 1;
+constexpr uint32_t kTargetsFormatVersion = 2;
 
 using Content = std::variant<Plan, ProgramFile>;
 
-/// One target of a file for several.
+enum class FileSize : uint8_t {
+  fast,   ///< packed constants are in the file as kernels read them, and mapped
+  small,  ///< tensors that take less room than all that is packed from them are in the file instead
+};
+
+/// One target of a file for several, or of a small one.
 struct TargetPart {
   std::string target;  ///< Target::name
   Arch arch = kThisArch;
@@ -33,19 +40,23 @@ struct TargetPart {
   int64_t code_bytes = 0;
   int64_t constants_bytes = 0;  ///< of the constants that it uses, which other targets may use as well
   int64_t own_bytes = 0;        ///< of these, those that no target before it uses
+  bool small = false;
+  int64_t memory_bytes = 0;  ///< of a small file: its constants in memory, once they are packed
 };
 
 /// What a compiled file contains.
 struct CompiledFile {
   Content content;
-  std::vector<TargetPart> targets = {};  ///< of a file for several, in its order; otherwise empty
+  std::vector<TargetPart> targets = {};  ///< of a file for several or a small one, in its order; otherwise empty
   size_t chosen = 0;                     ///< index in `targets` of the one that `content` is for
 };
 
 /// Writes a file of a plan or a program. Throws what the sink throws.
 void save_compiled(const Content& content, const FileSink& to);
-/// Writes a network that was compiled for several targets. Throws what the sink throws. Returns what each target takes.
-std::vector<TargetPart> save_targets(std::span<const Content> contents, const FileSink& to);
+/// Writes a network that was compiled for several targets, or for one if the file is small. For a small file, the plans
+/// need Plan::recipes. Throws what the sink throws. Returns what each target takes.
+std::vector<TargetPart> save_targets(std::span<const Content> contents, const FileSink& to,
+                                     FileSize size = FileSize::fast);
 
 /// Loads a compiled file of any kind. Of several targets, takes the one that choose_target() returns. Throws io when
 /// the file cannot be read, bad_input when it is damaged, any field has an illegal value or its signature is wrong, and

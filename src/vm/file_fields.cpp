@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/align.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "exec/file_hash.h"
+#include "exec/memory.h"
 #include "exec/plan_check.h"
 #include "exec/plan_meta.h"
 
@@ -77,12 +79,38 @@ std::span<const std::byte> Reader::bytes(std::span<const std::byte> section,
   return section.subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
 }
 
+namespace {
+
+/// Returns the place of a plan's constant in memory once the file is loaded.
+int64_t place(Writer& io, const Plan& plan, const BufferRef& ref) {
+  const std::span<const std::byte> data{plan.constants + ref.offset, static_cast<size_t>(ref.bytes)};
+  if (io.sources == nullptr) return io.put_constants(data);
+  bool fresh = false;
+  const int64_t at = io.layout.place(data, fresh);
+  if (!fresh) return at;
+  StoredConstant& constant = io.stored.emplace_back();
+  constant.offset = at, constant.bytes = ref.bytes;
+  std::span<const std::byte> bytes = data;
+  if (const Sources::Source* source = io.sources->of(plan, ref.offset)) {
+    constant.packed = true, constant.type = source->tensor.dtype(), constant.recipe = *source->recipe;
+    bytes = {source->tensor.raw(), static_cast<size_t>(source->tensor.bytes())};
+    const Block again(ref.bytes, "a packed constant");
+    pack(constant.recipe, constant.type, bytes.data(), constant.type, again.data());
+    require(std::equal(data.begin(), data.end(), again.data()), "{}: the recipe of a constant does not give it",
+            plan.model);
+  }
+  constant.stored_at = io.put_constants(bytes);
+  constant.stored_bytes = std::ssize(bytes);
+  return at;
+}
+
+}  // namespace
+
 void plan_fields(Writer& io, const Plan& plan) {
   Plan stored = plan;
   for (Step& step : stored.steps) {
     for (BufferRef& ref : step.args) {
-      if (ref.space == Space::constant)
-        ref.offset = io.put_constants({plan.constants + ref.offset, static_cast<size_t>(ref.bytes)});
+      if (ref.space == Space::constant) ref.offset = place(io, plan, ref);
     }
   }
   io.text(write_plan_meta(stored), "plan");
@@ -96,10 +124,13 @@ void plan_fields(Reader& io, Plan& plan) {
   const auto code = io.code("code of a plan");
   plan.code = code.data();
   plan.code_bytes = std::ssize(code);
-  plan.constants = io.sections.constants.data();
-  plan.constants_bytes = std::ssize(io.sections.constants);
+  const std::span<const std::byte> constants = io.unpacked ? io.unpacked->bytes : io.sections.constants;
+  plan.constants = constants.data();
+  plan.constants_bytes = std::ssize(constants);
   plan.owner = io.owner;
+  if (io.unpacked) plan.owner = std::make_shared<std::pair<std::shared_ptr<void>, Unpacked>>(io.owner, *io.unpacked);
   check_plan(plan, ErrorKind::bad_input);
+  if (io.unpacked) return;  // what the file has of its constants is listed
   for (const Step& step : plan.steps) {
     for (const BufferRef& ref : step.args) {
       if (ref.space == Space::constant) io.used.constants.emplace(ref.offset, ref.bytes);

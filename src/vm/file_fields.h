@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "exec/fields.h"
 #include "exec/file_container.h"
 #include "vm/program_file.h"
+#include "vm/small_file.h"
 
 namespace kilter::vm {
 
@@ -54,6 +56,10 @@ struct Writer : FieldWriter {
 
   FilePools& pools;
   UsedBytes used;
+  /// Of a small file: what becomes of the constants of plans. Null: they are stored as they are in memory.
+  const Sources* sources = nullptr;
+  Layout layout;                       ///< of a small file
+  std::vector<StoredConstant> stored;  ///< of a small file: the constants of plans
 };
 
 struct Reader : FieldReader {
@@ -64,6 +70,7 @@ struct Reader : FieldReader {
   std::span<const std::byte> constants(const char* what) { return bytes(sections.constants, used.constants, what); }
 
   FileSections sections;
+  std::optional<Unpacked> unpacked = {};  ///< of a small file: the constants of plans
   std::shared_ptr<void> owner;
   std::string_view where;
   UsedBytes used;

@@ -30,18 +30,19 @@ static void use_options(kilter_options* options) {
     SUCCEEDS(RIGHT(kilter_options_set)(options, kilter_option_name(i), value));
     CHECK(*RIGHT(kilter_option_help)(i) != 0);
   }
-  CHECK(WRONG(kilter_option_name)(12) == NULL && WRONG(kilter_option_help)((size_t)-1) == NULL);
+  CHECK(WRONG(kilter_option_name)(13) == NULL && WRONG(kilter_option_help)((size_t)-1) == NULL);
   SUCCEEDS(kilter_options_set(options, "precision", "bf16"));
   FAILS(WRONG(kilter_options_set)(options, "precision", "f16"), KILTER_ERROR_USAGE,
         "precision 'f16': expected declared, bf16 or fp16");
   SUCCEEDS(kilter_options_get(options, "precision", &value));
   CHECK(strcmp(value, "bf16") == 0);
   SUCCEEDS(kilter_options_set(options, "precision", "declared"));
+  FAILS(WRONG(kilter_options_set)(options, "size", "tiny"), KILTER_ERROR_USAGE, "size 'tiny': expected fast or small");
   FAILS(WRONG(kilter_options_set)(options, "acuracy", "strict"), KILTER_ERROR_USAGE,
-        "option 'acuracy': there is none of this name; did you mean 'accuracy'? legal options are target, shapes, "
-        "max-shapes, precision, keep-float, accuracy, memory, records, choose, layer-plan, run-threads, threads");
+        "option 'acuracy': there is none of this name; did you mean 'accuracy'? legal options are target, size, "
+        "shapes, max-shapes, precision, keep-float, accuracy, memory, records, choose, layer-plan, run-threads, threads");
   FAILS(WRONG(kilter_options_get)(options, "schnell", &value), KILTER_ERROR_USAGE,
-        "option 'schnell': there is none of this name; legal options are target, shapes, max-shapes, precision, "
+        "option 'schnell': there is none of this name; legal options are target, size, shapes, max-shapes, precision, "
         "keep-float, accuracy, memory, records, choose, layer-plan, run-threads, threads");
   CHECK(value == NULL);
   FAILS(WRONG(kilter_options_set)(options, "accuracy", ""), KILTER_ERROR_USAGE,

@@ -175,11 +175,17 @@ TEST(Api, OneFileForSeveralTargets) {
   Network loaded = Network::load(file, {.threads = 1});
   EXPECT_EQ(scores(loaded), scores(net));
   EXPECT_EQ(api_error_of([&] { loaded.save(file, {"x86-64-v3"}); }),
-            "net.kilter is a compiled file, whose targets are those that it was compiled for; load the model");
+            "net.kilter is a compiled file, whose targets and size are those that it was compiled for; load the model");
   EXPECT_EQ(api_error_of([&] { net.save(file, {"x86-64-v3", "x86-64-v3"}); }),
             "target x86-64-v3,x86-64-v3: 'x86-64-v3' is there twice");
   EXPECT_EQ(api_error_of([&] { net.save(file, {"", "x86-64-v3"}); }),
             "target ',x86-64-v3': a name is missing at a comma");
+  const auto before = std::filesystem::file_size(file);
+  net.save(file, {"native", kThisArch == Arch::x86_64 ? "neoverse-n1" : "x86-64-v3"}, "small");
+  EXPECT_LT(static_cast<double>(std::filesystem::file_size(file)), 0.6 * static_cast<double>(before));
+  Network small = Network::load(file, {.threads = 1});
+  EXPECT_EQ(scores(small), scores(net));
+  EXPECT_EQ(api_error_of([&] { net.save(file, {}, "tiny"); }), "size 'tiny': expected fast or small");
 }
 
 TEST(Api, OptionsOfTheCompilerAreNotForCompiledFiles) {

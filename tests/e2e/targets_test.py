@@ -2,7 +2,7 @@
 """Tests compiled files for several targets and signatures: each processor runs the code made for it, natively and under
 emulators, with the results of a file for that target alone.
 
-    targets_test.py KILTER SOURCE PART...      PART: several, aarch64, signatures
+    targets_test.py KILTER SOURCE PART...      PART: several, small, aarch64, signatures
 """
 
 import json
@@ -113,6 +113,70 @@ def test_several():
             assert np.array_equal(got, outputs("x86-64-v3.kilter", "v3"))
 
 
+def lstm(folder):
+    """A network with an LSTM whose weights are packed by gates, of 96 hidden units."""
+    rng = np.random.default_rng(0)
+    weights = [onnx.numpy_helper.from_array(rng.standard_normal(shape, np.float32) * 0.1, name)
+               for name, shape in [("w", (2, 384, 40)), ("r", (2, 384, 96)), ("b", (2, 768))]]
+    node = helper.make_node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=96, direction="bidirectional")
+    path = os.path.join(folder, "lstm.onnx")
+    onnx.save(made_models.model([node], [made_models.value("x", [7, 1, 40])],
+                                [made_models.value("y", [7, 2, 1, 96])], weights), path)
+    return path
+
+
+def products(folder):
+    """A network of two matrix products, the second of many matrices, with sizes that no vector length divides."""
+    rng = np.random.default_rng(1)
+    weights = [onnx.numpy_helper.from_array(rng.standard_normal(shape, np.float32), name)
+               for name, shape in [("a", (200, 330)), ("b", (3, 330, 70))]]
+    nodes = [helper.make_node("MatMul", ["x", "a"], ["h"]), helper.make_node("MatMul", ["h", "b"], ["y"])]
+    path = os.path.join(folder, "products.onnx")
+    onnx.save(made_models.model(nodes, [made_models.value("x", [3, 64, 200])], [made_models.value("y", [3, 64, 70])], weights),
+              path)
+    return path
+
+
+def small_and_fast(model, targets, *words):
+    """Compiles both kinds of files, and checks that they give the same bits here. Returns their sizes."""
+    for size in ("fast", "small"):
+        kilter("compile", model, "--target", targets, "--size", size, *words, "-o", f"{size}.kilter")
+        kilter("run", f"{size}.kilter", *[w for w in words if "=" in w or w == "--input"], "--output", size)
+    names = os.listdir("fast")
+    assert names and sorted(os.listdir("small")) == sorted(names)
+    for name in names:
+        assert open(f"fast/{name}", "rb").read() == open(f"small/{name}", "rb").read(), (model, name)
+    return os.path.getsize("fast.kilter"), os.path.getsize("small.kilter")
+
+
+def test_small():
+    for model, targets, words, most in [
+        (NETWORK, FOUR, SHAPE, 0.4),
+        ("zoo:resnet18", "native", ["--input", "input=1x3x64x64"], 0.96),
+        ("zoo:mobilenet_v1", "native,aarch64", ["--input", "input=1x3x64x64"], 0.6),
+        ("zoo:densenet121", "native,aarch64", ["--input", "input=1x3x64x64"], 0.6),
+        (lstm("."), "native,aarch64", [], 0.7),
+        (products("."), "x86-64-v3,native,aarch64", [], 0.7),
+    ]:
+        fast, small = small_and_fast(model, targets, *words)
+        print(f"{model} for {targets}: {fast / 1e6:.1f} MB, small {small / 1e6:.1f} MB, ratio {small / fast:.2f}")
+        assert small < most * fast, (model, small, fast)
+    kilter("compile", NETWORK, *SHAPE, "--size", "small", "-o", "again.kilter")
+    kilter("compile", NETWORK, *SHAPE, "--size", "small", "-o", "once_more.kilter")
+    assert open("again.kilter", "rb").read() == open("once_more.kilter", "rb").read()
+    listed = json.loads(kilter("inspect", "again.kilter", "--json", "-"))["targets"]
+    assert len(listed) == 1 and listed[0]["memory_bytes"] > listed[0]["constant_bytes"] > 4_000_000, listed
+    assert re.search(r"^  \S+ +code +[\d.]+ MB, weights +[\d.]+ MB, +[\d.]+ MB of its own, packed [\d.]+ MB  \(runs here\)$",
+                     kilter("inspect", "again.kilter"), re.M)
+    text = kilter("compile", NETWORK, *SHAPE, "--size", "small", "-o", "net.so", expect=2)
+    assert "--size small: a library has its weights as kernels read them; write a compiled file" in text, text
+    # Shapes share what they are packed from.
+    onnx.save(made_models.model([helper.make_node("Softmax", ["x"], ["y"])], [made_models.value("x", ["n", 8])],
+                                [made_models.value("y", ["n", 8])]), "open.onnx")
+    kilter("compile", "open.onnx", "--shapes", "x={1,4}x8", "--size", "small", "-o", "shapes.kilter")
+    kilter("run", "shapes.kilter", "--input", "x=4x8")
+
+
 def test_aarch64():
     compiler, emulator = "aarch64-linux-gnu-gcc", "qemu-aarch64"
     if shutil.which(compiler) is None or shutil.which(emulator) is None:
@@ -128,6 +192,8 @@ def test_aarch64():
     command = [emulator, "-cpu", "neoverse-n1", "-L", "/usr/aarch64-linux-gnu", "./main"]
     several = run(*command, "four.kilter")
     assert several == run(*command, "neoverse-n1.kilter") and len(several) == 4000
+    kilter("compile", NETWORK, *SHAPE, "--target", FOUR, "--size", "small", "-o", "small.kilter")
+    assert several == run(*command, "small.kilter")
     assert np.all(np.isfinite(np.frombuffer(several, np.float32)))
     text = run(emulator, "-cpu", "cortex-a57", "-L", "/usr/aarch64-linux-gnu", "./main", "four.kilter", expect=1)
     assert "has no code for this machine" in text and "neoverse-n1 needs rdm, fullfp16, dotprod" in text, text

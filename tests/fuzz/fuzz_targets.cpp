@@ -35,9 +35,26 @@ kilter::vm::ProgramFile passing_on(const char* target) {
   return file;
 }
 
-std::string file_of(const std::vector<kilter::vm::Content>& contents) {
+/// The plan, with the constants at offset 0 made from those after the first, which is zero.
+kilter::Plan with_recipes(kilter::Plan plan) {
+  for (const kilter::Step& step : plan.steps) {
+    for (const kilter::BufferRef& ref : step.args) {
+      if (ref.space != kilter::Space::constant || ref.offset != 0 || ref.bytes % 4 != 0) continue;
+      const int64_t count = ref.bytes / 4;
+      kilter::Tensor source(kilter::DType::f32, {count - 1});
+      std::copy_n(plan.constants + 4, source.bytes(), source.raw());
+      const kilter::Gather gather{{{count - 1, 1, -1}, {1, 0}}, {{1, 1, 1}, {count, 0, 1}}};
+      plan.recipes.push_back({0, ref.bytes, kilter::DType::f32, gather, source});
+    }
+  }
+  kilter::require(!plan.recipes.empty(), "'{}' has no constants at offset 0", plan.model);
+  return plan;
+}
+
+std::string file_of(const std::vector<kilter::vm::Content>& contents,
+                    kilter::vm::FileSize size = kilter::vm::FileSize::fast) {
   const kilter::ScratchFolder folder;
-  kilter::vm::save_targets(contents, folder.path() / "p");
+  kilter::vm::save_targets(contents, folder.path() / "p", size);
   return kilter::read_file(folder.path() / "p");
 }
 
@@ -47,6 +64,7 @@ std::span<const std::string> seeds() {
   static const std::string files[] = {
       file_of({plan_for(steps_plan(), "x86-64-v2"), plan_for(arithmetic_plan(16), "x86-64-v3")}),
       file_of({plan_for(arithmetic_plan(16), "neoverse-n1"), plan_for(arithmetic_plan(16), "x86-64-v2")}),
+      file_of({with_recipes(plan_for(arithmetic_plan(16), "x86-64-v2"))}, kilter::vm::FileSize::small),
       file_of({passing_on("x86-64-v2"), passing_on("neoverse-n1"), plan_for(steps_plan(), "haswell")}),
   };
   return files;

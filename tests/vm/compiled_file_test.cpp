@@ -104,8 +104,9 @@ TEST(CompiledFile, ATargetThatDoesNotDescribeTheProcessorServesIfNoOtherDoes) {
   EXPECT_EQ(chosen(targets({"haswell", "skylake"}), kMilan), "haswell");
 }
 
-/// A small network for several targets.
-std::filesystem::path written(const ScratchFolder& folder, const std::vector<std::string>& names) {
+/// A small network for several targets, in a file of the given size.
+std::filesystem::path written(const ScratchFolder& folder, const std::vector<std::string>& names,
+                              vm::FileSize size = vm::FileSize::fast, Precision precision = Precision::declared) {
   std::vector<std::unique_ptr<Session>> sessions;
   std::vector<vm::Content> contents;
   for (const std::string& name : names) {
@@ -113,12 +114,27 @@ std::filesystem::path written(const ScratchFolder& folder, const std::vector<std
     options.threads = 1;
     options.shapes = {{"input", {1, 3, 32, 32}}};
     options.compile.target = parse_target(name);
+    options.compile.contents.recipes = size == vm::FileSize::small;
+    options.compile.precision = precision;
     sessions.push_back(Session::open("zoo:squeezenet1_1", options));
     contents.push_back(sessions.back()->saved().content);
   }
   const std::filesystem::path file = folder.path() / "several.kilter";
-  vm::save_targets(contents, file);
+  vm::save_targets(contents, file, size);
   return file;
+}
+
+/// The constants that the steps of a plan read, in their order.
+std::vector<std::string> constants_of(const vm::CompiledFile& file) {
+  const Plan& plan = std::get<Plan>(file.content);
+  std::vector<std::string> all;
+  for (const Step& step : plan.steps) {
+    for (const BufferRef& ref : step.args) {
+      if (ref.space == Space::constant)
+        all.emplace_back(reinterpret_cast<const char*>(plan.constants) + ref.offset, static_cast<size_t>(ref.bytes));
+    }
+  }
+  return all;
 }
 
 std::string error_of(const std::filesystem::path& file, const CpuIdentity& cpu) {
@@ -140,6 +156,41 @@ TEST(CompiledFile, SharesEqualConstantsAndLoadsTheChosenTarget) {
   EXPECT_EQ(loaded.targets[1].own_bytes, 0);
   EXPECT_GT(loaded.targets[1].constants_bytes, 0);
   EXPECT_GT(loaded.targets[2].own_bytes, 0);
+}
+
+TEST(CompiledFile, OfASmallOneTheTargetsHaveTheConstantsOfAFastOne) {
+  const ScratchFolder folder, other;
+  for (const Precision precision : {Precision::declared, Precision::bf16}) {
+    std::vector<std::string> names = {"znver4", "sapphirerapids", "neoverse-v1"};
+    if (precision == Precision::declared) names = {"x86-64-v3", "znver4", "aarch64"};
+    const auto fast = written(folder, names, vm::FileSize::fast, precision);
+    const auto small = written(other, names, vm::FileSize::small, precision);
+    EXPECT_LT(file_size(small), 0.6 * static_cast<double>(file_size(fast)));
+    for (const Recorded& recorded : {kMilan, kGenoa, kSapphireRapids, kGraviton3}) {
+      if (vm::choose_target(vm::load_compiled(fast, {}, kGenoa.cpu).targets, recorded.cpu) < 0) continue;
+      const vm::CompiledFile a = vm::load_compiled(fast, {}, recorded.cpu),
+                             b = vm::load_compiled(small, {}, recorded.cpu);
+      EXPECT_EQ(a.chosen, b.chosen);
+      EXPECT_TRUE(constants_of(a) == constants_of(b)) << recorded.name;
+      EXPECT_FALSE(constants_of(a).empty());
+      EXPECT_FALSE(a.targets[a.chosen].small);
+      EXPECT_TRUE(b.targets[b.chosen].small);
+      EXPECT_GT(b.targets[b.chosen].memory_bytes, b.targets[b.chosen].own_bytes);
+    }
+  }
+}
+
+TEST(CompiledFile, ASmallOneMayHaveOneTarget) {
+  const ScratchFolder folder;
+  const auto file = written(folder, {"x86-64-v3"}, vm::FileSize::small);
+  const vm::CompiledFile loaded = vm::load_compiled(file, {}, kMilan.cpu);
+  EXPECT_EQ(loaded.targets.size(), 1U);
+  std::string bytes = read_file(file);
+  char& inside = bytes[bytes.size() / 4 * 3];
+  inside = static_cast<char>(inside ^ 1);
+  write_file_atomically(file, bytes);
+  EXPECT_TRUE(error_of(file, kMilan.cpu)
+                  .starts_with("compiled file '" + file.string() + "': the network for x86-64-v3: expected hash "));
 }
 
 TEST(CompiledFile, NoTargetFitsIsSaidForEach) {

@@ -64,6 +64,7 @@ Written compile_targets(const std::vector<std::unique_ptr<Session>>& sessions, c
     nlohmann::json row = written(saved.saved[i].content).json;
     row["target"] = parts[i].target, row["code_bytes"] = parts[i].code_bytes;
     row["constant_bytes"] = parts[i].constants_bytes, row["own_constant_bytes"] = parts[i].own_bytes;
+    if (parts[i].small) row["memory_bytes"] = parts[i].memory_bytes;
     rows.push_back(std::move(row));
   }
   made.json = {{"kind", "targets"}, {"targets", rows}};
@@ -148,6 +149,8 @@ void compile(const ModelOptions& options, const LibraryChoice& choice, const std
   const std::vector<Target> targets = parse_targets(options.target);
   if (library && targets.size() > 1)
     fail(ErrorKind::usage, "--target {}: a library has the code of one target", options.target);
+  if (library && options.small_file)
+    fail(ErrorKind::usage, "--size small: a library has its weights as kernels read them; write a compiled file");
   std::vector<std::unique_ptr<Session>> sessions;
   std::vector<std::string> names;
   for (const Target& target : targets) {
@@ -161,9 +164,9 @@ void compile(const ModelOptions& options, const LibraryChoice& choice, const std
   {
     Progress progress("compile " + session.name());
     progress.show("compiling");
-    made = library                ? compile_library(session, choice, file)
-           : sessions.size() == 1 ? compile_one(session, options, file, json != "-")
-                                  : compile_targets(sessions, file);
+    made = library                                       ? compile_library(session, choice, file)
+           : sessions.size() == 1 && !options.small_file ? compile_one(session, options, file, json != "-")
+                                                         : compile_targets(sessions, file);
   }
   const double ms = made.compile_ms.value_or(ms_since(start));
   const std::string target = join(names, ", ");
@@ -183,6 +186,7 @@ void add_compile(Command app, Context&) {
   auto options = std::make_shared<ModelOptions>();
   auto choice = std::make_shared<LibraryChoice>();
   auto file = std::make_shared<std::string>(), json = std::make_shared<std::string>();
+  auto size = std::make_shared<std::string>("fast");
   Command sub = app.subcommand(
       "compile", "Compile a network to a file that `kilter run` and libkilter_runtime load, or to a C library");
   sub.group("Run and deploy");
@@ -191,6 +195,11 @@ void add_compile(Command app, Context&) {
              "file to write, such as NAME.kilter; NAME.so, NAME.a and NAME.o are C libraries that need no Kilter")
       .file()
       .required();
+  sub.option("--size", *size,
+             "fast: the file has the packed weights, which are mapped; small: it has the weights that take less room "
+             "before they are packed, and loading packs them")
+      .one_of({"fast", "small"})
+      .shows_default();
   sub.json(*json, "what was written");
   sub.heading("C libraries");
   sub.option("--header", choice->header, "file for the C header (default: NAME.h beside the library)").file();
@@ -218,8 +227,13 @@ void add_compile(Command app, Context&) {
   sub.example("kilter compile zoo:resnet18 --target x86-64-v3 -o resnet18.kilter", "Compile for any CPU with AVX2");
   sub.example("kilter compile zoo:resnet18 --target x86-64-v3,znver4,neoverse-n1 -o resnet18.kilter",
               "One file for several CPUs");
+  sub.example("kilter compile zoo:resnet18 --target x86-64-v3,znver4 --size small -o resnet18.kilter",
+              "A smaller file, which takes longer to load");
   sub.example("kilter compile zoo:resnet18 -o resnet18.so", "A C library of the network, and its header resnet18.h");
-  sub.callback([=] { compile(*options, *choice, *file, *json); });
+  sub.callback([=] {
+    options->small_file = parse_file_size(*size) == vm::FileSize::small;
+    compile(*options, *choice, *file, *json);
+  });
 }
 
 }  // namespace kilter::tool

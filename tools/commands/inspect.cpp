@@ -147,25 +147,29 @@ nlohmann::json targets_json(const Session& session) {
   nlohmann::json rows = nlohmann::json::array();
   for (size_t i = 0; i < session.file_targets().size(); ++i) {
     const vm::TargetPart& part = session.file_targets()[i];
-    rows.push_back({{"target", part.target},
-                    {"features", part.features},
-                    {"code_bytes", part.code_bytes},
-                    {"constant_bytes", part.constants_bytes},
-                    {"own_constant_bytes", part.own_bytes},
-                    {"runs_here", i == session.file_target()}});
+    nlohmann::json& row = rows.emplace_back();
+    row = {{"target", part.target},
+           {"features", part.features},
+           {"code_bytes", part.code_bytes},
+           {"constant_bytes", part.constants_bytes},
+           {"own_constant_bytes", part.own_bytes},
+           {"runs_here", i == session.file_target()}};
+    if (part.small) row["memory_bytes"] = part.memory_bytes;
   }
   return rows;
 }
 
-/// The targets of a compiled file for several.
+/// The targets of a compiled file for several, or of a small one.
 void print_targets(const Session& session) {
   if (session.file_targets().empty()) return;
   say("targets:\n");
   for (size_t i = 0; i < session.file_targets().size(); ++i) {
     const vm::TargetPart& part = session.file_targets()[i];
-    say("  {:<22} code {:5.2f} MB, weights {:6.1f} MB, {:6.1f} MB of its own{}\n", part.target,
+    const std::string packed =
+        part.small ? fmt::format(", packed {:.1f} MB", static_cast<double>(part.memory_bytes) * 1e-6) : "";
+    say("  {:<22} code {:5.2f} MB, weights {:6.1f} MB, {:6.1f} MB of its own{}{}\n", part.target,
         static_cast<double>(part.code_bytes) * 1e-6, static_cast<double>(part.constants_bytes) * 1e-6,
-        static_cast<double>(part.own_bytes) * 1e-6, i == session.file_target() ? "  (runs here)" : "");
+        static_cast<double>(part.own_bytes) * 1e-6, packed, i == session.file_target() ? "  (runs here)" : "");
   }
 }
 

@@ -113,7 +113,7 @@ class PlanPacker {
     if (wanted.task == nullptr) return value(wanted.value);
     Packing& packing = wanted.task->chosen.lowered.constants[wanted.index];
     const std::string form = fmt::format("{} {} of {}", packing.elems, name(packing.dtype), packing.form);
-    return {origin(packing.from, form), packing.bytes(), std::exchange(packing.fill, nullptr)};
+    return {origin(packing.from, form), packing.bytes(), std::exchange(packing.fill, nullptr), recipe(packing)};
   }
 
   NewConstant value(ValueId value) const {
@@ -124,6 +124,12 @@ class PlanPacker {
       std::copy_n(placed.raw(), placed.bytes(), to);
     };
     return {origin(value, ""), physical(type).elems * stored_bytes(type), fill};
+  }
+
+  std::optional<RecipeOfConstant> recipe(const Packing& packing) const {
+    if (!s_.options.contents.recipes || packing.from == kNone || !packing.recipe) return std::nullopt;
+    return RecipeOfConstant{
+        .type = packing.dtype, .recipe = *packing.recipe, .source = *constant_of(s_.tasks.graph, packing.from)};
   }
 
   std::optional<ConstantOrigin> origin(ValueId value, const std::string& form) const {

@@ -89,6 +89,7 @@ Buf pair_weights(Emitter& e, Packing packing, const PairPanels& panels, const st
   starts.resize(static_cast<size_t>(packed.elems() / (panels.steps * panels.step_bytes())) + 1,
                 static_cast<int32_t>(places.size()));
   packing.form += " halved";
+  packing.recipe.reset();
   packing.fill = [fill = packing.fill, panels, elems = packing.elems](std::byte* to) {
     fill(to);
     halve_panels(bytes_at(to, elems), panels, [](int64_t, int64_t, const auto&) {});

@@ -146,32 +146,15 @@ std::vector<WinogradTiling> tilings(const WinogradConv& c, const CpuLimits& limi
   return all;
 }
 
-/// Writes [group of output channels][place][input channel][output channel of the group].
-void pack_filters(const Tensor& w, const WinogradConv& c, int64_t m, int64_t width, int64_t lanes, float* packed) {
-  FilterTransform transformed(c.down(m), c.across(m));
-  const int64_t taps = c.kernel_h * c.kernel_w, places = c.places(m), panel = c.in_blocks * lanes * width;
-  // The distances between panels are multiples of a cache way, so their lines evict each other. Each panel therefore
-  // gets a whole row of output channels at once.
-  for (int64_t group = 0; group < c.out_channels; group += width) {
-    const int64_t count = std::min(width, c.out_channels - group);
-    float* to = packed + group / width * places * panel;
-    for (int64_t ch = 0; ch < c.in_channels; ++ch, to += width) {
-      const float* filters = w.data<float>() + (group * c.in_channels + ch) * taps;
-      const std::vector<double>& u = transformed(filters, count, c.in_channels * taps);
-      for (int64_t xi = 0; xi < places; ++xi) {
-        std::transform(u.data() + xi * count, u.data() + (xi + 1) * count, to + xi * panel,
-                       [](double value) { return static_cast<float>(value); });
-      }
-    }
-  }
-}
-
 Packing pack(const Task& task, const WinogradConv& c, const WinogradTiling& p, int64_t lanes) {
   const ValueId w = task.node().inputs[1];
-  return {w, fmt::format("winograd m={} vectors={} lanes={}", p.m, p.vectors, lanes), DType::f32,
-          weight_bytes(c, p, lanes) / 4, [from = *task.operand(w).constant, c, p, lanes](std::byte* to) {
-            pack_filters(from, c, p.m, p.vectors * lanes, lanes, reinterpret_cast<float*>(to));
-          }};
+  const WinogradFilters filters{c.out_channels,    c.in_channels,      c.kernel_h, c.kernel_w, p.m,
+                                p.vectors * lanes, c.in_blocks * lanes};
+  Packing made = packed_by(filters, w, fmt::format("winograd m={} vectors={} lanes={}", p.m, p.vectors, lanes),
+                           DType::f32, *task.operand(w).constant);
+  require(made.bytes() == weight_bytes(c, p, lanes), "transformed filters of {} bytes; the model expects {}",
+          made.bytes(), weight_bytes(c, p, lanes));
+  return made;
 }
 
 struct Operations {

@@ -99,28 +99,6 @@ Panels panels_of(const MatrixProduct& p, int64_t vectors, int32_t lanes, int64_t
   return out;
 }
 
-namespace {
-
-/// Packs [k][n] matrices into memory that is zeroed.
-template <class T>
-void pack_panels(const Tensor& b, const MatrixProduct& p, const Panels& panels, std::byte* packed) {
-  T* to = reinterpret_cast<T*>(packed);
-  const int64_t group = p.operands.group;
-  for (int64_t matrix = 0; matrix < panels.matrices; ++matrix) {
-    const float* from = b.data<float>() + matrix * p.k * p.n;
-    for (int64_t panel = 0; panel < panels.per_matrix; ++panel, to += panels.depth * panels.width) {
-      const int64_t first = panel * panels.width, count = std::min(panels.width, p.n - first);
-      for (int64_t row = 0; row < p.k; ++row) {
-        const float* x = from + row * p.n + first;
-        T* y = to + row / group * group * panels.width + row % group;
-        for (int64_t i = 0; i < count; ++i) y[i * group] = T(x[i]);
-      }
-    }
-  }
-}
-
-}  // namespace
-
 Packing pack_constant(const Task& task, const MatrixProduct& p, const Panels& panels) {
   const ValueId b = task.node().inputs[1];
   const DType type = p.operands.weights();
@@ -128,12 +106,15 @@ Packing pack_constant(const Task& task, const MatrixProduct& p, const Panels& pa
   if (type != DType::f32) form += fmt::format(" {}", name(type));
   if (p.operands.type == DType::i16) form += " pairs";
   if (panels.depth != p.padded_k()) form += fmt::format(" depth {}", panels.depth);
-  return {b, std::move(form), type, panels.elems, [from = *task.operand(b).constant, p, panels](std::byte* to) {
-            if (p.operands.type == DType::bf16) return pack_panels<BFloat16>(from, p, panels, to);
-            if (p.operands.type == DType::f16) return pack_panels<Half>(from, p, panels, to);
-            if (p.operands.integers()) return pack_panels<int8_t>(from, p, panels, to);
-            pack_panels<float>(from, p, panels, to);
-          }};
+  enum : int32_t { kMatrix, kRow, kColumn };
+  const int64_t group = p.operands.group;
+  Gather gather{{{panels.matrices, p.k * p.n}, {p.k, p.n}, {p.n, 1}},
+                {{panels.matrices, kMatrix, 1},
+                 {panels.per_matrix, kColumn, panels.width},
+                 {panels.depth / group, kRow, group},
+                 {panels.width, kColumn, 1}}};
+  if (group > 1) gather.loops.push_back({group, kRow, 1});
+  return packed_by(std::move(gather), b, std::move(form), type, *task.operand(b).constant);
 }
 
 std::optional<Packing> column_starts(const Task& task, const MatrixProduct& p, const Panels& panels) {

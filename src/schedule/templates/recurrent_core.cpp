@@ -53,28 +53,38 @@ Tensor pack_columns(const Recurrence& q, const std::vector<int64_t>& gates, int6
   return packed;
 }
 
-/// Returns r as [directions][block of hidden units][k][gate][lane of the block], the order in which a product streams
-/// it. `scale`: of its rows, or nullptr.
-Tensor pack(const Tensor& r, const float* scale, const Recurrence& q, const std::vector<int64_t>& gates,
-            int64_t width) {
-  const int64_t hidden = q.shape.hidden, blocks = ceil_div(hidden, width);
-  Tensor packed(DType::f32, {q.shape.directions * blocks * hidden * static_cast<int64_t>(gates.size()) * width});
-  std::fill_n(packed.data<float>(), packed.elems(), 0.0F);
-  float* to = packed.data<float>();
+/// Packs the `count` gates of r from `first` on as [directions][block of hidden units][k][gate][lane of the block], the
+/// order in which a product streams them. `from`: the operand that `r` is; kNone if it has other values.
+Packing pack(const Tensor& r, ValueId from, const Recurrence& q, int64_t first, int64_t count, int64_t width) {
+  const int64_t hidden = q.shape.hidden, gates = r.elems() / (q.shape.directions * hidden * hidden);
+  enum : int32_t { kDirection, kGate, kUnit, kDepth };
+  Gather gather{
+      {{q.shape.directions, gates * hidden * hidden}, {gates, hidden * hidden, first}, {hidden, hidden}, {hidden, 1}},
+      {{q.shape.directions, kDirection, 1},
+       {ceil_div(hidden, width), kUnit, width},
+       {hidden, kDepth, 1},
+       {count, kGate, 1},
+       {width, kUnit, 1}}};
+  std::string form =
+      from == kNone ? "" : fmt::format("gates {} to {} in panels of {}", first, first + count - 1, width);
+  return packed_by(std::move(gather), from, std::move(form), DType::f32, r);
+}
+
+/// Returns the gates of r one after another, with their rows multiplied by `scale` unless that is null.
+Tensor picked(const Tensor& r, const float* scale, const Recurrence& q, const std::vector<int64_t>& gates) {
+  const int64_t hidden = q.shape.hidden;
+  Tensor made(DType::f32, {q.shape.directions, std::ssize(gates), hidden, hidden});
+  float* to = made.data<float>();
   for (int64_t d = 0; d < q.shape.directions; ++d) {
-    for (int64_t first = 0; first < hidden; first += width) {
-      for (int64_t k = 0; k < hidden; ++k) {
-        for (const int64_t gate : gates) {
-          const int64_t row = (d * q.shape.gates + gate) * hidden + first;
-          const float* from = r.data<float>() + row * hidden + k;
-          for (int64_t lane = 0; lane < std::min(width, hidden - first); ++lane)
-            to[lane] = from[lane * hidden] * (scale != nullptr ? scale[row + lane] : 1.0F);
-          to += width;
-        }
+    for (const int64_t gate : gates) {
+      for (int64_t unit = 0; unit < hidden; ++unit, to += hidden) {
+        const int64_t row = (d * q.shape.gates + gate) * hidden + unit;
+        std::transform(r.data<float>() + row * hidden, r.data<float>() + (row + 1) * hidden, to,
+                       [&](float x) { return scale != nullptr ? x * scale[row] : x; });
       }
     }
   }
-  return packed;
+  return made;
 }
 
 /// The packed columns of r that a product multiplies. If they are bytes: what the sums of the highest digit start at,
@@ -139,7 +149,13 @@ class StepEmitter {
     const Tensor& r = *e_.task().operand(node_.inputs[form_.r]).constant;
     const float* scale =
         has(form_.r_scale) ? e_.task().operand(node_.inputs[form_.r_scale]).constant->data<float>() : nullptr;
-    if (!q_.bytes) return packed_.push_back({e_.constant(pack(r, scale, q_, gates, width_), "r"), {}, {}});
+    if (!q_.bytes) {
+      const int64_t count = std::ssize(gates);
+      const bool as_it_is = scale == nullptr && gates.back() - gates.front() == count - 1;
+      Packing packing = as_it_is ? pack(r, node_.inputs[form_.r], q_, gates.front(), count, width_)
+                                 : pack(picked(r, scale, q_, gates), kNone, q_, 0, count, width_);
+      return packed_.push_back({e_.constant(std::move(packing), "r"), {}, {}});
+    }
     const auto start = [&](int64_t row) {
       const float* from = r.data<float>() + row * q_.shape.hidden;
       return static_cast<int32_t>(-kTopZero * std::accumulate(from, from + q_.shape.hidden, 0.0));

@@ -6,24 +6,6 @@
 namespace kilter {
 namespace {
 
-/// Coefficients of the product of x^2 - p^2 over all pairs except `without`, by powers of x^2; the last one is 1.
-std::vector<double> even_product(const WinogradTransform& t, size_t without) {
-  std::vector<double> c{1};
-  for (size_t k = 0; k < t.pairs.size(); ++k) {
-    if (k == without) continue;
-    const double square = t.pairs[k] * t.pairs[k];
-    c.insert(c.begin(), 0);
-    for (size_t i = 0; i + 1 < c.size(); ++i) c[i] -= square * c[i + 1];
-  }
-  return c;
-}
-
-double value_at(const std::vector<double>& even, double x) {
-  double value = 0;
-  for (size_t i = even.size(); i-- > 0;) value = value * x * x + even[i];
-  return value;
-}
-
 /// The sum of even[i] * d[first + 2 i].
 Expr weighted(LoopBuilder& b, const std::vector<double>& even, const std::vector<Expr>& d, size_t first) {
   Expr sum = d[first + 2 * (even.size() - 1)];
@@ -33,69 +15,6 @@ Expr weighted(LoopBuilder& b, const std::vector<double>& even, const std::vector
   }
   return b.let("t", sum);
 }
-
-/// Rows of G, inputs() x taps.
-std::vector<std::vector<double>> filter_rows(const WinogradTransform& t) {
-  if (t.identity()) return {{1}};
-  const auto taps = static_cast<size_t>(t.taps);
-  std::vector<std::vector<double>> rows(1, std::vector<double>(taps, 0));
-  rows[0][0] = 1 / value_at(even_product(t, SIZE_MAX), 0);
-  for (size_t k = 0; k < t.pairs.size(); ++k) {
-    const double p = t.pairs[k];
-    const double scale = 2 * p * p * value_at(even_product(t, k), p);
-    for (const double point : {p, -p}) {
-      std::vector<double>& row = rows.emplace_back();
-      for (size_t r = 0; r < taps; ++r) row.push_back(std::pow(point, static_cast<double>(r)) / scale);
-    }
-  }
-  rows.emplace_back(taps, 0).back() = 1;
-  return rows;
-}
-
-/// Sets to[i] to the sum of weights[k] * values[k * n + i] for each i below n.
-void weighted_sum(const std::vector<double>& weights, const double* values, size_t n, double* to) {
-  std::fill_n(to, n, 0.0);
-  for (const double weight : weights) {
-    for (size_t i = 0; i < n; ++i) to[i] += weight * values[i];
-    values += n;
-  }
-}
-
-}  // namespace
-
-const WinogradTransform* find_winograd(int64_t outputs, int64_t taps) {
-  static const WinogradTransform kIdentity, kTransforms[] = {{2, 3, {1}}, {4, 3, {0.625, 1.5}}, {2, 7, {0.5, 1, 2}}};
-  if (taps == 1) return &kIdentity;
-  for (const WinogradTransform& t : kTransforms) {
-    if (t.outputs == outputs && t.taps == taps) return &t;
-  }
-  return nullptr;
-}
-
-FilterTransform::FilterTransform(const WinogradTransform& down, const WinogradTransform& across)
-    : down_(filter_rows(down)), across_(filter_rows(across)) {}
-
-const std::vector<double>& FilterTransform::operator()(const float* filters, int64_t count, int64_t stride) {
-  const size_t n = static_cast<size_t>(count), rows = down_[0].size(), columns = across_[0].size();
-  taps_.resize(rows * columns * n);
-  half_.resize(columns * n);
-  out_.resize(down_.size() * across_.size() * n);
-  for (size_t k = 0; k < n; ++k) {
-    const float* filter = filters + static_cast<int64_t>(k) * stride;
-    for (size_t tap = 0; tap < rows * columns; ++tap) taps_[tap * n + k] = double{filter[tap]};
-  }
-  double* to = out_.data();
-  for (const std::vector<double>& row : down_) {
-    weighted_sum(row, taps_.data(), columns * n, half_.data());
-    for (const std::vector<double>& column : across_) {
-      weighted_sum(column, half_.data(), n, to);
-      to += n;
-    }
-  }
-  return out_;
-}
-
-namespace {
 
 using Rows = std::vector<std::vector<double>>;
 

@@ -1,0 +1,138 @@
+#include "vm/small_file.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/align.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "exec/helper_threads.h"
+#include "exec/memory.h"
+
+namespace kilter::vm {
+namespace {
+
+constexpr int64_t kAlignment = 64;  ///< of constants in memory; kernels may read up to the end of their last line
+constexpr int64_t kMostBytes = int64_t{1} << 40;
+constexpr int64_t kBytesPerThread = int64_t{1} << 20;  ///< packing fewer takes less time than starting a thread
+constexpr size_t kMostThreads = 16;
+/// A forged file must not fill the memory: padding multiplies the size of small tensors only.
+constexpr int64_t kMostGrowth = 64, kAlwaysAllowed = int64_t{64} << 20;
+
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+  return {tensor.raw(), static_cast<size_t>(tensor.bytes())};
+}
+
+/// Bytes by their content.
+struct Content {
+  uint64_t hash = 0;
+  size_t size = 0;
+  auto operator<=>(const Content&) const = default;
+};
+
+Content content_of(std::span<const std::byte> bytes) { return {hash_bytes(bytes), bytes.size()}; }
+
+}  // namespace
+
+Sources::Sources(std::span<const Plan* const> plans) {
+  std::map<std::pair<const std::byte*, DType>, std::pair<Tensor, Content>> converted;
+  std::map<Content, std::set<Content>> made;  // what is packed from each source
+  std::map<std::pair<const Plan*, int64_t>, Content> source_of;
+  for (const Plan* plan : plans) {
+    for (const RecipeOfConstant& one : plan->recipes) {
+      auto [at, fresh] = converted.try_emplace({one.source.raw(), one.type});
+      if (fresh) {
+        Tensor tensor = as_packed(one.source, one.type);
+        const Content content = content_of(bytes_of(tensor));
+        at->second = {std::move(tensor), content};
+      }
+      const auto& [tensor, content] = at->second;
+      made[content].insert(content_of({plan->constants + one.offset, static_cast<size_t>(one.bytes)}));
+      sources_[{plan, one.offset}] = {&one.recipe, tensor};
+      source_of[{plan, one.offset}] = content;
+    }
+  }
+  std::erase_if(sources_, [&](const auto& entry) {
+    const Content& source = source_of.at(entry.first);
+    size_t packed = 0;
+    for (const Content& content : made.at(source)) packed += content.size;
+    return packed <= source.size;
+  });
+}
+
+const Sources::Source* Sources::of(const Plan& plan, int64_t offset) const {
+  const auto at = sources_.find({&plan, offset});
+  return at == sources_.end() ? nullptr : &at->second;
+}
+
+int64_t Layout::place(std::span<const std::byte> constant, bool& fresh) {
+  const uint64_t hash = hash_bytes(constant);
+  const auto [begin, end] = places_.equal_range(hash);
+  fresh = false;
+  for (auto it = begin; it != end; ++it) {
+    if (std::ranges::equal(it->second.second, constant)) return it->second.first;
+  }
+  fresh = true;
+  const int64_t offset = bytes_;
+  places_.emplace(hash, std::pair(offset, constant));
+  bytes_ += round_up(std::max<int64_t>(std::ssize(constant), 1), kAlignment);
+  return offset;
+}
+
+namespace {
+
+[[noreturn]] void bad(std::string_view where, size_t index, std::string_view problem) {
+  fail(ErrorKind::bad_input, "compiled file '{}': constant {}: {}", where, index, problem);
+}
+
+/// Checks a constant, and returns the end of its memory.
+int64_t check(const StoredConstant& c, int64_t section, std::string_view where, size_t index) {
+  if (c.stored_at < 0 || c.stored_bytes < 0 || c.stored_at > section || c.stored_bytes > section - c.stored_at ||
+      c.stored_at % kAlignment != 0)
+    bad(where, index,
+        fmt::format("{} bytes at byte {} of a section of {}; expected a multiple of {} inside it", c.stored_bytes,
+                    c.stored_at, section, kAlignment));
+  if (c.offset < 0 || c.bytes < 0 || c.offset > kMostBytes || c.bytes > kMostBytes || c.offset % kAlignment != 0)
+    bad(where, index, fmt::format("{} bytes at byte {} of memory", c.bytes, c.offset));
+  if (!c.packed) {
+    if (c.bytes != c.stored_bytes) bad(where, index, fmt::format("{} bytes from {}", c.bytes, c.stored_bytes));
+    return c.offset + c.bytes;
+  }
+  if (c.type == DType::string || is_narrow(c.type)) bad(where, index, fmt::format("elements of type {}", name(c.type)));
+  const int64_t size = size_bytes(c.type);
+  if (c.stored_bytes % size != 0) bad(where, index, fmt::format("{} bytes of {}", c.stored_bytes, name(c.type)));
+  if (const auto fault = fault_of(c.recipe, c.type, c.stored_bytes / size)) bad(where, index, *fault);
+  if (c.bytes % size != 0 || elems(c.recipe) != c.bytes / size)
+    bad(where, index, fmt::format("{} elements of {} for {} bytes", elems(c.recipe), name(c.type), c.bytes));
+  return c.offset + c.bytes;
+}
+
+}  // namespace
+
+Unpacked unpack(std::span<const StoredConstant> constants, std::span<const std::byte> section, std::string_view where) {
+  int64_t end = 0, left = kMostGrowth * std::ssize(section) + kAlwaysAllowed;
+  for (size_t i = 0; i < constants.size(); ++i) {
+    end = std::max(end, check(constants[i], std::ssize(section), where, i));
+    left -= constants[i].bytes;
+    if (left < 0)
+      bad(where, i,
+          fmt::format("the constants up to it have more than {} times the {} bytes of the section", kMostGrowth,
+                      section.size()));
+  }
+  const int64_t bytes = round_up(std::max<int64_t>(end, 1), kAlignment);
+  auto block = std::make_shared<Block>(bytes, "the packed weights");
+  const auto threads = static_cast<size_t>(bytes / kBytesPerThread);
+  on_helper_threads(constants.size(), std::min(threads, kMostThreads), [&](size_t i) {
+    const StoredConstant& c = constants[i];
+    const std::byte* from = section.data() + c.stored_at;
+    if (c.packed) {
+      pack(c.recipe, c.type, from, c.type, block->data() + c.offset);
+    } else {
+      std::copy_n(from, c.bytes, block->data() + c.offset);
+    }
+  });
+  std::byte* data = block->data();
+  return {std::move(block), {data, static_cast<size_t>(bytes)}};
+}
+
+}  // namespace kilter::vm
