@@ -1,8 +1,7 @@
 #include "look_ahead.h"
 
-#include <system_error>
-
 #include "base/text.h"
+#include "tune/records/place.h"
 #include "tune/records/store.h"
 #include "tune/tuner/plans/outlook.h"
 #include "tune/tuner/plans/use_tuned.h"
@@ -22,9 +21,8 @@ std::vector<tune::OutlookLayer> layers_of(const profile::Profile& p) {
 }
 
 /// Reads the records of a file. `told` suppresses the report of damage, which was printed when --records was read.
-std::vector<tune::Record> records_of(const std::filesystem::path& file, bool told) {
-  std::error_code ignored;
-  if (std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found) return {};
+std::vector<tune::Record> records_of(const std::string& file, bool told) {
+  if (tune::is_absent(file)) return {};
   const auto store = tune::Store::open(file, tune::Store::Mode::read);
   return told ? store->read().records : read_records(*store);
 }
@@ -35,11 +33,11 @@ struct Accepted {
   bool in_use = false;
 };
 
-Accepted accepted_of(const std::filesystem::path& file, const profile::Profile& p, const ModelOptions& options,
+Accepted accepted_of(const std::string& file, const profile::Profile& p, const ModelOptions& options,
                      const Graph& graph) {
   if (!options.layer_plan.empty()) return {};
   const bool given = options.records != "none";
-  const tune::KeptPlans plans = tune::read_plans(tune::plans_file(file.string()));
+  const tune::KeptPlans plans = tune::read_plans(tune::plans_file(file));
   if (!given) {
     for (const std::string& line : plans.damaged) say_error("{}\n", printable(line));
   }
@@ -55,7 +53,7 @@ Accepted accepted_of(const std::filesystem::path& file, const profile::Profile& 
   return out;
 }
 
-tune::Outlook outlook_of(const std::filesystem::path& file, const profile::Profile& p, const ModelOptions& options,
+tune::Outlook outlook_of(const std::string& file, const profile::Profile& p, const ModelOptions& options,
                          const Session& session, const Graph& graph, double minutes) {
   const std::vector<tune::Record> records = records_of(file, options.records != "none");
   const Accepted accepted = accepted_of(file, p, options, graph);
@@ -112,10 +110,10 @@ std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const
   out.action = fmt::format("{} --time {:g}min", tune_command(options), minutes);
   try {
     const std::string given = options.records_file();
-    const std::filesystem::path file = given.empty() ? tune::default_records_file() : std::filesystem::path(given);
+    const std::string file = given.empty() ? tune::default_records_file().string() : given;
     const tune::Outlook ahead = outlook_of(file, profile, options, session, graph(), minutes);
-    out.lines = tune::text(ahead, file.string()), out.summary = tune::summary(ahead);
-    for (const auto& gain : {unused(ahead, options, file.string()), untuned(ahead, out.action)}) {
+    out.lines = tune::text(ahead, tune::shown(file)), out.summary = tune::summary(ahead);
+    for (const auto& gain : {unused(ahead, options, tune::shown(file)), untuned(ahead, out.action)}) {
       if (gain) out.gains.push_back(*gain);
     }
   } catch (const std::exception& e) {  // keep the measurements

@@ -48,23 +48,22 @@ std::string memory_text(const KeptPlan& plan) {
 
 }  // namespace
 
-PlansBeside::PlansBeside(const std::filesystem::path& records, const Filter& filter)
-    : all_(read_plans(plans_file(records.string()))) {
+PlansBeside::PlansBeside(const std::string& records, const Filter& filter) : all_(read_plans(plans_file(records))) {
   for (const KeptPlan* plan : all_.latest()) {
     if (admits(filter, *plan)) chosen_.push_back(plan);
   }
   for (const std::string& line : all_.damaged) say_error("{}\n", printable(line));
 }
 
-std::string PlansBeside::add_to(const std::filesystem::path& records) const {
+std::string PlansBeside::add_to(const std::string& records) const {
   if (chosen_.empty()) return {};
-  const int64_t added = merge_plans(plans_file(records.string()), chosen_);
+  const int64_t added = merge_plans(plans_file(records), chosen_);
   const int64_t known = static_cast<int64_t>(chosen_.size()) - added;
   return fmt::format("{} accepted plan{} added, {} {} already there or superseded", added, added == 1 ? "" : "s", known,
                      known == 1 ? "was" : "were");
 }
 
-void print_plans(const std::filesystem::path& records, const Filter& filter, const std::string& json) {
+void print_plans(const std::string& records, const Filter& filter, const std::string& json) {
   constexpr size_t kHanging = 12;
   const PlansBeside beside(records, filter);
   nlohmann::json list = nlohmann::json::array();
@@ -83,7 +82,7 @@ void print_plans(const std::filesystem::path& records, const Filter& filter, con
                     plan->key.settings.empty() ? "" : " with " + printable(plan->key.settings), memory_text(*plan));
     say("{}\n", hanging(line, kHanging, terminal_columns().value_or(0)));
   }
-  say("{}: {} accepted plan{}\n", plans_file(records.string()).string(), list.size(), list.size() == 1 ? "" : "s");
+  say("{}: {} accepted plan{}\n", plans_file(records).string(), list.size(), list.size() == 1 ? "" : "s");
 }
 
 }  // namespace kilter::tool

@@ -1,7 +1,6 @@
 // The accepted plans stored next to a file of tuning records, as the `kilter records` commands handle them.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -15,13 +14,13 @@ namespace kilter::tool {
 /// records and therefore admits no plan. Reports damaged lines on standard error.
 class PlansBeside {
  public:
-  PlansBeside(const std::filesystem::path& records, const tune::Filter& filter = {});
+  PlansBeside(const std::string& records, const tune::Filter& filter = {});
 
   const std::vector<const tune::KeptPlan*>& plans() const { return chosen_; }
   const std::vector<std::string>& damaged() const { return all_.damaged; }
   /// Adds these plans, as far as they are new, to the plans next to another file. Returns e.g. "2 accepted plans added,
   /// 1 was already there or superseded", or an empty string if there are no plans. Throws io if they cannot be written.
-  std::string add_to(const std::filesystem::path& records) const;
+  std::string add_to(const std::string& records) const;
 
  private:
   tune::KeptPlans all_;
@@ -29,6 +28,6 @@ class PlansBeside {
 };
 
 /// Prints one line per plan for `kilter records plans`, and writes the JSON that `json` asks for.
-void print_plans(const std::filesystem::path& records, const tune::Filter& filter, const std::string& json);
+void print_plans(const std::string& records, const tune::Filter& filter, const std::string& json);
 
 }  // namespace kilter::tool

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "tool.h"
 #include "tune/records/match.h"
+#include "tune/records/place.h"
 #include "tuning.h"
 
 namespace kilter::tool {
@@ -41,7 +42,8 @@ namespace {
 void add_records_option(Command app, ModelOptions& o, const std::string& suffix) {
   Option records =
       app.option("--records" + suffix, o.records,
-                 "tuning records to take schedules from: a file, default (the file of kilter tune) or none")
+                 "tuning records to take schedules from: a file, postgresql://USER@HOST/DATABASE, default (the file of "
+                 "kilter tune) or none")
           .file()
           .suggests({"default", "none"});
   if (!o.records.empty()) records.shows_default();
@@ -85,7 +87,7 @@ void ModelOptions::bar_records(std::vector<tune::Record>& known) const {
   for (const std::string& text : forbid) {
     if (!names_record(text)) continue;
     if (file.empty()) fail(ErrorKind::usage, "--forbid {}: no records are in use; give --records", text);
-    barred.push_back(named(known, text.substr(kRecord.size()), file));
+    barred.push_back(named(known, text.substr(kRecord.size()), tune::shown(file)));
   }
   for (const tune::Record& r : barred)
     tune::bar(known, r, fmt::format("--forbid {}{}", kRecord, r.id().substr(0, tune::kShownDigits)));
@@ -107,7 +109,8 @@ std::shared_ptr<const Chooser> ModelOptions::add_sources(CompileOptions& options
   if (!layer_plan.empty()) {
     std::shared_ptr<const Chooser> plan = tune::use_layer_plan(layer_plan, thread_count(), options);
     if (plan != nullptr && records != "none")
-      fail(ErrorKind::usage, "--records {} and --layer-plan {}: give only one of them", records, layer_plan);
+      fail(ErrorKind::usage, "--records {} and --layer-plan {}: give only one of them", tune::shown(records),
+           layer_plan);
     if (plan != nullptr) return plan;
   }
   if (file.empty()) return nullptr;

@@ -22,6 +22,7 @@
 #include "onnx/model.h"
 #include "ops/support/builder.h"
 #include "terminal.h"
+#include "tune/records/place.h"
 #include "tune/tuner/tasks/task_names.h"
 #include "tuning.h"
 #include "zoo/zoo.h"
@@ -321,7 +322,7 @@ std::vector<ModelOptions::Given> ModelOptions::compile_options_given() const {
         Word("--accuracy", &ModelOptions::accuracy), Word("--precision", &ModelOptions::precision),
         Word("--memory", &ModelOptions::memory), Word("--dump-ir", &ModelOptions::dump_ir),
         Word("--stop-after", &ModelOptions::stop_after)}) {
-    if (this->*field != ModelOptions().*field) out.emplace_back(name, this->*field);
+    if (this->*field != ModelOptions().*field) out.emplace_back(name, tune::shown(this->*field));
   }
   using List = std::pair<const char*, const std::vector<std::string>*>;
   for (const auto& [name, values] :

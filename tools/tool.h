@@ -40,7 +40,7 @@ struct ModelOptions {
   std::string memory;                   ///< a size for parse_size(); empty: not given
   std::string plan_cache;               ///< a size for parse_size(); empty: kDefaultPlanCacheBytes
   std::string dump_ir, stop_after;
-  std::string records = "none";  ///< FILE, "default" (default_records_file()) or "none"
+  std::string records = "none";  ///< FILE, URL of a server, "default" (default_records_file()) or "none"
   std::string choose;            ///< for tune::parse_choose(); empty: not given
   std::string layer_plan;        ///< file with the choices for each layer; empty: none
   std::vector<std::string> forbid;

@@ -2,11 +2,11 @@
 
 #include <functional>
 
-#include "base/files.h"
 #include "compile/check_options.h"
 #include "compile/code_versions.h"
 #include "exec/thread_pool.h"
 #include "measure/device.h"
+#include "tune/records/place.h"
 
 namespace kilter::tool {
 
@@ -26,7 +26,7 @@ TuningSetup::TuningSetup(const ModelOptions& options, bool writes) {
   threads = options.threads > 0 ? options.threads : default_threads();
   device = describe_device().fingerprint();
   file = options.records_file();
-  if (!writes && is_missing(file)) file.clear();
+  if (!writes && is_absent(file)) file.clear();
   if (!file.empty()) {
     store = Store::open(file, writes ? Store::Mode::write : Store::Mode::read);
     known = read_records(*store);

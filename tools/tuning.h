@@ -28,7 +28,7 @@ struct TuningSetup {
   NetworkParts network;
   int threads = 1;
   std::string device;                  ///< fingerprint
-  std::string file;                    ///< path of the records; empty: none
+  std::string file;                    ///< place of the records (tune/records/place.h); empty: none
   std::unique_ptr<tune::Store> store;  ///< null without a file
   std::vector<tune::Record> known;
   const CompileOptions& compile() const { return compile_; }

@@ -189,7 +189,8 @@ struct NetworkOptions {
   /// Limit in bytes for packed weights and working memory of a plan. 0: packed weights up to 2.5 times the parameters,
   /// or 64 MiB.
   int64_t memory_bytes = 0;
-  /// Tuning records to take schedules from: a file, or "default" for the file of `kilter tune`; empty: none.
+  /// Tuning records to take schedules from: a file, a database of a server (postgresql://USER@HOST/DATABASE), or
+  /// "default" for the file of `kilter tune`; empty: none.
   std::string records = {};
   /// How to use records: "accepted", "history-best" or "graph-best" (doc/records.md).
   std::string choose = "accepted";

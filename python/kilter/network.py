@@ -333,7 +333,8 @@ class Network:
         return _restored(self._model, {**self._options, **options}, self._binding)
 
     def with_records(self, records: str | os.PathLike = "default", **options: Any) -> Network:
-        """Returns the network compiled with tuning records: a file, "default" or "none"."""
+        """Returns the network compiled with tuning records: a file, a database of a server
+        ("postgresql://USER@HOST/DATABASE"), "default" or "none"."""
         return self.with_options(records=records, **options)
 
     # --- keeping ---

@@ -152,7 +152,8 @@ def _summary(result: TuneResult) -> str:
 
 
 class Records:
-    """A file of tuning records, or the default one. Iterating gives the records as dictionaries."""
+    """A file of tuning records, a database of a server ("postgresql://USER@HOST/DATABASE"), or the default file.
+    Iterating gives the records as dictionaries."""
 
     def __init__(self, path: str | os.PathLike | None = None):
         self.path = None if path is None else os.fspath(path)

@@ -8,6 +8,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "compile/several_targets.h"
+#include "tune/records/place.h"
 #include "tune/records/store.h"
 #include "tune/tuner/plans/sources.h"
 
@@ -63,7 +64,8 @@ constexpr NamedOption kOptions[] = {
        if (!value.empty()) given.session.compile.budget.memory = parse_size(value, "memory");
      }},
     {"records", "",
-     "tuning records to take schedules from: a file, or default (the file of `kilter tune`); empty: none",
+     "tuning records to take schedules from: a file, postgresql://USER@HOST/DATABASE, or default (the file of `kilter "
+     "tune`); empty: none",
      [](const std::string& value, GivenOptions& given) { given.sources.records = value; }},
     {"choose", "accepted",
      "how to use records. accepted: the plan that tuning accepted for exactly this network, or history-best without "
@@ -93,7 +95,8 @@ void add_sources(const ScheduleSources& sources, const std::function<void(const 
   std::shared_ptr<const Chooser> plan;
   if (!sources.layer_plan.empty()) plan = tune::use_layer_plan(sources.layer_plan, threads, options.compile);
   if (plan != nullptr && !sources.records.empty()) {
-    fail(ErrorKind::usage, "records {} and layer plan {}: give only one of them", sources.records, sources.layer_plan);
+    fail(ErrorKind::usage, "records {} and layer plan {}: give only one of them", tune::shown(sources.records),
+         sources.layer_plan);
   }
   if (!sources.records.empty()) {
     const bool usual = sources.records == "default";

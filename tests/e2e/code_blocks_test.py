@@ -46,6 +46,7 @@ ELSEWHERE = {
     "doc/control_flow.md": {"```python": "python.page"},
     "doc/dynamic_shapes.md": {"```python": "python.page"},
     "doc/state.md": {"```python": "python.page"},
+    "doc/records.md": {"```sh": "records.server"},
     "doc/tuning.md": {"```sh": "tuning_page"},
     "doc/add_a_back_end.md": {"test_compile": "compile.Ops/CompiledOp"},
     "examples/serve/README.md": {"cmake -S examples/serve": "package.serve"},

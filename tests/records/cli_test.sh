@@ -9,7 +9,7 @@ export XDG_DATA_HOME=$scratch/share
 . "$(dirname "$0")/../e2e/expect.sh"
 command=(records)
 
-for sub in list best plans export import merge prune verify explain; do expect 0 "    kilter records $sub" $sub --help; done
+for sub in list best plans export import merge migrate prune verify explain; do expect 0 "    kilter records $sub" $sub --help; done
 expect 2 "a command is required after \`kilter records\`: list, plans, best,"
 expect 0 "no records yet; \`kilter tune MODEL\` makes some, and \`kilter records import FILE\` imports others" list
 command=(run zoo:squeezenet1_1)

@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "places.h"
 #include "samples.h"
 #include "tune/records/store.h"
 
@@ -25,13 +26,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class FaultsTest : public testing::TestWithParam<const char*> {
- protected:
-  std::filesystem::path file() const { return folder_.path() / GetParam(); }
-  ScratchFolder folder_;
-};
-INSTANTIATE_TEST_SUITE_P(Kinds, FaultsTest, testing::Values("records.db", "records.jsonl"),
-                         [](const auto& kind) { return std::string(kind.param).substr(8); });
+class FaultsTest : public PlaceTest {};
+INSTANTIATE_TEST_SUITE_P(Kinds, FaultsTest, testing::Values("records.db", "records.jsonl", "postgres"), kind_name);
+
+class FullTest : public PlaceTest {};
+INSTANTIATE_TEST_SUITE_P(Kinds, FullTest, testing::Values("records.db", "records.jsonl"), kind_name);
 
 /// Returns how often each node occurs.
 std::map<std::string, int> counts(const std::vector<Record>& records) {
@@ -44,7 +43,7 @@ TEST_P(FaultsTest, TwoProcessesWriteAThousandRecordsEach) {
   const auto writer = [&](int first) {
     return start([=, this] {
       // Both processes also write the same 20 records, which must create no duplicates.
-      const auto store = Store::open(file(), Store::Mode::write);
+      const auto store = Store::open(place(), Store::Mode::write);
       int64_t added = 0;
       for (int i = 0; i < 1000; i += 5) added += store->append(numbered(first + i, 5));
       for (int i = 0; i < 1000; i += 50) store->append(numbered(2000 + i, 1));
@@ -54,7 +53,7 @@ TEST_P(FaultsTest, TwoProcessesWriteAThousandRecordsEach) {
   const pid_t a = writer(0), b = writer(1000);
   EXPECT_EQ(finish(a), 0);
   EXPECT_EQ(finish(b), 0);
-  const auto store = Store::open(file(), Store::Mode::read);
+  const auto store = Store::open(place(), Store::Mode::read);
   const Reading reading = store->read();
   EXPECT_THAT(reading.damaged, IsEmpty());
   EXPECT_THAT(store->check_file(), IsEmpty());
@@ -67,16 +66,20 @@ TEST_P(FaultsTest, ManyProcessesMakeTheFileAtOnce) {
   std::vector<pid_t> all;
   for (int p = 0; p < 8; ++p) {
     all.push_back(start(
-        [=, this] { return Store::open(file(), Store::Mode::write)->append(numbered(p * 10, 10)) == 10 ? 0 : 1; }));
+        [=, this] { return Store::open(place(), Store::Mode::write)->append(numbered(p * 10, 10)) == 10 ? 0 : 1; }));
   }
   for (const pid_t p : all) EXPECT_EQ(finish(p), 0);
-  EXPECT_THAT(Store::open(file(), Store::Mode::read)->read().records, SizeIs(80));
+  EXPECT_THAT(Store::open(place(), Store::Mode::read)->read().records, SizeIs(80));
 }
 
 /// Acquires the lock of a writer and keeps it. Writes a byte to `ready` once it has the lock.
-int hold(const std::filesystem::path& file, int ready) {
+int hold(const std::string& file, int ready) {
   sqlite3* db = nullptr;
-  if (file.extension() == ".db") {
+  std::optional<Server> server;
+  if (is_server(file)) {
+    server.emplace(file, 100);
+    server->run("BEGIN"), server->run("LOCK TABLE kilter.records IN EXCLUSIVE MODE");
+  } else if (file.ends_with(".db")) {
     sqlite3_open(file.c_str(), &db);
     sqlite3_busy_timeout(db, 100000);
     if (sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) != SQLITE_OK) return 1;
@@ -88,21 +91,21 @@ int hold(const std::filesystem::path& file, int ready) {
 }
 
 TEST_P(FaultsTest, AProcessThatHoldsTheFileIsWaitedForThenTold) {
-  Store::open(file(), Store::Mode::write)->append(numbered(0));
+  Store::open(place(), Store::Mode::write)->append(numbered(0));
   std::array<int, 2> ready{};
   ASSERT_EQ(pipe(ready.data()), 0);
-  const pid_t holder = start([&] { return hold(file(), ready[1]); });
+  const pid_t holder = start([&] { return hold(place(), ready[1]); });
   close(ready[1]);
   char byte = 0;
-  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   const auto append = [&](double seconds) {
-    Store::open(file(), Store::Mode::write, {.busy_seconds = seconds})->append(numbered(1));
+    Store::open(place(), Store::Mode::write, {.busy_seconds = seconds})->append(numbered(1));
   };
   const std::string message = error_of([&] { append(0.1); });
   EXPECT_THAT(message, HasSubstr("another process has held the "));
   EXPECT_THAT(message, HasSubstr(" for 0.1 s; nothing was written: try again when it has ended"));
   // Readers do not wait, and a waiting writer continues when the other process ends, even if it is killed.
-  EXPECT_THAT(Store::open(file(), Store::Mode::read)->read().records, SizeIs(1));
+  EXPECT_THAT(Store::open(place(), Store::Mode::read)->read().records, SizeIs(1));
   const pid_t waiting = start([&] {
     append(1000);
     return 0;
@@ -112,11 +115,11 @@ TEST_P(FaultsTest, AProcessThatHoldsTheFileIsWaitedForThenTold) {
   finish(holder);
   EXPECT_EQ(finish(waiting), 0);
   close(ready[0]);
-  EXPECT_THAT(Store::open(file(), Store::Mode::read)->read().records, SizeIs(2));
+  EXPECT_THAT(Store::open(place(), Store::Mode::read)->read().records, SizeIs(2));
 }
 
 /// Appends batches of records from `first` on, and notes in `said` after each batch how far the records are safe.
-int write_until_killed(const std::filesystem::path& file, const std::filesystem::path& said, int first, uint64_t seed) {
+int write_until_killed(const std::string& file, const std::filesystem::path& said, int first, uint64_t seed) {
   const auto store = Store::open(file, Store::Mode::write);
   const int out = open(said.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0666);
   const Random random(seed);
@@ -148,7 +151,7 @@ TEST_P(FaultsTest, KilledFiftyTimesAndResumed) {
   for (uint64_t round = 0; round < 50; ++round) {
     // The next writer begins with records that are already safe: none may appear twice.
     const int first = std::max(0, last - 10);
-    const pid_t writer = start([&] { return write_until_killed(file(), said, first, round); });
+    const pid_t writer = start([&] { return write_until_killed(place(), said, first, round); });
     // Waits until at least one more batch is safe, then kills the writer at a random moment.
     for (int i = 0; i < 60000 && safe_until(said) <= last; ++i) usleep(1000);
     usleep(static_cast<useconds_t>(random.integer(round, 0, 4000)));
@@ -157,7 +160,7 @@ TEST_P(FaultsTest, KilledFiftyTimesAndResumed) {
     const int safe = safe_until(said);
     ASSERT_GT(safe, last) << "round " << round;
     last = safe;
-    const auto store = Store::open(file(), Store::Mode::read);
+    const auto store = Store::open(place(), Store::Mode::read);
     const Reading reading = store->read();
     const auto all = counts(reading.records);
     for (int i = 0; i < last; ++i) {
@@ -167,8 +170,8 @@ TEST_P(FaultsTest, KilledFiftyTimesAndResumed) {
     }
     if (all.size() > static_cast<size_t>(last)) ++interrupted;
     // A line of text may have been cut off; a row of the database never is.
-    ASSERT_LE(reading.damaged.size(), std::string(GetParam()) == "records.db" ? 0 : round + 1);
-    if (std::string(GetParam()) == "records.db") {
+    ASSERT_LE(reading.damaged.size(), std::string(GetParam()) != "records.jsonl" ? 0 : round + 1);
+    if (std::string(GetParam()) != "records.jsonl") {
       ASSERT_THAT(store->check_file(), IsEmpty());
     }
   }
@@ -178,7 +181,7 @@ TEST_P(FaultsTest, KilledFiftyTimesAndResumed) {
 constexpr int kDone = 40;
 
 /// Appends until it fails. Returns 40 if the message is as expected and all stored records are there.
-int fill(const std::filesystem::path& file) {
+int fill(const std::string& file) {
   int stored = 0;
   std::string message;
   {
@@ -202,30 +205,30 @@ int fill(const std::filesystem::path& file) {
   return all.size() == static_cast<size_t>(stored) ? kDone : 6;
 }
 
-TEST_P(FaultsTest, ALimitOfTheFileSizeIsAFullDisk) {
+TEST_P(FullTest, ALimitOfTheFileSizeIsAFullDisk) {
   const pid_t writer = start([&] {
     signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{300 << 10, 300 << 10};
-    return setrlimit(RLIMIT_FSIZE, &limit) == 0 ? fill(file()) : 7;
+    return setrlimit(RLIMIT_FSIZE, &limit) == 0 ? fill(place()) : 7;
   });
   ASSERT_EQ(finish(writer), kDone);
-  const auto store = Store::open(file(), Store::Mode::write);
+  const auto store = Store::open(place(), Store::Mode::write);
   const size_t before = store->read().records.size();
   EXPECT_EQ(store->append(numbered(static_cast<int>(before), 100)), 100);
   EXPECT_THAT(store->read().records, SizeIs(before + 100));
   EXPECT_THAT(store->check_file(), IsEmpty());
 }
 
-TEST_P(FaultsTest, AFullDiskLosesNothing) {
+TEST_P(FullTest, AFullDiskLosesNothing) {
   constexpr int kNoMount = 41;
   const pid_t writer = start([&] {
     // A small file system that only this process sees.
     if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kNoMount;
     if (mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, "size=512k") != 0) return kNoMount;
-    const int code = fill(file());
+    const int code = fill(place());
     if (code != kDone) return code;
     if (mount("tmpfs", folder_.path().c_str(), "tmpfs", MS_REMOUNT, "size=4m") != 0) return 8;
-    const auto store = Store::open(file(), Store::Mode::write);
+    const auto store = Store::open(place(), Store::Mode::write);
     const size_t before = store->read().records.size();
     return store->append(numbered(static_cast<int>(before), 100)) == 100 ? kDone : 9;
   });

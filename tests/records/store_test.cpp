@@ -15,6 +15,7 @@
 #include "../base/scratch_folder.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "places.h"
 #include "samples.h"
 #include "tune/records/import.h"
 
@@ -26,102 +27,14 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-void run_sql(const std::filesystem::path& file, const std::string& sql) {
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
-  char* error = nullptr;
-  EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK) << (error ? error : "");
-  sqlite3_free(error);
-  sqlite3_close(db);
-}
-
-std::set<std::string> nodes_of(const std::vector<Record>& records) {
-  std::set<std::string> nodes;
-  for (const Record& r : records) nodes.insert(r.node);
-  return nodes;
-}
-
 /// Runs each test with both kinds of file.
-class StoreTest : public testing::TestWithParam<const char*> {
+class FileTest : public PlaceTest {
  protected:
-  std::filesystem::path file() const { return folder_.path() / GetParam(); }
-  std::unique_ptr<Store> write() const { return Store::open(file(), Store::Mode::write); }
-  std::unique_ptr<Store> read() const { return Store::open(file(), Store::Mode::read); }
-  ScratchFolder folder_;
+  std::filesystem::path file() const { return place(); }
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, testing::Values("records.db", "records.jsonl"),
-                         [](const auto& kind) { return std::string(kind.param).substr(8); });
+INSTANTIATE_TEST_SUITE_P(Kinds, FileTest, testing::Values("records.db", "records.jsonl"), kind_name);
 
-TEST_P(StoreTest, KeepsRecordsOnceAndInOrder) {
-  {
-    const auto store = write();
-    EXPECT_EQ(store->append(numbered(0, 5)), 5);
-    EXPECT_EQ(store->append(numbered(3, 4)), 2);
-    EXPECT_EQ(store->append(numbered(0)), 0);
-    std::vector<Record> twice{numbered(9), numbered(9)};
-    EXPECT_EQ(store->append(twice), 1);
-  }
-  EXPECT_EQ(write()->append(numbered(2, 3)), 0);
-  const Reading reading = read()->read();
-  EXPECT_THAT(reading.damaged, IsEmpty());
-  ASSERT_THAT(reading.records, SizeIs(8));
-  for (int i = 0; i < 7; ++i) EXPECT_EQ(to_line(reading.records[i]), to_line(numbered(i)));
-}
-
-TEST_P(StoreTest, FiltersAndRemoves) {
-  const auto store = write();
-  Record other = numbered(7);
-  other.conditions.threads = 2, other.network = "vgg16", other.conditions.device = "Other, 1 CPU";
-  other.problem = "matmul(f32[1,64] f32[64,64])";
-  Record foreign = numbered(8);
-  foreign.source = "tvm v0.1", foreign.foreign = "{}";
-  store->append(std::vector<Record>{numbered(1), failed(Status::wrong, "a b=1"), other, foreign});
-  const auto count = [&](const Filter& f) { return store->read(f).records.size(); };
-  EXPECT_EQ(count({}), 4U);
-  EXPECT_EQ(count({.problem = kConv}), 3U);
-  EXPECT_EQ(count({.contains = "matmul"}), 1U);
-  EXPECT_EQ(count({.device = "EPYC"}), 3U);
-  EXPECT_EQ(count({.device = "znver5"}), 4U);
-  EXPECT_EQ(count({.network = "vgg16"}), 1U);
-  EXPECT_EQ(count({.source = "tvm"}), 1U);
-  EXPECT_EQ(count({.source = "tvm v0.2"}), 0U);
-  EXPECT_EQ(count({.status = Status::wrong}), 1U);
-  EXPECT_EQ(count({.threads = 2}), 1U);
-  EXPECT_EQ(store->remove({other.id(), "unknown"}), 1);
-  EXPECT_EQ(count({}), 3U);
-  EXPECT_EQ(store->append(other), 1);
-  EXPECT_EQ(count({}), 4U);
-}
-
-/// A record of a later version, with a condition that this version does not know.
-Record later(int i) {
-  nlohmann::json json = to_json(numbered(i));
-  json["conditions"]["cooling"] = "water";
-  json.erase("id");
-  return record_from_json(json);
-}
-
-TEST_P(StoreTest, ConditionsOfLaterVersionsAreKept) {
-  write()->append(std::vector<Record>{numbered(1), later(2), later(3)});
-  const Reading reading = read()->read();
-  EXPECT_THAT(reading.damaged, IsEmpty());
-  ASSERT_THAT(reading.records, SizeIs(3));
-  EXPECT_EQ(to_line(reading.records[1]), to_line(later(2)));
-  EXPECT_THAT(to_line(reading.records[1]), HasSubstr(R"("cooling":"water")"));
-  EXPECT_EQ(write()->append(reading.records), 0);
-  EXPECT_EQ(write()->remove({later(2).id()}), 1);
-  EXPECT_THAT(read()->read().records, SizeIs(2));
-}
-
-TEST_P(StoreTest, RefusesRecordsThatAreNone) {
-  const auto store = write();
-  std::vector<Record> all{numbered(1), numbered(2)};
-  all[1].problem.clear();
-  EXPECT_EQ(error_of([&] { store->append(all); }), "record: no 'problem'");
-  EXPECT_THAT(store->read().records, IsEmpty());
-}
-
-TEST_P(StoreTest, AMissingFileAndAFolderAreToldApart) {
+TEST_P(FileTest, AMissingFileAndAFolderAreToldApart) {
   const std::string name = file().string();
   EXPECT_EQ(error_of([&] { read(); }),
             fmt::format("records {}: no such file; `kilter tune MODEL --records {}` creates it, `kilter records "
@@ -131,7 +44,7 @@ TEST_P(StoreTest, AMissingFileAndAFolderAreToldApart) {
   EXPECT_THAT(error_of([&] { write(); }), HasSubstr("it is a directory; expected a database"));
 }
 
-TEST_P(StoreTest, IsMadeWithItsFirstRecord) {
+TEST_P(FileTest, IsMadeWithItsFirstRecord) {
   {
     const auto store = write();
     EXPECT_THAT(store->read().records, IsEmpty());
@@ -165,7 +78,7 @@ struct OpenUmask {
   ~OpenUmask() { ::umask(before); }
 };
 
-TEST_P(StoreTest, IsForTheUserAlone) {
+TEST_P(FileTest, IsForTheUserAlone) {
   const OpenUmask open;
   const auto store = write();
   store->append(numbered(0, 5));
@@ -176,7 +89,7 @@ TEST_P(StoreTest, IsForTheUserAlone) {
   for (const auto& [name, mode] : modes_in(folder_.path())) EXPECT_EQ(mode, 0600) << name;
 }
 
-TEST_P(StoreTest, WhatIsThereKeepsItsMode) {
+TEST_P(FileTest, WhatIsThereKeepsItsMode) {
   const OpenUmask open;
   write()->append(numbered(0));
   std::filesystem::permissions(file(), static_cast<std::filesystem::perms>(0644));
@@ -278,30 +191,6 @@ TEST(JsonStore, AWriterGoesOnBehindOneThatRemoves) {
   EXPECT_THAT(b->read().records, SizeIs(25));
 }
 
-TEST(SqliteStore, EveryTenthRowDamaged) {
-  const ScratchFolder folder;
-  const auto file = folder.path() / "records.db";
-  Store::open(file, Store::Mode::write)->append(numbered(1, 100));
-  run_sql(file,
-          "UPDATE records SET samples = '[0.5, nonsense' WHERE seq % 40 = 10;"
-          "UPDATE records SET schedule = schedule || ' tile=2' WHERE seq % 40 = 20;"
-          "UPDATE records SET conditions = '[]' WHERE seq % 40 = 30;"
-          "UPDATE records SET status = 'fine' WHERE seq % 40 = 0;");
-  const Reading reading = Store::open(file, Store::Mode::read)->read();
-  EXPECT_THAT(reading.records, SizeIs(90));
-  ASSERT_THAT(reading.damaged, SizeIs(10));
-  EXPECT_THAT(reading.damaged[0], HasSubstr("records.db: row 10: skipped: 'samples_ms' is not JSON"));
-  EXPECT_THAT(reading.damaged[1], HasSubstr("row 20: skipped: record: its id is"));
-  EXPECT_THAT(reading.damaged[2], HasSubstr("row 30: skipped"));
-  EXPECT_THAT(reading.damaged[3], HasSubstr("row 40: skipped: status 'fine': unknown"));
-  // Damaged records can be added again, and replace the damaged rows.
-  const auto store = Store::open(file, Store::Mode::write);
-  EXPECT_EQ(store->append(numbered(1, 100)), 10);
-  EXPECT_EQ(store->append(numbered(1, 100)), 0);
-  EXPECT_THAT(store->read().damaged, IsEmpty());
-  EXPECT_EQ(nodes_of(store->read().records), nodes_of(numbered(1, 100)));
-}
-
 /// Writes a file with version 1 of the schema but today's ids.
 void write_version_1(const std::filesystem::path& file, const std::vector<Record>& records) {
   std::string sql =
@@ -354,27 +243,6 @@ TEST(SqliteStore, Version1IsReadAsItIsAndMigratedForWriting) {
   sqlite3_close(db);
 }
 
-TEST(SqliteStore, ANewerVersionIsReadButNotWritten) {
-  const ScratchFolder folder;
-  const auto file = folder.path() / "new.db";
-  Store::open(file, Store::Mode::write)->append(std::vector<Record>{numbered(0), numbered(1), later(2), later(3)});
-  // Adds a column that this version does not know, and changes an id as if it covered the column.
-  run_sql(file,
-          "ALTER TABLE records ADD COLUMN joules REAL;"
-          "UPDATE records SET joules = 3, id = 'f' || substr(id, 2) WHERE seq = 2;"
-          "UPDATE records SET samples = 'damaged' WHERE seq = 4; PRAGMA user_version = 3");
-  EXPECT_THAT(
-      error_of([&] { Store::open(file, Store::Mode::write); }),
-      HasSubstr("new.db: made by a newer version of Kilter (schema 3, this program writes 2); nothing was changed: "
-                "use that version, or another file of records"));
-  const auto store = Store::open(file, Store::Mode::read);
-  EXPECT_EQ(nodes_of(store->read().records), (std::set<std::string>{"0", "1", "2"}));
-  EXPECT_THAT(store->read().damaged, ElementsAre(HasSubstr("row 4: skipped: 'samples_ms' is not JSON")));
-  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr("it is read as far as possible, but not written")));
-  run_sql(file, "ALTER TABLE records RENAME COLUMN samples TO times");
-  EXPECT_THAT(error_of([&] { Store::open(file, Store::Mode::read); }), HasSubstr("made by a newer version"));
-}
-
 TEST(SqliteStore, OtherFilesAreRefused) {
   const ScratchFolder folder;
   const auto text = folder.path() / "log.db", other = folder.path() / "other.db";
@@ -407,7 +275,9 @@ TEST(SqliteStore, ADamagedFileIsToldAndItsSoundPartSaved) {
   const Reading reading = store->read();
   EXPECT_GT(reading.records.size(), 300U);
   EXPECT_LT(reading.records.size(), 400U);
-  EXPECT_EQ(nodes_of(reading.records).size(), reading.records.size());
+  std::set<std::string> nodes;
+  for (const Record& r : reading.records) nodes.insert(r.node);
+  EXPECT_EQ(nodes.size(), reading.records.size());
   ASSERT_THAT(reading.damaged, testing::Not(IsEmpty()));
   EXPECT_THAT(reading.damaged.back(), testing::AllOf(HasSubstr("rows after"), HasSubstr("cannot be read")));
 }

@@ -14,6 +14,7 @@
 #include "tune/cost/boosted_trees.h"
 #include "tune/cost/table.h"
 #include "tune/cost/xgboost_model.h"
+#include "tune/records/place.h"
 #include "tune/records/store.h"
 #include "tune/tuner/search/cost_rows.h"
 
@@ -79,7 +80,7 @@ json to_json(const Metrics& m) {
 
 /// Tables of costs begin with their templates; records do not.
 bool is_cost_table(const std::string& file) {
-  if (tune::is_database(file)) return false;
+  if (tune::is_server(file) || tune::is_database(file)) return false;
   const std::string text = read_file(file);
   const json head = try_parse_json(text.substr(0, text.find('\n')));
   return head.is_object() && head.contains("templates");
@@ -93,7 +94,7 @@ void make_rows(const CostModelOptions& options) {
       continue;
     }
     const tune::Reading read = tune::Store::open(file, tune::Store::Mode::read)->read();
-    for (const std::string& line : read.damaged) say_error("{}: {}\n", file, line);
+    for (const std::string& line : read.damaged) say_error("{}: {}\n", tune::shown(file), line);
     rows.add(read.records);
   }
   for (const auto& [reason, count] : rows.left_out()) say("left out: {} records {}\n", count, reason);
@@ -231,7 +232,9 @@ void add_cost_model(Command app, Context&) {
   sub.group("Tune");
   sub.footer("Format of the tables: src/tune/cost/table.h.");
   Command rows = sub.subcommand("rows", "Make a training table from measured schedules");
-  rows.option("FILE", o->tables, "tables of costs (kilter searchers --measure) or tuning records (kilter tune)")
+  rows.option("FILE", o->tables,
+              "tables of costs (kilter searchers --measure), or tuning records (kilter tune): files, or "
+              "postgresql://USER@HOST/DATABASE")
       .file("FILE")
       .required();
   rows.option("-o,--output,~--out", o->model, "file for the table; - for standard output").file().required();

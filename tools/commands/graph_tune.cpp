@@ -109,7 +109,8 @@ void add_graph_tune(Command app, Context&) {
   command->model.add_compile_to(sub);
   sub.heading("Search");
   sub.option("--records", command->model.records,
-             "records to take costs from; the result is stored next to them: a file, default or none")
+             "records to take costs from; the result is stored next to them: a file, "
+             "postgresql://USER@HOST/DATABASE, default or none")
       .file()
       .suggests({"default", "none"})
       .shows_default();

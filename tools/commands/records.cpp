@@ -18,6 +18,7 @@
 #include "tune/records/import.h"
 #include "tune/records/maintain.h"
 #include "tune/records/match.h"
+#include "tune/records/place.h"
 
 namespace kilter::tool {
 namespace {
@@ -32,7 +33,7 @@ struct RecordsOptions {
   int threads = -1;
 
   bool default_file() const { return file.empty() || file == "default"; }
-  std::filesystem::path path() const { return default_file() ? default_records_file() : std::filesystem::path(file); }
+  std::string place() const { return default_file() ? default_records_file().string() : file; }
   Filter full_filter() const {
     Filter f = filter;
     if (!status.empty()) f.status = parse_status(status);
@@ -50,27 +51,27 @@ void tell_faults(const Imported& imported) { tell(imported.notices), tell(import
 
 /// Reads all records of a file. Reports damage on standard error and continues.
 std::vector<Record> read_all(const RecordsOptions& options) {
-  const std::filesystem::path path = options.path();
-  if (options.default_file() && is_missing(path)) {
+  const std::string place = options.place();
+  if (options.default_file() && is_missing(place)) {
     note("{}: no records yet; `kilter tune MODEL` makes some, and `kilter records import FILE` imports others\n",
-         path.string());
+         place);
     return {};
   }
-  if (is_missing(path) || is_database(path) || is_json_lines(path)) {
-    const Imported imported = import_store(path);
+  if (is_server(place) || is_missing(place) || is_database(place) || is_json_lines(place)) {
+    const Imported imported = import_store(place);
     tell_faults(imported);
     return imported.records();
   }
-  const Imported imported = import_file(path, native_target());
+  const Imported imported = import_file(place, native_target());
   tell_faults(imported), tell(imported.refused);
   const bool none = imported.entries.empty() && imported.damaged.empty() && imported.refused.empty();
   std::error_code none_such;  // set for anything that is not a regular file, such as a pipe
-  const auto size = std::filesystem::file_size(path, none_such);
+  const auto size = std::filesystem::file_size(place, none_such);
   if (none && imported.newer.empty() && !none_such && size > 0) {
     fail(ErrorKind::bad_input,
          "records {}: it contains no record; expected a Kilter database (SQLite), JSON lines, or text with records "
          "from TVM",
-         path.string());
+         place);
   }
   return imported.records();
 }
@@ -225,9 +226,12 @@ void export_records(const RecordsOptions& options, const std::string& output) {
     for (const Record& r : records) say("{}\n", to_line(r));
     return;
   }
-  const int64_t added = Store::open(output, Store::Mode::write)->append(records);
-  say("{}: {} records written, {} were already there\n", output, added, static_cast<int64_t>(records.size()) - added);
-  print_added(output, PlansBeside(options.path(), options.full_filter()).add_to(output));
+  const auto store = Store::open(output, Store::Mode::write);
+  tell(store->notices());
+  const int64_t added = store->append(records);
+  say("{}: {} records written, {} were already there\n", store->name(), added,
+      static_cast<int64_t>(records.size()) - added);
+  print_added(store->name(), PlansBeside(options.place(), options.full_filter()).add_to(output));
 }
 
 struct ImportOptions {
@@ -282,10 +286,10 @@ void print_import(const std::string& file, const Imported& imported, int64_t add
 void import(const RecordsOptions& options, const ImportOptions& how) {
   const Target target = parse_target(how.target);
   for (const std::string& file : how.files) {
-    if (is_missing(file))  // must fail before an empty file is created for it
+    if (is_absent(file))  // must fail before an empty file is created for it
       fail(ErrorKind::io, "{}: no such file; nothing was imported", file);
   }
-  const auto store = Store::open(options.path(), Store::Mode::write);
+  const auto store = Store::open(options.place(), Store::Mode::write);
   tell(store->notices());
   const Filter filter = options.full_filter();
   nlohmann::json files = nlohmann::json::array();
@@ -294,22 +298,22 @@ void import(const RecordsOptions& options, const ImportOptions& how) {
     tell_faults(imported);
     std::erase_if(imported.entries, [&](const Entry& e) { return !filter.admits(e.record); });
     const int64_t added = add_missing(*store, imported.records());
-    files.push_back(json_of(file, imported, added));
-    const std::string plans = PlansBeside(file, filter).add_to(store->file());
+    files.push_back(json_of(shown(file), imported, added));
+    const std::string plans = PlansBeside(file, filter).add_to(options.place());
     if (options.quiet()) continue;
-    print_import(file, imported, added, store->file().string(), how.notes);
-    print_added(file, plans);
+    print_import(shown(file), imported, added, store->name(), how.notes);
+    print_added(shown(file), plans);
   }
   write_json(options.json, files);
 }
 
 void plans(const RecordsOptions& options) {
-  const std::filesystem::path beside = plans_file(options.path().string());
-  if (!options.default_file() && is_missing(options.path()) && is_missing(beside)) {
+  const std::filesystem::path plans = plans_file(options.place());
+  if (!options.default_file() && is_absent(options.place()) && is_missing(plans)) {
     fail(ErrorKind::io, "records {}: there is neither this file nor {} next to it; `kilter tune MODEL` makes both",
-         options.file, beside.filename().string());
+         options.file, plans.filename().string());
   }
-  print_plans(options.path(), options.full_filter(), options.json);
+  print_plans(options.place(), options.full_filter(), options.json);
 }
 
 // --- prune, verify, explain ---
@@ -317,8 +321,8 @@ void plans(const RecordsOptions& options) {
 void prune(const RecordsOptions& options, const PruneOptions& how, bool yes) {
   if (!how.before.empty()) check_date("--before", how.before);
   // A missing file has nothing to prune; opening it for writing would create it.
-  const bool writes = yes && !is_missing(options.path());
-  const auto store = Store::open(options.path(), writes ? Store::Mode::write : Store::Mode::read);
+  const bool writes = yes && !is_absent(options.place());
+  const auto store = Store::open(options.place(), writes ? Store::Mode::write : Store::Mode::read);
   tell(store->notices());
   const Reading reading = store->read();
   tell(reading.damaged), tell(reading.newer);
@@ -335,15 +339,23 @@ void prune(const RecordsOptions& options, const PruneOptions& how, bool yes) {
       yes ? "" : "; nothing was changed, --yes removes them");
 }
 
+void migrate(const RecordsOptions& options) {
+  if (is_absent(options.place()))
+    fail(ErrorKind::io, "records {}: no such file; nothing was migrated", options.place());
+  const auto store = Store::open(options.place(), Store::Mode::write);
+  for (const std::string& line : store->notices()) say("{}\n", printable(line));
+  say("{}: its schema is that of this version\n", store->name());
+}
+
 void verify_file(const RecordsOptions& options, Context& context) {
-  const auto store = Store::open(options.path(), Store::Mode::read);
+  const auto store = Store::open(options.place(), Store::Mode::read);
   tell(store->notices());
   Progress progress("verify");
   const Verification v = verify(*store, [&](size_t done, size_t all) {
     if (done % 64 == 0) progress.show(fmt::format("{} of {}", done, all));
   });
   progress.clear();
-  const PlansBeside beside(options.path());
+  const PlansBeside beside(options.place());
   const bool passed = v.passed() && beside.damaged().empty();
   write_json(options.json, {{"sound", v.sound},
                             {"file", v.file},
@@ -357,15 +369,14 @@ void verify_file(const RecordsOptions& options, Context& context) {
   for (const auto* faults : {&v.file, &v.damaged, &v.unreadable}) {
     for (const std::string& fault : *faults) say("{}\n", printable(fault));
   }
-  say("{}: {} sound, {} damaged, {} that this version cannot read; the file is {}\n", store->file().string(), v.sound,
+  say("{}: {} sound, {} damaged, {} that this version cannot read; the file is {}\n", store->name(), v.sound,
       v.damaged.size(), v.unreadable.size(), v.file.empty() ? "sound" : "damaged");
   if (!beside.plans().empty() || !beside.damaged().empty()) {
-    say("{}: {} accepted plan{}, {} damaged line{}\n", plans_file(options.path().string()).string(),
-        beside.plans().size(), beside.plans().size() == 1 ? "" : "s", beside.damaged().size(),
-        beside.damaged().size() == 1 ? "" : "s");
+    say("{}: {} accepted plan{}, {} damaged line{}\n", plans_file(options.place()).string(), beside.plans().size(),
+        beside.plans().size() == 1 ? "" : "s", beside.damaged().size(), beside.damaged().size() == 1 ? "" : "s");
   }
   if (!v.passed()) {
-    say("`kilter records export --records {} --output FILE.jsonl` saves what is sound\n", store->file().string());
+    say("`kilter records export --records {} --output FILE.jsonl` saves what is sound\n", store->name());
   }
 }
 
@@ -406,8 +417,9 @@ void explain(RecordsOptions options, const ExplainOptions& how) {
 
 void add_file(Command sub, RecordsOptions& options) {
   sub.option("--records", options.file,
-             "database, or JSON lines if the name ends in .jsonl or .json; default: "
-             "$XDG_DATA_HOME/kilter/records.db, else ~/.local/share/kilter/records.db")
+             "database, JSON lines if the name ends in .jsonl or .json, or a PostgreSQL server's database as "
+             "postgresql://USER@HOST/DATABASE; default: $XDG_DATA_HOME/kilter/records.db, else "
+             "~/.local/share/kilter/records.db")
       .file()
       .suggests({"default"})
       .default_text("default");
@@ -475,7 +487,10 @@ void add_moving(Command app) {
                                 "Write records to JSON lines or a database, and the accepted plans next to them");
   *e.own = "-";
   add_file(e.app, *e.options), add_filter(e.app, *e.options);
-  e.app.option("-o,--output", *e.own, "file (.jsonl or .json: JSON lines; otherwise a database); - for standard output")
+  e.app
+      .option("-o,--output", *e.own,
+              "file (.jsonl or .json: JSON lines; otherwise a database), postgresql://USER@HOST/DATABASE, or - for "
+              "standard output")
       .file()
       .shows_default();
   e.app.example("kilter records export --network resnet50 -o resnet50.jsonl", "The records of one network");
@@ -489,7 +504,7 @@ void add_moving(Command app) {
                   "existing records are not duplicated");
     i.own->foreign = foreign;
     add_file(i.app, *i.options), add_filter(i.app, *i.options), add_json(i.app, *i.options);
-    i.app.option("FILE", i.own->files, "files to read").file("FILE").required();
+    i.app.option("FILE", i.own->files, "files to read, or postgresql://USER@HOST/DATABASE").file("FILE").required();
     if (foreign) {
       i.app.option("--target", i.own->target, "CPU to translate CPU schedules for").shows_default();
       i.app.flag(
@@ -526,6 +541,12 @@ void add_caring(Command app, Context& context) {
   p.app.example("kilter records prune --before 2026-03-01", "What pruning old records would remove");
   p.app.callback([=] { prune(*p.options, *p.own, *yes); });
 
+  auto m = add_sub<int>(
+      app, "migrate", "Make or update the schema of a database, for users of a server who may not do that themselves");
+  add_file(m.app, *m.options);
+  m.app.example("kilter records migrate --records postgresql://owner@host/tuning", "Make a server's database ready");
+  m.app.callback([=] { migrate(*m.options); });
+
   auto v = add_sub<int>(
       app, "verify",
       "Check the file, the plans next to it, and that every record can be read; exit code 1 if anything is wrong");
@@ -558,7 +579,7 @@ void add_records(Command app, Context& context) {
   sub.require_subcommand();
   sub.refused_option("--records", [](const std::string& file) {
     fail(ErrorKind::usage, "--records {0}: expected after the subcommand, as in `kilter records list --records {0}`",
-         file);
+         shown(file));
   });
   sub.group("Tune");
   sub.footer("doc/records.md says what a record contains and how one is chosen.");

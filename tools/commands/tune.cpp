@@ -15,6 +15,7 @@
 #include "profile/bounds.h"
 #include "profile/report/tuning_report.h"
 #include "record_keeper.h"
+#include "tune/records/place.h"
 #include "tune/tuner/plans/apply.h"
 #include "tune/tuner/plans/choices_file.h"
 #include "tune/tuner/search/learned.h"
@@ -258,7 +259,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
     out += "records: none kept\n";
   } else {
     const std::optional<KeptPlan> plan = kept_plan(setup);
-    out += fmt::format("records: {}{}\n", setup.file, kept.empty() ? ", with the accepted plan next to it" : "");
+    out += fmt::format("records: {}{}\n", shown(setup.file), kept.empty() ? ", with the accepted plan next to it" : "");
     if (plan && !plan->choices.empty()) use = use_text(command.model);
   }
   say_fitted(printable_lines(out));
@@ -451,7 +452,8 @@ void add_search(Command app, const std::shared_ptr<TuneCommand>& command) {
       .delimiter(',')
       .value("KIND");
   app.option("--records", command->model.records,
-             "where trials are recorded and where the search finds earlier ones: a file, default or none")
+             "where trials are recorded and where the search finds earlier ones: a file, "
+             "postgresql://USER@HOST/DATABASE, default or none")
       .file()
       .suggests({"default", "none"})
       .shows_default();

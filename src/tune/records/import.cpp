@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "tune/records/place.h"
 #include "tune/records/scan.h"
 
 namespace kilter::tune {
@@ -139,8 +140,8 @@ Imported import_text(std::string_view text, const std::string& name, const Targe
   return TextImport(text, name, target).run();
 }
 
-Imported import_store(const std::filesystem::path& file) {
-  const auto store = Store::open(file, Store::Mode::read);
+Imported import_store(const std::string& place) {
+  const auto store = Store::open(place, Store::Mode::read);
   Reading reading = store->read();
   Imported out;
   out.notices = store->notices();
@@ -149,11 +150,11 @@ Imported import_store(const std::filesystem::path& file) {
   return out;
 }
 
-Imported import_file(const std::filesystem::path& file, const Target& target) {
-  if (is_database(file)) return import_store(file);
-  const std::string text = read_file(file);
-  Imported out = import_text(text, file.string(), target);
-  if (out.entries.empty() && !text.empty() && should_be_database(file)) fail_damaged_header(file);
+Imported import_file(const std::string& place, const Target& target) {
+  if (is_server(place) || is_database(place)) return import_store(place);
+  const std::string text = read_file(place);
+  Imported out = import_text(text, place, target);
+  if (out.entries.empty() && !text.empty() && should_be_database(place)) fail_damaged_header(place);
   return out;
 }
 

@@ -38,11 +38,11 @@ struct Imported {
 /// damaged. If most lines are Kilter records, or if at least one is and the name is that of a JSON lines file, any line
 /// that is not a record counts as damaged.
 Imported import_text(std::string_view text, const std::string& name, const Target& target);
-/// Reads a database or a file of JSON lines. Throws the errors of Store::open().
-Imported import_store(const std::filesystem::path& file);
-/// Reads a database, or any other file as text. Throws io for a file that cannot be read, and bad_input for a file that
-/// should be a database but is not one and contains no record.
-Imported import_file(const std::filesystem::path& file, const Target& target);
+/// Reads all records of a store. Throws the errors of Store::open().
+Imported import_store(const std::string& place);
+/// Reads a database, also one of a server, or any other file as text. Throws io for a file that cannot be read, and
+/// bad_input for a file that should be a database but is not one and contains no record.
+Imported import_file(const std::string& place, const Target& target);
 
 /// A task with its number of entries. If a log has one line per layer, its tasks form a plan.
 struct PlanTask {

@@ -38,15 +38,15 @@ std::optional<std::string> id_of(std::string_view line) {
 class JsonStore : public Store {
  public:
   JsonStore(const std::filesystem::path& file, Mode mode, const StoreOptions& options)
-      : Store(file), options_(options) {
-    if (mode == Mode::write) LockedFile(file_, options_.busy_seconds);
+      : Store(file.string()), options_(options) {
+    if (mode == Mode::write) LockedFile(name(), options_.busy_seconds);
   }
 
   void wait_for_others(double seconds) override { options_.busy_seconds = seconds; }
 
   int64_t append(std::span<const Record> records) override {
     for (const Record& r : records) check(r);
-    const LockedFile file(file_, options_.busy_seconds);
+    const LockedFile file(name(), options_.busy_seconds);
     learn_ids(file);
     std::string text;
     std::set<std::string> fresh;
@@ -67,20 +67,20 @@ class JsonStore : public Store {
   Reading read(const Filter& filter) override {
     Reading reading;
     std::set<std::string> ids;
-    for_lines(read_file(file_), [&](int64_t number, std::string_view line) {
+    for_lines(read_file(name()), [&](int64_t number, std::string_view line) {
       try {
         Record record = record_from_line(line);
         if (filter.admits(record) && ids.insert(record.id()).second) reading.records.push_back(std::move(record));
       } catch (const Error& e) {
         auto& list = e.kind() == ErrorKind::unsupported ? reading.newer : reading.damaged;
-        list.push_back(fmt::format("{}: line {}: skipped: {}", file_.string(), number, e.message()));
+        list.push_back(fmt::format("{}: line {}: skipped: {}", name(), number, e.message()));
       }
     });
     return reading;
   }
 
   int64_t remove(const std::set<std::string>& ids) override {
-    const LockedFile file(file_, options_.busy_seconds);
+    const LockedFile file(name(), options_.busy_seconds);
     std::string kept;
     int64_t removed = 0;
     for_lines(file.from(0), [&](int64_t, std::string_view line) {
@@ -92,12 +92,12 @@ class JsonStore : public Store {
       }
     });
     // Readers see either the old file or the new one, even if this process is killed; waiting writers open the new one.
-    if (removed > 0) write_file_atomically(file_, kept);
+    if (removed > 0) write_file_atomically(name(), kept);
     return removed;
   }
 
   std::vector<std::string> check_file() override {
-    const std::string text = read_file(file_);
+    const std::string text = read_file(name());
     if (text.empty() || text.back() == '\n') return {};
     return {"the last line is incomplete: a writer was stopped while writing it"};
   }

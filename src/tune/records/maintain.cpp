@@ -100,8 +100,7 @@ PrunePlan plan_prune(std::span<const Record> records, const PruneOptions& option
 
 Verification verify(Store& store, const std::function<void(size_t, size_t)>& progress) {
   Verification out;
-  for (const std::string& fault : store.check_file())
-    out.file.push_back(fmt::format("{}: {}", store.file().string(), fault));
+  for (const std::string& fault : store.check_file()) out.file.push_back(fmt::format("{}: {}", store.name(), fault));
   Reading reading = store.read();
   out.damaged = std::move(reading.damaged), out.unreadable = std::move(reading.newer);
   std::map<std::string, std::string> problems, schedules;  // faults by text, since many records share them

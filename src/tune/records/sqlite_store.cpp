@@ -1,15 +1,16 @@
 // Records in an SQLite database, one per row. It uses write-ahead mode, so that readers never wait and a process that
 // is killed leaves the file as the last completed append() made it.
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "tune/records/row.h"
 #include "tune/records/sqlite.h"
 #include "tune/records/store.h"
 
@@ -41,81 +42,26 @@ CREATE TABLE records(
 CREATE INDEX records_problem ON records(problem, device, threads);
 )";
 
-/// The columns, in the order of kSchema. Version 1 lacks "versus" and the columns after "foreign_line".
-constexpr std::array kColumns = {"id",         "problem", "layouts", "schedule", "status",       "error", "samples",
-                                 "conditions", "network", "node",    "source",   "foreign_line", "versus"};
-constexpr size_t kNeeded = kColumns.size() - 1;  ///< all but "versus"
-enum Column : int {
-  kId,
-  kProblem,
-  kLayouts,
-  kScheduleText,
-  kStatusText,
-  kError,
-  kSamples,
-  kConditions,
-  kNetwork,
-  kNode,
-  kSource,
-  kForeign,
-  kVersus,
-  kSeq
-};
+void bind(Statement& s, const Row& row) {
+  int at = 0;
+  for (const std::optional<std::string>& text : row.texts) text ? s.bind(++at, *text) : s.bind_null(++at);
+  row.ms ? s.bind(++at, *row.ms) : s.bind_null(++at);
+  s.bind(++at, row.device);
+  s.bind(++at, row.target);
+  s.bind(++at, row.threads);
+}
 
-std::string compact(const nlohmann::json& json) { return json_text(json); }
+constexpr int kSeq = kColumns;  ///< the column after those of a record
 
-/// A record prepared for binding to a row: the fields of its JSON as text.
-class Row {
- public:
-  explicit Row(const Record& record) : json_(to_json(record)), record_(record) {}
+RowTexts texts_of(const Statement& row) {
+  RowTexts texts;
+  for (size_t i = 0; i < kColumns; ++i) texts[i] = row.text(static_cast<int>(i));
+  return texts;
+}
 
-  void bind(Statement& s) const {
-    constexpr std::array kTexts = {"id",    "problem", "layouts", "schedule", "status",
-                                   "error", "network", "node",    "source",   "foreign"};
-    int at = 1;
-    for (const char* key : kTexts) s.bind(at++, json_.value(key, std::string()));
-    s.bind(at++, json_.contains("samples_ms") ? compact(json_.at("samples_ms")) : "[]");
-    s.bind(at++, compact(json_.at("conditions")));
-    json_.contains("versus") ? s.bind(at, compact(json_.at("versus"))) : s.bind_null(at);
-    record_.samples_ms.empty() ? s.bind_null(++at) : s.bind(++at, record_.ms());
-    s.bind(++at, record_.conditions.device);
-    s.bind(++at, record_.conditions.target);
-    s.bind(++at, static_cast<int64_t>(record_.conditions.threads));
-  }
-
- private:
-  nlohmann::json json_;
-  const Record& record_;
-};
-
-constexpr const char* kInsert =
-    "INSERT OR {} INTO records(id, problem, layouts, schedule, status, error, network, node, source, foreign_line, "
-    "samples, conditions, versus, ms, device, target, threads) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-    "?)";
-
-/// Throws bad_input for a row that contains no valid record.
-Record record_of(const Statement& row, IdCheck ids) {
-  constexpr std::array<std::pair<const char*, int>, 10> kTexts = {{{"id", kId},
-                                                                   {"problem", kProblem},
-                                                                   {"layouts", kLayouts},
-                                                                   {"schedule", kScheduleText},
-                                                                   {"status", kStatusText},
-                                                                   {"error", kError},
-                                                                   {"network", kNetwork},
-                                                                   {"node", kNode},
-                                                                   {"source", kSource},
-                                                                   {"foreign", kForeign}}};
-  nlohmann::json json;
-  for (const auto& [key, column] : kTexts) json[key] = row.text(column);
-  const auto part = [&](const char* key, int column) {
-    const std::string text = row.text(column);
-    if (text.empty()) return;
-    nlohmann::json value = try_parse_json(text);
-    if (value.is_discarded()) fail(ErrorKind::bad_input, "'{}' is not JSON", key);
-    json[key] = std::move(value);
-  };
-  part("samples_ms", kSamples), part("conditions", kConditions), part("versus", kVersus);
-  return record_from_json(json, ids);
+std::string insert_or(const char* otherwise) {
+  const std::vector<const char*> values(kColumns + kQueryColumns.size(), "?");
+  return fmt::format("INSERT OR {} INTO records({}) VALUES({})", otherwise, row_columns(), fmt::join(values, ", "));
 }
 
 /// Version 1 had neither paired ratios nor the columns meant for other programs' queries.
@@ -151,7 +97,7 @@ void migrate_from_1(Connection& db) {
 class SqliteStore : public Store {
  public:
   SqliteStore(const std::filesystem::path& file, Mode mode, const StoreOptions& options)
-      : Store(file), db_(file, mode == Mode::write, options.busy_seconds) {
+      : Store(file.string()), db_(file, mode == Mode::write, options.busy_seconds) {
     if (mode == Mode::write) prepare();
     tell_left_out();
     inspect();
@@ -164,7 +110,7 @@ class SqliteStore : public Store {
     Transaction transaction(db_);
     int64_t added = 0;
     {
-      Statement insert(db_, fmt::format(kInsert, "IGNORE")), replace(db_, fmt::format(kInsert, "REPLACE"));
+      Statement insert(db_, insert_or("IGNORE")), replace(db_, insert_or("REPLACE"));
       for (const Record& r : records) {
         if (put(r, insert) || (holds_damaged(r.id()) && put(r, replace))) ++added;
       }
@@ -218,7 +164,7 @@ class SqliteStore : public Store {
  private:
   /// Returns whether the statement changed anything.
   bool put(const Record& record, Statement& statement) {
-    Row(record).bind(statement);
+    bind(statement, row_of(record));
     statement.step();
     statement.reset();
     return sqlite3_changes(db_.handle()) > 0;
@@ -230,7 +176,7 @@ class SqliteStore : public Store {
     row.bind(1, id);
     if (row.try_step() != SQLITE_ROW) return false;
     try {
-      record_of(row, ids_);
+      record_of(texts_of(row), ids_);
       return false;
     } catch (const Error&) {
       return true;
@@ -247,7 +193,7 @@ class SqliteStore : public Store {
     if (version == 0) db_.run(kSchema);
     if (version == 1) {
       migrate_from_1(db_);
-      notices_.push_back(fmt::format("records {}: migrated from schema 1 to {}", file_.string(), kRecordVersion));
+      notices_.push_back(fmt::format("records {}: migrated from schema 1 to {}", name(), kRecordVersion));
     }
     const std::string mark =
         fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, kRecordVersion);
@@ -260,7 +206,7 @@ class SqliteStore : public Store {
     // Reads the tables first: both are created in one transaction, so if tables are visible, their version is as well.
     const int64_t tables = db_.number("SELECT count(*) FROM sqlite_master");
     const int64_t version = db_.number("PRAGMA user_version");
-    if (version > kRecordVersion) refuse_newer(version);
+    if (version > kRecordVersion) fail_newer_schema(name(), version, kRecordVersion);
     if (version == 0 && tables > 0) refuse_other();
     return version;
   }
@@ -278,27 +224,19 @@ class SqliteStore : public Store {
     }
   }
 
-  [[noreturn]] void refuse_newer(int64_t version) const {
-    fail(ErrorKind::unsupported,
-         "records {}: made by a newer version of Kilter (schema {}, this program writes {}); nothing was changed: use "
-         "that version, or another file of records; reading works if the columns are the same, as with `kilter "
-         "records export --records {} --output FILE.jsonl`",
-         file_.string(), version, kRecordVersion, file_.string());
-  }
-
   [[noreturn]] void refuse_other() const {
     fail(ErrorKind::bad_input, "records {}: an SQLite database, but not one of tuning records; give another file",
-         file_.string());
+         name());
   }
 
   void tell_left_out() {
     std::error_code ignored;
-    const std::filesystem::path log = file_.string() + "-wal";
+    const std::filesystem::path log = name() + "-wal";
     if (!db_.fixed() || !std::filesystem::exists(log, ignored) || std::filesystem::file_size(log, ignored) == 0) return;
     notices_.push_back(
         fmt::format("records {}: {} contains records of a writer that was stopped; they are left out, because nothing "
                     "can be written here: copy both files to a folder of your own and give --records the copy",
-                    file_.string(), log.string()));
+                    name(), log.string()));
   }
 
   /// Finds out which columns can be read.
@@ -310,19 +248,16 @@ class SqliteStore : public Store {
     Statement columns(db_, "SELECT name FROM pragma_table_info('records')");
     while (columns.step()) have.insert(columns.text(0));
     if (have.empty() && version == 0 && tables == 0) return;
-    const bool all =
-        std::all_of(kColumns.begin(), kColumns.begin() + kNeeded, [&](const char* c) { return have.contains(c); });
-    if (!all && version > kRecordVersion) refuse_newer(version);
+    const bool all = std::all_of(kRecordColumns.begin(), kRecordColumns.begin() + kColumnsNeeded,
+                                 [&](const char* c) { return have.contains(c); });
+    if (!all && version > kRecordVersion) fail_newer_schema(name(), version, kRecordVersion);
     if (!all) refuse_other();
     readable_ = true;
-    for (const char* column : kColumns) select_ += have.contains(column) ? fmt::format("{}, ", column) : "NULL, ";
+    for (const char* column : kRecordColumns) select_ += have.contains(column) ? fmt::format("{}, ", column) : "NULL, ";
     select_ += "seq FROM records";
     if (version > kRecordVersion) {
       ids_ = IdCheck::none;
-      notices_.push_back(
-          fmt::format("records {}: made by a newer version of Kilter (schema {}, this program knows {}); it is read as "
-                      "far as possible, but not written",
-                      file_.string(), version, kRecordVersion));
+      notices_.push_back(newer_schema_notice(name(), version, kRecordVersion));
     }
   }
 
@@ -342,10 +277,10 @@ class SqliteStore : public Store {
 
   void take(const Statement& row, const Filter& filter, Reading& reading) const {
     try {
-      Record record = record_of(row, ids_);
+      Record record = record_of(texts_of(row), ids_);
       if (filter.admits(record)) reading.records.push_back(std::move(record));
     } catch (const Error& e) {
-      reading.damaged.push_back(fmt::format("{}: row {}: skipped: {}", file_.string(), row.number(kSeq), e.message()));
+      reading.damaged.push_back(fmt::format("{}: row {}: skipped: {}", name(), row.number(kSeq), e.message()));
     }
   }
 
@@ -362,7 +297,7 @@ class SqliteStore : public Store {
     });
     std::move(tail.records.rbegin(), tail.records.rend(), std::back_inserter(reading.records));
     reading.damaged.insert(reading.damaged.end(), tail.damaged.rbegin(), tail.damaged.rend());
-    reading.damaged.push_back(fmt::format("{}: rows after {}{} cannot be read ({}); skipped", file_.string(), last,
+    reading.damaged.push_back(fmt::format("{}: rows after {}{} cannot be read ({}); skipped", name(), last,
                                           first > 0 ? fmt::format(" and before {}", first) : "", why));
   }
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "tune/records/place.h"
 
 namespace kilter::tune {
 
@@ -58,6 +59,21 @@ void fail_damaged_header(const std::filesystem::path& file) {
        "records {}: not an SQLite database, or its header is damaged. Restore a copy, or move the file and {}-wal away "
        "and tune again (`kilter records import {}` reads the file if it is a text file of records)",
        file.string(), file.filename().string(), file.string());
+}
+
+void fail_newer_schema(const std::string& name, int64_t version, int64_t known) {
+  fail(ErrorKind::unsupported,
+       "records {}: made by a newer version of Kilter (schema {}, this program writes {}); nothing was changed: use "
+       "that version, or another file of records; reading works if the columns are the same, as with `kilter records "
+       "export --records {} --output FILE.jsonl`",
+       name, version, known, name);
+}
+
+std::string newer_schema_notice(const std::string& name, int64_t version, int64_t known) {
+  return fmt::format(
+      "records {}: made by a newer version of Kilter (schema {}, this program knows {}); it is read as far as "
+      "possible, but not written",
+      name, version, known);
 }
 
 namespace {
@@ -108,7 +124,7 @@ std::unique_ptr<Store> open_by_kind(const std::filesystem::path& file, Store::Mo
 /// A missing file that is created when records are first added, so that a run that fails earlier leaves no file.
 class LateStore : public Store {
  public:
-  LateStore(const std::filesystem::path& file, const StoreOptions& options) : Store(file), options_(options) {
+  LateStore(const std::filesystem::path& file, const StoreOptions& options) : Store(file.string()), options_(options) {
     check_place(file);
   }
 
@@ -128,11 +144,11 @@ class LateStore : public Store {
 
  private:
   /// Another process may have created the file meanwhile.
-  bool exists() const { return store_ != nullptr || !is_missing(file_); }
+  bool exists() const { return store_ != nullptr || !is_missing(name()); }
   Store& store() {
     if (store_ == nullptr) {
-      make_default_folder(file_);
-      store_ = open_by_kind(file_, Mode::write, options_);
+      make_default_folder(name());
+      store_ = open_by_kind(name(), Mode::write, options_);
     }
     return *store_;
   }
@@ -143,7 +159,9 @@ class LateStore : public Store {
 
 }  // namespace
 
-std::unique_ptr<Store> Store::open(const std::filesystem::path& file, Mode mode, const StoreOptions& options) {
+std::unique_ptr<Store> Store::open(const std::string& place, Mode mode, const StoreOptions& options) {
+  if (is_server(place)) return open_postgres_store(place, mode, options);
+  const std::filesystem::path file = place;
   std::error_code ignored;
   const auto status = std::filesystem::status(file, ignored);
   if (std::filesystem::is_directory(status))

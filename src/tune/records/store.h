@@ -1,5 +1,5 @@
-// Storage of records: an SQLite database, or JSON lines. Several processes may append to one file at the same time.
-// Once append() has returned, the records are safe even if the process is killed.
+// Storage of records: an SQLite database, JSON lines, or a database of a PostgreSQL server. Several processes may
+// append at the same time. Once append() has returned, the records are safe even if the process is killed.
 #pragma once
 
 #include <cstdint>
@@ -44,12 +44,14 @@ class Store {
  public:
   enum class Mode : uint8_t { read, write };
 
-  /// Opens a store. The kind follows from the content, else from the name: an SQLite database, or JSON lines if the
-  /// name ends in .jsonl or .json. In mode write, a missing file is created when append() is first called, together
+  /// Opens the store at a place (tune/records/place.h). The URL of a server leads to a PostgreSQL database. The kind of
+  /// a file follows from its content, else from its name: an SQLite database, or JSON lines if the name ends in .jsonl
+  /// or .json. In mode write, a missing file is created when append() is first called, together
   /// with the default file's folder; both are private to the user. Throws io for a file that is missing (in mode read),
   /// damaged as a whole or not a database of records. Throws unsupported for writing to a database that a newer version
-  /// made.
-  static std::unique_ptr<Store> open(const std::filesystem::path& file, Mode mode, const StoreOptions& options = {});
+  /// made, and for a server if libpq is missing. In mode write, a server's schema is created or migrated at once.
+  /// Throws io if the server cannot be reached or refuses the user.
+  static std::unique_ptr<Store> open(const std::string& place, Mode mode, const StoreOptions& options = {});
   virtual ~Store() = default;
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -68,14 +70,17 @@ class Store {
   /// Returns the faults of the file itself, one message each; empty: sound. The contents of rows are checked by read().
   virtual std::vector<std::string> check_file() = 0;
 
-  const std::filesystem::path& file() const { return file_; }
+  /// How messages name the store: its file, or its server's URL without passwords.
+  const std::string& name() const { return name_; }
   /// Facts about the file, other than its records, that the user must know; one message each.
   const std::vector<std::string>& notices() const { return notices_; }
 
  protected:
-  explicit Store(std::filesystem::path file) : file_(std::move(file)) {}
-  std::filesystem::path file_;
+  explicit Store(std::string name) : name_(std::move(name)) {}
   std::vector<std::string> notices_;
+
+ private:
+  std::string name_;
 };
 
 /// $XDG_DATA_HOME/kilter/records.db, or ~/.local/share/kilter/records.db. Throws usage if neither XDG_DATA_HOME nor
@@ -95,9 +100,15 @@ bool should_be_database(const std::filesystem::path& file);
 /// Throws bad_input for a file that should be a database but does not begin like one.
 [[noreturn]] void fail_damaged_header(const std::filesystem::path& file);
 
+/// Throws unsupported for a database whose schema is newer than `known`, the newest that this program writes.
+[[noreturn]] void fail_newer_schema(const std::string& name, int64_t version, int64_t known);
+/// Returns the notice for reading such a database.
+std::string newer_schema_notice(const std::string& name, int64_t version, int64_t known);
+
 std::unique_ptr<Store> open_sqlite_store(const std::filesystem::path& file, Store::Mode mode,
                                          const StoreOptions& options);
 std::unique_ptr<Store> open_json_store(const std::filesystem::path& file, Store::Mode mode,
                                        const StoreOptions& options);
+std::unique_ptr<Store> open_postgres_store(const std::string& url, Store::Mode mode, const StoreOptions& options);
 
 }  // namespace kilter::tune

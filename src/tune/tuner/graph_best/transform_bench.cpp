@@ -8,6 +8,7 @@
 #include "measure/caches.h"
 #include "measure/clock.h"
 #include "ops/op.h"
+#include "tune/records/place.h"
 #include "tune/records/store.h"
 #include "tune/tuner/graph_best/layer_network.h"
 #include "tune/tuner/network_bench.h"
@@ -122,7 +123,7 @@ TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions o
 }
 
 std::filesystem::path transforms_file(const std::string& records, const std::string& device) {
-  return fmt::format("{}.transforms-{:08x}.json", records, hash_text(device) & 0xffffffffU);
+  return fmt::format("{}.transforms-{:08x}.json", beside(records), hash_text(device) & 0xffffffffU);
 }
 
 KnownTransforms known_transforms(const CompileOptions& compile, const RunnerOptions& runner, const std::string& device,

@@ -16,7 +16,8 @@ namespace kilter::tune {
 /// cannot be measured or the target's layouts have no blocks.
 TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions runner, const std::string& device);
 
-/// Returns "FILE.transforms-DEVICE.json" next to the records file FILE, with a hash of the device.
+/// Returns "FILE.transforms-DEVICE.json" next to the records file FILE (or beside() a server's), with a hash of the
+/// device.
 std::filesystem::path transforms_file(const std::string& records, const std::string& device);
 
 struct KnownTransforms {

@@ -12,6 +12,7 @@
 #include "graph/text.h"
 #include "ops/op.h"
 #include "tune/records/locked_file.h"
+#include "tune/records/place.h"
 #include "tune/records/store.h"
 #include "tune/tuner/plans/choices_file.h"
 
@@ -94,7 +95,7 @@ uint64_t graph_key(const Graph& graph) {
   return key;
 }
 
-std::filesystem::path plans_file(const std::string& records) { return records + ".plans.jsonl"; }
+std::filesystem::path plans_file(const std::string& records) { return beside(records) + ".plans.jsonl"; }
 
 void keep_plan(const std::filesystem::path& file, const PlanKey& key, const DecidePlan& decide) {
   make_default_folder(file);

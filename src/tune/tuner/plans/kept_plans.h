@@ -54,7 +54,8 @@ struct KeptPlans {
   std::vector<const KeptPlan*> latest() const;
 };
 
-/// Returns "FILE.plans.jsonl" for the records file FILE.
+/// Returns "FILE.plans.jsonl" for the records file FILE. The plans of a server's records are kept on this machine:
+/// beside().
 std::filesystem::path plans_file(const std::string& records);
 /// Decides what to add. `latest`: the key's latest plan, or null. An empty result leaves the file as it is.
 using DecidePlan = std::function<std::optional<KeptPlan>(const KeptPlan* latest)>;

@@ -9,6 +9,7 @@
 #include "base/other_threads.h"
 #include "exec/schedule_source.h"
 #include "measure/device.h"
+#include "tune/records/place.h"
 #include "tune/records/store.h"
 #include "tune/tuner/plans/choices_file.h"
 
@@ -66,7 +67,7 @@ std::shared_ptr<const Chooser> use_records(const RecordsUse& use) {
   tell(plans->damaged);
   source.plans = std::move(plans);
   source.apply = {
-      .file = use.file, .device = describe_device().fingerprint(), .threads = use.threads, .tune = use.tune};
+      .file = shown(use.file), .device = describe_device().fingerprint(), .threads = use.threads, .tune = use.tune};
   source.choose = use.choose;
   source.notice = use.notice;
   return std::make_shared<TunedChooser>(std::move(source));

@@ -13,8 +13,8 @@
 namespace kilter::tune {
 
 struct RecordsUse {
-  std::string file;
-  int threads = 1;  ///< with which the network will run
+  std::string file;  ///< or the URL of a server (tune/records/place.h)
+  int threads = 1;   ///< with which the network will run
   Choose choose = Choose::accepted;
   std::string tune = {};  ///< ApplyOptions::tune
   /// Changes the records before they are used. May be empty.

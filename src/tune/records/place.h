@@ -1,0 +1,23 @@
+// The places where tuning records are: a file, or a database of a PostgreSQL server, named by a URL such as
+// postgresql://user@host/database. A URL may contain passwords, so only shown() of it may be printed or stored.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace kilter::tune {
+
+/// Whether the place is a URL that begins with postgresql:// or postgres://.
+bool is_server(std::string_view place);
+/// Returns the place as messages and reports name it: a URL without its passwords, or the file's name as it is. Of a
+/// malformed URL, everything that may be a part of a password is left out.
+std::string shown(const std::string& place);
+/// Returns a text of the client library in one line, without the passwords of the place's URL.
+std::string without_passwords(std::string text, const std::string& place);
+/// Whether the place is a file that does not exist.
+bool is_absent(const std::string& place);
+/// Returns the path to which the names of files next to the records append an ending. For a server, it is in the
+/// default file's folder, so these files stay on this machine; its name is a hash of the shown URL.
+std::string beside(const std::string& place);
+
+}  // namespace kilter::tune

@@ -1,0 +1,117 @@
+// A wrapper around libpq, PostgreSQL's client library, that throws Kilter's errors: connections, results and
+// transactions that close themselves. Only for use by the records. The library is loaded when a server is first named,
+// so a program that uses files only runs without it. No call waits forever.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+struct pg_conn;
+struct pg_result;
+
+namespace kilter::tune {
+
+struct Libpq;
+/// Loads the client library. Throws unsupported if it is missing or too old.
+const Libpq& load_libpq();
+
+/// What a server refused, or the loss of the connection.
+class ServerError : public Error {
+ public:
+  ServerError(ErrorKind kind, std::string message, std::string state, bool lost)
+      : Error(kind, std::move(message)), state_(std::move(state)), lost_(lost) {}
+  /// Whether the server refused for this reason (an SQLSTATE, of five characters).
+  bool is(std::string_view state) const { return state_ == state; }
+  /// Whether the connection is gone. The work may succeed on another one.
+  bool lost() const { return lost_; }
+  /// Whether the transaction collided with another one, and succeeds if it is repeated.
+  bool collided() const { return is("40P01") || is("40001"); }
+
+ private:
+  std::string state_;
+  bool lost_;
+};
+
+/// A parameter of a statement: a text in UTF-8 without NUL, or null.
+using Parameter = std::optional<std::string>;
+
+/// The rows that a statement returned.
+class Rows {
+ public:
+  Rows(const Libpq& libpq, pg_result* result) : libpq_(&libpq), result_(result) {}
+  Rows(Rows&& other) noexcept : libpq_(other.libpq_), result_(std::exchange(other.result_, nullptr)) {}
+  Rows& operator=(Rows&&) = delete;
+  ~Rows();
+
+  int count() const;
+  /// The number of rows that the statement inserted or removed.
+  int64_t changed() const;
+  /// Rows and columns are numbered from 0. Null gives nothing.
+  std::optional<std::string> text(int row, int column) const;
+  /// 0 for null.
+  int64_t number(int row, int column) const;
+
+ private:
+  const Libpq* libpq_;
+  pg_result* result_;
+};
+
+/// A connection to a server.
+class Server {
+ public:
+  /// Connects. Throws usage for a malformed URL, io if the server cannot be reached or refuses the user, and the errors
+  /// of load_libpq().
+  Server(std::string url, double busy_seconds);
+  ~Server() { close(); }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// Replaces the connection by a new one.
+  void reconnect();
+  /// Runs one statement. Throws ServerError.
+  Rows run(const std::string& sql, std::span<const Parameter> parameters = {});
+  /// Sets how long a statement waits for other processes.
+  void wait_for_others(double seconds);
+  /// Whether statements can be sent.
+  bool usable() const;
+
+ private:
+  void connect();
+  void close();
+  void set_limits();
+  /// Returns the settings for the connection that neither the URL, nor the environment, nor a service gives.
+  std::vector<std::pair<std::string, std::string>> defaults() const;
+  void await(double seconds);
+  [[noreturn]] void fail_lost(const std::string& why);
+  [[noreturn]] void fail(const pg_result& result);
+  std::string refusal_text(std::string_view state, const std::string& why) const;
+
+  const Libpq& libpq_;
+  std::string url_, name_;
+  double busy_seconds_;
+  pg_conn* connection_ = nullptr;
+};
+
+/// A transaction that is rolled back unless commit() has succeeded.
+class ServerTransaction {
+ public:
+  /// `how`: "BEGIN", or with a mode.
+  explicit ServerTransaction(Server& server, const char* how = "BEGIN");
+  ~ServerTransaction();
+  ServerTransaction(const ServerTransaction&) = delete;
+  ServerTransaction& operator=(const ServerTransaction&) = delete;
+  void commit();
+
+ private:
+  Server& server_;
+  bool open_ = true;
+};
+
+}  // namespace kilter::tune

@@ -1,0 +1,76 @@
+// The places of records that tests use: files, and databases of a PostgreSQL server that all tests of a program share.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <atomic>
+#include <string>
+#include <string_view>
+
+#include "../base/scratch_folder.h"
+#include "base/text.h"
+#include "samples.h"
+#include "support/postgres_cluster.h"
+#include "tune/records/place.h"
+#include "tune/records/postgres.h"
+
+namespace kilter::tune {
+
+/// Returns the server, which is started when it is first needed.
+inline PostgresCluster& server() {
+  static PostgresCluster cluster({"max_connections=250"});
+  return cluster;
+}
+
+/// Runs one statement in a database of the server.
+inline Rows run_on_server(const std::string& url, const std::string& sql) { return Server(url, 60).run(sql); }
+
+/// Makes an empty database and returns its name.
+inline std::string new_database(const std::string& with = "") {
+  static std::atomic<int> made = 0;
+  const std::string name = "kilter" + std::to_string(++made);
+  run_on_server(server().url("postgres"), "CREATE DATABASE " + name + " " + with);
+  return name;
+}
+
+/// Runs statements, which are separated by semicolons at line ends or at the end, in a database of any kind.
+inline void run_sql(const std::string& place, const std::string& sql) {
+  if (is_server(place)) {
+    Server to(place, 60);
+    for (const std::string_view statement : split(sql, ';')) {
+      if (!trim(statement).empty()) to.run(std::string(statement));
+    }
+    return;
+  }
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(place.c_str(), &db), SQLITE_OK);
+  char* error = nullptr;
+  EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK) << (error ? error : "");
+  sqlite3_free(error);
+  sqlite3_close(db);
+}
+
+/// Tests with several kinds of places; the parameter is a file's name, or "postgres".
+class PlaceTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (on_server()) url_ = server().url(new_database());
+  }
+  bool on_server() const { return std::string_view(GetParam()) == "postgres"; }
+  /// A place without records, the same in each call.
+  std::string place() const { return on_server() ? url_ : (folder_.path() / GetParam()).string(); }
+  std::unique_ptr<Store> write() const { return Store::open(place(), Store::Mode::write); }
+  std::unique_ptr<Store> read() const { return Store::open(place(), Store::Mode::read); }
+
+  ScratchFolder folder_;
+
+ private:
+  std::string url_;
+};
+
+inline std::string kind_name(const ::testing::TestParamInfo<const char*>& kind) {
+  const std::string_view name = kind.param;
+  return std::string(name.substr(name.find('.') + 1));  // "db", "jsonl", "postgres"
+}
+
+}  // namespace kilter::tune

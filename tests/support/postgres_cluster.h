@@ -1,0 +1,38 @@
+// A private PostgreSQL server for tests: tests/support/postgres.py.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kilter {
+
+class PostgresCluster {
+ public:
+  /// Makes and starts a server, which takes about a second. `arguments`: those of postgres.py. Throws io, with what it
+  /// printed, if that fails.
+  explicit PostgresCluster(const std::vector<std::string>& arguments = {});
+  /// Ends the server and removes its folder.
+  ~PostgresCluster();
+  PostgresCluster(const PostgresCluster&) = delete;
+  PostgresCluster& operator=(const PostgresCluster&) = delete;
+
+  std::string url(const std::string& database, const std::string& user = "postgres") const;
+  /// Ends all connections and the server.
+  void stop();
+  /// As stop(), but the server writes nothing that it has not written yet, as if it were killed.
+  void crash();
+  void start();
+
+ private:
+  std::string answer();
+  void tell(const char* line);
+
+  pid_t script_ = -1;
+  int to_script_ = -1, from_script_ = -1;
+  std::string folder_;
+};
+
+}  // namespace kilter
