@@ -63,8 +63,8 @@ UNKNOWN = {
     "frobnicate": "unknown command 'frobnicate'; `kilter --help` lists the commands",
     "help recrods": "unknown command 'recrods'; did you mean 'records'? `kilter --help` lists the commands",
     "records lst": "unknown command 'lst'; did you mean 'list'? `kilter records --help` lists the commands",
-    "records": "a command is required after `kilter records`: list, plans, best, export, import, merge, prune, verify, explain; "
-               "`kilter records --help` describes them",
+    "records": "a command is required after `kilter records`: list, plans, best, export, import, merge, prune, migrate, verify, "
+               "explain; `kilter records --help` describes them",
     "run M --threds 2": "unknown option '--threds'; did you mean '--threads'? `kilter run --help-all` lists the options",
     "run M --thread 2": "unknown option '--thread'; did you mean '--threads'? `kilter run --help-all` lists the options",
     "run M --threds=2": "unknown option '--threds'; did you mean '--threads'? `kilter run --help-all` lists the options",

@@ -130,7 +130,7 @@ expect 3 "records $scratch/nowhere/x.jsonl: there is no folder $scratch/nowhere;
 [ ! -e "$scratch/nowhere" ] || { echo "FAILED: a folder was made"; failures=$((failures + 1)); }
 
 # With `--json -`, standard output is JSON and nothing else.
-for args in "list" "best" "best --for relu(f32[4,16])" "verify" "prune" "import $data/tvm_v01.txt" "explain $data/tvm_v02.txt zoo:centernet_dla34_tvm"; do
+for args in "list" "best" "best --for relu(f32[4,16])" "verify" "migrate" "prune" "import $data/tvm_v01.txt" "explain $data/tvm_v02.txt zoo:centernet_dla34_tvm"; do
   # shellcheck disable=SC2086
   "$kilter" records $args --json - 2> /dev/null | python3 -c 'import json, sys; json.load(sys.stdin)' ||
     { echo "FAILED: kilter records $args --json - is no JSON"; failures=$((failures + 1)); }

@@ -343,6 +343,8 @@ void migrate(const RecordsOptions& options) {
   if (is_absent(options.place()))
     fail(ErrorKind::io, "records {}: no such file; nothing was migrated", options.place());
   const auto store = Store::open(options.place(), Store::Mode::write);
+  write_json(options.json, {{"records", store->name()}, {"changes", store->notices()}});
+  if (options.quiet()) return;
   for (const std::string& line : store->notices()) say("{}\n", printable(line));
   say("{}: its schema is that of this version\n", store->name());
 }
@@ -543,8 +545,8 @@ void add_caring(Command app, Context& context) {
 
   auto m = add_sub<int>(
       app, "migrate", "Make or update the schema of a database, for users of a server who may not do that themselves");
-  add_file(m.app, *m.options);
-  m.app.example("kilter records migrate --records postgresql://owner@host/tuning", "Make a server's database ready");
+  add_file(m.app, *m.options), add_json(m.app, *m.options);
+  m.app.example("kilter records migrate --records other.db", "Update a database that an older version made");
   m.app.callback([=] { migrate(*m.options); });
 
   auto v = add_sub<int>(
