@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "../base/scratch_folder.h"
+#include "samples.h"
 #include "tune/records/store.h"
 
 namespace kilter::tune {
@@ -58,6 +59,16 @@ TEST(Place, FilesNextToAServersRecordsStayHere) {
   EXPECT_NE(here, beside("postgresql://u@host/other"));
   EXPECT_THAT(here, HasSubstr(default_records_file().parent_path().string() + "/postgresql-"));
   EXPECT_THAT(here, Not(HasSubstr("secret")));
+  const pid_t homeless = start([] {
+    ::unsetenv("HOME"), ::unsetenv("XDG_DATA_HOME");
+    return error_of([] { beside("postgresql://u:secret@host/db"); }) ==
+                   "records postgresql://u@host/db: accepted plans are kept on this machine, but neither XDG_DATA_HOME "
+                   "nor "
+                   "HOME is set: set one of them"
+               ? 0
+               : 1;
+  });
+  EXPECT_EQ(finish(homeless), 0);
 }
 
 }  // namespace

@@ -110,7 +110,14 @@ bool is_absent(const std::string& place) { return !is_server(place) && is_missin
 std::string beside(const std::string& place) {
   if (!is_server(place)) return place;
   const std::string name = fmt::format("postgresql-{:016x}", hash_text(shown(place)));
-  return (default_records_file().parent_path() / name).string();
+  try {
+    return (default_records_file().parent_path() / name).string();
+  } catch (const Error&) {
+    fail(ErrorKind::usage,
+         "records {}: accepted plans are kept on this machine, but neither XDG_DATA_HOME nor HOME is set: set one of "
+         "them",
+         shown(place));
+  }
 }
 
 }  // namespace kilter::tune

@@ -18,6 +18,7 @@ std::string without_passwords(std::string text, const std::string& place);
 bool is_absent(const std::string& place);
 /// Returns the path to which the names of files next to the records append an ending. For a server, it is in the
 /// default file's folder, so these files stay on this machine; its name is a hash of the shown URL.
+/// Throws usage if there is no such folder, because neither XDG_DATA_HOME nor HOME is set.
 std::string beside(const std::string& place);
 
 }  // namespace kilter::tune
