@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/npy.h"
+#include "base/other_threads.h"
 #include "base/text.h"
 #include "compile/index_limit.h"
 #include "compile_progress.h"
@@ -497,6 +498,11 @@ void print_passes(const Compiled& compiled) {
   say("{}\n", styled(Style::bold, fmt::format("{:<26} {:>10} {:>9}", "pass", "ms", "rewrites")));
   for (const PassTiming& t : compiled.timings) {
     say("{:<26} {:>10.3f} {:>9}\n", t.name, t.ms, t.rewrites);
+void tell_absent_threads(const Session& session) {
+  if (const std::string absent = absent_threads_text(session.attendance().took_part()); !absent.empty())
+    note("{}\n", absent);
+}
+
     for (const auto& [rewrite, times] : t.by_rewrite) say("  {:<35} {:>9}\n", rewrite, times);
   }
   say("{:<26} {:>10.3f}\n", "total", compiled.compile_ms);

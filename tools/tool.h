@@ -184,6 +184,8 @@ void tell_records_of_program(Session& session);
 void print_passes(const Compiled& compiled);
 
 #define KILTER_COMMAND(name) void add_##name(Command app, Context& context);
+/// Notes on standard error which threads of a session hardly took part in its runs, if any.
+void tell_absent_threads(const Session& session);
 #include "commands.inc"
 #undef KILTER_COMMAND
 

@@ -69,6 +69,11 @@ class Record(Mapping):
         return self._data
 
 
+def undisturbed_figure(conditions: Mapping[str, Any]) -> bool:
+    """Returns whether all disturbed samples were left out of the figure."""
+    return conditions["quiet"] in ("quiet", "slightly disturbed")
+
+
 class Timing(Record):
     """Times of a network's runs in milliseconds: samples_ms, mean_ms, std_ms, median_ms, min_ms, estimate_ms (the mean
     of the middle half of the undisturbed samples); number (runs in a sample), disturbed (samples), model, threads,
@@ -111,9 +116,11 @@ class Profile(Record):
 
     @property
     def warnings(self) -> list[str]:
-        """What weakens this profile, one sentence each: a busy machine, rows that do not add up to the whole, layers
+        """What weakens this profile, one sentence each: a busy machine, threads that got no CPU, rows that do not add up to the whole, layers
         for which the tuning records have no schedule. Empty if there is nothing to say."""
-        told = [] if self.conditions["quiet"] == "quiet" else [self.conditions["quiet_text"]]
+        told = [] if undisturbed_figure(self.conditions) else [self.conditions["quiet_text"]]
+        if absent := self.conditions.get("absent_threads"):
+            told.append(absent)
         if self.sum_over_end_to_end["agreement"] != "agree":
             ratio = self.sum_over_end_to_end
             told.append(f"the rows add up to {ratio['value']:.3f} of the end-to-end time (95 %: {ratio['low']:.3f} to "
@@ -150,7 +157,7 @@ class Profile(Record):
 
     def _excuse(self) -> str:
         """Returns a reason to measure again, or ""."""
-        return "" if self.conditions["quiet"] == "quiet" else f" ({self.conditions['quiet_text']})"
+        return "" if undisturbed_figure(self.conditions) else f" ({self.conditions['quiet_text']})"
 
     def _check_conditions(self, timing: Mapping[str, Any]) -> None:
         here = {**self.conditions, "threads": self.threads}

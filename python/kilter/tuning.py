@@ -7,7 +7,7 @@ import tempfile
 from typing import Any, Callable, Iterator, Mapping
 
 from ._commands import read_text, run, words_of, write_text
-from .measure import Record, network_of
+from .measure import Record, network_of, undisturbed_figure
 from .progress import ProgressLine
 
 __all__ = ["Records", "TuneResult", "tune"]
@@ -146,7 +146,7 @@ def _summary(result: TuneResult) -> str:
         lines.append(f"memory before {result.before_bytes / 1e6:.3f} MB, after {result.after_bytes / 1e6:.3f} MB; after "
                      f"/ before {result.bytes_ratio:.4f}; score by {result.objective} {score['value']:.4f} "
                      f"({score['low']:.4f} to {score['high']:.4f})")
-    if result.conditions["quiet"] != "quiet":
+    if not undisturbed_figure(result.conditions):
         lines.append(result.conditions["quiet_text"])
     return "\n".join(lines)
 

@@ -1,8 +1,9 @@
-// Texts about schedules that run on a different number of threads than they were chosen for.
+// Texts about networks that run on a different number of threads than they were compiled for, or than was asked for.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kilter {
 
@@ -20,5 +21,10 @@ std::string expected_loss_text(double percent);
 /// "compiled" and "run".
 std::string other_threads_text(int made_for, int threads, std::string_view made = "compiled",
                                std::string_view used = "run");
+
+/// `took_part`: by thread, the share of the work for all threads that it came to; empty if that is not known. Returns
+/// "2 threads asked for, 1 took part: thread 1 came to 3 % of the work for all threads, ...", with the reason and what
+/// to do, if a thread came to less than half; else an empty string.
+std::string absent_threads_text(const std::vector<double>& took_part);
 
 }  // namespace kilter

@@ -189,6 +189,8 @@ class Session {
   size_t plans() const {
     return plans_.size() + (program_ ? program_->plans() : 0) + (varying_ ? varying_->plans() : 0);
   }
+  /// Returns the attendance of the threads in all runs.
+  Attendance attendance() const { return pool_->attendance(); }
   /// Bytes of machine code, packed constants (shared ones counted once), working memory and outputs of all plans.
   int64_t held_bytes() const;
 

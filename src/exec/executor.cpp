@@ -380,6 +380,8 @@ std::span<const std::byte> Instance::code(size_t step) const {
   return state_->program->code(static_cast<size_t>(of.device)).bytes(of.kernel);
 }
 
+Attendance Instance::attendance() const { return state_->pool->attendance(); }
+
 std::span<std::byte> Instance::scratch() const {
   return {state_->scratch, static_cast<size_t>(state_->program->plan().scratch_bytes)};
 }

@@ -97,6 +97,8 @@ class Instance {
   std::byte* address(const BufferRef& ref) const;
   /// Returns the mapped machine code of a step; empty for steps that have none.
   std::span<const std::byte> code(size_t step) const;
+  /// Returns the attendance of the pool that it runs on.
+  Attendance attendance() const;
   /// Returns the scratch memory of the thread that calls run().
   std::span<std::byte> scratch() const;
 

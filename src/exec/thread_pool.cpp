@@ -124,6 +124,17 @@ class Punctuality {
   int score_ = 0;
 };
 
+struct Job {
+  ThreadPool::Body body = nullptr;
+  void* context = nullptr;
+  int64_t extent = 0;
+  int parts = 0;
+  bool on_each = false;  ///< each thread must run its own part
+  bool for_all = false;  ///< it has work for all threads and counts in the attendance
+  int victims = 0;       ///< number of other ranges, following its own, in which a thread looks for work when its own
+                         ///< is done
+};
+
 /// The state of one worker: its gate (job count and PartState), and the place for its result.
 struct Worker {
   Gate gate;
@@ -135,6 +146,7 @@ struct Worker {
   Punctuality punctuality;
   Clock::time_point woken{};  ///< the last time that it was offered a part while asleep
   bool waited_for = false;    ///< whether its part was unfinished when the caller ran out of work
+  int64_t missed = 0;         ///< Attendance::missed
 
   void offer() {
     const uint32_t job = (gate.word.load(std::memory_order_relaxed) | kStateMask) + 1;
@@ -146,11 +158,15 @@ struct Worker {
     if (gate.parked.load(std::memory_order_relaxed) != 0) woken = now;
     offer();
   }
-  /// Records whether the worker was late for a region. Lateness does not count within kWakes after it was woken.
-  void judge(bool late, Clock::time_point now, Clock::duration waited, Clock::duration region) {
+  /// Records whether the worker was late for a region, and whether it came at all. Lateness does not count within
+  /// kWakes after it was woken.
+  void judge(const Job& job, bool came, bool late, Clock::time_point now, Clock::duration waited,
+             Clock::duration region) {
     constexpr std::chrono::microseconds kWakes{200};
     if (!late) return punctuality.on_time();
-    if (now - woken > kWakes) punctuality.late(now, waited, region);
+    if (now - woken <= kWakes) return;
+    punctuality.late(now, waited, region);
+    missed += job.for_all && !came ? 1 : 0;
   }
   /// Claims an offered part for the worker (state kTaken) or the caller (kNone); exactly one of them succeeds.
   bool claim(PartState state) {
@@ -158,16 +174,6 @@ struct Worker {
     return (word & kStateMask) == kOffered &&
            gate.word.compare_exchange_strong(word, (word & ~kStateMask) | state, std::memory_order_acq_rel);
   }
-};
-
-struct Job {
-  ThreadPool::Body body = nullptr;
-  void* context = nullptr;
-  int64_t extent = 0;
-  int parts = 0;
-  bool on_each = false;  ///< each thread must run its own part
-  int victims = 0;       ///< number of other ranges, following its own, in which a thread looks for work when its own
-                         ///< is done
 };
 
 int64_t range_begin(int64_t extent, int parts, int part) {
@@ -313,8 +319,13 @@ struct ThreadPool::Impl {
     team.clear();
     for (Worker& w : workers) {
       if (std::ssize(team) == job.parts - 1) break;
-      if (job.on_each || !w.punctuality.left_out(now)) team.push_back(&w);
+      if (job.on_each || !w.punctuality.left_out(now)) {
+        team.push_back(&w);
+      } else {
+        w.missed += job.for_all ? 1 : 0;
+      }
     }
+    regions += job.for_all ? 1 : 0;
     job.parts = static_cast<int>(team.size()) + 1;
     job.victims = job.on_each ? 0 : std::min(job.parts - 1, kMostVictims);
   }
@@ -338,13 +349,14 @@ struct ThreadPool::Impl {
     const bool waited = end - done > std::max<Clock::duration>((done - begin) / 4, kLong);
     for (Worker* w : team) {
       const bool came = w->finished.load(std::memory_order_acquire);
-      w->judge(!came || (w->waited_for && waited), end, end - done, end - begin);
+      w->judge(job, came, !came || (w->waited_for && waited), end, end - done, end - begin);
     }
   }
 
   int32_t run(const Job& next) {
     const std::lock_guard turn(callers);
     job = next;
+    job.for_all = job.parts == threads && !job.on_each;
     const Clock::time_point begin = Clock::now();
     choose_team(begin);
     if (team.empty()) {
@@ -378,7 +390,22 @@ struct ThreadPool::Impl {
   std::vector<Worker> workers;
   std::vector<WorkRange> ranges;  ///< ranges of the current job, by part
   std::vector<Worker*> team;      ///< the workers of the current job; the first has part 1
+  int64_t regions = 0;            ///< Attendance::regions
 };
+
+Attendance Attendance::since(const Attendance& earlier) const {
+  Attendance out{regions - earlier.regions, missed};
+  for (size_t i = 0; i < out.missed.size(); ++i) out.missed[i] -= earlier.missed[i];
+  return out;
+}
+
+std::vector<double> Attendance::took_part() const {
+  constexpr int64_t kFew = 10;
+  std::vector<double> shares;
+  if (regions < kFew) return shares;
+  for (const int64_t m : missed) shares.push_back(1 - static_cast<double>(m) / static_cast<double>(regions));
+  return shares;
+}
 
 ThreadPool::ThreadPool(int threads, const std::vector<int>& cpus) {
   const int count = threads != 0 ? threads : cpus.empty() ? default_threads() : static_cast<int>(cpus.size());
@@ -394,6 +421,13 @@ ThreadPool::ThreadPool(int threads, const std::vector<int>& cpus) {
 ThreadPool::~ThreadPool() { impl_->stop(); }
 
 int ThreadPool::threads() const { return impl_->threads; }
+
+Attendance ThreadPool::attendance() const {
+  const std::lock_guard turn(impl_->callers);
+  Attendance out{impl_->regions, {0}};  // the caller misses nothing
+  for (const Worker& w : impl_->workers) out.missed.push_back(w.missed);
+  return out;
+}
 
 int32_t ThreadPool::run(int64_t extent, int max_threads, Body body, void* context) {
   if (extent <= 0) return 0;

@@ -9,6 +9,18 @@
 
 namespace kilter {
 
+/// How often the threads of a pool came to regions that had work for all of them.
+struct Attendance {
+  int64_t regions = 0;          ///< that had work for all threads
+  std::vector<int64_t> missed;  ///< by thread: those that it was left out of, or that ended before it came although it
+                                ///< did not have to be woken
+
+  /// What happened after `earlier`, an attendance of the same pool.
+  Attendance since(const Attendance& earlier) const;
+  /// By thread: the share of the regions that it took part in. Empty if there were too few to tell.
+  std::vector<double> took_part() const;
+};
+
 class ThreadPool {
  public:
   /// `threads` includes the caller; 0 means default_threads(), or as many as there are `cpus`. Without `cpus`, no
@@ -38,6 +50,9 @@ class ThreadPool {
   /// Runs `body` once on each thread, with [i, i + 1) on the i-th, and returns what run() would. Must not be called
   /// from inside a body. Throws usage in a child of fork().
   int32_t run_on_each(Body body, void* context);
+  /// Returns the attendance since the pool was made; calls of run_on_each() do not count. Waits for a run() of another
+  /// thread. Must not be called from inside a body.
+  Attendance attendance() const;
 
  private:
   struct Impl;

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/other_threads.h"
 #include "base/text.h"
 #include "base/ticks.h"
 #include "measure/stats.h"
@@ -60,11 +61,17 @@ Conditions current_conditions() {
 Quietness quietness(const Conditions& c) {
   if (c.taken <= 0) return Quietness::unknown;
   if (2 * c.disturbed > c.taken) return Quietness::busy;
-  return 4 * c.disturbed > c.taken ? Quietness::partly : Quietness::quiet;
+  if (4 * c.disturbed > c.taken) return Quietness::partly;
+  return 20 * c.disturbed > c.taken ? Quietness::slightly : Quietness::quiet;
+}
+
+bool undisturbed_figure(const Conditions& c) {
+  const Quietness found = quietness(c);
+  return found == Quietness::quiet || found == Quietness::slightly;
 }
 
 std::string_view name(Quietness quietness) {
-  constexpr std::string_view kNames[] = {"not known", "quiet", "partly disturbed", "busy"};
+  constexpr std::string_view kNames[] = {"not known", "quiet", "slightly disturbed", "partly disturbed", "busy"};
   return kNames[static_cast<size_t>(quietness)];
 }
 
@@ -105,6 +112,10 @@ nlohmann::json to_json(const Conditions& conditions) {
                       {"disturbed", conditions.disturbed},
                       {"date", conditions.date}};
   for (const TextField& f : kTexts) json[f.key] = conditions.*f.field;
+  if (!conditions.took_part.empty()) {
+    json["took_part"] = conditions.took_part;
+    json["absent_threads"] = absent_threads_text(conditions.took_part);
+  }
   if (conditions.best_ms > 0) {
     json["best_ms"] = conditions.best_ms, json["disturbed_by"] = conditions.disturbed_by;
     json["disturbed_share"] = disturbed_share(conditions);
@@ -117,6 +128,7 @@ Conditions conditions_from_json(const nlohmann::json& json) {
   Conditions c;
   try {
     c.threads = json.value("threads", c.threads);
+    c.took_part = json.value("took_part", c.took_part);
     c.taken = json.value("taken", c.taken);
     c.kept = json.value("kept", c.kept);
     c.disturbed = json.value("disturbed", c.disturbed);

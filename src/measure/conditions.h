@@ -13,6 +13,7 @@ namespace kilter {
 struct Conditions {
   std::string device;                  ///< Device::fingerprint()
   int threads = 1;                     ///< threads that ran the network
+  std::vector<double> took_part = {};  ///< by thread: Attendance::took_part(); empty: not known
   std::string pinning;                 ///< CPUs that the process may run on, "0-1"
   std::string huge_pages;              ///< transparent huge pages: "always", "madvise", "never", "unknown"
   std::string weights = "warm";        ///< "warm" (as the last run left them) or "cold" (rotated through memory)
@@ -40,14 +41,17 @@ Conditions current_conditions();
 
 /// Whether the machine left a measurement undisturbed.
 enum class Quietness : uint8_t {
-  unknown,  ///< no sample was judged
-  quiet,    ///< at most a quarter of the samples were disturbed; the estimator leaves that many out
-  partly,   ///< up to half of the samples were disturbed
-  busy,     ///< more than half of them were: the figure is an upper bound
+  unknown,   ///< no sample was judged
+  quiet,     ///< at most one sample in twenty was disturbed
+  slightly,  ///< up to a quarter of the samples were; the estimator leaves that many out
+  partly,    ///< up to half of them were
+  busy,      ///< more than half of them were: the figure is an upper bound
 };
 Quietness quietness(const Conditions& conditions);
-/// Returns "not known", "quiet", "partly disturbed" or "busy".
+/// Returns "not known", "quiet", "slightly disturbed", "partly disturbed" or "busy".
 std::string_view name(Quietness quietness);
+/// Returns whether the estimator left out all disturbed samples: quiet or slightly.
+bool undisturbed_figure(const Conditions& conditions);
 /// Returns the share of samples that were disturbed; 0 if none were taken.
 double disturbed_share(const Conditions& conditions);
 /// Returns whether there are more threads than CPUs that the process may use. They then wait for each other, whatever

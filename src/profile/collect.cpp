@@ -95,6 +95,7 @@ class Collector {
     const Random random(options_.seed, "profile");
     const int64_t start = now_ns();
     const auto span = static_cast<int64_t>(options_.seconds * 1e9);
+    const Attendance before = instance_.attendance();
     for (int64_t pass = 0; pass < options_.max_passes; ++pass) {
       const int64_t spent = now_ns() - start;
       if (spent >= span && pass >= options_.min_passes) break;
@@ -111,6 +112,7 @@ class Collector {
       passes_.back().plain = plain;
       disturbed_.add(watch_.stop(static_cast<double>(now_ns() - pair) * 1e-6), 2);
     }
+    took_part_ = instance_.attendance().since(before).took_part();
   }
 
   double ms(const TickSpan& span) const { return static_cast<double>(span.end - span.begin) * ms_per_tick_; }
@@ -324,6 +326,7 @@ class Collector {
 
   void describe_conditions() {
     out_.conditions = conditions_of(plan_, out_.threads);
+    out_.conditions.took_part = took_part_;
     out_.conditions.taken = 2 * out_.passes;
     out_.conditions.kept = 2 * out_.kept;
     out_.conditions.disturbed = disturbed_.disturbed, out_.conditions.disturbed_by = disturbed_.why();
@@ -341,7 +344,8 @@ class Collector {
   QuietWatch watch_;
   DisturbedCount disturbed_;  ///< passes, profiled and plain
   std::vector<Pass> passes_;
-  double best_ms_ = 0;           ///< of the shortest plain pass
+  double best_ms_ = 0;  ///< of the shortest plain pass
+  std::vector<double> took_part_;
   std::vector<size_t> regions_;  ///< step of each region, in the order of the first pass
   std::vector<size_t> row_of_region_;
   Profile out_;

@@ -286,6 +286,7 @@ class ProgramCollector {
     out_.program = true;
     out_.conditions = program_conditions(session_);
     out_.threads = out_.conditions.threads;
+    out_.conditions.took_part = took_part_;
     out_.conditions.taken = 2 * out_.passes, out_.conditions.kept = 2 * out_.kept;
     out_.conditions.disturbed = disturbed_.disturbed, out_.conditions.disturbed_by = disturbed_.why();
     out_.conditions.best_ms = best_ms_;
@@ -328,6 +329,7 @@ class ProgramCollector {
     const Random random(options_.seed, "profile");
     const int64_t start = now_ns();
     const double span = options_.seconds * 1e3;
+    const Attendance attended = session_.attendance();
     for (int64_t pass = 0; pass < options_.max_passes; ++pass) {
       const double spent = to_ms(now_ns() - start);
       if (spent >= span && pass >= options_.min_passes) break;
@@ -340,6 +342,7 @@ class ProgramCollector {
       passes_.back().plain = plain_first ? before : plain_pass();
       disturbed_.add(watch_.stop(to_ms(now_ns() - pair)), 2);
     }
+    took_part_ = session_.attendance().since(attended).took_part();
   }
 
   void finish_pairs() {
@@ -486,6 +489,7 @@ class ProgramCollector {
   std::vector<size_t> place_;        ///< by row of `rows_`: its index in out_.rows
   std::vector<size_t> layer_place_;  ///< by layer: the same
   double best_ms_ = 0;
+  std::vector<double> took_part_;
   Profile out_;
 };
 

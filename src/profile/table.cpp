@@ -262,7 +262,7 @@ std::string beaten_text(const Profile& p) {
     if (most == nullptr || r.share() > most->share()) most = &r;
   }
   if (most == nullptr) return {};
-  const bool disturbed = quietness(p.conditions) != Quietness::quiet;
+  const bool disturbed = !undisturbed_figure(p.conditions);
   return fmt::format("{} layer{} {} bound, '{}' most of all (its {} bound is {:.2f} times its time): {}", count,
                      count == 1 ? "" : "s", count == 1 ? "beats its" : "beat their", most->label(), most->bound.level,
                      most->share(),

@@ -91,6 +91,34 @@ TEST(ThreadPool, AWorkerThatHoldsRegionsUpIsLeftOutForAWhile) {
   EXPECT_GT(pieces(std::chrono::milliseconds(5)), 0);
 }
 
+TEST(ThreadPool, AttendanceCountsTheRegionsForAllThreadsThatAWorkerMissed) {
+  ThreadPool pool(2);
+  const auto region = [&](int64_t extent, int max_threads, int64_t worker_ms) {
+    std::atomic<bool> came{false};
+    run(pool, extent, max_threads, [&](int64_t, int64_t, int32_t worker) {
+      if (worker == 1) came = true;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (worker_ms > 0 && !came && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(worker_ms));
+      return 0;
+    });
+  };
+  region(1, 0, 0), region(8, 1, 0);
+  EXPECT_EQ(pool.attendance().regions, 0) << "one thread was enough";
+  for (int i = 0; i < 2; ++i) region(2, 0, 40);  // the worker is late, so that it is left out from now on
+  const Attendance late = pool.attendance();
+  EXPECT_EQ(late.regions, 2);
+  EXPECT_EQ(late.missed, (std::vector<int64_t>{0, 0})) << "it came";
+  EXPECT_TRUE(late.took_part().empty()) << "too few regions";
+  for (int i = 0; i < 12; ++i) region(2, 0, 0);
+  const Attendance after = pool.attendance().since(late);
+  EXPECT_EQ(after.regions, 12);
+  EXPECT_EQ(after.missed, (std::vector<int64_t>{0, 12}));
+  EXPECT_EQ(after.took_part(), (std::vector<double>{1, 0}));
+  EXPECT_EQ(pool.run_on_each([](void*, int64_t, int64_t, int32_t) -> int32_t { return 0; }, nullptr), 0);
+  EXPECT_EQ(pool.attendance().regions, 14) << "run_on_each() does not count";
+}
+
 TEST(ThreadPool, EveryIndexRunsOnceOnNoMoreThreadsThanAllowed) {
   for (int threads : {1, 2, 3, 7}) {
     ThreadPool pool(threads);

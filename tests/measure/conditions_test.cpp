@@ -124,15 +124,22 @@ Conditions disturbed(int64_t of_hundred) {
 TEST(Quietness, IsAMatterOfTheShareOfDisturbedSamples) {
   EXPECT_EQ(quietness(Conditions()), Quietness::unknown);
   EXPECT_EQ(quietness(disturbed(0)), Quietness::quiet);
-  EXPECT_EQ(quietness(disturbed(25)), Quietness::quiet) << "what the mean of the middle half leaves out";
+  EXPECT_EQ(quietness(disturbed(5)), Quietness::quiet);
+  EXPECT_EQ(quietness(disturbed(6)), Quietness::slightly);
+  EXPECT_EQ(quietness(disturbed(25)), Quietness::slightly) << "what the mean of the middle half leaves out";
   EXPECT_EQ(quietness(disturbed(26)), Quietness::partly);
   EXPECT_EQ(quietness(disturbed(50)), Quietness::partly);
   EXPECT_EQ(quietness(disturbed(51)), Quietness::busy);
+  for (const int64_t good : {0, 5, 25}) EXPECT_TRUE(undisturbed_figure(disturbed(good))) << good;
+  EXPECT_FALSE(undisturbed_figure(disturbed(26)));
+  EXPECT_FALSE(undisturbed_figure(Conditions()));
 }
 
 TEST(Quietness, StandsBesideAFigureInOneLine) {
   EXPECT_EQ(quiet_text(Conditions()), "not known: no runs were checked for other programs");
   EXPECT_EQ(quiet_text(disturbed(3)), "quiet: 3 of 100 runs disturbed (3 %), best 2.500 ms");
+  EXPECT_EQ(quiet_text(disturbed(25)),
+            "slightly disturbed: 25 of 100 runs disturbed (25 %: waited for a CPU in 9), best 2.500 ms");
   EXPECT_EQ(quiet_text(disturbed(40), "passes"),
             "partly disturbed: 40 of 100 passes disturbed (40 %: waited for a CPU in 9), best 2.500 ms");
   EXPECT_EQ(quiet_text(disturbed(100)),
@@ -157,6 +164,23 @@ TEST(Quietness, TravelsWithTheConditions) {
   EXPECT_EQ(json.at("best_ms"), 2.5);
   EXPECT_EQ(quiet_text(conditions_from_json(json)), quiet_text(disturbed(96)));
   EXPECT_FALSE(to_json(Conditions()).contains("quiet")) << "records have no figure of their own";
+}
+
+TEST(AbsentThreads, TravelWithTheConditions) {
+  EXPECT_FALSE(to_json(Conditions()).contains("took_part")) << "not known";
+  Conditions c;
+  c.took_part = {1, 0.5};
+  EXPECT_EQ(to_json(c).at("absent_threads"), "");
+  c.took_part = {1, 0.031};
+  const nlohmann::json json = to_json(c);
+  EXPECT_EQ(conditions_from_json(json).took_part, c.took_part);
+  EXPECT_EQ(json.at("absent_threads"),
+            "2 threads asked for, 1 took part: thread 1 came to 3 % of the work for all threads, since its CPU was in "
+            "use; end other programs, or use 1 thread");
+  c.took_part = {1, 0.2, 0.9, 0};
+  EXPECT_EQ(to_json(c).at("absent_threads"),
+            "4 threads asked for, 2 took part: threads 1, 3 came to 0 to 20 % of the work for all threads, since their "
+            "CPUs were in use; end other programs, or use 2 threads");
 }
 
 }  // namespace

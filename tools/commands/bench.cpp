@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_info.h"
+#include "base/other_threads.h"
 #include "base/text.h"
 #include "codegen/backend.h"
 #include "measure/evaluator.h"
@@ -25,7 +26,12 @@ struct BenchOptions {
 
 constexpr int64_t kLeastRepeats = 3, kMostRepeats = 1'000'000;
 
-Evaluation measure(Prepared& network, const BenchOptions& options) {
+struct Measured {
+  Evaluation evaluation;
+  std::vector<double> took_part;  ///< Conditions::took_part
+};
+
+Measured measure(Prepared& network, const BenchOptions& options) {
   EvaluatorOptions how;
   how.number = options.number;
   how.repeat = options.repeat;
@@ -39,7 +45,9 @@ Evaluation measure(Prepared& network, const BenchOptions& options) {
     const double once = std::max({(now_ms() - start) * static_cast<double>(how.number), how.min_repeat_ms, 1e-3});
     how.repeat = std::clamp(static_cast<int64_t>(options.seconds * 1e3 / once), kLeastRepeats, kMostRepeats);
   }
-  return evaluate([&] { network.run(); }, how);
+  const Attendance before = network.session->attendance();
+  Evaluation evaluation = evaluate([&] { network.run(); }, how);
+  return {std::move(evaluation), network.session->attendance().since(before).took_part()};
 }
 
 /// The fields of the report that say what ran.
@@ -112,9 +120,11 @@ nlohmann::json report_of(const Prepared& network, const Evaluation& e, const Con
   return report;
 }
 
-Conditions conditions_of(const Prepared& network, const Evaluation& e, const BenchOptions& options) {
+Conditions conditions_of(const Prepared& network, const Measured& measured, const BenchOptions& options) {
+  const Evaluation& e = measured.evaluation;
   Conditions conditions = network.loaded != nullptr ? profile::conditions_of(network.plan(), network.threads)
                                                     : profile::program_conditions(*network.session);
+  conditions.took_part = measured.took_part;
   conditions.taken = static_cast<int64_t>(e.samples.ms.size());
   conditions.kept = static_cast<int64_t>(e.quiet.ms.size());
   conditions.disturbed = e.disturbed, conditions.disturbed_by = e.disturbed_count.why();
@@ -132,10 +142,11 @@ void bench(const BenchOptions& options) {
   Prepared network(options.model, Prepared::Form::any);
   network.warm_up();
   progress.show("measuring");
-  const Evaluation e = measure(network, options);
+  const Measured measured = measure(network, options);
+  const Evaluation& e = measured.evaluation;
   progress.clear();
   network.loaded != nullptr ? tell_records(network.plan().records) : tell_records_of_program(*network.session);
-  const Conditions conditions = conditions_of(network, e, options);
+  const Conditions conditions = conditions_of(network, measured, options);
   const nlohmann::json report = report_of(network, e, conditions);
   if (!options.json.empty()) write_json(options.json, report);
   if (options.json == "-") return;
@@ -143,6 +154,7 @@ void bench(const BenchOptions& options) {
   const bool busy = quietness(conditions) == Quietness::busy;
   const std::string quiet = quiet_text(conditions, "measurements");
   std::string out = busy ? quiet + "\n" : "";
+  if (const std::string absent = absent_threads_text(conditions.took_part); !absent.empty()) out += absent + "\n";
   out += fmt::format("{}: {} on {} thread{} ({}{} on {})\n", printable(network.session->name()),
                      figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s",
                      conditions.target,

@@ -4,6 +4,7 @@
 
 #include "base/columns.h"
 #include "base/json_text.h"
+#include "base/other_threads.h"
 #include "look_ahead.h"
 #include "profile/program.h"
 #include "profile/report/report.h"
@@ -68,8 +69,9 @@ void run_profile(const ProfileOptions& options) {
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(profile::to_json(p)));
   if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
   p = profile::shown(std::move(p));
-  if (quietness(p.conditions) != Quietness::quiet)
-    say("{}\n", hanging(quiet_text(p.conditions, "passes"), 2, table.style.width));
+  if (!undisturbed_figure(p.conditions)) say("{}\n", hanging(quiet_text(p.conditions, "passes"), 2, table.style.width));
+  if (const std::string absent = absent_threads_text(p.conditions.took_part); !absent.empty())
+    say("{}\n", hanging(absent, 2, table.style.width));
   say("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
   say("{}", profile::table(p, table));
   if (options.arena) say("{}", profile::memory_table(p));

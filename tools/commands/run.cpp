@@ -396,6 +396,7 @@ int run(const RunCommand& command) {
   } else {
     tell_records_of_program(*session);
   }
+  tell_absent_threads(*session);
   const std::vector<onnx::Port> ports = session->outputs();
   for (size_t i = 0; i < values.size(); ++i) {
     report["outputs"].push_back(output_json(ports[i].name, values[i]));

@@ -189,6 +189,7 @@ void time_tasks(TimeOptions& options) {
   const int rounds = options.in_network ? kRounds : 1;
   for (int round = 0; round < rounds; ++round) measure_round(network, options, all, round, rounds, progress);
   progress.clear();
+  tell_absent_threads(*network.session);
   nlohmann::json report = nlohmann::json::array();
   for (const Timed& t : all) report.push_back(to_json(t, plan));
   if (!options.json.empty()) write_json(options.json, report);

@@ -380,9 +380,9 @@ class Explainer {
   /// race is interleaved, so disturbances affected both sides.
   bool withholds(const Finding& f, const Suspicion& s) {
     const bool sure = f.measured && f.interval.low > 0;
-    const bool out =
-        !s.comes_first && !sure &&
-        (context_->quiet() == Quietness::busy || (s.by_thread_times && context_->quiet() != Quietness::quiet));
+    const bool out = !s.comes_first && !sure &&
+                     (context_->quiet() == Quietness::busy ||
+                      (s.by_thread_times && !undisturbed_figure(context_->profile.conditions)));
     withheld_ += out ? 1 : 0;
     return out;
   }

@@ -9,7 +9,7 @@ const kConditionWords = {
 
 /** Lists conditions in words, followed by `more`. Leaves out empty values. */
 function conditionList(conditions, more = {}) {
-  const {quiet_text: said, disturbed_share: share, ...fields} = conditions;  // shown next to the figure
+  const {quiet_text: said, disturbed_share: share, took_part: shares, absent_threads: absent, ...fields} = conditions;  // shown elsewhere
   const shown = Object.entries({...fields, ...more}).filter(([, value]) => ![undefined, null, ""].includes(value));
   const order = Object.keys(kConditionWords);
   const rank = (key) => order.includes(key) ? order.indexOf(key) : order.length;

@@ -74,7 +74,8 @@ function findingText() {
   const waits = waitingShare(), slowest = slowestText();
   if (slowest.length === 0) return null;
   const idle = `threads waited for each other, or for work of one thread, ${percent(waits, 0)} of their time`;
-  const parts = waits >= kMuchWaiting ? [`${idle[0].toUpperCase()}${idle.slice(1)}; `, ...slowest] : slowest;
+  const {absent_threads: absent} = profile.conditions;  // they had no CPU, so what they waited for says nothing
+  const parts = absent ? [`${absent}. `, ...slowest] : waits >= kMuchWaiting ? [`${idle[0].toUpperCase()}${idle.slice(1)}; `, ...slowest] : slowest;
   if (typeof parts[0] === "string") parts[0] = parts[0][0].toUpperCase() + parts[0].slice(1);
   const more = [reservation(profile.conditions), firstAdvice()].filter(Boolean).join(" ");
   return h("p", {class: "first-sentence", id: "finding"}, parts, ". ", more);
