@@ -140,7 +140,10 @@ def _summary(result: TuneResult) -> str:
                      f"{ratio['value']:.4f} (95 %: {ratio['low']:.4f} to {ratio['high']:.4f})")
     else:
         better = "faster" if result.objective == "latency" else f"better by {result.objective}"
-        lines.append(f"before {result.before_ms:.4f} ms; nothing that was tried is {better}: the default plan stays")
+        undecided = result.to_dict().get("undecided")
+        why = undecided or f"nothing that was tried is {better}"
+        then = "; end other programs and tune again" if undecided else ""
+        lines.append(f"before {result.before_ms:.4f} ms; {why}: the default plan stays{then}")
     if result.objective != "latency":
         score = result.score
         lines.append(f"memory before {result.before_bytes / 1e6:.3f} MB, after {result.after_bytes / 1e6:.3f} MB; after "

@@ -126,10 +126,15 @@ def test_outcome_of_tuning_in_words() -> None:
 
 
 def test_outcome_without_a_gain_on_a_busy_machine() -> None:
-    result = tune_result(same_plan=True, conditions={"quiet": "busy", "quiet_text": "busy: 9 of 10 runs disturbed"})
+    busy = {"quiet": "busy", "quiet_text": "busy: 9 of 10 runs disturbed"}
+    result = tune_result(same_plan=True, conditions=busy)
     assert not result.accepted
     assert result.text.splitlines()[1:] == [
         "before 2.0000 ms; nothing that was tried is faster: the default plan stays", "busy: 9 of 10 runs disturbed"]
+    undecided = "the machine was too busy to decide whether another schedule is faster (90 % of the runs were disturbed)"
+    assert tune_result(same_plan=True, conditions=busy, undecided=undecided).text.splitlines()[1:] == [
+        f"before 2.0000 ms; {undecided}: the default plan stays; end other programs and tune again",
+        "busy: 9 of 10 runs disturbed"]
 
 
 def test_outcome_of_tuning_for_memory() -> None:

@@ -81,7 +81,9 @@ def finding(page):
         ends = (1 - ratio["high"], 1 - ratio["low"]) if ratio["high"] < 1 else (ratio["low"] - 1, ratio["high"] - 1)
         check(word in said and f"interval {100 * ends[0]:.1f} to" in said, f"first sentence: {said}")
         check(f"{changed} of {len(data['tasks'])}\u00a0task" in said, f"tasks that changed: {said}")
-    check(("The machine was busy" in said) == (data["conditions"].get("quiet") == "busy"), f"a busy machine: {said}")
+    undecided = data.get("undecided", "")
+    check(undecided[1:] in said and bool(undecided) == ("End other programs and tune again" in said), f"undecided: {said}")
+    check(("The machine was busy" in said) == (data["conditions"].get("quiet") == "busy" and not undecided), f"a busy machine: {said}")
 
 
 def downloads(page):
@@ -189,8 +191,10 @@ def run(browser, args):
         pages.printing(page, args.out, ["nav", "#theme", ".choice"])
         page.quiet(f"{name}: printing")
         checks += 11
+    with open(args.out / "undecided-tuning.json", encoding="utf-8") as file:
+        finding(Page(browser, str(args.out / "undecided-tuning.html"), json.load(file)))
     empty(browser, str(args.out / "empty-tuning.html"))
-    return checks + 1
+    return checks + 2
 
 
 def arguments(parser):

@@ -157,6 +157,14 @@ json worst_run() {
   return run;
 }
 
+json undecided_run() {
+  json run = empty_run();
+  run.erase("refused");
+  run["undecided"] = kHostile[0];
+  run["conditions"] = {{"quiet", "busy"}, {"disturbed_share", 0.98}, {"quiet_text", "busy: 98 of 100 runs disturbed"}};
+  return run;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -168,6 +176,9 @@ int main(int argc, char** argv) {
   const json worst = worst_run();
   write(folder / "worst-tuning.html", kilter::profile::html_tuning_report(worst));
   write(folder / "worst-tuning.json", worst.dump(-1, ' ', false, json::error_handler_t::replace));
+  const json undecided = undecided_run();
+  write(folder / "undecided-tuning.html", kilter::profile::html_tuning_report(undecided));
+  write(folder / "undecided-tuning.json", undecided.dump(-1, ' ', false, json::error_handler_t::replace));
   write(folder / "empty-tuning.html", kilter::profile::html_tuning_report(empty_run()));
   return 0;
 }

@@ -21,6 +21,7 @@
 #include "tune/tuner/search/learned.h"
 #include "tune/tuner/tune_json.h"
 #include "tune/tuner/tuner.h"
+#include "tune/tuner/undecided.h"
 #include "tune_view.h"
 #include "tuning.h"
 
@@ -133,8 +134,8 @@ bool takes_stdout(const TuneCommand& command) {
   return !all.empty();
 }
 
-/// Describes the outcome for the network in one line.
-std::string outcome_text(const TuneResult& r, const std::string& model) {
+/// Describes the outcome for the network in one line. `keeps`: whether the trials are in a file of records.
+std::string outcome_text(const TuneResult& r, const std::string& model, bool keeps) {
   if (r.tasks.empty()) {
     return fmt::format("before {:.4f} ms; nothing here can be tuned; `kilter tasks {}` says why, node by node\n",
                        r.default_ms.value, model);
@@ -146,6 +147,11 @@ std::string outcome_text(const TuneResult& r, const std::string& model) {
   if (!r.refused.empty())
     return fmt::format("before {:.4f} ms; the plan that won the race is not accepted: {}\n", r.default_ms.value,
                        r.refused);
+  if (const std::string undecided = undecided_text(r); !undecided.empty()) {
+    return fmt::format("before {:.4f} ms; {}: the {} plan stays; end other programs and tune again{}\n",
+                       r.default_ms.value, undecided, r.same_plan ? "default" : "previous",
+                       keeps ? ", which continues from the records" : "");
+  }
   if (r.same_plan) {
     return fmt::format("before {:.4f} ms; no schedule that was tried makes the network {}: the default plan stays\n",
                        r.default_ms.value, r.objective.weighs_memory() ? "better by " + text(r.objective) : "faster");
@@ -249,7 +255,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
       r.stopped_because);
   const bool verbose = console().detail == Detail::verbose;
   if (verbose) out += search_text(r);
-  out += outcome_text(r, command.model.model);
+  out += outcome_text(r, command.model.model, !setup.file.empty());
   if (r.objective.weighs_memory() || verbose) out += memory_text(r);
   if (!r.given_up.empty()) out += fmt::format("the previous plan is dropped: {}\n", r.given_up);
   if (!r.graph_failed.empty()) out += fmt::format("graph tuner: failed, history-best stays: {}\n", r.graph_failed);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "tune/tuner/undecided.h"
 
 namespace kilter::tune {
 namespace {
@@ -241,6 +242,7 @@ json to_json(const TuneResult& r) {
                        {"layers", r.rejected->layers}};
   }
   if (r.previous) out["previous"] = to_json(*r.previous);
+  if (const std::string undecided = undecided_text(r); !undecided.empty()) out["undecided"] = undecided;
   if (!r.unheld.empty()) out["unheld"] = r.unheld;
   if (!r.refused.empty()) out["refused"] = r.refused;
   if (!r.given_up.empty()) out["given_up"] = r.given_up;

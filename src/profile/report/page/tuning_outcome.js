@@ -39,6 +39,7 @@ function ratioChart(box, list) {
 function staysText() {
   if (run.unheld) return `The race of whole networks could not be held, so no plan is accepted: ${run.unheld}.`;
   if (run.refused) return `The plan that won the race is not accepted: ${run.refused}.`;
+  if (run.undecided) return `${run.undecided[0].toUpperCase()}${run.undecided.slice(1)}: the default plan stays. End other programs and tune again.`;
   return "No schedule that was tried makes the network faster: the default plan stays.";
 }
 
@@ -96,7 +97,7 @@ function bestTask() {
 
 /** The first sentence of the page: what the run found. */
 function outcomeText() {
-  const busy = run.conditions.quiet === "busy";
+  const busy = run.conditions.quiet === "busy" && !run.undecided;
   const doubt = busy ? ` The machine was busy (${percent(100 * run.conditions.disturbed_share, 0)} of the runs were disturbed): repeat the race on a quiet one.` : "";
   if (run.same_plan) return `${staysText()}${doubt}`;
   const {value, low, high} = run.ratio, changed = run.tasks.filter((task) => task.changed);
