@@ -51,13 +51,14 @@ def command(*words: str, progress: Callable[[str], None] | None = None,
     which then reports what it has found; any other command it ends at once. Raises the exception of the error's kind,
     and Error if the command's check failed (exit code 1).
     """
-    return run([str(word) for word in words], progress, line)
+    return run([str(word) for word in words], progress, line, verbatim=True)
 
 
 def run(words: list[str], progress: Callable[[str], None] | None = None,
-        line: Callable[[str], None] | None = None) -> str:
-    """Runs a command as command() does, for words in a list."""
-    code, out, messages = _kilter.run_command(words, progress, line)
+        line: Callable[[str], None] | None = None, verbatim: bool = False) -> str:
+    """Runs a command as command() does, for words in a list. Messages name Python's arguments in place of options,
+    unless `verbatim` says that the caller's user wrote the words."""
+    code, out, messages = _kilter.run_command(words, progress, line, verbatim)
     if code != 0:
         raise Error(messages.strip() or out.strip() or f"kilter {' '.join(words)}: exit code {code}")
     return out

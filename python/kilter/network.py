@@ -131,6 +131,7 @@ class Network:
 
     def _adopt(self, net: Any) -> None:
         self._net = net
+        self._last_shapes: dict[str, tuple[int, ...]] = {}  # of the last run, for inputs with open dimensions
         self._read_ports()
 
     def _read_ports(self) -> None:
@@ -139,6 +140,7 @@ class Network:
         self.inputs: list[Port] = [Port(*p) for p in self._net.inputs]
         self.outputs: list[Port] = [Port(*p) for p in self._net.outputs]
         self._input_names = [p.name for p in self.inputs]
+        self._open_names = [p.name for p in self.inputs if p.kind == "tensor" and not _is_fixed(p.shape)]
         self._output_names = [p.name for p in self.outputs]
         ranges = self._net.ranges
         for port in self.inputs:
@@ -160,7 +162,7 @@ class Network:
                 raise InputError(f"{self.name}: out: one array is given for {len(self._output_names)} outputs; "
                                  f"expected a mapping with names among {', '.join(self._output_names)}")
             out = {self._output_names[0]: out}
-        results = self._net.run(named, out)
+        results = self._run(named, out)
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, feeds: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -171,7 +173,14 @@ class Network:
                 raise InputError(f"{self.name}: feeds: expected a mapping from names, or a list of arrays, got "
                                  f"{type(feeds).__qualname__}")
             feeds = self._name_arrays(feeds, {})
-        return dict(zip(self._output_names, self._net.run(dict(feeds), None if out is None else dict(out))))
+        return dict(zip(self._output_names, self._run(dict(feeds), None if out is None else dict(out))))
+
+    def _run(self, feeds: dict[str, Any], out: Any) -> list[Any]:
+        results = self._net.run(feeds, out)
+        if self._open_names:
+            shapes = {name: getattr(feeds.get(name), "shape", None) for name in self._open_names}
+            self._last_shapes = {name: tuple(shape) for name, shape in shapes.items() if shape is not None}
+        return results
 
     def _name_arrays(self, arrays: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
         """Adds arrays to those that are given by name, under the names of the inputs in order."""
@@ -330,7 +339,9 @@ class Network:
     def with_options(self, **options: Any) -> Network:
         """Returns the network compiled with these options in place of its own of the same names, with the same state
         bound, which begins with the initial values."""
-        return _restored(self._model, {**self._options, **options}, self._binding)
+        network = _restored(self._model, {**self._options, **options}, self._binding)
+        network._last_shapes = dict(self._last_shapes)
+        return network
 
     def with_records(self, records: str | os.PathLike = "default", **options: Any) -> Network:
         """Returns the network compiled with tuning records: a file, a database of a server
@@ -387,9 +398,13 @@ class Network:
 
     def _command_words(self, options: Mapping[str, Any]) -> list[str]:
         """Words for commands: the model, and the network's options under those given. Commands run one shape, for which
-        no plans need to be made ahead."""
+        no plans need to be made ahead: inputs whose dimensions neither the model nor an option gives have the shapes of
+        the last run."""
         own = {k: v for k, v in self._options.items() if k not in ("specialise", "max_shapes")}
-        return [self._source.word, *words_of({**own, **options})]
+        words = {**own, **options}
+        if self._last_shapes and "shapes" not in words and isinstance(words.get("input", {}), Mapping):
+            words["input"] = {**self._last_shapes, **words.get("input", {})}
+        return [self._source.word, *words_of(words)]
 
     def __reduce__(self) -> Any:
         model = self._model
@@ -406,6 +421,10 @@ class Network:
 
     def __exit__(self, *_: Any) -> None:
         pass
+
+
+def _is_fixed(shape: tuple[int | str | None, ...] | None) -> bool:
+    return shape is not None and all(isinstance(d, int) for d in shape)
 
 
 def _sizes_of(sizes: Any) -> int | range | list[int]:

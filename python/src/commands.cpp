@@ -110,10 +110,20 @@ class Stop {
   std::atomic<bool> raised_ = false;
 };
 
-/// Runs a command. Returns its exit code, its output and its messages. An interrupt ends a search, which then reports
-/// what it has found; a second one ends the command, as the first one does for other commands. So does an exception of
-/// `line`, which is raised again at the end.
-nb::tuple run_command(const std::vector<std::string>& words, nb::object progress, nb::object line) {
+int run_words(const std::vector<std::string>& words, bool verbatim) {
+  if (!verbatim) return tool::run_command(words);
+  try {
+    return tool::run_command(words);
+  } catch (const Error& error) {
+    throw VerbatimError(error);
+  }
+}
+
+/// Runs a command. Returns its exit code, its output and its messages. `verbatim`: the user wrote the words, so
+/// messages keep the options of the command line. An interrupt ends a search, which then reports what it has found; a
+/// second one ends the command, as the first one does for other commands. So does an exception of `line`, which is
+/// raised again at the end.
+nb::tuple run_command(const std::vector<std::string>& words, nb::object progress, nb::object line, bool verbatim) {
   int code = 0;
   std::string out, messages;
   {
@@ -131,7 +141,7 @@ nb::tuple run_command(const std::vector<std::string>& words, nb::object progress
     console.out = output.file(), console.err = errors.file();
     {
       const tool::UseConsole use(std::move(console));
-      code = tool::run_command(words);
+      code = run_words(words, verbatim);
     }
     messages = errors.finish();
     out = output.finish();
@@ -168,7 +178,7 @@ tool::Console watched_by(nb::object progress) {
 
 void add_commands(nb::module_& module) {
   module.def("run_command", run_command, nb::arg("words"), nb::arg("progress").none() = nb::none(),
-             nb::arg("line").none() = nb::none());
+             nb::arg("line").none() = nb::none(), nb::arg("verbatim") = false);
   module.def("run_program", run_program, nb::arg("words"));
   module.def("version_text", tool::version_text);
   module.def("set_interpreter", profile::set_interpreter, nb::arg("path"));

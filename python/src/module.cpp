@@ -32,18 +32,25 @@ const char* kind_name(ErrorKind kind) {
 }
 
 /// Raises the exception of kilter.errors for a kind of error.
-void raise(const char* kind, const std::string& message) {
+void raise(const char* kind, const nb::object& message) {
   const nb::object type = nb::module_::import_("kilter.errors").attr(kind);
-  PyErr_SetObject(type.ptr(), nb::cast(message).ptr());
+  PyErr_SetObject(type.ptr(), message.ptr());
+}
+
+/// The message in the words of Python.
+nb::object with_arguments(const std::string& message) {
+  return nb::module_::import_("kilter._arguments").attr("with_arguments")(message);
 }
 
 void translate(const std::exception_ptr& thrown, void* /*unused*/) {
   try {
     std::rethrow_exception(thrown);
+  } catch (const VerbatimError& error) {
+    raise(kind_name(error.kind()), nb::cast(error.message()));
   } catch (const Error& error) {
-    raise(kind_name(error.kind()), error.message());
+    raise(kind_name(error.kind()), with_arguments(error.message()));
   } catch (const ShapeNeedsValue& needs) {
-    raise("UnsupportedError", needs.node + ": its shape depends on data");
+    raise("UnsupportedError", nb::cast(needs.node + ": its shape depends on data"));
   }
 }
 

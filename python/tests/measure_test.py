@@ -56,7 +56,7 @@ def test_timer_raises_number_and_takes_names():
     (lambda n: n.timer(X, repeat=0), kilter.UsageError, "repeat 0: expected 1 or more measurements"),
     (lambda n: n.timer(X, X), kilter.InputError, "mlp: 2 inputs are given; expected x: f32[32,128]"),
     (lambda n: n.bench(secnds=1), kilter.UsageError,
-     "unknown option '--secnds'; did you mean '--seconds'? `kilter bench --help-all` lists the options"),
+     "unknown option 'secnds'; did you mean 'seconds'? `kilter bench --help-all` lists the options"),
     (lambda n: kilter.compare(n, "onnxruntime:none.onnx"), kilter.FileError,
      "cannot read file 'none.onnx': No such file or directory"),
     (lambda n: Profile({}).html("x.html"), kilter.UsageError, "this profile has no html: it was made from a "

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kilter
+from kilter._arguments import with_arguments
 from kilter.graph import Graph
 from small_networks import Tensor, identity, model_bytes, product, raised_text
 
@@ -270,24 +271,53 @@ def test_declared_shapes_are_compiled_once():
      "empty, "
      "truncated or of another format"),
     (lambda: kilter.compile(model_bytes(), colour="red"), kilter.UsageError,
-     "unknown option '--colour'; `kilter run --help-all` lists the options"),
+     "unknown option 'colour'; `kilter run --help-all` lists the options"),
     (lambda: kilter.compile(model_bytes(), threads=0), kilter.UsageError,
-     "--threads: Value 0 not in range 1 to 1024; `kilter run --help` lists what is legal"),
+     "threads: Value 0 not in range 1 to 1024; `kilter run --help` lists what is legal"),
     (lambda: kilter.compile(model_bytes(), shapes=[(2, 3)]), kilter.UsageError,
      "shapes: expected a mapping from names of inputs to shapes, or a text such as 'x=1x3x{320..960:32}', got list"),
     (lambda: kilter.compile(model_bytes(), shapes={"x": ("n", 3)}), kilter.UsageError,
-     "--shapes: dimension 0 of input 'x' is {n}, but no dimension of this name has sizes; give them once, as in "
+     "shapes: dimension 0 of input 'x' is {n}, but no dimension of this name has sizes; give them once, as in "
      "{n=1..512}"),
     (lambda: kilter.compile(model_bytes(), shapes={"q": (2, 3)}).conditions(), kilter.InputError,
      "model: the model has no input 'q'; its inputs are: 'x' f32[n,3]"),
     (lambda: kilter.compile(model_bytes(), shapes={"x": (2, 4)}).conditions(), kilter.InputError,
      "model: input 'x': declared f32[n,3], given 2x4: dimension 1 is 3 in the model, got 4"),
     (lambda: identity().with_options(input={"x": (9, 9)}),
-     kilter.InputError, "--input x=9x9: id has input 'x' of shape 2x3"),
+     kilter.InputError, "shapes={'x': (9, 9)}: id has input 'x' of shape 2x3"),
+    (lambda: kilter.compile(model_bytes()).save("never.kilter"), kilter.InputError,
+     "model: input 'x' f32[n,3]: no size for dimension 0 ('n'); give the shape, e.g. `shapes={'x': (1, 3)}`"),
+    (lambda: kilter.compile(model_bytes()).profile(), kilter.InputError,
+     "model: input 'x' f32[n,3]: no size for dimension 0 ('n'); give the shape, e.g. `shapes={'x': (1, 3)}`"),
+    (lambda: kilter.command("run", "zoo:resnet18", "--input", "x=1x3x64x64"), kilter.InputError,
+     "--input x=1x3x64x64: zoo:resnet18 has input 'input' of shape 1x3x64x64"),
     (lambda: identity().pool(0), kilter.UsageError, "pool: size 0; expected 1 or more"),
 ])
 def test_misuse(make, error, text):
     assert raised_text(make, error) == text
+
+
+@pytest.mark.parametrize("message, words", [
+    ("give `--input ids=1x128 --input 'mask of it=1x128x7' --input '$(x)=scalar'`",
+     "give `shapes={'ids': (1, 128), 'mask of it': (1, 128, 7), '$(x)': ()}`"),
+    ("give their values, `--input shape=FILE.npy`", "give their values, `input={'shape': 'FILE.npy'}`"),
+    ("give one shape with --input, and --keep-float a: a--b --", "give one shape with shapes, and keep_float a: a--b --"),
+    ("run `kilter tune M --records x`, or `--records x`", "run `kilter tune M --records x`, or `records x`"),
+    ("--input 'it'\\''s=1x2' x, --input s=1 --input s=2, --input \"",
+     "shapes={\"it's\": (1, 2)} x, shapes s=1 shapes s=2, shapes \""),
+])
+def test_messages_name_arguments_in_place_of_options(message, words):
+    assert with_arguments(message) == words
+
+
+def test_measurements_use_the_shapes_of_the_last_run():
+    net = kilter.compile(model_bytes(), threads=1)
+    for rows in (5, 2):
+        net(np.zeros((rows, 3), np.float32))
+        assert f"f32[{rows},3]" in next(row["shapes"] for row in net.profile(seconds=0.05) if row["shapes"])
+    assert "f32[4,3]" in next(row["shapes"] for row in net.profile(seconds=0.05, input={"x": (4, 3)}) if row["shapes"])
+    again = net.with_options(accuracy="default").profile(seconds=0.05)
+    assert "f32[2,3]" in next(row["shapes"] for row in again if row["shapes"])
 
 
 def test_exceptions_are_pythons_own_kinds_too():
@@ -323,7 +353,7 @@ def test_plan_cache_limits_the_plans_that_are_kept():
     assert [compiles(usual, rows) for rows in (2, 3, 2, 3)] == [True, True, False, False]
     assert [compiles(least, rows) for rows in (2, 3, 3, 2)] == [True, True, False, True]
     assert raised_text(lambda: kilter.compile(model_bytes(), plan_cache="much"), kilter.UsageError) == (
-        "--plan-cache much: expected a size of at least 1 byte in B, kB, MB, GB, KiB, MiB or GiB, such as 1.5GiB")
+        "plan_cache much: expected a size of at least 1 byte in B, kB, MB, GB, KiB, MiB or GiB, such as 1.5GiB")
 
 
 def test_a_call_from_inside_a_call_is_refused():

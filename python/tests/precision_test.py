@@ -178,7 +178,7 @@ def test_choose_precision(tmp_path):
     np.save(folder / "a.npy", samples[0])
     again = kilter.choose_precision(net, folder, 0.5, seconds=0.2)
     assert again.samples == 1 and json.dumps(again.to_dict())
-    with pytest.raises(kilter.UsageError, match="--tolerance 1e-12: no mix of f32 with bf16 or fp16 stays within it"):
+    with pytest.raises(kilter.UsageError, match="tolerance 1e-12: no mix of f32 with bf16 or fp16 stays within it"):
         kilter.choose_precision(net, samples, 1e-12, seconds=0.2)
     with pytest.raises(kilter.InputError, match="the folder contains no samples"):
         kilter.choose_precision(net, [], 1e-2)

@@ -21,7 +21,7 @@ TOKENS = """
 tokens (float[b, seq] ids, float[b, seq] mask) => (float[b, seq] y) { y = Mul (ids, mask) }
 """
 OUTSIDE = ("sizes: input 'x': dimension 2 ('h') is 9; expected {8..16:4}, of which 8 and 12 are the nearest; give the input "
-           "such a size, or declare 9 as well (--shapes) when the network is compiled")
+           "such a size, or declare 9 as well (shapes) when the network is compiled")
 
 
 def model(text=SIZES):
@@ -65,7 +65,7 @@ def test_names_bind_dimensions():
     assert net.inputs[1].ranges == (1, range(1, 65))
     assert raised_text(lambda: net(image(1, 4), image(1, 5))) == (
         "tokens: input 'mask': dimension 1 ('seq') is 5, but dimension 1 of input 'ids' is 4; expected the same size, since "
-        "both have the name 'seq'; if they may differ, give them different names, as in {other=1..8} (--shapes)")
+        "both have the name 'seq'; if they may differ, give them different names, as in {other=1..8} (shapes)")
     own = kilter.compile(model(TOKENS), shapes={"ids": (1, "t=1..64"), "mask": (1, "{t}")}, threads=1)
     assert own(image(1, 4), image(1, 4)).shape == (1, 4)
 
@@ -85,7 +85,7 @@ def test_other_shapes_are_refused(shapes, text):
 
 def test_ranges_that_contradict_the_model():
     assert raised_text(lambda: kilter.compile(model(), shapes={"x": (1, [3, 4], 8, 8)})) == (
-        "sizes: input 'x' (f32[n,3,h,w]): --shapes declares 1x{3,4}x8x8; dimension 1 is 3 in the model, got {3,4}: give 3 "
+        "sizes: input 'x' (f32[n,3,h,w]): shapes declares 1x{3,4}x8x8; dimension 1 is 3 in the model, got {3,4}: give 3 "
         "there")
 
 
@@ -132,4 +132,4 @@ def test_a_compiled_file_has_all_shapes(tmp_path):
     assert "dimension 3 ('w') is 7; expected {4..6}" in raised_text(lambda: loaded(image(1, 3, 8, 7)))
     assert "  x=1x3x16x6: " in loaded.inspect()
     many = kilter.compile(model(), shapes={"x": (1, 3, range(1, 10), range(1, 10))})
-    assert "--shapes declares 81 shapes" in raised_text(lambda: many.save(tmp_path / "many.kilter"))
+    assert "shapes declares 81 shapes" in raised_text(lambda: many.save(tmp_path / "many.kilter"))

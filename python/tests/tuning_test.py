@@ -103,7 +103,7 @@ def test_an_exception_of_the_callback_is_raised(tmp_path):
     (lambda n, p: kilter.tune(n, -1, records=p), kilter.UsageError, "-1"),
     (lambda n, p: kilter.tune(n, trials=2, records=p, searcher="luck"), kilter.UsageError, "luck"),
     (lambda n, p: kilter.tune(n, trials=2, records=p, objective="speed"), kilter.UsageError,
-     "--objective speed: unknown objective 'speed'; legal values are latency, memory, or weights in percent"),
+     "objective speed: unknown objective 'speed'; legal values are latency, memory, or weights in percent"),
     (lambda n, p: kilter.tune(n, trials=2, records=p, objective="latency:80,memory:30"), kilter.UsageError,
      "the weights add up to 110"),
     (lambda n, p: kilter.tune(n, trials=2, records=p / "no" / "r.db"), kilter.FileError, "r.db"),
