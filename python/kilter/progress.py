@@ -1,9 +1,12 @@
-"""One line of progress, on a terminal or in a notebook."""
+"""Progress: one line on a terminal or in a notebook, else messages of the logger "kilter"."""
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from typing import Any, Mapping
+
+_log = logging.getLogger("kilter")
 
 
 def _in_notebook() -> bool:
@@ -16,19 +19,21 @@ def _in_notebook() -> bool:
 
 
 class ProgressLine:
-    """A line that is rewritten in place, at most four times a second. Shows nothing if nobody would see it."""
+    """A line that is rewritten in place, at most four times a second. Where there is neither a terminal nor a notebook, a
+    message every ten seconds (INFO) takes its place."""
 
     def __init__(self, what: str):
         self._what = what
         self._handle: Any = None
         self._notebook = _in_notebook()
         self._terminal = not self._notebook and sys.stderr is not None and sys.stderr.isatty()
-        self._last = 0.0
+        self._pause = 0.25 if self._notebook or self._terminal else 10.0
+        self._last = -self._pause
         self._shown = False
 
     def text(self, doing: str) -> None:
         """Shows what is being done."""
-        if not doing or time.monotonic() - self._last < 0.25:
+        if not doing or time.monotonic() - self._last < self._pause:
             return
         self._last = time.monotonic()
         line = f"{self._what}: {doing}"
@@ -43,6 +48,8 @@ class ProgressLine:
             import shutil
             print("\r\x1b[K" + line[: shutil.get_terminal_size().columns - 1], end="", file=sys.stderr, flush=True)
             self._shown = True
+        else:
+            _log.info(line)
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Shows an event of a tuning run."""

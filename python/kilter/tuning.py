@@ -78,9 +78,10 @@ def tune(model: Any, time: str | float | None = None, *, objective: str = "laten
     model: a Network, or what compile() accepts except compiled files. time: the budget, such as "5min" or 90 (seconds);
     by default 5 minutes, or no limit if trials or early_stopping ends the search. objective: what to minimise:
     "latency", "memory" (packed weights, arena, temporaries and code), or both with weights in percent, such as
-    "latency:80,memory:20". progress: True shows a line on a terminal or in a notebook, False nothing; a function is
-    called with each event as a mapping (doc/tuning.md lists them) and ends the search early by returning True. options:
-    those of `kilter tune` (trials, searcher, records, ops, until, ...) and of compile().
+    "latency:80,memory:20". progress: True shows a line on a terminal or in a notebook, and elsewhere logs one every ten
+    seconds (logger "kilter", level INFO), False nothing; a function is called with each event as a mapping
+    (doc/tuning.md lists them) and ends the search early by returning True. options: those of `kilter tune` (trials,
+    searcher, records, ops, until, ...) and of compile().
 
     The compiled parts of a network with control flow are tuned together, and so are the shapes that shapes= declares
     (up to eight); each keeps a plan of its own.

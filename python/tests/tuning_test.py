@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pty
 import subprocess
@@ -195,9 +196,26 @@ def test_progress_in_a_terminal(tmp_path):
     assert all(len(line) < 60 and "\n" not in line for line in lines)
 
 
-def test_no_progress_without_a_terminal(capfd, tmp_path):
-    kilter.tune(network(), trials=2, records=tmp_path / "r.db")
+def test_progress_without_a_terminal_goes_to_the_log(capfd, caplog, tmp_path):
+    with caplog.at_level(logging.INFO, "kilter"):
+        kilter.tune(network(), trials=2, records=tmp_path / "r.db", progress=False)
+        assert not caplog.records
+        kilter.tune(network(), trials=2, records=tmp_path / "r.db")
     assert capfd.readouterr() == ("", "")
+    first = caplog.records[0]
+    assert (first.name, first.levelno) == ("kilter", logging.INFO) and first.getMessage().startswith("tune small: ")
+
+
+def test_the_log_gets_a_line_every_ten_seconds(caplog, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("kilter.progress.time.monotonic", lambda: now[0])
+    line = ProgressLine("tune net")
+    with caplog.at_level(logging.INFO, "kilter"):
+        for second in range(25):
+            now[0] = 100.0 + second
+            line.text(f"{second} s")
+    line.close()
+    assert [record.getMessage() for record in caplog.records] == ["tune net: 0 s", "tune net: 10 s", "tune net: 20 s"]
 
 
 class Display:
