@@ -179,6 +179,13 @@ expect 0 "  y: f32[n,3], n = {2..8:2}" inspect "${open[@]}"
 expect 0 "shapes: 4" inspect "${open[@]}"
 expect 0 "give the shape, e.g. \`--input x=2x3\`" inspect "${open[@]}"
 expect 0 "tasks (1):" inspect "${open[@]}" --input x=4x3
+# Open dimensions are shown by name, with everything that does not depend on them.
+expect 0 "  x: f32[n,3]" inspect "$scratch/open.onnx"
+expect 0 "operators (1 nodes):" inspect "$scratch/open.onnx"
+expect 0 "plan: not made, since it is for one shape: input 'x' f32[n,3]: no size for dimension 0 ('n'); give the shape, e.g. \`--input x=1x3\`" inspect "$scratch/open.onnx"
+expect 0 '"nodes": 1' inspect "$scratch/open.onnx" --json -
+expect 3 "open.onnx: the model has no input 'q'; its inputs are: 'x' f32[n,3]" inspect "$scratch/open.onnx" --input q=2x3
+expect 3 "give the shape, e.g. \`--input x=1x3\`" inspect "$scratch/open.onnx" --schedules
 expect 0 "y: f32[4x3]" run "${open[@]}" --input x=4x3
 expect 0 "y: f32[4x3]" run "$scratch/open.onnx" --shapes x=4x3
 for sub in run bench profile inspect explain time tasks; do

@@ -54,12 +54,31 @@ Contents contents_of(const Graph& graph) {
   return c;
 }
 
-void print_graph(const Graph& graph) {
-  const Contents c = contents_of(graph);
+/// What a graph has before the shapes of its values are known; `flops` is not.
+Contents contents_of(const OpenGraph& graph) {
+  Contents c;
+  for (const OpenNode& node : graph.nodes) {
+    ++c.nodes;
+    ++c.operators[node.op != nullptr ? std::string(node.op->name) : node.op_name];
+  }
+  for (const OpenValue& value : graph.values) {
+    if (!value.constant) continue;
+    c.parameters += value.constant->elems();
+    c.parameter_bytes += value.constant->bytes();
+  }
+  return c;
+}
+
+void print_contents(const Contents& c) {
   say("operators ({} nodes):\n", c.nodes);
   for (const auto& [name, count] : c.operators) say("  {:<28} {:>5}\n", printable(name), count);
-  say("parameters: {} ({}B)\nFLOPs: {} (one multiply-add = 2)\n", c.parameters,
-      scaled(static_cast<double>(c.parameter_bytes)), scaled(static_cast<double>(c.flops)));
+  say("parameters: {} ({}B)\n", c.parameters, scaled(static_cast<double>(c.parameter_bytes)));
+}
+
+void print_graph(const Graph& graph) {
+  const Contents c = contents_of(graph);
+  print_contents(c);
+  say("FLOPs: {} (one multiply-add = 2)\n", scaled(static_cast<double>(c.flops)));
 }
 
 /// Reports outputs whose nodes make a different shape than the model declares.
@@ -173,17 +192,24 @@ void print_targets(const Session& session) {
   }
 }
 
-nlohmann::json network_json(const Session& session, const Loaded* plan) {
+void add_contents(nlohmann::json& out, const Contents& c) {
+  out["operators"] = c.operators, out["nodes"] = c.nodes;
+  out["parameters"] = c.parameters, out["parameter_bytes"] = c.parameter_bytes;
+}
+
+/// `open`: inputs have no size yet, so there is no plan.
+nlohmann::json network_json(const Session& session, const Loaded* plan, bool open) {
   nlohmann::json out{{"model", session.name()},
                      {"inputs", ports_json(session.inputs(), session)},
                      {"outputs", ports_json(session.outputs(), session)}};
   if (!session.file_targets().empty()) out["targets"] = targets_json(session);
+  if (open) add_contents(out, contents_of(*session.open_graph()));
   if (plan == nullptr) return out;
   out["plan"] = plan_json(plan->plan());
   if (session.compiled_file()) return out;
   const Contents c = contents_of(session.graph({}));
-  out["operators"] = c.operators, out["nodes"] = c.nodes, out["flops"] = c.flops;
-  out["parameters"] = c.parameters, out["parameter_bytes"] = c.parameter_bytes;
+  add_contents(out, c);
+  out["flops"] = c.flops;
   return out;
 }
 
@@ -325,11 +351,23 @@ void print_program(const InspectOptions& options, Session& session) {
   say("{:.2f} MB of plans\n", static_cast<double>(session.program().held_bytes()) * 1e-6);
 }
 
-/// Returns the plan; nullptr if the network runs as a program.
-const Loaded* plan_of(Session& session) {
+/// Shows a network without a plan, because inputs have no size yet. `open`: open_inputs_text().
+void print_open(const Session& session, const std::string& open) {
+  print_ports(session);
+  print_contents(contents_of(*session.open_graph()));
+  if (session.saves_shapes()) say("shapes: {}\n", session.ranges().count());
+  say("plan: not made, since it is for one shape: {}\n", open);
+}
+
+/// Returns the plan; nullptr if the network runs as a program, or if inputs have no size yet. `open`: which these are.
+const Loaded* plan_of(Session& session, const std::string& open) {
+  if (!open.empty() && session.saves_shapes()) return nullptr;
   try {
     return &session.compile();
   } catch (const NeedsProgram&) {
+    return nullptr;
+  } catch (const Error& error) {  // which may have found something else, such as an unknown name in --input
+    if (open.empty() || !error.message().ends_with(open)) throw;
     return nullptr;
   }
 }
@@ -344,15 +382,11 @@ void inspect(const InspectOptions& options) {
   if (!options.assembly.empty()) return print_assembly(options.assembly, session->compile());
   const std::string open =
       onnx::open_inputs_text(session->inputs(), session->options().shapes, session->example_shapes());
-  const bool no_shape = !open.empty() && session->saves_shapes();
-  const Loaded* plan_if_any = no_shape ? nullptr : plan_of(*session);
-  if (!options.json.empty()) write_json(options.json, network_json(*session, plan_if_any));
+  const bool no_shape = !open.empty() && session->open_graph() != nullptr;
+  const Loaded* plan_if_any = plan_of(*session, open);
+  if (!options.json.empty()) write_json(options.json, network_json(*session, plan_if_any, no_shape));
   if (options.json == "-") return;
-  if (no_shape) {
-    print_ports(*session);
-    say("shapes: {}\nplan: not made, since it is for one shape: {}\n", session->ranges().count(), open);
-    return;
-  }
+  if (no_shape) return print_open(*session, open);
   print_targets(*session);
   if (plan_if_any == nullptr) return print_program(options, *session);
   const Loaded& loaded = *plan_if_any;
