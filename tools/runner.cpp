@@ -66,7 +66,9 @@ profile::Side Runner::describe(double seconds) {
     side.conditions.executor = side.conditions.program = peer_->version();
     side.conditions.device = describe_device().fingerprint();
     side.conditions.weights = "as one run after another leaves them";
-    for (const profile::PeerLayer& l : peer_->layers(20)) side.layers.push_back({l.name, l.op, l.ms});
+    const profile::PeerLayers profiled = peer_->layers(20);
+    side.profiled_ms = profiled.run_ms;
+    for (const profile::PeerLayer& l : profiled.layers) side.layers.push_back({l.name, l.op, l.ms});
     return side;
   }
   if (network_->session->file_program() != nullptr) {  // it cannot be profiled
@@ -127,6 +129,7 @@ void describe_both(Runner& a, Runner& b, double seconds, Duel& d) {
       if (side.layers[i].name == second.layers[i].name)
         side.layers[i].ms = (side.layers[i].ms + second.layers[i].ms) / 2;
     }
+    side.profiled_ms = (side.profiled_ms + second.profiled_ms) / 2;
   };
   again(b, d.b);
   again(a, d.a);
@@ -150,7 +153,6 @@ Ratio Duel::per_item(const Ratio& runs) const {
 Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& progress) {
   progress.show(fmt::format("measuring, at most {:g} s", how.max_seconds));
   Duel d;
-  d.other_runtime = a.peer() || b.peer();
   d.items_a = a.items(), d.items_b = b.items();
   kilter::CompareOptions options = how;
   // It is soon clear that eight items take longer than one, but not whether each of the eight does.
@@ -206,8 +208,8 @@ std::string text(const Duel& duel, size_t layers, const TableStyle& style) {
   if (quietness(both) != Quietness::busy) out += "  " + quiet_text(both, "rounds") + "\n";
   out += ratios_text(duel);
   out += fmt::format("  {} interleaved rounds in {:.1f} s; {}; {}\n", c.taken, c.seconds, c.dropped, c.stopped_because);
-  if (duel.other_runtime)
-    out += "  the times of the other runtime's layers come from its own profiler and need not add up to its time\n";
+  for (const std::string& told : {profile::peer_layers_text('A', a), profile::peer_layers_text('B', b)})
+    out += told.empty() ? told : "  " + told;
   return fit_lines(out, style.width) + profile::layers_text(a, b, c.ratio(0, 1), layers, style);
 }
 
@@ -224,6 +226,8 @@ nlohmann::json to_json(const Duel& duel) {
                        {"high_ms", ms.high},
                        {"conditions", kilter::to_json(s.conditions)}};
     if (const auto cpu = c.cpu_ms(candidate)) out["cpu_ms"] = cpu->value;
+    if (!s.layers.empty()) out["layers_ms"] = s.layers_ms();
+    if (s.profiled_ms > 0) out["profiled_ms"] = s.profiled_ms;
     return out;
   };
   const Ratio ratio = c.ratio(0, 1);

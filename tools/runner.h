@@ -49,7 +49,6 @@ class Runner {
 struct Duel {
   Comparison comparison;
   profile::Side a, b;
-  bool other_runtime = false;
   int64_t items_a = 1, items_b = 1;  ///< per batch
 
   bool batches_differ() const { return items_a != items_b; }

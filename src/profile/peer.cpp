@@ -227,11 +227,12 @@ double Peer::cpu_ms() const {
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) * 1e-6;
 }
 
-std::vector<PeerLayer> Peer::layers(int64_t runs) {
+PeerLayers Peer::layers(int64_t runs) {
   return ask(fmt::format("layers {}", runs), [](const json& answer) {
-    std::vector<PeerLayer> layers;
-    for (const json& layer : answer.at("layers")) layers.push_back({layer.at("name"), layer.at("op"), layer.at("ms")});
-    return layers;
+    PeerLayers out{{}, answer.at("ms")};
+    for (const json& layer : answer.at("layers"))
+      out.layers.push_back({layer.at("name"), layer.at("op"), layer.at("ms")});
+    return out;
   });
 }
 

@@ -15,6 +15,10 @@ struct PeerLayer {
   std::string name, op;
   double ms = 0;
 };
+struct PeerLayers {
+  std::vector<PeerLayer> layers;
+  double run_ms = 0;  ///< of a whole run with the profiler, which slows it
+};
 
 /// Makes peers run in this Python interpreter unless KILTER_PYTHON is set, for programs that are run by one. Call it
 /// before any peer starts.
@@ -45,7 +49,7 @@ class Peer {
   /// Returns the processor time that the peer's process has used so far, or 0 if the system does not report it.
   double cpu_ms() const;
   /// Returns the layers that the peer's own profiler reports, as the mean of `runs`.
-  std::vector<PeerLayer> layers(int64_t runs);
+  PeerLayers layers(int64_t runs);
 
  private:
   template <class Read>

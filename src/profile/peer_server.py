@@ -4,7 +4,8 @@ JSON line: the result, or {"error": words}.
 Request: {"runtime": "onnxruntime"|"openvino", "model": path, "threads": n, "shapes": {input: [dims]}, "cpus": [n],
 "values": {input: {"type", "shape", "hex"}}}. Inputs without values get random ones.
 A module that is not installed is answered as {"missing": its name, "error": words}.
-Commands: "run N" answers {"ms": mean of N runs}, "layers N" answers {"layers": [{"name", "op", "ms"}]} over N runs.
+Commands: "run N" answers {"ms": mean of N runs}, "layers N" answers {"layers":
+[{"name", "op", "ms"}], "ms": mean of these runs, which the profiler slows} over N runs.
 """
 import json
 import os
@@ -69,8 +70,9 @@ class OnnxRuntime:
 
     def layers(self, runs):
         profiled = OnnxRuntime(self.request, True)
-        for _ in range(runs + 2):
+        for _ in range(2):
             profiled.run()
+        whole = mean_ms(profiled, runs)
         with open(profiled.session.end_profiling()) as file:
             events = json.load(file)
         layers = {}
@@ -79,7 +81,7 @@ class OnnxRuntime:
                 continue
             name = event["name"][:-len("_kernel_time")]
             layers.setdefault(name, [event["args"].get("op_name", ""), []])[1].append(event["dur"] * 1e-3)
-        return [{"name": name, "op": op, "ms": sum(sorted(ms)[:-2]) / max(len(ms) - 2, 1)} for name, (op, ms) in layers.items()]
+        return whole, [{"name": name, "op": op, "ms": sum(sorted(ms)[:-2]) / max(len(ms) - 2, 1)} for name, (op, ms) in layers.items()]
 
 
 class OpenVino:
@@ -106,13 +108,20 @@ class OpenVino:
 
     def layers(self, runs):
         profiled = OpenVino(self.request, True)
-        sums = {}
+        sums, whole = {}, 0.0
         for _ in range(runs):
-            profiled.run()
+            whole += mean_ms(profiled, 1)
             for info in profiled.call.get_profiling_info():
                 entry = sums.setdefault(info.node_name, [info.node_type, 0.0])
                 entry[1] += info.real_time.total_seconds() * 1e3
-        return [{"name": name, "op": op, "ms": ms / runs} for name, (op, ms) in sums.items() if ms > 0]
+        return whole / runs, [{"name": name, "op": op, "ms": ms / runs} for name, (op, ms) in sums.items() if ms > 0]
+
+
+def mean_ms(runtime, runs):
+    start = time.perf_counter_ns()
+    for _ in range(runs):
+        runtime.run()
+    return (time.perf_counter_ns() - start) * 1e-6 / runs
 
 
 def main():
@@ -130,12 +139,10 @@ def main():
         command, count = line.split()
         try:
             if command == "run":
-                start = time.perf_counter_ns()
-                for _ in range(int(count)):
-                    runtime.run()
-                say(ms=(time.perf_counter_ns() - start) * 1e-6 / int(count))
+                say(ms=mean_ms(runtime, int(count)))
             else:
-                say(layers=runtime.layers(int(count)))
+                whole, layers = runtime.layers(int(count))
+                say(layers=layers, ms=whole)
         except Exception as error:
             say_error(error)
 

@@ -46,6 +46,12 @@ Side side_from_json(const nlohmann::json& json, const std::string& file) {
   return side;
 }
 
+double Side::layers_ms() const {
+  double sum = 0;
+  for (const LayerTime& l : layers) sum += l.ms;
+  return sum;
+}
+
 std::vector<LayerDifference> layer_differences(const Side& a, const Side& b) {
   std::vector<LayerDifference> all;
   std::map<std::string, size_t> known;
@@ -121,6 +127,16 @@ std::string conditions_text(const Side& a, const Side& b) {
   return out;
 }
 
+std::string peer_layers_text(char side, const Side& of) {
+  if (of.profiled_ms <= 0 || of.ms <= 0) return {};
+  const double longer = 100 * (of.profiled_ms / of.ms - 1);
+  return fmt::format(
+      "{}'s layers come from the profiler of {}: {:.4f} ms in all, in other runs, which take {:.1f} % {} than its "
+      "{:.4f} "
+      "ms\n",
+      side, of.conditions.executor, of.layers_ms(), std::abs(longer), longer < 0 ? "less" : "longer", of.ms);
+}
+
 std::string differences_text(const Side& a, const Side& b, size_t most, const TableStyle& style) {
   constexpr size_t kFigures = 35, kName = 44;
   const size_t name = style.width == 0 ? kName : std::clamp(style.width, kFigures + 12, kFigures + kName) - kFigures;
@@ -142,7 +158,15 @@ std::string differences_text(const Side& a, const Side& b, size_t most, const Ta
   }
   if (all.size() > most)
     out += fmt::format("  {:<{}} {:>32.4f}\n", fmt::format("({} more)", all.size() - most), name, total - shown);
-  out += fmt::format("  {:<{}} {:>+32.4f}\n", "all layers", name, total);
+  const auto sum = [&](const char* what, double a_ms, double b_ms) {
+    out += fmt::format("  {:<{}} {:>10.4f} {:>10.4f} {:>+10.4f}\n", what, name, a_ms, b_ms, b_ms - a_ms);
+  };
+  const double a_layers = a.layers_ms(), b_layers = b.layers_ms();
+  sum("all layers", a_layers, b_layers);
+  if (a.ms > 0 && b.ms > 0) {
+    sum("not in the layers", a.ms - a_layers, b.ms - b_layers);
+    sum("whole run", a.ms, b.ms);
+  }
   return fit_lines(out, style.width);
 }
 

@@ -32,13 +32,14 @@ TEST_F(PeerProcess, WhatLibrariesPrintIsNoAnswer) {
   play(
       "echo hello; echo '{\"version\": \"onnxruntime 9\"}'; read run\n"
       "echo '[warning] something'; echo 12; echo '{\"ms\": 2.5}'; read layers\n"
-      "echo '{\"layers\": [{\"name\": \"a\", \"op\": \"Conv\", \"ms\": 1}]}'; read end\n");
+      "echo '{\"layers\": [{\"name\": \"a\", \"op\": \"Conv\", \"ms\": 1}], \"ms\": 3}'; read end\n");
   Peer peer(request_);
   EXPECT_EQ(peer.version(), "onnxruntime 9");
   EXPECT_EQ(peer.run(3), 2.5);
-  const std::vector<PeerLayer> layers = peer.layers(1);
-  ASSERT_EQ(layers.size(), 1U);
-  EXPECT_EQ(layers[0].op, "Conv");
+  const PeerLayers layers = peer.layers(1);
+  ASSERT_EQ(layers.layers.size(), 1U);
+  EXPECT_EQ(layers.layers[0].op, "Conv");
+  EXPECT_EQ(layers.run_ms, 3);
 }
 
 TEST_F(PeerProcess, FailuresAreToldInItsWords) {

@@ -48,6 +48,30 @@ TEST(Versus, TheTableAddsUpAndNamesTheRest) {
   EXPECT_THAT(text, HasSubstr("+0.8750"));
 }
 
+TEST(Versus, TheTableAddsUpToTheTimesOfWholeRuns) {
+  Side a = side({{"conv1", "", 1.0}, {"conv2", "", 2.0}}), b = side({{"conv1", "", 1.5}, {"conv2", "", 2.25}});
+  EXPECT_THAT(differences_text(a, b, 9), testing::Not(HasSubstr("whole run")));
+  a.ms = 3.5, b.ms = 3;
+  const std::string text = differences_text(a, b, 9);
+  const std::string gap(28, ' ');
+  EXPECT_THAT(text, HasSubstr("  all layers        " + gap + "   3.0000     3.7500    +0.7500\n"));
+  EXPECT_THAT(text, HasSubstr("  not in the layers " + gap + "   0.5000    -0.7500    -1.2500\n"));
+  EXPECT_THAT(text, HasSubstr("  whole run         " + gap + "   3.5000     3.0000    -0.5000\n"));
+}
+
+TEST(Versus, APeersLayersAreToldApartFromItsTime) {
+  Side b = side({{"conv1", "", 1.5}, {"conv2", "", 2.25}});
+  b.ms = 3;
+  EXPECT_EQ(peer_layers_text('B', b), "") << "Kilter's own";
+  b.profiled_ms = 3.6, b.conditions.executor = "onnxruntime 1.31.1";
+  EXPECT_EQ(
+      peer_layers_text('B', b),
+      "B's layers come from the profiler of onnxruntime 1.31.1: 3.7500 ms in all, in other runs, which take 20.0 % "
+      "longer than its 3.0000 ms\n");
+  b.profiled_ms = 2.7;
+  EXPECT_THAT(peer_layers_text('B', b), HasSubstr("which take 10.0 % less than its"));
+}
+
 /// Layers are listed only if the difference is significant and the sum of their differences has the same sign.
 TEST(Versus, LayersAreToldWhereTheyExplainTheDifference) {
   const Side a = side({{"conv1", "", 1.0}, {"conv2", "", 2.0}});

@@ -49,8 +49,8 @@ function against(duel) {
       + (duel.cpu_ratio ? ` By processor time, ${fixed(duel.cpu_ratio.value, 3)} times as long.` : ""))].filter((part) => part);
   if (duel.layers_withheld) return [...head, h("p", {class: "note"}, `Layers: ${duel.layers_withheld}.`)];
   return [...head,
-    h("p", {class: "note"}, "Layers where the other runtime is furthest ahead. Its times come from its own profiler: they "
-      + "need not add up."),
+    h("p", {class: "note"}, "Layers where the other runtime is furthest ahead. The times of its layers come from its own profiler"
+      + (duel.b.profiled_ms > 0 ? `: ${ms(duel.b.layers_ms)} in all, in other runs, which take ${ms(duel.b.profiled_ms)}.` : ".")),
     h("div", {class: "scroll"}, h("table", {class: "plain"},
       h("thead", {}, h("tr", {}, ["Layer", "Kilter", version, "Difference"].map((name) => h("th", {scope: "col"}, name)))),
       h("tbody", {}, layers.map((layer) => h("tr", {}, h("th", {scope: "row"}, h("bdi", {}, layer.name)), cell(layer.a_ms),
