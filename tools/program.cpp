@@ -97,6 +97,7 @@ std::unique_ptr<Session> open_network(const std::vector<std::string>& words) {
   CommandLine line("Open a network", "kilter run");  // whose options these are
   options.add_to(line.root());
   line.parse(words);
+  options.ships = true;
   return options.open();
 }
 

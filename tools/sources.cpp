@@ -107,7 +107,7 @@ std::shared_ptr<const Chooser> ModelOptions::add_sources(CompileOptions& options
     }
   }
   if (!layer_plan.empty()) {
-    std::shared_ptr<const Chooser> plan = tune::use_layer_plan(layer_plan, thread_count(), options);
+    std::shared_ptr<const Chooser> plan = tune::use_layer_plan(layer_plan, thread_count(), options, ships);
     if (plan != nullptr && records != "none")
       fail(ErrorKind::usage, "--records {} and --layer-plan {}: give only one of them", tune::shown(records),
            layer_plan);
@@ -118,6 +118,7 @@ std::shared_ptr<const Chooser> ModelOptions::add_sources(CompileOptions& options
                             .threads = thread_count(),
                             .choose = choose.empty() ? tune::Choose::accepted : tune::parse_choose(choose),
                             .tune = tune_command(*this),
+                            .shipped = ships,
                             .edit = [this](std::vector<tune::Record>& known) { bar_records(known); },
                             .notice = [](const std::string& line) { say_error("{}\n", printable(line)); }});
 }

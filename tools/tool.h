@@ -53,6 +53,7 @@ struct ModelOptions {
   bool small_file = false;      ///< CompileContents::recipes
   std::string signed_by;        ///< file of a public key; empty: none
   bool asks_signature = false;  ///< --signed-by was given
+  bool ships = false;           ///< what is compiled may be saved, so words about it must not tell folders and days
   bool operator==(const ModelOptions&) const = default;
 
   /// Adds all of the options below. `compiled_files` tells whether the help says that MODEL may be a compiled file.

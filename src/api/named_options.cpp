@@ -93,7 +93,7 @@ void add_sources(const ScheduleSources& sources, const std::function<void(const 
                  Session::Options& options) {
   const int threads = sources.threads > 0 ? sources.threads : default_threads();
   std::shared_ptr<const Chooser> plan;
-  if (!sources.layer_plan.empty()) plan = tune::use_layer_plan(sources.layer_plan, threads, options.compile);
+  if (!sources.layer_plan.empty()) plan = tune::use_layer_plan(sources.layer_plan, threads, options.compile, true);
   if (plan != nullptr && !sources.records.empty()) {
     fail(ErrorKind::usage, "records {} and layer plan {}: give only one of them", tune::shown(sources.records),
          sources.layer_plan);
@@ -103,6 +103,7 @@ void add_sources(const ScheduleSources& sources, const std::function<void(const 
     plan = tune::use_records({.file = usual ? tune::default_records_file().string() : sources.records,
                               .threads = threads,
                               .choose = sources.choose,
+                              .shipped = true,  // the network may be saved
                               .notice = notice});
   }
   options.chooser = std::move(plan);

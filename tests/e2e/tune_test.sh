@@ -140,8 +140,10 @@ says() {
 }
 [ "$(wc -l < a.db.plans.jsonl)" -le 2 ] || die "tune keeps the plan of its race, and then graph-best where that wins"
 says "records: a.db: the plan accepted on " run "${net[@]}" --threads 1 --records a.db
-says "records: a.db: the plan accepted on " compile "${net[@]}" --threads 1 --records a.db -o a.kilter
-says "records: a.db: the plan accepted on " run a.kilter --threads 1
+# A compiled file may be given to others: it tells neither the folder of the records nor the days.
+says "records: a.db: the plan accepted: the network took " compile "${net[@]}" --threads 1 --records "$PWD/a.db" -o a.kilter
+says "records: a.db: the plan accepted: the network took " run a.kilter --threads 1
+! grep -qaF -e "$PWD" -e "$(date +%Y)-" a.kilter || die "a compiled file has the folder of the records, or a day"
 # The summary ends with the commands that use the plan, with the options that it was tuned for, unless the default plan
 # stays: noise decides whether a run that tries nothing keeps a gain below 1 %.
 cp a.db u.db
@@ -158,7 +160,7 @@ else
   ! grep -q "^use it: " out.txt || die "nothing was found, but it says how to use it: $(cat out.txt)"
 fi
 for use in run "compile -o u.kilter"; do
-  "$kilter" ${use} "${net[@]}" --threads 1 --records u.db 2>&1 > /dev/null | grep -q "^records: u.db: the plan accepted on " ||
+  "$kilter" ${use} "${net[@]}" --threads 1 --records u.db 2>&1 > /dev/null | grep -qE "^records: u.db: the plan accepted(:| on )" ||
     die "kilter $use does not use the plan"
 done
 # If a compiled file or a written plan was tuned on one thread and runs on two, the output says so; default schedules

@@ -64,7 +64,9 @@ class UseTuned : public testing::Test {
   Plan plan(Choose choose = Choose::accepted, int threads = 1, CompileOptions options = native()) {
     options.contents.code = false;
     TunedSource source;
-    source.apply.file = "some.db", source.apply.device = "A CPU", source.apply.threads = threads;
+    source.apply.file = "/home/me/some.db", source.apply.shipped = shipped_;
+    if (!shipped_) source.apply.file = "some.db";
+    source.apply.device = "A CPU", source.apply.threads = threads;
     source.apply.now = "2026-01-05T00:00:00Z", source.apply.tune = "kilter tune this";
     options.forbidden = forbidden_;
     source.choose = choose;
@@ -86,7 +88,26 @@ class UseTuned : public testing::Test {
   KeptPlans plans_;
   std::vector<Forbidden> forbidden_;
   std::vector<std::string> notices_;
+  bool shipped_ = false;
 };
+
+/// The words of a compiled file reveal nothing about the machine that made it, and are the same on any day.
+TEST_F(UseTuned, WhatIsShippedTellsNoFolderNoDayAndNoCommand) {
+  record();
+  keep({{first_.name, parse_schedule(other(first_))}});
+  shipped_ = true;
+  const Plan accepted = plan();
+  EXPECT_EQ(accepted.records,
+            "some.db: the plan accepted: the network took 0.800 (0.750 to 0.900) of the default's time in its race; 1 "
+            "layer differs from the default");
+  const Plan single = plan(Choose::history_best);
+  EXPECT_THAT(single.records, testing::StartsWith("some.db: 1 of "));
+  EXPECT_THAT(single.records, testing::EndsWith(": analytic defaults"));
+  for (const std::string& words : {step(accepted, first_).record, step(single, first_).record}) {
+    EXPECT_THAT(words, HasSubstr("; measured at 1 thread"));
+    EXPECT_THAT(words, testing::Not(testing::ContainsRegex("[0-9]{4}-[0-9]{2}|days?")));
+  }
+}
 
 TEST_F(UseTuned, TheAcceptedPlanGoesBeforeSingleRecords) {
   record();

@@ -204,6 +204,7 @@ void add_compile(Command app, Context&) {
   sub.heading("C libraries");
   sub.option("--header", choice->header, "file for the C header (default: NAME.h beside the library)").file();
   sub.option("--name", choice->options.name,
+  options->ships = true;
              "prefix of the functions: NAME_create, NAME_run, NAME_free (default: as the file is called)")
       .value("NAME");
   sub.option("--weights", choice->weights,

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -42,13 +43,22 @@ bool may_run(const Task& task, const Schedule& schedule, const CompileOptions& c
   return find_template(schedule.name) != nullptr && permits(compile, task.node().name, schedule);
 }
 
-std::string now_of(const ApplyOptions& options) { return options.now.empty() ? iso_date() : options.now; }
+/// "accepted on 2026-03-01 (3 days before)"; only `done` if the text is shipped.
+std::string done_on(std::string_view done, const std::string& date, const ApplyOptions& options) {
+  if (options.shipped) return std::string(done);
+  return fmt::format("{} {}", done, date_text(date, options.now.empty() ? iso_date() : options.now));
+}
+
+/// The name of the file of records, as the summary begins.
+std::string shown_file(const ApplyOptions& options) {
+  return options.shipped ? std::filesystem::path(options.file).filename().string() : options.file;
+}
 
 /// "record 1a2b3c4d5e6f, exact: tuned under the same conditions; measured on ..."
-std::string words_of(const Match& m, const std::string& now) {
+std::string words_of(const Match& m, const ApplyOptions& options) {
   const Record& r = m.record;
-  std::string out = fmt::format("record {}, {}; measured {}", r.id().substr(0, kShownDigits), m.words,
-                                date_text(r.conditions.date, now));
+  std::string out = fmt::format("record {}, {}; {}", r.id().substr(0, kShownDigits), m.words,
+                                done_on("measured", r.conditions.date, options));
   if (r.conditions.threads > 0) out += " at " + threads_text(r.conditions.threads);
   if (!r.network.empty()) out += " in " + r.network;
   if (!r.conditions.weights.empty()) out += ", weights " + r.conditions.weights;
@@ -62,7 +72,7 @@ std::string words_of(const Match& m, const std::string& now) {
 class Applier {
  public:
   Applier(const CompileOptions& compile, const Matcher& matcher, const ApplyOptions& options)
-      : compile_(compile), matcher_(matcher), options_(options), now_(now_of(options)) {}
+      : compile_(compile), matcher_(matcher), options_(options) {}
 
   /// `fallback`: the schedule that the task has without records.
   void task(const Task& task, const std::string& fallback) {
@@ -81,7 +91,7 @@ class Applier {
       return;
     }
     const Match& m = answer.match;
-    out_.choices[node] = {*answer.schedule, {ScheduleSource::record, words_of(m, now_)}};
+    out_.choices[node] = {*answer.schedule, {ScheduleSource::record, words_of(m, options_)}};
     ++by_threads_[m.record.conditions.threads];
     ++by_distance_[m.distance].first;
     by_distance_[m.distance].second = std::max(by_distance_[m.distance].second, m.loss_percent);
@@ -96,7 +106,7 @@ class Applier {
                                                   : fmt::format("{} that differ in {}, expected loss up to {:.0f} %",
                                                                 count.first, name(distance), count.second));
     }
-    out_.summary = fmt::format("{}: {} of {} tasks", options_.file, found, tasks_);
+    out_.summary = fmt::format("{}: {} of {} tasks", shown_file(options_), found, tasks_);
     if (!parts.empty()) out_.summary += fmt::format(" ({})", fmt::join(parts, ", "));
     for (const auto& [threads, count] : by_threads_) {
       if (threads == options_.threads) continue;
@@ -108,7 +118,7 @@ class Applier {
       if (other_default_ > 0)
         out_.summary += fmt::format(" ({} measured only against another default)", other_default_);
       out_.summary += ": analytic defaults";
-      if (!options_.tune.empty()) out_.summary += fmt::format(", `{}` tunes them", options_.tune);
+      if (!options_.tune.empty() && !options_.shipped) out_.summary += fmt::format(", `{}` tunes them", options_.tune);
     }
     if (imported_ > 0) out_.summary += "; " + imported_text(imported_);
     const auto most = std::ranges::max_element(by_threads_, {}, [](const auto& of) { return of.second; });
@@ -144,7 +154,6 @@ class Applier {
   const CompileOptions& compile_;
   const Matcher& matcher_;
   const ApplyOptions& options_;
-  std::string now_;
   std::map<std::string, Answered> answers_;  ///< by problem, layouts and default schedule
   std::map<Distance, std::pair<int64_t, double>> by_distance_;
   std::map<int, int64_t> by_threads_;  ///< tasks by the number of threads of their record
@@ -171,7 +180,7 @@ std::optional<std::string> words_of(const Matcher& matcher, const Query& query, 
                                     const ApplyOptions& options) {
   const auto match = matcher.best(
       query, [&](const Match& m) { return m.record.schedule == schedule && m.record.problem == query.problem; });
-  return match ? std::optional(words_of(*match, now_of(options))) : std::nullopt;
+  return match ? std::optional(words_of(*match, options)) : std::nullopt;
 }
 
 bool lowers(const Task& task, const Schedule& schedule, const CompileOptions& compile) {
@@ -232,11 +241,11 @@ Choices from_record(Choices choices, const std::string& from) {
 }
 
 Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const ApplyOptions& options) {
-  std::string accepted = "accepted " + date_text(kept.date, now_of(options));
+  std::string accepted = done_on("accepted", kept.date, options);
   if (kept.choices.empty()) {
     return {{},
-            fmt::format("{}: the plan {}: nothing was {} than the default plan, which stays", options.file, accepted,
-                        kept.objective.weighs_memory() ? "better by " + text(kept.objective) : "faster")};
+            fmt::format("{}: the plan {}: nothing was {} than the default plan, which stays", shown_file(options),
+                        accepted, kept.objective.weighs_memory() ? "better by " + text(kept.objective) : "faster")};
   }
   accepted += fmt::format(": the network took {} in its race", ratio_text(kept.default_ratio));
   if (kept.objective.weighs_memory())
@@ -244,7 +253,7 @@ Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const Apply
   Recorded out;
   out.choices = from_record(choices, accepted);
   if (!choices.empty()) out.tuned_at = kept.key.threads;
-  out.summary = fmt::format("{}: the plan {}; {} from the default", options.file, accepted,
+  out.summary = fmt::format("{}: the plan {}; {} from the default", shown_file(options), accepted,
                             choices.size() == 1 ? "1 layer differs" : fmt::format("{} layers differ", choices.size()));
   if (choices.size() < kept.choices.size())
     out.summary += fmt::format(", {} more forbidden", kept.choices.size() - choices.size());

@@ -22,6 +22,7 @@ struct ApplyOptions {
   int threads = 1;
   std::string now = {};   ///< ISO 8601, for the age of records; empty: the current time
   std::string tune = {};  ///< command that tunes the tasks without a record, for the summary; may be empty
+  bool shipped = false;   ///< summary and words will be in a file for others: without folder, command and days
 };
 
 /// Whether a schedule is not forbidden and its template can lower the task with it under the requested accuracy.

@@ -66,16 +66,25 @@ std::shared_ptr<const Chooser> use_records(const RecordsUse& use) {
   auto plans = std::make_shared<const KeptPlans>(read_plans(plans_file(use.file)));
   tell(plans->damaged);
   source.plans = std::move(plans);
-  source.apply = {
-      .file = shown(use.file), .device = describe_device().fingerprint(), .threads = use.threads, .tune = use.tune};
+  source.apply = {.file = shown(use.file),
+                  .device = describe_device().fingerprint(),
+                  .threads = use.threads,
+                  .tune = use.tune,
+                  .shipped = use.shipped};
   source.choose = use.choose;
   source.notice = use.notice;
   return std::make_shared<TunedChooser>(std::move(source));
 }
 
-std::shared_ptr<const Chooser> use_layer_plan(const std::string& file, int threads, CompileOptions& options) {
+std::shared_ptr<const Chooser> use_layer_plan(const std::string& file, int threads, CompileOptions& options,
+                                              bool shipped) {
   const std::string words = read_file(file);
-  const LayerPlan plan = parse_layer_plan(words, file);
+  LayerPlan plan = parse_layer_plan(words, file);
+  const std::string shown = shipped ? std::filesystem::path(file).filename().string() : file;
+  for (auto& [node, choice] : plan.choices) {
+    std::string& origin = choice.schedule_from.words;
+    if (origin.starts_with(file)) origin = shown + origin.substr(file.size());
+  }
   if (plan.precision) {
     if (options.precision != Precision::declared && options.precision != *plan.precision) {
       fail(ErrorKind::usage, "precision {}: the layer plan {} sets precision {}; give only one of them",
@@ -87,7 +96,7 @@ std::shared_ptr<const Chooser> use_layer_plan(const std::string& file, int threa
   Choices choices = allowed(plan.choices, options.forbidden);
   if (plan.precision && plan.choices.empty()) return nullptr;
   add(choices, options.choices);
-  return std::make_shared<LayerPlanInUse>(std::move(choices), std::string(kFromLayerPlan) + file, threads_of(words),
+  return std::make_shared<LayerPlanInUse>(std::move(choices), std::string(kFromLayerPlan) + shown, threads_of(words),
                                           threads);
 }
 

@@ -17,6 +17,7 @@ struct RecordsUse {
   int threads = 1;   ///< with which the network will run
   Choose choose = Choose::accepted;
   std::string tune = {};  ///< ApplyOptions::tune
+  bool shipped = false;   ///< ApplyOptions::shipped
   /// Changes the records before they are used. May be empty.
   std::function<void(std::vector<Record>&)> edit = {};
   /// Receives a line for each fact about the file that the user must know, and TunedSource::notice. May be empty.
@@ -30,6 +31,8 @@ std::shared_ptr<const Chooser> use_records(const RecordsUse& use);
 /// null if it sets the precision alone. Throws io or bad_input if the file cannot be read, and usage if it sets another
 /// precision than `options`.
 ///   `threads`: with which the network will run
-std::shared_ptr<const Chooser> use_layer_plan(const std::string& file, int threads, CompileOptions& options);
+///   `shipped`: words about the choices name the file without its folder
+std::shared_ptr<const Chooser> use_layer_plan(const std::string& file, int threads, CompileOptions& options,
+                                              bool shipped = false);
 
 }  // namespace kilter::tune
