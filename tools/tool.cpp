@@ -426,6 +426,10 @@ void write_json(const std::string& where, const nlohmann::json& value) {
   if (!where.empty()) write_text("--json", where, json_text(value, 2) + "\n");
 }
 
+void confirm_report(const std::string& file) {
+  if (!file.empty()) confirm("report: {}\n", printable(file));
+}
+
 void check_writable(const std::string& option, const std::string& where) {
   if (where.empty() || where == "-") return;
   errno = 0;
@@ -494,15 +498,15 @@ void tell_records_of_program(Session& session) {
   if (session.file_program() == nullptr) tell_records(session.program().records());
 }
 
-void print_passes(const Compiled& compiled) {
-  say("{}\n", styled(Style::bold, fmt::format("{:<26} {:>10} {:>9}", "pass", "ms", "rewrites")));
-  for (const PassTiming& t : compiled.timings) {
-    say("{:<26} {:>10.3f} {:>9}\n", t.name, t.ms, t.rewrites);
 void tell_absent_threads(const Session& session) {
   if (const std::string absent = absent_threads_text(session.attendance().took_part()); !absent.empty())
     note("{}\n", absent);
 }
 
+void print_passes(const Compiled& compiled) {
+  say("{}\n", styled(Style::bold, fmt::format("{:<26} {:>10} {:>9}", "pass", "ms", "rewrites")));
+  for (const PassTiming& t : compiled.timings) {
+    say("{:<26} {:>10.3f} {:>9}\n", t.name, t.ms, t.rewrites);
     for (const auto& [rewrite, times] : t.by_rewrite) say("  {:<35} {:>9}\n", rewrite, times);
   }
   say("{:<26} {:>10.3f}\n", "total", compiled.compile_ms);

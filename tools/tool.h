@@ -155,6 +155,8 @@ struct Prepared {
 
 /// Writes text to a file, or to standard output if `where` is "-". Throws io naming the option and the file.
 void write_text(const std::string& option, const std::string& where, const std::string& text);
+/// Confirms at the end of a command's text that --html has written this file; says nothing if the name is empty.
+void confirm_report(const std::string& file);
 /// Writes the value of --json, indented, as write_text() does; nothing if `where` is empty.
 void write_json(const std::string& where, const nlohmann::json& value);
 
@@ -182,11 +184,11 @@ std::string tune_command(const ModelOptions& options);
 void tell_records(const std::string& records, const std::string& more = {});
 /// As tell_records(), for the plans of a model that runs as a program.
 void tell_records_of_program(Session& session);
+/// Notes on standard error which threads of a session hardly took part in its runs, if any.
+void tell_absent_threads(const Session& session);
 void print_passes(const Compiled& compiled);
 
 #define KILTER_COMMAND(name) void add_##name(Command app, Context& context);
-/// Notes on standard error which threads of a session hardly took part in its runs, if any.
-void tell_absent_threads(const Session& session);
 #include "commands.inc"
 #undef KILTER_COMMAND
 

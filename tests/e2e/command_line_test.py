@@ -239,6 +239,9 @@ def test_json():
     targets = json_of("targets")
     names = [t["name"] for t in targets["targets"]]
     check("targets --json", targets["native"] in names and "x86-64-v3" in names and targets["back_ends"][0]["version"].startswith("LLVM"), targets)
+    table = kilter("targets")[1].splitlines()
+    check("targets has headings", re.split("  +", table[0]) == ["target", "LLVM's name", "processors"] and
+          table[1].startswith("x86-64-v2 ") and any(re.split("  +", line) == ["back end", "version"] for line in table), table)
     check("zoo --json", {"name": "resnet18", "size": 224, "summary": "ResNet-18", "aliases": ["resnet-18"]} in json_of("zoo"))
     options = json_of("options")
     check("options --json", set(options) == {"environment", "passes", "stages", "templates", "trial_options", "searchers", "searcher_options"} and

@@ -32,7 +32,8 @@ for won in slowest.values():
 # A short run keeps its records in the file that it names, and the files that it writes can be used.
 "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 80 --records a.db --write-plan a.plan --json a.json --html a.html --events a.jsonl > out.txt
 grep -q "^records: a.db" out.txt || die "no word of the records: $(cat out.txt)"
-[ "$(grep -vcE '^(quiet: |partly disturbed: |busy: |use it:|  +kilter compile |the plan |what was |graph tuner: )' out.txt)" = 3 ] || die "more than three lines of result: $(cat out.txt)"
+grep -q "^report: a.html$" out.txt || die "the report is not confirmed: $(cat out.txt)"
+[ "$(grep -vcE '^(quiet: |(slightly|partly) disturbed: |busy: |report: |use it:|  +kilter compile |the plan |what was |graph tuner: )' out.txt)" = 3 ] || die "more than three lines of result: $(cat out.txt)"
 python3 - <<'PY'
 import json
 r = json.load(open("a.json"))

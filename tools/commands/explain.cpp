@@ -172,6 +172,7 @@ void run_explain(const ExplainOptions& options) {
   if (options.json == "-" || options.html == "-") return;
   say("{}", profile::explanation_text(profile::shown(explanation), printable(options.node), table_style()));
   if (duel) say("\nAgainst {}\n{}", duel->b.conditions.program, text(*duel, 12, table_style()));
+  confirm_report(options.html);
 }
 
 }  // namespace

@@ -73,17 +73,19 @@ nlohmann::json targets_json() {
 
 void print_targets() {
   const Target native = native_target();
+  say("{}\n", styled(Style::bold, fmt::format("{:<22} {:<16} {}", "target", "LLVM's name", "processors")));
   for (const TargetRow& row : all_targets()) {
     const bool here = runs_here(parse_target(row.name));
-    const std::string line = fmt::format("{:<18} {:<16} {}{}", row.name, row.cpu, row.summary,
+    const std::string line = fmt::format("{:<22} {:<16} {}{}", row.name, row.cpu, row.summary,
                                          row.name == native.name ? "  (native)"
                                          : here                  ? ""
                                                                  : "  (does not run here)");
-    say("{}\n", hanging(line, 36, terminal_columns().value_or(0)));
+    say("{}\n", hanging(line, 40, terminal_columns().value_or(0)));
   }
   say("this machine: {}\n\nback ends (--target 'NAME -mcpu=TARGET'); without one it is {}:\n", cpu_brand(),
       all_backends().front()->name);
-  for (const Backend* backend : all_backends()) say("{:<18} {}\n", backend->name, backend->version());
+  say("{}\n", styled(Style::bold, fmt::format("{:<22} {}", "back end", "version")));
+  for (const Backend* backend : all_backends()) say("{:<22} {}\n", backend->name, backend->version());
 }
 
 /// What a user can name: a pass, a template, a searcher or an option, with everything that is said about it.

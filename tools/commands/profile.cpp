@@ -79,6 +79,7 @@ void run_profile(const ProfileOptions& options) {
     say("Tuning\n{}\n  $ {}\n", hanging("  " + p.tuning->summary, 2, table.style.width),
         p.tuning->action);  // a command stays one line, to be copied
   }
+  confirm_report(options.html);
 }
 
 }  // namespace

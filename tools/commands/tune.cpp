@@ -405,7 +405,10 @@ void run_tune(const TuneCommand& command) {
   end["event"] = "end";
   events.write(end);
   if (!quiet) print_result(result, command, kept, setup);
-  note_fault(faults, [&] { write_files(command, result, options, setup.compile().target.name); });
+  note_fault(faults, [&] {
+    write_files(command, result, options, setup.compile().target.name);
+    if (!quiet) confirm_report(command.html);
+  });
   note_fault(faults, [&] { events.close(); });
   if (!faults.empty()) fail(ErrorKind::io, "{}", fmt::join(faults, "\n"));
 }
