@@ -254,12 +254,21 @@ def test_json():
 
 def test_quiet_and_verbose():
     with tempfile.TemporaryDirectory() as folder:
-        for words in (["compile", *SMALL, "-o", f"{folder}/a.kilter"], ["compile", *SMALL, "-o", f"{folder}/a.onnx"],
-                      ["zoo", "squeezenet1_1", "-o", f"{folder}/b.onnx"]):
+        for words in (["compile", *SMALL, "-o", f"{folder}/a.kilter"], ["zoo", "squeezenet1_1", "-o", f"{folder}/b.onnx"]):
             loud, quiet = kilter(*words), kilter(*words, "--quiet")
             check(f"--quiet: {words}", loud[1] != "" and quiet == (0, "", ""), quiet)
-        check("compile -o x.onnx warns", f"warning: --output {folder}/a.onnx: the file is a compiled file of Kilter, not what '.onnx' says; "
-              f"name it {folder}/a.kilter\n" in kilter("compile", *SMALL, "-o", f"{folder}/a.onnx")[2])
+        report = f"{folder}/report.html"
+        page = ["profile", *SMALL, "--seconds", "0.1", "--html", report]
+        check("--html is confirmed", kilter(*page)[1].endswith(f"\nreport: {report}\n") and os.path.getsize(report) > 0)
+        check("--html --quiet", "report: " not in kilter(*page, "--quiet")[1])
+        check("--html --json -", json_of(*page)["passes"] > 0)
+        check("explain --html is confirmed", kilter("explain", *SMALL, "--seconds", "0.5", "--html", report)[1].endswith(f"\nreport: {report}\n"))
+        for name in ("b.onnx", "c.ONNX", "c.dll"):
+            code, out, err = kilter("compile", *SMALL, "-o", f"{folder}/{name}")
+            ending = name[name.index("."):].lower()
+            check(f"compile -o {name} is refused", (code, out) == (2, "") and f"kilter: --output {folder}/{name}: what is written is a compiled file "
+                  f"of Kilter, not what '{ending}' says; name it {folder}/{name[0]}.kilter, or NAME.so, NAME.a or NAME.o for a C library\n" == err, err)
+        check("the model of that name stays", kilter("inspect", f"{folder}/b.onnx")[0] == 0 and not os.path.exists(f"{folder}/c.dll"))
         for old in ("--out", "--output", "-o"):
             check(f"compile {old}", kilter("compile", *SMALL, old, f"{folder}/c.kilter")[0] == 0)
     _, out, err = kilter("run", *SMALL, "-v")

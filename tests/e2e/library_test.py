@@ -195,8 +195,8 @@ def test_forms():
     os.makedirs("include")
     os.makedirs("elsewhere")
     text = case.compile("small.so", "--header", "include/small.h")
-    assert re.fullmatch(r"small\.so: library of small \(weights \d+\.\d MB, kernels \d\.\d\d MB, the rest \d\.\d{3} MB\) for .*\n",
-                        text), text
+    assert re.fullmatch(r"small\.so: library of small \(weights \d+\.\d MB, kernels \d\.\d\d MB, the rest \d\.\d{3} MB\) for \S+ in [1-9]\d* ms, "
+                        r"\d+\.\d MB; also written: include/small\.h\n", text), text
     main, outputs = driver("small", "include")
     flags = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", main, "-Iinclude", "-o"]
     run(*flags, "shared", "./small.so", "-Wl,-rpath,.")

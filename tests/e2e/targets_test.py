@@ -95,6 +95,11 @@ def test_several():
     kilter("compile", "open.onnx", "--shapes", "x={1,4}x8", "--target", "x86-64-v3,x86-64-v2,aarch64", "-o", "shapes.kilter")
     assert " (runs here)" in kilter("inspect", "shapes.kilter")
     kilter("run", "shapes.kilter", "--input", "x=4x8")
+    with open("one.plan", "w") as file:
+        file.write("conv1 = threads=1\n")
+    text = kilter("compile", NETWORK, *SHAPE, "--target", "x86-64-v3,aarch64", "--layer-plan", "one.plan", "-o", "planned.kilter")
+    for target in ("x86-64-v3", "aarch64"):
+        assert f"records: layer plan one.plan: 1 layers; for {target}\n" in text, text
     for words, text in [
         (["--target", "x86-64-v3,x86-64-v3"], "target x86-64-v3,x86-64-v3: 'x86-64-v3' is there twice"),
         (["--target", "x86-64-v3,zen9"], "zen9"),

@@ -21,6 +21,7 @@ struct Written {
   nlohmann::json json;
   std::string text;
   std::optional<double> compile_ms = std::nullopt;  ///< if it is known apart from loading and saving
+  std::vector<std::string> beside = {};             ///< other files that were written
 };
 
 Written written(const vm::Content& content) {
@@ -42,13 +43,20 @@ Written written(const vm::Content& content) {
           fmt::format("a program (functions {}, segments {}, plans {})", functions, segments, plans)};
 }
 
+/// Notes which records were used for what was saved, followed by `more`.
+void tell_records_of(const vm::Content& content, const std::string& more = {}) {
+  const Plan* plan = std::get_if<Plan>(&content);
+  if (plan == nullptr) return tell_records(std::get<vm::ProgramFile>(content).records, more);
+  tell_records(plan->records,
+               (plan->compiled_for > 0 ? "; compiled for " + threads_text(plan->compiled_for) : "") + more);
+}
+
 Written compile_one(Session& session, const ModelOptions& options, const std::string& file, bool prints) {
   const Session::Saved saved = session.saved();
   vm::save_compiled(saved.content, file);
   Written made = written(saved.content);
-  const Plan* plan = std::get_if<Plan>(&saved.content);
-  if (plan == nullptr) return made;
-  tell_records(plan->records, plan->compiled_for > 0 ? "; compiled for " + threads_text(plan->compiled_for) : "");
+  tell_records_of(saved.content);
+  if (!std::holds_alternative<Plan>(saved.content)) return made;
   const Compiled& compiled = session.compile().compiled;
   if (options.time_passes && prints) print_passes(compiled);
   made.compile_ms = compiled.compile_ms;
@@ -65,6 +73,7 @@ Written compile_targets(const std::vector<std::unique_ptr<Session>>& sessions, c
     row["target"] = parts[i].target, row["code_bytes"] = parts[i].code_bytes;
     row["constant_bytes"] = parts[i].constants_bytes, row["own_constant_bytes"] = parts[i].own_bytes;
     if (parts[i].small) row["memory_bytes"] = parts[i].memory_bytes;
+    tell_records_of(saved.saved[i].content, "; for " + parts[i].target);
     rows.push_back(std::move(row));
   }
   made.json = {{"kind", "targets"}, {"targets", rows}};
@@ -110,29 +119,33 @@ Written compile_library(Session& session, const LibraryChoice& choice, const std
   library_options.file_weights = choice.weights == "file";
   const InterruptAfterCleaning interrupt;
   const aot::Library library = session.save_library(form, file, library_options);
+  tell_records(session.compile().plan().records);
   std::vector<std::string> files;
   for (const std::filesystem::path& path : library.files) files.push_back(path.string());
-  return {{{"kind", form == aot::Form::sources ? "sources" : "library"},
-           {"name", library.name},
-           {"files", files},
-           {"bytes", library.file_bytes},
-           {"kernel_bytes", library.code_bytes},
-           {"weight_bytes", library.weight_bytes}},
-          fmt::format("{} of {} (weights {:.1f} MB{}, kernels {:.2f} MB, the rest {:.3f} MB)",
-                      form == aot::Form::sources ? "sources" : "library", library.name,
-                      static_cast<double>(library.weight_bytes) * 1e-6,
-                      library_options.file_weights ? " in " + files.back() : "",
-                      static_cast<double>(library.code_bytes) * 1e-6, static_cast<double>(library.other_bytes) * 1e-6),
-          session.compile().compiled.compile_ms};
+  Written made{
+      {{"kind", form == aot::Form::sources ? "sources" : "library"},
+       {"name", library.name},
+       {"files", files},
+       {"bytes", library.file_bytes},
+       {"kernel_bytes", library.code_bytes},
+       {"weight_bytes", library.weight_bytes}},
+      fmt::format("{} of {} (weights {:.1f} MB, kernels {:.2f} MB, the rest {:.3f} MB)",
+                  form == aot::Form::sources ? "sources" : "library", library.name,
+                  static_cast<double>(library.weight_bytes) * 1e-6, static_cast<double>(library.code_bytes) * 1e-6,
+                  static_cast<double>(library.other_bytes) * 1e-6)};
+  if (form != aot::Form::sources) made.beside.assign(files.begin() + 1, files.end());
+  return made;
 }
 
-/// The file's name does not matter to Kilter, but other programs would take it for what it says.
-void warn_of_name(const std::string& file) {
+/// Refuses a name that other programs, and people, would take for what it says; it may even be the model's.
+void check_name(const std::string& file) {
   const std::string ending = lower(std::filesystem::path(file).extension().string());
   for (const std::string_view other :
        {".onnx", ".pb", ".tflite", ".xml", ".engine", ".dylib", ".dll", ".lib", ".c", ".1"}) {
     if (ending != other) continue;
-    note("warning: --output {}: the file is a compiled file of Kilter, not what '{}' says; name it {}\n",
+    fail(ErrorKind::usage,
+         "--output {}: what is written is a compiled file of Kilter, not what '{}' says; name it {}, or NAME.so, "
+         "NAME.a or NAME.o for a C library",
          printable(file), ending, shell_word(std::filesystem::path(file).replace_extension(".kilter").string()));
   }
 }
@@ -144,7 +157,7 @@ void compile(const ModelOptions& options, const LibraryChoice& choice, const std
   if (!library && vm::is_compiled_file(options.model))
     fail(ErrorKind::usage, "{} is already a compiled file: copy it, or give the original model", options.model);
   if (!library && choice.given()) static_cast<void>(aot::form_of(file, false));  // refuses the name
-  warn_of_name(file);
+  if (!library) check_name(file);
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Target> targets = parse_targets(options.target);
   if (library && targets.size() > 1)
@@ -177,13 +190,15 @@ void compile(const ModelOptions& options, const LibraryChoice& choice, const std
   made.json["ms"] = ms, made.json["bytes"] = bytes;
   if (!json.empty()) write_json(json, made.json);
   if (json != "-")
-    confirm("{}: {} for {} in {:.0f} ms, {:.1f} MB\n", file, made.text, target, ms, static_cast<double>(bytes) * 1e-6);
+    confirm("{}: {} for {} in {:.0f} ms, {:.1f} MB{}{}\n", file, made.text, target, ms,
+            static_cast<double>(bytes) * 1e-6, made.beside.empty() ? "" : "; also written: ", join(made.beside, ", "));
 }
 
 }  // namespace
 
 void add_compile(Command app, Context&) {
   auto options = std::make_shared<ModelOptions>();
+  options->ships = true;
   auto choice = std::make_shared<LibraryChoice>();
   auto file = std::make_shared<std::string>(), json = std::make_shared<std::string>();
   auto size = std::make_shared<std::string>("fast");
@@ -204,7 +219,6 @@ void add_compile(Command app, Context&) {
   sub.heading("C libraries");
   sub.option("--header", choice->header, "file for the C header (default: NAME.h beside the library)").file();
   sub.option("--name", choice->options.name,
-  options->ships = true;
              "prefix of the functions: NAME_create, NAME_run, NAME_free (default: as the file is called)")
       .value("NAME");
   sub.option("--weights", choice->weights,
