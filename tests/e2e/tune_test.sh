@@ -142,8 +142,8 @@ says() {
 [ "$(wc -l < a.db.plans.jsonl)" -le 2 ] || die "tune keeps the plan of its race, and then graph-best where that wins"
 says "records: a.db: the plan accepted on " run "${net[@]}" --threads 1 --records a.db
 # A compiled file may be given to others: it tells neither the folder of the records nor the days.
-says "records: a.db: the plan accepted: the network took " compile "${net[@]}" --threads 1 --records "$PWD/a.db" -o a.kilter
-says "records: a.db: the plan accepted: the network took " run a.kilter --threads 1
+says "records: a.db: the plan accepted: " compile "${net[@]}" --threads 1 --records "$PWD/a.db" -o a.kilter
+says "records: a.db: the plan accepted: " run a.kilter --threads 1
 ! grep -qaF -e "$PWD" -e "$(date +%Y)-" a.kilter || die "a compiled file has the folder of the records, or a day"
 # The summary ends with the commands that use the plan, with the options that it was tuned for, unless the default plan
 # stays: noise decides whether a run that tries nothing keeps a gain below 1 %.
