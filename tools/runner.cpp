@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/other_threads.h"
 #include "measure/device.h"
 #include "onnx/model.h"
 #include "ops/support/builder.h"
@@ -157,11 +158,14 @@ Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& pro
   kilter::CompareOptions options = how;
   // It is soon clear that eight items take longer than one, but not whether each of the eight does.
   if (d.batches_differ()) options.stop_when_different = false;
+  const Attendance before_a = a.attendance(), before_b = b.attendance();
   d.comparison = compare({a.candidate(), b.candidate()}, options);
+  const Attendance in_a = a.attendance().since(before_a), in_b = b.attendance().since(before_b);
   progress.show("profiling both");
   describe_both(a, b, how.max_seconds / 4, d);
   note_samples(d.comparison, 0, d.a.conditions);
   note_samples(d.comparison, 1, d.b.conditions);
+  d.a.conditions.took_part = in_a.took_part(), d.b.conditions.took_part = in_b.took_part();
   if (b.original() != nullptr && !a.peer()) profile::match_layers(*b.original(), d.a, d.b);
   if (a.original() != nullptr && !b.peer()) profile::match_layers(*a.original(), d.b, d.a);
   d.a.ms = d.comparison.time_ms(0).value;
@@ -206,6 +210,10 @@ std::string text(const Duel& duel, size_t layers, const TableStyle& style) {
   out += profile::conditions_text(a, b);
   out += side_line('A', a, c.time_ms(0), c.cpu_ms(0)) + side_line('B', b, c.time_ms(1), c.cpu_ms(1));
   if (quietness(both) != Quietness::busy) out += "  " + quiet_text(both, "rounds") + "\n";
+  for (const auto& [side, of] : {std::pair{'A', &a}, {'B', &b}}) {
+    if (const std::string absent = absent_threads_text(of->conditions.took_part); !absent.empty())
+      out += fmt::format("  {}: {}\n", side, absent);
+  }
   out += ratios_text(duel);
   out += fmt::format("  {} interleaved rounds in {:.1f} s; {}; {}\n", c.taken, c.seconds, c.dropped, c.stopped_because);
   for (const std::string& told : {profile::peer_layers_text('A', a), profile::peer_layers_text('B', b)})

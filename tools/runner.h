@@ -28,6 +28,8 @@ class Runner {
   /// Returns the conditions and layers as this runtime's own profiler reports them. Kilter profiles for `seconds`.
   profile::Side describe(double seconds);
   bool peer() const { return peer_ != nullptr; }
+  /// Returns the attendance of the threads in all runs so far; none for another runtime.
+  Attendance attendance() const { return network_ ? network_->session->attendance() : Attendance(); }
   /// Returns the number of items in a batch: the first dimension of the first input, or 1 if it has none.
   int64_t items() const { return items_; }
   /// The network before any pass, for another runtime; else null, and also if it is not one static graph.

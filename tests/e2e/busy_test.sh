@@ -48,6 +48,10 @@ if grep -qF "too few threads busy" explain.txt; then die "explain blames threads
 says_first compare.txt
 grep -qE "^by processor time  B / A = " compare.txt || die "compare has no processor time: $(cat compare.txt)"
 
+"${here[@]}" compare zoo:resnet18 --threads-a 1 --threads-b 2 --seconds 3 > absent.txt
+grep -qE "^  B: ${absent#^}" absent.txt || die "compare does not say that a thread had no CPU: $(cat absent.txt)"
+! grep -q "^  A: 1 thread" absent.txt || die "compare blames a thread that worked: $(cat absent.txt)"
+
 "${here[@]}" tune "${net[@]}" --ops conv2d --trials 20 --time 40s --plain --json tune.json --html tune.html > tune.txt 2> progress.txt
 says_first tune.txt
 grep -qE "^busy machine, times are upper bounds; (searching|racing): .* % of the runs disturbed$" progress.txt || die "tune's progress: $(cat progress.txt)"
