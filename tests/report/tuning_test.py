@@ -192,7 +192,9 @@ def run(browser, args):
         page.quiet(f"{name}: printing")
         checks += 11
     with open(args.out / "undecided-tuning.json", encoding="utf-8") as file:
-        finding(Page(browser, str(args.out / "undecided-tuning.html"), json.load(file)))
+        page = Page(browser, str(args.out / "undecided-tuning.html"), json.load(file))
+    finding(page)
+    page.quiet("undecided")
     empty(browser, str(args.out / "empty-tuning.html"))
     return checks + 2
 
