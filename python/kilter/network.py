@@ -366,6 +366,8 @@ class Network:
 
         With targets, or if the file is small, the model is compiled again, for what the options ask for and not for what
         earlier runs did."""
+        if size not in ("fast", "small"):
+            raise UsageError(f"size {size!r}: expected 'fast' or 'small'")
         if not targets and size == "fast":
             self._net.save(os.fspath(path))
             return

@@ -386,7 +386,7 @@ def test_a_small_file(tmp_path):
     for file in (small, one):
         assert np.array_equal(kilter.load(file, threads=1)(x), net(x))
     assert raised_text(lambda: net.save(one, size="tiny"), kilter.UsageError) == (
-        "--size tiny: expected one of fast, small")
+        "size 'tiny': expected 'fast' or 'small'")
 
 
 def test_compiled_files(tmp_path):

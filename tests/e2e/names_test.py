@@ -141,10 +141,12 @@ def check_open_shapes(program, folder):
          [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "length", 4])],
          [numpy_helper.from_array(np.array([2], np.int64), "axes")])
     example = "`--input ids=1x128 --input 'the mask=1x128x4'`"
-    for words in (["run"], ["bench"], ["profile"], ["compile", "-o", "o.kilter"], ["tune", "--time", "5s"], ["graph-tune"], ["inspect"],
+    for words in (["run"], ["bench"], ["profile"], ["compile", "-o", "o.kilter"], ["tune", "--time", "5s"], ["graph-tune"],
                   ["inspect", "--schedules"], ["explain"], ["compare"], ["tasks"], ["time"]):
         _, err = program(words[0], "open.onnx", *words[1:], code=3)
         expect(example in err.decode(), words, "has no example that gives all inputs:", err.decode())
+    out, _ = program("inspect", "open.onnx")
+    expect(example in out.decode(), "inspect shows no example that gives all inputs:", out.decode())
     program("run", "open.onnx", "--input", "ids=1x128", "--input", "the mask=1x128x4")
     _, err = program("bench", "open.onnx", "--input", "ids=2x7", code=3)
     expect("e.g. `--input 'the mask=2x7x4'`" in err.decode(), "one input is left:", err.decode())

@@ -71,5 +71,11 @@ TEST(Place, FilesNextToAServersRecordsStayHere) {
   EXPECT_EQ(finish(homeless), 0);
 }
 
+TEST(Place, ABaseNameTellsNothingOfTheMachine) {
+  EXPECT_EQ(base_name("/home/me/tuning/some.db"), "some.db");
+  EXPECT_EQ(base_name("some.jsonl"), "some.jsonl");
+  EXPECT_EQ(base_name("postgresql://me:secret@host/tunes"), "a PostgreSQL server");
+}
+
 }  // namespace
 }  // namespace kilter::tune

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <vector>
 
 #include "base/error.h"
@@ -92,6 +93,10 @@ bool is_server(std::string_view place) {
 }
 
 std::string shown(const std::string& place) { return is_server(place) ? parts_of(place).shown : place; }
+
+std::string base_name(const std::string& place) {
+  return is_server(place) ? "a PostgreSQL server" : std::filesystem::path(place).filename().string();
+}
 
 std::string without_passwords(std::string text, const std::string& place) {
   const Parts parts = parts_of(place);

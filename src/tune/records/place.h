@@ -12,6 +12,9 @@ bool is_server(std::string_view place);
 /// Returns the place as messages and reports name it: a URL without its passwords, or the file's name as it is. Of a
 /// malformed URL, everything that may be a part of a password is left out.
 std::string shown(const std::string& place);
+/// Returns the place without what tells where it is, for files that others get: a file's name without its folder, or "a
+/// PostgreSQL server".
+std::string base_name(const std::string& place);
 /// Returns a text of the client library in one line, without the passwords of the place's URL.
 std::string without_passwords(std::string text, const std::string& place);
 /// Whether the place is a file that does not exist.

@@ -49,11 +49,6 @@ std::string done_on(std::string_view done, const std::string& date, const ApplyO
   return fmt::format("{} {}", done, date_text(date, options.now.empty() ? iso_date() : options.now));
 }
 
-/// The name of the file of records, as the summary begins.
-std::string shown_file(const ApplyOptions& options) {
-  return options.shipped ? std::filesystem::path(options.file).filename().string() : options.file;
-}
-
 /// "record 1a2b3c4d5e6f, exact: tuned under the same conditions; measured on ..."
 std::string words_of(const Match& m, const ApplyOptions& options) {
   const Record& r = m.record;
@@ -106,7 +101,7 @@ class Applier {
                                                   : fmt::format("{} that differ in {}, expected loss up to {:.0f} %",
                                                                 count.first, name(distance), count.second));
     }
-    out_.summary = fmt::format("{}: {} of {} tasks", shown_file(options_), found, tasks_);
+    out_.summary = fmt::format("{}: {} of {} tasks", options_.file, found, tasks_);
     if (!parts.empty()) out_.summary += fmt::format(" ({})", fmt::join(parts, ", "));
     for (const auto& [threads, count] : by_threads_) {
       if (threads == options_.threads) continue;
@@ -244,8 +239,8 @@ Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const Apply
   std::string accepted = done_on("accepted", kept.date, options);
   if (kept.choices.empty()) {
     return {{},
-            fmt::format("{}: the plan {}: nothing was {} than the default plan, which stays", shown_file(options),
-                        accepted, kept.objective.weighs_memory() ? "better by " + text(kept.objective) : "faster")};
+            fmt::format("{}: the plan {}: nothing was {} than the default plan, which stays", options.file, accepted,
+                        kept.objective.weighs_memory() ? "better by " + text(kept.objective) : "faster")};
   }
   accepted += fmt::format(": the network took {} in its race", ratio_text(kept.default_ratio));
   if (kept.objective.weighs_memory())
@@ -253,7 +248,7 @@ Recorded recorded_plan(const KeptPlan& kept, const Choices& choices, const Apply
   Recorded out;
   out.choices = from_record(choices, accepted);
   if (!choices.empty()) out.tuned_at = kept.key.threads;
-  out.summary = fmt::format("{}: the plan {}; {} from the default", shown_file(options), accepted,
+  out.summary = fmt::format("{}: the plan {}; {} from the default", options.file, accepted,
                             choices.size() == 1 ? "1 layer differs" : fmt::format("{} layers differ", choices.size()));
   if (choices.size() < kept.choices.size())
     out.summary += fmt::format(", {} more forbidden", kept.choices.size() - choices.size());

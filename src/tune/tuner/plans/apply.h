@@ -17,12 +17,12 @@
 namespace kilter::tune {
 
 struct ApplyOptions {
-  std::string file;    ///< name of the records file, for the summary
+  std::string file;    ///< name of the place of records, for the summary
   std::string device;  ///< fingerprint
   int threads = 1;
   std::string now = {};   ///< ISO 8601, for the age of records; empty: the current time
   std::string tune = {};  ///< command that tunes the tasks without a record, for the summary; may be empty
-  bool shipped = false;   ///< summary and words will be in a file for others: without folder, command and days
+  bool shipped = false;   ///< summary and words will be in a file for others: without command and days
 };
 
 /// Whether a schedule is not forbidden and its template can lower the task with it under the requested accuracy.

@@ -66,7 +66,7 @@ std::shared_ptr<const Chooser> use_records(const RecordsUse& use) {
   auto plans = std::make_shared<const KeptPlans>(read_plans(plans_file(use.file)));
   tell(plans->damaged);
   source.plans = std::move(plans);
-  source.apply = {.file = shown(use.file),
+  source.apply = {.file = use.shipped ? base_name(use.file) : shown(use.file),
                   .device = describe_device().fingerprint(),
                   .threads = use.threads,
                   .tune = use.tune,
@@ -80,7 +80,7 @@ std::shared_ptr<const Chooser> use_layer_plan(const std::string& file, int threa
                                               bool shipped) {
   const std::string words = read_file(file);
   LayerPlan plan = parse_layer_plan(words, file);
-  const std::string shown = shipped ? std::filesystem::path(file).filename().string() : file;
+  const std::string shown = shipped ? base_name(file) : file;
   for (auto& [node, choice] : plan.choices) {
     std::string& origin = choice.schedule_from.words;
     if (origin.starts_with(file)) origin = shown + origin.substr(file.size());
