@@ -58,7 +58,7 @@ struct Writer : FieldWriter {
   UsedBytes used;
   /// Of a small file: what becomes of the constants of plans. Null: they are stored as they are in memory.
   const Sources* sources = nullptr;
-  Layout layout;                       ///< of a small file
+  MemoryLayout layout;                 ///< of a small file
   std::vector<StoredConstant> stored;  ///< of a small file: the constants of plans
 };
 

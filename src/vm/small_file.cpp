@@ -1,7 +1,7 @@
 #include "vm/small_file.h"
 
 #include <algorithm>
-#include <cstring>
+#include <tuple>
 
 #include "base/align.h"
 #include "base/error.h"
@@ -23,39 +23,39 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return {tensor.raw(), static_cast<size_t>(tensor.bytes())};
 }
 
-/// Bytes by their content.
-struct Content {
+/// Stands for bytes: equal ones have equal digests.
+struct Digest {
   uint64_t hash = 0;
   size_t size = 0;
-  auto operator<=>(const Content&) const = default;
+  auto operator<=>(const Digest&) const = default;
 };
 
-Content content_of(std::span<const std::byte> bytes) { return {hash_bytes(bytes), bytes.size()}; }
+Digest digest_of(std::span<const std::byte> bytes) { return {hash_bytes(bytes), bytes.size()}; }
 
 }  // namespace
 
 Sources::Sources(std::span<const Plan* const> plans) {
-  std::map<std::pair<const std::byte*, DType>, std::pair<Tensor, Content>> converted;
-  std::map<Content, std::set<Content>> made;  // what is packed from each source
-  std::map<std::pair<const Plan*, int64_t>, Content> source_of;
+  std::map<std::tuple<const std::byte*, int64_t, DType>, std::pair<Tensor, Digest>> converted;
+  std::map<Digest, std::set<Digest>> made;  // what is packed from each source
+  std::map<std::pair<const Plan*, int64_t>, Digest> source_of;
   for (const Plan* plan : plans) {
     for (const RecipeOfConstant& one : plan->recipes) {
-      auto [at, fresh] = converted.try_emplace({one.source.raw(), one.type});
+      auto [at, fresh] = converted.try_emplace({one.source.raw(), one.source.bytes(), one.type});
       if (fresh) {
         Tensor tensor = as_packed(one.source, one.type);
-        const Content content = content_of(bytes_of(tensor));
-        at->second = {std::move(tensor), content};
+        const Digest digest = digest_of(bytes_of(tensor));
+        at->second = {std::move(tensor), digest};
       }
-      const auto& [tensor, content] = at->second;
-      made[content].insert(content_of({plan->constants + one.offset, static_cast<size_t>(one.bytes)}));
+      const auto& [tensor, digest] = at->second;
+      made[digest].insert(digest_of({plan->constants + one.offset, static_cast<size_t>(one.bytes)}));
       sources_[{plan, one.offset}] = {&one.recipe, tensor};
-      source_of[{plan, one.offset}] = content;
+      source_of[{plan, one.offset}] = digest;
     }
   }
   std::erase_if(sources_, [&](const auto& entry) {
-    const Content& source = source_of.at(entry.first);
+    const Digest& source = source_of.at(entry.first);
     size_t packed = 0;
-    for (const Content& content : made.at(source)) packed += content.size;
+    for (const Digest& digest : made.at(source)) packed += digest.size;
     return packed <= source.size;
   });
 }
@@ -65,7 +65,7 @@ const Sources::Source* Sources::of(const Plan& plan, int64_t offset) const {
   return at == sources_.end() ? nullptr : &at->second;
 }
 
-int64_t Layout::place(std::span<const std::byte> constant, bool& fresh) {
+int64_t MemoryLayout::place(std::span<const std::byte> constant, bool& fresh) {
   const uint64_t hash = hash_bytes(constant);
   const auto [begin, end] = places_.equal_range(hash);
   fresh = false;

@@ -58,7 +58,7 @@ class Sources {
 };
 
 /// The constants of one network, as they will be in memory.
-class Layout {
+class MemoryLayout {
  public:
   /// Returns the place of a constant in memory, a multiple of 64. Equal constants have one place. `fresh`: whether the
   /// constant was not known.

@@ -24,7 +24,7 @@ static const unsigned char kRelu[] = {
 static void use_options(kilter_options* options) {
   const char* value = NULL;
   size_t i;
-  CHECK(RIGHT(kilter_option_count)() == 12);
+  CHECK(RIGHT(kilter_option_count)() == 13);
   for (i = 0; i < kilter_option_count(); ++i) {
     SUCCEEDS(RIGHT(kilter_options_get)(options, RIGHT(kilter_option_name)(i), &value));
     SUCCEEDS(RIGHT(kilter_options_set)(options, kilter_option_name(i), value));
