@@ -39,7 +39,7 @@ void row_fields(Io& io, R& row) {
   io.text(row.content, "network");
   io.flag(row.part.small, "whether a file is small");
   io.number(row.part.memory_bytes, "bytes of constants in memory");
-  io.list(row.constants, 33, "constants", [&](auto& constant) { stored_constant_fields(io, constant); });
+  io.list(row.constants, 25, "constants", [&](auto& constant) { stored_constant_fields(io, constant); });
 }
 
 /// The plans of a network.

@@ -89,7 +89,7 @@ int64_t place(Writer& io, const Plan& plan, const BufferRef& ref) {
   const int64_t at = io.layout.place(data, fresh);
   if (!fresh) return at;
   StoredConstant& constant = io.stored.emplace_back();
-  constant.offset = at, constant.bytes = ref.bytes;
+  constant.bytes = ref.bytes;
   std::span<const std::byte> bytes = data;
   if (const Sources::Source* source = io.sources->of(plan, ref.offset)) {
     constant.packed = true, constant.type = source->tensor.dtype(), constant.recipe = *source->recipe;

@@ -17,7 +17,10 @@ constexpr int64_t kMostBytes = int64_t{1} << 40;
 constexpr int64_t kBytesPerThread = int64_t{1} << 20;  ///< packing fewer takes less time than starting a thread
 constexpr size_t kMostThreads = 16;
 /// A forged file must not fill the memory: padding multiplies the size of small tensors only.
-constexpr int64_t kMostGrowth = 64, kAlwaysAllowed = int64_t{64} << 20;
+constexpr int64_t kMostGrowth = 64, kAlwaysAllowed = int64_t{4} << 20;
+
+/// Bytes of memory from the start of a constant to that of the next one.
+int64_t placed_bytes(int64_t bytes) { return round_up(std::max<int64_t>(bytes, 1), kAlignment); }
 
 std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return {tensor.raw(), static_cast<size_t>(tensor.bytes())};
@@ -75,7 +78,7 @@ int64_t MemoryLayout::place(std::span<const std::byte> constant, bool& fresh) {
   fresh = true;
   const int64_t offset = bytes_;
   places_.emplace(hash, std::pair(offset, constant));
-  bytes_ += round_up(std::max<int64_t>(std::ssize(constant), 1), kAlignment);
+  bytes_ += placed_bytes(std::ssize(constant));
   return offset;
 }
 
@@ -85,18 +88,16 @@ namespace {
   fail(ErrorKind::bad_input, "compiled file '{}': constant {}: {}", where, index, problem);
 }
 
-/// Checks a constant, and returns the end of its memory.
-int64_t check(const StoredConstant& c, int64_t section, std::string_view where, size_t index) {
+void check(const StoredConstant& c, int64_t section, std::string_view where, size_t index) {
   if (c.stored_at < 0 || c.stored_bytes < 0 || c.stored_at > section || c.stored_bytes > section - c.stored_at ||
       c.stored_at % kAlignment != 0)
     bad(where, index,
         fmt::format("{} bytes at byte {} of a section of {}; expected a multiple of {} inside it", c.stored_bytes,
                     c.stored_at, section, kAlignment));
-  if (c.offset < 0 || c.bytes < 0 || c.offset > kMostBytes || c.bytes > kMostBytes || c.offset % kAlignment != 0)
-    bad(where, index, fmt::format("{} bytes at byte {} of memory", c.bytes, c.offset));
+  if (c.bytes < 0 || c.bytes > kMostBytes) bad(where, index, fmt::format("{} bytes", c.bytes));
   if (!c.packed) {
     if (c.bytes != c.stored_bytes) bad(where, index, fmt::format("{} bytes from {}", c.bytes, c.stored_bytes));
-    return c.offset + c.bytes;
+    return;
   }
   if (c.type == DType::string || is_narrow(c.type)) bad(where, index, fmt::format("elements of type {}", name(c.type)));
   const int64_t size = size_bytes(c.type);
@@ -104,31 +105,32 @@ int64_t check(const StoredConstant& c, int64_t section, std::string_view where, 
   if (const auto fault = fault_of(c.recipe, c.type, c.stored_bytes / size)) bad(where, index, *fault);
   if (c.bytes % size != 0 || elems(c.recipe) != c.bytes / size)
     bad(where, index, fmt::format("{} elements of {} for {} bytes", elems(c.recipe), name(c.type), c.bytes));
-  return c.offset + c.bytes;
 }
 
 }  // namespace
 
 Unpacked unpack(std::span<const StoredConstant> constants, std::span<const std::byte> section, std::string_view where) {
-  int64_t end = 0, left = kMostGrowth * std::ssize(section) + kAlwaysAllowed;
+  const int64_t most = kMostGrowth * std::ssize(section) + kAlwaysAllowed;
+  std::vector<int64_t> places;
+  int64_t bytes = 0;
   for (size_t i = 0; i < constants.size(); ++i) {
-    end = std::max(end, check(constants[i], std::ssize(section), where, i));
-    left -= constants[i].bytes;
-    if (left < 0)
+    check(constants[i], std::ssize(section), where, i);
+    places.push_back(bytes);
+    bytes += placed_bytes(constants[i].bytes);
+    if (bytes > most)
       bad(where, i,
-          fmt::format("the constants up to it have more than {} times the {} bytes of the section", kMostGrowth,
-                      section.size()));
+          fmt::format("it ends at byte {} of memory; expected at most {} times the {} bytes of the section and {} MiB",
+                      bytes, kMostGrowth, section.size(), kAlwaysAllowed >> 20));
   }
-  const int64_t bytes = round_up(std::max<int64_t>(end, 1), kAlignment);
-  auto block = std::make_shared<Block>(bytes, "the packed weights");
+  auto block = std::make_shared<Block>(std::max(bytes, kAlignment), "the packed weights");
   const auto threads = static_cast<size_t>(bytes / kBytesPerThread);
   on_helper_threads(constants.size(), std::min(threads, kMostThreads), [&](size_t i) {
     const StoredConstant& c = constants[i];
     const std::byte* from = section.data() + c.stored_at;
     if (c.packed) {
-      pack(c.recipe, c.type, from, c.type, block->data() + c.offset);
+      pack(c.recipe, c.type, from, c.type, block->data() + places[i]);
     } else {
-      std::copy_n(from, c.bytes, block->data() + c.offset);
+      std::copy_n(from, c.bytes, block->data() + places[i]);
     }
   });
   std::byte* data = block->data();

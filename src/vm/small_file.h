@@ -17,10 +17,10 @@
 
 namespace kilter::vm {
 
-/// A constant in memory and what it is made from in the file.
+/// A constant in memory and what it is made from in the file. In memory, the constants of a network follow one another
+/// in the order of their list, each at the next multiple of 64.
 struct StoredConstant {
-  int64_t offset = 0;  ///< in memory
-  int64_t bytes = 0;   ///< in memory
+  int64_t bytes = 0;  ///< in memory
   bool packed = false;
   DType type = DType::f32;  ///< of the elements, if it is packed
   Recipe recipe;            ///< if it is packed; otherwise the bytes are those in the file
@@ -29,7 +29,6 @@ struct StoredConstant {
 
 template <class Io, class C>
 void stored_constant_fields(Io& io, C& constant) {
-  io.number(constant.offset, "place of a constant");
   io.number(constant.bytes, "size of a constant");
   io.flag(constant.packed, "whether a constant is packed");
   if (constant.packed) {
@@ -57,7 +56,7 @@ class Sources {
   std::map<std::pair<const Plan*, int64_t>, Source> sources_;
 };
 
-/// The constants of one network, as they will be in memory.
+/// The places of the constants of one network in memory.
 class MemoryLayout {
  public:
   /// Returns the place of a constant in memory, a multiple of 64. Equal constants have one place. `fresh`: whether the
