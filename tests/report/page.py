@@ -188,10 +188,14 @@ def saved(page, folder, button):
     page.browser.devtools("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
     page.focus(button)
     page.browser.press("Enter")
-    end = time.monotonic() + 5
-    while not (files := [file for file in folder.iterdir() if file.suffix in (".csv", ".json")]):
+    end = time.monotonic() + 20
+    # The file has its name before it has its content.
+    while not (files := [f for f in folder.iterdir() if f.suffix in (".csv", ".json") and f.stat().st_size > 0]):
         check(time.monotonic() < end, f"{button} saves nothing")
         time.sleep(0.02)
+    size = -1
+    while size != (size := files[0].stat().st_size):
+        time.sleep(0.1)
     return files[0].read_bytes().decode("utf-8")
 
 
