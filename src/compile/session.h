@@ -159,7 +159,7 @@ class Session {
   /// Compiles for the shapes that are known and writes a compiled file, of a plan or of a program. It has plans for all
   /// shapes of the ranges; throws bad_input if there are more than Options::max_shapes.
   void save(const FileSink& file);
-  /// Of the files that save() writes: small if the options ask for recipes.
+  /// The kind of file that save() writes: small if the options ask for recipes.
   vm::FileSize file_size() const;
   /// Whether save() writes a file with plans for several shapes.
   bool saves_shapes() const { return model_ != nullptr && options_.ranges.count() > 1; }

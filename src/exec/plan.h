@@ -162,7 +162,7 @@ struct Plan {
   int64_t code_bytes = 0;
   const std::byte* constants = nullptr;
   int64_t constants_bytes = 0;
-  /// Of constants, for files that contain their sources instead; only if the compiler was asked for them.
+  /// How constants are packed, for files that store the tensors instead. Empty unless the compiler was asked for it.
   std::vector<RecipeOfConstant> recipes;
   std::shared_ptr<void> owner;
 };

@@ -131,9 +131,8 @@ std::string peer_layers_text(char side, const Side& of) {
   if (of.profiled_ms <= 0 || of.ms <= 0) return {};
   const double longer = 100 * (of.profiled_ms / of.ms - 1);
   return fmt::format(
-      "{}'s layers come from the profiler of {}: {:.4f} ms in all, in other runs, which take {:.1f} % {} than its "
-      "{:.4f} "
-      "ms\n",
+      "{}'s layers come from the profiler of {}: {:.4f} ms in all, in other runs, which take {:.1f} % {} than "
+      "its {:.4f} ms\n",
       side, of.conditions.executor, of.layers_ms(), std::abs(longer), longer < 0 ? "less" : "longer", of.ms);
 }
 

@@ -56,7 +56,7 @@ struct Writer : FieldWriter {
 
   FilePools& pools;
   UsedBytes used;
-  /// Of a small file: what becomes of the constants of plans. Null: they are stored as they are in memory.
+  /// The tensors that a small file stores in place of constants of plans. Null: the file is not small.
   const Sources* sources = nullptr;
   MemoryLayout layout;                 ///< of a small file
   std::vector<StoredConstant> stored;  ///< of a small file: the constants of plans

@@ -332,9 +332,8 @@ namespace kilter::tune {
 std::unique_ptr<Store> open_postgres_store(const std::string& url, Store::Mode /*mode*/,
                                            const StoreOptions& /*options*/) {
   fail(ErrorKind::unsupported,
-       "records {}: this build of Kilter cannot use servers; give a file of records, or build Kilter where libpq-fe.h "
-       "is "
-       "installed (Debian: libpq-dev)",
+       "records {}: this build of Kilter cannot use servers; give a file of records, or build Kilter where "
+       "libpq-fe.h is installed (Debian: libpq-dev)",
        shown(url));
 }
 

@@ -355,8 +355,7 @@ class PostgresStore : public Store {
         encoding != "UTF8") {
       fail(ErrorKind::unsupported,
            "records {}: the database's encoding is {}; expected UTF8: give another database, as `createdb "
-           "--encoding=UTF8 "
-           "--template=template0` makes it",
+           "--encoding=UTF8 --template=template0` makes it",
            name(), encoding);
     }
     if (server_.run("SELECT 1 FROM pg_namespace WHERE nspname = 'kilter'").count() == 0)
@@ -369,8 +368,7 @@ class PostgresStore : public Store {
     const Rows rows = server_.run(
         "SELECT attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid JOIN pg_namespace ON "
         "pg_namespace.oid = relnamespace WHERE nspname = 'kilter' AND relname = $1 AND relkind IN ('r', 'p') AND "
-        "attnum "
-        "> 0 AND NOT attisdropped",
+        "attnum > 0 AND NOT attisdropped",
         values);
     std::set<std::string> columns;
     for (int i = 0; i < rows.count(); ++i) columns.insert(rows.text(i, 0).value_or(""));
