@@ -16,6 +16,7 @@
 #include <set>
 #include <thread>
 
+#include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/ticks.h"
 #include "exec/plan_check.h"
@@ -135,7 +136,10 @@ class Worker {
     checker_.emplace(inputs, pool_, publisher_);
     bench_.emplace(inputs, pool_, publisher_, log_);
     constants_.emplace(Region::constants, mirror_.data(), ConstantStore::kReserve);
-    last_level_cache_bytes();  // called to cache its result, since determining it opens system files
+    // Called to cache their results: determining them opens system files, and asks for permission to use tile
+    // registers.
+    last_level_cache_bytes();
+    cpu_features();
     const bool confined = confine_process();
     publisher_.enter(Phase::idle, -1);
     return Pack().put(Answer::done).put(confined).bytes();
