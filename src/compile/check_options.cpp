@@ -44,7 +44,7 @@ void check_pass_names(const CompileOptions& options) {
 
 bool has_instructions(const CpuLimits& limits, Precision precision) {
   if (precision == Precision::fp16) return limits.f16_convert;
-  return precision == Precision::declared || limits.has_dot(DType::bf16, DType::bf16, limits.lanes_f32());
+  return precision == Precision::declared || limits.multiplies_bf16() || limits.bf16_tiles;
 }
 
 void check_precision(const Graph& graph, const CompileOptions& options) {
@@ -66,11 +66,12 @@ void check_precision(const Graph& graph, const CompileOptions& options) {
   }
   if (lacking && options.precision == Precision::bf16) {
     fail(ErrorKind::usage,
-         "--precision {}: target '{}' has no instruction that multiplies bf16 (AVX-512 BF16, Arm BF16), so layers "
-         "would take as "
-         "long as in f32 and the conversions longer; use --precision declared, or a --target with the instruction, "
-         "such as znver4, sapphirerapids or neoverse-v1",
-         name(options.precision), options.target.name);
+         "--precision {}: target '{}' {}, so layers would take as long as in f32 and the conversions longer; use "
+         "--precision declared, or a --target with a faster instruction, such as znver4, sapphirerapids or neoverse-v1",
+         name(options.precision), options.target.name,
+         options.target.limits.bf16_dots_per_cycle > 0
+             ? "multiplies bf16 no faster than f32 (AVX-512 BF16 without AMX)"
+             : "has no instruction that multiplies bf16 (AVX-512 BF16, AMX, Arm BF16)");
   }
   std::set<std::string_view> ops, nodes;
   for (NodeId id : graph.order()) ops.insert(graph.node(id).op->name), nodes.insert(graph.node(id).name);

@@ -25,9 +25,9 @@ double rate_of(DType products, const CpuLimits& limits) {
   if (products == DType::f32) return f32;
   const bool bf16 = products == DType::bf16;
   const double group = 4.0 / static_cast<double>(size_bytes(products));
-  const int32_t dots = bf16 ? 2 * limits.bf16_dots_per_cycle  // products in a cycle for each i32 or f32 of a vector
-                            : std::max(4 * limits.byte_dots_per_cycle, 2 * limits.word_dots_per_cycle);
-  const double vectors = 2.0 * dots * limits.lanes_f32();
+  const double dots = bf16 ? 2 * limits.bf16_dots_per_cycle  // products in a cycle for each i32 or f32 of a vector
+                           : std::max(4 * limits.byte_dots_per_cycle, 2 * limits.word_dots_per_cycle);
+  const double vectors = 2 * dots * limits.lanes_f32();
   const bool tiles = bf16 ? limits.bf16_tiles : limits.byte_tiles;
   constexpr double kPairs = kTileRows * kTileRows * kTileRowBytes / 4;  // of groups, in a product of tile registers
   return std::max({f32, vectors, tiles ? 2 * group * kPairs / limits.tile_dot_cycles : 0});

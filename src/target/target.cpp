@@ -50,7 +50,7 @@ constexpr CpuLimits avx512(const Memory& m) {
 }
 
 /// Returns `limits` with the instructions of AVX-512 VNNI or AVX-VNNI, and of AVX-512 BF16 at `bf16_dots` per cycle.
-constexpr CpuLimits with_dots(CpuLimits limits, int32_t bf16_dots = 0) {
+constexpr CpuLimits with_dots(CpuLimits limits, double bf16_dots = 0) {
   limits.byte_dots_per_cycle = limits.fmas_per_cycle;
   limits.bf16_dots_per_cycle = bf16_dots;
   return limits;
@@ -129,9 +129,9 @@ constexpr std::array kRows = {
     TargetRow{"cascadelake", "cascadelake", "Intel Cascade Lake (AVX-512 VNNI)", with_dots(avx512(mesh(32, 1024, 16)))},
     TargetRow{"icelake-server", "icelake-server", "Intel Ice Lake server", with_dots(avx512(mesh(48, 1280, 32)))},
     TargetRow{"sapphirerapids", "sapphirerapids", "Intel Sapphire Rapids (AVX-512 FP16, BF16, AMX)",
-              with_tiles(with_dots(avx512(mesh(48, 2048, 48)), 1))},
+              with_tiles(with_dots(avx512(mesh(48, 2048, 48)), 0.5))},
     TargetRow{"sapphirerapids-avx512", "sapphirerapids", "Intel Sapphire Rapids where AMX is not available",
-              with_dots(avx512(mesh(48, 2048, 48)), 1), Arch::x86_64, "-amx-tile"},
+              with_dots(avx512(mesh(48, 2048, 48)), 0.5), Arch::x86_64, "-amx-tile"},
     TargetRow{"znver1", "znver1", "AMD Zen", halves(avx2(zen(32, 512, 8)))},
     TargetRow{"znver2", "znver2", "AMD Zen 2", avx2(zen(32, 512, 16))},
     TargetRow{"znver3", "znver3", "AMD Zen 3", two_words(avx2(zen(32, 512, 32)))},

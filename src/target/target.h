@@ -2,6 +2,7 @@
 // machine.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -24,7 +25,7 @@ struct CpuLimits {
   bool masks = false;        ///< masked vector loads and stores at full speed (AVX-512)
   bool f16_convert = false;  ///< instructions between f16 and f32 (F16C, NEON)
   /// Instructions per cycle that add two products of bf16 to each f32 of a vector; 0: there are none.
-  int32_t bf16_dots_per_cycle = 0;
+  double bf16_dots_per_cycle = 0;
   /// Instructions per cycle that add four products of u8 and i8 to each i32 of a vector; 0: there are none.
   int32_t byte_dots_per_cycle = 0;
   /// Multiplications of a vector per cycle whose products of i16 are summed in pairs, for each i32 of a vector; another
@@ -50,8 +51,9 @@ struct CpuLimits {
   double window = 256;          ///< instructions of look-ahead, within which independent work overlaps
   double latency = 4;           ///< cycles of an addition, a multiplication or a multiply-add
   double dot_latency = 6;       ///< cycles of an instruction that adds products of bf16 or of bytes
-  double tile_dot_cycles = 16;  ///< cycles of a product of full tile registers; fewer rows take proportionally less
-  double tile_latency = 52;     ///< cycles from the start of such a product to its result
+  /// Cycles of a product of full tile registers, by how many it takes less for each row that is missing, and the fewest
+  /// (measured on Emerald Rapids).
+  double tile_dot_cycles = 16, tile_row_cycles = 2.0 / 3, least_tile_dot_cycles = 9.25;
   double short_latency = 2;     ///< cycles of a minimum, a comparison or a select
   double division_cost = 8;     ///< additions that take as long as a division or square root
   double load_share = 0.9;      ///< share of the peak load rate that register tiles one vector wide reach (measured)
@@ -69,19 +71,27 @@ struct CpuLimits {
   int32_t preferred_block() const { return lanes_f32(); }
   /// Returns whether an instruction computes dot() of operands of type `a` and `b` with sums of `lanes` elements.
   bool has_dot(DType a, DType b, int32_t lanes) const {
-    const int32_t rate = a == DType::bf16                     ? bf16_dots_per_cycle
-                         : a == DType::u8 && b == DType::i8   ? byte_dots_per_cycle
-                         : a == DType::i16 && b == DType::i16 ? word_dots_per_cycle
-                                                              : 0;
+    const double rate = a == DType::bf16                     ? bf16_dots_per_cycle
+                        : a == DType::u8 && b == DType::i8   ? byte_dots_per_cycle
+                        : a == DType::i16 && b == DType::i16 ? word_dots_per_cycle
+                                                             : 0;
     return rate > 0 && lanes >= 4 && (lanes & (lanes - 1)) == 0 && lanes <= lanes_f32();
   }
   /// Returns whether instructions multiply u8 and i8 faster than f32: as bytes, or as words that hold them.
   bool multiplies_bytes() const {
     return has_dot(DType::u8, DType::i8, lanes_f32()) || has_dot(DType::i16, DType::i16, lanes_f32());
   }
+  /// Returns whether a dot() of bf16 takes less time than the multiply-adds of f32 that it replaces.
+  bool multiplies_bf16() const { return 2 * bf16_dots_per_cycle > fmas_per_cycle; }
   /// Returns whether tile registers compute products of `a` and `b`.
   bool has_tiles(DType a, DType b) const {
     return a == DType::bf16 ? bf16_tiles && b == DType::bf16 : byte_tiles && a == DType::u8 && b == DType::i8;
+  }
+  /// Returns the cycles of a product of tile registers with `rows` rows of the first factor.
+  double tile_cycles(int64_t rows) const {
+    constexpr int64_t kFull = 16;
+    const double less = static_cast<double>(kFull - rows) * tile_row_cycles;
+    return std::max(least_tile_dot_cycles, tile_dot_cycles - less);
   }
   /// Returns whether half a vector takes half the time of a whole one.
   bool halves() const { return fmas_per_cycle == 1; }

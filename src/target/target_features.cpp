@@ -134,7 +134,9 @@ void set_limits(Arch arch, CpuLimits& limits, const Features& f) {
   limits.masks = wide;
   limits.fma = f.contains("fma");
   limits.f16_convert = f.contains("f16c");
-  const auto rate = [&](int32_t known, bool has) { return !has ? 0 : known > 0 ? known : limits.fmas_per_cycle; };
+  const auto rate = [&]<class Rate>(Rate known, bool has) {
+    return !has ? 0 : known > 0 ? known : static_cast<Rate>(limits.fmas_per_cycle);
+  };
   limits.byte_dots_per_cycle = rate(limits.byte_dots_per_cycle, f.contains(wide ? "avx512vnni" : "avxvnni"));
   limits.bf16_dots_per_cycle = rate(limits.bf16_dots_per_cycle, f.contains("avx512bf16") && wide);
   limits.bf16_tiles = f.contains("amx-bf16") && wide;

@@ -1,5 +1,5 @@
-// Convolutions and matrix products by tile registers: exact results of whole numbers and of integers on random layers
-// with random schedules, and whole networks.
+// Convolutions, matrix products and attention by tile registers: exact results of whole numbers and of integers on
+// random layers with random schedules, and whole networks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ int64_t force_tiles(const Graph& graph, CompileOptions& options, Draw& draw) {
   for (const TaskEntry& entry : compiled.tasks->tasks) {
     if (entry.kind != TaskEntry::kernel) continue;
     const Task task = compiled.tasks->task(entry);
-    for (const char* name : {"conv2d_amx", "matmul_amx"}) {
+    for (const char* name : {"conv2d_amx", "conv2d_plain_amx", "matmul_amx", "attention_amx"}) {
       const auto analysed = find_template(name)->analyse(task, options.target.limits);
       if (!analysed) continue;
       options.choices[task.node().name].schedule = draw_schedule(**analysed, name, draw);
@@ -70,8 +70,14 @@ int64_t force_tiles(const Graph& graph, CompileOptions& options, Draw& draw) {
 struct LayerKind {
   const char* name;
   void (*make)(Layer&);
+  double tolerance = 0;
 };
-class AmxLayers : public ::testing::TestWithParam<LayerKind> {};
+class AmxLayers : public ::testing::TestWithParam<LayerKind> {
+ protected:
+  static Tolerance tolerance() {
+    return {.rtol = 2 * GetParam().tolerance, .atol = GetParam().tolerance, .scaled = false};
+  }
+};
 
 TEST_P(AmxLayers, WholeNumbersGiveExactResults) {
   if (!tile_target()) GTEST_SKIP() << "the machine lacks an extension other than AMX";
@@ -86,8 +92,7 @@ TEST_P(AmxLayers, WholeNumbersGiveExactResults) {
     with_tiles += force_tiles(l.net.graph(), options, l.net.draw);
     const Compiled compiled = compile_graph(l.net.graph(), options);
     const std::vector<Tensor> want = evaluate(l.net.graph(), l.inputs);
-    const std::string wrong =
-        run_guarded(program_of(compiled.plan), l.inputs, want, {.rtol = 0, .atol = 0, .scaled = false}, seed % 3 * 4);
+    const std::string wrong = run_guarded(program_of(compiled.plan), l.inputs, want, tolerance(), seed % 3 * 4);
     ASSERT_EQ(wrong, "") << "seed " << seed << "\n" << steps_text(compiled.plan);
   }
   EXPECT_GT(with_tiles, 40) << "most layers can use tile registers";
@@ -106,14 +111,14 @@ TEST_P(AmxLayers, InterpretedKernelsGiveTheSameResults) {
     const Compiled compiled = compile_graph(l.net.graph(), options);
     const std::vector<Tensor> want = evaluate(l.net.graph(), l.inputs);
     const std::vector<Tensor> got = run_on(program_of(compiled.plan), l.inputs, 1);
-    ASSERT_EQ(compare(got.at(0), want.at(0), {.rtol = 0, .atol = 0, .scaled = false}).value_or(""), "")
-        << "seed " << seed << "\n"
-        << steps_text(compiled.plan);
+    ASSERT_EQ(compare(got.at(0), want.at(0), tolerance()).value_or(""), "") << "seed " << seed << "\n"
+                                                                            << steps_text(compiled.plan);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, AmxLayers,
-                         ::testing::Values(LayerKind{"Conv", make_conv}, LayerKind{"MatMul", make_product}),
+                         ::testing::Values(LayerKind{"Conv", make_conv}, LayerKind{"MatMul", make_product},
+                                           LayerKind{"Attention", make_attention, 1e-6}),
                          [](const auto& kind) { return kind.param.name; });
 
 /// Integers from `low` to `high`, stored in the low bytes of the elements or as f32.
@@ -180,11 +185,29 @@ TEST(AmxIntegers, ConvolutionsAreExact) {
   EXPECT_GT(forced, 40);
 }
 
+TEST(AmxIntegers, ConvolutionsOfPlainImagesAreExact) {
+  if (!tile_target()) GTEST_SKIP() << "the machine lacks an extension other than AMX";
+  int64_t forced = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Draw draw(seed);
+    const int64_t n = draw.between(1, 2), in = draw.between(1, 4), out = draw.pick({16, 19, 32, 48, 80});
+    const int64_t r = draw.between(1, 5), s = draw.pick({1, 2, 3, 5, 7, 17}), step = draw.between(1, 3);
+    const int64_t gap = draw.between(1, 2), pad = draw.between(0, 1), h = draw.between(10, 15),
+                  w = draw.between(18, 50);
+    const int64_t y_h = (h + 2 * pad - (r - 1) * gap - 1) / step + 1, y_w = (w + 2 * pad - s) / step + 1;
+    forced += expect_exact(fmt::format(R"(%y: i32[{0},{1},{2},{3}] = kilter::IntegerConv@1 "y" {{dilations=[{4}, 1], )"
+                                       R"(pads=[{5}, {5}, {5}, {5}], strides=[{6}, {6}]}}(%x, %w))",
+                                       n, out, y_h, y_w, gap, pad, step),
+                           {n, in, h, w}, {out, in, r, s}, draw);
+  }
+  EXPECT_GT(forced, 30);
+}
+
 /// The number of steps of a plan whose default schedule uses tile registers.
 int64_t steps_with_tiles(const Plan& plan) {
-  return std::ranges::count_if(plan.steps, [](const Step& s) {
-    return s.schedule.starts_with("conv2d_amx") || s.schedule.starts_with("matmul_amx");
-  });
+  return std::ranges::count_if(
+      plan.steps, [](const Step& s) { return s.schedule.substr(0, s.schedule.find(' ')).ends_with("_amx"); });
 }
 
 TEST(AmxNetworks, InBf16DeviateByRoundingOnly) {

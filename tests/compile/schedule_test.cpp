@@ -168,9 +168,10 @@ TEST(Forbidden, TextsAreRead) {
 }
 
 TEST(Forbidden, WrongTextsAreAnsweredWithWhatIsLegal) {
-  EXPECT_TRUE(error_of([] { parse_forbidden("winogrand@conv1"); })
-                  .starts_with("--forbid winogrand@conv1: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates "
-                               "are conv2d_then_depthwise, conv2d_depthwise, conv2d_amx, conv2d_winograd, "));
+  EXPECT_TRUE(
+      error_of([] { parse_forbidden("winogrand@conv1"); })
+          .starts_with("--forbid winogrand@conv1: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates "
+                       "are conv2d_then_depthwise, conv2d_depthwise, conv2d_amx, conv2d_plain_amx, conv2d_winograd, "));
   EXPECT_TRUE(error_of([] { parse_forbidden("winograd@"); }).starts_with("--forbid winograd@: expected TEMPLATE, "));
   EXPECT_EQ(error_of([] { parse_forbidden("depthwise@conv1"); }),
             "--forbid depthwise@conv1: 'depthwise' is the suffix of several names; legal values are "

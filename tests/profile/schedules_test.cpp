@@ -129,14 +129,16 @@ TEST(Schedules, TemplatesForOtherKindsOfTasksAreNoAlternatives) {
   EXPECT_THAT(rejected(squeezenet, "fire4.expand3x3"),
               testing::StartsWith("for other kinds of tasks: conv2d_then_depthwise (feeder: a convolution), "
                                   "conv2d_depthwise (groups: more than one), conv2d_amx (target: with AMX), "
-                                  "conv2d_pixels (layout of the output: plain), conv_transpose (conv_transpose), "
+                                  "conv2d_plain_amx (target: with AMX), conv2d_pixels (layout of the output: plain), "
+                                  "conv_transpose (conv_transpose), "
                                   "matmul_amx (MatMul), matmul_tiled (MatMul), "));
   EXPECT_THAT(rejected(squeezenet, "fire4.squeeze"),
               testing::StartsWith("conv2d_winograd: kernel: limit 3x3, 1x3, 3x1, 1x7 or 7x1, got 1x1\n"
                                   "for other kinds of tasks: conv2d_then_depthwise (feeder: a convolution), "));
   EXPECT_THAT(rejected(squeezenet, "pool1"),
               testing::StartsWith("for other kinds of tasks: conv2d_then_depthwise (feeder: a convolution), "
-                                  "conv2d_depthwise (conv), conv2d_amx (conv), conv2d_winograd (conv), "
+                                  "conv2d_depthwise (conv), conv2d_amx (conv), "
+                                  "conv2d_plain_amx (conv), conv2d_winograd (conv), "
                                   "conv2d_direct (conv), "));
   EXPECT_THAT(rejected(mobilenet, depthwise_layer(mobilenet)),
               HasSubstr("conv2d_direct (channels of a group: more than one in or out), "));

@@ -106,8 +106,11 @@ inline std::vector<std::string> targets_of(std::string_view name) {
 
 /// Problems for kTileTarget that templates with tile registers accept.
 inline const std::vector<std::string>& tile_problems() {
-  static const std::vector<std::string> kProblems{"conv2d n1 c16 h3 w5 k16 r1 s1 f32:bf16 +bias",
-                                                  "matmul(f32:bf16[5,40] f32[40,20])"};
+  static const std::vector<std::string> kProblems{
+      "conv2d n1 c16 h3 w5 k16 r1 s1 f32:bf16 +bias",
+      "conv2d n1 c3 h9 w11 k32 r3 s3 stride2,2 pad1 f32:bf16 +bias >bf16",
+      "fusedattention(f32:bf16[1,2,20,32] f32:bf16[1,2,20,32] f32:bf16[1,2,20,32])",
+      "matmul(f32:bf16[5,40] f32[40,20])"};
   return kProblems;
 }
 

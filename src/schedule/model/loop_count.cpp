@@ -202,7 +202,7 @@ class Counter {
     const TileInfo& t = func_.tiles[static_cast<size_t>(s.tiles[0])];
     const double rows = t.rows;
     if (s.kind == StmtKind::tile_dot) {
-      run.count.multiply_adds += limits_.tile_dot_cycles * rows / kTileRows * limits_.fmas_per_cycle;
+      run.count.multiply_adds += limits_.tile_cycles(t.rows) * limits_.fmas_per_cycle;
       return;
     }
     run.count.bytes += rows * static_cast<double>(t.row_bytes());

@@ -22,14 +22,24 @@ struct Multiplicands {
   int64_t group = 1;
   bool pairs = false;  ///< of u8 and i8 are summed in i16, which saturates unless the weights are packed for it
 
-  /// bf16 or u8 if the data are stored so and the target has the instruction, i16 if only that for i16, otherwise f32.
-  /// `packed`: the type of the operand that is packed at compile time; `sum`: the type of the contraction's results.
+  /// For vectors: pairs of bf16 or groups of u8 if the data are stored so and the target has an instruction that is
+  /// faster than f32, i16 if only that for i16, otherwise f32. Where the instruction for bf16 is slower than f32,
+  /// weights are packed as bf16 nevertheless, which takes half of the memory, and are widened. `packed`: the type of
+  /// the operand that is packed at compile time; `sum`: the type of the contraction's results.
   static Multiplicands of(const TensorType& data, const TensorType& packed, DType sum, const CpuLimits& limits) {
-    const int32_t lanes = limits.lanes_f32();
-    if (data.layout.stored == DType::bf16 && sum == DType::f32 && limits.has_dot(DType::bf16, DType::bf16, lanes))
-      return {DType::bf16, 2};
+    if (stores_bf16(data, sum) && limits.bf16_dots_per_cycle > 0)
+      return {DType::bf16, limits.multiplies_bf16() ? 2 : 1};
     if (stores_bytes(data, sum) && limits.multiplies_bytes()) return of_integers(limits);
     return packed.layout.stored == DType::f16 ? Multiplicands{DType::f16, 1} : Multiplicands{};
+  }
+  /// For tile registers: those that the target has for the data; group is 1 if it has none.
+  static Multiplicands of_tiles(const TensorType& data, DType sum, const CpuLimits& limits) {
+    if (stores_bf16(data, sum) && limits.bf16_tiles) return {DType::bf16, 2};
+    return stores_bytes(data, sum) && limits.byte_tiles ? bytes_of_words() : Multiplicands{};
+  }
+  /// Whether the data are stored as bf16 and sums are f32.
+  static bool stores_bf16(const TensorType& data, DType sum) {
+    return data.layout.stored == DType::bf16 && sum == DType::f32;
   }
   /// Whether the data are stored as bytes and sums are integers.
   static bool stores_bytes(const TensorType& data, DType sum) {
@@ -65,11 +75,11 @@ struct Multiplicands {
   /// register before they are added, as those of f32 on targets without multiply-adds.
   CpuLimits limits(CpuLimits limits) const {
     if (group == 1) return limits;
-    const int32_t rate = pairs                ? limits.word_dots_per_cycle / 2
-                         : type == DType::u8  ? limits.byte_dots_per_cycle
-                         : type == DType::i16 ? limits.word_dots_per_cycle
-                                              : limits.bf16_dots_per_cycle;
-    limits.fmas_per_cycle = std::max(rate, 1);
+    const double rate = pairs                ? limits.word_dots_per_cycle / 2
+                        : type == DType::u8  ? limits.byte_dots_per_cycle
+                        : type == DType::i16 ? limits.word_dots_per_cycle
+                                             : limits.bf16_dots_per_cycle;
+    limits.fmas_per_cycle = std::max(static_cast<int32_t>(rate), 1);
     const bool added = pairs || type == DType::i16;  // by an instruction of its own
     limits.latency = added ? limits.short_latency : limits.dot_latency;
     limits.fma = limits.fma && !added;

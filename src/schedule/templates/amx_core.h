@@ -1,5 +1,6 @@
-// Products by tile registers (AMX), for matrix products and convolutions. A kernel copies rows of the first factor into
-// scratch, in units of as many elements as a row of a tile register holds: [unit][row][element]. The second factor is
+// Products by tile registers (AMX), for matrix products and convolutions. A kernel reads rows of the first factor in
+// place, or copies them into scratch, in units of as many elements as a row of a tile register holds:
+// [unit][row][element]. The second factor is
 // packed in panels of 16 columns, [panel][step][row of a tile register][column][element of a group], so that a tile
 // register of it is 1 KiB without gaps. Sums go through scratch to the epilogue.
 #pragma once
@@ -7,6 +8,10 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/align.h"
 #include "schedule/emit.h"
@@ -19,6 +24,9 @@ namespace kilter {
 /// `vectors` panels, and one for the sums of each pair.
 struct AmxTile {
   int64_t vectors = 2, tiles = 2, rows = kTileRows;
+  /// Whether a set of rows is multiplied with all panels before the next one is; otherwise, a set of panels with all
+  /// rows. Then the rows stay in L1, and the panels in L2.
+  bool rows_outside = false;
 };
 /// The combinations of vectors and tiles for which there are enough registers, best first.
 std::span<const AmxTile> amx_tiles();
@@ -35,10 +43,11 @@ struct AmxProduct {
   int64_t rows = 0;    ///< of the first factor, including those whose results nobody reads
   int64_t steps = 0;   ///< units of the reduction
   int64_t panels = 0;  ///< of 16 columns
-  /// For the model: rows with results, bytes of the copied rows, vectors that the copy moves, and the share of the
-  /// lines of the first factor that a step reads for the first time.
-  int64_t useful_rows = 0, copied_bytes = 0, copies = 0;
+  /// For the model: rows with results, bytes of the rows, vectors that the copy moves, the share of the lines of the
+  /// first factor that a step reads for the first time, units of a row, and rows beyond its own that a set reads.
+  int64_t useful_rows = 0, row_bytes = 0, copies = 0;
   double fresh = 1;
+  int64_t units = 0, reach = 0;
 
   int64_t panel_elems() const { return steps * kTileRows * amx_unit(operands); }
   /// Rows of all tile registers of the first factor.
@@ -57,7 +66,11 @@ Estimate amx_estimate(const AmxProduct& product, const AmxTile& tile, int64_t se
 Result<Schedule> pick_amx(const Task& task, const CpuLimits& limits, std::string_view other,
                           std::vector<Schedule> candidates, const std::function<double(const Schedule&)>& cycles);
 
-/// The knobs vectors, tiles, rows and prefetch.
+/// The schedule with these tile registers, knobs of the template's own, and a prefetch distance.
+Schedule amx_schedule(std::string_view name, const AmxTile& tile,
+                      const std::vector<std::pair<std::string, int64_t>>& own, int64_t prefetch);
+AmxTile amx_tile_of(const Schedule& schedule);
+/// The knobs vectors, tiles, rows, rows_outside and prefetch.
 std::vector<Knob> amx_knobs(int64_t panels);
 /// The numbers of rows of a tile register worth trying: all, or as few as divide the rows evenly.
 std::vector<int64_t> amx_row_counts(int64_t rows);
@@ -66,28 +79,59 @@ int64_t pick_amx_prefetch(const AmxProduct& product, const AmxTile& tile, const 
 /// Emits the products of one parallel item.
 class AmxEmitter {
  public:
+  /// The first factor: a buffer in which rows are `step` elements apart.
+  struct Rows {
+    Buf buffer;
+    int64_t step = 0;
+  };
   /// `weights`: the panels. `prefetch`: value of the knob.
-  AmxEmitter(Emitter& e, const AmxProduct& product, const AmxTile& tile, Buf rows, Buf weights, int64_t prefetch,
+  AmxEmitter(Emitter& e, const AmxProduct& product, const AmxTile& tile, Rows rows, Buf weights, int64_t prefetch,
              const CpuLimits& limits);
 
-  /// A step of the reduction: the place in the copy that the first row reads, and the number of the step.
+  /// A step of the reduction: the place that the first row reads, and the number of the step.
   using Step = std::function<void(const Expr& place, const Expr& step)>;
-  /// Receives the numbers of `count` panels from `first` on, whose sums are complete.
-  using Finish = std::function<void(const Expr& first, int64_t count)>;
+  /// Sums that are complete: those of `rows` rows from `row` on with `count` panels from `first` on.
+  struct Block {
+    Expr first;
+    int64_t count = 0;
+    Expr row, rows;
+  };
+  /// Emits the epilogue of rows `begin` to `end` of a block, counted from its first row.
+  using Finish = std::function<void(const Block& block, const Expr& begin, const Expr& end)>;
 
   /// Emits the panels of part `part` of `parts`. `first_weight`: the first element of the panels. `reduce` emits the
-  /// loops of the reduction around a call of its argument.
+  /// loops of the reduction around a call of its argument. Each step of a block is followed by a piece of the epilogue
+  /// of the block before it, which runs while the tile registers multiply.
   void emit(const Expr& part, int64_t parts, const Expr& first_weight, const std::function<void(const Step&)>& reduce,
             const Finish& finish);
 
-  /// The sums of a row for panel `v` of those that `finish` received.
+  /// In `finish`, the sums of row `row` of the block for panel `v` of its panels.
   Expr sums(const Expr& row, int64_t v) const;
 
  private:
-  void panel(const Expr& first, int64_t count, const Expr& first_weight,
-             const std::function<void(const Step&)>& reduce);
-  void group(const Expr& row, int64_t tiles, int64_t vectors, const Expr& weights, const Expr& pass,
-             const std::function<void(const Step&)>& reduce);
+  /// Rows whose sums fit in the tile registers.
+  struct Set {
+    Expr first, number;
+    int64_t tiles = 0;
+  };
+  /// Groups of `count` panels from panel `first` on: those from `begin` to `end`.
+  struct Columns {
+    int64_t first = 0, count = 0;
+    Expr begin, end;
+
+    Expr panel(const Expr& group) const { return Expr(first) + group * Expr(count); }
+  };
+  /// The work of a kernel beside the products.
+  struct Beside {
+    const Expr& first_weight;
+    const std::function<void(const Step&)>& reduce;
+    const Finish& finish;
+  };
+  int64_t set_rows() const { return tile_.tiles * tile_.rows; }
+  int64_t all_tiles() const { return p_.padded_rows(tile_) / tile_.rows; }
+  void panels_outside(const Columns& columns, const Beside& beside);
+  void rows_outside(const Columns& columns, const Beside& beside);
+  void multiply(const Set& set, const Expr& panel, const Block& before, const Beside& beside);
   Tile sum(int64_t t, int64_t v) const { return registers_[static_cast<size_t>(t * tile_.vectors + v)]; }
   Tile factor(int64_t i) const { return registers_[static_cast<size_t>(tile_.tiles * tile_.vectors + i)]; }
 
@@ -95,7 +139,8 @@ class AmxEmitter {
   const AmxProduct& p_;
   const AmxTile& tile_;
   int32_t lanes_;
-  Buf rows_, sums_;
+  Rows rows_;
+  Buf sums_;
   WeightStream stream_;
   std::span<const Tile> registers_;
 };

@@ -74,7 +74,7 @@ AmxProduct product_of(const Conv& c, const Part& part, const AmxTile& tile, Geom
   p.panels = n.out_blocks;
   p.useful_rows = part.lines * part.columns;
   g.plane = p.padded_rows(tile) + g.h.shift() * g.pitch + g.w.shift();
-  p.copied_bytes = n.in_blocks() * g.phases() * g.plane * kTileRowBytes;
+  p.row_bytes = n.in_blocks() * g.phases() * g.plane * kTileRowBytes;
   for (int64_t h = 0; h < g.h.phases(); ++h) {
     for (int64_t w = 0; w < g.w.phases(); ++w) {
       if (g.h.shift(h) >= 0 && g.w.shift(w) >= 0)
@@ -82,6 +82,8 @@ AmxProduct product_of(const Conv& c, const Part& part, const AmxTile& tile, Geom
     }
   }
   p.copies *= n.in_blocks() * c.blocks_of_unit();
+  p.units = n.in_blocks() * g.phases();
+  p.reach = g.plane - p.padded_rows(tile);
   // All taps of a row of the kernel read nearly the same lines.
   p.fresh = 1 / static_cast<double>(n.kernel_w);
   return p;
@@ -102,10 +104,10 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   if (c.block != lanes || y.layout.block != lanes)
     return Rejected{"blocks of the layouts", fmt::format("{0}, {0}", lanes),
                     fmt::format("{}, {}", c.block, y.layout.block)};
-  const Multiplicands operands = Multiplicands::of(x.type, w.type, y.dtype, limits);
+  const Multiplicands operands = Multiplicands::of_tiles(x.type, y.dtype, limits);
   if (!amx_multiplies(operands, limits))
-    return Rejected{"stored elements of the image", "bf16, or u8 for integers",
-                    std::string(name(x.type.layout.stored.value_or(x.type.dtype)))};
+    return not_for("stored elements of the image", "bf16, or u8 for integers",
+                   std::string(name(x.type.layout.stored.value_or(x.type.dtype))));
   if (operands.type == DType::u8 && !fit_i8(*w.constant)) return Rejected{"weights", "integers of i8", "others"};
   if (auto rejected = check_elementwise(task)) return *rejected;
   auto nest = direct_nest(node, x.type, w.type, y);
@@ -128,32 +130,66 @@ class ConvEmitter {
     product_ = product_of(c, part, tile, g_);
   }
 
-  void emit(const CpuLimits& limits, int64_t prefetch) {
+  /// Emits the stages of the task: if several items share a part of the image, the first stage copies it for all.
+  void emit(const CpuLimits& limits, int64_t prefetch, Lowered& lowered) {
     const Task& task = e_.task();
     const Node& node = task.node();
-    const int64_t sets = n_.n * n_.groups * g_.row_sets * g_.column_sets;
-    const int64_t parts = amx_parts(product_, tile_, sets, limits);
+    const int64_t parts = amx_parts(product_, tile_, sets(), limits);
+    if (parts > 1) {
+      lowered.temp_bytes.push_back(sets() * item_elems() * n_.operands.bytes());
+      Emitter copier(task, "conv2d_amx_rows");
+      ConvEmitter(copier, c_, part_, tile_).emit_copies();
+      lowered.stages.push_back(copier.finish(lowered));
+      lowered.stages.back().packs = true;
+    }
     image_ = b_.parallel("n", n_.n);
     group_ = b_.parallel("g", n_.groups);
     const Expr share = b_.parallel("share", parts);
-    h0_ = b_.parallel("lines", g_.row_sets) * Expr(part_.lines);
-    w0_ = b_.parallel("columns", g_.column_sets) * Expr(part_.columns);
+    take_part();
+    if (parts == 1) base_ = Expr(0), x_ = e_.input(c_.image);
     const auto lanes = lanes_of(limits);
-    x_ = e_.input(c_.image);
     const Buf weights = e_.constant(pack_direct(task, node.inputs[1], n_, {1, 1, 1}, lanes), "w");
     start_ = start_of(e_, node, n_.operands, task.operand(c_.image).type, lanes);
-    const int64_t unit = n_.in_block;
-    rows_ = b_.scratch("rows", n_.operands.type, n_.in_blocks() * g_.phases() * g_.plane * unit);
-    AmxEmitter product(e_, product_, tile_, rows_, weights, prefetch, limits);
-    lines_ = within(h0_, part_.lines, n_.out_h), columns_ = within(w0_, part_.columns, n_.out_w);
-    copy();
+    rows_ = parts == 1 ? b_.scratch("rows", n_.operands.type, item_elems())
+                       : e_.temp(0, n_.operands.type, sets() * item_elems(), false, "rows");
+    AmxEmitter product(e_, product_, tile_, {rows_, n_.in_block}, weights, prefetch, limits);
+    if (parts == 1) copy();
     product.emit(
         share, parts, group_ * Expr(n_.out_blocks * product_.panel_elems()),
         [&](const AmxEmitter::Step& step) { reduce(step); },
-        [&](const Expr& first, int64_t count) { finish(product, first, count, lanes); });
+        [&](const AmxEmitter::Block& block, const Expr& begin, const Expr& end) {
+          finish(product, block, begin, end, lanes);
+        });
   }
 
  private:
+  /// Emits the stage that copies the parts of all items.
+  void emit_copies() {
+    image_ = b_.parallel("n", n_.n);
+    group_ = b_.parallel("g", n_.groups);
+    const Expr unit = b_.parallel("unit", n_.in_blocks());
+    take_part();
+    x_ = e_.input(c_.image);
+    rows_ = e_.temp(0, n_.operands.type, sets() * item_elems(), true, "rows");
+    const int64_t each = c_.blocks_of_unit(), whole = c_.image_blocks() / each, rest = c_.image_blocks() % each;
+    if (rest == 0) return copy_unit(unit, each);
+    if (whole > 0) b_.if_then(binary(Op::lt, unit, Expr(whole)), [&] { copy_unit(unit, each); });
+    b_.if_then(binary(Op::eq, unit, Expr(whole)), [&] { copy_unit(unit, rest); });
+  }
+
+  /// Items that differ by more than their output channels.
+  int64_t sets() const { return n_.n * n_.groups * g_.row_sets * g_.column_sets; }
+  int64_t item_elems() const { return n_.in_blocks() * g_.phases() * g_.plane * n_.in_block; }
+
+  /// Declares the dimensions of the parts of an image, and sets what is known of this item's.
+  void take_part() {
+    const Expr lines = b_.parallel("lines", g_.row_sets), columns = b_.parallel("columns", g_.column_sets);
+    h0_ = lines * Expr(part_.lines), w0_ = columns * Expr(part_.columns);
+    lines_ = within(h0_, part_.lines, n_.out_h), columns_ = within(w0_, part_.columns, n_.out_w);
+    const Expr image = image_ * Expr(n_.groups) + group_;
+    base_ = ((image * Expr(g_.row_sets) + lines) * Expr(g_.column_sets) + columns) * Expr(item_elems());
+  }
+
   /// The number of pixels of an item that begins at `first`.
   Expr within(const Expr& first, int64_t count, int64_t extent) const {
     return extent % count == 0 ? Expr(count) : min(Expr(count), Expr(extent) - first);
@@ -183,7 +219,7 @@ class ConvEmitter {
                                        (h0_ * Expr(n_.step_h) + Expr(n_.first_h + phase_h)) * Expr(stride[2]) +
                                        (w0_ * Expr(n_.step_w) + Expr(n_.first_w + phase_w)) * Expr(stride[3]));
     const int64_t phase = phase_h * g_.w.phases() + phase_w;
-    const Expr to = b_.let("to", (unit * Expr(g_.phases()) + Expr(phase)) * Expr(g_.plane * n_.in_block));
+    const Expr to = b_.let("to", base_ + (unit * Expr(g_.phases()) + Expr(phase)) * Expr(g_.plane * n_.in_block));
     b_.loop("row", 0, lines_ + Expr(g_.h.shift(phase_h)), [&](const Expr& row) {
       b_.loop("column", 0, columns_ + Expr(g_.w.shift(phase_w)), [&](const Expr& column) {
         const Expr x = from + row * Expr(n_.step_h * stride[2]) + column * Expr(n_.step_w * stride[3]);
@@ -215,23 +251,28 @@ class ConvEmitter {
           const auto [phase_w, shift_w] = tap(g_.w, s);
           const Expr phase = unit * Expr(g_.phases()) + phase_h * Expr(g_.w.phases()) + phase_w;
           const Expr pixel = phase * Expr(g_.plane) + shift_h * Expr(g_.pitch) + shift_w;
-          step(pixel * Expr(n_.in_block), (unit * Expr(n_.kernel_h) + r) * Expr(n_.kernel_w) + s);
+          step(base_ + pixel * Expr(n_.in_block), (unit * Expr(n_.kernel_h) + r) * Expr(n_.kernel_w) + s);
         });
       });
     });
   }
 
-  void finish(const AmxEmitter& product, const Expr& first, int64_t count, int32_t lanes) {
+  /// Emits the epilogue of the output pixels among rows `begin` to `end` of a block: for each line of the image that
+  /// they touch, of the pixels before its end.
+  void finish(const AmxEmitter& product, const AmxEmitter::Block& block, const Expr& begin, const Expr& end,
+              int32_t lanes) {
     const ValueId anchor = e_.task().node().outputs[0];
     const Domain domain = domain_of(e_.task().graph->type(anchor));
-    const Expr first_block = b_.let("block", group_ * Expr(n_.out_blocks) + first);
+    const Expr first_block = b_.let("block", group_ * Expr(n_.out_blocks) + block.first);
     std::vector<Expr> starts;
-    for (int64_t v = 0; v < count && start_.id >= 0; ++v)
+    for (int64_t v = 0; v < block.count && start_.id >= 0; ++v)
       starts.push_back(b_.let("start", b_.load(start_, (first_block + Expr(v)) * Expr(lanes), lanes)));
-    b_.loop("h", 0, lines_, [&](const Expr& h) {
-      b_.loop("w", 0, columns_, [&](const Expr& w) {
-        for (int64_t v = 0; v < count; ++v) {
-          Expr sum = product.sums(h * Expr(g_.pitch) + w, v);
+    const Expr pitch(g_.pitch), first = b_.let("first_row", block.row + begin), last = b_.let("last", block.row + end);
+    b_.loop("h", first / pitch, min(lines_, (last + pitch - Expr(1)) / pitch), [&](const Expr& h) {
+      const Expr line = b_.let("line", h * pitch);
+      b_.loop("w", max(first - line, Expr(0)), min(columns_, last - line), [&](const Expr& w) {
+        for (int64_t v = 0; v < block.count; ++v) {
+          Expr sum = product.sums(line + w - block.row, v);
           if (!starts.empty()) sum = sum + starts[static_cast<size_t>(v)];
           Site site;
           site.index = {image_, first_block + Expr(v), h0_ + h, w0_ + w, Expr(0)};
@@ -253,6 +294,7 @@ class ConvEmitter {
   AmxProduct product_;
   Expr image_, group_, h0_, w0_;  ///< of the item; the first output pixel
   Expr lines_, columns_;          ///< output pixels of the item
+  Expr base_;                     ///< where its rows begin
   Buf x_, rows_, start_;
 };
 
@@ -288,7 +330,11 @@ class AmxConv final : public Analysed {
         if (tile.vectors > c_.nest.out_blocks) continue;
         for (const int64_t rows : amx_row_counts((part.lines - 1) * g.pitch + part.columns)) {
           tile.rows = rows;
-          if (!conflict(part, tile)) all.push_back(schedule_of(part, tile));
+          if (conflict(part, tile)) continue;
+          for (const bool outside : {false, true}) {
+            tile.rows_outside = outside;
+            all.push_back(schedule_of(part, tile));
+          }
         }
       }
     }
@@ -314,36 +360,31 @@ class AmxConv final : public Analysed {
   Schedule schedule_of(const Part& part, const AmxTile& tile) const {
     Geometry g = geometry_of(c_, part);
     const int64_t prefetch = pick_amx_prefetch(product_of(c_, part, tile, g), tile, limits());
-    return {"conv2d_amx",
-            {{"vectors", tile.vectors},
-             {"tiles", tile.tiles},
-             {"rows", tile.rows},
-             {"lines", part.lines},
-             {"columns", part.columns},
-             {"prefetch", prefetch}}};
+    return amx_schedule("conv2d_amx", tile, {{"lines", part.lines}, {"columns", part.columns}}, prefetch);
   }
   static Part part_of(const Schedule& s) { return {s.knob("lines"), s.knob("columns")}; }
-  static AmxTile tile_of(const Schedule& s) { return {s.knob("vectors"), s.knob("tiles"), s.knob("rows")}; }
 
   std::optional<Rejected> conflict(const Part& part, const AmxTile& tile) const {
     if (auto rejected = check_amx_tile(tile)) return rejected;
     if (part.lines > 1 && part.columns != c_.nest.out_w)
       return Rejected{"columns of several lines", std::to_string(c_.nest.out_w), std::to_string(part.columns)};
     Geometry g = geometry_of(c_, part);
-    const int64_t bytes = product_of(c_, part, tile, g).copied_bytes, most = limits().l2_bytes / 2;
+    const AmxProduct product = product_of(c_, part, tile, g);
+    const int64_t bytes = product.row_bytes, most = limits().l2_bytes / 2;
     if (bytes > most) return Rejected{"bytes of the image in scratch", std::to_string(most), std::to_string(bytes)};
+    if (tile.tiles * tile.rows == 1 && product.rows > 1) return Rejected{"rows of a block", "2 or more", "1"};
     return std::nullopt;
   }
   std::optional<Rejected> conflict(const Schedule& schedule) const override {
-    return conflict(part_of(schedule), tile_of(schedule));
+    return conflict(part_of(schedule), amx_tile_of(schedule));
   }
 
   Estimate model(const Schedule& schedule) const override {
     const Part part = part_of(schedule);
     Geometry g = geometry_of(c_, part);
-    const AmxProduct product = product_of(c_, part, tile_of(schedule), g);
+    const AmxProduct product = product_of(c_, part, amx_tile_of(schedule), g);
     const int64_t groups = c_.nest.n * c_.nest.groups;
-    Estimate out = amx_estimate(product, tile_of(schedule), groups * g.row_sets * g.column_sets, limits());
+    Estimate out = amx_estimate(product, amx_tile_of(schedule), groups * g.row_sets * g.column_sets, limits());
     out.constant_bytes *= c_.nest.groups;
     return out;
   }
@@ -351,9 +392,11 @@ class AmxConv final : public Analysed {
   Lowered emit(const Schedule& schedule) const override {
     Emitter e(task(), "conv2d_amx");
     const Part part = part_of(schedule);
-    const AmxTile tile = tile_of(schedule);
-    ConvEmitter(e, c_, part, tile).emit(limits(), schedule.knob("prefetch"));
-    return e.finish();
+    const AmxTile tile = amx_tile_of(schedule);
+    Lowered lowered;
+    ConvEmitter(e, c_, part, tile).emit(limits(), schedule.knob("prefetch"), lowered);
+    lowered.stages.push_back(e.finish(lowered));
+    return lowered;
   }
 
   const Conv c_;

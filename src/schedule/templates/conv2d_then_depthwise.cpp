@@ -387,10 +387,12 @@ Result<PairCycles> weigh_pair(const Graph& graph, const Node& conv, const Node& 
   const int64_t padded =
       (p.conv.out_h - p.depthwise.first_h) * p.ring_row(lanes) * p.element * p.conv.n * p.conv.out_blocks;
   const double halo = static_cast<double>(padded - bytes) / limits.halo_rate;
-  const bool direct = p.conv.taps() == 1 || p.conv.in_block == 1 || p.conv.operands.sum() == DType::i32;
+  const TensorType& x = graph.type(conv.inputs[0]);
+  const bool tiles = Multiplicands::of_tiles(x, graph.type(conv.outputs[0]).dtype, limits).group > 1;
+  const bool vectors = p.conv.taps() == 1 || p.conv.in_block == 1 || p.conv.operands.sum() == DType::i32;
   return PairCycles{beside(estimate_tile(alone, pick_tile(alone, limits), limits).cycles, through) +
                         beside(depthwise_cycles(p, limits), through) + halo,
-                    predict(p, *shape, limits).cycles, direct};
+                    predict(p, *shape, limits).cycles, vectors && !tiles};
 }
 
 const Template conv2d_then_depthwise{"conv2d_then_depthwise",

@@ -154,7 +154,7 @@ Multiplicands conv_multiplicands(const ConvNest& nest, const TensorType& x, cons
   const Multiplicands all = Multiplicands::of(x, w, sum, limits);
   if (nest.in_block > 1) return all;
   const bool rows = nest.kernel_w > 1 && nest.dilation_w == 1 && nest.groups * nest.merged == 1;
-  return all.type == DType::bf16 && rows ? all : Multiplicands{};
+  return all.type == DType::bf16 && (rows || all.group == 1) ? all : Multiplicands{};
 }
 
 void allow_half_tail(ConvNest& nest, const CpuLimits& limits) {

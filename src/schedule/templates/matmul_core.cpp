@@ -52,9 +52,7 @@ Result<MatrixProduct> integer_product(MatrixProduct p, const TensorType& a, cons
   return p;
 }
 
-}  // namespace
-
-Result<MatrixProduct> product_of(const Task& task, const CpuLimits& limits) {
+Result<MatrixProduct> analyse(const Task& task, const CpuLimits& limits, bool tiles) {
   const Node& node = task.node();
   if (node.op->family != Family::matmul) return not_for("operator", "MatMul", node.op->name);
   const Operand& a = task.operand(node.inputs[0]);
@@ -82,12 +80,20 @@ Result<MatrixProduct> product_of(const Task& task, const CpuLimits& limits) {
   p.constant_b = b.constant != nullptr;
   if (y.dtype == DType::i32) return integer_product(std::move(p), a.type, b, limits);
   const TensorType computed{DType::f32, b.type.shape, {}};
-  const Multiplicands operands = Multiplicands::of(a.type, p.constant_b ? b.type : computed, y.dtype, limits);
+  const Multiplicands operands = tiles ? Multiplicands::of_tiles(a.type, y.dtype, limits)
+                                       : Multiplicands::of(a.type, p.constant_b ? b.type : computed, y.dtype, limits);
   const bool stored_alike = p.constant_b || b.type.layout.stored == a.type.layout.stored;
-  if (operands.group == 1 || (p.a_k == 1 && stored_alike)) p.operands = operands;
+  const bool fits = operands.group == 1 ? p.constant_b || operands.type == DType::f32 : p.a_k == 1 && stored_alike;
+  if (fits) p.operands = operands;
   p.widens_a = p.operands.widens(a.type) && p.a_k == 1 && lanes_of(limits) % kReductionUnroll == 0;
   return p;
 }
+
+}  // namespace
+
+Result<MatrixProduct> product_of(const Task& task, const CpuLimits& limits) { return analyse(task, limits, false); }
+
+Result<MatrixProduct> tile_product_of(const Task& task, const CpuLimits& limits) { return analyse(task, limits, true); }
 
 Panels panels_of(const MatrixProduct& p, int64_t vectors, int32_t lanes, int64_t unit) {
   Panels out{};

@@ -33,6 +33,8 @@ struct MatrixProduct {
 
 /// Analyses a task whose anchor is a matrix product.
 Result<MatrixProduct> product_of(const Task& task, const CpuLimits& limits);
+/// Like product_of(), for tile registers in place of vectors.
+Result<MatrixProduct> tile_product_of(const Task& task, const CpuLimits& limits);
 
 struct Panels {
   int64_t width, per_matrix, elems, matrices;

@@ -86,6 +86,10 @@ bool has_transpose_tile(DType type, int32_t lanes) {
   return size_bytes(type) == 4 && lanes >= kPart && std::has_single_bit(static_cast<uint32_t>(lanes));
 }
 
+std::vector<Expr> transposed(LoopBuilder& b, const std::vector<Expr>& rows) {
+  return Transposition(b, rows.front().lanes()).columns(rows);
+}
+
 std::vector<Expr> load_columns(LoopBuilder& b, const RowsAt& from, int64_t rows, int64_t columns, int32_t lanes) {
   const DType type = b.value_type(from.buffer);
   const Expr mask = columns < lanes ? first_lanes(Expr(columns), lanes) : Expr();
@@ -95,7 +99,7 @@ std::vector<Expr> load_columns(LoopBuilder& b, const RowsAt& from, int64_t rows,
     const Expr at = from.at + Expr(r * from.stride);
     vectors.push_back(r < rows ? b.let("r", b.load(from.buffer, at, lanes, 1, mask)) : zero);
   }
-  std::vector<Expr> result = Transposition(b, lanes).columns(vectors);
+  std::vector<Expr> result = transposed(b, vectors);
   result.resize(static_cast<size_t>(columns));
   return result;
 }

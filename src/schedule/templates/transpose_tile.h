@@ -12,6 +12,9 @@ namespace kilter {
 /// or more lanes (a power of two).
 bool has_transpose_tile(DType type, int32_t lanes);
 
+/// Returns the columns of as many vectors as they have lanes. Their elements must satisfy has_transpose_tile().
+std::vector<Expr> transposed(LoopBuilder& b, const std::vector<Expr>& rows);
+
 struct RowsAt {
   Buf buffer;
   Expr at;             ///< index of the first element of the first row

@@ -11,10 +11,10 @@ namespace kilter::tune {
 namespace {
 
 /// Every knob of every template. A knob missing here is invisible to learned models; a test checks the list.
-constexpr std::string_view kKnobs[] = {"vectors",      "rows",  "tile",     "m",    "count",       "split",
-                                       "prefetch",     "keys",  "out_rows", "item", "out_vectors", "unroll",
-                                       "accumulators", "joint", "parts",    "band", "sums",        "outputs",
-                                       "tiles",        "lines", "columns",  "walks"};
+constexpr std::string_view kKnobs[] = {"vectors",      "rows",  "tile",     "m",     "count",       "split",
+                                       "prefetch",     "keys",  "out_rows", "item",  "out_vectors", "unroll",
+                                       "accumulators", "joint", "parts",    "band",  "sums",        "outputs",
+                                       "tiles",        "lines", "columns",  "walks", "rows_outside"};
 
 float log2_of(double value) { return static_cast<float>(std::log2(1 + std::max(value, 0.0))); }
 /// log2 of a ratio of two positive numbers; 0 if one of them is missing.
