@@ -65,7 +65,7 @@ def test_memory_is_an_objective(tuned, tmp_path):
     x = g.input("x", "f32", (1, 64, 28, 28))
     weights = random.standard_normal((64, 64, 3, 3)).astype(np.float32) / 24
     g.output(g.Relu(g.Conv(x, weights, pads=[1, 1, 1, 1], kernel_shape=[3, 3])), "y")
-    result = kilter.tune(kilter.compile(g, threads=1), "12s", trials=12, objective="memory", records=tmp_path / "r.db")
+    result = kilter.tune(kilter.compile(g, threads=1), "20s", trials=24, objective="memory", records=tmp_path / "r.db")
     assert result.objective == "memory" and result.accepted
     assert result.after_bytes < result.before_bytes and result.bytes_ratio < 0.9 and result.score["high"] <= 1
     assert f"memory before {result.before_bytes / 1e6:.3f} MB, after " in result.text

@@ -157,7 +157,7 @@ def small_and_fast(model, targets, *words):
 def test_small():
     for model, targets, words, most in [
         (NETWORK, FOUR, SHAPE, 0.4),
-        ("zoo:resnet18", "native", ["--input", "input=1x3x64x64"], 0.96),
+        ("zoo:resnet18", "native", ["--input", "input=1x3x96x96"], 0.96),
         ("zoo:mobilenet_v1", "native,aarch64", ["--input", "input=1x3x64x64"], 0.6),
         ("zoo:densenet121", "native,aarch64", ["--input", "input=1x3x64x64"], 0.6),
         (lstm("."), "native,aarch64", [], 0.7),
