@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "schedule/templates/conv_core.h"
+
 namespace kilter {
 namespace {
 
@@ -101,6 +103,23 @@ bool amx_multiplies(const Multiplicands& operands, const CpuLimits& limits) {
   return operands.group > 1 && limits.has_tiles(operands.type, operands.weights());
 }
 
+Result<Multiplicands> amx_conv_operands(const Task& task, const CpuLimits& limits) {
+  const Node& node = task.node();
+  if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
+  if (!limits.bf16_tiles && !limits.byte_tiles) return not_for("target", "with AMX", "without");
+  if (auto rejected = check_input_stored(task)) return *rejected;
+  if (auto rejected = check_conv_operands(task, true)) return *rejected;
+  const TensorType& x = task.operand(node.inputs[0]).type;
+  const Multiplicands operands = Multiplicands::of_tiles(x, task.graph->type(node.outputs[0]).dtype, limits);
+  if (!amx_multiplies(operands, limits))
+    return not_for("stored elements of the image", "bf16, or u8 for integers",
+                   std::string(name(x.layout.stored.value_or(x.dtype))));
+  if (operands.type == DType::u8 && !fit_i8(*task.operand(node.inputs[1]).constant))
+    return Rejected{"weights", "integers of i8", "others"};
+  if (auto rejected = check_elementwise(task)) return *rejected;
+  return operands;
+}
+
 int64_t amx_parts(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits) {
   const double work = cycles_of(product, tile, limits).panels * static_cast<double>(sets);
   const double items = std::min(work / (kItemThreads * limits.thread_cycles), kMostItems);
@@ -181,9 +200,17 @@ AmxEmitter::AmxEmitter(Emitter& e, const AmxProduct& product, const AmxTile& til
       limits.line_bytes, e.task().open};
 }
 
-Expr AmxEmitter::sums(const Expr& row, int64_t v) const {
+std::vector<Expr> AmxEmitter::starts(const Buf& buffer, const Expr& first, int64_t count) const {
+  std::vector<Expr> all;
+  for (int64_t v = 0; v < count && buffer.id >= 0; ++v)
+    all.push_back(b_.let("start", b_.load(buffer, (first + Expr(v)) * Expr(lanes_), lanes_)));
+  return all;
+}
+
+Expr AmxEmitter::sum(const Expr& row, int64_t v, const std::vector<Expr>& starts) const {
   const Expr inside = min(row, Expr(set_rows() - 1));  // for the verifier, which does not see that no row is beyond
-  return b_.load(sums_, inside * Expr(tile_.vectors * lanes_) + Expr(v * lanes_), lanes_);
+  const Expr sums = b_.load(sums_, inside * Expr(tile_.vectors * lanes_) + Expr(v * lanes_), lanes_);
+  return starts.empty() ? sums : sums + starts[static_cast<size_t>(v)];
 }
 
 void AmxEmitter::emit(const Expr& part, int64_t parts, const Expr& first_weight,
@@ -251,7 +278,7 @@ void AmxEmitter::multiply(const Set& set, const Expr& panel, const Block& before
   const Expr weights = b_.let("w0", beside.first_weight + panel * Expr(p_.panel_elems()));
   const int64_t tiles = set.tiles, vectors = before.count;
   for (int64_t t = 0; t < tiles; ++t) {
-    for (int64_t v = 0; v < vectors; ++v) b_.zero(sum(t, v));
+    for (int64_t v = 0; v < vectors; ++v) b_.zero(register_of(t, v));
   }
   const int64_t unit = amx_unit(p_.operands), register_elems = kTileRows * unit, read = vectors * register_elems;
   const Expr piece(ceil_div(set_rows(), p_.steps));
@@ -265,7 +292,7 @@ void AmxEmitter::multiply(const Set& set, const Expr& panel, const Block& before
       b_.load_tile(factor(tile_.tiles + v), stream_.weights, w + Expr(v * p_.panel_elems()), unit);
     for (int64_t t = 0; t < tiles; ++t) {
       b_.load_tile(factor(t), rows_.buffer, a + Expr(t * tile_.rows * rows_.step), rows_.step);
-      for (int64_t v = 0; v < vectors; ++v) b_.dot_tiles(sum(t, v), factor(t), factor(tile_.tiles + v));
+      for (int64_t v = 0; v < vectors; ++v) b_.dot_tiles(register_of(t, v), factor(t), factor(tile_.tiles + v));
     }
     const Expr begin = b_.let("piece", step * piece);
     beside.finish(whole, begin, min(min(begin + piece, whole.rows), Expr(set_rows())));
@@ -273,7 +300,7 @@ void AmxEmitter::multiply(const Set& set, const Expr& panel, const Block& before
   const int64_t width = tile_.vectors * lanes_;
   for (int64_t t = 0; t < tiles; ++t) {
     for (int64_t v = 0; v < vectors; ++v)
-      b_.store_tile(sums_, Expr(t * tile_.rows * width + v * lanes_), width, sum(t, v));
+      b_.store_tile(sums_, Expr(t * tile_.rows * width + v * lanes_), width, register_of(t, v));
   }
 }
 

@@ -1,8 +1,7 @@
 // Products by tile registers (AMX), for matrix products and convolutions. A kernel reads rows of the first factor in
-// place, or copies them into scratch, in units of as many elements as a row of a tile register holds:
-// [unit][row][element]. The second factor is
-// packed in panels of 16 columns, [panel][step][row of a tile register][column][element of a group], so that a tile
-// register of it is 1 KiB without gaps. Sums go through scratch to the epilogue.
+// place, or copies them in units of as many elements as a row of a tile register holds: [unit][row][element]. The
+// second factor is packed in panels of 16 columns, [panel][step][row of a tile register][column][element of a group],
+// so that a tile register of it is 1 KiB without gaps. Sums go through scratch to the epilogue.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +33,13 @@ std::optional<Rejected> check_amx_tile(const AmxTile& tile);
 
 /// Whether the target has tile registers for the operands.
 bool amx_multiplies(const Multiplicands& operands, const CpuLimits& limits);
+/// What tile registers multiply in a convolution of constant weights. Rejects tasks that no template with tile
+/// registers can compute.
+Result<Multiplicands> amx_conv_operands(const Task& task, const CpuLimits& limits);
+/// Zeros of the type of the first factor.
+inline Expr amx_zeros(const Multiplicands& operands, int32_t lanes) {
+  return is_float(operands.type) ? imm(operands.type, 0, lanes) : imm_int(operands.type, 0, lanes);
+}
 /// Elements of the reduction in a row of a tile register.
 inline int64_t amx_unit(const Multiplicands& operands) { return kTileRowBytes / operands.bytes(); }
 
@@ -54,15 +60,14 @@ struct AmxProduct {
   int64_t padded_rows(const AmxTile& tile) const { return round_up(rows, tile.rows); }
 };
 
-/// The number of parallel items that share the panels of one set of rows, each of which copies the rows. More than 1 if
-/// the `sets` sets are too few for the threads that the work is worth.
+/// The number of parallel items that share the panels of one set of rows. More than 1 if the `sets` sets are too few
+/// for the threads that the work is worth.
 int64_t amx_parts(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits);
 /// The prediction for `sets` sets of rows. As in the models of other contractions, epilogues do not count.
 Estimate amx_estimate(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits);
 
 /// The candidate with the least predicted cycles; of several that differ by less than a percent, the first. Rejected if
-/// the best schedule of `other`, a template for vectors, is predicted to take hardly more cycles, since predictions for
-/// tile registers have not been compared with measurements.
+/// the best schedule of `other`, a template for vectors, is predicted to take hardly more cycles.
 Result<Schedule> pick_amx(const Task& task, const CpuLimits& limits, std::string_view other,
                           std::vector<Schedule> candidates, const std::function<double(const Schedule&)>& cycles);
 
@@ -105,8 +110,11 @@ class AmxEmitter {
   void emit(const Expr& part, int64_t parts, const Expr& first_weight, const std::function<void(const Step&)>& reduce,
             const Finish& finish);
 
-  /// In `finish`, the sums of row `row` of the block for panel `v` of its panels.
-  Expr sums(const Expr& row, int64_t v) const;
+  /// For sum(): the vectors that are added to the sums of `count` panels, from vector `first` of `buffer` on; none if
+  /// the buffer is.
+  std::vector<Expr> starts(const Buf& buffer, const Expr& first, int64_t count) const;
+  /// In `finish`, the sums of row `row` of the block for panel `v` of its panels, and what is added to them.
+  Expr sum(const Expr& row, int64_t v, const std::vector<Expr>& starts) const;
 
  private:
   /// Rows whose sums fit in the tile registers.
@@ -132,7 +140,7 @@ class AmxEmitter {
   void panels_outside(const Columns& columns, const Beside& beside);
   void rows_outside(const Columns& columns, const Beside& beside);
   void multiply(const Set& set, const Expr& panel, const Block& before, const Beside& beside);
-  Tile sum(int64_t t, int64_t v) const { return registers_[static_cast<size_t>(t * tile_.vectors + v)]; }
+  Tile register_of(int64_t t, int64_t v) const { return registers_[static_cast<size_t>(t * tile_.vectors + v)]; }
   Tile factor(int64_t i) const { return registers_[static_cast<size_t>(tile_.tiles * tile_.vectors + i)]; }
 
   LoopBuilder& b_;

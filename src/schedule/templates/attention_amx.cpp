@@ -71,10 +71,12 @@ Expr number_of(const AttentionHead& head, const FusedAttentionShape& s) {
   return number;
 }
 
-Expr zeros(int64_t lanes) { return imm(DType::bf16, 0, static_cast<int32_t>(lanes)); }
-Expr lanes_before(int64_t count, int64_t lanes) {
-  return count >= lanes ? Expr() : first_lanes(Expr(std::max<int64_t>(count, 0)), static_cast<int32_t>(lanes));
+/// The elements of unit `c` of a query or key that exist; undefined if all do.
+Expr unit_lanes(const FusedAttentionShape& s, const Expr& c) {
+  return s.size % kUnit == 0 ? Expr() : first_lanes(max(Expr(0), Expr(s.size) - c * Expr(kUnit)), kUnit);
 }
+
+Expr zeros(int64_t lanes) { return imm(DType::bf16, 0, static_cast<int32_t>(lanes)); }
 
 /// Emits the stage that packs keys and values, one unit of keys of a head per item.
 class Packer {
@@ -111,8 +113,7 @@ class Packer {
 
   void transpose(const Expr& to, int64_t first, int64_t rows, const Expr& c) {
     const Expr from = b_.let("k0", head_.k + (unit_ * Expr(kUnit) + Expr(first)) * Expr(h_.k.row) + c * Expr(kUnit));
-    const Expr mask =
-        h_.shape.size % kUnit == 0 ? Expr() : first_lanes(max(Expr(0), Expr(h_.shape.size) - c * Expr(kUnit)), kUnit);
+    const Expr mask = unit_lanes(h_.shape, c);
     std::vector<Expr> keys;
     for (int64_t r = 0; r < kColumns; ++r) {
       const Expr row = r < rows ? b_.load_raw(k_, from + Expr(r * h_.k.row), kUnit, 1, mask) : zeros(kUnit);
@@ -223,9 +224,7 @@ class BlockEmitter {
       });
     };
     each(Expr(0), count_, [&](const Expr& r, const Expr& c) {
-      const Expr left = max(Expr(0), Expr(h_.shape.size) - c * Expr(kUnit));
-      const Expr mask = h_.shape.size % kUnit == 0 ? Expr() : first_lanes(left, kUnit);
-      return b_.load_raw(q_, from + r * Expr(h_.q.row) + c * Expr(kUnit), kUnit, 1, mask);
+      return b_.load_raw(q_, from + r * Expr(h_.q.row) + c * Expr(kUnit), kUnit, 1, unit_lanes(h_.shape, c));
     });
     if (h_.shape.queries % rows() != 0)
       each(count_, Expr(rows()), [&](const Expr&, const Expr&) { return zeros(kUnit); });
@@ -259,7 +258,7 @@ class BlockEmitter {
   void each_vector(const std::function<void(const Expr& key, const Expr& mask)>& body) {
     const int64_t keys = h_.shape.keys, whole = keys / kColumns;
     b_.loop("j", 0, whole, [&](const Expr& j) { body(j * Expr(kColumns), {}); });
-    if (keys % kColumns > 0) body(Expr(whole * kColumns), lanes_before(keys % kColumns, kColumns));
+    if (keys % kColumns > 0) body(Expr(whole * kColumns), first_lanes(Expr(keys % kColumns), kColumns));
   }
 
   Expr score(const Expr& row, const Expr& key, const Expr& mask) {
@@ -274,7 +273,6 @@ class BlockEmitter {
   /// Turns the scores of the rows of a tile register into weights, and sets the inverse of their sums.
   void weigh(int64_t first) {
     const Expr lowest = imm(DType::f32, std::numeric_limits<float>::lowest(), kColumns);
-    const Expr zero = imm(DType::f32, 0, kColumns);
     std::vector<int32_t> most;
     for (int64_t r = 0; r < kTileRows; ++r) most.push_back(b_.reg("most", lowest));
     each_vector([&](const Expr& key, const Expr& mask) {
@@ -284,14 +282,13 @@ class BlockEmitter {
         b_.set(reg, max(b_.get(reg), mask.defined() ? select(mask, value, lowest) : value));
       }
     });
-    const auto reduce = [&](Op op, const std::vector<Expr>& vectors) { return reduce_lanes(b_, op, vectors); };
     std::vector<Expr> all;
     for (const int32_t reg : most) all.push_back(b_.get(reg));
-    b_.store(most_, Expr(first), reduce(Op::max, all));
+    b_.store(most_, Expr(first), reduce_lanes(b_, Op::max, all));
     b_.loop("rows", first, first + kTileRows, kRowsAtOnce, [&](const Expr& row) { exponentials(row); });
     all.clear();
     for (int64_t r = 0; r < kTileRows; ++r) all.push_back(b_.load(sums_, Expr((first + r) * kColumns), kColumns));
-    b_.store(inverse_, Expr(first), inverse_of_sum(h_.rules, b_.let("sum", reduce(Op::add, all))));
+    b_.store(inverse_, Expr(first), inverse_of_sum(h_.rules, b_.let("sum", reduce_lanes(b_, Op::add, all))));
   }
 
   void exponentials(const Expr& row) {
@@ -347,8 +344,9 @@ class AttentionAmx final : public Analysed {
   }
 
  private:
-  std::optional<Rejected> conflict(const Schedule& schedule) const override {
-    const int64_t bytes = schedule.knob("tiles") * kTileRows * Parts(h_.shape).keys() * 4, most = limits().l2_bytes / 4;
+  std::optional<Rejected> conflict(const Schedule& schedule) const override { return conflict(schedule.knob("tiles")); }
+  std::optional<Rejected> conflict(int64_t tiles) const {
+    const int64_t bytes = tiles * kTileRows * Parts(h_.shape).keys() * 4, most = limits().l2_bytes / 4;
     if (bytes > most) return Rejected{"bytes of the scores of a block", std::to_string(most), std::to_string(bytes)};
     return std::nullopt;
   }

@@ -90,26 +90,18 @@ AmxProduct product_of(const Conv& c, const Part& part, const AmxTile& tile, Geom
 }
 
 Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
+  const auto operands = amx_conv_operands(task, limits);
+  if (!operands) return operands.rejected();
   const Node& node = task.node();
-  if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
-  if (!limits.bf16_tiles && !limits.byte_tiles) return not_for("target", "with AMX", "without");
-  if (auto rejected = check_input_stored(task)) return *rejected;
   Conv c;
   c.image = node.inputs[0];
   const Operand &x = task.operand(c.image), &w = task.operand(node.inputs[1]);
   const TensorType& y = task.graph->type(node.outputs[0]);
-  if (auto rejected = check_conv_operands(task, true)) return *rejected;
   const int32_t lanes = lanes_of(limits);
   c.block = x.type.layout.block;
   if (c.block != lanes || y.layout.block != lanes)
     return Rejected{"blocks of the layouts", fmt::format("{0}, {0}", lanes),
                     fmt::format("{}, {}", c.block, y.layout.block)};
-  const Multiplicands operands = Multiplicands::of_tiles(x.type, y.dtype, limits);
-  if (!amx_multiplies(operands, limits))
-    return not_for("stored elements of the image", "bf16, or u8 for integers",
-                   std::string(name(x.type.layout.stored.value_or(x.type.dtype))));
-  if (operands.type == DType::u8 && !fit_i8(*w.constant)) return Rejected{"weights", "integers of i8", "others"};
-  if (auto rejected = check_elementwise(task)) return *rejected;
   auto nest = direct_nest(node, x.type, w.type, y);
   if (!nest) return nest.rejected();
   c.nest = *nest;
@@ -117,8 +109,8 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
     return Rejected{
         "channels of a group", fmt::format("multiples of {}", lanes),
         fmt::format("{} in, {} out", c.nest.in_channels / c.nest.merged, c.nest.out_channels / c.nest.merged)};
-  c.nest.operands = operands;
-  c.nest.in_block = amx_unit(operands);
+  c.nest.operands = *operands;
+  c.nest.in_block = amx_unit(*operands);
   return c;
 }
 
@@ -226,14 +218,11 @@ class ConvEmitter {
         const Expr y = to + (row * Expr(g_.pitch) + column) * Expr(n_.in_block);
         for (int64_t i = 0; i < c_.blocks_of_unit(); ++i) {
           const Expr channels =
-              i < blocks ? b_.load_raw(x_, x + Expr(i * stride[1]), block) : imm_zero(n_.operands.type, block);
+              i < blocks ? b_.load_raw(x_, x + Expr(i * stride[1]), block) : amx_zeros(n_.operands, block);
           b_.store(rows_, y + Expr(i * c_.block), channels);
         }
       });
     });
-  }
-  static Expr imm_zero(DType type, int32_t lanes) {
-    return is_float(type) ? imm(type, 0, lanes) : imm_int(type, 0, lanes);
   }
 
   /// The phase and the shift of tap `k`.
@@ -264,16 +253,13 @@ class ConvEmitter {
     const ValueId anchor = e_.task().node().outputs[0];
     const Domain domain = domain_of(e_.task().graph->type(anchor));
     const Expr first_block = b_.let("block", group_ * Expr(n_.out_blocks) + block.first);
-    std::vector<Expr> starts;
-    for (int64_t v = 0; v < block.count && start_.id >= 0; ++v)
-      starts.push_back(b_.let("start", b_.load(start_, (first_block + Expr(v)) * Expr(lanes), lanes)));
+    const std::vector<Expr> starts = product.starts(start_, first_block, block.count);
     const Expr pitch(g_.pitch), first = b_.let("first_row", block.row + begin), last = b_.let("last", block.row + end);
     b_.loop("h", first / pitch, min(lines_, (last + pitch - Expr(1)) / pitch), [&](const Expr& h) {
       const Expr line = b_.let("line", h * pitch);
       b_.loop("w", max(first - line, Expr(0)), min(columns_, last - line), [&](const Expr& w) {
         for (int64_t v = 0; v < block.count; ++v) {
-          Expr sum = product.sums(line + w - block.row, v);
-          if (!starts.empty()) sum = sum + starts[static_cast<size_t>(v)];
+          const Expr sum = product.sum(line + w - block.row, v, starts);
           Site site;
           site.index = {image_, first_block + Expr(v), h0_ + h, w0_ + w, Expr(0)};
           site.vec_dim = 4;

@@ -1,7 +1,8 @@
-// Direct convolution of a plain image with few channels by tile registers (AMX), such as the first layer of a network
-// for pictures. A first stage copies the image with its channels interleaved and filled up to a power of two. Then a
-// row of a tile register is a stretch of a row of the image, as many neighbouring pixels as fit, and that of the next
-// output pixel begins `stride` pixels later in the same copy. Weights of the pixels beyond the filter are 0.
+// Direct convolution of an image with few channels by tile registers (AMX), such as the first layer of a network for
+// pictures. The image is plain, or has all channels in one block. A first stage copies it, with the channels of a pixel
+// side by side and filled up to a power of two, and with zeros after the last pixel of a row. Then a row of a tile
+// register is a stretch of a row of the image, as many neighbouring pixels as fit, and that of the next output pixel
+// begins `stride` pixels later in the same copy. Weights of the pixels beyond the filter are 0.
 #include <bit>
 
 #include "ops/support/window.h"
@@ -24,6 +25,8 @@ struct Conv {
   int64_t rows() const { return (nest.out_h - 1) * nest.step_h + (nest.kernel_h - 1) * nest.dilation_h + 1; }
   /// Pixels of a row that filters read.
   int64_t columns() const { return (nest.out_w - 1) * nest.step_w + nest.kernel_w; }
+  /// Elements of the copy of all images.
+  int64_t copied(int64_t pitch) const { return nest.n * rows() * pitch * channels; }
   /// Pixels of a row of the copy, of which tile registers of `rows` rows read all.
   int64_t pitch(int64_t rows, int32_t lanes) const {
     return round_up((round_up(nest.out_w, rows) - 1) * nest.step_w + row_units() * pixels_of_unit(), lanes);
@@ -31,10 +34,9 @@ struct Conv {
 };
 
 Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
+  const auto operands = amx_conv_operands(task, limits);
+  if (!operands) return operands.rejected();
   const Node& node = task.node();
-  if (node.op->family != Family::conv) return not_for("operator family", "conv", node.op->name);
-  if (!limits.bf16_tiles && !limits.byte_tiles) return not_for("target", "with AMX", "without");
-  if (auto rejected = check_input_stored(task)) return *rejected;
   Conv c;
   c.image = node.inputs[0];
   const Operand &x = task.operand(c.image), &w = task.operand(node.inputs[1]);
@@ -43,23 +45,16 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
   if (channels > kMostChannels || block > kMostChannels)
     return not_for("channels and block of the image", fmt::format("at most {}", kMostChannels),
                    fmt::format("{}, c{}", channels, block));
-  if (auto rejected = check_conv_operands(task, true)) return *rejected;
   const int32_t lanes = lanes_of(limits);
   if (y.layout.block != lanes)
     return Rejected{"block of the output layout", std::to_string(lanes), std::to_string(y.layout.block)};
   if (node.int_attr("group", 1) != 1) return Rejected{"groups", "1", std::to_string(node.int_attr("group", 1))};
-  const Multiplicands operands = Multiplicands::of_tiles(x.type, y.dtype, limits);
-  if (!amx_multiplies(operands, limits))
-    return not_for("stored elements of the image", "bf16, or u8 for integers",
-                   std::string(name(x.type.layout.stored.value_or(x.type.dtype))));
-  if (operands.type == DType::u8 && !fit_i8(*w.constant)) return Rejected{"weights", "integers of i8", "others"};
-  if (auto rejected = check_elementwise(task)) return *rejected;
   auto nest = direct_nest(node, x.type, w.type, y);
   if (!nest) return nest.rejected();
   c.nest = *nest;
   if (c.nest.dilation_w != 1) return Rejected{"dilation of columns", "1", std::to_string(c.nest.dilation_w)};
-  c.nest.operands = operands;
-  c.channels = std::max({static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(channels))), operands.group, block});
+  c.nest.operands = *operands;
+  c.channels = std::max({static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(channels))), operands->group, block});
   if (block > 1 && block != c.channels)
     return Rejected{"block of the image", fmt::format("1 or {}", c.channels), std::to_string(block)};
   return c;
@@ -114,12 +109,11 @@ Stage copy_stage(const Task& task, const Conv& c, int64_t pitch, int32_t lanes, 
   const Physical& phys = task.operand(c.image).phys;
   const Buf x = e.input(c.image);
   const DType type = n.operands.type;
-  const Buf to = e.temp(0, type, n.n * c.rows() * pitch * c.channels, true, "pixels");
+  const Buf to = e.temp(0, type, c.copied(pitch), true, "pixels");
   const Expr from =
       b.let("x0", Expr(phys.offset) + image * Expr(phys.strides[0]) + (row + Expr(n.first_h)) * Expr(phys.strides[2]) +
                       Expr(n.first_w * phys.strides[3]));
   const Expr out = b.let("to", (image * Expr(c.rows()) + row) * Expr(pitch * c.channels));
-  const Expr none = is_float(type) ? imm(type, 0, lanes) : imm_int(type, 0, lanes);
   b.loop("column", 0, pitch, lanes, [&](const Expr& column) {
     if (n.in_block > 1) {
       const auto width = static_cast<int32_t>(lanes * c.channels);
@@ -129,7 +123,7 @@ Stage copy_stage(const Task& task, const Conv& c, int64_t pitch, int32_t lanes, 
       return b.store(to, out + column * Expr(c.channels), b.load_raw(x, at, width, 1, mask));
     }
     const Expr mask = first_lanes(max(Expr(0), Expr(c.columns()) - column), lanes);
-    std::vector<Expr> channels(static_cast<size_t>(c.channels), none);
+    std::vector<Expr> channels(static_cast<size_t>(c.channels), amx_zeros(n.operands, lanes));
     for (int64_t i = 0; i < n.in_channels; ++i) {
       const Expr at = from + Expr(i * phys.strides[1]) + column * Expr(phys.strides[3]);
       channels[static_cast<size_t>(i)] = b.let("c", b.load_raw(x, at, lanes, phys.strides[3], mask));
@@ -151,7 +145,7 @@ Stage product_stage(const Task& task, const Conv& c, const AmxTile& tile, int64_
   Emitter e(task, "conv2d_plain_amx");
   LoopBuilder& b = e.b;
   const Expr image = b.parallel("n", n.n), h = b.parallel("h", n.out_h);
-  const Buf pixels = e.temp(0, n.operands.type, n.n * c.rows() * pitch * c.channels, false, "pixels");
+  const Buf pixels = e.temp(0, n.operands.type, c.copied(pitch), false, "pixels");
   const Buf weights = e.constant(pack(task, c, lanes), "w");
   const Buf start = start_of(e, task.node(), n.operands, task.operand(c.image).type, lanes);
   AmxEmitter product(e, p, tile, {pixels, n.step_w * c.channels}, weights, prefetch, limits);
@@ -167,15 +161,11 @@ Stage product_stage(const Task& task, const Conv& c, const AmxTile& tile, int64_
     });
   };
   const auto finish = [&](const AmxEmitter::Block& block, const Expr& begin, const Expr& end) {
-    std::vector<Expr> starts;
-    for (int64_t v = 0; v < block.count && start.id >= 0; ++v)
-      starts.push_back(b.let("start", b.load(start, (block.first + Expr(v)) * Expr(lanes), lanes)));
+    const std::vector<Expr> starts = product.starts(start, block.first, block.count);
     b.loop("w", begin, min(end, Expr(n.out_w) - block.row), [&](const Expr& w) {
       for (int64_t v = 0; v < block.count; ++v) {
-        Expr sum = product.sums(w, v);
-        if (!starts.empty()) sum = sum + starts[static_cast<size_t>(v)];
         const Site site{{image, block.first + Expr(v), h, block.row + w, Expr(0)}, 4, lanes, {}};
-        e.epilogue({{anchor, sum}}, domain, site);
+        e.epilogue({{anchor, product.sum(w, v, starts)}}, domain, site);
       }
     });
   };
@@ -217,8 +207,8 @@ class PlainConvAmx final : public Analysed {
     constexpr double kVectorCycles = 5;  // to copy a vector of one channel
     const AmxTile tile = amx_tile_of(schedule);
     Estimate out = amx_estimate(product(tile), tile, c_.nest.n * c_.nest.out_h, limits());
-    const int64_t vectors = c_.nest.n * c_.rows() * c_.pitch(tile.rows, lanes_of(limits())) / lanes_of(limits());
-    out.cycles += kVectorCycles * static_cast<double>(vectors * c_.channels);
+    const int64_t copied = c_.copied(c_.pitch(tile.rows, lanes_of(limits())));
+    out.cycles += kVectorCycles * static_cast<double>(copied / lanes_of(limits()));
     return out;
   }
 
@@ -227,7 +217,7 @@ class PlainConvAmx final : public Analysed {
     const int32_t lanes = lanes_of(limits());
     const int64_t pitch = c_.pitch(tile.rows, lanes);
     Lowered lowered;
-    lowered.temp_bytes.push_back(c_.nest.n * c_.rows() * pitch * c_.channels * c_.nest.operands.bytes());
+    lowered.temp_bytes.push_back(c_.copied(pitch) * c_.nest.operands.bytes());
     lowered.stages.push_back(copy_stage(task(), c_, pitch, lanes, lowered));
     lowered.stages.push_back(product_stage(task(), c_, tile, schedule.knob("prefetch"), limits(), lowered));
     return lowered;

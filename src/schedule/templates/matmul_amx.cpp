@@ -141,16 +141,12 @@ class ProductEmitter {
   void finish(const AmxEmitter& product, const AmxEmitter::Block& block, const Expr& begin, const Expr& end) {
     const ValueId anchor = e_.task().node().outputs[0];
     const Domain domain = domain_of(e_.task().graph->type(anchor));
-    std::vector<Expr> starts;
-    for (int64_t v = 0; v < block.count && starts_.id >= 0; ++v) {
-      const Expr panel = batch_.matrix * Expr(panels_.per_matrix) + block.first + Expr(v);
-      starts.push_back(b_.let("start", b_.load(starts_, panel * Expr(lanes_), lanes_)));
-    }
+    const Expr panel = batch_.matrix * Expr(panels_.per_matrix) + block.first;
+    const std::vector<Expr> starts = product.starts(starts_, panel, block.count);
     b_.loop("row", begin, min(end, count_ - block.row), [&](const Expr& row) {
       for (int64_t v = 0; v < block.count; ++v) {
         const Expr column = b_.let("n", (block.first + Expr(v)) * Expr(lanes_));
-        Expr sum = product.sums(row, v);
-        if (!starts.empty()) sum = sum + starts[static_cast<size_t>(v)];
+        const Expr sum = product.sum(row, v, starts);
         Site site;
         site.index = batch_.at(first_ + block.row + row, column);
         site.vec_dim = static_cast<int32_t>(domain.rank()) - 1;
