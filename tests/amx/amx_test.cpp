@@ -11,6 +11,7 @@
 #include "guarded_run.h"
 #include "narrow_layers.h"
 #include "ops/support/evaluate.h"
+#include "schedule/problem/problem.h"
 #include "support/amx_emulator.h"
 #include "zoo/zoo.h"
 
@@ -208,6 +209,24 @@ TEST(AmxIntegers, ConvolutionsOfPlainImagesAreExact) {
 int64_t steps_with_tiles(const Plan& plan) {
   return std::ranges::count_if(
       plan.steps, [](const Step& s) { return s.schedule.substr(0, s.schedule.find(' ')).ends_with("_amx"); });
+}
+
+TEST(AmxAttention, ScoresOfABlockFitInL2) {
+  const auto schedule = [](int64_t keys) {
+    Problem problem = parse_problem(
+        fmt::format("fusedattention(f32:bf16[1,1,64,32] f32:bf16[1,1,{0},32] f32:bf16[1,1,{0},32]) >bf16", keys));
+    CompileOptions options;
+    options.target = parse_target("sapphirerapids");
+    options.contents.code = false;
+    apply(problem, options);
+    for (const Step& step : compile_graph(std::move(problem.graph), options).plan.steps) {
+      if (step.schedule.starts_with("attention")) return step.schedule;
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(schedule(4096), "attention_amx tiles=2");
+  EXPECT_EQ(schedule(4128), "attention_amx tiles=1");
+  EXPECT_TRUE(schedule(8224).starts_with("attention_rows ")) << schedule(8224);
 }
 
 TEST(AmxNetworks, InBf16DeviateByRoundingOnly) {

@@ -335,10 +335,13 @@ class AttentionAmx final : public Analysed {
   std::vector<Knob> space() const override { return {{"tiles", {1, 2}}}; }
   std::vector<Schedule> candidates() const override {
     std::vector<Schedule> all;
-    for (const int64_t tiles : {2, 1}) all.push_back({"attention_amx", {{"tiles", tiles}}});
+    for (const int64_t tiles : {2, 1}) {
+      if (!conflict(tiles)) all.push_back({"attention_amx", {{"tiles", tiles}}});
+    }
     return all;
   }
   Result<Schedule> pick() const override {
+    if (auto rejected = conflict(1)) return *rejected;
     return pick_amx(task(), limits(), "attention_rows", candidates(),
                     [&](const Schedule& s) { return model(s).cycles; });
   }
