@@ -67,6 +67,14 @@ TEST(Evaluator, NumberGrowsToTheLeastDuration) {
   EXPECT_NEAR(e.mean(), 0.5, 1e-9);
 }
 
+TEST(Evaluator, AnInterruptedMeasurementDoesNotEndTheGrowth) {
+  Bench bench;
+  bench.options.min_repeat_ms = 50;
+  std::vector<double> times(10'000, 0.5);
+  times[1] = 60;  // the call after the warm-up
+  EXPECT_GE(bench.run(times).number, 100);
+}
+
 TEST(Evaluator, NumberStaysWhenItIsEnough) {
   Bench bench;
   bench.options.number = 20;
