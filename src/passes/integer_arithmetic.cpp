@@ -20,6 +20,7 @@
 #include "ops/support/builder.h"
 #include "ops/support/exact_quotient.h"
 #include "ops/support/onnx_dtype.h"
+#include "ops/support/pool_reference.h"
 #include "ops/support/quantization.h"
 #include "ops/support/reduction.h"
 #include "passes/integer_values.h"
@@ -435,37 +436,19 @@ class IntegerArithmetic {
   /// sums, which are divided by the number of pixels that count.
   void average_windows(const Node& node) {
     const Term* x = scaled(node.inputs[0]);
-    if (x == nullptr || !x->x.multiplies() || node.int_attr("ceil_mode", 0) != 0) return;
-    const std::vector<int64_t> kernel = node.ints_attr("kernel_shape");
-    int64_t taps = 1;
-    for (const int64_t k : kernel) taps *= k;
-    constexpr int64_t kMostTaps = 1024;  // whose sums RoundedSum holds
-    if (taps > kMostTaps) return;
+    if (x == nullptr || !x->x.multiplies()) return;
+    const Window window = pool_window(node, shape(node.inputs[0]));
+    const int64_t taps = window.kernel_elems();
+    const WindowCounts counts = window_counts(window, node.int_attr("count_include_pad", 0) != 0);
+    if (taps > kMostTapsOfBytes || std::ranges::count(counts.divisor.span<double>(), 0.0) > 0) return;
+    const Term of = *x;
     Attrs attrs = node.attrs;
     attrs["count_include_pad"] = int64_t{1};
-    const Term of = *x;
-    Node counting = node;
-    counting.attrs = attrs;
-    Shape plane = shape(node.inputs[0]);
-    plane[0] = plane[1] = 1;
-    Tensor ones(DType::f32, plane);
-    std::ranges::fill(ones.span<float>(), 1.0F);
-    Shape windows = shape(node.outputs[0]);
-    windows[0] = windows[1] = 1;
-    Tensor factor = widened(run_reference(counting, {ones}, {TensorType{DType::f32, windows, {}}})[0]);
-    const bool all = node.int_attr("count_include_pad", 0) != 0;
     const double scale = of.factor.data<double>()[0];
-    for (double& share : factor.span<double>()) {
-      const double count = all ? static_cast<double>(taps) : std::round(share * static_cast<double>(taps));
-      if (count == 0) return;
-      share = scale / count;
-    }
-    if (std::ranges::all_of(factor.span<double>(), [&](double f) { return f == factor.data<double>()[0]; }))
-      factor = Tensor::scalar(factor.data<double>()[0]);
+    const Tensor factor = mapped(counts.divisor, [&](double count) { return scale / count; });
     const ValueId mean = b_.add("AveragePool", {of.x.value}, attrs, node.name);
     const int64_t low = of.x.low * taps, high = of.x.high * taps;
-    const ValueId inputs[] = {mean, constant_f64(Tensor::scalar(static_cast<double>(taps))),
-                              constant_f64(Tensor::scalar(0.0))};
+    const ValueId inputs[] = {mean, constant_f64(counts.covered), constant_f64(Tensor::scalar(0.0))};
     const ValueId sum = b_.add_kilter("RoundedSum", {inputs, inputs + 3}, {{"low", low}, {"high", high}}, node.name);
     reals_[node.outputs[0]] = {{{{sum, low, high}, factor}}, {}};
   }

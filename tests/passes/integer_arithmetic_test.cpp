@@ -185,7 +185,8 @@ TEST(IntegerArithmetic, MeansAreIntegerSums) {
   EXPECT_EQ(operators(windows), "Dequantize AveragePool RoundedSum RoundedSum Quantize");
   EXPECT_EQ(operators(with(windows, "[2, 2],", "[2, 2], count_include_pad=1,")),
             "Dequantize AveragePool RoundedSum RoundedSum Quantize");
-  EXPECT_EQ(operators(with(windows, "[2, 2],", "[2, 2], ceil_mode=1,")), "Dequantize AveragePool Quantize");
+  EXPECT_EQ(operators(with(windows, "[2, 2],", "[2, 2], ceil_mode=1,")),
+            "Dequantize AveragePool RoundedSum RoundedSum Quantize");
   EXPECT_EQ(operators(layer(R"(%y: f32[1,2] = ReduceMean@18 "y" {keepdims=0}(%x, %axes))", "y", "1,2")),
             "Dequantize ReduceMean Quantize");
 }

@@ -1,5 +1,7 @@
 #include "ops/support/pool_reference.h"
 
+#include <algorithm>
+
 namespace kilter {
 namespace {
 
@@ -35,6 +37,22 @@ void for_each_window(const Window& window,
     }
     f(output++, inputs, covered);
   });
+}
+
+WindowCounts window_counts(const Window& window, bool count_padding) {
+  std::vector<double> covered, inside;
+  for_each_window(window, [&](int64_t, std::span<const int64_t> inputs, int64_t taps) {
+    covered.push_back(static_cast<double>(taps));
+    inside.push_back(static_cast<double>(inputs.size()));
+  });
+  const auto counts = [&](const std::vector<double>& of) {
+    const bool equal = std::ranges::all_of(of, [&](double v) { return v == of.front(); });
+    if (equal && !of.empty()) return Tensor::scalar(of.front());
+    Shape shape = {1, 1};
+    shape.insert(shape.end(), window.out.begin(), window.out.end());
+    return Tensor::of<double>(shape, std::span<const double>(of));
+  };
+  return {counts(covered), counts(count_padding ? covered : inside)};
 }
 
 }  // namespace kilter

@@ -27,6 +27,16 @@ inline Shape pooled_shape(const Shape& x, const Window& window) {
 void for_each_window(const Window& window,
                      const std::function<void(int64_t output, std::span<const int64_t> inputs, int64_t covered)>& f);
 
+/// The most taps under which sums of 8-bit integers stay within the range of RoundedSum.
+constexpr int64_t kMostTapsOfBytes = 1024;
+
+/// The counts of an average pool for every position of a plane: f64[1, 1, out...], or scalars if all are equal.
+struct WindowCounts {
+  Tensor covered;  ///< the divisors of a mean that counts the declared padding
+  Tensor divisor;  ///< the divisors of the node's own mean; 0 for a window without elements that count
+};
+WindowCounts window_counts(const Window& window, bool count_padding);
+
 /// Computes y = finish(sum over the window of term(x), taps that count) for every output element, accumulating in
 /// double. With `count_padding` the declared padding also counts as taps.
 template <class Term, class Finish>
