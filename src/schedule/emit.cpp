@@ -184,7 +184,7 @@ std::pair<Expr, Expr> without_constant(const Expr& e) {
 
 Expr no_lane(const Expr& mask) { return unary(Op::logical_not, lane_reduce(Op::logical_or, mask)); }
 
-constexpr int64_t kMostChecked = 32;
+constexpr int64_t kMostChecked = 64;
 constexpr size_t kMostRank = 8;
 
 }  // namespace
@@ -312,10 +312,29 @@ Expr Emitter::lane_mask(const Domain& domain, const Site& site) const {
   return binary(Op::lt, site.index[lane], count);
 }
 
-std::map<ValueId, Expr> Emitter::results(const std::map<ValueId, Expr>& anchor, const Domain& domain,
-                                         const Site& site) {
+Emitter::Held Emitter::hold(const Domain& domain, const Site& site) {
+  Held held;
+  for (const NodeId id : task_.epilogue) {
+    for (const ValueId in : task_.graph->node(id).inputs) {
+      const auto operand = std::ranges::find(task_.inputs, in, &Operand::value);
+      if (operand == task_.inputs.end() || is_immediate(*operand)) continue;
+      const Shape strides = strides_in(domain, *operand);
+      bool alike = strides[static_cast<size_t>(site.vec_dim)] != 0;
+      for (size_t d = 0; d < strides.size(); ++d) {
+        const bool channels = d == static_cast<size_t>(site.vec_dim) || (domain.block > 1 && d == 1);
+        alike = alike && (channels || strides[d] == 0);
+      }
+      if (alike && !held.contains(in)) held.emplace(in, b.let("held", load(in, domain, site)));
+    }
+  }
+  return held;
+}
+
+std::map<ValueId, Expr> Emitter::results(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site,
+                                         const Held& held) {
   std::map<ValueId, Expr> known = anchor;
   for (auto& [value, result] : known) result = cast(loop_type(task_.graph->type(value).dtype), result);
+  known.insert(held.begin(), held.end());
   for (NodeId id : task_.epilogue) {
     const Node& node = task_.graph->node(id);
     const auto sum = row_sums_.find(id);
@@ -329,8 +348,9 @@ std::map<ValueId, Expr> Emitter::results(const std::map<ValueId, Expr>& anchor, 
   return known;
 }
 
-void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site) {
-  const std::map<ValueId, Expr> known = results(anchor, domain, site);
+void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site,
+                       const Held& held) {
+  const std::map<ValueId, Expr> known = results(anchor, domain, site, held);
   // A doubtful vector is not stored, since that might overwrite what its epilogue reads again.
   unless_doubtful(anchor.begin()->second, site, [&] {
     for (const Operand& out : task_.outputs) {

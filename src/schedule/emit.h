@@ -68,12 +68,17 @@ class Emitter {
   Expr feeder(const Expr& result, const Domain& domain, const Site& site);
   /// Evaluates an element-wise anchor at a site, then the epilogue.
   void map(const Domain& domain, const Site& site);
+  /// Operands of the epilogue in registers, by value.
+  using Held = std::map<ValueId, Expr>;
+  /// Loads the operands of the epilogue that depend only on the channels of a site. Its other indices do not matter.
+  Held hold(const Domain& domain, const Site& site);
   /// Evaluates the epilogue at a site from the anchor's results, which are converted to the types of their values.
-  std::map<ValueId, Expr> results(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);
+  std::map<ValueId, Expr> results(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site,
+                                  const Held& held = {});
   /// Stores every output of the task among these results. Unused lanes of
   /// blocked outputs are written as 0. Plain operands of a blocked domain have no such lanes, so these are not
   /// accessed.
-  void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site);
+  void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site, const Held& held = {});
   /// begin_row() and end_row() enclose the calls of epilogue() for all pixels of an image row, with vectors of `lanes`
   /// channels. If the task computes means of rows (is_row_mean), these functions accumulate and store the means.
   /// `site`: any pixel of the row.

@@ -193,24 +193,42 @@ int64_t pick_amx_prefetch(const AmxProduct& product, const AmxTile& tile, const 
 
 AmxEmitter::AmxEmitter(Emitter& e, const AmxProduct& product, const AmxTile& tile, Rows rows, Buf weights,
                        int64_t prefetch, const CpuLimits& limits)
-    : b_(e.b), p_(product), tile_(tile), lanes_(lanes_of(limits)), rows_(rows) {
+    : e_(e),
+      b_(e.b),
+      anchor_(e.task().node().outputs[0]),
+      domain_(domain_of(e.task().graph->type(anchor_))),
+      p_(product),
+      tile_(tile),
+      lanes_(lanes_of(limits)),
+      rows_(rows) {
   sums_ = b_.scratch("sums", p_.operands.sum(), tile.tiles * tile.rows * tile.vectors * lanes_);
   stream_ = {
       weights,           prefetch,     tile.vectors * p_.panel_elems(), ceil_div(p_.rows, tile.rows * tile.tiles),
       limits.line_bytes, e.task().open};
 }
 
-std::vector<Expr> AmxEmitter::starts(const Buf& buffer, const Expr& first, int64_t count) const {
-  std::vector<Expr> all;
-  for (int64_t v = 0; v < count && buffer.id >= 0; ++v)
-    all.push_back(b_.let("start", b_.load(buffer, (first + Expr(v)) * Expr(lanes_), lanes_)));
+std::vector<AmxEmitter::Shared> AmxEmitter::shared(const Buf& starts, const Expr& first, int64_t count,
+                                                   const std::function<Site(int64_t panel)>& site) {
+  std::vector<Shared> all;
+  for (int64_t v = 0; v < count; ++v) {
+    Shared& of = all.emplace_back();
+    if (starts.id >= 0) of.start = b_.let("start", b_.load(starts, (first + Expr(v)) * Expr(lanes_), lanes_));
+    of.held = e_.hold(domain_, site(v));
+  }
   return all;
 }
 
-Expr AmxEmitter::sum(const Expr& row, int64_t v, const std::vector<Expr>& starts) const {
+void AmxEmitter::epilogue(const Expr& row, int64_t panel, const std::vector<Shared>& shared, const Site& site) {
   const Expr inside = min(row, Expr(set_rows() - 1));  // for the verifier, which does not see that no row is beyond
-  const Expr sums = b_.load(sums_, inside * Expr(tile_.vectors * lanes_) + Expr(v * lanes_), lanes_);
-  return starts.empty() ? sums : sums + starts[static_cast<size_t>(v)];
+  const Expr sums = b_.load(sums_, inside * Expr(tile_.vectors * lanes_) + Expr(panel * lanes_), lanes_);
+  const auto& [start, held] = shared[static_cast<size_t>(panel)];
+  e_.epilogue({{anchor_, start.defined() ? sums + start : sums}}, domain_, site, held);
+}
+
+void AmxEmitter::finish(const Beside& beside, const Block& block, const Expr& begin, const Expr& end) {
+  e_.begin_checks(set_rows() * tile_.vectors, {p_.operands.sum(), lanes_});
+  beside.finish(block, begin, end);
+  e_.end_checks([&](const Expr& sums, const Site& site) { e_.epilogue({{anchor_, sums}}, domain_, site); });
 }
 
 void AmxEmitter::emit(const Expr& part, int64_t parts, const Expr& first_weight,
@@ -255,7 +273,7 @@ void AmxEmitter::panels_outside(const Columns& columns, const Beside& beside) {
     multiply({Expr(sets * set_rows()), Expr(sets), rest}, first, sets > 0 ? whole : before, beside);
   });
   const Expr any = select(binary(Op::lt, columns.begin, columns.end), last_rows, Expr(0));
-  beside.finish({columns.panel(columns.end - Expr(1)), count, last_row, any}, Expr(0), any);
+  finish(beside, {columns.panel(columns.end - Expr(1)), count, last_row, any}, Expr(0), any);
 }
 
 void AmxEmitter::rows_outside(const Columns& columns, const Beside& beside) {
@@ -268,7 +286,7 @@ void AmxEmitter::rows_outside(const Columns& columns, const Beside& beside) {
       multiply(s, first, {max(first - Expr(count), Expr(0)), count, s.first, before}, beside);
     });
     const Expr any = select(binary(Op::lt, columns.begin, columns.end), rows, Expr(0));
-    beside.finish({columns.panel(columns.end - Expr(1)), count, s.first, any}, Expr(0), any);
+    finish(beside, {columns.panel(columns.end - Expr(1)), count, s.first, any}, Expr(0), any);
   };
   b_.loop("t", 0, sets, [&](const Expr& t) { set({t * Expr(set_rows()), t, tile_.tiles}); });
   if (rest > 0) set({Expr(sets * set_rows()), Expr(sets), rest});
@@ -295,7 +313,7 @@ void AmxEmitter::multiply(const Set& set, const Expr& panel, const Block& before
       for (int64_t v = 0; v < vectors; ++v) b_.dot_tiles(register_of(t, v), factor(t), factor(tile_.tiles + v));
     }
     const Expr begin = b_.let("piece", step * piece);
-    beside.finish(whole, begin, min(min(begin + piece, whole.rows), Expr(set_rows())));
+    finish(beside, whole, begin, min(min(begin + piece, whole.rows), Expr(set_rows())));
   });
   const int64_t width = tile_.vectors * lanes_;
   for (int64_t t = 0; t < tiles; ++t) {

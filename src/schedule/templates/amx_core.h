@@ -110,11 +110,17 @@ class AmxEmitter {
   void emit(const Expr& part, int64_t parts, const Expr& first_weight, const std::function<void(const Step&)>& reduce,
             const Finish& finish);
 
-  /// For sum(): the vectors that are added to the sums of `count` panels, from vector `first` of `buffer` on; none if
-  /// the buffer is.
-  std::vector<Expr> starts(const Buf& buffer, const Expr& first, int64_t count) const;
-  /// In `finish`, the sums of row `row` of the block for panel `v` of its panels, and what is added to them.
-  Expr sum(const Expr& row, int64_t v, const std::vector<Expr>& starts) const;
+  /// Vectors that the epilogues of all rows of a panel read.
+  struct Shared {
+    Expr start;          ///< added to the sums; may be undefined
+    Emitter::Held held;  ///< operands
+  };
+  /// For epilogue(): loads what the rows of `count` panels share. `starts`: the vectors added to the sums, from vector
+  /// `first` on; none if the buffer is. `site`: a site of a panel, whose other indices do not matter.
+  std::vector<Shared> shared(const Buf& starts, const Expr& first, int64_t count,
+                             const std::function<Site(int64_t panel)>& site);
+  /// In `finish`, the epilogue of row `row` of the block for one of its panels.
+  void epilogue(const Expr& row, int64_t panel, const std::vector<Shared>& shared, const Site& site);
 
  private:
   /// Rows whose sums fit in the tile registers.
@@ -140,10 +146,14 @@ class AmxEmitter {
   void panels_outside(const Columns& columns, const Beside& beside);
   void rows_outside(const Columns& columns, const Beside& beside);
   void multiply(const Set& set, const Expr& panel, const Block& before, const Beside& beside);
+  void finish(const Beside& beside, const Block& block, const Expr& begin, const Expr& end);
   Tile register_of(int64_t t, int64_t v) const { return registers_[static_cast<size_t>(t * tile_.vectors + v)]; }
   Tile factor(int64_t i) const { return registers_[static_cast<size_t>(tile_.tiles * tile_.vectors + i)]; }
 
+  Emitter& e_;
   LoopBuilder& b_;
+  ValueId anchor_;
+  Domain domain_;
   const AmxProduct& p_;
   const AmxTile& tile_;
   int32_t lanes_;

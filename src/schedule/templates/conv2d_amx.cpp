@@ -248,24 +248,18 @@ class ConvEmitter {
 
   /// Emits the epilogue of the output pixels among rows `begin` to `end` of a block: for each line of the image that
   /// they touch, of the pixels before its end.
-  void finish(const AmxEmitter& product, const AmxEmitter::Block& block, const Expr& begin, const Expr& end,
-              int32_t lanes) {
-    const ValueId anchor = e_.task().node().outputs[0];
-    const Domain domain = domain_of(e_.task().graph->type(anchor));
+  void finish(AmxEmitter& product, const AmxEmitter::Block& block, const Expr& begin, const Expr& end, int32_t lanes) {
     const Expr first_block = b_.let("block", group_ * Expr(n_.out_blocks) + block.first);
-    const std::vector<Expr> starts = product.starts(start_, first_block, block.count);
+    const auto site = [&](int64_t v, const Expr& h, const Expr& w) {
+      return Site{{image_, first_block + Expr(v), h, w, Expr(0)}, 4, lanes, {}};
+    };
+    const auto shared = product.shared(start_, first_block, block.count, [&](int64_t v) { return site(v, 0, 0); });
     const Expr pitch(g_.pitch), first = b_.let("first_row", block.row + begin), last = b_.let("last", block.row + end);
     b_.loop("h", first / pitch, min(lines_, (last + pitch - Expr(1)) / pitch), [&](const Expr& h) {
       const Expr line = b_.let("line", h * pitch);
       b_.loop("w", max(first - line, Expr(0)), min(columns_, last - line), [&](const Expr& w) {
-        for (int64_t v = 0; v < block.count; ++v) {
-          const Expr sum = product.sum(line + w - block.row, v, starts);
-          Site site;
-          site.index = {image_, first_block + Expr(v), h0_ + h, w0_ + w, Expr(0)};
-          site.vec_dim = 4;
-          site.lanes = lanes;
-          e_.epilogue({{anchor, sum}}, domain, site);
-        }
+        for (int64_t v = 0; v < block.count; ++v)
+          product.epilogue(line + w - block.row, v, shared, site(v, h0_ + h, w0_ + w));
       });
     });
   }

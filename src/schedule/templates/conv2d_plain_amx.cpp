@@ -149,8 +149,6 @@ Stage product_stage(const Task& task, const Conv& c, const AmxTile& tile, int64_
   const Buf weights = e.constant(pack(task, c, lanes), "w");
   const Buf start = start_of(e, task.node(), n.operands, task.operand(c.image).type, lanes);
   AmxEmitter product(e, p, tile, {pixels, n.step_w * c.channels}, weights, prefetch, limits);
-  const ValueId anchor = task.node().outputs[0];
-  const Domain domain = domain_of(task.graph->type(anchor));
   const auto reduce = [&](const AmxEmitter::Step& step) {
     b.loop("r", 0, n.kernel_h, [&](const Expr& r) {
       const Expr row = image * Expr(c.rows()) + h * Expr(n.step_h) + r * Expr(n.dilation_h);
@@ -161,12 +159,12 @@ Stage product_stage(const Task& task, const Conv& c, const AmxTile& tile, int64_
     });
   };
   const auto finish = [&](const AmxEmitter::Block& block, const Expr& begin, const Expr& end) {
-    const std::vector<Expr> starts = product.starts(start, block.first, block.count);
+    const auto site = [&](int64_t v, const Expr& w) {
+      return Site{{image, block.first + Expr(v), h, w, Expr(0)}, 4, lanes, {}};
+    };
+    const auto shared = product.shared(start, block.first, block.count, [&](int64_t v) { return site(v, 0); });
     b.loop("w", begin, min(end, Expr(n.out_w) - block.row), [&](const Expr& w) {
-      for (int64_t v = 0; v < block.count; ++v) {
-        const Site site{{image, block.first + Expr(v), h, block.row + w, Expr(0)}, 4, lanes, {}};
-        e.epilogue({{anchor, product.sum(w, v, starts)}}, domain, site);
-      }
+      for (int64_t v = 0; v < block.count; ++v) product.epilogue(w, v, shared, site(v, block.row + w));
     });
   };
   product.emit(Expr(0), 1, Expr(0), reduce, finish);

@@ -138,22 +138,18 @@ class ProductEmitter {
     if (p_.k % width != 0) rows(Expr(whole), first_lanes(Expr(p_.k % width), width));
   }
 
-  void finish(const AmxEmitter& product, const AmxEmitter::Block& block, const Expr& begin, const Expr& end) {
-    const ValueId anchor = e_.task().node().outputs[0];
-    const Domain domain = domain_of(e_.task().graph->type(anchor));
+  void finish(AmxEmitter& product, const AmxEmitter::Block& block, const Expr& begin, const Expr& end) {
+    const auto rank = static_cast<int32_t>(domain_of(e_.task().graph->type(e_.task().node().outputs[0])).rank());
     const Expr panel = batch_.matrix * Expr(panels_.per_matrix) + block.first;
-    const std::vector<Expr> starts = product.starts(starts_, panel, block.count);
+    const auto site = [&](int64_t v, const Expr& row) {
+      const Expr column = b_.let("n", (block.first + Expr(v)) * Expr(lanes_));
+      Site at{batch_.at(row, column), rank - 1, lanes_, {}};
+      if (p_.n % lanes_ != 0) at.mask = first_lanes(max(Expr(0), Expr(p_.n) - column), lanes_);
+      return at;
+    };
+    const auto shared = product.shared(starts_, panel, block.count, [&](int64_t v) { return site(v, 0); });
     b_.loop("row", begin, min(end, count_ - block.row), [&](const Expr& row) {
-      for (int64_t v = 0; v < block.count; ++v) {
-        const Expr column = b_.let("n", (block.first + Expr(v)) * Expr(lanes_));
-        const Expr sum = product.sum(row, v, starts);
-        Site site;
-        site.index = batch_.at(first_ + block.row + row, column);
-        site.vec_dim = static_cast<int32_t>(domain.rank()) - 1;
-        site.lanes = lanes_;
-        if (p_.n % lanes_ != 0) site.mask = first_lanes(max(Expr(0), Expr(p_.n) - column), lanes_);
-        e_.epilogue({{anchor, sum}}, domain, site);
-      }
+      for (int64_t v = 0; v < block.count; ++v) product.epilogue(row, v, shared, site(v, first_ + block.row + row));
     });
   }
 
