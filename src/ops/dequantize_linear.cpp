@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <cstdint>
 
 #include "base/narrow.h"
 #include "graph/values.h"
@@ -113,9 +115,24 @@ void infer_broadcasting(InferContext& ctx) {
   ctx.set(0, checked_output(ctx.node, dtype_attr(ctx.node, "to", DType::f32)), broadcast_inputs(ctx));
 }
 
+/// Dequantises bytes to f32 with one scale and one zero point, so that there are only 256 results.
+void dequantize_bytes(const Tensor& x, const Tensor& zero, double scale, const Tensor& out) {
+  const Tensor codes(x.dtype(), {256});
+  std::array<float, 256> results;
+  for (size_t i = 0; i < results.size(); ++i) {
+    codes.data<uint8_t>()[i] = static_cast<uint8_t>(i);
+    results[i] = static_cast<float>(dequantize_value(codes, static_cast<int64_t>(i), zero, 0, scale));
+  }
+  std::ranges::transform(x.span<uint8_t>(), out.span<float>().begin(), [&](uint8_t code) { return results[code]; });
+}
+
 void reference_broadcasting(ReferenceContext& ctx) {
   const Shape& shape = ctx.out().shape();
   const Tensor zero = ctx.has(2) ? ctx.in(2) : Tensor();
+  const DType type = ctx.in(0).dtype();
+  const bool one = ctx.in(1).elems() == 1 && (!zero.defined() || zero.elems() == 1) && ctx.in(0).shape() == shape;
+  if (one && (type == DType::u8 || type == DType::i8) && ctx.out().dtype() == DType::f32)
+    return dequantize_bytes(ctx.in(0), zero, ctx.in(1).as_double(0), ctx.out());
   std::vector<double> result;
   for_each_offset<3>(shape,
                      {broadcast_strides(ctx.in(0).shape(), shape), broadcast_strides(ctx.in(1).shape(), shape),

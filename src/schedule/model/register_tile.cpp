@@ -1,7 +1,5 @@
 #include "schedule/model/register_tile.h"
 
-#include <cmath>
-
 namespace kilter {
 
 std::optional<Rejected> check_exact_sums(double weights) {
@@ -13,7 +11,8 @@ std::optional<Rejected> check_exact_sums(double weights) {
 
 bool fit_i8(const Tensor& w) {
   const std::span<const float> all = w.span<float>();
-  return std::ranges::all_of(all, [](float v) { return v >= -128 && v <= 127 && v == std::floor(v); });
+  return std::ranges::all_of(
+      all, [](float v) { return v >= -128 && v <= 127 && v == static_cast<float>(static_cast<int32_t>(v)); });
 }
 
 Expr interleaved(const Expr& a, const Expr& b) {
