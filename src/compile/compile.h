@@ -87,9 +87,9 @@ struct CompileOptions {
   Choices choices;  ///< for single layers
   Accuracy accuracy = Accuracy::normal;
   Precision precision = Precision::declared;
-  std::set<std::string> stored_ports;  ///< inputs and outputs of the network that `precision` covers as well
-  std::set<std::string> keep_float;    ///< names of nodes and operators that `precision` leaves in f32
-  std::vector<Forbidden> forbidden;    ///< schedules that tasks may not use by default; forced ones are exempt
+  std::map<std::string, Layout> stored_ports;  ///< PassContext::stored_ports
+  std::set<std::string> keep_float;            ///< names of nodes and operators that `precision` leaves in f32
+  std::vector<Forbidden> forbidden;            ///< schedules that tasks may not use by default; forced ones are exempt
   MemoryBudget budget;
   DebugOptions debug;
   CompileContents contents;

@@ -21,8 +21,10 @@ PlacedTasks placed_tasks(Graph model, const CompileOptions& options) {
 }  // namespace
 
 void apply(const Problem& problem, CompileOptions& options) {
-  if (!problem.stored.empty())
-    options.precision = precision_of(problem.stored_type), options.stored_ports = problem.stored;
+  options.stored_ports = problem.stored;
+  for (const auto& [port, layout] : problem.stored) {
+    if (layout.stored != DType::u8) options.precision = precision_of(*layout.stored);
+  }
   if (problem.fed) options.choices[problem.anchor].fuse = Fusion::before;
 }
 

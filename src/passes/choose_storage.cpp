@@ -17,6 +17,7 @@
 #include "ops/support/relayout.h"
 #include "passes/pass.h"
 #include "passes/stored_alike.h"
+#include "passes/stored_ports.h"
 
 namespace kilter {
 namespace {
@@ -27,13 +28,13 @@ class Storages {
       : graph_(graph), context_(context), asked_(stored_type(context.precision)) {}
 
   void run() {
-    if (asked_) store_ports();
+    if (asked_) store_ports(graph_, context_, *asked_, [this] { return changes(); });
     take_wishes();
     if (!any_) return;
     alike_.emplace(graph_.value_count());
     for (ValueId v : graph_.inputs()) alike_->keep_wide(v);
     for (const auto& output : graph_.outputs()) {
-      if (!context_.stored_ports.contains(output.name)) keep_output(output.value);
+      if (!asked_ || !stores_port(context_, output.name, *asked_)) keep_output(output.value);
     }
     for (NodeId id : graph_.order()) visit(graph_.node(id));
     for (NodeId id : graph_.order()) {
@@ -49,25 +50,6 @@ class Storages {
   }
 
  private:
-  /// Makes copies of the inputs and outputs in PassContext::stored_ports, so that all layers read and write values that
-  /// may be stored in another type.
-  void store_ports() {
-    for (ValueId v : graph_.inputs()) {
-      if (!context_.stored_ports.contains(graph_.value(v).name) || !f32(v) || !changes()) continue;
-      const std::vector<NodeId> readers = graph_.users(v);
-      const ValueId copy = stored_copy(v);
-      for (NodeId reader : readers) std::ranges::replace(graph_.change_node(reader).inputs, v, copy);
-    }
-    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
-      const ValueId v = graph_.outputs()[i].value;
-      const NodeId producer = graph_.value(v).producer;
-      const bool copied = producer != kNone && graph_.node(producer).op->movement == Movement::relayout;
-      if (!context_.stored_ports.contains(graph_.outputs()[i].name) || !f32(v) || !changes()) continue;
-      graph_.set_output(i, add_relayout(graph_, copied ? graph_.node(producer).inputs[0] : v, Layout{}, "stored"));
-    }
-    if (changed_) graph_.sort();
-  }
-
   /// A copy of `v` in the same layout, stored in the type that the precision asks for.
   ValueId stored_copy(ValueId v) {
     Layout layout = graph_.type(v).layout;

@@ -52,9 +52,11 @@ class TriedRewrites;
 struct PassContext {
   CpuLimits limits;
   Precision precision = Precision::declared;
-  std::set<std::string> stored_ports;  ///< inputs and outputs of the network that `precision` covers as well
-  std::set<std::string> keep_float;    ///< names of nodes whose operands and results stay in f32
-  std::set<std::string> no_fuse;       ///< anchors whose groups absorb no further nodes
+  /// Inputs and outputs of the network that are stored in another type, as `precision` stores the values between
+  /// layers, or as u8.
+  std::map<std::string, Layout> stored_ports;
+  std::set<std::string> keep_float;  ///< names of nodes whose operands and results stay in f32
+  std::set<std::string> no_fuse;     ///< anchors whose groups absorb no further nodes
   /// Depthwise convolutions that must include the convolution before them, whatever the model says. Maps each name to a
   /// description of what requests it, such as "--fuse conv2".
   std::map<std::string, std::string> fuse;

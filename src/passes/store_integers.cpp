@@ -14,6 +14,7 @@
 #include "passes/match.h"
 #include "passes/pass.h"
 #include "passes/stored_alike.h"
+#include "passes/stored_ports.h"
 
 namespace kilter {
 namespace {
@@ -24,6 +25,7 @@ struct Range {
 
 class Storage {
  public:
+  /// Of a graph whose stored ports have their copies.
   Storage(Graph& graph, PassContext& context)
       : graph_(graph), context_(context), alike_(graph.value_count()), ranges_(graph.value_count()) {}
 
@@ -70,6 +72,10 @@ class Storage {
 
   /// The integers that a node makes, if they are known.
   std::optional<Range> made(const Node& node) {
+    if (const ValueId out = node.outputs[0]; out != kNone && graph_.type(out).layout.stored == DType::u8) {
+      const int64_t zero = graph_.type(out).layout.zero;
+      return Range{-zero, 255 - zero};
+    }
     const bool passes = node.op->movement == Movement::relayout ||
                         (node.op->family == Family::pool && node.op->combiner == Combiner::max);
     if (passes) return range_of(node.inputs[0]);
@@ -124,6 +130,9 @@ class Storage {
 
 }  // namespace
 
-void store_integers(Graph& graph, PassContext& context) { Storage(graph, context).run(); }
+void store_integers(Graph& graph, PassContext& context) {
+  store_ports(graph, context, DType::u8, [&] { return context.take(); });
+  Storage(graph, context).run();
+}
 
 }  // namespace kilter

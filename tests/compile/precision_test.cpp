@@ -277,7 +277,8 @@ TEST(Bf16Networks, ProblemLinesNameOtherTypesAsWrong) {
     return std::string("no error");
   };
   EXPECT_EQ(message("relu(f32:bf16[8]) >f32"),
-            "problem 'relu(f32:bf16[8]) >f32', column 20: expected bf16 or f16, got 'f32'");
+            "problem 'relu(f32:bf16[8]) >f32', column 20: expected bf16, f16, or u8 with a zero point such as "
+            "u8+3, got 'f32'");
   EXPECT_EQ(message("relu(f32:bf16[8]) >f16"),
             "problem 'relu(f32:bf16[8])', column 6: expected a numeric element type before '[', got 'f32:bf16[8]'");
   EXPECT_EQ(message("relu(i32:bf16[8])"),

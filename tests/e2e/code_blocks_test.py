@@ -34,7 +34,7 @@ LANGUAGES = ("sh", "bash", "console", "python", "cpp", "c", "cmake")
 
 # Names of tests. The key is a text that the block has or, in sh and console, the command; "```x" means all blocks of the language x.
 ELSEWHERE = {
-    "README.md": {"$ kilter inspect": "pages", "pip install .": "python.wheel"},
+    "README.md": {"$ kilter inspect": "pages", "pip install -v .": "python.wheel"},
     "doc/first_walk.md": {"$ kilter inspect": "pages"},
     "doc/inspect.md": {"$ kilter inspect": "pages"},
     "doc/install.md": {"```cpp": "package.cmake", "```c": "package.cmake", "find_package(kilter": "package.cmake",
@@ -42,7 +42,8 @@ ELSEWHERE = {
                        "cpack -G DEB": "package.debian", "apt install": "package.debian"},
     "doc/c_interface.md": {"```c": "package.c_interface", "```sh": "package.c_interface"},
     "doc/libraries.md": {"```sh": "library.page", "```c": "library.page", "```cpp": "library.page", "```cmake": "library.page"},
-    "doc/python.md": {"```python": "python.page", "pip install .": "python.wheel"},
+    "doc/python.md": {"```python": "python.page", "pip install -v .": "python.wheel", "pip wheel python/runtime": "python.wheel",
+                      "pip install wheels": "python.wheel"},
     "doc/control_flow.md": {"```python": "python.page"},
     "doc/dynamic_shapes.md": {"```python": "python.page"},
     "doc/state.md": {"```python": "python.page"},

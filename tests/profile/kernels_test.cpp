@@ -24,8 +24,10 @@ std::vector<std::string> problems_of(const std::string& line) {
   Graph& graph = parsed.graph;
   PassContext context;
   if (parsed.fed) context.fuse.emplace(parsed.anchor, "--fuse " + parsed.anchor);
-  if (!parsed.stored.empty())
-    context.precision = precision_of(parsed.stored_type), context.stored_ports = parsed.stored;
+  context.stored_ports = parsed.stored;
+  for (const auto& [port, layout] : parsed.stored) {
+    if (layout.stored != DType::u8) context.precision = precision_of(*layout.stored);
+  }
   context.limits = parse_target("x86-64-v3").limits;
   for (const PassRow& row : all_passes()) row.function(graph, context);
   std::vector<std::string> all;
@@ -91,6 +93,24 @@ TEST(Problem, LinesByHandReadBack) {
   }
 }
 
+TEST(Problem, LinesOfIntegersReadBack) {
+  const std::string sum = "+roundedsum(f64[] f64[1,64,1,1] high=127 low=-128)";
+  const std::string residual = "+roundedsum(f64[] f32:u8[1,64,9,9] f64[] f64[]=0 high=255 low=0)";
+  for (const std::string& line : {
+           "conv2d n1 c32 h9 w9 k64 r1 s1 f32:u8->i32 " + sum + residual + " >u8",
+           "conv2d n1 c32 h9 w9 k64 r3 s3 stride2,2 pad1 f32:u8+123->i32 " + sum + " >u8+128",
+           "conv2d n1 c64 h9 w9 k64 r3 s3 g64 pad1 f32:u8->i32 " + sum + " >u8+128",
+           std::string(
+               "integermatmul(f32:u8+7[3,64] f32[64,32]) +roundedsum(f64[] f64[32] high=135 low=-120)+mul(0.25)"),
+           std::string("integermatmul(f32:u8[3,64] f32[64,32]) +sub(i32[1,32])+cast(to=1)+mul(f32[])+add(f32[32])"),
+           std::string("maxpool(f32:u8[1,32,9,9] kernel_shape=3,3 pads=1,1,1,1 strides=2,2) >u8"),
+           std::string(
+               "reducesum(f32:u8[1,32,7,7] i64[2]=2,3 keepdims=1) +roundedsum(f64[] f64[]=0 high=255 low=0) >u8"),
+       }) {
+    expect_round_trip(line);
+  }
+}
+
 std::string problem_error(const std::string& line) {
   return error_of([&] { parse_problem(line); }, ErrorKind::bad_input);
 }
@@ -125,6 +145,13 @@ TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
       problem_error("conv2d n1 c6 h9 w7 k4 r3 s3 g4 f32"),
       "problem 'conv2d n1 c6 h9 w7 k4 r3 s3 g4 f32', column 1: expected 'c' as a multiple of 'g' (4), got 'conv2d "
       "n1 c6 h9 w7 k4 r3 s3 g4 f32'");
+  EXPECT_EQ(problem_error("conv2d n1 c4 h1 w1 k4 r1 s1 f64->i32"),
+            "problem 'conv2d n1 c4 h1 w1 k4 r1 s1 f64->i32', column 29: expected f32 before '->i32', got 'f64->i32'");
+  EXPECT_EQ(problem_error("relu(f32:u8+300[8])"),
+            "problem 'relu(f32:u8+300[8])', column 6: expected a numeric element type before '[', got "
+            "'f32:u8+300[8]'");
+  EXPECT_EQ(problem_error("relu(f32[8]) +mul(f64[]=x)"),
+            "problem 'relu(f32[8]) +mul(f64[]=x)', column 25: expected a number, got 'x'");
   EXPECT_EQ(problem_error("conv2d n1 n2 f32"), "problem 'conv2d n1 n2 f32', column 11: expected 'n' once, got 'n2'");
   EXPECT_EQ(problem_error("matmul(f32[2,3] f32[3,4]"),
             "problem 'matmul(f32[2,3] f32[3,4]', column 25: expected ')', got the end");

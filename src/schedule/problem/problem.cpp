@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "base/random.h"
@@ -29,11 +28,16 @@ struct Call {
   Word head;                ///< for conv2d: everything up to the first "+"
 };
 
-/// Weights of unit gain; zeros for types other than f32. Values repeat, since drawing hundreds of millions takes
-/// seconds.
+/// Weights of unit gain, factors of about 0.003 if f64, and zeros for other types. Values repeat, since drawing
+/// hundreds of millions takes seconds.
 Tensor weights(DType type, const Shape& shape, uint64_t seed) {
   constexpr int64_t kDrawn = 1 << 18;
   Tensor t(type, shape);
+  if (type == DType::f64) {
+    const std::span<double> all = t.span<double>();
+    for (size_t i = 0; i < all.size(); ++i) all[i] = 0.002 + 0.002 * Random(seed).uniform(i);
+    return t;
+  }
   if (type != DType::f32) {
     std::memset(t.raw(), 0, static_cast<size_t>(t.bytes()));
     return t;
@@ -76,40 +80,43 @@ class ProblemParser {
       graph_.add_output(made_[made_.size() - 2], "x");
     graph_.add_output(made_.back(), "y");
     if (stores_) {
-      for (const Graph::Output& output : graph_.outputs()) stored_.insert(output.name);
+      for (const Graph::Output& output : graph_.outputs()) stored_.emplace(output.name, *stores_);
     }
-    return {std::move(graph_), std::move(name), std::move(stored_), stored_type_.value_or(DType::bf16), fed};
+    return {std::move(graph_), std::move(name), std::move(stored_), fed};
   }
 
  private:
-  /// Removes " >bf16" or " >f16" from the end of the line.
+  /// Removes " >bf16", " >f16" or " >u8+3" from the end of the line.
   void take_result() {
     const size_t at = line_.rfind(" >");
-    stores_ = at != std::string::npos;
-    if (!stores_) return;
-    if (!may_store(Word(line_).substr(at + 2))) error(Word(line_).substr(at + 2), "bf16 or f16");
+    if (at == std::string::npos) return;
+    const Word type = Word(line_).substr(at + 2);
+    stores_ = storage(type);
+    if (!stores_) error(type, "bf16, f16, or u8 with a zero point such as u8+3");
     line_.resize(at);
   }
 
-  /// Whether the text names a type in which values can be stored: bf16 or f16, but only one of them in a line.
-  bool may_store(Word text) {
-    const std::optional<DType> type = parse_dtype(text);
-    if (type != DType::bf16 && type != DType::f16) return false;
-    if (!stored_type_) stored_type_ = type;
-    return stored_type_ == type;
+  /// How values are stored: in bf16 or f16, but only one of them in a line, or in u8.
+  std::optional<Layout> storage(Word text) {
+    Layout layout;
+    if (!parse_stored(text, layout)) return std::nullopt;
+    if (layout.stored == DType::u8) return layout;
+    if (!float_) float_ = layout.stored;
+    return float_ == layout.stored ? std::optional(layout) : std::nullopt;
   }
 
-  /// An element type, and whether the line says that its elements are stored as another type.
+  /// An element type, and how its elements are stored.
   struct Element {
     DType type;
-    bool stored = false;
+    Layout layout = {};
   };
   std::optional<Element> element(Word text) {
     const size_t colon = std::min(text.find(':'), text.size());
     const std::optional<DType> type = parse_dtype(text.substr(0, colon));
-    const bool stored = colon < text.size();
-    if (!type || (stored && (*type != DType::f32 || !may_store(text.substr(colon + 1))))) return std::nullopt;
-    return Element{*type, stored};
+    if (!type || colon == text.size()) return type ? std::optional(Element{*type}) : std::nullopt;
+    const std::optional<Layout> layout = storage(text.substr(colon + 1));
+    if (!layout || *type != DType::f32) return std::nullopt;
+    return Element{*type, *layout};
   }
 
   /// Reads an anchor and the nodes after it, and returns the anchor. The anchor reads `x` if given. A convolution gets
@@ -148,12 +155,15 @@ class ProblemParser {
       depth += c == '(' ? 1 : c == ')' ? -1 : 0;
       if (depth < 0 || depth > 1) error(Word(line_).substr(i, 1), "matching parentheses, not nested");
       if (i == end && depth != 0) error(Word(line_).substr(i), "')'");
-      if (c != '+' || depth != 0) continue;
+      if (c != '+' || depth != 0 || is_zero_point(i)) continue;
       calls.push_back(call(cut(begin, i)));
       begin = i + 1;
     }
     return calls;
   }
+
+  /// Whether the "+" at `at` is that of a type such as "u8+3"; blanks precede operators.
+  bool is_zero_point(size_t at) const { return Word(line_).substr(0, at).ends_with(":u8"); }
 
   Call call(Word text) const {
     if (text.empty()) error(text, "an operator");
@@ -185,13 +195,19 @@ class ProblemParser {
     std::map<Word, std::vector<int64_t>> fields;
     std::map<Word, Word> at;  ///< key and numbers, as written in the line
     Element element{DType::f32};
+    bool integers = false;  ///< "->i32" behind the type
   };
 
   ConvWords conv_words(Word head) {
     ConvWords out;
+    constexpr Word kSums = "->i32";
     std::vector<Word> words = split_words(head);
-    const std::optional<Element> type = words.size() > 1 ? element(words.back()) : std::nullopt;
+    Word last = words.back();
+    out.integers = last.ends_with(kSums);
+    if (out.integers) last.remove_suffix(kSums.size());
+    const std::optional<Element> type = words.size() > 1 ? element(last) : std::nullopt;
     if (!type || type->type == DType::string) error(words.back(), "the element type at the end, such as f32");
+    if (out.integers && type->type != DType::f32) error(words.back(), "f32 before '->i32'");
     out.element = *type;
     words.pop_back();
     for (size_t i = 1; i < words.size(); ++i) {
@@ -237,7 +253,12 @@ class ProblemParser {
       error(head, fmt::format("n, c, h and w equal to the output of the part before ({})",
                               fmt::join(graph_.type(x_given).shape, ", ")));
     const DType type = words.element.type;
-    std::vector<ValueId> inputs{x_given == kNone ? input(type, x, words.element.stored) : x_given, constant(type, w)};
+    std::vector<ValueId> inputs{x_given == kNone ? input({type, x, words.element.layout}) : x_given};
+    if (words.integers) {
+      inputs.push_back(integers(w));
+      return builder_.add_kilter("IntegerConv", inputs, attrs, name);
+    }
+    inputs.push_back(constant(type, w));
     if (calls.size() > 1 && calls[1].name == "bias") inputs.push_back(constant(type, {w[0]}));
     return builder_.add("Conv", inputs, attrs, name);
   }
@@ -253,12 +274,19 @@ class ProblemParser {
     return *newest;
   }
 
-  ValueId input(DType type, const Shape& shape, bool stored) {
+  ValueId input(const TensorType& type) {
     const std::string name = fmt::format("x{}", graph_.inputs().size());
-    if (stored) stored_.insert(name);
-    return builder_.input(name, type, shape);
+    if (type.layout.stored) stored_.emplace(name, type.layout);
+    return builder_.input(name, type.dtype, type.shape);
   }
-  ValueId input(const TensorType& type) { return input(type.dtype, type.shape, type.layout.stored.has_value()); }
+  /// Weights that are integers from -127 to 127.
+  ValueId integers(const Shape& shape) {
+    const Tensor t = weights(DType::f32, shape, ++seed_);
+    float most = 0;
+    for (const float v : t.span<float>()) most = std::max(most, std::abs(v));
+    for (float& v : t.span<float>()) v = std::round(127 * v / std::max(most, 1e-30F));
+    return builder_.constant(t);
+  }
   ValueId constant(DType type, const Shape& shape) { return builder_.constant(weights(type, shape, ++seed_)); }
 
   /// A type, and values if given, such as "f32[1,64]" or "i64[2]=0,1".
@@ -274,13 +302,19 @@ class ProblemParser {
     const size_t close = text.find(']');
     if (close == Word::npos) error(text, "']' after the extents");
     Typed out{{type->type, {}, {}}, {}};
-    if (type->stored) out.type.layout.stored = stored_type_;
+    out.type.layout = type->layout;
     if (close > open + 1) out.type.shape = numbers(text.substr(open + 1, close - open - 1), "an extent");
     if (std::any_of(out.type.shape.begin(), out.type.shape.end(), [](int64_t e) { return e < 0; }))
       error(text, "non-negative extents");
     if (close + 1 == text.size()) return out;
+    if (text[close + 1] == '=' && type->type == DType::f64 && elems(out.type.shape) == 1) {
+      const std::optional<double> value = try_parse_float(text.substr(close + 2));
+      if (!value) error(text.substr(close + 2), "a number");
+      out.values = Tensor::of<double>(out.type.shape, {*value});
+      return out;
+    }
     if (text[close + 1] != '=' || type->type != DType::i64)
-      error(text.substr(close + 1), "nothing but i64 values ('=...') after ']'");
+      error(text.substr(close + 1), "nothing but i64 values, or one f64 value, ('=...') after ']'");
     const std::vector<int64_t> values = numbers(text.substr(close + 2), "a value");
     if (static_cast<int64_t>(values.size()) != elems(out.type.shape))
       error(text, fmt::format("{} values", elems(out.type.shape)));
@@ -349,13 +383,21 @@ class ProblemParser {
     return builder_.add(op.name, std::move(values), attrs, options).front();
   }
 
+  /// Whether an operand of this type is not constant: the line has the values of constants with one element, except of
+  /// factors.
+  static bool computed(const TensorType& type) {
+    return type.layout.stored || (elems(type.shape) == 1 && type.dtype != DType::f64);
+  }
+
   /// `live`: no operand is constant, unless the line gives its values.
   ValueId anchor(const Call& call, bool live) {
     const OpDef& op = definition(call.name);
     const auto make_value = [&](const TensorType& type, size_t index) {
       const bool activation = live || index == 0 || op.family == Family::attention ||
                               (is_product(op.family) && index == 1 && type.shape.size() > 2);
-      return activation || type.layout.stored ? input(type) : constant(type.dtype, type.shape);
+      if (activation || computed(type)) return input(type);
+      const bool whole = op.domain == "kilter" && is_product(op.family) && type.dtype == DType::f32;
+      return whole ? integers(type.shape) : constant(type.dtype, type.shape);
     };
     const Operands o = operands(op, call, make_value);
     if (o.values.empty()) error(call.name, fmt::format("operands of {} in parentheses", op.name));
@@ -365,14 +407,14 @@ class ProblemParser {
   ValueId after(const Call& call) {
     const OpDef& op = definition(call.name);
     Operands o = operands(
-        op, call, [&](const TensorType& t, size_t) { return t.layout.stored ? input(t) : constant(t.dtype, t.shape); });
+        op, call, [&](const TensorType& t, size_t) { return computed(t) ? input(t) : constant(t.dtype, t.shape); });
     const TensorType like = graph_.type(made_.back());
     const auto arity = static_cast<size_t>(op.max_inputs < 0 ? 2 : std::max(op.min_inputs, 1));
-    const bool whole = o.values.size() >= arity && std::any_of(o.values.begin(), o.values.end(), [&](ValueId v) {
-                         return v != kNone && constant_of(graph_, v) == nullptr;
+    const bool whole = o.values.size() >= arity && std::ranges::any_of(call.parts, [](Word part) {
+                         return part.starts_with("%");  // otherwise, the first operand is the value before
                        });
     if (!whole) o.values.insert(o.values.begin(), made_.back());
-    while (o.values.size() < arity) o.values.push_back(input(like.dtype, like.shape, stores_));
+    while (o.values.size() < arity) o.values.push_back(input({like.dtype, like.shape, stores_.value_or(Layout{})}));
     return add(op, o.values, o.attrs);
   }
 
@@ -381,9 +423,9 @@ class ProblemParser {
   GraphBuilder builder_;
   std::vector<ValueId> made_;  ///< by node: the anchor's value and those of the nodes after it
   uint64_t seed_ = 0;
-  bool stores_ = false;               ///< whether the task stores its results as another type
-  std::set<std::string> stored_;      ///< Problem::stored
-  std::optional<DType> stored_type_;  ///< Problem::stored_type, once the line has named it
+  std::optional<Layout> stores_;          ///< how the task stores its results, if in another type
+  std::map<std::string, Layout> stored_;  ///< Problem::stored
+  std::optional<DType> float_;            ///< bf16 or f16, once the line has named it
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 // from it that compiles to that task.
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -13,11 +13,10 @@ namespace kilter {
 struct Problem {
   Graph graph;         ///< inputs x0, x1, ... and one output y
   std::string anchor;  ///< name of the node that determines the task's loops
-  /// Inputs and outputs of `graph` that the task stores as `stored_type`; empty: it must be compiled with the declared
-  /// precision.
-  std::set<std::string> stored = {};
-  DType stored_type = DType::bf16;  ///< bf16 or f16
-  bool fed = false;                 ///< the anchor's task includes the convolution before it (`--fuse` for the anchor)
+  /// How the task stores inputs and outputs of `graph` that are f32: as bf16 or f16, but not both, or as u8. It must be
+  /// compiled with the precision of that float type, if there is one.
+  std::map<std::string, Layout> stored = {};
+  bool fed = false;  ///< the anchor's task includes the convolution before it (`--fuse` for the anchor)
 };
 
 /// Reads a line such as "conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +bias +add+relu" or
@@ -34,11 +33,13 @@ struct Problem {
 /// A prologue of one node comes before its convolution: "mul(f32[1,16,8,8] f32[1,16,1,1])+ conv2d ...".
 ///
 /// "f32:bf16" is the type of operands that are f32 and stored as bf16. A line that ends in " >bf16" stores its results
-/// so. f16 may take the place of bf16 in the whole line.
+/// so. f16 may take the place of bf16 in the whole line. "u8+3" stores integers from -3 to 252. "conv2d ...
+/// f32:u8->i32" sums integers (IntegerConv).
 ///
 /// A line does not say which operands are constant. The first operand is a network input, and so are operands of
 /// FusedAttention and second operands of matrix products with a batch. Weights, biases, scales and numbers are
-/// constants, with seeded random values if the line gives none.
+/// constants, with seeded random values if the line gives none; of f64, which are factors, only "f64[]=0" and "f64[]=1"
+/// give values.
 ///
 /// Throws bad_input, naming the line, the column, and what was expected and found.
 Problem parse_problem(std::string_view line);

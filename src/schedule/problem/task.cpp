@@ -70,22 +70,27 @@ TensorType as_computed(TensorType type) {
 
 constexpr int64_t kMostWritten = 8;  ///< most elements of an integer constant that are written out
 
-/// Returns "i64[2]=2,3" for short integer lists, the number for other one-element constants, and an empty text for all
-/// others.
-std::string constant_text(const Graph& graph, ValueId id) {
-  const Value& v = graph.value(id);
-  if (!v.constant) return {};
-  const Tensor& t = *v.constant;
-  if (v.type.dtype == DType::i64 && v.type.shape.size() == 1 && t.elems() <= kMostWritten)
-    return fmt::format("{}={}", plain_text(v.type), fmt::join(t.ints(), ","));
-  if (t.elems() != 1) return {};
-  return is_float(v.type.dtype) ? fmt::format("{}", t.as_double(0)) : fmt::format("{}", t.as_int(0));
-}
-
 const TensorType& first_output(const Graph& graph, const Node& node) {
   const auto it = std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId v) { return v != kNone; });
   if (it == node.outputs.end()) fail(ErrorKind::internal, "{} has no output", label(node));
   return graph.type(*it);
+}
+
+/// Returns "i64[2]=2,3" for short integer lists, the number for other one-element constants, and an empty text for all
+/// others. Of factors and summands in f64 of an f32 result, only 0 and 1 are written, which make kernels simpler;
+/// layers that differ in the others are the same problem.
+std::string constant_text(const Graph& graph, const Node& node, ValueId id) {
+  const Value& v = graph.value(id);
+  if (!v.constant) return {};
+  const Tensor& t = *v.constant;
+  if (v.type.dtype == DType::f64 && t.elems() == 1 && first_output(graph, node).dtype == DType::f32) {
+    const double value = t.as_double(0);
+    return value == 0 || value == 1 ? fmt::format("{}={}", plain_text(v.type), value) : plain_text(v.type);
+  }
+  if (v.type.dtype == DType::i64 && v.type.shape.size() == 1 && t.elems() <= kMostWritten)
+    return fmt::format("{}={}", plain_text(v.type), fmt::join(t.ints(), ","));
+  if (t.elems() != 1) return {};
+  return is_float(v.type.dtype) ? fmt::format("{}", t.as_double(0)) : fmt::format("{}", t.as_int(0));
 }
 
 /// Whether the text may list a node's operands in any order. Means are excluded, although their order does not matter
@@ -102,9 +107,9 @@ struct Chain {
   std::vector<ValueId> made;  ///< by node, in order: the values before the last are "%0", "%1", ...
 };
 
-std::string operand_text(const Graph& graph, ValueId in, const Chain* chain) {
+std::string operand_text(const Graph& graph, const Node& node, ValueId in, const Chain* chain) {
   if (in == kNone) return "?";
-  if (std::string value = constant_text(graph, in); !value.empty()) return value;
+  if (std::string value = constant_text(graph, node, in); !value.empty()) return value;
   if (graph.value(in).constant) return plain_text(as_computed(graph.type(in)));
   if (chain == nullptr) return plain_text(graph.type(in));
   if (in == chain->previous) return "%";
@@ -116,7 +121,7 @@ std::string operand_text(const Graph& graph, ValueId in, const Chain* chain) {
 /// operands of the same type, as long as the remaining operands stay unambiguous.
 std::string general_text(const Graph& graph, const Node& node, const Chain* chain) {
   std::vector<std::string> parts;
-  for (ValueId in : node.inputs) parts.push_back(operand_text(graph, in, chain));
+  for (ValueId in : node.inputs) parts.push_back(operand_text(graph, node, in, chain));
   if (chain != nullptr) {
     const auto previous = std::find(parts.begin(), parts.end(), "%");
     if (previous != parts.end() && commutes(node)) std::rotate(parts.begin(), previous, previous + 1);
