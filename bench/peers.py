@@ -226,8 +226,7 @@ def measure(args, name, threads):
     shapes = networks.SHAPES.get(name, {})
     base = networks.base_of(name)
     lower = args.precision == "bf16" or base is not None
-    with_openvino = not args.no_openvino and not name.endswith(".qop")
-    runners = peer_runners(path, shapes, threads, with_openvino, as_shipped=lower)
+    runners = peer_runners(path, shapes, threads, not args.no_openvino, as_shipped=lower)
     extra = kilter_slice(args, path, shapes, threads)
     with tempfile.TemporaryDirectory() as folder:
         runners["kilter"] = compiled_runner(args, path, shapes, threads, os.path.join(folder, "network.kilter"), args.precision)

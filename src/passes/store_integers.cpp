@@ -25,7 +25,7 @@ struct Range {
 
 class Storage {
  public:
-  /// Of a graph whose stored ports have their copies.
+  /// store_ports() must have run, because it adds values.
   Storage(Graph& graph, PassContext& context)
       : graph_(graph), context_(context), alike_(graph.value_count()), ranges_(graph.value_count()) {}
 

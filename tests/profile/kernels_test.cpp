@@ -12,6 +12,7 @@
 #include "../base/error_of.h"
 #include "base/files.h"
 #include "compile/compile.h"
+#include "compile/placed_tasks.h"
 #include "compile/tasks.h"
 #include "schedule/problem/problem.h"
 
@@ -24,10 +25,9 @@ std::vector<std::string> problems_of(const std::string& line) {
   Graph& graph = parsed.graph;
   PassContext context;
   if (parsed.fed) context.fuse.emplace(parsed.anchor, "--fuse " + parsed.anchor);
-  context.stored_ports = parsed.stored;
-  for (const auto& [port, layout] : parsed.stored) {
-    if (layout.stored != DType::u8) context.precision = precision_of(*layout.stored);
-  }
+  CompileOptions options;
+  apply(parsed, options);
+  context.precision = options.precision, context.stored_ports = options.stored_ports;
   context.limits = parse_target("x86-64-v3").limits;
   for (const PassRow& row : all_passes()) row.function(graph, context);
   std::vector<std::string> all;

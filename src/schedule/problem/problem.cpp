@@ -34,8 +34,9 @@ Tensor weights(DType type, const Shape& shape, uint64_t seed) {
   constexpr int64_t kDrawn = 1 << 18;
   Tensor t(type, shape);
   if (type == DType::f64) {
+    const Random random(seed);
     const std::span<double> all = t.span<double>();
-    for (size_t i = 0; i < all.size(); ++i) all[i] = 0.002 + 0.002 * Random(seed).uniform(i);
+    for (size_t i = 0; i < all.size(); ++i) all[i] = 0.002 + 0.002 * random.uniform(i);
     return t;
   }
   if (type != DType::f32) {
