@@ -75,9 +75,9 @@ TEST_P(FaultsTest, ManyProcessesMakeTheFileAtOnce) {
 /// Acquires the lock of a writer and keeps it. Writes a byte to `ready` once it has the lock.
 int hold(const std::string& file, int ready) {
   sqlite3* db = nullptr;
-  std::optional<Server> server;
+  std::optional<postgres::Server> server;
   if (is_server(file)) {
-    server.emplace(file, 100);
+    server.emplace(file, postgres::ServerOptions{.busy_seconds = 100});
     server->run("BEGIN"), server->run("LOCK TABLE kilter.records IN EXCLUSIVE MODE");
   } else if (file.ends_with(".db")) {
     sqlite3_open(file.c_str(), &db);

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "places.h"
+#include "postgres/schema.h"
 #include "tune/records/store.h"
 
 namespace kilter::tune {
@@ -165,8 +166,9 @@ TEST_P(DatabaseTest, ANewerVersionIsReadButNotWritten) {
       "ALTER TABLE records ADD COLUMN joules REAL;"
       "UPDATE records SET joules = 3, id = 'f' || substr(id, 2) WHERE seq = 2;"
       "UPDATE records SET samples = 'damaged' WHERE seq = 4");
-  const int64_t known = on_server() ? 1 : kRecordVersion;
-  run_sql(place(), on_server() ? "INSERT INTO kilter.schema_version(version) VALUES(2)" : "PRAGMA user_version = 3");
+  const int64_t known = on_server() ? postgres::known_schema() : kRecordVersion;
+  run_sql(place(), on_server() ? fmt::format("INSERT INTO kilter.schema_version(version) VALUES({})", known + 1)
+                               : "PRAGMA user_version = 3");
   EXPECT_THAT(
       error_of([&] { write(); }),
       HasSubstr(fmt::format("{}: made by a newer version of Kilter (schema {}, this program writes {}); nothing was "

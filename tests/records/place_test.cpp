@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "../base/scratch_folder.h"
+#include "postgres/url.h"
 #include "samples.h"
 #include "tune/records/store.h"
 
@@ -48,7 +49,7 @@ TEST(Place, PasswordsAreNotShown) {
 TEST(Place, TextsOfTheLibraryAreCleaned) {
   const std::string url = "postgresql://u:sec%20ret@host/db?sslpassword=other";
   const std::string text =
-      without_passwords("bad URL \"" + url + "\":\n\tuser \"u\", 'sec ret', sec%20ret, other\n", url);
+      postgres::without_passwords("bad URL \"" + url + "\":\n\tuser \"u\", 'sec ret', sec%20ret, other\n", url);
   EXPECT_EQ(text, "bad URL \"postgresql://u@host/db\":; user \"u\", '***', ***, ***");
 }
 

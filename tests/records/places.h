@@ -3,40 +3,21 @@
 
 #include <sqlite3.h>
 
-#include <atomic>
 #include <string>
 #include <string_view>
 
 #include "../base/scratch_folder.h"
 #include "base/text.h"
 #include "samples.h"
-#include "support/postgres_cluster.h"
+#include "support/databases.h"
 #include "tune/records/place.h"
-#include "tune/records/postgres.h"
 
 namespace kilter::tune {
-
-/// Returns the server, which is started when it is first needed.
-inline PostgresCluster& server() {
-  static PostgresCluster cluster({"max_connections=250"});
-  return cluster;
-}
-
-/// Runs one statement in a database of the server.
-inline Rows run_on_server(const std::string& url, const std::string& sql) { return Server(url, 60).run(sql); }
-
-/// Makes an empty database and returns its name.
-inline std::string new_database(const std::string& with = "") {
-  static std::atomic<int> made = 0;
-  const std::string name = "kilter" + std::to_string(++made);
-  run_on_server(server().url("postgres"), "CREATE DATABASE " + name + " " + with);
-  return name;
-}
 
 /// Runs statements, which are separated by semicolons at line ends or at the end, in a database of any kind.
 inline void run_sql(const std::string& place, const std::string& sql) {
   if (is_server(place)) {
-    Server to(place, 60);
+    postgres::Server to(place, {.busy_seconds = 60});
     for (const std::string_view statement : split(sql, ';')) {
       if (!trim(statement).empty()) to.run(std::string(statement));
     }

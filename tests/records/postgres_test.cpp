@@ -1,6 +1,4 @@
 // Records on a PostgreSQL server: what it refuses, roles, lost connections, crashes, and many writers.
-#include "tune/records/postgres.h"
-
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -10,7 +8,12 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "places.h"
+#include "postgres/server.h"
 #include "tune/records/store.h"
+
+namespace kilter::embedded {
+extern const std::string_view migration_1;
+}  // namespace kilter::embedded
 
 namespace kilter::tune {
 namespace {
@@ -87,9 +90,25 @@ TEST_F(PostgresTest, ADatabaseWithoutRecordsIsTold) {
             fmt::format("records {0}: the database has no records; `kilter tune MODEL --records {0}` makes some, and "
                         "`kilter records import FILE --records {0}` brings them from elsewhere",
                         url()));
-  EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": made schema 1")));
+  EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": made schema 2")));
   EXPECT_THAT(write_to(url())->notices(), IsEmpty());
   EXPECT_THAT(read_from(url())->read().records, IsEmpty());
+}
+
+TEST_F(PostgresTest, AnOlderSchemaIsMigratedWithItsRecords) {
+  postgres::Server old(url());
+  old.run("CREATE SCHEMA kilter");
+  old.run_script(std::string(embedded::migration_1));
+  old.run("INSERT INTO kilter.schema_version(version) VALUES(1)");
+  const std::string line =
+      "INSERT INTO kilter.records(id, problem, layouts, schedule, status, error, network, node, "
+      "source, foreign_line, samples, conditions) VALUES('x', '', '', '', '', '', '', '', '', '', '', '')";
+  old.run(line);
+  EXPECT_THAT(read_from(url())->read().damaged, SizeIs(1)) << "an older schema can be read";
+  const auto store = write_to(url());
+  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr(": migrated from schema 1 to 2")));
+  EXPECT_EQ(store->append(numbered(1, 3)), 3);
+  EXPECT_THAT(store->read().damaged, SizeIs(1)) << "the row is still there";
 }
 
 TEST_F(PostgresTest, ASchemaOfOthersIsLeftAlone) {

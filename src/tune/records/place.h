@@ -15,8 +15,6 @@ std::string shown(const std::string& place);
 /// Returns the place without what tells where it is, for files that others get: a file's name without its folder, or "a
 /// PostgreSQL server".
 std::string base_name(const std::string& place);
-/// Returns a text of the client library in one line, without the passwords of the place's URL.
-std::string without_passwords(std::string text, const std::string& place);
 /// Whether the place is a file that does not exist.
 bool is_absent(const std::string& place);
 /// Returns the path to which the names of files next to the records append an ending. For a server, it is in the

@@ -1,7 +1,4 @@
-// Records in a database of a PostgreSQL server, one per row of kilter.records. All of Kilter's objects are in a schema
-// of their own, "kilter", whose table schema_version says what has been made of it.
-#ifdef KILTER_HAS_LIBPQ
-
+// Records in a database of a PostgreSQL server, one per row of kilter.records (postgres/schema.h).
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -14,89 +11,26 @@
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "postgres/schema.h"
+#include "postgres/server.h"
+#include "postgres/text.h"
 #include "tune/records/place.h"
-#include "tune/records/postgres.h"
 #include "tune/records/row.h"
 #include "tune/records/store.h"
 
 namespace kilter::tune {
 namespace {
 
-/// Statement lists that each bring the schema to the next version, from an empty one. A record's schema
-/// (kRecordVersion) is a part of it, so a new version of records needs a new version here. The texts are compared by
-/// bytes, and the index of problems is of hashes because a problem may be longer than an entry of a B-tree.
-/// "line" is the record's line if it contains NUL, which PostgreSQL cannot store in a text; the other columns then have
-/// U+FFFD instead.
-const std::vector<std::vector<std::string>>& migrations() {
-  static const std::vector<std::vector<std::string>> kAll = {{
-      "CREATE TABLE kilter.schema_version(version integer PRIMARY KEY, made timestamptz NOT NULL DEFAULT now())",
-      R"(CREATE TABLE kilter.records(
-  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  id text COLLATE "C" NOT NULL UNIQUE,
-  problem text COLLATE "C" NOT NULL,
-  layouts text COLLATE "C" NOT NULL,
-  schedule text COLLATE "C" NOT NULL,
-  status text COLLATE "C" NOT NULL,
-  error text COLLATE "C" NOT NULL,
-  network text COLLATE "C" NOT NULL,
-  node text COLLATE "C" NOT NULL,
-  source text COLLATE "C" NOT NULL,
-  foreign_line text COLLATE "C" NOT NULL,
-  samples text COLLATE "C" NOT NULL,
-  conditions text COLLATE "C" NOT NULL,
-  versus text COLLATE "C",
-  ms double precision,
-  device text COLLATE "C",
-  target text COLLATE "C",
-  threads integer,
-  line text COLLATE "C"))",
-      "CREATE INDEX records_problem ON kilter.records USING hash(problem)",
-  }};
-  return kAll;
-}
+using namespace postgres;
 
-int64_t known_version() { return std::ssize(migrations()); }
-
-/// The keys of the locks that are held while the schema is created or migrated ("KLTR"), and while records are added.
-constexpr int64_t kSchemaLock = 0x4b4c5452, kAppendLock = kSchemaLock + 1;
-
-/// Returns a text that PostgreSQL can store, with U+FFFD instead of NUL and of bytes that are not UTF-8. An id does not
-/// depend on how invalid UTF-8 is written, and NUL is kept in the column "line".
-std::string storable(const std::string& text) {
-  std::string clean = nlohmann::json::parse(json_text(nlohmann::json(text))).get<std::string>();
-  for (size_t at = clean.find('\0'); at != std::string::npos; at = clean.find('\0', at))
-    clean.replace(at, 1, "\xef\xbf\xbd");
-  return clean;
-}
+/// The key of the lock that is held while records are added ("KLTS").
+constexpr int64_t kAppendLock = 0x4b4c5453;
 
 bool has_nul(const Row& row) {
   return std::ranges::any_of(row.texts,
                              [](const auto& text) { return text && text->find('\0') != std::string::npos; }) ||
          row.device.find('\0') != std::string::npos || row.target.find('\0') != std::string::npos;
 }
-
-/// Values of one column, as the text of an array.
-class ArrayText {
- public:
-  void add(const std::optional<std::string>& value) {
-    text_ += text_.size() > 1 ? "," : "";
-    if (!value) {
-      text_ += "NULL";
-      return;
-    }
-    text_ += '"';
-    for (const char c : *value) {
-      if (c == '"' || c == '\\') text_ += '\\';
-      text_ += c;
-    }
-    text_ += '"';
-  }
-  std::string text() const { return text_ + "}"; }
-  size_t size() const { return text_.size(); }
-
- private:
-  std::string text_ = "{";
-};
 
 ArrayText ids_text(const std::set<std::string>& ids) {
   ArrayText all;
@@ -168,8 +102,10 @@ class Batch {
 class PostgresStore : public Store {
  public:
   PostgresStore(const std::string& url, Mode mode, const StoreOptions& options)
-      : Store(shown(url)), server_(url, options.busy_seconds) {
-    if (mode == Mode::write) prepare();
+      : Store(shown(url)), server_(url, {.busy_seconds = options.busy_seconds}) {
+    if (mode == Mode::write) {
+      if (std::string notice = prepare_schema(server_); !notice.empty()) notices_.push_back(std::move(notice));
+    }
     inspect(mode);
   }
 
@@ -323,101 +259,27 @@ class PostgresStore : public Store {
     }
   }
 
-  /// Creates or migrates the schema, which needs a user who may do that; others need not if it is current.
-  void prepare() {
-    if (schema_version() >= known_version()) return;
-    try {
-      ServerTransaction transaction(server_);
-      server_.run(fmt::format("SELECT pg_advisory_xact_lock({})", kSchemaLock));
-      const int64_t version = schema_version();  // another process may have prepared it meanwhile
-      if (version >= known_version()) return;
-      if (version == 0) make_schema();
-      for (int64_t next = version; next < known_version(); ++next) {
-        for (const std::string& statement : migrations()[static_cast<size_t>(next)]) server_.run(statement);
-        server_.run(fmt::format("INSERT INTO kilter.schema_version(version) VALUES({})", next + 1));
-      }
-      transaction.commit();
-      notices_.push_back(
-          version == 0 ? fmt::format("records {}: made schema {}", name(), known_version())
-                       : fmt::format("records {}: migrated from schema {} to {}", name(), version, known_version()));
-    } catch (const ServerError& e) {
-      if (!e.is("42501")) throw;
-      fail(
-          ErrorKind::io,
-          "records {}: Kilter's schema must be made or migrated first, but the server refuses this user; as a user who "
-          "may create schemas in the database, run `kilter records migrate --records {}` once",
-          name(), name());
-    }
-  }
-
-  void make_schema() {
-    if (const std::string encoding = server_.run("SELECT getdatabaseencoding()").text(0, 0).value_or("");
-        encoding != "UTF8") {
-      fail(ErrorKind::unsupported,
-           "records {}: the database's encoding is {}; expected UTF8: give another database, as `createdb "
-           "--encoding=UTF8 --template=template0` makes it",
-           name(), encoding);
-    }
-    if (server_.run("SELECT 1 FROM pg_namespace WHERE nspname = 'kilter'").count() == 0)
-      server_.run("CREATE SCHEMA kilter");
-  }
-
-  /// Returns the columns of a table of the schema.
-  std::set<std::string> columns_of(const char* table) {
-    const std::vector<Parameter> values{table};
-    const Rows rows = server_.run(
-        "SELECT attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid JOIN pg_namespace ON "
-        "pg_namespace.oid = relnamespace WHERE nspname = 'kilter' AND relname = $1 AND relkind IN ('r', 'p') AND "
-        "attnum > 0 AND NOT attisdropped",
-        values);
-    std::set<std::string> columns;
-    for (int i = 0; i < rows.count(); ++i) columns.insert(rows.text(i, 0).value_or(""));
-    return columns;
-  }
-
-  /// Returns the schema's version; 0 if there is none. Throws for a newer one and for a schema that is not Kilter's.
-  int64_t schema_version() {
-    const int64_t version = version_found();
-    if (version > known_version()) fail_newer_schema(name(), version, known_version());
-    return version;
-  }
-
-  int64_t version_found() {
-    // Counts all tables first: they are created in one transaction, so if any are visible, the version is as well.
-    const Rows all = server_.run(
-        "SELECT count(*) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'kilter'");
-    if (columns_of("schema_version").contains("version"))
-      return server_.run("SELECT max(version) FROM kilter.schema_version").number(0, 0);
-    if (all.number(0, 0) > 0) refuse_other();
-    return 0;
-  }
-
-  [[noreturn]] void refuse_other() const {
-    fail(ErrorKind::bad_input,
-         "records {}: the database has a schema \"kilter\" that is not one of tuning records; give another database",
-         name());
-  }
-
   /// Finds out which columns can be read, and whether damaged rows can be replaced.
   void inspect(Mode mode) {
-    const int64_t version = version_found();
+    const int64_t version = schema_version(server_);
+    if (mode == Mode::write && version > known_schema()) fail_newer_schema(name(), version, known_schema());
     if (version == 0) {
       fail(ErrorKind::io,
            "records {}: the database has no records; `kilter tune MODEL --records {}` makes some, and `kilter records "
            "import FILE --records {}` brings them from elsewhere",
            name(), name(), name());
     }
-    const std::set<std::string> have = columns_of("records");
+    const std::set<std::string> have = columns_of(server_, "records");
     const bool all = std::all_of(kRecordColumns.begin(), kRecordColumns.begin() + kColumnsNeeded,
                                  [&](const char* c) { return have.contains(c); });
-    if (!all && version > known_version()) fail_newer_schema(name(), version, known_version());
-    if (!all) refuse_other();
+    if (!all && version > known_schema()) fail_newer_schema(name(), version, known_schema());
+    if (!all) refuse_other_schema(server_);
     for (const char* column : kRecordColumns) select_ += have.contains(column) ? fmt::format("{}, ", column) : "NULL, ";
     has_line_ = have.contains("line");
     select_ += has_line_ ? "line, seq" : "NULL, seq";
-    if (version > known_version()) {
+    if (version > known_schema()) {
       ids_ = IdCheck::none;
-      notices_.push_back(newer_schema_notice(name(), version, known_version()));
+      notices_.push_back(newer_schema_notice(name(), version, known_schema()));
     }
     if (mode == Mode::write)
       replaces_ = server_.run("SELECT has_table_privilege('kilter.records', 'DELETE')").text(0, 0) == "t";
@@ -440,5 +302,3 @@ std::unique_ptr<Store> open_postgres_store(const std::string& url, Store::Mode m
 }
 
 }  // namespace kilter::tune
-
-#endif

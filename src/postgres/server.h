@@ -1,6 +1,6 @@
 // A wrapper around libpq, PostgreSQL's client library, that throws Kilter's errors: connections, results and
-// transactions that close themselves. Only for use by the records. The library is loaded when a server is first named,
-// so a program that uses files only runs without it. No call waits forever.
+// transactions that close themselves. The library is loaded when a server is first named, so a program that names none
+// runs without it. No call waits forever.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,9 @@
 struct pg_conn;
 struct pg_result;
 
-namespace kilter::tune {
+namespace kilter::postgres {
 
 struct Libpq;
-/// Loads the client library. Throws unsupported if it is missing or too old.
-const Libpq& load_libpq();
 
 /// What a server refused, or the loss of the connection.
 class ServerError : public Error {
@@ -63,12 +61,18 @@ class Rows {
   pg_result* result_;
 };
 
+struct ServerOptions {
+  std::string subject = "records";            ///< what the server has for the caller; messages begin with it
+  std::string instead = "a file of records";  ///< what to give if libpq is missing; empty: nothing
+  double busy_seconds = 120;                  ///< how long a statement waits for other processes
+};
+
 /// A connection to a server.
 class Server {
  public:
-  /// Connects. Throws usage for a malformed URL, io if the server cannot be reached or refuses the user, and the errors
-  /// of load_libpq().
-  Server(std::string url, double busy_seconds);
+  /// Connects. Throws usage for a malformed URL, io if the server cannot be reached or refuses the user, and
+  /// unsupported if libpq is missing or too old.
+  explicit Server(std::string url, ServerOptions options = {});
   ~Server() { close(); }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -77,10 +81,19 @@ class Server {
   void reconnect();
   /// Runs one statement. Throws ServerError.
   Rows run(const std::string& sql, std::span<const Parameter> parameters = {});
+  /// Runs statements that are separated by semicolons, in a transaction. Throws ServerError.
+  void run_script(const std::string& sql);
+  /// Waits until a notification arrives on a channel that this connection listens to, and forgets all that have
+  /// arrived. Returns false if none does within `seconds`. Throws ServerError if the connection is lost.
+  bool wait_for_notification(double seconds);
   /// Sets how long a statement waits for other processes.
   void wait_for_others(double seconds);
   /// Whether statements can be sent.
   bool usable() const;
+  /// How messages begin: the subject and the URL without its passwords.
+  const std::string& label() const { return label_; }
+  /// The URL without its passwords.
+  const std::string& name() const { return name_; }
 
  private:
   void connect();
@@ -89,13 +102,16 @@ class Server {
   /// Returns the settings for the connection that neither the URL, nor the environment, nor a service gives.
   std::vector<std::pair<std::string, std::string>> defaults() const;
   void await(double seconds);
+  /// Waits until there is something to read, or also until something can be written. Returns false if the time is up.
+  bool wait_on_socket(double seconds, bool write);
+  Rows results();
   [[noreturn]] void fail_lost(const std::string& why);
   [[noreturn]] void fail(const pg_result& result);
   std::string refusal_text(std::string_view state, const std::string& why) const;
 
   const Libpq& libpq_;
-  std::string url_, name_;
-  double busy_seconds_;
+  std::string url_, name_, label_;
+  ServerOptions options_;
   pg_conn* connection_ = nullptr;
 };
 
@@ -114,4 +130,4 @@ class ServerTransaction {
   bool open_ = true;
 };
 
-}  // namespace kilter::tune
+}  // namespace kilter::postgres

@@ -1,0 +1,169 @@
+// The queue of a fleet, in a database of a PostgreSQL server: submitters add jobs, agents lease them, measure and
+// deliver results. The rules are functions of the database (postgres/migrations/2_queue.sql), so they hold for every
+// version of this class, and all times are those of the server's clock. What a call has returned survives a crash of
+// the server, except leases, which a crash may end.
+//
+//   Queue queue("postgresql://db.example.com/tuning");
+//   const int64_t job = queue.submit({.run = "7f3a", .kind = "variants", .device_class = "cortex-a72", .payload =
+//   ...}); const std::vector<Ending> endings = queue.endings({job});         // once wait_for_ending() says so
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "postgres/server.h"
+
+namespace kilter::fleet {
+
+struct NewJob {
+  std::string run;           ///< jobs of one run are cancelled together
+  std::string kind;          ///< what the agent has to do with the payload
+  std::string device_class;  ///< of the agents that may do it
+  int priority = 0;          ///< -100 to 100; higher ones come first
+  int candidates = 1;        ///< what the job counts in its submitter's share
+  bool awaited = false;      ///< whether wait_for_ending() returns as soon as the job ends
+  std::string payload;       ///< at most 64 MiB
+};
+
+/// A job as an agent gets it.
+struct Job {
+  int64_t id = 0;
+  std::string kind, run;
+  int candidates = 0;
+  int attempt = 0;  ///< 1 for the first
+  std::string payload;
+};
+
+/// One result. A result with the same device, problem, schedule, conditions and code as an earlier one is dropped.
+struct Result {
+  std::string problem, schedule, conditions, code;
+  std::string body;
+};
+
+/// The answer to a delivery.
+enum class Delivery : uint8_t {
+  stored,
+  duplicate,  ///< the job was done before
+  cancelled,
+  set_aside,  ///< three attempts had failed by then
+};
+/// "stored", "duplicate", "cancelled", "set aside".
+std::string_view name(Delivery delivery);
+
+/// How a job ended.
+struct Ending {
+  int64_t job = 0;
+  Delivery how = Delivery::stored;  ///< stored, cancelled or set_aside
+  std::string agent, reason;
+  std::vector<std::string> bodies;  ///< of its results, in their order
+};
+
+/// The answer to a heartbeat.
+struct Beat {
+  bool draining = false;   ///< the agent should end its jobs and then itself
+  std::set<int64_t> held;  ///< the jobs that the agent still has
+};
+
+struct QueueJob {
+  int64_t id = 0;
+  std::string run, kind, device_class, submitter;
+  int priority = 0, candidates = 0, attempt = 0;
+  std::string state;  ///< "waits", "leased", "done", "cancelled", "set aside"
+  std::string agent;  ///< that has it, or had it last
+  std::string reason;
+  double age_seconds = 0;  ///< since it was submitted
+};
+
+struct QueueAgent {
+  std::string name, login, device_class, facts, state;
+  bool draining = false;
+  double seen_seconds = 0;     ///< since its last heartbeat
+  double started_seconds = 0;  ///< since it was announced
+  int64_t leases = 0;
+  int64_t done = 0, failed = 0;  ///< jobs that it delivered; that it failed, or whose leases ran out
+};
+
+struct QueueOptions {
+  double lease_seconds = 30;
+  double busy_seconds = 10;  ///< how long a call waits for other processes
+};
+
+/// A connection to the queue. Only one thread at a time may use it. Calls that may be repeated are, once, if the
+/// connection is lost. All throw io if the server cannot be reached or refuses the user, and usage with the database's
+/// sentence for what its rules do not allow.
+class Queue {
+ public:
+  using Options = QueueOptions;
+  /// Connects, and makes or migrates the schema. Throws usage for a malformed URL, and unsupported if libpq is missing
+  /// or a newer version made the schema.
+  explicit Queue(const std::string& url, Options options = {});
+
+  // --- submitters ---
+
+  /// Adds jobs, all or none, and returns their numbers. A submission with the token of an earlier one adds nothing and
+  /// returns the numbers of that one's jobs, so it can be repeated until there is an answer.
+  std::vector<int64_t> submit(std::span<const NewJob> jobs, const std::string& token = "");
+  int64_t submit(const NewJob& job) { return submit(std::span(&job, 1)).front(); }
+  /// Cancels what has not ended of the caller's jobs in a run. Returns their number.
+  int64_t cancel(const std::string& run);
+  /// Returns those of the jobs that have ended, with their results.
+  std::vector<Ending> endings(std::span<const int64_t> jobs);
+  /// Waits until a job that is awaited has ended, or for `seconds`. A hint: look whether one has, in either case.
+  void wait_for_ending(double seconds);
+
+  // --- agents ---
+
+  /// Makes the agent known. `facts`: a JSON object. The jobs that an agent of this name had are free again.
+  void announce(const std::string& agent, const std::string& device_class, const std::string& facts);
+  /// Leases at most `most` jobs. They are to be delivered, failed or given back before the lease ends; beat() prolongs
+  /// it, and is to be called every third of a lease.
+  std::vector<Job> claim(const std::string& agent, int most = 1);
+  /// `state`: a JSON object for those who look at the agents. The answer may have jobs that the agent does not know,
+  /// because the answer to its claim was lost: it should give them back.
+  Beat beat(const std::string& agent, const std::string& state = "{}");
+  /// Ends a job. May be repeated: the first delivery counts. `device`: the machine that measured.
+  Delivery deliver(const std::string& agent, int64_t job, const std::string& device, std::span<const Result> results);
+  /// Says that the job as a whole failed. It is tried again, at most three times. Returns false if the agent did not
+  /// have it any more.
+  bool fail(const std::string& agent, int64_t job, const std::string& reason);
+  /// Returns a job that was not begun; the attempt does not count.
+  bool give_back(const std::string& agent, int64_t job);
+  /// Waits until jobs may be there, or for `seconds`. A hint, as wait_for_ending().
+  void wait_for_jobs(double seconds);
+
+  // --- everybody ---
+
+  /// Ends leases that have run out, and returns how many jobs are free again. Heartbeats and waiting calls do this,
+  /// each connection at most six times per lease.
+  int64_t reap();
+  /// Returns the jobs of a run, or all that have not ended, the oldest first, at most `most`.
+  std::vector<QueueJob> jobs(const std::optional<std::string>& run = std::nullopt, int most = 1000);
+  std::vector<QueueAgent> agents();
+  /// For the owner of the schema: the agent gets no more jobs. Returns false if it is not known.
+  bool drain(const std::string& agent);
+  /// For the owner of the schema: forgets the agent and frees its jobs. Returns false if it was not known.
+  bool remove_agent(const std::string& agent);
+  /// For the owner of the schema: forgets jobs that ended at least so many days ago, but not their results. Returns
+  /// their number.
+  int64_t purge(double days);
+
+ private:
+  postgres::Rows call(const std::string& sql, std::span<const postgres::Parameter> parameters);
+  template <class Work>
+  auto repeatedly(Work work);
+  bool truth(const std::string& sql, std::span<const postgres::Parameter> parameters);
+  void wait_on(const char* channel, double seconds);
+  void reap_sometimes();
+
+  Options options_;
+  postgres::Server server_;
+  std::set<std::string> channels_;  ///< that this connection listens to
+  std::chrono::steady_clock::time_point reaped_;
+};
+
+}  // namespace kilter::fleet
