@@ -1,6 +1,5 @@
-// The functions of libfmt, so that libkilter_runtime does not need its shared library. Where the libraries are built
-// with FMT_HEADER_ONLY, they have these functions already.
-#ifndef FMT_HEADER_ONLY
+// The functions of libfmt, so that libkilter_runtime does not need its shared library, and builds for other processors
+// need only its headers. With FMT_HEADER_ONLY, every source file would compile these functions again.
 #include <fmt/format-inl.h>
 
 // The templates that libfmt instantiates for all that include its headers.
@@ -18,4 +17,3 @@ template FMT_API void vformat_to(buffer<char>&, string_view, basic_format_args<F
 #endif
 }  // namespace detail
 FMT_END_NAMESPACE
-#endif
