@@ -54,6 +54,7 @@ void check_given(const Graph& graph, const onnx::Model::Shapes& given, const std
 
 std::unique_ptr<Session> Session::open(const std::string& model, Options options) {
   std::unique_ptr<Session> s = open_unbound(model, std::move(options));
+  if (s->model_) s->model_->fail_if_missing();
   s->bind_ranges();
   return s;
 }
@@ -559,7 +560,6 @@ ProgramRunner& Session::program() {
   if (file_program_)
     fail(ErrorKind::unsupported, "{} is a compiled file of a program; use the model that it was made from", name_);
   if (!model_) fail(ErrorKind::unsupported, "{}: only a model can run as a program", name_);
-  model_->fail_if_missing();
   program_ = std::make_unique<ProgramRunner>(
       name_, model_->open_graph(program_inputs_),
       ProgramRunner::Options{options_.compile, options_.chooser, options_.plan_cache_bytes, options_.interrupt}, pool_);

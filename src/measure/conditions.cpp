@@ -16,6 +16,7 @@
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "base/ticks.h"
+#include "measure/quiet.h"
 #include "measure/stats.h"
 
 namespace kilter {
@@ -91,10 +92,15 @@ std::string quiet_text(const Conditions& c, std::string_view samples) {
   out += fmt::format(": {} of {} {} disturbed ({:.3g} %", c.disturbed, c.taken, samples, 100 * disturbed_share(c));
   if (found != Quietness::quiet && !c.disturbed_by.empty()) out += ": " + c.disturbed_by;
   out += ")";
-  if (found == Quietness::busy)
-    out += more_threads_than_cpus(c) ? fmt::format(", because {} threads share {} CPUs; the time is an upper bound",
-                                                   c.threads, count_cpus(c.pinning))
-                                     : ", because other programs use the machine; the time is an upper bound";
+  if (found == Quietness::busy) {
+    std::string why = "other programs use the machine";
+    if (more_threads_than_cpus(c)) {
+      why = fmt::format("{} threads share {} CPUs", c.threads, count_cpus(c.pinning));
+    } else if (c.disturbed_by.starts_with(kOtherClock)) {
+      why = "the clock rate changes";
+    }
+    out += fmt::format(", because {}; the time is an upper bound", why);
+  }
   if (c.best_ms > 0) out += fmt::format(", best {:.3f} ms", c.best_ms);
   return out;
 }

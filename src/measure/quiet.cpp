@@ -202,7 +202,7 @@ std::string DisturbedCount::why() const {
   std::pair<int64_t, const char*> counts[] = {{waited, "waited for a CPU in"},
                                               {stolen, "time stolen by the hypervisor in"},
                                               {switched, "taken off its CPU in"},
-                                              {drifted, "a different clock rate in"}};
+                                              {drifted, kOtherClock}};
   std::ranges::stable_sort(counts, std::greater(), [](const auto& entry) { return entry.first; });
   std::vector<std::string> parts;
   for (const auto& [count, words] : counts) {

@@ -60,6 +60,9 @@ struct Disturbance {
   void add(const Disturbance& other);
 };
 
+/// How DisturbedCount::why() names samples during which the clock rate was not the usual one.
+constexpr const char* kOtherClock = "a different clock rate in";
+
 /// Counts of disturbed samples, in all and by cause.
 struct DisturbedCount {
   int64_t taken = 0, disturbed = 0;

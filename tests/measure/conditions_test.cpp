@@ -145,6 +145,9 @@ TEST(Quietness, StandsBesideAFigureInOneLine) {
   EXPECT_EQ(quiet_text(disturbed(100)),
             "busy: 100 of 100 runs disturbed (100 %: waited for a CPU in 9), because other programs use the machine; "
             "the time is an upper bound, best 2.500 ms");
+  Conditions slowed = disturbed(100);
+  slowed.disturbed_by = "a different clock rate in 90, waited for a CPU in 9";
+  EXPECT_THAT(quiet_text(slowed), HasSubstr("because the clock rate changes; the time is an upper bound"));
   Conditions crowded = disturbed(100);
   crowded.threads = 8;
   EXPECT_TRUE(more_threads_than_cpus(crowded));
