@@ -3,12 +3,33 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Callable, Iterable, Mapping
 
 from . import _kilter
 from .errors import Error, FileError
 
 __all__ = ["command", "device", "ops", "options", "targets", "words_of", "zoo"]
+
+
+class Unnamed(str):
+    """A word for a model that has no name in the file system, with what texts for the user say in its place."""
+    shown: str
+
+    def __new__(cls, word: str, shown: str) -> Unnamed:
+        made = super().__new__(cls, word)
+        made.shown = shown
+        return made
+
+
+def with_names(text: str, words: Iterable[str]) -> str:
+    """Returns a text of a command with the names of the models among its words. Columns stay where they are if there
+    is room."""
+    for word in words:
+        if isinstance(word, Unnamed) and word in text:
+            pattern = re.compile(rf"'?{re.escape(word)}'?(?!\d)(  +)?")
+            text = pattern.sub(lambda m: word.shown.ljust(len(m[0]) - 2) + "  " if m[1] else word.shown, text)
+    return text
 
 
 def words_of(options: Mapping[str, Any]) -> list[str]:
@@ -58,16 +79,30 @@ def run(words: list[str], progress: Callable[[str], None] | None = None,
         line: Callable[[str], None] | None = None, verbatim: bool = False) -> str:
     """Runs a command as command() does, for words in a list. Messages name Python's arguments in place of options,
     unless `verbatim` says that the caller's user wrote the words."""
-    code, out, messages = _kilter.run_command(words, progress, line, verbatim)
+    try:
+        code, out, messages = _kilter.run_command(words, progress, line, verbatim)
+    except Error as error:
+        raise type(error)(with_names(str(error), words)) from None
     if code != 0:
-        raise Error(messages.strip() or out.strip() or f"kilter {' '.join(words)}: exit code {code}")
-    return out
+        raise Error(with_names(messages.strip() or out.strip() or f"kilter {' '.join(words)}: exit code {code}", words))
+    return with_names(out, words)
 
 
 def read_text(path: str | os.PathLike) -> str:
     """Returns what a command has written to a file."""
     with open(path, encoding="utf-8") as file:
         return file.read()
+
+
+def report_of(path: str | os.PathLike, words: Iterable[str]) -> Any:
+    """Returns the JSON that a command has written to a file, with names as with_names() has them."""
+    return json.loads(read_text(path), object_pairs_hook=lambda pairs: {k: _named(v, words) for k, v in pairs})
+
+
+def _named(value: Any, words: Iterable[str]) -> Any:
+    if isinstance(value, list):
+        return [_named(item, words) for item in value]
+    return with_names(value, words) if isinstance(value, str) else value
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:

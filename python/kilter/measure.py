@@ -7,7 +7,7 @@ import os
 import tempfile
 from typing import Any, Iterator, Mapping
 
-from ._commands import json_of, read_text, run, words_of, write_text
+from ._commands import json_of, read_text, report_of, run, words_of, write_text
 from .errors import MeasurementError, UsageError
 from .network import Network, Progress, compile as _compile
 
@@ -89,7 +89,8 @@ class Bench(Record):
     """The result of bench(): estimate_ms, mean_ms, std_dev_ms, median_ms, min_ms, p90_ms, conditions, ..."""
 
     def __repr__(self) -> str:
-        return (f"<kilter.Bench {self.model!r}: {self.estimate_ms:.4f} ms on {self.threads} threads ({self.target}); "
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return (f"<kilter.Bench {self.model!r}: {self.estimate_ms:.4f} ms on {threads} ({self.target}); "
                 f"{self.conditions['quiet_text']}>")
 
 
@@ -222,11 +223,11 @@ class Profile(Record):
 
 class Explanation(Record):
     """Why a network takes as long as it does: `findings`, the most promising first, and the profile that they rest
-    on."""
+    on. Printed, it is the text of `kilter explain`."""
 
-    def __init__(self, data: dict[str, Any], html: str):
+    def __init__(self, data: dict[str, Any], text: str, html: str):
         super().__init__(data)
-        self._html = html
+        self._text, self._html = text, html
 
     @property
     def findings(self) -> list[dict[str, Any]]:
@@ -238,21 +239,19 @@ class Explanation(Record):
         write_text(path, self._html)
 
     def __repr__(self) -> str:
-        lines = [*self.explain["summary"]]
-        for f in self.findings:
-            lines.append(f"{f['gain_ms']:.4f} ms ({f['how']}): {f['cause']} in {f['name']}: {f['evidence']}; "
-                         f"{f['advice']}")
-            if f["action"]:
-                lines.append(f"  $ {f['action']}")
-        return "\n".join(str(line) for line in lines)
+        return self._text
 
 
 class Comparison(Record):
-    """Two networks, measured alternately: a, b, ratio (time of b over that of a: value, low, high), layers, ..."""
+    """Two networks, measured alternately: a, b, ratio (time of b over that of a: value, low, high), layers, ...
+    Printed, it is the text of `kilter compare`, which begins with the conditions that differ."""
+
+    def __init__(self, data: dict[str, Any], text: str):
+        super().__init__(data)
+        self._text = text
 
     def __repr__(self) -> str:
-        return (f"<kilter.Comparison: {self.a['ms']:.4f} ms, {self.b['ms']:.4f} ms, ratio {self.ratio['value']:.3f} "
-                f"({self.ratio['low']:.3f} to {self.ratio['high']:.3f})>")
+        return self._text
 
 
 def _listed(names: list[str], most: int = 5) -> str:
@@ -295,27 +294,35 @@ def explain(model: Any, *, progress: Progress | None = None, **options: Any) -> 
     network, options = network_of(model, options)
     with tempfile.TemporaryDirectory(prefix="kilter-") as folder:
         report, page = os.path.join(folder, "report.json"), os.path.join(folder, "report.html")
-        run(["explain", *network._command_words(options), "--json", report, "--html", page], progress)
-        return Explanation(json.loads(read_text(report)), read_text(page))
+        words = [*network._command_words(options), "--json", report, "--html", page]
+        text = run(["explain", *words], progress)
+        return Explanation(report_of(report, words), text.removesuffix(f"report: {page}\n").rstrip(), read_text(page))
 
 
 def compare(a: Any, b: Any = None, *, progress: Progress | None = None, **options: Any) -> Comparison:
     """Measures two networks alternately, and reports the ratio of their times with its 95 % interval.
 
     a, b: Networks, what compile() accepts, or "onnxruntime:MODEL" and "openvino:MODEL". b defaults to a, which needs
-    options of one side, such as threads_a=1, threads_b=2. options: those of `kilter compare` and of compile().
+    options of one side, such as threads_a=1, threads_b=2. If only one of them is a Network, the other runs on as many
+    threads. options: those of `kilter compare` and of compile().
     """
-    words = []
-    sides = [(a, "-a")] + ([] if b is None else [(b, "-b")])
-    own = []
-    for what, suffix in sides:
-        network = what if isinstance(what, Network) else None
-        if network is None and not (isinstance(what, str) and what.split(":")[0] in ("onnxruntime", "openvino")):
-            network = _compile(what)
-        words.append(network._source.word if network else what)
-        if network:
-            own += [word + suffix if word.startswith("--") else word for word in words_of(network._options)]
-    return Comparison(json_of(["compare", *words, *own, *words_of(options)], progress))
+    words, own = [], []
+    for what, other, side in ((a, b, "a"), (b, a, "b")):
+        if what is None:
+            continue
+        if isinstance(what, Network):
+            settings = what._options
+        else:
+            threads = other._options.get("threads") if isinstance(other, Network) else None
+            settings = {} if {"threads", f"threads_{side}"} & options.keys() else {"threads": threads}
+            if not (isinstance(what, str) and what.split(":")[0] in ("onnxruntime", "openvino")):
+                what = _compile(what)
+        words.append(what._source.word if isinstance(what, Network) else what)
+        own += [f"{word}-{side}" if word.startswith("--") else word for word in words_of(settings)]
+    with tempfile.TemporaryDirectory(prefix="kilter-") as folder:
+        report = os.path.join(folder, "report.json")
+        text = run(["compare", *words, *own, *words_of(options), "--json", report], progress)
+        return Comparison(report_of(report, words), text.rstrip())
 
 
 def tasks(model: Any, *, progress: Progress | None = None, **options: Any) -> list[dict[str, Any]]:

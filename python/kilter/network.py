@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from . import _kilter
+from ._commands import Unnamed, with_names, words_of
 from ._commands import run as run_command
-from ._commands import words_of
-from .errors import InputError, UnsupportedError, UsageError
+from .errors import Error, InputError, UnsupportedError, UsageError
 
 __all__ = ["Network", "PlansAhead", "Pool", "Port", "compile", "load"]
 
@@ -71,7 +71,7 @@ class _Source:
         self.title = ""
         if hasattr(model, "_memory_model"):  # kilter.graph.Graph
             self.memory = model._memory_model()
-            self.word = self.memory.name
+            self.word = Unnamed(self.memory.name, model.name)
         elif isinstance(model, (bytes, bytearray, memoryview)):
             data = bytes(model)
             if data.startswith(_COMPILED):
@@ -91,7 +91,7 @@ class _Source:
 
     def _from_bytes(self, data: bytes, name: str) -> None:
         self.memory = _kilter.model_of_bytes(data, name)
-        self.word = self.memory.name
+        self.word = Unnamed(self.memory.name, name)
 
     def _from_compiled(self, data: bytes) -> None:
         """Keeps a compiled file in memory that has no name in the file system, which commands open as well."""
@@ -100,7 +100,7 @@ class _Source:
         with open(handle, "wb", closefd=False) as file:
             file.write(data)
         self.title = "compiled"
-        self.word = f"/proc/self/fd/{handle}"
+        self.word = Unnamed(f"/proc/self/fd/{handle}", f"of {len(data)} bytes")
 
 
 class Network:
@@ -127,7 +127,10 @@ class Network:
             if ranges:
                 self._options["shapes"] = ranges
         self._source = _Source(model)
-        self._adopt(_kilter.Network([self._source.word, *words_of(self._options)], self._source.memory, progress))
+        try:
+            self._adopt(_kilter.Network([self._source.word, *words_of(self._options)], self._source.memory, progress))
+        except Error as error:
+            raise type(error)(with_names(str(error), [self._source.word])) from None
 
     def _adopt(self, net: Any) -> None:
         self._net = net

@@ -145,7 +145,8 @@ def test_explain(tmp_path):
     found = kilter.explain(network(), seconds=0.2)
     assert isinstance(found.findings, list) and found.explain["summary"]
     assert all({"cause", "evidence", "advice", "action", "gain_ms", "how"} <= set(f) for f in found.findings)
-    assert repr(found).startswith(str(found.explain["summary"][0]))
+    assert str(found).startswith("mlp takes ") and str(found.explain["summary"][0]) in str(found)
+    assert "report:" not in str(found) and "memory:" not in str(found) + str(found.findings)
     found.html(tmp_path / "e.html")
     assert "<html" in (tmp_path / "e.html").read_text("utf-8")
 
@@ -155,7 +156,18 @@ def test_compare():
     result = kilter.compare(net, net.with_options(threads=2), seconds=0.3)
     assert result.ratio["low"] <= result.ratio["value"] <= result.ratio["high"]
     assert result.ratio["value"] == pytest.approx(result.b["ms"] / result.a["ms"], rel=0.3)
-    assert repr(result).startswith("<kilter.Comparison: ")
+    text = " ".join(str(result).split())
+    assert "conditions that differ: threads A: 1 B: 2 A mlp " in text and "memory:" not in text, result
+
+
+def test_compare_runs_a_file_on_as_many_threads_as_the_network(tmp_path):
+    net = network()
+    net.save(tmp_path / "net.kilter")
+    for a, b in ((net, tmp_path / "net.kilter"), (str(tmp_path / "net.kilter"), net)):
+        result = kilter.compare(a, b, seconds=0.2)
+        assert "conditions that differ: none" in str(result), result
+    result = kilter.compare(net, tmp_path / "net.kilter", threads_b=2, seconds=0.2)
+    assert "threads A: 1 B: 2" in " ".join(str(result).split()), result
 
 
 def test_compare_one_network_with_options_of_its_sides():
