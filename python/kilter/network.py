@@ -71,7 +71,7 @@ class _Source:
         self.title = ""
         if hasattr(model, "_memory_model"):  # kilter.graph.Graph
             self.memory = model._memory_model()
-            self.word = Unnamed(self.memory.name, model.name)
+            self.word = Unnamed(self.memory.name, getattr(model, "name", "model"))
         elif isinstance(model, (bytes, bytearray, memoryview)):
             data = bytes(model)
             if data.startswith(_COMPILED):

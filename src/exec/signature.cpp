@@ -1,6 +1,5 @@
 #include "exec/signature.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -17,6 +16,7 @@
 #include "base/files.h"
 #include "base/handle.h"
 #include "base/text.h"
+#include "exec/sodium.h"
 
 namespace kilter {
 namespace {
@@ -27,49 +27,6 @@ constexpr std::string_view kSecretTitle = "kilter secret key 1";
 constexpr std::string_view kSignatureTitle = "kilter signature 1";
 
 using Bytes = std::vector<unsigned char>;
-
-/// The functions of libsodium that are used, by the names of its interface.
-struct Sodium {
-  int (*init)() = nullptr;
-  size_t (*state_bytes)() = nullptr;
-  int (*keypair)(unsigned char* public_key, unsigned char* secret_key) = nullptr;
-  int (*start)(void* state) = nullptr;
-  int (*update)(void* state, const unsigned char* data, unsigned long long bytes) = nullptr;
-  int (*sign)(void* state, unsigned char* signature, unsigned long long* bytes,
-              const unsigned char* secret_key) = nullptr;
-  int (*verify)(void* state, const unsigned char* signature, const unsigned char* public_key) = nullptr;
-};
-
-template <class F>
-void find(void* library, const char* name, F& function) {
-  function = reinterpret_cast<F>(dlsym(library, name));
-  if (function == nullptr)
-    fail(ErrorKind::unsupported, "libsodium has no function {}; install version 1.0.12 or later", name);
-}
-
-const Sodium& sodium() {
-  static const Sodium loaded = [] {
-    void* library = nullptr;
-    for (const char* name : {"libsodium.so.23", "libsodium.so.26", "libsodium.so"}) {
-      if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    }
-    if (library == nullptr) {
-      fail(ErrorKind::unsupported,
-           "signatures need libsodium, which is not installed; install it (Debian: libsodium23), or leave out the key");
-    }
-    Sodium s;
-    find(library, "sodium_init", s.init);
-    find(library, "crypto_sign_ed25519ph_statebytes", s.state_bytes);
-    find(library, "crypto_sign_ed25519_keypair", s.keypair);
-    find(library, "crypto_sign_ed25519ph_init", s.start);
-    find(library, "crypto_sign_ed25519ph_update", s.update);
-    find(library, "crypto_sign_ed25519ph_final_create", s.sign);
-    find(library, "crypto_sign_ed25519ph_final_verify", s.verify);
-    if (s.init() < 0) fail(ErrorKind::unsupported, "libsodium cannot be initialised: the system has no random numbers");
-    return s;
-  }();
-  return loaded;
-}
 
 std::string hex(const Bytes& bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
 

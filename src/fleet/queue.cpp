@@ -120,7 +120,7 @@ std::vector<int64_t> Queue::submit(std::span<const NewJob> jobs, const std::stri
                                           number(job.priority),
                                           number(job.candidates),
                                           job.awaited ? "t" : "f",
-                                          bytea_text(job.payload)};
+                                          Parameter::bytes(job.payload)};
       ids.push_back(server_.run("SELECT kilter.submit($1, $2, $3, $4, $5, $6, $7, $8)", values).number(0, 0));
     }
     transaction.commit();
@@ -173,6 +173,30 @@ Beat Queue::beat(const std::string& agent, const std::string& state) {
   return {truth_of(rows, 0, 0), numbers_of(text_of(rows, 0, 1))};
 }
 
+std::set<std::string> Queue::known_blobs(std::span<const std::string> hashes) {
+  ArrayText all;
+  for (const std::string& hash : hashes) all.add(hash);
+  const std::vector<Parameter> values{all.text()};
+  const Rows rows = call("SELECT kilter.known_blobs($1::text[])", values);
+  std::set<std::string> known;
+  for (int i = 0; i < rows.count(); ++i) known.insert(text_of(rows, i, 0));
+  return known;
+}
+
+std::string Queue::put_blob(std::string bytes) {
+  const std::vector<Parameter> values{Parameter::bytes(std::move(bytes))};
+  return text_of(call("SELECT kilter.put_blob($1)", values), 0, 0);
+}
+
+std::string Queue::blob(const std::string& hash) {
+  const std::vector<Parameter> values{hash};
+  const Rows rows = repeatedly(
+      [&] { return server_.run("SELECT bytes FROM kilter.blobs WHERE hash = $1", values, postgres::Format::binary); });
+  if (rows.count() == 0)
+    kilter::fail(ErrorKind::bad_input, "{}: there is no blob {} any more; submit the job again", server_.label(), hash);
+  return text_of(rows, 0, 0);
+}
+
 Delivery Queue::deliver(const std::string& agent, int64_t job, const std::string& device,
                         std::span<const Result> results) {
   std::array<ArrayText, 5> columns;
@@ -212,8 +236,9 @@ void Queue::wait_on(const char* channel, double seconds) {
   static thread_local std::minstd_rand random{std::random_device{}()};
   reap_sometimes();
   repeatedly([&] {
-    if (channels_.insert(channel).second) {
+    if (!channels_.contains(channel)) {
       (void)server_.run(std::string("LISTEN ") + channel);
+      channels_.insert(channel);
       return;  // something may have happened before
     }
     (void)server_.wait_for_notification(seconds * std::uniform_real_distribution<double>(0.5, 1)(random));
@@ -224,7 +249,7 @@ void Queue::wait_for_jobs(double seconds) { wait_on("kilter_jobs", seconds); }
 void Queue::wait_for_ending(double seconds) { wait_on("kilter_results", seconds); }
 
 std::vector<QueueJob> Queue::jobs(const std::optional<std::string>& run, int most) {
-  const std::vector<Parameter> values{run ? Parameter(storable(*run)) : std::nullopt, number(most)};
+  const std::vector<Parameter> values{run ? Parameter(storable(*run)) : Parameter(std::nullopt), number(most)};
   const Rows rows = call(
       "SELECT j.id, j.run, j.kind, j.device_class, j.submitter, j.priority, j.candidates, coalesce(q.attempt, 0), "
       "coalesce(o.outcome, CASE WHEN q.lease_owner IS NULL THEN 'waits' ELSE 'leased' END), coalesce(o.agent, "

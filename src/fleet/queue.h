@@ -113,6 +113,10 @@ class Queue {
   int64_t cancel(const std::string& run);
   /// Returns those of the jobs that have ended, with their results.
   std::vector<Ending> endings(std::span<const int64_t> jobs);
+  /// Returns those of the hashes (SHA-256, 64 hexadecimal digits) that have a blob.
+  std::set<std::string> known_blobs(std::span<const std::string> hashes);
+  /// Adds bytes that jobs refer to, at most 64 MiB, and returns their hash.
+  std::string put_blob(std::string bytes);
   /// Waits until a job that is awaited has ended, or for `seconds`. A hint: look whether one has, in either case.
   void wait_for_ending(double seconds);
 
@@ -133,6 +137,8 @@ class Queue {
   bool fail(const std::string& agent, int64_t job, const std::string& reason);
   /// Returns a job that was not begun; the attempt does not count.
   bool give_back(const std::string& agent, int64_t job);
+  /// Returns the bytes of a blob. Throws bad_input if there is none.
+  std::string blob(const std::string& hash);
   /// Waits until jobs may be there, or for `seconds`. A hint, as wait_for_ending().
   void wait_for_jobs(double seconds);
 

@@ -16,14 +16,14 @@ void find(void* library, const char* name, F& function) {
   }
 }
 
-Libpq open_library(const std::string& subject, const std::string& instead) {
+Libpq open_library(const std::string& instead) {
   constexpr const char* kFile = "libpq.so.5";
   void* const library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     fail(ErrorKind::unsupported,
-         "{} on a PostgreSQL server need its client library {}, which cannot be loaded ({}); install it (Debian: "
-         "libpq5){}",
-         subject, kFile, dlerror(), instead.empty() ? "" : ", or give " + instead);
+         "a PostgreSQL server can only be used with its client library {}, which cannot be loaded ({}); install it "
+         "(Debian: libpq5){}",
+         kFile, dlerror(), instead.empty() ? "" : ", or give " + instead);
   }
   Libpq l{};
 #define KILTER_FIND(result, name, parameters) find(library, #name, l.name);
@@ -34,8 +34,8 @@ Libpq open_library(const std::string& subject, const std::string& instead) {
 
 }  // namespace
 
-const Libpq& load_libpq(const std::string& subject, const std::string& instead) {
-  static const Libpq loaded = open_library(subject, instead);
+const Libpq& load_libpq(const std::string& instead) {
+  static const Libpq loaded = open_library(instead);
   return loaded;
 }
 

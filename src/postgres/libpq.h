@@ -67,8 +67,8 @@ struct Libpq {
 #undef KILTER_MEMBER
 };
 
-/// Loads the library when it is first called. Throws unsupported if it is missing or too old. `subject`: what the
-/// server has ("records"); `instead`: what to give without the library, or empty.
-const Libpq& load_libpq(const std::string& subject, const std::string& instead);
+/// Loads the library when it is first called. Throws unsupported if it is missing or too old. `instead`: what the
+/// message says that the user may give without the library, or empty.
+const Libpq& load_libpq(const std::string& instead);
 
 }  // namespace kilter::postgres

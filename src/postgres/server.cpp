@@ -64,7 +64,7 @@ std::optional<std::string> Rows::text(int row, int column) const {
 int64_t Rows::number(int row, int column) const { return try_parse_int(text(row, column).value_or("0")).value_or(0); }
 
 Server::Server(std::string url, ServerOptions options)
-    : libpq_(load_libpq(options.subject, options.instead)),
+    : libpq_(load_libpq(options.instead)),
       url_(std::move(url)),
       name_(shown_url(url_)),
       label_(options.subject + " " + name_),
@@ -216,12 +216,17 @@ Rows Server::results() {
   return std::move(*rows);
 }
 
-Rows Server::run(const std::string& sql, std::span<const Parameter> parameters) {
+Rows Server::run(const std::string& sql, std::span<const Parameter> parameters, Format format) {
   if (connection_ == nullptr) fail_lost("it was closed after an error");
   std::vector<const char*> values;
-  for (const Parameter& p : parameters) values.push_back(p ? p->c_str() : nullptr);
+  std::vector<int> lengths, formats;
+  for (const Parameter& p : parameters) {
+    values.push_back(p.value ? p.value->c_str() : nullptr);
+    lengths.push_back(p.value ? static_cast<int>(p.value->size()) : 0);
+    formats.push_back(p.binary ? 1 : 0);
+  }
   if (libpq_.PQsendQueryParams(connection_, sql.c_str(), static_cast<int>(values.size()), nullptr, values.data(),
-                               nullptr, nullptr, 0) == 0)
+                               lengths.data(), formats.data(), format == Format::binary ? 1 : 0) == 0)
     fail_lost(libpq_.PQerrorMessage(connection_));
   return results();
 }

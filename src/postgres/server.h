@@ -37,8 +37,28 @@ class ServerError : public Error {
   bool lost_;
 };
 
-/// A parameter of a statement: a text in UTF-8 without NUL, or null.
-using Parameter = std::optional<std::string>;
+/// A parameter of a statement: a text in UTF-8 without NUL, bytes, or null.
+struct Parameter {
+  Parameter(std::nullopt_t) {}
+  Parameter(std::string text) : value(std::move(text)) {}
+  Parameter(const char* text) : value(text) {}
+  Parameter(std::optional<std::string> text) : value(std::move(text)) {}
+  /// For a parameter of type bytea.
+  static Parameter bytes(std::string value) {
+    Parameter made(std::move(value));
+    made.binary = true;
+    return made;
+  }
+
+  std::optional<std::string> value;
+  bool binary = false;
+};
+
+/// How a statement returns its columns.
+enum class Format : uint8_t {
+  text,
+  binary,  ///< for columns of type bytea, whose bytes Rows::text() then returns
+};
 
 /// The rows that a statement returned.
 class Rows {
@@ -80,7 +100,7 @@ class Server {
   /// Replaces the connection by a new one.
   void reconnect();
   /// Runs one statement. Throws ServerError.
-  Rows run(const std::string& sql, std::span<const Parameter> parameters = {});
+  Rows run(const std::string& sql, std::span<const Parameter> parameters = {}, Format format = Format::text);
   /// Runs statements that are separated by semicolons, in a transaction. Throws ServerError.
   void run_script(const std::string& sql);
   /// Waits until a notification arrives on a channel that this connection listens to, and forgets all that have

@@ -299,18 +299,8 @@ TEST_F(QueueTest, WhatTheRulesRefuseIsOneSentence) {
   EXPECT_EQ(count("kilter.jobs"), 1);
 }
 
-/// Returns the first block of SQL on the page about records, without its comments.
-std::string sql_of_page() {
-  const std::string page = read_file(KILTER_RECORDS_PAGE), head = "```sql\n";
-  const size_t begin = page.find(head) + head.size();
-  std::string out;
-  for (const std::string_view line : split(std::string_view(page).substr(begin, page.find("```", begin) - begin), '\n'))
-    out += std::string(line.substr(0, line.find("--"))) + "\n";
-  return out;
-}
-
 TEST_F(QueueTest, TheRolesOfThePageMayDoTheirPartOnly) {
-  const std::string page = sql_of_page();
+  const std::string page = first_sql_of(KILTER_RECORDS_PAGE);
   for (const std::string_view statement : split(page, ';'))
     if (!trim(statement).empty()) sql(std::string(statement));
   for (const char* part : {"read", "submit", "measure"}) {

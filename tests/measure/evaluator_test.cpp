@@ -75,6 +75,18 @@ TEST(Evaluator, AnInterruptedMeasurementDoesNotEndTheGrowth) {
   EXPECT_GE(bench.run(times).number, 100);
 }
 
+TEST(Evaluator, SamplesThatAreTooShortAreTakenAgainWithAnotherNumber) {
+  Bench bench;
+  bench.options.min_repeat_ms = 50;
+  bench.options.repeat = 4;
+  std::vector<double> times(10'000, 0.5);
+  times[1] = times[2] = 60;  // both calls of the growth
+  const Evaluation e = bench.run(times);
+  EXPECT_GE(e.number, 100);
+  EXPECT_EQ(e.samples.ms.size(), 4U);
+  EXPECT_NEAR(e.mean(), 0.5, 1e-9);
+}
+
 TEST(Evaluator, NumberStaysWhenItIsEnough) {
   Bench bench;
   bench.options.number = 20;

@@ -113,7 +113,7 @@ def expected_files(package):
                 *(f"{lib}/{name}" for name in ("libkilter.so", f"libkilter.so.{short}", f"libkilter.so.{full}",
                                                "libkilter_runtime.so", "pkgconfig/kilter.pc", "pkgconfig/kilter-runtime.pc")),
                 "share/doc/kilter-dev/copyright"],
-        "tools": ["bin/kilter", "bin/kilter-worker", "share/doc/kilter-tools/copyright"],
+        "tools": ["bin/kilter", "bin/kilter-agent", "bin/kilter-worker", "share/doc/kilter-tools/copyright"],
         "python_runtime": ["kilter_runtime/libkilter_runtime.so"],
     }
 
@@ -309,7 +309,7 @@ def subdirectory(package):
     Kilter's own (tests, installation, warnings, options) reaches the project, and that the program finds its header."""
     build, _ = subproject(package)
     targets = {line.split(":")[0] for line in run(["ninja", "-C", build, "-t", "targets", "all"]).splitlines()}
-    for target in ("kilter_runtime", "kilter_cxx", "kilter", "kilter-worker"):
+    for target in ("kilter_runtime", "kilter_cxx", "kilter", "kilter-worker", "kilter-agent"):
         expect(target in targets, f"the targets of the project lack {target}")
     expect(not [name for name in targets if "tests/" in name or "examples/" in name or "python/" in name],
            "the project has targets of Kilter's tests, examples or Python package")

@@ -154,19 +154,9 @@ TEST_F(PostgresTest, WhoMayNotMakeTheSchemaIsToldTheCommand) {
                 "a role that may do this (the page doc/records.md lists the roles)"));
 }
 
-/// Returns the first block of SQL on the page about records, without its comments.
-std::string sql_of_page() {
-  const std::string page = read_file(KILTER_RECORDS_PAGE), head = "```sql\n";
-  const size_t begin = page.find(head) + head.size();
-  std::string out;
-  for (const std::string_view line : split(std::string_view(page).substr(begin, page.find("```", begin) - begin), '\n'))
-    out += std::string(line.substr(0, line.find("--"))) + "\n";
-  return out;
-}
-
 TEST_F(PostgresTest, TheRolesOfThePageMayDoTheirPartOnly) {
   write_to(url())->append(numbered(1, 10));
-  run_sql(url(), sql_of_page());
+  run_sql(url(), first_sql_of(KILTER_RECORDS_PAGE));
   sql("UPDATE kilter.records SET schedule = 'x y=1' WHERE seq = 1");
   const std::string user = new_user(), all = "kilter_read, kilter_measure, kilter_submit";
   for (const std::string role : {"kilter_read", "kilter_submit"}) {

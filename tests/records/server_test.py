@@ -106,7 +106,7 @@ def without_library():
     """Without libpq, servers are refused with the name of the package, and files work."""
     pathlib.Path("no_libpq").mkdir()
     pathlib.Path("no_libpq/libpq.so.5").write_bytes(b"not a library" * 100)
-    said = says("records on a PostgreSQL server need its client library libpq.so.5, which cannot be loaded (", "records", "list",
+    said = says("a PostgreSQL server can only be used with its client library libpq.so.5, which cannot be loaded (", "records", "list",
                 "--records", f"postgresql://u:{PASSWORD}@host/db", code=3, LD_LIBRARY_PATH="no_libpq")
     expect("; install it (Debian: libpq5), or give a file of records" in said, f"the message does not say what to install:\n{said}")
     says("24 records", "records", "list", "--records", "out.db", LD_LIBRARY_PATH="no_libpq")

@@ -3,7 +3,10 @@
 
 #include <atomic>
 #include <string>
+#include <string_view>
 
+#include "base/files.h"
+#include "base/text.h"
 #include "postgres/server.h"
 #include "support/postgres_cluster.h"
 
@@ -26,6 +29,16 @@ inline std::string new_database(const std::string& with = "") {
   const std::string name = "kilter" + std::to_string(++made);
   run_on_server(server().url("postgres"), "CREATE DATABASE " + name + " " + with);
   return name;
+}
+
+/// Returns the first block of SQL on a page, without its comments.
+inline std::string first_sql_of(const std::string& page_file) {
+  const std::string page = read_file(page_file), head = "```sql\n";
+  const size_t begin = page.find(head) + head.size();
+  std::string out;
+  for (const std::string_view line : split(std::string_view(page).substr(begin, page.find("```", begin) - begin), '\n'))
+    out += std::string(line.substr(0, line.find("--"))) + "\n";
+  return out;
 }
 
 }  // namespace kilter

@@ -38,7 +38,7 @@ class Confined : public testing::Test {
     EXPECT_EQ(runner_.restarts(), before + 1);
   }
 
-  Runner runner_{hand_made_options()};
+  LocalRunner runner_{hand_made_options()};
   std::vector<Fault> faults_;
 };
 

@@ -33,7 +33,7 @@ class Faults : public testing::Test {
   }
   std::string words() const { return faults_.empty() ? "no fault" : faults_[0].words; }
 
-  Runner runner_{hand_made_options()};
+  LocalRunner runner_{hand_made_options()};
   VariantId trusted_ = 0;
   std::vector<Fault> faults_;
   std::vector<double> step_ms_;
@@ -99,7 +99,7 @@ TEST(FaultsOfOthers, StoreIntoAValueThatALaterLayerReadsIsBlamedOnTheWriter) {
     plan.steps[2].args[0] = second;
     return plan;
   };
-  Runner runner(hand_made_options());
+  LocalRunner runner(hand_made_options());
   const Plan good = forked(Deed::twice), bad = forked(Deed::past_end);
   ASSERT_TRUE(runner.load(good, hand_made_values(good)).id);
   std::vector<StepValue> values = hand_made_values(bad);
@@ -160,7 +160,7 @@ TEST_F(Faults, SleepingForEver) {
   // A worker that uses no processor time may only be waiting for a CPU, so it gets thirty times as long.
   RunnerOptions options = hand_made_options();
   options.timeout_ms = 50;
-  Runner runner(options);
+  LocalRunner runner(options);
   const Plan good = hand_made(), bad = hand_made({{2, Deed::sleep}});
   ASSERT_TRUE(runner.load(good, hand_made_values(good)).id);
   EXPECT_THAT(brief(runner.load(bad, hand_made_values(bad)).faults), ElementsAre("2 timeout layer2"));
@@ -215,7 +215,7 @@ TEST_F(Faults, ManyInOneVariantAreAllFound) {
 }
 
 TEST_F(Faults, FirstVariantIsNotTrustedWhenItCrashes) {
-  Runner runner(hand_made_options());
+  LocalRunner runner(hand_made_options());
   const Plan bad = hand_made({{1, Deed::illegal}});
   EXPECT_FALSE(runner.load(bad, hand_made_values(bad)).id);
   const Plan good = hand_made();
@@ -231,17 +231,17 @@ TEST_F(Faults, UsageErrors) {
             "variant 77 cannot be measured: it is not loaded");
   RunnerOptions options = hand_made_options();
   options.threads = 0;
-  EXPECT_EQ(error_of([&] { const Runner runner(options); }, ErrorKind::usage),
+  EXPECT_EQ(error_of([&] { const LocalRunner runner(options); }, ErrorKind::usage),
             "a worker with 0 threads is not legal; expected 1 to 1024");
   options.threads = 1, options.memory_bytes = -1;
-  EXPECT_EQ(error_of([&] { const Runner runner(options); }, ErrorKind::usage),
+  EXPECT_EQ(error_of([&] { const LocalRunner runner(options); }, ErrorKind::usage),
             "a memory limit of -1 bytes is not legal; expected 0 (half of what this process may use) or more");
 }
 
 TEST_F(Faults, OnTwoThreads) {
   RunnerOptions options = hand_made_options();
   options.threads = 2;
-  Runner runner(options);
+  LocalRunner runner(options);
   const Plan good = hand_made();
   ASSERT_TRUE(runner.load(good, hand_made_values(good)).id);
   const Plan past_end = hand_made({{2, Deed::past_end_on_1}});

@@ -52,7 +52,7 @@ VariantId load(Runner& runner, const std::map<int, Deed>& deeds, bool check = tr
 TEST(Life, FiftyCrashesInARow) {
   const size_t before = open_files();
   {
-    Runner runner(hand_made_options());
+    LocalRunner runner(hand_made_options());
     const VariantId good = load(runner, {});
     ASSERT_NE(good, 0);
     const std::array deeds = {Deed::illegal, Deed::null_store, Deed::recursion, Deed::divide, Deed::abort};
@@ -75,7 +75,7 @@ TEST(Life, NothingStaysOfARunner) {
   const size_t before = open_files();
   int pid = 0;
   {
-    Runner runner(hand_made_options());
+    LocalRunner runner(hand_made_options());
     EXPECT_FALSE(runner.worker_pid());
     load(runner, {});
     pid = *runner.worker_pid();
@@ -97,7 +97,7 @@ std::pair<pid_t, int> start_tuner(Life life) {
     const auto live = [&] {
       RunnerOptions options = hand_made_options();
       options.timeout_ms = 1e6;
-      Runner runner(options);
+      LocalRunner runner(options);
       load(runner, {});
       const VariantId hangs = load(runner, {{1, Deed::hang}}, false);
       const int pid = *runner.worker_pid();
@@ -136,7 +136,7 @@ TEST(Life, ProgramsThatAreNoWorkersAreRefused) {
   const auto message = [&](const std::filesystem::path& program) {
     options.worker = program;
     try {
-      Runner(options).load(plan, hand_made_values(plan));
+      LocalRunner(options).load(plan, hand_made_values(plan));
       return std::string("no error");
     } catch (const Error& e) {
       return e.message();
@@ -155,7 +155,7 @@ TEST(Life, AWorkerThatOthersKillWhileItStartsIsStartedAgain) {
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
   RunnerOptions options = hand_made_options();
   options.worker = program;
-  Runner runner(options);
+  LocalRunner runner(options);
   EXPECT_NE(load(runner, {}), 0);
   EXPECT_TRUE(std::filesystem::exists(killed));
 }

@@ -27,7 +27,7 @@ class Measure : public testing::Test {
     EXPECT_THAT(loaded.faults, IsEmpty());
     return loaded.id.value_or(0);
   }
-  Runner runner_{hand_made_options()};
+  LocalRunner runner_{hand_made_options()};
   VariantId trusted_ = 0;
 };
 

@@ -59,7 +59,7 @@ class Networks : public testing::TestWithParam<const char*> {};
 
 TEST_P(Networks, EveryWayToCompileThemIsRight) {
   const Compiled best = compile(GetParam());
-  Runner runner(options_for(best.plan));
+  LocalRunner runner(options_for(best.plan));
   const Loaded trusted = runner.load(best.plan, step_values(best));
   ASSERT_TRUE(trusted.id) << (trusted.faults.empty() ? "" : trusted.faults[0].words);
   EXPECT_EQ(trusted.step_ms.size(), best.plan.steps.size());
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, Networks, testing::Values("squeezenet1_1", "mobile
 
 TEST(Spoilt, EveryLayersCandidateIsFoundAtItsStep) {
   const Compiled best = compile("squeezenet1_1");
-  Runner runner(options_for(best.plan));
+  LocalRunner runner(options_for(best.plan));
   ASSERT_TRUE(runner.load(best.plan, step_values(best)).id);
   std::set<size_t> spoilt;
   std::shared_ptr<std::vector<std::byte>> code;
@@ -104,7 +104,7 @@ TEST(Spoilt, EveryLayersCandidateIsFoundAtItsStep) {
 
 TEST(Spoilt, AWrongWeightIsFoundAtItsLayerAlone) {
   const Compiled best = compile("squeezenet1_1");
-  Runner runner(options_for(best.plan));
+  LocalRunner runner(options_for(best.plan));
   ASSERT_TRUE(runner.load(best.plan, step_values(best)).id);
   const Tensor weights(DType::u8, {best.plan.constants_bytes});
   std::memcpy(weights.raw(), best.plan.constants, static_cast<size_t>(best.plan.constants_bytes));
@@ -178,7 +178,7 @@ TEST(Times, AgreeWithTheNetworkInThisProcess) {
   const RunnerOptions options = options_for(best.plan);
   std::string differences = "not measured";
   for (int attempt = 0; attempt < 6 && !differences.empty(); ++attempt) {
-    Runner runner(options);
+    LocalRunner runner(options);
     const Loaded loaded = runner.load(best.plan, step_values(best));
     ASSERT_TRUE(loaded.id);
     differences = BothTimes(runner, *loaded.id, best.plan, options.inputs[0]).differences(best.plan);

@@ -90,7 +90,7 @@ TEST(Package, ConstantsThatAreInTheStoreStay) {
 }
 
 TEST(Package, VariantsMadeInTheStoreRunLikeOthers) {
-  Runner runner(hand_made_options());
+  LocalRunner runner(hand_made_options());
   const Plan plan = hand_made();
   const PlacedPlan placed = place_constants(plan, runner.store());
   ASSERT_TRUE(runner.load(placed.plan, hand_made_values(plan)).id);

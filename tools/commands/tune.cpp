@@ -12,6 +12,7 @@
 #include "base/json_text.h"
 #include "base/other_threads.h"
 #include "base/text.h"
+#include "fleet.h"
 #include "profile/bounds.h"
 #include "profile/report/tuning_report.h"
 #include "record_keeper.h"
@@ -37,6 +38,7 @@ struct TuneCommand {
   std::vector<std::string> searcher_options, ops;
   int64_t trials = 0, early_stopping = 0;
   TrialOptions trial;
+  FleetOptions fleet;
   bool plain = false, time_given = false, cost_model_given = false;
 };
 
@@ -247,12 +249,21 @@ std::string use_text(const ModelOptions& model) {
                      shell_word(compiled_name(model.model)));
 }
 
-void print_result(const TuneResult& r, const TuneCommand& command, const std::string& kept, const TuningSetup& setup) {
+/// Says where the network ran, if that was another machine.
+std::string fleet_text(const FleetMeasurement& there) {
+  if (there.agent.empty()) return "";
+  return fmt::format("measured by agents of the device class {} ({}); waiting for them and transfers: {:.1f} s\n",
+                     there.device_class, there.device, there.overhead_ms / 1e3);
+}
+
+void print_result(const TuneResult& r, const TuneCommand& command, const std::string& kept, const TuningSetup& setup,
+                  const FleetMeasurement& there) {
   std::string out = quiet_text(r.conditions) + "\n", use;
   out += fmt::format(
       "{} in {:.1f} s: {} trials ({:.0f} a second) of {} new schedules, {} failed, {} workers replaced; stopped: {}\n",
       command.model.model, r.seconds, r.trials, r.trials_per_second, r.first_trials, r.failures, r.restarts,
       r.stopped_because);
+  out += fleet_text(there);
   const bool verbose = console().detail == Detail::verbose;
   if (verbose) out += search_text(r);
   out += outcome_text(r, command.model.model, !setup.file.empty());
@@ -293,6 +304,7 @@ TuneOptions options_of(const TuneCommand& command) {
   options.trial.timeout_ms = parse_milliseconds(command.timeout, "--timeout");
   options.program = version_text();
   options.graph_best = command.model.choose == "graph-best";
+  command.fleet.check();
   check_writable("--json", command.json);
   check_writable("--html", command.html);
   check_writable("--write-plan", command.write_plan);
@@ -365,6 +377,11 @@ void run_tune(const TuneCommand& command) {
   view.show("preparing");
   TuningSetup setup(command.model);
   check_write_plan(setup, command.write_plan);
+  FleetMeasurement there;
+  if (!command.fleet.url.empty()) {
+    measure_on_fleet(command.fleet, setup.compile().target, options, there);
+    setup.device = there.device;
+  }
   options.threads = setup.threads;
   options.network = setup.session->name();
   options.device = setup.device;
@@ -386,7 +403,7 @@ void run_tune(const TuneCommand& command) {
     view.show(p);
     if (p.phase != "done") events.write(to_json(p));  // the event `end` reports it
   };
-  set_bounds(options);
+  if (there.agent.empty()) set_bounds(options);  // from peaks of this machine
   options.interrupted = console().stopped;
   if (!options.interrupted) {
     end_at_signals();
@@ -404,7 +421,7 @@ void run_tune(const TuneCommand& command) {
   nlohmann::json end = to_json(result);
   end["event"] = "end";
   events.write(end);
-  if (!quiet) print_result(result, command, kept, setup);
+  if (!quiet) print_result(result, command, kept, setup, there);
   note_fault(faults, [&] {
     write_files(command, result, options, setup.compile().target.name);
     if (!quiet) confirm_report(command.html);
@@ -518,6 +535,7 @@ void add_tune(Command app, Context&) {
   add_budget(sub, command);
   add_search(sub, command);
   add_trial_options(sub, *command);
+  command->fleet.add_to(sub);
   add_output(sub, *command);
   command->model.add_compile_to(sub);
   sub.footer(

@@ -68,6 +68,13 @@ CREATE TABLE kilter.outcomes(
 CREATE INDEX outcomes_ended ON kilter.outcomes(ended);
 CREATE INDEX outcomes_set_aside ON kilter.outcomes(job) WHERE outcome = 'set aside';
 
+-- What many jobs need, such as the weights of a network, by its SHA-256 hash.
+CREATE TABLE kilter.blobs(
+  hash text COLLATE "C" PRIMARY KEY,
+  bytes bytea NOT NULL CHECK (octet_length(bytes) <= 64 << 20),
+  used timestamptz NOT NULL DEFAULT clock_timestamp());
+ALTER TABLE kilter.blobs ALTER bytes SET STORAGE EXTERNAL;
+
 -- Only added to. "key" is a hash of device, problem, schedule, conditions and code: what is measured twice is one result.
 CREATE TABLE kilter.results(
   seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -126,6 +133,20 @@ BEGIN
   PERFORM pg_notify('kilter_jobs', $4);
   RETURN made;
 END $$;
+
+-- Returns those of the hashes that have a blob, and keeps them for a while.
+CREATE FUNCTION kilter.known_blobs(hashes text[])
+RETURNS SETOF text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+  UPDATE kilter.blobs SET used = clock_timestamp() WHERE hash = ANY($1) AND used < clock_timestamp() - interval '1 hour';
+  SELECT hash FROM kilter.blobs WHERE hash = ANY($1);
+$$;
+
+-- Adds a blob if it is new, and returns its hash.
+CREATE FUNCTION kilter.put_blob(bytes bytea)
+RETURNS text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+  INSERT INTO kilter.blobs(hash, bytes) VALUES (encode(sha256($1), 'hex'), $1)
+    ON CONFLICT (hash) DO UPDATE SET used = clock_timestamp() RETURNING hash;
+$$;
 
 -- Makes an agent known, or known again after a restart. It then has no leases.
 CREATE FUNCTION kilter.announce(agent text, device_class text, facts jsonb)
@@ -365,7 +386,8 @@ BEGIN
   RETURN false;
 END $$;
 
--- Forgets jobs that ended so many days ago. Their results stay. Only for the owner of the schema. Returns their number.
+-- Forgets jobs that ended so many days ago, and blobs that were not used since. Results stay. Only for the owner of the
+-- schema. Returns the number of jobs.
 CREATE FUNCTION kilter.purge(days double precision)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 DECLARE
@@ -374,6 +396,7 @@ BEGIN
   DELETE FROM kilter.jobs USING kilter.outcomes o
     WHERE o.job = id AND o.ended < clock_timestamp() - make_interval(secs => 86400 * $1);
   GET DIAGNOSTICS gone = ROW_COUNT;
+  DELETE FROM kilter.blobs WHERE used < clock_timestamp() - make_interval(secs => 86400 * $1);
   RETURN gone;
 END $$;
 

@@ -120,6 +120,24 @@ PlacedPlan place_constants(const Plan& plan, ConstantStore& store) {
   return out;
 }
 
+void move_constants(Plan& plan, std::span<const StorePart> from, const ConstantStore& store,
+                    std::span<const StorePart> to) {
+  std::vector<Stretch> moved;
+  for (size_t i = 0; i < from.size(); ++i) moved.push_back({from[i].offset, from[i].offset + from[i].bytes, to[i]});
+  std::ranges::sort(moved, {}, &Stretch::begin);
+  for (const Step& step : plan.steps) {
+    for (const BufferRef& ref : step.args) {
+      if (ref.space != Space::constant || ref.bytes == 0) continue;
+      const auto after = std::ranges::upper_bound(moved, ref.offset, {}, &Stretch::begin);
+      if (after == moved.begin() || ref.bytes < 0 || ref.bytes > std::prev(after)->end - ref.offset)
+        fail(ErrorKind::bad_input, "a variant's step '{}' reads constants that the variant does not have", step.name);
+    }
+  }
+  move_constants(plan, moved);
+  plan.constants = store.data();
+  plan.constants_bytes = store.size();
+}
+
 Package pack_variant(const Plan& plan, std::span<const StepValue> values, ConstantStore& store) {
   check_plan(plan, ErrorKind::internal);
   check_values(plan, values);

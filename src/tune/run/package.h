@@ -37,6 +37,11 @@ struct Unpacked {
   std::vector<StepValue> values;
   std::vector<StorePart> parts;
 };
+/// Makes a plan from another machine's package refer to constants in a store of this machine. `from`: the package's
+/// parts; `to`: the parts of this store with the same bytes, in the same order.
+void move_constants(Plan& plan, std::span<const StorePart> from, const ConstantStore& store,
+                    std::span<const StorePart> to);
+
 Unpacked unpack_variant(std::span<const std::byte> bytes, const std::byte* constants, int64_t constants_bytes);
 
 }  // namespace kilter::tune

@@ -73,7 +73,7 @@ std::filesystem::path find_worker(const std::string& name, const std::filesystem
        name, places[0].string(), places[1].lexically_normal().string());
 }
 
-struct Runner::Impl {
+struct LocalRunner::Impl {
   explicit Impl(RunnerOptions given) : options(std::move(given)), link(options, store) {
     check_options(options);
     if (options.memory_bytes == 0) options.memory_bytes = available_memory() / 2;
@@ -329,18 +329,8 @@ struct Runner::Impl {
     out.rounds = rounds_of(out);
     make_relative(out);
     mark_held_up(out);
-    count_disturbed(out);
     out.wall_ms = now_ms() - start;
     return out;
-  }
-
-  void count_disturbed(const Laps& laps) {
-    for (const auto& lane : laps.laps) {
-      for (const Lap& lap : lane) {
-        disturbed.add(lap.disturbance);
-        best_ms = best_ms > 0 ? std::min(best_ms, lap.total_ms) : lap.total_ms;
-      }
-    }
   }
 
   /// Converts widths from nanoseconds to multiples of the usual width. If a core is shared all the time, its width
@@ -494,8 +484,6 @@ struct Runner::Impl {
 
   RunnerOptions options;
   ConstantStore store;
-  DisturbedCount disturbed;
-  double best_ms = 0;
   Link link;
   std::map<VariantId, Known> variants;
   std::vector<Fault> suspected;  ///< from the first look at the variant being checked
@@ -504,21 +492,41 @@ struct Runner::Impl {
   uint64_t trusted_in = 0;  ///< worker that has the trusted values
 };
 
-Runner::Runner(RunnerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
-Runner::~Runner() = default;
+void Runner::count(const Laps& laps) {
+  for (const auto& lane : laps.laps) {
+    for (const Lap& lap : lane) {
+      disturbed_.add(lap.disturbance);
+      best_ms_ = best_ms_ > 0 ? std::min(best_ms_, lap.total_ms) : lap.total_ms;
+    }
+  }
+}
 
-Loaded Runner::load(const Plan& plan, std::span<const StepValue> values, const LoadOptions& options) {
+std::vector<Loaded> Runner::load_all(std::span<const Loadable> variants) {
+  std::vector<Loaded> out;
+  for (const Loadable& v : variants) out.push_back(load(*v.plan, v.values));
+  return out;
+}
+
+std::unique_ptr<Runner> make_runner(RunnerOptions options) {
+  if (const auto make = options.make) return make(std::move(options));
+  return std::make_unique<LocalRunner>(std::move(options));
+}
+
+LocalRunner::LocalRunner(RunnerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+LocalRunner::~LocalRunner() = default;
+
+Loaded LocalRunner::load(const Plan& plan, std::span<const StepValue> values, const LoadOptions& options) {
   return impl_->load(plan, values, options);
 }
-Laps Runner::measure(std::span<const VariantId> ids, const MeasureOptions& options) {
-  return impl_->measure(ids, options);
+Laps LocalRunner::measure(std::span<const VariantId> ids, const MeasureOptions& options) {
+  Laps laps = impl_->measure(ids, options);
+  count(laps);
+  return laps;
 }
-void Runner::drop(VariantId id) { impl_->drop(id); }
-ConstantStore& Runner::store() { return impl_->store; }
-const DisturbedCount& Runner::disturbed() const { return impl_->disturbed; }
-double Runner::best_ms() const { return impl_->best_ms; }
-int64_t Runner::restarts() const { return impl_->link.restarts(); }
-bool Runner::confined() const { return impl_->link.confined(); }
-std::optional<int> Runner::worker_pid() const { return impl_->link.pid(); }
+void LocalRunner::drop(VariantId id) { impl_->drop(id); }
+ConstantStore& LocalRunner::store() { return impl_->store; }
+int64_t LocalRunner::restarts() const { return impl_->link.restarts(); }
+bool LocalRunner::confined() const { return impl_->link.confined(); }
+std::optional<int> LocalRunner::worker_pid() const { return impl_->link.pid(); }
 
 }  // namespace kilter::tune

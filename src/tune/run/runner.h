@@ -1,7 +1,7 @@
 // Measures candidates in place, in the network. A variant is a whole compiled network in which each layer carries some
 // candidate. Variants run interleaved in a worker process, which times every step.
 //
-//   Runner runner({.inputs = inputs, .threads = 1});
+//   LocalRunner runner({.inputs = inputs, .threads = 1});
 //   const VariantId best = *runner.load(plan, values).id;           // the first one is trusted to be correct
 //   const Loaded next = runner.load(other_plan, other_values);      // checked against it, step by step
 //   const Laps laps = runner.measure({best, *next.id}, {.rounds = 10});
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,6 +44,8 @@ struct Fault {
   std::string words;  ///< "signal 11 (Segmentation fault) at step 17 'layer1.0.conv1' while checking: ..."
 };
 
+class Runner;
+
 struct RunnerOptions {
   std::vector<Tensor> inputs = {};  ///< for all variants, in the order of Plan::inputs
   int threads = 1;
@@ -51,12 +54,20 @@ struct RunnerOptions {
   double timeout_factor = 20;  ///< a step is killed only after this multiple of a whole trusted run's time
   int64_t memory_bytes = 0;  ///< memory for the worker beyond the constants; 0: half of the memory this process may use
   std::filesystem::path worker = {};  ///< program; empty: kilter-worker, found by find_worker()
+  /// Makes a runner on another machine, for which `cpus`, `memory_bytes` and `worker` mean nothing; empty: on this one.
+  std::function<std::unique_ptr<Runner>(RunnerOptions)> make = {};
 };
 
 struct LoadOptions {
   /// Whether to check against the trusted variant. Set it to false if all steps of the variant were checked in others.
   bool check = true;
   bool find_all = true;  ///< after a crash or timeout, continues with the other layers to find all faults
+};
+
+/// A plan with the known values of its steps.
+struct Loadable {
+  const Plan* plan = nullptr;
+  std::vector<StepValue> values;
 };
 
 struct Loaded {
@@ -113,38 +124,67 @@ struct Laps {
   double wall_ms = 0;                  ///< total time for the caller
 };
 
-/// Only one thread at a time may use a runner. A worker that dies is replaced, and the new one receives the requested
-/// variants again; the caller sees only a fault of one variant and step. Create the runner on a thread that lives as
-/// long as the runner does. A worker started by the main thread ends with that thread, and any other worker with the
-/// process.
+/// Where variants run: on this machine, or on another one (fleet/remote_runner.h). Only one thread at a time may use a
+/// runner.
 class Runner {
  public:
-  /// Does not start a worker yet. Throws usage for options that are not legal.
-  explicit Runner(RunnerOptions options);
-  ~Runner();
+  virtual ~Runner() = default;
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
   /// Loads a variant. The first one that loads without a fault is trusted: its values are taken as correct. `values`:
   /// the known values of the steps. Steps without values are not compared, but known values computed from their results
   /// are. Throws internal for a plan that breaks an invariant, and io if no worker can be started.
-  Loaded load(const Plan& plan, std::span<const StepValue> values, const LoadOptions& options = {});
+  virtual Loaded load(const Plan& plan, std::span<const StepValue> values, const LoadOptions& options) = 0;
+  Loaded load(const Plan& plan, std::span<const StepValue> values) { return load(plan, values, LoadOptions()); }
+  /// Loads several variants with the default options, in one message if they are on another machine.
+  virtual std::vector<Loaded> load_all(std::span<const Loadable> variants);
   /// Throws usage for an id that is not loaded.
-  Laps measure(std::span<const VariantId> ids, const MeasureOptions& options = {});
+  virtual Laps measure(std::span<const VariantId> ids, const MeasureOptions& options) = 0;
+  Laps measure(std::span<const VariantId> ids) { return measure(ids, MeasureOptions()); }
   /// Throws usage for the trusted variant, since every check needs it.
-  void drop(VariantId id);
+  virtual void drop(VariantId id) = 0;
 
   /// The store with the constants of all variants. Loading a plan whose constants are in it does not read them.
-  ConstantStore& store();
+  virtual ConstantStore& store() = 0;
   /// Number of workers that were replaced after a fault.
-  int64_t restarts() const;
+  virtual int64_t restarts() const = 0;
   /// Whether the system prevents the worker's code from starting programs, writing files and the like
   /// (confine_process()). False before the first load.
-  bool confined() const;
+  virtual bool confined() const = 0;
+
   /// The number of disturbed runs so far, and the kinds of disturbances.
-  const DisturbedCount& disturbed() const;
+  const DisturbedCount& disturbed() const { return disturbed_; }
   /// The duration of the shortest run so far, in milliseconds; 0 before the first run.
-  double best_ms() const;
+  double best_ms() const { return best_ms_; }
+
+ protected:
+  Runner() = default;
+  void count(const Laps& laps);
+
+ private:
+  DisturbedCount disturbed_;
+  double best_ms_ = 0;
+};
+
+/// Runs variants in a worker process on this machine. A worker that dies is replaced, and the new one receives the
+/// requested variants again; the caller sees only a fault of one variant and step. Create the runner on a thread that
+/// lives as long as the runner does. A worker started by the main thread ends with that thread, and any other worker
+/// with the process.
+class LocalRunner : public Runner {
+ public:
+  /// Does not start a worker yet. Throws usage for options that are not legal.
+  explicit LocalRunner(RunnerOptions options);
+  ~LocalRunner() override;
+
+  using Runner::load;
+  using Runner::measure;
+  Loaded load(const Plan& plan, std::span<const StepValue> values, const LoadOptions& options) override;
+  Laps measure(std::span<const VariantId> ids, const MeasureOptions& options) override;
+  void drop(VariantId id) override;
+  ConstantStore& store() override;
+  int64_t restarts() const override;
+  bool confined() const override;
   /// Process id of the worker; empty before the first load.
   std::optional<int> worker_pid() const;
 
@@ -152,6 +192,9 @@ class Runner {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Returns the runner that the options ask for.
+std::unique_ptr<Runner> make_runner(RunnerOptions options);
 
 /// Makes find_worker() return this program, for processes that are not `kilter`. Call it before any runner starts.
 void set_worker(std::filesystem::path program);

@@ -67,6 +67,9 @@ CpuShares share_cpus(const std::vector<int>& all, int threads, const std::vector
   return out;
 }
 
+/// All CPUs may compile while another machine measures.
+CpuShares all_cpus() { return {{}, affinity_cpus(), true}; }
+
 CpuShares cpus_for(int threads) {
   const std::vector<int> cpus = affinity_cpus();
   return share_cpus(cpus, threads, cores_of(cpus));
@@ -82,10 +85,10 @@ NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOpt
       options_(compile),
       inputs_(runner.inputs),
       threads_(runner.threads),
-      cpus_(cpus_for(runner.threads)),
+      cpus_(runner.make ? all_cpus() : cpus_for(runner.threads)),
       kernels_(std::make_shared<KernelStore>()) {
   if (cpus_.apart) runner.cpus = cpus_.measuring;
-  runner_ = std::make_unique<Runner>(std::move(runner));
+  runner_ = make_runner(std::move(runner));
   sink_ = std::make_unique<Sink>(runner_->store());
   options_.contents.tasks = true;
   fallback_ = build({});
@@ -168,6 +171,12 @@ std::vector<std::string> NetworkBench::reference_nodes(const Choices& choices) c
 Loaded NetworkBench::load(const Variant& variant, const LoadOptions& options) {
   const std::vector<StepValue> values = step_values(variant.compiled);
   return runner_->load(variant.compiled.plan, values, options);
+}
+
+std::vector<Loaded> NetworkBench::load_all(std::span<const std::shared_ptr<const Variant>> variants) {
+  std::vector<Loadable> all;
+  for (const auto& variant : variants) all.push_back({&variant->compiled.plan, step_values(variant->compiled)});
+  return runner_->load_all(all);
 }
 
 std::vector<NetworkTask> NetworkBench::tasks(const Variant& of) const {

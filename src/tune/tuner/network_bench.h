@@ -41,7 +41,7 @@ CpuShares cpus_for(int threads);
 
 class NetworkBench {
  public:
-  /// Chooses the runner's CPUs.
+  /// Chooses the CPUs of a runner on this machine.
   NetworkBench(Graph graph, const CompileOptions& compile, RunnerOptions runner);
   ~NetworkBench();
   NetworkBench(const NetworkBench&) = delete;
@@ -73,6 +73,7 @@ class NetworkBench {
   const CpuShares& cpus() const { return cpus_; }
 
   Loaded load(const Variant& variant, const LoadOptions& options = {});
+  std::vector<Loaded> load_all(std::span<const std::shared_ptr<const Variant>> variants);
   Runner& runner() { return *runner_; }
 
  private:

@@ -111,13 +111,13 @@ TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions o
   options.inputs.clear();
   for (const ValueId in : graph.inputs()) options.inputs.emplace_back(DType::f32, graph.type(in).shape);
   const int threads = options.threads;
-  Runner runner(std::move(options));
+  const std::unique_ptr<Runner> runner = make_runner(std::move(options));
   const Compiled compiled = compile_passed({graph, {}, {}}, plainly);
-  const Loaded loaded = runner.load(compiled.plan, step_values(compiled));
+  const Loaded loaded = runner->load(compiled.plan, step_values(compiled));
   if (!loaded.id) fail(ErrorKind::unsupported, "layout changes cannot be measured here: the copies do not run");
   MeasureOptions how;
   how.rounds = 40, how.max_ms = kSeconds * 1e3;
-  const Laps laps = runner.measure({&*loaded.id, 1}, how);
+  const Laps laps = runner->measure({&*loaded.id, 1}, how);
   if (laps.laps[0].empty()) fail(ErrorKind::unsupported, "layout changes cannot be measured here: {}", reasons(laps));
   return {device, memory_levels(), samples(compiled, laps, block, threads)};
 }

@@ -176,16 +176,21 @@ void SearchRun::note_default_faults(const Laps& laps) {
 }
 
 std::vector<VariantId> SearchRun::load(Batch& batch, std::vector<size_t>& loaded) {
-  std::vector<VariantId> ids{bench_.fallback_id()};
+  std::vector<std::shared_ptr<const Variant>> built;
+  std::vector<size_t> which;
   for (size_t v = 0; v < batch.variants.size(); ++v) {
     const Trialled& one = batch.variants[v];
     note_unbuilt(one);
-    if (one.variant == nullptr) continue;
-    const Loaded got = bench_.load(*one.variant);
-    note_faults(one, got.faults, got.id.has_value());
+    if (one.variant != nullptr) built.push_back(one.variant), which.push_back(v);
+  }
+  const std::vector<Loaded> all = bench_.load_all(built);
+  std::vector<VariantId> ids{bench_.fallback_id()};
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Loaded& got = all[i];
+    note_faults(batch.variants[which[i]], got.faults, got.id.has_value());
     if (!got.id) continue;
     ids.push_back(*got.id);
-    loaded.push_back(v);
+    loaded.push_back(which[i]);
   }
   return ids;
 }

@@ -1,0 +1,137 @@
+#include "fleet/agent.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "fleet/queue.h"
+#include "fleet/trial_host.h"
+#include "fleet/trial_job.h"
+
+namespace kilter::fleet {
+namespace {
+
+constexpr double kPoll = 2;        ///< seconds between looks for jobs, without a notification
+constexpr double kMostPause = 30;  ///< seconds between attempts to reach a server
+
+/// Sends heartbeats in a thread of its own, over a connection of its own, so that the lease holds while a job is done.
+class Heart {
+ public:
+  explicit Heart(const AgentOptions& options) : options_(options), thread_([this] { beat(); }) {}
+  ~Heart() {
+    {
+      const std::lock_guard hold(lock_);
+      end_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Heart(const Heart&) = delete;
+  Heart& operator=(const Heart&) = delete;
+
+  bool draining() const { return draining_; }
+
+ private:
+  void beat() {
+    std::unique_ptr<Queue> queue;
+    std::unique_lock hold(lock_);
+    while (!end_) {
+      hold.unlock();
+      try {
+        if (!queue)
+          queue = std::make_unique<Queue>(options_.url, QueueOptions{.lease_seconds = options_.lease_seconds});
+        if (queue->beat(options_.name).draining) draining_ = true;
+      } catch (const Error&) {  // the main thread tells what is wrong
+        queue.reset();
+      }
+      hold.lock();
+      changed_.wait_for(hold, std::chrono::duration<double>(options_.lease_seconds / 3), [this] { return end_; });
+    }
+  }
+
+  const AgentOptions& options_;
+  std::atomic<bool> draining_ = false;
+  std::mutex lock_;
+  std::condition_variable changed_;
+  bool end_ = false;
+  std::thread thread_;
+};
+
+class Agent {
+ public:
+  Agent(const AgentOptions& options, const std::atomic<bool>& stop) : options_(options), stop_(stop) {}
+
+  int64_t run() {
+    double pause = 0.5;
+    while (!stop_) {
+      try {
+        serve(pause);
+        return done_;
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::io) throw;
+        tell(fmt::format("{}; trying again in {:g} s", e.message(), pause));
+      }
+      wait(pause);
+      pause = std::min(2 * pause, kMostPause);
+    }
+    return done_;
+  }
+
+ private:
+  void serve(double& pause) {
+    Queue queue(options_.url, {.lease_seconds = options_.lease_seconds});
+    queue.announce(options_.name, options_.device_class, options_.facts);
+    tell(fmt::format("agent {} waits for jobs of the device class {}", options_.name, options_.device_class));
+    pause = 0.5;
+    const Heart heart(options_);
+    TrialHost host(queue, options_.worker);
+    while (!stop_ && !heart.draining()) {
+      const std::vector<Job> jobs = queue.claim(options_.name);
+      for (const Job& job : jobs) do_job(queue, host, job);
+      if (jobs.empty()) queue.wait_for_jobs(kPoll);
+    }
+  }
+
+  void do_job(Queue& queue, TrialHost& host, const Job& job) {
+    TrialAnswer answer;
+    try {
+      if (job.kind != kTrialKind)
+        fail(ErrorKind::unsupported, "this agent does not know jobs of the kind '{}': install a newer one", job.kind);
+      answer = host.run(unpack_job(job.payload));
+    } catch (const postgres::ServerError&) {
+      throw;
+    } catch (const std::exception& e) {
+      (void)queue.fail(options_.name, job.id, e.what());
+      tell(fmt::format("job {} failed: {}", job.id, e.what()));
+      return;
+    }
+    const Result result{job.run, std::to_string(job.id), "trial", std::to_string(kTrialProtocol), pack(answer)};
+    (void)queue.deliver(options_.name, job.id, options_.device, {&result, 1});
+    ++done_;
+  }
+
+  void tell(const std::string& line) const {
+    if (options_.tell) options_.tell(line);
+  }
+
+  void wait(double seconds) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (!stop_ && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+
+  const AgentOptions& options_;
+  const std::atomic<bool>& stop_;
+  int64_t done_ = 0;
+};
+
+}  // namespace
+
+int64_t run_agent(const AgentOptions& options, const std::atomic<bool>& stop) { return Agent(options, stop).run(); }
+
+}  // namespace kilter::fleet

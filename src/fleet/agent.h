@@ -1,0 +1,28 @@
+// An agent of a fleet: leases jobs of its device class, does them on this machine, and delivers the results.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace kilter::fleet {
+
+struct AgentOptions {
+  std::string url;           ///< of the fleet's database
+  std::string name;          ///< unique in the fleet
+  std::string device_class;  ///< whose jobs it does
+  std::string device;        ///< this machine, as results name it
+  std::string facts = "{}";  ///< a JSON object for those who look at the agents
+  double lease_seconds = 30;
+  std::filesystem::path worker = {};                  ///< RunnerOptions::worker
+  std::function<void(const std::string&)> tell = {};  ///< receives a line when something happens; may be empty
+};
+
+/// Does jobs until `stop` is set or the fleet drains the agent: then it ends the job that it does, and returns the
+/// number of jobs that it has done. While the server cannot be reached, it tries again and again. Throws usage for a
+/// malformed URL or a name that another user's agent has.
+int64_t run_agent(const AgentOptions& options, const std::atomic<bool>& stop);
+
+}  // namespace kilter::fleet

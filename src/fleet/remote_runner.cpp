@@ -1,0 +1,232 @@
+#include "fleet/remote_runner.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "exec/sodium.h"
+#include "measure/clock.h"
+
+namespace kilter::fleet {
+
+using tune::Laps;
+using tune::Loaded;
+using tune::StorePart;
+using tune::VariantId;
+
+namespace {
+
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+}  // namespace
+
+QueueAgent agent_of_class(Queue& queue, const std::string& device_class, double patience_seconds) {
+  std::vector<std::string> others;
+  std::optional<QueueAgent> best;
+  for (const QueueAgent& agent : queue.agents()) {
+    if (agent.device_class != device_class || agent.draining) {
+      others.push_back(fmt::format("{} ({}{})", agent.name, agent.device_class, agent.draining ? ", draining" : ""));
+    } else if (!best || agent.seen_seconds < best->seen_seconds) {
+      best = agent;
+    }
+  }
+  if (best && best->seen_seconds < patience_seconds) return *best;
+  fail(ErrorKind::io, "no agent of the device class {} {}; {}; start one there (kilter-agent), or name another class",
+       device_class, best ? fmt::format("was heard of for {:.0f} s", best->seen_seconds) : "is known",
+       others.empty() ? "there are no other agents" : fmt::format("other agents: {}", fmt::join(others, ", ")));
+}
+
+RemoteRunner::RemoteRunner(RemoteOptions remote, tune::RunnerOptions options)
+    : remote_(std::move(remote)), options_(std::move(options)), queue_(remote_.url), session_(random_name()) {
+  if (remote_.run.empty()) remote_.run = random_name();
+  for (const Tensor& t : options_.inputs)
+    inputs_.push_back({t.dtype(), t.shape(), stored({t.raw(), static_cast<size_t>(t.bytes())})});
+}
+
+RemoteRunner::~RemoteRunner() {
+  try {
+    (void)queue_.cancel(remote_.run);
+  } catch (const std::exception&) {  // an agent does a job in vain
+    return;
+  }
+}
+
+Loaded RemoteRunner::load(const Plan& plan, std::span<const tune::StepValue> values, const tune::LoadOptions& options) {
+  const tune::Loadable one{&plan, {values.begin(), values.end()}};
+  return load_all({&one, 1}, options).front();
+}
+
+std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> variants) {
+  if (variants.empty()) return {};
+  if (trusted_ == 0) return Runner::load_all(variants);  // the first one is to be trusted before the others
+  return load_all(variants, tune::LoadOptions());
+}
+
+std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> variants, const tune::LoadOptions& options) {
+  std::vector<VariantId> ids;
+  try {
+    TrialJob job = job_for({});
+    job.how_to_load = options;
+    for (const tune::Loadable& variant : variants) {
+      ids.push_back(++last_id_);
+      Known& known = variants_[ids.back()];
+      tune::Package package = tune::pack_variant(*variant.plan, variant.values, store_);
+      known.parts = std::move(package.parts);
+      known.variant.id = ids.back();
+      known.variant.package = stored(bytes_of(package.bytes));
+      known.variant.parts = stored_parts(known.parts);
+      if (trusted_ == 0) job.trusted = known.variant;
+      if (trusted_ != 0) job.variants.push_back(known.variant);
+    }
+    job.loads = ids;
+    std::vector<Loaded> all = ask(job).loaded;
+    require(all.size() == ids.size(), "an agent loaded {} variants; expected {}", all.size(), ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (!all[i].id) forget(ids[i]);
+      if (all[i].id && trusted_ == 0) trusted_ = ids[i];
+    }
+    return all;
+  } catch (...) {
+    for (const VariantId id : ids) {
+      if (variants_.contains(id)) forget(id);
+    }
+    throw;
+  }
+}
+
+Laps RemoteRunner::measure(std::span<const VariantId> ids, const tune::MeasureOptions& options) {
+  for (const VariantId id : ids) {
+    const auto known = variants_.find(id);
+    if (known == variants_.end()) fail(ErrorKind::usage, "variant {} cannot be measured: it is not loaded", id);
+    if (known->second.broken) fail(ErrorKind::usage, "variant {} cannot be measured again: it failed before", id);
+  }
+  TrialJob job = job_for(ids);
+  job.measures.assign(ids.begin(), ids.end());
+  job.how_to_measure = options;
+  Laps laps = ask(job).laps;
+  require(std::ranges::equal(laps.ids, ids) && laps.laps.size() == ids.size() && laps.cut.size() == ids.size(),
+          "an agent measured {} variants; expected {}", laps.laps.size(), ids.size());
+  for (const tune::Fault& fault : laps.faults) {
+    if (fault.variant != trusted_ && variants_.contains(fault.variant)) variants_.at(fault.variant).broken = true;
+  }
+  count(laps);
+  return laps;
+}
+
+void RemoteRunner::drop(VariantId id) {
+  if (!variants_.contains(id)) fail(ErrorKind::usage, "variant {} cannot be dropped: it is not loaded", id);
+  if (id == trusted_) fail(ErrorKind::usage, "all others are checked against variant {}, so it cannot be dropped", id);
+  dropped_.push_back(id);
+  forget(id);
+}
+
+void RemoteRunner::forget(VariantId id) {
+  for (const StorePart& part : variants_.at(id).parts) {
+    if (store_.release(part)) parts_.erase(part.serial);
+  }
+  variants_.erase(id);
+}
+
+TrialJob RemoteRunner::job_for(std::span<const VariantId> ids) {
+  TrialJob job;
+  job.session = session_;
+  job.inputs = inputs_;
+  job.threads = options_.threads;
+  job.timeout_ms = options_.timeout_ms, job.timeout_factor = options_.timeout_factor;
+  if (trusted_ != 0) job.trusted = variants_.at(trusted_).variant;
+  job.dropped = std::exchange(dropped_, {});
+  for (const VariantId id : ids) {
+    if (id != trusted_) job.variants.push_back(variants_.at(id).variant);
+  }
+  return job;
+}
+
+TrialAnswer RemoteRunner::ask(const TrialJob& job) {
+  constexpr double kLook = 1, kLookForAgents = 5;
+  const double start = now_ms();
+  double looked = start;
+  const int64_t id = queue_.submit({.run = remote_.run,
+                                    .kind = kTrialKind,
+                                    .device_class = remote_.device_class,
+                                    .priority = remote_.priority,
+                                    .candidates = static_cast<int>(job.variants.size()) + 1,
+                                    .awaited = true,
+                                    .payload = pack(job)});
+  std::vector<Ending> endings;
+  while ((endings = queue_.endings({&id, 1})).empty()) {
+    queue_.wait_for_ending(kLook);
+    if (now_ms() - looked < kLookForAgents * 1e3) continue;
+    looked = now_ms();
+    (void)agent_of_class(queue_, remote_.device_class, remote_.patience_seconds);
+  }
+  const Ending& ending = endings.front();
+  if (ending.how != Delivery::stored || ending.bodies.empty()) {
+    fail(ErrorKind::unsupported, "the fleet did not measure a job for the device class {}: {}: {}",
+         remote_.device_class, name(ending.how), ending.reason);
+  }
+  TrialAnswer answer = unpack_answer(ending.bodies.front());
+  if (!answer.error.empty()) throw Error(answer.kind, fmt::format("agent {}: {}", ending.agent, answer.error));
+  restarts_ = answer.restarts, confined_ = answer.confined;
+  if (remote_.overhead) {
+    double worked = answer.laps.wall_ms;
+    for (const Loaded& loaded : answer.loaded) {
+      for (const double ms : loaded.step_ms) worked += ms;
+    }
+    remote_.overhead(now_ms() - start - worked);
+  }
+  return answer;
+}
+
+Stored RemoteRunner::stored(std::span<const std::byte> bytes) {
+  Stored out{static_cast<int64_t>(bytes.size()), {}};
+  std::vector<std::pair<std::string, std::span<const std::byte>>> pieces;
+  for (size_t at = 0; at < bytes.size(); at += Stored::kPiece) {
+    const auto piece = bytes.subspan(at, std::min<size_t>(Stored::kPiece, bytes.size() - at));
+    out.hashes.push_back(sha256(piece));
+    pieces.emplace_back(out.hashes.back(), piece);
+  }
+  upload(std::move(pieces));
+  return out;
+}
+
+std::vector<Stored> RemoteRunner::stored_parts(std::span<const StorePart> parts) {
+  std::vector<std::pair<std::string, std::span<const std::byte>>> fresh;
+  for (const StorePart& part : parts) {
+    if (parts_.contains(part.serial)) continue;
+    Stored& made = parts_[part.serial];
+    made.bytes = part.bytes;
+    for (int64_t at = 0; at < part.bytes; at += Stored::kPiece) {
+      const std::span piece(store_.data() + part.offset + at,
+                            static_cast<size_t>(std::min(Stored::kPiece, part.bytes - at)));
+      made.hashes.push_back(sha256(piece));
+      fresh.emplace_back(made.hashes.back(), piece);
+    }
+  }
+  upload(std::move(fresh));
+  std::vector<Stored> out;
+  for (const StorePart& part : parts) out.push_back(parts_.at(part.serial));
+  return out;
+}
+
+void RemoteRunner::upload(std::vector<std::pair<std::string, std::span<const std::byte>>> pieces) {
+  if (pieces.empty()) return;
+  std::vector<std::string> hashes;
+  for (const auto& [hash, bytes] : pieces) hashes.push_back(hash);
+  std::set<std::string> known = queue_.known_blobs(hashes);
+  for (const auto& [hash, bytes] : pieces) {
+    if (!known.insert(hash).second) continue;
+    const std::string put = queue_.put_blob({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    require(put == hash, "the fleet's hash of a blob is {}; expected {}", put, hash);
+  }
+}
+
+}  // namespace kilter::fleet

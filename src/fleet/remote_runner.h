@@ -1,0 +1,81 @@
+// Runs variants on an agent of a fleet: the Runner of a tuner that compiles here and measures there.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fleet/queue.h"
+#include "fleet/trial_job.h"
+#include "tune/run/package.h"
+#include "tune/run/runner.h"
+
+namespace kilter::fleet {
+
+struct RemoteOptions {
+  std::string url;           ///< of the fleet's database
+  std::string device_class;  ///< of the agents that measure
+  std::string run;           ///< the jobs' run; empty: a random one
+  int priority = 0;
+  double patience_seconds = 60;  ///< how long no agent of the class may be heard of
+  /// Receives the milliseconds for which each call waited beyond the agent's work: transfers, the queue, and jobs of
+  /// others. May be empty.
+  std::function<void(double)> overhead = {};
+};
+
+/// Returns the agent of a class that was heard of last. Throws io if none was for `patience_seconds`, naming the
+/// others.
+QueueAgent agent_of_class(Queue& queue, const std::string& device_class, double patience_seconds);
+
+/// Each call is a job, so each may be done by another agent of the class. Calls throw io if no agent is heard of for
+/// too long or the server cannot be reached, and unsupported if the job was cancelled or set aside.
+class RemoteRunner : public tune::Runner {
+ public:
+  /// Uses the inputs, threads and limits of `options`. Connects, and throws the errors of Queue().
+  RemoteRunner(RemoteOptions remote, tune::RunnerOptions options);
+  /// Cancels jobs that have not ended.
+  ~RemoteRunner() override;
+
+  using Runner::load;
+  using Runner::measure;
+  tune::Loaded load(const Plan& plan, std::span<const tune::StepValue> values,
+                    const tune::LoadOptions& options) override;
+  std::vector<tune::Loaded> load_all(std::span<const tune::Loadable> variants) override;
+  tune::Laps measure(std::span<const tune::VariantId> ids, const tune::MeasureOptions& options) override;
+  void drop(tune::VariantId id) override;
+  tune::ConstantStore& store() override { return store_; }
+  int64_t restarts() const override { return restarts_; }
+  bool confined() const override { return confined_; }
+
+ private:
+  struct Known {
+    TrialVariant variant;
+    std::vector<tune::StorePart> parts;  ///< each needs one release()
+    bool broken = false;
+  };
+
+  std::vector<tune::Loaded> load_all(std::span<const tune::Loadable> variants, const tune::LoadOptions& options);
+  TrialJob job_for(std::span<const tune::VariantId> ids);
+  TrialAnswer ask(const TrialJob& job);
+  void forget(tune::VariantId id);
+  /// Puts bytes into blobs unless they are there, and remembers those of parts by their serial numbers.
+  Stored stored(std::span<const std::byte> bytes);
+  std::vector<Stored> stored_parts(std::span<const tune::StorePart> parts);
+  void upload(std::vector<std::pair<std::string, std::span<const std::byte>>> pieces);
+
+  RemoteOptions remote_;
+  tune::RunnerOptions options_;
+  tune::ConstantStore store_;
+  Queue queue_;
+  std::vector<TrialInput> inputs_;
+  std::map<tune::VariantId, Known> variants_;
+  std::map<uint64_t, Stored> parts_;  ///< by serial number
+  std::vector<int64_t> dropped_;      ///< since the last job
+  std::string session_;
+  tune::VariantId last_id_ = 0, trusted_ = 0;
+  int64_t restarts_ = 0;
+  bool confined_ = false;
+};
+
+}  // namespace kilter::fleet

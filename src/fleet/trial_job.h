@@ -1,0 +1,72 @@
+// What a runner asks an agent to do, and the agent's answer, as payloads and results of the queue. Each job says all
+// that an agent needs, so any agent of the class can do it; one that has done others of the same session keeps what
+// it has loaded.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/tensor.h"
+#include "tune/run/runner.h"
+
+namespace kilter::fleet {
+
+/// Must change with every change of the format.
+constexpr uint32_t kTrialProtocol = 1;
+/// Queue's name for such jobs.
+constexpr const char* kTrialKind = "trial";
+
+/// Bytes as blobs of the queue.
+struct Stored {
+  int64_t bytes = 0;
+  std::vector<std::string> hashes;  ///< of pieces of kPiece bytes, the last one shorter
+  static constexpr int64_t kPiece = int64_t{16} << 20;
+};
+
+struct TrialInput {
+  DType type = DType::f32;
+  Shape shape;
+  Stored data;
+};
+
+/// A variant, as tune::pack_variant() packs it.
+struct TrialVariant {
+  int64_t id = 0;  ///< of the submitter
+  Stored package;
+  std::vector<Stored> parts;  ///< in the order of the package's parts
+};
+
+struct TrialJob {
+  std::string session;  ///< jobs with the same inputs, options and trusted variant have the same one
+  std::vector<TrialInput> inputs;
+  int32_t threads = 1;
+  double timeout_ms = 0, timeout_factor = 0;
+  TrialVariant trusted;
+  std::vector<int64_t> dropped;        ///< variants that are no longer needed
+  std::vector<TrialVariant> variants;  ///< others that the job needs
+  std::vector<int64_t> loads;          ///< those whose loading is reported
+  tune::LoadOptions how_to_load;
+  std::vector<int64_t> measures;  ///< empty: nothing
+  tune::MeasureOptions how_to_measure;
+};
+
+struct TrialAnswer {
+  std::string error;  ///< why nothing was done; empty: it was
+  ErrorKind kind = ErrorKind::internal;
+  std::vector<tune::Loaded> loaded;  ///< in the order of TrialJob::loads
+  tune::Laps laps;                   ///< times of steps have the precision of floats
+  int64_t restarts = 0;
+  bool confined = false;
+};
+
+std::string pack(const TrialJob& job);
+std::string pack(const TrialAnswer& answer);
+/// Throw unsupported for another protocol, and internal if there are too few bytes.
+TrialJob unpack_job(std::string_view bytes);
+TrialAnswer unpack_answer(std::string_view bytes);
+
+}  // namespace kilter::fleet

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Tuning with an agent of a fleet on a private PostgreSQL server, as users of the commands meet it.
+
+usage: fleet_test.py KILTER SOURCE
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+KILTER, SOURCE = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from postgres import Cluster  # noqa: E402
+
+AGENT = KILTER.parent / "kilter-agent"
+TUNE = ["tune", "zoo:squeezenet1_1", "--threads", "1", "--trials", "16", "--choose", "history-best", "--records", "trials.db"]
+
+
+def expect(holds, text):
+    if not holds:
+        sys.exit(f"fleet_test.py: {text}")
+
+
+def run(program, *words, code=0, timeout=300):
+    done = subprocess.run([program, *map(str, words)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
+    expect(done.returncode == code, f"{program.name} {words}: expected exit code {code}, got {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def says(text, program, *words, **how):
+    said = " ".join(run(program, *words, **how).split())
+    expect(text in said, f"{program.name} {words}: expected '{text}', got:\n{said}")
+    return said
+
+
+class Agent:
+    def __init__(self, url, *words):
+        self.process = subprocess.Popen([AGENT, "--fleet", url, *words], text=True, stderr=subprocess.PIPE)
+        self.said = [self.process.stderr.readline()]
+
+    def end(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        self.said += self.process.communicate(timeout=60)[1].splitlines()
+        return self.process.returncode
+
+
+def tunes(url):
+    agent = Agent(url, "--name", "bench1", "--device-class", "this")
+    expect("agent bench1 waits for jobs of the device class this" in agent.said[0], f"the agent says {agent.said}")
+    said = says("measured by agents of the device class this (", KILTER, *TUNE, "--fleet", url, "--device-class", "this")
+    trials = int(re.search(r"(\d+) trials", said).group(1))
+    expect(trials >= 16, f"expected 16 trials, got {trials}")
+    count = int(re.search(r"(\d+) records?\b", run(KILTER, "records", "list", "--records", "trials.db")).group(1))
+    expect(count > 0, "the trials are not in the records")
+    says("records: ", KILTER, "run", "zoo:squeezenet1_1", "--threads", "1", "--records", "trials.db")
+    says("no agent of the device class cortex-a72 is known; other agents: bench1 (this); start one there (kilter-agent), or name "
+         "another class", KILTER, *TUNE, "--fleet", url, "--device-class", "cortex-a72", code=3)
+    fleet = ["--fleet", url]
+    heads = "agent class state seen done failed device bench1 this waits"
+    says(heads, KILTER, "fleet", "status", *fleet)
+    says("jobs: 0 wait, 0 leased, 0 set aside", KILTER, "fleet", "status", *fleet)
+    status = json.loads(run(KILTER, "fleet", "status", "--json", "-", *fleet))
+    expect(status["agents"][0]["done"] > 2 and status["agents"][0]["facts"]["version"], f"status says {status}")
+    says("no jobs", KILTER, "fleet", "jobs", *fleet)
+    says("0 jobs cancelled", KILTER, "fleet", "cancel", "run", *fleet)
+    says("0 jobs forgotten", KILTER, "fleet", "purge", *fleet)
+    says("there is no agent nobody in the fleet; `kilter fleet status` lists the agents", KILTER, "fleet", "remove", "nobody", *fleet,
+         code=3)
+    says("--fleet URL is missing; it may also be in the variable KILTER_FLEET", KILTER, "fleet", "status", code=2)
+    expect(agent.end() == 0, "SIGTERM does not end the agent")
+    expect(re.search(r"kilter-agent: ended after [1-9]\d* jobs", agent.said[-1]), f"the agent says {agent.said}")
+
+
+def survives_a_killed_agent(url):
+    """The agent is killed during a run; another one goes on after the lease has ended."""
+    agent = Agent(url, "--name", "bench1", "--device-class", "this", "--lease", "5")
+    tuner = subprocess.Popen([KILTER, *TUNE[:4], "--time", "15s", *TUNE[6:], "--fleet", url, "--device-class", "this"], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    time.sleep(4)
+    agent.end(signal.SIGKILL)
+    if tuner.poll() is not None:
+        sys.exit(f"fleet_test.py: the run ended before the agent was killed:\n{tuner.communicate()[0]}")
+    other = Agent(url, "--name", "bench2", "--device-class", "this", "--lease", "5")
+    said = tuner.communicate(timeout=240)[0]
+    expect(tuner.returncode == 0, f"the run did not survive:\n{said}")
+    says("bench1 is removed", KILTER, "fleet", "remove", "bench1", "--fleet", url)
+    says("bench2 ends after its job", KILTER, "fleet", "drain", "bench2", "--fleet", url)
+    expect(other.process.wait(timeout=60) == 0, "an agent that is drained does not end")
+
+
+def refuses(url):
+    says("kilter-agent: --fleet URL is missing; --help lists the options", AGENT, code=2)
+    says("kilter-agent: unknown option '--nam'; legal options are --fleet, --name, --device-class, --lease, --version and --help",
+         AGENT, "--nam", "x", code=2)
+    says("kilter-agent: --lease 1: expected 5 to 3600 seconds", AGENT, "--lease", "1", code=2)
+    says("kilter-agent: --name needs a value", AGENT, "--name", code=2)
+    says("measures schedules for a fleet on this machine", AGENT, "--help")
+    says("not a URL of a PostgreSQL server", AGENT, "--fleet", "postgresql://u@h/db?sslmod=x", code=2)
+    says("--device-class x: only a fleet has device classes; give --fleet URL as well", KILTER, *TUNE, "--device-class", "x", code=2)
+    says("which cannot run code for cortex-a72; tune on a machine that can", KILTER, *TUNE, "--target", "cortex-a72", "--fleet", url, code=3)
+
+
+def page(cluster):
+    """The commands of the page run as they are, but for the server's name and the duration."""
+    commands = (SOURCE / "doc/fleet.md").read_text().split("```sh\n")[1].split("```")[0]
+    commands = re.sub(r"postgresql://(owner@)?db\.example\.com/tuning", f"'{cluster.url('page')}'", commands)
+    commands = commands.replace("zoo:resnet18", "zoo:squeezenet1_1 --threads 1 --time 2s")
+    commands = commands.replace("kilter tune", "sleep 1; kilter tune") + "wait\n"
+    done = subprocess.run(["bash", "-emc", commands], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+                          env={**os.environ, "PATH": f"{KILTER.parent}:{os.environ['PATH']}"})
+    expect(done.returncode == 0, f"the commands of the page failed:\n{done.stdout}")
+    expect("measured by agents of the device class " in done.stdout, f"nothing was measured by an agent:\n{done.stdout}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder, Cluster() as cluster:
+        os.chdir(folder)
+        os.environ["XDG_DATA_HOME"] = f"{folder}/share"
+        for name in ("fleet", "page"):
+            cluster.run("createdb", "-h", cluster.folder, "-U", "postgres", name)
+        run(KILTER, "records", "migrate", "--records", cluster.url("fleet"))
+        refuses(cluster.url("fleet"))
+        tunes(cluster.url("fleet"))
+        survives_a_killed_agent(cluster.url("fleet"))
+        page(cluster)
+    print("fleet_test.py: passed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+// Tuning with an agent of a fleet that measures: the same machine plays both parts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "../base/error_of.h"
+#include "base/cpu_info.h"
+#include "fleet/agent.h"
+#include "fleet/remote_runner.h"
+#include "measure/conditions.h"
+#include "network.h"
+#include "short_run.h"
+#include "support/databases.h"
+#include "tune/tuner/step_values.h"
+
+namespace kilter::tune {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Remote : public ::testing::Test {
+ protected:
+  ~Remote() override { stop_agent(); }
+  void start_agent(const std::string& name = "agent", const std::vector<int>& cpus = affinity_cpus()) {
+    stop_ = false;
+    agent_ = std::thread([this, name, cpus] {
+      set_affinity(cpus);  // of its worker as well
+      fleet::AgentOptions options;
+      options.url = url_, options.name = name, options.device_class = "this", options.device = "this machine";
+      options.worker = KILTER_WORKER;
+      done_ += fleet::run_agent(options, stop_);
+    });
+  }
+  void stop_agent() {
+    stop_ = true;
+    if (agent_.joinable()) agent_.join();
+  }
+  RunnerOptions remote(const std::string& device_class = "this", double patience = 60) const {
+    RunnerOptions options = worker();
+    fleet::RemoteOptions there;
+    there.url = url_, there.device_class = device_class, there.patience_seconds = patience;
+    options.make = [there](RunnerOptions made) -> std::unique_ptr<Runner> {
+      return std::make_unique<fleet::RemoteRunner>(there, std::move(made));
+    };
+    return options;
+  }
+  NetworkBench bench(RunnerOptions options) const {
+    const Graph graph = small_network();
+    options.inputs = inputs_of(graph);
+    return {graph, native(), std::move(options)};
+  }
+
+  const std::string url_ = server().url(new_database());
+  std::atomic<bool> stop_ = false;
+  std::atomic<int64_t> done_ = 0;
+  std::thread agent_;
+};
+
+/// Returns the median of a layer's times.
+double median_ms(const std::vector<Lap>& laps) {
+  std::vector<double> all;
+  for (const Lap& lap : laps) all.push_back(lap.total_ms);
+  std::ranges::nth_element(all, all.begin() + std::ssize(all) / 2);
+  return all[all.size() / 2];
+}
+
+TEST_F(Remote, VariantsAreLoadedCheckedAndMeasuredThere) {
+  start_agent();
+  NetworkBench there = bench(remote());
+  LayerChoice slow;
+  slow.schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
+  const auto variant = there.build({{"fire2.expand3x3", slow}});
+  const Loaded loaded = there.load(*variant);
+  ASSERT_TRUE(loaded.id.has_value());
+  EXPECT_THAT(loaded.faults, IsEmpty());
+  EXPECT_EQ(loaded.step_ms.size(), variant->compiled.plan.steps.size());
+  const std::vector<VariantId> ids{there.fallback_id(), *loaded.id};
+  MeasureOptions how;
+  how.rounds = 3;
+  const Laps laps = there.runner().measure(ids, how);
+  EXPECT_EQ(laps.ids, ids);
+  EXPECT_EQ(laps.rounds, 3);
+  EXPECT_THAT(laps.faults, IsEmpty());
+  ASSERT_FALSE(laps.laps[0].empty());
+  ASSERT_FALSE(laps.laps[1].empty());
+  EXPECT_EQ(laps.laps[1][0].step_ms.size(), variant->compiled.plan.steps.size());
+  EXPECT_GT(median_ms(laps.laps[1]), median_ms(laps.laps[0])) << "one layer has the slowest tile";
+  EXPECT_GT(there.runner().best_ms(), 0);
+  there.runner().drop(*loaded.id);
+  EXPECT_THAT(error_of([&] { there.runner().measure(ids); }), HasSubstr("cannot be measured: it is not loaded"));
+}
+
+/// Wrong values in a variant: its constants are exchanged after the check values are known.
+TEST_F(Remote, AWrongVariantIsFoundThere) {
+  start_agent();
+  NetworkBench there = bench(remote());
+  const auto variant = there.build({});
+  Plan plan = variant->compiled.plan;
+  for (Step& step : plan.steps) {
+    for (BufferRef& ref : step.args) {
+      if (step.name == "fire2.squeeze" && ref.space == kilter::Space::constant && ref.bytes > 1024)
+        ref.offset += 64, ref.bytes -= 64;
+    }
+  }
+  const Loaded loaded = there.runner().load(plan, step_values(variant->compiled));
+  ASSERT_FALSE(loaded.faults.empty());
+  EXPECT_EQ(loaded.faults.front().kind, FaultKind::wrong);
+  EXPECT_EQ(loaded.faults.front().layer, "fire2.squeeze");
+}
+
+TEST_F(Remote, AnotherAgentGoesOnWhereOneEnded) {
+  start_agent("first");
+  NetworkBench there = bench(remote());
+  const auto variant = there.build({});
+  const Loaded loaded = there.load(*variant);
+  ASSERT_TRUE(loaded.id.has_value());
+  stop_agent();
+  start_agent("second");
+  const std::vector<VariantId> ids{there.fallback_id(), *loaded.id};
+  const Laps laps = there.runner().measure(ids);
+  EXPECT_THAT(laps.faults, IsEmpty());
+  EXPECT_FALSE(laps.laps[1].empty());
+  EXPECT_GE(done_, 2);
+}
+
+TEST_F(Remote, WithoutAgentsOfTheClassItSaysWhichThereAre) {
+  start_agent();
+  const std::string error = error_of([&] { bench(remote("cortex-a72", 3)); });
+  EXPECT_EQ(error,
+            "no agent of the device class cortex-a72 is known; other agents: agent (this); start one there "
+            "(kilter-agent), or name another class");
+}
+
+TEST_F(Remote, TuningReachesTheLocalRateAndPlan) {
+  const std::vector<int> all = affinity_cpus();
+  const CpuShares shares = cpus_for(1);
+  start_agent("agent", shares.measuring);
+  const auto tuned = [&](const RunnerOptions& runner) {
+    std::vector<Record> kept;
+    TuneOptions options = short_run(kept);
+    options.runner = runner;
+    options.trials = 60;
+    const Graph graph = small_network();
+    return tune(graph, inputs_of(graph), slow_default(), options);
+  };
+  const TuneResult here = tuned(worker());
+  set_affinity(shares.building);  // as on a machine of its own
+  const TuneResult there = tuned(remote());
+  set_affinity(all);
+  fmt::print("here {:.1f} trials a second, after / before {:.3f}; there {:.1f}, {:.3f}\n", here.trials_per_second,
+             here.ratio.value, there.trials_per_second, there.ratio.value);
+  EXPECT_LT(there.ratio.high, 1);
+  EXPECT_LT(there.ratio.value, here.ratio.value * 1.3);
+  EXPECT_TRUE(there.confined);
+}
+
+}  // namespace
+}  // namespace kilter::tune

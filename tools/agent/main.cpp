@@ -1,0 +1,131 @@
+// kilter-agent: measures for a fleet on this machine (src/fleet/agent.h). It is its own worker, so one file is enough.
+#include <fmt/format.h>
+#include <kilter/version.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cpu_info.h"
+#include "base/error.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "exec/cpu_limits.h"
+#include "fleet/agent.h"
+#include "measure/device.h"
+#include "target/target.h"
+#include "tune/run/worker.h"
+#include "vm/reference_steps.h"
+
+namespace kilter {
+namespace {
+
+constexpr std::string_view kHelp =
+    R"(kilter-agent: measures schedules for a fleet on this machine, until it is ended by SIGTERM or Ctrl-C
+
+usage: kilter-agent --fleet URL [--name NAME] [--device-class CLASS] [--lease SECONDS]
+
+  --fleet URL            the fleet's database, postgresql://USER@HOST/DATABASE (default: $KILTER_FLEET); a password
+                         belongs in a passfile (~/.pgpass)
+  --name NAME            the agent's name in the fleet, unique (default: the name of this machine)
+  --device-class CLASS   whose jobs it does (default: the target that fits this processor)
+  --lease SECONDS        after how long without a heartbeat its jobs go to other agents, 5 to 3600 (default: 30)
+  --version, --help
+
+It opens connections, but accepts none. Exit codes: 0 ended, 2 wrong usage, 3 the fleet refuses it, 4 a bug.
+)";
+
+std::atomic<bool> stop = false;
+
+std::string machine_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "agent";
+}
+
+struct Words {
+  fleet::AgentOptions agent;
+  std::string_view prints = {};  ///< instead of working
+};
+
+Words parse(const std::vector<std::string_view>& words) {
+  Words out;
+  if (const char* const url = std::getenv("KILTER_FLEET")) out.agent.url = url;
+  out.agent.name = machine_name();
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word == "--help" || word == "-h") return {{}, kHelp};
+    if (word == "--version") return {{}, KILTER_VERSION_STRING "\n"};
+    const auto value = [&] {
+      if (i + 1 == words.size()) fail(ErrorKind::usage, "{} needs a value; --help lists the options", word);
+      return std::string(words[++i]);
+    };
+    if (word == "--fleet") {
+      out.agent.url = value();
+    } else if (word == "--name") {
+      out.agent.name = value();
+    } else if (word == "--device-class") {
+      out.agent.device_class = value();
+    } else if (word == "--lease") {
+      const std::string text = value();
+      out.agent.lease_seconds = try_parse_float(text).value_or(0);
+      if (!(out.agent.lease_seconds >= 5 && out.agent.lease_seconds <= 3600))
+        fail(ErrorKind::usage, "--lease {}: expected 5 to 3600 seconds", text);
+    } else {
+      fail(ErrorKind::usage,
+           "unknown option '{}'; legal options are --fleet, --name, --device-class, --lease, --version and --help",
+           word);
+    }
+  }
+  if (out.agent.url.empty()) fail(ErrorKind::usage, "--fleet URL is missing; --help lists the options");
+  return out;
+}
+
+int run(int argc, char** argv) {
+  const std::vector<const char*> arguments(argv + 1, argv + argc);
+  install_reference_kernels();                      // for steps that no template accepts
+  if (tune::worker_main(arguments) == 0) return 0;  // an agent has started this process
+  Words words = parse({argv + 1, argv + argc});
+  if (!words.prints.empty()) {
+    fmt::print("{}", words.prints);
+    return 0;
+  }
+  fleet::AgentOptions& agent = words.agent;
+  const std::string target = native_target().name;
+  if (agent.device_class.empty()) agent.device_class = target;
+  agent.device = describe_device().fingerprint();
+  agent.facts = json_text(nlohmann::json{{"device", agent.device},
+                                         {"processor", cpu_brand()},
+                                         {"target", target},
+                                         {"version", KILTER_VERSION_STRING},
+                                         {"cpus", available_cpus()},
+                                         {"memory_bytes", available_memory()}});
+  agent.worker = "/proc/self/exe";
+  agent.tell = [](const std::string& line) { fmt::print(stderr, "kilter-agent: {}\n", line); };
+  for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, [](int) { stop = true; });
+  const int64_t done = fleet::run_agent(agent, stop);
+  fmt::print(stderr, "kilter-agent: ended after {} jobs\n", done);
+  return 0;
+}
+
+}  // namespace
+}  // namespace kilter
+
+int main(int argc, char** argv) {
+  try {
+    return kilter::run(argc, argv);
+  } catch (const kilter::Error& e) {
+    fmt::print(stderr, "kilter-agent: {}\n", e.message());
+    return e.kind() == kilter::ErrorKind::usage ? 2 : e.kind() == kilter::ErrorKind::internal ? 4 : 3;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "kilter-agent: {}\n", e.what());
+    return 4;
+  }
+}

@@ -1,0 +1,206 @@
+// kilter fleet: shows and manages the agents and jobs of a fleet.
+#include "fleet.h"
+
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/text.h"
+#include "base/text_table.h"
+#include "fleet/queue.h"
+#include "terminal.h"
+#include "tool.h"
+
+namespace kilter::tool {
+namespace {
+
+using kilter::fleet::Queue;
+using kilter::fleet::QueueAgent;
+using kilter::fleet::QueueJob;
+
+struct FleetCommand {
+  std::string url, json, name;
+  std::string run;
+  double days = 30;
+
+  Queue queue() const {
+    const char* const given = std::getenv("KILTER_FLEET");
+    const std::string place = !url.empty() ? url : given != nullptr ? given : "";
+    if (place.empty()) fail(ErrorKind::usage, "--fleet URL is missing; it may also be in the variable KILTER_FLEET");
+    return Queue(place);
+  }
+};
+
+/// An agent that has not been heard of for so long is gone, or cannot reach the server.
+constexpr double kSilentSeconds = 30;
+
+std::string age_text(double seconds) {
+  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
+  if (seconds < 172800) return fmt::format("{:.0f} h", seconds / 3600);
+  return fmt::format("{:.0f} days", seconds / 86400);
+}
+
+std::string state_of(const QueueAgent& agent) {
+  if (agent.seen_seconds > kSilentSeconds) return "silent";
+  if (agent.draining) return "draining";
+  return agent.leases > 0 ? "works" : "waits";
+}
+
+std::string device_of(const QueueAgent& agent) {
+  const nlohmann::json facts = try_parse_json(agent.facts);
+  return facts.is_object() ? facts.value("device", "") : "";
+}
+
+nlohmann::json to_json(const QueueAgent& agent) {
+  return {{"name", agent.name},
+          {"login", agent.login},
+          {"device_class", agent.device_class},
+          {"state", state_of(agent)},
+          {"facts", try_parse_json(agent.facts)},
+          {"seen_seconds", agent.seen_seconds},
+          {"started_seconds", agent.started_seconds},
+          {"leases", agent.leases},
+          {"done", agent.done},
+          {"failed", agent.failed}};
+}
+
+nlohmann::json to_json(const QueueJob& job) {
+  return {{"id", job.id},
+          {"run", job.run},
+          {"kind", job.kind},
+          {"device_class", job.device_class},
+          {"submitter", job.submitter},
+          {"priority", job.priority},
+          {"candidates", job.candidates},
+          {"attempt", job.attempt},
+          {"state", job.state},
+          {"agent", job.agent},
+          {"reason", job.reason},
+          {"age_seconds", job.age_seconds}};
+}
+
+void status(const FleetCommand& command) {
+  Queue queue = command.queue();
+  const std::vector<QueueAgent> agents = queue.agents();
+  std::map<std::string, int64_t> states;
+  for (const QueueJob& job : queue.jobs(std::nullopt, 1'000'000)) ++states[job.state];
+  if (!command.json.empty()) {
+    nlohmann::json out{{"agents", nlohmann::json::array()}, {"jobs", states}};
+    for (const QueueAgent& agent : agents) out["agents"].push_back(to_json(agent));
+    write_json(command.json, out);
+    if (command.json == "-") return;
+  }
+  TextTable table({{.title = "agent", .width = 16, .left = true, .least = 8},
+                   {.title = "class", .width = 14, .left = true},
+                   {.title = "state", .width = 8, .left = true},
+                   {.title = "seen", .width = 7},
+                   {.title = "done", .width = 7},
+                   {.title = "failed", .width = 6},
+                   {.title = "device", .left = true, .rank = 1, .least = 20, .gap = 2}});
+  for (const QueueAgent& agent : agents) {
+    table.add({printable(agent.name), printable(agent.device_class), state_of(agent), age_text(agent.seen_seconds),
+               std::to_string(agent.done), std::to_string(agent.failed), printable(device_of(agent))});
+  }
+  say("{}", agents.empty() ? "no agents; `kilter-agent --fleet URL` starts one\n"
+                           : table.text(table_style(), "--json has them"));
+  say("jobs: {} wait, {} leased, {} set aside\n", states["waits"], states["leased"], states["set aside"]);
+}
+
+void jobs(const FleetCommand& command) {
+  Queue queue = command.queue();
+  const std::vector<QueueJob> jobs =
+      queue.jobs(command.run.empty() ? std::nullopt : std::optional(command.run), 1'000'000);
+  if (!command.json.empty()) {
+    nlohmann::json out = nlohmann::json::array();
+    for (const QueueJob& job : jobs) out.push_back(to_json(job));
+    write_json(command.json, out);
+    if (command.json == "-") return;
+  }
+  TextTable table({{.title = "job", .width = 8},
+                   {.title = "run", .width = 16, .left = true, .least = 8},
+                   {.title = "class", .width = 14, .left = true},
+                   {.title = "submitter", .width = 10, .left = true},
+                   {.title = "state", .width = 9, .left = true},
+                   {.title = "tries", .width = 5},
+                   {.title = "age", .width = 7},
+                   {.title = "agent, reason", .left = true, .least = 20, .gap = 2}});
+  for (const QueueJob& job : jobs) {
+    table.add({std::to_string(job.id), printable(job.run), printable(job.device_class), printable(job.submitter),
+               job.state, std::to_string(job.attempt), age_text(job.age_seconds),
+               printable(job.agent + (job.reason.empty() ? "" : ": " + job.reason))});
+  }
+  say("{}", jobs.empty() ? "no jobs\n" : table.text(table_style(), "--json has them"));
+}
+
+void require_known(bool known, const std::string& agent) {
+  if (!known)
+    fail(ErrorKind::bad_input, "there is no agent {} in the fleet; `kilter fleet status` lists the agents", agent);
+}
+
+using Shared = std::shared_ptr<FleetCommand>;
+
+Command add_sub(Command app, const Shared& command, const char* name, const char* what) {
+  const Command sub = app.subcommand(name, what);
+  sub.option("--fleet", command->url, "the fleet's database (default: $KILTER_FLEET)").value("URL");
+  return sub;
+}
+
+}  // namespace
+
+void add_fleet(Command app, Context&) {
+  Command sub = app.subcommand("fleet", "Show and manage the agents and jobs of a fleet");
+  sub.require_subcommand();
+  sub.group("Tune");
+  sub.footer("doc/fleet.md says how to make a fleet. `kilter tune --fleet URL` measures on it.");
+
+  auto command = std::make_shared<FleetCommand>();
+  Command s =
+      add_sub(sub, command, "status", "Show the agents, when they were last heard of, and how many jobs there are");
+  s.json(command->json, "them");
+  s.example("kilter fleet status --fleet postgresql://db.example.com/tuning", "The agents of a fleet");
+  s.callback([=] { status(*command); });
+
+  command = std::make_shared<FleetCommand>();
+  Command j = add_sub(sub, command, "jobs",
+                      "List the jobs that have not ended, and those that were set aside, with the reasons");
+  j.option("RUN", command->run, "all jobs of this run, also those that have ended").value("RUN");
+  j.json(command->json, "them");
+  j.example("kilter fleet jobs --fleet postgresql://db.example.com/tuning", "The jobs of a fleet");
+  j.callback([=] { jobs(*command); });
+
+  command = std::make_shared<FleetCommand>();
+  Command c = add_sub(sub, command, "cancel", "Cancel the jobs of a run that have not ended");
+  c.option("RUN", command->run, "the run, as `kilter fleet jobs` shows it").value("RUN").required();
+  c.example("kilter fleet cancel 3f2a91c07d55e8b1", "Cancel one run");
+  c.callback([=] { say("{} jobs cancelled\n", command->queue().cancel(command->run)); });
+
+  command = std::make_shared<FleetCommand>();
+  Command d = add_sub(sub, command, "drain", "Let an agent end its job and then itself; for the schema's owner");
+  d.option("AGENT", command->name, "the agent's name").value("AGENT").required();
+  d.example("kilter fleet drain bench1", "Take a machine out of the fleet");
+  d.callback([=] {
+    require_known(command->queue().drain(command->name), command->name);
+    say("{} ends after its job\n", command->name);
+  });
+
+  command = std::make_shared<FleetCommand>();
+  Command r =
+      add_sub(sub, command, "remove", "Forget an agent and give its job to another one; for the schema's owner");
+  r.option("AGENT", command->name, "the agent's name").value("AGENT").required();
+  r.example("kilter fleet remove bench1", "Forget a machine that is gone");
+  r.callback([=] {
+    require_known(command->queue().remove_agent(command->name), command->name);
+    say("{} is removed\n", command->name);
+  });
+
+  command = std::make_shared<FleetCommand>();
+  Command p = add_sub(sub, command, "purge",
+                      "Forget jobs that ended long ago, and data that no job has used since; for the schema's owner");
+  p.option("--days", command->days, "how long ago").range(0.0, 36500.0).shows_default();
+  p.example("kilter fleet purge --days 7", "Keep a week");
+  p.callback([=] { say("{} jobs forgotten\n", command->queue().purge(command->days)); });
+}
+
+}  // namespace kilter::tool

@@ -1,0 +1,51 @@
+#include "fleet.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json_text.h"
+#include "fleet/remote_runner.h"
+
+namespace kilter::tool {
+
+void FleetOptions::add_to(Command app) {
+  app.heading("Fleet");
+  app.option("--fleet", url,
+             "compile here, and measure on a machine whose kilter-agent is in the fleet with this database: "
+             "postgresql://USER@HOST/DATABASE")
+      .value("URL");
+  app.option("--device-class", device_class, "the class of the agents that measure (default: the target's name)")
+      .value("CLASS");
+}
+
+void FleetOptions::check() const {
+  if (url.empty() && !device_class.empty())
+    fail(ErrorKind::usage, "--device-class {}: only a fleet has device classes; give --fleet URL as well",
+         device_class);
+}
+
+void measure_on_fleet(const FleetOptions& fleet, const Target& target, tune::TuneOptions& options,
+                      FleetMeasurement& out) {
+  if (!runs_here(target)) {
+    fail(ErrorKind::unsupported,
+         "--fleet: plans are checked against the reference kernels on this machine, which cannot run code for {}; tune "
+         "on "
+         "a machine that can",
+         target.name);
+  }
+  out.device_class = fleet.device_class.empty() ? target.name : fleet.device_class;
+  kilter::fleet::RemoteOptions remote;
+  remote.url = fleet.url, remote.device_class = out.device_class;
+  remote.overhead = [&out](double ms) { out.overhead_ms += ms; };
+  kilter::fleet::Queue queue(fleet.url);
+  const kilter::fleet::QueueAgent agent =
+      kilter::fleet::agent_of_class(queue, out.device_class, remote.patience_seconds);
+  const nlohmann::json facts = try_parse_json(agent.facts);
+  out.agent = agent.name;
+  out.device = facts.is_object() ? facts.value("device", agent.name) : agent.name;
+  options.runner.make = [remote](tune::RunnerOptions made) -> std::unique_ptr<tune::Runner> {
+    return std::make_unique<kilter::fleet::RemoteRunner>(remote, std::move(made));
+  };
+}
+
+}  // namespace kilter::tool
