@@ -21,6 +21,9 @@ from terminal_output import rest_of
 
 KILTER = os.path.abspath(sys.argv[1])
 SOURCE = pathlib.Path(sys.argv[2]).resolve()
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from postgres import Cluster  # noqa: E402
+
 SMALL = ["zoo:squeezenet1_1", "--input", "input=1x3x64x64", "--threads", "1"]
 failures = []
 
@@ -179,6 +182,9 @@ def prepare(folder):
                    f"{KILTER} cost-model train --table rows.jsonl --trees 20 -o my.trees", shell=True, cwd=folder, check=True, capture_output=True)
 
 
+FLEET = "postgresql://db.example.com/tuning"
+
+
 def shortened(command):
     """Returns the command with less time to measure and without runtimes that this machine may not have."""
     if "onnxruntime" in command and not os.path.exists(os.environ.get("KILTER_PYTHON", SOURCE / ".venv/bin/python")):
@@ -193,18 +199,22 @@ def shortened(command):
 
 
 def test_examples():
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, Cluster() as cluster:
         folder = pathlib.Path(name)
         (folder / "bin").mkdir()
         (folder / "bin/kilter").symlink_to(KILTER)
         prepare(folder)
+        fleet = cluster.url("postgres")
+        kilter("records", "migrate", "--records", fleet)
+        cluster.run("psql", "-h", cluster.folder, "-U", "postgres", "-c", "SELECT kilter.announce('bench1', 'class', '{}')")
         env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "XDG_DATA_HOME": name,
-               "KILTER_PYTHON": os.environ.get("KILTER_PYTHON", str(SOURCE / ".venv/bin/python"))}
+               "KILTER_PYTHON": os.environ.get("KILTER_PYTHON", str(SOURCE / ".venv/bin/python")), "KILTER_FLEET": fleet}
         for command in COMMANDS.values():
             for example in command["examples"]:
                 line = shortened(example["command"])
                 if line is None:
                     continue
+                line = line.replace(FLEET, f"'{fleet}'")
                 done = subprocess.run(["bash", "-c", line], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
                 check(f"example of {command['name']}: {line}", done.returncode == 0, done.stderr[-600:])
 

@@ -134,9 +134,17 @@ void jobs(const FleetCommand& command) {
   say("{}", jobs.empty() ? "no jobs\n" : table.text(table_style(), "--json has them"));
 }
 
-void require_known(bool known, const std::string& agent) {
+void tell_number(const FleetCommand& command, const char* what, int64_t jobs) {
+  if (!command.json.empty()) write_json(command.json, {{what, jobs}});
+  if (command.json != "-") say("{} jobs {}\n", jobs, what);
+}
+
+void tell_agent(const FleetCommand& command, bool known, const char* what) {
   if (!known)
-    fail(ErrorKind::bad_input, "there is no agent {} in the fleet; `kilter fleet status` lists the agents", agent);
+    fail(ErrorKind::bad_input, "there is no agent {} in the fleet; `kilter fleet status` lists the agents",
+         command.name);
+  if (!command.json.empty()) write_json(command.json, {{"agent", command.name}});
+  if (command.json != "-") say("{} {}\n", command.name, what);
 }
 
 using Shared = std::shared_ptr<FleetCommand>;
@@ -174,33 +182,31 @@ void add_fleet(Command app, Context&) {
   Command c = add_sub(sub, command, "cancel", "Cancel the jobs of a run that have not ended");
   c.option("RUN", command->run, "the run, as `kilter fleet jobs` shows it").value("RUN").required();
   c.example("kilter fleet cancel 3f2a91c07d55e8b1", "Cancel one run");
-  c.callback([=] { say("{} jobs cancelled\n", command->queue().cancel(command->run)); });
+  c.json(command->json, "their number");
+  c.callback([=] { tell_number(*command, "cancelled", command->queue().cancel(command->run)); });
 
   command = std::make_shared<FleetCommand>();
   Command d = add_sub(sub, command, "drain", "Let an agent end its job and then itself; for the schema's owner");
   d.option("AGENT", command->name, "the agent's name").value("AGENT").required();
   d.example("kilter fleet drain bench1", "Take a machine out of the fleet");
-  d.callback([=] {
-    require_known(command->queue().drain(command->name), command->name);
-    say("{} ends after its job\n", command->name);
-  });
+  d.json(command->json, "the agent");
+  d.callback([=] { tell_agent(*command, command->queue().drain(command->name), "ends after its job"); });
 
   command = std::make_shared<FleetCommand>();
   Command r =
       add_sub(sub, command, "remove", "Forget an agent and give its job to another one; for the schema's owner");
   r.option("AGENT", command->name, "the agent's name").value("AGENT").required();
   r.example("kilter fleet remove bench1", "Forget a machine that is gone");
-  r.callback([=] {
-    require_known(command->queue().remove_agent(command->name), command->name);
-    say("{} is removed\n", command->name);
-  });
+  r.json(command->json, "the agent");
+  r.callback([=] { tell_agent(*command, command->queue().remove_agent(command->name), "is removed"); });
 
   command = std::make_shared<FleetCommand>();
   Command p = add_sub(sub, command, "purge",
                       "Forget jobs that ended long ago, and data that no job has used since; for the schema's owner");
   p.option("--days", command->days, "how long ago").range(0.0, 36500.0).shows_default();
   p.example("kilter fleet purge --days 7", "Keep a week");
-  p.callback([=] { say("{} jobs forgotten\n", command->queue().purge(command->days)); });
+  p.json(command->json, "their number");
+  p.callback([=] { tell_number(*command, "forgotten", command->queue().purge(command->days)); });
 }
 
 }  // namespace kilter::tool
