@@ -219,6 +219,7 @@ std::vector<Stored> RemoteRunner::stored_parts(std::span<const StorePart> parts)
 
 void RemoteRunner::upload(std::vector<std::pair<std::string, std::span<const std::byte>>> pieces) {
   if (pieces.empty()) return;
+  const double start = now_ms();
   std::vector<std::string> hashes;
   for (const auto& [hash, bytes] : pieces) hashes.push_back(hash);
   std::set<std::string> known = queue_.known_blobs(hashes);
@@ -227,6 +228,7 @@ void RemoteRunner::upload(std::vector<std::pair<std::string, std::span<const std
     const std::string put = queue_.put_blob({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     require(put == hash, "the fleet's hash of a blob is {}; expected {}", put, hash);
   }
+  if (remote_.overhead) remote_.overhead(now_ms() - start);
 }
 
 }  // namespace kilter::fleet

@@ -19,8 +19,8 @@ struct RemoteOptions {
   std::string run;           ///< the jobs' run; empty: a random one
   int priority = 0;
   double patience_seconds = 60;  ///< how long no agent of the class may be heard of
-  /// Receives the milliseconds for which each call waited beyond the agent's work: transfers, the queue, and jobs of
-  /// others. May be empty.
+  /// Receives milliseconds for which a call waited beyond the agent's work: transfers, the queue, and jobs of others,
+  /// in one part or several. May be empty.
   std::function<void(double)> overhead = {};
 };
 
