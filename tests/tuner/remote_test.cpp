@@ -134,27 +134,22 @@ TEST_F(Remote, WithoutAgentsOfTheClassItSaysWhichThereAre) {
             "(kilter-agent), or name another class");
 }
 
-TEST_F(Remote, TuningReachesTheLocalRateAndPlan) {
+TEST_F(Remote, TuningFindsAFasterPlan) {
   const std::vector<int> all = affinity_cpus();
   const CpuShares shares = cpus_for(1);
   start_agent("agent", shares.measuring);
-  const auto tuned = [&](const RunnerOptions& runner) {
-    std::vector<Record> kept;
-    TuneOptions options = short_run(kept);
-    options.runner = runner;
-    options.trials = 60;
-    const Graph graph = small_network();
-    return tune(graph, inputs_of(graph), slow_default(), options);
-  };
-  const TuneResult here = tuned(worker());
   set_affinity(shares.building);  // as on a machine of its own
-  const TuneResult there = tuned(remote());
+  std::vector<Record> kept;
+  TuneOptions options = short_run(kept);
+  options.runner = remote();
+  options.trials = 60;
+  const Graph graph = small_network();
+  const TuneResult result = tune(graph, inputs_of(graph), slow_default(), options);
   set_affinity(all);
-  fmt::print("here {:.1f} trials a second, after / before {:.3f}; there {:.1f}, {:.3f}\n", here.trials_per_second,
-             here.ratio.value, there.trials_per_second, there.ratio.value);
-  EXPECT_LT(there.ratio.high, 1);
-  EXPECT_LT(there.ratio.value, here.ratio.value * 1.3);
-  EXPECT_TRUE(there.confined);
+  fmt::print("{:.1f} trials a second, after / before {:.3f}\n", result.trials_per_second, result.ratio.value);
+  EXPECT_LT(result.ratio.high, 1);
+  EXPECT_TRUE(result.confined);
+  EXPECT_FALSE(kept.empty());
 }
 
 }  // namespace
