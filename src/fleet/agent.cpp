@@ -92,6 +92,8 @@ class Agent {
     const Heart heart(options_);
     TrialHost host(queue, options_.worker);
     while (!stop_ && !heart.draining()) {
+      // It does no job now, so whatever it has is a job whose claim was answered into a connection that was lost.
+      for (const int64_t id : queue.beat(options_.name).held) (void)queue.give_back(options_.name, id);
       const std::vector<Job> jobs = queue.claim(options_.name);
       for (const Job& job : jobs) do_job(queue, host, job);
       if (jobs.empty()) queue.wait_for_jobs(kPoll);
