@@ -40,14 +40,6 @@ double seconds_of(const Rows& rows, int row, int column) {
 }
 bool truth_of(const Rows& rows, int row, int column) { return text_of(rows, row, column) == "t"; }
 
-/// Returns a text that no other submission has.
-std::string new_token() {
-  std::random_device random;
-  std::string token;
-  for (int i = 0; i < 4; ++i) token += fmt::format("{:08x}", random());
-  return token;
-}
-
 /// Parses the text of an array of numbers: {1,2,3}.
 std::set<int64_t> numbers_of(std::string_view text) {
   std::set<int64_t> out;
@@ -58,6 +50,13 @@ std::set<int64_t> numbers_of(std::string_view text) {
 }
 
 }  // namespace
+
+std::string new_name() {
+  std::random_device random;
+  std::string name;
+  for (int i = 0; i < 4; ++i) name += fmt::format("{:08x}", random());
+  return name;
+}
 
 std::string_view name(Delivery delivery) { return kDeliveries[static_cast<size_t>(delivery)]; }
 
@@ -108,7 +107,7 @@ bool Queue::truth(const std::string& sql, std::span<const Parameter> parameters)
 }
 
 std::vector<int64_t> Queue::submit(std::span<const NewJob> jobs, const std::string& given_token) {
-  const std::string token = given_token.empty() ? new_token() : storable(given_token);
+  const std::string token = given_token.empty() ? new_name() : storable(given_token);
   return repeatedly([&] {
     std::vector<int64_t> ids;
     postgres::ServerTransaction transaction(server_);

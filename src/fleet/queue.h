@@ -20,6 +20,9 @@
 
 namespace kilter::fleet {
 
+/// Returns a random name of 32 hexadecimal digits, for runs and submissions.
+std::string new_name();
+
 struct NewJob {
   std::string run;           ///< jobs of one run are cancelled together
   std::string kind;          ///< what the agent has to do with the payload

@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <random>
+#include <deque>
 #include <set>
 #include <utility>
 
@@ -17,17 +17,6 @@ using tune::Laps;
 using tune::Loaded;
 using tune::StorePart;
 using tune::VariantId;
-
-namespace {
-
-std::string random_name() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
-}
-
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-}  // namespace
 
 QueueAgent agent_of_class(Queue& queue, const std::string& device_class, double patience_seconds) {
   std::vector<std::string> others;
@@ -46,10 +35,12 @@ QueueAgent agent_of_class(Queue& queue, const std::string& device_class, double 
 }
 
 RemoteRunner::RemoteRunner(RemoteOptions remote, tune::RunnerOptions options)
-    : remote_(std::move(remote)), options_(std::move(options)), queue_(remote_.url), session_(random_name()) {
-  if (remote_.run.empty()) remote_.run = random_name();
+    : remote_(std::move(remote)), options_(std::move(options)), queue_(remote_.url), session_(new_name()) {
+  if (remote_.run.empty()) remote_.run = new_name();
+  Pieces pieces;
   for (const Tensor& t : options_.inputs)
-    inputs_.push_back({t.dtype(), t.shape(), stored({t.raw(), static_cast<size_t>(t.bytes())})});
+    inputs_.push_back({t.dtype(), t.shape(), describe({t.raw(), static_cast<size_t>(t.bytes())}, pieces)});
+  upload(pieces);
 }
 
 RemoteRunner::~RemoteRunner() {
@@ -76,17 +67,20 @@ std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> varia
   try {
     TrialJob job = job_for({});
     job.how_to_load = options;
+    std::deque<tune::Package> packages;  // whose bytes stay where they are until they are uploaded
+    Pieces pieces;
     for (const tune::Loadable& variant : variants) {
       ids.push_back(++last_id_);
       Known& known = variants_[ids.back()];
-      tune::Package package = tune::pack_variant(*variant.plan, variant.values, store_);
-      known.parts = std::move(package.parts);
+      packages.push_back(tune::pack_variant(*variant.plan, variant.values, store_));
+      known.parts = std::move(packages.back().parts);
       known.variant.id = ids.back();
-      known.variant.package = stored(bytes_of(package.bytes));
-      known.variant.parts = stored_parts(known.parts);
+      known.variant.package = describe(std::as_bytes(std::span(packages.back().bytes)), pieces);
+      for (const StorePart& part : known.parts) known.variant.parts.push_back(describe(part, pieces));
       if (trusted_ == 0) job.trusted = known.variant;
       if (trusted_ != 0) job.variants.push_back(known.variant);
     }
+    upload(pieces);
     job.loads = ids;
     std::vector<Loaded> all = ask(job).loaded;
     require(all.size() == ids.size(), "an agent loaded {} variants; expected {}", all.size(), ids.size());
@@ -186,38 +180,23 @@ TrialAnswer RemoteRunner::ask(const TrialJob& job) {
   return answer;
 }
 
-Stored RemoteRunner::stored(std::span<const std::byte> bytes) {
+Stored RemoteRunner::describe(std::span<const std::byte> bytes, Pieces& pieces) {
   Stored out{static_cast<int64_t>(bytes.size()), {}};
-  std::vector<std::pair<std::string, std::span<const std::byte>>> pieces;
   for (size_t at = 0; at < bytes.size(); at += Stored::kPiece) {
     const auto piece = bytes.subspan(at, std::min<size_t>(Stored::kPiece, bytes.size() - at));
     out.hashes.push_back(sha256(piece));
     pieces.emplace_back(out.hashes.back(), piece);
   }
-  upload(std::move(pieces));
   return out;
 }
 
-std::vector<Stored> RemoteRunner::stored_parts(std::span<const StorePart> parts) {
-  std::vector<std::pair<std::string, std::span<const std::byte>>> fresh;
-  for (const StorePart& part : parts) {
-    if (parts_.contains(part.serial)) continue;
-    Stored& made = parts_[part.serial];
-    made.bytes = part.bytes;
-    for (int64_t at = 0; at < part.bytes; at += Stored::kPiece) {
-      const std::span piece(store_.data() + part.offset + at,
-                            static_cast<size_t>(std::min(Stored::kPiece, part.bytes - at)));
-      made.hashes.push_back(sha256(piece));
-      fresh.emplace_back(made.hashes.back(), piece);
-    }
-  }
-  upload(std::move(fresh));
-  std::vector<Stored> out;
-  for (const StorePart& part : parts) out.push_back(parts_.at(part.serial));
-  return out;
+Stored RemoteRunner::describe(const StorePart& part, Pieces& pieces) {
+  const auto known = parts_.find(part.serial);
+  if (known != parts_.end()) return known->second;
+  return parts_[part.serial] = describe({store_.data() + part.offset, static_cast<size_t>(part.bytes)}, pieces);
 }
 
-void RemoteRunner::upload(std::vector<std::pair<std::string, std::span<const std::byte>>> pieces) {
+void RemoteRunner::upload(const Pieces& pieces) {
   if (pieces.empty()) return;
   const double start = now_ms();
   std::vector<std::string> hashes;

@@ -59,10 +59,13 @@ class RemoteRunner : public tune::Runner {
   TrialJob job_for(std::span<const tune::VariantId> ids);
   TrialAnswer ask(const TrialJob& job);
   void forget(tune::VariantId id);
-  /// Puts bytes into blobs unless they are there, and remembers those of parts by their serial numbers.
-  Stored stored(std::span<const std::byte> bytes);
-  std::vector<Stored> stored_parts(std::span<const tune::StorePart> parts);
-  void upload(std::vector<std::pair<std::string, std::span<const std::byte>>> pieces);
+  /// Bytes with their hashes.
+  using Pieces = std::vector<std::pair<std::string, std::span<const std::byte>>>;
+  /// Hashes bytes, and adds their pieces to those for upload(). Parts are hashed once.
+  static Stored describe(std::span<const std::byte> bytes, Pieces& pieces);
+  Stored describe(const tune::StorePart& part, Pieces& pieces);
+  /// Puts the pieces that the fleet does not have into its blobs.
+  void upload(const Pieces& pieces);
 
   RemoteOptions remote_;
   tune::RunnerOptions options_;
