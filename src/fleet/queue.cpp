@@ -22,8 +22,6 @@ using postgres::Rows;
 using postgres::ServerError;
 using postgres::storable;
 
-constexpr std::array<std::string_view, 4> kDeliveries = {"stored", "duplicate", "cancelled", "set aside"};
-
 Parameter number(int64_t value) { return std::to_string(value); }
 Parameter fraction(double value) { return fmt::format("{:.6f}", value); }
 
@@ -49,6 +47,9 @@ std::set<int64_t> numbers_of(std::string_view text) {
   return out;
 }
 
+/// Returns how a job of this outcome ended.
+Delivery ended_how(std::string_view outcome) { return outcome == "done" ? Delivery::stored : delivery_of(outcome); }
+
 }  // namespace
 
 std::string new_name() {
@@ -57,19 +58,6 @@ std::string new_name() {
   for (int i = 0; i < 4; ++i) name += fmt::format("{:08x}", random());
   return name;
 }
-
-std::string_view name(Delivery delivery) { return kDeliveries[static_cast<size_t>(delivery)]; }
-
-namespace {
-
-Delivery delivery_of(std::string_view text) {
-  if (text == "done") return Delivery::stored;
-  for (size_t i = 0; i < kDeliveries.size(); ++i)
-    if (kDeliveries[i] == text) return static_cast<Delivery>(i);
-  fail(ErrorKind::internal, "the queue's answer '{}' is unknown", text);
-}
-
-}  // namespace
 
 Queue::Queue(const std::string& url, Options options)
     : options_(options), server_(url, {.subject = "fleet", .instead = "", .busy_seconds = options.busy_seconds}) {
@@ -143,7 +131,7 @@ std::vector<Ending> Queue::endings(std::span<const int64_t> jobs) {
   for (int i = 0; i < rows.count(); ++i) {
     const int64_t job = rows.number(i, 0);
     if (endings.empty() || endings.back().job != job)
-      endings.push_back({job, delivery_of(text_of(rows, i, 1)), text_of(rows, i, 2), text_of(rows, i, 3), {}});
+      endings.push_back({job, ended_how(text_of(rows, i, 1)), text_of(rows, i, 2), text_of(rows, i, 3), {}});
     if (const auto body = rows.text(i, 4)) endings.back().bodies.push_back(bytes_of(*body));
   }
   return endings;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "fleet/agent/job_source.h"
 #include "postgres/server.h"
 
 namespace kilter::fleet {
@@ -33,43 +34,12 @@ struct NewJob {
   std::string payload;       ///< at most 64 MiB
 };
 
-/// A job as an agent gets it.
-struct Job {
-  int64_t id = 0;
-  std::string kind, run;
-  int candidates = 0;
-  int attempt = 0;  ///< 1 for the first
-  std::string payload;
-};
-
-/// One result. A result with the same device, problem, schedule, conditions and code as an earlier one is dropped.
-struct Result {
-  std::string problem, schedule, conditions, code;
-  std::string body;
-};
-
-/// The answer to a delivery.
-enum class Delivery : uint8_t {
-  stored,
-  duplicate,  ///< the job was done before
-  cancelled,
-  set_aside,  ///< three attempts had failed by then
-};
-/// "stored", "duplicate", "cancelled", "set aside".
-std::string_view name(Delivery delivery);
-
 /// How a job ended.
 struct Ending {
   int64_t job = 0;
   Delivery how = Delivery::stored;  ///< stored, cancelled or set_aside
   std::string agent, reason;
   std::vector<std::string> bodies;  ///< of its results, in their order
-};
-
-/// The answer to a heartbeat.
-struct Beat {
-  bool draining = false;   ///< the agent should end its jobs and then itself
-  std::set<int64_t> held;  ///< the jobs that the agent still has
 };
 
 struct QueueJob {
@@ -99,7 +69,7 @@ struct QueueOptions {
 /// A connection to the queue. Only one thread at a time may use it. Calls that may be repeated are, once, if the
 /// connection is lost. All throw io if the server cannot be reached or refuses the user, and usage with the database's
 /// sentence for what its rules do not allow.
-class Queue {
+class Queue : public JobSource {
  public:
   using Options = QueueOptions;
   /// Connects, and makes or migrates the schema. Throws usage for a malformed URL, and unsupported if libpq is missing
@@ -125,25 +95,17 @@ class Queue {
 
   // --- agents ---
 
-  /// Makes the agent known. `facts`: a JSON object. The jobs that an agent of this name had are free again.
-  void announce(const std::string& agent, const std::string& device_class, const std::string& facts);
-  /// Leases at most `most` jobs. They are to be delivered, failed or given back before the lease ends; beat() prolongs
-  /// it, and is to be called every third of a lease.
-  std::vector<Job> claim(const std::string& agent, int most = 1);
-  /// `state`: a JSON object for those who look at the agents. The answer may have jobs that the agent does not know,
-  /// because the answer to its claim was lost: it should give them back.
-  Beat beat(const std::string& agent, const std::string& state = "{}");
-  /// Ends a job. May be repeated: the first delivery counts. `device`: the machine that measured.
-  Delivery deliver(const std::string& agent, int64_t job, const std::string& device, std::span<const Result> results);
-  /// Says that the job as a whole failed. It is tried again, at most three times. Returns false if the agent did not
-  /// have it any more.
-  bool fail(const std::string& agent, int64_t job, const std::string& reason);
-  /// Returns a job that was not begun; the attempt does not count.
-  bool give_back(const std::string& agent, int64_t job);
-  /// Returns the bytes of a blob. Throws bad_input if there is none.
-  std::string blob(const std::string& hash);
-  /// Waits until jobs may be there, or for `seconds`. A hint, as wait_for_ending().
-  void wait_for_jobs(double seconds);
+  using JobSource::beat;
+  using JobSource::claim;
+  void announce(const std::string& agent, const std::string& device_class, const std::string& facts) override;
+  std::vector<Job> claim(const std::string& agent, int most) override;
+  Beat beat(const std::string& agent, const std::string& state) override;
+  Delivery deliver(const std::string& agent, int64_t job, const std::string& device,
+                   std::span<const Result> results) override;
+  bool fail(const std::string& agent, int64_t job, const std::string& reason) override;
+  bool give_back(const std::string& agent, int64_t job) override;
+  std::string blob(const std::string& hash) override;
+  void wait_for_jobs(double seconds) override;
 
   // --- everybody ---
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fleet/agent/trial_job.h"
 #include "fleet/queue.h"
-#include "fleet/trial_job.h"
 #include "tune/run/package.h"
 #include "tune/run/runner.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
+#include "base/connection_error.h"
 
 struct pg_conn;
 struct pg_result;
@@ -21,10 +21,10 @@ namespace kilter::postgres {
 struct Libpq;
 
 /// What a server refused, or the loss of the connection.
-class ServerError : public Error {
+class ServerError : public ConnectionError {
  public:
   ServerError(ErrorKind kind, std::string message, std::string state, bool lost)
-      : Error(kind, std::move(message)), state_(std::move(state)), lost_(lost) {}
+      : ConnectionError(kind, std::move(message)), state_(std::move(state)), lost_(lost) {}
   /// Whether the server refused for this reason (an SQLSTATE, of five characters).
   bool is(std::string_view state) const { return state_ == state; }
   /// Whether the connection is gone. The work may succeed on another one.

@@ -7,7 +7,7 @@
 
 #include "../base/error_of.h"
 #include "base/cpu_info.h"
-#include "fleet/agent.h"
+#include "fleet/agent/agent.h"
 #include "fleet/remote_runner.h"
 #include "measure/conditions.h"
 #include "network.h"
@@ -29,7 +29,8 @@ class Remote : public ::testing::Test {
     agent_ = std::thread([this, name, cpus] {
       set_affinity(cpus);  // of its worker as well
       fleet::AgentOptions options;
-      options.url = url_, options.name = name, options.device_class = "this", options.device = "this machine";
+      options.connect = [this] { return std::make_unique<fleet::Queue>(url_); };
+      options.name = name, options.device_class = "this", options.device = "this machine";
       options.worker = KILTER_WORKER;
       done_ += fleet::run_agent(options, stop_);
     });

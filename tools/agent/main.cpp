@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -19,7 +20,8 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "exec/cpu_limits.h"
-#include "fleet/agent.h"
+#include "fleet/agent/agent.h"
+#include "fleet/queue.h"
 #include "measure/device.h"
 #include "target/target.h"
 #include "tune/run/worker.h"
@@ -52,23 +54,24 @@ std::string machine_name() {
 
 struct Words {
   fleet::AgentOptions agent;
+  std::string url;               ///< of the fleet
   std::string_view prints = {};  ///< instead of working
 };
 
 Words parse(const std::vector<std::string_view>& words) {
   Words out;
-  if (const char* const url = std::getenv("KILTER_FLEET")) out.agent.url = url;
+  if (const char* const url = std::getenv("KILTER_FLEET")) out.url = url;
   out.agent.name = machine_name();
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
-    if (word == "--help" || word == "-h") return {{}, kHelp};
-    if (word == "--version") return {{}, KILTER_VERSION_STRING "\n"};
+    if (word == "--help" || word == "-h") return {{}, {}, kHelp};
+    if (word == "--version") return {{}, {}, KILTER_VERSION_STRING "\n"};
     const auto value = [&] {
       if (i + 1 == words.size()) fail(ErrorKind::usage, "{} needs a value; --help lists the options", word);
       return std::string(words[++i]);
     };
     if (word == "--fleet") {
-      out.agent.url = value();
+      out.url = value();
     } else if (word == "--name") {
       out.agent.name = value();
     } else if (word == "--device-class") {
@@ -84,7 +87,7 @@ Words parse(const std::vector<std::string_view>& words) {
            word);
     }
   }
-  if (out.agent.url.empty()) fail(ErrorKind::usage, "--fleet URL is missing; --help lists the options");
+  if (out.url.empty()) fail(ErrorKind::usage, "--fleet URL is missing; --help lists the options");
   return out;
 }
 
@@ -107,6 +110,9 @@ int run(int argc, char** argv) {
                                          {"version", KILTER_VERSION_STRING},
                                          {"cpus", available_cpus()},
                                          {"memory_bytes", available_memory()}});
+  agent.connect = [&]() -> std::unique_ptr<fleet::JobSource> {
+    return std::make_unique<fleet::Queue>(words.url, fleet::QueueOptions{.lease_seconds = agent.lease_seconds});
+  };
   agent.worker = "/proc/self/exe";
   agent.tell = [](const std::string& line) { fmt::print(stderr, "kilter-agent: {}\n", line); };
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, [](int) { stop = true; });

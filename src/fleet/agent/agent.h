@@ -7,10 +7,12 @@
 #include <functional>
 #include <string>
 
+#include "fleet/agent/job_source.h"
+
 namespace kilter::fleet {
 
 struct AgentOptions {
-  std::string url;           ///< of the fleet's database
+  Connect connect;           ///< called whenever a connection is needed; throws the errors of JobSource
   std::string name;          ///< unique in the fleet
   std::string device_class;  ///< whose jobs it does
   std::string device;        ///< this machine, as results name it
@@ -21,8 +23,8 @@ struct AgentOptions {
 };
 
 /// Does jobs until `stop` is set or the fleet drains the agent: then it ends the job that it does, and returns the
-/// number of jobs that it has done. While the server cannot be reached, it tries again and again. Throws usage for a
-/// malformed URL or a name that another user's agent has.
+/// number of jobs that it has done. While the source cannot be reached, it tries again and again. Throws usage for a
+/// name that another user's agent has, and what `connect` throws except io.
 int64_t run_agent(const AgentOptions& options, const std::atomic<bool>& stop);
 
 }  // namespace kilter::fleet

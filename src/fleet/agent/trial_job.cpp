@@ -1,4 +1,4 @@
-#include "fleet/trial_job.h"
+#include "fleet/agent/trial_job.h"
 
 #include "tune/run/wire.h"
 

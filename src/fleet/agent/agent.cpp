@@ -1,4 +1,4 @@
-#include "fleet/agent.h"
+#include "fleet/agent/agent.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,10 +9,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/connection_error.h"
 #include "base/error.h"
-#include "fleet/queue.h"
-#include "fleet/trial_host.h"
-#include "fleet/trial_job.h"
+#include "fleet/agent/trial_host.h"
+#include "fleet/agent/trial_job.h"
 
 namespace kilter::fleet {
 namespace {
@@ -39,16 +39,15 @@ class Heart {
 
  private:
   void beat() {
-    std::unique_ptr<Queue> queue;
+    std::unique_ptr<JobSource> source;
     std::unique_lock hold(lock_);
     while (!end_) {
       hold.unlock();
       try {
-        if (!queue)
-          queue = std::make_unique<Queue>(options_.url, QueueOptions{.lease_seconds = options_.lease_seconds});
-        if (queue->beat(options_.name).draining) draining_ = true;
+        if (!source) source = options_.connect();
+        if (source->beat(options_.name).draining) draining_ = true;
       } catch (const Error&) {  // the main thread tells what is wrong
-        queue.reset();
+        source.reset();
       }
       hold.lock();
       changed_.wait_for(hold, std::chrono::duration<double>(options_.lease_seconds / 3), [this] { return end_; });
@@ -85,36 +84,37 @@ class Agent {
 
  private:
   void serve(double& pause) {
-    Queue queue(options_.url, {.lease_seconds = options_.lease_seconds});
-    queue.announce(options_.name, options_.device_class, options_.facts);
+    const std::unique_ptr<JobSource> connection = options_.connect();
+    JobSource& source = *connection;
+    source.announce(options_.name, options_.device_class, options_.facts);
     tell(fmt::format("agent {} waits for jobs of the device class {}", options_.name, options_.device_class));
     pause = 0.5;
     const Heart heart(options_);
-    TrialHost host(queue, options_.worker);
+    TrialHost host(source, options_.worker);
     while (!stop_ && !heart.draining()) {
       // It does no job now, so whatever it has is a job whose claim was answered into a connection that was lost.
-      for (const int64_t id : queue.beat(options_.name).held) (void)queue.give_back(options_.name, id);
-      const std::vector<Job> jobs = queue.claim(options_.name);
-      for (const Job& job : jobs) do_job(queue, host, job);
-      if (jobs.empty()) queue.wait_for_jobs(kPoll);
+      for (const int64_t id : source.beat(options_.name).held) (void)source.give_back(options_.name, id);
+      const std::vector<Job> jobs = source.claim(options_.name);
+      for (const Job& job : jobs) do_job(source, host, job);
+      if (jobs.empty()) source.wait_for_jobs(kPoll);
     }
   }
 
-  void do_job(Queue& queue, TrialHost& host, const Job& job) {
+  void do_job(JobSource& source, TrialHost& host, const Job& job) {
     TrialAnswer answer;
     try {
       if (job.kind != kTrialKind)
         fail(ErrorKind::unsupported, "this agent does not know jobs of the kind '{}': install a newer one", job.kind);
       answer = host.run(unpack_job(job.payload));
-    } catch (const postgres::ServerError&) {
+    } catch (const ConnectionError&) {
       throw;
     } catch (const std::exception& e) {
-      (void)queue.fail(options_.name, job.id, e.what());
+      (void)source.fail(options_.name, job.id, e.what());
       tell(fmt::format("job {} failed: {}", job.id, e.what()));
       return;
     }
     const Result result{job.run, std::to_string(job.id), "trial", std::to_string(kTrialProtocol), pack(answer)};
-    (void)queue.deliver(options_.name, job.id, options_.device, {&result, 1});
+    (void)source.deliver(options_.name, job.id, options_.device, {&result, 1});
     ++done_;
   }
 

@@ -1,4 +1,4 @@
-#include "fleet/trial_host.h"
+#include "fleet/agent/trial_host.h"
 
 #include <fmt/ranges.h>
 
@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/connection_error.h"
 #include "base/error.h"
 #include "tune/run/package.h"
 
@@ -19,7 +20,7 @@ using tune::VariantId;
 /// two variants are the same.
 class TrialHost::Session {
  public:
-  Session(Queue& blobs, const TrialJob& job, const std::filesystem::path& worker)
+  Session(JobSource& blobs, const TrialJob& job, const std::filesystem::path& worker)
       : blobs_(blobs), runner_(options_of(blobs, job, worker)) {}
 
   void run(const TrialJob& job, TrialAnswer& answer) {
@@ -33,7 +34,7 @@ class TrialHost::Session {
  private:
   static constexpr int64_t kMostKept = int64_t{2} << 30;  ///< bytes
 
-  static std::string fetch(Queue& blobs, const Stored& stored) {
+  static std::string fetch(JobSource& blobs, const Stored& stored) {
     std::string bytes;
     for (const std::string& hash : stored.hashes) bytes += blobs.blob(hash);
     if (static_cast<int64_t>(bytes.size()) != stored.bytes)
@@ -41,7 +42,7 @@ class TrialHost::Session {
     return bytes;
   }
 
-  static tune::RunnerOptions options_of(Queue& blobs, const TrialJob& job, const std::filesystem::path& worker) {
+  static tune::RunnerOptions options_of(JobSource& blobs, const TrialJob& job, const std::filesystem::path& worker) {
     tune::RunnerOptions options;
     for (const TrialInput& input : job.inputs) {
       Tensor t(input.type, input.shape);
@@ -138,7 +139,7 @@ class TrialHost::Session {
     }
   }
 
-  Queue& blobs_;
+  JobSource& blobs_;
   tune::LocalRunner runner_;
   std::map<int64_t, VariantId> ids_;  ///< by the submitter's
   std::map<std::string, StorePart> kept_;
@@ -146,7 +147,7 @@ class TrialHost::Session {
   int64_t kept_bytes_ = 0;
 };
 
-TrialHost::TrialHost(Queue& blobs, std::filesystem::path worker) : blobs_(blobs), worker_(std::move(worker)) {}
+TrialHost::TrialHost(JobSource& blobs, std::filesystem::path worker) : blobs_(blobs), worker_(std::move(worker)) {}
 TrialHost::~TrialHost() = default;
 
 TrialAnswer TrialHost::run(const TrialJob& job) {
@@ -158,7 +159,7 @@ TrialAnswer TrialHost::run(const TrialJob& job) {
       session_name_ = job.session;
     }
     session_->run(job, answer);
-  } catch (const postgres::ServerError&) {
+  } catch (const ConnectionError&) {
     throw;
   } catch (const Error& e) {
     session_name_.clear();  // whatever state it is in

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "base/error.h"
+
+namespace kilter {
+
+/// The loss of a connection, or a refusal by the other side, as opposed to a fault of what was asked for.
+class ConnectionError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace kilter
