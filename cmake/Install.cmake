@@ -1,7 +1,7 @@
 # What `cmake --install` installs, by component (doc/install.md):
 #   runtime  libkilter_runtime, which programs need that run compiled files
 #   dev      headers, CMake package, pkg-config files, and libkilter, the C++ and C interfaces with the compiler
-#   tools    the programs kilter, kilter-worker and kilter-agent
+#   tools    the programs kilter and kilter-worker, and kilter-agent and kilter-broker for a fleet
 # The components of the Python wheels (python/CMakeLists.txt) are installed only if they are named. The build of a wheel
 # (SKBUILD) has no others.
 if(NOT KILTER_INSTALL OR SKBUILD)
@@ -38,7 +38,10 @@ if(NOT KILTER_RUNTIME_ONLY)
   list(APPEND components tools)
   list(APPEND public_headers compiler.h kilter.h)
   kilter_install_library(kilter_cxx kilter dev "Compiles and runs neural networks (C++20 and C)")
-  install(TARGETS kilter kilter-worker kilter-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  if(KILTER_AGENT)
+    set(fleet_programs kilter-agent kilter-broker)
+  endif()
+  install(TARGETS kilter kilter-worker ${fleet_programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   # The loader finds Debian's LLVM without the folder of links that CMake finds. With that folder in the installed files,
   # dpkg-shlibdeps would not always find the package that LLVM is in.
   if(NOT KILTER_STATIC)
@@ -46,7 +49,7 @@ if(NOT KILTER_RUNTIME_ONLY)
     file(REAL_PATH ${llvm} llvm)
     cmake_path(GET llvm PARENT_PATH llvm)
     if(NOT llvm IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
-      set_target_properties(kilter_cxx kilter kilter-worker kilter-agent PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+      set_target_properties(kilter_cxx kilter kilter-worker PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
     endif()
   endif()
 endif()

@@ -4,7 +4,7 @@
 usage: scripts/check_order.py [ROOT]
 
 Includes: a file of src/ includes only files of its own library and of the libraries that it links to, directly or not,
-according to src/CMakeLists.txt. Programs without the compiler (tools/worker, tools/agent) include only what they link to. Only
+according to src/CMakeLists.txt. Programs without the compiler (tools/worker, tools/agent, tools/broker) include only what they link to. Only
 src/codegen/ and its tests include files of a back end's folder, or LLVM's.
 Order: a library links only to libraries above it in src/CMakeLists.txt and in doc/map.md, and the map names every folder.
 Names: outside src/ops/ and src/onnx/ only the patterns of passes (passes/match.h) compare operators by name.
@@ -207,7 +207,7 @@ def main():
         return 2
     root = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else pathlib.Path(__file__).parent.parent).resolve()
     found = libraries(root)
-    faults = [*bad_order(found), *unplaced_folders(root, found), *bad_includes(root, found, {"tools/worker": ("kilter_tune_run", "kilter_compile"), "tools/agent": ("kilter_fleet", "kilter_vm")}),
+    faults = [*bad_order(found), *unplaced_folders(root, found), *bad_includes(root, found, {"tools/worker": ("kilter_tune_run", "kilter_compile"), "tools/agent": ("kilter_fleet", "kilter_vm", "kilter_broker_client"), "tools/broker": ("kilter_broker",)}),
               *bad_backend_includes(root), *compared_names(root),
               *bad_map(root, found), *bad_sizes(root)]
     for fault in faults:

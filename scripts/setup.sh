@@ -3,7 +3,7 @@
 # shellcheck shell=bash disable=SC2034
 
 KILTER_PACKAGES="build-essential cmake ninja-build ccache git python3 python3-venv llvm-22-dev libprotobuf-dev protobuf-compiler \
-libcli11-dev nlohmann-json3-dev libfmt-dev libgtest-dev zlib1g-dev libzstd-dev libsqlite3-dev libre2-dev \
+libcli11-dev nlohmann-json3-dev libfmt-dev libgtest-dev zlib1g-dev libzstd-dev libsqlite3-dev libre2-dev libssl-dev libsodium-dev libboost-dev \
 libjpeg62-turbo-dev libopenjp2-7-dev libpng-dev libtiff-dev libwebp-dev"
 KILTER_TEST_PACKAGES="clang-19 clang-format-19 clang-tidy-22 libclang-rt-19-dev chromium chromium-driver libcpp-httplib-dev libsodium23 postgresql curl debootstrap zsh fish \
 g++-aarch64-linux-gnu qemu-user python3-dev pkgconf"

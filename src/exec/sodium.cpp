@@ -17,10 +17,16 @@ void find(void* library, const char* name, F& function) {
     fail(ErrorKind::unsupported, "libsodium has no function {}; install version 1.0.12 or later", name);
 }
 
+const Sodium& started(const Sodium& s) {
+  if (s.init() < 0) fail(ErrorKind::unsupported, "libsodium cannot be initialised: the system has no random numbers");
+  return s;
+}
+
 }  // namespace
 
 const Sodium& sodium() {
   static const Sodium loaded = [] {
+    if (linked_sodium != nullptr) return started(*linked_sodium());
     void* library = nullptr;
     for (const char* name : {"libsodium.so.23", "libsodium.so.26", "libsodium.so"}) {
       if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -38,8 +44,7 @@ const Sodium& sodium() {
     find(library, "crypto_sign_ed25519ph_final_create", s.sign);
     find(library, "crypto_sign_ed25519ph_final_verify", s.verify);
     find(library, "crypto_hash_sha256", s.sha256);
-    if (s.init() < 0) fail(ErrorKind::unsupported, "libsodium cannot be initialised: the system has no random numbers");
-    return s;
+    return started(s);
   }();
   return loaded;
 }

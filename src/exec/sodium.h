@@ -20,7 +20,11 @@ struct Sodium {
   int (*sha256)(unsigned char* hash, const unsigned char* data, unsigned long long bytes) = nullptr;
 };
 
-/// Loads the library when it is first called. Throws unsupported if it is not installed.
+/// The functions of a program that is linked with the library; programs without them load it.
+[[gnu::weak]] const Sodium* linked_sodium();
+
+/// Loads the library when it is first called, unless the program is linked with it. Throws unsupported if it is not
+/// installed.
 const Sodium& sodium();
 
 /// Returns the SHA-256 hash of bytes, as 64 hexadecimal digits. Throws the errors of sodium().

@@ -219,21 +219,22 @@ void Queue::reap_sometimes() {
 }
 
 /// Waits at least half of `seconds` unless a notification arrives, so that those who wait do not all ask at once.
-void Queue::wait_on(const char* channel, double seconds) {
+std::vector<std::string> Queue::wait_on(const char* channel, double seconds) {
   static thread_local std::minstd_rand random{std::random_device{}()};
   reap_sometimes();
-  repeatedly([&] {
+  return repeatedly([&]() -> std::vector<std::string> {
     if (!channels_.contains(channel)) {
       (void)server_.run(std::string("LISTEN ") + channel);
       channels_.insert(channel);
-      return;  // something may have happened before
+      return {};  // something may have happened before
     }
-    (void)server_.wait_for_notification(seconds * std::uniform_real_distribution<double>(0.5, 1)(random));
+    return server_.wait_for_notifications(seconds * std::uniform_real_distribution<double>(0.5, 1)(random));
   });
 }
 
-void Queue::wait_for_jobs(double seconds) { wait_on("kilter_jobs", seconds); }
-void Queue::wait_for_ending(double seconds) { wait_on("kilter_results", seconds); }
+void Queue::wait_for_jobs(double seconds) { (void)wait_on("kilter_jobs", seconds); }
+std::vector<std::string> Queue::wait_for_classes(double seconds) { return wait_on("kilter_jobs", seconds); }
+void Queue::wait_for_ending(double seconds) { (void)wait_on("kilter_results", seconds); }
 
 std::vector<QueueJob> Queue::jobs(const std::optional<std::string>& run, int most) {
   const std::vector<Parameter> values{run ? Parameter(storable(*run)) : Parameter(std::nullopt), number(most)};
@@ -254,6 +255,17 @@ std::vector<QueueJob> Queue::jobs(const std::optional<std::string>& run, int mos
                     text_of(rows, i, 10), seconds_of(rows, i, 11)});
   }
   return jobs;
+}
+
+std::map<std::string, int64_t> Queue::job_counts() {
+  const Rows rows = call(
+      "SELECT CASE WHEN lease_owner IS NULL THEN 'waits' ELSE 'leased' END, count(*) FROM kilter.queue GROUP BY 1 "
+      "UNION "
+      "ALL SELECT 'set aside', count(*) FROM kilter.outcomes WHERE outcome = 'set aside'",
+      {});
+  std::map<std::string, int64_t> counts{{"waits", 0}, {"leased", 0}};
+  for (int i = 0; i < rows.count(); ++i) counts[text_of(rows, i, 0)] = rows.number(i, 1);
+  return counts;
 }
 
 std::vector<QueueAgent> Queue::agents() {

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -106,6 +107,10 @@ class Queue : public JobSource {
   bool give_back(const std::string& agent, int64_t job) override;
   std::string blob(const std::string& hash) override;
   void wait_for_jobs(double seconds) override;
+  /// Waits as wait_for_jobs(), and returns the device classes of new jobs.
+  std::vector<std::string> wait_for_classes(double seconds);
+  /// For later calls of claim() and beat().
+  void set_lease(double seconds) { options_.lease_seconds = seconds; }
 
   // --- everybody ---
 
@@ -114,6 +119,8 @@ class Queue : public JobSource {
   int64_t reap();
   /// Returns the jobs of a run, or all that have not ended, the oldest first, at most `most`.
   std::vector<QueueJob> jobs(const std::optional<std::string>& run = std::nullopt, int most = 1000);
+  /// Returns the number of jobs that have not ended or were set aside, by QueueJob::state.
+  std::map<std::string, int64_t> job_counts();
   std::vector<QueueAgent> agents();
   /// For the owner of the schema: the agent gets no more jobs. Returns false if it is not known.
   bool drain(const std::string& agent);
@@ -128,7 +135,7 @@ class Queue : public JobSource {
   template <class Work>
   auto repeatedly(Work work);
   bool truth(const std::string& sql, std::span<const postgres::Parameter> parameters);
-  void wait_on(const char* channel, double seconds);
+  std::vector<std::string> wait_on(const char* channel, double seconds);
   void reap_sometimes();
 
   Options options_;

@@ -184,16 +184,16 @@ void Server::await(double seconds) {
   }
 }
 
-bool Server::wait_for_notification(double seconds) {
+std::vector<std::string> Server::wait_for_notifications(double seconds) {
   if (connection_ == nullptr) fail_lost("it was closed after an error");
-  bool arrived = false;
+  std::vector<std::string> arrived;
   for (const auto end = end_after(seconds);;) {
     while (Notification* const notification = libpq_.PQnotifies(connection_)) {
+      arrived.emplace_back(notification->payload);
       libpq_.PQfreemem(notification);
-      arrived = true;
     }
     const double left = seconds_until(end);
-    if (arrived || left <= 0) return arrived;
+    if (!arrived.empty() || left <= 0) return arrived;
     wait_on_socket(left, false);
   }
 }

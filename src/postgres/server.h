@@ -103,9 +103,9 @@ class Server {
   Rows run(const std::string& sql, std::span<const Parameter> parameters = {}, Format format = Format::text);
   /// Runs statements that are separated by semicolons, in a transaction. Throws ServerError.
   void run_script(const std::string& sql);
-  /// Waits until a notification arrives on a channel that this connection listens to, and forgets all that have
-  /// arrived. Returns false if none does within `seconds`. Throws ServerError if the connection is lost.
-  bool wait_for_notification(double seconds);
+  /// Waits until a notification arrives on a channel that this connection listens to, and returns the payloads of all
+  /// that have arrived: none if none does within `seconds`. Throws ServerError if the connection is lost.
+  std::vector<std::string> wait_for_notifications(double seconds);
   /// Sets how long a statement waits for other processes.
   void wait_for_others(double seconds);
   /// Whether statements can be sent.

@@ -95,7 +95,7 @@ def survives_a_killed_agent(url):
 
 def refuses(url):
     says("kilter-agent: --fleet URL is missing; --help lists the options", AGENT, code=2)
-    says("kilter-agent: unknown option '--nam'; legal options are --fleet, --name, --device-class, --lease, --version and --help",
+    says("kilter-agent: unknown option '--nam'; legal options are --fleet, --token, --ca, --name, --device-class, --worker, --lease, --version and --help",
          AGENT, "--nam", "x", code=2)
     says("kilter-agent: --lease 1: expected 5 to 3600 seconds", AGENT, "--lease", "1", code=2)
     says("kilter-agent: --name needs a value", AGENT, "--name", code=2)

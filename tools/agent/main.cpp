@@ -15,13 +15,14 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/open_queue.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "exec/cpu_limits.h"
 #include "fleet/agent/agent.h"
-#include "fleet/queue.h"
+#include "fleet/broker_client/broker_client.h"
 #include "measure/device.h"
 #include "target/target.h"
 #include "tune/run/worker.h"
@@ -35,10 +36,15 @@ constexpr std::string_view kHelp =
 
 usage: kilter-agent --fleet URL [--name NAME] [--device-class CLASS] [--lease SECONDS]
 
-  --fleet URL            the fleet's database, postgresql://USER@HOST/DATABASE (default: $KILTER_FLEET); a password
-                         belongs in a passfile (~/.pgpass)
+  --fleet URL            the fleet's database, postgresql://USER@HOST/DATABASE (a password belongs in a passfile,
+                         ~/.pgpass), or its broker, https://HOST:PORT (default: $KILTER_FLEET)
+  --token FILE           a file with the agent's token for the broker (default: $KILTER_FLEET_TOKEN)
+  --ca FILE              the certificate of the authority, in PEM form, that made the broker's (default:
+                         $KILTER_FLEET_CA, or those of the system)
   --name NAME            the agent's name in the fleet, unique (default: the name of this machine)
   --device-class CLASS   whose jobs it does (default: the target that fits this processor)
+  --worker PROGRAM       what runs candidates (default: this program); a script that starts this program in an emulator,
+                         where the system cannot start it
   --lease SECONDS        after how long without a heartbeat its jobs go to other agents, 5 to 3600 (default: 30)
   --version, --help
 
@@ -52,15 +58,21 @@ std::string machine_name() {
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "agent";
 }
 
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 struct Words {
   fleet::AgentOptions agent;
-  std::string url;               ///< of the fleet
+  fleet::BrokerAccess broker;    ///< or a database, if the URL is one's
   std::string_view prints = {};  ///< instead of working
 };
 
 Words parse(const std::vector<std::string_view>& words) {
   Words out;
-  if (const char* const url = std::getenv("KILTER_FLEET")) out.url = url;
+  out.broker.url = variable("KILTER_FLEET");
+  out.broker.token_file = variable("KILTER_FLEET_TOKEN"), out.broker.ca_file = variable("KILTER_FLEET_CA");
   out.agent.name = machine_name();
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
@@ -71,11 +83,17 @@ Words parse(const std::vector<std::string_view>& words) {
       return std::string(words[++i]);
     };
     if (word == "--fleet") {
-      out.url = value();
+      out.broker.url = value();
+    } else if (word == "--token") {
+      out.broker.token_file = value();
+    } else if (word == "--ca") {
+      out.broker.ca_file = value();
     } else if (word == "--name") {
       out.agent.name = value();
     } else if (word == "--device-class") {
       out.agent.device_class = value();
+    } else if (word == "--worker") {
+      out.agent.worker = value();
     } else if (word == "--lease") {
       const std::string text = value();
       out.agent.lease_seconds = try_parse_float(text).value_or(0);
@@ -83,11 +101,13 @@ Words parse(const std::vector<std::string_view>& words) {
         fail(ErrorKind::usage, "--lease {}: expected 5 to 3600 seconds", text);
     } else {
       fail(ErrorKind::usage,
-           "unknown option '{}'; legal options are --fleet, --name, --device-class, --lease, --version and --help",
+           "unknown option '{}'; legal options are --fleet, --token, --ca, --name, --device-class, --worker, --lease, "
+           "--version "
+           "and --help",
            word);
     }
   }
-  if (out.url.empty()) fail(ErrorKind::usage, "--fleet URL is missing; --help lists the options");
+  if (out.broker.url.empty()) fail(ErrorKind::usage, "--fleet URL is missing; --help lists the options");
   return out;
 }
 
@@ -111,10 +131,13 @@ int run(int argc, char** argv) {
                                          {"cpus", available_cpus()},
                                          {"memory_bytes", available_memory()}});
   agent.connect = [&]() -> std::unique_ptr<fleet::JobSource> {
-    return std::make_unique<fleet::Queue>(words.url, fleet::QueueOptions{.lease_seconds = agent.lease_seconds});
+    words.broker.lease_seconds = agent.lease_seconds;
+    if (words.broker.url.starts_with("http")) return std::make_unique<fleet::BrokerClient>(words.broker);
+    return open_queue(words.broker.url, agent.lease_seconds);
   };
-  agent.worker = "/proc/self/exe";
+  if (agent.worker.empty()) agent.worker = "/proc/self/exe";
   agent.tell = [](const std::string& line) { fmt::print(stderr, "kilter-agent: {}\n", line); };
+  std::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, [](int) { stop = true; });
   const int64_t done = fleet::run_agent(agent, stop);
   fmt::print(stderr, "kilter-agent: ended after {} jobs\n", done);

@@ -2,13 +2,13 @@
 #include "fleet.h"
 
 #include <cstdlib>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/text_table.h"
 #include "fleet/queue.h"
+#include "fleet/status.h"
 #include "terminal.h"
 #include "tool.h"
 
@@ -32,38 +32,11 @@ struct FleetCommand {
   }
 };
 
-/// An agent that has not been heard of for so long is gone, or cannot reach the server.
-constexpr double kSilentSeconds = 30;
-
 std::string age_text(double seconds) {
   if (seconds < 120) return fmt::format("{:.0f} s", seconds);
   if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
   if (seconds < 172800) return fmt::format("{:.0f} h", seconds / 3600);
   return fmt::format("{:.0f} days", seconds / 86400);
-}
-
-std::string state_of(const QueueAgent& agent) {
-  if (agent.seen_seconds > kSilentSeconds) return "silent";
-  if (agent.draining) return "draining";
-  return agent.leases > 0 ? "works" : "waits";
-}
-
-std::string device_of(const QueueAgent& agent) {
-  const nlohmann::json facts = try_parse_json(agent.facts);
-  return facts.is_object() ? facts.value("device", "") : "";
-}
-
-nlohmann::json to_json(const QueueAgent& agent) {
-  return {{"name", agent.name},
-          {"login", agent.login},
-          {"device_class", agent.device_class},
-          {"state", state_of(agent)},
-          {"facts", try_parse_json(agent.facts)},
-          {"seen_seconds", agent.seen_seconds},
-          {"started_seconds", agent.started_seconds},
-          {"leases", agent.leases},
-          {"done", agent.done},
-          {"failed", agent.failed}};
 }
 
 nlohmann::json to_json(const QueueJob& job) {
@@ -83,13 +56,9 @@ nlohmann::json to_json(const QueueJob& job) {
 
 void status(const FleetCommand& command) {
   Queue queue = command.queue();
-  const std::vector<QueueAgent> agents = queue.agents();
-  std::map<std::string, int64_t> states;
-  for (const QueueJob& job : queue.jobs(std::nullopt, 1'000'000)) ++states[job.state];
+  const kilter::fleet::FleetStatus status = status_of(queue);
   if (!command.json.empty()) {
-    nlohmann::json out{{"agents", nlohmann::json::array()}, {"jobs", states}};
-    for (const QueueAgent& agent : agents) out["agents"].push_back(to_json(agent));
-    write_json(command.json, out);
+    write_json(command.json, to_json(status));
     if (command.json == "-") return;
   }
   TextTable table({{.title = "agent", .width = 16, .left = true, .least = 8},
@@ -99,13 +68,14 @@ void status(const FleetCommand& command) {
                    {.title = "done", .width = 7},
                    {.title = "failed", .width = 6},
                    {.title = "device", .left = true, .rank = 1, .least = 20, .gap = 2}});
-  for (const QueueAgent& agent : agents) {
+  for (const QueueAgent& agent : status.agents) {
     table.add({printable(agent.name), printable(agent.device_class), state_of(agent), age_text(agent.seen_seconds),
                std::to_string(agent.done), std::to_string(agent.failed), printable(device_of(agent))});
   }
-  say("{}", agents.empty() ? "no agents; `kilter-agent --fleet URL` starts one\n"
-                           : table.text(table_style(), "--json has them"));
-  say("jobs: {} wait, {} leased, {} set aside\n", states["waits"], states["leased"], states["set aside"]);
+  say("{}", status.agents.empty() ? "no agents; `kilter-agent --fleet URL` starts one\n"
+                                  : table.text(table_style(), "--json has them"));
+  say("jobs: {} wait, {} leased, {} set aside\n", status.jobs.at("waits"), status.jobs.at("leased"),
+      status.jobs.at("set aside"));
 }
 
 void jobs(const FleetCommand& command) {

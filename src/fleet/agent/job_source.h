@@ -1,5 +1,5 @@
 // Where an agent gets its jobs: the queue itself (fleet/queue.h), or a broker in front of it
-// (fleet/agent/broker_client.h).
+// (fleet/broker_client/broker_client.h).
 #pragma once
 
 #include <cstdint>
