@@ -7,6 +7,8 @@
 #include <functional>
 #include <string>
 
+#include "fleet/signed_job.h"
+
 namespace kilter::fleet {
 
 struct AgentOptions {
@@ -15,6 +17,7 @@ struct AgentOptions {
   std::string device_class;  ///< whose jobs it does
   std::string device;        ///< this machine, as results name it
   std::string facts = "{}";  ///< a JSON object for those who look at the agents
+  Trust trust;               ///< whose jobs it runs; others are answered with an error
   double lease_seconds = 30;
   std::filesystem::path worker = {};                  ///< RunnerOptions::worker
   std::function<void(const std::string&)> tell = {};  ///< receives a line when something happens; may be empty

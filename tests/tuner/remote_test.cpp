@@ -30,7 +30,7 @@ class Remote : public ::testing::Test {
       set_affinity(cpus);  // of its worker as well
       fleet::AgentOptions options;
       options.url = url_, options.name = name, options.device_class = "this", options.device = "this machine";
-      options.worker = KILTER_WORKER;
+      options.worker = KILTER_WORKER, options.trust = fleet::Trust::in_anyone();
       done_ += fleet::run_agent(options, stop_);
     });
   }
