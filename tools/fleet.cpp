@@ -1,6 +1,8 @@
 #include "fleet.h"
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json_text.h"
@@ -16,13 +18,35 @@ void FleetOptions::add_to(Command app) {
       .value("URL");
   app.option("--device-class", device_class, "the class of the agents that measure (default: the target's name)")
       .value("CLASS");
+  app.option(
+         "--sign-key", sign_key,
+         "the secret key that signs what the agents run (default: $KILTER_FLEET_KEY, else unsigned, for agents with "
+         "--trust-anyone)")
+      .file();
 }
 
 void FleetOptions::check() const {
   if (url.empty() && !device_class.empty())
     fail(ErrorKind::usage, "--device-class {}: only a fleet has device classes; give --fleet URL as well",
          device_class);
+  if (url.empty() && !sign_key.empty())
+    fail(ErrorKind::usage, "--sign-key {}: only jobs of a fleet are signed; give --fleet URL as well", sign_key);
 }
+
+namespace {
+
+std::optional<SecretKey> key_of(const FleetOptions& fleet) {
+  const char* const given = std::getenv("KILTER_FLEET_KEY");
+  const std::string file = !fleet.sign_key.empty() ? fleet.sign_key : given != nullptr ? given : "";
+  if (file.empty()) return std::nullopt;
+  try {
+    return read_secret_key(file);
+  } catch (const Error& e) {
+    fail(e.kind(), "{}: {}", fleet.sign_key.empty() ? "KILTER_FLEET_KEY" : "--sign-key", e.message());
+  }
+}
+
+}  // namespace
 
 void measure_on_fleet(const FleetOptions& fleet, const Target& target, tune::TuneOptions& options,
                       FleetMeasurement& out) {
@@ -35,7 +59,7 @@ void measure_on_fleet(const FleetOptions& fleet, const Target& target, tune::Tun
   }
   out.device_class = fleet.device_class.empty() ? target.name : fleet.device_class;
   kilter::fleet::RemoteOptions remote;
-  remote.url = fleet.url, remote.device_class = out.device_class;
+  remote.url = fleet.url, remote.device_class = out.device_class, remote.key = key_of(fleet);
   remote.overhead = [&out](double ms) { out.overhead_ms += ms; };
   kilter::fleet::Queue queue(fleet.url);
   const kilter::fleet::QueueAgent agent =

@@ -12,9 +12,10 @@ namespace kilter::tool {
 struct FleetOptions {
   std::string url;           ///< of the fleet's database; empty: measure here
   std::string device_class;  ///< empty: the target's name
+  std::string sign_key;      ///< file of the secret key; empty: that of KILTER_FLEET_KEY, if it is set
 
   void add_to(Command app);
-  /// Throws usage for a device class without a fleet.
+  /// Throws usage for an option without a fleet.
   void check() const;
 };
 
@@ -27,7 +28,8 @@ struct FleetMeasurement {
 };
 
 /// Makes a tuning run measure on the fleet, and adds the overhead to `out`, which must live as long as the run. Throws
-/// io if no agent of the class is heard of, and unsupported for a target whose code does not run here.
+/// io if no agent of the class is heard of, unsupported for a target whose code does not run here, and the errors of
+/// read_secret_key().
 void measure_on_fleet(const FleetOptions& fleet, const Target& target, tune::TuneOptions& options,
                       FleetMeasurement& out);
 

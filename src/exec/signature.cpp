@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <string_view>
@@ -21,50 +21,67 @@
 namespace kilter {
 namespace {
 
-constexpr size_t kPublicBytes = 32, kSecretBytes = 64, kSignatureBytes = 64;
-constexpr std::string_view kPublicTitle = "kilter public key 1";
-constexpr std::string_view kSecretTitle = "kilter secret key 1";
-constexpr std::string_view kSignatureTitle = "kilter signature 1";
+/// A kind of text file: a title, and lines of hexadecimal digits.
+struct Format {
+  std::string_view title, words, origin;
+};
+constexpr Format kPublic{"kilter public key 1", "a public key", "NAME.public of `kilter sign --new-keys NAME`"};
+constexpr Format kSecret{"kilter secret key 1", "a secret key", "NAME.secret of `kilter sign --new-keys NAME`"};
+constexpr Format kSigned{"kilter signature 1", "a signature", "that `kilter sign` writes"};
 
-using Bytes = std::vector<unsigned char>;
+template <size_t N>
+using Bytes = std::array<unsigned char, N>;
 
-std::string hex(const Bytes& bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
-
-/// Returns the bytes of a line of hexadecimal digits; empty if it is not one of `size` bytes.
-Bytes from_hex(std::string_view text, size_t size) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  if (text.size() != 2 * size || text.find_first_not_of(kDigits) != std::string_view::npos) return {};
-  Bytes bytes;
-  for (size_t i = 0; i < size; ++i)
-    bytes.push_back(static_cast<unsigned char>(kDigits.find(text[2 * i]) << 4 | kDigits.find(text[2 * i + 1])));
-  return bytes;
+template <size_t N>
+std::string hex(const Bytes<N>& bytes) {
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-/// Reads a file of a title and lines of hexadecimal digits, each of so many bytes.
+/// Reads hexadecimal digits. Returns false if they are not those of N bytes.
 template <size_t N>
-std::array<Bytes, N> read_lines(const std::filesystem::path& path, std::string_view title,
-                                const std::array<size_t, N>& sizes) {
+bool from_hex(std::string_view text, Bytes<N>& bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  if (text.size() != 2 * N || text.find_first_not_of(kDigits) != std::string_view::npos) return false;
+  for (size_t i = 0; i < N; ++i)
+    bytes[i] = static_cast<unsigned char>(kDigits.find(text[2 * i]) << 4 | kDigits.find(text[2 * i + 1]));
+  return true;
+}
+
+/// Reads a file whose lines after the title are these values.
+template <size_t... N>
+void read_lines(const std::filesystem::path& path, const Format& format, Bytes<N>&... values) {
   constexpr uintmax_t kMost = 4096;
+  if (is_missing(path))
+    fail(ErrorKind::io, "{}: there is no such file; expected {}, the file {}", path.string(), format.words,
+         format.origin);
   std::error_code error;
   const bool regular = std::filesystem::is_regular_file(path, error);
   const bool small = regular && std::filesystem::file_size(path, error) <= kMost;
-  if (!error && !small) fail(ErrorKind::bad_input, "{}: not a small file that starts with '{}'", path.string(), title);
+  if (!error && !small)
+    fail(ErrorKind::bad_input, "{}: not a small file that starts with '{}'", path.string(), format.title);
   const std::string text = read_file(path);
   const std::vector<std::string_view> lines = split(trim(text), '\n');
-  if (lines.front() != title) fail(ErrorKind::bad_input, "{}: not a file that starts with '{}'", path.string(), title);
-  std::array<Bytes, N> values;
-  for (size_t i = 0; i < N; ++i) {
-    if (i + 1 < lines.size()) values[i] = from_hex(lines[i + 1], sizes[i]);
-    if (values[i].empty())
-      fail(ErrorKind::bad_input, "{}: line {}: expected {} digits of 0 to 9 and a to f; copy the file again",
-           path.string(), i + 2, 2 * sizes[i]);
+  if (lines.front() != format.title) {
+    std::string_view is = "something else";
+    for (const Format& other : {kPublic, kSecret, kSigned}) {
+      if (lines.front() == other.title) is = other.words;
+    }
+    fail(ErrorKind::bad_input, "{}: not a file that starts with '{}': it is {}; expected {}, the file {}",
+         path.string(), format.title, is, format.words, format.origin);
   }
-  return values;
+  size_t line = 0;
+  const auto read = [&]<size_t M>(Bytes<M>& value) {
+    if (++line < lines.size() && from_hex(lines[line], value)) return;
+    fail(ErrorKind::bad_input, "{}: line {}: expected {} digits of 0 to 9 and a to f; copy the file again",
+         path.string(), line + 1, 2 * M);
+  };
+  (read(values), ...);
 }
 
-/// The state of a signature after all bytes.
-Bytes digest(const Sodium& s, std::span<const std::byte> bytes) {
-  Bytes state(s.state_bytes());
+/// Returns the state of a signature after all bytes.
+std::vector<unsigned char> digest(std::span<const std::byte> bytes) {
+  const Sodium& s = sodium();
+  std::vector<unsigned char> state(s.state_bytes());
   s.start(state.data());
   s.update(state.data(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   return state;
@@ -80,48 +97,81 @@ void write_new(const std::filesystem::path& path, const std::string& text, mode_
 
 }  // namespace
 
-void write_keys(const std::filesystem::path& secret_key, const std::filesystem::path& public_key) {
+std::string PublicKey::fingerprint() const { return sha256(std::as_bytes(std::span(bytes))).substr(0, 16); }
+
+PublicKey SecretKey::owner() const {
+  PublicKey key;  // the second half of a secret key
+  std::copy(bytes.end() - key.bytes.size(), bytes.end(), key.bytes.begin());
+  return key;
+}
+
+PublicKey write_keys(const std::filesystem::path& secret_key, const std::filesystem::path& public_key) {
   for (const std::filesystem::path& path : {secret_key, public_key}) {
     if (std::filesystem::exists(path))
       fail(ErrorKind::usage, "{}: exists; keys are never replaced: give another name, or move it away", path.string());
   }
-  Bytes owner(kPublicBytes), secret(kSecretBytes);
-  sodium().keypair(owner.data(), secret.data());
-  write_new(secret_key, fmt::format("{}\n{}\n", kSecretTitle, hex(secret)), S_IRUSR | S_IWUSR);
-  write_new(public_key, fmt::format("{}\n{}\n", kPublicTitle, hex(owner)), S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH);
+  PublicKey owner;
+  SecretKey secret;
+  sodium().keypair(owner.bytes.data(), secret.bytes.data());
+  write_new(secret_key, fmt::format("{}\n{}\n", kSecret.title, hex(secret.bytes)), S_IRUSR | S_IWUSR);
+  write_new(public_key, fmt::format("{}\n{}\n", kPublic.title, hex(owner.bytes)),
+            S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH);
+  return owner;
 }
 
-std::filesystem::path sign_file(const std::filesystem::path& file, const std::filesystem::path& secret_key) {
-  const Sodium& s = sodium();
-  const auto [secret] = read_lines<1>(secret_key, kSecretTitle, {kSecretBytes});
-  Bytes state = digest(s, MappedFile::open(file)->bytes()), signature(kSignatureBytes);
-  Bytes check = state;
-  s.sign(state.data(), signature.data(), nullptr, secret.data());
-  const Bytes owner(secret.end() - kPublicBytes, secret.end());  // the second half of a secret key is the public one
-  if (s.verify(check.data(), signature.data(), owner.data()) != 0)
-    fail(ErrorKind::bad_input, "{}: the two halves of the key do not belong together", secret_key.string());
+PublicKey read_public_key(const std::filesystem::path& path) {
+  (void)sodium();
+  PublicKey key;
+  read_lines(path, kPublic, key.bytes);
+  return key;
+}
+
+SecretKey read_secret_key(const std::filesystem::path& path) {
+  (void)sodium();
+  SecretKey key;
+  read_lines(path, kSecret, key.bytes);
+  if (!has_signed(key.owner(), {}, sign({}, key)))  // signatures with such a key would disclose it
+    fail(ErrorKind::bad_input, "{}: the two halves of the key do not belong together; copy the file again",
+         path.string());
+  return key;
+}
+
+Signature sign(std::span<const std::byte> bytes, const SecretKey& key) {
+  std::vector<unsigned char> state = digest(bytes);
+  Signature signature{};
+  sodium().sign(state.data(), signature.data(), nullptr, key.bytes.data());
+  return signature;
+}
+
+bool has_signed(const PublicKey& key, std::span<const std::byte> bytes, const Signature& signature) {
+  std::vector<unsigned char> state = digest(bytes);
+  return sodium().verify(state.data(), signature.data(), key.bytes.data()) == 0;
+}
+
+std::filesystem::path sign_file(const std::filesystem::path& file, const SecretKey& key) {
+  const Signature signature = sign(MappedFile::open(file)->bytes(), key);
   std::filesystem::path path = file;
   path += ".sig";
-  write_file_atomically(path, fmt::format("{}\n{}\n{}\n", kSignatureTitle, hex(owner), hex(signature)));
+  write_file_atomically(path, fmt::format("{}\n{}\n{}\n", kSigned.title, hex(key.owner().bytes), hex(signature)));
   return path;
 }
 
 void check_signature(const std::filesystem::path& file, std::span<const std::byte> bytes,
                      const std::filesystem::path& public_key) {
-  const Sodium& s = sodium();
-  const auto [owner] = read_lines<1>(public_key, kPublicTitle, {kPublicBytes});
+  const PublicKey owner = read_public_key(public_key);
   std::filesystem::path path = file;
   path += ".sig";
   if (is_missing(path))
     fail(ErrorKind::bad_input, "{} is not signed: there is no file '{}', which `kilter sign` makes", file.string(),
          path.string());
-  const auto [signer, signature] = read_lines<2>(path, kSignatureTitle, {kPublicBytes, kSignatureBytes});
+  PublicKey signer;
+  Signature signature{};
+  read_lines(path, kSigned, signer.bytes, signature);
   if (signer != owner) {
     fail(ErrorKind::bad_input, "{}: signed by the owner of the key {}, expected that of {} ({}); nothing in it was run",
-         file.string(), hex(signer), public_key.string(), hex(owner));
+         file.string(), hex(signer.bytes), public_key.string(), hex(owner.bytes));
   }
-  Bytes state = digest(s, bytes);
-  if (s.verify(state.data(), signature.data(), owner.data()) != 0) {
+  if (!has_signed(owner, bytes, signature)) {
     fail(ErrorKind::bad_input, "{}: its bytes are not those that were signed in {}; nothing in it was run",
          file.string(), path.string());
   }

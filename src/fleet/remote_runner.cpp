@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "exec/sodium.h"
+#include "fleet/agent/signed_job.h"
 #include "measure/clock.h"
 
 namespace kilter::fleet {
@@ -148,13 +149,15 @@ TrialAnswer RemoteRunner::ask(const TrialJob& job) {
   constexpr double kLook = 1, kLookForAgents = 5;
   const double start = now_ms();
   double looked = start;
+  const JobPlace place{remote_.run, kTrialKind, remote_.device_class};
+  const SecretKey* const key = remote_.key ? &*remote_.key : nullptr;
   const int64_t id = queue_.submit({.run = remote_.run,
                                     .kind = kTrialKind,
                                     .device_class = remote_.device_class,
                                     .priority = remote_.priority,
                                     .candidates = static_cast<int>(job.variants.size()) + 1,
                                     .awaited = true,
-                                    .payload = pack(job)});
+                                    .payload = wrap_payload(pack(job), place, key)});
   std::vector<Ending> endings;
   while ((endings = queue_.endings({&id, 1})).empty()) {
     queue_.wait_for_ending(kLook);

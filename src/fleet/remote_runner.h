@@ -3,9 +3,11 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "exec/signature.h"
 #include "fleet/agent/trial_job.h"
 #include "fleet/queue.h"
 #include "tune/run/package.h"
@@ -18,7 +20,8 @@ struct RemoteOptions {
   std::string device_class;  ///< of the agents that measure
   std::string run;           ///< the jobs' run; empty: a random one
   int priority = 0;
-  double patience_seconds = 60;  ///< how long no agent of the class may be heard of
+  std::optional<SecretKey> key = {};  ///< signs the jobs; without one, only agents that trust anyone run them
+  double patience_seconds = 60;       ///< how long no agent of the class may be heard of
   /// Receives milliseconds for which a call waited beyond the agent's work: transfers, the queue, and jobs of others,
   /// in one part or several. May be empty.
   std::function<void(double)> overhead = {};

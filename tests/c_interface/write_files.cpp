@@ -58,7 +58,7 @@ Plan doubling() {
 }
 
 /// Signs a file with a new key, whose public part is "signer.public", if libsodium is installed.
-void sign(const std::filesystem::path& file) {
+void sign_with_new_key(const std::filesystem::path& file) {
   const std::filesystem::path secret = file.parent_path() / "signer.secret", key = file.parent_path() / "signer.public";
   std::filesystem::remove(secret);
   std::filesystem::remove(key);
@@ -68,7 +68,7 @@ void sign(const std::filesystem::path& file) {
     if (error.kind() != ErrorKind::unsupported) throw;
     return;
   }
-  sign_file(file, secret);
+  sign_file(file, read_secret_key(secret));
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
   try {
     const std::filesystem::path folder = argv[1];
     kilter::save_plan(kilter::arithmetic_plan(100), folder / "plan.kilter");
-    kilter::sign(folder / "plan.kilter");
+    kilter::sign_with_new_key(folder / "plan.kilter");
     kilter::save_plan(kilter::arithmetic_plan(100000), folder / "long.kilter");
     kilter::save_plan(kilter::doubling(), folder / "double.kilter");
     kilter::vm::save_program(kilter::passing_values(), folder / "program.kilter");

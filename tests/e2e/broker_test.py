@@ -67,8 +67,8 @@ def broker(url, *words):
     return Program(BROKER, "--fleet", url, "--tokens", "tokens", "--certificate", "broker.crt", "--key", "broker.key", *words)
 
 
-def agent(address, *words, token="bench1.token"):
-    return Program(AGENT, "--fleet", address, "--token", token, "--ca", "broker.crt", "--device-class", "this", "--lease", "5", *words)
+def agent(address, *words, token="bench1.token", trust=("--trust-anyone",)):
+    return Program(AGENT, "--fleet", address, "--token", token, "--ca", "broker.crt", "--device-class", "this", "--lease", "5", *trust, *words)
 
 
 def new_token(name, *words):
@@ -117,7 +117,7 @@ def survives(url, port):
 
 def refuses(url, address):
     def refused(text, *words, code=2, ca="broker.crt", to=address):
-        says(text, AGENT, "--fleet", to, "--device-class", "this", *(["--ca", ca] if ca else []), *words, code=code)
+        says(text, AGENT, "--fleet", to, "--device-class", "this", "--trust-anyone", *(["--ca", ca] if ca else []), *words, code=code)
 
     pathlib.Path("wrong.token").write_text("0123456789abcdef\n")
     refused("the broker does not know this token, or it is not an agent's; `kilter-broker new-token NAME` makes one (the token in "
@@ -200,7 +200,7 @@ def main():
             tunes(url, address)
             pathlib.Path("tokens").write_text("")
             time.sleep(1.1)
-            says("the broker does not know this token", AGENT, "--fleet", address, "--token", "bench1.token", "--ca", "broker.crt", "--name",
+            says("the broker does not know this token", AGENT, "--fleet", address, "--token", "bench1.token", "--ca", "broker.crt", "--trust-anyone", "--name",
                  "bench1", code=2)
             expect(serving.end() == 0, "SIGTERM does not end the broker")
         new_token("bench*")

@@ -205,18 +205,25 @@ def test_examples():
         (folder / "bin/kilter").symlink_to(KILTER)
         prepare(folder)
         fleet = cluster.url("postgres")
+        kilter("sign", "--new-keys", str(folder / "team"))
         kilter("records", "migrate", "--records", fleet)
         cluster.run("psql", "-h", cluster.folder, "-U", "postgres", "-c", "SELECT kilter.announce('bench1', 'class', '{}')")
         env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "XDG_DATA_HOME": name,
                "KILTER_PYTHON": os.environ.get("KILTER_PYTHON", str(SOURCE / ".venv/bin/python")), "KILTER_FLEET": fleet}
-        for command in COMMANDS.values():
-            for example in command["examples"]:
-                line = shortened(example["command"])
-                if line is None:
-                    continue
-                line = line.replace(FLEET, f"'{fleet}'")
-                done = subprocess.run(["bash", "-c", line], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
-                check(f"example of {command['name']}: {line}", done.returncode == 0, done.stderr[-600:])
+        agent = subprocess.Popen([pathlib.Path(KILTER).with_name("kilter-agent"), "--fleet", fleet, "--trust", "team.public"], cwd=folder,
+                                 stderr=subprocess.DEVNULL)
+        try:
+            for command in COMMANDS.values():
+                for example in command["examples"]:
+                    line = shortened(example["command"])
+                    if line is None:
+                        continue
+                    line = line.replace(FLEET, f"'{fleet}'")
+                    done = subprocess.run(["bash", "-c", line], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
+                    check(f"example of {command['name']}: {line}", done.returncode == 0, done.stderr[-600:])
+        finally:
+            agent.terminate()
+            agent.wait(timeout=60)
 
 
 def test_json():

@@ -26,8 +26,9 @@ def expect(holds, text):
         sys.exit(f"fleet_test.py: {text}")
 
 
-def run(program, *words, code=0, timeout=300):
-    done = subprocess.run([program, *map(str, words)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
+def run(program, *words, code=0, timeout=300, env={}):
+    done = subprocess.run([program, *map(str, words)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout,
+                          env={**os.environ, **env})
     expect(done.returncode == code, f"{program.name} {words}: expected exit code {code}, got {done.returncode}:\n{done.stdout}")
     return done.stdout
 
@@ -39,8 +40,11 @@ def says(text, program, *words, **how):
 
 
 class Agent:
+    """A process; it runs what team.secret has signed, unless `words` say something else."""
+
     def __init__(self, url, *words):
-        self.process = subprocess.Popen([AGENT, "--fleet", url, *words], text=True, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen([AGENT, "--fleet", url, *words], text=True, stderr=subprocess.PIPE,
+                                        env={**os.environ, "KILTER_FLEET_TRUST": "team.public"})
         self.said = [self.process.stderr.readline()]
 
     def end(self, how=signal.SIGTERM):
@@ -49,10 +53,16 @@ class Agent:
         return self.process.returncode
 
 
+def make_keys(name):
+    """Makes keys and returns their fingerprint."""
+    return re.search("fingerprint ([0-9a-f]{16})$", run(KILTER, "sign", "--new-keys", name).strip()).group(1)
+
+
 def tunes(url):
-    agent = Agent(url, "--name", "bench1", "--device-class", "this")
+    agent = Agent(url, "--name", "bench1", "--device-class", "this", "--trust", "team.public")
     expect("agent bench1 waits for jobs of the device class this" in agent.said[0], f"the agent says {agent.said}")
-    said = says("measured by agents of the device class this (", KILTER, *TUNE, "--fleet", url, "--device-class", "this")
+    said = says("measured by agents of the device class this (", KILTER, *TUNE, "--fleet", url, "--device-class", "this",
+                "--sign-key", "team.secret")
     trials = int(re.search(r"(\d+) trials", said).group(1))
     expect(trials >= 16, f"expected 16 trials, got {trials}")
     count = int(re.search(r"(\d+) records?\b", run(KILTER, "records", "list", "--records", "trials.db")).group(1))
@@ -65,7 +75,7 @@ def tunes(url):
     says(heads, KILTER, "fleet", "status", *fleet)
     says("jobs: 0 wait, 0 leased, 0 set aside", KILTER, "fleet", "status", *fleet)
     status = json.loads(run(KILTER, "fleet", "status", "--json", "-", *fleet))
-    expect(status["agents"][0]["done"] > 2 and status["agents"][0]["facts"]["version"], f"status says {status}")
+    expect(status["agents"][0]["done"] > 2 and status["agents"][0]["facts"]["trusts"].startswith("1 key ("), f"status says {status}")
     says("no jobs", KILTER, "fleet", "jobs", *fleet)
     says("0 jobs cancelled", KILTER, "fleet", "cancel", "run", *fleet)
     says("0 jobs forgotten", KILTER, "fleet", "purge", *fleet)
@@ -78,6 +88,7 @@ def tunes(url):
 
 def survives_a_killed_agent(url):
     """The agent is killed during a run; another one goes on after the lease has ended."""
+    os.environ["KILTER_FLEET_KEY"] = "team.secret"
     agent = Agent(url, "--name", "bench1", "--device-class", "this", "--lease", "5")
     tuner = subprocess.Popen([KILTER, *TUNE[:4], "--time", "15s", *TUNE[6:], "--fleet", url, "--device-class", "this"], text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -91,16 +102,61 @@ def survives_a_killed_agent(url):
     says("bench1 is removed", KILTER, "fleet", "remove", "bench1", "--fleet", url)
     says("bench2 ends after its job", KILTER, "fleet", "drain", "bench2", "--fleet", url)
     expect(other.process.wait(timeout=60) == 0, "an agent that is drained does not end")
+    del os.environ["KILTER_FLEET_KEY"]
+
+
+def refuses_jobs(url, fingerprints):
+    """An agent answers jobs that nobody signed whom it trusts, once, and the tuner ends with the answer."""
+    pathlib.Path("trusted").mkdir()
+    for name in ("team", "board"):
+        pathlib.Path(f"trusted/{name}.public").write_bytes(pathlib.Path(f"{name}.public").read_bytes())
+    agent = Agent(url, "--name", "careful", "--device-class", "this", "--trust", "trusted")
+    tune = [*TUNE, "--fleet", url, "--device-class", "this"]
+    hint = f"give --sign-key a key whose public half the agent has in --trust; it trusts 2 keys ({fingerprints['board']}, {fingerprints['team']})"
+    says(f"kilter: agent careful: it runs only signed jobs, and this one is not signed: {hint}", KILTER, *tune, code=3)
+    says(f"kilter: agent careful: it does not trust the key of this run (fingerprint {fingerprints['other']}): {hint}", KILTER, *tune,
+         "--sign-key", "other.secret", code=3)
+    status = next(a for a in json.loads(run(KILTER, "fleet", "status", "--json", "-", "--fleet", url))["agents"] if a["name"] == "careful")
+    expect((status["done"], status["failed"]) == (2, 0), f"one answer per run is expected: {status}")
+    expect(agent.end() == 0, "SIGTERM does not end the agent")
+    refused = [line for line in agent.said if " is refused: it " in line]
+    expect(len(refused) == 2, f"the agent says {agent.said}")
+    agent = Agent(url, "--name", "careless", "--device-class", "this", "--trust-anyone")
+    says("measured by agents of the device class this (", KILTER, *tune)
+    expect(agent.end() == 0, "SIGTERM does not end the agent")
+
+
+def refuses_keys(url):
+    tune, agent = [*TUNE, "--fleet", url], [AGENT, "--fleet", url]
+    secret = "expected a secret key, the file NAME.secret of `kilter sign --new-keys NAME`"
+    says(f"kilter: --sign-key: gone.secret: there is no such file; {secret}", KILTER, *tune, "--sign-key", "gone.secret", code=3)
+    says(f"kilter: KILTER_FLEET_KEY: gone.secret: there is no such file; {secret}", KILTER, *tune, env={"KILTER_FLEET_KEY": "gone.secret"},
+         code=3)
+    says(f"kilter: --sign-key: team.public: not a file that starts with 'kilter secret key 1': it is a public key; {secret}", KILTER, *tune,
+         "--sign-key", "team.public", code=3)
+    says("kilter: --sign-key team.secret: only jobs of a fleet are signed; give --fleet URL as well", KILTER, *TUNE, "--sign-key",
+         "team.secret", code=2)
+    says("kilter-agent: an agent runs machine code: say whose. --trust FILE: only jobs that the owner of this public key has signed "
+         "(`kilter sign --new-keys NAME` makes NAME.public); --trust-anyone: jobs of everybody who may submit to the fleet", *agent, code=2)
+    says("kilter-agent: --trust-anyone and --trust exclude each other; leave out one of them", *agent, "--trust", "team.public",
+         "--trust-anyone", code=2)
+    public = "expected a public key, the file NAME.public of `kilter sign --new-keys NAME`"
+    says(f"kilter-agent: gone.public: there is no such file; {public}", *agent, "--trust", "gone.public", code=3)
+    says(f"kilter-agent: team.secret: not a file that starts with 'kilter public key 1': it is a secret key; {public}", *agent,
+         env={"KILTER_FLEET_TRUST": "team.secret"}, code=3)
+    pathlib.Path("empty").mkdir()
+    says("kilter-agent: empty: this folder has no file *.public; expected those of `kilter sign --new-keys NAME`", *agent, "--trust",
+         "empty", code=2)
 
 
 def refuses(url):
     says("kilter-agent: --fleet URL is missing; --help lists the options", AGENT, code=2)
-    says("kilter-agent: unknown option '--nam'; legal options are --fleet, --token, --ca, --name, --device-class, --worker, --lease, --version and --help",
-         AGENT, "--nam", "x", code=2)
+    says("kilter-agent: unknown option '--nam'; legal options are --fleet, --token, --ca, --trust, --trust-anyone, --name, "
+         "--device-class, --worker, --lease, --version and --help", AGENT, "--nam", "x", code=2)
     says("kilter-agent: --lease 1: expected 5 to 3600 seconds", AGENT, "--lease", "1", code=2)
     says("kilter-agent: --name needs a value", AGENT, "--name", code=2)
     says("measures schedules for a fleet on this machine", AGENT, "--help")
-    says("not a URL of a PostgreSQL server", AGENT, "--fleet", "postgresql://u@h/db?sslmod=x", code=2)
+    says("not a URL of a PostgreSQL server", AGENT, "--trust-anyone", "--fleet", "postgresql://u@h/db?sslmod=x", code=2)
     says("--device-class x: only a fleet has device classes; give --fleet URL as well", KILTER, *TUNE, "--device-class", "x", code=2)
     says("which cannot run code for cortex-a72; tune on a machine that can", KILTER, *TUNE, "--target", "cortex-a72", "--fleet", url, code=3)
 
@@ -124,9 +180,14 @@ def main():
         for name in ("fleet", "page"):
             cluster.run("createdb", "-h", cluster.folder, "-U", "postgres", name)
         run(KILTER, "records", "migrate", "--records", cluster.url("fleet"))
+        fingerprints = {name: make_keys(name) for name in ("team", "board", "other")}
         refuses(cluster.url("fleet"))
+        refuses_keys(cluster.url("fleet"))
         tunes(cluster.url("fleet"))
         survives_a_killed_agent(cluster.url("fleet"))
+        refuses_jobs(cluster.url("fleet"), fingerprints)
+        pathlib.Path("page").mkdir()
+        os.chdir("page")
         page(cluster)
     print("fleet_test.py: passed")
 

@@ -5,6 +5,7 @@ emulators, with the results of a file for that target alone.
     targets_test.py KILTER SOURCE PART...      PART: several, small, aarch64, signatures
 """
 
+import hashlib
 import json
 import os
 import re
@@ -209,21 +210,26 @@ def test_signatures():
     try:
         text = kilter("sign", "--new-keys", "release")
     except AssertionError as error:
-        if "libsodium, which is not installed" in str(error):
+        if "libsodium, which signatures and fleets need, is not installed" in str(error):
             print("targets: signatures skipped: no libsodium; ./test installs it")
             sys.exit(77)
         raise
-    assert text == "release.secret: the secret key; release.public: the public key\n", text
+    assert re.fullmatch(r"release.secret: the secret key; release.public: the public key; fingerprint [0-9a-f]{16}\n", text), text
+    key = bytes.fromhex(open("release.public").read().split("\n")[1])
+    assert text.split()[-1] == hashlib.sha256(key).hexdigest()[:16], text
     assert os.stat("release.secret").st_mode & 0o777 == 0o600
     text = kilter("sign", "--new-keys", "release", expect=2)
     assert "release.secret: exists; keys are never replaced: give another name, or move it away" in text, text
-    kilter("sign", "--new-keys", "other")
+    made = json.loads(kilter("sign", "--new-keys", "other", "--json", "-"))
+    assert made["files"] == ["other.secret", "other.public"] and re.fullmatch("[0-9a-f]{16}", made["fingerprint"]), made
     assert kilter("sign", "net.kilter", "--key", "release.secret") == "net.kilter.sig: the signature of net.kilter\n"
     kilter("run", "net.kilter", *SHAPE, "--signed-by", "release.public")
     text = kilter("run", "net.kilter", *SHAPE, "--signed-by", "other.public", expect=3)
     assert re.search(r"net.kilter: signed by the owner of the key [0-9a-f]{64}, expected that of other.public", text), text
     with open("broken.secret", "w") as out:
         out.write("kilter secret key 1\n0123\n")
+    with open("mixed.secret", "w") as out:
+        out.write(open("release.secret").read()[:-65] + open("other.secret").read()[-65:])
     data = bytearray(open("net.kilter", "rb").read())
     data[-1] ^= 1
     with open("net.kilter", "wb") as out:
@@ -231,7 +237,12 @@ def test_signatures():
     text = kilter("run", "net.kilter", *SHAPE, "--signed-by", "release.public", "--no-verify-file", expect=3)
     assert "net.kilter: its bytes are not those that were signed in net.kilter.sig; nothing in it was run" in text, text
     for words, text in [
-        (["run", "net.kilter", *SHAPE, "--signed-by", "release.secret"], "release.secret: not a file that starts with 'kilter public key 1'"),
+        (["run", "net.kilter", *SHAPE, "--signed-by", "release.secret"], 
+         "release.secret: not a file that starts with 'kilter public key 1': it is a secret key; expected a public key, the file "
+         "NAME.public of `kilter sign --new-keys NAME`"),
+        (["sign", "net.kilter", "--key", "gone.secret"],
+         "gone.secret: there is no such file; expected a secret key, the file NAME.secret of `kilter sign --new-keys NAME`"),
+        (["sign", "net.kilter", "--key", "mixed.secret"], "mixed.secret: the two halves of the key do not belong together; copy the file again"),
         (["run", NETWORK, "--signed-by", "release.public"], f"{NETWORK} is no compiled file, so it has no signature; leave out the key"),
         (["run", "net.kilter", *SHAPE, "--signed-by", ""], "--signed-by '': expected the file of a public key"),
         (["sign", "nothing.kilter", "--key", "release.secret"], "nothing.kilter"),

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,6 +22,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "exec/cpu_limits.h"
+#include "exec/sodium.h"
 #include "fleet/agent/agent.h"
 #include "fleet/broker_client/broker_client.h"
 #include "measure/device.h"
@@ -34,13 +36,17 @@ namespace {
 constexpr std::string_view kHelp =
     R"(kilter-agent: measures schedules for a fleet on this machine, until it is ended by SIGTERM or Ctrl-C
 
-usage: kilter-agent --fleet URL [--name NAME] [--device-class CLASS] [--lease SECONDS]
+usage: kilter-agent --fleet URL (--trust FILE... | --trust-anyone) [--name NAME] [--device-class CLASS] [--lease SECONDS]
 
   --fleet URL            the fleet's database, postgresql://USER@HOST/DATABASE (a password belongs in a passfile,
                          ~/.pgpass), or its broker, https://HOST:PORT (default: $KILTER_FLEET)
   --token FILE           a file with the agent's token for the broker (default: $KILTER_FLEET_TOKEN)
   --ca FILE              the certificate of the authority, in PEM form, that made the broker's (default:
                          $KILTER_FLEET_CA, or those of the system)
+  --trust FILE           run jobs that the owner of this public key has signed; a folder means all its files *.public;
+                         may be given several times (default: $KILTER_FLEET_TRUST); `kilter sign --new-keys NAME`
+                         makes keys, and `kilter tune --sign-key NAME.secret` signs jobs
+  --trust-anyone         run the machine code of everybody who may submit to the fleet
   --name NAME            the agent's name in the fleet, unique (default: the name of this machine)
   --device-class CLASS   whose jobs it does (default: the target that fits this processor)
   --worker PROGRAM       what runs candidates (default: this program); a script that starts this program in an emulator,
@@ -64,10 +70,29 @@ std::string variable(const char* name) {
 }
 
 struct Words {
-  fleet::AgentOptions agent;
-  fleet::BrokerAccess broker;    ///< or a database, if the URL is one's
+  fleet::AgentOptions agent = {};
+  fleet::BrokerAccess broker = {};  ///< or a database, if the URL is one's
+  std::vector<std::filesystem::path> trusted = {};
+  bool trust_anyone = false;
   std::string_view prints = {};  ///< instead of working
 };
+
+/// Says whose jobs the agent runs.
+fleet::Trust trust_of(const Words& words) {
+  std::vector<std::filesystem::path> trusted = words.trusted;
+  if (words.trust_anyone && !trusted.empty())
+    fail(ErrorKind::usage, "--trust-anyone and --trust exclude each other; leave out one of them");
+  if (words.trust_anyone) return fleet::Trust::in_anyone();
+  const char* const given = std::getenv("KILTER_FLEET_TRUST");
+  if (trusted.empty() && given != nullptr && *given != '\0') trusted.emplace_back(given);
+  if (trusted.empty()) {
+    fail(ErrorKind::usage,
+         "an agent runs machine code: say whose. --trust FILE: only jobs that the owner of this public key has signed "
+         "(`kilter sign --new-keys NAME` makes NAME.public); --trust-anyone: jobs of everybody who may submit to the "
+         "fleet");
+  }
+  return fleet::Trust::in_keys(trusted);
+}
 
 Words parse(const std::vector<std::string_view>& words) {
   Words out;
@@ -76,8 +101,8 @@ Words parse(const std::vector<std::string_view>& words) {
   out.agent.name = machine_name();
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
-    if (word == "--help" || word == "-h") return {{}, {}, kHelp};
-    if (word == "--version") return {{}, {}, KILTER_VERSION_STRING "\n"};
+    if (word == "--help" || word == "-h") return {.prints = kHelp};
+    if (word == "--version") return {.prints = KILTER_VERSION_STRING "\n"};
     const auto value = [&] {
       if (i + 1 == words.size()) fail(ErrorKind::usage, "{} needs a value; --help lists the options", word);
       return std::string(words[++i]);
@@ -94,6 +119,10 @@ Words parse(const std::vector<std::string_view>& words) {
       out.agent.device_class = value();
     } else if (word == "--worker") {
       out.agent.worker = value();
+    } else if (word == "--trust") {
+      out.trusted.emplace_back(value());
+    } else if (word == "--trust-anyone") {
+      out.trust_anyone = true;
     } else if (word == "--lease") {
       const std::string text = value();
       out.agent.lease_seconds = try_parse_float(text).value_or(0);
@@ -101,13 +130,13 @@ Words parse(const std::vector<std::string_view>& words) {
         fail(ErrorKind::usage, "--lease {}: expected 5 to 3600 seconds", text);
     } else {
       fail(ErrorKind::usage,
-           "unknown option '{}'; legal options are --fleet, --token, --ca, --name, --device-class, --worker, --lease, "
-           "--version "
-           "and --help",
+           "unknown option '{}'; legal options are --fleet, --token, --ca, --trust, --trust-anyone, --name, "
+           "--device-class, --worker, --lease, --version and --help",
            word);
     }
   }
   if (out.broker.url.empty()) fail(ErrorKind::usage, "--fleet URL is missing; --help lists the options");
+  out.agent.trust = trust_of(out);
   return out;
 }
 
@@ -121,6 +150,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   fleet::AgentOptions& agent = words.agent;
+  (void)sodium();  // for the hashes of what jobs refer to
   const std::string target = native_target().name;
   if (agent.device_class.empty()) agent.device_class = target;
   agent.device = describe_device().fingerprint();
@@ -128,6 +158,7 @@ int run(int argc, char** argv) {
                                          {"processor", cpu_brand()},
                                          {"target", target},
                                          {"version", KILTER_VERSION_STRING},
+                                         {"trusts", agent.trust.words()},
                                          {"cpus", available_cpus()},
                                          {"memory_bytes", available_memory()}});
   agent.connect = [&]() -> std::unique_ptr<fleet::JobSource> {

@@ -72,7 +72,7 @@ void status(const FleetCommand& command) {
     table.add({printable(agent.name), printable(agent.device_class), state_of(agent), age_text(agent.seen_seconds),
                std::to_string(agent.done), std::to_string(agent.failed), printable(device_of(agent))});
   }
-  say("{}", status.agents.empty() ? "no agents; `kilter-agent --fleet URL` starts one\n"
+  say("{}", status.agents.empty() ? "no agents; `kilter-agent --fleet URL --trust NAME.public` starts one\n"
                                   : table.text(table_style(), "--json has them"));
   say("jobs: {} wait, {} leased, {} set aside\n", status.jobs.at("waits"), status.jobs.at("leased"),
       status.jobs.at("set aside"));

@@ -110,6 +110,9 @@ List environment_list() {
             "of the current folder, else python3)",
             {},
             {}},
+           {"KILTER_FLEET", "URL of the fleet's database, for kilter fleet and kilter-agent (doc/fleet.md)", {}, {}},
+           {"KILTER_FLEET_KEY", "secret key that signs the jobs of kilter tune --fleet", {}, {}},
+           {"KILTER_FLEET_TRUST", "public key, or folder of public keys, whose jobs kilter-agent runs", {}, {}},
            {"NO_COLOR", "anything: no colours and bold text, unless --color always is given", {}, {}}}};
 }
 

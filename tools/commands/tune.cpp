@@ -546,6 +546,9 @@ void add_tune(Command app, Context&) {
       "time went, and each task.");
   sub.example("kilter tune zoo:squeezenet1_1 --time 5min --threads 1", "Tune for five minutes, for one thread");
   sub.example("kilter run zoo:squeezenet1_1 --threads 1 --records default", "Use what was found");
+  sub.example(
+      "kilter tune zoo:squeezenet1_1 --time 5min --fleet postgresql://db.example.com/tuning --sign-key team.secret",
+      "Measure on an agent that trusts team.public");
   sub.callback([command] { run_tune(*command); });
 }
 

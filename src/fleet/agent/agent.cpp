@@ -105,7 +105,7 @@ class Agent {
     try {
       if (job.kind != kTrialKind)
         fail(ErrorKind::unsupported, "this agent does not know jobs of the kind '{}': install a newer one", job.kind);
-      answer = host.run(unpack_job(job.payload));
+      answer = answer_to(host, job);
     } catch (const ConnectionError&) {
       throw;
     } catch (const std::exception& e) {
@@ -116,6 +116,20 @@ class Agent {
     const Result result{job.run, std::to_string(job.id), "trial", std::to_string(kTrialProtocol), pack(answer)};
     (void)source.deliver(options_.name, job.id, options_.device, {&result, 1});
     ++done_;
+  }
+
+  /// A job that must not be run is answered, not failed: another attempt would be refused as well.
+  TrialAnswer answer_to(TrialHost& host, const Job& job) const {
+    std::string_view payload;
+    try {
+      payload = options_.trust.unwrap(job.payload, {job.run, job.kind, options_.device_class});
+    } catch (const Error& e) {
+      tell(fmt::format("job {} is refused: {}", job.id, e.message()));
+      TrialAnswer answer;
+      answer.error = e.message(), answer.kind = e.kind();
+      return answer;
+    }
+    return host.run(unpack_job(payload));
   }
 
   void tell(const std::string& line) const {

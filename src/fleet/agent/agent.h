@@ -8,6 +8,7 @@
 #include <string>
 
 #include "fleet/agent/job_source.h"
+#include "fleet/agent/signed_job.h"
 
 namespace kilter::fleet {
 
@@ -17,6 +18,7 @@ struct AgentOptions {
   std::string device_class;  ///< whose jobs it does
   std::string device;        ///< this machine, as results name it
   std::string facts = "{}";  ///< a JSON object for those who look at the agents
+  Trust trust;               ///< whose jobs it runs; others are answered with an error
   double lease_seconds = 30;
   std::filesystem::path worker = {};                  ///< RunnerOptions::worker
   std::function<void(const std::string&)> tell = {};  ///< receives a line when something happens; may be empty

@@ -8,6 +8,7 @@
 
 #include "base/connection_error.h"
 #include "base/error.h"
+#include "exec/sodium.h"
 #include "tune/run/package.h"
 
 namespace kilter::fleet {
@@ -34,9 +35,21 @@ class TrialHost::Session {
  private:
   static constexpr int64_t kMostKept = int64_t{2} << 30;  ///< bytes
 
+  /// The database may have been changed, and a job's signature covers only the hashes.
+  static std::string fetch(JobSource& blobs, const std::string& hash) {
+    std::string bytes = blobs.blob(hash);
+    const std::string got = sha256(std::as_bytes(std::span(bytes)));
+    if (got == hash) return bytes;
+    fail(
+        ErrorKind::bad_input,
+        "the blob {} has the hash {}, so nothing in it was run: the database was changed or is damaged; its owner must "
+        "delete this row of kilter.blobs",
+        hash, got);
+  }
+
   static std::string fetch(JobSource& blobs, const Stored& stored) {
     std::string bytes;
-    for (const std::string& hash : stored.hashes) bytes += blobs.blob(hash);
+    for (const std::string& hash : stored.hashes) bytes += fetch(blobs, hash);
     if (static_cast<int64_t>(bytes.size()) != stored.bytes)
       fail(ErrorKind::bad_input, "blobs of {} bytes; the job expects {}", bytes.size(), stored.bytes);
     return bytes;
