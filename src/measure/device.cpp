@@ -33,6 +33,8 @@ std::string isa_text(const std::vector<std::string>& isa) {
   if (has("avx512f")) return "avx512";
   if (has("avx2") && has("fma")) return "avx2";
   if (has("avx")) return "avx";
+  if (has("sve")) return "sve";
+  if (has("neon")) return "neon";
   return isa.empty() ? "unknown vectors" : "sse";
 }
 
