@@ -17,6 +17,8 @@ namespace kilter::fleet {
 using tune::Laps;
 using tune::Loaded;
 using tune::StorePart;
+using tune::Tap;
+using tune::Traced;
 using tune::VariantId;
 
 QueueAgent agent_of_class(Queue& queue, const std::string& device_class, double patience_seconds) {
@@ -99,11 +101,7 @@ std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> varia
 }
 
 Laps RemoteRunner::measure(std::span<const VariantId> ids, const tune::MeasureOptions& options) {
-  for (const VariantId id : ids) {
-    const auto known = variants_.find(id);
-    if (known == variants_.end()) fail(ErrorKind::usage, "variant {} cannot be measured: it is not loaded", id);
-    if (known->second.broken) fail(ErrorKind::usage, "variant {} cannot be measured again: it failed before", id);
-  }
+  for (const VariantId id : ids) check_known(id, "measured");
   TrialJob job = job_for(ids);
   job.measures.assign(ids.begin(), ids.end());
   job.how_to_measure = options;
@@ -115,6 +113,40 @@ Laps RemoteRunner::measure(std::span<const VariantId> ids, const tune::MeasureOp
   }
   count(laps);
   return laps;
+}
+
+Traced RemoteRunner::trace(VariantId id, std::span<const Tap> taps) {
+  // The server and its client hold an answer in memory several times over, as text of twice its size.
+  constexpr int64_t kMostBytes = int64_t{256} << 20;
+  check_known(id, "traced");
+  int64_t bytes = 0;
+  for (const Tap& tap : taps) bytes += tap.buffer.bytes;
+  if (bytes > kMostBytes) {
+    fail(ErrorKind::unsupported,
+         "a layer reads and writes {} bytes; an agent can return at most {} to be checked against the reference "
+         "kernels: tune on the agent's machine without --fleet, or for smaller inputs",
+         bytes, kMostBytes);
+  }
+  TrialJob job = job_for({&id, 1});
+  job.traces = id;
+  job.taps.assign(taps.begin(), taps.end());
+  Traced out = std::move(ask(job).traced);
+  if (out.fault) {
+    if (id != trusted_) variants_.at(id).broken = true;
+    return out;
+  }
+  const auto as_asked = [](const std::vector<std::byte>& value, const Tap& tap) {
+    return std::ssize(value) == tap.buffer.bytes;
+  };
+  require(std::ranges::equal(out.values, taps, as_asked), "an agent returned {} values of other sizes; expected {}",
+          out.values.size(), taps.size());
+  return out;
+}
+
+void RemoteRunner::check_known(VariantId id, std::string_view what) const {
+  const auto known = variants_.find(id);
+  if (known == variants_.end()) fail(ErrorKind::usage, "variant {} cannot be {}: it is not loaded", id, what);
+  if (known->second.broken) fail(ErrorKind::usage, "variant {} cannot be {} again: it failed before", id, what);
 }
 
 void RemoteRunner::drop(VariantId id) {
@@ -170,7 +202,9 @@ TrialAnswer RemoteRunner::ask(const TrialJob& job) {
     fail(ErrorKind::unsupported, "the fleet did not measure a job for the device class {}: {}: {}",
          remote_.device_class, name(ending.how), ending.reason);
   }
-  TrialAnswer answer = unpack_answer(ending.bodies.front());
+  std::string bytes;
+  for (const std::string& body : ending.bodies) bytes += body;
+  TrialAnswer answer = unpack_answer(bytes);
   if (!answer.error.empty()) throw Error(answer.kind, fmt::format("agent {}: {}", ending.agent, answer.error));
   restarts_ = answer.restarts, confined_ = answer.confined;
   if (remote_.overhead) {
