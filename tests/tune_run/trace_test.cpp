@@ -131,7 +131,8 @@ TEST_F(Trace, TapsOutsideThePlanAreRefused) {
   EXPECT_THAT(refusal({0, changed(output, [](BufferRef& b) { b.index = -1; })}), HasSubstr(outside + "0"));
   EXPECT_THAT(refusal({0, plan_.steps[0].args.front()}), HasSubstr(outside + "0")) << "an input";
   const std::vector<Tap> many((int64_t{4} << 30) / arena.bytes + 1, {0, arena});
-  EXPECT_THAT(error_of([&] { runner_.trace(trusted_, many); }, ErrorKind::internal), HasSubstr("values of more than "));
+  EXPECT_THAT(error_of([&] { runner_.trace(trusted_, many); }, ErrorKind::unsupported),
+              HasSubstr("values of more than "));
   EXPECT_THAT(error_of([&] { runner_.trace(99, {}); }, ErrorKind::usage), HasSubstr("it is not loaded"));
   EXPECT_EQ(runner_.restarts(), 0);
 }

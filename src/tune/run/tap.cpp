@@ -22,7 +22,12 @@ int64_t check_taps(const Plan& plan, std::span<const Tap> taps, int64_t most) {
     require(b.offset >= 0 && b.bytes >= 0 && b.offset <= room && b.bytes <= room - b.offset,
             "'{}': {} bytes at byte {} of the arena or an output are asked for, which has {}", plan.model, b.bytes,
             b.offset, room);
-    require(b.bytes <= most - total, "'{}': values of more than {} bytes are asked for in one run", plan.model, most);
+    if (b.bytes > most - total) {
+      fail(ErrorKind::unsupported,
+           "'{}': values of more than {} bytes are asked for in one run, which is the most that there is room for; ask "
+           "for fewer, or use smaller inputs",
+           plan.model, most);
+    }
     total += b.bytes;
   }
   return total;

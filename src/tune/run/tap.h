@@ -17,8 +17,8 @@ struct Tap {
 
 /// Bytes of the arena, or of an output; 0 for a space that steps do not write and for an output that does not exist.
 int64_t written_space_bytes(const Plan& plan, const BufferRef& ref);
-/// Returns the bytes of all taps. Throws internal if a tap is outside the plan's steps or its space, or if there are
-/// more than `most` bytes.
+/// Returns the bytes of all taps. Throws internal if a tap is outside the plan's steps or its space, and unsupported if
+/// there are more than `most` bytes.
 int64_t check_taps(const Plan& plan, std::span<const Tap> taps, int64_t most);
 
 }  // namespace kilter::tune
