@@ -116,30 +116,37 @@ Laps RemoteRunner::measure(std::span<const VariantId> ids, const tune::MeasureOp
 }
 
 Traced RemoteRunner::trace(VariantId id, std::span<const Tap> taps) {
-  // The server and its client hold an answer in memory several times over, as text of twice its size.
-  constexpr int64_t kMostBytes = int64_t{256} << 20;
   check_known(id, "traced");
-  int64_t bytes = 0;
-  for (const Tap& tap : taps) bytes += tap.buffer.bytes;
-  if (bytes > kMostBytes) {
-    fail(ErrorKind::unsupported,
-         "a layer reads and writes {} bytes; an agent can return at most {} to be checked against the reference "
-         "kernels: tune on the agent's machine without --fleet, or for smaller inputs",
-         bytes, kMostBytes);
-  }
-  TrialJob job = job_for({&id, 1});
-  job.traces = id;
-  job.taps.assign(taps.begin(), taps.end());
-  Traced out = std::move(ask(job).traced);
-  if (out.fault) {
-    if (id != trusted_) variants_.at(id).broken = true;
-    return out;
-  }
-  const auto as_asked = [](const std::vector<std::byte>& value, const Tap& tap) {
-    return std::ssize(value) == tap.buffer.bytes;
-  };
-  require(std::ranges::equal(out.values, taps, as_asked), "an agent returned {} values of other sizes; expected {}",
-          out.values.size(), taps.size());
+  Traced out;
+  out.values.resize(taps.size());
+  size_t next = 0;   // tap
+  int64_t done = 0;  // bytes of this tap
+  do {
+    TrialJob job = job_for({&id, 1});
+    job.traces = id;
+    const size_t first = next;
+    for (int64_t room = tune::kTracedAtOnce; next < taps.size() && room > 0;) {
+      Tap& part = job.taps.emplace_back(taps[next]);
+      part.buffer.offset += done;
+      part.buffer.bytes = std::min(part.buffer.bytes - done, room);
+      room -= part.buffer.bytes, done += part.buffer.bytes;
+      if (done == taps[next].buffer.bytes) ++next, done = 0;
+    }
+    Traced some = std::move(ask(job).traced);
+    if (some.fault) {
+      if (id != trusted_) variants_.at(id).broken = true;
+      return {{}, std::move(some.fault)};
+    }
+    const auto as_asked = [](const std::vector<std::byte>& value, const Tap& tap) {
+      return std::ssize(value) == tap.buffer.bytes;
+    };
+    require(std::ranges::equal(some.values, job.taps, as_asked),
+            "an agent returned {} values of other sizes; expected {}", some.values.size(), job.taps.size());
+    for (size_t i = 0; i < some.values.size(); ++i) {
+      std::vector<std::byte>& to = out.values[first + i];
+      to.insert(to.end(), some.values[i].begin(), some.values[i].end());
+    }
+  } while (next < taps.size());
   return out;
 }
 
@@ -202,9 +209,7 @@ TrialAnswer RemoteRunner::ask(const TrialJob& job) {
     fail(ErrorKind::unsupported, "the fleet did not measure a job for the device class {}: {}: {}",
          remote_.device_class, name(ending.how), ending.reason);
   }
-  std::string bytes;
-  for (const std::string& body : ending.bodies) bytes += body;
-  TrialAnswer answer = unpack_answer(bytes);
+  TrialAnswer answer = unpack_answer(ending.bodies.front());
   if (!answer.error.empty()) throw Error(answer.kind, fmt::format("agent {}: {}", ending.agent, answer.error));
   restarts_ = answer.restarts, confined_ = answer.confined;
   if (remote_.overhead) {

@@ -46,7 +46,6 @@ class RemoteRunner : public tune::Runner {
                     const tune::LoadOptions& options) override;
   std::vector<tune::Loaded> load_all(std::span<const tune::Loadable> variants) override;
   tune::Laps measure(std::span<const tune::VariantId> ids, const tune::MeasureOptions& options) override;
-  /// Throws unsupported for more than 256 MiB of values.
   tune::Traced trace(tune::VariantId id, std::span<const tune::Tap> taps) override;
   void drop(tune::VariantId id) override;
   tune::ConstantStore& store() override { return store_; }

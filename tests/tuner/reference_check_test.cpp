@@ -190,7 +190,7 @@ TEST(ReferenceCheck, ValuesOfLargeNetworksComeFromSeveralRuns) {
   OnPaper runner(net);
   EXPECT_EQ(net.check(runner).wrong, "");
   EXPECT_GT(runner.runs.size(), 1U);
-  for (const int64_t bytes : runner.runs) EXPECT_LE(bytes, int64_t{64} << 20);
+  for (const int64_t bytes : runner.runs) EXPECT_LE(bytes, kTracedAtOnce);
 }
 
 TEST(ReferenceCheck, ARunThatFailsIsAnError) {

@@ -113,13 +113,8 @@ class Agent {
       tell(fmt::format("job {} failed: {}", job.id, e.what()));
       return;
     }
-    const std::string bytes = pack(answer);
-    std::vector<Result> results;
-    for (size_t at = 0; at < bytes.size(); at += kAnswerPiece) {
-      results.push_back({job.run, fmt::format("{} part {}", job.id, results.size() + 1), "trial",
-                         std::to_string(kTrialProtocol), bytes.substr(at, kAnswerPiece)});
-    }
-    (void)source.deliver(options_.name, job.id, options_.device, results);
+    const Result result{job.run, std::to_string(job.id), "trial", std::to_string(kTrialProtocol), pack(answer)};
+    (void)source.deliver(options_.name, job.id, options_.device, {&result, 1});
     ++done_;
   }
 

@@ -66,9 +66,6 @@ struct TrialAnswer {
   bool confined = false;
 };
 
-/// A result of the queue has at most so many bytes of an answer; longer answers have several.
-constexpr size_t kAnswerPiece = size_t{16} << 20;
-
 std::string pack(const TrialJob& job);
 std::string pack(const TrialAnswer& answer);
 /// Throw unsupported for another protocol, and internal if there are too few bytes.

@@ -116,7 +116,10 @@ struct Lap {
 
 constexpr double kShared = 1.15;
 
-/// The values of one run.
+/// Bytes of values that any runner returns from one run. An answer of an agent with as many fits into a message.
+constexpr int64_t kTracedAtOnce = int64_t{48} << 20;
+
+/// The values of a run.
 struct Traced {
   std::vector<std::vector<std::byte>> values;  ///< by tap; empty after a fault
   std::optional<Fault> fault;                  ///< the variant cannot be run again, unless it is the trusted one
@@ -149,8 +152,9 @@ class Runner {
   /// Throws usage for an id that is not loaded.
   virtual Laps measure(std::span<const VariantId> ids, const MeasureOptions& options) = 0;
   Laps measure(std::span<const VariantId> ids) { return measure(ids, MeasureOptions()); }
-  /// Runs a variant once and returns what the taps name. Nothing is compared. Throws usage for an id that is not
-  /// loaded, internal for taps outside the plan, and unsupported for more bytes than the runner can carry.
+  /// Runs a variant and returns what the taps name. Values of more than kTracedAtOnce bytes may come from several runs;
+  /// they fit together unless the network draws random numbers. Nothing is compared. Throws usage for an id that is not
+  /// loaded, internal for taps outside the plan, and unsupported for more bytes than there is room for.
   virtual Traced trace(VariantId id, std::span<const Tap> taps) = 0;
   /// Throws usage for the trusted variant, since every check needs it.
   virtual void drop(VariantId id) = 0;

@@ -20,9 +20,6 @@
 namespace kilter::tune {
 namespace {
 
-/// Bytes of values that one run returns, unless a single layer has more.
-constexpr int64_t kMostAtOnce = int64_t{64} << 20;
-
 ValueLayout dense(const Tensor& t) {
   ValueLayout out;
   out.type = t.dtype(), out.shape = t.shape(), out.strides = dense_strides(t.shape());
@@ -314,7 +311,7 @@ ReferenceCheck check_against_reference(Runner& runner, VariantId id, const Compi
     int64_t bytes = 0;
     for (; end < layers.size(); ++end) {
       bytes += reading.more_bytes(layers[end]);
-      if (end > first && bytes > kMostAtOnce) break;
+      if (end > first && bytes > kTracedAtOnce) break;
       reading.add(layers[end]);
     }
     reading.run(runner, id);
