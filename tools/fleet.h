@@ -28,8 +28,7 @@ struct FleetMeasurement {
 };
 
 /// Makes a tuning run measure on the fleet, and adds the overhead to `out`, which must live as long as the run. Throws
-/// io if no agent of the class is heard of, unsupported for a target whose code does not run here, and the errors of
-/// read_secret_key().
+/// io if no agent of the class is heard of, and the errors of read_secret_key().
 void measure_on_fleet(const FleetOptions& fleet, const Target& target, tune::TuneOptions& options,
                       FleetMeasurement& out);
 

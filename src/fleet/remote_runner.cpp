@@ -17,6 +17,8 @@ namespace kilter::fleet {
 using tune::Laps;
 using tune::Loaded;
 using tune::StorePart;
+using tune::Tap;
+using tune::Traced;
 using tune::VariantId;
 
 QueueAgent agent_of_class(Queue& queue, const std::string& device_class, double patience_seconds) {
@@ -99,11 +101,7 @@ std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> varia
 }
 
 Laps RemoteRunner::measure(std::span<const VariantId> ids, const tune::MeasureOptions& options) {
-  for (const VariantId id : ids) {
-    const auto known = variants_.find(id);
-    if (known == variants_.end()) fail(ErrorKind::usage, "variant {} cannot be measured: it is not loaded", id);
-    if (known->second.broken) fail(ErrorKind::usage, "variant {} cannot be measured again: it failed before", id);
-  }
+  for (const VariantId id : ids) check_known(id, "measured");
   TrialJob job = job_for(ids);
   job.measures.assign(ids.begin(), ids.end());
   job.how_to_measure = options;
@@ -115,6 +113,47 @@ Laps RemoteRunner::measure(std::span<const VariantId> ids, const tune::MeasureOp
   }
   count(laps);
   return laps;
+}
+
+Traced RemoteRunner::trace(VariantId id, std::span<const Tap> taps) {
+  check_known(id, "traced");
+  Traced out;
+  out.values.resize(taps.size());
+  size_t next = 0;   // tap
+  int64_t done = 0;  // bytes of this tap
+  do {
+    TrialJob job = job_for({&id, 1});
+    job.traces = id;
+    const size_t first = next;
+    for (int64_t room = tune::kTracedAtOnce; next < taps.size() && room > 0;) {
+      Tap& part = job.taps.emplace_back(taps[next]);
+      part.buffer.offset += done;
+      part.buffer.bytes = std::min(part.buffer.bytes - done, room);
+      room -= part.buffer.bytes, done += part.buffer.bytes;
+      if (done == taps[next].buffer.bytes) ++next, done = 0;
+    }
+    Traced some = std::move(ask(job).traced);
+    if (some.fault) {
+      if (id != trusted_) variants_.at(id).broken = true;
+      return {{}, std::move(some.fault)};
+    }
+    const auto as_asked = [](const std::vector<std::byte>& value, const Tap& tap) {
+      return std::ssize(value) == tap.buffer.bytes;
+    };
+    require(std::ranges::equal(some.values, job.taps, as_asked),
+            "an agent returned {} values of other sizes; expected {}", some.values.size(), job.taps.size());
+    for (size_t i = 0; i < some.values.size(); ++i) {
+      std::vector<std::byte>& to = out.values[first + i];
+      to.insert(to.end(), some.values[i].begin(), some.values[i].end());
+    }
+  } while (next < taps.size());
+  return out;
+}
+
+void RemoteRunner::check_known(VariantId id, std::string_view what) const {
+  const auto known = variants_.find(id);
+  if (known == variants_.end()) fail(ErrorKind::usage, "variant {} cannot be {}: it is not loaded", id, what);
+  if (known->second.broken) fail(ErrorKind::usage, "variant {} cannot be {} again: it failed before", id, what);
 }
 
 void RemoteRunner::drop(VariantId id) {

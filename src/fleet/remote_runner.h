@@ -46,6 +46,7 @@ class RemoteRunner : public tune::Runner {
                     const tune::LoadOptions& options) override;
   std::vector<tune::Loaded> load_all(std::span<const tune::Loadable> variants) override;
   tune::Laps measure(std::span<const tune::VariantId> ids, const tune::MeasureOptions& options) override;
+  tune::Traced trace(tune::VariantId id, std::span<const tune::Tap> taps) override;
   void drop(tune::VariantId id) override;
   tune::ConstantStore& store() override { return store_; }
   int64_t restarts() const override { return restarts_; }
@@ -61,6 +62,7 @@ class RemoteRunner : public tune::Runner {
   std::vector<tune::Loaded> load_all(std::span<const tune::Loadable> variants, const tune::LoadOptions& options);
   TrialJob job_for(std::span<const tune::VariantId> ids);
   TrialAnswer ask(const TrialJob& job);
+  void check_known(tune::VariantId id, std::string_view what) const;
   void forget(tune::VariantId id);
   /// Bytes with their hashes.
   using Pieces = std::vector<std::pair<std::string, std::span<const std::byte>>>;

@@ -2,18 +2,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "../base/error_of.h"
 #include "base/cpu_info.h"
+#include "checked_case.h"
 #include "fleet/agent/agent.h"
 #include "fleet/remote_runner.h"
 #include "measure/conditions.h"
-#include "network.h"
 #include "short_run.h"
 #include "support/databases.h"
-#include "tune/tuner/step_values.h"
 
 namespace kilter::tune {
 namespace {
@@ -47,6 +48,11 @@ class Remote : public ::testing::Test {
       return std::make_unique<fleet::RemoteRunner>(there, std::move(made));
     };
     return options;
+  }
+  std::unique_ptr<Runner> runner(std::vector<Tensor> inputs) const {
+    RunnerOptions options = remote();
+    options.inputs = std::move(inputs);
+    return make_runner(std::move(options));
   }
   NetworkBench bench(RunnerOptions options) const {
     const Graph graph = small_network();
@@ -110,6 +116,66 @@ TEST_F(Remote, AWrongVariantIsFoundThere) {
   ASSERT_FALSE(loaded.faults.empty());
   EXPECT_EQ(loaded.faults.front().kind, FaultKind::wrong);
   EXPECT_EQ(loaded.faults.front().layer, "fire2.squeeze");
+}
+
+/// The plan runs there, and the reference kernels here.
+TEST_F(Remote, LayersAreHeldAgainstTheReferenceKernels) {
+  start_agent();
+  CheckedCase net(small_network());
+  const auto there = runner(net.inputs);
+  const ReferenceCheck right = net.check(*there);
+  EXPECT_EQ(right.wrong, "");
+  EXPECT_GT(right.values, 20);
+  net.change_weights_of("fire5.squeeze", 40);
+  const ReferenceCheck wrong = net.check(*there);
+  EXPECT_THAT(wrong.wrong, HasSubstr("value 'fire5.squeeze.relu' of layer 'fire5.squeeze' (conv2d n1 "));
+  ASSERT_TRUE(wrong.layer);
+  EXPECT_EQ(wrong.layer->node, "fire5.squeeze");
+}
+
+TEST_F(Remote, ChoicesAreHeldAgainstTheReferenceKernels) {
+  start_agent();
+  NetworkBench there = bench(remote());
+  EXPECT_EQ(check_default(there).wrong, "");
+  LayerChoice slow;
+  slow.schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");
+  const ReferenceCheck check = check_choices(there, {{"fire2.expand3x3", slow}});
+  EXPECT_EQ(check.wrong, "");
+  EXPECT_EQ(check.values, 1);
+}
+
+TEST_F(Remote, ValuesLargerThanAnAnswerComeFromSeveralRuns) {
+  start_agent();
+  NetworkBench there = bench(remote());
+  const Tap tap{0, there.fallback().compiled.plan.steps.front().args.back()};
+  ASSERT_NE(kTracedAtOnce % tap.buffer.bytes, 0) << "one of them is divided";
+  const std::vector<Tap> taps(static_cast<size_t>(kTracedAtOnce / tap.buffer.bytes + 3), tap);
+  const Traced traced = there.runner().trace(there.fallback_id(), taps);
+  ASSERT_EQ(traced.values.size(), taps.size());
+  EXPECT_EQ(std::ssize(traced.values.front()), tap.buffer.bytes);
+  EXPECT_TRUE(std::ranges::all_of(traced.values, [&](const auto& v) { return v == traced.values.front(); }));
+}
+
+TEST_F(Remote, AVariantThatCrashesThereIsNamed) {
+  start_agent();
+  NetworkBench there = bench(remote());
+  const auto variant = there.build({});
+  Plan plan = variant->compiled.plan;
+  std::vector<std::byte> code(plan.code, plan.code + plan.code_bytes);
+  const auto bad = std::ranges::find_if(plan.steps, [](const Step& s) { return s.name == "fire2.squeeze"; });
+  constexpr std::array<uint8_t, 2> kIllegal = kThisArch == Arch::aarch64 ? std::array<uint8_t, 2>{0, 0}         // udf
+                                                                         : std::array<uint8_t, 2>{0x0f, 0x0b};  // ud2
+  std::byte* const entry = code.data() + plan.entries[static_cast<size_t>(bad->kernel)];
+  for (size_t i = 0; i < 2; ++i) std::memcpy(entry + 2 * i, kIllegal.data(), kIllegal.size());
+  plan.code = code.data();
+  const Loaded loaded = there.runner().load(plan, {}, {.check = false});
+  ASSERT_TRUE(loaded.id);
+  const Traced traced = there.runner().trace(*loaded.id, {});
+  ASSERT_TRUE(traced.fault);
+  EXPECT_EQ(traced.fault->variant, *loaded.id);
+  EXPECT_THAT(traced.fault->words, HasSubstr("signal 4 (Illegal instruction) at step "));
+  EXPECT_EQ(traced.fault->layer, "fire2.squeeze");
+  EXPECT_THAT(error_of([&] { there.runner().trace(*loaded.id, {}); }), HasSubstr("cannot be traced again"));
 }
 
 TEST_F(Remote, AnotherAgentGoesOnWhereOneEnded) {

@@ -31,7 +31,7 @@ GraphBest answer(const TuningSetup& setup, const Choices& history, const GraphTu
   RunnerOptions runner;
   runner.inputs = setup.network.inputs, runner.threads = setup.threads;
   NetworkBench bench(setup.network.whole, setup.compile(), std::move(runner));
-  require_right(check_against_reference(bench.fallback().compiled, setup.network.inputs, bench.tasks(), setup.threads));
+  require_right(check_default(bench));
   return graph_best(bench, setup.known, history, options);
 }
 

@@ -29,6 +29,7 @@ class TrialHost::Session {
     bring(job.trusted, job, answer);
     for (const TrialVariant& v : job.variants) bring(v, job, answer);
     if (!job.measures.empty()) measure(job, answer);
+    if (job.traces != 0) trace(job, answer);
     answer.restarts = runner_.restarts(), answer.confined = runner_.confined();
   }
 
@@ -139,10 +140,8 @@ class TrialHost::Session {
     std::vector<VariantId> here;
     std::map<VariantId, int64_t> theirs;
     for (const int64_t id : job.measures) {
-      const auto known = ids_.find(id);
-      if (known == ids_.end()) fail(ErrorKind::bad_input, "a job measures variant {}, which it does not have", id);
-      here.push_back(known->second);
-      theirs[known->second] = id;
+      here.push_back(ours(id));
+      theirs[here.back()] = id;
     }
     answer.laps = runner_.measure(here, job.how_to_measure);
     for (VariantId& id : answer.laps.ids) id = theirs.at(id);
@@ -150,6 +149,17 @@ class TrialHost::Session {
       const int64_t id = theirs.at(fault.variant);
       fault.variant = id;
     }
+  }
+
+  void trace(const TrialJob& job, TrialAnswer& answer) {
+    answer.traced = runner_.trace(ours(job.traces), job.taps);
+    if (answer.traced.fault) answer.traced.fault->variant = job.traces;
+  }
+
+  VariantId ours(int64_t id) const {
+    const auto known = ids_.find(id);
+    if (known == ids_.end()) fail(ErrorKind::bad_input, "a job runs variant {}, which it does not have", id);
+    return known->second;
   }
 
   JobSource& blobs_;

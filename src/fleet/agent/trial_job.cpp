@@ -113,6 +113,19 @@ Lap get_lap(Unpack& from) {
   return lap;
 }
 
+void put_traced(Pack& to, const tune::Traced& traced) {
+  put_all(to, traced.values, [](Pack& p, const std::vector<std::byte>& value) { p.put(value); });
+  to.put(traced.fault.has_value());
+  if (traced.fault) put_fault(to, *traced.fault);
+}
+
+tune::Traced get_traced(Unpack& from) {
+  tune::Traced traced;
+  traced.values = get_all(from, [](Unpack& u) { return u.list<std::byte>(); });
+  if (from.get<bool>()) traced.fault = get_fault(from);
+  return traced;
+}
+
 void check_protocol(Unpack& from) {
   const auto protocol = from.get<uint32_t>();
   if (protocol != kTrialProtocol) {
@@ -133,6 +146,7 @@ std::string pack(const TrialJob& job) {
   to.put(job.dropped);
   put_all(to, job.variants, put_variant);
   to.put(job.loads).put(job.how_to_load).put(job.measures).put(job.how_to_measure);
+  to.put(job.traces).put(job.taps);
   return to.bytes();
 }
 
@@ -152,6 +166,8 @@ TrialJob unpack_job(std::string_view bytes) {
   job.how_to_load = from.get<tune::LoadOptions>();
   job.measures = from.list<int64_t>();
   job.how_to_measure = from.get<tune::MeasureOptions>();
+  job.traces = from.get<int64_t>();
+  job.taps = from.list<tune::Tap>();
   return job;
 }
 
@@ -164,7 +180,9 @@ std::string pack(const TrialAnswer& answer) {
   put_all(to, laps.laps, [](Pack& p, const std::vector<Lap>& lane) { put_all(p, lane, put_lap); });
   to.put(std::vector<uint8_t>(laps.cut.begin(), laps.cut.end()));
   put_all(to, laps.faults, put_fault);
-  to.put(laps.rounds).put(laps.wall_ms).put(answer.restarts).put(answer.confined);
+  to.put(laps.rounds).put(laps.wall_ms);
+  put_traced(to, answer.traced);
+  to.put(answer.restarts).put(answer.confined);
   return to.bytes();
 }
 
@@ -183,6 +201,7 @@ TrialAnswer unpack_answer(std::string_view bytes) {
   laps.faults = get_all(from, get_fault);
   laps.rounds = from.get<int64_t>();
   laps.wall_ms = from.get<double>();
+  answer.traced = get_traced(from);
   answer.restarts = from.get<int64_t>();
   answer.confined = from.get<bool>();
   return answer;

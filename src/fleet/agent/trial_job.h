@@ -16,7 +16,7 @@
 namespace kilter::fleet {
 
 /// Must change with every change of the format.
-constexpr uint32_t kTrialProtocol = 1;
+constexpr uint32_t kTrialProtocol = 2;
 /// Queue's name for such jobs.
 constexpr const char* kTrialKind = "trial";
 
@@ -52,6 +52,8 @@ struct TrialJob {
   tune::LoadOptions how_to_load;
   std::vector<int64_t> measures;  ///< empty: nothing
   tune::MeasureOptions how_to_measure;
+  int64_t traces = 0;  ///< a variant; 0: none
+  std::vector<tune::Tap> taps;
 };
 
 struct TrialAnswer {
@@ -59,6 +61,7 @@ struct TrialAnswer {
   ErrorKind kind = ErrorKind::internal;
   std::vector<tune::Loaded> loaded;  ///< in the order of TrialJob::loads
   tune::Laps laps;                   ///< times of steps have the precision of floats
+  tune::Traced traced;
   int64_t restarts = 0;
   bool confined = false;
 };

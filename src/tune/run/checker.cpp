@@ -68,7 +68,8 @@ class Checker::Run {
     return std::move(out_);
   }
 
-  std::byte* address(const StepValue& value) const { return instance_->address(value.buffer); }
+  std::byte* address(const BufferRef& buffer) const { return instance_->address(buffer); }
+  std::byte* address(const StepValue& value) const { return address(value.buffer); }
 
   void find(size_t step, std::string words) {
     if (!out_.findings.empty() && out_.findings.back().step == step) return;
@@ -215,6 +216,23 @@ Checked Checker::compare(const WorkerVariant& variant, const std::set<size_t>& s
     run.check_fences(step);
   };
   return run.run(skip, careful ? before : std::function<void(size_t)>(), after);
+}
+
+void Checker::trace(const WorkerVariant& variant, std::span<const Tap> taps, std::byte* to) {
+  publisher_.enter(Phase::checking, variant.id);
+  Run run(*this, variant);
+  std::multimap<size_t, std::pair<BufferRef, std::byte*>> places;  // by step
+  for (const Tap& tap : taps) {
+    places.emplace(tap.step, std::pair{tap.buffer, to});
+    to += tap.buffer.bytes;
+  }
+  const auto copy = [&](size_t step) {
+    for (auto [it, end] = places.equal_range(step); it != end; ++it) {
+      const auto& [buffer, place] = it->second;
+      if (buffer.bytes > 0) std::memcpy(place, run.address(buffer), static_cast<size_t>(buffer.bytes));
+    }
+  };
+  run.run({}, {}, copy);
 }
 
 }  // namespace kilter::tune

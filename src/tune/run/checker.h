@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "exec/memory.h"
+#include "tune/run/tap.h"
 #include "tune/run/variant.h"
 
 namespace kilter::tune {
@@ -35,6 +37,8 @@ class Checker {
   /// that every wrong step is found, and none is blamed for another. `skip`: steps that do not run. `careful`: also
   /// finds steps that change memory of the arena outside their own buffers, and repairs it.
   Checked compare(const WorkerVariant& variant, const std::set<size_t>& skip, bool careful);
+  /// Runs the variant and copies what the taps name to `to`, one after another. Compares nothing.
+  void trace(const WorkerVariant& variant, std::span<const Tap> taps, std::byte* to);
 
  private:
   struct Trusted {

@@ -53,9 +53,11 @@ class Link {
   /// Whether the worker started last runs under confine_process().
   bool confined() const { return confined_; }
   Board& board() const { return *reinterpret_cast<Board*>(log_.data()); }
-  /// The complete records of the last request to measure. Empty if their size is not one that the worker could have
-  /// written.
+  /// The complete records of the last request to measure, or the values of the last one to trace. Empty if their size
+  /// is not one that the worker could have written.
   std::optional<std::span<const std::byte>> log() const;
+  /// Gives the memory of the log's first bytes back to the system.
+  void free_log(int64_t bytes) { log_.give_back(kLogStart, bytes); }
   /// Ends a worker that can no longer be trusted; start() starts a new one.
   void replace();
 

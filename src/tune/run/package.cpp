@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "exec/plan_check.h"
 #include "exec/plan_meta.h"
+#include "tune/run/tap.h"
 #include "tune/run/wire.h"
 
 namespace kilter::tune {
@@ -61,14 +62,9 @@ void check_values(const Plan& plan, std::span<const StepValue> values) {
   for (const StepValue& v : values) {
     require(v.step < plan.steps.size(), "value '{}' is said to be written by step {} of {}", v.name, v.step,
             plan.steps.size());
-    const int64_t reach = reach_elems(v.layout) * size_bytes(v.layout.type);
+    const int64_t reach = range_of(v.layout).end * size_bytes(v.layout.type);
     const BufferRef& b = v.buffer;
-    int64_t room = 0;
-    if (b.space == Space::arena) room = plan.arena_bytes;
-    if (b.space == Space::output && b.index >= 0 && b.index < static_cast<int64_t>(plan.outputs.size())) {
-      const PlanTensor& t = plan.outputs[static_cast<size_t>(b.index)];
-      room = *tensor_bytes(t.type, t.shape);
-    }
+    const int64_t room = written_space_bytes(plan, b);
     require(b.offset >= 0 && b.offset <= room && reach <= room - b.offset,
             "value '{}' occupies {} bytes at byte {} of the arena or an output, which has {}", v.name, reach, b.offset,
             room);

@@ -368,12 +368,14 @@ struct LocalRunner::Impl {
   }
 
   std::vector<VariantId> known(std::span<const VariantId> ids) const {
-    for (VariantId id : ids) {
-      const auto it = variants.find(id);
-      if (it == variants.end()) fail(ErrorKind::usage, "variant {} cannot be measured: it is not loaded", id);
-      if (it->second.broken) fail(ErrorKind::usage, "variant {} cannot be measured again: it failed before", id);
-    }
+    for (VariantId id : ids) check_known(id, "measured");
     return {ids.begin(), ids.end()};
+  }
+
+  void check_known(VariantId id, std::string_view what) const {
+    const auto it = variants.find(id);
+    if (it == variants.end()) fail(ErrorKind::usage, "variant {} cannot be {}: it is not loaded", id, what);
+    if (it->second.broken) fail(ErrorKind::usage, "variant {} cannot be {} again: it failed before", id, what);
   }
 
   /// Returns false if a variant could not be loaded again; it is then removed from `left`.
@@ -459,6 +461,55 @@ struct LocalRunner::Impl {
     return last;
   }
 
+  // --- trace ---
+
+  Traced trace(VariantId id, std::span<const Tap> taps) {
+    check_known(id, "traced");
+    excuses = kMostExcuses;
+    const std::string bytes = Pack().put(std::vector<Tap>(taps.begin(), taps.end())).bytes();
+    const StorePart list = store.put(std::as_bytes(std::span(bytes)));
+    Traced out;
+    try {
+      out = trace(id, taps, list);
+    } catch (...) {
+      (void)store.release(list);
+      throw;
+    }
+    (void)store.release(list);
+    if (out.fault && out.fault->variant != trusted) variants.at(id).broken = true;
+    return out;
+  }
+
+  /// `list`: the taps, in the store.
+  Traced trace(VariantId id, std::span<const Tap> taps, const StorePart& list) {
+    for (;;) {
+      if (auto fault = bring(id)) return {{}, std::move(fault)};
+      const Reply reply = link.ask(Pack().put(Request::trace).put(id).put(list).bytes());
+      if (excused(reply)) continue;
+      if (auto fault = fault_of(id, reply)) return {{}, std::move(fault)};
+      if (auto values = read_values(taps)) return {std::move(*values), std::nullopt};
+      link.replace();
+      return {{}, fault_at(id, FaultKind::crash, -1, "the size of the values was overwritten while checking")};
+    }
+  }
+
+  /// Empty if the log does not have as many bytes as the taps.
+  std::optional<std::vector<std::vector<std::byte>>> read_values(std::span<const Tap> taps) {
+    const auto log = link.log();
+    int64_t total = 0;
+    for (const Tap& tap : taps) total += tap.buffer.bytes;
+    if (!log || std::ssize(*log) != total) return std::nullopt;
+    std::vector<std::vector<std::byte>> out;
+    std::span<const std::byte> left = *log;
+    for (const Tap& tap : taps) {
+      const auto value = left.first(static_cast<size_t>(tap.buffer.bytes));
+      out.emplace_back(value.begin(), value.end());
+      left = left.subspan(value.size());
+    }
+    link.free_log(total);
+    return out;
+  }
+
   // --- drop ---
 
   void drop(VariantId id) {
@@ -523,6 +574,7 @@ Laps LocalRunner::measure(std::span<const VariantId> ids, const MeasureOptions& 
   count(laps);
   return laps;
 }
+Traced LocalRunner::trace(VariantId id, std::span<const Tap> taps) { return impl_->trace(id, taps); }
 void LocalRunner::drop(VariantId id) { impl_->drop(id); }
 ConstantStore& LocalRunner::store() { return impl_->store; }
 int64_t LocalRunner::restarts() const { return impl_->link.restarts(); }

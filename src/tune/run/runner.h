@@ -21,6 +21,7 @@
 #include "exec/plan.h"
 #include "measure/quiet.h"
 #include "tune/run/constant_store.h"
+#include "tune/run/tap.h"
 #include "tune/run/value.h"
 
 namespace kilter::tune {
@@ -115,6 +116,15 @@ struct Lap {
 
 constexpr double kShared = 1.15;
 
+/// Bytes of values that any runner returns from one run. An answer of an agent with as many fits into a message.
+constexpr int64_t kTracedAtOnce = int64_t{48} << 20;
+
+/// The values of a run.
+struct Traced {
+  std::vector<std::vector<std::byte>> values;  ///< by tap; empty after a fault
+  std::optional<Fault> fault;                  ///< the variant cannot be run again, unless it is the trusted one
+};
+
 struct Laps {
   std::vector<VariantId> ids;
   std::vector<std::vector<Lap>> laps;  ///< by variant, in order
@@ -142,6 +152,10 @@ class Runner {
   /// Throws usage for an id that is not loaded.
   virtual Laps measure(std::span<const VariantId> ids, const MeasureOptions& options) = 0;
   Laps measure(std::span<const VariantId> ids) { return measure(ids, MeasureOptions()); }
+  /// Runs a variant and returns what the taps name. Values of more than kTracedAtOnce bytes may come from several runs;
+  /// they fit together unless the network draws random numbers. Nothing is compared. Throws usage for an id that is not
+  /// loaded, internal for taps outside the plan, and unsupported for more bytes than there is room for.
+  virtual Traced trace(VariantId id, std::span<const Tap> taps) = 0;
   /// Throws usage for the trusted variant, since every check needs it.
   virtual void drop(VariantId id) = 0;
 
@@ -181,6 +195,7 @@ class LocalRunner : public Runner {
   using Runner::measure;
   Loaded load(const Plan& plan, std::span<const StepValue> values, const LoadOptions& options) override;
   Laps measure(std::span<const VariantId> ids, const MeasureOptions& options) override;
+  Traced trace(VariantId id, std::span<const Tap> taps) override;
   void drop(VariantId id) override;
   ConstantStore& store() override;
   int64_t restarts() const override;

@@ -111,7 +111,7 @@ int64_t packed_elems(const ValueLayout& layout) { return elems(physical_dims(lay
 
 bool same_value(const ValueLayout& a, const ValueLayout& b) { return a.type == b.type && a.shape == b.shape; }
 
-int64_t reach_elems(const ValueLayout& v) {
+ElementRange range_of(const ValueLayout& v) {
   if (v.block < 1 || (v.block > 1 && v.shape.size() < 2)) {
     fail(ErrorKind::bad_input, "a value of shape {} in blocks of {}; expected blocks of 1 or more channels",
          text(v.shape), v.block);
@@ -123,7 +123,7 @@ int64_t reach_elems(const ValueLayout& v) {
   }
   int64_t low = v.offset, high = v.offset;
   for (size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d] == 0) return 0;
+    if (dims[d] == 0) return {};
     const int64_t far = (dims[d] - 1) * v.strides[d];
     (far < 0 ? low : high) += far;
   }
@@ -135,7 +135,7 @@ int64_t reach_elems(const ValueLayout& v) {
     fail(ErrorKind::bad_input, "a value of shape {} reaches {} elements before the start of its buffer", text(v.shape),
          -low);
   }
-  return high + 1;
+  return {low, high + 1};
 }
 
 namespace {

@@ -42,9 +42,13 @@ ValueLayout packed(const ValueLayout& layout);
 int64_t packed_elems(const ValueLayout& layout);
 /// Whether both layouts have the same type and shape, so that compare_values() and copy_value() apply.
 bool same_value(const ValueLayout& a, const ValueLayout& b);
-/// Number of elements that `layout` spans from the buffer's start, including the halo. Throws bad_input if a stride,
-/// block or offset is impossible or if rank and strides do not match.
-int64_t reach_elems(const ValueLayout& layout);
+/// A range of elements, counted from the buffer's start.
+struct ElementRange {
+  int64_t begin = 0, end = 0;
+};
+/// The smallest range that contains the value, including its halo. Throws bad_input if a stride, block or offset is
+/// impossible or if rank and strides do not match.
+ElementRange range_of(const ValueLayout& layout);
 
 /// Copies a value from one layout to another. Unused lanes keep their contents.
 void copy_value(const ValueLayout& from_layout, const std::byte* from, const ValueLayout& to_layout, std::byte* to);

@@ -1,5 +1,6 @@
 // The protocol between the tuner and its worker: requests and answers over a packet socket, between two programs of one
-// build on one machine. Large data is in shared memory: constants and variants in the store, times in the log.
+// build on one machine. Large data is in shared memory: constants and variants in the store, times and traced values in
+// the log.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@
 namespace kilter::tune {
 
 /// Must change with every change of the protocol.
-constexpr uint32_t kProtocol = 3;
+constexpr uint32_t kProtocol = 4;
 /// A worker's descriptors at start: the socket, the store (for reading), the log.
 constexpr int kSocketFd = 3, kStoreFd = 4, kLogFd = 5;
 /// Address space for the log; the board is its first page.
@@ -91,7 +92,7 @@ class Unpack {
   std::span<const std::byte> bytes_;
 };
 
-enum class Request : uint32_t { start, load, drop, measure };
+enum class Request : uint32_t { start, load, drop, measure, trace };
 enum class Answer : uint32_t {
   done,
   refused,    ///< an error text follows
@@ -118,7 +119,7 @@ struct Board {
   std::atomic<uint64_t> beat;  ///< grows with every step and phase
   std::atomic<Phase> phase;
   std::atomic<int64_t> variant, step;  ///< -1: none
-  std::atomic<int64_t> log_bytes;      ///< of complete records
+  std::atomic<int64_t> log_bytes;      ///< of complete records, or of all traced values
   Crash crash;
 };
 static_assert(sizeof(Board) <= kLogStart && std::atomic<uint64_t>::is_always_lock_free);

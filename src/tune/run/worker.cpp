@@ -28,6 +28,7 @@
 #include "tune/run/mirror.h"
 #include "tune/run/package.h"
 #include "tune/run/rounds.h"
+#include "tune/run/tap.h"
 
 namespace kilter::tune {
 namespace {
@@ -113,6 +114,8 @@ class Worker {
         return drop(from);
       case Request::measure:
         return measure(from);
+      case Request::trace:
+        return trace(from);
     }
     fail(ErrorKind::internal, "the worker received an unknown request");
   }
@@ -205,6 +208,22 @@ class Worker {
     for (int64_t id : from.list<int64_t>()) variants.push_back(&variants_.at(id));
     const Bench::Outcome outcome = bench_->measure(variants, request);
     return Pack().put(Answer::done).put(outcome.rounds).put(outcome.cut).bytes();
+  }
+
+  /// Runs once. The log then has the values, one after another.
+  std::string trace(Unpack& from) {
+    const auto id = from.get<int64_t>();
+    publisher_.enter(Phase::loading, id);
+    const auto list = from.get<StorePart>();
+    const WorkerVariant& variant = variants_.at(id);
+    const auto taps =
+        Unpack(std::span<const std::byte>(store_.data() + list.offset, static_cast<size_t>(list.bytes))).list<Tap>();
+    const int64_t bytes = check_taps(variant.plan(), taps, kLogReserve - kLogStart);
+    log_.grow(kLogStart + bytes);
+    checker_->trace(variant, taps, log_.data() + kLogStart);
+    publisher_.board().log_bytes.store(bytes, std::memory_order_release);
+    publisher_.enter(Phase::idle, -1);
+    return Pack().put(Answer::done).bytes();
   }
 
   SharedMemory log_, store_;

@@ -331,13 +331,13 @@ TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& g
   };
   options.runner.timeout_ms = options.trial.timeout_ms;
   RunnerOptions runner = options.runner;
-  runner.inputs = inputs;
+  runner.inputs = std::move(inputs);
   runner.threads = options.threads;
   const Choices recorded =
       history_best_choices(graph, compile, options.known, {options.records, options.device, options.threads});
   NetworkBench bench(std::move(graph), compile, std::move(runner));
   Moments at{start, now_ms()};
-  require_right(check_against_reference(bench.fallback().compiled, inputs, bench.tasks(), options.threads));
+  require_right(check_default(bench));
   at.checked = now_ms();
   SearchRun search(bench, options, compile, recorded, log);
   const Choices previous = asked.previous.empty() ? previous_choices(search, recorded) : asked.previous;

@@ -8,10 +8,10 @@
 #include <future>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
-#include "compile/session.h"
 #include "graph/values.h"
 #include "measure/conditions.h"
 #include "ops/support/builder.h"
@@ -61,21 +61,43 @@ class Places {
   /// Values without elements have no location.
   bool knows(const Operand& o) const { return roots_.contains(placed_.storage.of(o.value).root); }
 
-  /// Copies the value's present contents.
-  Tensor read(ValueId id, const Instance& instance) const {
+  /// The bytes that the value occupies in a run.
+  BufferRef buffer(ValueId id) const {
+    const int64_t size = stored_bytes(placed_.graph.type(id));
+    const ElementRange range = range_of(layout(id));
+    BufferRef out = start(id);
+    out.offset += range.begin * size;
+    out.bytes = (range.end - range.begin) * size;
+    return out;
+  }
+
+  /// Makes a tensor of these bytes.
+  Tensor read(ValueId id, const std::byte* bytes) const {
     const TensorType& type = placed_.graph.type(id);
-    const Storage& storage = placed_.storage.of(id);
-    BufferRef ref = roots_.at(storage.root);
-    ref.offset += storage.offset_elems * stored_bytes(type);
-    ValueLayout from;
-    from.type = stored_type(type), from.shape = type.shape, from.block = type.layout.block;
-    from.strides = storage.phys.strides, from.offset = storage.phys.offset;
+    ValueLayout from = layout(id);
+    from.offset -= range_of(from).begin;
     Tensor out(stored_type(type), type.shape);
-    copy_value(from, instance.address(ref), dense(out), out.raw());
+    copy_value(from, bytes, dense(out), out.raw());
     return elements_of(type, out);
   }
 
  private:
+  /// The place that the offsets of layout() count from.
+  BufferRef start(ValueId id) const {
+    const Storage& storage = placed_.storage.of(id);
+    BufferRef ref = roots_.at(storage.root);
+    ref.offset += storage.offset_elems * stored_bytes(placed_.graph.type(id));
+    return ref;
+  }
+  ValueLayout layout(ValueId id) const {
+    const TensorType& type = placed_.graph.type(id);
+    const Storage& storage = placed_.storage.of(id);
+    ValueLayout out;
+    out.type = stored_type(type), out.shape = type.shape, out.block = type.layout.block;
+    out.strides = storage.phys.strides, out.offset = storage.phys.offset;
+    return out;
+  }
+
   const TaskGraph& placed_;
   std::map<ValueId, BufferRef> roots_;
 };
@@ -198,37 +220,112 @@ std::vector<Layer> layers_of(const Plan& plan, std::span<const NetworkTask> task
   return out;
 }
 
+[[noreturn]] void fail_run(const std::string& words) {
+  fail(ErrorKind::unsupported, "the run whose values they check failed: {}", words);
+}
+
+/// The values that some layers read and write in one run.
+class Reading {
+ public:
+  Reading(const Plan& plan, const std::vector<Tensor>& inputs, const Places& places)
+      : plan_(plan), inputs_(inputs), places_(places) {}
+
+  void add(const Layer& layer) {
+    for (const auto& [value, steps] : moments(layer)) {
+      const BufferRef b = places_.buffer(value);
+      if (is_known(b) || !numbers_.emplace(key(b, steps), taps_.size()).second) continue;
+      require(steps > 0, "layer '{}' reads '{}', which no step has written", layer.task->nodes.front(),
+              layer.task->task.graph->value(value).name);
+      taps_.push_back({steps - 1, b});
+    }
+  }
+  /// Bytes that a layer adds.
+  int64_t more_bytes(const Layer& layer) const {
+    int64_t out = 0;
+    for (const auto& [value, steps] : moments(layer)) {
+      const BufferRef b = places_.buffer(value);
+      if (!is_known(b) && !numbers_.contains(key(b, steps))) out += b.bytes;
+    }
+    return out;
+  }
+
+  void run(Runner& runner, VariantId id) {
+    if (taps_.empty()) return;
+    Traced traced = runner.trace(id, taps_);
+    if (traced.fault) fail_run(traced.fault->words);
+    values_ = std::move(traced.values);
+  }
+
+  /// Gives a layer its values.
+  void fill(Layer& layer) const {
+    for (const auto& [value, steps] : moments(layer)) {
+      const BufferRef b = places_.buffer(value);
+      const std::byte* bytes = is_known(b) ? known(b) : values_.at(numbers_.at(key(b, steps))).data();
+      (steps == layer.first ? layer.read : layer.wrote).emplace(value, places_.read(value, bytes));
+    }
+  }
+
+ private:
+  using Key = std::tuple<uint64_t, kilter::Space, int32_t, int64_t, int64_t>;
+
+  static Key key(const BufferRef& b, uint64_t steps) { return {steps, b.space, b.index, b.offset, b.bytes}; }
+
+  /// The values of a layer, each with the number of steps that have run when it is copied.
+  static std::vector<std::pair<ValueId, uint64_t>> moments(const Layer& layer) {
+    std::vector<std::pair<ValueId, uint64_t>> out;
+    for (const Operand& o : layer.task->task.inputs) {
+      if (o.constant == nullptr) out.emplace_back(o.value, layer.first);
+    }
+    for (const Operand& o : layer.task->task.outputs) out.emplace_back(o.value, layer.last + 1);
+    return out;
+  }
+
+  static bool is_known(const BufferRef& b) {
+    return b.bytes == 0 || b.space == kilter::Space::input || b.space == kilter::Space::constant;
+  }
+  /// The contents of a buffer that no step writes.
+  const std::byte* known(const BufferRef& b) const {
+    if (b.bytes == 0) return nullptr;
+    const std::byte* base =
+        b.space == kilter::Space::input ? inputs_[static_cast<size_t>(b.index)].raw() : plan_.constants;
+    return base + b.offset;
+  }
+
+  const Plan& plan_;
+  const std::vector<Tensor>& inputs_;
+  const Places& places_;
+  std::vector<Tap> taps_;
+  std::map<Key, size_t> numbers_;  ///< of the taps
+  std::vector<std::vector<std::byte>> values_;
+};
+
 }  // namespace
 
-ReferenceCheck check_against_reference(const Compiled& compiled, const std::vector<Tensor>& inputs,
-                                       std::span<const NetworkTask> tasks, int threads) {
+ReferenceCheck check_against_reference(Runner& runner, VariantId id, const Compiled& compiled,
+                                       const std::vector<Tensor>& inputs, std::span<const NetworkTask> tasks) {
   const Places places(compiled);
   std::vector<Layer> layers = layers_of(compiled.plan, tasks, places);
-  kilter::Loaded loaded;
-  loaded.program = std::make_shared<const Program>(compiled.plan);
-  loaded.instance = std::make_unique<Instance>(loaded.program, std::make_shared<ThreadPool>(threads));
   Judges judges;
-  StepObserver observer;
-  observer.before = [&](size_t step) {
-    for (Layer& layer : layers) {
-      if (layer.first != step) continue;
-      for (const Operand& o : layer.task->task.inputs) {
-        if (o.constant == nullptr) layer.read.emplace(o.value, places.read(o.value, *loaded.instance));
-      }
+  for (size_t first = 0, end = 0; first < layers.size(); first = end) {
+    Reading reading(compiled.plan, inputs, places);
+    int64_t bytes = 0;
+    for (; end < layers.size(); ++end) {
+      bytes += reading.more_bytes(layers[end]);
+      if (end > first && bytes > kTracedAtOnce) break;
+      reading.add(layers[end]);
     }
-  };
-  observer.after = [&](size_t step) {
-    for (Layer& layer : layers) {
-      if (layer.last != step) continue;
-      for (const Operand& o : layer.task->task.outputs)
-        layer.wrote.emplace(o.value, places.read(o.value, *loaded.instance));
-      judges.take(std::move(layer));
-      layer = {};
-      layer.first = layer.last = compiled.plan.steps.size();
+    reading.run(runner, id);
+    for (size_t l = first; l < end; ++l) {
+      reading.fill(layers[l]);
+      judges.take(std::exchange(layers[l], {}));
     }
-  };
-  run_plan(loaded, inputs, &observer);
+  }
   return judges.finish();
+}
+
+ReferenceCheck check_default(NetworkBench& bench) {
+  return check_against_reference(bench.runner(), bench.fallback_id(), bench.fallback().compiled, bench.inputs(),
+                                 bench.tasks());
 }
 
 ReferenceCheck check_choices(NetworkBench& bench, const Choices& choices) {
@@ -240,7 +337,17 @@ ReferenceCheck check_choices(NetworkBench& bench, const Choices& choices) {
   std::vector<NetworkTask> tasks = bench.tasks(*variant);
   std::erase_if(tasks, [&](const NetworkTask& task) { return usual.contains(ran(task)); });
   if (tasks.empty()) return {};
-  return check_against_reference(variant->compiled, bench.inputs(), tasks, bench.threads());
+  const Loaded loaded = bench.load(*variant, {.check = false});
+  if (!loaded.id) fail_run(loaded.faults.empty() ? "no reason is known" : loaded.faults.front().words);
+  ReferenceCheck out;
+  try {
+    out = check_against_reference(bench.runner(), *loaded.id, variant->compiled, bench.inputs(), tasks);
+  } catch (...) {
+    bench.runner().drop(*loaded.id);
+    throw;
+  }
+  bench.runner().drop(*loaded.id);
+  return out;
 }
 
 ReferenceCheck checked(const std::function<ReferenceCheck(NetworkBench&, const Choices&)>& check, NetworkBench& bench,

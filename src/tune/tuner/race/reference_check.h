@@ -12,6 +12,7 @@
 #include "compile/compile.h"
 #include "measure/conditions.h"
 #include "tune/records/record.h"
+#include "tune/run/runner.h"
 #include "tune/tuner/network_bench.h"
 
 namespace kilter::tune {
@@ -29,14 +30,19 @@ struct ReferenceCheck {
   std::optional<LayerRan> layer = {};  ///< the layer of that first value
 };
 
-/// Runs the plan once in this process. For the first layer of each task, also runs the reference kernels of its nodes
-/// on the values that the layer read, using all CPUs of this process. `compiled` must have its graph
-/// (CompileContents::tasks), and `tasks` must refer to that graph. Tasks with random operators are left out.
-ReferenceCheck check_against_reference(const Compiled& compiled, const std::vector<Tensor>& inputs,
-                                       std::span<const NetworkTask> tasks, int threads);
+/// Lets the runner run a variant that it has loaded, once or, for large networks, several times. For the first layer of
+/// each task, runs the reference kernels of its nodes on the values that the layer read, in this process, using all its
+/// CPUs. `compiled`: the variant's plan, which need not run on this machine, with its graph (CompileContents::tasks).
+/// `inputs`: those of the runner. `tasks` must refer to that graph. Tasks with random operators are left out. Throws
+/// unsupported if the run fails.
+ReferenceCheck check_against_reference(Runner& runner, VariantId id, const Compiled& compiled,
+                                       const std::vector<Tensor>& inputs, std::span<const NetworkTask> tasks);
+
+/// Checks the default plan.
+ReferenceCheck check_default(NetworkBench& bench);
 
 /// Checks the parts of a plan that differ from the default plan: tasks with another schedule, and tasks that the
-/// default plan does not have.
+/// default plan does not have. Throws what NetworkBench::build() throws, and unsupported if the plan does not run.
 ReferenceCheck check_choices(NetworkBench& bench, const Choices& choices);
 
 /// Returns the result of `check`, such as check_choices(), for a plan. If the check cannot be made, `wrong` is the
