@@ -73,7 +73,7 @@ def tunes(url):
          "another class", KILTER, *TUNE, "--fleet", url, "--device-class", "cortex-a72", code=3)
     other, name = ("cortex-a72", "AArch64") if platform.machine() == "x86_64" else ("x86-64-v2", "x86-64")
     says(f"agent bench1: 'squeezenet1_1' was compiled for target {other}, so its code is for {name}; this machine", KILTER, *TUNE,
-         "--fleet", url, "--device-class", "this", "--target", other, code=3)
+         "--fleet", url, "--device-class", "this", "--target", other, "--sign-key", "team.secret", code=3)
     fleet = ["--fleet", url]
     heads = "agent class state seen done failed device bench1 this waits"
     says(heads, KILTER, "fleet", "status", *fleet)
