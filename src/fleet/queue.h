@@ -126,8 +126,8 @@ class Queue : public JobSource {
   bool drain(const std::string& agent);
   /// For the owner of the schema: forgets the agent and frees its jobs. Returns false if it was not known.
   bool remove_agent(const std::string& agent);
-  /// For the owner of the schema: forgets jobs that ended at least so many days ago, but not their results. Returns
-  /// their number.
+  /// For the owner of the schema: forgets jobs that ended at least so many days ago, and answers to trials, but no
+  /// other results. Returns their number.
   int64_t purge(double days);
 
  private:

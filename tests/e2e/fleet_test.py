@@ -166,7 +166,8 @@ def refuses(url):
 
 def page(cluster):
     """The commands of the page run as they are, but for the server's name and the duration."""
-    commands = (SOURCE / "doc/fleet.md").read_text().split("```sh\n")[1].split("```")[0]
+    page_text = (SOURCE / "doc/fleet.md").read_text()
+    commands = next(b for b in page_text.split("```sh\n")[1:] if b.startswith("kilter records migrate")).split("```")[0]
     commands = re.sub(r"postgresql://(owner@)?db\.example\.com/tuning", f"'{cluster.url('page')}'", commands)
     commands = commands.replace("zoo:resnet18", "zoo:squeezenet1_1 --threads 1 --time 2s")
     commands = commands.replace("kilter tune", "sleep 1; kilter tune") + "wait\n"

@@ -12,6 +12,7 @@
 #include "../base/error_of.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "fleet/agent/trial_job.h"
 #include "support/databases.h"
 
 namespace kilter::fleet {
@@ -396,6 +397,19 @@ TEST_F(QueueTest, FinishedJobsAreForgottenOnRequestAndTheirResultsStay) {
   EXPECT_EQ(queue_.purge(0), 1);
   EXPECT_EQ(count("kilter.jobs"), 1);
   EXPECT_EQ(count("kilter.results"), 1);
+}
+
+TEST_F(QueueTest, AnswersToTrialsAreForgottenWithTheirJobs) {
+  announce("a");
+  NewJob trial = job_of("1");
+  trial.kind = kTrialKind;
+  const int64_t id = queue_.submit(trial);
+  ASSERT_THAT(queue_.claim("a"), SizeIs(1));
+  queue_.deliver("a", id, "a machine", {{result_of("x")}});
+  EXPECT_EQ(queue_.purge(1), 0);
+  EXPECT_EQ(count("kilter.results"), 1);
+  EXPECT_EQ(queue_.purge(0), 1);
+  EXPECT_EQ(count("kilter.results"), 0);
 }
 
 /// A server of one test alone.

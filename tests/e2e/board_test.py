@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Agents on AArch64, run by an emulator: the fleet of one machine (scripts/local_fleet.py), and the commands of doc/fleet.md
+for brokers and boards.
+
+usage: board_test.py KILTER SOURCE      Exit code 77: a cross compiler or an emulator is missing
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+KILTER, SOURCE = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from postgres import Cluster  # noqa: E402
+
+SHORT = ["--input", "input=1x3x32x32", "--trials", "4", "--threads", "1", "--choose", "history-best"]
+# What the page does with a board. scp copies into a folder, and ssh runs the agent there under the emulator.
+STUBS = {
+    "scp": 'mkdir -p board; cp "${@:1:$#-1}" board/; mv board/kilter-agent board/program\n'
+           "printf '#!/bin/sh\\nexec qemu-aarch64 -cpu cortex-a72 %s/board/program \"$@\"\\n' \"$PWD\" > board/kilter-agent\n"
+           "chmod +x board/kilter-agent\n",
+    "ssh": 'cd board; shift; "$@" --worker "$PWD/kilter-agent" 2> ../board.log &\n'
+           "while ! grep -q 'waits for jobs' ../board.log; do sleep 0.1; done\n",
+}
+
+
+def expect(holds, text):
+    if not holds:
+        sys.exit(f"board_test.py: {text}")
+
+
+def run(*words, timeout=400, **how):
+    done = subprocess.run([str(w) for w in words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, **how)
+    expect(done.returncode == 0, f"{words} exits with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def on_one_machine(folder):
+    fleet = [SOURCE / "scripts/local_fleet.py"]
+    place = ["--folder", folder / "fleet"]
+    run(*fleet, "start", *place)
+    try:
+        state = json.loads((folder / "fleet/fleet.json").read_text())
+        said = run(*fleet, "tune", "zoo:squeezenet1_1", *SHORT, *place)
+        for device_class in state["classes"]:
+            expect(f"measured by agents of the device class {device_class} (" in said, f"nothing was measured by {device_class}:\n{said}")
+        expect(re.search(r"^board +cortex-a72 .* 0 +Arm .*neon", said, re.M), f"the board is not shown, or has failed a job:\n{said}")
+        records = json.loads(run(KILTER, "records", "list", "--records", state["url"], "--limit", "1000", "--json", "-"))
+        devices = {r["conditions"]["device"].split()[0] for r in records if r["status"] == "ok"}
+        expect("Arm" in devices and len(devices) == 2, f"the records are of {devices}; expected those of two machines")
+    finally:
+        run(*fleet, "stop", *place)
+
+
+def blocks():
+    return re.findall(r"```sh\n(.*?)```", (SOURCE / "doc/fleet.md").read_text(), re.S)
+
+
+def page(folder, cluster):
+    """The commands for a broker and a board, as they are on the page but for addresses and durations."""
+    cluster.run("createdb", "-h", cluster.folder, "-U", "postgres", "page")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    stubs = folder / "stubs"
+    stubs.mkdir()
+    for name, text in STUBS.items():
+        (stubs / name).write_text("#!/bin/bash\nset -e\n" + text)
+        (stubs / name).chmod(0o755)
+    (folder / "build-aarch64").mkdir()
+    shutil.copy(SOURCE / "build-aarch64/kilter-agent", folder / "build-aarch64")
+    made, brokered, board = (next(b for b in blocks() if text in b) for text in ("records migrate", "new-certificate", "scp "))
+    lines = [*made.splitlines()[:2], *brokered.splitlines(), "kill %2", "wait %2", *board.splitlines()]
+    expect(lines[-1].startswith("kilter tune "), f"the last command of the page is {lines[-1]}")
+    lines[-1] += " " + " ".join(SHORT) + " --records none"
+    text = "\n".join(line + (" &" if line.startswith("kilter-agent") else "") + ("\nsleep 2" if line.startswith("kilter-") else "")
+                     for line in lines)
+    text = re.sub(r"postgresql://(owner@)?db\.example\.com/tuning", f"'{cluster.url('page')}'", text)
+    text = text.replace("fleet.example.com:8443", f"localhost:{port}").replace("fleet.example.com", "localhost")
+    text = text.replace("--key broker.key", f"--key broker.key --listen 127.0.0.1:{port}")
+    said = run("bash", "-emc", "trap 'kill $(jobs -p); pkill -f $PWD/board/program' EXIT\n" + text, cwd=folder,
+               env={**os.environ, "PATH": f"{stubs}:{KILTER.parent}:{os.environ['PATH']}"})
+    expect("measured by agents of the device class cortex-a72 (Arm " in said, f"the board did not measure:\n{said}")
+
+
+def main():
+    for program in ("aarch64-linux-gnu-g++", "qemu-aarch64"):
+        if shutil.which(program) is None:
+            print(f"board_test.py: skipped: no {program}; install Debian's g++-aarch64-linux-gnu and qemu-user (./test does)")
+            sys.exit(77)
+    agent = pathlib.Path(run(SOURCE / "scripts/build_agent.sh", "aarch64", timeout=1500).splitlines()[-1])
+    expect(agent.stat().st_size < 10e6, f"the agent has {agent.stat().st_size} bytes; expected less than 10 MB")
+    said = run("readelf", "-l", agent)
+    expect("INTERP" not in said, "the agent needs a loader")
+    with tempfile.TemporaryDirectory() as name, Cluster() as cluster:
+        os.environ["XDG_DATA_HOME"] = f"{name}/share"
+        on_one_machine(pathlib.Path(name))
+        page(pathlib.Path(name), cluster)
+    print("board_test.py: passed")
+
+
+if __name__ == "__main__":
+    main()
