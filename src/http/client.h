@@ -18,8 +18,8 @@ Url parse_url(const std::string& text);
 
 struct ClientOptions {
   std::string url;
-  std::string ca_file;   ///< Tls::for_clients()
-  double patience = 20;  ///< seconds without an answer after which the connection counts as lost
+  std::string ca_file = {};  ///< Tls::for_clients()
+  double patience = 20;      ///< seconds without an answer after which the connection counts as lost
 };
 
 /// Only one thread at a time may use it.

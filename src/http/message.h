@@ -8,15 +8,15 @@ namespace kilter::http {
 
 struct Request {
   std::string method = "GET";
-  std::string path = "/";                      ///< without the query
-  std::map<std::string, std::string> headers;  ///< names in small letters
-  std::string body;
+  std::string path = "/";                           ///< without the query
+  std::map<std::string, std::string> headers = {};  ///< names in small letters
+  std::string body = {};
 };
 
 struct Response {
   int status = 200;
-  std::map<std::string, std::string> headers;  ///< names in small letters
-  std::string body;
+  std::map<std::string, std::string> headers = {};  ///< names in small letters
+  std::string body = {};
 };
 
 /// The largest body, for both sides: a job or a blob of 64 MiB, and what is around it.

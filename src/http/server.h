@@ -14,10 +14,10 @@
 namespace kilter::http {
 
 struct ServerOptions {
-  Address listen;                  ///< port 0: any that is free
-  std::shared_ptr<const Tls> tls;  ///< null: none
-  int connections = 2048;          ///< more are closed at once
-  double patience = 120;           ///< seconds without a request after which a connection is closed
+  Address listen;                       ///< port 0: any that is free
+  std::shared_ptr<const Tls> tls = {};  ///< null: none
+  int connections = 2048;               ///< more are closed at once
+  double patience = 120;                ///< seconds without a request after which a connection is closed
 };
 
 /// Answers requests until it is destroyed.

@@ -1,7 +1,8 @@
-// Load for the queue of a fleet: agents that claim, prolong and deliver jobs over a few connections, as those of
-// brokers do, while submitters add jobs. Prints rates, latencies and dead rows.
+// Load for the queue of a fleet: agents that claim, prolong and deliver jobs while submitters add them. Prints rates,
+// latencies and dead rows. The agents of each of several threads share a connection with the database, or, if a broker
+// is given, have a connection with the broker each.
 //
-//   queue_load URL AGENTS CONNECTIONS SECONDS
+//   queue_load URL AGENTS THREADS SECONDS [BROKER TOKEN_FILE CA_FILE]
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -14,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "fleet/broker_client/broker_client.h"
 #include "fleet/queue.h"
 #include "measure/stats.h"
 
@@ -32,14 +34,17 @@ struct Latencies {
   double late_ms = 0;                        ///< the most by which an action came after its time
 };
 
-/// The agents of one connection, in one thread.
-class Broker {
+/// The agents of one thread.
+class Agents {
  public:
-  Broker(const std::string& url, int number, int agents) : queue_(url, {.lease_seconds = 30}), random_(number) {
+  Agents(const std::string& url, const BrokerAccess& broker, int number, int agents) : random_(number) {
+    std::shared_ptr<JobSource> source;
     for (int i = 0; i < agents; ++i) {
       const std::string name = fmt::format("agent-{}-{}", number, i);
-      queue_.announce(name, fmt::format("class{}", i % 4), R"({"device": "simulated"})");
-      agents_.push_back({name, {}});
+      if (!broker.url.empty()) source = std::make_shared<BrokerClient>(broker);
+      if (!source) source = std::make_shared<Queue>(url, QueueOptions{.lease_seconds = 30});
+      source->announce(name, fmt::format("class{}", i % 4), R"({"device": "simulated"})");
+      agents_.push_back({name, source, {}});
       at(in(kMeasures * share_(random_)), [this, i] { claim(i); });
       at(in(10 * share_(random_)), [this, i] { beat(i); });
     }
@@ -59,6 +64,7 @@ class Broker {
  private:
   struct Agent {
     std::string name;
+    std::shared_ptr<JobSource> source;
     std::optional<Job> job;
   };
   struct Action {
@@ -82,7 +88,7 @@ class Broker {
 
   void claim(int i) {
     Agent& agent = agents_[static_cast<size_t>(i)];
-    std::vector<Job> jobs = timed(seen_.claim, [&] { return queue_.claim(agent.name); });
+    std::vector<Job> jobs = timed(seen_.claim, [&] { return agent.source->claim(agent.name); });
     if (jobs.empty()) {
       ++seen_.empty;
       at(in(1 + share_(random_)), [this, i] { claim(i); });
@@ -98,17 +104,17 @@ class Broker {
     for (int r = 0; r < kResults; ++r)
       results.push_back({"a problem", fmt::format("schedule {} of {}", r, agent.job->id), "threads=1", "code",
                          std::string(kBody, 'b')});
-    (void)timed(seen_.deliver, [&] { return queue_.deliver(agent.name, agent.job->id, "simulated", results); });
+    (void)timed(seen_.deliver, [&] { return agent.source->deliver(agent.name, agent.job->id, "simulated", results); });
     agent.job.reset();
     claim(i);
   }
 
   void beat(int i) {
-    (void)timed(seen_.beat, [&] { return queue_.beat(agents_[static_cast<size_t>(i)].name).held.size(); });
+    Agent& agent = agents_[static_cast<size_t>(i)];
+    (void)timed(seen_.beat, [&] { return agent.source->beat(agent.name).held.size(); });
     at(in(10), [this, i] { beat(i); });
   }
 
-  Queue queue_;
   std::mt19937 random_;
   std::uniform_real_distribution<double> share_{0, 1};
   std::vector<Agent> agents_;
@@ -156,27 +162,27 @@ std::string summary(const std::vector<double>& ms) {
                      quantile(ms, 1));
 }
 
-void run(const std::string& url, int agents, int connections, double seconds) {
-  std::vector<std::unique_ptr<Broker>> brokers;
-  for (int c = 0; c < connections; ++c) brokers.push_back(std::make_unique<Broker>(url, c, agents / connections));
+void run(const std::string& url, int agents, int groups, double seconds, const BrokerAccess& broker) {
+  std::vector<std::unique_ptr<Agents>> all_agents;
+  for (int g = 0; g < groups; ++g) all_agents.push_back(std::make_unique<Agents>(url, broker, g, agents / groups));
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
   std::atomic<int64_t> submitted = 0;
   std::pair<int64_t, int64_t> most;
   std::vector<std::thread> threads;
   threads.emplace_back([&] { submit(url, end, submitted); });
   threads.emplace_back([&] { most = watch(url, end); });
-  for (const auto& broker : brokers) threads.emplace_back([&] { broker->run(end); });
+  for (const auto& group : all_agents) threads.emplace_back([&] { group->run(end); });
   for (std::thread& thread : threads) thread.join();
   Latencies all;
-  for (const auto& broker : brokers) {
-    const Latencies& seen = broker->seen();
+  for (const auto& group : all_agents) {
+    const Latencies& seen = group->seen();
     all.claim.insert(all.claim.end(), seen.claim.begin(), seen.claim.end());
     all.beat.insert(all.beat.end(), seen.beat.begin(), seen.beat.end());
     all.deliver.insert(all.deliver.end(), seen.deliver.begin(), seen.deliver.end());
     all.empty += seen.empty, all.late_ms = std::max(all.late_ms, seen.late_ms);
   }
-  fmt::print("{} agents over {} connections for {:g} s: {:.0f} claims, {:.0f} deliveries a second; {} jobs submitted\n",
-             agents, connections, seconds, static_cast<double>(all.claim.size()) / seconds,
+  fmt::print("{} agents of {} threads for {:g} s: {:.0f} claims, {:.0f} deliveries a second; {} jobs submitted\n",
+             agents, groups, seconds, static_cast<double>(all.claim.size()) / seconds,
              static_cast<double>(all.deliver.size()) / seconds, submitted.load());
   fmt::print("claim:    {} ({} found no job)\ndeliver:  {} of {} results each\nbeat:     {}\n", summary(all.claim),
              all.empty, summary(all.deliver), kResults, summary(all.beat));
@@ -190,13 +196,16 @@ void run(const std::string& url, int agents, int connections, double seconds) {
 int main(int argc, char** argv) {
   using namespace kilter;
   std::vector<int64_t> numbers;
-  for (int i = 2; i < argc; ++i) numbers.push_back(try_parse_int(argv[i]).value_or(0));
-  if (argc != 5 || std::ranges::any_of(numbers, [](int64_t n) { return n < 1; })) {
-    std::fputs("usage: queue_load URL AGENTS CONNECTIONS SECONDS\n", stderr);
+  for (int i = 2; i < std::min(argc, 5); ++i) numbers.push_back(try_parse_int(argv[i]).value_or(0));
+  if ((argc != 5 && argc != 8) || std::ranges::any_of(numbers, [](int64_t n) { return n < 1; })) {
+    std::fputs("usage: queue_load URL AGENTS THREADS SECONDS [BROKER TOKEN_FILE CA_FILE]\n", stderr);
     return 2;
   }
   try {
-    fleet::run(argv[1], static_cast<int>(numbers[0]), static_cast<int>(numbers[1]), static_cast<double>(numbers[2]));
+    fleet::BrokerAccess broker;
+    if (argc == 8) broker.url = argv[5], broker.token_file = argv[6], broker.ca_file = argv[7];
+    fleet::run(argv[1], static_cast<int>(numbers[0]), static_cast<int>(numbers[1]), static_cast<double>(numbers[2]),
+               broker);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "queue_load: %s\n", e.what());
     return 1;
