@@ -272,13 +272,14 @@ std::vector<QueueAgent> Queue::agents() {
   const Rows rows = call(
       "SELECT name, login, device_class, facts, state, draining, extract(epoch FROM clock_timestamp() - seen), "
       "extract(epoch FROM clock_timestamp() - started), (SELECT count(*) FROM kilter.queue WHERE lease_owner = name), "
-      "done, failed FROM kilter.agents ORDER BY name",
+      "done, failed, relative_speed, kilter.is_outlier(agents) FROM kilter.agents ORDER BY name",
       {});
   std::vector<QueueAgent> agents;
   for (int i = 0; i < rows.count(); ++i) {
     agents.push_back({text_of(rows, i, 0), text_of(rows, i, 1), text_of(rows, i, 2), text_of(rows, i, 3),
                       text_of(rows, i, 4), truth_of(rows, i, 5), seconds_of(rows, i, 6), seconds_of(rows, i, 7),
-                      rows.number(i, 8), rows.number(i, 9), rows.number(i, 10)});
+                      rows.number(i, 8), rows.number(i, 9), rows.number(i, 10), try_parse_float(text_of(rows, i, 11)),
+                      truth_of(rows, i, 12)});
   }
   return agents;
 }

@@ -60,6 +60,10 @@ struct QueueAgent {
   double started_seconds = 0;  ///< since it was announced
   int64_t leases = 0;
   int64_t done = 0, failed = 0;  ///< jobs that it delivered; that it failed, or whose leases ran out
+  /// How fast the reference kernel runs, relative to the median of the class; empty if too few agents are known.
+  std::optional<double> relative_speed = {};
+  /// Whether it gets no jobs because its speed differs by more than a tenth from its class.
+  bool outlier = false;
 };
 
 struct QueueOptions {

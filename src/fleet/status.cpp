@@ -15,6 +15,8 @@ nlohmann::json to_json(const QueueAgent& agent) {
           {"device_class", agent.device_class},
           {"state", state_of(agent)},
           {"facts", try_parse_json(agent.facts)},
+          {"health", try_parse_json(agent.state)},
+          {"relative_speed", agent.relative_speed ? nlohmann::json(*agent.relative_speed) : nlohmann::json()},
           {"seen_seconds", agent.seen_seconds},
           {"started_seconds", agent.started_seconds},
           {"leases", agent.leases},
@@ -40,6 +42,7 @@ FleetStatus status_of(Queue& queue) { return {queue.agents(), queue.job_counts()
 std::string state_of(const QueueAgent& agent) {
   if (agent.seen_seconds > kSilentSeconds) return "silent";
   if (agent.draining) return "draining";
+  if (agent.outlier) return "outlier";
   return agent.leases > 0 ? "works" : "waits";
 }
 
@@ -60,12 +63,21 @@ std::string metrics_text(const FleetStatus& status) {
   const auto head = [&](const char* name, const char* type, const char* help) {
     out += fmt::format("# HELP kilter_{0} {2}\n# TYPE kilter_{0} {1}\n", name, type, help);
   };
-  const auto each = [&](const char* name, const char* type, const char* help, auto value) {
+  const auto each = [&](const char* name, const char* type, const char* help, auto value_of) {
     head(name, type, help);
     for (const QueueAgent& a : status.agents) {
-      out += fmt::format("kilter_{}{{agent={},device_class={}}} {}\n", name, label(a.name), label(a.device_class),
-                         value(a));
+      const std::optional<double> value = value_of(a);
+      if (value)
+        out += fmt::format("kilter_{}{{agent={},device_class={}}} {}\n", name, label(a.name), label(a.device_class),
+                           *value);
     }
+  };
+  const auto health = [&](const char* name, const char* field, const char* help) {
+    each(name, "gauge", help, [&](const QueueAgent& a) -> std::optional<double> {
+      const nlohmann::json state = try_parse_json(a.state);
+      const auto found = state.is_object() ? state.find(field) : state.end();
+      return found != state.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+    });
   };
   head("jobs", "gauge", "Jobs that wait, are leased, or were set aside.");
   for (const auto& [state, count] : status.jobs)
@@ -73,12 +85,18 @@ std::string metrics_text(const FleetStatus& status) {
   each("agent_up", "gauge", "Whether the agent was heard of in the last 30 s.",
        [](const QueueAgent& a) { return a.seen_seconds > kSilentSeconds ? 0 : 1; });
   each("agent_seen_seconds", "gauge", "Seconds since the agent's last heartbeat.",
-       [](const QueueAgent& a) { return fmt::format("{:.3f}", a.seen_seconds); });
+       [](const QueueAgent& a) { return a.seen_seconds; });
   each("agent_leases", "gauge", "Jobs that the agent has.", [](const QueueAgent& a) { return a.leases; });
   each("agent_jobs_done_total", "counter", "Jobs that the agent delivered.",
        [](const QueueAgent& a) { return a.done; });
   each("agent_jobs_failed_total", "counter", "Jobs that the agent failed, or whose leases ran out.",
        [](const QueueAgent& a) { return a.failed; });
+  each("agent_relative_speed", "gauge", "Speed of the reference kernel relative to the median of the class.",
+       [](const QueueAgent& a) { return a.relative_speed; });
+  health("agent_reference_gflops", "reference", "Speed of the reference kernel on one thread.");
+  health("agent_load", "load", "Runnable processes of the machine over the last minute.");
+  health("agent_temperature_celsius", "temperature", "The machine's hottest sensor.");
+  health("agent_throttled_total", "throttled", "How often a core was slowed because of heat.");
   return out;
 }
 

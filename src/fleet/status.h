@@ -19,7 +19,7 @@ struct FleetStatus {
 };
 
 FleetStatus status_of(Queue& queue);
-/// "silent", "draining", "works" or "waits".
+/// "silent", "draining", "outlier", "works" or "waits".
 std::string state_of(const QueueAgent& agent);
 /// Returns the device as the agent describes it, or an empty text.
 std::string device_of(const QueueAgent& agent);

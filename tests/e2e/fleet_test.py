@@ -75,7 +75,7 @@ def tunes(url):
     says(f"agent bench1: 'squeezenet1_1' was compiled for target {other}, so its code is for {name}; this machine", KILTER, *TUNE,
          "--fleet", url, "--device-class", "this", "--target", other, "--sign-key", "team.secret", code=3)
     fleet = ["--fleet", url]
-    heads = "agent class state seen done failed device bench1 this waits"
+    heads = "agent class state seen done failed speed device bench1 this waits"
     says(heads, KILTER, "fleet", "status", *fleet)
     says("jobs: 0 wait, 0 leased, 0 set aside", KILTER, "fleet", "status", *fleet)
     status = json.loads(run(KILTER, "fleet", "status", "--json", "-", *fleet))

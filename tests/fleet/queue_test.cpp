@@ -399,6 +399,31 @@ TEST_F(QueueTest, FinishedJobsAreForgottenOnRequestAndTheirResultsStay) {
   EXPECT_EQ(count("kilter.results"), 1);
 }
 
+TEST_F(QueueTest, AnAgentThatIsFarOffItsClassGetsNoJobsUntilItIsNot) {
+  const auto speed = [](double gflops) { return fmt::format("{{\"reference\": {}}}", gflops); };
+  for (const char* name : {"a", "b", "c"}) announce(name);
+  queue_.announce("other", "other class", "{}");
+  queue_.beat("other", speed(1));
+  queue_.submit(std::vector<NewJob>(3, job_of("1")));
+  queue_.beat("a", speed(50)), queue_.beat("b", speed(100));
+  EXPECT_THAT(queue_.claim("a"), SizeIs(1)) << "of two, nobody can say which is off";
+  queue_.beat("c", speed(102));
+  queue_.beat("a", speed(50));
+  EXPECT_THAT(queue_.claim("a"), IsEmpty());
+  const std::vector<QueueAgent> agents = queue_.agents();
+  ASSERT_THAT(agents, SizeIs(4));
+  EXPECT_EQ(agents[0].relative_speed, 0.5);
+  EXPECT_TRUE(agents[0].outlier);
+  EXPECT_EQ(agents[2].relative_speed, 1.02);
+  EXPECT_FALSE(agents[2].outlier);
+  EXPECT_EQ(agents[3].relative_speed, std::nullopt) << "it is alone in its class";
+  EXPECT_THAT(queue_.claim("c"), SizeIs(1));
+  queue_.beat("a", speed(95));
+  EXPECT_THAT(queue_.claim("a"), SizeIs(1));
+  queue_.beat("a", "{}");
+  EXPECT_EQ(queue_.agents()[0].relative_speed, std::nullopt);
+}
+
 TEST_F(QueueTest, AnswersToTrialsAreForgottenWithTheirJobs) {
   announce("a");
   NewJob trial = job_of("1");

@@ -90,7 +90,7 @@ TEST_F(PostgresTest, ADatabaseWithoutRecordsIsTold) {
             fmt::format("records {0}: the database has no records; `kilter tune MODEL --records {0}` makes some, and "
                         "`kilter records import FILE --records {0}` brings them from elsewhere",
                         url()));
-  EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": made schema 3")));
+  EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": made schema 4")));
   EXPECT_THAT(write_to(url())->notices(), IsEmpty());
   EXPECT_THAT(read_from(url())->read().records, IsEmpty());
 }

@@ -1,8 +1,11 @@
 // kilter fleet: shows and manages the agents and jobs of a fleet.
 #include "fleet.h"
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/json_text.h"
 #include "base/text.h"
@@ -11,10 +14,12 @@
 #include "fleet/status.h"
 #include "terminal.h"
 #include "tool.h"
+#include "tune_view.h"
 
 namespace kilter::tool {
 namespace {
 
+using kilter::fleet::FleetStatus;
 using kilter::fleet::Queue;
 using kilter::fleet::QueueAgent;
 using kilter::fleet::QueueJob;
@@ -22,7 +27,8 @@ using kilter::fleet::QueueJob;
 struct FleetCommand {
   std::string url, json, name;
   std::string run;
-  double days = 30;
+  double days = 30, seconds = 2;
+  int64_t times = 0;
 
   Queue queue() const {
     const char* const given = std::getenv("KILTER_FLEET");
@@ -54,28 +60,56 @@ nlohmann::json to_json(const QueueJob& job) {
           {"age_seconds", job.age_seconds}};
 }
 
-void status(const FleetCommand& command) {
-  Queue queue = command.queue();
-  const kilter::fleet::FleetStatus status = status_of(queue);
-  if (!command.json.empty()) {
-    write_json(command.json, to_json(status));
-    if (command.json == "-") return;
-  }
+std::string status_text(const FleetStatus& status) {
   TextTable table({{.title = "agent", .width = 16, .left = true, .least = 8},
                    {.title = "class", .width = 14, .left = true},
                    {.title = "state", .width = 8, .left = true},
                    {.title = "seen", .width = 7},
                    {.title = "done", .width = 7},
                    {.title = "failed", .width = 6},
+                   {.title = "speed", .width = 5},
                    {.title = "device", .left = true, .rank = 1, .least = 20, .gap = 2}});
   for (const QueueAgent& agent : status.agents) {
     table.add({printable(agent.name), printable(agent.device_class), state_of(agent), age_text(agent.seen_seconds),
-               std::to_string(agent.done), std::to_string(agent.failed), printable(device_of(agent))});
+               std::to_string(agent.done), std::to_string(agent.failed),
+               agent.relative_speed ? fmt::format("{:.0f} %", *agent.relative_speed * 100) : "",
+               printable(device_of(agent))});
   }
-  say("{}", status.agents.empty() ? "no agents; `kilter-agent --fleet URL --trust NAME.public` starts one\n"
-                                  : table.text(table_style(), "--json has them"));
-  say("jobs: {} wait, {} leased, {} set aside\n", status.jobs.at("waits"), status.jobs.at("leased"),
-      status.jobs.at("set aside"));
+  return fmt::format("{}jobs: {} wait, {} leased, {} set aside\n",
+                     status.agents.empty() ? "no agents; `kilter-agent --fleet URL --trust NAME.public` starts one\n"
+                                           : table.text(table_style(), "--json has them"),
+                     status.jobs.at("waits"), status.jobs.at("leased"), status.jobs.at("set aside"));
+}
+
+void status(const FleetCommand& command) {
+  Queue queue = command.queue();
+  const FleetStatus status = status_of(queue);
+  if (!command.json.empty()) {
+    write_json(command.json, to_json(status));
+    if (command.json == "-") return;
+  }
+  say("{}", status_text(status));
+}
+
+/// Shows the status again and again: in place on a terminal, one after another elsewhere.
+void top(const FleetCommand& command) {
+  Queue queue = command.queue();
+  std::vector<std::string> shown;
+  for (int64_t i = 0; command.times == 0 || i < command.times; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::duration<double>(command.seconds));
+    const FleetStatus status = status_of(queue);
+    if (command.json == "-") {
+      write_json("-", to_json(status));
+    } else if (terminal_columns()) {
+      std::vector<std::string> lines;
+      for (const std::string_view line : split(status_text(status), '\n')) lines.emplace_back(line);
+      say("{}", rewritten(shown, lines));
+      shown = std::move(lines);
+    } else {
+      say("{}{}", i > 0 ? "\n" : "", status_text(status));
+    }
+    std::fflush(stdout);
+  }
 }
 
 void jobs(const FleetCommand& command) {
@@ -139,6 +173,16 @@ void add_fleet(Command app, Context&) {
   s.json(command->json, "them");
   s.example("kilter fleet status --fleet postgresql://db.example.com/tuning", "The agents of a fleet");
   s.callback([=] { status(*command); });
+
+  command = std::make_shared<FleetCommand>();
+  Command t = add_sub(sub, command, "top", "Show what `status` shows, and refresh it until Ctrl-C");
+  t.option("--every", command->seconds, "seconds between two looks").range(0.1, 3600.0).shows_default();
+  t.option("--times", command->times, "end after so many; 0: never")
+      .range(int64_t{0}, int64_t{1'000'000})
+      .shows_default();
+  t.json(command->json, "each as an object");
+  t.example("kilter fleet top --fleet postgresql://db.example.com/tuning --times 2", "Look twice");
+  t.callback([=] { top(*command); });
 
   command = std::make_shared<FleetCommand>();
   Command j = add_sub(sub, command, "jobs",

@@ -11,6 +11,7 @@
 
 #include "base/connection_error.h"
 #include "base/error.h"
+#include "fleet/agent/health.h"
 #include "fleet/agent/trial_host.h"
 #include "fleet/agent/trial_job.h"
 
@@ -23,7 +24,8 @@ constexpr double kMostPause = 30;  ///< seconds between attempts to reach a serv
 /// Sends heartbeats in a thread of its own, over a connection of its own, so that the lease holds while a job is done.
 class Heart {
  public:
-  explicit Heart(const AgentOptions& options) : options_(options), thread_([this] { beat(); }) {}
+  Heart(const AgentOptions& options, const Health& health)
+      : options_(options), health_(health), thread_([this] { beat(); }) {}
   ~Heart() {
     {
       const std::lock_guard hold(lock_);
@@ -45,7 +47,7 @@ class Heart {
       hold.unlock();
       try {
         if (!source) source = options_.connect();
-        if (source->beat(options_.name).draining) draining_ = true;
+        if (source->beat(options_.name, health_.text()).draining) draining_ = true;
       } catch (const Error&) {  // the main thread tells what is wrong
         source.reset();
       }
@@ -55,6 +57,7 @@ class Heart {
   }
 
   const AgentOptions& options_;
+  const Health& health_;
   std::atomic<bool> draining_ = false;
   std::mutex lock_;
   std::condition_variable changed_;
@@ -89,11 +92,14 @@ class Agent {
     source.announce(options_.name, options_.device_class, options_.facts);
     tell(fmt::format("agent {} waits for jobs of the device class {}", options_.name, options_.device_class));
     pause = 0.5;
-    const Heart heart(options_);
+    Health health;
+    health.measure();
+    const Heart heart(options_, health);
     TrialHost host(source, options_.worker);
     while (!stop_ && !heart.draining()) {
+      health.measure();
       // It does no job now, so whatever it has is a job whose claim was answered into a connection that was lost.
-      for (const int64_t id : source.beat(options_.name).held) (void)source.give_back(options_.name, id);
+      for (const int64_t id : source.beat(options_.name, health.text()).held) (void)source.give_back(options_.name, id);
       const std::vector<Job> jobs = source.claim(options_.name);
       for (const Job& job : jobs) do_job(source, host, job);
       if (jobs.empty()) source.wait_for_jobs(kPoll);
