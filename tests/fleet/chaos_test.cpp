@@ -1,5 +1,6 @@
-// The queue of a fleet while agents and the database are killed and connections are cut: no acknowledged result is
-// lost, none is double, and leases come back. KILTER_CHAOS_SECONDS sets how long.
+// The queue of a fleet while agents, the broker and the database are killed, and connections are cut: no acknowledged
+// result is lost, none is double, and leases come back. Half of the agents reach the broker over a bad network.
+// KILTER_CHAOS_SECONDS sets how long.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,8 +16,11 @@
 #include <thread>
 
 #include "../base/scratch_folder.h"
+#include "../fleet/bad_network.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "fleet/broker/broker.h"
+#include "fleet/broker_client/broker_client.h"
 #include "fleet/queue.h"
 #include "support/databases.h"
 
@@ -47,14 +51,24 @@ auto patiently(Work work) {
   }
 }
 
+[[noreturn]] void be_broker(const std::string& url, const std::string& tokens, int port) {
+  try {
+    const Broker broker({.url = url, .tokens = tokens, .server = {.listen = {"127.0.0.1", port}}});
+    for (;;) pause(1);
+  } catch (const Error&) {  // the database is away
+    _exit(1);
+  }
+}
+
 /// An agent process. Writes the number of each job whose delivery was acknowledged to a file. Now and then it delivers
 /// twice, late, or fails a job.
-[[noreturn]] void be_agent(const std::string& url, const std::string& name, const std::string& file, uint32_t seed) {
+[[noreturn]] void be_agent(const Connect& connect, const std::string& name, const std::string& file, uint32_t seed) {
   std::mt19937 random(seed);
   const auto one_in = [&](uint32_t n) { return random() % n == 0; };
   std::ofstream acknowledged(file, std::ios::app);
   patiently([&] {
-    Queue queue(url, {.lease_seconds = kLease});
+    const std::unique_ptr<JobSource> connected = connect();
+    JobSource& queue = *connected;
     queue.announce(name, "class", "{}");
     for (;;) {
       const std::vector<Job> jobs = queue.claim(name, 2);
@@ -83,12 +97,39 @@ class Chaos : public ::testing::Test {
  protected:
   ~Chaos() override {
     for (int a = 0; a < kAgents; ++a) stop_agent(a);
+    stop(broker_), stop(network_);
+  }
+  void SetUp() override {
+    access_.token_file = folder_.path() / "token";
+    std::ofstream(access_.token_file) << Tokens::add(tokens_, TokenUse::agent, "*") << "\n";
+    close(listen_on(port_));
+    int network_port = 0;
+    const int listening = listen_on(network_port);
+    const auto seed = static_cast<uint32_t>(random_());
+    network_ = fork();
+    if (network_ == 0) be_bad_network(listening, port_, seed);
+    close(listening);
+    access_.url = fmt::format("http://127.0.0.1:{}", network_port);
+  }
+  void start_broker() {
+    stop(broker_);
+    broker_ = fork();
+    if (broker_ == 0) be_broker(url_, tokens_, port_);
+  }
+  void start_broker_if_gone() {
+    if (waitpid(broker_, nullptr, WNOHANG) == broker_) broker_ = 0, start_broker();
+  }
+  static void stop(pid_t& process) {
+    if (process > 0) kill(process, SIGKILL), waitpid(process, nullptr, 0);
+    process = 0;
   }
   void start_agent(int a) {
     const std::string file = folder_.path() / fmt::format("agent{}", a);
     const auto seed = static_cast<uint32_t>(random_());
     const pid_t pid = fork();
-    if (pid == 0) be_agent(url_, fmt::format("agent{}", a), file, seed);
+    const Connect direct = [this] { return std::make_unique<Queue>(url_, QueueOptions{.lease_seconds = kLease}); };
+    const Connect brokered = [this] { return std::make_unique<BrokerClient>(access_); };
+    if (pid == 0) be_agent(a % 2 == 0 ? direct : brokered, fmt::format("agent{}", a), file, seed);
     agents_[a] = pid;
   }
   void stop_agent(int a) {
@@ -123,6 +164,10 @@ class Chaos : public ::testing::Test {
   ScratchFolder folder_;
   std::mt19937 random_{7};
   std::map<int, pid_t> agents_;
+  const std::string tokens_ = folder_.path() / "tokens";
+  BrokerAccess access_{.url = "", .token_file = "", .ca_file = "", .lease_seconds = kLease, .patience = 1};
+  int port_ = 0;
+  pid_t broker_ = 0, network_ = 0;
 };
 
 TEST_F(Chaos, NoAcknowledgedResultIsLostOrDouble) {
@@ -130,9 +175,10 @@ TEST_F(Chaos, NoAcknowledgedResultIsLostOrDouble) {
   const double seconds = given != nullptr ? try_parse_float(given).value_or(20) : 20;
   Queue queue(url_, {.lease_seconds = kLease});
   std::map<int64_t, std::string> jobs;  // payloads of those whose submission was acknowledged
+  start_broker();
   for (int a = 0; a < kAgents; ++a) start_agent(a);
   double over = 0;
-  int crashes = 0, cuts = 0, kills = 0;
+  int crashes = 0, cuts = 0, kills = 0, brokers = 0;
   const auto start = Clock::now();
   for (int turn = 0; seconds_since(start) < seconds; ++turn) {
     patiently([&] {
@@ -148,6 +194,8 @@ TEST_F(Chaos, NoAcknowledgedResultIsLostOrDouble) {
       stop_agent(a), start_agent(a);
       ++kills;
     }
+    start_broker_if_gone();
+    if (turn % 10 == 5) start_broker(), ++brokers;
     if (turn % 7 == 3) patiently([&] { cut(); }), ++cuts;
     if (turn % 25 == 12) cluster_.crash(), cluster_.start(), ++crashes;
     over = std::max(over, patiently([&] { return longest_over(); }));
@@ -156,6 +204,7 @@ TEST_F(Chaos, NoAcknowledgedResultIsLostOrDouble) {
   const auto end = Clock::now();
   while (patiently([&] { return !queue.jobs().empty() && queue.jobs().front().state != "set aside"; })) {
     ASSERT_LT(seconds_since(end), 120) << "jobs are left";
+    start_broker_if_gone();
     pause(0.2);
   }
   for (int a = 0; a < kAgents; ++a) stop_agent(a);
@@ -165,7 +214,7 @@ TEST_F(Chaos, NoAcknowledgedResultIsLostOrDouble) {
   const std::vector<Ending> endings = queue.endings(ids);
   ASSERT_EQ(endings.size(), jobs.size()) << "some jobs are lost";
   const std::set<int64_t> stored = acknowledged();
-  int64_t done = 0;
+  int64_t done = 0, done_by_broker = 0;
   for (const Ending& ending : endings) {
     if (ending.how == Delivery::set_aside) {
       EXPECT_FALSE(stored.contains(ending.job)) << "an acknowledged result is lost";
@@ -173,6 +222,7 @@ TEST_F(Chaos, NoAcknowledgedResultIsLostOrDouble) {
       continue;
     }
     ++done;
+    if ((ending.agent.back() - '0') % 2 == 1) ++done_by_broker;
     ASSERT_EQ(ending.how, Delivery::stored);
     ASSERT_EQ(ending.bodies.size(), kResults);
     for (int i = 0; i < kResults; ++i)
@@ -184,11 +234,13 @@ TEST_F(Chaos, NoAcknowledgedResultIsLostOrDouble) {
       << "jobs nobody submitted";
   EXPECT_LT(over, kLease) << "a lease came back later than two lease times after it began";
   EXPECT_GT(done, 0);
+  EXPECT_GT(done_by_broker, 0);
   fmt::print(
-      "{} jobs, {} done, {} set aside; {} agents killed, {} crashes of the server, {} times half of the connections "
-      "cut; "
+      "{} jobs, {} done, {} of them through the broker, {} set aside; {} agents killed, the broker {} times, {} "
+      "crashes "
+      "of the server, {} times half of the connections cut; "
       "leases were over for at most {:.2f} s\n",
-      jobs.size(), done, std::ssize(endings) - done, kills, crashes, cuts, over);
+      jobs.size(), done, done_by_broker, std::ssize(endings) - done, kills, brokers, crashes, cuts, over);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::string token_in(const std::string& file) {
 
 BrokerClient::BrokerClient(BrokerAccess access)
     : access_(std::move(access)),
-      client_({.url = access_.url, .ca_file = access_.ca_file}),
+      client_({.url = access_.url, .ca_file = access_.ca_file, .patience = access_.patience}),
       token_(token_in(access_.token_file)) {}
 
 std::string BrokerClient::ask(const std::string& method, const std::string& path, std::string body, double wait) {

@@ -14,6 +14,7 @@ struct BrokerAccess {
   std::string token_file;  ///< its first line is the agent's token
   std::string ca_file;     ///< http::Tls::for_clients()
   double lease_seconds = 30;
+  double patience = 20;  ///< http::ClientOptions::patience
 };
 
 class BrokerClient : public JobSource {
