@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "../base/error_of.h"
@@ -110,6 +111,35 @@ TEST_F(Remote, AWrongVariantIsFoundThere) {
   ASSERT_FALSE(loaded.faults.empty());
   EXPECT_EQ(loaded.faults.front().kind, FaultKind::wrong);
   EXPECT_EQ(loaded.faults.front().layer, "fire2.squeeze");
+}
+
+/// Of a new schedule, the code is sent, but no packed weights. The agent compares the variant's values with those of
+/// the default, whose weights are packed in another way.
+TEST_F(Remote, WeightsAreSentOnceHoweverTheyArePacked) {
+  start_agent();
+  const auto sent = [this] {
+    return run_on_server(url_, "SELECT sum(octet_length(bytes)) FROM kilter.blobs").number(0, 0);
+  };
+  NetworkBench there = bench(remote());
+  std::set<int64_t> known;
+  int64_t packed = 0, new_packed = 0;
+  for (const RecipeOfConstant& one : there.fallback().compiled.plan.recipes) {
+    packed += one.bytes;
+    known.insert(one.offset);
+  }
+  EXPECT_GT(packed, 2'500'000) << "most of the weights";
+  const int64_t first = sent();
+  LayerChoice other;
+  other.schedule = parse_schedule("conv2d_winograd m=4 vectors=1 tile=4 count=1 split=1 prefetch=0");
+  const auto variant = there.build({{"fire8.expand3x3", other}, {"fire9.expand3x3", other}});
+  for (const RecipeOfConstant& one : variant->compiled.plan.recipes) {
+    if (!known.contains(one.offset)) new_packed += one.bytes;
+  }
+  EXPECT_GT(new_packed, 4'000'000) << "two layers' filters";
+  const Loaded loaded = there.load(*variant);
+  ASSERT_TRUE(loaded.id.has_value());
+  EXPECT_THAT(loaded.faults, IsEmpty());
+  EXPECT_LT(sent() - first, new_packed / 4) << "the package";
 }
 
 TEST_F(Remote, AnotherAgentGoesOnWhereOneEnded) {
