@@ -12,6 +12,7 @@
 #include "fleet/remote_runner.h"
 #include "measure/conditions.h"
 #include "network.h"
+#include "packing/foreign_recipe.h"
 #include "short_run.h"
 #include "support/databases.h"
 #include "tune/tuner/step_values.h"
@@ -111,6 +112,23 @@ TEST_F(Remote, AWrongVariantIsFoundThere) {
   ASSERT_FALSE(loaded.faults.empty());
   EXPECT_EQ(loaded.faults.front().kind, FaultKind::wrong);
   EXPECT_EQ(loaded.faults.front().layer, "fire2.squeeze");
+}
+
+/// Also of constants that an earlier build packed.
+TEST_F(Remote, RecipesGiveTheConstantsOfThePlan) {
+  start_agent();
+  NetworkBench there = bench(remote());
+  const auto variant = there.build({});
+  const Plan& plan = variant->compiled.plan;
+  EXPECT_EQ(plan.recipes.size(), there.fallback().compiled.plan.recipes.size());
+  for (const RecipeOfConstant& one : plan.recipes) {
+    const Tensor source = as_packed(one.source, one.type);
+    ASSERT_EQ(fault_of(one.recipe, one.type, source.bytes(), one.bytes), std::nullopt);
+    std::vector<std::byte> packed(static_cast<size_t>(one.bytes));
+    pack(one.recipe, one.type, source.raw(), one.type, packed.data());
+    EXPECT_TRUE(std::ranges::equal(packed, std::span(plan.constants + one.offset, packed.size()))) << one.offset;
+  }
+  EXPECT_TRUE(bench_of(small_network()).fallback().compiled.plan.recipes.empty()) << "nobody needs them here";
 }
 
 /// Of a new schedule, the code is sent, but no packed weights. The agent compares the variant's values with those of
