@@ -11,8 +11,14 @@
 #include "exec/sodium.h"
 #include "fleet/agent/signed_job.h"
 #include "measure/clock.h"
+#include "packing/foreign_recipe.h"
 
 namespace kilter::fleet {
+namespace {
+
+constexpr int64_t kMostSources = int64_t{1} << 30;  ///< bytes; beyond them, tensors are hashed again
+
+}  // namespace
 
 using tune::Laps;
 using tune::Loaded;
@@ -68,6 +74,7 @@ std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> varia
 std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> variants, const tune::LoadOptions& options) {
   std::vector<VariantId> ids;
   try {
+    if (sources_bytes_ > kMostSources) forget_sources();
     TrialJob job = job_for({});
     job.how_to_load = options;
     std::deque<tune::Package> packages;  // whose bytes stay where they are until they are uploaded
@@ -79,7 +86,8 @@ std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> varia
       known.parts = std::move(packages.back().parts);
       known.variant.id = ids.back();
       known.variant.package = describe(std::as_bytes(std::span(packages.back().bytes)), pieces);
-      for (const StorePart& part : known.parts) known.variant.parts.push_back(describe(part, pieces));
+      const Recipes recipes = recipes_of(*variant.plan);
+      for (const StorePart& part : known.parts) known.variant.parts.push_back(describe(part, recipes, pieces));
       if (trusted_ == 0) job.trusted = known.variant;
       if (trusted_ != 0) job.variants.push_back(known.variant);
     }
@@ -96,6 +104,7 @@ std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> varia
     for (const VariantId id : ids) {
       if (variants_.contains(id)) forget(id);
     }
+    forget_sources();  // perhaps they were not uploaded
     throw;
   }
 }
@@ -232,10 +241,44 @@ Stored RemoteRunner::describe(std::span<const std::byte> bytes, Pieces& pieces) 
   return out;
 }
 
-Stored RemoteRunner::describe(const StorePart& part, Pieces& pieces) {
+RemoteRunner::Recipes RemoteRunner::recipes_of(const Plan& plan) const {
+  Recipes all;
+  if (plan.constants != store_.data()) return all;  // its constants have other offsets in the store
+  for (const RecipeOfConstant& one : plan.recipes) all[one.offset] = &one;
+  return all;
+}
+
+TrialPart RemoteRunner::describe(const StorePart& part, const Recipes& recipes, Pieces& pieces) {
   const auto known = parts_.find(part.serial);
   if (known != parts_.end()) return known->second;
-  return parts_[part.serial] = describe({store_.data() + part.offset, static_cast<size_t>(part.bytes)}, pieces);
+  TrialPart made{.bytes = part.bytes};
+  const auto at = recipes.find(part.offset);
+  if (at != recipes.end() && at->second->bytes == part.bytes) {
+    const RecipeOfConstant& one = *at->second;
+    const int64_t source_bytes = one.source.elems() * size_bytes(one.type);
+    if (part.bytes <= most_packed_bytes(source_bytes)) {
+      made.data = describe(one.source, one.type, pieces);
+      made.recipe = one.recipe, made.type = one.type;
+      return parts_[part.serial] = std::move(made);
+    }
+  }
+  made.data = describe({store_.data() + part.offset, static_cast<size_t>(part.bytes)}, pieces);
+  return parts_[part.serial] = std::move(made);
+}
+
+Stored RemoteRunner::describe(const Tensor& source, DType type, Pieces& pieces) {
+  const auto [at, fresh] = sources_.try_emplace({source.raw(), type});
+  Source& known = at->second;
+  if (!fresh) return known.stored;
+  known.tensor = source, known.elements = as_packed(source, type);
+  sources_bytes_ += known.elements.bytes();
+  known.stored = describe({known.elements.raw(), static_cast<size_t>(known.elements.bytes())}, pieces);
+  return known.stored;
+}
+
+void RemoteRunner::forget_sources() {
+  sources_.clear();
+  sources_bytes_ = 0;
 }
 
 void RemoteRunner::upload(const Pieces& pieces) {

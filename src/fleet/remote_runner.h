@@ -51,12 +51,20 @@ class RemoteRunner : public tune::Runner {
   tune::ConstantStore& store() override { return store_; }
   int64_t restarts() const override { return restarts_; }
   bool confined() const override { return confined_; }
+  bool wants_recipes() const override { return true; }
 
  private:
   struct Known {
     TrialVariant variant;
     std::vector<tune::StorePart> parts;  ///< each needs one release()
     bool broken = false;
+  };
+
+  /// A tensor of the model, whose elements agents get as a type.
+  struct Source {
+    Tensor tensor;    ///< so that no other one takes its address
+    Tensor elements;  ///< of the type
+    Stored stored;
   };
 
   std::vector<tune::Loaded> load_all(std::span<const tune::Loadable> variants, const tune::LoadOptions& options);
@@ -66,9 +74,14 @@ class RemoteRunner : public tune::Runner {
   void forget(tune::VariantId id);
   /// Bytes with their hashes.
   using Pieces = std::vector<std::pair<std::string, std::span<const std::byte>>>;
-  /// Hashes bytes, and adds their pieces to those for upload(). Parts are hashed once.
+  /// Hashes bytes, and adds their pieces to those for upload(). Parts and tensors are hashed once.
   static Stored describe(std::span<const std::byte> bytes, Pieces& pieces);
-  Stored describe(const tune::StorePart& part, Pieces& pieces);
+  /// `recipes`: those of the variant's plan, by offset in the store.
+  using Recipes = std::map<int64_t, const RecipeOfConstant*>;
+  Recipes recipes_of(const Plan& plan) const;
+  TrialPart describe(const tune::StorePart& part, const Recipes& recipes, Pieces& pieces);
+  Stored describe(const Tensor& source, DType type, Pieces& pieces);
+  void forget_sources();
   /// Puts the pieces that the fleet does not have into its blobs.
   void upload(const Pieces& pieces);
 
@@ -78,8 +91,10 @@ class RemoteRunner : public tune::Runner {
   Queue queue_;
   std::vector<TrialInput> inputs_;
   std::map<tune::VariantId, Known> variants_;
-  std::map<uint64_t, Stored> parts_;  ///< by serial number
-  std::vector<int64_t> dropped_;      ///< since the last job
+  std::map<uint64_t, TrialPart> parts_;  ///< by serial number
+  std::map<std::pair<const std::byte*, DType>, Source> sources_;
+  int64_t sources_bytes_ = 0;
+  std::vector<int64_t> dropped_;  ///< since the last job
   std::string session_;
   tune::VariantId last_id_ = 0, trusted_ = 0;
   int64_t restarts_ = 0;

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "exec/helper_threads.h"
 #include "exec/memory.h"
+#include "packing/foreign_recipe.h"
 
 namespace kilter::vm {
 namespace {
@@ -16,8 +17,6 @@ constexpr int64_t kAlignment = 64;  ///< of constants in memory; kernels may rea
 constexpr int64_t kMostBytes = int64_t{1} << 40;
 constexpr int64_t kBytesPerThread = int64_t{1} << 20;  ///< packing fewer takes less time than starting a thread
 constexpr size_t kMostThreads = 16;
-/// A forged file must not fill the memory: padding multiplies the size of small tensors only.
-constexpr int64_t kMostGrowth = 64, kAlwaysAllowed = int64_t{4} << 20;
 
 /// Bytes of memory from the start of a constant to that of the next one.
 int64_t placed_bytes(int64_t bytes) { return round_up(std::max<int64_t>(bytes, 1), kAlignment); }
@@ -99,18 +98,13 @@ void check(const StoredConstant& c, int64_t section, std::string_view where, siz
     if (c.bytes != c.stored_bytes) bad(where, index, fmt::format("{} bytes from {}", c.bytes, c.stored_bytes));
     return;
   }
-  if (c.type == DType::string || is_narrow(c.type)) bad(where, index, fmt::format("elements of type {}", name(c.type)));
-  const int64_t size = size_bytes(c.type);
-  if (c.stored_bytes % size != 0) bad(where, index, fmt::format("{} bytes of {}", c.stored_bytes, name(c.type)));
-  if (const auto fault = fault_of(c.recipe, c.type, c.stored_bytes / size)) bad(where, index, *fault);
-  if (c.bytes % size != 0 || elems(c.recipe) != c.bytes / size)
-    bad(where, index, fmt::format("{} elements of {} for {} bytes", elems(c.recipe), name(c.type), c.bytes));
+  if (const auto fault = fault_of(c.recipe, c.type, c.stored_bytes, c.bytes)) bad(where, index, *fault);
 }
 
 }  // namespace
 
 Unpacked unpack(std::span<const StoredConstant> constants, std::span<const std::byte> section, std::string_view where) {
-  const int64_t most = kMostGrowth * std::ssize(section) + kAlwaysAllowed;
+  const int64_t most = most_packed_bytes(std::ssize(section));
   std::vector<int64_t> places;
   int64_t bytes = 0;
   for (size_t i = 0; i < constants.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "../base/error_of.h"
@@ -13,6 +14,8 @@
 #include "fleet/agent/agent.h"
 #include "fleet/remote_runner.h"
 #include "measure/conditions.h"
+#include "network.h"
+#include "packing/foreign_recipe.h"
 #include "short_run.h"
 #include "support/databases.h"
 
@@ -176,6 +179,52 @@ TEST_F(Remote, AVariantThatCrashesThereIsNamed) {
   EXPECT_THAT(traced.fault->words, HasSubstr("signal 4 (Illegal instruction) at step "));
   EXPECT_EQ(traced.fault->layer, "fire2.squeeze");
   EXPECT_THAT(error_of([&] { there.runner().trace(*loaded.id, {}); }), HasSubstr("cannot be traced again"));
+}
+
+/// Also of constants that an earlier build packed.
+TEST_F(Remote, RecipesGiveTheConstantsOfThePlan) {
+  start_agent();
+  NetworkBench there = bench(remote());
+  const auto variant = there.build({});
+  const Plan& plan = variant->compiled.plan;
+  EXPECT_EQ(plan.recipes.size(), there.fallback().compiled.plan.recipes.size());
+  for (const RecipeOfConstant& one : plan.recipes) {
+    const Tensor source = as_packed(one.source, one.type);
+    ASSERT_EQ(fault_of(one.recipe, one.type, source.bytes(), one.bytes), std::nullopt);
+    std::vector<std::byte> packed(static_cast<size_t>(one.bytes));
+    pack(one.recipe, one.type, source.raw(), one.type, packed.data());
+    EXPECT_TRUE(std::ranges::equal(packed, std::span(plan.constants + one.offset, packed.size()))) << one.offset;
+  }
+  EXPECT_TRUE(bench_of(small_network()).fallback().compiled.plan.recipes.empty()) << "nobody needs them here";
+}
+
+/// Of a new schedule, the code is sent, but no packed weights. The agent compares the variant's values with those of
+/// the default, whose weights are packed in another way.
+TEST_F(Remote, WeightsAreSentOnceHoweverTheyArePacked) {
+  start_agent();
+  const auto sent = [this] {
+    return run_on_server(url_, "SELECT sum(octet_length(bytes)) FROM kilter.blobs").number(0, 0);
+  };
+  NetworkBench there = bench(remote());
+  std::set<int64_t> known;
+  int64_t packed = 0, new_packed = 0;
+  for (const RecipeOfConstant& one : there.fallback().compiled.plan.recipes) {
+    packed += one.bytes;
+    known.insert(one.offset);
+  }
+  EXPECT_GT(packed, 2'500'000) << "most of the weights";
+  const int64_t first = sent();
+  LayerChoice other;
+  other.schedule = parse_schedule("conv2d_winograd m=4 vectors=1 tile=4 count=1 split=1 prefetch=0");
+  const auto variant = there.build({{"fire8.expand3x3", other}, {"fire9.expand3x3", other}});
+  for (const RecipeOfConstant& one : variant->compiled.plan.recipes) {
+    if (!known.contains(one.offset)) new_packed += one.bytes;
+  }
+  EXPECT_GT(new_packed, 4'000'000) << "two layers' filters";
+  const Loaded loaded = there.load(*variant);
+  ASSERT_TRUE(loaded.id.has_value());
+  EXPECT_THAT(loaded.faults, IsEmpty());
+  EXPECT_LT(sent() - first, new_packed / 4) << "the package";
 }
 
 TEST_F(Remote, AnotherAgentGoesOnWhereOneEnded) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
+#include <set>
 #include <span>
 
 #include "compile/build_cache.h"
@@ -16,6 +18,13 @@ namespace kilter {
 namespace {
 
 constexpr std::string_view kTitle = "pack constants";
+
+/// How a constant is packed, if the options ask for it and it can be said.
+std::optional<RecipeOfConstant> recipe_of(const PlanState& state, const Packing& packing) {
+  if (!state.options.contents.recipes || packing.from == kNone || !packing.recipe) return std::nullopt;
+  return RecipeOfConstant{
+      .type = packing.dtype, .recipe = *packing.recipe, .source = *constant_of(state.tasks.graph, packing.from)};
+}
 
 /// Packs constants into the sink of a BuildCache, where the builds of one graph share them.
 class CachePacker {
@@ -34,11 +43,24 @@ class CachePacker {
         if (arg.space == Space::constant) arg = places[static_cast<size_t>(arg.index)];
       }
     }
+    list_recipes(places);
     plan.constants = cache_.sink().data();
     plan.constants_bytes = cache_.sink().size();
   }
 
  private:
+  void list_recipes(const std::vector<BufferRef>& places) {
+    std::set<int64_t> listed;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const WantedConstant& wanted = s_.constants[i];
+      if (wanted.task == nullptr) continue;
+      auto recipe = recipe_of(s_, wanted.task->chosen.lowered.constants[wanted.index]);
+      if (!recipe || !listed.insert(places[i].offset).second) continue;
+      recipe->offset = places[i].offset, recipe->bytes = places[i].bytes;
+      s_.out.plan.recipes.push_back(std::move(*recipe));
+    }
+  }
+
   BufferRef place(const WantedConstant& wanted) {
     if (!wanted.numbers.empty()) {
       const auto bytes = std::as_bytes(std::span(wanted.numbers));
@@ -113,7 +135,7 @@ class PlanPacker {
     if (wanted.task == nullptr) return value(wanted.value);
     Packing& packing = wanted.task->chosen.lowered.constants[wanted.index];
     const std::string form = fmt::format("{} {} of {}", packing.elems, name(packing.dtype), packing.form);
-    return {origin(packing.from, form), packing.bytes(), std::exchange(packing.fill, nullptr), recipe(packing)};
+    return {origin(packing.from, form), packing.bytes(), std::exchange(packing.fill, nullptr), recipe_of(s_, packing)};
   }
 
   NewConstant value(ValueId value) const {
@@ -124,12 +146,6 @@ class PlanPacker {
       std::copy_n(placed.raw(), placed.bytes(), to);
     };
     return {origin(value, ""), physical(type).elems * stored_bytes(type), fill};
-  }
-
-  std::optional<RecipeOfConstant> recipe(const Packing& packing) const {
-    if (!s_.options.contents.recipes || packing.from == kNone || !packing.recipe) return std::nullopt;
-    return RecipeOfConstant{
-        .type = packing.dtype, .recipe = *packing.recipe, .source = *constant_of(s_.tasks.graph, packing.from)};
   }
 
   std::optional<ConstantOrigin> origin(ValueId value, const std::string& form) const {

@@ -1,14 +1,14 @@
 #include "fleet/agent/trial_host.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/connection_error.h"
 #include "base/error.h"
-#include "exec/sodium.h"
+#include "exec/cpu_limits.h"
+#include "exec/plan_check.h"
+#include "fleet/agent/kept_parts.h"
 #include "tune/run/package.h"
 
 namespace kilter::fleet {
@@ -17,12 +17,13 @@ using tune::Loaded;
 using tune::StorePart;
 using tune::VariantId;
 
-/// A runner with what it has loaded. Its constants are kept until they take too much memory, because most constants of
-/// two variants are the same.
+/// A runner with what it has loaded.
 class TrialHost::Session {
  public:
   Session(JobSource& blobs, const TrialJob& job, const std::filesystem::path& worker)
-      : blobs_(blobs), runner_(options_of(blobs, job, worker)) {}
+      : blobs_(blobs),
+        runner_(options_of(blobs, job, worker)),
+        constants_(blobs, runner_.store(), available_memory() / 2) {}
 
   void run(const TrialJob& job, TrialAnswer& answer) {
     for (const int64_t id : job.dropped) drop(id);
@@ -34,35 +35,15 @@ class TrialHost::Session {
   }
 
  private:
-  static constexpr int64_t kMostKept = int64_t{2} << 30;  ///< bytes
-
-  /// The database may have been changed, and a job's signature covers only the hashes.
-  static std::string fetch(JobSource& blobs, const std::string& hash) {
-    std::string bytes = blobs.blob(hash);
-    const std::string got = sha256(std::as_bytes(std::span(bytes)));
-    if (got == hash) return bytes;
-    fail(
-        ErrorKind::bad_input,
-        "the blob {} has the hash {}, so nothing in it was run: the database was changed or is damaged; its owner must "
-        "delete this row of kilter.blobs",
-        hash, got);
-  }
-
-  static std::string fetch(JobSource& blobs, const Stored& stored) {
-    std::string bytes;
-    for (const std::string& hash : stored.hashes) bytes += fetch(blobs, hash);
-    if (static_cast<int64_t>(bytes.size()) != stored.bytes)
-      fail(ErrorKind::bad_input, "blobs of {} bytes; the job expects {}", bytes.size(), stored.bytes);
-    return bytes;
-  }
-
   static tune::RunnerOptions options_of(JobSource& blobs, const TrialJob& job, const std::filesystem::path& worker) {
     tune::RunnerOptions options;
     for (const TrialInput& input : job.inputs) {
-      Tensor t(input.type, input.shape);
+      const auto expected = tensor_bytes(input.type, input.shape);
+      if (expected != input.data.bytes)
+        fail(ErrorKind::bad_input, "an input of {} bytes; expected those of {} {}", input.data.bytes, name(input.type),
+             text(input.shape));
       const std::string bytes = fetch(blobs, input.data);
-      if (static_cast<int64_t>(bytes.size()) != t.bytes())
-        fail(ErrorKind::bad_input, "an input of {} bytes; its shape expects {}", bytes.size(), t.bytes());
+      Tensor t(input.type, input.shape);
       if (!bytes.empty()) std::memcpy(t.raw(), bytes.data(), bytes.size());
       options.inputs.push_back(std::move(t));
     }
@@ -95,38 +76,15 @@ class TrialHost::Session {
       fail(ErrorKind::bad_input, "a variant with {} parts; the job names {}", got.parts.size(), variant.parts.size());
     std::vector<StorePart> parts;
     for (size_t i = 0; i < got.parts.size(); ++i) {
-      parts.push_back(keep(variant.parts[i]));
+      parts.push_back(constants_.get(variant.parts[i]));
       if (parts.back().bytes != got.parts[i].bytes)
         fail(ErrorKind::bad_input, "a constant of {} bytes; the variant expects {}", parts.back().bytes,
              got.parts[i].bytes);
     }
     tune::move_constants(got.plan, got.parts, runner_.store(), parts);
     Loaded loaded = runner_.load(got.plan, got.values, how);
-    forget_oldest();
+    constants_.forget();
     return loaded;
-  }
-
-  /// Returns the part of the store that has these bytes.
-  StorePart keep(const Stored& stored) {
-    const std::string key = fmt::format("{}", fmt::join(stored.hashes, " "));
-    const auto known = kept_.find(key);
-    if (known != kept_.end()) return known->second;
-    const std::string bytes = fetch(blobs_, stored);
-    const StorePart part = runner_.store().add(std::as_bytes(std::span(bytes)));
-    kept_.emplace(key, part);
-    order_.push_back(key);
-    kept_bytes_ += part.bytes;
-    return part;
-  }
-
-  void forget_oldest() {
-    while (kept_bytes_ > kMostKept && !order_.empty()) {
-      const auto oldest = kept_.find(order_.front());
-      kept_bytes_ -= oldest->second.bytes;
-      runner_.store().release(oldest->second);
-      kept_.erase(oldest);
-      order_.pop_front();
-    }
   }
 
   void drop(int64_t id) {
@@ -165,9 +123,7 @@ class TrialHost::Session {
   JobSource& blobs_;
   tune::LocalRunner runner_;
   std::map<int64_t, VariantId> ids_;  ///< by the submitter's
-  std::map<std::string, StorePart> kept_;
-  std::deque<std::string> order_;
-  int64_t kept_bytes_ = 0;
+  KeptParts constants_;
 };
 
 TrialHost::TrialHost(JobSource& blobs, std::filesystem::path worker) : blobs_(blobs), worker_(std::move(worker)) {}

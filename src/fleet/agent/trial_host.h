@@ -1,7 +1,6 @@
 // Does the jobs of remote runners on this machine.
 #pragma once
 
-#include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>

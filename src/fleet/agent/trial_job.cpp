@@ -1,210 +1,217 @@
 #include "fleet/agent/trial_job.h"
 
-#include "tune/run/wire.h"
+#include "exec/fields.h"
 
 namespace kilter::fleet {
 namespace {
 
-using tune::Fault;
-using tune::Lap;
-using tune::Pack;
-using tune::Unpack;
-
-template <class T, class Put>
-void put_all(Pack& to, const std::vector<T>& all, Put put) {
-  to.put(static_cast<uint64_t>(all.size()));
-  for (const T& one : all) put(to, one);
+template <class Io, class T>
+void numbers(Io& io, T& all, const char* what) {
+  io.list(all, 8, what, [&](auto& one) { io.number(one, what); });
 }
 
-template <class Get>
-auto get_all(Unpack& from, Get get) {
-  std::vector<decltype(get(from))> all;
-  for (auto left = from.get<uint64_t>(); left > 0; --left) all.push_back(get(from));
-  return all;
+template <class Io, class S>
+void stored_fields(Io& io, S& stored) {
+  io.number(stored.bytes, "bytes of blobs");
+  io.list(stored.hashes, 8, "blobs", [&](auto& hash) { io.text(hash, "hash of a blob"); });
 }
 
-void put_stored(Pack& to, const Stored& s) {
-  to.put(s.bytes);
-  put_all(to, s.hashes, [](Pack& p, const std::string& hash) { p.put(std::string_view(hash)); });
+template <class Io, class P>
+void part_fields(Io& io, P& part) {
+  stored_fields(io, part.data);
+  io.number(part.bytes, "bytes of a constant");
+  bool packed = part.recipe.has_value();
+  io.flag(packed, "whether a constant is packed");
+  if (!packed) return;
+  if constexpr (Io::kReads) part.recipe.emplace();
+  recipe_fields(io, *part.recipe);
+  io.enumeration(part.type, static_cast<uint8_t>(kLastDType), "element type of a constant");
 }
 
-Stored get_stored(Unpack& from) {
-  const auto bytes = from.get<int64_t>();
-  return {bytes, get_all(from, [](Unpack& u) { return std::string(u.text()); })};
+template <class Io, class V>
+void variant_fields(Io& io, V& variant) {
+  io.number(variant.id, "variant");
+  stored_fields(io, variant.package);
+  io.list(variant.parts, 25, "constants", [&](auto& part) { part_fields(io, part); });
 }
 
-void put_variant(Pack& to, const TrialVariant& v) {
-  to.put(v.id);
-  put_stored(to, v.package);
-  put_all(to, v.parts, put_stored);
+template <class Io, class I>
+void input_fields(Io& io, I& input) {
+  io.enumeration(input.type, static_cast<uint8_t>(kLastDType), "element type of an input");
+  numbers(io, input.shape, "shape of an input");
+  stored_fields(io, input.data);
 }
 
-TrialVariant get_variant(Unpack& from) {
-  TrialVariant v;
-  v.id = from.get<int64_t>();
-  v.package = get_stored(from);
-  v.parts = get_all(from, get_stored);
-  return v;
+template <class Io, class L>
+void load_fields(Io& io, L& how) {
+  io.flag(how.check, "whether a variant is checked");
+  io.flag(how.find_all, "whether all faults are found");
 }
 
-void put_input(Pack& to, const TrialInput& input) {
-  to.put(input.type).put(input.shape);
-  put_stored(to, input.data);
+template <class Io, class M>
+void measure_fields(Io& io, M& how) {
+  io.number(how.rounds, "rounds");
+  io.real(how.max_ms, "most milliseconds");
+  io.real(how.cut_off, "cut-off");
+  io.real(how.slice_ms, "milliseconds of a turn");
+  io.number(how.runs, "runs of a turn");
+  io.enumeration(how.warm_up, static_cast<uint8_t>(tune::WarmUp::never), "warm-up");
+  io.number(how.seed, "seed");
+  io.number(how.log_bytes, "bytes of the log");
 }
 
-TrialInput get_input(Unpack& from) {
-  TrialInput input;
-  input.type = from.get<DType>();
-  input.shape = from.list<int64_t>();
-  input.data = get_stored(from);
-  return input;
+template <class Io, class T>
+void tap_fields(Io& io, T& tap) {
+  io.number(tap.step, "step of a tap");
+  io.enumeration(tap.buffer.space, static_cast<uint8_t>(Space::output), "space of a tap");
+  io.number(tap.buffer.offset, "offset of a tap");
+  io.number(tap.buffer.index, "index of a tap");
+  io.number(tap.buffer.bytes, "bytes of a tap");
 }
 
-void put_fault(Pack& to, const Fault& f) {
-  to.put(f.variant).put(f.kind).put(f.step).put(std::string_view(f.layer)).put(std::string_view(f.words));
+template <class Io, class J>
+void job_fields(Io& io, J& job) {
+  io.text(job.session, "session");
+  io.list(job.inputs, 25, "inputs", [&](auto& input) { input_fields(io, input); });
+  io.number(job.threads, "threads");
+  io.real(job.timeout_ms, "time limit of a step");
+  io.real(job.timeout_factor, "relative time limit of a step");
+  variant_fields(io, job.trusted);
+  numbers(io, job.dropped, "dropped variants");
+  io.list(job.variants, 32, "variants", [&](auto& variant) { variant_fields(io, variant); });
+  numbers(io, job.loads, "variants to load");
+  load_fields(io, job.how_to_load);
+  numbers(io, job.measures, "variants to measure");
+  measure_fields(io, job.how_to_measure);
+  io.number(job.traces, "variant to trace");
+  io.list(job.taps, 29, "taps", [&](auto& tap) { tap_fields(io, tap); });
 }
 
-Fault get_fault(Unpack& from) {
-  Fault f;
-  f.variant = from.get<int64_t>();
-  f.kind = from.get<tune::FaultKind>();
-  f.step = from.get<int64_t>();
-  f.layer = from.text();
-  f.words = from.text();
-  return f;
+template <class Io, class F>
+void fault_fields(Io& io, F& fault) {
+  io.number(fault.variant, "variant of a fault");
+  io.enumeration(fault.kind, static_cast<uint8_t>(tune::FaultKind::memory), "kind of a fault");
+  io.number(fault.step, "step of a fault");
+  io.text(fault.layer, "layer of a fault");
+  io.text(fault.words, "fault");
 }
 
-void put_loaded(Pack& to, const tune::Loaded& loaded) {
-  to.put(loaded.id.value_or(0));
-  put_all(to, loaded.faults, put_fault);
-  to.put(loaded.step_ms);
+/// Times with the precision of floats.
+template <class Io, class T>
+void times_fields(Io& io, T& all, const char* what) {
+  io.list(all, 4, what, [&](auto& one) {
+    auto time = static_cast<float>(one);
+    io.real(time, what);
+    if constexpr (Io::kReads) one = double{time};
+  });
 }
 
-tune::Loaded get_loaded(Unpack& from) {
-  tune::Loaded loaded;
-  if (const auto id = from.get<int64_t>(); id != 0) loaded.id = id;
-  loaded.faults = get_all(from, get_fault);
-  loaded.step_ms = from.list<double>();
-  return loaded;
+template <class Io, class L>
+void loaded_fields(Io& io, L& loaded) {
+  int64_t id = loaded.id.value_or(0);
+  io.number(id, "loaded variant");
+  if constexpr (Io::kReads) loaded.id = id != 0 ? std::optional(id) : std::nullopt;
+  io.list(loaded.faults, 33, "faults", [&](auto& fault) { fault_fields(io, fault); });
+  times_fields(io, loaded.step_ms, "times of a check");
 }
 
-void put_times(Pack& to, const std::vector<double>& ms) { to.put(std::vector<float>(ms.begin(), ms.end())); }
-
-std::vector<double> get_times(Unpack& from) {
-  const auto ms = from.list<float>();
-  return {ms.begin(), ms.end()};
+template <class Io, class D>
+void disturbance_fields(Io& io, D& d) {
+  io.real(d.wall_ms, "time of a turn");
+  io.real(d.steal_ms, "stolen time");
+  io.real(d.wait_ms, "time of waiting for a CPU");
+  io.number(d.switches, "context switches");
+  io.real(d.drift, "drift");
+  for (auto* flag : {&d.stolen, &d.waited, &d.switched, &d.drifted}) io.flag(*flag, "disturbance");
 }
 
-void put_lap(Pack& to, const Lap& lap) {
-  to.put(lap.round).put(lap.order).put(lap.total_ms).put(lap.held_up).put(lap.disturbance);
-  put_times(to, lap.step_ms), put_times(to, lap.gap_ms), put_times(to, lap.width);
+template <class Io, class L>
+void lap_fields(Io& io, L& lap) {
+  io.number(lap.round, "round of a lap");
+  io.number(lap.order, "order of a lap");
+  io.real(lap.total_ms, "time of a lap");
+  io.flag(lap.held_up, "whether a lap was held up");
+  disturbance_fields(io, lap.disturbance);
+  times_fields(io, lap.step_ms, "times of steps");
+  times_fields(io, lap.gap_ms, "times between steps");
+  times_fields(io, lap.width, "widths");
 }
 
-Lap get_lap(Unpack& from) {
-  Lap lap;
-  lap.round = from.get<int64_t>();
-  lap.order = from.get<int64_t>();
-  lap.total_ms = from.get<double>();
-  lap.held_up = from.get<bool>();
-  lap.disturbance = from.get<Disturbance>();
-  lap.step_ms = get_times(from);
-  lap.gap_ms = get_times(from);
-  lap.width = get_times(from);
-  return lap;
+template <class Io, class L>
+void laps_fields(Io& io, L& laps) {
+  numbers(io, laps.ids, "measured variants");
+  io.list(laps.laps, 8, "measured variants",
+          [&](auto& lane) { io.list(lane, 85, "laps", [&](auto& lap) { lap_fields(io, lap); }); });
+  std::vector<uint8_t> cut(laps.cut.begin(), laps.cut.end());
+  io.list(cut, 1, "variants without more turns", [&](auto& one) { io.number(one, "whether turns ended"); });
+  if constexpr (Io::kReads) laps.cut.assign(cut.begin(), cut.end());
+  io.list(laps.faults, 33, "faults", [&](auto& fault) { fault_fields(io, fault); });
+  io.number(laps.rounds, "rounds");
+  io.real(laps.wall_ms, "time of a measurement");
 }
 
-void put_traced(Pack& to, const tune::Traced& traced) {
-  put_all(to, traced.values, [](Pack& p, const std::vector<std::byte>& value) { p.put(value); });
-  to.put(traced.fault.has_value());
-  if (traced.fault) put_fault(to, *traced.fault);
+template <class Io, class A>
+void answer_fields(Io& io, A& answer) {
+  io.text(answer.error, "error");
+  io.enumeration(answer.kind, static_cast<uint8_t>(ErrorKind::out_of_memory), "kind of an error");
+  io.list(answer.loaded, 24, "loaded variants", [&](auto& loaded) { loaded_fields(io, loaded); });
+  laps_fields(io, answer.laps);
+  io.list(answer.traced.values, 8, "values", [&](auto& value) { io.block(value, "bytes of a value"); });
+  bool fault = answer.traced.fault.has_value();
+  io.flag(fault, "whether a trace failed");
+  if constexpr (Io::kReads) {
+    if (fault) answer.traced.fault.emplace();
+  }
+  if (fault) fault_fields(io, *answer.traced.fault);
+  io.number(answer.restarts, "restarts");
+  io.flag(answer.confined, "whether the worker is confined");
 }
 
-tune::Traced get_traced(Unpack& from) {
-  tune::Traced traced;
-  traced.values = get_all(from, [](Unpack& u) { return u.list<std::byte>(); });
-  if (from.get<bool>()) traced.fault = get_fault(from);
-  return traced;
+std::string packed(const auto& message, auto fields) {
+  FieldWriter io;
+  io.number(kTrialProtocol, "protocol");
+  fields(io, message);
+  return io.take();
 }
 
-void check_protocol(Unpack& from) {
-  const auto protocol = from.get<uint32_t>();
+template <class Message>
+Message unpacked(std::string_view bytes, std::string_view kind, auto fields) {
+  FieldReader io(std::as_bytes(std::span(bytes)), kTrialKind, kind, "the message");
+  uint32_t protocol = 0;
+  io.number(protocol, "protocol");
   if (protocol != kTrialProtocol) {
     fail(ErrorKind::unsupported,
          "the submitter of a job speaks protocol {} and this agent {}: install both from one version of Kilter",
          protocol, kTrialProtocol);
   }
+  Message message;
+  fields(io, message);
+  io.finish();
+  return message;
 }
 
 }  // namespace
 
 std::string pack(const TrialJob& job) {
-  Pack to;
-  to.put(kTrialProtocol).put(std::string_view(job.session));
-  put_all(to, job.inputs, put_input);
-  to.put(job.threads).put(job.timeout_ms).put(job.timeout_factor);
-  put_variant(to, job.trusted);
-  to.put(job.dropped);
-  put_all(to, job.variants, put_variant);
-  to.put(job.loads).put(job.how_to_load).put(job.measures).put(job.how_to_measure);
-  to.put(job.traces).put(job.taps);
-  return to.bytes();
-}
-
-TrialJob unpack_job(std::string_view bytes) {
-  Unpack from(bytes);
-  check_protocol(from);
-  TrialJob job;
-  job.session = from.text();
-  job.inputs = get_all(from, get_input);
-  job.threads = from.get<int32_t>();
-  job.timeout_ms = from.get<double>();
-  job.timeout_factor = from.get<double>();
-  job.trusted = get_variant(from);
-  job.dropped = from.list<int64_t>();
-  job.variants = get_all(from, get_variant);
-  job.loads = from.list<int64_t>();
-  job.how_to_load = from.get<tune::LoadOptions>();
-  job.measures = from.list<int64_t>();
-  job.how_to_measure = from.get<tune::MeasureOptions>();
-  job.traces = from.get<int64_t>();
-  job.taps = from.list<tune::Tap>();
-  return job;
+  return packed(job, [](auto& io, const TrialJob& all) { job_fields(io, all); });
 }
 
 std::string pack(const TrialAnswer& answer) {
-  Pack to;
-  to.put(kTrialProtocol).put(std::string_view(answer.error)).put(answer.kind);
-  put_all(to, answer.loaded, put_loaded);
-  const tune::Laps& laps = answer.laps;
-  to.put(laps.ids);
-  put_all(to, laps.laps, [](Pack& p, const std::vector<Lap>& lane) { put_all(p, lane, put_lap); });
-  to.put(std::vector<uint8_t>(laps.cut.begin(), laps.cut.end()));
-  put_all(to, laps.faults, put_fault);
-  to.put(laps.rounds).put(laps.wall_ms);
-  put_traced(to, answer.traced);
-  to.put(answer.restarts).put(answer.confined);
-  return to.bytes();
+  return packed(answer, [](auto& io, const TrialAnswer& all) { answer_fields(io, all); });
+}
+
+std::string name_of(const TrialPart& part) {
+  FieldWriter io;
+  part_fields(io, part);
+  return io.take();
+}
+
+TrialJob unpack_job(std::string_view bytes) {
+  return unpacked<TrialJob>(bytes, "job", [](auto& io, TrialJob& all) { job_fields(io, all); });
 }
 
 TrialAnswer unpack_answer(std::string_view bytes) {
-  Unpack from(bytes);
-  check_protocol(from);
-  TrialAnswer answer;
-  answer.error = from.text();
-  answer.kind = from.get<ErrorKind>();
-  answer.loaded = get_all(from, get_loaded);
-  tune::Laps& laps = answer.laps;
-  laps.ids = from.list<int64_t>();
-  laps.laps = get_all(from, [](Unpack& u) { return get_all(u, get_lap); });
-  const auto cut = from.list<uint8_t>();
-  laps.cut.assign(cut.begin(), cut.end());
-  laps.faults = get_all(from, get_fault);
-  laps.rounds = from.get<int64_t>();
-  laps.wall_ms = from.get<double>();
-  answer.traced = get_traced(from);
-  answer.restarts = from.get<int64_t>();
-  answer.confined = from.get<bool>();
-  return answer;
+  return unpacked<TrialAnswer>(bytes, "answer", [](auto& io, TrialAnswer& all) { answer_fields(io, all); });
 }
 
 }  // namespace kilter::fleet

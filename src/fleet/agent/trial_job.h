@@ -11,12 +11,13 @@
 
 #include "base/error.h"
 #include "base/tensor.h"
+#include "packing/recipe.h"
 #include "tune/run/runner.h"
 
 namespace kilter::fleet {
 
 /// Must change with every change of the format.
-constexpr uint32_t kTrialProtocol = 2;
+constexpr uint32_t kTrialProtocol = 3;
 /// Queue's name for such jobs.
 constexpr const char* kTrialKind = "trial";
 
@@ -33,11 +34,19 @@ struct TrialInput {
   Stored data;
 };
 
+/// A constant of a variant: its bytes, or the tensor that it is packed from.
+struct TrialPart {
+  Stored data = {};                   ///< with a recipe: a dense tensor of `type`, which many constants may have
+  std::optional<Recipe> recipe = {};  ///< packs `data`
+  DType type = DType::f32;            ///< with a recipe: of the elements of `data` and of the constant
+  int64_t bytes = 0;                  ///< of the constant
+};
+
 /// A variant, as tune::pack_variant() packs it.
 struct TrialVariant {
   int64_t id = 0;  ///< of the submitter
   Stored package;
-  std::vector<Stored> parts;  ///< in the order of the package's parts
+  std::vector<TrialPart> parts;  ///< in the order of the package's parts
 };
 
 struct TrialJob {
@@ -68,7 +77,9 @@ struct TrialAnswer {
 
 std::string pack(const TrialJob& job);
 std::string pack(const TrialAnswer& answer);
-/// Throw unsupported for another protocol, and internal if there are too few bytes.
+/// Returns a name of the constant that a part describes, such that another constant has another name.
+std::string name_of(const TrialPart& part);
+/// Throw unsupported for another protocol, and bad_input for fields that are cut off or of an illegal value.
 TrialJob unpack_job(std::string_view bytes);
 TrialAnswer unpack_answer(std::string_view bytes);
 

@@ -167,6 +167,9 @@ class Runner {
   /// (confine_process()). False before the first load.
   virtual bool confined() const = 0;
 
+  /// Whether loading is faster with Plan::recipes.
+  virtual bool wants_recipes() const { return false; }
+
   /// The number of disturbed runs so far, and the kinds of disturbances.
   const DisturbedCount& disturbed() const { return disturbed_; }
   /// The duration of the shortest run so far, in milliseconds; 0 before the first run.

@@ -91,6 +91,7 @@ NetworkBench::NetworkBench(Graph graph, const CompileOptions& compile, RunnerOpt
   runner_ = make_runner(std::move(runner));
   sink_ = std::make_unique<Sink>(runner_->store());
   options_.contents.tasks = true;
+  options_.contents.recipes = runner_->wants_recipes();
   fallback_ = build({});
   const Loaded loaded = load(*fallback_);
   if (!loaded.id) fail_default(loaded.faults);
