@@ -34,7 +34,7 @@ LANGUAGES = ("sh", "bash", "console", "python", "cpp", "c", "cmake")
 
 # Names of tests. The key is a text that the block has or, in sh and console, the command; "```x" means all blocks of the language x.
 ELSEWHERE = {
-    "README.md": {"$ kilter inspect": "pages", "pip install -v .": "python.wheel"},
+    "README.md": {"$ kilter inspect": "pages", "pip install -v .": "python.wheel", "./demo fleet": "fleet.board"},
     "doc/first_walk.md": {"$ kilter inspect": "pages"},
     "doc/inspect.md": {"$ kilter inspect": "pages"},
     "doc/install.md": {"```cpp": "package.cmake", "```c": "package.cmake", "find_package(kilter": "package.cmake",
