@@ -34,7 +34,7 @@ LANGUAGES = ("sh", "bash", "console", "python", "cpp", "c", "cmake")
 
 # Names of tests. The key is a text that the block has or, in sh and console, the command; "```x" means all blocks of the language x.
 ELSEWHERE = {
-    "README.md": {"$ kilter inspect": "pages", "pip install -v .": "python.wheel", "./demo fleet": "fleet.board"},
+    "README.md": {"$ kilter inspect": "pages", "pip install -v .": "python.wheel", "./demo fleet": "fleet.board", "local_fleet.py": "fleet.board"},
     "doc/first_walk.md": {"$ kilter inspect": "pages"},
     "doc/inspect.md": {"$ kilter inspect": "pages"},
     "doc/install.md": {"```cpp": "package.cmake", "```c": "package.cmake", "find_package(kilter": "package.cmake",
@@ -47,8 +47,7 @@ ELSEWHERE = {
     "doc/control_flow.md": {"```python": "python.page"},
     "doc/dynamic_shapes.md": {"```python": "python.page"},
     "doc/state.md": {"```python": "python.page"},
-    "doc/fleet.md": {"./demo fleet": "fleet.board", "new-certificate": "fleet.board", "scp build": "fleet.board", "records migrate": "fleet.tune",
-                     "$ kilter fleet status": "fleet.tune"},
+    "doc/fleet.md": {"records migrate": "fleet.tune", "```sh": "fleet.board", "$ kilter fleet status": "fleet.tune"},
     "doc/records.md": {"```sh": "records.server"},
     "doc/tuning.md": {"```sh": "tuning_page"},
     "doc/add_a_back_end.md": {"test_compile": "compile.Ops/CompiledOp"},

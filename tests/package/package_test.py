@@ -113,7 +113,7 @@ def expected_files(package):
                 *(f"{lib}/{name}" for name in ("libkilter.so", f"libkilter.so.{short}", f"libkilter.so.{full}",
                                                "libkilter_runtime.so", "pkgconfig/kilter.pc", "pkgconfig/kilter-runtime.pc")),
                 "share/doc/kilter-dev/copyright"],
-        "tools": ["bin/kilter", "bin/kilter-agent", "bin/kilter-worker", "share/doc/kilter-tools/copyright"],
+        "tools": ["bin/kilter", "bin/kilter-agent", "bin/kilter-broker", "bin/kilter-worker", "share/doc/kilter-tools/copyright"],
         "python_runtime": ["kilter_runtime/libkilter_runtime.so"],
     }
 

@@ -106,7 +106,7 @@ TEST_F(PostgresTest, AnOlderSchemaIsMigratedWithItsRecords) {
   old.run(line);
   EXPECT_THAT(read_from(url())->read().damaged, SizeIs(1)) << "an older schema can be read";
   const auto store = write_to(url());
-  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr(": migrated from schema 1 to 2")));
+  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr(": migrated from schema 1 to 4")));
   EXPECT_EQ(store->append(numbered(1, 3)), 3);
   EXPECT_THAT(store->read().damaged, SizeIs(1)) << "the row is still there";
 }
