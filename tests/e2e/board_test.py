@@ -19,13 +19,14 @@ sys.path.insert(0, str(SOURCE / "tests/support"))
 from postgres import Cluster  # noqa: E402
 
 SHORT = ["--input", "input=1x3x32x32", "--trials", "4", "--threads", "1", "--choose", "history-best"]
-# What the page does with a board. scp copies into a folder, and ssh runs the agent there under the emulator.
+# A board is a folder: scp copies into it, and ssh runs a script there. Both are given "-p PORT" or "-q -r -P PORT" first.
+# What starts there as ./kilter-agent is an emulator that runs the program.
 STUBS = {
-    "scp": 'mkdir -p board; cp "${@:1:$#-1}" board/; mv board/kilter-agent board/program\n'
-           "printf '#!/bin/sh\\nexec qemu-aarch64 -cpu cortex-a72 %s/board/program \"$@\"\\n' \"$PWD\" > board/kilter-agent\n"
-           "chmod +x board/kilter-agent\n",
-    "ssh": 'cd board; shift; "$@" --worker "$PWD/kilter-agent" 2> ../board.log &\n'
-           "while ! grep -q 'waits for jobs' ../board.log; do sleep 0.1; done\n",
+    "scp": 'shift 4; cp -r "${@:1:$#-1}" "board/${!##*:}"; cd "board/${!##*:}"\n'
+           "mv kilter-agent.new program\n"
+           "printf '#!/bin/sh\\n[ \"$1\" != --fleet ] || set -- --worker %s/kilter-agent \"$@\"\\n' \"$PWD\" > kilter-agent.new\n"
+           "printf 'exec qemu-aarch64 -cpu cortex-a72 %s/program \"$@\"\\n' \"$PWD\" >> kilter-agent.new\n",
+    "ssh": 'cd board; exec sh -c "$4"\n',
 }
 
 
@@ -74,7 +75,7 @@ def page(folder, cluster):
         (stubs / name).chmod(0o755)
     (folder / "build-aarch64").mkdir()
     shutil.copy(SOURCE / "build-aarch64/kilter-agent", folder / "build-aarch64")
-    made, brokered, board = (next(b for b in blocks() if text in b) for text in ("records migrate", "new-certificate", "scp "))
+    made, brokered, board = (next(b for b in blocks() if text in b) for text in ("records migrate", "new-certificate", "fleet push"))
     lines = [*made.splitlines()[:2], *brokered.splitlines(), "kill %2", "wait %2", *board.splitlines()]
     expect(lines[-1].startswith("kilter tune "), f"the last command of the page is {lines[-1]}")
     lines[-1] += " " + " ".join(SHORT) + " --records none"
@@ -83,7 +84,7 @@ def page(folder, cluster):
     text = re.sub(r"postgresql://(owner@)?db\.example\.com/tuning", f"'{cluster.url('page')}'", text)
     text = text.replace("fleet.example.com:8443", f"localhost:{port}").replace("fleet.example.com", "localhost")
     text = text.replace("--key broker.key", f"--key broker.key --listen 127.0.0.1:{port}")
-    said = run("bash", "-emc", "trap 'kill $(jobs -p); pkill -f $PWD/board/program' EXIT\n" + text, cwd=folder,
+    said = run("bash", "-emc", "trap 'kill $(jobs -p) $(cat board/kilter-agent/pid)' EXIT; mkdir board\n" + text, cwd=folder,
                env={**os.environ, "PATH": f"{stubs}:{KILTER.parent}:{os.environ['PATH']}"})
     expect("measured by agents of the device class cortex-a72 (Arm " in said, f"the board did not measure:\n{said}")
 

@@ -136,6 +136,23 @@ def refuses(url, address):
     status, said = fetch(f"{address}/v1/beat", headers={
         "Authorization": "Bearer " + pathlib.Path("bench1.token").read_text().strip(), "kilter-protocol": "0"}, body=b"{}\n")
     expect((status, said) == (426, "the agent speaks the protocol 0, and the broker 1; install the same version of Kilter"), said)
+    files = ["--agent", "tokens", "--token", "bench1.token"]
+    push = ["fleet", "push", "ssh://board", *files, "--broker", address]
+    says("'ftp://board' is no board; expected ssh://USER@HOST, adb: or adb:SERIAL", KILTER, "fleet", "push", "ftp://board", *files, "--broker",
+         address, "--trust", "tokens", code=2)
+    for board in ("ssh://", "ssh://-oProxyCommand=x", "ssh://board:0", "ssh://board/folder"):
+        says(f"'{board}' is no board; expected ssh://HOST, ssh://USER@HOST or ssh://USER@HOST:PORT", KILTER, "fleet", "push", board, *files,
+             "--broker", address, "--trust", "tokens", code=2)
+    says("--trust FILE is missing: the agent runs machine code that the owner of this public key signs", KILTER, *push, code=2)
+    says("--broker postgresql:///x: expected https://HOST:PORT, where `kilter-broker` runs", KILTER, "fleet", "push", "ssh://board", *files,
+         "--trust", "tokens", "--broker", "postgresql:///x", code=2)
+    says("--folder a;b: letters, digits, '/', '-', '_' and '.' are legal", KILTER, *push, "--trust", "tokens", "--folder", "a;b", code=2)
+    pathlib.Path("bin").mkdir()
+    pathlib.Path("bin/ssh").write_text("#!/bin/sh\necho ssh: no such host >&2; exit 255\n")
+    pathlib.Path("bin/ssh").chmod(0o755)
+    os.environ["PATH"] = f"{os.getcwd()}/bin:{os.environ['PATH']}"
+    says("'ssh -p 22 board.invalid mkdir -p kilter-agent && chmod 700 kilter-agent && rm -rf kilter-agent/trusted' failed with status 255: ssh: no such host",
+         KILTER, "fleet", "push", "ssh://board.invalid", *files, "--broker", address, "--trust", "tokens", code=3)
     serve = ["--fleet", url, "--tokens", "tokens"]
     says("--certificate FILE and --key FILE are missing; `kilter-broker new-certificate` makes them", BROKER, *serve, code=2)
     says("--tokens FILE is missing", BROKER, "--fleet", url, code=2)

@@ -12,6 +12,7 @@
 #include "base/text_table.h"
 #include "fleet/queue.h"
 #include "fleet/status.h"
+#include "push_agent.h"
 #include "terminal.h"
 #include "tool.h"
 #include "tune_view.h"
@@ -159,6 +160,44 @@ Command add_sub(Command app, const Shared& command, const char* name, const char
   return sub;
 }
 
+void add_push(const Command& sub) {
+  auto agent = std::make_shared<AgentPush>();
+  auto json = std::make_shared<std::string>();
+  Command push = sub.subcommand("push", "Copy an agent to a board and start it there, by your own ssh or adb");
+  push.option("BOARD", agent->board, "ssh://USER@HOST, ssh://USER@HOST:PORT, adb: or adb:SERIAL")
+      .value("BOARD")
+      .required();
+  push.option("--agent", agent->agent, "the program, as scripts/build_agent.sh builds it for the board's processor")
+      .file()
+      .required();
+  push.option("--broker", agent->broker, "the fleet's broker, https://HOST:PORT").value("URL").required();
+  push.option("--token", agent->token, "the file of the agent's token").file().required();
+  push.option("--ca", agent->ca, "the certificate of the authority that made the broker's").file();
+  push.option("--trust", agent->trusted,
+              "run jobs that the owner of this public key has signed; may be given several times")
+      .file();
+  push.option("--name", agent->name, "the agent's name (default: the board's host name)").value("NAME");
+  push.option("--device-class", agent->device_class, "whose jobs it does (default: the target that fits the processor)")
+      .value("CLASS");
+  push.option("--folder", agent->folder,
+              "where on the board (default: kilter-agent, with adb /data/local/tmp/kilter-agent)")
+      .value("FOLDER");
+  push.json(*json, "the folder and the process id");
+  push.footer(
+      "An agent that runs there from the same folder ends first, after its job; so `push` also upgrades agents.");
+  push.example(
+      "kilter fleet push ssh://board --agent build-aarch64/kilter-agent --broker https://fleet.example.com:8443 "
+      "--token "
+      "bench1.token --ca broker.crt --trust team.public",
+      "Add a board to a fleet");
+  push.callback([=] {
+    const PushedAgent pushed = push_agent(*agent);
+    if (!json->empty()) write_json(*json, {{"board", agent->board}, {"folder", pushed.folder}, {"pid", pushed.pid}});
+    if (*json != "-")
+      say("{}: the agent runs in {} and waits for jobs; it writes agent.log there\n", agent->board, pushed.folder);
+  });
+}
+
 }  // namespace
 
 void add_fleet(Command app, Context&) {
@@ -213,6 +252,8 @@ void add_fleet(Command app, Context&) {
   r.example("kilter fleet remove bench1", "Forget a machine that is gone");
   r.json(command->json, "the agent");
   r.callback([=] { tell_agent(*command, command->queue().remove_agent(command->name), "is removed"); });
+
+  add_push(sub);
 
   command = std::make_shared<FleetCommand>();
   Command p = add_sub(sub, command, "purge",
