@@ -116,7 +116,7 @@ Broker::~Broker() {
   {
     const std::lock_guard hold(lock_);
     end_ = true;
-    for (auto& [device_class, jobs] : jobs_) jobs.notify_all();
+    for (auto& [device_class, waiters] : waiters_) waiters.jobs.notify_all();
   }
   listener_.join();
   server_.reset();
@@ -140,7 +140,8 @@ void Broker::listen() {
     hold.lock();
     for (const std::string& device_class : classes) {
       ++notices_[device_class];
-      jobs_[device_class].notify_one();
+      if (const auto waiters = waiters_.find(device_class); waiters != waiters_.end())
+        waiters->second.jobs.notify_one();
     }
   }
 }
@@ -219,7 +220,7 @@ Message Broker::claim(const Message& asked) {
   Message out;
   {
     const std::lock_guard hold(lock_);
-    out.head["notice"] = notices_[text_field(asked.head, "device_class")];
+    out.head["notice"] = notices(text_field(asked.head, "device_class"));
   }
   const Borrowed queue(*this);
   queue->set_lease(number_field(asked.head, "lease"));
@@ -241,8 +242,17 @@ void Broker::wait(const Message& asked) {
   const auto seen = static_cast<uint64_t>(int_field(asked.head, "notice"));
   const double seconds = std::clamp(number_field(asked.head, "seconds"), 0.0, kMostWait);
   std::unique_lock hold(lock_);
-  jobs_[device_class].wait_for(hold, std::chrono::duration<double>(seconds),
-                               [&] { return end_ || notices_[device_class] != seen; });
+  Waiters& waiters = waiters_[device_class];
+  ++waiters.count;
+  waiters.jobs.wait_for(hold, std::chrono::duration<double>(seconds),
+                        [&] { return end_ || notices(device_class) != seen; });
+  if (--waiters.count == 0) waiters_.erase(device_class);
+}
+
+/// `lock_` is held.
+uint64_t Broker::notices(const std::string& device_class) const {
+  const auto found = notices_.find(device_class);
+  return found == notices_.end() ? 0 : found->second;
 }
 
 http::Response Broker::look(const http::Request& request) {

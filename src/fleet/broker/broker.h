@@ -38,6 +38,11 @@ class Broker {
 
  private:
   class Borrowed;
+  /// Requests that wait for jobs of a device class.
+  struct Waiters {
+    std::condition_variable jobs;
+    int count = 0;
+  };
 
   http::Response answer(const http::Request& request);
   http::Response answer_agent(const http::Request& request);
@@ -45,6 +50,7 @@ class Broker {
   Message call(const std::string& name, const Message& asked);
   Message claim(const Message& asked);
   void wait(const Message& asked);
+  uint64_t notices(const std::string& device_class) const;
   void listen();
 
   BrokerOptions options_;
@@ -53,8 +59,8 @@ class Broker {
   std::condition_variable returned_;  ///< a connection was given back
   std::vector<std::unique_ptr<Queue>> idle_;
   int connected_ = 0;
-  std::map<std::string, std::condition_variable> jobs_;  ///< by device class: jobs may be there
-  std::map<std::string, uint64_t> notices_;              ///< by device class
+  std::map<std::string, Waiters> waiters_;   ///< by device class, as long as there are any
+  std::map<std::string, uint64_t> notices_;  ///< by device class: how often the database told of new jobs
   bool end_ = false;
   std::thread listener_;
   std::unique_ptr<http::Server> server_;
