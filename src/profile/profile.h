@@ -19,6 +19,7 @@
 
 #include "exec/executor.h"
 #include "exec/schedule_source.h"
+#include "measure/caches.h"
 #include "measure/conditions.h"
 #include "measure/counters.h"
 #include "measure/quiet.h"
@@ -169,6 +170,8 @@ Profile collect(Instance& instance, const Plan& plan, int threads, std::span<con
 /// Returns the conditions of a measurement of this plan on `threads` threads on this machine now. The caller adds the
 /// samples and the program's version.
 Conditions conditions_of(const Plan& plan, int threads);
+/// The same for another machine: `machine` says what is known of it, and has its device.
+Conditions conditions_of(const Plan& plan, int threads, const CacheSizes& caches, Conditions machine);
 
 /// Returns, for each step, a word that distinguishes it from other steps of the same name: "transform" for Winograd
 /// tiles, "pack" for an operand, "stage 1"; empty for the last kernel of a layer, which keeps the plain name.

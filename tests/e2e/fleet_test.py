@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tuning with an agent of a fleet on a private PostgreSQL server, as users of the commands meet it.
+"""Tuning and single commands with an agent of a fleet on a private PostgreSQL server, as users of the commands meet them.
 
 usage: fleet_test.py KILTER SOURCE
 """
@@ -88,6 +88,60 @@ def tunes(url):
     says("--fleet URL is missing; it may also be in the variable KILTER_FLEET", KILTER, "fleet", "status", code=2)
     expect(agent.end() == 0, "SIGTERM does not end the agent")
     expect(re.search(r"kilter-agent: ended after [1-9]\d* jobs", agent.said[-1]), f"the agent says {agent.said}")
+
+
+NETWORK = ["zoo:squeezenet1_1", "--threads", "1"]
+ON = ["--on", "this", "--sign-key", "team.secret"]
+
+
+def runs_on_agent(url):
+    """Single commands with --on: what they say and what they refuse."""
+    os.environ["KILTER_FLEET"] = url
+    agent = Agent(url, "--name", "bench1", "--device-class", "this")
+    bench_on()
+    refuses_on()
+    expect(agent.end() == 0, "SIGTERM does not end the agent")
+    del os.environ["KILTER_FLEET"]
+
+
+def bench_on():
+    short = [*NETWORK, "--seconds", "0.3", *ON]
+    said = says(" of 1 run", KILTER, "bench", *short)
+    expect(re.search(r"on agent bench1 of the device class this \(.+ CPUs?, .+\); transfers and waiting: \d+\.\d s", said), f"bench says {said}")
+    report = json.loads(run(KILTER, "bench", *short, "--repeat", "5", "--json", "-"))
+    facts = json.loads(run(KILTER, "fleet", "status", "--json", "-"))["agents"][0]["facts"]
+    expect(report["repeat"] == 5 and report["min_ms"] > 0 and "peak_rss_bytes" not in report, f"bench says {report}")
+    on = report["on"]
+    expect((on["agents"], on["device_class"], on["devices"]) == (["bench1"], "this", [facts["device"]]) and on["overhead_ms"] > 0, f"{on}")
+    conditions = report["conditions"]
+    expect(all(conditions[key] == facts[key] for key in ("device", "pinning", "huge_pages", "clock")), f"{conditions} {facts}")
+    here = json.loads(run(KILTER, "bench", *NETWORK, "--seconds", "0.3", "--json", "-"))
+    expect(0.2 < report["min_ms"] / here["min_ms"] < 5, f"here {here['min_ms']} ms, on the agent {report['min_ms']} ms")
+    for option, why in ((["--flush"], "the caches of another machine are not flushed"), (["--number", "2"], "each run is a measurement there"),
+                        (["--min-repeat-ms", "2"], "each run is a measurement there")):
+        says(f"kilter: {option[0]} does not apply with --on this: {why}; leave one of the two out", KILTER, "bench", *short, *option, code=2)
+
+
+def refuses_on():
+    """What all commands with --on refuse."""
+    bench = ["bench", *NETWORK]
+    says("kilter: no agent of the device class cortex-a72 is known; other agents: bench1 (this); start one there (kilter-agent), or name "
+         "another class", KILTER, *bench, "--on", "cortex-a72", code=3)
+    other = "cortex-a72" if platform.machine() == "x86_64" else "x86-64-v2"
+    said = says(f"kilter: --target {other}: agent bench1 of the device class this (", KILTER, *bench, *ON, "--target", other, code=2)
+    expect(re.search(r"\) cannot run its code; it runs .+; name one of these, or leave --target out for [a-z]", said), f"bench says {said}")
+    none = {"KILTER_FLEET": ""}
+    says("kilter: --on this: the fleet is missing; give --fleet URL, or set the variable KILTER_FLEET to the URL", KILTER, *bench, "--on",
+         "this", env=none, code=2)
+    says("kilter: --on '': expected the device class of an agent; `kilter fleet status` lists the agents", KILTER, *bench, "--on", "", code=2)
+    says("kilter: --fleet: only --on runs on a fleet; give --on CLASS as well, or leave --fleet out", KILTER, *bench, "--fleet", "x", code=2)
+    says("kilter: --sign-key team.secret: only jobs of a fleet are signed; give --on CLASS as well", KILTER, *bench, *ON[2:], code=2)
+    says("kilter: --records does not apply with --on this: records are those of this machine; --layer-plan takes a plan from a file; leave "
+         "one of the two out", KILTER, *bench, *ON, "--records", "default", code=2)
+    says("kilter: agent bench1: it runs only signed jobs, and this one is not signed", KILTER, *bench, "--on", "this", code=3)
+    run(KILTER, "compile", "zoo:squeezenet1_1", "-o", "small.kilter")
+    says("kilter: --on this: small.kilter is a compiled file, but --on compiles for the agent's machine; give the original model", KILTER,
+         "bench", "small.kilter", *ON, code=2)
 
 
 def survives_a_killed_agent(url):
@@ -188,6 +242,7 @@ def main():
         refuses(cluster.url("fleet"))
         refuses_keys(cluster.url("fleet"))
         tunes(cluster.url("fleet"))
+        runs_on_agent(cluster.url("fleet"))
         survives_a_killed_agent(cluster.url("fleet"))
         refuses_jobs(cluster.url("fleet"), fingerprints)
         pathlib.Path("page").mkdir()
