@@ -177,9 +177,9 @@ AgentNetwork::AgentNetwork(ModelOptions model, const OnOptions& on, const Tensor
     compiled_ = &session_->compile(shapes_of(inputs_), bound.values).compiled;
   } catch (const NeedsProgram& e) {
     fail(ErrorKind::unsupported,
-         "{}: {}, so it runs as a program (doc/control_flow.md), but --on runs networks that are one plan; leave --on "
-         "out to run it here",
-         printable(session_->name()), e.why());
+         "{}, so the network runs as a program (doc/control_flow.md), but --on runs networks that are one plan; leave "
+         "--on out to run it here",
+         e.why());
   }
   if (plan().steps.empty()) {
     fail(ErrorKind::unsupported,

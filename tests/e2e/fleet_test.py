@@ -99,6 +99,7 @@ def runs_on_agent(url):
     os.environ["KILTER_FLEET"] = url
     agent = Agent(url, "--name", "bench1", "--device-class", "this")
     bench_on()
+    run_on()
     refuses_on()
     expect(agent.end() == 0, "SIGTERM does not end the agent")
     del os.environ["KILTER_FLEET"]
@@ -122,6 +123,32 @@ def bench_on():
         says(f"kilter: {option[0]} does not apply with --on this: {why}; leave one of the two out", KILTER, "bench", *short, *option, code=2)
 
 
+def outputs_of(folder):
+    return {file.name: file.read_bytes() for file in pathlib.Path(folder).iterdir()}
+
+
+def run_on():
+    """The outputs and the comparison with the reference kernels are the same as here."""
+    words = ["run", *NETWORK, "--verify"]
+    there = run(KILTER, *words, "-o", "there", *ON)
+    expect("ran on agent bench1 of the device class this (" in there and "verify: passed" in there, f"run says {there}")
+    here = run(KILTER, *words, "-o", "here")
+    expect(here in there and outputs_of("here") == outputs_of("there"), f"here:\n{here}\nthere:\n{there}")
+    for precision in ("declared", "bf16"):
+        told = [json.loads(run(KILTER, *words, "-q", "--precision", precision, "--json", "-", *on)) for on in (ON, [])]
+        on = told[0].pop("on")
+        expect(on["agents"] == ["bench1"] and told[0] == told[1], f"{precision}: {told}")
+
+
+def save_sequence_model(path):
+    import onnx
+    from onnx import TensorProto, helper
+    graph = helper.make_graph([helper.make_node("SequenceConstruct", ["x", "x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+                              [helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, [2, 3])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
 def refuses_on():
     """What all commands with --on refuse."""
     bench = ["bench", *NETWORK]
@@ -139,6 +166,10 @@ def refuses_on():
     says("kilter: --records does not apply with --on this: records are those of this machine; --layer-plan takes a plan from a file; leave "
          "one of the two out", KILTER, *bench, *ON, "--records", "default", code=2)
     says("kilter: agent bench1: it runs only signed jobs, and this one is not signed", KILTER, *bench, "--on", "this", code=3)
+    save_sequence_model("sequence.onnx")
+    says("kilter: sequence.onnx: 'y' is sequence of f32[2,3], not a tensor of numbers, so the network runs as a program "
+         "(doc/control_flow.md), but --on runs networks that are one plan; leave --on out to run it here", KILTER, "run", "sequence.onnx",
+         *ON, code=3)
     run(KILTER, "compile", "zoo:squeezenet1_1", "-o", "small.kilter")
     says("kilter: --on this: small.kilter is a compiled file, but --on compiles for the agent's machine; give the original model", KILTER,
          "bench", "small.kilter", *ON, code=2)
