@@ -126,6 +126,16 @@ onnx::Model::Shapes shapes_of(const std::map<std::string, Tensor>& inputs) {
   return shapes;
 }
 
+/// Does `work`, whose errors are those of the fleet.
+template <class Work>
+auto of_fleet(const Work& work) {
+  try {
+    return work();
+  } catch (const Error& e) {
+    throw AgentError(e.kind(), e.message());
+  }
+}
+
 kilter::fleet::RemoteOptions remote_options(const OnOptions& on) {
   kilter::fleet::RemoteOptions remote;
   remote.url = on.fleet.url, remote.device_class = on.fleet.device_class, remote.key = on.fleet.key();
@@ -163,10 +173,10 @@ AgentNetwork::AgentNetwork(ModelOptions model, const OnOptions& on, const Tensor
     if (tell) tell(what);
   };
   on.check(model_);
-  kilter::fleet::RemoteOptions remote = remote_options(on);
+  kilter::fleet::RemoteOptions remote = of_fleet([&] { return remote_options(on); });
   run_ = remote.run;
   remote.overhead = [this](double ms) { overhead_ms_ += ms; };
-  machine_ = machine_of_class(on);
+  machine_ = of_fleet([&] { return machine_of_class(on); });
   model_.target = target_on(machine_, model_.target);
   if (model_.threads == 0) model_.threads = machine_.cpus;
   say("compiling");
@@ -189,19 +199,22 @@ AgentNetwork::AgentNetwork(ModelOptions model, const OnOptions& on, const Tensor
   tune::RunnerOptions runner;
   for (const PlanTensor& t : plan().inputs) runner.inputs.push_back(inputs_.at(t.name));
   runner.threads = threads();
-  say("sending to the fleet");
-  runner_ = std::make_unique<kilter::fleet::RemoteRunner>(std::move(remote), std::move(runner));
-  say(fmt::format("waiting for an agent of the device class {}", machine_.device_class));
-  const tune::Loaded loaded = runner_->load(plan(), {});
-  if (loaded.id) {
-    id_ = *loaded.id;
-    return;
-  }
-  fail(ErrorKind::unsupported, "{} cannot run {}: {}", machine_text(machine_), printable(session_->name()),
-       loaded.faults.empty() ? "no reason is known" : loaded.faults.front().words);
+  const tune::Loaded loaded = of_fleet([&] {
+    say("sending to the fleet");
+    runner_ = std::make_unique<kilter::fleet::RemoteRunner>(std::move(remote), std::move(runner));
+    say(fmt::format("waiting for an agent of the device class {}", machine_.device_class));
+    return runner_->load(plan(), {});
+  });
+  if (!loaded.id) fail_run(loaded.faults);
+  id_ = *loaded.id;
 }
 
 AgentNetwork::~AgentNetwork() = default;
+
+void AgentNetwork::fail_run(const std::vector<tune::Fault>& faults) const {
+  fail(ErrorKind::internal, "{} failed on {}: {}", printable(session_->name()), machine_text(machine_),
+       faults.empty() ? "no reason is known" : faults.front().words);
+}
 
 std::vector<Lap> AgentNetwork::measure(double seconds, int64_t runs, const std::function<void(double)>& progress) {
   constexpr int64_t kLeast = 3;
@@ -242,11 +255,8 @@ std::vector<Lap> AgentNetwork::measure(double seconds, int64_t runs, const std::
 }
 
 std::vector<std::vector<std::byte>> AgentNetwork::trace(const std::vector<Tap>& taps) {
-  tune::Traced traced = runner_->trace(id_, taps);
-  if (traced.fault) {
-    fail(ErrorKind::unsupported, "{} failed while it ran {}: {}", machine_text(machine_), printable(session_->name()),
-         traced.fault->words);
-  }
+  tune::Traced traced = of_fleet([&] { return runner_->trace(id_, taps); });
+  if (traced.fault) fail_run({*traced.fault});
   return std::move(traced.values);
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "compile/run_values.h"
 #include "fleet.h"
 #include "measure/caches.h"
@@ -59,15 +60,21 @@ AgentMachine machine_of_class(const OnOptions& on);
 /// known not to run its code.
 std::string target_on(const AgentMachine& machine, const std::string& target);
 
-/// A plan on the machine of an agent.
+/// What went wrong with the fleet rather than with the network.
+class AgentError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A plan on the machine of an agent. Its functions throw AgentError if the fleet does not do the jobs, and internal if
+/// the network fails there.
 class AgentNetwork {
  public:
   using TensorsOf = std::function<std::map<std::string, Tensor>(const Session&)>;
   /// Compiles the network for an agent's machine, and lets the agent load it. `model`: its target "native" is that of
   /// the machine, and its number of threads by default that of the machine's CPUs. `tensors`: the network's inputs;
   /// empty: ModelOptions::all_inputs(). `tell`: called with what is being done; may be empty. Throws what
-  /// machine_of_class() and target_on() throw, and unsupported for a network that is not one plan, or that the agent
-  /// cannot run.
+  /// OnOptions::check() and target_on() throw, and unsupported for a network that is not one plan.
   AgentNetwork(ModelOptions model, const OnOptions& on, const TensorsOf& tensors = {},
                const std::function<void(const std::string&)>& tell = {});
   ~AgentNetwork();
@@ -101,6 +108,7 @@ class AgentNetwork {
     std::vector<std::string> agents, devices;
   };
   Places places();
+  [[noreturn]] void fail_run(const std::vector<tune::Fault>& faults) const;
   std::vector<std::vector<std::byte>> trace(const std::vector<tune::Tap>& taps);
   void add_output_taps(std::vector<tune::Tap>& taps) const;
   std::vector<Tensor> take_outputs(const std::vector<std::vector<std::byte>>& values, size_t first) const;

@@ -100,6 +100,7 @@ def runs_on_agent(url):
     agent = Agent(url, "--name", "bench1", "--device-class", "this")
     bench_on()
     run_on()
+    check_on()
     refuses_on()
     expect(agent.end() == 0, "SIGTERM does not end the agent")
     del os.environ["KILTER_FLEET"]
@@ -140,13 +141,58 @@ def run_on():
         expect(on["agents"] == ["bench1"] and told[0] == told[1], f"{precision}: {told}")
 
 
-def save_sequence_model(path):
+def save_model(path, node, *outputs):
+    """Writes a model with one node and the input x, f32[2,3]. `outputs`: onnx.ValueInfoProto."""
     import onnx
     from onnx import TensorProto, helper
-    graph = helper.make_graph([helper.make_node("SequenceConstruct", ["x", "x"], ["y"])], "g",
-                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
-                              [helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, [2, 3])])
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])], outputs)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def save_sequence_model(path):
+    from onnx import TensorProto, helper
+    save_model(path, helper.make_node("SequenceConstruct", ["x", "x"], ["y"]),
+               helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, [2, 3]))
+
+
+def save_case(folder, slope):
+    """Writes a case of LeakyRelu whose expected output has the slope 0.5."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    save_model(folder / "model.onnx", helper.make_node("LeakyRelu", ["x"], ["y"], alpha=slope),
+               helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3]))
+    x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    for name, value in (("input_0", x), ("output_0", np.where(x < 0, x / 2, x))):
+        (data / f"{name}.pb").write_bytes(numpy_helper.from_array(value).SerializeToString())
+
+
+def check_on():
+    cases = pathlib.Path("cases")
+    save_case(cases / "right", 0.5)
+    save_case(cases / "wrong", 0.25)
+    (cases / "program").mkdir()
+    save_sequence_model(cases / "program/model.onnx")
+    (cases / "program/test_data_set_0").mkdir()
+    (cases / "program/test_data_set_0/input_0.pb").write_bytes((cases / "right/test_data_set_0/input_0.pb").read_bytes())
+    check = ["check", "cases", "--list-passed"]
+    said = run(KILTER, *check, *ON, code=1)
+    here = run(KILTER, *check, code=1)
+    expect("1 passed, 1 failed, 1 skipped" in said and "passed  right" in said, f"check says {said}")
+    wrong = re.search("failed  wrong: .*", here).group()
+    expect(wrong in said, f"expected '{wrong}', got {said}")
+    expect(re.search(r"skipped program: .* --on runs networks that are one plan; leave --on out to run it here", said), f"check says {said}")
+    report = json.loads(run(KILTER, "check", "cases/right", *ON, "--json", "-"))
+    expect(report == {"cases": [{"name": "right", "outcome": "passed"}], "passed": 1, "failed": 0, "skipped": 0}, f"check says {report}")
+    status = {a["name"]: a for a in json.loads(run(KILTER, "fleet", "status", "--json", "-"))["agents"]}
+    run(KILTER, "check", "cases/right", *ON)
+    after = {a["name"]: a for a in json.loads(run(KILTER, "fleet", "status", "--json", "-"))["agents"]}
+    expect(after["bench1"]["done"] == status["bench1"]["done"] + 2, f"a case is two jobs: {status} {after}")
+    says("kilter: agent bench1: it runs only signed jobs, and this one is not signed", KILTER, *check, "--on", "this", code=3)
+    says("kilter: no agent of the device class nobody is known; other agents: bench1 (this)", KILTER, *check, "--on", "nobody", code=3)
+    other = "cortex-a72" if platform.machine() == "x86_64" else "x86-64-v2"
+    says(f"kilter: --target {other}: agent bench1 of the device class this (", KILTER, *check, *ON, "--target", other, code=2)
 
 
 def refuses_on():
