@@ -117,6 +117,8 @@ struct Profile {
   Peaks peaks;
   int threads = 1;
   bool program = false;  ///< the rows are instructions of a program; collect_program() made them
+  /// of_runs() made it: there are no bounds, barriers, times of threads, counters, and no runs without profiling.
+  bool elsewhere = false;
   double total_ms = 0, sum_ms = 0, end_to_end_ms = 0, residual_ms = 0, overhead_percent = 0;
   double kernels_ms = 0, barriers_ms = 0, gaps_ms = 0;
   Time total, end_to_end;
@@ -166,6 +168,17 @@ struct Options {
 /// but the model and the program fields of the conditions.
 Profile collect(Instance& instance, const Plan& plan, int threads, std::span<const std::byte* const> inputs,
                 std::span<std::byte* const> outputs, const Options& options = {});
+
+/// The times of one run in milliseconds, by the clock of the machine that ran it.
+struct RunTimes {
+  double total = 0;
+  std::vector<double> step, gap;  ///< by step: from fork to join, and before that
+  Disturbance disturbance = {};
+};
+/// Returns the profile of runs of a plan on another machine, of which there must be some. Fills in the samples of
+/// `conditions`. Leaves out disturbed runs if at most half of all are. The rows are means over the middle half of the
+/// others by their totals, so they add up to the mean total.
+Profile of_runs(const Plan& plan, const Conditions& conditions, std::vector<RunTimes> runs);
 
 /// Returns the conditions of a measurement of this plan on `threads` threads on this machine now. The caller adds the
 /// samples and the program's version.

@@ -101,6 +101,7 @@ def runs_on_agent(url):
     bench_on()
     run_on()
     check_on()
+    profile_on()
     refuses_on()
     expect(agent.end() == 0, "SIGTERM does not end the agent")
     del os.environ["KILTER_FLEET"]
@@ -193,6 +194,24 @@ def check_on():
     says("kilter: no agent of the device class nobody is known; other agents: bench1 (this)", KILTER, *check, "--on", "nobody", code=3)
     other = "cortex-a72" if platform.machine() == "x86_64" else "x86-64-v2"
     says(f"kilter: --target {other}: agent bench1 of the device class this (", KILTER, *check, *ON, "--target", other, code=2)
+
+
+def profile_on():
+    short = ["profile", *NETWORK, "--seconds", "0.3"]
+    said = says("no bounds, which need the peaks of the machine that ran the network, and no times of single threads", KILTER, *short, *ON)
+    expect("on agent bench1 of the device class this (" in said and "of bound" not in said and "End to end" not in said, f"profile says {said}")
+    report = json.loads(run(KILTER, *short, *ON, "--json", "-"))
+    rows = report["rows"]
+    expect(abs(sum(row["duration_ms"] for row in rows) - report["total_ms"]) < 1e-3 * report["total_ms"], "the rows do not add up")
+    here = json.loads(run(KILTER, *short, "--json", "-"))
+    expect([row["name"] for row in rows] == [row["name"] for row in here["rows"]], "the rows are others than here")
+    expect(report["on"]["agents"] == ["bench1"] and "peaks" not in report and "bound" not in rows[0], f"profile says {report['on']}")
+    threads, peaks = "agents do not report the times of single threads", "bounds need the peaks of the machine that runs the network"
+    for option, why in (("--counters", "agents do not read the processor's counters"), ("--trace", threads), ("--html", threads),
+                        ("--sort share", peaks), ("--minutes", "the prediction needs the records of this machine")):
+        value = {"--counters": [], "--minutes": ["5"], "--sort share": []}.get(option, ["file"])
+        says(f"kilter: {option} does not apply with --on this: {why}; leave one of the two out", KILTER, *short, *ON, *option.split(), *value,
+             code=2)
 
 
 def refuses_on():
