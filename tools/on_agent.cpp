@@ -321,15 +321,17 @@ Conditions AgentNetwork::conditions() const {
 
 AgentNetwork::Places AgentNetwork::places() {
   Queue queue(url_);
+  constexpr int kMostJobs = 100'000;
   std::set<std::string> agents, devices;
-  for (const kilter::fleet::QueueJob& job : queue.jobs(run_)) {
+  for (const kilter::fleet::QueueJob& job : queue.jobs(run_, kMostJobs)) {
     if (!job.agent.empty()) agents.insert(job.agent);
   }
   for (const QueueAgent& agent : queue.agents()) {
     if (!agents.contains(agent.name)) continue;
     const std::string device = machine_of(agent).device;
-    devices.insert(device.empty() ? "device not known" : device);
+    if (!device.empty()) devices.insert(device);
   }
+  if (devices.empty()) devices.insert("device not known");
   return {{agents.begin(), agents.end()}, {devices.begin(), devices.end()}};
 }
 
