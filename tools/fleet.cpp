@@ -33,26 +33,22 @@ void FleetOptions::check() const {
     fail(ErrorKind::usage, "--sign-key {}: only jobs of a fleet are signed; give --fleet URL as well", sign_key);
 }
 
-namespace {
-
-std::optional<SecretKey> key_of(const FleetOptions& fleet) {
+std::optional<SecretKey> FleetOptions::key() const {
   const char* const given = std::getenv("KILTER_FLEET_KEY");
-  const std::string file = !fleet.sign_key.empty() ? fleet.sign_key : given != nullptr ? given : "";
+  const std::string file = !sign_key.empty() ? sign_key : given != nullptr ? given : "";
   if (file.empty()) return std::nullopt;
   try {
     return read_secret_key(file);
   } catch (const Error& e) {
-    fail(e.kind(), "{}: {}", fleet.sign_key.empty() ? "KILTER_FLEET_KEY" : "--sign-key", e.message());
+    fail(e.kind(), "{}: {}", sign_key.empty() ? "KILTER_FLEET_KEY" : "--sign-key", e.message());
   }
 }
-
-}  // namespace
 
 void measure_on_fleet(const FleetOptions& fleet, const Target& target, tune::TuneOptions& options,
                       FleetMeasurement& out) {
   out.device_class = fleet.device_class.empty() ? target.name : fleet.device_class;
   kilter::fleet::RemoteOptions remote;
-  remote.url = fleet.url, remote.device_class = out.device_class, remote.key = key_of(fleet);
+  remote.url = fleet.url, remote.device_class = out.device_class, remote.key = fleet.key();
   remote.overhead = [&out](double ms) { out.overhead_ms += ms; };
   kilter::fleet::Queue queue(fleet.url);
   const kilter::fleet::QueueAgent agent =

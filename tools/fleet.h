@@ -1,9 +1,11 @@
 // Options of commands that measure on another machine, by an agent of a fleet.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "command_line.h"
+#include "exec/signature.h"
 #include "target/target.h"
 #include "tune/tuner/tuner.h"
 
@@ -17,6 +19,8 @@ struct FleetOptions {
   void add_to(Command app);
   /// Throws usage for an option without a fleet.
   void check() const;
+  /// Reads the secret key that is given. Throws the errors of read_secret_key(), naming where the file is given.
+  std::optional<SecretKey> key() const;
 };
 
 /// The part of a tuning run that happens on a fleet.

@@ -123,9 +123,9 @@ std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const
   return out;
 }
 
-void add_minutes(Command app, double& minutes) {
+Option add_minutes(Command app, double& minutes) {
   app.heading("Tuning", true);
-  app.option("--minutes", minutes, "duration of further tuning, in minutes, for which to predict the gain")
+  return app.option("--minutes", minutes, "duration of further tuning, in minutes, for which to predict the gain")
       .range(0.1, 10000.0)
       .shows_default();
 }

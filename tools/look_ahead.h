@@ -15,6 +15,6 @@ std::optional<profile::Tuning> look_ahead(const profile::Profile& profile, const
                                           const Session& session, const std::function<Graph()>& graph, double minutes);
 
 /// Adds the option --minutes of the commands that predict the gain of further tuning.
-void add_minutes(Command app, double& minutes);
+Option add_minutes(Command app, double& minutes);
 
 }  // namespace kilter::tool

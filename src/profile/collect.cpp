@@ -417,13 +417,18 @@ std::string_view name(Agreement agreement) {
 
 Conditions conditions_of(const Plan& plan, int threads) {
   const Device device = describe_device();
+  Conditions machine = current_conditions();
+  machine.device = device.fingerprint();
+  return conditions_of(plan, threads, device.caches, std::move(machine));
+}
+
+Conditions conditions_of(const Plan& plan, int threads, const CacheSizes& caches, Conditions machine) {
   const int64_t touched = footprint(plan).touched_bytes;
-  Conditions c = current_conditions();
-  c.device = device.fingerprint();
+  Conditions c = std::move(machine);
   c.threads = threads;
   c.weights = "as one run after another leaves them";
-  c.weights_from =
-      touched > device.caches.l3_bytes ? "DRAM" : (touched > device.caches.l2_bytes * threads ? "L3" : "L2");
+  if (caches.l2_bytes > 0)
+    c.weights_from = touched > caches.l3_bytes ? "DRAM" : (touched > caches.l2_bytes * threads ? "L3" : "L2");
   c.activations = "as the layers before left them";
   c.target = plan.target;
   c.precision = plan.precision;

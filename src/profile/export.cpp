@@ -82,6 +82,18 @@ json row_json(const Row& r) {
           {"counters", counter_json(r.counters)}};
 }
 
+/// Removes what Profile::elsewhere says is not there.
+void leave_out(json& profile) {
+  for (const char* field : {"end_to_end_ms", "residual_ms", "sum_over_end_to_end", "bounds_beaten", "overhead_percent",
+                            "barriers_ms", "end_to_end", "no_counters", "peaks", "timeline"})
+    profile.erase(field);
+  for (json& row : profile["rows"]) {
+    for (const char* field : {"barrier_ms", "busy_ms", "threads", "balance", "bound", "share_of_bound", "beats_bound",
+                              "counters", "reads", "reads_inputs"})
+      row.erase(field);
+  }
+}
+
 }  // namespace
 
 json to_json(const Profile& p) {
@@ -135,6 +147,7 @@ json to_json(const Profile& p) {
              {"arena", arena}}},
            {"rows", rows},
            {"timeline", timeline}};
+  if (p.elsewhere) leave_out(out);
   if (p.tuning)
     out["tuning"] = {{"summary", p.tuning->summary}, {"lines", p.tuning->lines}, {"action", p.tuning->action}};
   return out;
@@ -152,11 +165,14 @@ std::string to_csv(const Profile& p) {
          {std::string(name(r.kind)), r.label(), r.ops, r.problem, r.schedule, r.shapes, r.layouts, r.key}) {
       out += csv_cell(text) + ",";
     }
-    out += fmt::format(
-        "{},{:.6f},{:.6f},{:.6f},{:.3f},{:.6f},{:.6f},{},{:.3f},{},{:.3f},{},{:.3f},{},{:.6f},{:.4f},{},{},{}\n",
-        r.count, r.time.mean, r.time.low, r.time.high, r.percent, r.barrier_ms, r.gap_ms, r.threads, r.balance, r.flops,
-        r.gflops(), r.bytes, r.gbps(), csv_cell(r.bound.level), r.bound.ms, r.share(),
-        r.schedule.empty() ? "" : name(r.from()), r.beats_bound(), quiet);
+    const auto here = [&](std::string text) { return p.elsewhere ? std::string() : text; };
+    out +=
+        fmt::format("{},{:.6f},{:.6f},{:.6f},{:.3f},{},{:.6f},{},{},{},{:.3f},{},{:.3f},{},{},{},{},{},{}\n", r.count,
+                    r.time.mean, r.time.low, r.time.high, r.percent, here(fmt::format("{:.6f}", r.barrier_ms)),
+                    r.gap_ms, here(fmt::format("{}", r.threads)), here(fmt::format("{:.3f}", r.balance)), r.flops,
+                    r.gflops(), r.bytes, r.gbps(), csv_cell(r.bound.level), here(fmt::format("{:.6f}", r.bound.ms)),
+                    here(fmt::format("{:.4f}", r.share())), r.schedule.empty() ? "" : name(r.from()),
+                    here(fmt::format("{}", r.beats_bound())), quiet);
   }
   return out;
 }

@@ -19,6 +19,7 @@
 
 #include "exec/executor.h"
 #include "exec/schedule_source.h"
+#include "measure/caches.h"
 #include "measure/conditions.h"
 #include "measure/counters.h"
 #include "measure/quiet.h"
@@ -116,6 +117,8 @@ struct Profile {
   Peaks peaks;
   int threads = 1;
   bool program = false;  ///< the rows are instructions of a program; collect_program() made them
+  /// of_runs() made it: there are no bounds, barriers, times of threads, counters, and no runs without profiling.
+  bool elsewhere = false;
   double total_ms = 0, sum_ms = 0, end_to_end_ms = 0, residual_ms = 0, overhead_percent = 0;
   double kernels_ms = 0, barriers_ms = 0, gaps_ms = 0;
   Time total, end_to_end;
@@ -166,9 +169,22 @@ struct Options {
 Profile collect(Instance& instance, const Plan& plan, int threads, std::span<const std::byte* const> inputs,
                 std::span<std::byte* const> outputs, const Options& options = {});
 
+/// The times of one run in milliseconds, by the clock of the machine that ran it.
+struct RunTimes {
+  double total = 0;
+  std::vector<double> step, gap;  ///< by step: from fork to join, and before that
+  Disturbance disturbance = {};
+};
+/// Returns the profile of runs of a plan on another machine, of which there must be some. Fills in the samples of
+/// `conditions`. Leaves out disturbed runs if at most half of all are. The rows are means over the middle half of the
+/// others by their totals, so they add up to the mean total.
+Profile of_runs(const Plan& plan, const Conditions& conditions, std::vector<RunTimes> runs);
+
 /// Returns the conditions of a measurement of this plan on `threads` threads on this machine now. The caller adds the
 /// samples and the program's version.
 Conditions conditions_of(const Plan& plan, int threads);
+/// The same for another machine: `machine` says what is known of it, and has its device.
+Conditions conditions_of(const Plan& plan, int threads, const CacheSizes& caches, Conditions machine);
 
 /// Returns, for each step, a word that distinguishes it from other steps of the same name: "transform" for Winograd
 /// tiles, "pack" for an operand, "stage 1"; empty for the last kernel of a layer, which keeps the plain name.

@@ -34,6 +34,7 @@ struct Column {
   int rank;
   std::string (*text)(const Row&);
   bool left = false;
+  bool here = false;  ///< a profile of another machine does not have it
 };
 
 bool works(const Row& r) { return r.kind != RowKind::gap; }
@@ -48,9 +49,9 @@ const Column kColumns[] = {
     {"effective", 9, 5,
      [](const Row& r) { return r.effective_flops > 0 ? fmt::format("{:.1f}", r.effective_gflops()) : "-"; }},
     {"GB/s", 7, 4, [](const Row& r) { return r.bytes > 0 ? fmt::format("{:.1f}", r.gbps()) : "-"; }},
-    {"of bound", 13, 0, [](const Row& r) { return share_text(r); }},
-    {"thr", 4, 6, [](const Row& r) { return works(r) ? fmt::format("{}", r.threads) : "-"; }},
-    {"bal", 5, 7, [](const Row& r) { return works(r) ? fmt::format("{:.2f}", r.balance) : "-"; }}};
+    {"of bound", 13, 0, [](const Row& r) { return share_text(r); }, false, true},
+    {"thr", 4, 6, [](const Row& r) { return works(r) ? fmt::format("{}", r.threads) : "-"; }, false, true},
+    {"bal", 5, 7, [](const Row& r) { return works(r) ? fmt::format("{:.2f}", r.balance) : "-"; }, false, true}};
 
 /// The columns of a table and the names of its rows, as far as they fit.
 struct Layout {
@@ -82,14 +83,16 @@ size_t width_of(const Layout& layout) {
 }
 
 /// `names`: those of the rows, which must outlive the result. `width` 0: no limit.
-Layout layout_of(const std::vector<std::string>& names, size_t most_of_name, size_t width) {
+Layout layout_of(const std::vector<std::string>& names, size_t most_of_name, size_t width, bool elsewhere) {
   constexpr size_t kLeastName = 24;  // names need so much to be told apart
   Layout layout;
   if (width > 0) layout.start = common_start(names);
   size_t longest = layout.name_width;
   for (const std::string& name : names) longest = std::max(longest, name.size() - layout.start.size());
   layout.name_width = std::min(longest, most_of_name);
-  for (const Column& c : kColumns) layout.columns.push_back(&c);
+  for (const Column& c : kColumns) {
+    if (!c.here || !elsewhere) layout.columns.push_back(&c);
+  }
   if (width == 0) {
     layout.shorten(names);
     return layout;
@@ -169,7 +172,20 @@ std::string agreement_text(const Ratio& sum_over_end_to_end) {
   return fmt::format("they differ by more than {:.0f} %", 100 * kSumLimit);
 }
 
+std::string sums_elsewhere(const Profile& p) {
+  std::string out = fmt::format("Sum        {:>10.4f} ms   kernels with their barriers {:.4f} + gaps {:.4f}\n",
+                                p.sum_ms, p.kernels_ms, p.gaps_ms);
+  out += fmt::format(
+      "Total      {:>10.4f} ms   ({:.4f} to {:.4f}) of the runs ({} runs, the {} nearest the middle kept)\n",
+      p.total_ms, p.total.low, p.total.high, p.passes, p.kept);
+  out += fmt::format("           {}\n", quiet_text(p.conditions, "runs"));
+  return out +
+         "           no bounds, which need the peaks of the machine that ran the network, and no times of single "
+         "threads\n";
+}
+
 std::string sums(const Profile& p) {
+  if (p.elsewhere) return sums_elsewhere(p);
   std::string out = fmt::format("Sum        {:>10.4f} ms   kernels {:.4f} + gaps {:.4f} + barriers {:.4f}\n", p.sum_ms,
                                 p.kernels_ms, p.gaps_ms, p.barriers_ms);
   out += fmt::format(
@@ -334,7 +350,8 @@ std::string table(const Profile& p, const TableOptions& options) {
   for (const Row& r : rows) {
     if (works(r)) names.push_back(shown_name(r));
   }
-  const Layout layout = layout_of(names, options.by == "task" ? 72 : 40, options.wide ? 0 : options.style.width);
+  const Layout layout =
+      layout_of(names, options.by == "task" ? 72 : 40, options.wide ? 0 : options.style.width, p.elsewhere);
   std::string out = heads(layout, options.by, options.style);
   int64_t shown = 0;
   double hidden = 0;

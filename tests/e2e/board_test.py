@@ -41,6 +41,16 @@ def run(*words, timeout=400, **how):
     return done.stdout
 
 
+def single_commands(variables):
+    """Commands with --on, for a processor whose code this machine cannot run."""
+    on = ["zoo:squeezenet1_1", "--input", "input=1x3x32x32", "--threads", "1", "--on", "cortex-a72"]
+    how = {"env": {**os.environ, **variables}}
+    for words, text in ((["bench", *on, "--repeat", "3"], "(cortex-a72 on Arm "), (["run", *on, "--verify"], "verify: passed"),
+                        (["profile", *on, "--seconds", "0.5"], "on agent board of the device class cortex-a72 (Arm ")):
+        said = run(KILTER, *words, **how)
+        expect(text in said, f"{words}: expected '{text}', got:\n{said}")
+
+
 def on_one_machine(folder):
     fleet = [SOURCE / "scripts/local_fleet.py"]
     place = ["--folder", folder / "fleet"]
@@ -54,6 +64,7 @@ def on_one_machine(folder):
         records = json.loads(run(KILTER, "records", "list", "--records", state["url"], "--limit", "1000", "--json", "-"))
         devices = {r["conditions"]["device"].split()[0] for r in records if r["status"] == "ok"}
         expect("Arm" in devices and len(devices) == 2, f"the records are of {devices}; expected those of two machines")
+        single_commands({"KILTER_FLEET": state["url"], "KILTER_FLEET_KEY": str(folder / "fleet/team.secret")})
     finally:
         run(*fleet, "stop", *place)
 

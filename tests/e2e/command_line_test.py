@@ -212,8 +212,11 @@ def test_examples():
         cluster.run("psql", "-h", cluster.folder, "-U", "postgres", "-c", "SELECT kilter.announce('bench1', 'class', '{}')")
         env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "XDG_DATA_HOME": name,
                "KILTER_PYTHON": os.environ.get("KILTER_PYTHON", str(SOURCE / ".venv/bin/python")), "KILTER_FLEET": fleet}
-        agent = subprocess.Popen([pathlib.Path(KILTER).with_name("kilter-agent"), "--fleet", fleet, "--trust", "team.public"], cwd=folder,
-                                 stderr=subprocess.DEVNULL)
+        agent = [pathlib.Path(KILTER).with_name("kilter-agent"), "--fleet", fleet, "--trust", "team.public"]
+        agents = [subprocess.Popen([*agent, *words], cwd=folder, stderr=subprocess.PIPE, text=True)
+                  for words in ([], ["--name", "board1", "--device-class", "board"])]
+        for process in agents:
+            check("an agent starts", "waits for jobs" in process.stderr.readline())
         try:
             for command in COMMANDS.values():
                 for example in command["examples"]:
@@ -224,8 +227,9 @@ def test_examples():
                     done = subprocess.run(["bash", "-c", line], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
                     check(f"example of {command['name']}: {line}", done.returncode == 0, done.stderr[-600:])
         finally:
-            agent.terminate()
-            agent.wait(timeout=60)
+            for process in agents:
+                process.terminate()
+                process.communicate(timeout=60)
 
 
 def test_json():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tuning with an agent of a fleet on a private PostgreSQL server, as users of the commands meet it.
+"""Tuning and single commands with an agent of a fleet on a private PostgreSQL server, as users of the commands meet them.
 
 usage: fleet_test.py KILTER SOURCE
 """
@@ -88,6 +88,156 @@ def tunes(url):
     says("--fleet URL is missing; it may also be in the variable KILTER_FLEET", KILTER, "fleet", "status", code=2)
     expect(agent.end() == 0, "SIGTERM does not end the agent")
     expect(re.search(r"kilter-agent: ended after [1-9]\d* jobs", agent.said[-1]), f"the agent says {agent.said}")
+
+
+NETWORK = ["zoo:squeezenet1_1", "--threads", "1"]
+ON = ["--on", "this", "--sign-key", "team.secret"]
+
+
+def runs_on_agent(url):
+    """Single commands with --on: what they say and what they refuse."""
+    os.environ["KILTER_FLEET"] = url
+    agent = Agent(url, "--name", "bench1", "--device-class", "this")
+    bench_on()
+    run_on()
+    check_on()
+    profile_on()
+    refuses_on()
+    expect(agent.end() == 0, "SIGTERM does not end the agent")
+    del os.environ["KILTER_FLEET"]
+
+
+def bench_on():
+    short = [*NETWORK, "--seconds", "0.3", *ON]
+    said = says(" of 1 run", KILTER, "bench", *short)
+    expect(re.search(r"on agent bench1 of the device class this \(.+ CPUs?, .+\); transfers and waiting: \d+\.\d s", said), f"bench says {said}")
+    report = json.loads(run(KILTER, "bench", *short, "--repeat", "5", "--json", "-"))
+    facts = json.loads(run(KILTER, "fleet", "status", "--json", "-"))["agents"][0]["facts"]
+    expect(report["repeat"] == 5 and report["min_ms"] > 0 and "peak_rss_bytes" not in report, f"bench says {report}")
+    on = report["on"]
+    expect((on["agents"], on["device_class"], on["devices"]) == (["bench1"], "this", [facts["device"]]) and on["overhead_ms"] > 0, f"{on}")
+    conditions = report["conditions"]
+    expect(all(conditions[key] == facts[key] for key in ("device", "pinning", "huge_pages", "clock")), f"{conditions} {facts}")
+    here = json.loads(run(KILTER, "bench", *NETWORK, "--seconds", "0.3", "--json", "-"))
+    expect(0.2 < report["min_ms"] / here["min_ms"] < 5, f"here {here['min_ms']} ms, on the agent {report['min_ms']} ms")
+    for option, why in ((["--flush"], "the caches of another machine are not flushed"), (["--number", "2"], "each run is a measurement there"),
+                        (["--min-repeat-ms", "2"], "each run is a measurement there")):
+        says(f"kilter: {option[0]} does not apply with --on this: {why}; leave one of the two out", KILTER, "bench", *short, *option, code=2)
+
+
+def outputs_of(folder):
+    return {file.name: file.read_bytes() for file in pathlib.Path(folder).iterdir()}
+
+
+def run_on():
+    """The outputs and the comparison with the reference kernels are the same as here."""
+    words = ["run", *NETWORK, "--verify"]
+    there = run(KILTER, *words, "-o", "there", *ON)
+    expect("ran on agent bench1 of the device class this (" in there and "verify: passed" in there, f"run says {there}")
+    here = run(KILTER, *words, "-o", "here")
+    expect(here in there and outputs_of("here") == outputs_of("there"), f"here:\n{here}\nthere:\n{there}")
+    for precision in ("declared", "bf16"):
+        told = [json.loads(run(KILTER, *words, "-q", "--precision", precision, "--json", "-", *on)) for on in (ON, [])]
+        on = told[0].pop("on")
+        expect(on["agents"] == ["bench1"] and told[0] == told[1], f"{precision}: {told}")
+
+
+def save_model(path, node, *outputs):
+    """Writes a model with one node and the input x, f32[2,3]. `outputs`: onnx.ValueInfoProto."""
+    import onnx
+    from onnx import TensorProto, helper
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])], outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def save_sequence_model(path):
+    from onnx import TensorProto, helper
+    save_model(path, helper.make_node("SequenceConstruct", ["x", "x"], ["y"]),
+               helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, [2, 3]))
+
+
+def save_case(folder, slope):
+    """Writes a case of LeakyRelu whose expected output has the slope 0.5."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    save_model(folder / "model.onnx", helper.make_node("LeakyRelu", ["x"], ["y"], alpha=slope),
+               helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3]))
+    x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    for name, value in (("input_0", x), ("output_0", np.where(x < 0, x / 2, x))):
+        (data / f"{name}.pb").write_bytes(numpy_helper.from_array(value).SerializeToString())
+
+
+def check_on():
+    cases = pathlib.Path("cases")
+    save_case(cases / "right", 0.5)
+    save_case(cases / "wrong", 0.25)
+    (cases / "program").mkdir()
+    save_sequence_model(cases / "program/model.onnx")
+    (cases / "program/test_data_set_0").mkdir()
+    (cases / "program/test_data_set_0/input_0.pb").write_bytes((cases / "right/test_data_set_0/input_0.pb").read_bytes())
+    check = ["check", "cases", "--list-passed"]
+    said = run(KILTER, *check, *ON, code=1)
+    here = run(KILTER, *check, code=1)
+    expect("1 passed, 1 failed, 1 skipped" in said and "passed  right" in said, f"check says {said}")
+    wrong = re.search("failed  wrong: .*", here).group()
+    expect(wrong in said, f"expected '{wrong}', got {said}")
+    expect(re.search(r"skipped program: .* --on runs networks that are one plan; leave --on out to run it here", said), f"check says {said}")
+    report = json.loads(run(KILTER, "check", "cases/right", *ON, "--json", "-"))
+    expect(report == {"cases": [{"name": "right", "outcome": "passed"}], "passed": 1, "failed": 0, "skipped": 0}, f"check says {report}")
+    status = {a["name"]: a for a in json.loads(run(KILTER, "fleet", "status", "--json", "-"))["agents"]}
+    run(KILTER, "check", "cases/right", *ON)
+    after = {a["name"]: a for a in json.loads(run(KILTER, "fleet", "status", "--json", "-"))["agents"]}
+    expect(after["bench1"]["done"] == status["bench1"]["done"] + 2, f"a case is two jobs: {status} {after}")
+    says("kilter: agent bench1: it runs only signed jobs, and this one is not signed", KILTER, *check, "--on", "this", code=3)
+    says("kilter: no agent of the device class nobody is known; other agents: bench1 (this)", KILTER, *check, "--on", "nobody", code=3)
+    other = "cortex-a72" if platform.machine() == "x86_64" else "x86-64-v2"
+    says(f"kilter: --target {other}: agent bench1 of the device class this (", KILTER, *check, *ON, "--target", other, code=2)
+
+
+def profile_on():
+    short = ["profile", *NETWORK, "--seconds", "0.3"]
+    said = says("no bounds, which need the peaks of the machine that ran the network, and no times of single threads", KILTER, *short, *ON)
+    expect("on agent bench1 of the device class this (" in said and "of bound" not in said and "End to end" not in said, f"profile says {said}")
+    report = json.loads(run(KILTER, *short, *ON, "--json", "-"))
+    rows = report["rows"]
+    expect(abs(sum(row["duration_ms"] for row in rows) - report["total_ms"]) < 1e-3 * report["total_ms"], "the rows do not add up")
+    here = json.loads(run(KILTER, *short, "--json", "-"))
+    expect([row["name"] for row in rows] == [row["name"] for row in here["rows"]], "the rows are others than here")
+    expect(report["on"]["agents"] == ["bench1"] and "peaks" not in report and "bound" not in rows[0], f"profile says {report['on']}")
+    threads, peaks = "agents do not report the times of single threads", "bounds need the peaks of the machine that runs the network"
+    for option, why in (("--counters", "agents do not read the processor's counters"), ("--trace", threads), ("--html", threads),
+                        ("--sort share", peaks), ("--minutes", "the prediction needs the records of this machine")):
+        value = {"--counters": [], "--minutes": ["5"], "--sort share": []}.get(option, ["file"])
+        says(f"kilter: {option} does not apply with --on this: {why}; leave one of the two out", KILTER, *short, *ON, *option.split(), *value,
+             code=2)
+
+
+def refuses_on():
+    """What all commands with --on refuse."""
+    bench = ["bench", *NETWORK]
+    says("kilter: no agent of the device class cortex-a72 is known; other agents: bench1 (this); start one there (kilter-agent), or name "
+         "another class", KILTER, *bench, "--on", "cortex-a72", code=3)
+    other = "cortex-a72" if platform.machine() == "x86_64" else "x86-64-v2"
+    said = says(f"kilter: --target {other}: agent bench1 of the device class this (", KILTER, *bench, *ON, "--target", other, code=2)
+    expect(re.search(r"\) cannot run its code; it runs .+; name one of these, or leave --target out for [a-z]", said), f"bench says {said}")
+    none = {"KILTER_FLEET": ""}
+    says("kilter: --on this: the fleet is missing; give --fleet URL, or set the variable KILTER_FLEET to the URL", KILTER, *bench, "--on",
+         "this", env=none, code=2)
+    says("kilter: --on '': expected the device class of an agent; `kilter fleet status` lists the agents", KILTER, *bench, "--on", "", code=2)
+    says("kilter: --fleet: only --on runs on a fleet; give --on CLASS as well, or leave --fleet out", KILTER, *bench, "--fleet", "x", code=2)
+    says("kilter: --sign-key team.secret: only jobs of a fleet are signed; give --on CLASS as well", KILTER, *bench, *ON[2:], code=2)
+    says("kilter: --records does not apply with --on this: records are those of this machine; --layer-plan takes a plan from a file; leave "
+         "one of the two out", KILTER, *bench, *ON, "--records", "default", code=2)
+    says("kilter: agent bench1: it runs only signed jobs, and this one is not signed", KILTER, *bench, "--on", "this", code=3)
+    save_sequence_model("sequence.onnx")
+    says("kilter: sequence.onnx: 'y' is sequence of f32[2,3], not a tensor of numbers, so the network runs as a program "
+         "(doc/control_flow.md), but --on runs networks that are one plan; leave --on out to run it here", KILTER, "run", "sequence.onnx",
+         *ON, code=3)
+    run(KILTER, "compile", "zoo:squeezenet1_1", "-o", "small.kilter")
+    says("kilter: --on this: small.kilter is a compiled file, but --on compiles for the agent's machine; give the original model", KILTER,
+         "bench", "small.kilter", *ON, code=2)
 
 
 def survives_a_killed_agent(url):
@@ -188,6 +338,7 @@ def main():
         refuses(cluster.url("fleet"))
         refuses_keys(cluster.url("fleet"))
         tunes(cluster.url("fleet"))
+        runs_on_agent(cluster.url("fleet"))
         survives_a_killed_agent(cluster.url("fleet"))
         refuses_jobs(cluster.url("fleet"), fingerprints)
         pathlib.Path("page").mkdir()

@@ -25,6 +25,8 @@
 #include "exec/sodium.h"
 #include "fleet/agent/agent.h"
 #include "fleet/broker_client/broker_client.h"
+#include "measure/caches.h"
+#include "measure/conditions.h"
 #include "measure/device.h"
 #include "target/target.h"
 #include "tune/run/worker.h"
@@ -94,6 +96,15 @@ fleet::Trust trust_of(const Words& words) {
   return fleet::Trust::in_keys(trusted);
 }
 
+/// The names of the targets whose code this machine runs.
+std::vector<std::string> targets_here() {
+  std::vector<std::string> out;
+  for (const TargetRow& row : all_targets()) {
+    if (runs_here(parse_target(row.name))) out.emplace_back(row.name);
+  }
+  return out;
+}
+
 Words parse(const std::vector<std::string_view>& words) {
   Words out;
   out.broker.url = variable("KILTER_FLEET");
@@ -154,12 +165,19 @@ int run(int argc, char** argv) {
   const std::string target = native_target().name;
   if (agent.device_class.empty()) agent.device_class = target;
   agent.device = describe_device().fingerprint();
+  const Conditions now = current_conditions();
+  const CacheSizes caches = cache_sizes();
   agent.facts = json_text(nlohmann::json{{"device", agent.device},
                                          {"processor", cpu_brand()},
                                          {"target", target},
                                          {"version", KILTER_VERSION_STRING},
                                          {"trusts", agent.trust.words()},
+                                         {"targets", targets_here()},
                                          {"cpus", available_cpus()},
+                                         {"pinning", now.pinning},
+                                         {"huge_pages", now.huge_pages},
+                                         {"clock", now.clock},
+                                         {"cache_bytes", {caches.l1_bytes, caches.l2_bytes, caches.l3_bytes}},
                                          {"memory_bytes", available_memory()}});
   agent.connect = [&]() -> std::unique_ptr<fleet::JobSource> {
     words.broker.lease_seconds = agent.lease_seconds;

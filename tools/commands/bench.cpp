@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "codegen/backend.h"
 #include "measure/evaluator.h"
+#include "on_agent.h"
 #include "profile/profile.h"
 #include "profile/program.h"
 #include "terminal.h"
@@ -17,11 +18,12 @@ namespace {
 
 struct BenchOptions {
   ModelOptions model;
+  OnOptions on;
   std::string json;
   double seconds = 2;
   int64_t number = 1, repeat = 0;  ///< repeat 0: as many measurements as `seconds` allows
   double min_repeat_ms = 1;
-  bool flush = false;
+  bool flush = false, min_repeat_given = false;
 };
 
 constexpr int64_t kLeastRepeats = 3, kMostRepeats = 1'000'000;
@@ -50,32 +52,34 @@ Measured measure(Prepared& network, const BenchOptions& options) {
   return {std::move(evaluation), network.session->attendance().since(before).took_part()};
 }
 
-/// The fields of the report that say what ran.
-nlohmann::json facts_of(const Prepared& network) {
-  if (network.loaded == nullptr) {
-    Session& session = *network.session;
-    const vm::FileProgram* file = session.file_program();
-    size_t compiled = 0;
-    if (file != nullptr) {
-      compiled = file->plan_count();
-    } else {
-      for (const ProgramRunner::FormState& form : session.program().forms()) compiled += form.plan != nullptr ? 1 : 0;
-    }
-    return {{"program", true},
-            {"compiled_file", file != nullptr},
-            {"segments", session.functions().segments.size()},
-            {"compiled_segments", compiled},
-            {"held_bytes", file != nullptr ? session.held_bytes() : session.program().held_bytes()}};
-  }
-  const Plan& plan = network.plan();
+nlohmann::json facts_of(const Compiled& compiled) {
+  const Plan& plan = compiled.plan;
   int64_t reference = 0;
   for (const Step& s : plan.steps) reference += s.kind == StepKind::reference ? 1 : 0;
   return {{"program", false},
-          {"compile_ms", network.loaded->compiled.compile_ms},
+          {"compile_ms", compiled.compile_ms},
           {"steps", plan.steps.size()},
           {"reference_steps", reference},
           {"arena_bytes", plan.arena_bytes},
           {"constants_bytes", plan.constants_bytes}};
+}
+
+/// The fields of the report that say what ran.
+nlohmann::json facts_of(const Prepared& network) {
+  if (network.loaded != nullptr) return facts_of(network.loaded->compiled);
+  Session& session = *network.session;
+  const vm::FileProgram* file = session.file_program();
+  size_t compiled = 0;
+  if (file != nullptr) {
+    compiled = file->plan_count();
+  } else {
+    for (const ProgramRunner::FormState& form : session.program().forms()) compiled += form.plan != nullptr ? 1 : 0;
+  }
+  return {{"program", true},
+          {"compiled_file", file != nullptr},
+          {"segments", session.functions().segments.size()},
+          {"compiled_segments", compiled},
+          {"held_bytes", file != nullptr ? session.held_bytes() : session.program().held_bytes()}};
 }
 
 /// Returns facts_of() as lines.
@@ -98,9 +102,20 @@ std::string facts_text(const nlohmann::json& facts) {
   return out;
 }
 
-nlohmann::json report_of(const Prepared& network, const Evaluation& e, const Conditions& conditions) {
+/// A measurement, on whichever machine.
+struct Bench {
+  std::string network, processor;
+  int threads = 1;
+  Evaluation evaluation;
+  Conditions conditions;
+  nlohmann::json more;     ///< fields of the report
+  std::string place = {};  ///< a line about another machine that ran it; empty: this one did
+};
+
+nlohmann::json report_of(const Bench& bench) {
+  const Evaluation& e = bench.evaluation;
   const Samples& samples = e.samples;
-  nlohmann::json report{{"model", network.session->name()},
+  nlohmann::json report{{"model", bench.network},
                         {"estimate_ms", e.estimate()},
                         {"mean_ms", e.mean()},
                         {"std_dev_ms", e.std_dev()},
@@ -110,66 +125,94 @@ nlohmann::json report_of(const Prepared& network, const Evaluation& e, const Con
                         {"number", e.number},
                         {"repeat", samples.ms.size()},
                         {"disturbed", e.disturbed},
-                        {"peak_rss_bytes", peak_rss_bytes()},
-                        {"threads", network.threads},
-                        {"target", conditions.target},
-                        {"precision", conditions.precision},
-                        {"conditions", to_json(conditions)},
+                        {"threads", bench.threads},
+                        {"target", bench.conditions.target},
+                        {"precision", bench.conditions.precision},
+                        {"conditions", to_json(bench.conditions)},
                         {"inputs", "seeded: floats N(0,1), integers 0..99"}};
-  report.update(facts_of(network));
+  report.update(bench.more);
   return report;
 }
 
-Conditions conditions_of(const Prepared& network, const Measured& measured, const BenchOptions& options) {
-  const Evaluation& e = measured.evaluation;
-  Conditions conditions = network.loaded != nullptr ? profile::conditions_of(network.plan(), network.threads)
-                                                    : profile::program_conditions(*network.session);
-  conditions.took_part = measured.took_part;
+Conditions conditions_of(Conditions conditions, const Evaluation& e) {
   conditions.taken = static_cast<int64_t>(e.samples.ms.size());
   conditions.kept = static_cast<int64_t>(e.quiet.ms.size());
   conditions.disturbed = e.disturbed, conditions.disturbed_by = e.disturbed_count.why();
   conditions.best_ms = e.samples.min();
   conditions.estimator = "mean of the middle half of the quiet measurements";
-  if (options.flush) conditions.weights = conditions.activations = "caches flushed before each measurement";
   conditions.program = version_text();
   return conditions;
 }
 
-void bench(const BenchOptions& options) {
-  check_writable("--json", options.json);
-  Progress progress("bench " + options.model.model);
+Bench bench_here(const BenchOptions& options, Progress& progress) {
   progress.show("compiling");
   Prepared network(options.model, Prepared::Form::any);
   network.warm_up();
   progress.show("measuring");
-  const Measured measured = measure(network, options);
-  const Evaluation& e = measured.evaluation;
+  Measured measured = measure(network, options);
   progress.clear();
   network.loaded != nullptr ? tell_records(network.plan().records) : tell_records_of_program(*network.session);
-  const Conditions conditions = conditions_of(network, measured, options);
-  const nlohmann::json report = report_of(network, e, conditions);
-  if (!options.json.empty()) write_json(options.json, report);
-  if (options.json == "-") return;
+  Conditions conditions = network.loaded != nullptr ? profile::conditions_of(network.plan(), network.threads)
+                                                    : profile::program_conditions(*network.session);
+  conditions.took_part = measured.took_part;
+  if (options.flush) conditions.weights = conditions.activations = "caches flushed before each measurement";
+  Bench bench{network.session->name(),        cpu_brand(), network.threads,
+              std::move(measured.evaluation), {},          facts_of(network)};
+  bench.conditions = conditions_of(std::move(conditions), bench.evaluation);
+  bench.more["peak_rss_bytes"] = peak_rss_bytes();
+  return bench;
+}
+
+Bench bench_there(const BenchOptions& options, Progress& progress) {
+  AgentNetwork network(options.model, options.on, {}, [&](const std::string& what) { progress.show(what); });
+  const std::vector<tune::Lap> runs = network.measure(options.seconds, options.repeat, [&](double share) {
+    progress.show(fmt::format("measuring, {:.0f} %", 100 * share));
+  });
+  progress.clear();
+  tell_records(network.plan().records);
+  Bench bench{network.session().name(),    network.machine().processor, network.threads(), evaluation_of(runs), {},
+              facts_of(network.compiled())};
+  bench.conditions = conditions_of(network.conditions(), bench.evaluation);
+  bench.more["on"] = network.place_json();
+  bench.place = network.place_text();
+  return bench;
+}
+
+std::string text(const Bench& bench, bool flushed) {
+  const Evaluation& e = bench.evaluation;
   const Samples& samples = e.samples;
+  const Conditions& conditions = bench.conditions;
   const bool busy = quietness(conditions) == Quietness::busy;
   const std::string quiet = quiet_text(conditions, "measurements");
   std::string out = busy ? quiet + "\n" : "";
   if (const std::string absent = absent_threads_text(conditions.took_part); !absent.empty()) out += absent + "\n";
-  out += fmt::format("{}: {} on {} thread{} ({}{} on {})\n", printable(network.session->name()),
-                     figure_text(e.estimate(), conditions, 3), network.threads, network.threads == 1 ? "" : "s",
-                     conditions.target,
-                     conditions.precision == name(Precision::declared) ? "" : ", " + conditions.precision, cpu_brand());
+  out += fmt::format(
+      "{}: {} on {} thread{} ({}{} on {})\n", printable(bench.network), figure_text(e.estimate(), conditions, 3),
+      bench.threads, bench.threads == 1 ? "" : "s", conditions.target,
+      conditions.precision == name(Precision::declared) ? "" : ", " + conditions.precision, printable(bench.processor));
+  if (!bench.place.empty()) out += fmt::format("  {}\n", bench.place);
   if (!busy) out += fmt::format("  {}\n", quiet);
   out += fmt::format(
       "  mean {:.3f} (std dev {:.3f})  median {:.3f}  min {:.3f}  p90 {:.3f}; {} measurements of {} run{}{}\n",
       e.mean(), e.std_dev(), samples.median(), samples.min(), samples.quantile(0.9), samples.ms.size(), e.number,
-      e.number == 1 ? "" : "s", options.flush ? ", caches flushed before each" : "");
+      e.number == 1 ? "" : "s", flushed ? ", caches flushed before each" : "");
   if (e.disturbed > 0) {
     out += fmt::format("  first disturbance: {}; the figure uses {}\n", e.disturbed_by,
                        e.quiet.ms.size() == samples.ms.size() ? "all measurements, since most were disturbed"
                                                               : "the undisturbed measurements");
   }
-  say_fitted(out + facts_text(report));
+  return out + facts_text(bench.more);
+}
+
+void bench(BenchOptions options) {
+  check_writable("--json", options.json);
+  options.on.settle({{"--flush", options.flush, "the caches of another machine are not flushed"},
+                     {"--number", options.number != 1, "each run is a measurement there"},
+                     {"--min-repeat-ms", options.min_repeat_given, "each run is a measurement there"}});
+  Progress progress("bench " + options.model.model);
+  const Bench bench = options.on.given ? bench_there(options, progress) : bench_here(options, progress);
+  if (!options.json.empty()) write_json(options.json, report_of(bench));
+  if (options.json != "-") say_fitted(text(bench, options.flush));
 }
 
 }  // namespace
@@ -187,15 +230,20 @@ void add_bench(Command app, Context&) {
   sub.option("--repeat", options->repeat, "number of measurements (default: as many as --seconds allows)").positive();
   sub.option("--min-repeat-ms", options->min_repeat_ms, "add runs until a measurement takes at least this long")
       .non_negative()
-      .shows_default();
+      .shows_default()
+      .on_value([options] { options->min_repeat_given = true; });
   sub.flag("--flush", options->flush, "flush the caches before each measurement");
+  options->on.add_to(sub);
   sub.heading("Output");
   sub.json(options->json, "the figures");
   sub.footer(
       "The first figure is the mean of the middle half of the undisturbed measurements; mean, median, min and p90 are "
-      "of all.");
+      "of all. With --on, each run is a measurement: the time of the plan in the agent's worker, which notes the time "
+      "at each layer.");
   sub.example("kilter bench zoo:resnet18 --threads 1", "Time ResNet-18 on one thread");
   sub.example("kilter bench zoo:resnet18 --threads 1 --json -", "The same, for a script");
+  sub.example("kilter bench zoo:resnet18 --threads 1 --on board --sign-key team.secret",
+              "The same on the machine of an agent that trusts team.public, in the fleet of KILTER_FLEET");
   sub.callback([=] { bench(*options); });
 }
 

@@ -1,5 +1,5 @@
 // kilter check: runs cases in the ONNX test layout. Each case runs in its own process, so that a case that crashes or
-// hangs does not stop the rest.
+// hangs does not stop the rest. With --on, that process compiles the case, and an agent of a fleet runs it.
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "measure/clock.h"
+#include "on_agent.h"
 #include "onnx/value_file.h"
 #include "terminal.h"
 #include "tool.h"
@@ -23,7 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Verdict : char { passed = 'P', failed = 'F', skipped = 'S' };
+enum class Verdict : char {
+  passed = 'P',
+  failed = 'F',
+  skipped = 'S',
+  ended = 'E',  ///< the fleet ran nothing, so that the check ends
+};
 
 struct Outcome {
   Verdict verdict = Verdict::passed;
@@ -35,6 +41,7 @@ std::string word_of(Verdict verdict) {
 }
 
 struct CheckOptions {
+  OnOptions on;
   std::vector<std::string> folders;
   std::string target = "native", json;
   int threads = 1;
@@ -99,32 +106,77 @@ std::string mismatch(const std::string& name, const AnyValue& got, const AnyValu
   return fmt::format("output '{}': expected {}, got {}", name, text(want), text(got));
 }
 
+std::map<std::string, AnyValue> inputs_of(const fs::path& data, const std::vector<onnx::Port>& ports) {
+  std::map<std::string, AnyValue> inputs;
+  const auto files = numbered(data, "input");
+  for (size_t i = 0; i < files.size() && i < ports.size(); ++i)
+    inputs[ports[i].name] = onnx::load_value(files[i], ports[i].kind);
+  return inputs;
+}
+
+std::string mismatch(const fs::path& data, const std::vector<AnyValue>& outputs, const std::vector<onnx::Port>& ports,
+                     const Tolerances& t) {
+  const auto expected = numbered(data, "output");
+  if (expected.size() > outputs.size())
+    return fmt::format("expected {} outputs, got {}", expected.size(), outputs.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const AnyValue want = onnx::load_value(expected[i], ports[i].kind);
+    std::string wrong = mismatch(ports[i].name, outputs[i], want, t);
+    if (!wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+std::string mismatch_here(const fs::path& model, const std::vector<fs::path>& sets, const Tolerances& t,
+                          const CheckOptions& options) {
+  Session::Options session_options;
+  session_options.compile.target = parse_target(options.target);
+  session_options.threads = options.threads;
+  const auto session = Session::open(model.string(), session_options);
+  for (const fs::path& data : sets) {
+    const std::vector<AnyValue> outputs = session->run_values(inputs_of(data, session->inputs()));
+    std::string wrong = mismatch(data, outputs, session->outputs(), t);
+    if (!wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+/// The inputs of a plan, whose other inputs were not given.
+std::map<std::string, Tensor> tensors_of(const fs::path& data, const Session& session) {
+  std::map<std::string, Tensor> tensors;
+  for (auto& [name, value] : inputs_of(data, session.inputs())) {
+    if (!value.is_tensor() || value.tensor().dtype() == DType::string)
+      fail(ErrorKind::unsupported, "input '{}' is {}; --on runs networks of tensors of numbers", name, text(value));
+    tensors.emplace(name, value.tensor());
+  }
+  return tensors;
+}
+
+std::string mismatch_there(const fs::path& model, const std::vector<fs::path>& sets, const Tolerances& t,
+                           const CheckOptions& options) {
+  ModelOptions how;
+  how.model = model.string(), how.target = options.target, how.threads = options.threads;
+  for (const fs::path& data : sets) {
+    AgentNetwork network(how, options.on, [&](const Session& session) { return tensors_of(data, session); });
+    std::vector<AnyValue> outputs;
+    for (Tensor& output : network.outputs()) outputs.emplace_back(std::move(output));
+    std::string wrong = mismatch(data, outputs, network.session().outputs(), t);
+    if (!wrong.empty()) return wrong;
+  }
+  return "";
+}
+
 Outcome run_case(const fs::path& folder, const CheckOptions& options) {
   try {
-    Session::Options session_options;
-    session_options.compile.target = parse_target(options.target);
-    session_options.threads = options.threads;
-    const auto session = Session::open((folder / "model.onnx").string(), session_options);
     const Tolerances t = tolerances(folder);
-    for (int set = 0; fs::exists(folder / fmt::format("test_data_set_{}", set)); ++set) {
-      const fs::path data = folder / fmt::format("test_data_set_{}", set);
-      std::map<std::string, AnyValue> inputs;
-      const auto ports = session->inputs();
-      const auto files = numbered(data, "input");
-      for (size_t i = 0; i < files.size() && i < ports.size(); ++i)
-        inputs[ports[i].name] = onnx::load_value(files[i], ports[i].kind);
-      const std::vector<AnyValue> outputs = session->run_values(inputs);
-      const auto expected = numbered(data, "output");
-      const auto names = session->outputs();
-      if (expected.size() > outputs.size())
-        return {Verdict::failed, fmt::format("expected {} outputs, got {}", expected.size(), outputs.size())};
-      for (size_t i = 0; i < expected.size(); ++i) {
-        const AnyValue want = onnx::load_value(expected[i], names[i].kind);
-        const std::string wrong = mismatch(names[i].name, outputs[i], want, t);
-        if (!wrong.empty()) return {Verdict::failed, wrong};
-      }
-    }
-    return {};
+    std::vector<fs::path> sets;
+    while (fs::exists(folder / fmt::format("test_data_set_{}", sets.size())))
+      sets.push_back(folder / fmt::format("test_data_set_{}", sets.size()));
+    const auto run = options.on.given ? mismatch_there : mismatch_here;
+    const std::string wrong = run(folder / "model.onnx", sets, t, options);
+    return {wrong.empty() ? Verdict::passed : Verdict::failed, wrong};
+  } catch (const AgentError& e) {
+    return {Verdict::ended, e.message()};
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::internal) return {Verdict::failed, "internal error: " + e.message()};
     return {e.kind() == ErrorKind::unsupported ? Verdict::skipped : Verdict::failed, e.message()};
@@ -234,8 +286,10 @@ void print(const Ran& r) {
       r.outcome.reason);
 }
 
-int check(const CheckOptions& options) {
+int check(CheckOptions options) {
   check_writable("--json", options.json);
+  options.on.settle();
+  if (options.on.given) (void)target_on(machine_of_class(options.on), options.target);  // errors come early, and once
   std::vector<fs::path> cases;
   for (const std::string& folder : options.folders) {
     for (fs::path& path : cases_in(folder)) cases.push_back(std::move(path));
@@ -246,6 +300,7 @@ int check(const CheckOptions& options) {
     for (const fs::path& path : cases) {
       progress.show(fmt::format("{} of {}", all.size() + 1, cases.size()));
       Outcome outcome = run_apart(path, options);
+      if (outcome.verdict == Verdict::ended) fail(ErrorKind::unsupported, "{}", outcome.reason);
       std::replace(outcome.reason.begin(), outcome.reason.end(), '\n', ' ');
       outcome.reason = printable(outcome.reason);
       all.push_back({case_name(path), std::move(outcome)});
@@ -277,10 +332,13 @@ void add_check(Command app, Context& context) {
       .shows_default();
   sub.option("--threads", options->threads, "threads per case").range(1, 1024).shows_default();
   sub.option("--timeout", options->seconds, "time limit of a case, in seconds").range(1, 86400).shows_default();
+  options->on.add_to(sub);
   sub.heading("Output");
   sub.flag("--list-passed", options->list, "also print the cases that pass");
   sub.json(options->json, "the outcome of each case");
   sub.example("kilter check models/onnx_cases/test_relu", "One case of the ONNX standard");
+  sub.example("kilter check models/onnx_cases/test_relu --on board --sign-key team.secret",
+              "The same on the machine of an agent that trusts team.public, in the fleet of KILTER_FLEET");
   sub.callback([=, &context] { context.exit = check(*options); });
 }
 

@@ -100,20 +100,21 @@ struct List {
 };
 
 List environment_list() {
-  return {"environment",
-          "environment",
-          {{"KILTER_NUM_THREADS", "number of threads, 1..1024 (default: the CPUs this process may use)", {}, {}},
-           {"KILTER_SPIN_US", "how long an idle worker spins before it parks, microseconds", {}, {}},
-           {"KILTER_XGBOOST", "libxgboost.so, its folder, or a Python environment with xgboost-cpu", {}, {}},
-           {"KILTER_PYTHON",
-            "Python interpreter that has onnxruntime or openvino, for comparisons with them (default: .venv/bin/python "
-            "of the current folder, else python3)",
-            {},
-            {}},
-           {"KILTER_FLEET", "URL of the fleet's database, for kilter fleet and kilter-agent (doc/fleet.md)", {}, {}},
-           {"KILTER_FLEET_KEY", "secret key that signs the jobs of kilter tune --fleet", {}, {}},
-           {"KILTER_FLEET_TRUST", "public key, or folder of public keys, whose jobs kilter-agent runs", {}, {}},
-           {"NO_COLOR", "anything: no colours and bold text, unless --color always is given", {}, {}}}};
+  return {
+      "environment",
+      "environment",
+      {{"KILTER_NUM_THREADS", "number of threads, 1..1024 (default: the CPUs this process may use)", {}, {}},
+       {"KILTER_SPIN_US", "how long an idle worker spins before it parks, microseconds", {}, {}},
+       {"KILTER_XGBOOST", "libxgboost.so, its folder, or a Python environment with xgboost-cpu", {}, {}},
+       {"KILTER_PYTHON",
+        "Python interpreter that has onnxruntime or openvino, for comparisons with them (default: .venv/bin/python "
+        "of the current folder, else python3)",
+        {},
+        {}},
+       {"KILTER_FLEET", "URL of the fleet's database, for kilter fleet, --on and kilter-agent (doc/fleet.md)", {}, {}},
+       {"KILTER_FLEET_KEY", "secret key that signs the jobs of kilter tune --fleet and of --on", {}, {}},
+       {"KILTER_FLEET_TRUST", "public key, or folder of public keys, whose jobs kilter-agent runs", {}, {}},
+       {"NO_COLOR", "anything: no colours and bold text, unless --color always is given", {}, {}}}};
 }
 
 List pass_list() {

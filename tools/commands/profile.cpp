@@ -6,6 +6,7 @@
 #include "base/json_text.h"
 #include "base/other_threads.h"
 #include "look_ahead.h"
+#include "on_agent.h"
 #include "profile/program.h"
 #include "profile/report/report.h"
 #include "profile/shown.h"
@@ -19,10 +20,11 @@ namespace {
 
 struct ProfileOptions {
   ModelOptions model;
+  OnOptions on;
   profile::TableOptions table;
   std::string json, csv, trace, html;
   double seconds = 3, minutes = 5;
-  bool arena = false, counters = false, sort_given = false;
+  bool arena = false, counters = false, sort_given = false, minutes_given = false;
 };
 
 profile::Profile measured(Prepared& network, const ProfileOptions& options, const profile::Options& how) {
@@ -42,8 +44,51 @@ profile::Profile measured(Prepared& network, const ProfileOptions& options, cons
   return profile::collect_program(*network.session, network.values, how);
 }
 
-void run_profile(const ProfileOptions& options) {
+/// A profile, and where it was made if that was another machine.
+struct Profiled {
+  profile::Profile profile;
+  std::string place;
+  nlohmann::json place_json;
+};
+
+Profiled profile_here(const ProfileOptions& options, Progress& progress) {
+  progress.show("compiling");
+  Prepared network(options.model, Prepared::Form::any);
+  profile::Options how;
+  how.seconds = options.seconds;
+  how.count = options.counters;
+  how.progress = [&](double share) { progress.show(fmt::format("measuring, {:.0f} %", 100 * std::min(share, 1.0))); };
+  Profiled out{measured(network, options, how), {}, {}};
+  out.profile.model = network.session->name();
+  return out;
+}
+
+Profiled profile_there(const ProfileOptions& options, Progress& progress) {
+  AgentNetwork network(options.model, options.on, {}, [&](const std::string& what) { progress.show(what); });
+  const std::vector<tune::Lap> laps = network.measure(
+      options.seconds, 0, [&](double share) { progress.show(fmt::format("measuring, {:.0f} %", 100 * share)); });
+  std::vector<profile::RunTimes> runs;
+  for (const tune::Lap& lap : laps) runs.push_back({lap.total_ms, lap.step_ms, lap.gap_ms, lap.disturbance});
+  Profiled out{profile::of_runs(network.plan(), network.conditions(), std::move(runs)), network.place_text(),
+               network.place_json()};
+  out.profile.model = network.session().name();
+  return out;
+}
+
+/// Throws usage for options of which --on can make nothing.
+void settle(ProfileOptions& options) {
+  constexpr std::string_view kThreads = "agents do not report the times of single threads";
+  constexpr std::string_view kPeaks = "bounds need the peaks of the machine that runs the network";
+  options.on.settle({{"--counters", options.counters, "agents do not read the processor's counters"},
+                     {"--trace", !options.trace.empty(), kThreads},
+                     {"--html", !options.html.empty(), kThreads},
+                     {"--sort share", options.table.sort == "share", kPeaks},
+                     {"--minutes", options.minutes_given, "the prediction needs the records of this machine"}});
+}
+
+void run_profile(ProfileOptions options) {
   profile::check(options.table);
+  settle(options);
   check_writable("--json", options.json);
   check_writable("--csv", options.csv);
   check_writable("--trace", options.trace);
@@ -53,26 +98,26 @@ void run_profile(const ProfileOptions& options) {
   table.style = table_style();
   if (table.top > 0 && !options.sort_given) table.sort = "time";
   Progress progress("profile " + options.model.model);
-  progress.show("compiling");
-  Prepared network(options.model, Prepared::Form::any);
-  profile::Options how;
-  how.seconds = options.seconds;
-  how.count = options.counters;
-  how.progress = [&](double share) { progress.show(fmt::format("measuring, {:.0f} %", 100 * std::min(share, 1.0))); };
-  profile::Profile p = measured(network, options, how);
-  p.model = network.session->name();
+  Profiled made = options.on.given ? profile_there(options, progress) : profile_here(options, progress);
+  profile::Profile& p = made.profile;
   p.conditions.program = version_text();
   progress.clear();
   if (!options.csv.empty()) write_text("--csv", options.csv, profile::to_csv(p));
   if (!options.trace.empty()) write_text("--trace", options.trace, json_text(profile::to_trace(p)) + "\n");
-  if (!options.json.empty()) write_json(options.json, profile::to_json(p));
+  if (!options.json.empty()) {
+    nlohmann::json report = profile::to_json(p);
+    if (!made.place.empty()) report["on"] = made.place_json;
+    write_json(options.json, report);
+  }
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(profile::to_json(p)));
   if (options.json == "-" || options.csv == "-" || options.trace == "-" || options.html == "-") return;
   p = profile::shown(std::move(p));
-  if (!undisturbed_figure(p.conditions)) say("{}\n", hanging(quiet_text(p.conditions, "passes"), 2, table.style.width));
+  if (!undisturbed_figure(p.conditions))
+    say("{}\n", hanging(quiet_text(p.conditions, p.elsewhere ? "runs" : "passes"), 2, table.style.width));
   if (const std::string absent = absent_threads_text(p.conditions.took_part); !absent.empty())
     say("{}\n", hanging(absent, 2, table.style.width));
   say("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
+  if (!made.place.empty()) say("{}\n", hanging("  " + made.place, 2, table.style.width));
   say("{}", profile::table(p, table));
   if (options.arena) say("{}", profile::memory_table(p));
   if (p.tuning) {
@@ -110,7 +155,8 @@ void add_profile(Command app, Context&) {
            "separate runs, if the machine has them");
   sub.heading("Measuring");
   sub.option("--seconds", options->seconds, "how long to measure, in seconds").range(0.01, 3600.0).shows_default();
-  add_minutes(sub, options->minutes);
+  add_minutes(sub, options->minutes).on_value([options] { options->minutes_given = true; });
+  options->on.add_to(sub);
   sub.heading("Output");
   sub.json(options->json, "everything");
   sub.option("--csv", options->csv, "also write the rows as CSV to a file, or - for standard output").file();
@@ -124,9 +170,13 @@ void add_profile(Command app, Context&) {
       "A row's time is measured in the network, from fork to join of its parallel region; it is the mean of the middle "
       "half of the runs. Sum = kernels + gaps + barriers; the end-to-end time comes from interleaved runs without "
       "profiling. A network that runs as a program (doc/control_flow.md) has a row for each instruction; those of a "
-      "loop's body are below it, and the loop's own row is without them.");
+      "loop's body are below it, and the loop's own row is without them. With --on, all runs are profiled, and rows "
+      "have "
+      "no bounds; they are means of the middle half of the runs.");
   sub.example("kilter profile zoo:resnet18 --threads 1 --top 10", "The ten layers that take the most time");
   sub.example("kilter profile zoo:resnet18 --html report.html", "A report with charts, to look at in a browser");
+  sub.example("kilter profile zoo:resnet18 --threads 1 --top 10 --on board --sign-key team.secret",
+              "The layers on the machine of an agent that trusts team.public, in the fleet of KILTER_FLEET");
   sub.callback([=] { run_profile(*options); });
 }
 

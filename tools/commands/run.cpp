@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -15,6 +16,7 @@
 #include "graph/text.h"
 #include "graph/values.h"
 #include "map_file.h"
+#include "on_agent.h"
 #include "ops/op.h"
 #include "terminal.h"
 #include "tool.h"
@@ -297,19 +299,22 @@ FlatOutputs flat(const Session& session, const std::vector<AnyValue>& values) {
   return flat;
 }
 
-/// Returns a session for the same network that uses only reference kernels.
-std::unique_ptr<Session> reference_session(const ModelOptions& options, const Session& session) {
+/// Returns a session for the same network that uses only reference kernels. `there`: the session compiled for another
+/// machine.
+std::unique_ptr<Session> reference_session(const std::string& model, const Session& session, bool there = false) {
   Session::Options naive = session.options();
   naive.compile = {},
   naive.chooser = nullptr;  // layer options may name nodes that only passes make; reference kernels need none
-  naive.compile.target = session.options().compile.target, naive.compile.debug.naive = true;
-  return Session::open(options.model, naive);
+  naive.compile.target = there ? parse_target("native") : session.options().compile.target;
+  naive.compile.debug.naive = true;
+  if (there) naive.threads = 0;
+  return Session::open(model, naive);
 }
 
 /// Compares the outputs of a program with those of the reference kernels.
-Verified verify_program(const ModelOptions& options, const Session& session,
-                        const std::map<std::string, AnyValue>& inputs, const FlatOutputs& got) {
-  const auto reference = reference_session(options, session);
+Verified verify_program(const std::string& model, const Session& session, const std::map<std::string, AnyValue>& inputs,
+                        const FlatOutputs& got) {
+  const auto reference = reference_session(model, session);
   const FlatOutputs want = flat(*reference, reference->run_values(inputs));
   const double tolerance = verify_tolerance(stored_type(session.options().compile.precision));
   Verified verified;
@@ -337,14 +342,18 @@ Verified verify_program(const ModelOptions& options, const Session& session,
   return verified;
 }
 
+/// Returns the values of a run that a map has, and the outputs. The inputs are in the order of the plan.
+using ValuesOf =
+    std::function<RunValues(const std::vector<Tensor>& inputs, const std::map<std::string, Tensor>& wanted)>;
+
 /// Compares every value with the reference kernels. Errors of narrow types grow from layer to layer, however well the
 /// kernels compute. So the kernels of a network that stores them are judged layer by layer, each on its own operands.
-Verified verify_run(const ModelOptions& options, Session& session, const std::map<std::string, Tensor>& inputs) {
-  const auto reference = reference_session(options, session);
-  Loaded& slow = reference->prepare_for(inputs);
-  Loaded& fast = session.prepare_for(inputs);
+/// `reference`: reference_session(). `plan`: the one that runs.
+Verified verify_run(Session& reference, const Session& session, const std::map<std::string, Tensor>& inputs,
+                    const Plan& plan, const ValuesOf& run) {
+  Loaded& slow = reference.prepare_for(inputs);
   std::vector<Tensor> ordered;
-  for (const PlanTensor& t : fast.plan().inputs) ordered.push_back(inputs.at(t.name));
+  for (const PlanTensor& t : plan.inputs) ordered.push_back(inputs.at(t.name));
   std::map<std::string, Tensor> wanted, alone;
   RunValues exact, values;
   std::optional<DType> narrow;
@@ -353,7 +362,7 @@ Verified verify_run(const ModelOptions& options, Session& session, const std::ma
     progress.show("running the reference kernels");
     exact = values_of(slow, ordered, nullptr);
     wanted = {exact.made.begin(), exact.made.end()};
-    values = values_of(fast, ordered, &wanted);
+    values = run(ordered, wanted);
     narrow = narrow_type(session.options().compile.precision, wanted);
     if (narrow) alone = values_of_layers_alone(slow, ordered, {values.made.begin(), values.made.end()});
   }
@@ -365,56 +374,92 @@ Verified verify_run(const ModelOptions& options, Session& session, const std::ma
   verified.json = {{"tolerance", verdict.tolerance}, {"compared", verdict.compared}};
   if (verdict.compared > 0) verified.json["worst"] = to_json(verdict.worst, verdict.worst_difference);
   if (!verdict.first.empty()) verified.json["first_beyond"] = to_json(verdict.first, verdict.first_difference);
-  if (narrow) add_output_errors(verified, fast.plan().outputs, values.outputs, exact.outputs, finite);
+  if (narrow) add_output_errors(verified, plan.outputs, values.outputs, exact.outputs, finite);
   verified.end();
   return verified;
 }
 
 struct RunCommand {
   ModelOptions model;
+  OnOptions on;
   std::string folder, json;
   bool verify = false;
+  bool prints() const { return json != "-"; }
 };
 
-/// Returns the exit code.
-int run(const RunCommand& command) {
-  check_writable("--json", command.json);
+/// Shows, writes and checks the outputs of a run, with what `report` says of it. Returns the exit code.
+int finish(const RunCommand& command, const Session& session, const std::vector<AnyValue>& values,
+           nlohmann::json report, const std::function<Verified()>& verify) {
+  report["model"] = session.name(), report["outputs"] = nlohmann::json::array();
+  const std::vector<onnx::Port> ports = session.outputs();
+  for (size_t i = 0; i < values.size(); ++i) {
+    report["outputs"].push_back(output_json(ports[i].name, values[i]));
+    if (command.prints()) print_output(ports[i].name, values[i]);
+  }
+  if (!command.folder.empty()) report["files"] = write_outputs(command.folder, ports, values, command.prints());
+  bool passed = true;
+  if (command.verify) {
+    const Verified verified = verify();
+    passed = verified.passed, report["verify"] = verified.json;
+    if (command.prints()) say_fitted(verified.text);
+  }
+  if (!command.json.empty()) write_json(command.json, report);
+  return passed ? kDone : kCheckFailed;
+}
+
+int run_here(const RunCommand& command) {
   const auto session = command.model.open();
-  const bool prints = command.json != "-";
   const std::map<std::string, AnyValue> given = command.model.all_values(*session);
   std::map<std::string, Tensor> inputs;
   for (const auto& [name, value] : given) {
     if (value.is_tensor()) inputs.emplace(name, value.tensor());
   }
   const std::vector<AnyValue> values = session->run_values(given);
-  nlohmann::json report{{"model", session->name()}, {"outputs", nlohmann::json::array()}};
+  nlohmann::json report = nlohmann::json::object();
   if (!session->runs_program()) {
     Loaded& loaded = session->prepare_for(inputs);
-    if (command.model.time_passes && prints) print_passes(loaded.compiled);
+    if (command.model.time_passes && command.prints()) print_passes(loaded.compiled);
     tell_records(loaded.plan().records);
     report["records"] = loaded.plan().records, report["target"] = loaded.plan().target;
   } else {
     tell_records_of_program(*session);
   }
   tell_absent_threads(*session);
-  const std::vector<onnx::Port> ports = session->outputs();
-  for (size_t i = 0; i < values.size(); ++i) {
-    report["outputs"].push_back(output_json(ports[i].name, values[i]));
-    if (prints) print_output(ports[i].name, values[i]);
-  }
-  if (!command.folder.empty()) report["files"] = write_outputs(command.folder, ports, values, prints);
-  bool passed = true;
-  if (command.verify) {
-    if (session->compiled_file())
-      fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", command.model.model);
-    const Verified verified = session->runs_program()
-                                  ? verify_program(command.model, *session, given, flat(*session, values))
-                                  : verify_run(command.model, *session, inputs);
-    passed = verified.passed, report["verify"] = verified.json;
-    if (prints) say_fitted(verified.text);
-  }
-  if (!command.json.empty()) write_json(command.json, report);
-  return passed ? kDone : kCheckFailed;
+  return finish(command, *session, values, std::move(report), [&] {
+    const std::string& model = command.model.model;
+    if (session->compiled_file()) fail(ErrorKind::usage, "--verify needs the model, not a compiled file: {}", model);
+    if (session->runs_program()) return verify_program(model, *session, given, flat(*session, values));
+    const auto reference = reference_session(model, *session);
+    Loaded& fast = session->prepare_for(inputs);
+    return verify_run(*reference, *session, inputs, fast.plan(),
+                      [&](const auto& ordered, const auto& wanted) { return values_of(fast, ordered, &wanted); });
+  });
+}
+
+int run_there(const RunCommand& command) {
+  Progress progress("run " + command.model.model);
+  AgentNetwork network(command.model, command.on, {}, [&](const std::string& what) { progress.show(what); });
+  progress.show("running");
+  std::vector<AnyValue> values;
+  for (Tensor& output : network.outputs()) values.emplace_back(std::move(output));
+  progress.clear();
+  if (command.model.time_passes && command.prints()) print_passes(network.compiled());
+  tell_records(network.plan().records);
+  note("ran {}\n", network.place_text());
+  const nlohmann::json report{
+      {"records", network.plan().records}, {"target", network.plan().target}, {"on", network.place_json()}};
+  return finish(command, network.session(), values, report, [&] {
+    const auto reference = reference_session(command.model.model, network.session(), true);
+    return verify_run(*reference, network.session(), network.inputs(), network.plan(),
+                      [&](const auto&, const auto& wanted) { return network.values(wanted); });
+  });
+}
+
+/// Returns the exit code.
+int run(RunCommand command) {
+  check_writable("--json", command.json);
+  command.on.settle();
+  return command.on.given ? run_there(command) : run_here(command);
 }
 
 }  // namespace
@@ -424,6 +469,7 @@ void add_run(Command app, Context& context) {
   Command sub = app.subcommand("run", "Run a network once; inputs that are not given get seeded random values");
   sub.group("Run and deploy");
   command->model.add_to(sub);
+  command->on.add_to(sub);
   sub.heading("Output");
   sub.option("-o,--output", command->folder, "folder to write one NAME.npy per output to, or NAME.json for maps")
       .folder();
@@ -431,6 +477,8 @@ void add_run(Command app, Context& context) {
   sub.flag("--verify", command->verify, "compare every value with the reference kernels (exit code 1 if any differs)");
   sub.example("kilter run zoo:resnet18 --verify", "Run ResNet-18 and check its results");
   sub.example("kilter run model.onnx --input input=1x3x224x224 --output results", "Write the outputs as .npy files");
+  sub.example("kilter run zoo:resnet18 --verify --on board --sign-key team.secret",
+              "Check the results of the machine of an agent that trusts team.public, in the fleet of KILTER_FLEET");
   sub.callback([command, &context] { context.exit = run(*command); });
 }
 

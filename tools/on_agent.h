@@ -1,0 +1,130 @@
+// A network that is compiled here and runs on another machine, whose agent is in a fleet.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "compile/run_values.h"
+#include "fleet.h"
+#include "measure/caches.h"
+#include "measure/conditions.h"
+#include "measure/evaluator.h"
+#include "tool.h"
+#include "tune/run/runner.h"
+
+namespace kilter::tool {
+
+/// An option that means this machine, so that it is refused with --on.
+struct LocalOption {
+  std::string_view option;
+  bool given = false;
+  std::string_view why;  ///< "the caches of another machine are not flushed"
+};
+
+/// The option --on and those of the fleet.
+struct OnOptions {
+  FleetOptions fleet;  ///< its device class is the value of --on
+  bool given = false;
+
+  void add_to(Command app);
+  /// Takes the fleet from KILTER_FLEET if --fleet is missing. Throws usage for options of a fleet without --on, for
+  /// --on without a fleet, and for a local option with --on.
+  void settle(std::initializer_list<LocalOption> local = {});
+  /// Throws usage for options of the model that have no meaning with --on, and for a compiled file.
+  void check(const ModelOptions& model) const;
+};
+
+/// What an agent says about its machine. What an agent of an earlier version does not say is empty.
+struct AgentMachine {
+  std::string agent, device_class;
+  std::string device;  ///< Device::fingerprint()
+  std::string processor, target;
+  std::vector<std::string> targets;  ///< whose code it runs
+  std::string pinning, huge_pages, clock;
+  CacheSizes caches;
+  int cpus = 1;
+};
+
+/// Returns the machine of the agent of the class that was heard of last. Throws io if none was for a minute, and what
+/// Queue() throws.
+AgentMachine machine_of_class(const OnOptions& on);
+/// Returns the target that --target asks for; "native" means the machine of the agent. Throws usage if that machine is
+/// known not to run its code.
+std::string target_on(const AgentMachine& machine, const std::string& target);
+
+/// What went wrong with the fleet rather than with the network.
+class AgentError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A plan on the machine of an agent. Its functions throw AgentError if the fleet does not do the jobs, and internal if
+/// the network fails there.
+class AgentNetwork {
+ public:
+  using TensorsOf = std::function<std::map<std::string, Tensor>(const Session&)>;
+  /// Compiles the network for an agent's machine, and lets the agent load it. `model`: its target "native" is that of
+  /// the machine, and its number of threads by default that of the machine's CPUs. `tensors`: the network's inputs;
+  /// empty: ModelOptions::all_inputs(). `tell`: called with what is being done; may be empty. Throws what
+  /// OnOptions::check() and target_on() throw, and unsupported for a network that is not one plan.
+  AgentNetwork(ModelOptions model, const OnOptions& on, const TensorsOf& tensors = {},
+               const std::function<void(const std::string&)>& tell = {});
+  ~AgentNetwork();
+  AgentNetwork(const AgentNetwork&) = delete;
+  AgentNetwork& operator=(const AgentNetwork&) = delete;
+
+  /// The options with which the network was compiled.
+  const ModelOptions& options() const { return model_; }
+  Session& session() const { return *session_; }
+  const Compiled& compiled() const { return *compiled_; }
+  const Plan& plan() const { return compiled_->plan; }
+  const std::map<std::string, Tensor>& inputs() const { return inputs_; }
+  int threads() const { return model_.threads; }
+  const AgentMachine& machine() const { return machine_; }
+
+  /// Runs the network for so many seconds, or so many times if `runs` is not 0. Returns the runs in their order, at
+  /// least three. `progress` gets the share that is done.
+  std::vector<tune::Lap> measure(double seconds, int64_t runs, const std::function<void(double)>& progress);
+  /// Return the outputs of a run, in the order of the plan, and with them the values that steps write: those in `only`.
+  std::vector<Tensor> outputs();
+  RunValues values(const std::map<std::string, Tensor>& only);
+
+  /// The conditions of a measurement there. The caller adds the samples and the program's version.
+  Conditions conditions() const;
+  /// What says where the network ran, after it has: the agents, their devices, and how long transfers and waiting took.
+  std::string place_text();
+  nlohmann::json place_json();
+
+ private:
+  struct Places {
+    std::vector<std::string> agents, devices;
+  };
+  Places places();
+  [[noreturn]] void fail_run(const std::vector<tune::Fault>& faults) const;
+  std::vector<std::vector<std::byte>> trace(const std::vector<tune::Tap>& taps);
+  void add_output_taps(std::vector<tune::Tap>& taps) const;
+  std::vector<Tensor> take_outputs(const std::vector<std::vector<std::byte>>& values, size_t first) const;
+
+  ModelOptions model_;
+  AgentMachine machine_;
+  std::string url_, run_;
+  double overhead_ms_ = 0;
+  std::unique_ptr<Session> session_;
+  const Compiled* compiled_ = nullptr;
+  std::map<std::string, Tensor> inputs_;
+  std::unique_ptr<tune::Runner> runner_;
+  tune::VariantId id_ = 0;
+};
+
+/// Returns the figures of runs on another machine, each of which is a measurement.
+Evaluation evaluation_of(const std::vector<tune::Lap>& runs);
+
+}  // namespace kilter::tool
