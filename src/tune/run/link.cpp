@@ -17,7 +17,9 @@ namespace kilter::tune {
 namespace {
 
 constexpr double kPatienceMs = 60'000;  ///< limit for requests that run no step
-constexpr double kForEver = 1e15;
+/// For a step of the first run, with which the time of later ones is compared. It may be that of a reference kernel on
+/// a slow board.
+constexpr double kFirstRunMs = 3.6e6;
 constexpr double kAsleep = 30;  ///< multiple of the limit for a worker that uses no processor time
 constexpr int kStarts = 3;      ///< attempts to start a worker that other processes kill before it answers
 
@@ -98,7 +100,8 @@ Reply Link::ask(const std::string& request) {
 }
 
 double Link::limit_ms(Phase phase) const {
-  const double limit = trusted_ms > 0 ? std::max(options_.timeout_ms, options_.timeout_factor * trusted_ms) : kForEver;
+  const double limit =
+      trusted_ms > 0 ? std::max(options_.timeout_ms, options_.timeout_factor * trusted_ms) : kFirstRunMs;
   const bool runs = phase == Phase::checking || phase == Phase::warming || phase == Phase::measuring;
   return runs ? limit : std::max(kPatienceMs, options_.timeout_ms);
 }
@@ -203,8 +206,11 @@ Reply Link::late(double waited_ms, double limit) {
   place(reply);
   replace();
   reply.what = fmt::format("did not end within {:.0f} ms", waited_ms);
-  reply.detail = fmt::format("the limit is {:.0f} ms, {:g} times a run of the trusted variant and at least {:g} ms",
-                             limit, options_.timeout_factor, options_.timeout_ms);
+  reply.detail = trusted_ms > 0 ? fmt::format(
+                                      "the limit is {:.0f} ms, {:g} times a run of the trusted variant and at "
+                                      "least {:g} ms",
+                                      limit, options_.timeout_factor, options_.timeout_ms)
+                                : fmt::format("the limit is {:.0f} ms for a step of the first run", limit);
   return reply;
 }
 
