@@ -2,7 +2,8 @@
 # usage: scripts/build_agent.sh [PROCESSOR]
 # Builds kilter-agent as one static file that runs on any Linux of a processor: this machine's (build-agent/kilter-agent),
 # or aarch64 (build-aarch64/kilter-agent), for which it downloads Debian's OpenSSL and libsodium into the build folder.
-# It reaches a fleet through a broker. Exit codes: 0 built, 2 usage, others: the build failed.
+# It reaches a fleet through a broker. Exit codes: 0 built, 2 usage, 3 nothing can be downloaded,
+# others: the build failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -11,7 +12,7 @@ case "${1:-}" in
     preset=aarch64-agent folder=build-aarch64
     scripts/fetch_agent_libraries.sh arm64 $folder/agent-libraries
     ;;
-  *) sed -n '2,5s/^# //p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,6s/^# //p' "$0" >&2; exit 2 ;;
 esac
 mkdir -p $folder
 log=$folder/agent.log
