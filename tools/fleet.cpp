@@ -1,12 +1,11 @@
 #include "fleet.h"
 
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
-#include "base/json_text.h"
 #include "fleet/remote_runner.h"
+#include "fleet/status.h"
 
 namespace kilter::tool {
 
@@ -18,6 +17,10 @@ void FleetOptions::add_to(Command app) {
       .value("URL");
   app.option("--device-class", device_class, "the class of the agents that measure (default: the target's name)")
       .value("CLASS");
+  add_key_to(app);
+}
+
+void FleetOptions::add_key_to(Command app) {
   app.option(
          "--sign-key", sign_key,
          "the secret key that signs what the agents run (default: $KILTER_FLEET_KEY, else unsigned, for agents with "
@@ -53,9 +56,9 @@ void measure_on_fleet(const FleetOptions& fleet, const Target& target, tune::Tun
   kilter::fleet::Queue queue(fleet.url);
   const kilter::fleet::QueueAgent agent =
       kilter::fleet::agent_of_class(queue, out.device_class, remote.patience_seconds);
-  const nlohmann::json facts = try_parse_json(agent.facts);
   out.agent = agent.name;
-  out.device = facts.is_object() ? facts.value("device", agent.name) : agent.name;
+  out.device = device_of(agent);
+  if (out.device.empty()) out.device = agent.name;
   options.runner.make = [remote](tune::RunnerOptions made) -> std::unique_ptr<tune::Runner> {
     return std::make_unique<kilter::fleet::RemoteRunner>(remote, std::move(made));
   };

@@ -17,6 +17,7 @@ struct FleetOptions {
   std::string sign_key;      ///< file of the secret key; empty: that of KILTER_FLEET_KEY, if it is set
 
   void add_to(Command app);
+  void add_key_to(Command app);
   /// Throws usage for an option without a fleet.
   void check() const;
   /// Reads the secret key that is given. Throws the errors of read_secret_key(), naming where the file is given.

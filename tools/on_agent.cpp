@@ -33,11 +33,7 @@ void OnOptions::add_to(Command app) {
   app.option("--fleet", fleet.url,
              "the fleet's database: postgresql://USER@HOST/DATABASE (default with --on: $KILTER_FLEET)")
       .value("URL");
-  app.option(
-         "--sign-key", fleet.sign_key,
-         "the secret key that signs what the agent runs (default: $KILTER_FLEET_KEY, else unsigned, for agents with "
-         "--trust-anyone)")
-      .file();
+  fleet.add_key_to(app);
 }
 
 void OnOptions::settle(std::initializer_list<LocalOption> local) {
@@ -57,6 +53,10 @@ void OnOptions::settle(std::initializer_list<LocalOption> local) {
          "--on {}: the fleet is missing; give --fleet URL, or set the variable KILTER_FLEET to the URL",
          fleet.device_class);
   }
+  refuse(local);
+}
+
+void OnOptions::refuse(std::initializer_list<LocalOption> local) const {
   for (const LocalOption& option : local) {
     if (!option.given) continue;
     fail(ErrorKind::usage, "{} does not apply with --on {}: {}; leave one of the two out", option.option,
@@ -68,16 +68,11 @@ void OnOptions::check(const ModelOptions& model) const {
   constexpr std::string_view kFiles = "it is about compiled files, and --on compiles";
   constexpr std::string_view kRecords = "records are those of this machine; --layer-plan takes a plan from a file";
   const ModelOptions usual;
-  for (const LocalOption& option :
-       {LocalOption{"--records", model.records != usual.records, kRecords},
-        LocalOption{"--choose", model.choose != usual.choose, kRecords},
-        LocalOption{"--specialise", model.specialise != usual.specialise, "one plan runs there"},
-        LocalOption{"--no-verify-file", model.no_verify_file, kFiles},
-        LocalOption{"--signed-by", model.asks_signature, kFiles}}) {
-    if (!option.given) continue;
-    fail(ErrorKind::usage, "{} does not apply with --on {}: {}; leave one of the two out", option.option,
-         fleet.device_class, option.why);
-  }
+  refuse({{"--records", model.records != usual.records, kRecords},
+          {"--choose", model.choose != usual.choose, kRecords},
+          {"--specialise", model.specialise != usual.specialise, "one plan runs there"},
+          {"--no-verify-file", model.no_verify_file, kFiles},
+          {"--signed-by", model.asks_signature, kFiles}});
   if (vm::is_compiled_file(model.model)) {
     fail(ErrorKind::usage,
          "--on {}: {} is a compiled file, but --on compiles for the agent's machine; give the original model",
@@ -296,12 +291,9 @@ RunValues AgentNetwork::values(const std::map<std::string, Tensor>& only) {
     tune::ValueLayout layout;
     layout.type = stored_type(value.type), layout.shape = value.type.shape, layout.block = value.type.layout.block;
     layout.strides = value.strides, layout.offset = value.offset;
-    const tune::ElementRange range = tune::range_of(layout);
-    const int64_t size = stored_bytes(value.type);
-    Tap& tap = taps.emplace_back(value.step, value.buffer);
-    tap.buffer.offset += range.begin * size, tap.buffer.bytes = (range.end - range.begin) * size;
+    taps.push_back({value.step, tune::occupied(value.buffer, layout)});
     placed.push_back(value);
-    placed.back().offset -= range.begin;
+    placed.back().offset -= tune::range_of(layout).begin;
   }
   const size_t first_output = taps.size();
   add_output_taps(taps);

@@ -40,6 +40,9 @@ struct OnOptions {
   void settle(std::initializer_list<LocalOption> local = {});
   /// Throws usage for options of the model that have no meaning with --on, and for a compiled file.
   void check(const ModelOptions& model) const;
+
+ private:
+  void refuse(std::initializer_list<LocalOption> local) const;
 };
 
 /// What an agent says about its machine. What an agent of an earlier version does not say is empty.

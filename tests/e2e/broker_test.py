@@ -20,27 +20,11 @@ import urllib.request
 
 KILTER, SOURCE = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 sys.path.insert(0, str(SOURCE / "tests/support"))
+from commands import expect, run, says  # noqa: E402
 from postgres import Cluster  # noqa: E402
 
 AGENT, BROKER = KILTER.parent / "kilter-agent", KILTER.parent / "kilter-broker"
 TUNE = ["tune", "zoo:squeezenet1_1", "--input", "input=1x3x64x64", "--threads", "1", "--choose", "history-best", "--records", "trials.db"]
-
-
-def expect(holds, text):
-    if not holds:
-        sys.exit(f"broker_test.py: {text}")
-
-
-def run(program, *words, code=0, timeout=300):
-    done = subprocess.run([program, *map(str, words)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
-    expect(done.returncode == code, f"{program.name} {words}: expected exit code {code}, got {done.returncode}:\n{done.stdout}")
-    return done.stdout
-
-
-def says(text, program, *words, **how):
-    said = " ".join(run(program, *words, **how).split())
-    expect(text in said, f"{program.name} {words}: expected '{text}', got:\n{said}")
-    return said
 
 
 class Program:

@@ -198,8 +198,8 @@ TEST_F(Remote, RecipesGiveTheConstantsOfThePlan) {
   EXPECT_TRUE(bench_of(small_network()).fallback().compiled.plan.recipes.empty()) << "nobody needs them here";
 }
 
-/// Of a new schedule, the code is sent, but no packed weights. The agent compares the variant's values with those of
-/// the default, whose weights are packed in another way.
+/// A variant with new schedules sends code but no packed weights. The agent packs them from the model's weights, and
+/// compares the variant's values with the default's.
 TEST_F(Remote, WeightsAreSentOnceHoweverTheyArePacked) {
   start_agent();
   const auto sent = [this] {

@@ -34,24 +34,13 @@ std::string hash_of(const std::string& token) {
   return hex(hash);
 }
 
-std::vector<std::string> words_of(std::string_view line) {
-  line = line.substr(0, line.find('#'));
-  std::vector<std::string> words;
-  for (size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != std::string_view::npos;) {
-    const size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
-    words.emplace_back(line.substr(at, end - at));
-    at = end;
-  }
-  return words;
-}
-
 std::vector<TokenLine> lines_of(const std::filesystem::path& file) {
   std::vector<TokenLine> lines;
   const std::string text = read_file(file);
   int number = 0;
   for (const std::string_view line : split(text, '\n')) {
     ++number;
-    const std::vector<std::string> words = words_of(line);
+    const std::vector<std::string_view> words = split_words(line.substr(0, line.find('#')));
     if (words.empty()) continue;
     const bool agent = words[0] == "agent";
     if (words.size() != 3 || !(agent || words[0] == "read") || !words[2].starts_with(kHash) ||
@@ -61,7 +50,8 @@ std::vector<TokenLine> lines_of(const std::filesystem::path& file) {
            "such lines",
            file.string(), number);
     }
-    lines.push_back({agent ? TokenUse::agent : TokenUse::read, words[1], words[2].substr(kHash.size())});
+    lines.push_back(
+        {agent ? TokenUse::agent : TokenUse::read, std::string(words[1]), std::string(words[2].substr(kHash.size()))});
   }
   return lines;
 }

@@ -5,6 +5,14 @@
 
 namespace kilter::tune {
 
+BufferRef occupied(BufferRef start, const ValueLayout& layout) {
+  const ElementRange range = range_of(layout);
+  const int64_t size = size_bytes(layout.type);
+  start.offset += range.begin * size;
+  start.bytes = (range.end - range.begin) * size;
+  return start;
+}
+
 int64_t written_space_bytes(const Plan& plan, const BufferRef& ref) {
   if (ref.space == Space::arena) return plan.arena_bytes;
   if (ref.space != Space::output || ref.index < 0 || ref.index >= std::ssize(plan.outputs)) return 0;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "exec/plan.h"
+#include "tune/run/value.h"
 
 namespace kilter::tune {
 
@@ -15,6 +16,8 @@ struct Tap {
   BufferRef buffer;  ///< in the arena or an output
 };
 
+/// Returns the bytes of a run that a value occupies. `start`: the place that the layout's offsets count from.
+BufferRef occupied(BufferRef start, const ValueLayout& layout);
 /// Bytes of the arena, or of an output; 0 for a space that steps do not write and for an output that does not exist.
 int64_t written_space_bytes(const Plan& plan, const BufferRef& ref);
 /// Returns the bytes of all taps. Throws internal if a tap is outside the plan's steps or its space, and unsupported if

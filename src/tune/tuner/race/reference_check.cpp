@@ -62,14 +62,7 @@ class Places {
   bool knows(const Operand& o) const { return roots_.contains(placed_.storage.of(o.value).root); }
 
   /// The bytes that the value occupies in a run.
-  BufferRef buffer(ValueId id) const {
-    const int64_t size = stored_bytes(placed_.graph.type(id));
-    const ElementRange range = range_of(layout(id));
-    BufferRef out = start(id);
-    out.offset += range.begin * size;
-    out.bytes = (range.end - range.begin) * size;
-    return out;
-  }
+  BufferRef buffer(ValueId id) const { return occupied(start(id), layout(id)); }
 
   /// Makes a tensor of these bytes.
   Tensor read(ValueId id, const std::byte* bytes) const {
