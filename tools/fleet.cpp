@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "fleet/remote_runner.h"
-#include "fleet/status.h"
+#include "target/target.h"
 
 namespace kilter::tool {
 
@@ -47,21 +47,25 @@ std::optional<SecretKey> FleetOptions::key() const {
   }
 }
 
-void measure_on_fleet(const FleetOptions& fleet, const Target& target, tune::TuneOptions& options,
-                      FleetMeasurement& out) {
-  out.device_class = fleet.device_class.empty() ? target.name : fleet.device_class;
+AgentMachine machine_for(const FleetOptions& fleet, ModelOptions& model) {
+  (void)fleet.key();  // errors of the user's files come first
+  AgentMachine machine =
+      machine_of_class(fleet.url, fleet.device_class.empty() ? parse_target(model.target).name : fleet.device_class);
+  if (machine.device.empty()) machine.device = machine.agent;  // records need a device
+  model.target = target_on(machine, model.target);
+  if (model.threads == 0) model.threads = machine.cpus;
+  return machine;
+}
+
+void measure_on_fleet(const FleetOptions& fleet, tune::TuneOptions& options, FleetMeasurement& out) {
   kilter::fleet::RemoteOptions remote;
-  remote.url = fleet.url, remote.device_class = out.device_class, remote.key = fleet.key();
+  remote.url = fleet.url, remote.device_class = out.machine.device_class, remote.key = fleet.key();
   remote.overhead = [&out](double ms) { out.overhead_ms += ms; };
-  kilter::fleet::Queue queue(fleet.url);
-  const kilter::fleet::QueueAgent agent =
-      kilter::fleet::agent_of_class(queue, out.device_class, remote.patience_seconds);
-  out.agent = agent.name;
-  out.device = device_of(agent);
-  if (out.device.empty()) out.device = agent.name;
+  options.runner.machine = {out.machine.conditions(), out.machine.caches};
   options.runner.make = [remote](tune::RunnerOptions made) -> std::unique_ptr<tune::Runner> {
     return std::make_unique<kilter::fleet::RemoteRunner>(remote, std::move(made));
   };
+  out.peaks = [remote](int threads) { return kilter::fleet::RemoteRunner(remote, {}).measure_peaks(threads); };
 }
 
 }  // namespace kilter::tool

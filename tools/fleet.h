@@ -1,12 +1,15 @@
 // Options of commands that measure on another machine, by an agent of a fleet.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "agent_machine.h"
 #include "command_line.h"
 #include "exec/signature.h"
-#include "target/target.h"
+#include "measure/machine/machine_peaks.h"
+#include "tool.h"
 #include "tune/tuner/tuner.h"
 
 namespace kilter::tool {
@@ -26,15 +29,17 @@ struct FleetOptions {
 
 /// The part of a tuning run that happens on a fleet.
 struct FleetMeasurement {
-  std::string device;  ///< of the agent, as records name it
-  std::string agent;   ///< that was heard of last
-  std::string device_class;
-  double overhead_ms = 0;  ///< RemoteOptions::overhead, of all calls
+  AgentMachine machine;                     ///< of the agent that was heard of last
+  double overhead_ms = 0;                   ///< RemoteOptions::overhead, of all calls
+  std::function<Peaks(int threads)> peaks;  ///< measures the peaks of the machine
 };
 
-/// Makes a tuning run measure on the fleet, and adds the overhead to `out`, which must live as long as the run. Throws
-/// io if no agent of the class is heard of, and the errors of read_secret_key().
-void measure_on_fleet(const FleetOptions& fleet, const Target& target, tune::TuneOptions& options,
-                      FleetMeasurement& out);
+/// Returns the machine that measures. The device class is by default the name of the target. Sets the model's target
+/// "native" and its number of threads by default to those of the machine. Throws what machine_of_class(),
+/// target_on() and FleetOptions::key() throw.
+AgentMachine machine_for(const FleetOptions& fleet, ModelOptions& model);
+/// Makes a tuning run measure on the fleet, on agents of the class of `out.machine`, and adds the overhead to `out`,
+/// which must live as long as the run.
+void measure_on_fleet(const FleetOptions& fleet, tune::TuneOptions& options, FleetMeasurement& out);
 
 }  // namespace kilter::tool

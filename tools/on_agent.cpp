@@ -82,39 +82,6 @@ void OnOptions::check(const ModelOptions& model) const {
 
 namespace {
 
-AgentMachine machine_of(const QueueAgent& agent) {
-  const nlohmann::json facts = try_parse_json(agent.facts);
-  const auto text = [&](const char* key) {
-    const auto at = facts.find(key);
-    return at != facts.end() && at->is_string() ? at->get<std::string>() : std::string();
-  };
-  AgentMachine out;
-  out.agent = agent.name, out.device_class = agent.device_class;
-  if (!facts.is_object()) return out;
-  out.device = text("device"), out.processor = text("processor"), out.target = text("target");
-  out.pinning = text("pinning"), out.huge_pages = text("huge_pages"), out.clock = text("clock");
-  if (const auto cpus = facts.find("cpus"); cpus != facts.end() && cpus->is_number_integer())
-    out.cpus = static_cast<int>(std::clamp<int64_t>(cpus->get<int64_t>(), 1, 1024));
-  if (const auto names = facts.find("targets"); names != facts.end() && names->is_array()) {
-    for (const nlohmann::json& name : *names) {
-      if (name.is_string()) out.targets.push_back(name.get<std::string>());
-    }
-  }
-  const auto bytes = facts.find("cache_bytes");
-  const auto whole = [](const nlohmann::json& n) { return n.is_number_integer(); };
-  if (bytes != facts.end() && bytes->is_array() && bytes->size() == 3 && std::ranges::all_of(*bytes, whole)) {
-    out.caches = {bytes->at(0).get<int64_t>(), bytes->at(1).get<int64_t>(), bytes->at(2).get<int64_t>()};
-  }
-  return out;
-}
-
-/// Returns "agent bench1 of the device class bench (AMD EPYC, 2 CPUs, ...)".
-std::string machine_text(const AgentMachine& machine) {
-  const std::string device = machine.device.empty() ? "device not known" : machine.device;
-  return fmt::format("agent {} of the device class {} ({})", printable(machine.agent), printable(machine.device_class),
-                     printable(device));
-}
-
 onnx::Model::Shapes shapes_of(const std::map<std::string, Tensor>& inputs) {
   onnx::Model::Shapes shapes;
   for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
@@ -140,27 +107,6 @@ kilter::fleet::RemoteOptions remote_options(const OnOptions& on) {
 
 }  // namespace
 
-AgentMachine machine_of_class(const OnOptions& on) {
-  Queue queue(on.fleet.url);
-  return machine_of(agent_of_class(queue, on.fleet.device_class, kilter::fleet::RemoteOptions().patience_seconds));
-}
-
-std::string target_on(const AgentMachine& machine, const std::string& target) {
-  if (target == "native") {
-    if (!machine.target.empty()) return machine.target;
-    fail(ErrorKind::usage, "{} does not say its target; name one with --target", machine_text(machine));
-  }
-  const std::string name = parse_target(target).name;
-  const bool known = std::ranges::any_of(all_targets(), [&](const TargetRow& row) { return row.name == name; });
-  const auto& runs = machine.targets;
-  if (known && !runs.empty() && std::ranges::find(runs, name) == runs.end()) {
-    fail(ErrorKind::usage,
-         "--target {}: {} cannot run its code; it runs {}; name one of these, or leave --target out for {}", target,
-         machine_text(machine), join(runs, ", "), machine.target);
-  }
-  return target;
-}
-
 AgentNetwork::AgentNetwork(ModelOptions model, const OnOptions& on, const TensorsOf& tensors,
                            const std::function<void(const std::string&)>& tell)
     : model_(std::move(model)), url_(on.fleet.url) {
@@ -171,7 +117,7 @@ AgentNetwork::AgentNetwork(ModelOptions model, const OnOptions& on, const Tensor
   kilter::fleet::RemoteOptions remote = of_fleet([&] { return remote_options(on); });
   run_ = remote.run;
   remote.overhead = [this](double ms) { overhead_ms_ += ms; };
-  machine_ = of_fleet([&] { return machine_of_class(on); });
+  machine_ = of_fleet([&] { return machine_of_class(on.fleet.url, on.fleet.device_class); });
   model_.target = target_on(machine_, model_.target);
   if (model_.threads == 0) model_.threads = machine_.cpus;
   say("compiling");
@@ -304,11 +250,12 @@ RunValues AgentNetwork::values(const std::map<std::string, Tensor>& only) {
   return out;
 }
 
+Peaks AgentNetwork::peaks() {
+  return of_fleet([&] { return runner_->measure_peaks(threads()); });
+}
+
 Conditions AgentNetwork::conditions() const {
-  Conditions machine = current_conditions();  // for the date
-  machine.device = machine_.device, machine.pinning = machine_.pinning;
-  machine.huge_pages = machine_.huge_pages, machine.clock = machine_.clock;
-  return profile::conditions_of(plan(), threads(), machine_.caches, std::move(machine));
+  return profile::conditions_of(plan(), threads(), machine_.caches, machine_.conditions());
 }
 
 AgentNetwork::Places AgentNetwork::places() {

@@ -11,14 +11,13 @@
 #include <string_view>
 #include <vector>
 
+#include "agent_machine.h"
 #include "base/error.h"
 #include "compile/run_values.h"
 #include "fleet.h"
-#include "measure/caches.h"
-#include "measure/conditions.h"
+#include "fleet/remote_runner.h"
 #include "measure/evaluator.h"
 #include "tool.h"
-#include "tune/run/runner.h"
 
 namespace kilter::tool {
 
@@ -44,24 +43,6 @@ struct OnOptions {
  private:
   void refuse(std::initializer_list<LocalOption> local) const;
 };
-
-/// What an agent says about its machine. What an agent of an earlier version does not say is empty.
-struct AgentMachine {
-  std::string agent, device_class;
-  std::string device;  ///< Device::fingerprint()
-  std::string processor, target;
-  std::vector<std::string> targets;  ///< whose code it runs
-  std::string pinning, huge_pages, clock;
-  CacheSizes caches;
-  int cpus = 1;
-};
-
-/// Returns the machine of the agent of the class that was heard of last. Throws io if none was for a minute, and what
-/// Queue() throws.
-AgentMachine machine_of_class(const OnOptions& on);
-/// Returns the target that --target asks for; "native" means the machine of the agent. Throws usage if that machine is
-/// known not to run its code.
-std::string target_on(const AgentMachine& machine, const std::string& target);
 
 /// What went wrong with the fleet rather than with the network.
 class AgentError : public Error {
@@ -100,6 +81,8 @@ class AgentNetwork {
   std::vector<Tensor> outputs();
   RunValues values(const std::map<std::string, Tensor>& only);
 
+  /// The peaks of the machine, measured now for threads().
+  Peaks peaks();
   /// The conditions of a measurement there. The caller adds the samples and the program's version.
   Conditions conditions() const;
   /// What says where the network ran, after it has: the agents, their devices, and how long transfers and waiting took.
@@ -123,7 +106,7 @@ class AgentNetwork {
   std::unique_ptr<Session> session_;
   const Compiled* compiled_ = nullptr;
   std::map<std::string, Tensor> inputs_;
-  std::unique_ptr<tune::Runner> runner_;
+  std::unique_ptr<kilter::fleet::RemoteRunner> runner_;
   tune::VariantId id_ = 0;
 };
 

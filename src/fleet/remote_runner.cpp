@@ -159,6 +159,13 @@ Traced RemoteRunner::trace(VariantId id, std::span<const Tap> taps) {
   return out;
 }
 
+Peaks RemoteRunner::measure_peaks(int threads) {
+  TrialJob job;
+  job.session = session_;
+  job.peaks = threads;
+  return ask(job).peaks;
+}
+
 void RemoteRunner::check_known(VariantId id, std::string_view what) const {
   const auto known = variants_.find(id);
   if (known == variants_.end()) fail(ErrorKind::usage, "variant {} cannot be {}: it is not loaded", id, what);

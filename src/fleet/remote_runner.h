@@ -48,6 +48,8 @@ class RemoteRunner : public tune::Runner {
   tune::Laps measure(std::span<const tune::VariantId> ids, const tune::MeasureOptions& options) override;
   tune::Traced trace(tune::VariantId id, std::span<const tune::Tap> taps) override;
   void drop(tune::VariantId id) override;
+  /// Returns the peaks of the machine of an agent, measured now.
+  Peaks measure_peaks(int threads);
   tune::ConstantStore& store() override { return store_; }
   int64_t restarts() const override { return restarts_; }
   bool confined() const override { return confined_; }

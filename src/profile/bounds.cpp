@@ -37,16 +37,6 @@ std::string_view name(Bound::Kind kind) {
   return "none";
 }
 
-double Peaks::at(const std::vector<double>& values, int threads) const {
-  if (values.empty()) return 0;
-  return values[std::min(values.size(), static_cast<size_t>(std::max(threads, 1))) - 1];
-}
-
-double Peaks::rate_of(DType products, int threads) const {
-  const double bytes = products == DType::i8 ? at(byte_gops, threads) : 0;
-  return bytes > 0 ? bytes : at(products == DType::bf16 ? bf16_gflops : gflops, threads);
-}
-
 int64_t weight_bytes(const Step& step) {
   int64_t bytes = 0;
   for (const BufferRef& ref : step.args) bytes += ref.space == Space::constant ? ref.bytes : 0;

@@ -68,7 +68,7 @@ class Collector {
     measure();
     keep_middle();
     make_rows();
-    mend_bounds();
+    bound_rows();
     add_totals();
     if (options_.count) count();
     make_timeline();
@@ -167,7 +167,6 @@ class Collector {
   }
 
   void make_rows() {
-    const Footprint run = footprint(plan_);
     std::map<size_t, std::vector<size_t>> by_step;
     std::vector<size_t> order;
     for (size_t r = 0; r < regions_.size(); ++r) {
@@ -177,7 +176,7 @@ class Collector {
     row_of_region_.resize(regions_.size());
     for (size_t s : order) {
       for (size_t r : by_step[s]) row_of_region_[r] = out_.rows.size();
-      out_.rows.push_back(make_row(s, by_step[s], run));
+      out_.rows.push_back(make_row(s, by_step[s]));
     }
     add_reads();
     add_gap("before the first layer", 1, [](const Pass& p) { return p.before; });
@@ -209,7 +208,7 @@ class Collector {
     out_.rows.push_back(std::move(row));
   }
 
-  Row make_row(size_t s, const std::vector<size_t>& regions, const Footprint& run) const {
+  Row make_row(size_t s, const std::vector<size_t>& regions) const {
     Row row = row_of(plan_, s, stages_[s]);
     row.count = static_cast<int64_t>(regions.size());
     for (int64_t* amount : {&row.effective_flops, &row.flops, &row.bytes, &row.weight_bytes}) *amount *= row.count;
@@ -219,25 +218,16 @@ class Collector {
     for (int w = 0; w < out_.threads; ++w)
       row.busy_ms.push_back(over_passes([&](const Pass& p) { return busy_ms(p, regions, w); }).mean);
     set_threads(row);
-    set_bound(row, run);
     return row;
   }
 
-  void set_bound(Row& row, const Footprint& run) const {
-    row.bound = bound_of(plan_.steps[static_cast<size_t>(row.step)], run, out_.peaks, out_.threads);
-    row.bound.ms *= static_cast<double>(row.count);
-  }
-
-  /// Measures the peaks again if layers beat them, since their measurement was then disturbed.
-  void mend_bounds() {
+  /// Sets the bounds of all rows. Measures the peaks again if layers beat them, since their measurement was then
+  /// disturbed.
+  void bound_rows() {
     constexpr int kTries = 2;
-    const Footprint run = footprint(plan_);
-    for (int i = 0; options_.peaks && i < kTries && std::ranges::any_of(out_.rows, &Row::beats_bound); ++i) {
-      out_.peaks = better(out_.peaks, measure_peaks(out_.threads));
-      for (Row& row : out_.rows) {
-        if (row.step >= 0) set_bound(row, run);
-      }
-    }
+    set_bounds(out_, plan_, out_.peaks);
+    for (int i = 0; options_.peaks && i < kTries && beats_bounds(out_); ++i)
+      set_bounds(out_, plan_, better(out_.peaks, measure_peaks(out_.threads)));
   }
 
   static double sum(const std::vector<double>& values, const std::vector<size_t>& regions) {

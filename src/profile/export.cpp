@@ -84,12 +84,11 @@ json row_json(const Row& r) {
 
 /// Removes what Profile::elsewhere says is not there.
 void leave_out(json& profile) {
-  for (const char* field : {"end_to_end_ms", "residual_ms", "sum_over_end_to_end", "bounds_beaten", "overhead_percent",
-                            "barriers_ms", "end_to_end", "no_counters", "peaks", "timeline"})
+  for (const char* field : {"end_to_end_ms", "residual_ms", "sum_over_end_to_end", "overhead_percent", "barriers_ms",
+                            "end_to_end", "no_counters", "timeline"})
     profile.erase(field);
   for (json& row : profile["rows"]) {
-    for (const char* field : {"barrier_ms", "busy_ms", "threads", "balance", "bound", "share_of_bound", "beats_bound",
-                              "counters", "reads", "reads_inputs"})
+    for (const char* field : {"barrier_ms", "busy_ms", "threads", "balance", "counters", "reads", "reads_inputs"})
       row.erase(field);
   }
 }
@@ -166,13 +165,12 @@ std::string to_csv(const Profile& p) {
       out += csv_cell(text) + ",";
     }
     const auto here = [&](std::string text) { return p.elsewhere ? std::string() : text; };
-    out +=
-        fmt::format("{},{:.6f},{:.6f},{:.6f},{:.3f},{},{:.6f},{},{},{},{:.3f},{},{:.3f},{},{},{},{},{},{}\n", r.count,
-                    r.time.mean, r.time.low, r.time.high, r.percent, here(fmt::format("{:.6f}", r.barrier_ms)),
-                    r.gap_ms, here(fmt::format("{}", r.threads)), here(fmt::format("{:.3f}", r.balance)), r.flops,
-                    r.gflops(), r.bytes, r.gbps(), csv_cell(r.bound.level), here(fmt::format("{:.6f}", r.bound.ms)),
-                    here(fmt::format("{:.4f}", r.share())), r.schedule.empty() ? "" : name(r.from()),
-                    here(fmt::format("{}", r.beats_bound())), quiet);
+    out += fmt::format("{},{:.6f},{:.6f},{:.6f},{:.3f},{},{:.6f},{},{},{},{:.3f},{},{:.3f},{},{},{},{},{},{}\n",
+                       r.count, r.time.mean, r.time.low, r.time.high, r.percent,
+                       here(fmt::format("{:.6f}", r.barrier_ms)), r.gap_ms, here(fmt::format("{}", r.threads)),
+                       here(fmt::format("{:.3f}", r.balance)), r.flops, r.gflops(), r.bytes, r.gbps(),
+                       csv_cell(r.bound.level), fmt::format("{:.6f}", r.bound.ms), fmt::format("{:.4f}", r.share()),
+                       r.schedule.empty() ? "" : name(r.from()), fmt::format("{}", r.beats_bound()), quiet);
   }
   return out;
 }

@@ -117,7 +117,7 @@ struct Profile {
   Peaks peaks;
   int threads = 1;
   bool program = false;  ///< the rows are instructions of a program; collect_program() made them
-  /// of_runs() made it: there are no bounds, barriers, times of threads, counters, and no runs without profiling.
+  /// of_runs() made it: there are no barriers, times of threads, counters, and no runs without profiling.
   bool elsewhere = false;
   double total_ms = 0, sum_ms = 0, end_to_end_ms = 0, residual_ms = 0, overhead_percent = 0;
   double kernels_ms = 0, barriers_ms = 0, gaps_ms = 0;
@@ -177,8 +177,12 @@ struct RunTimes {
 };
 /// Returns the profile of runs of a plan on another machine, of which there must be some. Fills in the samples of
 /// `conditions`. Leaves out disturbed runs if at most half of all are. The rows are means over the middle half of the
-/// others by their totals, so they add up to the mean total.
+/// others by their totals, so they add up to the mean total. Rows have no bounds before set_bounds().
 Profile of_runs(const Plan& plan, const Conditions& conditions, std::vector<RunTimes> runs);
+/// Sets the bounds of a plan's rows. `peaks`: of the machine that ran the plan.
+void set_bounds(Profile& profile, const Plan& plan, const Peaks& peaks);
+/// Whether a row is faster than its bound, which means that the measurement of the peaks was disturbed.
+bool beats_bounds(const Profile& profile);
 
 /// Returns the conditions of a measurement of this plan on `threads` threads on this machine now. The caller adds the
 /// samples and the program's version.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "profile/bounds.h"
 #include "profile/pairs.h"
 #include "profile/profile.h"
 
@@ -74,5 +75,17 @@ Profile of_runs(const Plan& plan, const Conditions& conditions, std::vector<RunT
   out.scratch_bytes = plan.scratch_bytes * out.threads, out.code_bytes = plan.code_bytes;
   return out;
 }
+
+void set_bounds(Profile& profile, const Plan& plan, const Peaks& peaks) {
+  profile.peaks = peaks;
+  const Footprint run = footprint(plan);
+  for (Row& row : profile.rows) {
+    if (row.step < 0) continue;
+    row.bound = bound_of(plan.steps[static_cast<size_t>(row.step)], run, peaks, profile.threads);
+    row.bound.ms *= static_cast<double>(row.count);
+  }
+}
+
+bool beats_bounds(const Profile& profile) { return std::ranges::any_of(profile.rows, &Row::beats_bound); }
 
 }  // namespace kilter::profile

@@ -49,7 +49,7 @@ const Column kColumns[] = {
     {"effective", 9, 5,
      [](const Row& r) { return r.effective_flops > 0 ? fmt::format("{:.1f}", r.effective_gflops()) : "-"; }},
     {"GB/s", 7, 4, [](const Row& r) { return r.bytes > 0 ? fmt::format("{:.1f}", r.gbps()) : "-"; }},
-    {"of bound", 13, 0, [](const Row& r) { return share_text(r); }, false, true},
+    {"of bound", 13, 0, [](const Row& r) { return share_text(r); }},
     {"thr", 4, 6, [](const Row& r) { return works(r) ? fmt::format("{}", r.threads) : "-"; }, false, true},
     {"bal", 5, 7, [](const Row& r) { return works(r) ? fmt::format("{:.2f}", r.balance) : "-"; }, false, true}};
 
@@ -179,9 +179,9 @@ std::string sums_elsewhere(const Profile& p) {
       "Total      {:>10.4f} ms   ({:.4f} to {:.4f}) of the runs ({} runs, the {} nearest the middle kept)\n",
       p.total_ms, p.total.low, p.total.high, p.passes, p.kept);
   out += fmt::format("           {}\n", quiet_text(p.conditions, "runs"));
-  return out +
-         "           no bounds, which need the peaks of the machine that ran the network, and no times of single "
-         "threads\n";
+  out += "           agents do not report barriers and the times of single threads\n";
+  if (const std::string beaten = beaten_text(p); !beaten.empty()) out += beaten + "\n";
+  return out;
 }
 
 std::string sums(const Profile& p) {

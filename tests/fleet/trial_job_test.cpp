@@ -174,6 +174,7 @@ TEST(TrialJob, AnswersHaveTheSameFieldsAfterTransfer) {
   lap.total_ms = 1.0 / 3, lap.step_ms = {1.5}, lap.held_up = true, lap.disturbance.waited = true;
   answer.laps.laps = {{lap, lap}};
   answer.laps.cut = {true};
+  answer.peaks.l3_gbps = {1, 2}, answer.peaks.region_us = {0, 0.5}, answer.peaks.l2_bytes = 7;
   answer.laps.wall_ms = 12, answer.restarts = 4, answer.confined = true;
   const TrialAnswer got = unpack_answer(pack(answer));
   EXPECT_EQ(pack(got), pack(answer));
@@ -183,6 +184,9 @@ TEST(TrialJob, AnswersHaveTheSameFieldsAfterTransfer) {
   EXPECT_EQ(got.laps.laps.at(0).at(1).total_ms, 1.0 / 3);
   EXPECT_TRUE(got.laps.laps[0][0].disturbance.waited);
   EXPECT_TRUE(got.laps.cut.at(0));
+  EXPECT_THAT(got.peaks.l3_gbps, ElementsAre(1, 2));
+  EXPECT_THAT(got.peaks.region_us, ElementsAre(0, 0.5));
+  EXPECT_EQ(got.peaks.l2_bytes, 7);
 }
 
 TEST(TrialJob, RefusesBytesThatAreCutOffOrWrong) {

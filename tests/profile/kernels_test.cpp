@@ -196,7 +196,7 @@ TEST(TimedTask, IsTheProblemOrAPartOfIt) {
 }
 
 profile::KernelTime time_of(const std::string& line) {
-  profile::Peaks peaks;
+  Peaks peaks;
   peaks.gflops = {100}, peaks.l2_gbps = peaks.l3_gbps = peaks.dram_gbps = {50};
   peaks.l2_bytes = 1 << 20, peaks.l3_bytes = 1 << 25;
   return profile::measure_kernel(line, peaks, {parse_target("native"), 1, 0, 0.02}).chosen;
@@ -264,7 +264,7 @@ TEST(ExpectedGains, ReadsLinesAndNamesBadOnes) {
 
 /// Measures single problems as `kilter kernels` does.
 TEST(Kernels, AProblemIsMeasuredInAllItsForms) {
-  const profile::Peaks peaks{{100}, {50}, {30}, {10}, {0}, 1 << 20, 32 << 20};
+  const Peaks peaks{{100}, {50}, {30}, {10}, {0}, 1 << 20, 32 << 20};
   profile::KernelOptions options;
   options.target = parse_target("x86-64-v2");
   options.seconds = 0.05;

@@ -74,18 +74,34 @@ TEST(Runs, WhatIsNotKnownIsNotShown) {
   TestNetwork net("zoo:squeezenet1_1", 1);
   const Profile p = of_runs(net.plan(), elsewhere(), {run_of(net.plan(), 1)});
   const std::string text = table(p, {.wide = true});
-  for (const char* word : {"of bound", " thr ", " bal\n", "End to end", "Residual", "peaks  "})
+  for (const char* word : {" thr ", " bal\n", "End to end", "Residual", "peaks  "})
     EXPECT_THAT(text, Not(HasSubstr(word)));
-  EXPECT_THAT(text, HasSubstr("no bounds, which need the peaks of the machine that ran the network"));
+  EXPECT_THAT(text, HasSubstr("agents do not report barriers and the times of single threads"));
   const nlohmann::json json = to_json(p);
-  for (const char* field : {"end_to_end_ms", "peaks", "timeline", "barriers_ms"}) EXPECT_FALSE(json.contains(field));
-  for (const char* field : {"bound", "share_of_bound", "threads", "balance", "busy_ms"})
-    EXPECT_FALSE(json["rows"][0].contains(field));
+  for (const char* field : {"end_to_end_ms", "timeline", "barriers_ms"}) EXPECT_FALSE(json.contains(field));
+  for (const char* field : {"threads", "balance", "busy_ms"}) EXPECT_FALSE(json["rows"][0].contains(field));
   EXPECT_EQ(json["rows"][0]["duration_ms"], 1);
   const std::string csv = to_csv(p);
   EXPECT_THAT(csv, HasSubstr(",1.000000,1.000000,1.000000,"));
   const std::string gap = csv.substr(csv.find("gap,after the last layer"));
   EXPECT_THAT(gap.substr(0, gap.find('\n')), HasSubstr(",,0.000000,,,0,"));
+}
+
+TEST(Runs, BoundsComeFromThePeaksOfTheOtherMachine) {
+  TestNetwork net("zoo:squeezenet1_1", 1);
+  Profile p = of_runs(net.plan(), elsewhere(), {run_of(net.plan(), 1)});
+  Peaks peaks;
+  peaks.gflops = {100, 150, 200}, peaks.l2_gbps = peaks.l3_gbps = peaks.dram_gbps = {1e6}, peaks.region_us = {0};
+  set_bounds(p, net.plan(), peaks);
+  const Row& first = p.rows[0];
+  EXPECT_EQ(first.bound.kind, Bound::compute);
+  EXPECT_NEAR(first.bound.ms, static_cast<double>(first.flops) / 200e6, 1e-9) << "the layer runs on three threads";
+  EXPECT_FALSE(beats_bounds(p));
+  EXPECT_THAT(table(p, {}), HasSubstr("200.0 GFLOP/s FMA"));
+  peaks.gflops = {1e-3};
+  set_bounds(p, net.plan(), peaks);
+  EXPECT_TRUE(beats_bounds(p));
+  EXPECT_THAT(table(p, {}), HasSubstr("layers beat their bound"));
 }
 
 TEST(Runs, TimesOfAnotherPlanAreRefused) {

@@ -289,7 +289,9 @@ void print(const Ran& r) {
 int check(CheckOptions options) {
   check_writable("--json", options.json);
   options.on.settle();
-  if (options.on.given) (void)target_on(machine_of_class(options.on), options.target);  // errors come early, and once
+  if (options.on.given)
+    (void)target_on(machine_of_class(options.on.fleet.url, options.on.fleet.device_class),
+                    options.target);  // errors come early, and once
   std::vector<fs::path> cases;
   for (const std::string& folder : options.folders) {
     for (fs::path& path : cases_in(folder)) cases.push_back(std::move(path));

@@ -94,7 +94,7 @@ std::vector<Network> open_all(const KernelsOptions& options) {
   return all;
 }
 
-void measure_all(std::vector<Network>& all, const profile::Peaks& peaks, const KernelsOptions& options, int threads) {
+void measure_all(std::vector<Network>& all, const Peaks& peaks, const KernelsOptions& options, int threads) {
   Progress progress("kernels");
   size_t total = 0, done = 0;
   for (const Network& n : all) total += n.list.lines.size();
@@ -108,11 +108,11 @@ void measure_all(std::vector<Network>& all, const profile::Peaks& peaks, const K
   }
 }
 
-double peak_share(const profile::KernelTime& t, const profile::Peaks& peaks, int threads) {
+double peak_share(const profile::KernelTime& t, const Peaks& peaks, int threads) {
   return t.gflops() / peaks.rate_of(t.multiplies, threads);
 }
 
-void print_rows(const Network& network, const profile::Peaks& peaks, int threads) {
+void print_rows(const Network& network, const Peaks& peaks, int threads) {
   TextTable table({{.title = "count", .width = 5},
                    {.title = "us cold", .width = 9},
                    {.title = "us warm", .width = 9, .rank = 3},
@@ -145,7 +145,7 @@ struct Summary {
   size_t problems = 0;
 };
 
-Summary summary_of(const std::vector<const Measured*>& all, const profile::Peaks& peaks, int threads) {
+Summary summary_of(const std::vector<const Measured*>& all, const Peaks& peaks, int threads) {
   Summary s;
   std::vector<double> compute, memory, movement;
   for (const Measured* m : all) {
@@ -196,7 +196,7 @@ void print_gains(const std::vector<const Measured*>& all, const std::vector<prof
   for (const auto& [problem, line] : seen) say("{}\n", line);
 }
 
-nlohmann::json to_json(const profile::KernelTime& t, const profile::Peaks& peaks, int threads) {
+nlohmann::json to_json(const profile::KernelTime& t, const Peaks& peaks, int threads) {
   return {{"schedule", t.schedule},
           {"ms", t.cold_ms.value},
           {"ms_low", t.cold_ms.low},
@@ -215,7 +215,7 @@ nlohmann::json to_json(const profile::KernelTime& t, const profile::Peaks& peaks
           {"bound_ms", t.bound.ms}};
 }
 
-nlohmann::json to_json(const std::vector<Network>& all, const profile::Peaks& peaks, int threads) {
+nlohmann::json to_json(const std::vector<Network>& all, const Peaks& peaks, int threads) {
   nlohmann::json out{{"threads", threads},
                      {"peak_gflops", peaks.at(peaks.gflops, threads)},
                      {"peak_bf16_gflops", peaks.at(peaks.bf16_gflops, threads)},
@@ -247,8 +247,7 @@ nlohmann::json to_json(const std::vector<Network>& all, const profile::Peaks& pe
   return out;
 }
 
-void print_all(const std::vector<Network>& all, const profile::Peaks& peaks, const KernelsOptions& options,
-               int threads) {
+void print_all(const std::vector<Network>& all, const Peaks& peaks, const KernelsOptions& options, int threads) {
   std::string narrow;
   for (const auto& [type, rate] : {std::pair("bf16", peaks.at(peaks.bf16_gflops, threads)),
                                    std::pair("int8", peaks.at(peaks.byte_gops, threads))}) {
@@ -279,7 +278,7 @@ void kernels(const KernelsOptions& options) {
   check_writable("--json", options.json);
   std::vector<Network> all = open_all(options);
   const int threads = options.threads > 0 ? options.threads : default_threads();
-  const profile::Peaks peaks = profile::measure_peaks(threads);
+  const Peaks peaks = measure_peaks(threads);
   measure_all(all, peaks, options, threads);
   if (!options.json.empty()) write_json(options.json, to_json(all, peaks, threads));
   if (options.json != "-") print_all(all, peaks, options, threads);

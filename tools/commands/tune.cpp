@@ -251,9 +251,9 @@ std::string use_text(const ModelOptions& model) {
 
 /// Says where the network ran, if that was another machine.
 std::string fleet_text(const FleetMeasurement& there) {
-  if (there.agent.empty()) return "";
+  if (there.machine.agent.empty()) return "";
   return fmt::format("measured by agents of the device class {} ({}); waiting for them and transfers: {:.1f} s\n",
-                     there.device_class, there.device, there.overhead_ms / 1e3);
+                     there.machine.device_class, there.machine.device, there.overhead_ms / 1e3);
 }
 
 void print_result(const TuneResult& r, const TuneCommand& command, const std::string& kept, const TuningSetup& setup,
@@ -334,17 +334,18 @@ std::string try_to_keep(const TuningSetup& setup, const TuneResult& result, std:
   }
 }
 
-/// Sets the functions that compute the lower bound of a plan's steps in milliseconds, from peaks measured now.
-void set_bounds(TuneOptions& options) {
+/// Sets the functions that compute the lower bound of a plan's steps in milliseconds, from peaks that `measure`
+/// returns.
+void set_bounds(TuneOptions& options, const std::function<Peaks(int threads)>& measure) {
   const int threads = options.threads;
-  const auto peaks = std::make_shared<profile::Peaks>(profile::measure_peaks(threads));
+  const auto peaks = std::make_shared<Peaks>(measure(threads));
   options.bound = [peaks, threads](const Plan& plan, const std::vector<size_t>& steps) {
     const profile::Footprint run = profile::footprint(plan);
     double ms = 0;
     for (const size_t s : steps) ms += profile::bound_of(plan.steps[s], run, *peaks, threads).ms;
     return ms;
   };
-  options.better_bound = [peaks, threads] { *peaks = profile::better(*peaks, profile::measure_peaks(threads)); };
+  options.better_bound = [peaks, threads, measure] { *peaks = better(*peaks, measure(threads)); };
 }
 
 /// Notes the first SIGINT or SIGTERM; a second one ends the program. Trials are kept as they are made.
@@ -375,12 +376,15 @@ void run_tune(const TuneCommand& command) {
   EventFile events(command.events);
   TuneView view("tune " + command.model.model, command.plain);
   view.show("preparing");
-  TuningSetup setup(command.model);
-  check_write_plan(setup, command.write_plan);
+  ModelOptions model = command.model;
   FleetMeasurement there;
-  if (!command.fleet.url.empty()) {
-    measure_on_fleet(command.fleet, setup.compile().target, options, there);
-    setup.device = there.device;
+  const bool on_fleet = !command.fleet.url.empty();
+  if (on_fleet) there.machine = machine_for(command.fleet, model);
+  TuningSetup setup(model);
+  check_write_plan(setup, command.write_plan);
+  if (on_fleet) {
+    measure_on_fleet(command.fleet, options, there);
+    setup.device = there.machine.device;
   }
   options.threads = setup.threads;
   options.network = setup.session->name();
@@ -403,7 +407,7 @@ void run_tune(const TuneCommand& command) {
     view.show(p);
     if (p.phase != "done") events.write(to_json(p));  // the event `end` reports it
   };
-  if (there.agent.empty()) set_bounds(options);  // from peaks of this machine
+  set_bounds(options, on_fleet ? there.peaks : measure_peaks);
   options.interrupted = console().stopped;
   if (!options.interrupted) {
     end_at_signals();

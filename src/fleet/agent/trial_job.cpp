@@ -85,6 +85,7 @@ void job_fields(Io& io, J& job) {
   measure_fields(io, job.how_to_measure);
   io.number(job.traces, "variant to trace");
   io.list(job.taps, 29, "taps", [&](auto& tap) { tap_fields(io, tap); });
+  io.number(job.peaks, "threads of the peaks");
 }
 
 template <class Io, class F>
@@ -150,6 +151,15 @@ void laps_fields(Io& io, L& laps) {
   io.real(laps.wall_ms, "time of a measurement");
 }
 
+template <class Io, class P>
+void peaks_fields(Io& io, P& peaks) {
+  for (auto* rates : {&peaks.gflops, &peaks.bf16_gflops, &peaks.byte_gops, &peaks.l2_gbps, &peaks.l3_gbps,
+                      &peaks.dram_gbps, &peaks.region_us})
+    io.list(*rates, 8, "peaks", [&](auto& rate) { io.real(rate, "peak"); });
+  io.number(peaks.l2_bytes, "bytes of L2");
+  io.number(peaks.l3_bytes, "bytes of L3");
+}
+
 template <class Io, class A>
 void answer_fields(Io& io, A& answer) {
   io.text(answer.error, "error");
@@ -163,6 +173,7 @@ void answer_fields(Io& io, A& answer) {
     if (fault) answer.traced.fault.emplace();
   }
   if (fault) fault_fields(io, *answer.traced.fault);
+  peaks_fields(io, answer.peaks);
   io.number(answer.restarts, "restarts");
   io.flag(answer.confined, "whether the worker is confined");
 }

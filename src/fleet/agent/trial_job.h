@@ -11,13 +11,14 @@
 
 #include "base/error.h"
 #include "base/tensor.h"
+#include "measure/machine/machine_peaks.h"
 #include "packing/recipe.h"
 #include "tune/run/runner.h"
 
 namespace kilter::fleet {
 
 /// Must change with every change of the format.
-constexpr uint32_t kTrialProtocol = 3;
+constexpr uint32_t kTrialProtocol = 4;
 /// Queue's name for such jobs.
 constexpr const char* kTrialKind = "trial";
 
@@ -63,6 +64,7 @@ struct TrialJob {
   tune::MeasureOptions how_to_measure;
   int64_t traces = 0;  ///< a variant; 0: none
   std::vector<tune::Tap> taps;
+  int32_t peaks = 0;  ///< threads to measure the machine's peaks with, instead of all the above; 0: none
 };
 
 struct TrialAnswer {
@@ -71,6 +73,7 @@ struct TrialAnswer {
   std::vector<tune::Loaded> loaded;  ///< in the order of TrialJob::loads
   tune::Laps laps;                   ///< times of steps have the precision of floats
   tune::Traced traced;
+  Peaks peaks = {};
   int64_t restarts = 0;
   bool confined = false;
 };

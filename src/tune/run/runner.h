@@ -19,6 +19,8 @@
 
 #include "base/tensor.h"
 #include "exec/plan.h"
+#include "measure/caches.h"
+#include "measure/conditions.h"
 #include "measure/quiet.h"
 #include "tune/run/constant_store.h"
 #include "tune/run/tap.h"
@@ -47,6 +49,12 @@ struct Fault {
 
 class Runner;
 
+/// The machine that runners measure on.
+struct RunnerMachine {
+  Conditions conditions;  ///< what current_conditions() says there
+  CacheSizes caches;
+};
+
 struct RunnerOptions {
   std::vector<Tensor> inputs = {};  ///< for all variants, in the order of Plan::inputs
   int threads = 1;
@@ -57,6 +65,7 @@ struct RunnerOptions {
   std::filesystem::path worker = {};  ///< program; empty: kilter-worker, found by find_worker()
   /// Makes a runner on another machine, for which `cpus`, `memory_bytes` and `worker` mean nothing; empty: on this one.
   std::function<std::unique_ptr<Runner>(RunnerOptions)> make = {};
+  std::optional<RunnerMachine> machine = {};  ///< that `make` measures on; empty: this one
 };
 
 struct LoadOptions {

@@ -43,8 +43,7 @@ Graph transforms_graph(int32_t block) {
   return graph;
 }
 
-std::vector<MemoryLevel> memory_levels() {
-  const CacheSizes sizes = cache_sizes();
+std::vector<MemoryLevel> levels_of(const CacheSizes& sizes) {
   std::vector<MemoryLevel> levels;
   const auto add = [&](const char* name, int64_t bytes, bool shared) {
     if (bytes > 0 && (levels.empty() || static_cast<double>(bytes) > levels.back().bytes))
@@ -111,6 +110,7 @@ TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions o
   options.inputs.clear();
   for (const ValueId in : graph.inputs()) options.inputs.emplace_back(DType::f32, graph.type(in).shape);
   const int threads = options.threads;
+  const CacheSizes caches = options.machine ? options.machine->caches : cache_sizes();
   const std::unique_ptr<Runner> runner = make_runner(std::move(options));
   const Compiled compiled = compile_passed({graph, {}, {}}, plainly);
   const Loaded loaded = runner->load(compiled.plan, step_values(compiled));
@@ -119,7 +119,7 @@ TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions o
   how.rounds = 40, how.max_ms = kSeconds * 1e3;
   const Laps laps = runner->measure({&*loaded.id, 1}, how);
   if (laps.laps[0].empty()) fail(ErrorKind::unsupported, "layout changes cannot be measured here: {}", reasons(laps));
-  return {device, memory_levels(), samples(compiled, laps, block, threads)};
+  return {device, levels_of(caches), samples(compiled, laps, block, threads)};
 }
 
 std::filesystem::path transforms_file(const std::string& records, const std::string& device) {

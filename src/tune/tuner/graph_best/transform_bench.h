@@ -1,4 +1,4 @@
-// Measures the cost of layout changes on this machine, and keeps it.
+// Measures the cost of layout changes on the machine of the runners, and keeps it.
 #pragma once
 
 #include <filesystem>

@@ -20,7 +20,8 @@ constexpr double kShowEveryMs = 200;
 
 Conditions trial_conditions(const TuneOptions& options, const CompileOptions& compile, const Plan& plan,
                             const std::vector<int>& measuring) {
-  Conditions c = current_conditions();
+  const std::optional<RunnerMachine>& there = options.runner.machine;
+  Conditions c = there ? there->conditions : current_conditions();
   c.device = options.device;
   c.threads = options.threads;
   c.weights = "as one run after another leaves them";
@@ -28,7 +29,7 @@ Conditions trial_conditions(const TuneOptions& options, const CompileOptions& co
   c.target = compile.target.name;
   c.codegen = plan.codegen;
   c.program = options.program;
-  c.pinning = cpu_list_text(measuring);
+  if (!there) c.pinning = cpu_list_text(measuring);
   return c;
 }
 

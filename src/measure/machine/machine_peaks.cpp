@@ -1,14 +1,14 @@
-#include "measure/peaks.h"
+#include "measure/machine/machine_peaks.h"
 
 #include <algorithm>
 
 #include "base/ticks.h"
 #include "exec/thread_pool.h"
 #include "measure/caches.h"
+#include "measure/peaks.h"
 #include "measure/stats.h"
-#include "profile/bounds.h"
 
-namespace kilter::profile {
+namespace kilter {
 namespace {
 
 constexpr int kRegions = 200;
@@ -33,6 +33,16 @@ std::vector<double> spread_out(double one, double all, int threads) {
 }
 
 }  // namespace
+
+double Peaks::at(const std::vector<double>& values, int threads) const {
+  if (values.empty()) return 0;
+  return values[std::min(values.size(), static_cast<size_t>(std::max(threads, 1))) - 1];
+}
+
+double Peaks::rate_of(DType products, int threads) const {
+  const double bytes = products == DType::i8 ? at(byte_gops, threads) : 0;
+  return bytes > 0 ? bytes : at(products == DType::bf16 ? bf16_gflops : gflops, threads);
+}
 
 Peaks measure_peaks(int threads) {
   constexpr double kPeakMs = 40;
@@ -64,7 +74,8 @@ Peaks better(const Peaks& a, const Peaks& b) {
   };
   const auto more = [](double x, double y) { return std::max(x, y); };
   const auto less = [](double x, double y) { return x > 0 && y > 0 ? std::min(x, y) : std::max(x, y); };
-  Peaks out = a;
+  Peaks out;
+  out.l2_bytes = std::max(a.l2_bytes, b.l2_bytes), out.l3_bytes = std::max(a.l3_bytes, b.l3_bytes);
   out.gflops = best(a.gflops, b.gflops, more);
   out.bf16_gflops = best(a.bf16_gflops, b.bf16_gflops, more);
   out.byte_gops = best(a.byte_gops, b.byte_gops, more);
@@ -74,4 +85,4 @@ Peaks better(const Peaks& a, const Peaks& b) {
   return out;
 }
 
-}  // namespace kilter::profile
+}  // namespace kilter
