@@ -258,7 +258,7 @@ Conditions AgentNetwork::conditions() const {
   return profile::conditions_of(plan(), threads(), machine_.caches, machine_.conditions());
 }
 
-AgentNetwork::Places AgentNetwork::places() {
+AgentNetwork::Place AgentNetwork::place() {
   Queue queue(url_);
   constexpr int kMostJobs = 100'000;
   std::set<std::string> agents, devices;
@@ -271,23 +271,16 @@ AgentNetwork::Places AgentNetwork::places() {
     if (!device.empty()) devices.insert(device);
   }
   if (devices.empty()) devices.insert("device not known");
-  return {{agents.begin(), agents.end()}, {devices.begin(), devices.end()}};
-}
-
-std::string AgentNetwork::place_text() {
-  const Places p = places();
-  return fmt::format("on agent{} {} of the device class {} ({}); transfers and waiting: {:.1f} s",
-                     p.agents.size() == 1 ? "" : "s", printable(join(p.agents, ", ")), printable(machine_.device_class),
-                     printable(join(p.devices, "; ")), overhead_ms_ / 1e3);
-}
-
-nlohmann::json AgentNetwork::place_json() {
-  const Places p = places();
-  return {{"device_class", machine_.device_class},
-          {"agents", p.agents},
-          {"devices", p.devices},
-          {"processor", machine_.processor},
-          {"overhead_ms", overhead_ms_}};
+  std::string text = fmt::format("on agent{} {} of the device class {} ({}); transfers and waiting: {:.1f} s",
+                                 agents.size() == 1 ? "" : "s", printable(fmt::format("{}", fmt::join(agents, ", "))),
+                                 printable(machine_.device_class),
+                                 printable(fmt::format("{}", fmt::join(devices, "; "))), overhead_ms_ / 1e3);
+  return {std::move(text),
+          {{"device_class", machine_.device_class},
+           {"agents", agents},
+           {"devices", devices},
+           {"processor", machine_.processor},
+           {"overhead_ms", overhead_ms_}}};
 }
 
 Evaluation evaluation_of(const std::vector<Lap>& runs) {

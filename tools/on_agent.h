@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -85,15 +85,14 @@ class AgentNetwork {
   Peaks peaks();
   /// The conditions of a measurement there. The caller adds the samples and the program's version.
   Conditions conditions() const;
-  /// What says where the network ran, after it has: the agents, their devices, and how long transfers and waiting took.
-  std::string place_text();
-  nlohmann::json place_json();
+  /// Where the network ran, after it has: the agents, their devices, and how long transfers and waiting took.
+  struct Place {
+    std::string text;     ///< "on agent bench1 of the device class bench (...); transfers and waiting: 0.2 s"
+    nlohmann::json json;  ///< the field "on" of reports
+  };
+  Place place();
 
  private:
-  struct Places {
-    std::vector<std::string> agents, devices;
-  };
-  Places places();
   [[noreturn]] void fail_run(const std::vector<tune::Fault>& faults) const;
   std::vector<std::vector<std::byte>> trace(const std::vector<tune::Tap>& taps);
   void add_output_taps(std::vector<tune::Tap>& taps) const;

@@ -1,6 +1,7 @@
 #include "profile/bounds.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/text.h"
 #include "exec/plan_check.h"
@@ -86,6 +87,19 @@ Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int t
   const double region = peaks.at(peaks.region_us, used) * 1e-3;
   if (region > bound.ms) bound = {Bound::overhead, region, "fork and join"};
   return bound;
+}
+
+double bound_ms(const Plan& plan, std::span<const size_t> steps, const Peaks& peaks, int threads) {
+  const Footprint run = footprint(plan);
+  double ms = 0;
+  for (const size_t s : steps) ms += bound_of(plan.steps[s], run, peaks, threads).ms;
+  return ms;
+}
+
+double bound_ms(const Plan& plan, const Peaks& peaks, int threads) {
+  std::vector<size_t> all(plan.steps.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return bound_ms(plan, all, peaks, threads);
 }
 
 }  // namespace kilter::profile

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,5 +39,8 @@ Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks
 
 /// Returns the largest of: the arithmetic at the FMA peak, memory_bound_of(), and the cost of an empty region.
 Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads);
+/// Return the sum of the bounds of some steps, or of all.
+double bound_ms(const Plan& plan, std::span<const size_t> steps, const Peaks& peaks, int threads);
+double bound_ms(const Plan& plan, const Peaks& peaks, int threads);
 
 }  // namespace kilter::profile

@@ -187,7 +187,7 @@ FLEET = "postgresql://db.example.com/tuning"
 
 def shortened(command):
     """Returns the command with less time to measure; None for a runtime that this machine may not have, and for a board."""
-    if command.startswith("kilter fleet push"):  # fleet.board runs it
+    if command.startswith(("kilter fleet push", "kilter fleet bench --all-classes")):  # fleet.board and fleet.tune run them
         return None
     if "onnxruntime" in command and not os.path.exists(os.environ.get("KILTER_PYTHON", SOURCE / ".venv/bin/python")):
         return None
@@ -195,7 +195,8 @@ def shortened(command):
         return re.sub(r"--time \S+", "--time 3s --trials 8", command)
     if command.startswith("kilter graph-tune"):
         return command if "--no-run" in command else command + " --measure 1 --race 1 --schedules 1"
-    takes = {n for o in COMMANDS[" ".join(command.split()[:2])]["options"] for n in o["names"]}
+    named = next(COMMANDS[name] for words in (3, 2) if (name := " ".join(command.split()[:words])) in COMMANDS)
+    takes = {n for o in named["options"] for n in o["names"]}
     command += " --seconds 0.3" if "--seconds" in takes and not command.startswith("kilter searchers") else ""
     return command + (" --trees 20" if command.startswith("kilter cost-model train") else "")
 

@@ -87,6 +87,7 @@ def runs_on_agent(url):
     run_on()
     check_on()
     profile_on()
+    fleet_bench()
     refuses_on()
     expect(agent.end() == 0, "SIGTERM does not end the agent")
     del os.environ["KILTER_FLEET"]
@@ -197,6 +198,35 @@ def profile_on():
                         ("--minutes", "the prediction needs the records of this machine")):
         value = {"--counters": [], "--minutes": ["5"]}.get(option, ["file"])
         says(f"kilter: {option} does not apply with --on this: {why}; leave one of the two out", KILTER, *short, *ON, option, *value, code=2)
+
+
+def fleet_bench():
+    """The table of all classes, also with a network that does not run."""
+    bench = ["fleet", "bench", "--sign-key", "team.secret", "--threads", "1", "--seconds", "0.3"]
+    pathlib.Path("broken.onnx").write_bytes(b"no model")
+    said = says("kilter: 1 of 3 measurements failed", KILTER, *bench, "zoo:squeezenet1_1", "broken.onnx", "zoo:mobilenet_v2", "--all-classes",
+                "--json", "bench.json", "--markdown", "bench.md", code=1)
+    expect(re.search(r"this \(.+ CPUs?, .+\), 1 thread, target [a-z]", said) and "broken.onnx: " in said, f"fleet bench says {said}")
+    first, broken, last = json.loads(pathlib.Path("bench.json").read_text())["results"]
+    for result in (first, last):
+        expect(0.02 < result["share_of_bound"] < 1.5 and result["bound_ms"] > 0 and result["estimate_ms"] > 0, f"{result}")
+        expect(result["device_class"] == "this" and result["on"]["agents"] == ["bench1"], f"{result}")
+    expect(broken["error"].startswith("broken.onnx") or "broken.onnx" in broken["error"], f"{broken}")
+    table = pathlib.Path("bench.md").read_text().splitlines()
+    expect(table[0] == "| network | this: ms | of bound |" and table[1] == "|---|---|---|", f"{table}")
+    expect(re.fullmatch(r"\| squeezenet1_1 \| \d+\.\d{3} \| \d+ % \|", table[2]) and table[3] == "| broken.onnx | - | - |", f"{table}")
+    expect(table[6].startswith("- this: ") and "; untuned; " in table[8], f"{table}")
+    say_where = ("kilter: say where to measure: --on CLASS, which may be given several times, or --all-classes for every class that has an "
+                 "agent; `kilter fleet status` lists them")
+    says(say_where, KILTER, *bench, code=2)
+    says(say_where, KILTER, *bench, "--all-classes", "--on", "this", code=2)
+    says("kilter: no agent of the device class nobody is known; other agents: bench1 (this)", KILTER, *bench, "--on", "nobody", code=3)
+    says("kilter: --fleet URL is missing; it may also be in the variable KILTER_FLEET", KILTER, *bench, "--all-classes",
+         env={"KILTER_FLEET": ""}, code=2)
+    run(KILTER, "fleet", "bench", "zoo:squeezenet1_1", "--seconds", "0.1", "--on", "this", "--sign-key", "other.secret", "--json",
+        "bench.json", code=1)
+    done = json.loads(pathlib.Path("bench.json").read_text())["results"][0]
+    expect(done["error"].startswith("agent bench1: it does not trust the key of this run"), f"{done}")
 
 
 def refuses_on():

@@ -36,6 +36,20 @@ TEST(Bounds, TheLevelIsWhereMostOfThemComeFrom) {
   EXPECT_EQ(bound(65 * kMiB).level, "DRAM");
 }
 
+TEST(Bounds, ThoseOfStepsAddUp) {
+  Plan plan;
+  for (const int64_t bytes : {kMiB, 2 * kMiB, 3 * kMiB}) {
+    Step step;
+    step.ops = "Gemm", step.bytes = bytes;
+    plan.steps.push_back(step);
+  }
+  const auto one = [&](size_t s) { return bound_of(plan.steps[s], footprint(plan), kPeaks, 1).ms; };
+  const std::vector<size_t> some{0, 2};
+  EXPECT_GT(one(1), 0);
+  EXPECT_DOUBLE_EQ(bound_ms(plan, some, kPeaks, 1), one(0) + one(2));
+  EXPECT_DOUBLE_EQ(bound_ms(plan, kPeaks, 1), one(0) + one(1) + one(2));
+}
+
 /// The bound hardly rises if the memory that a run touches slightly exceeds a cache.
 TEST(Bounds, NothingJumpsWhereACacheEnds) {
   for (const int64_t end : {kMiB, 32 * kMiB}) EXPECT_NEAR(bound(end + 64).ms, bound(end).ms, 1e-5);

@@ -6,8 +6,7 @@
 #include "base/other_threads.h"
 #include "base/text.h"
 #include "codegen/backend.h"
-#include "measure/evaluator.h"
-#include "on_agent.h"
+#include "measured_network.h"
 #include "profile/profile.h"
 #include "profile/program.h"
 #include "terminal.h"
@@ -52,21 +51,9 @@ Measured measure(Prepared& network, const BenchOptions& options) {
   return {std::move(evaluation), network.session->attendance().since(before).took_part()};
 }
 
-nlohmann::json facts_of(const Compiled& compiled) {
-  const Plan& plan = compiled.plan;
-  int64_t reference = 0;
-  for (const Step& s : plan.steps) reference += s.kind == StepKind::reference ? 1 : 0;
-  return {{"program", false},
-          {"compile_ms", compiled.compile_ms},
-          {"steps", plan.steps.size()},
-          {"reference_steps", reference},
-          {"arena_bytes", plan.arena_bytes},
-          {"constants_bytes", plan.constants_bytes}};
-}
-
 /// The fields of the report that say what ran.
 nlohmann::json facts_of(const Prepared& network) {
-  if (network.loaded != nullptr) return facts_of(network.loaded->compiled);
+  if (network.loaded != nullptr) return compile_facts(network.loaded->compiled);
   Session& session = *network.session;
   const vm::FileProgram* file = session.file_program();
   size_t compiled = 0;
@@ -102,48 +89,6 @@ std::string facts_text(const nlohmann::json& facts) {
   return out;
 }
 
-/// A measurement, on whichever machine.
-struct Bench {
-  std::string network, processor;
-  int threads = 1;
-  Evaluation evaluation;
-  Conditions conditions;
-  nlohmann::json more;     ///< fields of the report
-  std::string place = {};  ///< a line about another machine that ran it; empty: this one did
-};
-
-nlohmann::json report_of(const Bench& bench) {
-  const Evaluation& e = bench.evaluation;
-  const Samples& samples = e.samples;
-  nlohmann::json report{{"model", bench.network},
-                        {"estimate_ms", e.estimate()},
-                        {"mean_ms", e.mean()},
-                        {"std_dev_ms", e.std_dev()},
-                        {"median_ms", samples.median()},
-                        {"min_ms", samples.min()},
-                        {"p90_ms", samples.quantile(0.9)},
-                        {"number", e.number},
-                        {"repeat", samples.ms.size()},
-                        {"disturbed", e.disturbed},
-                        {"threads", bench.threads},
-                        {"target", bench.conditions.target},
-                        {"precision", bench.conditions.precision},
-                        {"conditions", to_json(bench.conditions)},
-                        {"inputs", "seeded: floats N(0,1), integers 0..99"}};
-  report.update(bench.more);
-  return report;
-}
-
-Conditions conditions_of(Conditions conditions, const Evaluation& e) {
-  conditions.taken = static_cast<int64_t>(e.samples.ms.size());
-  conditions.kept = static_cast<int64_t>(e.quiet.ms.size());
-  conditions.disturbed = e.disturbed, conditions.disturbed_by = e.disturbed_count.why();
-  conditions.best_ms = e.samples.min();
-  conditions.estimator = "mean of the middle half of the quiet measurements";
-  conditions.program = version_text();
-  return conditions;
-}
-
 Bench bench_here(const BenchOptions& options, Progress& progress) {
   progress.show("compiling");
   Prepared network(options.model, Prepared::Form::any);
@@ -170,12 +115,7 @@ Bench bench_there(const BenchOptions& options, Progress& progress) {
   });
   progress.clear();
   tell_records(network.plan().records);
-  Bench bench{network.session().name(),    network.machine().processor, network.threads(), evaluation_of(runs), {},
-              facts_of(network.compiled())};
-  bench.conditions = conditions_of(network.conditions(), bench.evaluation);
-  bench.more["on"] = network.place_json();
-  bench.place = network.place_text();
-  return bench;
+  return bench_of(network, runs);
 }
 
 std::string text(const Bench& bench, bool flushed) {

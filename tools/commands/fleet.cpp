@@ -12,6 +12,7 @@
 #include "base/text_table.h"
 #include "fleet/queue.h"
 #include "fleet/status.h"
+#include "fleet_bench.h"
 #include "push_agent.h"
 #include "terminal.h"
 #include "tool.h"
@@ -200,7 +201,7 @@ void add_push(const Command& sub) {
 
 }  // namespace
 
-void add_fleet(Command app, Context&) {
+void add_fleet(Command app, Context& context) {
   Command sub = app.subcommand("fleet", "Show and manage the agents and jobs of a fleet");
   sub.require_subcommand();
   sub.group("Tune");
@@ -254,6 +255,7 @@ void add_fleet(Command app, Context&) {
   r.callback([=] { tell_agent(*command, command->queue().remove_agent(command->name), "is removed"); });
 
   add_push(sub);
+  add_fleet_bench(sub, context);
 
   command = std::make_shared<FleetCommand>();
   Command p = add_sub(sub, command, "purge",

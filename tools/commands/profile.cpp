@@ -47,8 +47,7 @@ profile::Profile measured(Prepared& network, const ProfileOptions& options, cons
 /// A profile, and where it was made if that was another machine.
 struct Profiled {
   profile::Profile profile;
-  std::string place;
-  nlohmann::json place_json;
+  AgentNetwork::Place place;
 };
 
 Profiled profile_here(const ProfileOptions& options, Progress& progress) {
@@ -58,7 +57,7 @@ Profiled profile_here(const ProfileOptions& options, Progress& progress) {
   how.seconds = options.seconds;
   how.count = options.counters;
   how.progress = [&](double share) { progress.show(fmt::format("measuring, {:.0f} %", 100 * std::min(share, 1.0))); };
-  Profiled out{measured(network, options, how), {}, {}};
+  Profiled out{measured(network, options, how), {}};
   out.profile.model = network.session->name();
   return out;
 }
@@ -69,8 +68,7 @@ Profiled profile_there(const ProfileOptions& options, Progress& progress) {
       options.seconds, 0, [&](double share) { progress.show(fmt::format("measuring, {:.0f} %", 100 * share)); });
   std::vector<profile::RunTimes> runs;
   for (const tune::Lap& lap : laps) runs.push_back({lap.total_ms, lap.step_ms, lap.gap_ms, lap.disturbance});
-  Profiled out{profile::of_runs(network.plan(), network.conditions(), std::move(runs)), network.place_text(),
-               network.place_json()};
+  Profiled out{profile::of_runs(network.plan(), network.conditions(), std::move(runs)), network.place()};
   constexpr int kTries = 3;  // peaks that layers beat were disturbed
   progress.show("measuring the machine's peaks");
   for (int i = 0; i < kTries && (i == 0 || beats_bounds(out.profile)); ++i)
@@ -108,7 +106,7 @@ void run_profile(ProfileOptions options) {
   if (!options.trace.empty()) write_text("--trace", options.trace, json_text(profile::to_trace(p)) + "\n");
   if (!options.json.empty()) {
     nlohmann::json report = profile::to_json(p);
-    if (!made.place.empty()) report["on"] = made.place_json;
+    if (!made.place.text.empty()) report["on"] = made.place.json;
     write_json(options.json, report);
   }
   if (!options.html.empty()) write_text("--html", options.html, profile::html_report(profile::to_json(p)));
@@ -119,7 +117,7 @@ void run_profile(ProfileOptions options) {
   if (const std::string absent = absent_threads_text(p.conditions.took_part); !absent.empty())
     say("{}\n", hanging(absent, 2, table.style.width));
   say("{}: {} rows on {} thread{}\n", p.model, p.rows.size(), p.threads, p.threads == 1 ? "" : "s");
-  if (!made.place.empty()) say("{}\n", hanging("  " + made.place, 2, table.style.width));
+  if (!made.place.text.empty()) say("{}\n", hanging("  " + made.place.text, 2, table.style.width));
   say("{}", profile::table(p, table));
   if (options.arena) say("{}", profile::memory_table(p));
   if (p.tuning) {

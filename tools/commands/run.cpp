@@ -445,9 +445,10 @@ int run_there(const RunCommand& command) {
   progress.clear();
   if (command.model.time_passes && command.prints()) print_passes(network.compiled());
   tell_records(network.plan().records);
-  note("ran {}\n", network.place_text());
+  const AgentNetwork::Place place = network.place();
+  note("ran {}\n", place.text);
   const nlohmann::json report{
-      {"records", network.plan().records}, {"target", network.plan().target}, {"on", network.place_json()}};
+      {"records", network.plan().records}, {"target", network.plan().target}, {"on", place.json}};
   return finish(command, network.session(), values, report, [&] {
     const auto reference = reference_session(command.model.model, network.session(), true);
     return verify_run(*reference, network.session(), network.inputs(), network.plan(),

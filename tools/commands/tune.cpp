@@ -340,10 +340,7 @@ void set_bounds(TuneOptions& options, const std::function<Peaks(int threads)>& m
   const int threads = options.threads;
   const auto peaks = std::make_shared<Peaks>(measure(threads));
   options.bound = [peaks, threads](const Plan& plan, const std::vector<size_t>& steps) {
-    const profile::Footprint run = profile::footprint(plan);
-    double ms = 0;
-    for (const size_t s : steps) ms += profile::bound_of(plan.steps[s], run, *peaks, threads).ms;
-    return ms;
+    return profile::bound_ms(plan, steps, *peaks, threads);
   };
   options.better_bound = [peaks, threads, measure] { *peaks = better(*peaks, measure(threads)); };
 }
