@@ -188,11 +188,10 @@ TEST_F(PostgresTest, WhatTheServerReportsIsTold) {
     sql("CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON kilter.records EXECUTE FUNCTION kilter.refuse()");
     return error_of([&] { store->append(numbered(0, 3)); });
   };
-  EXPECT_EQ(
-      failing_with("disk_full"),
-      fmt::format("records {}: no space left to write (the reason); earlier records are safe, but the last ones are "
-                  "not stored: free space and run the same command again",
-                  url()));
+  EXPECT_EQ(failing_with("disk_full"),
+            fmt::format("records {}: no space left to write (the reason); what was stored before is safe, but "
+                        "nothing of this was stored: free space and run the same command again",
+                        url()));
   EXPECT_EQ(failing_with("read_only_sql_transaction"),
             fmt::format("records {}: cannot be written (the reason); give the URL of the primary server", url()));
   EXPECT_THAT(failing_with("query_canceled"), HasSubstr("a statement took longer than 125 s (the reason); nothing was "
