@@ -241,9 +241,9 @@ std::vector<QueueJob> Queue::jobs(const std::optional<std::string>& run, int mos
   const Rows rows = call(
       "SELECT j.id, j.run, j.kind, j.device_class, j.submitter, j.priority, j.candidates, coalesce(q.attempt, 0), "
       "coalesce(o.outcome, CASE WHEN q.lease_owner IS NULL THEN 'waits' ELSE 'leased' END), coalesce(o.agent, "
-      "q.lease_owner, ''), coalesce(o.reason, array_to_string(q.reasons, '; ')), extract(epoch FROM clock_timestamp() "
-      "- "
-      "j.submitted) FROM kilter.jobs j LEFT JOIN kilter.queue q ON q.job = j.id LEFT JOIN kilter.outcomes o ON o.job = "
+      "q.lease_owner, ''), coalesce(o.reason, array_to_string(q.reasons, '; ')), greatest(extract(epoch FROM "
+      "clock_timestamp() - j.submitted), 0) FROM kilter.jobs j LEFT JOIN kilter.queue q ON q.job = j.id LEFT JOIN "
+      "kilter.outcomes o ON o.job = "
       "j.id WHERE CASE WHEN $1::text IS NULL THEN q.job IS NOT NULL OR o.outcome = 'set aside' ELSE j.run = $1 END "
       "ORDER BY j.id LIMIT $2",
       values);
@@ -268,10 +268,13 @@ std::map<std::string, int64_t> Queue::job_counts() {
   return counts;
 }
 
+/// A time in the future is one from before the clock was moved back. Who beats or waits corrects the sight of an agent
+/// then, so one that still has it is as far away as one of the past.
 std::vector<QueueAgent> Queue::agents() {
   const Rows rows = call(
-      "SELECT name, login, device_class, facts, state, draining, extract(epoch FROM clock_timestamp() - seen), "
-      "extract(epoch FROM clock_timestamp() - started), (SELECT count(*) FROM kilter.queue WHERE lease_owner = name), "
+      "SELECT name, login, device_class, facts, state, draining, abs(extract(epoch FROM clock_timestamp() - seen)), "
+      "greatest(extract(epoch FROM clock_timestamp() - started), 0), (SELECT count(*) FROM kilter.queue WHERE "
+      "lease_owner = name), "
       "done, failed, relative_speed, kilter.is_outlier(agents) FROM kilter.agents ORDER BY name",
       {});
   std::vector<QueueAgent> agents;

@@ -9,6 +9,7 @@
 
 #include "exec/signature.h"
 #include "fleet/agent/trial_job.h"
+#include "fleet/answer_check.h"
 #include "fleet/queue.h"
 #include "tune/run/package.h"
 #include "tune/run/runner.h"
@@ -32,7 +33,8 @@ struct RemoteOptions {
 QueueAgent agent_of_class(Queue& queue, const std::string& device_class, double patience_seconds);
 
 /// Each call is a job, so each may be done by another agent of the class. Calls throw io if no agent is heard of for
-/// too long or the server cannot be reached, and unsupported if the job was cancelled or set aside.
+/// too long or the server cannot be reached, unsupported if the job was cancelled or set aside, and bad_input for an
+/// answer that no runner would give.
 class RemoteRunner : public tune::Runner {
  public:
   /// Uses the inputs, threads and limits of `options`. Connects, and throws the errors of Queue().
@@ -71,7 +73,7 @@ class RemoteRunner : public tune::Runner {
 
   std::vector<tune::Loaded> load_all(std::span<const tune::Loadable> variants, const tune::LoadOptions& options);
   TrialJob job_for(std::span<const tune::VariantId> ids);
-  TrialAnswer ask(const TrialJob& job);
+  Answered ask(const TrialJob& job);
   void check_known(tune::VariantId id, std::string_view what) const;
   void forget(tune::VariantId id);
   /// Bytes with their hashes.
@@ -93,6 +95,7 @@ class RemoteRunner : public tune::Runner {
   Queue queue_;
   std::vector<TrialInput> inputs_;
   std::map<tune::VariantId, Known> variants_;
+  StepNames steps_;                      ///< of these variants
   std::map<uint64_t, TrialPart> parts_;  ///< by serial number
   std::map<std::pair<const std::byte*, DType>, Source> sources_;
   int64_t sources_bytes_ = 0;

@@ -271,10 +271,9 @@ std::string Server::refusal_text(std::string_view state, const std::string& why)
   }
   if (state == "53100") {
     return fmt::format(
-        "no space left to write ({}); earlier {} are safe, but the last ones are not stored: free space and run the "
-        "same "
-        "command again",
-        why, options_.subject);
+        "no space left to write ({}); what was stored before is safe, but nothing of this was stored: free space and "
+        "run the same command again",
+        why);
   }
   if (state == "25006") return fmt::format("cannot be written ({}); give the URL of the primary server", why);
   return fmt::format("the server reports: {} (SQLSTATE {})", why, state);

@@ -50,6 +50,18 @@ class QueueTest : public ::testing::Test {
   }
   /// Makes jobs whose attempts failed claimable without a pause.
   void skip_pause() const { sql("UPDATE kilter.queue SET ready = '-infinity'"); }
+  /// Moves the server's clock, as far as its tables can tell: all times in them move the other way.
+  void move_clock(const std::string& by) const {
+    sql("UPDATE kilter.queue SET lease_until = lease_until - interval '" + by +
+        "', lease_from = lease_from - interval '" + by + "', ready = ready - interval '" + by + "'");
+    sql("UPDATE kilter.agents SET seen = seen - interval '" + by + "', started = started - interval '" + by + "'");
+    sql("UPDATE kilter.jobs SET submitted = submitted - interval '" + by + "'");
+  }
+  /// Returns for how many seconds the lease of the only job holds.
+  double lease_left() const {
+    const std::string left = "SELECT extract(epoch FROM lease_until - clock_timestamp()) FROM kilter.queue";
+    return try_parse_float(run_on_server(url(), left).text(0, 0).value_or("")).value_or(0);
+  }
   void announce(const std::string& agent) { queue_.announce(agent, "class", R"({"device": "a machine"})"); }
 
   std::string database_ = new_database();
@@ -163,6 +175,59 @@ TEST_F(QueueTest, AHeartbeatKeepsTheLease) {
   expire(id);
   EXPECT_THAT(queue_.beat("a").held, ElementsAre(id)) << "nobody has taken it meanwhile";
   EXPECT_EQ(queue_.reap(), 0);
+}
+
+TEST_F(QueueTest, ALeaseEndsInTimeIfTheServersClockIsMovedBack) {
+  queue_.set_lease(20);
+  announce("a"), announce("b");
+  queue_.submit(job_of("1"));
+  ASSERT_THAT(queue_.claim("a"), SizeIs(1));
+  move_clock("-1 h");
+  EXPECT_GT(lease_left(), 3600);
+  EXPECT_EQ(queue_.reap(), 0);
+  EXPECT_LE(lease_left(), 20) << "it begins again";
+  EXPECT_GT(lease_left(), 10);
+  move_clock("-1 h");
+  EXPECT_THAT(queue_.beat("a").held, SizeIs(1));
+  EXPECT_LE(lease_left(), 20);
+  move_clock("-5 s"), queue_.reap();
+  EXPECT_LE(lease_left(), 40) << "at most as much longer as has passed of it";
+  move_clock("1 h");
+  EXPECT_EQ(queue_.reap(), 1) << "forward, it ends";
+  EXPECT_THAT(queue_.claim("b"), IsEmpty()) << "after a failure, a job pauses";
+  move_clock("-1 h");
+  EXPECT_THAT(queue_.claim("b"), SizeIs(1)) << "but not for an hour";
+}
+
+TEST_F(QueueTest, AgentsAreHeardOfAlsoIfTheServersClockIsMoved) {
+  announce("a"), announce("dead");
+  const auto seen = [&](size_t agent) { return queue_.agents().at(agent).seen_seconds; };
+  queue_.submit(job_of("1"));
+  move_clock("-1 h");
+  EXPECT_GT(seen(1), 3500) << "nobody has corrected it yet";
+  EXPECT_EQ(queue_.agents().at(1).started_seconds, 0);
+  EXPECT_EQ(queue_.jobs().at(0).age_seconds, 0);
+  queue_.beat("a"), queue_.reap();
+  EXPECT_LT(seen(0), 10);
+  EXPECT_LT(seen(1), 10) << "it was heard of before the clock was moved, which may have been now";
+  move_clock("60 s");
+  EXPECT_GT(seen(1), 50) << "but it ages";
+}
+
+TEST_F(QueueTest, AnOutlierStaysOneIfTheServersClockIsMoved) {
+  const auto speed = [](double gflops) { return fmt::format("{{\"reference\": {}}}", gflops); };
+  for (const char* name : {"a", "b", "c"}) announce(name);
+  const auto beat = [&] { queue_.beat("a", speed(50)), queue_.beat("b", speed(100)), queue_.beat("c", speed(100)); };
+  beat(), beat();
+  ASSERT_TRUE(queue_.agents().at(0).outlier);
+  for (const char* by : {"1 h", "-1 h"}) {
+    move_clock(by);
+    queue_.beat("a", speed(50));
+    EXPECT_TRUE(queue_.agents().at(0).outlier) << by;
+    beat(), queue_.reap(), beat();
+    EXPECT_EQ(queue_.agents().at(0).relative_speed, 0.5) << by;
+    EXPECT_EQ(queue_.agents().at(1).relative_speed, 1) << by;
+  }
 }
 
 TEST_F(QueueTest, TheFirstDeliveryCountsEvenIfItIsLate) {

@@ -90,7 +90,7 @@ TEST_F(PostgresTest, ADatabaseWithoutRecordsIsTold) {
             fmt::format("records {0}: the database has no records; `kilter tune MODEL --records {0}` makes some, and "
                         "`kilter records import FILE --records {0}` brings them from elsewhere",
                         url()));
-  EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": made schema 4")));
+  EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": made schema 5")));
   EXPECT_THAT(write_to(url())->notices(), IsEmpty());
   EXPECT_THAT(read_from(url())->read().records, IsEmpty());
 }
@@ -106,7 +106,7 @@ TEST_F(PostgresTest, AnOlderSchemaIsMigratedWithItsRecords) {
   old.run(line);
   EXPECT_THAT(read_from(url())->read().damaged, SizeIs(1)) << "an older schema can be read";
   const auto store = write_to(url());
-  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr(": migrated from schema 1 to 4")));
+  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr(": migrated from schema 1 to 5")));
   EXPECT_EQ(store->append(numbered(1, 3)), 3);
   EXPECT_THAT(store->read().damaged, SizeIs(1)) << "the row is still there";
 }
@@ -188,11 +188,10 @@ TEST_F(PostgresTest, WhatTheServerReportsIsTold) {
     sql("CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON kilter.records EXECUTE FUNCTION kilter.refuse()");
     return error_of([&] { store->append(numbered(0, 3)); });
   };
-  EXPECT_EQ(
-      failing_with("disk_full"),
-      fmt::format("records {}: no space left to write (the reason); earlier records are safe, but the last ones are "
-                  "not stored: free space and run the same command again",
-                  url()));
+  EXPECT_EQ(failing_with("disk_full"),
+            fmt::format("records {}: no space left to write (the reason); what was stored before is safe, but "
+                        "nothing of this was stored: free space and run the same command again",
+                        url()));
   EXPECT_EQ(failing_with("read_only_sql_transaction"),
             fmt::format("records {}: cannot be written (the reason); give the URL of the primary server", url()));
   EXPECT_THAT(failing_with("query_canceled"), HasSubstr("a statement took longer than 125 s (the reason); nothing was "

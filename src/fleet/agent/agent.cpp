@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -18,8 +19,9 @@
 namespace kilter::fleet {
 namespace {
 
-constexpr double kPoll = 2;        ///< seconds between looks for jobs, without a notification
-constexpr double kMostPause = 30;  ///< seconds between attempts to reach a server
+constexpr double kPoll = 2;          ///< seconds between looks for jobs, without a notification
+constexpr double kMostPause = 30;    ///< seconds between attempts to reach a server
+constexpr int kMostDeliveries = 10;  ///< attempts to deliver an answer; the server may refuse it for what it contains
 
 /// Sends heartbeats in a thread of its own, over a connection of its own, so that the lease holds while a job is done.
 class Heart {
@@ -89,6 +91,7 @@ class Agent {
   void serve(double& pause) {
     const std::unique_ptr<JobSource> connection = options_.connect();
     JobSource& source = *connection;
+    deliver_answer(source);  // first, since an agent that is announced again has lost its jobs
     source.announce(options_.name, options_.device_class, options_.facts);
     tell(fmt::format("agent {} waits for jobs of the device class {}", options_.name, options_.device_class));
     pause = 0.5;
@@ -119,9 +122,25 @@ class Agent {
       tell(fmt::format("job {} failed: {}", job.id, e.what()));
       return;
     }
-    const Result result{job.run, std::to_string(job.id), "trial", std::to_string(kTrialProtocol), pack(answer)};
-    (void)source.deliver(options_.name, job.id, options_.device, {&result, 1});
-    ++done_;
+    answer_ = {job.id, {job.run, std::to_string(job.id), "trial", std::to_string(kTrialProtocol), pack(answer)}, 0};
+    deliver_answer(source);
+  }
+
+  /// Delivers the answer that was not delivered yet, if there is one. It is kept while the server cannot be reached or
+  /// has no room, because the first delivery counts even if the lease has ended.
+  void deliver_answer(JobSource& source) {
+    if (!answer_) return;
+    if (answer_->attempts++ < kMostDeliveries) {
+      try {
+        (void)source.deliver(options_.name, answer_->job, options_.device, {&answer_->result, 1});
+        ++done_;
+      } catch (const ConnectionError&) {
+        throw;
+      } catch (const Error& e) {
+        tell(fmt::format("the answer to job {} was not taken: {}", answer_->job, e.message()));
+      }
+    }
+    answer_.reset();
   }
 
   /// A job that must not be run is answered, not failed: another attempt would be refused as well.
@@ -147,8 +166,15 @@ class Agent {
     while (!stop_ && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 
+  struct Answer {
+    int64_t job = 0;
+    Result result;
+    int attempts = 0;
+  };
+
   const AgentOptions& options_;
   const std::atomic<bool>& stop_;
+  std::optional<Answer> answer_;  ///< that was not delivered yet
   int64_t done_ = 0;
 };
 

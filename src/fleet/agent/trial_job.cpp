@@ -186,14 +186,13 @@ std::string packed(const auto& message, auto fields) {
 }
 
 template <class Message>
-Message unpacked(std::string_view bytes, std::string_view kind, auto fields) {
+Message unpacked(std::string_view bytes, std::string_view kind, std::string_view sender, auto fields) {
   FieldReader io(std::as_bytes(std::span(bytes)), kTrialKind, kind, "the message");
   uint32_t protocol = 0;
   io.number(protocol, "protocol");
   if (protocol != kTrialProtocol) {
-    fail(ErrorKind::unsupported,
-         "the submitter of a job speaks protocol {} and this agent {}: install both from one version of Kilter",
-         protocol, kTrialProtocol);
+    fail(ErrorKind::unsupported, "the {} speaks protocol {} and this {} {}: install both from one version of Kilter",
+         sender, protocol, kind == "job" ? "agent" : "tuner", kTrialProtocol);
   }
   Message message;
   fields(io, message);
@@ -218,11 +217,12 @@ std::string name_of(const TrialPart& part) {
 }
 
 TrialJob unpack_job(std::string_view bytes) {
-  return unpacked<TrialJob>(bytes, "job", [](auto& io, TrialJob& all) { job_fields(io, all); });
+  return unpacked<TrialJob>(bytes, "job", "submitter of a job", [](auto& io, TrialJob& all) { job_fields(io, all); });
 }
 
 TrialAnswer unpack_answer(std::string_view bytes) {
-  return unpacked<TrialAnswer>(bytes, "answer", [](auto& io, TrialAnswer& all) { answer_fields(io, all); });
+  return unpacked<TrialAnswer>(bytes, "answer", "sender of an answer",
+                               [](auto& io, TrialAnswer& all) { answer_fields(io, all); });
 }
 
 }  // namespace kilter::fleet

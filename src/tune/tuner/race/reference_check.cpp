@@ -370,7 +370,8 @@ void require_right(const ReferenceCheck& check) {
   if (check.wrong.empty()) return;
   fail(ErrorKind::internal,
        "the default plan is wrong: {}. Candidates are compared with the default plan, so nothing is tuned. "
-       "`--schedule LAYER=SCHEDULE` forces another schedule for the layer; please report this",
+       "`--schedule LAYER=SCHEDULE` forces another schedule for the layer. If an agent of a fleet ran "
+       "the plan, let another one do it, since its machine may be at fault; please report this",
        check.wrong);
 }
 
