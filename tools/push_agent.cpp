@@ -84,13 +84,17 @@ void stage(const AgentPush& push, const std::filesystem::path& folder) {
   copy(push.agent, "kilter-agent.new");
   copy(push.token, "token");
   if (!push.ca.empty()) copy(push.ca, "ca.crt");
-  std::filesystem::create_directory(folder / "trusted");
-  for (size_t i = 0; i < push.trusted.size(); ++i) copy(push.trusted[i], fmt::format("trusted/{}.public", i + 1));
+  const auto copy_keys = [&](const std::vector<std::string>& keys, const std::string& to) {
+    if (!keys.empty()) std::filesystem::create_directory(folder / to);
+    for (size_t i = 0; i < keys.size(); ++i) copy(keys[i], fmt::format("{}/{}.public", to, i + 1));
+  };
+  copy_keys(push.trusted, "trusted"), copy_keys(push.upgraders, "upgraders");
 }
 
 std::string agent_command(const AgentPush& push) {
   Command words = {"./kilter-agent", "--fleet", push.broker, "--token", "token", "--trust", "trusted"};
   if (!push.ca.empty()) words.insert(words.end(), {"--ca", "ca.crt"});
+  if (!push.upgraders.empty()) words.insert(words.end(), {"--upgrade", "upgraders"});
   if (!push.name.empty()) words.insert(words.end(), {"--name", push.name});
   if (!push.device_class.empty()) words.insert(words.end(), {"--device-class", push.device_class});
   std::string line;
@@ -129,7 +133,7 @@ PushedAgent push_agent(const AgentPush& push) {
   const Board board = board_of(push);
   const ScratchFolder staged;
   stage(push, staged.path());
-  (void)on_board(board, fmt::format("mkdir -p {0} && chmod 700 {0} && rm -rf {0}/trusted", board.folder));
+  (void)on_board(board, fmt::format("mkdir -p {0} && chmod 700 {0} && rm -rf {0}/trusted {0}/upgraders", board.folder));
   Command copy = board.copy;
   for (const auto& file : std::filesystem::directory_iterator(staged.path())) copy.push_back(file.path().string());
   copy.insert(copy.end(), board.copy_to.begin(), board.copy_to.end());

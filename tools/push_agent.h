@@ -8,14 +8,15 @@
 namespace kilter::tool {
 
 struct AgentPush {
-  std::string board;                 ///< ssh://[USER@]HOST[:PORT], adb: or adb:SERIAL
-  std::string agent;                 ///< the program, for the board's processor
-  std::string broker;                ///< URL
-  std::string token, ca;             ///< files; no `ca`: the board's own authorities
-  std::vector<std::string> trusted;  ///< files of public keys
-  std::string name;                  ///< empty: the board's host name
-  std::string device_class;          ///< empty: the target that fits the board's processor
-  std::string folder;                ///< on the board; empty: the board's usual place
+  std::string board;                   ///< ssh://[USER@]HOST[:PORT], adb: or adb:SERIAL
+  std::string agent;                   ///< the program, for the board's processor
+  std::string broker;                  ///< URL
+  std::string token, ca;               ///< files; no `ca`: the board's own authorities
+  std::vector<std::string> trusted;    ///< files of public keys: whose jobs it runs
+  std::vector<std::string> upgraders;  ///< and whose programs replace it
+  std::string name;                    ///< empty: the board's host name
+  std::string device_class;            ///< empty: the target that fits the board's processor
+  std::string folder;                  ///< on the board; empty: the board's usual place
 };
 
 /// Returns the folder and the process id on the board. An agent that runs there from the same folder is ended first,

@@ -1,5 +1,7 @@
 #include "fleet/answer_check.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -138,6 +140,24 @@ void check_traced(const Answered& given, VariantId id, std::span<const tune::Tap
       check.refuse("it returned {} bytes of the value that step {} leaves; expected {}", traced.values[i].size(),
                    taps[i].step, taps[i].buffer.bytes);
   }
+}
+
+void check_peaks(const Answered& given, int threads) {
+  const StepNames none;
+  const Check check(given, none);
+  const Peaks& peaks = given.answer.peaks;
+  const auto some = [&](const char* what, const std::vector<double>& rates, double least) {
+    const bool sound = std::ranges::all_of(rates, [&](double rate) { return rate >= least && std::isfinite(rate); });
+    if (!sound || rates.empty() || std::ssize(rates) > threads)
+      check.refuse("it measured {} of {}; expected 1 to {} numbers of at least {:g}", what, fmt::join(rates, ", "),
+                   threads, least);
+  };
+  constexpr double kLeast = 1e-3;
+  some("GFLOP/s", peaks.gflops, kLeast);
+  some("GB/s of L2", peaks.l2_gbps, kLeast), some("GB/s of L3", peaks.l3_gbps, kLeast);
+  some("GB/s of the memory", peaks.dram_gbps, kLeast);
+  some("GFLOP/s of bf16", peaks.bf16_gflops, 0), some("GOP/s of bytes", peaks.byte_gops, 0);
+  some("us of a parallel region", peaks.region_us, 0);
 }
 
 }  // namespace kilter::fleet

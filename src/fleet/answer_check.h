@@ -35,5 +35,7 @@ void check_loaded(const Answered& given, std::span<const tune::VariantId> ids, c
 void check_laps(const Answered& given, std::span<const tune::VariantId> ids, const StepNames& steps);
 /// Checks the answer to a job that traces a variant.
 void check_traced(const Answered& given, tune::VariantId id, std::span<const tune::Tap> taps, const StepNames& steps);
+/// Checks the answer to a job that measures peaks.
+void check_peaks(const Answered& given, int threads);
 
 }  // namespace kilter::fleet

@@ -209,6 +209,22 @@ bool Queue::give_back(const std::string& agent, int64_t job) {
   return truth("SELECT kilter.give_back($1, $2)", values);
 }
 
+std::string Queue::program(const std::string& architecture) {
+  const std::vector<Parameter> values{storable(architecture)};
+  const Rows rows = repeatedly([&] {
+    return server_.run("SELECT offer FROM kilter.programs WHERE architecture = $1", values, postgres::Format::binary);
+  });
+  return rows.count() == 0 ? std::string() : text_of(rows, 0, 0);
+}
+
+void Queue::offer_program(const AgentProgram& program, const SecretKey& key) {
+  ArrayText blobs;
+  for (const std::string& hash : program.data.hashes) blobs.add(hash);
+  const std::vector<Parameter> values{storable(program.architecture), bytea_text(pack_offer(program, key)),
+                                      blobs.text()};
+  (void)call("SELECT kilter.offer_program($1, $2, $3)", values);
+}
+
 int64_t Queue::reap() { return call("SELECT kilter.reap()", {}).number(0, 0); }
 
 void Queue::reap_sometimes() {

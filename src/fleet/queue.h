@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "fleet/agent/agent_program.h"
 #include "fleet/agent/job_source.h"
 #include "postgres/server.h"
 
@@ -95,6 +96,8 @@ class Queue : public JobSource {
   std::set<std::string> known_blobs(std::span<const std::string> hashes);
   /// Adds bytes that jobs refer to, at most 64 MiB, and returns their hash.
   std::string put_blob(std::string bytes);
+  /// Offers a program to agents on its processor, in place of the one before. Its data are in blobs already.
+  void offer_program(const AgentProgram& program, const SecretKey& key);
   /// Waits until a job that is awaited has ended, or for `seconds`. A hint: look whether one has, in either case.
   void wait_for_ending(double seconds);
 
@@ -109,6 +112,7 @@ class Queue : public JobSource {
                    std::span<const Result> results) override;
   bool fail(const std::string& agent, int64_t job, const std::string& reason) override;
   bool give_back(const std::string& agent, int64_t job) override;
+  std::string program(const std::string& architecture) override;
   std::string blob(const std::string& hash) override;
   void wait_for_jobs(double seconds) override;
   /// Waits as wait_for_jobs(), and returns the device classes of new jobs.

@@ -164,7 +164,9 @@ Peaks RemoteRunner::measure_peaks(int threads) {
   TrialJob job;
   job.session = session_;
   job.peaks = threads;
-  return ask(job).peaks;
+  Answered given = ask(job);
+  check_peaks(given, threads);
+  return std::move(given.answer.peaks);
 }
 
 void RemoteRunner::check_known(VariantId id, std::string_view what) const {

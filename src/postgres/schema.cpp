@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 namespace kilter::embedded {
-extern const std::string_view migration_1, migration_2, migration_3, migration_4, migration_5;
+extern const std::string_view migration_1, migration_2, migration_3, migration_4, migration_5, migration_6;
 }  // namespace kilter::embedded
 
 namespace kilter::postgres {
@@ -14,7 +14,7 @@ namespace {
 
 /// Scripts that each bring the schema to the next version, from an empty one.
 constexpr std::array kMigrations = {&embedded::migration_1, &embedded::migration_2, &embedded::migration_3,
-                                    &embedded::migration_4, &embedded::migration_5};
+                                    &embedded::migration_4, &embedded::migration_5, &embedded::migration_6};
 
 /// The key of the lock that is held while the schema is created or migrated ("KLTR").
 constexpr int64_t kSchemaLock = 0x4b4c5452;

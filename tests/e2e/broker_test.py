@@ -8,9 +8,12 @@ import contextlib
 import json
 import os
 import pathlib
+import platform
 import re
+import shutil
 import signal
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -135,7 +138,7 @@ def refuses(url, address):
     pathlib.Path("bin/ssh").write_text("#!/bin/sh\necho ssh: no such host >&2; exit 255\n")
     pathlib.Path("bin/ssh").chmod(0o755)
     os.environ["PATH"] = f"{os.getcwd()}/bin:{os.environ['PATH']}"
-    says("'ssh -p 22 board.invalid mkdir -p kilter-agent && chmod 700 kilter-agent && rm -rf kilter-agent/trusted' failed with status 255: ssh: no such host",
+    says("'ssh -p 22 board.invalid mkdir -p kilter-agent && chmod 700 kilter-agent && rm -rf kilter-agent/trusted kilter-agent/upgraders' failed with status 255: ssh: no such host",
          KILTER, "fleet", "push", "ssh://board.invalid", *files, "--broker", address, "--trust", "tokens", code=3)
     serve = ["--fleet", url, "--tokens", "tokens"]
     says("--certificate FILE and --key FILE are missing; `kilter-broker new-certificate` makes them", BROKER, *serve, code=2)
@@ -148,6 +151,58 @@ def refuses(url, address):
     says("'tokens' has no certificate in PEM form", BROKER, *serve, "--certificate", "tokens", "--key", "broker.key", code=2)
     says("unknown command 'new'; legal commands are new-token and new-certificate", BROKER, "new", code=2)
     says("'broker.key' cannot be made: File exists", BROKER, "new-certificate", "localhost", "--name", "broker", code=3)
+
+
+def program(name, protocol, version):
+    """Writes a script with the marker of a static agent, which notes how it was started."""
+    marker = struct.pack("<24s16s16sI", b"kilter-agent program 1\n", platform.machine().encode(), version.encode(), protocol)
+    pathlib.Path(name).write_bytes(b'#!/bin/sh\necho "$0 $*" > started\nexit 0\n' + marker)
+    return name
+
+
+def upgrades(url, address):
+    """An agent replaces itself with a newer program, if the right key has signed it."""
+    team, other = (re.search("fingerprint ([0-9a-f]{16})$", run(KILTER, "sign", "--new-keys", name).strip()).group(1) for name in ("team", "other"))
+    pathlib.Path("own").mkdir()
+    own = pathlib.Path("own/kilter-agent").resolve()
+    shutil.copy(AGENT, own)
+    before = own.read_bytes()
+    offer = ["fleet", "upgrade", "--fleet", url]
+    words = ["--fleet", address, "--token", "bench1.token", "--ca", "broker.crt", "--device-class", "this", "--trust-anyone", "--name", "bench1",
+             "--upgrade", "team.public"]
+
+    def waits(said):
+        with Program(own, *words) as bench:
+            expect(said in bench.said, f"expected '{said}', the agent says {bench.said}")
+            expect(own.read_bytes() == before, "the program was replaced")
+
+    program("older", 1, "9.0.0"), program("newer", 99, "99.0.1")
+    kind = f"for {platform.machine()}"
+    says(f"offered: kilter-agent 99.0.1 (protocol 99) {kind}; agents with --upgrade that trust the key {other} replace themselves with it",
+         KILTER, *offer, "--agent", "newer", "--sign-key", "other.secret")
+    with Program(own, *words) as bench:
+        bench.said += bench.process.stderr.readline()
+        expect(bench.end() == 0, "SIGTERM does not end the agent")
+        refused = ("the program that the fleet offers is not taken: it does not trust the key of this program (fingerprint "
+                   f"{other}): give --sign-key a key whose public half the agent has in --upgrade; it trusts 1 key ({team})")
+        expect(refused in bench.said and own.read_bytes() == before, f"expected '{refused}', the agent says {bench.said}")
+    says(f"offered: kilter-agent 9.0.0 (protocol 1) {kind}", KILTER, *offer, "--agent", "older", "--sign-key", "team.secret")
+    waits("waits for jobs")
+    told = json.loads(run(KILTER, *offer, "--agent", "newer", "--sign-key", "team.secret", "--json", "-"))
+    expect(told == {"architecture": platform.machine(), "version": "99.0.1", "protocol": 99}, f"upgrade says {told}")
+    says("forgotten", KILTER, "fleet", "purge", "--days", "0", "--fleet", url)  # not the program's bytes
+    done = subprocess.run([own, *words], text=True, capture_output=True, timeout=60)
+    version = run(AGENT, "--version").strip()
+    expect(done.returncode == 0 and f"kilter-agent 99.0.1 (protocol 99) {kind} replaces kilter-agent {version} (protocol " in done.stderr,
+           f"the agent says {done.stderr}")
+    expect(own.read_bytes() == pathlib.Path("newer").read_bytes() and own.stat().st_mode & 0o777 == 0o755, "the program is another one")
+    expect(pathlib.Path("started").read_text().strip() == f"{own} {' '.join(words)}", "the program was not started as before")
+    says(f"kilter: --agent {AGENT}: this file is no such kilter-agent; expected one that is linked statically, as `scripts/build_agent.sh` and "
+         "`scripts/build_agent.sh aarch64` build them", KILTER, *offer, "--agent", AGENT, "--sign-key", "team.secret", code=3)
+    says("kilter: --sign-key FILE is missing: agents take only programs that are signed; it may also be in the variable KILTER_FLEET_KEY",
+         KILTER, *offer, "--agent", "newer", code=2)
+    says("kilter-agent: --upgrade team.public: programs that replace others are linked statically and need a broker: give --fleet "
+         "https://HOST:PORT, or install newer versions by other means", AGENT, "--fleet", url, "--trust-anyone", "--upgrade", "team.public", code=2)
 
 
 def shows(url, address, reader):
@@ -199,6 +254,7 @@ def main():
             time.sleep(1.1)  # the file is read again at most once a second
             shows(url, address, reader)
             tunes(url, address)
+            upgrades(url, address)
             pathlib.Path("tokens").write_text("")
             time.sleep(1.1)
             says("the broker does not know this token", AGENT, "--fleet", address, "--token", "bench1.token", "--ca", "broker.crt", "--trust-anyone", "--name",

@@ -187,7 +187,7 @@ FLEET = "postgresql://db.example.com/tuning"
 
 def shortened(command):
     """Returns the command with less time to measure; None for a runtime that this machine may not have, and for a board."""
-    if command.startswith(("kilter fleet push", "kilter fleet bench --all-classes")):  # fleet.board and fleet.tune run them
+    if command.startswith(("kilter fleet push", "kilter fleet upgrade", "kilter fleet bench --all-classes")):  # fleet.* run them
         return None
     if "onnxruntime" in command and not os.path.exists(os.environ.get("KILTER_PYTHON", SOURCE / ".venv/bin/python")):
         return None

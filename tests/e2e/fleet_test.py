@@ -320,8 +320,8 @@ def refuses_keys(url):
 
 def refuses(url):
     says("kilter-agent: --fleet URL is missing; --help lists the options", AGENT, code=2)
-    says("kilter-agent: unknown option '--nam'; legal options are --fleet, --token, --ca, --trust, --trust-anyone, --name, "
-         "--device-class, --worker, --lease, --version and --help", AGENT, "--nam", "x", code=2)
+    says("kilter-agent: unknown option '--nam'; legal options are --fleet, --token, --ca, --trust, --trust-anyone, --upgrade, "
+         "--name, --device-class, --worker, --lease, --version and --help", AGENT, "--nam", "x", code=2)
     says("kilter-agent: --lease 1: expected 5 to 3600 seconds", AGENT, "--lease", "1", code=2)
     says("kilter-agent: --name needs a value", AGENT, "--name", code=2)
     says("measures schedules for a fleet on this machine", AGENT, "--help")

@@ -48,6 +48,7 @@ class Connection : public JobSource {
   bool fail(const std::string&, int64_t, const std::string&) override { return note("fail"); }
   bool give_back(const std::string&, int64_t) override { return note("give back"); }
   std::string blob(const std::string&) override { return ""; }
+  std::string program(const std::string&) override { return {}; }
   void wait_for_jobs(double) override {}
 
  private:

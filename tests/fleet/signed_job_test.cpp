@@ -131,7 +131,7 @@ TEST_F(SignedJobTest, ARefusalIsAnAnswer) {
     told.push_back(line);
     if (told.size() == 2) stop = true;
   };
-  EXPECT_EQ(run_agent(options, stop), 1);
+  EXPECT_EQ(run_agent(options, stop).done, 1);
   const std::vector<Ending> endings = queue.endings({{id}});
   ASSERT_EQ(endings.size(), 1);
   EXPECT_EQ(endings[0].how, Delivery::stored);

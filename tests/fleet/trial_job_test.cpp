@@ -42,6 +42,7 @@ class Blobs : public JobSource {
   }
   bool fail(const std::string&, int64_t, const std::string&) override { return false; }
   bool give_back(const std::string&, int64_t) override { return false; }
+  std::string program(const std::string&) override { return {}; }
   void wait_for_jobs(double) override {}
 
  private:

@@ -90,7 +90,7 @@ TEST_F(PostgresTest, ADatabaseWithoutRecordsIsTold) {
             fmt::format("records {0}: the database has no records; `kilter tune MODEL --records {0}` makes some, and "
                         "`kilter records import FILE --records {0}` brings them from elsewhere",
                         url()));
-  EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": made schema 5")));
+  EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": made schema 6")));
   EXPECT_THAT(write_to(url())->notices(), IsEmpty());
   EXPECT_THAT(read_from(url())->read().records, IsEmpty());
 }
@@ -106,7 +106,7 @@ TEST_F(PostgresTest, AnOlderSchemaIsMigratedWithItsRecords) {
   old.run(line);
   EXPECT_THAT(read_from(url())->read().damaged, SizeIs(1)) << "an older schema can be read";
   const auto store = write_to(url());
-  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr(": migrated from schema 1 to 5")));
+  EXPECT_THAT(store->notices(), ElementsAre(HasSubstr(": migrated from schema 1 to 6")));
   EXPECT_EQ(store->append(numbered(1, 3)), 3);
   EXPECT_THAT(store->read().damaged, SizeIs(1)) << "the row is still there";
 }

@@ -211,6 +211,21 @@ TEST_F(LyingAgent, LoadedVariantsAndValuesOfOtherSizesAreRefused) {
               HasSubstr("a fault in variant 5, which the job does not have"));
 }
 
+TEST_F(LyingAgent, AbsurdPeaksAreRefused) {
+  start();
+  fleet::RemoteOptions there;
+  there.url = url_, there.device_class = "this";
+  const auto why = [&](const std::function<void(Peaks&)>& change) {
+    return refusal(saying([&](TrialAnswer& answer) { change(answer.peaks); }),
+                   [&] { (void)fleet::RemoteRunner(there, {}).measure_peaks(1); });
+  };
+  EXPECT_THAT(why([](Peaks& peaks) { peaks.gflops = {0}; }),
+              HasSubstr("it measured GFLOP/s of 0; expected 1 to 1 numbers of at least 0.001"));
+  EXPECT_THAT(why([](Peaks& peaks) { peaks.dram_gbps = {std::nan("")}; }), HasSubstr("GB/s of the memory of nan"));
+  EXPECT_THAT(why([](Peaks& peaks) { peaks.l2_gbps.clear(); }), HasSubstr("GB/s of L2 of ; expected 1 to 1 numbers"));
+  EXPECT_THAT(why([](Peaks& peaks) { peaks.region_us = {0, 1}; }), HasSubstr("us of a parallel region of 0, 1; "));
+}
+
 TEST_F(LyingAgent, BytesThatAreNoAnswerAreRefused) {
   start();
   NetworkBench there = bench();

@@ -36,7 +36,7 @@ class Remote : public ::testing::Test {
       options.connect = [this] { return std::make_unique<fleet::Queue>(url_); };
       options.name = name, options.device_class = "this", options.device = "this machine";
       options.worker = KILTER_WORKER, options.trust = fleet::Trust::in_anyone();
-      done_ += fleet::run_agent(options, stop_);
+      done_ += fleet::run_agent(options, stop_).done;
     });
   }
   void stop_agent() {

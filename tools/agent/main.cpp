@@ -38,7 +38,7 @@ namespace {
 constexpr std::string_view kHelp =
     R"(kilter-agent: measures schedules for a fleet on this machine, until it is ended by SIGTERM or Ctrl-C
 
-usage: kilter-agent --fleet URL (--trust FILE... | --trust-anyone) [--name NAME] [--device-class CLASS] [--lease SECONDS]
+usage: kilter-agent --fleet URL (--trust FILE... | --trust-anyone) [OPTION...]
 
   --fleet URL            the fleet's database, postgresql://USER@HOST/DATABASE (a password belongs in a passfile,
                          ~/.pgpass), or its broker, https://HOST:PORT (default: $KILTER_FLEET)
@@ -49,6 +49,9 @@ usage: kilter-agent --fleet URL (--trust FILE... | --trust-anyone) [--name NAME]
                          may be given several times (default: $KILTER_FLEET_TRUST); `kilter sign --new-keys NAME`
                          makes keys, and `kilter tune --sign-key NAME.secret` signs jobs
   --trust-anyone         run the machine code of everybody who may submit to the fleet
+  --upgrade FILE         let newer programs that `kilter fleet upgrade` offers replace this one, if the owner of this
+                         public key has signed them; a folder means all its files *.public; may be given several times;
+                         for agents of a broker
   --name NAME            the agent's name in the fleet, unique (default: the name of this machine)
   --device-class CLASS   whose jobs it does (default: the target that fits this processor)
   --worker PROGRAM       what runs candidates (default: this program); a script that starts this program in an emulator,
@@ -75,6 +78,7 @@ struct Words {
   fleet::AgentOptions agent = {};
   fleet::BrokerAccess broker = {};  ///< or a database, if the URL is one's
   std::vector<std::filesystem::path> trusted = {};
+  std::vector<std::filesystem::path> upgrade_keys = {};
   bool trust_anyone = false;
   std::string_view prints = {};  ///< instead of working
 };
@@ -132,6 +136,8 @@ Words parse(const std::vector<std::string_view>& words) {
       out.agent.worker = value();
     } else if (word == "--trust") {
       out.trusted.emplace_back(value());
+    } else if (word == "--upgrade") {
+      out.upgrade_keys.emplace_back(value());
     } else if (word == "--trust-anyone") {
       out.trust_anyone = true;
     } else if (word == "--lease") {
@@ -141,10 +147,16 @@ Words parse(const std::vector<std::string_view>& words) {
         fail(ErrorKind::usage, "--lease {}: expected 5 to 3600 seconds", text);
     } else {
       fail(ErrorKind::usage,
-           "unknown option '{}'; legal options are --fleet, --token, --ca, --trust, --trust-anyone, --name, "
-           "--device-class, --worker, --lease, --version and --help",
+           "unknown option '{}'; legal options are --fleet, --token, --ca, --trust, --trust-anyone, --upgrade, "
+           "--name, --device-class, --worker, --lease, --version and --help",
            word);
     }
+  }
+  if (!out.upgrade_keys.empty() && !out.broker.url.starts_with("http")) {
+    fail(ErrorKind::usage,
+         "--upgrade {}: programs that replace others are linked statically and need a broker: give --fleet "
+         "https://HOST:PORT, or install newer versions by other means",
+         out.upgrade_keys.front().string());
   }
   if (out.broker.url.empty()) fail(ErrorKind::usage, "--fleet URL is missing; --help lists the options");
   out.agent.trust = trust_of(out);
@@ -188,9 +200,18 @@ int run(int argc, char** argv) {
   agent.tell = [](const std::string& line) { fmt::print(stderr, "kilter-agent: {}\n", line); };
   std::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, [](int) { stop = true; });
-  const int64_t done = fleet::run_agent(agent, stop);
-  fmt::print(stderr, "kilter-agent: ended after {} jobs\n", done);
-  return 0;
+  std::optional<fleet::Upgrades> upgrades;
+  if (!words.upgrade_keys.empty()) {
+    upgrades.emplace(fleet::Trust::in_keys(words.upgrade_keys, fleet::Trust::Use::programs), "", agent.tell);
+    agent.upgrades = &*upgrades;
+  }
+  const fleet::AgentEnd end = fleet::run_agent(agent, stop);
+  fmt::print(stderr, "kilter-agent: ended after {} jobs\n", end.done);
+  if (!end.replaced || stop) return 0;
+  execv(upgrades->file().c_str(), argv);
+  fmt::print(stderr, "kilter-agent: {} cannot be started: {}; start it again\n", upgrades->file().string(),
+             std::strerror(errno));
+  return 3;
 }
 
 }  // namespace

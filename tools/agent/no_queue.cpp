@@ -1,8 +1,15 @@
 // The static agent cannot load the client library of PostgreSQL.
+#include <kilter/version.h>
+
 #include "agent/open_queue.h"
 #include "base/error.h"
+#include "fleet/agent/agent_program.h"
 
 namespace kilter {
+
+/// For program_in().
+[[gnu::used, gnu::retain]] extern const fleet::ProgramMarker agent_program_marker;
+const fleet::ProgramMarker agent_program_marker{KILTER_VERSION_STRING};
 
 std::unique_ptr<fleet::JobSource> open_queue(const std::string& url, double /*lease_seconds*/) {
   fail(ErrorKind::unsupported,

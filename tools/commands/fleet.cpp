@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/files.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/text_table.h"
@@ -21,10 +22,12 @@
 namespace kilter::tool {
 namespace {
 
+using kilter::fleet::AgentProgram;
 using kilter::fleet::FleetStatus;
 using kilter::fleet::Queue;
 using kilter::fleet::QueueAgent;
 using kilter::fleet::QueueJob;
+using kilter::fleet::Stored;
 
 struct FleetCommand {
   std::string url, json, name;
@@ -161,6 +164,57 @@ Command add_sub(Command app, const Shared& command, const char* name, const char
   return sub;
 }
 
+/// Offers a program to all agents that trust the key, and returns it.
+AgentProgram offer(Queue& queue, const std::string& file, const SecretKey& key) {
+  std::string bytes = read_file(file);
+  AgentProgram program;
+  try {
+    program = kilter::fleet::program_in(bytes);
+  } catch (const Error& e) {
+    fail(e.kind(), "--agent {}: {}", file, e.message());
+  }
+  program.data.bytes = std::ssize(bytes);
+  for (size_t at = 0; at < bytes.size(); at += Stored::kPiece)
+    program.data.hashes.push_back(queue.put_blob(bytes.substr(at, Stored::kPiece)));
+  queue.offer_program(program, key);
+  return program;
+}
+
+void add_upgrade(const Command& sub) {
+  auto command = std::make_shared<FleetCommand>();
+  auto keys = std::make_shared<FleetOptions>();
+  Command upgrade = add_sub(sub, command, "upgrade",
+                            "Offer a newer kilter-agent, with which agents that run with --upgrade replace themselves");
+  upgrade.option("--agent", command->name, "the program, as scripts/build_agent.sh builds it for one kind of processor")
+      .file()
+      .required();
+  upgrade.option("--sign-key", keys->sign_key, "the secret key that signs the program (default: $KILTER_FLEET_KEY)")
+      .file();
+  upgrade.json(command->json, "what is offered");
+  upgrade.footer(
+      "An agent takes a program for its processor between two jobs, within a minute, if the program is newer than its "
+      "own and is signed with a key that --upgrade names.");
+  upgrade.example("kilter fleet upgrade --agent build-aarch64/kilter-agent --sign-key team.secret",
+                  "Upgrade the agents on boards");
+  upgrade.callback([=] {
+    const std::optional<SecretKey> key = keys->key();
+    if (!key)
+      fail(ErrorKind::usage,
+           "--sign-key FILE is missing: agents take only programs that are signed; it may also be in the variable "
+           "KILTER_FLEET_KEY");
+    Queue queue = command->queue();
+    const AgentProgram program = offer(queue, command->name, *key);
+    if (!command->json.empty()) {
+      write_json(
+          command->json,
+          {{"architecture", program.architecture}, {"version", program.version}, {"protocol", program.protocol}});
+    }
+    if (command->json != "-")
+      say("offered: {}; agents with --upgrade that trust the key {} replace themselves with it\n", program.words(),
+          key->owner().fingerprint());
+  });
+}
+
 void add_push(const Command& sub) {
   auto agent = std::make_shared<AgentPush>();
   auto json = std::make_shared<std::string>();
@@ -176,6 +230,10 @@ void add_push(const Command& sub) {
   push.option("--ca", agent->ca, "the certificate of the authority that made the broker's").file();
   push.option("--trust", agent->trusted,
               "run jobs that the owner of this public key has signed; may be given several times")
+      .file();
+  push.option("--upgrade", agent->upgraders,
+              "let newer programs that the owner of this public key has signed replace the agent (`kilter fleet "
+              "upgrade`); may be given several times")
       .file();
   push.option("--name", agent->name, "the agent's name (default: the board's host name)").value("NAME");
   push.option("--device-class", agent->device_class, "whose jobs it does (default: the target that fits the processor)")
@@ -255,6 +313,7 @@ void add_fleet(Command app, Context& context) {
   r.callback([=] { tell_agent(*command, command->queue().remove_agent(command->name), "is removed"); });
 
   add_push(sub);
+  add_upgrade(sub);
   add_fleet_bench(sub, context);
 
   command = std::make_shared<FleetCommand>();

@@ -19,8 +19,9 @@
 namespace kilter::fleet {
 namespace {
 
-constexpr double kPoll = 2;          ///< seconds between looks for jobs, without a notification
-constexpr double kMostPause = 30;    ///< seconds between attempts to reach a server
+constexpr double kPoll = 2;             ///< seconds between looks for jobs, without a notification
+constexpr double kMostPause = 30;       ///< seconds between attempts to reach a server
+constexpr double kLookForProgram = 60;  ///< seconds between looks for a newer program
 constexpr int kMostDeliveries = 10;  ///< attempts to deliver an answer; the server may refuse it for what it contains
 
 /// Sends heartbeats in a thread of its own, over a connection of its own, so that the lease holds while a job is done.
@@ -71,12 +72,12 @@ class Agent {
  public:
   Agent(const AgentOptions& options, const std::atomic<bool>& stop) : options_(options), stop_(stop) {}
 
-  int64_t run() {
+  AgentEnd run() {
     double pause = 0.5;
     while (!stop_) {
       try {
         serve(pause);
-        return done_;
+        return end_;
       } catch (const Error& e) {
         if (e.kind() != ErrorKind::io) throw;
         tell(fmt::format("{}; trying again in {:g} s", e.message(), pause));
@@ -84,7 +85,7 @@ class Agent {
       wait(pause);
       pause = std::min(2 * pause, kMostPause);
     }
-    return done_;
+    return end_;
   }
 
  private:
@@ -99,14 +100,24 @@ class Agent {
     health.measure();
     const Heart heart(options_, health);
     TrialHost host(source, options_.worker);
-    while (!stop_ && !heart.draining()) {
+    look_for_program(source, 0);
+    while (!stop_ && !heart.draining() && !end_.replaced) {
       health.measure();
       // It does no job now, so whatever it has is a job whose claim was answered into a connection that was lost.
       for (const int64_t id : source.beat(options_.name, health.text()).held) (void)source.give_back(options_.name, id);
       const std::vector<Job> jobs = source.claim(options_.name);
       for (const Job& job : jobs) do_job(source, host, job);
       if (jobs.empty()) source.wait_for_jobs(kPoll);
+      look_for_program(source, kLookForProgram);
     }
+  }
+
+  /// Takes a newer program if the fleet offers one and the last look was so many seconds ago.
+  void look_for_program(JobSource& source, double seconds) {
+    const auto now = std::chrono::steady_clock::now();
+    if (options_.upgrades == nullptr || end_.replaced || now - looked_ < std::chrono::duration<double>(seconds)) return;
+    looked_ = now;
+    end_.replaced = options_.upgrades->take(source);
   }
 
   void do_job(JobSource& source, TrialHost& host, const Job& job) {
@@ -118,6 +129,11 @@ class Agent {
     } catch (const ConnectionError&) {
       throw;
     } catch (const std::exception& e) {
+      look_for_program(source, 0);  // perhaps the job is for a newer one
+      if (end_.replaced) {
+        (void)source.give_back(options_.name, job.id);
+        return;
+      }
       (void)source.fail(options_.name, job.id, e.what());
       tell(fmt::format("job {} failed: {}", job.id, e.what()));
       return;
@@ -133,7 +149,7 @@ class Agent {
     if (answer_->attempts++ < kMostDeliveries) {
       try {
         (void)source.deliver(options_.name, answer_->job, options_.device, {&answer_->result, 1});
-        ++done_;
+        ++end_.done;
       } catch (const ConnectionError&) {
         throw;
       } catch (const Error& e) {
@@ -175,11 +191,12 @@ class Agent {
   const AgentOptions& options_;
   const std::atomic<bool>& stop_;
   std::optional<Answer> answer_;  ///< that was not delivered yet
-  int64_t done_ = 0;
+  AgentEnd end_;
+  std::chrono::steady_clock::time_point looked_;  ///< for a program
 };
 
 }  // namespace
 
-int64_t run_agent(const AgentOptions& options, const std::atomic<bool>& stop) { return Agent(options, stop).run(); }
+AgentEnd run_agent(const AgentOptions& options, const std::atomic<bool>& stop) { return Agent(options, stop).run(); }
 
 }  // namespace kilter::fleet

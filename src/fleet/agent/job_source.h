@@ -72,6 +72,8 @@ class JobSource {
   virtual bool give_back(const std::string& agent, int64_t job) = 0;
   /// Returns the bytes of a blob. Throws bad_input if there is none.
   virtual std::string blob(const std::string& hash) = 0;
+  /// Returns the offer of a program kilter-agent for this processor (unpack_offer()), or nothing.
+  virtual std::string program(const std::string& architecture) = 0;
   /// Waits until jobs may be there, or for `seconds`. A hint.
   virtual void wait_for_jobs(double seconds) = 0;
 };

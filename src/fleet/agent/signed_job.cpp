@@ -71,8 +71,9 @@ Trust Trust::in_anyone() {
   return all;
 }
 
-Trust Trust::in_keys(std::span<const std::filesystem::path> places) {
+Trust Trust::in_keys(std::span<const std::filesystem::path> places, Use use) {
   Trust trust;
+  trust.use_ = use;
   const auto add = [&](const std::filesystem::path& file) {
     const PublicKey key = read_public_key(file);
     if (std::ranges::find(trust.keys_, key) == trust.keys_.end()) trust.keys_.push_back(key);
@@ -111,9 +112,10 @@ std::string_view Trust::unwrap(std::string_view wrapped, const JobPlace& place) 
   }
   if (std::ranges::find(keys_, *signer) == keys_.end()) {
     fail(ErrorKind::unsupported,
-         "it does not trust the key of this run (fingerprint {}): give --sign-key a key whose public half the agent "
-         "has in --trust; it trusts {}",
-         signer->fingerprint(), words());
+         "it does not trust the key of this {} (fingerprint {}): give --sign-key a key whose public half the agent "
+         "has in {}; it trusts {}",
+         use_ == Use::jobs ? "run" : "program", signer->fingerprint(), use_ == Use::jobs ? "--trust" : "--upgrade",
+         words());
   }
   if (!has_signed(*signer, as_bytes(statement(payload, place)), signature)) {
     fail(ErrorKind::bad_input,

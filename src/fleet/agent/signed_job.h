@@ -25,9 +25,10 @@ class Trust {
  public:
   Trust() = default;
   static Trust in_anyone();
-  /// Trusts in the keys of these files, and of the files *.public in these folders. Throws usage for a folder without
-  /// such files, and the errors of read_public_key().
-  static Trust in_keys(std::span<const std::filesystem::path> places);
+  /// Trusts in the keys of these files, and of the files *.public in these folders. `use`: for messages. Throws usage
+  /// for a folder without such files, and the errors of read_public_key().
+  enum class Use : uint8_t { jobs, programs };
+  static Trust in_keys(std::span<const std::filesystem::path> places, Use use = Use::jobs);
 
   /// Returns the payload in `wrapped`, whose bytes it views. Throws unsupported if it is not trusted or was wrapped by
   /// another version, and bad_input if it is not what was signed. Messages are for the submitter.
@@ -37,6 +38,7 @@ class Trust {
 
  private:
   bool anyone_ = false;
+  Use use_ = Use::jobs;
   std::vector<PublicKey> keys_;
 };
 

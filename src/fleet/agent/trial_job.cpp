@@ -10,12 +10,6 @@ void numbers(Io& io, T& all, const char* what) {
   io.list(all, 8, what, [&](auto& one) { io.number(one, what); });
 }
 
-template <class Io, class S>
-void stored_fields(Io& io, S& stored) {
-  io.number(stored.bytes, "bytes of blobs");
-  io.list(stored.hashes, 8, "blobs", [&](auto& hash) { io.text(hash, "hash of a blob"); });
-}
-
 template <class Io, class P>
 void part_fields(Io& io, P& part) {
   stored_fields(io, part.data);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/tensor.h"
+#include "fleet/agent/stored.h"
 #include "measure/machine/machine_peaks.h"
 #include "packing/recipe.h"
 #include "tune/run/runner.h"
@@ -21,13 +22,6 @@ namespace kilter::fleet {
 constexpr uint32_t kTrialProtocol = 4;
 /// Queue's name for such jobs.
 constexpr const char* kTrialKind = "trial";
-
-/// Bytes as blobs of the queue.
-struct Stored {
-  int64_t bytes = 0;
-  std::vector<std::string> hashes;  ///< of pieces of kPiece bytes, the last one shorter
-  static constexpr int64_t kPiece = int64_t{16} << 20;
-};
 
 struct TrialInput {
   DType type = DType::f32;

@@ -211,6 +211,12 @@ Message Broker::call(const std::string& name, const Message& asked) {
     const Delivery how = queue->deliver(agent, int_field(head, "job"), text_field(head, "device"), results_of(asked));
     return {{{"delivery", kilter::fleet::name(how)}}};
   }
+  if (name == "program") {
+    std::string offer = queue->program(text_field(head, "architecture"));
+    Message out;
+    if (!offer.empty()) out.blocks.push_back(std::move(offer));
+    return out;
+  }
   if (name == "fail") return {{{"held", queue->fail(agent, int_field(head, "job"), text_field(head, "reason"))}}};
   if (name == "give_back") return {{{"held", queue->give_back(agent, int_field(head, "job"))}}};
   kilter::fail(ErrorKind::bad_input, "the broker has nothing at {}{}", kCalls, name);

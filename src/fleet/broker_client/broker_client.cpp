@@ -114,6 +114,11 @@ bool BrokerClient::give_back(const std::string& agent, int64_t job) {
 
 std::string BrokerClient::blob(const std::string& hash) { return ask("GET", kBlobs + hash, ""); }
 
+std::string BrokerClient::program(const std::string& architecture) {
+  Message got = unpack_message(ask("POST", "/v1/program", pack({{{"agent", agent_}, {"architecture", architecture}}})));
+  return got.blocks.empty() ? std::string() : std::move(got.blocks.front());
+}
+
 void BrokerClient::wait_for_jobs(double seconds) {
   (void)ask("POST", "/v1/wait",
             pack({{{"agent", agent_}, {"device_class", device_class_}, {"notice", notice_}, {"seconds", seconds}}}),

@@ -32,6 +32,7 @@ class BrokerClient : public JobSource {
   bool fail(const std::string& agent, int64_t job, const std::string& reason) override;
   bool give_back(const std::string& agent, int64_t job) override;
   std::string blob(const std::string& hash) override;
+  std::string program(const std::string& architecture) override;
   void wait_for_jobs(double seconds) override;
 
  private:

@@ -1,0 +1,85 @@
+// Programs kilter-agent that a fleet offers to agents, which may replace themselves with them. An agent takes a program
+// only if its owner has named the key that must have signed it, and only a newer one, so that an old offer cannot bring
+// back an old program.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "fleet/agent/job_source.h"
+#include "fleet/agent/signed_job.h"
+#include "fleet/agent/stored.h"
+#include "fleet/agent/trial_job.h"
+
+namespace kilter::fleet {
+
+/// Is in the file of each static agent, so that whoever offers the file knows what it is.
+struct ProgramMarker {
+  static constexpr std::string_view kMagic = "kilter-agent program 1\n";
+#if defined(__aarch64__)
+  static constexpr std::string_view kArchitecture = "aarch64";
+#else
+  static constexpr std::string_view kArchitecture = "x86_64";
+#endif
+
+  char magic[24] = {};
+  char architecture[16] = {};  ///< ends with a zero, as the version does
+  char version[16] = {};
+  uint32_t protocol = kTrialProtocol;
+
+  /// The marker of the program that is being compiled.
+  constexpr explicit ProgramMarker(std::string_view program_version) {
+    put(magic, kMagic), put(architecture, kArchitecture), put(version, program_version);
+  }
+
+ private:
+  template <size_t N>
+  static constexpr void put(char (&to)[N], std::string_view text) {
+    for (size_t i = 0; i < text.size() && i + 1 < N; ++i) to[i] = text[i];
+  }
+};
+
+struct AgentProgram {
+  std::string architecture, version;
+  uint32_t protocol = 0;
+  Stored data = {};  ///< the file's bytes
+
+  /// Whether agents of the other program should replace it with this one: by its protocol, then its version.
+  bool newer_than(const AgentProgram& other) const;
+  /// "kilter-agent 0.1.0 (protocol 4) for aarch64"
+  std::string words() const;
+};
+
+/// Returns the running program, without its data.
+AgentProgram this_program();
+/// Returns the program in a file, without its data. Throws bad_input unless the file has exactly one marker.
+AgentProgram program_in(std::string_view file);
+
+/// Returns the signed offer of a program.
+std::string pack_offer(const AgentProgram& program, const SecretKey& key);
+/// Throws the errors of Trust::unwrap(), and bad_input for an offer that is cut off or for another processor.
+AgentProgram unpack_offer(std::string_view offer, const Trust& trust, const std::string& architecture);
+
+/// Takes programs that a fleet offers.
+class Upgrades {
+ public:
+  /// `trust`: whose programs are taken; never anyone's. `file`: the program to replace; empty: the running one. `tell`:
+  /// receives a line when something happens.
+  Upgrades(Trust trust, std::filesystem::path file, std::function<void(const std::string&)> tell);
+
+  /// Replaces the file if the fleet offers a newer program, and returns whether it did. Tells once why an offer is not
+  /// taken. Throws ConnectionError if the source cannot be reached.
+  bool take(JobSource& source);
+  const std::filesystem::path& file() const { return file_; }
+
+ private:
+  Trust trust_;
+  std::filesystem::path file_;
+  std::function<void(const std::string&)> tell_;
+  std::string seen_;  ///< the last offer that was not taken
+};
+
+}  // namespace kilter::fleet

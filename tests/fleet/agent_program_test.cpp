@@ -1,0 +1,181 @@
+// Programs that a fleet offers to agents: what a file says about itself, which program is newer, and whose offers are
+// taken.
+#include "fleet/agent/agent_program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "../base/error_of.h"
+#include "../base/scratch_folder.h"
+#include "base/files.h"
+#include "exec/sodium.h"
+#include "fleet/agent/kept_parts.h"
+
+namespace kilter::fleet {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string marker_of(std::string_view version) {
+  const ProgramMarker marker(version);
+  return {reinterpret_cast<const char*>(&marker), sizeof marker};
+}
+
+TEST(AgentProgram, IsFoundInAFile) {
+  const AgentProgram found = program_in("ELF..." + marker_of("1.2.3") + "...");
+  EXPECT_EQ(found.words(),
+            fmt::format("kilter-agent 1.2.3 (protocol {}) for {}", kTrialProtocol, ProgramMarker::kArchitecture));
+  // Such as the text in the program itself, which others may follow.
+  const std::string no_marker = std::string(ProgramMarker::kMagic) + '\0' + "x86_64" + '\0' + "offer" +
+                                std::string(9, '\0') + std::string(60, 'x');
+  EXPECT_EQ(program_in(no_marker + marker_of("1.2.3")).version, "1.2.3");
+  const auto why = [](const std::string& file) {
+    return error_of([&] { (void)program_in(file); }, ErrorKind::bad_input);
+  };
+  EXPECT_EQ(
+      why(no_marker),
+      "this file is no such kilter-agent; expected one that is linked statically, as `scripts/build_agent.sh` and "
+      "`scripts/build_agent.sh aarch64` build them");
+  EXPECT_THAT(why(marker_of("1") + marker_of("2")), StartsWith("this file is several programs kilter-agent; "));
+  EXPECT_THAT(why(marker_of("1.2.3").substr(0, sizeof(ProgramMarker) - 1)), StartsWith("this file is no such"));
+}
+
+TEST(AgentProgram, IsNewerByProtocolThenByVersion) {
+  const auto program = [](uint32_t protocol, const char* version) {
+    return AgentProgram{"x86_64", version, protocol, {}};
+  };
+  EXPECT_TRUE(program(5, "0.1.0").newer_than(program(4, "0.2.0")));
+  EXPECT_FALSE(program(4, "0.9.0").newer_than(program(5, "0.1.0")));
+  EXPECT_TRUE(program(4, "0.10.0").newer_than(program(4, "0.9.9")));
+  EXPECT_FALSE(program(4, "0.1.0").newer_than(program(4, "0.1.0"))) << "or agents would replace themselves for ever";
+  EXPECT_FALSE(this_program().newer_than(this_program()));
+}
+
+/// A fleet with one offer.
+class Offers : public JobSource {
+ public:
+  std::string offer;
+  std::map<std::string, std::string> blobs;
+  int fetched = 0;
+
+  std::string program(const std::string& architecture) override {
+    return architecture == ProgramMarker::kArchitecture ? offer : "";
+  }
+  std::string blob(const std::string& hash) override {
+    ++fetched;
+    return blobs.at(hash);
+  }
+  void announce(const std::string&, const std::string&, const std::string&) override {}
+  std::vector<Job> claim(const std::string&, int) override { return {}; }
+  Beat beat(const std::string&, const std::string&) override { return {}; }
+  Delivery deliver(const std::string&, int64_t, const std::string&, std::span<const Result>) override {
+    return Delivery::stored;
+  }
+  bool fail(const std::string&, int64_t, const std::string&) override { return false; }
+  bool give_back(const std::string&, int64_t) override { return false; }
+  void wait_for_jobs(double) override {}
+};
+
+class UpgradesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string error = error_of([] { (void)sodium(); }); error != "no error") GTEST_SKIP() << error;
+    write_keys(folder_.path() / "team.secret", folder_.path() / "team.public");
+    write_file_atomically(file_, "the program of before");
+  }
+  /// Offers a program with this key.
+  void offer(AgentProgram program, const std::string& bytes, const std::string& key = "team.secret") {
+    program.data = {std::ssize(bytes), {sha256(std::as_bytes(std::span(bytes)))}};
+    fleet_.blobs[program.data.hashes[0]] = bytes;
+    fleet_.offer = pack_offer(program, read_secret_key(folder_.path() / key));
+  }
+  static AgentProgram newer() {
+    AgentProgram program = this_program();
+    ++program.protocol;
+    return program;
+  }
+  bool take() { return upgrades().take(fleet_); }
+  Upgrades& upgrades() {
+    const std::vector<std::filesystem::path> keys{folder_.path() / "team.public"};
+    if (!upgrades_)
+      upgrades_.emplace(Trust::in_keys(keys, Trust::Use::programs), file_,
+                        [this](const std::string& line) { said_.push_back(line); });
+    return *upgrades_;
+  }
+
+  ScratchFolder folder_;
+  const std::filesystem::path file_ = folder_.path() / "kilter-agent";
+  Offers fleet_;
+  std::vector<std::string> said_;
+  std::optional<Upgrades> upgrades_;
+};
+
+TEST_F(UpgradesTest, TakeANewerProgram) {
+  EXPECT_FALSE(take()) << "nothing is offered";
+  offer(newer(), "the next program");
+  EXPECT_TRUE(take());
+  EXPECT_EQ(read_file(file_), "the next program");
+  EXPECT_THAT(said_, ElementsAre(newer().words() + " replaces " + this_program().words()));
+}
+
+TEST_F(UpgradesTest, LeaveAnOldOrEqualProgram) {
+  offer(this_program(), "the same again");
+  EXPECT_FALSE(take());
+  EXPECT_FALSE(take());
+  EXPECT_EQ(fleet_.fetched, 0);
+  EXPECT_EQ(read_file(file_), "the program of before");
+  EXPECT_THAT(said_, ElementsAre());
+}
+
+TEST_F(UpgradesTest, LeaveWhatTheKeyHasNotSigned) {
+  write_keys(folder_.path() / "other.secret", folder_.path() / "other.public");
+  offer(newer(), "the next program", "other.secret");
+  EXPECT_FALSE(take());
+  EXPECT_FALSE(take()) << "it is told once";
+  ASSERT_EQ(said_.size(), 1);
+  EXPECT_THAT(said_[0],
+              StartsWith("the program that the fleet offers is not taken: it does not trust the key of this program"));
+  offer(newer(), "the next program");
+  for (size_t at = fleet_.offer.size() - 40; at < fleet_.offer.size(); ++at) {  // also the hash of its bytes
+    const std::string offered = fleet_.offer;
+    fleet_.offer[at] = static_cast<char>(fleet_.offer[at] ^ 1);
+    EXPECT_FALSE(take());
+    fleet_.offer = offered;
+  }
+  // A job that the key has signed is no offer.
+  const SecretKey key = read_secret_key(folder_.path() / "team.secret");
+  fleet_.offer = wrap_payload("a job", {"", kTrialKind, ProgramMarker::kArchitecture}, &key);
+  EXPECT_FALSE(take());
+  EXPECT_EQ(fleet_.fetched, 0);
+  EXPECT_EQ(read_file(file_), "the program of before");
+}
+
+TEST_F(UpgradesTest, LeaveOtherBytesAndOtherProcessors) {
+  offer(newer(), "the next program");
+  fleet_.blobs.begin()->second = "other program...";
+  EXPECT_FALSE(take());
+  ASSERT_EQ(said_.size(), 1);
+  AgentProgram foreign = newer();
+  foreign.architecture = "riscv64";
+  offer(foreign, "for another processor");
+  EXPECT_FALSE(take());
+  EXPECT_EQ(said_.size(), 2) << "the place of the signature is another processor";
+  EXPECT_EQ(read_file(file_), "the program of before");
+}
+
+TEST_F(UpgradesTest, AFolderThatCannotBeWrittenIsTold) {
+  offer(newer(), "the next program");
+  const std::vector<std::filesystem::path> keys{folder_.path() / "team.public"};
+  Upgrades lost(Trust::in_keys(keys, Trust::Use::programs), folder_.path() / "gone" / "kilter-agent",
+                [this](const std::string& line) { said_.push_back(line); });
+  EXPECT_FALSE(lost.take(fleet_));
+  ASSERT_EQ(said_.size(), 1);
+  EXPECT_THAT(said_[0], HasSubstr("gone"));
+}
+
+}  // namespace
+}  // namespace kilter::fleet
