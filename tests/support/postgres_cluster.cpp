@@ -41,14 +41,29 @@ std::string PostgresCluster::url(const std::string& database, const std::string&
   return "postgresql:///" + database + "?host=" + folder_ + "&user=" + user;
 }
 
-void PostgresCluster::stop() { tell("stop\n"); }
-void PostgresCluster::crash() { tell("crash\n"); }
-void PostgresCluster::start() { tell("start\n"); }
+void PostgresCluster::stop() { tell("stop"); }
+void PostgresCluster::crash() { tell("crash"); }
+void PostgresCluster::start() { tell("start"); }
+void PostgresCluster::restart() { tell("restart"); }
+void PostgresCluster::move_clock(int64_t seconds) { tell("clock " + std::to_string(seconds)); }
+void PostgresCluster::free_disk() { tell("free"); }
 
-void PostgresCluster::tell(const char* line) {
-  const std::string text = line;
-  require(::write(to_script_, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && answer() == "done",
-          "postgres.py did not obey '{}'", text);
+std::string PostgresCluster::fill_disk() {
+  std::string said = ask("fill");
+  return said == "done" ? "" : said;
+}
+
+void PostgresCluster::tell(const std::string& line) {
+  const std::string said = ask(line);
+  require(said == "done", "postgres.py did not obey '{}': {}", line, said);
+}
+
+/// Sends a line to the script and returns its answer.
+std::string PostgresCluster::ask(std::string line) {
+  line += '\n';
+  require(::write(to_script_, line.data(), line.size()) == static_cast<ssize_t>(line.size()),
+          "postgres.py has ended; it was to do {}", line);
+  return answer();
 }
 
 /// Returns the next line that the script prints; empty if it has ended.

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -25,10 +26,18 @@ class PostgresCluster {
   /// As stop(), but the server writes nothing that it has not written yet, as if it were killed.
   void crash();
   void start();
+  /// Starts the server if it has ended by itself.
+  void restart();
+  /// With "--clock=LIBRARY": moves the server's wall clock, so that it differs by so much from the right time.
+  void move_clock(int64_t seconds);
+  /// With "--disk=MB": takes all space that the server has. Returns the reason if this is not possible.
+  std::string fill_disk();
+  void free_disk();
 
  private:
   std::string answer();
-  void tell(const char* line);
+  std::string ask(std::string line);
+  void tell(const std::string& line);
 
   pid_t script_ = -1;
   int to_script_ = -1, from_script_ = -1;
