@@ -87,8 +87,9 @@ def page(folder, cluster):
         (stubs / name).chmod(0o755)
     (folder / "build-aarch64").mkdir()
     shutil.copy(SOURCE / "build-aarch64/kilter-agent", folder / "build-aarch64")
-    made, brokered, board = (next(b for b in blocks() if text in b) for text in ("records migrate", "new-certificate", "fleet push"))
-    lines = [*made.splitlines()[:2], *brokered.splitlines(), "kill %2", "wait %2", *board.splitlines()]
+    made, brokered, board, upgrade = (next(b for b in blocks() if text in b)
+                                      for text in ("records migrate", "new-certificate", "fleet push", "fleet upgrade"))
+    lines = [*made.splitlines()[:2], *brokered.splitlines(), "kill %2", "wait %2", *upgrade.splitlines(), *board.splitlines()]
     expect(lines[-1].startswith("kilter tune "), f"the last command of the page is {lines[-1]}")
     lines[-1] += " " + " ".join(SHORT) + " --records none"
     text = "\n".join(line + (" &" if line.startswith("kilter-agent") else "") + ("\nsleep 2" if line.startswith("kilter-") else "")
@@ -97,7 +98,8 @@ def page(folder, cluster):
     text = text.replace("fleet.example.com:8443", f"localhost:{port}").replace("fleet.example.com", "localhost")
     text = text.replace("--key broker.key", f"--key broker.key --listen 127.0.0.1:{port}")
     said = run("bash", "-emc", "trap 'kill $(jobs -p) $(cat board/kilter-agent/pid)' EXIT; mkdir board\n" + text, cwd=folder,
-               env={**os.environ, "PATH": f"{stubs}:{KILTER.parent}:{os.environ['PATH']}"})
+               env={**os.environ, "KILTER_FLEET": cluster.url("page"), "PATH": f"{stubs}:{KILTER.parent}:{os.environ['PATH']}"})
+    expect(re.search(r"offered: kilter-agent \d+\.\d+\.\d+ \(protocol \d+\) for aarch64; agents with --upgrade", said), f"nothing is offered:\n{said}")
     expect("measured by agents of the device class cortex-a72 (Arm " in said, f"the board did not measure:\n{said}")
 
 

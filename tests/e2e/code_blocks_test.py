@@ -47,7 +47,7 @@ ELSEWHERE = {
     "doc/control_flow.md": {"```python": "python.page"},
     "doc/dynamic_shapes.md": {"```python": "python.page"},
     "doc/state.md": {"```python": "python.page"},
-    "doc/fleet.md": {"records migrate": "fleet.tune", "kilter fleet bench": "fleet.tune", "kilter fleet upgrade": "fleet.broker", "```sh": "fleet.board", "$ kilter fleet status": "fleet.tune", "$ kilter bench": "fleet.tune"},
+    "doc/fleet.md": {"records migrate": "fleet.tune", "kilter fleet bench": "fleet.tune", "```sh": "fleet.board", "$ kilter fleet status": "fleet.tune", "$ kilter bench": "fleet.tune"},
     "doc/records.md": {"```sh": "records.server"},
     "doc/tuning.md": {"```sh": "tuning_page"},
     "doc/add_a_back_end.md": {"test_compile": "compile.Ops/CompiledOp"},
