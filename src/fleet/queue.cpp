@@ -284,6 +284,16 @@ std::map<std::string, int64_t> Queue::job_counts() {
   return counts;
 }
 
+std::map<std::string, std::pair<int64_t, int64_t>> Queue::jobs_by_class() {
+  const Rows rows = call(
+      "SELECT device_class, count(*) FILTER (WHERE lease_owner IS NULL), count(lease_owner) FROM kilter.queue GROUP BY "
+      "1",
+      {});
+  std::map<std::string, std::pair<int64_t, int64_t>> out;
+  for (int i = 0; i < rows.count(); ++i) out[text_of(rows, i, 0)] = {rows.number(i, 1), rows.number(i, 2)};
+  return out;
+}
+
 /// A time in the future is one from before the clock was moved back. Who beats or waits corrects the sight of an agent
 /// then, so one that still has it is as far away as one of the past.
 std::vector<QueueAgent> Queue::agents() {

@@ -129,6 +129,8 @@ class Queue : public JobSource {
   std::vector<QueueJob> jobs(const std::optional<std::string>& run = std::nullopt, int most = 1000);
   /// Returns the number of jobs that have not ended or were set aside, by QueueJob::state.
   std::map<std::string, int64_t> job_counts();
+  /// Returns the jobs that have not ended, by device class: the number of those that wait, and of those being done.
+  std::map<std::string, std::pair<int64_t, int64_t>> jobs_by_class();
   std::vector<QueueAgent> agents();
   /// For the owner of the schema: the agent gets no more jobs. Returns false if it is not known.
   bool drain(const std::string& agent);

@@ -172,17 +172,23 @@ std::vector<int> affinity_cpus() {
   return {0};
 }
 
-int count_cpus(std::string_view list) {
-  int64_t count = 0;
+std::vector<int> cpus_in(std::string_view list) {
+  constexpr int64_t kMostCpus = 1 << 16;
+  std::vector<int> cpus;
   for (const std::string_view range : split(trim(list), ',')) {
     const size_t dash = range.find('-');
     const auto first = try_parse_int(range.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : try_parse_int(range.substr(dash + 1));
-    if (!first || !last || *first < 0 || *last < *first || *last >= std::numeric_limits<int>::max()) return 0;
-    count += *last - *first + 1;
+    if (!first || !last || *first < 0 || *last < *first || *last >= kMostCpus) return {};
+    for (int64_t cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<int>(cpu));
   }
-  return static_cast<int>(std::min<int64_t>(count, std::numeric_limits<int>::max()));
+  std::ranges::sort(cpus);
+  const auto twice = std::ranges::unique(cpus);
+  cpus.erase(twice.begin(), twice.end());
+  return cpus;
 }
+
+int count_cpus(std::string_view list) { return static_cast<int>(cpus_in(list).size()); }
 
 int online_cpus() {
   std::string list;

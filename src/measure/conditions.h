@@ -88,7 +88,9 @@ int online_cpus();
 /// Returns the core of each of these CPUs, identified by its first hardware thread, or the CPU itself if the machine
 /// does not report cores.
 std::vector<int> cores_of(const std::vector<int>& cpus);
-/// Returns the number of CPUs in a list such as "0-3,8"; 0 for text of another form.
+/// Returns the CPUs in a list such as "0-3,8", ascending; none for text of another form.
+std::vector<int> cpus_in(std::string_view list);
+/// Returns the number of cpus_in().
 int count_cpus(std::string_view list);
 /// Restricts the calling thread, and threads that it starts from now on, to these CPUs. Returns false, with errno set,
 /// if the kernel refuses. An empty list changes nothing.

@@ -98,6 +98,7 @@ TEST(Affinity, ListsAreShortened) {
 TEST(Affinity, ListsAreCounted) {
   EXPECT_EQ(count_cpus("0-3,8\n"), 5);
   EXPECT_EQ(count_cpus("3"), 1);
+  EXPECT_THAT(cpus_in("8,0-2,1"), ElementsAre(0, 1, 2, 8));
   for (const char* bad : {"", "a", "0-", "3-1", "-1", "0,,1", "0-9999999999"}) EXPECT_EQ(count_cpus(bad), 0) << bad;
   EXPECT_GE(online_cpus(), static_cast<int>(affinity_cpus().size()));
 }

@@ -54,6 +54,7 @@ usage: kilter-agent --fleet URL (--trust FILE... | --trust-anyone) [OPTION...]
                          for agents of a broker
   --name NAME            the agent's name in the fleet, unique (default: the name of this machine)
   --device-class CLASS   whose jobs it does (default: the target that fits this processor)
+  --cpus LIST            run on these CPUs only, such as 4-7 for the large cores of a board (default: all that it may use)
   --worker PROGRAM       what runs candidates (default: this program); a script that starts this program in an emulator,
                          where the system cannot start it
   --lease SECONDS        after how long without a heartbeat its jobs go to other agents, 5 to 3600 (default: 30)
@@ -79,6 +80,7 @@ struct Words {
   fleet::BrokerAccess broker = {};  ///< or a database, if the URL is one's
   std::vector<std::filesystem::path> trusted = {};
   std::vector<std::filesystem::path> upgrade_keys = {};
+  std::vector<int> cpus = {};  ///< empty: all
   bool trust_anyone = false;
   std::string_view prints = {};  ///< instead of working
 };
@@ -132,6 +134,10 @@ Words parse(const std::vector<std::string_view>& words) {
       out.agent.name = value();
     } else if (word == "--device-class") {
       out.agent.device_class = value();
+    } else if (word == "--cpus") {
+      const std::string text = value();
+      out.cpus = cpus_in(text);
+      if (out.cpus.empty()) fail(ErrorKind::usage, "--cpus {}: expected a list of CPUs such as 4-7 or 0,2", text);
     } else if (word == "--worker") {
       out.agent.worker = value();
     } else if (word == "--trust") {
@@ -148,7 +154,7 @@ Words parse(const std::vector<std::string_view>& words) {
     } else {
       fail(ErrorKind::usage,
            "unknown option '{}'; legal options are --fleet, --token, --ca, --trust, --trust-anyone, --upgrade, "
-           "--name, --device-class, --worker, --lease, --version and --help",
+           "--name, --device-class, --cpus, --worker, --lease, --version and --help",
            word);
     }
   }
@@ -171,6 +177,10 @@ int run(int argc, char** argv) {
   if (!words.prints.empty()) {
     fmt::print("{}", words.prints);
     return 0;
+  }
+  const std::string usable = affinity_text();
+  if (!set_affinity(words.cpus)) {
+    fail(ErrorKind::usage, "--cpus {}: {}; legal are {}", cpu_list_text(words.cpus), std::strerror(errno), usable);
   }
   fleet::AgentOptions& agent = words.agent;
   (void)sodium();  // for the hashes of what jobs refer to

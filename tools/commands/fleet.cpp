@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/files.h"
@@ -65,6 +66,13 @@ nlohmann::json to_json(const QueueJob& job) {
           {"age_seconds", job.age_seconds}};
 }
 
+/// Returns a number of the agent's state (Health::text()) as text; empty if it is not known.
+std::string health_text(const QueueAgent& agent, const char* name, std::string (*text)(double)) {
+  const nlohmann::json state = try_parse_json(agent.state);
+  const auto value = state.is_object() ? state.find(name) : state.end();
+  return value != state.end() && value->is_number() ? text(value->get<double>()) : "";
+}
+
 std::string status_text(const FleetStatus& status) {
   TextTable table({{.title = "agent", .width = 16, .left = true, .least = 8},
                    {.title = "class", .width = 14, .left = true},
@@ -73,11 +81,15 @@ std::string status_text(const FleetStatus& status) {
                    {.title = "done", .width = 7},
                    {.title = "failed", .width = 6},
                    {.title = "speed", .width = 5},
+                   {.title = "load", .width = 5, .rank = 2},
+                   {.title = "drift", .width = 6, .rank = 3},
                    {.title = "device", .left = true, .rank = 1, .least = 20, .gap = 2}});
   for (const QueueAgent& agent : status.agents) {
     table.add({printable(agent.name), printable(agent.device_class), state_of(agent), age_text(agent.seen_seconds),
                std::to_string(agent.done), std::to_string(agent.failed),
                agent.relative_speed ? fmt::format("{:.0f} %", *agent.relative_speed * 100) : "",
+               health_text(agent, "load", [](double load) { return fmt::format("{:.1f}", load); }),
+               health_text(agent, "drift", [](double drift) { return fmt::format("{:+.1f} %", 100 * (drift - 1)); }),
                printable(device_of(agent))});
   }
   return fmt::format("{}jobs: {} wait, {} leased, {} set aside\n",
@@ -141,6 +153,56 @@ void jobs(const FleetCommand& command) {
                printable(job.agent + (job.reason.empty() ? "" : ": " + job.reason))});
   }
   say("{}", jobs.empty() ? "no jobs\n" : table.text(table_style(), "--json has them"));
+}
+
+void devices(const FleetCommand& command) {
+  struct Class {
+    int64_t agents = 0, ready = 0, done = 0, failed = 0, waiting = 0, leased = 0;
+    std::set<std::string> devices;
+  };
+  Queue queue = command.queue();
+  std::map<std::string, Class> classes;
+  for (const QueueAgent& agent : queue.agents()) {
+    Class& one = classes[agent.device_class];
+    const std::string state = state_of(agent);
+    ++one.agents, one.ready += state == "waits" || state == "works" ? 1 : 0;
+    one.done += agent.done, one.failed += agent.failed;
+    one.devices.insert(device_of(agent));
+  }
+  for (const auto& [name, jobs] : queue.jobs_by_class())
+    classes[name].waiting = jobs.first, classes[name].leased = jobs.second;
+  if (!command.json.empty()) {
+    nlohmann::json out = nlohmann::json::array();
+    for (const auto& [name, one] : classes) {
+      out.push_back({{"device_class", name},
+                     {"agents", one.agents},
+                     {"ready", one.ready},
+                     {"done", one.done},
+                     {"failed", one.failed},
+                     {"waiting", one.waiting},
+                     {"leased", one.leased},
+                     {"devices", one.devices}});
+    }
+    write_json(command.json, out);
+    if (command.json == "-") return;
+  }
+  TextTable table({{.title = "class", .width = 16, .left = true, .least = 8},
+                   {.title = "agents", .width = 6},
+                   {.title = "ready", .width = 5},
+                   {.title = "failed", .width = 6},
+                   {.title = "waiting", .width = 7},
+                   {.title = "leased", .width = 6},
+                   {.title = "device", .left = true, .least = 20, .gap = 2}});
+  for (const auto& [name, one] : classes) {
+    const int64_t all = one.done + one.failed;
+    table.add(
+        {printable(name), std::to_string(one.agents), std::to_string(one.ready),
+         all > 0 ? fmt::format("{:.0f} %", 100.0 * static_cast<double>(one.failed) / static_cast<double>(all)) : "-",
+         std::to_string(one.waiting), std::to_string(one.leased),
+         printable(fmt::format("{}", fmt::join(one.devices, "; ")))});
+  }
+  say("{}", classes.empty() ? "no device classes: the fleet has no agents and no jobs\n"
+                            : table.text(table_style(), "--json has them"));
 }
 
 void tell_number(const FleetCommand& command, const char* what, int64_t jobs) {
@@ -281,6 +343,14 @@ void add_fleet(Command app, Context& context) {
   t.json(command->json, "each as an object");
   t.example("kilter fleet top --fleet postgresql://db.example.com/tuning --times 2", "Look twice");
   t.callback([=] { top(*command); });
+
+  command = std::make_shared<FleetCommand>();
+  Command v =
+      add_sub(sub, command, "devices",
+              "List the device classes: which machines, how many agents are ready, and how many jobs there are");
+  v.json(command->json, "them");
+  v.example("kilter fleet devices --fleet postgresql://db.example.com/tuning", "What the fleet consists of");
+  v.callback([=] { devices(*command); });
 
   command = std::make_shared<FleetCommand>();
   Command j = add_sub(sub, command, "jobs",

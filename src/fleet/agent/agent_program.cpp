@@ -105,9 +105,10 @@ Upgrades::Upgrades(Trust trust, std::filesystem::path file, std::function<void(c
 
 bool Upgrades::take(JobSource& source) {
   const AgentProgram mine = this_program();
-  std::string offer = source.program(mine.architecture);
-  if (offer.empty() || offer == seen_) return false;
+  std::string offer;
   try {
+    offer = source.program(mine.architecture);
+    if (offer.empty() || offer == seen_) return false;
     const AgentProgram program = unpack_offer(offer, trust_, mine.architecture);
     if (program.newer_than(mine)) {
       write_file_atomically(file_, fetch(source, program.data));  // keeps its mode
@@ -117,7 +118,8 @@ bool Upgrades::take(JobSource& source) {
   } catch (const ConnectionError&) {
     throw;
   } catch (const Error& e) {
-    tell_(fmt::format("the program that the fleet offers is not taken: {}", e.message()));
+    if (e.message() != told_) tell_(fmt::format("the program that the fleet offers is not taken: {}", e.message()));
+    told_ = e.message();
   }
   seen_ = std::move(offer);
   return false;

@@ -80,6 +80,7 @@ class Upgrades {
   std::filesystem::path file_;
   std::function<void(const std::string&)> tell_;
   std::string seen_;  ///< the last offer that was not taken
+  std::string told_;  ///< why the last one was not
 };
 
 }  // namespace kilter::fleet
