@@ -5,13 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "../base/error_of.h"
 #include "../base/scratch_folder.h"
 #include "base/files.h"
 #include "exec/sodium.h"
+#include "fleet/agent/agent.h"
 #include "fleet/agent/kept_parts.h"
+#include "idle_source.h"
 
 namespace kilter::fleet {
 namespace {
@@ -56,7 +59,7 @@ TEST(AgentProgram, IsNewerByProtocolThenByVersion) {
 }
 
 /// A fleet with one offer.
-class Offers : public JobSource {
+class Offers : public IdleSource {
  public:
   std::string offer;
   std::map<std::string, std::string> blobs;
@@ -69,15 +72,6 @@ class Offers : public JobSource {
     ++fetched;
     return blobs.at(hash);
   }
-  void announce(const std::string&, const std::string&, const std::string&) override {}
-  std::vector<Job> claim(const std::string&, int) override { return {}; }
-  Beat beat(const std::string&, const std::string&) override { return {}; }
-  Delivery deliver(const std::string&, int64_t, const std::string&, std::span<const Result>) override {
-    return Delivery::stored;
-  }
-  bool fail(const std::string&, int64_t, const std::string&) override { return false; }
-  bool give_back(const std::string&, int64_t) override { return false; }
-  void wait_for_jobs(double) override {}
 };
 
 class UpgradesTest : public ::testing::Test {
@@ -175,6 +169,48 @@ TEST_F(UpgradesTest, AFolderThatCannotBeWrittenIsTold) {
   EXPECT_FALSE(lost.take(fleet_));
   ASSERT_EQ(said_.size(), 1);
   EXPECT_THAT(said_[0], HasSubstr("gone"));
+}
+
+/// A fleet whose job is for agents of another version, and which offers one once the job was claimed.
+class OtherJobs : public IdleSource {
+ public:
+  OtherJobs(Offers& fleet, std::vector<std::string>& calls, std::function<void()> offer)
+      : fleet_(fleet), calls_(calls), offer_(std::move(offer)) {}
+  std::vector<Job> claim(const std::string&, int) override {
+    offer_();
+    calls_.emplace_back("claim");
+    const std::string payload = std::string("kilter job 1\n") + '\x63' + std::string(3, '\0');  // protocol 99
+    return {{.id = 7, .kind = kTrialKind, .run = "run", .candidates = 1, .attempt = 1, .payload = payload}};
+  }
+  bool fail(const std::string&, int64_t, const std::string&) override { return note("fail"); }
+  bool give_back(const std::string&, int64_t) override { return note("give back"); }
+  std::string blob(const std::string& hash) override { return fleet_.blob(hash); }
+  std::string program(const std::string& architecture) override { return fleet_.program(architecture); }
+
+ private:
+  bool note(const std::string& call) {
+    calls_.push_back(call);
+    return true;
+  }
+  Offers& fleet_;
+  std::vector<std::string>& calls_;
+  std::function<void()> offer_;
+};
+
+TEST_F(UpgradesTest, AJobOfAnotherVersionGoesBackIfTheProgramIsReplaced) {
+  std::vector<std::string> calls;
+  AgentOptions options;
+  options.connect = [&] {
+    return std::make_unique<OtherJobs>(fleet_, calls, [&] { offer(newer(), "the next program"); });
+  };
+  options.name = "bench1", options.device_class = "class", options.trust = Trust::in_anyone();
+  options.upgrades = &upgrades();
+  const std::atomic<bool> stop = false;
+  const AgentEnd end = run_agent(options, stop);
+  EXPECT_TRUE(end.replaced);
+  EXPECT_EQ(end.done, 0);
+  EXPECT_THAT(calls, ElementsAre("claim", "give back"));
+  EXPECT_EQ(read_file(file_), "the next program");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/connection_error.h"
 #include "fleet/agent/trial_job.h"
+#include "idle_source.h"
 
 namespace kilter::fleet {
 namespace {
@@ -26,7 +27,7 @@ struct Server {
   std::atomic<bool> stop = false;  ///< the agent ends
 };
 
-class Connection : public JobSource {
+class Connection : public IdleSource {
  public:
   explicit Connection(Server& server) : server_(server) {}
   void announce(const std::string&, const std::string&, const std::string&) override { note("announce"); }
@@ -38,7 +39,6 @@ class Connection : public JobSource {
     }
     return {{.id = server_.jobs--, .kind = kTrialKind, .run = "run", .candidates = 1, .attempt = 1, .payload = "x"}};
   }
-  Beat beat(const std::string&, const std::string&) override { return {}; }
   Delivery deliver(const std::string&, int64_t job, const std::string&, std::span<const Result>) override {
     note(fmt::format("deliver {}", job));
     if (server_.full > 0 && server_.full-- > 0) throw ConnectionError(ErrorKind::io, "no space left to write");
@@ -47,9 +47,6 @@ class Connection : public JobSource {
   }
   bool fail(const std::string&, int64_t, const std::string&) override { return note("fail"); }
   bool give_back(const std::string&, int64_t) override { return note("give back"); }
-  std::string blob(const std::string&) override { return ""; }
-  std::string program(const std::string&) override { return {}; }
-  void wait_for_jobs(double) override {}
 
  private:
   bool note(const std::string& call) {

@@ -11,6 +11,7 @@
 #include "../base/error_of.h"
 #include "exec/sodium.h"
 #include "fleet/agent/kept_parts.h"
+#include "idle_source.h"
 
 namespace kilter::fleet {
 namespace {
@@ -21,7 +22,7 @@ using tune::ConstantStore;
 using tune::StorePart;
 
 /// Blobs in memory, and nothing else of a queue.
-class Blobs : public JobSource {
+class Blobs : public IdleSource {
  public:
   Stored put(const std::string& bytes) {
     const std::string hash = sha256(std::as_bytes(std::span(bytes)));
@@ -33,17 +34,6 @@ class Blobs : public JobSource {
     return blobs_.at(hash);
   }
   int fetched = 0;
-
-  void announce(const std::string&, const std::string&, const std::string&) override {}
-  std::vector<Job> claim(const std::string&, int) override { return {}; }
-  Beat beat(const std::string&, const std::string&) override { return {}; }
-  Delivery deliver(const std::string&, int64_t, const std::string&, std::span<const Result>) override {
-    return Delivery::stored;
-  }
-  bool fail(const std::string&, int64_t, const std::string&) override { return false; }
-  bool give_back(const std::string&, int64_t) override { return false; }
-  std::string program(const std::string&) override { return {}; }
-  void wait_for_jobs(double) override {}
 
  private:
   std::map<std::string, std::string> blobs_;
