@@ -61,7 +61,7 @@ def on_one_machine(folder):
         said = run(*fleet, "tune", "zoo:squeezenet1_1", *SHORT, *place)
         for device_class in state["classes"]:
             expect(f"measured by agents of the device class {device_class} (" in said, f"nothing was measured by {device_class}:\n{said}")
-        expect(re.search(r"^board +cortex-a72 .* 0 +Arm .*neon", said, re.M), f"the board is not shown, or has failed a job:\n{said}")
+        expect(re.search(r"^board +cortex-a72 +\w+ +\d+ s +\d+ +0 .*Arm .*neon", said, re.M), f"the board is not shown, or has failed a job:\n{said}")
         records = json.loads(run(KILTER, "records", "list", "--records", state["url"], "--limit", "1000", "--json", "-"))
         devices = {r["conditions"]["device"].split()[0] for r in records if r["status"] == "ok"}
         expect("Arm" in devices and len(devices) == 2, f"the records are of {devices}; expected those of two machines")
