@@ -53,8 +53,9 @@ struct ClassOfAgents {
   std::vector<Cell> cells = {};  ///< in the order of the models
 };
 
-/// Returns the classes to measure on, with the machines of their agents.
-std::vector<ClassOfAgents> classes_of(const FleetBench& options) {
+/// Returns the classes to measure on, with the machines of their agents. `absent` receives the classes that have
+/// agents, but none that is ready.
+std::vector<ClassOfAgents> classes_of(const FleetBench& options, std::map<std::string, std::string>& absent) {
   std::vector<ClassOfAgents> out;
   if (!options.all_classes) {
     for (const std::string& name : options.classes) out.push_back({name, machine_of_class(options.fleet.url, name)});
@@ -62,18 +63,21 @@ std::vector<ClassOfAgents> classes_of(const FleetBench& options) {
   }
   kilter::fleet::Queue queue(options.fleet.url);
   std::map<std::string, kilter::fleet::QueueAgent> ready;  // one agent of each class
-  std::vector<std::string> others;
   for (const kilter::fleet::QueueAgent& agent : queue.agents()) {
     const std::string state = state_of(agent);
     if (state == "waits" || state == "works") {
       ready.try_emplace(agent.device_class, agent);
     } else {
-      others.push_back(fmt::format("{} ({}, {})", printable(agent.name), printable(agent.device_class), state));
+      std::string& all = absent[agent.device_class];
+      all += fmt::format("{}{} is {}", all.empty() ? "" : ", ", printable(agent.name), state);
     }
   }
+  std::erase_if(absent, [&](const auto& of_class) { return ready.contains(of_class.first); });
   if (ready.empty()) {
+    std::vector<std::string> others;
+    for (const auto& [name, agents] : absent) others.push_back(fmt::format("{} ({})", printable(name), agents));
     fail(ErrorKind::io, "--all-classes: no agent is ready; {}; start one on each kind of machine (kilter-agent)",
-         others.empty() ? "the fleet has no agents" : "there are " + join(others, ", "));
+         others.empty() ? "the fleet has no agents" : "there are the classes " + join(others, ", "));
   }
   for (const auto& [name, agent] : ready) out.push_back({name, machine_of(agent)});
   return out;
@@ -94,7 +98,6 @@ Cell measured(const std::string& name, ClassOfAgents& there, const FleetBench& o
     const std::vector<tune::Lap> runs = network.measure(
         options.seconds, 0, [&](double share) { show(fmt::format("measuring, {:.0f} %", 100 * share)); });
     cell.bench = bench_of(network, runs);
-    there.threads = network.threads();
     const auto measure_peaks = [&] {
       show("measuring the machine's peaks");
       there.peaks = better(there.peaks, network.peaks());
@@ -188,6 +191,8 @@ void settle(FleetBench& options) {
   if (options.fleet.url.empty())
     fail(ErrorKind::usage, "--fleet URL is missing; it may also be in the variable KILTER_FLEET");
   if (options.models.empty()) options.models.assign(std::begin(kUsualModels), std::end(kUsualModels));
+  if (options.json == "-" && options.markdown == "-")
+    fail(ErrorKind::usage, "--json - and --markdown - exclude each other; write one of them to a file");
   check_writable("--json", options.json);
   check_writable("--markdown", options.markdown);
 }
@@ -195,7 +200,9 @@ void settle(FleetBench& options) {
 int run(FleetBench options) {
   settle(options);
   Progress progress("fleet bench");
-  std::vector<ClassOfAgents> classes = classes_of(options);
+  std::map<std::string, std::string> absent;
+  std::vector<ClassOfAgents> classes = classes_of(options, absent);
+  for (ClassOfAgents& there : classes) there.threads = options.threads > 0 ? options.threads : there.machine.cpus;
   const size_t all = classes.size() * options.models.size();
   size_t done = 0, failed = 0;
   const bool prints = options.json != "-" && options.markdown != "-";
@@ -210,8 +217,10 @@ int run(FleetBench options) {
   }
   if (!options.json.empty()) write_json(options.json, json_of(classes));
   if (!options.markdown.empty()) write_text("--markdown", options.markdown, markdown(classes));
+  for (const auto& [name, agents] : absent)
+    say_error("kilter: nothing was measured on the device class {}: {}\n", printable(name), agents);
   if (failed > 0) say_error("kilter: {} of {} measurements failed\n", failed, all);
-  return failed > 0 ? kCheckFailed : kDone;
+  return failed > 0 || !absent.empty() ? kCheckFailed : kDone;
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/columns.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace kilter::fleet {
 
@@ -20,8 +22,8 @@ namespace {
 [[noreturn]] void refuse(ErrorKind kind, const std::string& agent, const std::string& why) {
   fail(kind,
        "agent {0}: {1}. Its answer is not used: install the same version of Kilter there, or take the agent out of the "
-       "fleet (`kilter fleet drain {0}`) and check its machine",
-       agent, why);
+       "fleet (`kilter fleet drain {2}`) and check its machine",
+       printable(agent), why, shell_word(printable(agent)));
 }
 
 /// Checks an answer, item by item.
@@ -61,8 +63,8 @@ class Check {
       refuse("it found a fault in step {} of variant {}; expected one of {} steps", f.step, f.variant, names.size());
     const std::string layer = f.step < 0 ? "" : names[static_cast<size_t>(f.step)];
     if (f.layer != layer)
-      refuse("it found a fault in step {} of variant {}, in layer '{}'; expected '{}'", f.step, f.variant, f.layer,
-             layer);
+      refuse("it found a fault in step {} of variant {}, in layer '{}'; expected '{}'", f.step, f.variant,
+             without_middle(f.layer, 80), layer);
   }
 
   template <class... Values>
@@ -146,11 +148,15 @@ void check_peaks(const Answered& given, int threads) {
   const StepNames none;
   const Check check(given, none);
   const Peaks& peaks = given.answer.peaks;
+  constexpr double kMost = 1e7;
+  for (const int64_t bytes : {peaks.l2_bytes, peaks.l3_bytes}) {
+    if (bytes < 0 || bytes > int64_t{1} << 40) check.refuse("it has a cache of {} bytes", bytes);
+  }
   const auto some = [&](const char* what, const std::vector<double>& rates, double least) {
-    const bool sound = std::ranges::all_of(rates, [&](double rate) { return rate >= least && std::isfinite(rate); });
+    const bool sound = std::ranges::all_of(rates, [&](double rate) { return rate >= least && rate <= kMost; });
     if (!sound || rates.empty() || std::ssize(rates) > threads)
-      check.refuse("it measured {} of {}; expected 1 to {} numbers of at least {:g}", what, fmt::join(rates, ", "),
-                   threads, least);
+      check.refuse("it measured {} of {}; expected 1 to {} numbers from {:g} to {:g}", what, fmt::join(rates, ", "),
+                   threads, least, kMost);
   };
   constexpr double kLeast = 1e-3;
   some("GFLOP/s", peaks.gflops, kLeast);

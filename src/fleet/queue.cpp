@@ -294,8 +294,8 @@ std::map<std::string, std::pair<int64_t, int64_t>> Queue::jobs_by_class() {
   return out;
 }
 
-/// A time in the future is one from before the clock was moved back. Who beats or waits corrects the sight of an agent
-/// then, so one that still has it is as far away as one of the past.
+/// An agent's last heartbeat lies in the future after the server's clock was moved back. Heartbeats and waiting calls
+/// of others correct such a time, so an agent that still has one counts as silent for as long as the time is ahead.
 std::vector<QueueAgent> Queue::agents() {
   const Rows rows = call(
       "SELECT name, login, device_class, facts, state, draining, abs(extract(epoch FROM clock_timestamp() - seen)), "

@@ -179,7 +179,7 @@ std::string sums_elsewhere(const Profile& p) {
       "Total      {:>10.4f} ms   ({:.4f} to {:.4f}) of the runs ({} runs, the {} nearest the middle kept)\n",
       p.total_ms, p.total.low, p.total.high, p.passes, p.kept);
   out += fmt::format("           {}\n", quiet_text(p.conditions, "runs"));
-  out += "           agents do not report barriers and the times of single threads\n";
+  out += "           agents report neither barriers nor the times of single threads\n";
   if (const std::string beaten = beaten_text(p); !beaten.empty()) out += beaten + "\n";
   return out;
 }

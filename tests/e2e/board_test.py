@@ -99,7 +99,7 @@ def page(folder, cluster):
     text = text.replace("--key broker.key", f"--key broker.key --listen 127.0.0.1:{port}")
     said = run("bash", "-emc", "trap 'kill $(jobs -p) $(cat board/kilter-agent/pid)' EXIT; mkdir board\n" + text, cwd=folder,
                env={**os.environ, "KILTER_FLEET": cluster.url("page"), "PATH": f"{stubs}:{KILTER.parent}:{os.environ['PATH']}"})
-    expect(re.search(r"offered: kilter-agent \d+\.\d+\.\d+ \(protocol \d+\) for aarch64; agents with --upgrade", said), f"nothing is offered:\n{said}")
+    expect(re.search(r"offered: kilter-agent \d+\.\d+\.\d+ \(protocol \d+\) for aarch64; agents of an older version", said), f"nothing is offered:\n{said}")
     expect("measured by agents of the device class cortex-a72 (Arm " in said, f"the board did not measure:\n{said}")
 
 

@@ -168,7 +168,7 @@ def upgrades(url, address):
     shutil.copy(AGENT, own)
     before = own.read_bytes()
     offer = ["fleet", "upgrade", "--fleet", url]
-    words = ["--fleet", address, "--token", "bench1.token", "--ca", "broker.crt", "--device-class", "this", "--trust-anyone", "--name", "bench1",
+    words = ["--fleet", address, "--token", "bench1.token", "--ca", "broker.crt", "--device-class", "this", "--trust", "other.public", "--name", "bench1",
              "--upgrade", "team.public"]
 
     def waits(said):
@@ -178,7 +178,8 @@ def upgrades(url, address):
 
     program("older", 1, "9.0.0"), program("newer", 99, "99.0.1")
     kind = f"for {platform.machine()}"
-    says(f"offered: kilter-agent 99.0.1 (protocol 99) {kind}; agents with --upgrade that trust the key {other} replace themselves with it",
+    says(f"offered: kilter-agent 99.0.1 (protocol 99) {kind}; agents of an older version or protocol take it within a minute, if the key {other} "
+         "is in their --upgrade",
          KILTER, *offer, "--agent", "newer", "--sign-key", "other.secret")
     with Program(own, *words) as bench:
         bench.said += bench.process.stderr.readline()
@@ -197,10 +198,12 @@ def upgrades(url, address):
            f"the agent says {done.stderr}")
     expect(own.read_bytes() == pathlib.Path("newer").read_bytes() and own.stat().st_mode & 0o777 == 0o755, "the program is another one")
     expect(pathlib.Path("started").read_text().strip() == f"{own} {' '.join(words)}", "the program was not started as before")
-    says(f"kilter: --agent {AGENT}: this file is no such kilter-agent; expected one that is linked statically, as `scripts/build_agent.sh` and "
+    says(f"kilter: --agent {AGENT}: this file is no static kilter-agent; expected one that is linked statically, as `scripts/build_agent.sh` and "
          "`scripts/build_agent.sh aarch64` build them", KILTER, *offer, "--agent", AGENT, "--sign-key", "team.secret", code=3)
-    says("kilter: --sign-key FILE is missing: agents take only programs that are signed; it may also be in the variable KILTER_FLEET_KEY",
-         KILTER, *offer, "--agent", "newer", code=2)
+    says("kilter: --sign-key FILE is missing: agents take only programs that are signed", KILTER, *offer, "--agent", "newer", code=2)
+    says("kilter-agent: --upgrade team.public: a key of --trust is among these; programs need a key of their own, because jobs run confined "
+         "and programs do not", AGENT, *words, "--trust", "team.public", code=2)
+    says("kilter-agent: --upgrade and --worker exclude each other", AGENT, *words, "--worker", "x", code=2)
     says("kilter-agent: --upgrade team.public: programs that replace others are linked statically and need a broker: give --fleet "
          "https://HOST:PORT, or install newer versions by other means", AGENT, "--fleet", url, "--trust-anyone", "--upgrade", "team.public", code=2)
 

@@ -189,7 +189,7 @@ def check_on():
 
 def profile_on():
     short = ["profile", *NETWORK, "--seconds", "0.3"]
-    said = says("agents do not report barriers and the times of single threads", KILTER, *short, "--sort", "share", *ON)
+    said = says("agents report neither barriers nor the times of single threads", KILTER, *short, "--sort", "share", *ON)
     expect("on agent bench1 of the device class this (" in said and "of bound" in said and "End to end" not in said, f"profile says {said}")
     report = json.loads(run(KILTER, *short, *ON, "--json", "-"))
     rows = report["rows"]
@@ -349,7 +349,7 @@ def refuses(url):
          "--name, --device-class, --cpus, --worker, --lease, --version and --help", AGENT, "--nam", "x", code=2)
     says("kilter-agent: --lease 1: expected 5 to 3600 seconds", AGENT, "--lease", "1", code=2)
     says("kilter-agent: --cpus 3-1: expected a list of CPUs such as 4-7 or 0,2", AGENT, "--fleet", url, "--cpus", "3-1", code=2)
-    says("kilter-agent: --cpus 60000: Invalid argument; legal are ", AGENT, "--fleet", url, "--trust-anyone", "--cpus", "60000", code=2)
+    says("kilter-agent: --cpus 60000: not all of these can be used; legal are ", AGENT, "--fleet", url, "--trust-anyone", "--cpus", "60000", code=2)
     agent = Agent(url, "--name", "pinned", "--device-class", "pinned", "--trust-anyone", "--cpus", f"{min(os.sched_getaffinity(0))}")
     status = json.loads(run(KILTER, "fleet", "status", "--json", "-", "--fleet", url))
     facts = next(a["facts"] for a in status["agents"] if a["name"] == "pinned")

@@ -41,10 +41,10 @@ TEST(AgentProgram, IsFoundInAFile) {
   };
   EXPECT_EQ(
       why(no_marker),
-      "this file is no such kilter-agent; expected one that is linked statically, as `scripts/build_agent.sh` and "
+      "this file is no static kilter-agent; expected one that is linked statically, as `scripts/build_agent.sh` and "
       "`scripts/build_agent.sh aarch64` build them");
-  EXPECT_THAT(why(marker_of("1") + marker_of("2")), StartsWith("this file is several programs kilter-agent; "));
-  EXPECT_THAT(why(marker_of("1.2.3").substr(0, sizeof(ProgramMarker) - 1)), StartsWith("this file is no such"));
+  EXPECT_THAT(why(marker_of("1") + marker_of("2")), StartsWith("this file contains more than one kilter-agent; "));
+  EXPECT_THAT(why(marker_of("1.2.3").substr(0, sizeof(ProgramMarker) - 1)), StartsWith("this file is no static"));
 }
 
 TEST(AgentProgram, IsNewerByProtocolThenByVersion) {
@@ -87,6 +87,12 @@ class UpgradesTest : public ::testing::Test {
     fleet_.blobs[program.data.hashes[0]] = bytes;
     fleet_.offer = pack_offer(program, read_secret_key(folder_.path() / key));
   }
+  /// The bytes of a program.
+  static std::string file_of(const AgentProgram& program, const std::string& text) {
+    ProgramMarker marker(program.version);
+    marker.protocol = program.protocol;
+    return text + std::string(reinterpret_cast<const char*>(&marker), sizeof marker);
+  }
   static AgentProgram newer() {
     AgentProgram program = this_program();
     ++program.protocol;
@@ -96,8 +102,9 @@ class UpgradesTest : public ::testing::Test {
   Upgrades& upgrades() {
     const std::vector<std::filesystem::path> keys{folder_.path() / "team.public"};
     if (!upgrades_)
-      upgrades_.emplace(Trust::in_keys(keys, Trust::Use::programs), file_,
-                        [this](const std::string& line) { said_.push_back(line); });
+      upgrades_.emplace(
+          Trust::in_keys(keys, Trust::Use::programs), file_, [this](const std::string& line) { said_.push_back(line); },
+          pause_);
     return *upgrades_;
   }
 
@@ -105,15 +112,19 @@ class UpgradesTest : public ::testing::Test {
   const std::filesystem::path file_ = folder_.path() / "kilter-agent";
   Offers fleet_;
   std::vector<std::string> said_;
+  double pause_ = 600;
   std::optional<Upgrades> upgrades_;
 };
 
 TEST_F(UpgradesTest, TakeANewerProgram) {
   EXPECT_FALSE(take()) << "nothing is offered";
-  offer(newer(), "the next program");
+  const std::string next = file_of(newer(), "the next program");
+  offer(newer(), next);
   EXPECT_TRUE(take());
-  EXPECT_EQ(read_file(file_), "the next program");
+  EXPECT_EQ(read_file(file_), next);
   EXPECT_THAT(said_, ElementsAre(newer().words() + " replaces " + this_program().words()));
+  upgrades().undo();
+  EXPECT_EQ(read_file(file_), "the program of before");
 }
 
 TEST_F(UpgradesTest, LeaveAnOldOrEqualProgram) {
@@ -149,6 +160,7 @@ TEST_F(UpgradesTest, LeaveWhatTheKeyHasNotSigned) {
 }
 
 TEST_F(UpgradesTest, LeaveOtherBytesAndOtherProcessors) {
+  pause_ = 0;
   offer(newer(), "the next program");
   fleet_.blobs.begin()->second = "other program...";
   EXPECT_FALSE(take());
@@ -161,14 +173,34 @@ TEST_F(UpgradesTest, LeaveOtherBytesAndOtherProcessors) {
   EXPECT_EQ(read_file(file_), "the program of before");
 }
 
-TEST_F(UpgradesTest, AFolderThatCannotBeWrittenIsTold) {
-  offer(newer(), "the next program");
-  const std::vector<std::filesystem::path> keys{folder_.path() / "team.public"};
-  Upgrades lost(Trust::in_keys(keys, Trust::Use::programs), folder_.path() / "gone" / "kilter-agent",
-                [this](const std::string& line) { said_.push_back(line); });
-  EXPECT_FALSE(lost.take(fleet_));
+TEST_F(UpgradesTest, AFileThatIsNotWhatWasOfferedIsLeft) {
+  offer(newer(), file_of(this_program(), "would be replaced again and again"));
+  EXPECT_FALSE(take());
   ASSERT_EQ(said_.size(), 1);
-  EXPECT_THAT(said_[0], HasSubstr("gone"));
+  EXPECT_THAT(said_[0], HasSubstr(newer().words() + " is offered, but the file is " + this_program().words()));
+  EXPECT_EQ(read_file(file_), "the program of before");
+}
+
+TEST_F(UpgradesTest, WhatCouldNotBeFetchedIsTriedAgain) {
+  pause_ = 0;
+  const std::string next = file_of(newer(), "the next program");
+  offer(newer(), next);
+  const auto blobs = std::exchange(fleet_.blobs, {{fleet_.blobs.begin()->first, "damaged"}});
+  EXPECT_FALSE(take());
+  EXPECT_FALSE(take());
+  EXPECT_EQ(said_.size(), 1) << "it is told once";
+  fleet_.blobs = blobs;
+  EXPECT_TRUE(take());
+  EXPECT_EQ(read_file(file_), next);
+}
+
+TEST_F(UpgradesTest, AFolderThatCannotBeWrittenIsTold) {
+  const std::vector<std::filesystem::path> keys{folder_.path() / "team.public"};
+  const std::filesystem::path gone = folder_.path() / "gone" / "kilter-agent";
+  EXPECT_EQ(
+      error_of([&] { Upgrades(Trust::in_keys(keys, Trust::Use::programs), gone, {}); }, ErrorKind::usage),
+      fmt::format("--upgrade: {} cannot be replaced, since its folder cannot be written: No such file or directory",
+                  gone.string()));
 }
 
 /// A fleet whose job is for agents of another version, and which offers one once the job was claimed.
@@ -201,7 +233,7 @@ TEST_F(UpgradesTest, AJobOfAnotherVersionGoesBackIfTheProgramIsReplaced) {
   std::vector<std::string> calls;
   AgentOptions options;
   options.connect = [&] {
-    return std::make_unique<OtherJobs>(fleet_, calls, [&] { offer(newer(), "the next program"); });
+    return std::make_unique<OtherJobs>(fleet_, calls, [&] { offer(newer(), file_of(newer(), "the next program")); });
   };
   options.name = "bench1", options.device_class = "class", options.trust = Trust::in_anyone();
   options.upgrades = &upgrades();
@@ -210,7 +242,7 @@ TEST_F(UpgradesTest, AJobOfAnotherVersionGoesBackIfTheProgramIsReplaced) {
   EXPECT_TRUE(end.replaced);
   EXPECT_EQ(end.done, 0);
   EXPECT_THAT(calls, ElementsAre("claim", "give back"));
-  EXPECT_EQ(read_file(file_), "the next program");
+  EXPECT_EQ(read_file(file_), file_of(newer(), "the next program"));
 }
 
 }  // namespace

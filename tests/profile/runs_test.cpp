@@ -76,7 +76,7 @@ TEST(Runs, WhatIsNotKnownIsNotShown) {
   const std::string text = table(p, {.wide = true});
   for (const char* word : {" thr ", " bal\n", "End to end", "Residual", "peaks  "})
     EXPECT_THAT(text, Not(HasSubstr(word)));
-  EXPECT_THAT(text, HasSubstr("agents do not report barriers and the times of single threads"));
+  EXPECT_THAT(text, HasSubstr("agents report neither barriers nor the times of single threads"));
   const nlohmann::json json = to_json(p);
   for (const char* field : {"end_to_end_ms", "timeline", "barriers_ms"}) EXPECT_FALSE(json.contains(field));
   for (const char* field : {"threads", "balance", "busy_ms"}) EXPECT_FALSE(json["rows"][0].contains(field));

@@ -164,6 +164,11 @@ Words parse(const std::vector<std::string_view>& words) {
          "https://HOST:PORT, or install newer versions by other means",
          out.upgrade_keys.front().string());
   }
+  if (!out.upgrade_keys.empty() && !out.agent.worker.empty()) {
+    fail(ErrorKind::usage,
+         "--upgrade and --worker exclude each other, since an agent in an emulator cannot start another program; leave "
+         "out one of them");
+  }
   if (out.broker.url.empty()) fail(ErrorKind::usage, "--fleet URL is missing; --help lists the options");
   out.agent.trust = trust_of(out);
   return out;
@@ -179,9 +184,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   const std::string usable = affinity_text();
-  if (!set_affinity(words.cpus)) {
-    fail(ErrorKind::usage, "--cpus {}: {}; legal are {}", cpu_list_text(words.cpus), std::strerror(errno), usable);
-  }
+  if (!set_affinity(words.cpus) || (!words.cpus.empty() && affinity_cpus() != words.cpus))
+    fail(ErrorKind::usage, "--cpus {}: not all of these can be used; legal are {}", cpu_list_text(words.cpus), usable);
   fleet::AgentOptions& agent = words.agent;
   (void)sodium();  // for the hashes of what jobs refer to
   const std::string target = native_target().name;
@@ -212,15 +216,25 @@ int run(int argc, char** argv) {
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, [](int) { stop = true; });
   std::optional<fleet::Upgrades> upgrades;
   if (!words.upgrade_keys.empty()) {
-    upgrades.emplace(fleet::Trust::in_keys(words.upgrade_keys, fleet::Trust::Use::programs), "", agent.tell);
+    fleet::Trust trust = fleet::Trust::in_keys(words.upgrade_keys, fleet::Trust::Use::programs);
+    if (trust.shares_a_key_with(agent.trust)) {
+      fail(ErrorKind::usage,
+           "--upgrade {}: a key of --trust is among these; programs need a key of their own, because jobs run confined "
+           "and programs do not",
+           words.upgrade_keys.front().string());
+    }
+    upgrades.emplace(std::move(trust), "", agent.tell);
     agent.upgrades = &*upgrades;
   }
   const fleet::AgentEnd end = fleet::run_agent(agent, stop);
   fmt::print(stderr, "kilter-agent: ended after {} jobs\n", end.done);
   if (!end.replaced || stop) return 0;
   execv(upgrades->file().c_str(), argv);
-  fmt::print(stderr, "kilter-agent: {} cannot be started: {}; start it again\n", upgrades->file().string(),
-             std::strerror(errno));
+  fmt::print(stderr, "kilter-agent: {} cannot be started: {}; the program of before goes on\n",
+             upgrades->file().string(), std::strerror(errno));
+  upgrades->undo();
+  execv(upgrades->file().c_str(), argv);
+  fmt::print(stderr, "kilter-agent: {}; start it again\n", std::strerror(errno));
   return 3;
 }
 

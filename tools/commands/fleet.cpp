@@ -250,20 +250,17 @@ void add_upgrade(const Command& sub) {
   upgrade.option("--agent", command->name, "the program, as scripts/build_agent.sh builds it for one kind of processor")
       .file()
       .required();
-  upgrade.option("--sign-key", keys->sign_key, "the secret key that signs the program (default: $KILTER_FLEET_KEY)")
-      .file();
+  upgrade.option("--sign-key", keys->sign_key, "the secret key that signs the program; not one that signs jobs").file();
   upgrade.json(command->json, "what is offered");
   upgrade.footer(
       "An agent takes a program for its processor between two jobs, within a minute, if the program is newer than its "
       "own and is signed with a key that --upgrade names.");
-  upgrade.example("kilter fleet upgrade --agent build-aarch64/kilter-agent --sign-key team.secret",
+  upgrade.example("kilter fleet upgrade --agent build-aarch64/kilter-agent --sign-key release.secret",
                   "Upgrade the agents on boards");
   upgrade.callback([=] {
+    if (keys->sign_key.empty())  // KILTER_FLEET_KEY signs jobs
+      fail(ErrorKind::usage, "--sign-key FILE is missing: agents take only programs that are signed");
     const std::optional<SecretKey> key = keys->key();
-    if (!key)
-      fail(ErrorKind::usage,
-           "--sign-key FILE is missing: agents take only programs that are signed; it may also be in the variable "
-           "KILTER_FLEET_KEY");
     Queue queue = command->queue();
     const AgentProgram program = offer(queue, command->name, *key);
     if (!command->json.empty()) {
@@ -272,8 +269,9 @@ void add_upgrade(const Command& sub) {
           {{"architecture", program.architecture}, {"version", program.version}, {"protocol", program.protocol}});
     }
     if (command->json != "-")
-      say("offered: {}; agents with --upgrade that trust the key {} replace themselves with it\n", program.words(),
-          key->owner().fingerprint());
+      say("offered: {}; agents of an older version or protocol take it within a minute, if the key {} is in their "
+          "--upgrade\n",
+          program.words(), key->owner().fingerprint());
   });
 }
 

@@ -104,7 +104,9 @@ class Agent {
     while (!stop_ && !heart.draining() && !end_.replaced) {
       health.measure();
       // It does no job now, so whatever it has is a job whose claim was answered into a connection that was lost.
-      for (const int64_t id : source.beat(options_.name, health.text()).held) (void)source.give_back(options_.name, id);
+      const Beat beat = source.beat(options_.name, health.text());
+      for (const int64_t id : beat.held) (void)source.give_back(options_.name, id);
+      if (beat.draining) return;
       const std::vector<Job> jobs = source.claim(options_.name);
       for (const Job& job : jobs) do_job(source, host, job);
       if (jobs.empty()) source.wait_for_jobs(kPoll);
@@ -117,7 +119,7 @@ class Agent {
     const auto now = std::chrono::steady_clock::now();
     if (options_.upgrades == nullptr || end_.replaced || now - looked_ < std::chrono::duration<double>(seconds)) return;
     looked_ = now;
-    end_.replaced = options_.upgrades->take(source);
+    end_.replaced = options_.upgrades->take(source) && !source.beat(options_.name).draining;
   }
 
   void do_job(JobSource& source, TrialHost& host, const Job& job) {

@@ -1,8 +1,12 @@
 #include "fleet/agent/agent_program.h"
 
+#include <fcntl.h>
 #include <kilter/version.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -10,7 +14,6 @@
 
 #include "base/connection_error.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/text.h"
 #include "exec/fields.h"
 #include "fleet/agent/kept_parts.h"
@@ -76,9 +79,9 @@ AgentProgram program_in(std::string_view file) {
   }
   if (found.size() == 1) return found.front();
   fail(ErrorKind::bad_input,
-       "this file is {}; expected one that is linked statically, as `scripts/build_agent.sh` and "
+       "this file {} kilter-agent; expected one that is linked statically, as `scripts/build_agent.sh` and "
        "`scripts/build_agent.sh aarch64` build them",
-       found.empty() ? "no such kilter-agent" : "several programs kilter-agent");
+       found.empty() ? "is no static" : "contains more than one");
 }
 
 std::string pack_offer(const AgentProgram& program, const SecretKey& key) {
@@ -97,32 +100,76 @@ AgentProgram unpack_offer(std::string_view offer, const Trust& trust, const std:
   return out;
 }
 
-Upgrades::Upgrades(Trust trust, std::filesystem::path file, std::function<void(const std::string&)> tell)
-    : trust_(std::move(trust)), file_(std::move(file)), tell_(std::move(tell)) {
+Upgrades::Upgrades(Trust trust, std::filesystem::path file, std::function<void(const std::string&)> tell, double pause)
+    : trust_(std::move(trust)), file_(std::move(file)), tell_(std::move(tell)), pause_(pause) {
   // Later, the link names a file that is gone.
   if (file_.empty()) file_ = std::filesystem::read_symlink("/proc/self/exe");
+  if (access(file_.parent_path().c_str(), W_OK) == 0) return;
+  fail(ErrorKind::usage, "--upgrade: {} cannot be replaced, since its folder cannot be written: {}", file_.string(),
+       std::strerror(errno));
 }
 
 bool Upgrades::take(JobSource& source) {
-  const AgentProgram mine = this_program();
-  std::string offer;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return false;
   try {
-    offer = source.program(mine.architecture);
-    if (offer.empty() || offer == seen_) return false;
-    const AgentProgram program = unpack_offer(offer, trust_, mine.architecture);
-    if (program.newer_than(mine)) {
-      write_file_atomically(file_, fetch(source, program.data));  // keeps its mode
-      tell_(fmt::format("{} replaces {}", program.words(), mine.words()));
-      return true;
-    }
+    return consider(source, this_program());
   } catch (const ConnectionError&) {
     throw;
   } catch (const Error& e) {
+    next_ =
+        now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(pause_));
     if (e.message() != told_) tell_(fmt::format("the program that the fleet offers is not taken: {}", e.message()));
     told_ = e.message();
+    return false;
   }
-  seen_ = std::move(offer);
-  return false;
 }
+
+bool Upgrades::consider(JobSource& source, const AgentProgram& mine) {
+  std::string offer = source.program(mine.architecture);
+  if (offer.empty() || offer == seen_) return false;
+  std::string refused = std::exchange(seen_, std::move(offer));  // unless the program is taken, or may be later
+  const AgentProgram program = unpack_offer(seen_, trust_, mine.architecture);
+  if (!program.newer_than(mine)) return false;
+  seen_ = std::move(refused);
+  const std::string bytes = fetch(source, program.data);
+  const AgentProgram found = program_in(bytes);  // one that is older than offered would be replaced again and again
+  if (found.words() != program.words())
+    fail(ErrorKind::bad_input, "{} is offered, but the file is {}", program.words(), found.words());
+  replace(bytes);
+  tell_(fmt::format("{} replaces {}", program.words(), mine.words()));
+  return true;
+}
+
+std::filesystem::path Upgrades::beside(const char* ending) const {
+  std::filesystem::path out = file_;
+  return out += ending;
+}
+
+/// The file is never incomplete, even if the machine loses power.
+void Upgrades::replace(const std::string& program) const {
+  const std::filesystem::path made = beside(".new"), old = beside(".old");
+  const int file = open(made.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+  struct stat now{};
+  const mode_t mode = stat(file_.c_str(), &now) == 0 ? now.st_mode & 0777 : 0700;
+  bool sound = file >= 0 && fchmod(file, mode) == 0;
+  for (size_t done = 0; sound && done < program.size();) {
+    const ssize_t bytes = write(file, program.data() + done, program.size() - done);
+    sound = bytes > 0 || (bytes < 0 && errno == EINTR);
+    if (bytes > 0) done += static_cast<size_t>(bytes);
+  }
+  sound = sound && fsync(file) == 0;
+  int reason = errno;
+  if (file >= 0) close(file);
+  unlink(old.c_str());
+  std::error_code ignored;  // not every file system has links
+  std::filesystem::create_hard_link(file_, old, ignored);
+  if (sound && rename(made.c_str(), file_.c_str()) != 0) sound = false, reason = errno;
+  if (sound) return;
+  unlink(made.c_str());
+  fail(ErrorKind::io, "{} cannot be written: {}", made.string(), std::strerror(reason));
+}
+
+void Upgrades::undo() const { (void)rename(beside(".old").c_str(), file_.c_str()); }
 
 }  // namespace kilter::fleet

@@ -1,8 +1,8 @@
-// Programs kilter-agent that a fleet offers to agents, which may replace themselves with them. An agent takes a program
-// only if its owner has named the key that must have signed it, and only a newer one, so that an old offer cannot bring
-// back an old program.
+// Newer builds of kilter-agent that a fleet offers. An agent may replace itself with one: only if its owner has named
+// the key that signed it, and only if it is newer than the agent, so that an old offer cannot downgrade it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -67,20 +67,29 @@ AgentProgram unpack_offer(std::string_view offer, const Trust& trust, const std:
 class Upgrades {
  public:
   /// `trust`: whose programs are taken; never anyone's. `file`: the program to replace; empty: the running one. `tell`:
-  /// receives a line when something happens.
-  Upgrades(Trust trust, std::filesystem::path file, std::function<void(const std::string&)> tell);
+  /// receives a line when something happens. `pause`: seconds until an offer that could not be fetched or written is
+  /// tried again. Throws usage if the file's folder cannot be written.
+  Upgrades(Trust trust, std::filesystem::path file, std::function<void(const std::string&)> tell, double pause = 600);
 
   /// Replaces the file if the fleet offers a newer program, and returns whether it did. Tells once why an offer is not
   /// taken. Throws ConnectionError if the source cannot be reached.
   bool take(JobSource& source);
+  /// Puts the program that take() replaced in its place again.
+  void undo() const;
   const std::filesystem::path& file() const { return file_; }
 
  private:
+  bool consider(JobSource& source, const AgentProgram& mine);
+  std::filesystem::path beside(const char* ending) const;
+  void replace(const std::string& program) const;
+
   Trust trust_;
   std::filesystem::path file_;
   std::function<void(const std::string&)> tell_;
-  std::string seen_;  ///< the last offer that was not taken
-  std::string told_;  ///< why the last one was not
+  double pause_;
+  std::string seen_;                            ///< the last offer that is refused, or not newer
+  std::string told_;                            ///< why the last one was not taken
+  std::chrono::steady_clock::time_point next_;  ///< for another attempt
 };
 
 }  // namespace kilter::fleet

@@ -104,6 +104,12 @@ std::string_view Trust::unwrap(std::string_view wrapped, const JobPlace& place) 
          "the submitter of the job has another version than this agent: install both from one version of Kilter");
   }
   if (anyone_) return payload;
+  if (!signer && use_ == Use::programs) {
+    fail(ErrorKind::unsupported,
+         "it is not signed: offer it again, with a key whose public half the agent has in "
+         "--upgrade; it trusts {}",
+         words());
+  }
   if (!signer) {
     fail(ErrorKind::unsupported,
          "it runs only signed jobs, and this one is not signed: give --sign-key a key whose public half the agent has "
@@ -117,7 +123,14 @@ std::string_view Trust::unwrap(std::string_view wrapped, const JobPlace& place) 
          use_ == Use::jobs ? "run" : "program", signer->fingerprint(), use_ == Use::jobs ? "--trust" : "--upgrade",
          words());
   }
-  if (!has_signed(*signer, as_bytes(statement(payload, place)), signature)) {
+  const bool sound = has_signed(*signer, as_bytes(statement(payload, place)), signature);
+  if (!sound && use_ == Use::programs) {
+    fail(ErrorKind::bad_input,
+         "it is not what the owner of the key {} signed for {}: somebody has changed it in the database; offer it "
+         "again, and tell the database's administrator if this is repeated",
+         signer->fingerprint(), place.device_class);
+  }
+  if (!sound) {
     fail(ErrorKind::bad_input,
          "the job is not what the owner of the key {} signed for its run and the device class {}, so nothing in it was "
          "run: somebody has changed it in the database, or put it there again; tune again, and tell the database's "
@@ -125,6 +138,11 @@ std::string_view Trust::unwrap(std::string_view wrapped, const JobPlace& place) 
          signer->fingerprint(), place.device_class);
   }
   return payload;
+}
+
+bool Trust::shares_a_key_with(const Trust& other) const {
+  return std::ranges::any_of(
+      keys_, [&](const PublicKey& key) { return std::ranges::find(other.keys_, key) != other.keys_.end(); });
 }
 
 std::string Trust::words() const {

@@ -33,6 +33,8 @@ class Trust {
   /// Returns the payload in `wrapped`, whose bytes it views. Throws unsupported if it is not trusted or was wrapped by
   /// another version, and bad_input if it is not what was signed. Messages are for the submitter.
   std::string_view unwrap(std::string_view wrapped, const JobPlace& place) const;
+  /// Whether a key is in both.
+  bool shares_a_key_with(const Trust& other) const;
   /// "anyone", "no key", "1 key (FINGERPRINT)", "2 keys (FINGERPRINT, FINGERPRINT)"; at most four fingerprints.
   std::string words() const;
 

@@ -1,4 +1,4 @@
--- Programs kilter-agent that agents may replace themselves with, one for each kind of processor. An offer is signed, and
+-- Builds of kilter-agent with which agents may replace themselves, one for each kind of processor. An offer is signed, and
 -- names the program's bytes by their hashes; agents check both.
 
 CREATE TABLE kilter.programs(
@@ -14,9 +14,19 @@ CREATE FUNCTION kilter.offer_program(architecture text, offer bytea, blobs text[
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE
   most CONSTANT integer := 64 << 10;
+  other name;
 BEGIN
   IF octet_length($2) > most THEN
     PERFORM kilter.refuse(format('an offer of %s bytes is too large; at most %s are legal', octet_length($2), most));
+  END IF;
+  IF $1 NOT IN ('x86_64', 'aarch64') OR cardinality($3) NOT BETWEEN 1 AND 16 OR
+      EXISTS (SELECT FROM unnest($3) hash WHERE hash !~ '^[0-9a-f]{64}$') THEN
+    PERFORM kilter.refuse('an offer is for x86_64 or aarch64, and has 1 to 16 blobs');
+  END IF;
+  SELECT p.submitter INTO other FROM kilter.programs p WHERE p.architecture = $1;
+  IF other <> session_user AND session_user <> current_user THEN
+    PERFORM kilter.refuse(format('%s offers a program for %s; only that user and the owner of the schema may replace it',
+                                 other, $1));
   END IF;
   INSERT INTO kilter.programs VALUES ($1, $2, $3, session_user, clock_timestamp())
     ON CONFLICT ON CONSTRAINT programs_pkey
