@@ -47,6 +47,17 @@ std::optional<SecretKey> FleetOptions::key() const {
   }
 }
 
+std::string fleet_or_variable(const std::string& url) {
+  const char* const given = std::getenv("KILTER_FLEET");
+  return url.empty() && given != nullptr ? given : url;
+}
+
+std::string required_fleet(const std::string& url) {
+  std::string place = fleet_or_variable(url);
+  if (place.empty()) fail(ErrorKind::usage, "--fleet URL is missing; it may also be in the variable KILTER_FLEET");
+  return place;
+}
+
 AgentMachine machine_for(const FleetOptions& fleet, ModelOptions& model) {
   (void)fleet.key();  // errors of the user's files come first
   AgentMachine machine =

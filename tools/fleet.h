@@ -27,6 +27,11 @@ struct FleetOptions {
   std::optional<SecretKey> key() const;
 };
 
+/// Returns the URL, else that of KILTER_FLEET, else an empty text.
+std::string fleet_or_variable(const std::string& url);
+/// Returns fleet_or_variable(). Throws usage if it is empty.
+std::string required_fleet(const std::string& url);
+
 /// The part of a tuning run that happens on a fleet.
 struct FleetMeasurement {
   AgentMachine machine;                     ///< of the agent that was heard of last

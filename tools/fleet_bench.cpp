@@ -1,7 +1,6 @@
 #include "fleet_bench.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -95,15 +94,15 @@ Cell measured(const std::string& name, ClassOfAgents& there, const FleetBench& o
   try {
     AgentNetwork network(std::move(model), on, {}, show);
     cell.model = network.session().name();
-    const std::vector<tune::Lap> runs = network.measure(
-        options.seconds, 0, [&](double share) { show(fmt::format("measuring, {:.0f} %", 100 * share)); });
-    cell.bench = bench_of(network, runs);
     const auto measure_peaks = [&] {
       show("measuring the machine's peaks");
       there.peaks = better(there.peaks, network.peaks());
     };
     const auto bound = [&] { return profile::bound_ms(network.plan(), there.peaks, network.threads()); };
     if (there.peaks.gflops.empty()) measure_peaks();
+    const std::vector<tune::Lap> runs = network.measure(
+        options.seconds, 0, [&](double share) { show(fmt::format("measuring, {:.0f} %", 100 * share)); });
+    cell.bench = bench_of(network, runs);
     cell.bound_ms = bound();
     constexpr int kTries = 2;  // peaks that a network beats were disturbed
     for (int i = 0; i < kTries && cell.share() > 1; ++i) measure_peaks(), cell.bound_ms = bound();
@@ -186,10 +185,7 @@ void settle(FleetBench& options) {
         ErrorKind::usage,
         "say where to measure: --on CLASS, which may be given several times, or --all-classes for every class that has "
         "an agent; `kilter fleet status` lists them");
-  const char* const url = std::getenv("KILTER_FLEET");
-  if (options.fleet.url.empty() && url != nullptr) options.fleet.url = url;
-  if (options.fleet.url.empty())
-    fail(ErrorKind::usage, "--fleet URL is missing; it may also be in the variable KILTER_FLEET");
+  options.fleet.url = required_fleet(options.fleet.url);
   if (options.models.empty()) options.models.assign(std::begin(kUsualModels), std::end(kUsualModels));
   if (options.json == "-" && options.markdown == "-")
     fail(ErrorKind::usage, "--json - and --markdown - exclude each other; write one of them to a file");

@@ -1,7 +1,6 @@
 #include "on_agent.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -46,8 +45,7 @@ void OnOptions::settle(std::initializer_list<LocalOption> local) {
   }
   if (fleet.device_class.empty())  // of a variable of a script that is not set, for example
     fail(ErrorKind::usage, "--on '': expected the device class of an agent; `kilter fleet status` lists the agents");
-  const char* const url = std::getenv("KILTER_FLEET");
-  if (fleet.url.empty() && url != nullptr) fleet.url = url;
+  fleet.url = fleet_or_variable(fleet.url);
   if (fleet.url.empty()) {
     fail(ErrorKind::usage,
          "--on {}: the fleet is missing; give --fleet URL, or set the variable KILTER_FLEET to the URL",

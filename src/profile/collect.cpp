@@ -68,7 +68,8 @@ class Collector {
     measure();
     keep_middle();
     make_rows();
-    bound_rows();
+    const auto measure_again = [&] { return measure_peaks(out_.threads); };
+    set_bounds(out_, plan_, options_.peaks ? std::function<Peaks()>(measure_again) : nullptr);
     add_totals();
     if (options_.count) count();
     make_timeline();
@@ -219,15 +220,6 @@ class Collector {
       row.busy_ms.push_back(over_passes([&](const Pass& p) { return busy_ms(p, regions, w); }).mean);
     set_threads(row);
     return row;
-  }
-
-  /// Sets the bounds of all rows. Measures the peaks again if layers beat them, since their measurement was then
-  /// disturbed.
-  void bound_rows() {
-    constexpr int kTries = 2;
-    set_bounds(out_, plan_, out_.peaks);
-    for (int i = 0; options_.peaks && i < kTries && beats_bounds(out_); ++i)
-      set_bounds(out_, plan_, better(out_.peaks, measure_peaks(out_.threads)));
   }
 
   static double sum(const std::vector<double>& values, const std::vector<size_t>& regions) {

@@ -181,8 +181,10 @@ struct RunTimes {
 Profile of_runs(const Plan& plan, const Conditions& conditions, std::vector<RunTimes> runs);
 /// Sets the bounds of a plan's rows. `peaks`: of the machine that ran the plan.
 void set_bounds(Profile& profile, const Plan& plan, const Peaks& peaks);
-/// Whether a row is faster than its bound, which means that the measurement of the peaks was disturbed.
-bool beats_bounds(const Profile& profile);
+/// Sets the bounds from the profile's peaks, and from those that `measure` returns as long as there are none or rows
+/// beat their bounds, because then the measurement of the peaks was disturbed. Measures at most three times; without
+/// `measure`, never.
+void set_bounds(Profile& profile, const Plan& plan, const std::function<Peaks()>& measure);
 
 /// Returns the conditions of a measurement of this plan on `threads` threads on this machine now. The caller adds the
 /// samples and the program's version.

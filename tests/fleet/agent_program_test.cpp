@@ -79,7 +79,7 @@ class UpgradesTest : public ::testing::Test {
   void SetUp() override {
     if (const std::string error = error_of([] { (void)sodium(); }); error != "no error") GTEST_SKIP() << error;
     write_keys(folder_.path() / "team.secret", folder_.path() / "team.public");
-    write_file_atomically(file_, "the program of before");
+    write_file_atomically(file_, "the old program");
   }
   /// Offers a program with this key.
   void offer(AgentProgram program, const std::string& bytes, const std::string& key = "team.secret") {
@@ -124,7 +124,7 @@ TEST_F(UpgradesTest, TakeANewerProgram) {
   EXPECT_EQ(read_file(file_), next);
   EXPECT_THAT(said_, ElementsAre(newer().words() + " replaces " + this_program().words()));
   upgrades().undo();
-  EXPECT_EQ(read_file(file_), "the program of before");
+  EXPECT_EQ(read_file(file_), "the old program");
 }
 
 TEST_F(UpgradesTest, LeaveAnOldOrEqualProgram) {
@@ -132,7 +132,7 @@ TEST_F(UpgradesTest, LeaveAnOldOrEqualProgram) {
   EXPECT_FALSE(take());
   EXPECT_FALSE(take());
   EXPECT_EQ(fleet_.fetched, 0);
-  EXPECT_EQ(read_file(file_), "the program of before");
+  EXPECT_EQ(read_file(file_), "the old program");
   EXPECT_THAT(said_, ElementsAre());
 }
 
@@ -156,7 +156,7 @@ TEST_F(UpgradesTest, LeaveWhatTheKeyHasNotSigned) {
   fleet_.offer = wrap_payload("a job", {"", kTrialKind, ProgramMarker::kArchitecture}, &key);
   EXPECT_FALSE(take());
   EXPECT_EQ(fleet_.fetched, 0);
-  EXPECT_EQ(read_file(file_), "the program of before");
+  EXPECT_EQ(read_file(file_), "the old program");
 }
 
 TEST_F(UpgradesTest, LeaveOtherBytesAndOtherProcessors) {
@@ -170,7 +170,7 @@ TEST_F(UpgradesTest, LeaveOtherBytesAndOtherProcessors) {
   offer(foreign, "for another processor");
   EXPECT_FALSE(take());
   EXPECT_EQ(said_.size(), 2) << "the place of the signature is another processor";
-  EXPECT_EQ(read_file(file_), "the program of before");
+  EXPECT_EQ(read_file(file_), "the old program");
 }
 
 TEST_F(UpgradesTest, AFileThatIsNotWhatWasOfferedIsLeft) {
@@ -178,7 +178,7 @@ TEST_F(UpgradesTest, AFileThatIsNotWhatWasOfferedIsLeft) {
   EXPECT_FALSE(take());
   ASSERT_EQ(said_.size(), 1);
   EXPECT_THAT(said_[0], HasSubstr(newer().words() + " is offered, but the file is " + this_program().words()));
-  EXPECT_EQ(read_file(file_), "the program of before");
+  EXPECT_EQ(read_file(file_), "the old program");
 }
 
 TEST_F(UpgradesTest, WhatCouldNotBeFetchedIsTriedAgain) {

@@ -230,7 +230,7 @@ int run(int argc, char** argv) {
   fmt::print(stderr, "kilter-agent: ended after {} jobs\n", end.done);
   if (!end.replaced || stop) return 0;
   execv(upgrades->file().c_str(), argv);
-  fmt::print(stderr, "kilter-agent: {} cannot be started: {}; the program of before goes on\n",
+  fmt::print(stderr, "kilter-agent: {} cannot be started: {}; the old program is started again\n",
              upgrades->file().string(), std::strerror(errno));
   upgrades->undo();
   execv(upgrades->file().c_str(), argv);

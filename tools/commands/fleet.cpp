@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -36,12 +35,7 @@ struct FleetCommand {
   double days = 30, seconds = 2;
   int64_t times = 0;
 
-  Queue queue() const {
-    const char* const given = std::getenv("KILTER_FLEET");
-    const std::string place = !url.empty() ? url : given != nullptr ? given : "";
-    if (place.empty()) fail(ErrorKind::usage, "--fleet URL is missing; it may also be in the variable KILTER_FLEET");
-    return Queue(place);
-  }
+  Queue queue() const { return Queue(required_fleet(url)); }
 };
 
 std::string age_text(double seconds) {

@@ -69,10 +69,8 @@ Profiled profile_there(const ProfileOptions& options, Progress& progress) {
   std::vector<profile::RunTimes> runs;
   for (const tune::Lap& lap : laps) runs.push_back({lap.total_ms, lap.step_ms, lap.gap_ms, lap.disturbance});
   Profiled out{profile::of_runs(network.plan(), network.conditions(), std::move(runs)), {}};
-  constexpr int kTries = 3;  // peaks that layers beat were disturbed
   progress.show("measuring the machine's peaks");
-  for (int i = 0; i < kTries && (i == 0 || beats_bounds(out.profile)); ++i)
-    set_bounds(out.profile, network.plan(), better(out.profile.peaks, network.peaks()));
+  set_bounds(out.profile, network.plan(), [&] { return network.peaks(); });
   out.profile.model = network.session().name();
   out.place = network.place();  // also of the peaks
   return out;
