@@ -28,6 +28,7 @@ class CpuCode : public DeviceCode {
     }
     return {code_.data() + begin, static_cast<size_t>(end - begin)};
   }
+  const std::byte* constants() const override { return plan_.constants; }
 
  private:
   int64_t entry(int32_t index) const {
@@ -133,6 +134,11 @@ int32_t run_halo(void* context, int64_t begin, int64_t end, int32_t /*worker*/) 
 }  // namespace
 
 const DeviceRow kCpuDevice = {.name = "cpu", .load = load, .open = open};
+
+DeviceMemory CpuDevice::alloc(int64_t bytes, std::string_view what) {
+  auto block = std::make_shared<Block>(bytes, what);
+  return {block->data(), block};
+}
 
 int32_t CpuDevice::dispatch(RunTrace* trace, int64_t extent, int max_threads, ThreadPool::Body body, void* context) {
   if (trace == nullptr) return pool_->run(extent, max_threads, body, context);

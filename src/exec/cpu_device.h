@@ -15,7 +15,10 @@ class CpuDevice : public Device {
  public:
   explicit CpuDevice(std::shared_ptr<ThreadPool> pool) : pool_(std::move(pool)) {}
 
-  Block alloc(int64_t bytes, std::string_view what) override { return {bytes, what}; }
+  bool shares_memory() const override { return true; }
+  DeviceMemory alloc(int64_t bytes, std::string_view what) override;
+  void upload(const std::byte* host, std::byte* to, int64_t bytes) override { copy(host, to, bytes, nullptr); }
+  void download(const std::byte* from, std::byte* host, int64_t bytes) override { copy(from, host, bytes, nullptr); }
   void copy(const std::byte* from, std::byte* to, int64_t bytes, RunTrace* trace) override;
   void fill_halo(const HaloFill& halo, std::byte* base, RunTrace* trace) override;
   int32_t launch(const Launch& launch, RunTrace* trace) override;

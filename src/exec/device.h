@@ -26,6 +26,14 @@ class DeviceCode {
   virtual const void* kernel(int32_t index) const = 0;
   /// Returns the machine code of kernel `index`; empty if the device has none that can be read.
   virtual std::span<const std::byte> bytes(int32_t index) const = 0;
+  /// Returns the plan's constants in the device's memory.
+  virtual const std::byte* constants() const = 0;
+};
+
+/// Memory that a device has allocated.
+struct DeviceMemory {
+  std::byte* address = nullptr;  ///< for the device; for the host only if Device::shares_memory()
+  std::shared_ptr<void> owner;   ///< releases the memory
 };
 
 /// A launch of one kernel over its whole parallel range.
@@ -41,8 +49,14 @@ struct Launch {
 class Device {
  public:
   virtual ~Device() = default;
+  /// Returns whether the device and the host can use each other's memory. If they cannot, all pointers that the other
+  /// functions receive point to memory of the device, except `host`.
+  virtual bool shares_memory() const = 0;
   /// Allocates zeroed memory, 64-byte aligned. Throws out_of_memory naming `what`.
-  virtual Block alloc(int64_t bytes, std::string_view what) = 0;
+  virtual DeviceMemory alloc(int64_t bytes, std::string_view what) = 0;
+  /// Copy to and from the host. On return, the host may change `host` or read it.
+  virtual void upload(const std::byte* host, std::byte* to, int64_t bytes) = 0;
+  virtual void download(const std::byte* from, std::byte* host, int64_t bytes) = 0;
   virtual void copy(const std::byte* from, std::byte* to, int64_t bytes, RunTrace* trace) = 0;
   /// Fills the halo of the buffer at `base`.
   virtual void fill_halo(const HaloFill& halo, std::byte* base, RunTrace* trace) = 0;

@@ -87,13 +87,16 @@ struct Instance::State {
     require(program != nullptr && pool != nullptr, "an instance needs a program and a thread pool");
     const Plan& plan = program->plan();
     for (size_t i = 0; i < plan.devices.size(); ++i) devices.push_back(program->device(i).open(pool));
-    arena = placement.arena;
+    shares_memory = devices.front()->shares_memory();
+    const Placement given = shares_memory ? placement : Placement{};
+    arena = given.arena;
     if (arena == nullptr) {
       own_arena = devices.front()->alloc(plan.arena_bytes, "the arena of '" + plan.model + "'");
-      arena = own_arena.data();
+      arena = own_arena.address;
     }
-    prepare_borders(plan, placement.staging);
-    prepare_steps(plan, prepare_scratch(plan, placement));
+    prepare_borders(plan, given.staging);
+    prepare_steps(plan, prepare_scratch(plan, given));
+    if (!shares_memory) prepare_host_operands(plan);
   }
 
   /// Sets up the scratch memory and returns its stride.
@@ -101,7 +104,7 @@ struct Instance::State {
     const int64_t least = least_scratch_stride(plan);
     if (placement.scratch == nullptr) {
       own_scratch = devices.front()->alloc(least * workers(), "the scratch memory of '" + plan.model + "'");
-      scratch = own_scratch.data();
+      scratch = own_scratch.address;
       return least;
     }
     require(placement.scratch_stride >= least && placement.scratch_stride % kCacheLine == 0,
@@ -115,7 +118,7 @@ struct Instance::State {
     if (staging == nullptr) {
       own_staging =
           devices.front()->alloc(staging_bytes(plan), "the copies of inputs and outputs of '" + plan.model + "'");
-      staging = own_staging.data();
+      staging = own_staging.address;
     }
     const auto place = [&](const std::vector<PlanTensor>& tensors, std::vector<Border>& borders) {
       for (const PlanTensor& tensor : tensors) {
@@ -160,12 +163,42 @@ struct Instance::State {
     }
   }
 
+  /// Allocates host memory for the operands of any reference step.
+  void prepare_host_operands(const Plan& plan) {
+    int64_t most = 0;
+    for (const Step& step : plan.steps) {
+      if (step.kind != StepKind::reference) continue;
+      int64_t bytes = 0;
+      for (const BufferRef& ref : step.args) bytes += round_up(ref.bytes, kCacheLine);
+      most = std::max(most, bytes);
+    }
+    host_operands = Block(most, "the operands of '" + plan.model + "' on the host");
+  }
+
   std::byte* fixed_address(const BufferRef& ref) const {
-    const Plan& plan = program->plan();
     // The kernel interface has a single pointer type; check_plan() and the compiler ensure that constants are only
     // read.
-    std::byte* base = ref.space == Space::arena ? arena : const_cast<std::byte*>(plan.constants);
+    std::byte* base = ref.space == Space::arena ? arena : const_cast<std::byte*>(program->code(0).constants());
     return base == nullptr ? nullptr : base + ref.offset;
+  }
+
+  /// Returns a copy, in host memory, of a buffer in memory that the host cannot address.
+  std::byte* host_view(const BufferRef& ref) {
+    const Plan& plan = program->plan();
+    if (ref.space == Space::constant) return const_cast<std::byte*>(plan.constants) + ref.offset;
+    if (view.data() == nullptr)
+      view = Block(plan.arena_bytes + staging_bytes(plan), "a copy of the memory of '" + plan.model + "'");
+    const bool border = ref.space != Space::arena;
+    const std::byte* from = arena + ref.offset;
+    std::byte* to = view.data() + ref.offset;
+    if (border) {
+      const std::byte* base =
+          (ref.space == Space::output ? outputs : inputs).at(static_cast<size_t>(ref.index)).staging;
+      from = base + ref.offset;
+      to = view.data() + plan.arena_bytes + (from - own_staging.address);
+    }
+    devices.front()->download(from, to, ref.bytes);
+    return to;
   }
 
   void take_borders(std::span<const std::byte* const> from, std::span<std::byte* const> to) {
@@ -178,11 +211,14 @@ struct Instance::State {
     for (size_t i = 0; i < outputs.size(); ++i) check_pointer("output", plan.outputs[i], outputs[i], to[i]);
     for (size_t i = 0; i < inputs.size(); ++i) {
       Border& border = inputs[i];
+      const bool direct = shares_memory && aligned(from[i]);
       // Kernels only read inputs; the checks of the plan refuse other steps that would write them.
-      border.address = aligned(from[i]) ? const_cast<std::byte*>(from[i]) : border.staging;
-      if (!aligned(from[i])) turn_to(0).copy(from[i], border.staging, border.bytes, nullptr);
+      border.address = direct ? const_cast<std::byte*>(from[i]) : border.staging;
+      if (!direct) turn_to(0).upload(from[i], border.staging, border.bytes);
     }
-    for (size_t i = 0; i < outputs.size(); ++i) outputs[i].address = aligned(to[i]) ? to[i] : outputs[i].staging;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i].address = shares_memory && aligned(to[i]) ? to[i] : outputs[i].staging;
+    }
     for (const Patch& patch : patches) {
       std::byte* base = (patch.output ? outputs : inputs)[patch.index].address;
       addresses[patch.slot] = base == nullptr ? nullptr : base + patch.offset;
@@ -193,6 +229,13 @@ struct Instance::State {
     if (pointer != nullptr || border.bytes == 0) return;
     fail(ErrorKind::bad_input, "'{}': {} '{}' is a null pointer; expected {} bytes", program->plan().model, what,
          tensor.name, border.bytes);
+  }
+
+  /// Returns a copy of the indices of a step.
+  std::vector<std::byte> index_operand(const Step& step, const std::byte* data) const {
+    std::vector<std::byte> copy(static_cast<size_t>(step.args[static_cast<size_t>(step.indices.arg)].bytes));
+    devices[working]->download(data, copy.data(), std::ssize(copy));
+    return copy;
   }
 
   /// Throws bad_input for the first index of a step that is out of range.
@@ -240,7 +283,7 @@ struct Instance::State {
       case StepKind::kernel: {
         const int32_t result = turn_to(device).launch(kernels[index], trace);
         if (result == kIndexOutOfRange && step.indices.arg >= 0) {
-          if (whole) refuse_index(step, buffers[step.indices.arg]);
+          if (whole) refuse_index(step, index_operand(step, buffers[step.indices.arg]).data());
           return;
         }
         if (result != 0) {
@@ -263,7 +306,23 @@ struct Instance::State {
 
   /// Runs a reference step: its runtime kernel, or the reference kernel if there is none for the operands or their
   /// values.
-  void run_on_host(size_t index, std::span<std::byte* const> buffers) const {
+  void run_on_host(size_t index, std::span<std::byte* const> buffers) {
+    if (shares_memory) return call_reference(index, buffers);
+    const Step& step = program->plan().steps[index];
+    const auto& operands = step.reference.inputs;
+    const auto read = static_cast<size_t>(std::ranges::count_if(operands, &ReferenceCall::Operand::present));
+    std::vector<std::byte*> host;
+    std::byte* at = host_operands.data();
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      host.push_back(at);
+      if (i < read) devices.front()->download(buffers[i], at, step.args[i].bytes);
+      at += round_up(step.args[i].bytes, kCacheLine);
+    }
+    call_reference(index, host);
+    for (size_t i = read; i < buffers.size(); ++i) devices.front()->upload(host[i], buffers[i], step.args[i].bytes);
+  }
+
+  void call_reference(size_t index, std::span<std::byte* const> buffers) const {
     if (runtime_kernels[index] != nullptr && runtime_kernels[index]->run(buffers, pool.get())) return;
     if (const ReferenceKernel& reference = program->reference(index)) return reference(buffers);
     const Step& step = program->plan().steps[index];
@@ -299,9 +358,12 @@ struct Instance::State {
   std::shared_ptr<ThreadPool> pool;
   std::vector<std::unique_ptr<Device>> devices;  ///< of Plan::devices
   size_t working = 0;                            ///< the device that got the latest operation
+  bool shares_memory = true;                     ///< Device::shares_memory() of the first device
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;
-  Block own_arena, own_scratch, own_staging;
+  DeviceMemory own_arena, own_scratch, own_staging;
+  Block host_operands;  ///< of reference steps, if the host cannot address the device's memory
+  Block view;           ///< host_view()
   std::vector<Border> inputs, outputs;
   std::vector<std::byte*> addresses;  ///< addresses of all steps, concatenated
   std::vector<size_t> first;          ///< per step: index of its first address in `addresses`
@@ -340,7 +402,7 @@ void Instance::run(std::span<const std::byte* const> inputs, std::span<std::byte
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Border& border = s.outputs[i];
-    if (border.address != outputs[i]) s.turn_to(0).copy(border.staging, outputs[i], border.bytes, nullptr);
+    if (border.address != outputs[i]) s.turn_to(0).download(border.staging, outputs[i], border.bytes);
   }
   s.devices[s.working]->sync();
   if (trace != nullptr) trace->leave();
@@ -360,7 +422,7 @@ void Instance::replay(size_t step, const ConstantWindow* window, RunTrace* trace
     }  // also after a step that fails: the window belongs to the
        // caller
   };
-  s.place_constants(step, window);
+  if (s.shares_memory) s.place_constants(step, window);
   const Placed placed{s, step};
   if (trace != nullptr) trace->fork(step);
   s.run_step(step, trace, false);
@@ -368,6 +430,7 @@ void Instance::replay(size_t step, const ConstantWindow* window, RunTrace* trace
 }
 
 std::byte* Instance::address(const BufferRef& ref) const {
+  if (!state_->shares_memory) return state_->host_view(ref);
   const bool output = ref.space == Space::output;
   if (!output && ref.space != Space::input) return state_->fixed_address(ref);
   std::byte* base = (output ? state_->outputs : state_->inputs).at(static_cast<size_t>(ref.index)).address;
@@ -383,6 +446,7 @@ std::span<const std::byte> Instance::code(size_t step) const {
 Attendance Instance::attendance() const { return state_->pool->attendance(); }
 
 std::span<std::byte> Instance::scratch() const {
+  if (!state_->shares_memory) return {};
   return {state_->scratch, static_cast<size_t>(state_->program->plan().scratch_bytes)};
 }
 

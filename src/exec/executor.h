@@ -56,7 +56,8 @@ struct StepObserver {
 };
 
 /// Memory that the caller provides for an instance to work in. It must outlive the instance. Instances that never run
-/// at the same time may share it. The instance allocates the parts that are null here.
+/// at the same time may share it. The instance allocates the parts that are null here, and all parts if the device
+/// cannot use host memory.
 struct Placement {
   std::byte* arena = nullptr;    ///< Plan::arena_bytes, 64-byte aligned
   std::byte* scratch = nullptr;  ///< scratch of worker 0; worker w has Plan::scratch_bytes at scratch + w *
@@ -91,15 +92,17 @@ class Instance {
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const StepObserver* observer = nullptr, RunTrace* trace = nullptr);
   /// Runs one step again on the buffers that the last run() left. Steps that work in place overwrite their inputs, so
-  /// until the next run() only times are meaningful, not values. `window`: null for the plan's own constants.
+  /// until the next run() only times are meaningful, not values. `window`: null for the plan's own constants; ignored
+  /// if the device cannot use host memory.
   void replay(size_t step, const ConstantWindow* window, RunTrace* trace);
-  /// Returns the bytes of a buffer of the last run (valid until the next one).
+  /// Returns the bytes of a buffer of the last run (valid until the next one); if the host cannot address the device's
+  /// memory, a copy of them.
   std::byte* address(const BufferRef& ref) const;
   /// Returns the mapped machine code of a step; empty for steps that have none.
   std::span<const std::byte> code(size_t step) const;
   /// Returns the attendance of the pool that it runs on.
   Attendance attendance() const;
-  /// Returns the scratch memory of the thread that calls run().
+  /// Returns the scratch memory of the thread that calls run(); empty if the host cannot address it.
   std::span<std::byte> scratch() const;
 
  private:

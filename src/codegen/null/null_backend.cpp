@@ -1,9 +1,9 @@
 #include "codegen/null/null_backend.h"
 
-#include <cstring>
 #include <memory>
 #include <utility>
 
+#include "codegen/texts.h"
 #include "exec/cpu_device.h"
 
 namespace kilter::codegen {
@@ -19,44 +19,25 @@ std::vector<std::string> features(const Target& /*target*/) { return {}; }
 
 std::vector<KernelObject> compile_texts(std::span<const LoopFunc> funcs, const Target& /*target*/, int /*threads*/) {
   std::vector<KernelObject> objects;
-  for (const LoopFunc& func : funcs) {
-    const std::string text = print(func);
-    objects.push_back({func.name, {text.begin(), text.end()}});
-  }
+  for (const LoopFunc& func : funcs) objects.push_back(text_object(func, print(func)));
   return objects;
-}
-
-/// Concatenates the texts, each terminated by a zero.
-MachineCode link_texts(std::span<const KernelObject* const> objects, const Target& /*target*/) {
-  MachineCode code;
-  for (const KernelObject* object : objects) {
-    code.entries.push_back(std::ssize(code.bytes));
-    const std::span<const std::byte> text = std::as_bytes(std::span(object->bytes));
-    code.bytes.insert(code.bytes.end(), text.begin(), text.end());
-    code.bytes.push_back(std::byte{0});
-  }
-  return code;
 }
 
 class NullCode : public DeviceCode {
  public:
-  NullCode(const Plan& plan, int32_t device) : functions_(plan.entries.size()) {
-    const std::string_view code(reinterpret_cast<const char*>(plan.code), static_cast<size_t>(plan.code_bytes));
-    std::vector<bool> parsed(functions_.size());
-    for (const Step& step : plan.steps) {
-      if (step.kind != StepKind::kernel || step.device != device) continue;
-      const auto kernel = static_cast<size_t>(step.kernel);
-      if (parsed[kernel]) continue;
-      const std::string_view rest = code.substr(static_cast<size_t>(plan.entries[kernel]));
-      functions_[kernel] = parse_loop_func(rest.substr(0, rest.find('\0')));
-      parsed[kernel] = true;
+  NullCode(const Plan& plan, int32_t device) : functions_(plan.entries.size()), constants_(plan.constants) {
+    const std::vector<bool> wanted = kernels_on(plan, device);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i]) functions_[i] = parse_loop_func(linked_text(plan, i));
     }
   }
   const void* kernel(int32_t index) const override { return &functions_.at(static_cast<size_t>(index)); }
   std::span<const std::byte> bytes(int32_t /*index*/) const override { return {}; }
+  const std::byte* constants() const override { return constants_; }
 
  private:
   std::vector<LoopFunc> functions_;
+  const std::byte* constants_;
 };
 
 struct Call {
