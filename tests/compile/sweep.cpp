@@ -194,6 +194,17 @@ class Sweep {
  private:
   static const char* only_target() { return std::getenv("KILTER_SWEEP_TARGET"); }
 
+  /// Returns the targets for a network.
+  static std::vector<Target> targets_of(uint64_t seed) {
+    std::vector<Target> all = targets_here();
+    if (only_target() != nullptr) {
+      std::erase_if(all, [](const Target& target) { return target.name != only_target(); });
+    } else if (std::getenv("KILTER_SWEEP") == nullptr && all.size() > 2) {
+      return {all[seed % (all.size() - 1)], all.back()};
+    }
+    return all;
+  }
+
   void network(uint64_t seed) {
     SweepNet net(seed ^ hash_text(kind_.name));
     try {
@@ -204,8 +215,7 @@ class Sweep {
       return;
     }
     Exact exact(net.graph(), net.inputs());
-    for (const Target& target : targets_here()) {
-      if (only_target() != nullptr && target.name != only_target()) continue;
+    for (const Target& target : targets_of(seed)) {
       Draw draw(hash_combine(seed, hash_text(target.name)));
       Variation defaults;
       defaults.options.target = target;

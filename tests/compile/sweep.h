@@ -9,12 +9,13 @@
 namespace kilter {
 
 /// Networks of one kind. `make` adds nodes and outputs. An illegal draw (bad_model) does not count as a network; at
-/// most half of the draws may be illegal. Every network is compiled for every instruction set of this machine, with the
-/// defaults and with a random variation: a random legal schedule of a random template for each task, and sometimes a
-/// layer that stays in the plain layout or is not fused. Each compilation is one problem.
+/// most half of the draws may be illegal. Every network is compiled for two instruction sets of this machine: the
+/// native one, and another that depends on the seed. Each of them has the defaults and a random variation: a random
+/// legal schedule of a random template for each task, and sometimes a layer that stays in the plain layout or is not
+/// fused. Each compilation is one problem.
 ///
-/// Environment variables: KILTER_SWEEP, the number of networks of each kind; KILTER_SWEEP_FROM, the seed of the first
-/// (0); KILTER_SWEEP_TARGET, the only instruction set.
+/// Environment variables: KILTER_SWEEP, the number of networks of each kind, which are then compiled for every
+/// instruction set; KILTER_SWEEP_FROM, the seed of the first (0); KILTER_SWEEP_TARGET, the only instruction set.
 struct NetKind {
   std::string_view name;
   void (*make)(SweepNet&);

@@ -57,7 +57,7 @@ def shortened(words, folder):
     if words[0] == "quantize":
         at, out = words.index("DIR"), words.index("-o") + 1
         return [*words[:at], samples(folder), *words[at + 1:out], f"{folder}/{words[out]}"]
-    return [*words, "--seconds", "0.3"]
+    return [*words, "--seconds", "0.2"]
 
 
 def run(program, command, kinds, folder):
@@ -77,7 +77,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_DATA_HOME"] = folder
         for name, words in FAULTY.items():
-            text = kilter(program, ["explain", *words, "--seconds", "3", "--json", f"{folder}/explain.json"])
+            text = kilter(program, ["explain", *words, "--seconds", "2", "--json", f"{folder}/explain.json"])
             found = set(commands(text))
             with open(f"{folder}/explain.json", encoding="utf-8") as file:
                 found |= {f["action"] for f in json.load(file)["explain"]["findings"] if f["action"]}
@@ -86,7 +86,7 @@ def main():
                 run(program, command, kinds, folder)
         # With a tuned plan that is not used.
         tuned = [*SMALL, "--threads", "1"]
-        kilter(program, ["tune", *tuned, "--time", "40s", "--trials", "60"])
+        kilter(program, ["tune", *tuned, "--time", "15s", "--trials", "40"])
         for tool in ("explain", "profile"):
             for command in commands(kilter(program, [tool, *tuned, "--seconds", "1"])):
                 run(program, command, kinds, folder)

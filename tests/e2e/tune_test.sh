@@ -30,7 +30,7 @@ for won in slowest.values():
 }
 
 # A short run keeps its records in the file that it names, and the files that it writes can be used.
-"$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 80 --records a.db --write-plan a.plan --json a.json --html a.html --events a.jsonl > out.txt
+"$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 80 --records a.db --write-plan a.plan --json a.json --html a.html --events a.jsonl > out.txt
 grep -q "^records: a.db" out.txt || die "no word of the records: $(cat out.txt)"
 grep -q "^report: a.html$" out.txt || die "the report is not confirmed: $(cat out.txt)"
 [ "$(grep -vcE '^(quiet: |(slightly|partly) disturbed: |busy: |report: |use it:|  +kilter compile |the plan |what was |graph tuner: )' out.txt)" = 3 ] || die "more than three lines of result: $(cat out.txt)"
@@ -61,7 +61,7 @@ assert all(r[when]["gflops"] and tasks[1][when]["gflops"] for when in ("before",
 progress = [e for e in events if e["event"] == "progress"]
 assert {"preparing", "searching", "racing"} <= {e["phase"] for e in progress}, progress
 for e in progress:
-    assert abs(e["seconds"] + e["seconds_left"] - 60) < 1e-6 or e["seconds_left"] == 0, e
+    assert abs(e["seconds"] + e["seconds_left"] - 30) < 1e-6 or e["seconds_left"] == 0, e
     assert e["trials"] + e["trials_left"] == 80 or e["trials_left"] == 0, e
     assert e["gflops"] > 0 and e["last_gflops"] > 0 and 0 < e["share_of_bound"] < 1.5, e
 assert all(e["ratio"]["low"] <= e["ratio"]["value"] <= e["ratio"]["high"] for e in trials if e["status"] == "ok")
@@ -109,10 +109,10 @@ for line in lines:
     assert not told or listed[int(told[1])]["problem"] == told[2], line
 PY
 grep -q "<title>zoo:squeezenet1_1 - Kilter tuning</title>" a.html || die "no page"
-"$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 5 --records none --cost-model none --choose history-best --events - 2> /dev/null > events.txt
+"$kilter" tune "${net[@]}" --threads 1 --time 15s --trials 5 --records none --cost-model none --choose history-best --events - 2> /dev/null > events.txt
 grep -q '"cost_model":"none"' events.txt || die "--cost-model none is not in the settings"
 ! grep -q '"choosing"' events.txt || die "history-best leaves the graph tuner out"
-"$kilter" tune "${net[@]}" --threads 1 --time 30s --trials 5 --until 100% --records h.db --choose history-best > out.txt 2> /dev/null
+"$kilter" tune "${net[@]}" --threads 1 --time 15s --trials 5 --until 100% --records h.db --choose history-best > out.txt 2> /dev/null
 [ "$(wc -l < h.db.plans.jsonl)" = 1 ] || die "without the graph tuner no plan is kept"
 python3 -c 'import json; [json.loads(line) for line in open("events.txt")]' || die "standard output holds more than events"
 [ "$(count a.db)" -ge 60 ] || die "too few records"
@@ -239,7 +239,7 @@ grep -q ": 0 trials (" out.txt || die "trials in a tenth of a second: $(cat out.
 grep -q "^nothing was tried, so the accepted plan is unchanged" out.txt || die "a run without trials: $(cat out.txt)"
 [ ! -e z.db.plans.jsonl ] || die "a run without trials keeps a plan"
 # Forbidden schedules are not tried, and the plan is kept separately.
-"$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 60 --choose history-best --records f.db --forbid winograd > out.txt 2> /dev/null || die "tune --forbid"
+"$kilter" tune "${net[@]}" --threads 1 --time 25s --trials 60 --choose history-best --records f.db --forbid winograd > out.txt 2> /dev/null || die "tune --forbid"
 "$kilter" records list --records f.db --limit 1000 > listed.txt
 grep -q "| conv2d_direct " listed.txt || die "nothing was tried: $(cat listed.txt)"
 ! grep -q "| conv2d_winograd " listed.txt || die "a forbidden template was tried"
@@ -280,7 +280,7 @@ expect 2 "--forbid conv2d_winograd@conv1: 'conv2d_winograd' does not apply here 
   tune "${net[@]}" --time 5s --records none --forbid winograd@conv1
 # If a plan tuned at one thread is used at two, or the reverse, the output says so with the expected loss, for the
 # network and for each layer, with the layer's record.
-"$kilter" tune "${net[@]}" --threads 2 --time 60s --trials 60 --choose history-best --records t2.db > /dev/null 2>&1 || die "tune at two threads"
+"$kilter" tune "${net[@]}" --threads 2 --time 25s --trials 60 --choose history-best --records t2.db > /dev/null 2>&1 || die "tune at two threads"
 for from in 1 2; do
   to=$((3 - from)) db=a.db tuned="1 thread"
   [ $from = 1 ] || { db=t2.db; tuned="2 threads"; }
@@ -301,7 +301,7 @@ for from in 1 2; do
 done
 # If another run accepts a better plan in the meantime, that plan stays.
 cp a.db m.db
-"$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 60 --records m.db --events m.jsonl > out.txt 2> /dev/null &
+"$kilter" tune "${net[@]}" --threads 1 --time 25s --trials 60 --records m.db --events m.jsonl > out.txt 2> /dev/null &
 pid=$!
 for _ in $(seq 600); do [ -s m.jsonl ] && break; sleep 0.1; done  # by then it knows which plan is in use
 python3 - <<'PY'
@@ -375,14 +375,14 @@ full_disk() {
   mkdir small
   mount -t tmpfs -o size=8m tmpfs small
   local records=small/r.db before
-  "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 10 --records $records > /dev/null
+  "$kilter" tune "${net[@]}" --threads 1 --time 20s --trials 10 --records $records > /dev/null
   before=$(count $records)
   head -c 8m /dev/zero > small/fill 2> /dev/null || true
   expect 3 "records $records: no space left to write" tune "${net[@]}" --threads 1 --time 60s --records $records
   rm small/fill
   expect 0 "the file is sound" records verify --records $records
   [ "$(count $records)" -ge "$before" ] || die "a full disk: $before records before, $(count $records) after"
-  "$kilter" tune "${net[@]}" --threads 1 --time 60s --trials 10 --records $records > /dev/null
+  "$kilter" tune "${net[@]}" --threads 1 --time 20s --trials 10 --records $records > /dev/null
   [ "$(count $records)" -gt "$before" ] || die "a full disk: the run does not go on"
   [ "$(doubles $records)" = 0 ] || die "a full disk: records are double"
   [ "$failures" = 0 ] || die "a full disk"

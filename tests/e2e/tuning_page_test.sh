@@ -11,7 +11,7 @@ export XDG_DATA_HOME=$work/data
 mapfile -t commands < <(sed -n '/^```sh$/,/^```$/p' "$page" | sed -n 's/^kilter \([^#]*\).*/\1/p')
 [ "${#commands[@]}" -ge 8 ] || { echo "FAILED: ${#commands[@]} commands found in $page" >&2; exit 1; }
 for command in "${commands[@]}"; do
-  short=$(sed -E "s/--time [0-9]+min/--time 20s/" <<< "$command")
+  short=$(sed -E "s/--time [0-9]+min/--time 8s/" <<< "$command")
   [[ $short != graph-tune* || $short == *--no-run* ]] || short+=" --measure 1 --race 2"
   read -r -a words <<< "$short"
   echo "kilter ${words[*]}"
