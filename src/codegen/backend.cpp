@@ -6,11 +6,13 @@
 #include "base/text.h"
 #include "codegen/llvm/llvm_backend.h"
 #include "codegen/null/null_backend.h"
+#include "codegen/opencl/opencl_backend.h"
 
 namespace kilter {
 namespace {
 
-constexpr std::array<const Backend*, 2> kBackends = {&codegen::kLlvmBackend, &codegen::kNullBackend};
+constexpr std::array<const Backend*, 3> kBackends = {&codegen::kLlvmBackend, &codegen::kNullBackend,
+                                                     &codegen::kOpenClBackend};
 
 }  // namespace
 
@@ -25,7 +27,10 @@ const Backend& backend_of(const Target& target) {
        join(names, ", "));
 }
 
-void add_backend_devices() { codegen::add_null_device(); }
+void add_backend_devices() {
+  codegen::add_null_device();
+  codegen::add_opencl_device();
+}
 
 std::string codegen_version() { return kBackends.front()->version(); }
 

@@ -45,7 +45,7 @@ int64_t weight_bytes(const Step& step) {
 }
 
 Footprint footprint(const Plan& plan) {
-  Footprint all{plan.constants_bytes, plan.constants_bytes + plan.arena_bytes};
+  Footprint all{plan.constants_bytes, plan.constants_bytes + plan.arena_bytes, plan.devices.front() == "cpu"};
   for (const auto* borders : {&plan.inputs, &plan.outputs}) {
     for (const PlanTensor& t : *borders) all.touched_bytes += tensor_bytes(t.type, t.shape).value_or(0);
   }
@@ -75,7 +75,7 @@ Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks
 }
 
 Bound bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads) {
-  if (step.kind == StepKind::reference || peaks.gflops.empty()) return {};
+  if (step.kind == StepKind::reference || peaks.gflops.empty() || !run.on_cpu) return {};
   const int used = used_threads(step, threads);
   Bound bound = memory_bound_of(step, run, peaks, threads);
   if (step.role == StepRole::contraction) {

@@ -25,6 +25,7 @@ std::string_view name(Bound::Kind kind);
 struct Footprint {
   int64_t weights_bytes = 0;  ///< packed constants that one run reads
   int64_t touched_bytes = 0;  ///< including the arena and the inputs and outputs
+  bool on_cpu = true;         ///< false: the plan runs on another device, of which no peaks are known
 };
 Footprint footprint(const Plan& plan);
 

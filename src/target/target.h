@@ -100,11 +100,11 @@ struct CpuLimits {
 };
 
 /// The names of the back ends, in the order of all_backends() in codegen/backend.h. The first is the default.
-constexpr std::array<std::string_view, 2> kBackendNames = {"llvm", "null"};
+constexpr std::array<std::string_view, 3> kBackendNames = {"llvm", "null", "opencl"};
 
 struct Target {
   std::string name;      ///< as printed and accepted: "x86-64-v3", "znver4", "neoverse-n1", ...
-  std::string cpu;       ///< LLVM's -mcpu
+  std::string cpu;       ///< LLVM's -mcpu; empty: the target is not a CPU
   std::string features;  ///< LLVM's -mattr, normally empty
   std::string backend{kBackendNames.front()};
   Arch arch = kThisArch;
@@ -121,8 +121,9 @@ struct TargetRow {
 };
 /// Returns every target that is known by name (`kilter targets`).
 std::span<const TargetRow> all_targets();
-/// Parses "native", a name of all_targets(), or a back end with its options: "llvm -mcpu=skylake-avx512 [-mattr=...]",
-/// or "null" for this machine's limits without machine code. Throws usage, listing the legal names.
+/// Parses "native", a name of all_targets(), "opencl" for any OpenCL device, or a back end for CPUs with its options:
+/// "llvm -mcpu=skylake-avx512 [-mattr=...]", or "null" for this machine's limits without machine code. Throws usage,
+/// listing the legal names.
 Target parse_target(std::string_view text);
 /// What a processor says about itself.
 struct CpuIdentity {
@@ -137,7 +138,7 @@ const CpuIdentity& this_cpu();
 std::vector<std::string_view> targets_of(const CpuIdentity& cpu);
 /// Returns this machine: the best row of all_targets() whose instructions it has.
 Target native_target();
-/// Returns whether this machine can run code that was compiled for `target`.
+/// Returns whether this machine's processor can run code that was compiled for `target`.
 bool runs_here(const Target& target);
 
 }  // namespace kilter

@@ -60,7 +60,6 @@ bool same_element(DType type, const std::byte* a, const std::byte* b) {
 /// Runs `func` as generated code and in the interpreter, on equal buffers, and compares every buffer.
 void check(const LoopFunc& func, const Target& target) {
   const LoopFunc lowered = loop_passes::lower(func, target.limits);
-  const Mapped mapped(compile(std::span(&lowered, 1), target));
   std::vector<GuardedMemory> ours, theirs;
   std::vector<std::byte*> our_args, their_args;
   for (const Buffer& b : func.buffers) {
@@ -72,7 +71,7 @@ void check(const LoopFunc& func, const Target& target) {
   }
   for (GuardedMemory& g : ours) our_args.push_back(g.data());
   for (GuardedMemory& g : theirs) their_args.push_back(g.data());
-  ASSERT_EQ(call(lowered, mapped.entry(0), our_args, 0, func.parallel_extent(), 1), 0);
+  ASSERT_EQ(run_compiled(lowered, target, our_args), 0);
   interpret(func, their_args, 0, func.parallel_extent());
   for (size_t k = 0, i = 0; k < func.buffers.size(); ++k) {
     const Buffer& b = func.buffers[k];
@@ -141,14 +140,20 @@ LoopFunc all_operations(DType type, int32_t lanes) {
 class EachType : public ::testing::TestWithParam<DType> {};
 
 TEST_P(EachType, Operations) {
-  for (const Target& target : targets_here()) {
-    for (const int32_t lanes : kLanes) check(all_operations(GetParam(), lanes), target);
+  for (const int32_t lanes : kLanes) {
+    for (const Target& target : targets_with(lanes)) check(all_operations(GetParam(), lanes), target);
   }
 }
 
+TEST(Compile, LongVectorsOnOpenCl) {
+  check(all_operations(DType::f32, 16), parse_target("opencl"));
+  check(all_operations(DType::u8, 8), parse_target("opencl"));
+  check(all_operations(DType::boolean, 16), parse_target("opencl"));
+}
+
 TEST_P(EachType, Casts) {
-  for (const Target& target : targets_here()) {
-    for (const int32_t lanes : {1, 4, 16}) {
+  for (const int32_t lanes : {1, 4, 16}) {
+    for (const Target& target : targets_with(lanes)) {
       LoopBuilder b(fmt::format("casts_{}x{}", name(GetParam()), lanes));
       const Buf x = b.input("x", GetParam(), 64 * lanes);
       std::vector<std::pair<DType, Buf>> outputs;
@@ -165,8 +170,8 @@ TEST_P(EachType, LaneReductions) {
     EXPECT_THROW(lane_reduce(Op::max, imm_int(DType::boolean, 1, 4)), Error);
     return;
   }
-  for (const Target& target : targets_here()) {
-    for (const int32_t lanes : {2, 3, 8, 16}) {
+  for (const int32_t lanes : {2, 3, 8, 16}) {
+    for (const Target& target : targets_with(lanes)) {
       LoopBuilder b(fmt::format("reduce_{}x{}", name(GetParam()), lanes));
       const Buf x = b.input("x", GetParam(), kBlocks * lanes);
       const Buf y = b.output("y", GetParam(), kBlocks * 4);
@@ -203,8 +208,8 @@ TEST_P(EachType, Shuffles) {
 }
 
 TEST_P(EachType, MasksStridesAndGathers) {
-  for (const Target& target : targets_here()) {
-    for (const int32_t lanes : {1, 3, 8, 16}) {
+  for (const int32_t lanes : {1, 3, 8, 16}) {
+    for (const Target& target : targets_with(lanes)) {
       LoopBuilder b(fmt::format("memory_{}x{}", name(GetParam()), lanes));
       constexpr int64_t kSize = 512;
       const Buf x = b.input("x", GetParam(), kSize);
@@ -233,8 +238,8 @@ TEST_P(EachType, MasksStridesAndGathers) {
 
 // Masks that are constant at compile time, applied to values that are computed in a wider type than they are stored in.
 TEST_P(EachType, ConstantMasks) {
-  for (const Target& target : targets_here()) {
-    for (const int32_t lanes : {2, 4, 8, 16}) {
+  for (const int32_t lanes : {2, 4, 8, 16}) {
+    for (const Target& target : targets_with(lanes)) {
       LoopBuilder b(fmt::format("constant_masks_{}x{}", name(GetParam()), lanes));
       const Buf x = b.input("x", DType::f32, 4 * lanes);
       const Buf same = b.input("same", GetParam(), 4 * lanes);
@@ -291,7 +296,7 @@ TEST(Compile, RegistersLoopsBranchesAndScratch) {
 
 // Several buffers of the same element type, and a loop that stores to and loads from the same buffer.
 TEST(Compile, LoadsSeeStoresToTheSameBuffer) {
-  for (const Target& target : targets_here()) {
+  for (const Target& target : targets_with(1)) {
     LoopBuilder b("prefix");
     const Buf x = b.input("x", DType::i32, 64);
     const Buf y = b.output("y", DType::i32, 64);

@@ -5,9 +5,13 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "codegen/backend.h"
+#include "exec/device.h"
 #include "exec/plan.h"
 #include "loop/loop.h"
 #include "loop/passes/passes.h"
@@ -47,6 +51,48 @@ inline int32_t call(const LoopFunc& func, KernelEntry entry, const std::vector<s
   return entry(&args, begin, end, worker);
 }
 
+/// Loads a compiled function on the device of its back end, and runs it on copies of `buffers`, which receive the
+/// results.
+inline int32_t run_on_device(const LoopFunc& lowered, const Target& target, const std::vector<std::byte*>& buffers) {
+  const MachineCode code = compile(std::span(&lowered, 1), target);
+  Plan plan;
+  plan.model = lowered.name;
+  plan.devices = {std::string(backend_of(target).device)};
+  plan.code = code.bytes.data();
+  plan.code_bytes = std::ssize(code.bytes);
+  plan.entries = code.entries;
+  plan.steps.emplace_back().kernel = 0;
+  add_backend_devices();
+  const DeviceRow& row = find_device(plan.devices.front());
+  const std::unique_ptr<DeviceCode> loaded = row.load(plan, 0);
+  const std::unique_ptr<Device> device = row.open(std::make_shared<ThreadPool>(1));
+  std::vector<DeviceMemory> memory;
+  std::vector<std::byte*> addresses;
+  std::vector<int64_t> bytes;
+  for (const Buffer& b : lowered.buffers) {
+    if (b.kind == BufferKind::scratch) continue;
+    bytes.push_back(b.elems * size_bytes(b.type));
+    memory.push_back(device->alloc(bytes.back(), b.name));
+    addresses.push_back(memory.back().address);
+    device->upload(buffers.at(addresses.size() - 1), addresses.back(), bytes.back());
+  }
+  const int64_t stride = (lowered.scratch_bytes() + 63) / 64 * 64;
+  const DeviceMemory scratch = device->alloc(stride * device->workers(), "scratch");
+  const Launch launch{
+      loaded->kernel(0), {addresses.data(), nullptr, scratch.address, stride}, lowered.parallel_extent(), 0};
+  const int32_t result = device->launch(launch, nullptr);
+  device->sync();
+  for (size_t i = 0; i < buffers.size(); ++i) device->download(addresses[i], buffers[i], bytes[i]);
+  return result;
+}
+
+/// Compiles a lowered function and runs it on `buffers`. Machine code runs as worker 1.
+inline int32_t run_compiled(const LoopFunc& lowered, const Target& target, const std::vector<std::byte*>& buffers) {
+  if (backend_of(target).device != "cpu") return run_on_device(lowered, target, buffers);
+  const Mapped mapped(compile(std::span(&lowered, 1), target));
+  return call(lowered, mapped.entry(0), buffers, 0, lowered.parallel_extent(), 1);
+}
+
 /// Returns targets that this machine can run: one for each vector width, and the target that Kilter would choose.
 inline std::vector<Target> targets_here() {
   std::vector<Target> targets;
@@ -54,6 +100,13 @@ inline std::vector<Target> targets_here() {
     if (const Target t = parse_target(name); runs_here(t)) targets.push_back(t);
   }
   targets.push_back(native_target());
+  return targets;
+}
+
+/// Returns targets_here(), and the OpenCL device, whose compiler is slow, for short vectors.
+inline std::vector<Target> targets_with(int32_t lanes) {
+  std::vector<Target> targets = targets_here();
+  if (lanes <= 4) targets.push_back(parse_target("opencl"));
   return targets;
 }
 

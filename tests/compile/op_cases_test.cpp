@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,11 +42,13 @@ const KnownFault* known_fault(const OpDef& op, CaseText text, const Target& targ
   return it == kKnownFaults.end() ? nullptr : &*it;
 }
 
-/// This machine's instruction sets, and this machine for every back end except the default.
+/// This machine's instruction sets, and the interpreter; or the target that the environment variable
+/// KILTER_SUITE_TARGET names.
 const std::vector<Target>& suite_targets() {
   static const std::vector<Target> kTargets = [] {
+    if (const char* only = std::getenv("KILTER_SUITE_TARGET")) return std::vector{parse_target(only)};
     std::vector<Target> targets = targets_here();
-    for (const Backend* backend : all_backends().subspan(1)) targets.push_back(parse_target(backend->name));
+    targets.push_back(parse_target("null"));
     return targets;
   }();
   return kTargets;
@@ -133,11 +136,27 @@ TEST(CompiledOps, FewCasesAreSkipped) {
   EXPECT_LE(skipped, kMaxSkipped) << which;
 }
 
+/// One case of operators of different kinds. The suite runs all cases on OpenCL if KILTER_SUITE_TARGET says so; the
+/// device's compiler takes a quarter of a second for each kernel.
+TEST(CompiledOps, SomeRunOnOpenCl) {
+  const Target target = parse_target("opencl");
+  for (const std::string_view name :
+       {"Conv", "ConvTranspose", "MaxPool", "MatMul", "Softmax", "LayerNormalization", "Gather", "ReduceMean", "Resize",
+        "LSTM", "QLinearMatMul", "TopK", "Erf", "Transpose"}) {
+    const auto op =
+        std::ranges::find_if(all_ops(), [&](const OpDef* o) { return o->name == name && !o->cases.empty(); });
+    ASSERT_NE(op, all_ops().end()) << name;
+    const Verdict v = judge(**op, parse_case(**op, (*op)->cases.front()), (*op)->cases.front(), target, true);
+    EXPECT_EQ(v.outcome, Outcome::right) << name << ": " << v.why;
+  }
+}
+
 TEST(CompiledOps, EveryBackEndIsNamedByATarget) {
   std::vector<std::string_view> names;
   for (const Backend* backend : all_backends()) {
     names.push_back(backend->name);
-    const Target target = parse_target(fmt::format("{} -mcpu=x86-64-v3", backend->name));
+    const Target target =
+        parse_target(backend->name == "opencl" ? "opencl" : fmt::format("{} -mcpu=x86-64-v3", backend->name));
     EXPECT_EQ(target.backend, backend->name);
     EXPECT_EQ(&backend_of(target), backend);
   }
@@ -145,7 +164,7 @@ TEST(CompiledOps, EveryBackEndIsNamedByATarget) {
   Target other = native_target();
   other.backend = "cuda";
   EXPECT_EQ(error_of([&] { backend_of(other); }),
-            fmt::format("target '{}': unknown back end 'cuda'; legal values are llvm, null", other.name));
+            fmt::format("target '{}': unknown back end 'cuda'; legal values are llvm, null, opencl", other.name));
 }
 
 TEST(CompiledOps, KnownFaultsNameCasesThatExist) {

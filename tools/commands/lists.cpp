@@ -66,6 +66,7 @@ nlohmann::json targets_json() {
                        {"summary", row.summary},
                        {"runs_here", runs_here(parse_target(row.name))}});
   }
+  targets.push_back({{"name", "opencl"}, {"cpu", ""}, {"summary", "any OpenCL device"}, {"runs_here", nullptr}});
   for (const Backend* backend : all_backends())
     back_ends.push_back({{"name", backend->name}, {"version", backend->version()}});
   return {{"machine", cpu_brand()}, {"native", native_target().name}, {"targets", targets}, {"back_ends", back_ends}};
@@ -82,6 +83,7 @@ void print_targets() {
                                                                  : "  (does not run here)");
     say("{}\n", hanging(line, 40, terminal_columns().value_or(0)));
   }
+  say("{:<22} {:<16} any OpenCL device: a GPU, or the processor with PoCL (doc/gpus.md)\n", "opencl", "");
   say("this machine: {}\n\nback ends (--target 'NAME -mcpu=TARGET'); without one it is {}:\n", cpu_brand(),
       all_backends().front()->name);
   say("{}\n", styled(Style::bold, fmt::format("{:<22} {}", "back end", "version")));

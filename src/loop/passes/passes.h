@@ -22,7 +22,8 @@ LoopFunc hoist(const LoopFunc& func);
 /// target has.
 LoopFunc expand_math(const LoopFunc& func, const CpuLimits& limits);
 
-/// Runs vectorise, unroll, simplify, hoist and expand_math. Verifies before and after (debug builds: after each pass).
+/// Runs vectorise, unroll, simplify, hoist and expand_math. Verifies before and
+/// after (debug builds: after each pass).
 LoopFunc lower(const LoopFunc& func, const CpuLimits& limits);
 /// As lower(), for a function whose numbers are read from memory (loop/numbers.h): verifies its structure only.
 LoopFunc lower_shared(const LoopFunc& func, const CpuLimits& limits);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/backend.h"
 #include "measure/clock.h"
 #include "measure/conditions.h"
 #include "tune/records/match.h"
@@ -306,6 +307,16 @@ std::vector<PhaseTime> phases(const SearchRun& search, const Moments& at, bool g
   return out;
 }
 
+/// Throws usage if the target's code does not run on the CPU.
+void require_cpu(const Target& target) {
+  const std::string_view device = backend_of(target).device;
+  if (device == "cpu") return;
+  fail(ErrorKind::usage,
+       "target '{}': its code runs on the device '{}', and only code for CPUs is tuned; give a CPU as "
+       "the target (`kilter targets` lists them)",
+       target.name, device);
+}
+
 }  // namespace
 
 double TuneResult::bytes_ratio() const { return tune::bytes_ratio(default_memory, tuned_memory); }
@@ -317,6 +328,7 @@ double TuneProgress::current_ms() const {
 }
 
 TuneResult tune(Graph graph, std::vector<Tensor> inputs, const CompileOptions& given, const TuneOptions& asked) {
+  require_cpu(given.target);
   const double start = now_ms();
   TuneLog log(asked.event);
   log.tell(0, PhaseEvent{"preparing"});
