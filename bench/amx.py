@@ -1,10 +1,10 @@
 """Measures tile registers (AMX): what to run first on a machine that has them.
 
 usage: amx.py [--kilter build/kilter] [--tests build/tests] [--threads 1] [--seconds 0.5] [--json FILE]
-Runs the tests of tile registers on the processor itself. Then times the layers of bench/kernels/amx.txt with tile registers
-(target sapphirerapids) and with vectors (sapphirerapids-avx512), each target twice in turn, and prints for each layer the
-time, the share of the bound, and how many times as fast as with vectors it is. The last lines are medians: for layers of
-20 million operations and more, 60 % of the bound is the aim. The figures correct the assumptions of doc/decisions/0045 and
+Runs the tests of tile registers on the processor itself. Then times the layers of bench/kernels/amx.txt with tile
+registers (target sapphirerapids) and with vectors (sapphirerapids-avx512), each target twice in turn, and prints for
+each layer the time, the share of the bound, and the speed-up over vectors. The last lines are medians: for layers of 20
+million operations and more, 60 % of the bound is the aim. The figures correct the assumptions of doc/decisions/0045 and
 the rates in src/schedule/templates/amx_core.cpp.
 Exit codes: 0 done, 1 a test fails or a command cannot run, 2 usage, 3 the machine has no AMX or the system refuses it.
 """

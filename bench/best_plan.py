@@ -235,5 +235,5 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt:
-        print("best_plan.py: stopped; --continue goes on from what was found", file=sys.stderr)
+        print("best_plan.py: stopped; --continue continues from what was found", file=sys.stderr)
         sys.exit(130)

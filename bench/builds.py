@@ -79,7 +79,8 @@ def main():
     if not measured:
         sys.exit(1)
     mean = statistics.geometric_mean(ratio["value"] for ratio in measured)
-    print(f"\ngeometric mean {mean:.3f}; {'slower or failed: ' + ', '.join(slower) if slower else 'none is surely slower'}")
+    print(f"\ngeometric mean {mean:.3f}; "
+          f"{'slower or failed: ' + ', '.join(slower) if slower else 'none is certainly slower'}")
     sys.exit(1 if slower or mean > args.mean else 0)
 
 

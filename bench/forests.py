@@ -1,9 +1,10 @@
 """Compares Kilter with ONNX Runtime on forests of decision trees.
 
 usage: forests.py [--package build/python] [--seconds 2] [--threads 1,2] [--json FILE]
-Makes forests of 100 and 1000 trees: whole trees of depth 6, 8 and 10, and ragged ones, as regressors and as classifiers of
-three classes. Runs both programs in turn in this process, with one row and with 1,000 rows, and prints the median of each
-and the median of the ratios of neighbouring runs (above 1: Kilter is faster). Exit codes: 0 done, 1 values differ.
+Generates forests of 100 and 1000 trees: whole trees of depth 6, 8 and 10, and ragged ones, as regressors and as
+classifiers of three classes. Runs both programs in turn in this process, with one row and with 1,000 rows, and prints
+the median of each and the median of the ratios of neighbouring runs (above 1: Kilter is faster).
+Exit codes: 0 done, 1 values differ.
 """
 import argparse
 import json

@@ -37,7 +37,7 @@ def copied(options, network, folder):
     if file.is_dir():
         file = tuned.records_of(options, network, options.threads)
     if not file.exists():
-        raise RuntimeError(f"--records {options.records}: {file} is missing; `kilter tune --records FILE` makes one")
+        raise RuntimeError(f"--records {options.records}: {file} is missing; `kilter tune --records FILE` creates one")
     for part in file.parent.iterdir():
         if part.name.startswith(file.name) and not part.name.endswith(".plans.jsonl"):
             shutil.copy(part, folder)

@@ -4,7 +4,7 @@
 usage: load_time.py [--target native] [--kilter build/kilter] [--library build/src/libkilter_runtime.so] [--most 50] [--models models] [NAME ...]
 
 Networks are those of bench/networks.py (default: resnet50), compiled for --target, of which there may be
-several (x86-64-v3,znver4): loading takes the one for this machine. Loads with and without the check take
+several (x86-64-v3,znver4): loading chooses the one for this machine. Loads with and without the check take
 turns in one process, with the file in the page cache. A time is the median of 21 loads; "first" is the first load with the
 check. --most: limit for a load with the check, in milliseconds.
 Exit codes: 0 none is slower; 1 one is, or a file cannot be loaded; 2 the command line cannot be used.

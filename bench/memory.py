@@ -2,10 +2,10 @@
 
 usage: memory.py [--kilter build/kilter] [--runtime build/src/libkilter_runtime.so] [--models models] [NAME ...]
 
-Every figure is VmHWM of a separate Python process that imports numpy and one runtime, loads the network (fp32, batch 1, one
-thread) and runs it three times. Kilter's runtime loads a compiled file. The first row is the same process without a network.
-Packed weights count: a compiled file is mapped, and its pages are resident once they are read. The line above the table has
-the machine, the day and the versions.
+Every figure is VmHWM of a separate Python process that imports numpy and one runtime, loads the network (fp32, batch 1,
+one thread) and runs it three times. Kilter's runtime loads a compiled file. The first row is the same process without a
+network. Packed weights count: a compiled file is mapped, and its pages are resident once they are read. The line above
+the table states the machine, the date and the versions.
 Exit code 1 if Kilter needs more than the better peer on any network.
 """
 import argparse

@@ -1,11 +1,11 @@
-"""Runs networks at random input sizes, in one session each: what a size costs when it is new, and when it comes again.
+"""Runs networks at random input sizes, in one session each: what a size costs when it is new, and when it is repeated.
 
 usage: new_shapes.py [--package build/python] [--sizes 100] [--threads 1] [--folder models] [--peer onnxruntime|openvino] [--specialise] MODEL:INPUT=DIMS ...
 DIMS has a number, or a range LOW..HIGH:STEP, for each dimension. Ranges of one model with the same LOW..HIGH:STEP that
 end in a letter (1..512:1a) draw the same size. Example: bert.onnx:input_ids=1x1..512:1a,attention_mask=1x1..512:1a
 MODEL is a file or a name that networks.py knows. Without a model: the text detector and recogniser of PP-OCR.
-With --specialise, the sizes are declared as ranges and plans are made before the first run (specialise="now"); the line
-begins with how long that took.
+With --specialise, the sizes are declared as ranges and plans are compiled before the first run (specialise="now"); the
+line begins with how long that took.
 
 Prints a line for each network: seconds for all sizes, the first time and again, for Kilter and the peer; the median and
 the largest time by which a new size is slower than a known one, over all sizes and over the second half of them; the
@@ -103,7 +103,7 @@ def measure(args, spec):
     ahead = dict(shapes=ranges(dims), specialise="now") if args.specialise and not args.largest else {}
     net = kilter.compile(model, threads=args.threads, **ahead)
     if ahead:
-        print(f"plans ahead in {time.perf_counter() - begin:.2f} s: ", end="")
+        print(f"plans compiled in {time.perf_counter() - begin:.2f} s: ", end="")
     if args.largest:
         largest = max(sizes, key=lambda s: sum(int(np.prod(shape)) for shape in s.values()))
         net.run(values(rng, largest, types))
@@ -141,7 +141,8 @@ def main():
     parser.add_argument("--sizes", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--peer", choices=["onnxruntime", "openvino"])
-    parser.add_argument("--specialise", action="store_true", help="declare the sizes and make plans before the first run")
+    parser.add_argument("--specialise", action="store_true", help="declare the sizes and compile plans before the "
+                                                                  "first run")
     parser.add_argument("--largest", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # in this process
     args = parser.parse_args()

@@ -3,10 +3,11 @@
 usage: peers.py [--kilter build/kilter] [--threads 1 2] [--seconds 10] [--models models] [--no-openvino]
                 [--precision declared] [NAME ... | quantised]
 
-All compute in fp32. With --precision bf16, Kilter compiles for bf16 and for the declared types, and OpenVINO runs as shipped:
-in the precision that it chooses, which is bf16 where the processor has instructions for it. Networks that are quantised
-(NAME.FORM with a form of networks.FORMS, or "quantised" for a set of them) run beside OpenVINO as shipped, too, and beside
-Kilter in fp32. A dash is in place of the times of an OpenVINO that cannot run a network, as those of the form qop.
+All compute in fp32. With --precision bf16, Kilter compiles for bf16 and for the declared types, and OpenVINO runs as
+shipped: in the precision that it chooses, which is bf16 where the processor has instructions for it. Networks that are
+quantised (NAME.FORM with a form of networks.FORMS, or "quantised" for a set of them) are also compared with OpenVINO as
+shipped, and with Kilter in fp32. A dash replaces OpenVINO's times if it cannot run a network, such as those of the form
+qop.
 
 Each round runs every runtime for a slice, in random order, until the seconds are spent. A time is the median of the slices'
 medians; the ratio is that of Kilter's slice over the better peer's in each round, with its 95 % interval. Kilter runs in a
@@ -52,7 +53,7 @@ class Parser(argparse.ArgumentParser):
         return self.parse_intermixed_args(*given)  # names may come before and after options
 
     def error(self, message):
-        refuse(f"{message}; --help shows what is legal")
+        refuse(f"{message}; --help describes the options")
 
 
 def seconds_of(text, given):
@@ -90,8 +91,9 @@ def check_names(names):
     """Refuses unknown networks."""
     for name in names:
         if name not in networks.all_names() and not networks.base_of(name):
-            refuse(f"no network '{name}'; legal values are {', '.join(networks.all_names())}; one of the first {len(networks.EXPORTED)} "
-                   f"with a form of quantisation, as resnet50.u8s8 ({', '.join(networks.FORMS)})")
+            refuse(f"no network '{name}'; legal values are {', '.join(networks.all_names())}; one of the first "
+                   f"{len(networks.EXPORTED)} with a form of quantisation, such as resnet50.u8s8 "
+                   f"({', '.join(networks.FORMS)})")
 
 
 def is_slower(ratio):

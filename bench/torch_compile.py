@@ -111,7 +111,7 @@ def main():
     args = parser.parse_args()
     for name in args.names:
         if name not in NAMES:
-            peers.refuse(f"no network '{name}'; there are {', '.join(NAMES)}")
+            peers.refuse(f"no network '{name}'; legal values are {', '.join(NAMES)}")
     peers.keep_to_cpus(args.threads)
     torch.set_num_threads(args.threads)
     with tempfile.TemporaryDirectory(prefix="kilter-inductor-") as cache, torch.inference_mode():

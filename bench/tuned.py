@@ -151,7 +151,7 @@ def parsed():
         return args
     for records in (records_of(args, name, threads) for name in args.names for threads in args.threads):
         if not records.exists():
-            peers.refuse(f"--tune 0: {records} is missing; give a time, and it is made")
+            peers.refuse(f"--tune 0: {records} is missing; give a time to create it")
     return args
 
 

@@ -1,7 +1,8 @@
 # The libraries of kilter-agent and kilter-broker: kilter_tls_headers and kilter_tls (OpenSSL), kilter_boost, of which only
 # headers are used, and for the static agent kilter_static_tls and kilter_static_sodium. For another processor,
 # KILTER_AGENT_ROOT is the folder into which scripts/fetch_agent_libraries.sh has put Debian's packages.
-set(KILTER_AGENT_ROOT "" CACHE PATH "Where OpenSSL and libsodium of another processor are; empty: in this system")
+set(KILTER_AGENT_ROOT "" CACHE PATH
+    "Folder with OpenSSL and libsodium for another processor; empty: those of this system")
 kilter_host_headers(kilter_boost boost/beast.hpp BOOST_ALL_NO_LIB)
 add_library(kilter_tls_headers INTERFACE)
 if(KILTER_AGENT_ROOT)

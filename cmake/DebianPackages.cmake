@@ -15,7 +15,7 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
-# Loaded when a server of records is named.
+# Loaded when a command names a PostgreSQL server.
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS libpq5)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS libpq5)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "Runs networks that Kilter compiled to files\n The library libkilter_runtime, without the compiler.")

@@ -1,5 +1,5 @@
 # What `cmake --install` installs, by component (doc/install.md):
-#   runtime  libkilter_runtime, which programs need that run compiled files
+#   runtime  libkilter_runtime, for programs that run compiled files
 #   dev      headers, CMake package, pkg-config files, and libkilter, the C++ and C interfaces with the compiler
 #   tools    the programs kilter and kilter-worker, and kilter-agent and kilter-broker for a fleet
 # The components of the Python wheels (python/CMakeLists.txt) are installed only if they are named. The build of a wheel
@@ -15,7 +15,7 @@ cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL
 
 # kilter_install_library(TARGET INTERFACE COMPONENT DESCRIPTION): installs a library into COMPONENT, and into `dev` what
 # others need to link to it: the target kilter::INTERFACE of the CMake package, and a file for pkg-config, which finds
-# the folders from its own place.
+# the folders relative to its own location.
 function(kilter_install_library target interface component description)
   install(TARGETS ${target} EXPORT kilter-${interface} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}
           NAMELINK_COMPONENT dev INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -42,8 +42,8 @@ if(NOT KILTER_RUNTIME_ONLY)
     set(fleet_programs kilter-agent kilter-broker)
   endif()
   install(TARGETS kilter kilter-worker ${fleet_programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
-  # The loader finds Debian's LLVM without the folder of links that CMake finds. With that folder in the installed files,
-  # dpkg-shlibdeps would not always find the package that LLVM is in.
+  # The loader finds Debian's LLVM without the folder of links that CMake finds. If the installed files contained that
+  # folder, dpkg-shlibdeps would not always find LLVM's package.
   if(NOT KILTER_STATIC)
     get_target_property(llvm LLVM LOCATION)
     file(REAL_PATH ${llvm} llvm)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: scripts/build_agent.sh [PROCESSOR]
-# Builds kilter-agent as one static file that runs on any Linux of a processor: this machine's (build-agent/kilter-agent),
+# Builds kilter-agent as one static file for any Linux system with a processor of this type (build-agent/kilter-agent),
 # or aarch64 (build-aarch64/kilter-agent), for which it downloads Debian's OpenSSL and libsodium into the build folder.
 # It reaches a fleet through a broker. Exit codes: 0 built, 2 usage, 3 nothing can be downloaded,
 # others: the build failed.

@@ -9,9 +9,9 @@ case "${1:-}" in
   "") ;;
   --fix) fix=1 ;;
   -h|--help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
-  *) echo "check_format.sh: unknown option '$1'; legal is --fix" >&2; exit 2 ;;
+  *) echo "check_format.sh: unknown option '$1'; expected --fix" >&2; exit 2 ;;
 esac
-command -v clang-format-19 > /dev/null || { echo "check_format.sh: no clang-format-19; ./test installs it" >&2; exit 2; }
+command -v clang-format-19 > /dev/null || { echo "check_format.sh: clang-format-19 is missing; ./test installs it" >&2; exit 2; }
 mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.cpp' '*.h')
 [ ${#files[@]} -gt 0 ] || { echo "check_format.sh: git lists no C++ file here" >&2; exit 2; }
 run() { printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -n 20 clang-format-19 "$@"; }

@@ -4,8 +4,8 @@
 usage: scripts/check_order.py [ROOT]
 
 Includes: a file of src/ includes only files of its own library and of the libraries that it links to, directly or not,
-according to src/CMakeLists.txt. Programs without the compiler (tools/worker, tools/agent, tools/broker) include only what they link to. Only
-src/codegen/ and its tests include files of a back end's folder, or LLVM's.
+according to src/CMakeLists.txt. Programs without the compiler (tools/worker, tools/agent, tools/broker) include only
+files of libraries that they link to. Only src/codegen/ and its tests include files of a back end's folder, or LLVM's.
 Order: a library links only to libraries above it in src/CMakeLists.txt and in doc/map.md, and the map names every folder.
 Names: outside src/ops/ and src/onnx/ only the patterns of passes (passes/match.h) compare operators by name.
 Sizes: at most 600 lines per source file and 80 lines per function body.
@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 FILE_LINES, FUNCTION_LINES = 600, 80
-# Parts of the shared libraries only.
+# Folders that only the shared libraries contain.
 SHARED_ALONE = ("src/exec/c_abi", "src/api/c_abi")
 SIZED = (".cpp", ".h", ".py", ".js", ".sh")
 
@@ -113,7 +113,7 @@ NAMES_FREE = ("src/ops/", "src/onnx/", "src/passes/match.h", "src/passes/rewrite
 
 
 def compared_names(root):
-    """Yields comparisons of operators by name. Fields of their definitions, or in passes passes/match.h, must be used instead."""
+    """Yields comparisons of operators by name, which must use fields of OpDef or, in passes, passes/match.h instead."""
     for file in sources(root / "src"):
         name = str(file.relative_to(root))
         if name.startswith(NAMES_FREE):
@@ -139,7 +139,7 @@ def bad_order(all_libraries):
     for library in all_libraries.values():
         for link in library.links:
             if link in all_libraries and link not in above:
-                yield f"{library.where}: {library.name} links to {link}, which stands below it"
+                yield f"{library.where}: {library.name} links to {link}, which is below it"
         above.append(library.name)
 
 
@@ -157,7 +157,7 @@ def bad_map(root, all_libraries):
         for link in library.links:
             for other in all_libraries[link].folders if link in all_libraries else []:
                 if rows.get(other, 0) > rows.get(library.folders[0], sys.maxsize):
-                    yield f"doc/map.md:{rows[other]}: {other}/ stands below {library.folders[0]}/, which links to it"
+                    yield f"doc/map.md:{rows[other]}: {other}/ is below {library.folders[0]}/, which links to it"
 
 
 # Lines that end with a brace but do not open a function.

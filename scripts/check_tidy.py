@@ -3,7 +3,7 @@
 
 usage: scripts/check_tidy.py [-j N] [--all] [--commits N] [FILE|FOLDER...]
   -j N         number of files at a time (default: the number of CPUs)
-  --all        also check files that are unchanged since they were last found fine
+  --all        also check files that are unchanged since they last passed
   --commits N  only check what the last N commits and the work tree changed, except files in which only the name,
                includes, comments or texts changed; a changed header is checked through one source
 
@@ -244,12 +244,12 @@ def main():
     start = time.monotonic()
     for tool in (TIDY, CLANG, "ninja", "git"):
         if shutil.which(tool) is None:
-            stop(f"no {tool}; ./test installs it")
+            stop(f"{tool} is missing; ./test installs it")
     try:
         with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as file:
             entries = json.load(file)
     except OSError:
-        stop("no release build; make one: cmake --preset release && cmake --build --preset release")
+        stop("there is no release build; create one: cmake --preset release && cmake --build --preset release")
     commands = {}
     for entry in entries:
         # The object's name and the cache do not matter to clang-tidy.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: scripts/fetch_agent_libraries.sh ARCHITECTURE FOLDER
-# Downloads Debian's static OpenSSL and libsodium of another processor (arm64, ...) and unpacks them into FOLDER, without
+# Downloads Debian's static OpenSSL and libsodium for another processor (arm64, ...) and unpacks them into FOLDER, without
 # installing anything. Does nothing if they are there. Exit codes: 0 done, 2 usage, 3 apt-get cannot download them.
 set -euo pipefail
 [ $# = 2 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }

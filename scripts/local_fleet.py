@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A fleet on this machine, to try one: a private PostgreSQL server, a broker, and two agents, one of them for AArch64 in an
-emulator.
+"""Runs a fleet on this machine, to try one out: a private PostgreSQL server, a broker, and two agents, one of them for
+AArch64 in an emulator.
 
-usage: scripts/local_fleet.py start [--folder FOLDER]   starts it, waits until both agents are there, and says how to use it;
-                                                        it runs until `stop`
+usage: scripts/local_fleet.py start [--folder FOLDER]   starts it, waits until both agents are ready, and says how to use
+                                                        it; it runs until `stop`
        scripts/local_fleet.py tune MODEL [OPTIONS...]   tunes a network on both agents, with records that both share. OPTIONS
                                                         are those of kilter tune (default: --time 1min --threads 1)
        scripts/local_fleet.py stop [--folder FOLDER]    ends it, and removes its folder
@@ -46,20 +46,20 @@ def run(*words):
 
 
 class Programs:
-    """Programs that run until they are ended, the last one first. Their output is in files of the folder."""
+    """Programs that run until they are ended, in reverse order. Their output goes to files in the folder."""
 
     def __init__(self, folder):
         self.folder, self.running = folder, []
 
     def start(self, name, text, *words):
-        """Starts one, and waits until it says a text."""
+        """Starts a program, and waits until it prints `text`."""
         log = self.folder / f"{name}.log"
         with open(log, "w") as out:
             self.running.append(subprocess.Popen([str(w) for w in words], stdin=subprocess.DEVNULL, stdout=out, stderr=out))
         end = time.monotonic() + 60
         while text not in log.read_text():
             if self.running[-1].poll() is not None or time.monotonic() > end:
-                fail(f"{name} did not say '{text}':\n{log.read_text()}")
+                fail(f"{name} did not print '{text}':\n{log.read_text()}")
             time.sleep(0.1)
 
     def __enter__(self):
@@ -143,7 +143,7 @@ def tune(folder, words):
                    "--records", fleet["url"], *options]
         print(f"\n$ {shlex.join(map(str, command))}", flush=True)
         if subprocess.run([str(w) for w in command]).returncode != 0:
-            fail("that failed")
+            fail("the command above failed")
     print(f"\n$ {KILTER} fleet status --fleet {shlex.quote(fleet['url'])}", flush=True)
     subprocess.run([str(KILTER), "fleet", "status", "--fleet", fleet["url"]], check=True)
 

@@ -11,9 +11,9 @@ case "${1:-}" in
   "") ;;
   --check) check=1 ;;
   -h|--help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
-  *) echo "make_operator_table.sh: unknown option '$1'; legal is --check" >&2; exit 2 ;;
+  *) echo "make_operator_table.sh: unknown option '$1'; expected --check" >&2; exit 2 ;;
 esac
-[ -x "$kilter" ] || { echo "make_operator_table.sh: no program $kilter; build it first: cmake --preset release && cmake --build --preset release" >&2; exit 2; }
+[ -x "$kilter" ] || { echo "make_operator_table.sh: there is no program $kilter; build it first: cmake --preset release && cmake --build --preset release" >&2; exit 2; }
 
 made=$(mktemp)
 trap 'rm -f "$made"' EXIT
@@ -25,7 +25,7 @@ trap 'rm -f "$made"' EXIT
 } > "$made"
 if [ $check = 1 ]; then
   cmp -s "$made" "$file" && exit 0
-  echo "$file is not current; run scripts/make_operator_table.sh. It differs from the output of $kilter:" >&2
+  echo "$file is out of date; run scripts/make_operator_table.sh. It differs from the output of $kilter:" >&2
   diff "$file" "$made" >&2 || true
   exit 1
 fi

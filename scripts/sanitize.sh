@@ -104,7 +104,7 @@ case "${1:-}" in
     [ "$1" = thread ] || legal=("${kAddress[@]}" c_compiler)
     for name in "${@:2}"; do
       [[ " ${legal[*]} " = *" $name "* ]] || {
-        echo "scripts/sanitize.sh $1: no tests '$name'; legal values are ${legal[*]}" >&2
+        echo "scripts/sanitize.sh $1: there are no tests '$name'; legal values are ${legal[*]}" >&2
         exit 2
       }
     done

@@ -51,7 +51,7 @@ AgentMachine machine_of_class(const std::string& fleet, const std::string& devic
 std::string target_on(const AgentMachine& machine, const std::string& target) {
   if (target == "native") {
     if (!machine.target.empty()) return machine.target;
-    fail(ErrorKind::usage, "{} does not say its target; name one with --target", machine_text(machine));
+    fail(ErrorKind::usage, "{} does not report its target; name one with --target", machine_text(machine));
   }
   const std::string name = parse_target(target).name;
   const bool known = std::ranges::any_of(all_targets(), [&](const TargetRow& row) { return row.name == name; });

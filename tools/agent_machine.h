@@ -10,12 +10,12 @@
 
 namespace kilter::tool {
 
-/// What an agent says about its machine. What an agent of an earlier version does not say is empty.
+/// What an agent reports about its machine. Fields that an agent of an earlier version does not report are empty.
 struct AgentMachine {
   std::string agent, device_class;
   std::string device;  ///< Device::fingerprint()
   std::string processor, target;
-  std::vector<std::string> targets;  ///< whose code it runs
+  std::vector<std::string> targets;  ///< targets whose code it runs
   std::string pinning, huge_pages, clock;
   CacheSizes caches;
   int cpus = 1;
@@ -25,8 +25,8 @@ struct AgentMachine {
 };
 
 AgentMachine machine_of(const kilter::fleet::QueueAgent& agent);
-/// Returns the machine of the agent of the class that was heard of last. Throws io if none was for a minute, and what
-/// Queue() throws.
+/// Returns the machine of the agent of the class that was heard from last. Throws io if none was heard from for a
+/// minute, and what Queue() throws.
 AgentMachine machine_of_class(const std::string& fleet, const std::string& device_class);
 /// Returns "agent bench1 of the device class bench (AMD EPYC, 2 CPUs, ...)".
 std::string machine_text(const AgentMachine& machine);

@@ -170,7 +170,7 @@ void Command::example(const std::string& command, const std::string& what) const
   text_->examples.push_back({command, what});
 }
 
-/// The scan of the words answers these options (look_at()), so that the parser never sees them.
+/// The scan of the words (look_at()) handles these options, so the parser never sees them.
 void Command::add_help() const {
   heading(kGeneral);
   for (const auto& [names, help] : {std::pair{"-h,--help", "print the help"},
@@ -235,7 +235,7 @@ void CommandLine::parse(std::vector<std::string> words) {
     std::string error = e.what();
     while (!error.empty() && (error.back() == '\n' || error.back() == '.')) error.pop_back();
     const OptionText* option = look.command->option(std::string_view(error).substr(0, error.find(':')));
-    fail(ErrorKind::usage, "{}; `{} {}` lists what is legal", error, look.command->name,
+    fail(ErrorKind::usage, "{}; `{} {}` lists the legal values", error, look.command->name,
          option != nullptr && option->rare ? "--help-all" : "--help");
   }
 }

@@ -43,7 +43,7 @@ class Option {
   Option& on_value(std::function<void()> function);
   /// Names the value in the help, such as "NAME=SHAPE".
   Option& value(const std::string& name);
-  /// Says that the value is a file or a folder, which completion offers, under this name in the help.
+  /// Declares the value to be a file or a folder, which completion offers; `name` stands for it in the help.
   Option& file(const std::string& name = "FILE");
   Option& folder(const std::string& name = "DIR");
   /// Values that completion offers; others are legal as well.
@@ -54,15 +54,15 @@ class Option {
   OptionText* text_;
 };
 
-/// The settings of how to print, which every command has.
+/// Settings for printing, which every command has.
 struct PrintOptions {
   bool quiet = false, verbose = false;
   std::string colour = "auto";
 };
 
 /// A command with subcommands and options: a handle that is valid as long as its CommandLine. Targets must live until
-/// the command line is parsed. Names are "--name", "-n,--name", "--name,~--old" with a name that is only accepted, or
-/// "NAME" for an argument by position.
+/// the command line is parsed. Names are "--name", "-n,--name", "--name,~--old" with an old name that is accepted but
+/// not shown, or "NAME" for an argument by position.
 class Command {
  public:
   Command(CLI::App* app, CommandText* text, PrintOptions* print) : app_(app), text_(text), print_(print) {}
@@ -83,15 +83,15 @@ class Command {
   void heading(const std::string& title, bool rare = false) const;
   /// Returns this command with one heading, which heading() does not change, for all options registered through it.
   Command under(const std::string& title, bool rare) const;
-  /// Says under which heading the command above lists this one.
+  /// Sets the heading under which the parent command lists this one.
   void group(const std::string& title) const;
   void require_subcommand() const;
-  /// Options that stand for a command of this one where they are the first word: "-V,--version".
+  /// Adds options that, as the first word, stand for a subcommand: "-V,--version".
   void stands_for(const std::string& names, const std::string& command, const std::string& help) const;
-  /// A paragraph of the help.
+  /// Adds a paragraph to the help.
   void footer(const std::string& text) const;
   void example(const std::string& command, const std::string& what) const;
-  /// Registers what the command does, after all of its options, and the options that every command has.
+  /// Registers the command's function, and the options that every command has. Must come after all of its own options.
   void callback(std::function<void()> function) const;
   const CommandText& text() const { return *text_; }
 

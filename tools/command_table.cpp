@@ -17,8 +17,8 @@ bool looks_like_option(std::string_view word) {
   return word.size() > 1 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0 && word[1] != '.';
 }
 
-/// Finds the options that one word names, which are several for "-qv". `takes_next`: the last one takes the next word.
-/// Returns false if one of them is unknown.
+/// Finds the options that one word names; "-qv" names two. `takes_next`: the last one takes the next word. Returns
+/// false if one of them is unknown.
 bool find_options(const CommandText& command, const std::string& word, std::vector<const OptionText*>& found,
                   bool& takes_next) {
   const bool whole = word.starts_with("--");

@@ -1,5 +1,5 @@
 // The table of commands as data: everything that is known about each command and option. Registration (command_line.h)
-// fills it; help, completion, man pages and the messages about unknown words are made from it.
+// fills it; help, completion, man pages and the messages about unknown words are generated from it.
 #pragma once
 
 #include <cstdint>
@@ -42,14 +42,14 @@ struct CommandText {
   std::string group, summary, notes;
   std::vector<Example> examples;
   std::list<OptionText> options;    ///< in the order of the help; their addresses are stable
-  std::list<CommandText> commands;  ///< those below this one
-  std::string heading = "Options";  ///< that of the options registered next
+  std::list<CommandText> commands;  ///< subcommands
+  std::string heading = "Options";  ///< heading of the options registered next
   bool heading_rare = false;
 
   const CommandText* find(std::string_view below) const;
-  const OptionText* option(std::string_view called) const;  ///< null: there is none of this name
-  std::vector<std::string> words() const;                   ///< of the commands below
-  std::vector<std::string> option_names() const;            ///< without hidden and old ones
+  const OptionText* option(std::string_view called) const;  ///< null if none has this name
+  std::vector<std::string> words() const;                   ///< of the subcommands
+  std::vector<std::string> option_names() const;            ///< without hidden and old names
 };
 
 /// Returns the command that `words` name, such as {"records", "list"}. Throws usage for a word that names none.
@@ -60,7 +60,7 @@ struct Look {
   enum class Finding : uint8_t { legal, help, all_help, unknown_command, no_command, unknown_option };
   Finding finding = Finding::legal;
   const CommandText* command = nullptr;  ///< the innermost command named
-  std::string word;                      ///< the unknown one
+  std::string word;                      ///< the unknown word
   std::string colour;                    ///< the value of --color; empty: not given
 };
 
@@ -68,7 +68,8 @@ struct Look {
 /// not have. Values of options are skipped.
 Look look_at(const CommandText& root, const std::vector<std::string>& words);
 
-/// Throws usage for a finding of unknown words, with the nearest legal one or what other programs' words are here.
+/// Throws usage for the unknown word that look_at() found, suggesting the nearest legal word or, for an option of
+/// another program, what does the same here.
 [[noreturn]] void refuse(const Look& look);
 
 nlohmann::json to_json(const CommandText& command);

@@ -11,7 +11,7 @@
 
 namespace kilter::tool {
 
-/// Shows the current stage on standard error, starting after kPatience and refreshing a few times a second until the
+/// Shows the current stage on standard error, starting after kPatience and refreshed a few times a second until the
 /// compilation ends. Quick compilations show nothing.
 class CompileProgress {
  public:

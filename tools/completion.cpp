@@ -21,7 +21,7 @@ std::vector<std::string> values_of(const OptionText& option) {
   return option.legal.empty() ? option.suggests : option.legal;
 }
 
-/// Returns the argument by position that completion offers values for; null: there is none.
+/// Returns the positional argument for which completion offers values; null if there is none.
 const OptionText* argument_of(const CommandText& command) {
   for (const OptionText& o : command.options) {
     if (o.by_position) return &o;
@@ -29,7 +29,8 @@ const OptionText* argument_of(const CommandText& command) {
   return nullptr;
 }
 
-/// A quote inside text in single quotes: ends them, adds one, and begins them again. All three shells read it.
+/// A single quote inside single-quoted text: closes the quotes, adds an escaped quote, and opens them again. All three
+/// shells accept this.
 constexpr std::string_view kQuoteInside = "'\\''";
 
 std::string in_quotes(std::string_view text) {
@@ -133,7 +134,8 @@ std::string bash(const CommandText& root) {
   return out.replace(out.find(mark), mark.size(), bash_rows(root));
 }
 
-/// The first line of a text, for single quotes, without what _arguments and _describe read as more than text.
+/// Returns the first line of a text, for single quotes, without characters that are special to _arguments and
+/// _describe.
 std::string zsh_text(std::string_view text) {
   std::string out;
   for (const char c : text.substr(0, text.find('\n'))) {

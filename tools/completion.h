@@ -1,4 +1,4 @@
-// Scripts by which shells complete commands, options and their values, made from the table of commands.
+// Scripts with which shells complete commands, options and their values, generated from the table of commands.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace kilter::tool {
 
-/// `shell`: bash, zsh or fish.
+/// Returns the script. `shell`: bash, zsh or fish.
 std::string completion_script(const CommandText& root, std::string_view shell);
 
 }  // namespace kilter::tool

@@ -54,7 +54,7 @@ std::string fleet_or_variable(const std::string& url) {
 
 std::string required_fleet(const std::string& url) {
   std::string place = fleet_or_variable(url);
-  if (place.empty()) fail(ErrorKind::usage, "--fleet URL is missing; it may also be in the variable KILTER_FLEET");
+  if (place.empty()) fail(ErrorKind::usage, "--fleet URL is missing; the variable KILTER_FLEET can also give it");
   return place;
 }
 

@@ -1,4 +1,4 @@
-// Options of commands that measure on another machine, by an agent of a fleet.
+// Options of commands that measure on another machine, through an agent of a fleet.
 #pragma once
 
 #include <functional>
@@ -27,14 +27,14 @@ struct FleetOptions {
   std::optional<SecretKey> key() const;
 };
 
-/// Returns the URL, else that of KILTER_FLEET, else an empty text.
+/// Returns the URL; if it is empty, that of KILTER_FLEET; otherwise an empty string.
 std::string fleet_or_variable(const std::string& url);
 /// Returns fleet_or_variable(). Throws usage if it is empty.
 std::string required_fleet(const std::string& url);
 
 /// The part of a tuning run that happens on a fleet.
 struct FleetMeasurement {
-  AgentMachine machine;                     ///< of the agent that was heard of last
+  AgentMachine machine;                     ///< of the agent that was heard from last
   double overhead_ms = 0;                   ///< RemoteOptions::overhead, of all calls
   std::function<Peaks(int threads)> peaks;  ///< measures the peaks of the machine
 };

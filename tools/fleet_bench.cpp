@@ -37,9 +37,9 @@ struct FleetBench {
 /// One network on the machines of one class.
 struct Cell {
   std::string model;
-  std::string error;           ///< why there are no figures; empty: there are
+  std::string error;           ///< why there are no figures; empty if there are
   std::optional<Bench> bench;  ///< empty with an error
-  double bound_ms = 0;         ///< the time that the machine's peaks allow
+  double bound_ms = 0;         ///< the least time that the machine's peaks allow
 
   double share() const { return bound_ms / bench->evaluation.estimate(); }
 };
@@ -251,7 +251,7 @@ void add_fleet_bench(const Command& fleet, Context& context) {
       "exit code is 1.");
   sub.example("kilter fleet bench --all-classes --sign-key team.secret", "The speed set on every kind of machine");
   sub.example("kilter fleet bench zoo:squeezenet1_1 --on board --sign-key team.secret --markdown -",
-              "One network on one kind, as Markdown");
+              "One network on one class, as Markdown");
   sub.callback([options, &context] { context.exit = run(*options); });
 }
 

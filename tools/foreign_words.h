@@ -1,4 +1,4 @@
-// Options of other programs, for users who know those: each is answered with what does the same here.
+// Options of other programs, for users who know those, and for each what does the same here.
 #pragma once
 
 #include <span>
@@ -13,7 +13,8 @@ struct ForeignWord {
 };
 std::span<const ForeignWord> all_foreign_words();
 
-/// Returns what an option of another program is in this command, or an empty text if the word is not known.
+/// Returns what does the same as an option of another program in this command, or an empty string if the word is not
+/// known.
 std::string_view instead_of(std::string_view command, std::string_view word);
 
 }  // namespace kilter::tool

@@ -1,4 +1,4 @@
-// Help as text, made from the table of commands.
+// Help as text, generated from the table of commands.
 #pragma once
 
 #include <string>

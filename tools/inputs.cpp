@@ -78,7 +78,7 @@ void keep_indices_legal(const Session& session, const std::set<std::string>& gen
   }
 }
 
-/// Reads the value of an input that is no tensor from the options that give it.
+/// Reads the value of an input that is not a tensor from the options that give it.
 class OddInput {
  public:
   /// `model` names the network in errors.

@@ -10,8 +10,8 @@
 namespace kilter::tool {
 namespace {
 
-/// Escapes what roff would take for a command: backslashes, hyphens that must stay so, and a dot or quote that begins a
-/// line.
+/// Escapes what roff would take for a command: backslashes, hyphens that must stay hyphens, and a dot or quote that
+/// begins a line.
 std::string roff(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// Manual pages, made from the table of commands.
+// Manual pages, generated from the table of commands.
 #pragma once
 
 #include <string>

@@ -102,7 +102,7 @@ Json to_json(const AnyValue& value) {
 AnyValue load_maps(const std::string& file, const onnx::Port& port) {
   const MapFile maps{file, port};
   const Json json = Json::parse(read_file(file), nullptr, false);
-  if (json.is_discarded()) fail(ErrorKind::bad_input, "{}: is no JSON", file);
+  if (json.is_discarded()) fail(ErrorKind::bad_input, "{}: not valid JSON", file);
   if (!port.is_sequence()) return maps.map(json);
   if (!json.is_array()) maps.refuse("contains " + std::string(json.type_name()), "an array of objects");
   std::vector<AnyValue> elements;

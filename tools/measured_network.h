@@ -17,14 +17,14 @@ struct Bench {
   Evaluation evaluation;
   Conditions conditions;
   nlohmann::json more;     ///< fields of the report
-  std::string place = {};  ///< a line about another machine that ran it; empty: this one did
+  std::string place = {};  ///< a line about the other machine that ran it; empty if this one did
 };
 
 /// Returns the report's fields about a compiled network.
 nlohmann::json compile_facts(const Compiled& compiled);
-/// Completes conditions by what is known from the samples, and the program's version.
+/// Completes conditions with what is known from the samples, and with the program's version.
 Conditions conditions_of(Conditions conditions, const Evaluation& evaluation);
-/// Returns the measurement that runs on an agent's machine make.
+/// Returns the measurement that consists of runs on an agent's machine.
 Bench bench_of(AgentNetwork& network, const std::vector<tune::Lap>& runs);
 nlohmann::json report_of(const Bench& bench);
 

@@ -124,8 +124,8 @@ NetworkParts united(std::vector<Piece> pieces) {
   return out;
 }
 
-/// What `names` has for a node, or for what a pass made it for, and the length of that name; nullopt if neither is
-/// there.
+/// Returns what `names` contains for a node, or for the node for which a pass created it, and the length of that name;
+/// nullopt if it contains neither.
 template <class T>
 std::optional<std::pair<size_t, T>> find_maker(const std::map<std::string, T, std::less<>>& names,
                                                std::string_view node) {

@@ -38,13 +38,14 @@ struct NetworkParts {
   Owners owners() const;
 };
 
-/// The most shapes of --shapes for which a network is tuned at once; of more, some that are spread over the ranges.
+/// The most shapes of --shapes for which a network is tuned at once; if there are more, this many, spread over the
+/// ranges.
 constexpr int64_t kTunedShapes = 8;
 
 enum class PartShapes : uint8_t { first, all };
 /// Returns the parts of a network: the network itself if it is one static graph; with --shapes and PartShapes::all, one
-/// for each shape; for a program, the parts that run compiled, found by running it. The session has a
-/// graph: it is not that of a compiled file.
+/// for each shape; for a program, the parts that run compiled, found by running it. The session must have a graph, so
+/// it cannot be that of a compiled file.
 NetworkParts parts_of(const ModelOptions& options, Session& session, PartShapes shapes = PartShapes::all);
 
 }  // namespace kilter::tool

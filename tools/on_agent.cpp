@@ -43,7 +43,7 @@ void OnOptions::settle(std::initializer_list<LocalOption> local) {
       fail(ErrorKind::usage, "--sign-key {}: only jobs of a fleet are signed; give --on CLASS as well", fleet.sign_key);
     return;
   }
-  if (fleet.device_class.empty())  // of a variable of a script that is not set, for example
+  if (fleet.device_class.empty())  // for example, from an unset shell variable
     fail(ErrorKind::usage, "--on '': expected the device class of an agent; `kilter fleet status` lists the agents");
   fleet.url = fleet_or_variable(fleet.url);
   if (fleet.url.empty()) {
@@ -86,7 +86,7 @@ onnx::Model::Shapes shapes_of(const std::map<std::string, Tensor>& inputs) {
   return shapes;
 }
 
-/// Does `work`, whose errors are those of the fleet.
+/// Runs `work`, and treats its errors as errors of the fleet.
 template <class Work>
 auto of_fleet(const Work& work) {
   try {
@@ -171,7 +171,7 @@ std::vector<Lap> AgentNetwork::measure(double seconds, int64_t runs, const std::
     require(!laps.laps.front().empty(), "an agent measured no run");
     return laps;
   };
-  // The processor was idle before. So the first job only warms up, and shows how many runs fit into a round.
+  // The processor was idle before, so the first job only warms up and shows how many runs fit into a round.
   tune::MeasureOptions how{.rounds = 4, .max_ms = 20, .warm_up = tune::WarmUp::never};
   const std::vector<Lap> first = std::move(job(how).laps.front());
   const int64_t of_round = std::ranges::count(first, first.back().round, &Lap::round);

@@ -21,7 +21,7 @@
 
 namespace kilter::tool {
 
-/// An option that means this machine, so that it is refused with --on.
+/// An option that is about this machine and is therefore refused with --on.
 struct LocalOption {
   std::string_view option;
   bool given = false;
@@ -44,14 +44,14 @@ struct OnOptions {
   void refuse(std::initializer_list<LocalOption> local) const;
 };
 
-/// What went wrong with the fleet rather than with the network.
+/// An error of the fleet rather than of the network.
 class AgentError : public Error {
  public:
   using Error::Error;
 };
 
-/// A plan on the machine of an agent. Its functions throw AgentError if the fleet does not do the jobs, and internal if
-/// the network fails there.
+/// A plan on the machine of an agent. Its functions throw AgentError if the fleet does not run the jobs, and internal
+/// if the network fails there.
 class AgentNetwork {
  public:
   using TensorsOf = std::function<std::map<std::string, Tensor>(const Session&)>;
@@ -74,10 +74,11 @@ class AgentNetwork {
   int threads() const { return model_.threads; }
   const AgentMachine& machine() const { return machine_; }
 
-  /// Runs the network for so many seconds, or so many times if `runs` is not 0. Returns the runs in their order, at
-  /// least three. `progress` gets the share that is done.
+  /// Runs the network for `seconds`, or `runs` times if that is not 0. Returns the runs in their order, at least three.
+  /// `progress` gets the share that is done.
   std::vector<tune::Lap> measure(double seconds, int64_t runs, const std::function<void(double)>& progress);
-  /// Return the outputs of a run, in the order of the plan, and with them the values that steps write: those in `only`.
+  /// Run the network once and return the outputs, in the order of the plan. values() also returns the values of steps
+  /// that `only` names.
   std::vector<Tensor> outputs();
   RunValues values(const std::map<std::string, Tensor>& only);
 
@@ -85,7 +86,7 @@ class AgentNetwork {
   Peaks peaks();
   /// The conditions of a measurement there. The caller adds the samples and the program's version.
   Conditions conditions() const;
-  /// Where the network ran, after it has: the agents, their devices, and how long transfers and waiting took.
+  /// Where the network ran, known after a run: the agents, their devices, and how long transfers and waiting took.
   struct Place {
     std::string text;     ///< "on agent bench1 of the device class bench (...); transfers and waiting: 0.2 s"
     nlohmann::json json;  ///< the field "on" of reports

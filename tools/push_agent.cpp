@@ -15,7 +15,7 @@ namespace {
 
 using Command = aot::Command;
 
-/// The way to a board: a command that runs a script there, and one that copies the contents of a folder there.
+/// How to reach a board: a command that runs a script there, and one that copies the contents of a folder there.
 struct Board {
   std::string folder;
   Command run;            ///< the script follows
@@ -31,7 +31,8 @@ Board ssh_board(const AgentPush& push) {
   const auto number = try_parse_int(port);
   if (host.empty() || host.front() == '-' || host.find_first_of("/ ") != std::string::npos || !number || *number < 1 ||
       *number > 65535) {
-    fail(ErrorKind::usage, "'{}' is no board; expected ssh://HOST, ssh://USER@HOST or ssh://USER@HOST:PORT",
+    fail(ErrorKind::usage,
+         "'{}' is not the address of a board; expected ssh://HOST, ssh://USER@HOST or ssh://USER@HOST:PORT",
          push.board);
   }
   Board board{.folder = push.folder.empty() ? "kilter-agent" : push.folder, .run = {}, .copy = {}, .copy_to = {}};
@@ -65,7 +66,8 @@ Board board_of(const AgentPush& push) {
   }
   if (push.board.starts_with("ssh://")) return ssh_board(push);
   if (push.board.starts_with("adb:")) return adb_board(push);
-  fail(ErrorKind::usage, "'{}' is no board; expected ssh://USER@HOST, adb: or adb:SERIAL", printable(push.board));
+  fail(ErrorKind::usage, "'{}' is not the address of a board; expected ssh://USER@HOST, adb: or adb:SERIAL",
+       printable(push.board));
 }
 
 std::string on_board(const Board& board, const std::string& script) {
@@ -103,7 +105,7 @@ std::string agent_command(const AgentPush& push) {
 }
 
 /// Ends the agent that runs in the folder, starts the new one, and waits until it has reached the fleet. Prints its
-/// process id, or the end of what it says. For any POSIX shell.
+/// process id, or the end of its log. For any POSIX shell.
 constexpr std::string_view kStart = R"sh(cd {0} || exit 1
 if [ -f pid ] && kill "$(cat pid)" 2>/dev/null; then
   n=0

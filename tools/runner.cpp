@@ -182,7 +182,7 @@ std::string ratio_line(const std::string& what, const Ratio& r) {
 std::string side_line(char side, const profile::Side& s, const Ratio& ms, const std::optional<Ratio>& cpu) {
   std::string out = fmt::format("{}  {:<40} {:>10.4f} ms ({:.4f} to {:.4f}), best {:.4f}", side, s.label, ms.value,
                                 ms.low, ms.high, s.conditions.best_ms);
-  if (cpu) out += fmt::format("; processor {:.4f} ms", cpu->value);
+  if (cpu) out += fmt::format("; CPU time {:.4f} ms", cpu->value);
   return out + "\n";
 }
 
@@ -190,11 +190,11 @@ std::string ratios_text(const Duel& duel) {
   const Ratio ratio = duel.comparison.ratio(0, 1);
   const std::optional<Ratio> cpu = duel.comparison.cpu_ratio(0, 1);
   std::string out = ratio_line("", ratio);
-  if (cpu) out += ratio_line("by processor time  ", *cpu);
+  if (cpu) out += ratio_line("by CPU time  ", *cpu);
   if (!duel.batches_differ()) return out;
   out += fmt::format("per item, in batches of {} and {}\n", duel.items_a, duel.items_b);
   out += ratio_line("  ", duel.per_item(ratio));
-  if (cpu) out += ratio_line("  by processor time  ", duel.per_item(*cpu));
+  if (cpu) out += ratio_line("  by CPU time  ", duel.per_item(*cpu));
   return out;
 }
 

@@ -32,7 +32,7 @@ class Runner {
   Attendance attendance() const { return network_ ? network_->session->attendance() : Attendance(); }
   /// Returns the number of items in a batch: the first dimension of the first input, or 1 if it has none.
   int64_t items() const { return items_; }
-  /// The network before any pass, for another runtime; else null, and also if it is not one static graph.
+  /// Returns the network before any pass, for another runtime; null for Kilter, or if it is not one static graph.
   const Graph* original() const { return original_ ? &*original_ : nullptr; }
 
  private:
@@ -59,8 +59,8 @@ struct Duel {
 };
 Duel duel(Runner& a, Runner& b, const kilter::CompareOptions& how, Progress& progress);
 
-/// Returns a report: whether the machine was busy, the conditions that differ, times and their ratios by wall clock and
-/// by processor time, and the `layers` that account for most of the difference if a difference shows.
+/// Returns a report: whether the machine was busy, the conditions that differ, times and their ratios by wall time and
+/// by CPU time, and the `layers` that account for most of the difference if a difference shows.
 std::string text(const Duel& duel, size_t layers, const TableStyle& style);
 nlohmann::json to_json(const Duel& duel);
 

@@ -1,4 +1,4 @@
-// The options by which commands that compile use earlier tuning: --records, --choose, --layer-plan and --forbid.
+// The options with which commands that compile use earlier tuning: --records, --choose, --layer-plan and --forbid.
 
 #include "tune/tuner/plans/sources.h"
 

@@ -29,7 +29,7 @@ size_t output_columns();
 enum class Style : uint8_t { bold, good, bad };
 /// Returns the text with the codes for a style, if the console's output is to have colours (Console::colours()).
 std::string styled(Style style, const std::string& text);
-/// As styled(), for the console's error output.
+/// Like styled(), for the console's error output.
 std::string styled_error(Style style, const std::string& text);
 
 /// Returns how tables are shown on the console's output: as wide as the terminal, titles bold if there are colours.

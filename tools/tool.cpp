@@ -156,17 +156,18 @@ void ModelOptions::add_model_to(Command app, bool compiled_files) {
   add_run_to(app, *this, "");
   if (!compiled_files) return;
   app.option("--specialise", specialise,
-             "now: make the plans for the shapes of --shapes when the model is opened, for all of them if there are at "
-             "most --max-shapes, otherwise for 16 that are spread over them; auto: make them in the background while "
-             "the network runs; never: make a plan when a shape first occurs")
+             "now: compile the plans for the shapes of --shapes when the model is opened, for all of them if there are "
+             "at most --max-shapes, otherwise for 16 that are spread over them; auto: compile them in the background "
+             "while the network runs; never: compile a plan when a shape first occurs")
       .one_of({"auto", "never", "now"})
       .shows_default();
   app.heading("Running", true);
   app.option("--plan-cache", plan_cache,
-             "memory limit for the plans of shapes other than the latest, such as 200MB or 4GiB; beyond it, those that "
-             "have not run for the longest time are dropped (default: 1GiB)")
+             "memory limit for the plans of shapes other than the latest, such as 200MB or 4GiB; beyond it, the least "
+             "recently used ones are dropped (default: 1GiB)")
       .value("SIZE");
-  app.option("--max-shapes", max_shapes, "the most shapes of --shapes that all get a plan ahead or in a compiled file")
+  app.option("--max-shapes", max_shapes,
+             "the most shapes of --shapes for which every plan is compiled in advance or stored in a compiled file")
       .range(int64_t{1}, int64_t{100'000})
       .shows_default();
   app.flag("--no-verify-file", no_verify_file,
@@ -369,7 +370,7 @@ std::unique_ptr<Session> ModelOptions::open() const {
   options.max_shapes = max_shapes;
   options.verify_file = !no_verify_file;
   options.signed_by = signed_by;
-  if (asks_signature && signed_by.empty())  // of a variable of a script that is not set, for example
+  if (asks_signature && signed_by.empty())  // for example, from an unset shell variable
     fail(ErrorKind::usage, "--signed-by '': expected the file of a public key");
   if (!plan_cache.empty()) options.plan_cache_bytes = parse_size(plan_cache, "--plan-cache");
   options.interrupt = [] {

@@ -53,10 +53,10 @@ struct ModelOptions {
   bool small_file = false;      ///< CompileContents::recipes
   std::string signed_by;        ///< file of a public key; empty: none
   bool asks_signature = false;  ///< --signed-by was given
-  bool ships = false;           ///< what is compiled may be saved, so words about it must not tell folders and days
+  bool ships = false;           ///< what is compiled may be saved, so texts about it must not contain folders or dates
   bool operator==(const ModelOptions&) const = default;
 
-  /// Adds all of the options below. `compiled_files` tells whether the help says that MODEL may be a compiled file.
+  /// Adds all of the options below. `compiled_files`: whether the help says that MODEL may be a compiled file.
   void add_to(Command app, bool compiled_files = true);
   void add_model_to(Command app, bool compiled_files = true);  ///< MODEL, --input, --shapes, --threads, --plan-cache
   void add_compile_to(Command app);                            ///< how to compile, and what to print about it
@@ -69,8 +69,8 @@ struct ModelOptions {
   /// Returns these shared options overridden by the options of one side. A side's source of schedules replaces the
   /// shared one, and its inputs replace the shared inputs of the same name. Lists are concatenated.
   ModelOptions with_side(const ModelOptions& side) const;
-  /// Opens the model, and makes plans ahead if --specialise asks for it. Throws usage if the model is a compiled file
-  /// and any option asks to compile it differently.
+  /// Opens the model, and compiles plans in advance if --specialise asks for it. Throws usage if the model is a
+  /// compiled file and any option asks to compile it differently.
   std::unique_ptr<Session> open() const;
   struct CompileSetup {
     CompileOptions options;
@@ -106,7 +106,7 @@ struct ModelOptions {
   /// Returns a tensor for every input that is one: the given ones, and seeded random values for the rest.
   /// `shapes` take precedence over those of the session.
   std::map<std::string, Tensor> tensor_inputs(const Session& session, const onnx::Model::Shapes& shapes = {}) const;
-  /// As tensor_inputs(). Throws bad_input for a sequence or a map among the inputs.
+  /// Like tensor_inputs(). Throws bad_input for a sequence or a map among the inputs.
   std::map<std::string, Tensor> all_inputs(const Session& session, const onnx::Model::Shapes& shapes = {}) const;
   /// Returns tensor_inputs() and the other inputs, which must be given unless they are optional.
   std::map<std::string, AnyValue> all_values(const Session& session) const;
@@ -124,7 +124,7 @@ void add_sources_of(Command app, ModelOptions& options, const std::string& suffi
 /// Whether this --forbid value names one record ("record:ID").
 bool names_record(std::string_view forbid);
 
-/// A compiled network with input and output tensors, as the subcommands that time networks use it.
+/// A compiled network with input and output tensors, for the subcommands that time networks.
 struct Prepared {
   enum class Form : uint8_t { plan, any };
   /// Throws NeedsProgram for a network that runs as a program, unless `form` is any.
@@ -182,9 +182,9 @@ std::string tune_command(const ModelOptions& options);
 
 /// Reports on standard error which records a plan uses, followed by `more`. Prints nothing if it uses none.
 void tell_records(const std::string& records, const std::string& more = {});
-/// As tell_records(), for the plans of a model that runs as a program.
+/// Like tell_records(), for the plans of a model that runs as a program.
 void tell_records_of_program(Session& session);
-/// Notes on standard error which threads of a session hardly took part in its runs, if any.
+/// Reports on standard error which threads of a session hardly took part in its runs, if any.
 void tell_absent_threads(const Session& session);
 void print_passes(const Compiled& compiled);
 

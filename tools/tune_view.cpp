@@ -135,7 +135,7 @@ std::string time_line(const std::string& what, const TuneProgress& p, size_t wid
   return line.text();
 }
 
-/// Says what the run has gained, then as much else about it as there is room for.
+/// Says what the run has gained, then as much more about it as there is room for.
 std::string result_line(const TuneProgress& p, size_t width) {
   const int digits = p.default_ms >= 100 ? 1 : p.default_ms >= 1 ? 2 : p.default_ms >= 0.1 ? 3 : 4;
   const auto memory = [](int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) * 1e-6); };
@@ -171,7 +171,7 @@ struct TaskColumn {
   std::string_view title;
   size_t width;
   std::string (*text)(const TaskProgress&);
-  bool needed;  ///< names lose their middle rather than that this column is left out
+  bool needed;  ///< names are shortened rather than this column left out
 };
 
 const TaskColumn kTaskColumns[] = {
@@ -236,7 +236,7 @@ class TaskTable {
   std::vector<const TaskProgress*> tasks_;
   size_t width_, name_width_ = 0;
   size_t problem_width_ = 0;  ///< 0: the problems are not shown
-  std::string start_;         ///< that the names have in common; the rows do not repeat it
+  std::string start_;         ///< common start of the names, which the rows do not repeat
   std::vector<std::string> names_;
   std::vector<const TaskColumn*> columns_;
 };

@@ -18,8 +18,8 @@ std::string progress_line(const tune::TuneProgress& progress);
 /// terminals get more columns. `what` is printable, e.g. "tune zoo:resnet18".
 std::vector<std::string> view_lines(const std::string& what, const tune::TuneProgress& progress,
                                     const TerminalSize& size);
-/// Returns what turns the lines `before`, on a terminal, to the lines `now`: it writes only those that differ. The
-/// cursor is in the last line before and after; with no lines before, at the beginning of an empty line.
+/// Returns the output that turns the lines `before`, on a terminal, into the lines `now`: it writes only those that
+/// differ. The cursor is in the last line before and after; with no lines before, at the beginning of an empty line.
 std::string rewritten(const std::vector<std::string>& before, const std::vector<std::string>& now);
 /// Describes a task whose best schedule changed, with its figures and the schedule. More samples may undo the gain.
 std::string gain_line(const tune::TaskProgress& progress);

@@ -95,7 +95,7 @@ void take_history(KeptPlan& plan, const GraphBest& best, const Choices& history)
 }
 
 /// Keeps what the plan says for each part of the network, unless `stays` returns a line for the plan that the file
-/// contains by then. `before`: the plan that the run raced against. Returns that line, else `kept`.
+/// contains by then. `before`: the plan that the run raced against. Returns that line, or otherwise `kept`.
 std::string keep(const TuningSetup& setup, const KeptPlan& plan, const std::string& kept,
                  const std::optional<KeptPlan>& before,
                  const std::function<std::string(const KeptPlan* now, const std::optional<KeptPlan>& before)>& stays) {

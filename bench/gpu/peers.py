@@ -55,13 +55,13 @@ class Worker:
         self.events.put({"event": "ended"})
 
     def ask(self, **request):
-        """Returns the worker's answer to a request, or a failure message if there is none."""
+        """Returns the worker's reply to a request, or a failure message if there is none."""
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
             return self.events.get(timeout=request["deadline"] + 5)
         except (OSError, queue.Empty) as error:
-            return {"event": "timing_failed", "message": f"the worker does not answer ({type(error).__name__})"}
+            return {"event": "timing_failed", "message": f"the worker does not reply ({type(error).__name__})"}
 
     def tree(self):
         """Returns the ids of the process and all its descendants."""

@@ -90,7 +90,8 @@ def hifigan():
 
 
 class SelfAttention(nn.Module):
-    """A layer of a transformer. nn.TransformerEncoderLayer is no choice: its export has the length of the example."""
+    """A layer of a transformer. nn.TransformerEncoderLayer cannot be used, because its export has the fixed length of
+    the example."""
 
     def __init__(self, width, heads=2):
         super().__init__()

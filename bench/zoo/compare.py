@@ -12,11 +12,11 @@ equal; those of quantised networks, too. Detections (boxes, labels, scores) are 
 two with nearly equal scores come in any order, which also changes in ONNX Runtime without its optimisations; the share
 for them is 1e-3.
 
-Times are processor times, so that programs beside these count less. A round runs each runtime for a slice of 0.1 s or
-one run, in random order. A time is the median of the slices' medians; the ratio is Kilter's time over ONNX Runtime's in
-the same round, with its 95 % interval. --values skips times.
+Times are CPU times, which other programs hardly affect. A round runs each runtime for a slice of 0.1 s or one run, in
+random order. A time is the median of the slices' medians; the ratio is Kilter's time over ONNX Runtime's in the same
+round, with its 95 % interval. --values skips times.
 
-Results are appended to a file of JSON lines. Rows that it has are not measured again without --again; --page makes the
+Results are appended to a file of JSON lines. Rows that it has are not measured again without --again; --page writes the
 table of all rows. Exit codes: 0 all agree, 1 a value differs or a network does not run.
 """
 import argparse
@@ -150,7 +150,7 @@ def measure_file(args, file):
 
 
 def facts_of(file):
-    """Returns the name of the network in a file, and what export.py says of it."""
+    """Returns the name of the network in a file, and what export.py says about it."""
     name = file.name.removesuffix(".onnx")
     for exporter in (".torchscript", ".dynamo"):
         name = name.removesuffix(exporter)
@@ -182,7 +182,7 @@ def read_rows(path):
 def files_for(args):
     files = sorted(args.folder.glob("*.onnx"))
     if not files:
-        peers.refuse(f"--folder {args.folder}: no networks there; export.py makes them")
+        peers.refuse(f"--folder {args.folder}: no networks there; export.py creates them")
     known = {file.name for file in files} | {facts_of(file)[0] for file in files}
     for word in args.names:
         if word not in known:

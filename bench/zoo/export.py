@@ -8,8 +8,8 @@ exported by torch; NAME.0.npz, NAME.1.npz ... with the inputs of each case; NAME
 and the opset; NAME.failed with what an exporter refuses. Keeps files that exist. No weights are downloaded.
 
 Needs the packages of install_torch in scripts/setup.sh, onnxscript (for the exporter dynamo) and onnxruntime (for the
-quantised networks), and up to 14 GB of memory. Each network is made in a process of its own, within the limits of memory
-(GB) and time.
+quantised networks), and up to 14 GB of memory. Each network is exported in a process of its own, within the limits of
+memory (GB) and time.
 """
 import argparse
 import contextlib
@@ -75,7 +75,7 @@ def quiet():
 
 
 def attempt(name, how, path, write):
-    """Writes one file, whole or not at all. Reports what came of it."""
+    """Writes one file, completely or not at all, and reports the outcome."""
     begin, partial = time.monotonic(), path.with_suffix(".partial")
     try:
         with quiet():
@@ -93,7 +93,7 @@ def attempt(name, how, path, write):
 
 
 def make(spec, name, exporters, folder):
-    """Makes the files of one network, in this process."""
+    """Writes the files of one network, in this process."""
     import numpy as np
     import torch
 
@@ -155,7 +155,7 @@ def in_child(args, work):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.error = lambda message: refuse(f"{message}; --help shows what is legal")
+    parser.error = lambda message: refuse(f"{message}; --help describes the options")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--folder", type=pathlib.Path, default=HERE.parent / "models" / "zoo")
     parser.add_argument("--seconds", type=int, default=240, help="limit for one network")

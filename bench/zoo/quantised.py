@@ -47,7 +47,7 @@ static("resnet18_qoperator", "resnet18", "QUInt8", True, "QOperator")
 
 
 def derived(name, make, convert, kind):
-    """A network that `convert(from_path, to_path)` makes from the export of another one."""
+    """A network that `convert(from_path, to_path)` creates from the export of another one."""
     @network(name, "quantised")
     def build():
         base = make()

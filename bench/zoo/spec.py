@@ -1,4 +1,5 @@
-"""What export.py needs to know of a network: a module or a function that writes the file, example inputs, the inputs to compare."""
+"""What export.py needs to know about a network: a module or a function that writes the file, example inputs, the inputs
+to compare."""
 import dataclasses
 import inspect
 from typing import Callable
@@ -13,7 +14,8 @@ FAMILIES = ("classify", "dense", "detect", "language", "audio", "quantised", "si
 
 @dataclasses.dataclass
 class Spec:
-    """One network. `args` are exported with; each of `cases` is a tuple like `args` with which the network is compared."""
+    """One network. `args` are the example inputs of the export; each of `cases` is a tuple like `args` with which the
+    network is compared."""
 
     module: torch.nn.Module | None = None
     args: tuple = ()

@@ -1,7 +1,8 @@
 """Classifies a picture with ResNet-18 from the zoo, or with an ONNX file that takes f32[1,3,height,width].
 
 The networks of the zoo have generated weights: their speed is that of the real ones, but their classes mean nothing.
-For real classes give a file, such as one that torch.onnx.export has written, and the names of its classes, one a line.
+For real classes, give a file, such as one that torch.onnx.export has written, and the names of its classes, one per
+line.
 """
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def main(model: str = "zoo:resnet18", image: str = "", labels: str = "", top: in
     print(f"{net!r}\ncompiled for {facts['target']} in {facts['compile_ms']:.0f} ms: {facts['steps']} steps, "
           f"{facts['constants_bytes'] / 1e6:.1f} MB of weights")
 
-    # The picture in the size of the input, as the classifiers of torchvision were trained: mean 0 and deviation 1.
+    # The picture in the size of the input, normalised as for the training of torchvision's classifiers: mean 0 and
+    # deviation 1.
     picture = load_picture(image) if image else synthetic_picture()
     _, _, height, width = net.inputs[0].shape
     x = normalized(resized(picture, height, width), [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])

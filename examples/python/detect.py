@@ -1,10 +1,10 @@
 """Reads the text in a picture with two networks of PP-OCR: one finds the lines, the other one reads each of them.
 
-The models are in the wheel rapidocr_onnxruntime. The detector gives each pixel's probability of being text (the method
-is called DB, differentiable binarization); boxes are made from it in NumPy: connected regions, their mean probability,
-and a margin. Boxes are upright rectangles, so tilted text is read worse than with the rotated boxes of the original.
-Both networks have open shapes, and Kilter compiles them for each size of picture that it meets; sizes are therefore
-rounded up.
+The models are in the wheel rapidocr_onnxruntime. The detector returns each pixel's probability of being text (the
+method is called DB, differentiable binarization). NumPy code turns these into boxes: connected regions, their mean
+probability, and a margin. Boxes are upright rectangles, so tilted text is read worse than with the rotated boxes of the
+original. Both networks have open shapes, and Kilter compiles them for each size of picture that it encounters; sizes
+are therefore rounded up.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import onnx
 import kilter
 from helpers import load_picture, model_file, normalized, resized, run_main
 
-# A font for a picture to read: for each character seven rows of five pixels, as hexadecimal numbers.
+# The font of the generated test picture: seven rows of five pixels for each character, in hexadecimal.
 FONT = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", """
     040a11111f1111 1e11111e11111e 0e11101010110e 1e11111111111e 1f10101e10101f 1f10101e101010 0e11101713110f
     1111111f111111 0e04040404040e 0702020202120c 11121418141211 1010101010101f 111b1515111111 11191513111111
@@ -45,7 +45,7 @@ def regions(mask: np.ndarray) -> list[np.ndarray]:
         grown = np.maximum.reduce([grown[1:-1, 1:-1], grown[:-2, 1:-1], grown[2:, 1:-1], grown[1:-1, :-2],
                                    grown[1:-1, 2:]])
         grown = np.where(mask, grown, -1)
-        grown[mask] = grown.ravel()[grown[mask]]  # that pixel's own label may be known further on
+        grown[mask] = grown.ravel()[grown[mask]]  # that pixel's own label may point further
         if np.array_equal(grown, label):
             break
         label = grown
@@ -55,7 +55,8 @@ def regions(mask: np.ndarray) -> list[np.ndarray]:
 def find_lines(detector: kilter.Network, picture: np.ndarray, threshold: float, least: float) -> list[tuple[int, ...]]:
     """Returns the boxes of lines of text (top, left, bottom, right), from top to bottom.
 
-    threshold: the probability from which on a pixel is text; least: the mean probability of a region that counts."""
+    threshold: the probability from which a pixel counts as text; least: the lowest mean probability of a region that
+    counts."""
     height, width = picture.shape[:2]
     rounded = [-(-side // 32) * 32 for side in (height, width)]
     mean, deviation = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

@@ -1,4 +1,4 @@
-"""What the examples share: options from a function's signature, models of the project's folder, and pictures."""
+"""Shared by the examples: options from a function's signature, models of the project's folder, and pictures."""
 from __future__ import annotations
 
 import argparse
@@ -62,13 +62,13 @@ def resized(picture: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def _between(old: int, new: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns for each new place the share of the second of its two old neighbours, and both neighbours."""
+    """Returns, for each new position, the weight of the second of its two old neighbours, and both neighbours."""
     place = np.clip((np.arange(new) + 0.5) * old / new - 0.5, 0, old - 1)
     first = place.astype(int)
     return place - first, first, np.minimum(first + 1, old - 1)
 
 
 def normalized(picture: np.ndarray, mean: list[float], deviation: list[float]) -> np.ndarray:
-    """Returns f32[1, 3, height, width]: values of 0 to 255 scaled to 0 to 1, less `mean`, over `deviation`."""
+    """Returns f32[1, 3, height, width]: values of 0 to 255 scaled to 0 to 1, minus `mean`, divided by `deviation`."""
     planes = (picture / np.float32(255) - np.array(mean, np.float32)) / np.array(deviation, np.float32)
     return np.ascontiguousarray(planes.transpose(2, 0, 1)[None], dtype=np.float32)

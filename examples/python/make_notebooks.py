@@ -1,7 +1,7 @@
 """Writes examples/notebooks from the scripts in this folder: python examples/python/make_notebooks.py.
 
-A notebook has a script's docstring as text, its imports and functions as cells, the parameters of main() as a cell of
-variables, and the body of main() cut at its comments, which become text.
+A notebook contains a script's docstring as text, its imports and functions as cells, the parameters of main() as a cell
+of variables, and the body of main() cut at its comments, which become text.
 """
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Report 000: a network is tuned, timed and profiled, and the profiler says four times what the timer said.
+"""Report 000: a network is tuned, timed and profiled, and the profiler reports four times the time that the timer
+reported.
 
 The author tuned a ResNet-50 with about 200 lines of script. The timer gave 328 ms, the profiler 1410 ms, and nothing
-told that the two had used other kernels and other numbers of threads. Here both measure with the same clock in the same
-way, every figure carries its conditions, and check() compares the two: it raises an error that names what differs. The
-layers for which tuning has no record are named, too. Give more time for a better result, and run again to continue.
+showed that the two had used different kernels and different numbers of threads. Here both measure with the same clock
+in the same way, every figure carries its conditions, and check() compares the two: it raises an error that names what
+differs. The layers for which tuning has no record are named, too. Give more time for a better result, and run again to
+continue.
 """
 from __future__ import annotations
 

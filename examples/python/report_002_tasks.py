@@ -25,13 +25,13 @@ def main(model: str = "zoo:resnet18_tvm", target: str = "native", other: str = "
         for fused, nodes in members:
             print(f"    {', '.join(nodes)}" + (f" with {', '.join(fused)}" if fused else ""))
 
-    # Counted.
+    # The counts.
     convolutions = [task for task in tasks if task["problem"].startswith("conv2d")]
     print(f"{sum(len(task['nodes']) for task in convolutions)} convolutions, "
           f"{sum(name.startswith('conv2d') for name in groups)} different ones, {len(convolutions)} different tasks; "
           f"{len(tasks) - len(convolutions)} tasks of other operators")
 
-    # Another target has other schedules to choose from, for the same convolutions.
+    # Another target has different schedules to choose from, for the same convolutions.
     for name in (target, other):
         found = [t for t in kilter.compile(model, target=name).tasks() if t["problem"].startswith("conv2d")]
         print(f"{name}: {len(found)} tasks of convolutions for {sum(len(t['nodes']) for t in found)} layers, "

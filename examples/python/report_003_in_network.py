@@ -1,9 +1,9 @@
 """Report 003: a fused convolution takes 0.1 ms in a network of its own and 0.2 ms in ResNet-50, with the same code.
 
 The author cannot see where the other 0.1 ms come from. On its own, the layer finds its weights in the cache, because
-the run before left them there; in a large network, other layers have used the cache since. So the time of a loop over
+the previous run left them there; in a large network, other layers have used the cache since. So the time of a loop over
 one layer says little about a network. time_tasks() times a layer both ways, in a loop and with weights that come from
-where the network finds them, and beside its time in the network.
+where the network finds them, and shows its time in the network next to these.
 """
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def main(model: str = "", size: int = 224, threads: int = 1, seconds: float = 1.
         kilter.command("zoo", "centernet_dla34_tvm", "--size", size, "--out", model)
     net = kilter.compile(model, threads=threads)
 
-    # Is it slower than another runtime? Both run alternately, so that the machine's mood hits both.
+    # Is it slower than another runtime? Both run alternately, so that disturbances affect both.
     if importlib.util.find_spec("onnxruntime"):
         comparison = kilter.compare(net, f"onnxruntime:{model}", threads_b=threads, seconds=seconds)
         ratio = comparison.ratio
@@ -42,7 +42,7 @@ def main(model: str = "", size: int = 224, threads: int = 1, seconds: float = 1.
     direct = kilter.compare(net, net.with_options(forbid="winograd"), seconds=seconds)
     print(f"without any Winograd: {direct.b['ms']:.2f} ms instead of {direct.a['ms']:.2f} ms")
 
-    # What to do next? The findings come with what they gain, and with a command that shows it.
+    # What to do next? Each finding states what it gains, and a command that shows it.
     explanation = net.explain(seconds=seconds)
     for finding in explanation.findings[:3]:
         print(f"{finding['gain_percent']:.1f} % ({finding['how']}): {finding['cause']} in {finding['name']}; "

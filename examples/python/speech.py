@@ -6,8 +6,8 @@ input:
 - silero_vad_16k_sequence.onnx (the default): many pieces of 32 ms in one run;
 - silero_vad_openvino_16k.onnx: one piece in each run, as a microphone delivers them;
 - silero_vad.onnx: the same with an If for the sampling rate and more Ifs inside. Kilter picks the branches that run
-  when it compiles, from the value of the input `sr` and from shapes, once for each rate. It could not run an If whose
-  condition depends on what the network computes, or a Loop; silero_vad has neither.
+  when it compiles, from the value of the input `sr` and from shapes, once for each rate. (An If whose condition depends
+  on what the network computes, or a Loop, would run as a program; silero_vad has neither.)
 """
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def synthetic_recording(rng: np.random.Generator) -> np.ndarray:
 
 
 def resonant(signal: np.ndarray, frequencies: tuple[float, ...]) -> np.ndarray:
-    """Returns the signal through one resonance after another, each 80 Hz wide."""
+    """Returns the signal filtered by one resonance after another, each 80 Hz wide."""
     spectrum = np.fft.rfft(signal)
     turn = np.exp(-2j * np.pi * np.fft.rfftfreq(len(signal)))
     for frequency in frequencies:
@@ -57,7 +57,8 @@ def recording_of(path: str) -> np.ndarray:
 
 
 def pieces_of(recording: np.ndarray) -> np.ndarray:
-    """Returns f32[pieces, 64 + 512]: each piece of the recording after the last 64 samples of the one before."""
+    """Returns f32[pieces, 64 + 512]: each piece of the recording, preceded by the last 64 samples of the previous
+    one."""
     count = -(-len(recording) // PIECE)
     padded = np.zeros(BEFORE + count * PIECE, np.float32)
     padded[BEFORE:BEFORE + len(recording)] = recording
@@ -79,7 +80,7 @@ def probabilities(net: kilter.Network, pieces: np.ndarray) -> np.ndarray:
 
 
 def spoken(chances: np.ndarray, threshold: float, silence: float) -> list[tuple[float, float]]:
-    """Returns the begin and end of each stretch of speech in seconds. Gaps that are shorter than `silence` are
+    """Returns the start and end of each stretch of speech in seconds. Gaps that are shorter than `silence` are
     bridged."""
     seconds = PIECE / RATE
     stretches: list[tuple[float, float]] = []

@@ -24,7 +24,7 @@ struct BatchOptions {
 class Batcher {
  public:
   Batcher(Model model, const BatchOptions& options);
-  /// Finishes the requests that wait.
+  /// Finishes the waiting requests.
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
@@ -44,7 +44,7 @@ class Batcher {
     Clock::time_point arrival;
     std::vector<Tensor> outputs;
     int status = 200;
-    std::string error;  ///< if `status` is another
+    std::string error;  ///< set if `status` is not 200
     bool done = false;
     std::condition_variable finished;
   };
@@ -61,12 +61,12 @@ class Batcher {
   Model model_;
   const BatchOptions options_;
   Metrics metrics_;
-  std::mutex mutex_;  ///< of the members below and of the jobs
+  std::mutex mutex_;  ///< guards the members below and the jobs
   std::condition_variable changed_;
   std::deque<Job*> queue_;
   int64_t queued_rows_ = 0;
-  /// Requests that a run waits for, within max_delay: those of the run before, whose clients may ask again, and those
-  /// that waited at its end. So a single client never waits, except for the first run.
+  /// The number of requests that a run waits for, within max_delay: those of the previous run, whose clients may send
+  /// more, and those that waited at its end. So a single client never waits, except for the first run.
   size_t expected_ = std::numeric_limits<size_t>::max();
   bool stopping_ = false;
   std::vector<std::thread> threads_;

@@ -1,4 +1,4 @@
-// The HTTP side: paths, limits of requests, and statuses. Every answer to a request that is wrong is {"error": "..."}.
+// The HTTP side: paths, limits of requests, and statuses. Every response to a faulty request is {"error": "..."}.
 
 #include "http.h"
 
@@ -21,7 +21,7 @@ constexpr const char* kJson = "application/json";
 constexpr const char* kHeaderLength = "Inference-Header-Content-Length";
 constexpr const char* kStopping = "the server is stopping";
 constexpr size_t kLongestPath = 1024;
-constexpr int kSecondsIdle = 2;     // that a connection is kept without a request, which is also how long a stop takes
+constexpr int kSecondsIdle = 2;     // that an idle connection is kept, and that a stop may take
 constexpr int kSecondsStalled = 5;  // that a client may pause inside a request
 
 /// The library's server, with a queue of connections that holds as many as clients open at once.
@@ -42,7 +42,7 @@ void answer(Response& response, int status, const std::string& body) {
   response.set_content(body, kJson);
 }
 
-/// Bytes of the bodies that are in memory at the same time.
+/// Limits the bytes of the bodies that are in memory at the same time.
 class Budget {
  public:
   explicit Budget(size_t most) : most_(most) {}
@@ -125,9 +125,10 @@ struct HttpServer::State {
   std::atomic<bool> stopping = false, served = false;
 };
 
-/// Answers a request whose end is not known, so that what follows must not be taken for the next request. The library
-/// closes a connection if the provider of a body reports a failure, which this one does after all of the body. (Once
-/// the library stops, it closes every connection after its answer, and calls no provider.)
+/// Responds to a request whose end is not known and closes the connection, because what follows must not be taken for
+/// the next request. The library closes a connection if the provider of a body reports a failure, which this one does
+/// after sending the whole body. (Once the library stops, it closes every connection after its response and calls no
+/// provider.)
 void HttpServer::State::answer_and_close(Response& response, int status, const std::string& text) const {
   if (stopping) return answer(response, status, error_body(text));
   response.status = status;
@@ -152,8 +153,8 @@ Batcher& HttpServer::State::find(const Path& path) const {
   return *found->second;
 }
 
-/// Answers requests whose length is not stated as the protocol needs it, or too large. Two readings of where a body
-/// ends would let one client speak for another behind a proxy.
+/// Refuses requests whose length is too large or not stated as the protocol requires. If a proxy and this server
+/// disagreed about where a body ends, one client could send requests in the name of another.
 bool HttpServer::State::refuse_framing(const Request& request, Response& response) const {
   const size_t lengths = request.get_header_value_count("Content-Length");
   const bool chunked = request.has_header("Transfer-Encoding");
@@ -165,7 +166,7 @@ bool HttpServer::State::refuse_framing(const Request& request, Response& respons
   if (request.path.size() > kLongestPath)
     return refuse(414, "the path has more than " + std::to_string(kLongestPath) + " bytes");
   if (lengths + (chunked ? 1 : 0) > 1 || (lengths == 1 && !length))
-    return refuse(400, "the header has no single Content-Length that is a number, or Transfer-Encoding as well");
+    return refuse(400, "the header does not have a single numeric Content-Length, or has Transfer-Encoding as well");
   if (chunked && request.get_header_value("Transfer-Encoding") != "chunked")
     return refuse(
         400, "Transfer-Encoding " + in_quotes(request.get_header_value("Transfer-Encoding")) + "; expected chunked");
@@ -178,8 +179,9 @@ bool HttpServer::State::refuse_framing(const Request& request, Response& respons
   if (!encoding.empty() && encoding != "gzip" && encoding != "deflate" && encoding != "br" && encoding != "identity")
     return refuse(415, "Content-Encoding " + in_quotes(encoding) + "; expected gzip, deflate, br or identity");
   if (request.is_multipart_form_data())
-    return refuse(400, "a form; expected a body of JSON, with binary data behind it");
-  // The rest of a body that is not much too large is read and dropped, since many clients read no answer before.
+    return refuse(400, "the body is a form; expected JSON, with optional binary data after it");
+  // The rest of a body that is not much too large is read and dropped, since many clients read no response before they
+  // have sent it.
   if (length.value_or(0) / 4 <= options.max_request) return false;
   return refuse(413, "the body has " + std::to_string(*length) + " bytes; expected at most " +
                          std::to_string(options.max_request));
@@ -212,7 +214,7 @@ void HttpServer::State::get(const Request& request, Response& response) const {
                          "; expected one of the Open Inference Protocol, such as /v2/models/NAME");
 }
 
-/// Reads the body. If that is not possible, answers the request and returns false.
+/// Reads the body. If that is not possible, responds to the request and returns false.
 bool HttpServer::State::read_body(const Request& request, Response& response, const httplib::ContentReader& read,
                                   Body& body) const {
   bool long_body = false, full = false;
@@ -284,7 +286,7 @@ void HttpServer::State::post(const Request& request, Response& response, const h
 
 namespace {
 
-/// Runs `f`; a failure becomes the answer.
+/// Runs `f`; a failure becomes the response.
 template <class F>
 void answered(Response& response, F&& f) {
   try {
@@ -316,7 +318,7 @@ HttpServer::HttpServer(const HttpOptions& options, const Models& models)
     const int on = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   });
-  // Requests without a body are answered before the library looks for a route.
+  // Requests without a body are handled before the library looks for a route.
   listener.set_pre_routing_handler([&state](const Request& request, Response& response) {
     using Handling = httplib::Server::HandlerResponse;
     if (state.refuse_framing(request, response)) return Handling::Handled;
@@ -327,7 +329,7 @@ HttpServer::HttpServer(const HttpOptions& options, const Models& models)
   listener.Post(".*", [&state](const Request& request, Response& response, const httplib::ContentReader& read) {
     answered(response, [&] { state.post(request, response, read); });
   });
-  // Errors that the library finds itself, such as a request line that is none.
+  // Errors that the library itself finds, such as an invalid request line.
   listener.set_error_handler([](const Request& /*request*/, Response& response) {
     if (response.has_header("Content-Type")) return;
     const int status = response.status;
@@ -349,7 +351,7 @@ int HttpServer::bind() {
   }
   if (port < 0 || !listener.lengthen_queue())
     throw std::runtime_error("cannot listen on " + options.host + ", port " + std::to_string(options.port) +
-                             ": is it in use, or no address of this machine?");
+                             ": is it in use, or is it not an address of this machine?");
   return port;
 }
 

@@ -31,9 +31,9 @@ class HttpServer {
 
   /// Starts to accept connections and returns the port. Throws std::runtime_error if the address cannot be used.
   int bind();
-  /// Answers requests until stop() is called, and finishes those that it has begun to read.
+  /// Serves requests until stop() is called, and finishes those that it has begun to read.
   void serve();
-  /// Called from any thread, also before serve().
+  /// May be called from any thread, even before serve().
   void stop();
 
  private:

@@ -1,4 +1,4 @@
-// Writes the answer to an inference request.
+// Writes the response to an inference request.
 
 #include <bit>
 #include <charconv>
@@ -13,14 +13,14 @@ namespace {
 
 [[noreturn]] void no_json(const kilter::Port& port, const std::string& what) {
   throw Failure(400, "output " + in_quotes(port.name) + ": " + what +
-                         " no form in JSON; ask for it with parameter \"binary_data\": true");
+                         " cannot be written as JSON; request it with parameter \"binary_data\": true");
 }
 
 std::string json_string(const std::string& text, const kilter::Port& port) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception&) {  // not UTF-8
-    no_json(port, "a string that is not UTF-8 has");
+    no_json(port, "a string that is not UTF-8");
   }
 }
 
@@ -34,7 +34,7 @@ void append_numbers(std::string& out, const Tensor& tensor, const kilter::Port& 
       out += value ? "true" : "false";
     } else {
       if constexpr (std::is_floating_point_v<T>) {
-        if (!std::isfinite(value)) no_json(port, "a value that is not finite has");
+        if (!std::isfinite(value)) no_json(port, "a value that is not finite");
       }
       std::array<char, 32> text{};
       const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
@@ -72,7 +72,7 @@ void append_data(std::string& out, const Tensor& tensor, const kilter::Port& por
         out += (i > 0 ? "," : "") + json_string(tensor.strings[i], port);
       return;
     default:
-      no_json(port, std::string("datatype ") + datatype(tensor.type) + " has");
+      no_json(port, std::string("datatype ") + datatype(tensor.type));
   }
 }
 

@@ -42,7 +42,7 @@ class Reader : public nlohmann::json_sax<Json> {
     document_.data.back().strings.push_back(std::move(value));
     return true;
   }
-  bool binary(binary_t& /*value*/) override { return false; }  // not in texts
+  bool binary(binary_t& /*value*/) override { return false; }  // does not occur in text
 
   bool start_array(size_t /*unknown*/) override {
     require_depth(open_.size() + nested_ + 1);
@@ -205,7 +205,7 @@ void fill(Tensor& tensor, const Values& values, const std::string& where) {
     case kilter::Type::f64:
       return fill<double>(tensor, values, where);
     default:
-      bad(where + ": datatype " + datatype(tensor.type) + " has no form in JSON; send it as binary data");
+      bad(where + ": datatype " + datatype(tensor.type) + " cannot be written as JSON; send it as binary data");
   }
 }
 

@@ -25,11 +25,11 @@ struct Document {
   std::vector<Values> data;
 };
 
-/// Throws Failure 400 if the text is not JSON, or if anything but "data" has thousands of values.
+/// Throws Failure 400 if the text is not JSON, or if anything except "data" has thousands of values.
 Document read_json(std::string_view text);
 
-/// The elements of an input as `type` and `shape` say; `where` begins the messages. Throws Failure 400 if the number of
-/// values, a kind or a range does not fit.
+/// Returns the elements of an input as a tensor of this type and shape; `where` begins the messages. Throws Failure 400
+/// if the number of values, a kind or a range does not fit.
 Tensor tensor_of(Values values, kilter::Type type, std::vector<int64_t> shape, const std::string& where);
 
 }  // namespace serve

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures kilter-serve: answers a second and latencies for several numbers of clients, with and without batching.
+"""Measures kilter-serve: responses per second and latencies for several numbers of clients, with and without batching.
 
 usage: load.py [--serve PROGRAM] [--kilter PROGRAM] [--seconds S] [--rounds N] [--clients N,...] [--model FILE]
 
-Each client is a thread with one connection, which sends the next request when the answer to the last one has come. The
-clients run on the same machine as the server and take a part of its CPUs. The networks are ResNet-18 of the zoo, a
-request of one picture (602 kB), and `dense`: four layers of 2048 x 2048 in f32, a request of 2048 values (8 kB); or
---model, whose inputs have one open dimension, the first. All have one row in a request, as binary data.
-The settings take turns within each round; the figures are those of all rounds together.
+Each client is a thread with one connection, which sends the next request when the response to the previous one has
+arrived. The clients run on the same machine as the server and use a part of its CPUs. The networks are ResNet-18 of the
+zoo, a request of one picture (602 kB), and `dense`: four layers of 2048 x 2048 in f32, a request of 2048 values (8 kB);
+or --model, whose inputs have one open dimension, the first. Each request has one row, as binary data. The settings take
+turns within each round; the figures are those of all rounds together.
 """
 import argparse
 import json
@@ -114,7 +114,7 @@ def measure(server, clients, seconds):
     """Returns latencies and the number of rows of each run, as runs and rows."""
     request = server.request()
     before = server.mean_rows()
-    begin = time.monotonic() + 0.5  # of warming up
+    begin = time.monotonic() + 0.5  # after warming up
     latencies = [[] for _ in range(clients)]
     threads = [threading.Thread(target=ask_until, args=(server.port, request, begin, begin + seconds, own)) for own in latencies]
     for thread in threads:
@@ -143,7 +143,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         files = [options.model] if options.model else [resnet18(options.kilter, folder), dense(folder)]
-        print("| network | clients | setting | answers a second | median ms | 95 % | 99 % | rows of a run |\n|---|---|---|---|---|---|---|---|")
+        print("| network | clients | setting | responses per second | median ms | 95 % | 99 % | rows of a run "
+              "|\n|---|---|---|---|---|---|---|---|")
         for file in files:
             servers = {setting: Server(options.serve, file, [*words, *more]) for setting, words in SETTINGS.items()}
             for clients in map(int, options.clients.split(",")):

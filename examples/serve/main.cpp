@@ -39,7 +39,7 @@ std::unique_ptr<Batcher> loaded(const std::string& name, const std::string& file
   return std::make_unique<Batcher>(std::move(model), options.batch);
 }
 
-/// Takes SIGINT and SIGTERM, on a thread of its own. They end the process until stop() is called.
+/// Handles SIGINT and SIGTERM on a thread of its own. Until stop() is called, they end the process.
 class Signals {
  public:
   /// Called before other threads exist, which inherit the blocked signals.

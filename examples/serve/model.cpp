@@ -1,4 +1,4 @@
-// Loads models. Plans are made here, so that no request waits for a compiler.
+// Loads models. Plans are compiled here, so that no request waits for a compiler.
 
 #include "model.h"
 
@@ -28,7 +28,7 @@ using kilter::Type;
 bool is_compiled(const std::string& file) { return !file.starts_with("zoo:") && !file.ends_with(".onnx"); }
 
 /// All sizes up to 16, and then steps of an eighth at most, up to `most`. Plans share code and weights, so many sizes
-/// cost little, while each row of padding takes as long as a row that was asked for.
+/// cost little, while each row of padding takes as long as a requested row.
 std::vector<int64_t> sizes_up_to(int64_t most) {
   std::vector<int64_t> sizes;
   for (int64_t size = 1; size < most; size += std::max<int64_t>(1, std::bit_floor(static_cast<uint64_t>(size)) / 8))
@@ -55,7 +55,7 @@ bool known_but_first(const Port& port) {
   return !port.shape.empty() && std::all_of(port.shape.begin() + 1, port.shape.end(), [](int64_t d) { return d >= 0; });
 }
 
-/// Why requests cannot be joined, by the declared shapes; empty if nothing speaks against it.
+/// Returns why requests cannot be joined, according to the declared shapes; empty if nothing prevents it.
 std::string obstacle(const std::vector<Port>& inputs, const std::vector<Port>& outputs) {
   if (inputs.empty()) return "it has no inputs";
   for (const Port& port : inputs) {
@@ -163,7 +163,7 @@ double real(const Tensor& tensor, size_t i) {
   }
 }
 
-/// Whether two outputs differ by no more than another order of summation explains.
+/// Returns whether two outputs differ by no more than a different order of summation can explain.
 bool same(const Tensor& a, const Tensor& b) {
   if (a.shape != b.shape) return false;
   const bool reals = a.type == Type::f32 || a.type == Type::f64 || a.type == Type::f16 || a.type == Type::bf16;
@@ -199,7 +199,7 @@ std::string check_rows(Instance& instance, const std::vector<int64_t>& sizes) {
       }
     }
     const std::vector<Tensor> rows = made_up(instance.inputs(), 0, sizes.back());
-    static_cast<void>(instance.run_joined({&rows}, sizes.back()));  // makes the working memory
+    static_cast<void>(instance.run_joined({&rows}, sizes.back()));  // allocates the working memory
   } catch (const kilter::ApiError& error) {
     return std::string("a run with made-up inputs failed: ") + error.what();
   }
@@ -219,7 +219,8 @@ double seconds_of_run(Instance& instance, int64_t rows) {
   return std::chrono::duration<double>(least).count();
 }
 
-/// What joining gains, which depends on the network: a matrix is read once for all rows, but the arithmetic stays.
+/// Returns what joining gains, which depends on the network: a matrix is read once for all rows, but the amount of
+/// arithmetic is the same.
 std::string gain(Instance& instance, const std::vector<int64_t>& sizes) {
   const double times = seconds_of_run(instance, sizes.back()) / seconds_of_run(instance, sizes.front());
   std::array<char, 32> text{};
@@ -249,7 +250,7 @@ NetworkOptions network_options(const ModelOptions& options) {
   return out;
 }
 
-/// Has plans for these batch sizes. A compiled file has its own.
+/// Loads a network with plans for these batch sizes. A compiled file has its own.
 Instance load_with_sizes(const std::string& file, const std::vector<Port>& inputs, const std::vector<int64_t>& sizes,
                          const ModelOptions& options) {
   NetworkOptions declared = network_options(options);
@@ -261,8 +262,8 @@ Instance load_with_sizes(const std::string& file, const std::vector<Port>& input
   return Instance(Network::load(file, declared));
 }
 
-/// The first instance, which can join requests of the sizes that it puts into the model; none, with a note, if requests
-/// of this model cannot be joined.
+/// Returns the first instance, and puts the sizes for which it can join requests into the model; none, with a note, if
+/// requests of this model cannot be joined.
 std::optional<Instance> joining_instance(Model& model, const std::string& file, const ModelOptions& options) {
   const std::vector<Port>& inputs = model.signature.inputs;
   std::string reason = obstacle(inputs, model.signature.outputs);
@@ -308,7 +309,7 @@ class TemporaryFile {
   TemporaryFile() {
     std::string name = (std::filesystem::temp_directory_path() / "kilter-serve-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr)
-      throw std::runtime_error("cannot make the folder " + name + ": " + std::strerror(errno));
+      throw std::runtime_error("cannot create the folder " + name + ": " + std::strerror(errno));
     folder_ = name;
   }
   ~TemporaryFile() {
@@ -333,7 +334,7 @@ void make_instances(Model& model, Instance first, const std::string& file, const
       first.save(shared.path());
       source = shared.path();
     } catch (const kilter::ApiError& error) {
-      model.notes.push_back(std::string("each instance has weights of its own, since no file can be made: ") +
+      model.notes.push_back(std::string("each instance has weights of its own, since no file can be created: ") +
                             error.what());
     }
   }
@@ -344,7 +345,7 @@ void make_instances(Model& model, Instance first, const std::string& file, const
                         : load_with_sizes(source, model.signature.inputs, model.batch_sizes, options);
     if (!model.batch_sizes.empty()) {
       const std::vector<Tensor> rows = made_up(next.inputs(), 0, model.batch_sizes.back());
-      static_cast<void>(next.run_joined({&rows}, model.batch_sizes.back()));  // makes its working memory
+      static_cast<void>(next.run_joined({&rows}, model.batch_sizes.back()));  // allocates its working memory
     }
     model.instances.push_back(std::move(next));
   }

@@ -48,7 +48,7 @@ std::pair<std::string, std::string> named_model(const std::string& word) {
     name = file.starts_with("zoo:") ? file.substr(4) : std::filesystem::path(file).stem().string();
   if (name.empty() || file.empty()) throw UsageError("model '" + word + "': expected FILE or NAME=FILE");
   if (name.find('/') != std::string::npos)
-    throw UsageError("model '" + word + "': a name is a part of a path, so it has no '/'");
+    throw UsageError("model '" + word + "': a name is a part of a path, so it must not contain '/'");
   return {name, file};
 }
 
@@ -105,11 +105,11 @@ Runs:
       --instances N   runs of each model at the same time (default: 1)
       --threads N     threads of each instance (default: the CPUs divided by the
                       instances)
-      --max-batch N   most rows of a run (default: 8; 1: one row, no joining)
+      --max-batch N   most rows in a run (default: 8; 1: one row, no joining)
       --max-delay T   the longest that a request waits for others, if several
                       came at the last run (default: 2ms)
       --no-batching   do not join requests
-      --max-queue N   requests of a model that wait; more are refused with
+      --max-queue N   most waiting requests of a model; more are refused with
                       status 503 (default: 256)
 
 General:

@@ -29,7 +29,7 @@ struct InferRequest {
 };
 
 /// The first `json_bytes` of `body` are JSON, the rest is binary data. The tensors refer to `body`, which must outlive
-/// the result. Throws Failure 400 for whatever does not fit the protocol or the model.
+/// the result. Throws Failure 400 for anything that does not fit the protocol or the model.
 InferRequest parse_infer(const Signature& model, std::string_view body, size_t json_bytes);
 
 struct InferAnswer {
@@ -38,7 +38,7 @@ struct InferAnswer {
   bool binary = false;  ///< `body` has binary data after the JSON
 };
 
-/// `outputs`: as in Signature::outputs. Throws Failure 400 if a value has no form in JSON.
+/// `outputs`: as in Signature::outputs. Throws Failure 400 if a value cannot be written as JSON.
 InferAnswer infer_answer(const Signature& model, const InferRequest& request, const std::vector<Tensor>& outputs);
 
 std::string server_metadata();

@@ -1,4 +1,4 @@
-// Tensors of requests and answers, and the names that the protocol gives to element types.
+// Tensors of requests and responses, and the names that the protocol gives to element types.
 
 #include "tensor.h"
 

@@ -1,4 +1,4 @@
-// Tensors of requests and answers, and the names that the protocol gives to element types.
+// Tensors of requests and responses, and the names that the protocol gives to element types.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace serve {
 
-/// Why a request is not answered as it was asked: the HTTP status and the text of the answer.
+/// Why a request failed: the HTTP status and the text of the response.
 class Failure : public std::runtime_error {
  public:
   Failure(int status, const std::string& text) : std::runtime_error(text), status_(status) {}

@@ -4,10 +4,11 @@
     net = kilter.compile("zoo:resnet18")
     scores = net(image)
 
-`compile` makes a Network, which is called with NumPy arrays, or anything with DLPack, and returns NumPy arrays. The
+`compile` returns a Network, which is called with NumPy arrays, or anything with DLPack, and returns NumPy arrays. The
 functions `bench`, `profile`, `explain`, `compare`, `tasks` and `tune` do what the commands of the same name do, with
-the same options, and `choose_precision` what `kilter precision` does. `kilter.onnxruntime` is a drop-in for ONNX Runtime's InferenceSession, `kilter.graph` builds networks
-without a file, and torch.compile(model, backend="kilter") compiles those of PyTorch.
+the same options, and `choose_precision` what `kilter precision` does. `kilter.onnxruntime` is a drop-in for ONNX
+Runtime's InferenceSession, `kilter.graph` builds networks without a file, and torch.compile(model, backend="kilter")
+compiles PyTorch models.
 """
 import os as _os
 import sys as _sys

@@ -1,4 +1,4 @@
-"""Messages of the compiler, which name options as the command line does, in the words of Python."""
+"""Translates messages of the compiler, which name options of the command line, to the terms of the Python package."""
 from __future__ import annotations
 
 import re
@@ -6,7 +6,7 @@ import shlex
 
 __all__ = ["with_arguments"]
 
-# A command to type in a shell, which stays, and text between such commands.
+# A command to type in a shell, which stays unchanged.
 _COMMAND = re.compile(r"(`kilter [^`]*`)")
 # One word after an option, quoted for a shell or not.
 _WORD = r"(?:'[^']*'|\\.|[^\s`'\":;,\\])+"
@@ -16,7 +16,7 @@ _SHAPE = re.compile(r"(scalar|\d+(x\d+)*)\Z")
 
 
 def with_arguments(message: str) -> str:
-    """Replaces options by arguments: --keep-float by keep_float, and `--input x=1x3` by `shapes={'x': (1, 3)}`."""
+    """Replaces options with arguments: --keep-float with keep_float, and `--input x=1x3` with `shapes={'x': (1, 3)}`."""
     return "".join(part if part.startswith("`kilter ") else _OPTION.sub(_name, _INPUTS.sub(_inputs, part))
                    for part in _COMMAND.split(message))
 

@@ -1,4 +1,4 @@
-"""Commands of the program, called in this process: words for options, and their output as Python objects."""
+"""Commands of the program, called in this process. Options become words, and output becomes Python objects."""
 from __future__ import annotations
 
 import json
@@ -13,7 +13,7 @@ __all__ = ["command", "device", "ops", "options", "targets", "words_of", "zoo"]
 
 
 class Unnamed(str):
-    """A word for a model that has no name in the file system, with what texts for the user say in its place."""
+    """A word for a model that has no name in the file system. `shown` replaces the word in texts for the user."""
     shown: str
 
     def __new__(cls, word: str, shown: str) -> Unnamed:
@@ -23,8 +23,8 @@ class Unnamed(str):
 
 
 def with_names(text: str, words: Iterable[str]) -> str:
-    """Returns a text of a command with the names of the models among its words. Columns stay where they are if there
-    is room."""
+    """Returns a command's output, with the unnamed models among its words as they are shown to the user. Columns stay
+    aligned if there is room."""
     for word in words:
         if isinstance(word, Unnamed) and word in text:
             pattern = re.compile(rf"'?{re.escape(word)}'?(?!\d)(  +)?")
@@ -69,7 +69,7 @@ def command(*words: str, progress: Callable[[str], None] | None = None,
 
     `words` are those of the command line without the program's name: command("inspect", "zoo:resnet18"). `progress` is
     called with what the command is doing, `line` with each line of its output as it is printed. Ctrl-C ends a search,
-    which then reports what it has found; any other command it ends at once. Raises the exception of the error's kind,
+    which then reports what it has found; it ends any other command at once. Raises the exception of the error's kind,
     and Error if the command's check failed (exit code 1).
     """
     return run([str(word) for word in words], progress, line, verbatim=True)
@@ -95,7 +95,7 @@ def read_text(path: str | os.PathLike) -> str:
 
 
 def report_of(path: str | os.PathLike, words: Iterable[str]) -> Any:
-    """Returns the JSON that a command has written to a file, with names as with_names() has them."""
+    """Returns the JSON that a command has written to a file, with names as with_names() shows them."""
     return json.loads(read_text(path), object_pairs_hook=lambda pairs: {k: _named(v, words) for k, v in pairs})
 
 
@@ -120,7 +120,7 @@ def json_of(words: Iterable[str], progress: Callable[[str], None] | None = None)
 
 
 def device() -> dict[str, Any]:
-    """Returns what this machine is and what it can do at most, as `kilter device` measures it."""
+    """Returns facts about this machine and its peak performance, as `kilter device` measures it."""
     return json_of(["device"])
 
 

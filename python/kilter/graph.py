@@ -36,15 +36,15 @@ class Value:
     """A value of a graph: an input, a constant, or the result of an operator.
 
     x + y, x - y, x * y, x / y, x ** y, x @ y and -x add the operators Add, Sub, Mul, Div, Pow, MatMul and Neg; one side
-    may be an array or a number, which takes the element type of the other side. x[...] takes parts as NumPy's basic
-    indexing does: integers, slices, ... and None. Values have no comparisons and no truth of their elements: use
-    g.Less, g.Where.
+    may be an array or a number, which takes the element type of the other side. x[...] selects parts as NumPy's basic
+    indexing does: integers, slices, ... and None. Values cannot be compared and have no truth value: use g.Less and
+    g.Where.
     """
 
     __slots__ = ("graph", "id")
     #: NumPy leaves array + value to Value.
     __array_ufunc__ = None
-    __iter__ = None  # else x[0], x[1], ... would make operators of a forgotten outputs=2
+    __iter__ = None  # otherwise unpacking x, after a forgotten outputs=2, would add operators for x[0], x[1], ...
 
     def __init__(self, graph: Graph, id: int):
         self.graph = graph
@@ -136,8 +136,7 @@ class Graph:
     """
 
     def __init__(self, name: str = "graph", opset: int = NEWEST_OPSET):
-        """Makes an empty graph, whose operators are those of an opset of ai.onnx. Raises UsageError for an unknown
-        one."""
+        """Creates an empty graph, with the operators of an opset of ai.onnx. Raises UsageError for an unknown one."""
         _check_opset("Graph", opset)
         self.name = name
         self.opset = opset
@@ -165,11 +164,11 @@ class Graph:
     placeholder = input
 
     def constant(self, array: Any, name: str = "const") -> Value:
-        """Adds a constant over the memory of an array, which must not change any more. Arrays with other strides than
-        dense ones are copied. Python numbers become scalars of i64, bool or f32, and lists of them arrays. A number is
-        added to a name that is taken.
+        """Adds a constant over the memory of an array, which must not change afterwards. Arrays that are not dense are
+        copied. Python numbers become scalars of i64, bool or f32, and lists of them become arrays. If the name is
+        taken, a number is appended.
 
-        Raises InputError for objects that are no arrays, and for element types that Kilter does not have.
+        Raises InputError for objects that are not arrays, and for element types that Kilter does not have.
         """
         if isinstance(array, (bool, int, float, list, tuple)):
             array = _array_of(array)
@@ -180,7 +179,7 @@ class Graph:
         """Adds an operator. Inputs are values, None for optional ones that are left out, or arrays and numbers, which
         become constants. attrs: ints, floats, texts, lists of them, or arrays; None leaves one out. Attributes that
         name an element type, such as `to` of Cast, take "f16" or numpy.float16 as well as ONNX's number. name: of the
-        node and its results; a number is added to one that is taken. outputs: how many results are wanted.
+        node and its results; if it is taken, a number is appended. outputs: the number of results.
 
         Returns the result, or a tuple if `outputs` is above 1. Raises ModelError for illegal operands or attributes,
         and UnsupportedError for an unknown operator or a shape that depends on data.
@@ -231,8 +230,8 @@ class Graph:
             path = os.path.join(folder, "model.onnx")
             self.save(path)
             if len(os.listdir(folder)) > 1:
-                raise UnsupportedError(f"graph '{self.name}': its weights exceed 1 GiB, which do not fit into the "
-                                       f"bytes of one model; use save(), which writes a second file")
+                raise UnsupportedError(f"graph '{self.name}': its weights exceed 1 GiB, so they do not fit into the "
+                                       "bytes of one model; use save(), which writes a second file")
             with open(path, "rb") as file:
                 return file.read()
 
@@ -330,7 +329,7 @@ def _attribute(op_type: str, name: str, value: Any) -> Any:
 def _checked(op_type: str, name: str, value: Any) -> Any:
     """Refuses an int that ONNX's attributes cannot hold."""
     if isinstance(value, int) and not -_INT64_MAX - 1 <= value <= _INT64_MAX:
-        raise UsageError(f"{op_type}: attribute '{name}': {value} is not a number of 64 bits")
+        raise UsageError(f"{op_type}: attribute '{name}': {value} is not a 64-bit number")
     return value
 
 

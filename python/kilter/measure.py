@@ -53,7 +53,7 @@ class Record(Mapping):
         return type(other) is type(self) and self._data == other._data
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # asked for before there are fields, such as by copy and pickle
+        if name.startswith("_"):  # requested before there are fields, for example by copy and pickle
             raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
         try:
             return self._data[name]
@@ -117,8 +117,9 @@ class Profile(Record):
 
     @property
     def warnings(self) -> list[str]:
-        """What weakens this profile, one sentence each: a busy machine, threads that got no CPU, rows that do not add up to the whole, layers
-        for which the tuning records have no schedule. Empty if there is nothing to say."""
+        """Reasons why this profile may be inaccurate, one sentence each: a busy machine, threads that got no CPU, rows
+        that do not add up to the whole, layers for which the tuning records have no schedule. Empty if there are
+        none."""
         told = [] if undisturbed_figure(self.conditions) else [self.conditions["quiet_text"]]
         if absent := self.conditions.get("absent_threads"):
             told.append(absent)
@@ -142,9 +143,9 @@ class Profile(Record):
         """Raises MeasurementError if the figures contradict each other.
 
         The rows must add up to the end-to-end time within `tolerance`, a fraction: the 95 % interval of their ratio
-        must come that close to 1. A `timing` (of bench(), timer() or benchmark()) must be of the same number of
-        threads, target and records, and must agree: a measurement says that the time of a run is between its best run
-        and its estimate, and the two ranges must overlap or be within `tolerance` of each other.
+        must come that close to 1. A `timing` (of bench(), timer() or benchmark()) must have the same number of threads,
+        target and records, and must agree: a measurement says that the time of a run is between its best run and its
+        estimate, and the two ranges must overlap or be within `tolerance` of each other.
         """
         ratio = self.sum_over_end_to_end
         if ratio["low"] > 1 + tolerance or ratio["high"] < 1 - tolerance:
@@ -222,8 +223,8 @@ class Profile(Record):
 
 
 class Explanation(Record):
-    """Why a network takes as long as it does: `findings`, the most promising first, and the profile that they rest
-    on. Printed, it is the text of `kilter explain`."""
+    """Why a network takes as long as it does: `findings`, the most promising first, and the profile on which they are
+    based. Printed, it is the text of `kilter explain`."""
 
     def __init__(self, data: dict[str, Any], text: str, html: str):
         super().__init__(data)

@@ -1,4 +1,4 @@
-"""Networks: compile() and load() make them; calling one runs it."""
+"""Networks: compile() and load() create them; calling one runs it."""
 from __future__ import annotations
 
 import asyncio
@@ -55,11 +55,11 @@ class Port(_PortFields):
 
 
 class PlansAhead(NamedTuple):
-    """Plans that are made in the background."""
-    #: how many of `of` plans have been made
+    """The progress of plans that are compiled in the background."""
+    #: how many of the `of` plans have been compiled
     made: int
     of: int
-    #: no more will be made
+    #: whether no more will be compiled
     ended: bool
 
 
@@ -94,7 +94,7 @@ class _Source:
         self.word = Unnamed(self.memory.name, name)
 
     def _from_compiled(self, data: bytes) -> None:
-        """Keeps a compiled file in memory that has no name in the file system, which commands open as well."""
+        """Keeps a compiled file in an anonymous in-memory file, which commands can open too."""
         handle = os.memfd_create("kilter-compiled")
         weakref.finalize(self, os.close, handle)
         with open(handle, "wb", closefd=False) as file:
@@ -110,8 +110,8 @@ class Network:
     numpy.ndarray, torch.Tensor on the CPU, or anything else with DLPack or the buffer protocol; dense ones are not
     copied. Strings are arrays of str, bytes or objects, sequences are lists, maps are dicts, and an optional value may
     be None. The result is a numpy.ndarray, or a tuple of them for several outputs; a list for a sequence, a dict for a
-    map, None for an optional value without content, an array of objects for strings. Memory of an output is reused by later runs once no array refers
-    to it.
+    map, None for an optional value without content, an array of objects for strings. Memory of an output is reused by
+    later runs once no array refers to it.
 
     Several threads may call one network; their calls run one after another. pool() gives networks that run side by
     side. The interpreter's lock is released during runs.
@@ -155,8 +155,8 @@ class Network:
     def __call__(self, *arrays: Any, out: Mapping[str, Any] | Any | None = None, **named: Any) -> Any:
         """Runs the network once. `out`: arrays that outputs are written to, by name, or one array for a single output.
 
-        Returns the output, or a tuple of outputs. Raises InputError if an input is missing, unknown, or has another
-        element type or shape than the network needs.
+        Returns the output, or a tuple of outputs. Raises InputError if an input is missing, unknown, or has the wrong
+        element type or shape.
         """
         if arrays:
             self._name_arrays(arrays, named)
@@ -201,7 +201,7 @@ class Network:
 
     def pool(self, size: int) -> Pool:
         """Returns a pool of `size` networks that run side by side, each on its own threads. They share the weights of
-        plans that the network has compiled by then; one whose shapes are all known compiles first."""
+        plans that the network has compiled by then; a network whose shapes are all known is compiled first."""
         return Pool(self, size)
 
     def twin(self) -> Network:
@@ -221,15 +221,16 @@ class Network:
         `inputs` and `outputs` list. A call that raises leaves the state as it was. A second bind_state() replaces the
         first. Returns the pairs.
 
-        pairs: by the name of an input, the output that is its next value. None: found in the model, where an output
-        appends to an input (Concat), and by names such as past.0.key and present.0.key, h and hn, state and stateN, x and
-        new_x, x_in and x_out. initial: first values by the names of inputs, which are copied. Others begin with the
-        model's default value, else with zeros, of size 0 along an open dimension in which the output is longer, and else
-        of the sizes that inputs of the first call have in dimensions of the same name.
+        pairs: for the name of each input, the output that is its next value. None: pairs are found in the model where
+        an output appends to an input (Concat), and by names such as past.0.key and present.0.key, h and hn, state and
+        stateN, x and new_x, x_in and x_out. initial: first values by the names of inputs, which are copied. Other
+        inputs begin with the model's default value if there is one, and otherwise with zeros. The size along an open
+        dimension is then 0 if the output is longer in it, and otherwise that of dimensions of the same name in the
+        inputs of the first call.
 
-        Raises UsageError for a name that is no input or output and if no pair is found, and InputError if an output or
-        a value does not fit its input, or if nothing tells the first size of an input. The network then stays as it
-        was."""
+        Raises UsageError for a name that is not an input or output and if no pair is found, and InputError if an output
+        or a value does not fit its input, or if nothing determines the first size of an input. The network is then
+        unchanged."""
         names = _mapping_of("bind_state: pairs", "names of inputs to names of outputs", pairs)
         if not all(isinstance(name, str) for pair in names.items() for name in pair):
             raise UsageError(f"bind_state: pairs: expected names of inputs and outputs, got {names!r}")
@@ -240,14 +241,14 @@ class Network:
     def reset_state(self, values: Mapping[str, Any] | None = None) -> None:
         """Returns all state to its initial values; inputs in `values` get copies of these arrays instead. Raises
         UsageError before bind_state() and for other names, and InputError for a value whose element type, rank or
-        declared sizes are not those of its input; the state then stays as it was."""
+        declared sizes are not those of its input; the state is then unchanged."""
         self._net.reset_state(_mapping_of("reset_state: values", "names of inputs to values", values))
 
     @property
     def state(self) -> dict[str, Any]:
         """The current values of the state by the names of the inputs: arrays that can only be read and that share the
-        network's memory. Later calls do not change them. Before the first call, those are missing whose size it
-        determines. Empty without bind_state()."""
+        network's memory. Later calls do not change them. Before the first call, values whose size this call determines
+        are missing. Empty without bind_state()."""
         return self._net.state
 
     # --- what it is ---
@@ -259,24 +260,24 @@ class Network:
 
     @property
     def note(self) -> str:
-        """A remark for whoever runs the network, such as that it was tuned for another number of threads; or ""."""
+        """A remark for the user of the network, such as that it was tuned for another number of threads; or ""."""
         return self._net.note
 
     @property
     def plans_ahead(self) -> PlansAhead:
-        """How far the plans are that specialise="auto" makes in the background: made, of, ended. (0, 0, True) without
-        it."""
+        """The progress of the plans that specialise="auto" compiles in the background: made, of, ended. (0, 0, True)
+        without it."""
         return PlansAhead(*self._net.plans_ahead)
 
     def conditions(self, progress: Progress | None = None) -> dict[str, Any]:
         """Compiles the network for its declared or given shapes, if that has not been done. Returns facts about the
         plan: target, precision, threads, steps, arena_bytes, constants_bytes, compile_ms (0 for a compiled file) and
         records, the use of tuning records in words. A network that runs as a program has functions and segments in
-        place of what begins with steps; its segments are compiled when it runs."""
+        place of steps, arena_bytes, constants_bytes and compile_ms; its segments are compiled when it runs."""
         return self._net.compile(progress)
 
     def _compile_if_static(self) -> None:
-        """Compiles the network, unless only a run shows its shapes."""
+        """Compiles the network, unless its shapes are known only during a run."""
         try:
             self.conditions()
         except InputError:
@@ -335,8 +336,8 @@ class Network:
         return Timing({"model": self.name, **times})
 
     def benchmark(self, *arrays: Any, number: int = 100, repeat: int = 3, **how: Any) -> Any:
-        """Times runs on these inputs as timer() does, with the defaults that users of TVM's time_evaluator write: 3
-        measurements of 100 runs each. how: the other arguments of timer(), and inputs by name."""
+        """Times runs on these inputs as timer() does, with the arguments usually given to TVM's time_evaluator as
+        defaults: 3 measurements of 100 runs each. how: the other arguments of timer(), and inputs by name."""
         return self.timer(*arrays, number=number, repeat=repeat, **how)
 
     def with_options(self, **options: Any) -> Network:
@@ -356,19 +357,19 @@ class Network:
     def save(self, path: str | os.PathLike, *, targets: Sequence[str] = (), size: str = "fast") -> None:
         """Compiles the network for its declared or given shapes and writes a compiled file, which load() reads without
         compiling. With ranges of shapes, the file has a plan for each shape, up to the option max_shapes (64). A
-        compiled file contains machine code: only load files that you trust. Raises FileError, and changes nothing, if the
-        path exists and is no compiled file.
+        compiled file contains machine code: only load files that you trust. Raises FileError, and changes nothing, if
+        the path exists and is not a compiled file.
 
         For a network with control flow or with shapes that depend on data, the file also has the code that earlier runs
         compiled.
 
-        targets: CPUs to compile for, such as ["x86-64-v3", "znver4", "neoverse-n1"] (kilter.targets()); loading takes
+        targets: CPUs to compile for, such as ["x86-64-v3", "znver4", "neoverse-n1"] (kilter.targets()); loading chooses
         the best for the processor.
-        size: "fast": the file has the packed weights, which are mapped. "small": it has the weights that take less room
-        before they are packed, and loading packs them.
+        size: "fast": the file contains the packed weights, which are mapped into memory. "small": it contains the
+        unpacked weights where those are smaller, and loading packs them.
 
-        With targets, or if the file is small, the model is compiled again, for what the options ask for and not for what
-        earlier runs did."""
+        With targets, or if the file is small, the model is compiled again, as the options say and without what earlier
+        runs compiled."""
         if size not in ("fast", "small"):
             raise UsageError(f"size {size!r}: expected 'fast' or 'small'")
         if not targets and size == "fast":
@@ -386,9 +387,9 @@ class Network:
         """Compiles the network for its declared or given shapes and writes a C library of it that needs no Kilter:
         NAME.so, NAME.a or NAME.o, by the ending of the path, and its header. Returns the paths of all files.
 
-        name: prefix of its functions; by default as the file is called. header: the file for the header; by default
-        beside the library. weights: "inside" the library, or in a "file" NAME.weights beside it. sources: write a
-        folder with the sources and a CMakeLists.txt, which needs no C compiler. cc: command of the C compiler.
+        name: prefix of its functions; by default the file's name. header: the file for the header; by default beside
+        the library. weights: "inside" the library, or in a "file" NAME.weights beside it. sources: write a folder with
+        the sources and a CMakeLists.txt, which needs no C compiler. cc: command of the C compiler.
 
         Raises UnsupportedError for a network with several shapes, with control flow, or with operators that need the
         runtime library; UsageError without a C compiler."""
@@ -402,9 +403,9 @@ class Network:
         return run_command(["inspect", self._source.word, *words])
 
     def _command_words(self, options: Mapping[str, Any]) -> list[str]:
-        """Words for commands: the model, and the network's options under those given. Commands run one shape, for which
-        no plans need to be made ahead: inputs whose dimensions neither the model nor an option gives have the shapes of
-        the last run."""
+        """Returns words for commands: the model, and the network's options except where others are given. Commands run
+        one shape, so no plans are compiled in advance. Inputs whose dimensions neither the model nor an option gives
+        have the shapes of the last run."""
         own = {k: v for k, v in self._options.items() if k not in ("specialise", "max_shapes")}
         words = {**own, **options}
         if self._last_shapes and "shapes" not in words and isinstance(words.get("input", {}), Mapping):
@@ -480,14 +481,14 @@ def _dim_text(name: str, dim: Any) -> str:
 
 
 def _mapping_of(what: str, content: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns an argument that is a mapping, or None in place of an empty one."""
+    """Returns an argument that is a mapping as a dict, which is empty for None."""
     if given is not None and not isinstance(given, Mapping):
         raise UsageError(f"{what}: expected a mapping from {content}, got {type(given).__qualname__}")
     return dict(given or {})
 
 
 def _restored(model: Any, options: dict[str, Any], binding: tuple[dict[str, str], dict[str, Any]] | None = None) -> Network:
-    """Returns a network with state as `binding` has its pairs and initial values."""
+    """Returns a network. If `binding` is given, binds state with its pairs and initial values."""
     network = Network(model, **options)
     if binding is not None:
         network.bind_state(*binding)
@@ -495,10 +496,10 @@ def _restored(model: Any, options: dict[str, Any], binding: tuple[dict[str, str]
 
 
 class Pool:
-    """Networks that run side by side, for programs that want throughput. Use it as a context manager or call close().
+    """Networks that run side by side, for programs that need throughput. Use it as a context manager or call close().
 
     run(), submit() and map() may be called from any thread. Each network has its own threads and working memory; they
-    share the weights of plans that were compiled before the pool was made.
+    share the weights of plans that were compiled before the pool was created.
     """
 
     def __init__(self, network: Network, size: int):
@@ -543,7 +544,7 @@ class Pool:
         return self._threads.map(self.run, many)
 
     async def run_async(self, feeds: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-        """As run(), without blocking the event loop."""
+        """Like run(), without blocking the event loop."""
         return await asyncio.wrap_future(self.submit(feeds))
 
     def close(self) -> None:
@@ -561,16 +562,18 @@ def compile(model: Any, *, shapes: Any = None, specialise: str | None = None, th
             target: str | None = None, precision: str | None = None, accuracy: str | None = None, memory: str | None = None,
             records: str | os.PathLike | None = None, layer_plan: str | os.PathLike | None = None,
             progress: Progress | None = None, **options: Any) -> Network:
-    """Makes a network that compiles on its first run, or at once with conditions().
+    """Creates a network that is compiled on its first run, or at once with conditions().
 
     model: path of an .onnx file, "zoo:NAME", the bytes of a model, an onnx.ModelProto, a kilter.graph.Graph, or the
     path or bytes of a compiled file. shapes: input shapes by name, for dimensions that the model leaves open; each
     dimension is a size, or the sizes that it may have: range(320, 961, 32), [1, 2, 4], or a text such as "seq=1..512",
     whose name binds dimensions that always have the same size; or what --shapes takes, "x=1x3x{320..960:32}". Other
-    sizes then raise InputError. specialise: "now" makes the plans for these shapes at once, for all of them if there
-    are at most max_shapes (64), otherwise for 16 that are spread over them; "auto" makes them in the background while the
-    network is used (Network.plans_ahead). The other options are those of `kilter run`, with underscores: threads, target, precision ("declared", "bf16" or "fp16"), accuracy ("default" or "strict"), memory ("200MB"), plan_cache ("1GiB": the limit for plans of earlier shapes), records
-    (a file, "default" or "none"), layer_plan, schedule={"conv1": "reference"}, disable=["fuse"], ...
+    sizes then raise InputError. specialise: "now" compiles the plans for these shapes at once, for all of them if there
+    are at most max_shapes (64), otherwise for 16 that are spread over them; "auto" compiles them in the background
+    while the network is used (Network.plans_ahead). The other options are those of `kilter run`, with underscores:
+    threads, target, precision ("declared", "bf16" or "fp16"), accuracy ("default" or "strict"), memory ("200MB"),
+    plan_cache ("1GiB": the limit for plans of earlier shapes), records (a file, "default" or "none"), layer_plan,
+    schedule={"conv1": "reference"}, disable=["fuse"], ...
     progress: called with what the compiler is doing. Raises UsageError for options that are not legal, ModelError,
     UnsupportedError, FileError.
     """

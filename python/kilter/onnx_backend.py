@@ -71,8 +71,9 @@ class KilterBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> KilterRep:
-        """Makes a model ready to run. kwargs: options of kilter.compile(). A model is compiled here if all its shapes
-        are known, else on its first run. External data must have been loaded with the model, as onnx.load() does.
+        """Prepares a model for running. kwargs: options of kilter.compile(). A model is compiled here if all its shapes
+        are known, and otherwise on its first run. External data must have been loaded with the model, as onnx.load()
+        does.
 
         Raises UsageError for another device or an illegal option, ModelError, UnsupportedError.
         """
@@ -93,9 +94,9 @@ class KilterBackend(Backend):
         """Runs one operator on arrays, and returns its outputs as a named tuple, which is indexed by names as well.
 
         inputs: an array for each input that the node names, in order, or a mapping from names; a list of arrays for a
-        sequence, a dict for a map. outputs_info: element type and shape of each output, which the results must have; needed for operators
-        that the package onnx does not know. kwargs: opset_version, that of the node's domain (default: the newest that onnx and Kilter both know), and
-        options of kilter.compile().
+        sequence, a dict for a map. outputs_info: element type and shape of each output, which the results must have;
+        needed for operators that the package onnx does not know. kwargs: opset_version, that of the node's domain
+        (default: the newest that onnx and Kilter both know), and options of kilter.compile().
 
         Raises InputError if inputs are missing or outputs_info differs, and the exceptions of prepare() and run().
         """
@@ -127,8 +128,8 @@ def _node_feeds(node: onnx.NodeProto, inputs: Any) -> dict[str, Any]:
 
 
 def _feed(value: Any) -> Any:
-    """Returns a dict for a dict, a list of arrays for a list, whose elements are arrays, else an array; texts are objects
-    in it."""
+    """Returns dicts unchanged, a list of arrays for a list of arrays, and otherwise an array; arrays of strings have
+    objects as elements."""
     if isinstance(value, dict):
         return value
     if isinstance(value, list) and any(isinstance(element, numpy.ndarray) for element in value):
@@ -153,7 +154,8 @@ def _port_of(name: str, value: Any) -> onnx.ValueInfoProto:
 
 
 def _element_type(values: list[Any]) -> int:
-    """Returns ONNX's number for the type of a map's keys or values: that of arrays, but float for Python's floats."""
+    """Returns ONNX's number for the type of a map's keys or values: the type of an array of them, but float for
+    Python's floats."""
     dtype = numpy.asarray(values).dtype
     if any(isinstance(value, float) and not isinstance(value, numpy.generic) for value in values):
         dtype = numpy.dtype(numpy.float32)
@@ -162,7 +164,7 @@ def _element_type(values: list[Any]) -> int:
 
 def _node_model(node: onnx.NodeProto, feeds: Mapping[str, Any], expected: Mapping[str, tuple[Any, Any]],
                 opset: int) -> onnx.ModelProto:
-    """Returns a model of one node. Types of its outputs are inferred, or else those expected."""
+    """Returns a model of one node. Types of its outputs are inferred or, if they cannot be, those expected."""
     ports = [_port_of(name, value) for name, value in feeds.items()]
     results = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
     imports = [onnx.helper.make_opsetid(node.domain, opset)]

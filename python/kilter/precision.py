@@ -76,12 +76,12 @@ def choose_precision(model: Any, samples: str | os.PathLike | Iterable[Any], tol
 
 
 def _write_samples(folder: pathlib.Path, network: Network, samples: Iterable[Any]) -> None:
-    """Writes samples as files: one for each sample of a network with one input, else a folder for each."""
+    """Writes samples as files: one for each sample of a network with one input, otherwise a folder for each."""
     folder.mkdir()
     names = [port.name for port in network.inputs]
     odd = [name for name in names if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name)]
     if len(names) > 1 and odd:
-        raise UsageError(f"samples: the name of input '{odd[0]}' is no file name; give a folder of samples")
+        raise UsageError(f"samples: the name of input '{odd[0]}' is not a legal file name; give a folder of samples")
     for number, sample in enumerate(samples):
         named = sample if isinstance(sample, Mapping) else dict(zip(names, sample if len(names) > 1 else [sample]))
         if set(named) != set(names):

@@ -1,4 +1,4 @@
-"""Progress: one line on a terminal or in a notebook, else messages of the logger "kilter"."""
+"""Progress: one line on a terminal or in a notebook, otherwise messages of the logger "kilter"."""
 from __future__ import annotations
 
 import logging

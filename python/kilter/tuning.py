@@ -58,7 +58,7 @@ class TuneResult(Record):
 
     def untuned_layers(self) -> list[str]:
         """Returns the names of the layers that this run did not tune: `ops` leaves them out, the time was up before
-        their turn, or they have one legal schedule."""
+        their turn, or they have only one legal schedule."""
         tried = {name for task in self.tasks if task["tried"] > 0 for name in task["nodes"]}
         return [name for task in self.network.tasks() for name in task["nodes"] if name not in tried]
 
@@ -122,7 +122,7 @@ def _run_watched(words: list[str], report: str, shown: ProgressLine | None,
         run([*words, "--events", "-"], shown.text if shown else None, line)
     except (KeyboardInterrupt, StopSearch):
         if not os.path.exists(report):
-            raise  # the search has not come to its result
+            raise  # the search has not produced its result
     finally:
         if shown:
             shown.close()

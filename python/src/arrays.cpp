@@ -74,7 +74,7 @@ std::string dtype_text(nb::handle object) {
   return nb::steal<nb::str>(PyObject_Str(type.ptr())).c_str();
 }
 
-/// Returns what an object that could not be read as an array is, with its element type if it has one.
+/// Describes an object that could not be read as an array: its class, and its element type if it has one.
 std::string described(nb::handle object) {
   const std::string type = dtype_text(object);
   return class_name(object) + (type.empty() ? "" : " of " + type);
@@ -92,7 +92,8 @@ std::string legal_types() {
   return all;
 }
 
-/// Returns why an object that has __dlpack__ does not give its memory, such as "; its __dlpack__ raises ..."; else "".
+/// Returns why an object that has __dlpack__ does not give its memory, such as "; its __dlpack__ raises ..."; otherwise
+/// "".
 std::string refusal(nb::handle object) {
   if (!nb::hasattr(object, "__dlpack__")) return "";
   try {
@@ -110,7 +111,7 @@ Tensor tensor_over(Array& array, std::optional<DType> as, bool copies, const std
     fail(ErrorKind::bad_input, "{}: the array is on another device; move it to the CPU first", what);
   const std::optional<DType> type = as ? as : dtype_of(array.dtype());
   if (!type)
-    fail(ErrorKind::bad_input, "{}: {} elements of {} bits are not supported; legal are {}", what,
+    fail(ErrorKind::bad_input, "{}: {} elements of {} bits are not supported; legal values are {}", what,
          kind_text(array.dtype().code), array.dtype().bits, legal_types());
   Shape shape, strides;
   for (size_t d = 0; d < array.ndim(); ++d) {
@@ -160,7 +161,8 @@ std::string string_of(nb::handle object, int64_t i, const std::string& what) {
   const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(object.ptr(), "utf-8", "surrogateescape"));
   if (!bytes.is_valid()) {
     PyErr_Clear();
-    fail(ErrorKind::bad_input, "{}: element {} contains half of a surrogate pair, which UTF-8 does not have", what, i);
+    fail(ErrorKind::bad_input, "{}: element {} contains half of a surrogate pair, which UTF-8 cannot represent", what,
+         i);
   }
   return string_of(bytes, i, what);
 }

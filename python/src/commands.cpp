@@ -27,7 +27,7 @@ class LineStream {
       return static_cast<ssize_t>(size);
     };
     file_ = fopencookie(this, "w", functions);
-    require(file_ != nullptr, "a stream for a command's output cannot be made");
+    require(file_ != nullptr, "a stream for a command's output cannot be created");
     setvbuf(file_, nullptr, _IOLBF, BUFSIZ);
   }
   ~LineStream() { fclose(file_); }

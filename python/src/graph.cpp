@@ -54,7 +54,7 @@ Attr attr_of(const std::string& name, nb::handle value) {
   return tensor_of(value, "attribute '" + name + "'");
 }
 
-/// Turns whole numbers into floats where the operator wants those: Python programs write alpha=1.
+/// Turns whole numbers into floats where the operator expects floats: Python programs write alpha=1.
 void widen(Attrs& attrs, const OpDef* op) {
   if (op == nullptr) return;  // which add() reports
   for (const AttrSpec& spec : op->attrs) {

@@ -37,7 +37,7 @@ void raise(const char* kind, const nb::object& message) {
   PyErr_SetObject(type.ptr(), message.ptr());
 }
 
-/// The message in the words of Python.
+/// Returns the message in the terms of the Python package.
 nb::object with_arguments(const std::string& message) {
   return nb::module_::import_("kilter._arguments").attr("with_arguments")(message);
 }

@@ -80,7 +80,7 @@ auto read_all(nb::dict values, const std::string& what, Read read) {
   std::map<std::string, decltype(read(nb::handle(), what, what))> all;
   for (const auto& [key, value] : values) {
     if (!nb::isinstance<nb::str>(key))
-      fail(ErrorKind::bad_input, "{} {}: its name is no text", what, nb::cast<std::string>(nb::str(key)));
+      fail(ErrorKind::bad_input, "{} {}: its name is not a string", what, nb::cast<std::string>(nb::str(key)));
     const std::string name = nb::cast<std::string>(key);
     all.emplace(name, read(value, name, what + " '" + name + "'"));
   }
@@ -138,7 +138,7 @@ class Network {
 
   std::string name() const { return session_->name(); }
   std::string note() const { return session_->note(); }
-  /// Without those that state binds.
+  /// Returns the inputs that are not bound to state.
   nb::list inputs() {
     return ports_of(alone([&] { return state_ ? state_->inputs() : session_->inputs(); }));
   }
@@ -329,7 +329,7 @@ class Network {
     });
   }
 
-  /// As work(), for tasks that have nothing to say.
+  /// Like work(), for tasks that report no progress.
   template <class Task>
   std::invoke_result_t<Task&> alone(Task task) {
     const nb::gil_scoped_release unlocked;
@@ -349,7 +349,7 @@ class Network {
     return task();
   }
 
-  /// Adds what a time depends on besides the network. `plan`: nothing if the network runs as a program.
+  /// Adds the facts on which a time depends besides the network. `plan`: nothing if the network runs as a program.
   void add_conditions(nb::dict& facts, const std::optional<Plan>& plan) const {
     const Session::Options& options = session_->options();
     facts["threads"] = options.threads > 0 ? options.threads : default_threads();
@@ -382,8 +382,8 @@ class Network {
     Turn& operator=(const Turn&) = delete;
 
    private:
-    /// In a forked child, a lock that some thread of the parent held when it forked is held for ever. So the first call
-    /// in a child waits for a moment only.
+    /// In a forked child, a lock that some thread of the parent held when it forked stays locked for ever. So the first
+    /// call in a child waits for a moment only.
     void lock() {
       constexpr int kTries = 100;
       const pid_t process = getpid();
@@ -393,7 +393,7 @@ class Network {
           return;
         }
         if (i == kTries)
-          fail(ErrorKind::usage, "{}: the network was in use when this process was forked; make another one here",
+          fail(ErrorKind::usage, "{}: the network was in use when this process was forked; create another one here",
                network_.session_->name());
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
@@ -406,7 +406,7 @@ class Network {
   std::shared_ptr<MemoryModel> model_;  ///< must outlive the session's use of its name
   std::unique_ptr<Session> session_;
   std::optional<State> state_;
-  std::shared_ptr<const std::vector<std::string>> outputs_;  ///< names of those that a run returns
+  std::shared_ptr<const std::vector<std::string>> outputs_;  ///< names of the outputs that a run returns
   std::map<std::string, onnx::Port> ports_;                  ///< of the session's inputs
   bool plain_ = true;                                        ///< all ports are onnx::Port::plain()
   std::mutex mutex_;

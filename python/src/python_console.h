@@ -23,7 +23,7 @@ class VerbatimError : public Error {
   explicit VerbatimError(const Error& error) : Error(error) {}
 };
 
-/// Adds run_command(), main() and their kin to the module.
+/// Adds run_command(), main() and related functions to the module.
 void add_commands(nb::module_& module);
 
 }  // namespace kilter::python

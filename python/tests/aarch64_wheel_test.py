@@ -1,8 +1,9 @@
 """The wheel of kilter-runtime for AArch64, run by an AArch64 Python under qemu-user: a network compiled here for that
-target must give what it gives in the compiler's own process.
+target must give the same results as in the compiler's own process.
 
-KILTER_WHEELS names the folder with the wheel (KILTER_WHEEL_AARCH64=1 scripts/build_wheels.sh makes it). The interpreter
-comes from Debian's arm64 packages, which apt downloads without installing them; NumPy comes from its own wheel.
+KILTER_WHEELS names the folder with the wheel (KILTER_WHEEL_AARCH64=1 scripts/build_wheels.sh builds it). The
+interpreter comes from Debian's arm64 packages, which apt downloads without installing them; NumPy comes from its own
+wheel.
 """
 import glob
 import os
@@ -34,7 +35,7 @@ def emulated(tmp_path_factory):
     need(("qemu-aarch64", "apt-get", "dpkg"))
     found = glob.glob(str(WHEELS / "kilter_runtime-*_aarch64.whl"))
     if not found:
-        pytest.skip(f"no wheel for AArch64 in {WHEELS}; KILTER_WHEEL_AARCH64=1 scripts/build_wheels.sh makes it")
+        pytest.skip(f"no wheel for AArch64 in {WHEELS}; KILTER_WHEEL_AARCH64=1 scripts/build_wheels.sh builds it")
     folder = tmp_path_factory.mktemp("aarch64")
     root, packages = folder / "root", folder / "site"
     for part in ("state/lists/partial", "cache/archives/partial", "root", "site"):

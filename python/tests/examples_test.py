@@ -1,4 +1,5 @@
-"""Tests of examples/python: every script runs with a small budget, and so does the notebook that is made from it."""
+"""Tests of examples/python: every script runs with a small budget, and so does the notebook that is generated from
+it."""
 from __future__ import annotations
 
 import importlib.util
@@ -14,7 +15,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES / "python"))
 import make_notebooks  # noqa: E402
 
-#: what a script prints that compares with ONNX Runtime where it is installed
+#: what scripts that compare with ONNX Runtime print, if ONNX Runtime is installed
 BESIDE_ONNXRUNTIME = ([r"Kilter [\d.]+ ms, ONNX Runtime [\d.]+ ms: ONNX Runtime takes [\d.]+ times as long"]
                       if importlib.util.find_spec("onnxruntime") else [])
 #: by script: parameters that make it quick, what it prints, and the models and packages that it needs
@@ -56,7 +57,7 @@ def parameters_of(name: str, folder: pathlib.Path) -> dict[str, Any]:
 
 
 def expect_printed(name: str, text: str) -> None:
-    """Fails unless the output has all that the script should print."""
+    """Fails unless the output contains everything that the script should print."""
     for pattern in RUNS[name][1]:
         assert re.search(pattern, text), f"no '{pattern}' in:\n{text}"
 

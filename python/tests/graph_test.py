@@ -8,7 +8,7 @@ import kilter
 from kilter.graph import NEWEST_OPSET, OLDEST_OPSET, Graph, Value
 
 RANDOM = np.random.default_rng(7)
-# ONNX Runtime knows opsets later than the standard has them.
+# ONNX Runtime supports opsets later than the standard defines them.
 SHARED_OPSET = 21
 
 
@@ -348,9 +348,8 @@ def test_weights_beyond_a_gibibyte_go_to_a_second_file(tmp_path):
     g.output(x @ np.zeros((1 << 14, (1 << 14) + 64), np.float32), "y")
     with pytest.raises(kilter.UnsupportedError) as raised:
         g.to_onnx_bytes()
-    assert str(raised.value) == ("graph 'large': its weights exceed 1 GiB, which do not fit into the bytes of one "
-                                 "model; use "
-                                 "save(), which writes a second file")
+    assert str(raised.value) == ("graph 'large': its weights exceed 1 GiB, so they do not fit into the bytes of one "
+                                 "model; use save(), which writes a second file")
 
 
 def test_a_graph_can_grow_after_compilation():
@@ -395,7 +394,7 @@ OTHER = Graph("other")
     (lambda g, x: g.Softmax(x, axis=1.5), "ModelError", "Softmax 'Softmax': attribute 'axis' has type float, expected "
                                                         "int"),
     (lambda g, x: g.Softmax(x, axis=2**70), "UsageError",
-     "Softmax: attribute 'axis': 1180591620717411303424 is not a number of 64 bits"),
+     "Softmax: attribute 'axis': 1180591620717411303424 is not a 64-bit number"),
     (lambda g, x: g.Softmax(x, axis={}), "UsageError",
      "Softmax: attribute 'axis': expected an int, a float, a str, a list of one of them, or an array, got {}"),
     (lambda g, x: g.Softmax(x, axis=[1, "a"]), "UsageError",

@@ -1,4 +1,5 @@
-"""Maps: operators of ai.onnx.ml that make and read them, in all three interfaces of Python and on the command line."""
+"""Maps: operators of ai.onnx.ml that create and read them, in all three interfaces of Python and on the command
+line."""
 from __future__ import annotations
 
 import json
@@ -110,7 +111,7 @@ def test_the_backend_interface():
     assert rep.run([X])[0][0][9] == 0.5
 
 
-# --- beside ONNX Runtime ---
+# --- compared with ONNX Runtime ---
 
 
 def sessions(data):
@@ -203,7 +204,7 @@ def test_the_command_run_reads_and_writes_maps(tmp_path):
 
 
 @pytest.mark.parametrize("text, error", [
-    ("[]", "contains array, expected an object from keys to values"), ("{", "is no JSON"),
+    ("[]", "contains array, expected an object from keys to values"), ("{", "not valid JSON"),
     ('{"a": "x"}', "the value \"x\" of 'a', expected a number"), ('{"a": [1]}', "the value [1] of 'a', expected a number")])
 def test_json_that_does_not_fit(text, error, tmp_path):
     file = tmp_path / "x.json"

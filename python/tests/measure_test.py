@@ -1,4 +1,4 @@
-"""Times, profiles, explanations and comparisons: what Python makes of the commands' results."""
+"""Times, profiles, explanations and comparisons: the Python objects for the commands' results."""
 from __future__ import annotations
 
 import copy

@@ -1,4 +1,4 @@
-"""Operators of the domain ai.onnx.ml beside ONNX Runtime."""
+"""Operators of the domain ai.onnx.ml, compared with ONNX Runtime."""
 from __future__ import annotations
 
 import numpy as np
@@ -42,7 +42,7 @@ def agree(op, inputs, types, rtol=1e-5, atol=1e-5, version=1, **attrs):
     for got, want in zip(run(ort, data, inputs), run(onnxruntime, data, inputs), strict=True):
         assert got.dtype == want.dtype and got.shape == want.shape
         if got.dtype.kind == "f":
-            # In ONNX Runtime's PROBIT, a difference cancels near 0.
+            # ONNX Runtime's PROBIT loses digits to cancellation near 0.
             np.testing.assert_allclose(got, want, rtol, 1e-3 if attrs.get("post_transform") == "PROBIT" else atol)
         else:
             assert got.tolist() == want.tolist()

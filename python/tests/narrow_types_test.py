@@ -1,4 +1,5 @@
-"""The narrow element types against ml_dtypes: every code, every number of 16 bits, files, and arrays without ml_dtypes."""
+"""The narrow element types, compared with ml_dtypes: every code, every number of 16 bits, files, and arrays without
+ml_dtypes."""
 from __future__ import annotations
 
 import os
@@ -39,7 +40,7 @@ def cast(x, word, to, **attributes):
 
 
 def same_codes(got, want):
-    """Compares codes, where all NaN are alike."""
+    """Compares codes; all NaN count as equal."""
     assert got.dtype == want.dtype
     wide = (np.isnan(got.astype(np.float32)) & np.isnan(want.astype(np.float32)))
     np.testing.assert_array_equal(np.where(wide, 0, got.view(np.uint8)), np.where(wide, 0, want.view(np.uint8)))

@@ -144,15 +144,14 @@ def test_results_outlive_the_network_and_later_runs():
     (lambda n: n("text"), NO_ARRAY + "str" + MAKES_ONE),
     (lambda n: n(None), NO_ARRAY + "NoneType" + MAKES_ONE),
     (lambda n: n(2.5), NO_ARRAY + "float" + MAKES_ONE),
-    (lambda n: n(A.astype(np.complex64)), "input 'x': complex elements of 64 bits are not supported; legal are f32, "
-                                          "f64, f16, "
-                                          "bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool"),
+    (lambda n: n(A.astype(np.complex64)), "input 'x': complex elements of 64 bits are not supported; legal values are "
+                                          "f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, bool"),
     (lambda n: n(A, A), "id: 2 inputs are given; expected x: f32[2,3]"),
     (lambda n: n(A, x=A), "id: input 'x' is given twice, by position and by name"),
     (lambda n: n(x=A, z=A), "id: no input 'z'; legal values are x"),
     (lambda n: n.run([A, A]), "id: 2 inputs are given; expected x: f32[2,3]"),
     (lambda n: n.run(A), "id: feeds: expected a mapping from names, or a list of arrays, got ndarray"),
-    (lambda n: n.run({1: A}), "input 1: its name is no text"),
+    (lambda n: n.run({1: A}), "input 1: its name is not a string"),
     (lambda n: n.timer(A, A), "id: 2 inputs are given; expected x: f32[2,3]"),
 ])
 def test_inputs_that_are_refused(call, text):
@@ -217,7 +216,7 @@ FIXED.flags.writeable = False
     ({"q": np.empty((2, 3), np.float32)}, "memory for output 'q': there is no such output; legal values are y"),
     ([A], "memory for output 'y': expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor, got "
           "list" + MAKES_ONE),
-    ({1: np.empty((2, 3), np.float32)}, "memory for output 1: its name is no text"),
+    ({1: np.empty((2, 3), np.float32)}, "memory for output 1: its name is not a string"),
 ])
 def test_memory_that_is_refused(out, text):
     assert raised_text(lambda: identity()(A, out=out)) == text
@@ -273,7 +272,7 @@ def test_declared_shapes_are_compiled_once():
     (lambda: kilter.compile(model_bytes(), colour="red"), kilter.UsageError,
      "unknown option 'colour'; `kilter run --help-all` lists the options"),
     (lambda: kilter.compile(model_bytes(), threads=0), kilter.UsageError,
-     "threads: Value 0 not in range 1 to 1024; `kilter run --help` lists what is legal"),
+     "threads: Value 0 not in range 1 to 1024; `kilter run --help` lists the legal values"),
     (lambda: kilter.compile(model_bytes(), shapes=[(2, 3)]), kilter.UsageError,
      "shapes: expected a mapping from names of inputs to shapes, or a text such as 'x=1x3x{320..960:32}', got list"),
     (lambda: kilter.compile(model_bytes(), shapes={"x": ("n", 3)}), kilter.UsageError,

@@ -1,9 +1,10 @@
 """Runs the standard's own test runner (onnx.backend.test) on kilter.onnx_backend.
 
-What does not pass must be what `kilter check` says: tests/e2e/onnx_cases_not_passing.txt, which peers.onnx_node_cases
-checks against the program, is the list of expected failures here too. A listed case that passes fails the test, and so
-does any other that fails. The runner itself skips models that is_compatible() refuses: those of opsets before 7.
-A quarter of the cases runs, unless KILTER_ALL_CASES is set, as it is for the slow test python.onnx_backend_all.
+The cases that do not pass must be the same as with `kilter check`: tests/e2e/onnx_cases_not_passing.txt, which
+peers.onnx_node_cases checks against the program, is the list of expected failures here, too. A listed case that passes
+fails the test, and so does any other case that fails. The runner itself skips models that is_compatible() refuses:
+those of opsets before 7. A quarter of the cases runs, unless KILTER_ALL_CASES is set, as it is for the slow test
+python.onnx_backend_all.
 """
 from __future__ import annotations
 

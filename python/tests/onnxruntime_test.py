@@ -1,4 +1,5 @@
-"""kilter.onnxruntime beside ONNX Runtime: values, names, types, bindings, options, and what errors say."""
+"""kilter.onnxruntime compared with ONNX Runtime: values, names, types, bindings, options, and the messages of
+errors."""
 from __future__ import annotations
 
 import logging
@@ -245,7 +246,8 @@ def test_wrong_arguments_of_run_are_named(perceptron):
              "inputs: expected a dict of arrays by name, got list; the inputs are features"),
             (lambda: perceptron.run(None, {"features": X}, 3), "run_options: expected RunOptions, got int"),
             (lambda: perceptron.run_with_ort_values(None, {"features": X}),
-             "input 'features': expected an OrtValue, got ndarray of float32; OrtValue.ortvalue_from_numpy makes one")]:
+             "input 'features': expected an OrtValue, got ndarray of float32; OrtValue.ortvalue_from_numpy creates "
+             "one")]:
         with pytest.raises(state.InvalidArgument) as raised:
             call()
         assert text in str(raised.value)

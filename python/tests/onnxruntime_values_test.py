@@ -1,4 +1,5 @@
-"""OrtValue, IOBinding, asynchronous runs, termination and profiles of kilter.onnxruntime, beside ONNX Runtime."""
+"""OrtValue, IOBinding, asynchronous runs, termination and profiles of kilter.onnxruntime, compared with ONNX
+Runtime."""
 from __future__ import annotations
 
 import json
@@ -56,7 +57,7 @@ def test_what_ort_values_say():
         ort.OrtValue.ortvalue_from_numpy([1])
     with pytest.raises(RuntimeError, match="device 'cuda'; Kilter's memory is on 'cpu'"):
         ort.OrtValue.ortvalue_from_shape_and_type([1], np.float32, "cuda")
-    with pytest.raises(RuntimeError, match="element type 'complex64'; legal are the NumPy types float32, uint8"):
+    with pytest.raises(RuntimeError, match="element type 'complex64'; legal values are the NumPy types float32, uint8"):
         ort.OrtValue.ortvalue_from_shape_and_type([1], "complex64")
     value = ort.OrtValue.ortvalue_from_numpy(np.zeros(2, np.float32))
     with pytest.raises(RuntimeError, match=r"update_inplace: expected float32\[2\], got float64\[2\]"):

@@ -43,7 +43,7 @@ def random(*shape, seed=0, scale=0.2):
 
 
 def perceptron():
-    """An MLP with an open batch, and with everything that a model can say about itself."""
+    """An MLP with an open batch, and with all the metadata that a model can have."""
     nodes = [helper.make_node("Gemm", ["features", "w1", "b1"], ["hidden_sum"], name="first"),
              helper.make_node("Relu", ["hidden_sum"], ["hidden"], name="activation"),
              helper.make_node("Gemm", ["hidden", "w2", "b2"], ["logits"], name="second"),

@@ -79,7 +79,7 @@ def compiled(path: pathlib.Path, precision: str) -> kilter.Network:
 
 
 def relative(got: np.ndarray, want: np.ndarray) -> tuple[float, float]:
-    """Returns the largest difference by the largest magnitude, and the root mean square of both."""
+    """Returns the largest difference relative to the largest magnitude, and the same for the root mean squares."""
     return float(np.abs(got - want).max() / np.abs(want).max()), float(np.sqrt(((got - want) ** 2).mean() / (want ** 2).mean()))
 
 
@@ -95,7 +95,7 @@ def page_of(picture: np.ndarray) -> np.ndarray:
 
 
 #: by precision: the limit on the root mean square of the detector's errors, and the noise of the pictures. A detector whose
-#: parameters are bf16 finds a box more in the noise.
+#: parameters are bf16 finds one more box in the noise.
 OCR = {"fp16": (0.01, (0, 4)), "bf16": (0.06, (0, 4)), "declared f16": (0, (0, 4)), "declared bf16": (0.1, (0,))}
 
 

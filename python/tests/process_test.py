@@ -111,7 +111,7 @@ def test_a_fork_while_another_thread_runs_never_hangs():
         try:
             return np.array_equal(net(x), expected)
         except kilter.UsageError as error:
-            return str(error) == "product: the network was in use when this process was forked; make another one here"
+            return str(error) == "product: the network was in use when this process was forked; create another one here"
 
     thread = threading.Thread(target=busy)
     thread.start()

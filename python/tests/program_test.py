@@ -113,7 +113,8 @@ def test_strings_that_are_not_utf_8_are_kept():
 @pytest.mark.parametrize("given, text", [
     (np.array(["x", 3], object), "input 'a': element 1 has type int; arrays of objects contain str or bytes, "
      "numpy.asarray(value, dtype) makes one of numbers"),
-    (np.array(["\ud800"], object), "input 'a': element 0 contains half of a surrogate pair, which UTF-8 does not have"),
+    (np.array(["\ud800"], object), "input 'a': element 0 contains half of a surrogate pair, which UTF-8 cannot "
+                                   "represent"),
     (np.zeros(2, np.float32), "words: input 'a' must be str[n], got f32"),
     (["x"], "input 'a': expected an array on the CPU, such as a numpy.ndarray or a torch.Tensor, got list; "
             "numpy.asarray(value, dtype) makes one"),
@@ -274,7 +275,7 @@ def test_the_commands_take_compiled_programs(tmp_path):
     for words, text in ((["compile", file, "-o", "x"], "is already a compiled file: copy it, or give the original model"),
                         (["run", file, "--verify"], "--verify needs the model, not a compiled file"),
                         (["profile", file], "is a compiled file of a program; use the model that it was made from"),
-                        (["explain", file], "is a compiled file of a program: explain the model that it was made from"),
+                        (["explain", file], "is a compiled file of a program: explain the original model"),
                         (["tune", file], "is a compiled file: tuning needs the original model")):
         assert text in raised_text(lambda: kilter.command(*words), kilter.Error)
 

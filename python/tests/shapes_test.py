@@ -1,4 +1,4 @@
-"""Declared ranges of shapes: what shapes= accepts, errors, plans made ahead and compiled files."""
+"""Declared ranges of shapes: what shapes= accepts, errors, plans compiled in advance, and compiled files."""
 from __future__ import annotations
 
 import pickle

@@ -38,7 +38,7 @@ def raised_text(call, error=kilter.InputError):
 
 
 class Tensor:
-    """What has nothing but DLPack, of the protocol with or without max_version."""
+    """An object that has only DLPack, of the protocol with or without max_version."""
 
     def __init__(self, values, new=True):
         self.values = values

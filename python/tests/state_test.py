@@ -15,7 +15,7 @@ onnx_parser = pytest.importorskip("onnx.parser")
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
 
-# What a decoder with a cache is: it appends to `past` and answers from the whole.
+# The essence of a decoder with a cache: it appends to `past` and computes its result from the whole.
 CACHE = """
 cache (float[batch, 1, 4] x, float[batch, past, 4] past_key) => (float[batch] y, float[batch, total, 4] present_key) {
   present_key = Concat <axis = 1> (past_key, x)
@@ -65,7 +65,7 @@ def names(ports):
 
 
 def compare_with_hand(net, hand, pairs, feeds, first):
-    """Compares runs that keep their state with runs whose caller passes it on, to the bit."""
+    """Checks that runs that keep their state and runs whose caller passes it on are bitwise identical."""
     state = dict(first)
     for feed in feeds:
         expected = hand.run({**feed, **state})
@@ -87,7 +87,7 @@ def test_a_cache_that_grows():
     assert net.bind_state() == {"past_key": "present_key"}
     assert (names(net.inputs), names(net.outputs)) == (["x"], ["y"])
     assert repr(net) == "<kilter.Network 'cache': (x: f32[batch,1,4]) -> (y: f32[batch])>"
-    assert net.state == {}  # the first run shows the batch
+    assert net.state == {}  # the first run determines the batch
     feeds = [{"x": random(2, 1, 4, seed=i)} for i in range(12)]
     compare_with_hand(net, hand, {"past_key": "present_key"}, feeds, {"past_key": np.zeros((2, 0, 4), np.float32)})
     assert net.state["past_key"].shape == (2, 12, 4)
@@ -162,7 +162,7 @@ def test_pairs_that_do_not_fit():
     assert names(cell.inputs) == ["x", "h"] and cell.state == {}
 
 
-# --- what it begins with ---
+# --- initial values ---
 
 
 def test_initial_values():

@@ -1,4 +1,4 @@
-"""kilter.torch.compile for programs of torch.export; and modules that PyTorch runs by one operator each."""
+"""kilter.torch.compile for programs of torch.export; and modules that PyTorch runs as one operator each."""
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -63,7 +63,7 @@ class Padded(torch.nn.Module):
 
 
 PADDING = torch.arange(5).expand(2, 5) >= torch.tensor([[5], [3]])
-#: modules that PyTorch runs by one operator each
+#: modules that PyTorch runs as one operator each
 FUSED = {
     "lstm": (lambda: torch.nn.LSTM(6, 8, 2), (5, 2, 6)),
     "lstm, both directions": (lambda: torch.nn.LSTM(6, 8, 2, batch_first=True, bidirectional=True), (2, 5, 6)),

@@ -15,15 +15,15 @@ TOLERANCE = 1e-3  # of the largest value
 
 @pytest.fixture(autouse=True)
 def fresh_dynamo():
-    """Compiles nothing from what an earlier test left. Applies to test files that import it."""
+    """Discards what earlier tests have compiled. Applies to test files that import it."""
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
 
 
 def without_zero_weights(model):
-    """Draws the matrices that a network's initialisation leaves zero, such as torchvision's ViT head, whose zeros would
-    make all results equal."""
+    """Draws random values for the matrices that a network's initialisation leaves zero, such as torchvision's ViT head,
+    whose zeros would make all results equal."""
     for weight in model.parameters():
         if weight.dim() > 1 and not weight.any():
             torch.nn.init.normal_(weight, std=0.02)

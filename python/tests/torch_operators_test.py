@@ -1,4 +1,4 @@
-"""Each converter of ATen operators against PyTorch itself, with fallback=False: nothing may run in PyTorch."""
+"""Each converter of ATen operators, compared with PyTorch itself, with fallback=False: nothing may run in PyTorch."""
 import math
 
 import pytest

@@ -1,6 +1,6 @@
 """torch.compile(backend="kilter"): whole networks, dynamic shapes, fallback, errors.
 
-KILTER_TORCH_FULL=1 takes more networks, at full size."""
+KILTER_TORCH_FULL=1 tests more networks, at full size."""
 import logging
 
 import pytest
@@ -38,7 +38,7 @@ def test_registered_by_name():
 
 
 def kept_functions(monkeypatch):
-    """Returns a list that the functions that are compiled from now on are added to."""
+    """Returns a list to which the functions compiled from now on are added."""
     made = []
     begin = CompiledFunction.__init__
 
@@ -218,7 +218,7 @@ def test_weights_that_change():
 
 
 def test_weights_are_shared(monkeypatch):
-    """The network's constants lie where the model's weights do."""
+    """The network's constants are in the memory of the model's weights."""
     made, model = kept_functions(monkeypatch), prepared(Small)
     with torch.no_grad():
         compiled(model)(images(1))

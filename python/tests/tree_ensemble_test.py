@@ -1,4 +1,4 @@
-"""Tree ensembles of ai.onnx.ml beside ONNX Runtime, and damaged ones."""
+"""Tree ensembles of ai.onnx.ml, compared with ONNX Runtime, and damaged ones."""
 from __future__ import annotations
 
 import numpy as np

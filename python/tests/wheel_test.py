@@ -30,7 +30,7 @@ scores = net(numpy.random.rand(1, 3, 224, 224).astype("float32"))
 def wheel(pattern):
     found = sorted(glob.glob(str(WHEELS / pattern)))
     if not found:
-        pytest.skip(f"no {pattern} in {WHEELS}; scripts/build_wheels.sh makes wheels")
+        pytest.skip(f"no {pattern} in {WHEELS}; scripts/build_wheels.sh builds wheels")
     return found[-1]
 
 
@@ -39,7 +39,7 @@ def tag():
 
 
 def clean_environment():
-    """The environment without what would find another build of the package."""
+    """The environment without variables that would find another build of the package."""
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Builds the documentation site: the pages of the repository under their own paths, and reference pages made from the
-command table, the public headers and the Python package. Fails for a link that leads nowhere.
+"""Builds the documentation site: the pages of the repository under their own paths, and reference pages generated from
+the command table, the public headers and the Python package. Fails if a link is broken.
 
 usage: build.py KILTER OUT     KILTER: the program; OUT: folder, which is replaced
 
@@ -21,7 +21,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def copy(path, pages):
-    """Copies a file of the repository, or makes a page that lists a folder."""
+    """Copies a file of the repository, or writes a page that lists a folder."""
     source, target = SOURCE / path, pages / path
     if target.exists():
         return
@@ -39,7 +39,7 @@ def copy(path, pages):
 
 
 def links_of(page):
-    """The links of a page outside its code blocks."""
+    """Returns the links of a page outside its code blocks."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.S | re.M)
     return [(match.group(1), match.group(2) or "") for match in LINK.finditer(text)]
 
@@ -91,7 +91,7 @@ def command_section(command, level):
 
 def command_page(kilter):
     table = json.loads(subprocess.run([kilter, "help", "--json", "-"], check=True, capture_output=True, text=True).stdout)
-    intro = "# Command line\n\nMade from the table of commands; `kilter help COMMAND` prints the same.\n\n"
+    intro = "# Command line\n\nGenerated from the table of commands; `kilter help COMMAND` prints the same.\n\n"
     return intro + "".join(command_section(c, 2) for c in table["commands"])
 
 
@@ -114,7 +114,7 @@ def sections(text):
 
 
 def plain(comment):
-    """The text of a comment. Indented lines of it are code."""
+    """Returns the text of a comment. Its indented lines are code."""
     lines = [re.sub(r"^(/\*\*?|\*/| \*/?|///?<?|//)", "", line).replace("*/", "") for line in comment]
     lines = [line[1:] if line.startswith(" ") else line for line in lines]
     return "\n".join("    " + line if line.startswith("  ") else line for line in lines).strip("\n")
@@ -133,7 +133,7 @@ def header_page(name, title):
 
 
 def tutorial_page(notebook):
-    """A notebook as a page. Its title is its first sentence, up to a colon if there is one."""
+    """Returns a notebook as a page. Its title is its first sentence, up to a colon if there is one."""
     text = ""
     for cell in json.loads(notebook.read_text())["cells"]:
         source = "".join(cell["source"])

@@ -57,7 +57,7 @@ class Check {
 
   void fault(const Fault& f, std::span<const VariantId> ids) const {
     if (std::ranges::find(ids, f.variant) == ids.end())
-      refuse("it found a fault in variant {}, which the job does not have", f.variant);
+      refuse("it found a fault in variant {}, which is not in the job", f.variant);
     const std::vector<std::string>& names = steps_.at(f.variant);
     if (f.step < -1 || f.step >= std::ssize(names))
       refuse("it found a fault in step {} of variant {}; expected one of {} steps", f.step, f.variant, names.size());
@@ -89,8 +89,8 @@ class Check {
 
   void time(double ms, const std::string& what) const {
     if (ms >= 0 && ms <= most_ms_) return;
-    refuse("{} took {:g} ms; expected a time of at most {:.0f} ms, which have passed since the job was submitted", what,
-           ms, given_.elapsed_ms);
+    refuse("{} took {:g} ms; expected at most {:.0f} ms, the time since the job was submitted", what, ms,
+           given_.elapsed_ms);
   }
 
   void times(const std::vector<double>& all, VariantId id, const char* what) const { numbers(all, id, what, most_ms_); }
@@ -107,7 +107,7 @@ class Check {
 
   const Answered& given_;
   const StepNames& steps_;
-  double most_ms_;  ///< with room for clocks that differ
+  double most_ms_;  ///< with a margin for differences between clocks
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Checks an agent's answer before a tuner uses it. Sizes, numbers and times are those that a runner can return; whether
-// values are correct is for the reference kernels to say. An agent may be broken, or not an agent of Kilter at all.
+// Checks an agent's answer before a tuner uses it: whether its sizes, numbers and times are possible for a runner. The
+// reference kernels check whether values are correct. An agent may be broken, or may not be Kilter's agent at all.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@
 
 namespace kilter::fleet {
 
-/// An agent's answer with what it is judged by.
+/// An agent's answer, with what is needed to check it.
 struct Answered {
   TrialAnswer answer;
-  std::string agent;      ///< that gave it
+  std::string agent;      ///< the agent that gave the answer
   double elapsed_ms = 0;  ///< from the job's submission to its end, by the clock of this machine
 };
 

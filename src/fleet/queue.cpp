@@ -64,12 +64,13 @@ Queue::Queue(const std::string& url, Options options)
   (void)postgres::prepare_schema(server_);
   if (const int64_t version = postgres::schema_version(server_); version > postgres::known_schema()) {
     kilter::fail(ErrorKind::unsupported,
-                 "{}: a newer version of Kilter made the schema (version {}; this one knows {}): install that version",
+                 "{}: the schema was created by a newer version of Kilter (schema {}; this version knows {}): install "
+                 "the newer version",
                  server_.label(), version, postgres::known_schema());
   }
 }
 
-/// Runs work that has the same effect if it is repeated: once more after the loss of the connection or a collision.
+/// Runs work that is idempotent, and once more after the loss of the connection or a collision.
 template <class Work>
 auto Queue::repeatedly(Work work) {
   for (bool again = true;; again = false) {
@@ -180,7 +181,7 @@ std::string Queue::blob(const std::string& hash) {
   const Rows rows = repeatedly(
       [&] { return server_.run("SELECT bytes FROM kilter.blobs WHERE hash = $1", values, postgres::Format::binary); });
   if (rows.count() == 0)
-    kilter::fail(ErrorKind::bad_input, "{}: there is no blob {} any more; submit the job again", server_.label(), hash);
+    kilter::fail(ErrorKind::bad_input, "{}: the blob {} no longer exists; submit the job again", server_.label(), hash);
   return text_of(rows, 0, 0);
 }
 
@@ -234,7 +235,7 @@ void Queue::reap_sometimes() {
   (void)reap();
 }
 
-/// Waits at least half of `seconds` unless a notification arrives, so that those who wait do not all ask at once.
+/// Waits at least half of `seconds` unless a notification arrives, so that waiting callers do not all ask at once.
 std::vector<std::string> Queue::wait_on(const char* channel, double seconds) {
   static thread_local std::minstd_rand random{std::random_device{}()};
   reap_sometimes();
@@ -242,7 +243,7 @@ std::vector<std::string> Queue::wait_on(const char* channel, double seconds) {
     if (!channels_.contains(channel)) {
       (void)server_.run(std::string("LISTEN ") + channel);
       channels_.insert(channel);
-      return {};  // something may have happened before
+      return {};  // something may have arrived before
     }
     return server_.wait_for_notifications(seconds * std::uniform_real_distribution<double>(0.5, 1)(random));
   });
@@ -294,8 +295,9 @@ std::map<std::string, std::pair<int64_t, int64_t>> Queue::jobs_by_class() {
   return out;
 }
 
-/// An agent's last heartbeat lies in the future after the server's clock was moved back. Heartbeats and waiting calls
-/// of others correct such a time, so an agent that still has one counts as silent for as long as the time is ahead.
+/// After the server's clock was moved back, an agent's last heartbeat may lie in the future. Heartbeats and waiting
+/// calls of other agents correct such times. An agent that still has one counts as silent for as long as its heartbeat
+/// lies ahead.
 std::vector<QueueAgent> Queue::agents() {
   const Rows rows = call(
       "SELECT name, login, device_class, facts, state, draining, abs(extract(epoch FROM clock_timestamp() - seen)), "

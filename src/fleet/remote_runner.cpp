@@ -18,7 +18,7 @@ namespace kilter::fleet {
 namespace {
 
 constexpr int64_t kMostSources = int64_t{1} << 30;  ///< bytes; beyond them, tensors are hashed again
-constexpr double kHeartbeats = 15;                  ///< seconds in which each agent has sent a heartbeat
+constexpr double kHeartbeats = 15;                  ///< seconds within which each agent sends a heartbeat
 
 }  // namespace
 
@@ -40,8 +40,8 @@ QueueAgent agent_of_class(Queue& queue, const std::string& device_class, double 
     }
   }
   if (best && best->seen_seconds < patience_seconds) return *best;
-  fail(ErrorKind::io, "no agent of the device class {} {}; {}; start one there (kilter-agent), or name another class",
-       device_class, best ? fmt::format("was heard of for {:.0f} s", best->seen_seconds) : "is known",
+  fail(ErrorKind::io, "no agent of the device class {} {}; {}; start one (kilter-agent), or name another class",
+       device_class, best ? fmt::format("was heard from for {:.0f} s", best->seen_seconds) : "is known",
        others.empty() ? "there are no other agents" : fmt::format("other agents: {}", fmt::join(others, ", ")));
 }
 
@@ -57,7 +57,7 @@ RemoteRunner::RemoteRunner(RemoteOptions remote, tune::RunnerOptions options)
 RemoteRunner::~RemoteRunner() {
   try {
     (void)queue_.cancel(remote_.run);
-  } catch (const std::exception&) {  // an agent does a job in vain
+  } catch (const std::exception&) {  // an agent then runs a job in vain
     return;
   }
 }
@@ -69,7 +69,7 @@ Loaded RemoteRunner::load(const Plan& plan, std::span<const tune::StepValue> val
 
 std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> variants) {
   if (variants.empty()) return {};
-  if (trusted_ == 0) return Runner::load_all(variants);  // the first one is to be trusted before the others
+  if (trusted_ == 0) return Runner::load_all(variants);  // the first one must be trusted before the others are loaded
   return load_all(variants, tune::LoadOptions());
 }
 
@@ -79,7 +79,7 @@ std::vector<Loaded> RemoteRunner::load_all(std::span<const tune::Loadable> varia
     if (sources_bytes_ > kMostSources) forget_sources();
     TrialJob job = job_for({});
     job.how_to_load = options;
-    std::deque<tune::Package> packages;  // whose bytes stay where they are until they are uploaded
+    std::deque<tune::Package> packages;  // a deque, so that bytes do not move before they are uploaded
     Pieces pieces;
     for (const tune::Loadable& variant : variants) {
       ids.push_back(++last_id_);
@@ -227,7 +227,7 @@ Answered RemoteRunner::ask(const TrialJob& job) {
       heard = looked;
     } catch (const ConnectionError&) {
       throw;
-    } catch (const Error&) {  // perhaps the server's clock was moved forward, and the next heartbeats tell
+    } catch (const Error&) {  // perhaps the server's clock was moved forward; the next heartbeats will show
       if (looked - heard >= 1e3 * std::min(remote_.patience_seconds, kHeartbeats)) throw;
     }
   }

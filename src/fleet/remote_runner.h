@@ -22,19 +22,19 @@ struct RemoteOptions {
   std::string run;           ///< the jobs' run; empty: a random one
   int priority = 0;
   std::optional<SecretKey> key = {};  ///< signs the jobs; without one, only agents that trust anyone run them
-  double patience_seconds = 60;       ///< how long no agent of the class may be heard of
+  double patience_seconds = 60;       ///< how long all agents of the class may be silent
   /// Receives milliseconds for which a call waited beyond the agent's work: transfers, the queue, and jobs of others,
   /// in one part or several. May be empty.
   std::function<void(double)> overhead = {};
 };
 
-/// Returns the agent of a class that was heard of last. Throws io if none was for `patience_seconds`, naming the
-/// others.
+/// Returns the agent of a class that was heard from last. Throws io, naming the other agents, if none was heard from
+/// for `patience_seconds`.
 QueueAgent agent_of_class(Queue& queue, const std::string& device_class, double patience_seconds);
 
-/// Each call is a job, so each may be done by another agent of the class. Calls throw io if no agent is heard of for
-/// too long or the server cannot be reached, unsupported if the job was cancelled or set aside, and bad_input for an
-/// answer that no runner would give.
+/// Each call is a job, so different calls may run on different agents of the class. Calls throw io if no agent is heard
+/// from for too long or the server cannot be reached, unsupported if the job was cancelled or set aside, and bad_input
+/// for an answer that no runner would give.
 class RemoteRunner : public tune::Runner {
  public:
   /// Uses the inputs, threads and limits of `options`. Connects, and throws the errors of Queue().
@@ -64,10 +64,10 @@ class RemoteRunner : public tune::Runner {
     bool broken = false;
   };
 
-  /// A tensor of the model, whose elements agents get as a type.
+  /// A tensor of the model, and its elements in the type in which agents get them.
   struct Source {
-    Tensor tensor;    ///< so that no other one takes its address
-    Tensor elements;  ///< of the type
+    Tensor tensor;    ///< kept, so that no other tensor gets its address
+    Tensor elements;  ///< in this type
     Stored stored;
   };
 
@@ -76,7 +76,7 @@ class RemoteRunner : public tune::Runner {
   Answered ask(const TrialJob& job);
   void check_known(tune::VariantId id, std::string_view what) const;
   void forget(tune::VariantId id);
-  /// Bytes with their hashes.
+  /// Pairs of a hash and its bytes.
   using Pieces = std::vector<std::pair<std::string, std::span<const std::byte>>>;
   /// Hashes bytes, and adds their pieces to those for upload(). Parts and tensors are hashed once.
   static Stored describe(std::span<const std::byte> bytes, Pieces& pieces);
@@ -86,7 +86,7 @@ class RemoteRunner : public tune::Runner {
   TrialPart describe(const tune::StorePart& part, const Recipes& recipes, Pieces& pieces);
   Stored describe(const Tensor& source, DType type, Pieces& pieces);
   void forget_sources();
-  /// Puts the pieces that the fleet does not have into its blobs.
+  /// Uploads the pieces that the fleet does not have yet.
   void upload(const Pieces& pieces);
 
   RemoteOptions remote_;

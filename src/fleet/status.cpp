@@ -82,7 +82,7 @@ std::string metrics_text(const FleetStatus& status) {
   head("jobs", "gauge", "Jobs that wait, are leased, or were set aside.");
   for (const auto& [state, count] : status.jobs)
     out += fmt::format("kilter_jobs{{state={}}} {}\n", label(state), count);
-  each("agent_up", "gauge", "Whether the agent was heard of in the last 30 s.",
+  each("agent_up", "gauge", "Whether the agent was heard from in the last 30 s.",
        [](const QueueAgent& a) { return a.seen_seconds > kSilentSeconds ? 0 : 1; });
   each("agent_seen_seconds", "gauge", "Seconds since the agent's last heartbeat.",
        [](const QueueAgent& a) { return a.seen_seconds; });

@@ -1,4 +1,4 @@
-// The state of a fleet, for those who look at it: `kilter fleet status`, the broker's page, and Prometheus.
+// The state of a fleet, as shown by `kilter fleet status`, the broker's page, and Prometheus.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace kilter::fleet {
 
-/// An agent that has not been heard of for so long is gone, or cannot reach the server.
+/// An agent that has not been heard from for this many seconds is gone, or cannot reach the server.
 constexpr double kSilentSeconds = 30;
 
 struct FleetStatus {
@@ -21,7 +21,7 @@ struct FleetStatus {
 FleetStatus status_of(Queue& queue);
 /// "silent", "draining", "outlier", "works" or "waits".
 std::string state_of(const QueueAgent& agent);
-/// Returns the device as the agent describes it, or an empty text.
+/// Returns the device as the agent describes it, or an empty string.
 std::string device_of(const QueueAgent& agent);
 /// An object with the lists "agents" and "jobs".
 nlohmann::json to_json(const FleetStatus& status);

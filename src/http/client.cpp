@@ -27,7 +27,7 @@ Url parse_url(const std::string& text) {
     rest.erase(0, 7);
     url.tls = false;
   } else {
-    refuse("is no address of a broker");
+    refuse("is not the address of a broker");
   }
   if (rest.ends_with('/')) rest.pop_back();
   if (rest.find_first_of("/?#@") != std::string::npos) refuse("has a path, a user or a query");
@@ -36,7 +36,7 @@ Url parse_url(const std::string& text) {
   const size_t colon = rest.find(':', bracket == std::string::npos ? 0 : bracket);
   if (colon != std::string::npos) {
     const auto port = try_parse_int(rest.substr(colon + 1));
-    if (!port || *port < 1 || *port > 65535) refuse("has no port of 1 to 65535 after the colon");
+    if (!port || *port < 1 || *port > 65535) refuse("has no port from 1 to 65535 after the colon");
     url.address.port = static_cast<int>(*port);
     rest.erase(colon);
   }
@@ -77,8 +77,8 @@ Response Client::ask(const Request& request, double wait) {
       in.body_limit(kMostBody);
       if (!error) wire::read(stream, buffer, in, error);
       if (error)
-        throw ConnectionError(ErrorKind::io,
-                              fmt::format("{}: the answer is cut off or no HTTP: {}", options_.url, error.message()));
+        throw ConnectionError(ErrorKind::io, fmt::format("{}: the response is cut off or is not HTTP: {}", options_.url,
+                                                         error.message()));
       auto got = in.release();
       if (!got.keep_alive()) stream_.reset();
       return {static_cast<int>(got.result_int()), headers_of(got), std::move(got.body())};

@@ -19,7 +19,7 @@ Url parse_url(const std::string& text);
 struct ClientOptions {
   std::string url;
   std::string ca_file = {};  ///< Tls::for_clients()
-  double patience = 20;      ///< seconds without an answer after which the connection counts as lost
+  double patience = 20;      ///< seconds without a response after which the connection counts as lost
 };
 
 /// Only one thread at a time may use it.
@@ -29,9 +29,9 @@ class Client {
   explicit Client(ClientOptions options);
   ~Client();
 
-  /// Sends a request and returns the response, whatever its status is. `wait`: seconds that the server may take beyond
-  /// the usual patience. If a connection from an earlier call is lost, the request is sent once more on a new one.
-  /// Throws the errors of Stream.
+  /// Sends a request and returns the response, whatever its status is. `wait`: seconds that the server may take in
+  /// addition to the usual patience. If a connection from an earlier call is lost, the request is sent once more on a
+  /// new one. Throws the errors of Stream.
   Response ask(const Request& request, double wait = 0);
 
   const std::string& url() const { return options_.url; }

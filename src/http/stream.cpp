@@ -29,7 +29,7 @@ template <class... Args>
   throw ConnectionError(ErrorKind::io, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Returns the first reason that OpenSSL has noted, and forgets all of them.
+/// Returns the first error in OpenSSL's queue, and clears the queue.
 std::string tls_reason() {
   const unsigned long code = ERR_get_error();
   ERR_clear_error();
@@ -42,7 +42,7 @@ bool is_ip(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), &address) == 1 || inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
-/// Connects a socket that does not block. Returns 0 or an error number.
+/// Connects a non-blocking socket. Returns 0 or an error number.
 int connect_within(int socket, const addrinfo& to, double seconds) {
   if (connect(socket, to.ai_addr, to.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -56,7 +56,7 @@ int connect_within(int socket, const addrinfo& to, double seconds) {
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-/// Returns a connected socket that blocks.
+/// Returns a connected, blocking socket.
 int connected(const Address& address, double patience) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
@@ -89,7 +89,7 @@ std::string Address::text() const {
 
 std::shared_ptr<const Tls> Tls::for_clients(const std::string& ca_file) {
   const std::shared_ptr<const Tls> made(new Tls(SSL_CTX_new(TLS_client_method())));
-  require(made->context_ != nullptr, "OpenSSL has no context: {}", tls_reason());
+  require(made->context_ != nullptr, "OpenSSL cannot create a context: {}", tls_reason());
   SSL_CTX_set_min_proto_version(made->context_, TLS1_2_VERSION);
   SSL_CTX_set_verify(made->context_, SSL_VERIFY_PEER, nullptr);
   const bool read = ca_file.empty() ? SSL_CTX_set_default_verify_paths(made->context_) == 1
@@ -102,12 +102,12 @@ std::shared_ptr<const Tls> Tls::for_clients(const std::string& ca_file) {
 
 std::shared_ptr<const Tls> Tls::for_servers(const std::string& certificate_file, const std::string& key_file) {
   const std::shared_ptr<const Tls> made(new Tls(SSL_CTX_new(TLS_server_method())));
-  require(made->context_ != nullptr, "OpenSSL has no context: {}", tls_reason());
+  require(made->context_ != nullptr, "OpenSSL cannot create a context: {}", tls_reason());
   SSL_CTX_set_min_proto_version(made->context_, TLS1_2_VERSION);
   if (SSL_CTX_use_certificate_chain_file(made->context_, certificate_file.c_str()) != 1)
     kilter::fail(ErrorKind::usage, "'{}' has no certificate in PEM form: {}", certificate_file, tls_reason());
   if (SSL_CTX_use_PrivateKey_file(made->context_, key_file.c_str(), SSL_FILETYPE_PEM) != 1)
-    kilter::fail(ErrorKind::usage, "'{}' has no key in PEM form that fits '{}': {}", key_file, certificate_file,
+    kilter::fail(ErrorKind::usage, "'{}' has no key in PEM form that matches '{}': {}", key_file, certificate_file,
                  tls_reason());
   return made;
 }
@@ -162,8 +162,8 @@ void Stream::start_tls(bool client, const std::string& host) {
   if (!client || verified == X509_V_OK) fail(result, "began TLS");
   ERR_clear_error();
   throw ConnectionError(ErrorKind::usage,
-                        fmt::format("{}: its certificate is not accepted: {}; name the file of the authority that made "
-                                    "it with --ca, and use the host name that it is for",
+                        fmt::format("{}: its certificate is not accepted: {}; name the certificate of its authority "
+                                    "with --ca, and use the host name for which it was issued",
                                     peer_, X509_verify_cert_error_string(verified)));
 }
 
@@ -174,7 +174,7 @@ void Stream::fail(int result, const char* doing) const {
                       (kind == SSL_ERROR_SYSCALL && (error == EAGAIN || error == EWOULDBLOCK));
   if (waited) {
     ERR_clear_error();
-    fail_connection("{} did not answer for {:g} s when Kilter {}", peer_, patience_, doing);
+    fail_connection("{} did not respond for {:g} s when Kilter {}", peer_, patience_, doing);
   }
   const std::string reason = kind == SSL_ERROR_SSL ? tls_reason()
                              : error != 0          ? std::strerror(error)

@@ -40,7 +40,7 @@ class Stream {
  public:
   /// Connects. `tls`: null for none. The certificate must be for the host of the address.
   Stream(const Address& address, std::shared_ptr<const Tls> tls, double patience);
-  /// Takes a connection that was accepted; with TLS, accept_tls() has to follow.
+  /// Takes an accepted connection; with TLS, accept_tls() must be called next.
   Stream(int socket, std::string peer, std::shared_ptr<const Tls> tls, double patience);
   ~Stream();
   Stream(const Stream&) = delete;

@@ -68,7 +68,7 @@ struct Libpq {
 };
 
 /// Loads the library when it is first called. Throws unsupported if it is missing or too old. `instead`: what the
-/// message says that the user may give without the library, or empty.
+/// message suggests that the user give instead of a server, or empty.
 const Libpq& load_libpq(const std::string& instead);
 
 }  // namespace kilter::postgres

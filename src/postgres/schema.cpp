@@ -12,7 +12,7 @@ extern const std::string_view migration_1, migration_2, migration_3, migration_4
 namespace kilter::postgres {
 namespace {
 
-/// Scripts that each bring the schema to the next version, from an empty one.
+/// Migration scripts, in order. The first starts from an empty schema; each brings the schema to the next version.
 constexpr std::array kMigrations = {&embedded::migration_1, &embedded::migration_2, &embedded::migration_3,
                                     &embedded::migration_4, &embedded::migration_5, &embedded::migration_6};
 
@@ -23,8 +23,8 @@ void make_schema(Server& server) {
   if (const std::string encoding = server.run("SELECT getdatabaseencoding()").text(0, 0).value_or("");
       encoding != "UTF8") {
     fail(ErrorKind::unsupported,
-         "{}: the database's encoding is {}; expected UTF8: give another database, as `createdb --encoding=UTF8 "
-         "--template=template0` makes it",
+         "{}: the database's encoding is {}; expected UTF8: give another database, such as one made by `createdb "
+         "--encoding=UTF8 --template=template0`",
          server.label(), encoding);
   }
   if (server.run("SELECT 1 FROM pg_namespace WHERE nspname = 'kilter'").count() == 0)
@@ -42,7 +42,7 @@ std::string migrate(Server& server) {
     server.run(fmt::format("INSERT INTO kilter.schema_version(version) VALUES({})", next + 1));
   }
   transaction.commit();
-  return version == 0 ? fmt::format("{}: made schema {}", server.label(), known_schema())
+  return version == 0 ? fmt::format("{}: created schema {}", server.label(), known_schema())
                       : fmt::format("{}: migrated from schema {} to {}", server.label(), version, known_schema());
 }
 
@@ -63,8 +63,7 @@ std::set<std::string> columns_of(Server& server, const std::string& table) {
 }
 
 void refuse_other_schema(const Server& server) {
-  fail(ErrorKind::bad_input,
-       "{}: the database has a schema \"kilter\" that is not one of tuning records; give another database",
+  fail(ErrorKind::bad_input, "{}: the database has a schema \"kilter\" that is not Kilter's; give another database",
        server.label());
 }
 
@@ -85,9 +84,8 @@ std::string prepare_schema(Server& server) {
   } catch (const ServerError& e) {
     if (!e.is("42501")) throw;
     fail(ErrorKind::io,
-         "{}: Kilter's schema must be made or migrated first, but the server refuses this user; as a user who may "
-         "create "
-         "schemas in the database, run `kilter records migrate --records {}` once",
+         "{}: Kilter's schema must be created or migrated first, but the server refuses this user; as a user who may "
+         "create schemas in the database, run `kilter records migrate --records {}` once",
          server.label(), server.name());
   }
 }

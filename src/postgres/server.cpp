@@ -19,7 +19,7 @@ namespace kilter::postgres {
 namespace {
 
 constexpr int kLeastServer = 130000;  ///< PostgreSQL 13
-/// Seconds beyond the wait for other processes: for the work of a statement, then for its answer on the network.
+/// Seconds beyond the wait for other processes: for the work of a statement, then for its response on the network.
 constexpr double kWorkSeconds = 5, kAnswerSeconds = 5;
 
 std::string lost_text(const std::string& why) {
@@ -37,7 +37,7 @@ Clock::time_point end_after(double seconds) {
 
 double seconds_until(Clock::time_point end) { return std::chrono::duration<double>(end - Clock::now()).count(); }
 
-/// Whether the user gave the setting in the URL or the environment, or in the service that these name.
+/// Returns whether the user gave the setting in the URL or the environment, or in the service that these name.
 bool is_given(const ConnectionSetting* all, std::string_view name) {
   for (; all->keyword != nullptr; ++all) {
     if (name != all->keyword) continue;
@@ -144,7 +144,7 @@ void Server::set_limits() {
   const std::vector<Parameter> values{milliseconds(options_.busy_seconds),
                                       milliseconds(options_.busy_seconds + kWorkSeconds)};
   // The search path keeps objects of other users from replacing functions of the system. A server that does not wait
-  // for its disk would lose records that append() called safe.
+  // for its disk could lose records that append() has reported as safe.
   run("SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false),"
       " set_config('search_path', 'pg_catalog', false), set_config('synchronous_commit',"
       " CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END,"
@@ -179,7 +179,7 @@ void Server::await(double seconds) {
     if (unsent < 0) fail_lost(libpq_.PQerrorMessage(connection_));
     if (unsent == 0 && libpq_.PQisBusy(connection_) == 0) return;
     const double left = seconds_until(end);
-    if (left <= 0) fail_lost(fmt::format("no answer for {:g} s", seconds));
+    if (left <= 0) fail_lost(fmt::format("no response for {:g} s", seconds));
     wait_on_socket(left, unsent != 0);
   }
 }

@@ -25,11 +25,11 @@ class ServerError : public ConnectionError {
  public:
   ServerError(ErrorKind kind, std::string message, std::string state, bool lost)
       : ConnectionError(kind, std::move(message)), state_(std::move(state)), lost_(lost) {}
-  /// Whether the server refused for this reason (an SQLSTATE, of five characters).
+  /// Returns whether the server refused for this reason (an SQLSTATE, of five characters).
   bool is(std::string_view state) const { return state_ == state; }
-  /// Whether the connection is gone. The work may succeed on another one.
+  /// Returns whether the connection is lost. The work may succeed on another one.
   bool lost() const { return lost_; }
-  /// Whether the transaction collided with another one, and succeeds if it is repeated.
+  /// Returns whether the transaction collided with another one, so that repeating it may succeed.
   bool collided() const { return is("40P01") || is("40001"); }
 
  private:
@@ -69,11 +69,11 @@ class Rows {
   ~Rows();
 
   int count() const;
-  /// The number of rows that the statement inserted or removed.
+  /// Returns the number of rows that the statement inserted or removed.
   int64_t changed() const;
-  /// Rows and columns are numbered from 0. Null gives nothing.
+  /// Returns the value, or nothing for null. Rows and columns are numbered from 0.
   std::optional<std::string> text(int row, int column) const;
-  /// 0 for null.
+  /// Returns the value as a number, or 0 for null.
   int64_t number(int row, int column) const;
 
  private:
@@ -82,7 +82,7 @@ class Rows {
 };
 
 struct ServerOptions {
-  std::string subject = "records";            ///< what the server has for the caller; messages begin with it
+  std::string subject = "records";            ///< what the caller uses the server for; messages begin with it
   std::string instead = "a file of records";  ///< what to give if libpq is missing; empty: nothing
   double busy_seconds = 120;                  ///< how long a statement waits for other processes
 };
@@ -97,22 +97,22 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Replaces the connection by a new one.
+  /// Replaces the connection with a new one.
   void reconnect();
   /// Runs one statement. Throws ServerError.
   Rows run(const std::string& sql, std::span<const Parameter> parameters = {}, Format format = Format::text);
   /// Runs statements that are separated by semicolons, in a transaction. Throws ServerError.
   void run_script(const std::string& sql);
   /// Waits until a notification arrives on a channel that this connection listens to, and returns the payloads of all
-  /// that have arrived: none if none does within `seconds`. Throws ServerError if the connection is lost.
+  /// that have arrived: none if none arrives within `seconds`. Throws ServerError if the connection is lost.
   std::vector<std::string> wait_for_notifications(double seconds);
   /// Sets how long a statement waits for other processes.
   void wait_for_others(double seconds);
-  /// Whether statements can be sent.
+  /// Returns whether statements can be sent.
   bool usable() const;
-  /// How messages begin: the subject and the URL without its passwords.
+  /// Returns how messages begin: the subject and the URL without its passwords.
   const std::string& label() const { return label_; }
-  /// The URL without its passwords.
+  /// Returns the URL without its passwords.
   const std::string& name() const { return name_; }
 
  private:
@@ -122,7 +122,8 @@ class Server {
   /// Returns the settings for the connection that neither the URL, nor the environment, nor a service gives.
   std::vector<std::pair<std::string, std::string>> defaults() const;
   void await(double seconds);
-  /// Waits until there is something to read, or also until something can be written. Returns false if the time is up.
+  /// Waits until something can be read or, if `write`, until something can be read or written. Returns false if the
+  /// time is up.
   bool wait_on_socket(double seconds, bool write);
   Rows results();
   [[noreturn]] void fail_lost(const std::string& why);
@@ -138,7 +139,7 @@ class Server {
 /// A transaction that is rolled back unless commit() has succeeded.
 class ServerTransaction {
  public:
-  /// `how`: "BEGIN", or with a mode.
+  /// `how`: "BEGIN", optionally with a mode.
   explicit ServerTransaction(Server& server, const char* how = "BEGIN");
   ~ServerTransaction();
   ServerTransaction(const ServerTransaction&) = delete;

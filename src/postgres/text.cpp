@@ -26,7 +26,7 @@ std::string bytea_text(std::string_view bytes) {
 
 std::string bytes_of(std::string_view bytea) {
   const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  require(bytea.starts_with("\\x") && bytea.size() % 2 == 0, "a server returned {} characters that are no bytea",
+  require(bytea.starts_with("\\x") && bytea.size() % 2 == 0, "a server returned {} characters that are not a bytea",
           bytea.size());
   std::string bytes;
   bytes.reserve(bytea.size() / 2);

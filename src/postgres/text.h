@@ -1,4 +1,4 @@
-// Values as texts that PostgreSQL reads.
+// Values in PostgreSQL's text format.
 #pragma once
 
 #include <optional>
@@ -8,16 +8,16 @@
 
 namespace kilter::postgres {
 
-/// Returns a text that PostgreSQL can store, with U+FFFD instead of NUL and of bytes that are not UTF-8.
+/// Returns a text that PostgreSQL can store, with U+FFFD in place of NUL and of bytes that are not UTF-8.
 std::string storable(const std::string& text);
-/// Bytes as the text of a bytea, and back. Throws internal for a text that no server writes.
+/// Convert bytes to the text of a bytea, and back. Throws internal for a text that no server writes.
 std::string bytea_text(std::string_view bytes);
 std::string bytes_of(std::string_view bytea);
 
-/// Elements of an array, as its text.
+/// Builds the text of an array.
 class ArrayText {
  public:
-  /// Nothing: null.
+  /// Adds an element; nothing stands for null.
   void add(const std::optional<std::string>& value);
   std::string text() const { return text_ + "}"; }
   size_t size() const { return text_.size(); }

@@ -30,8 +30,8 @@ struct Parts {
   std::vector<std::string> passwords;
 };
 
-/// Returns the number of bytes of `rest` (a URL after its scheme) that name the user; 0: none. Passwords that contain
-/// unencoded @ or / belong to it, although libpq refuses them or takes them for a host.
+/// Returns the number of bytes of `rest` (a URL after its scheme) that name the user, or 0 if there is none. Passwords
+/// that contain unencoded @ or / are counted, although libpq refuses them or takes them for a host.
 size_t user_bytes(std::string_view rest) {
   const size_t at = rest.find('@'), slash = rest.find('/');
   const size_t query = rest.find('?');

@@ -6,11 +6,11 @@
 
 namespace kilter::postgres {
 
-/// Whether the text begins with postgresql:// or postgres://.
+/// Returns whether the text begins with postgresql:// or postgres://.
 bool is_url(std::string_view text);
-/// Returns the URL without its passwords. Of a malformed URL, everything that may be a part of a password is left out.
+/// Returns the URL without its passwords. From a malformed URL, everything that may be part of a password is left out.
 std::string shown_url(std::string_view url);
-/// Returns a text of the client library in one line, without the passwords of the URL.
+/// Returns a message of the client library on one line, without the passwords of the URL.
 std::string without_passwords(std::string text, const std::string& url);
 
 }  // namespace kilter::postgres

@@ -133,7 +133,8 @@ def refuses(bench):
     bench.refused("one process", "--restarts 1: expected 2 or more", "--restarts", "1")
     bench.refused("no time to compare", "--compare 0.1: expected 0.5 or more seconds", "--compare", "0.1")
     bench.refused("no threads", "--threads 0: expected 1 or more", "--threads", "0")
-    bench.refused("an option that is none", "unrecognized arguments: --speed; --help shows what is legal", "resnet18", "--speed")
+    bench.refused("an option that is none", "unrecognized arguments: --speed; --help describes the "
+                                            "options", "resnet18", "--speed")
     bench.refused("no program", "expected the program kilter, which does not run: ", "--kilter", "nowhere/kilter")
     bench.same("nothing was run", bench.calls("tune"), [])
     bench.run("resnet18")

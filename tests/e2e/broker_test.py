@@ -98,7 +98,7 @@ def survives(url, port):
         with broker(url, "--listen", f"127.0.0.1:{port}"):
             said = tuner.communicate(timeout=200)[0]
             expect(tuner.returncode == 0, f"the run did not survive the broker:\n{said}")
-            says("bench1 ends after its job", KILTER, "fleet", "drain", "bench1", "--fleet", url)
+            says("bench1 will exit after its current job", KILTER, "fleet", "drain", "bench1", "--fleet", url)
             expect(bench.process.wait(timeout=60) == 0, "an agent that is drained does not end")
 
 
@@ -107,13 +107,13 @@ def refuses(url, address):
         says(text, AGENT, "--fleet", to, "--device-class", "this", "--trust-anyone", *(["--ca", ca] if ca else []), *words, code=code)
 
     pathlib.Path("wrong.token").write_text("0123456789abcdef\n")
-    refused("the broker does not know this token, or it is not an agent's; `kilter-broker new-token NAME` makes one (the token in "
-            "'wrong.token')", "--token", "wrong.token", "--name", "bench1")
+    refused("the broker does not know this token, or it is not for an agent; `kilter-broker new-token NAME` creates "
+            "one (the token in 'wrong.token')", "--token", "wrong.token", "--name", "bench1")
     refused("this token is for agents named bench1, and this one is named other; give it a token of its own, or --name",
             "--token", "bench1.token", "--name", "other")
-    refused("a broker expects a token; name the file that has it with --token")
+    refused("a broker expects a token; name the file that contains it with --token")
     refused("'empty' has no token in its first line", "--token", "empty")
-    refused("its certificate is not accepted: self-signed certificate; name the file of the authority that made it with --ca",
+    refused("its certificate is not accepted: self-signed certificate; name the certificate of its authority with --ca",
             "--token", "bench1.token", ca=None)
     refused("its certificate is not accepted: IP address mismatch", "--token", "bench1.token",
             to=address.replace("localhost", "127.0.0.1"))
@@ -122,13 +122,16 @@ def refuses(url, address):
     refused("has a path, a user or a query; expected https://HOST or https://HOST:PORT", "--token", "bench1.token", to="https://u@host")
     status, said = fetch(f"{address}/v1/beat", headers={
         "Authorization": "Bearer " + pathlib.Path("bench1.token").read_text().strip(), "kilter-protocol": "0"}, body=b"{}\n")
-    expect((status, said) == (426, "the agent speaks the protocol 0, and the broker 1; install the same version of Kilter"), said)
+    expect((status, said) == (426, "the agent uses protocol 0, and the broker uses 1; install the same version of "
+                                   "Kilter on both"), said)
     files = ["--agent", "tokens", "--token", "bench1.token"]
     push = ["fleet", "push", "ssh://board", *files, "--broker", address]
-    says("'ftp://board' is no board; expected ssh://USER@HOST, adb: or adb:SERIAL", KILTER, "fleet", "push", "ftp://board", *files, "--broker",
+    says("'ftp://board' is not the address of a board; expected ssh://USER@HOST, adb: or "
+         "adb:SERIAL", KILTER, "fleet", "push", "ftp://board", *files, "--broker",
          address, "--trust", "tokens", code=2)
     for board in ("ssh://", "ssh://-oProxyCommand=x", "ssh://board:0", "ssh://board/folder"):
-        says(f"'{board}' is no board; expected ssh://HOST, ssh://USER@HOST or ssh://USER@HOST:PORT", KILTER, "fleet", "push", board, *files,
+        says(f"'{board}' is not the address of a board; expected ssh://HOST, ssh://USER@HOST or "
+             "ssh://USER@HOST:PORT", KILTER, "fleet", "push", board, *files,
              "--broker", address, "--trust", "tokens", code=2)
     says("--trust FILE is missing: the agent runs machine code that the owner of this public key signs", KILTER, *push, code=2)
     says("--broker postgresql:///x: expected https://HOST:PORT, where `kilter-broker` runs", KILTER, "fleet", "push", "ssh://board", *files,
@@ -141,16 +144,18 @@ def refuses(url, address):
     says("'ssh -p 22 board.invalid mkdir -p kilter-agent && chmod 700 kilter-agent && rm -rf kilter-agent/trusted kilter-agent/upgraders' failed with status 255: ssh: no such host",
          KILTER, "fleet", "push", "ssh://board.invalid", *files, "--broker", address, "--trust", "tokens", code=3)
     serve = ["--fleet", url, "--tokens", "tokens"]
-    says("--certificate FILE and --key FILE are missing; `kilter-broker new-certificate` makes them", BROKER, *serve, code=2)
+    says("--certificate FILE and --key FILE are missing; `kilter-broker new-certificate` creates "
+         "them", BROKER, *serve, code=2)
     says("--tokens FILE is missing", BROKER, "--fleet", url, code=2)
-    says("the file of tokens 'nowhere' cannot be read", BROKER, "--fleet", url, "--tokens", "nowhere", "--no-tls", code=2)
+    says("the token file 'nowhere' cannot be read", BROKER, "--fleet", url, "--tokens", "nowhere", "--no-tls", code=2)
     pathlib.Path("bad").write_text("# tokens\nagent bench1 secret\n")
     says("bad, line 2: expected `agent NAME sha256:HASH`", BROKER, "--fleet", url, "--tokens", "bad", "--no-tls", code=2)
     says("--listen 0.0.0.0:80: without TLS, only addresses of this machine are legal", BROKER, *serve, "--no-tls", "--listen",
          "0.0.0.0:80", code=2)
     says("'tokens' has no certificate in PEM form", BROKER, *serve, "--certificate", "tokens", "--key", "broker.key", code=2)
     says("unknown command 'new'; legal commands are new-token and new-certificate", BROKER, "new", code=2)
-    says("'broker.key' cannot be made: File exists", BROKER, "new-certificate", "localhost", "--name", "broker", code=3)
+    says("'broker.key' cannot be created: File "
+         "exists", BROKER, "new-certificate", "localhost", "--name", "broker", code=3)
 
 
 def program(name, protocol, version):
@@ -178,14 +183,15 @@ def upgrades(url, address):
 
     program("older", 1, "9.0.0"), program("newer", 99, "99.0.1")
     kind = f"for {platform.machine()}"
-    says(f"offered: kilter-agent 99.0.1 (protocol 99) {kind}; agents of an older version or protocol take it within a minute, if the key {other} "
-         "is in their --upgrade",
+    says(f"offered: kilter-agent 99.0.1 (protocol 99) {kind}; agents of an older version or protocol install it within "
+         f"a minute, if the key {other} is in their --upgrade",
          KILTER, *offer, "--agent", "newer", "--sign-key", "other.secret")
     with Program(own, *words) as bench:
         bench.said += bench.process.stderr.readline()
         expect(bench.end() == 0, "SIGTERM does not end the agent")
-        refused = ("the program that the fleet offers is not taken: it does not trust the key of this program (fingerprint "
-                   f"{other}): give --sign-key a key whose public half the agent has in --upgrade; it trusts 1 key ({team})")
+        refused = ("the program that the fleet offers is refused: it does not trust the key of this program "
+                   f"(fingerprint {other}): give --sign-key a key whose public half the agent has in --upgrade; it "
+                   f"trusts 1 key ({team})")
         expect(refused in bench.said and own.read_bytes() == before, f"expected '{refused}', the agent says {bench.said}")
     says(f"offered: kilter-agent 9.0.0 (protocol 1) {kind}", KILTER, *offer, "--agent", "older", "--sign-key", "team.secret")
     waits("waits for jobs")
@@ -198,9 +204,11 @@ def upgrades(url, address):
            f"the agent says {done.stderr}")
     expect(own.read_bytes() == pathlib.Path("newer").read_bytes() and own.stat().st_mode & 0o777 == 0o755, "the program is another one")
     expect(pathlib.Path("started").read_text().strip() == f"{own} {' '.join(words)}", "the program was not started as before")
-    says(f"kilter: --agent {AGENT}: this file is no static kilter-agent; expected one that is linked statically, as `scripts/build_agent.sh` and "
-         "`scripts/build_agent.sh aarch64` build them", KILTER, *offer, "--agent", AGENT, "--sign-key", "team.secret", code=3)
-    says("kilter: --sign-key FILE is missing: agents take only programs that are signed", KILTER, *offer, "--agent", "newer", code=2)
+    says(f"kilter: --agent {AGENT}: this file is not a statically linked kilter-agent; expected one that is statically "
+         "linked, as built by `scripts/build_agent.sh` and `scripts/build_agent.sh "
+         "aarch64`", KILTER, *offer, "--agent", AGENT, "--sign-key", "team.secret", code=3)
+    says("kilter: --sign-key FILE is missing: agents accept only programs that are "
+         "signed", KILTER, *offer, "--agent", "newer", code=2)
     says("kilter-agent: --upgrade team.public: a key of --trust is among these; programs need a key of their own, because jobs run confined "
          "and programs do not", AGENT, *words, "--trust", "team.public", code=2)
     says("kilter-agent: --upgrade and --worker exclude each other", AGENT, *words, "--worker", "x", code=2)

@@ -37,10 +37,10 @@ def main():
             said = done.stdout + done.stderr
             assert done.returncode == code and text in said, (done.returncode, code, text, said)
 
-        expect(run(programs[1.0], programs[1.0]), 0, "geometric mean 1.000; none is surely slower")
+        expect(run(programs[1.0], programs[1.0]), 0, "geometric mean 1.000; none is certainly slower")
         expect(run(programs[1.0], programs[0.9]), 0, "geometric mean 0.900")
         expect(run(programs[1.0], programs[1.05]), 1, "geometric mean 1.050; slower or failed: mobilenet_v1")
-        expect(run(programs[1.0], programs[1.02]), 1, "geometric mean 1.020; none is surely slower")
+        expect(run(programs[1.0], programs[1.02]), 1, "geometric mean 1.020; none is certainly slower")
         expect(run(programs[1.0], programs[1.02], "--mean", "1.03"), 0, "geometric mean 1.020")
         expect(run(programs[1.0], work), 2, f"{work}: expected the program kilter, which does not run: ")
         expect(run(programs[1.0], programs[1.0], "--threads", "0"), 2, "--threads 0: expected 1 to ")

@@ -46,7 +46,7 @@ if grep -qF "too few threads busy" explain.txt; then die "explain blames threads
 
 "${here[@]}" compare "${net[@]}" --seconds 3 --json compare.json > compare.txt
 says_first compare.txt
-grep -qE "^by processor time  B / A = " compare.txt || die "compare has no processor time: $(cat compare.txt)"
+grep -qE "^by CPU time  B / A = " compare.txt || die "compare has no CPU time: $(cat compare.txt)"
 
 "${here[@]}" compare zoo:resnet18 --threads-a 1 --threads-b 2 --seconds 3 > absent.txt
 grep -qE "^  B: ${absent#^}" absent.txt || die "compare does not say that a thread had no CPU: $(cat absent.txt)"

@@ -182,7 +182,7 @@ expect 0 "tasks (1):" inspect "${open[@]}" --input x=4x3
 # Open dimensions are shown by name, with everything that does not depend on them.
 expect 0 "  x: f32[n,3]" inspect "$scratch/open.onnx"
 expect 0 "operators (1 nodes):" inspect "$scratch/open.onnx"
-expect 0 "plan: not made, since it is for one shape: input 'x' f32[n,3]: no size for dimension 0 ('n'); give the shape, e.g. \`--input x=1x3\`" inspect "$scratch/open.onnx"
+expect 0 "plan: not compiled, because a plan is for one shape: input 'x' f32[n,3]: no size for dimension 0 ('n'); give the shape, e.g. \`--input x=1x3\`" inspect "$scratch/open.onnx"
 expect 0 '"nodes": 1' inspect "$scratch/open.onnx" --json -
 expect 3 "open.onnx: the model has no input 'q'; its inputs are: 'x' f32[n,3]" inspect "$scratch/open.onnx" --input q=2x3
 expect 3 "give the shape, e.g. \`--input x=1x3\`" inspect "$scratch/open.onnx" --schedules
@@ -221,7 +221,7 @@ expect 3 "/dev/full" inspect zoo:squeezenet1_1 --schedules --json /dev/full
 expect 2 "--node nothing: no layer has this name; legal values are conv1, conv10" inspect zoo:squeezenet1_1 --schedules --node nothing
 expect 2 "--json -: machine code is shown as text only; leave out --json or --asm" inspect zoo:squeezenet1_1 --asm conv1 --json -
 expect 2 "--node and --write-plan require --schedules; add it, or leave them out" inspect zoo:squeezenet1_1 --node conv1
-expect 2 "is a compiled file, which keeps no alternatives; give the model itself" inspect "$scratch/net.kilter" --schedules
+expect 2 "is a compiled file, which contains no alternatives; give the model itself" inspect "$scratch/net.kilter" --schedules
 expect 0 "multiply-adds" inspect zoo:squeezenet1_1 --asm conv1 --target x86-64-v3
 expect 0 "vfmadd231ps" inspect zoo:squeezenet1_1 --asm fire4.expand3x3 --target x86-64-v4
 expect 0 "ret" inspect "$scratch/net.kilter" --asm conv1
@@ -366,7 +366,7 @@ expect 3 "$scratch/nothing.db" compare zoo:squeezenet1_1 --records-a "$scratch/n
 # Every network option applies to both sides, or to one side only if it ends in that side's letter.
 tiny=(zoo:squeezenet1_1 --seconds 0.2 --threads 1)
 expect 0 "per item, in batches of 1 and 2" compare "${tiny[@]}" --input input=1x3x64x64 --input-b input=2x3x64x64
-expect 0 "by processor time  B / A = " compare "${tiny[@]}" --input input=1x3x64x64 --no-fuse conv1 --accuracy-a strict --disable-b fuse
+expect 0 "by CPU time  B / A = " compare "${tiny[@]}" --input input=1x3x64x64 --no-fuse conv1 --accuracy-a strict --disable-b fuse
 expect 0 "Options for B only" compare --help-all
 expect 2 "--accuracy-b: sloppy not in {default,strict}" compare "${tiny[@]}" --accuracy-b sloppy
 expect 2 "--layer-threads: expected NAME=VALUE, got 'conv1'" compare "${tiny[@]}" --layer-threads-a conv1

@@ -80,8 +80,9 @@ UNKNOWN = {
     "compile M --ouput x": "unknown option '--ouput'; did you mean '--output'? `kilter compile --help-all` lists the options",
     "device now please": "unexpected argument now please; usage: kilter device [OPTIONS]",
     "run M -q -v": "--quiet and --verbose contradict each other; give only one of them",
-    "run M --threads 0": "--threads: Value 0 not in range 1 to 1024; `kilter run --help` lists what is legal",
-    "tune M --n-parallel 5000": "--n-parallel: Value 5000 not in range 0 to 1024; `kilter tune --help-all` lists what is legal",
+    "run M --threads 0": "--threads: Value 0 not in range 1 to 1024; `kilter run --help` lists the legal values",
+    "tune M --n-parallel 5000": "--n-parallel: Value 5000 not in range 0 to 1024; `kilter tune --help-all` lists the "
+                                "legal values",
     "bench M -t 1": "-t: kilter bench has no such option; --seconds says how long to measure, and --threads with how many threads",
     "tune M -t 1": "-t: kilter tune has no such option; --time sets the time budget, such as --time 5min",
     "bench M -j 1": "-j: kilter bench has no such option; --threads sets the number of threads",
@@ -290,8 +291,8 @@ def test_quiet_and_verbose():
         for name in ("b.onnx", "c.ONNX", "c.dll"):
             code, out, err = kilter("compile", *SMALL, "-o", f"{folder}/{name}")
             ending = name[name.index("."):].lower()
-            check(f"compile -o {name} is refused", (code, out) == (2, "") and f"kilter: --output {folder}/{name}: what is written is a compiled file "
-                  f"of Kilter, not what '{ending}' says; name it {folder}/{name[0]}.kilter, or NAME.so, NAME.a or NAME.o for a C library\n" == err, err)
+            check(f"compile -o {name} is refused", (code, out) == (2, "") and f"kilter: --output {folder}/{name}: '{ending}' is the ending "
+                  f"of another format, but a compiled file of Kilter would be written; name it {folder}/{name[0]}.kilter, or NAME.so, NAME.a or NAME.o for a C library\n" == err, err)
         check("the model of that name stays", kilter("inspect", f"{folder}/b.onnx")[0] == 0 and not os.path.exists(f"{folder}/c.dll"))
         for old in ("--out", "--output", "-o"):
             check(f"compile {old}", kilter("compile", *SMALL, old, f"{folder}/c.kilter")[0] == 0)

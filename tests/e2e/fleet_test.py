@@ -54,8 +54,8 @@ def tunes(url):
     count = int(re.search(r"(\d+) records?\b", run(KILTER, "records", "list", "--records", "trials.db")).group(1))
     expect(count > 0, "the trials are not in the records")
     says("records: ", KILTER, "run", "zoo:squeezenet1_1", "--threads", "1", "--records", "trials.db")
-    says("no agent of the device class cortex-a72 is known; other agents: bench1 (this); start one there (kilter-agent), or name "
-         "another class", KILTER, *TUNE, "--fleet", url, "--device-class", "cortex-a72", code=3)
+    says("no agent of the device class cortex-a72 is known; other agents: bench1 (this); start one (kilter-agent), or "
+         "name another class", KILTER, *TUNE, "--fleet", url, "--device-class", "cortex-a72", code=3)
     other = "cortex-a72" if platform.machine() == "x86_64" else "x86-64-v2"
     says(f"kilter: --target {other}: agent bench1 of the device class this (", KILTER, *TUNE, "--fleet", url, "--device-class", "this",
          "--target", other, "--sign-key", "team.secret", code=2)
@@ -75,7 +75,7 @@ def tunes(url):
     says("0 jobs forgotten", KILTER, "fleet", "purge", *fleet)
     says("there is no agent nobody in the fleet; `kilter fleet status` lists the agents", KILTER, "fleet", "remove", "nobody", *fleet,
          code=3)
-    says("--fleet URL is missing; it may also be in the variable KILTER_FLEET", KILTER, "fleet", "status", code=2)
+    says("--fleet URL is missing; the variable KILTER_FLEET can also give it", KILTER, "fleet", "status", code=2)
     expect(agent.end() == 0, "SIGTERM does not end the agent")
     expect(re.search(r"kilter-agent: ended after [1-9]\d* jobs", agent.said[-1]), f"the agent says {agent.said}")
 
@@ -226,7 +226,7 @@ def fleet_bench():
     says(say_where, KILTER, *bench, code=2)
     says(say_where, KILTER, *bench, "--all-classes", "--on", "this", code=2)
     says("kilter: no agent of the device class nobody is known; other agents: bench1 (this)", KILTER, *bench, "--on", "nobody", code=3)
-    says("kilter: --fleet URL is missing; it may also be in the variable KILTER_FLEET", KILTER, *bench, "--all-classes",
+    says("kilter: --fleet URL is missing; the variable KILTER_FLEET can also give it", KILTER, *bench, "--all-classes",
          env={"KILTER_FLEET": ""}, code=2)
     run(KILTER, "fleet", "bench", "zoo:squeezenet1_1", "--seconds", "0.1", "--on", "this", "--sign-key", "other.secret", "--json",
         "bench.json", code=1)
@@ -237,8 +237,8 @@ def fleet_bench():
 def refuses_on():
     """What all commands with --on refuse."""
     bench = ["bench", *NETWORK]
-    says("kilter: no agent of the device class cortex-a72 is known; other agents: bench1 (this); start one there (kilter-agent), or name "
-         "another class", KILTER, *bench, "--on", "cortex-a72", code=3)
+    says("kilter: no agent of the device class cortex-a72 is known; other agents: bench1 (this); start one "
+         "(kilter-agent), or name another class", KILTER, *bench, "--on", "cortex-a72", code=3)
     other = "cortex-a72" if platform.machine() == "x86_64" else "x86-64-v2"
     said = says(f"kilter: --target {other}: agent bench1 of the device class this (", KILTER, *bench, *ON, "--target", other, code=2)
     expect(re.search(r"\) cannot run its code; it runs .+; name one of these, or leave --target out for [a-z]", said), f"bench says {said}")
@@ -294,7 +294,7 @@ def survives_a_killed_agent(url):
     said = tuner.communicate(timeout=240)[0]
     expect(tuner.returncode == 0, f"the run did not survive:\n{said}")
     says("bench1 is removed", KILTER, "fleet", "remove", "bench1", "--fleet", url)
-    says("bench2 ends after its job", KILTER, "fleet", "drain", "bench2", "--fleet", url)
+    says("bench2 will exit after its current job", KILTER, "fleet", "drain", "bench2", "--fleet", url)
     expect(other.process.wait(timeout=60) == 0, "an agent that is drained does not end")
     del os.environ["KILTER_FLEET_KEY"]
 
@@ -339,7 +339,8 @@ def refuses_keys(url):
     says(f"kilter-agent: team.secret: not a file that starts with 'kilter public key 1': it is a secret key; {public}", *agent,
          env={"KILTER_FLEET_TRUST": "team.secret"}, code=3)
     pathlib.Path("empty").mkdir()
-    says("kilter-agent: empty: this folder has no file *.public; expected those of `kilter sign --new-keys NAME`", *agent, "--trust",
+    says("kilter-agent: empty: this folder has no *.public files; expected keys made by `kilter sign --new-keys "
+         "NAME`", *agent, "--trust",
          "empty", code=2)
 
 
@@ -349,7 +350,8 @@ def refuses(url):
          "--name, --device-class, --cpus, --worker, --lease, --version and --help", AGENT, "--nam", "x", code=2)
     says("kilter-agent: --lease 1: expected 5 to 3600 seconds", AGENT, "--lease", "1", code=2)
     says("kilter-agent: --cpus 3-1: expected a list of CPUs such as 4-7 or 0,2", AGENT, "--fleet", url, "--cpus", "3-1", code=2)
-    says("kilter-agent: --cpus 60000: not all of these can be used; legal are ", AGENT, "--fleet", url, "--trust-anyone", "--cpus", "60000", code=2)
+    says("kilter-agent: --cpus 60000: not all of these can be used; legal values "
+         "are ", AGENT, "--fleet", url, "--trust-anyone", "--cpus", "60000", code=2)
     agent = Agent(url, "--name", "pinned", "--device-class", "pinned", "--trust-anyone", "--cpus", f"{min(os.sched_getaffinity(0))}")
     status = json.loads(run(KILTER, "fleet", "status", "--json", "-", "--fleet", url))
     facts = next(a["facts"] for a in status["agents"] if a["name"] == "pinned")

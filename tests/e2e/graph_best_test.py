@@ -72,7 +72,8 @@ def main():
             ("a plan that does not compile", True, (0.9, 0.9), "compile", one, 2, "| a-network | failed: kilter compile: no such network |"),
             ("the others go on", True, (0.9, 0.9), "graph-tune", [*one, "another"], 2, "| another | 3, 6, 2 | "),
             ("no such records", True, (0.9, 0.9), "", ["--records", "nowhere.db", *one], 2,
-             "| a-network | failed: --records nowhere.db: nowhere.db is missing; `kilter tune --records FILE` makes one |"),
+             "| a-network | failed: --records nowhere.db: nowhere.db is missing; `kilter tune --records FILE` creates "
+             "one |"),
             ("a folder without the network's records", True, (0.9, 0.9), "", ["--records", str(folder), *one], 2,
              f"failed: --records {folder}: {folder / 'a-network.1.db'} is missing; "),
             ("one process", True, (0.9,), "", one, 2, "graph_best.py: --restarts 1: expected 2 or more"),

@@ -37,7 +37,7 @@ done
 for net in inception_v3 densenet121; do
   for solver in auto pbqp; do
     (ulimit -t 10; timeout 120 "$kilter" graph-tune zoo:$net --threads 2 --records none --no-run --solver $solver > whole.txt) ||
-      die "$net takes more than 10 s of processor time: $(cat whole.txt)"
+      die "$net takes more than 10 s of CPU time: $(cat whole.txt)"
     expect whole.txt ", exact; 0 variants measured"
   done
 done

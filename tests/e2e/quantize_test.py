@@ -269,7 +269,7 @@ class Test:
         self.error(["small.onnx", "--samples", "samples", "--percentile", "99"], idle.format("--percentile", "--method percentile"))
         self.error(["small.onnx", "--samples", "samples", "--block", "32"], idle.format("--block", "--weights int4 or int8"))
         self.error(["small.onnx", "--weights", "int4", "--samples", "samples"], idle.format("--samples", "--weights s8 or u8"))
-        self.error(["small.onnx", "--weights", "int4", "--block", "48"], "--block 48: expected a power of two from 16 on")
+        self.error(["small.onnx", "--weights", "int4", "--block", "48"], "--block 48: expected a power of two, 16 or more")
         self.error(["small.onnx", "--samples", "samples", "--exclude", "Conv99"],
                    "--exclude Conv99: small.onnx has no node of this name; legal are the names in the table that quantize prints, and those "
                    "that `kilter inspect` lists; a node without a name is called like its first output")
@@ -277,7 +277,8 @@ class Test:
                    "--format qoperator with --activations s8 and --weights u8: no runtime has QLinearConv for these types; use "
                    "--weights s8, or --format qdq")
         done = self.run("quantize", "small.onnx", "--samples", "samples", "-o", "./small.onnx")
-        self.check(done.stderr == "kilter: -o ./small.onnx: is the model itself, which would be lost; give another file\n", done.stderr)
+        self.check(done.stderr == "kilter: -o ./small.onnx is the model itself and would overwrite it; give another "
+                                  "file\n", done.stderr)
 
 
 def main():

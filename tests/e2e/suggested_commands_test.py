@@ -2,7 +2,7 @@
 """Tests that the commands suggested by `kilter explain` and `kilter profile` run and show what they claim.
 
 Every command that is printed for networks with different faults is run for a shorter time, and must compare by wall
-time and by processor time.
+time and by CPU time.
 
 usage: suggested_commands_test.py KILTER
 """
@@ -66,7 +66,7 @@ def run(program, command, kinds, folder):
     said = kilter(program, shortened(words[1:], folder))
     kinds.setdefault(words[1], []).append(command)
     if words[1] == "compare":
-        for part in ("B / A = ", "by processor time  B / A = "):
+        for part in ("B / A = ", "by CPU time  B / A = "):
             assert part in said, f"{command} does not say {part!r}:\n{said}"
         assert ("-b " in command or "-a " in command), f"{command} compares a network with itself"
 

@@ -105,7 +105,8 @@ def test_several():
         (["--target", "x86-64-v3,x86-64-v3"], "target x86-64-v3,x86-64-v3: 'x86-64-v3' is there twice"),
         (["--target", "x86-64-v3,zen9"], "zen9"),
         (["--target", "x86-64-v3,"], "target 'x86-64-v3,': a name is missing at a comma"),
-        (["--target", "x86-64-v3,znver4", "--cmake"], "--target x86-64-v3,znver4: a library has the code of one target"),
+        (["--target", "x86-64-v3,znver4", "--cmake"], "--target x86-64-v3,znver4: a library contains code for one "
+                                                      "target only"),
     ]:
         assert text in kilter("compile", NETWORK, *SHAPE, *words, "-o", "x.kilter", expect=2), words
     if os.uname().machine == "x86_64":
@@ -175,7 +176,7 @@ def test_small():
     assert re.search(r"^  \S+ +code +[\d.]+ MB, weights +[\d.]+ MB, +[\d.]+ MB of its own, packed [\d.]+ MB  \(runs here\)$",
                      kilter("inspect", "again.kilter"), re.M)
     text = kilter("compile", NETWORK, *SHAPE, "--size", "small", "-o", "net.so", expect=2)
-    assert "--size small: a library has its weights as kernels read them; write a compiled file" in text, text
+    assert "--size small: a library contains its weights only in packed form; write a compiled file" in text, text
     # Shapes share what they are packed from.
     onnx.save(made_models.model([helper.make_node("Softmax", ["x"], ["y"])], [made_models.value("x", ["n", 8])],
                                 [made_models.value("y", ["n", 8])]), "open.onnx")
@@ -248,7 +249,7 @@ def test_signatures():
         (["sign", "nothing.kilter", "--key", "release.secret"], "nothing.kilter"),
         (["sign", "net.kilter", "--key", "broken.secret"], "broken.secret: line 2: expected 128 digits of 0 to 9 and a to f"),
         (["sign", "net.kilter"], "--key FILE is missing"),
-        (["sign", "release.public", "--key", "release.secret"], "release.public is no compiled file"),
+        (["sign", "release.public", "--key", "release.secret"], "release.public is not a compiled file"),
         (["sign"], "give the files to sign and --key, or --new-keys NAME"),
     ]:
         done = subprocess.run([KILTER, *words], capture_output=True, text=True, timeout=300)

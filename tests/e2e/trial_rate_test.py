@@ -17,9 +17,9 @@ import sys
 import time
 
 WANTED = 30
-LOOP_SECONDS = 0.8  # in processor time, on a shared core of the Zen 4 machine of doc/search.md (0.79 and 0.86)
+LOOP_SECONDS = 0.8  # in CPU time, on a shared core of the Zen 4 machine of doc/search.md (0.79 and 0.86)
 SLOWEST = 1.5  # times that
-BUSIEST = 1.1  # wall time over processor time
+BUSIEST = 1.1  # wall time over CPU time
 
 
 def loop(cpu):

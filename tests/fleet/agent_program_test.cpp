@@ -39,12 +39,12 @@ TEST(AgentProgram, IsFoundInAFile) {
   const auto why = [](const std::string& file) {
     return error_of([&] { (void)program_in(file); }, ErrorKind::bad_input);
   };
-  EXPECT_EQ(
-      why(no_marker),
-      "this file is no static kilter-agent; expected one that is linked statically, as `scripts/build_agent.sh` and "
-      "`scripts/build_agent.sh aarch64` build them");
+  EXPECT_EQ(why(no_marker),
+            "this file is not a statically linked kilter-agent; expected one that is statically linked, as built by "
+            "`scripts/build_agent.sh` and `scripts/build_agent.sh aarch64`");
   EXPECT_THAT(why(marker_of("1") + marker_of("2")), StartsWith("this file contains more than one kilter-agent; "));
-  EXPECT_THAT(why(marker_of("1.2.3").substr(0, sizeof(ProgramMarker) - 1)), StartsWith("this file is no static"));
+  EXPECT_THAT(why(marker_of("1.2.3").substr(0, sizeof(ProgramMarker) - 1)),
+              StartsWith("this file is not a statically linked"));
 }
 
 TEST(AgentProgram, IsNewerByProtocolThenByVersion) {
@@ -143,7 +143,7 @@ TEST_F(UpgradesTest, LeaveWhatTheKeyHasNotSigned) {
   EXPECT_FALSE(take()) << "it is told once";
   ASSERT_EQ(said_.size(), 1);
   EXPECT_THAT(said_[0],
-              StartsWith("the program that the fleet offers is not taken: it does not trust the key of this program"));
+              StartsWith("the program that the fleet offers is refused: it does not trust the key of this program"));
   offer(newer(), "the next program");
   for (size_t at = fleet_.offer.size() - 40; at < fleet_.offer.size(); ++at) {  // also the hash of its bytes
     const std::string offered = fleet_.offer;

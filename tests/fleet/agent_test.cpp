@@ -81,7 +81,7 @@ TEST(Agent, AnAnswerIsKeptUntilTheServerHasRoom) {
 TEST(Agent, AnAnswerThatNobodyWantsIsForgotten) {
   Server server;
   server.purged = true, server.jobs = 2;
-  EXPECT_THAT(run(server), Contains("the answer to job 2 was not taken: job 2 does not exist"));
+  EXPECT_THAT(run(server), Contains("the answer to job 2 was not accepted: job 2 does not exist"));
   EXPECT_THAT(server.calls, ElementsAre("announce", "claim", "deliver 2", "claim", "deliver 1", "claim"));
 }
 

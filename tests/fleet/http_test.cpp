@@ -99,7 +99,7 @@ TEST_F(HttpTest, SilenceIsALostConnection) {
   Client client({.url = url(), .patience = 0.2});
   EXPECT_EQ(client.ask({.path = "/slow"}, 2).status, 200) << "it may take longer if that is asked for";
   EXPECT_THAT(error_of([&] { client.ask({.path = "/slow"}); }),
-              HasSubstr(" did not answer for 0.2 s when Kilter read"));
+              HasSubstr(" did not respond for 0.2 s when Kilter read"));
   EXPECT_EQ(asked_, 3) << "a request over a connection of an earlier call is sent once more";
 }
 
@@ -183,7 +183,7 @@ TEST(Message, ForeignBytesAreRefused) {
   }
   const Message got = unpack_message("{\"a\":\"b\"}\n");
   EXPECT_THAT(error_of([&] { int_field(got.head, "a"); }),
-              HasSubstr("the field 'a' of a message is a string; expected an integer"));
+              HasSubstr("the field 'a' of a message has the type string; expected an integer"));
   EXPECT_THAT(error_of([&] { text_field(got.head, "b"); }), HasSubstr("a message has no field 'b'; expected a string"));
 }
 

@@ -64,8 +64,9 @@ TEST_F(SignedJobTest, OtherKeysAndUnsignedJobsAreRefused) {
             "has in --trust; it trusts 1 key (" +
                 us + ")");
   EXPECT_THAT(refusal(Trust(), wrap_payload(payload_, kPlace, &ours_)), HasSubstr("it trusts no key"));
-  EXPECT_EQ(refusal(in_us(), payload_),
-            "the submitter of the job has another version than this agent: install both from one version of Kilter");
+  EXPECT_EQ(
+      refusal(in_us(), payload_),
+      "the submitter of the job has a different version of Kilter from this agent: install the same version on both");
   EXPECT_EQ(refusal(Trust::in_anyone(), ""), refusal(in_us(), payload_));
 }
 
@@ -77,12 +78,11 @@ TEST_F(SignedJobTest, AJobThatWasChangedIsRefused) {
     EXPECT_NE(refusal(in_us(), changed), "no error") << "byte " << i;
     EXPECT_NE(refusal(in_us(), wrapped.substr(0, i)), "no error") << "the first " << i << " bytes";
   }
-  EXPECT_EQ(
-      refusal(in_us(), wrapped + "x"),
-      "the job is not what the owner of the key " + ours_.owner().fingerprint() +
-          " signed for its run and the device class cortex-a72, so nothing in it was run: somebody has changed it "
-          "in the database, or put it there again; tune again, and tell the database's administrator if this is "
-          "repeated");
+  EXPECT_EQ(refusal(in_us(), wrapped + "x"),
+            "the job is not what the owner of the key " + ours_.owner().fingerprint() +
+                " signed for its run and the device class cortex-a72, so nothing in it was run: somebody has changed "
+                "it in the database, or inserted it again; tune again, and tell the database's administrator if this "
+                "happens again");
   EXPECT_EQ(refusal(Trust::in_anyone(), wrapped.substr(0, 60)),
             "the job is cut off within its signature: the database was changed or is damaged");
 }
@@ -104,9 +104,9 @@ TEST_F(SignedJobTest, AFolderMeansAllItsPublicKeys) {
   for (const char* name : {"a", "b", "c"}) (void)make_keys(name);
   EXPECT_THAT(trust({folder_.path()}).words(), ::testing::MatchesRegex("5 keys \\((.*, ){4}\\.\\.\\.\\)"));
   std::filesystem::create_directory(file("empty"));
-  EXPECT_EQ(
-      error_of([&] { (void)trust({file("empty")}); }, ErrorKind::usage),
-      file("empty").string() + ": this folder has no file *.public; expected those of `kilter sign --new-keys NAME`");
+  EXPECT_EQ(error_of([&] { (void)trust({file("empty")}); }, ErrorKind::usage),
+            file("empty").string() +
+                ": this folder has no *.public files; expected keys made by `kilter sign --new-keys NAME`");
   EXPECT_THAT(error_of([&] { (void)trust({file("ours.secret")}); }, ErrorKind::bad_input),
               HasSubstr("it is a secret key; expected a public key"));
 }

@@ -65,8 +65,9 @@ TEST_F(TokensTest, WrongFilesAndNamesAreTold) {
   std::ofstream(file_) << "\n# comment\nagent a sha256:" << std::string(64, '0') << "\nwriter a b\n";
   EXPECT_THAT(error_of([&] { Tokens{file_}; }), HasSubstr("tokens, line 4: expected `agent NAME sha256:HASH` or"));
   EXPECT_THAT(error_of([&] { Tokens{folder_.path() / "none"}; }),
-              HasSubstr("cannot be read: No such file or directory; `kilter-broker new-token` makes one"));
-  EXPECT_THAT(error_of([&] { Tokens::add(file_, TokenUse::agent, "a b"); }), HasSubstr("'a b' is no name for a token"));
+              HasSubstr("cannot be read: No such file or directory; `kilter-broker new-token` creates it"));
+  EXPECT_THAT(error_of([&] { Tokens::add(file_, TokenUse::agent, "a b"); }),
+              HasSubstr("'a b' is not a legal name for a token"));
   EXPECT_THAT(error_of([&] { Tokens::add(folder_.path() / "no/file", TokenUse::agent, "a"); }),
               HasSubstr("cannot be written: No such file"));
 }

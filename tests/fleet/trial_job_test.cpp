@@ -102,8 +102,9 @@ TEST_F(KeptPartsTest, RefusesForgedRecipes) {
   EXPECT_EQ(refusal({source, WinogradFilters{1, 6, 1, 1, 2, 1, 6}, DType::i32, 24}),
             "the recipe of a constant: filters of type i32; expected f32");
   EXPECT_EQ(refusal({source, transpose(2, 3, 350'000), DType::f32, 4'200'000}),
-            "the recipe of a constant: 4200000 bytes from 24; expected at most 64 times as many and 4 MiB");
-  EXPECT_EQ(refusal({.data = source, .bytes = 20}), "a constant of 20 bytes in blobs of 24");
+            "the recipe of a constant makes 4200000 bytes from 24; expected at most 64 times as many plus 4 MiB");
+  EXPECT_EQ(refusal({.data = source, .bytes = 20}),
+            "a constant of 20 bytes has 24 bytes of blobs; expected the same number");
   EXPECT_EQ(blobs_.fetched, 0) << "nothing is fetched for a forged recipe";
 }
 
@@ -113,7 +114,7 @@ TEST_F(KeptPartsTest, RefusesASourceOfAnotherSize) {
   (void)parts_.get({source, transpose(2, 3, 2), DType::f32, 24});
   const Stored larger{240'000, source.hashes};
   EXPECT_EQ(refusal({larger, transpose(2, 30'000, 2), DType::f32, 240'000}),
-            "blobs of 24 bytes; the job expects 240000");
+            "the blobs have 24 bytes; the job expects 240000");
 }
 
 TEST_F(KeptPartsTest, HasALimitOfMemory) {
@@ -121,8 +122,8 @@ TEST_F(KeptPartsTest, HasALimitOfMemory) {
   (void)parts_.get({source, transpose(3, 100'000, 16), DType::f32, 6'400'000});
   EXPECT_EQ(
       refusal({source, transpose(3, 100'000, 5), DType::f32, 2'000'000}),
-      "a constant of 2000000 bytes from 1200000, besides others of 6402048; expected at most 8388608 in all, which "
-      "is half of the memory of this agent; measure on a machine with more memory");
+      "a constant of 2000000 bytes, from 1200000 bytes of data, in addition to 6402048 bytes of other constants; "
+      "expected at most 8388608 bytes in total, half of this agent's memory; measure on a machine with more memory");
   parts_.forget();
   EXPECT_EQ(store_.used_bytes(), 0) << "more than half of the limit was kept";
   (void)parts_.get({source, transpose(3, 100'000, 5), DType::f32, 2'000'000});
@@ -191,10 +192,11 @@ TEST(TrialJob, RefusesBytesThatAreCutOffOrWrong) {
               HasSubstr("1 bytes follow the last field"));
   std::string other = bytes;
   other[0] = 1;
-  EXPECT_EQ(error_of([&] { (void)unpack_job(other); }, ErrorKind::unsupported),
-            fmt::format("the submitter of a job speaks protocol 1 and this agent {}: install both from one version of "
-                        "Kilter",
-                        kTrialProtocol));
+  EXPECT_EQ(
+      error_of([&] { (void)unpack_job(other); }, ErrorKind::unsupported),
+      fmt::format(
+          "the submitter of a job uses protocol 1, and this agent uses {}: install the same version of Kilter on both",
+          kTrialProtocol));
   for (size_t at = 4; at < bytes.size(); ++at) {  // no byte of a job makes the reader do anything but refuse it
     std::string changed = bytes;
     changed[at] = static_cast<char>(changed[at] ^ 0x80);

@@ -69,7 +69,7 @@ for sub in "import $scratch/typo.log" "merge $scratch/typo.db"; do
   expect 3 "no such file; nothing was imported" $sub --records "$scratch/typo2.db"
 done
 [ ! -e "$scratch/typo2.db" ] || { echo "FAILED: nothing is imported into a new file"; failures=$((failures + 1)); }
-expect 3 "records $scratch/typo.db: there is neither this file nor typo.db.plans.jsonl next to it; \`kilter tune MODEL\` makes both" \
+expect 3 "records $scratch/typo.db: there is neither this file nor typo.db.plans.jsonl next to it; \`kilter tune MODEL\` creates both" \
   plans --records "$scratch/typo.db"
 echo "a letter" > "$scratch/letter.txt"
 for sub in list best export; do

@@ -90,7 +90,7 @@ TEST_F(PostgresTest, ADatabaseWithoutRecordsIsTold) {
             fmt::format("records {0}: the database has no records; `kilter tune MODEL --records {0}` makes some, and "
                         "`kilter records import FILE --records {0}` brings them from elsewhere",
                         url()));
-  EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": made schema 6")));
+  EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": created schema 6")));
   EXPECT_THAT(write_to(url())->notices(), IsEmpty());
   EXPECT_THAT(read_from(url())->read().records, IsEmpty());
 }
@@ -115,9 +115,7 @@ TEST_F(PostgresTest, ASchemaOfOthersIsLeftAlone) {
   sql("CREATE SCHEMA kilter");
   sql("CREATE TABLE kilter.records(id text)");
   const std::string words = fmt::format(
-      "records {}: the database has a schema \"kilter\" that is not one of tuning records; give another "
-      "database",
-      url());
+      "records {}: the database has a schema \"kilter\" that is not Kilter's; give another database", url());
   EXPECT_EQ(error_of([&] { write_to(url()); }), words);
   EXPECT_EQ(error_of([&] { read_from(url()); }), words);
   sql("CREATE TABLE kilter.schema_version(version integer)");
@@ -134,8 +132,8 @@ TEST_F(PostgresTest, TablesOfOthersElsewhereDoNotMatter) {
 TEST_F(PostgresTest, AnotherEncodingIsRefused) {
   const std::string latin = server().url(new_database("ENCODING 'LATIN1' TEMPLATE template0"));
   EXPECT_EQ(error_of([&] { write_to(latin); }),
-            fmt::format("records {}: the database's encoding is LATIN1; expected UTF8: give another database, as "
-                        "`createdb --encoding=UTF8 --template=template0` makes it",
+            fmt::format("records {}: the database's encoding is LATIN1; expected UTF8: give another database, such as "
+                        "one made by `createdb --encoding=UTF8 --template=template0`",
                         latin));
 }
 
@@ -143,9 +141,8 @@ TEST_F(PostgresTest, WhoMayNotMakeTheSchemaIsToldTheCommand) {
   const std::string user = url(new_user());
   EXPECT_EQ(
       error_of([&] { write_to(user); }),
-      fmt::format("records {0}: Kilter's schema must be made or migrated first, but the server refuses this user; "
-                  "as a user who may create schemas in the database, run `kilter records migrate --records {0}` "
-                  "once",
+      fmt::format("records {0}: Kilter's schema must be created or migrated first, but the server refuses this user; "
+                  "as a user who may create schemas in the database, run `kilter records migrate --records {0}` once",
                   user));
   write_to(url())->append(numbered(0));
   EXPECT_THAT(
@@ -265,7 +262,7 @@ TEST_F(PostgresFaultTest, AServerThatDoesNotAnswerIsNotWaitedForForever) {
   ASSERT_EQ(halted.count(), 1);
   ASSERT_EQ(kill(static_cast<pid_t>(halted.number(0, 0)), SIGSTOP), 0);
   const double waited = seconds_of([&] {
-    EXPECT_THAT(error_of([&] { store->remove({numbered(0).id()}); }), HasSubstr("was lost (no answer for 10.1 s)"));
+    EXPECT_THAT(error_of([&] { store->remove({numbered(0).id()}); }), HasSubstr("was lost (no response for 10.1 s)"));
   });
   EXPECT_GT(waited, 10);
   EXPECT_LT(waited, 30);

@@ -128,8 +128,8 @@ TEST_F(LyingAgent, AbsurdTimesAreRefused) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   const auto run_of = [](const std::string& ms) {
     return MatchesRegex("agent liar: a run of variant 1 took " + ms +
-                        " ms; expected a time of at most [0-9]+ ms, which have passed since the job was submitted\\. "
-                        "Its answer is not used: .* \\(`kilter fleet drain liar`\\) and check its machine");
+                        " ms; expected at most [0-9]+ ms, the time since the job was submitted\\. Its answer is not "
+                        "used: .* \\(`kilter fleet drain liar`\\) and check its machine");
   };
   EXPECT_THAT(with([](Lap& l) { l.total_ms = -3; }), run_of("-3"));
   EXPECT_THAT(with([](Lap& l) { l.total_ms = kNaN; }), run_of("nan"));
@@ -171,10 +171,9 @@ TEST_F(LyingAgent, MeasurementsOfOtherSizesAreRefused) {
   EXPECT_THAT(with([](Laps& l) { l.rounds = -1; }), HasSubstr("it measured in -1 rounds, with "));
   EXPECT_THAT(with([](Laps& l) { l.rounds = int64_t{1} << 50; }),
               HasSubstr(" expected at most as many rounds as runs"));
-  EXPECT_THAT(with([](Laps& l) { l.wall_ms = -1; }),
-              HasSubstr("a measurement took -1 ms; expected a time of at most "));
+  EXPECT_THAT(with([](Laps& l) { l.wall_ms = -1; }), HasSubstr("a measurement took -1 ms; expected at most "));
   EXPECT_THAT(with([](Laps& l) { l.faults = {{9, FaultKind::crash, -1, "", ""}}; }),
-              HasSubstr("it found a fault in variant 9, which the job does not have"));
+              HasSubstr("it found a fault in variant 9, which is not in the job"));
   EXPECT_THAT(with([](Laps& l) { l.faults = {{1, FaultKind::crash, 1 << 20, "", ""}}; }),
               HasSubstr("it found a fault in step 1048576 of variant 1; expected one of "));
   EXPECT_THAT(with([](Laps& l) { l.faults = {{1, FaultKind::crash, 0, "a layer", ""}}; }),
@@ -194,7 +193,7 @@ TEST_F(LyingAgent, LoadedVariantsAndValuesOfOtherSizesAreRefused) {
   EXPECT_THAT(loading([](auto& all) { all[0].step_ms.pop_back(); }), HasSubstr(" times of steps; expected "));
   EXPECT_THAT(loading([](auto& all) { all[0].step_ms[0] = -1; }), HasSubstr(" is -1; expected 0 to "));
   EXPECT_THAT(loading([](auto& all) { all[0].faults = {{77, FaultKind::wrong, 0, "", ""}}; }),
-              HasSubstr("a fault in variant 77, which the job does not have"));
+              HasSubstr("a fault in variant 77, which is not in the job"));
   EXPECT_TRUE(there.load(*variant).id) << "after the lies, it can be loaded";
 
   const Tap tap{0, there.fallback().compiled.plan.steps.front().args.back()};
@@ -208,7 +207,7 @@ TEST_F(LyingAgent, LoadedVariantsAndValuesOfOtherSizesAreRefused) {
       fmt::format("agent liar: it returned 3 bytes of the value that step 0 leaves; expected {}", tap.buffer.bytes) +
           kAdvice);
   EXPECT_THAT(tracing([](Traced& t) { t.fault = Fault{5, FaultKind::crash, 0, "", ""}; }),
-              HasSubstr("a fault in variant 5, which the job does not have"));
+              HasSubstr("a fault in variant 5, which is not in the job"));
 }
 
 TEST_F(LyingAgent, AbsurdPeaksAreRefused) {
@@ -240,8 +239,8 @@ TEST_F(LyingAgent, BytesThatAreNoAnswerAreRefused) {
               AllOf(StartsWith("agent liar: its answer of "), HasSubstr(" cannot be read: answer 'trial': ")));
   tell([](const std::string&) { return "a page in HTML"; });
   EXPECT_EQ(error_of([&] { (void)there.runner().measure(ids); }, ErrorKind::unsupported),
-            fmt::format("agent liar: its answer of 14 bytes cannot be read: the sender of an answer speaks protocol "
-                        "1634738273 and this tuner {}: install both from one version of Kilter",
+            fmt::format("agent liar: its answer of 14 bytes cannot be read: the sender of an answer uses protocol "
+                        "1634738273, and this tuner uses {}: install the same version of Kilter on both",
                         fleet::kTrialProtocol) +
                 kAdvice);
 }

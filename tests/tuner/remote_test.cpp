@@ -246,8 +246,8 @@ TEST_F(Remote, WithoutAgentsOfTheClassItSaysWhichThereAre) {
   start_agent();
   const std::string error = error_of([&] { bench(remote("cortex-a72", 3)); });
   EXPECT_EQ(error,
-            "no agent of the device class cortex-a72 is known; other agents: agent (this); start one there "
-            "(kilter-agent), or name another class");
+            "no agent of the device class cortex-a72 is known; other agents: agent (this); start one (kilter-agent), "
+            "or name another class");
 }
 
 TEST_F(Remote, TuningFindsAFasterPlan) {

@@ -40,7 +40,7 @@ TEST(Undecided, ABusyMachineIsTheReasonNotTheSchedules) {
 TEST(Undecided, APartlyDisturbedRaceIsUndecidedIfItsPlanMayBeFaster) {
   EXPECT_EQ(undecided_text(stayed(40)), "") << "no plan was found";
   EXPECT_NE(undecided_text(with_rejected(stayed(40), {0.97, 0.93, 1.02})), "");
-  EXPECT_EQ(undecided_text(with_rejected(stayed(40), {1.05, 1.01, 1.09})), "") << "it is surely slower";
+  EXPECT_EQ(undecided_text(with_rejected(stayed(40), {1.05, 1.01, 1.09})), "") << "it is certainly slower";
   EXPECT_EQ(undecided_text(with_rejected(stayed(3), {0.99, 0.98, 1.002})), "") << "nothing disturbed the race";
 }
 

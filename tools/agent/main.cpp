@@ -43,21 +43,21 @@ usage: kilter-agent --fleet URL (--trust FILE... | --trust-anyone) [OPTION...]
   --fleet URL            the fleet's database, postgresql://USER@HOST/DATABASE (a password belongs in a passfile,
                          ~/.pgpass), or its broker, https://HOST:PORT (default: $KILTER_FLEET)
   --token FILE           a file with the agent's token for the broker (default: $KILTER_FLEET_TOKEN)
-  --ca FILE              the certificate of the authority, in PEM form, that made the broker's (default:
+  --ca FILE              the PEM certificate of the authority that issued the broker's certificate (default:
                          $KILTER_FLEET_CA, or those of the system)
-  --trust FILE           run jobs that the owner of this public key has signed; a folder means all its files *.public;
+  --trust FILE           run jobs that the owner of this public key has signed; a folder means all its *.public files;
                          may be given several times (default: $KILTER_FLEET_TRUST); `kilter sign --new-keys NAME`
                          makes keys, and `kilter tune --sign-key NAME.secret` signs jobs
   --trust-anyone         run the machine code of everybody who may submit to the fleet
   --upgrade FILE         let newer programs that `kilter fleet upgrade` offers replace this one, if the owner of this
-                         public key has signed them; a folder means all its files *.public; may be given several times;
+                         public key has signed them; a folder means all its *.public files; may be given several times;
                          for agents of a broker
   --name NAME            the agent's name in the fleet, unique (default: the name of this machine)
-  --device-class CLASS   whose jobs it does (default: the target that fits this processor)
+  --device-class CLASS   the class whose jobs it runs (default: the target that fits this processor)
   --cpus LIST            run on these CPUs only, such as 4-7 for the large cores of a board (default: all that it may use)
-  --worker PROGRAM       what runs candidates (default: this program); a script that starts this program in an emulator,
-                         where the system cannot start it
-  --lease SECONDS        after how long without a heartbeat its jobs go to other agents, 5 to 3600 (default: 30)
+  --worker PROGRAM       the program that runs candidates (default: this program); where the system cannot start this
+                         program, a script that starts it in an emulator
+  --lease SECONDS        without a heartbeat for this long, its jobs go to other agents, 5 to 3600 (default: 30)
   --version, --help
 
 It opens connections, but accepts none. Exit codes: 0 ended, 2 wrong usage, 3 the fleet refuses it, 4 a bug.
@@ -85,7 +85,7 @@ struct Words {
   std::string_view prints = {};  ///< instead of working
 };
 
-/// Says whose jobs the agent runs.
+/// Returns whose jobs the agent runs.
 fleet::Trust trust_of(const Words& words) {
   std::vector<std::filesystem::path> trusted = words.trusted;
   if (words.trust_anyone && !trusted.empty())
@@ -185,9 +185,10 @@ int run(int argc, char** argv) {
   }
   const std::string usable = affinity_text();
   if (!set_affinity(words.cpus) || (!words.cpus.empty() && affinity_cpus() != words.cpus))
-    fail(ErrorKind::usage, "--cpus {}: not all of these can be used; legal are {}", cpu_list_text(words.cpus), usable);
+    fail(ErrorKind::usage, "--cpus {}: not all of these can be used; legal values are {}", cpu_list_text(words.cpus),
+         usable);
   fleet::AgentOptions& agent = words.agent;
-  (void)sodium();  // for the hashes of what jobs refer to
+  (void)sodium();  // for the hashes of the data that jobs refer to
   const std::string target = native_target().name;
   if (agent.device_class.empty()) agent.device_class = target;
   agent.device = describe_device().fingerprint();

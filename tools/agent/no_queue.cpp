@@ -14,7 +14,7 @@ constexpr fleet::ProgramMarker kMarker{KILTER_VERSION_STRING};  ///< for program
 }  // namespace
 
 std::unique_ptr<fleet::JobSource> open_queue(const std::string& url, double /*lease_seconds*/) {
-  asm volatile("" : : "r"(&kMarker));  // or the linker leaves the marker out
+  asm volatile("" : : "r"(&kMarker));  // keeps the linker from removing the marker
   fail(ErrorKind::unsupported,
        "--fleet {}: this agent is linked statically and reaches a fleet only through a broker: give https://HOST:PORT, "
        "where `kilter-broker` runs",

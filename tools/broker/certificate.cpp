@@ -27,7 +27,7 @@ struct Free {
 using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Free<X509_free>>;
 
-void expect(bool done) { require(done, "OpenSSL cannot make a certificate"); }
+void expect(bool done) { require(done, "OpenSSL cannot create a certificate"); }
 
 void add_extension(X509& certificate, int what, const std::string& value) {
   X509V3_CTX context;
@@ -44,7 +44,7 @@ std::string names_of(const std::vector<std::string>& hosts) {
     in6_addr address{};
     const bool ip = inet_pton(AF_INET, host.c_str(), &address) == 1 || inet_pton(AF_INET6, host.c_str(), &address) == 1;
     if (host.empty() || host.find_first_of(", :;\n") != std::string::npos)
-      if (!ip) fail(ErrorKind::usage, "'{}' is no host name or IP address", host);
+      if (!ip) fail(ErrorKind::usage, "'{}' is neither a host name nor an IP address", host);
     names += fmt::format("{}{}:{}", names.empty() ? "" : ",", ip ? "IP" : "DNS", host);
   }
   return names;
@@ -55,7 +55,7 @@ void write_new(const std::filesystem::path& file, mode_t mode, Write write) {
   const int made = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   const int error = errno;
   FILE* const to = made < 0 ? nullptr : fdopen(made, "w");
-  if (to == nullptr) fail(ErrorKind::io, "'{}' cannot be made: {}", file.string(), std::strerror(error));
+  if (to == nullptr) fail(ErrorKind::io, "'{}' cannot be created: {}", file.string(), std::strerror(error));
   const bool written = write(to) == 1;
   if (fclose(to) != 0 || !written) fail(ErrorKind::io, "'{}' cannot be written", file.string());
 }

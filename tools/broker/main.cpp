@@ -28,17 +28,17 @@ usage: kilter-broker --fleet URL --tokens FILE --certificate FILE --key FILE [--
 
 Without a command, it serves until it is ended by SIGTERM or Ctrl-C:
   --fleet URL            the fleet's database, postgresql://USER@HOST/DATABASE (default: $KILTER_FLEET)
-  --tokens FILE          who may ask; followed while it runs, so a line that is removed ends a token
-  --certificate FILE     its certificate in PEM form, with those up to the authority, and
+  --tokens FILE          who may use it; read again when it changes, so removing a line revokes a token
+  --certificate FILE     its certificate in PEM form, followed by those up to the authority; and
   --key FILE             the certificate's key
-  --no-tls               without a certificate, for agents on this machine
+  --no-tls               serve without TLS, only for agents on this machine
   --listen HOST:PORT     (default: 0.0.0.0:8443; with --no-tls 127.0.0.1:8080)
-  --connections N        connections with the database, 1 to 100 (default: 8)
+  --connections N        connections to the database, 1 to 100 (default: 8)
 
-new-token adds a line to the file of tokens and prints the token: for the agent NAME, or all agents whose names begin
-with what is before the * of NAME. With --read, it is a token for the page at / and the metrics at /metrics.
+new-token adds a line to the token file and prints the token. It is for the agent NAME or, if NAME ends with *, for all
+agents whose names begin with the rest. With --read, it is for the page at / and the metrics at /metrics.
 
-new-certificate makes NAME.crt and NAME.key for these host names and IP addresses. Agents get NAME.crt with --ca.
+new-certificate creates NAME.crt and NAME.key for these host names and IP addresses. Agents get NAME.crt with --ca.
 
   --version, --help
 
@@ -130,12 +130,11 @@ http::Address listen_address(const Words& words) {
 int serve(Words& words) {
   fleet::BrokerOptions& broker = words.broker;
   if (broker.url.empty()) fail(ErrorKind::usage, "--fleet URL is missing; --help lists the options");
-  if (broker.tokens.empty()) fail(ErrorKind::usage, "--tokens FILE is missing; `kilter-broker new-token` makes one");
+  if (broker.tokens.empty()) fail(ErrorKind::usage, "--tokens FILE is missing; `kilter-broker new-token` creates it");
   if (words.tls && (words.certificate.empty() || words.key.empty())) {
     fail(ErrorKind::usage,
-         "--certificate FILE and --key FILE are missing; `kilter-broker new-certificate` makes them, and --no-tls "
-         "serves "
-         "agents on this machine without them");
+         "--certificate FILE and --key FILE are missing; `kilter-broker new-certificate` creates them, and --no-tls "
+         "serves agents on this machine without them");
   }
   broker.server.listen = listen_address(words);
   if (words.tls) broker.server.tls = http::Tls::for_servers(words.certificate, words.key);

@@ -51,7 +51,7 @@ Measured measure(Prepared& network, const BenchOptions& options) {
   return {std::move(evaluation), network.session->attendance().since(before).took_part()};
 }
 
-/// The fields of the report that say what ran.
+/// Returns the fields of the report that say what ran.
 nlohmann::json facts_of(const Prepared& network) {
   if (network.loaded != nullptr) return compile_facts(network.loaded->compiled);
   Session& session = *network.session;
@@ -177,9 +177,9 @@ void add_bench(Command app, Context&) {
   sub.heading("Output");
   sub.json(options->json, "the figures");
   sub.footer(
-      "The first figure is the mean of the middle half of the undisturbed measurements; mean, median, min and p90 are "
-      "of all. With --on, each run is a measurement: the time of the plan in the agent's worker, which notes the time "
-      "at each layer.");
+      "The first figure is the mean of the middle half of the undisturbed measurements; mean, median, min and p90 "
+      "include all. With --on, each run is a measurement: the time of the plan in the agent's worker, which records "
+      "the time at each layer.");
   sub.example("kilter bench zoo:resnet18 --threads 1", "Time ResNet-18 on one thread");
   sub.example("kilter bench zoo:resnet18 --threads 1 --json -", "The same, for a script");
   sub.example("kilter bench zoo:resnet18 --threads 1 --on board --sign-key team.secret",

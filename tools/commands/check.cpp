@@ -28,7 +28,7 @@ enum class Verdict : char {
   passed = 'P',
   failed = 'F',
   skipped = 'S',
-  ended = 'E',  ///< the fleet ran nothing, so that the check ends
+  ended = 'E',  ///< the fleet ran nothing, so the check ends
 };
 
 struct Outcome {
@@ -81,7 +81,7 @@ std::string mismatch(const std::string& name, const Tensor& got, const Tensor& w
     return fmt::format("output '{}': expected shape {}, got {}", name, text(want.shape()), text(got.shape()));
   if (want.dtype() == DType::string)
     return got.strings() == want.strings() ? "" : fmt::format("output '{}': strings differ", name);
-  // As the standard's own runner does: rtol is below the distance of two neighbours in bfloat16.
+  // As in the standard's own runner: rtol is less than the distance between two neighbouring bfloat16 values.
   const double rtol = want.dtype() == DType::bf16 ? std::max(t.rtol, 0x1p-6) : t.rtol;
   for (int64_t i = 0; i < want.elems(); ++i) {
     const double g = got.as_double(i), w = want.as_double(i);
@@ -141,7 +141,7 @@ std::string mismatch_here(const fs::path& model, const std::vector<fs::path>& se
   return "";
 }
 
-/// The inputs of a plan, whose other inputs were not given.
+/// Returns the inputs of a data set as tensors of numbers. Throws unsupported for any other input.
 std::map<std::string, Tensor> tensors_of(const fs::path& data, const Session& session) {
   std::map<std::string, Tensor> tensors;
   for (auto& [name, value] : inputs_of(data, session.inputs())) {
@@ -291,7 +291,7 @@ int check(CheckOptions options) {
   options.on.settle();
   if (options.on.given)
     (void)target_on(machine_of_class(options.on.fleet.url, options.on.fleet.device_class),
-                    options.target);  // errors come early, and once
+                    options.target);  // so that errors come early, and only once
   std::vector<fs::path> cases;
   for (const std::string& folder : options.folders) {
     for (fs::path& path : cases_in(folder)) cases.push_back(std::move(path));

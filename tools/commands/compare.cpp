@@ -113,8 +113,8 @@ void add_compare(Command app, Context&) {
   sub.json(options->json, "the figures");
   sub.footer(
       "Each of the options for both sides also exists for one side, with -a or -b after its name (--threads-b); the "
-      "option of one side takes precedence. --help-all lists them. Times are wall time and processor time. If the "
-      "batches differ, times per item are compared, too.");
+      "option of one side takes precedence. --help-all lists them. Times are wall time and CPU time. If the batches "
+      "differ, times per item are compared, too.");
   sub.example("kilter compare zoo:resnet18 --threads-a 1 --threads-b 2", "What a second thread gains");
   sub.example("kilter compare zoo:resnet18 --threads 1 --records-b default", "What the tuned plan gains");
   sub.example("kilter compare zoo:mobilenet_v2 --threads 1 --input-b input=8x3x224x224", "What a larger batch gains");

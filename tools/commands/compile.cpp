@@ -43,7 +43,7 @@ Written written(const vm::Content& content) {
           fmt::format("a program (functions {}, segments {}, plans {})", functions, segments, plans)};
 }
 
-/// Notes which records were used for what was saved, followed by `more`.
+/// Prints a note on which records were used for what was saved, followed by `more`.
 void tell_records_of(const vm::Content& content, const std::string& more = {}) {
   const Plan* plan = std::get_if<Plan>(&content);
   if (plan == nullptr) return tell_records(std::get<vm::ProgramFile>(content).records, more);
@@ -91,8 +91,8 @@ struct LibraryChoice {
   }
 };
 
-/// While it lives, the first SIGINT is only noted: the C compiler in the same terminal ends by it, and the library's
-/// folder is removed. The destructor then passes it on. A second one ends the program at once.
+/// While it lives, the first SIGINT is only recorded: it ends the C compiler in the same terminal, and the library's
+/// folder is removed. The destructor then raises the signal again. A second one ends the program at once.
 class InterruptAfterCleaning {
  public:
   InterruptAfterCleaning() : before_(std::signal(SIGINT, note)) {}
@@ -137,15 +137,16 @@ Written compile_library(Session& session, const LibraryChoice& choice, const std
   return made;
 }
 
-/// Refuses a name that other programs, and people, would take for what it says; it may even be the model's.
+/// Refuses a name with the ending of another format, which would mislead programs and people; it may even be the
+/// model's name.
 void check_name(const std::string& file) {
   const std::string ending = lower(std::filesystem::path(file).extension().string());
   for (const std::string_view other :
        {".onnx", ".pb", ".tflite", ".xml", ".engine", ".dylib", ".dll", ".lib", ".c", ".1"}) {
     if (ending != other) continue;
     fail(ErrorKind::usage,
-         "--output {}: what is written is a compiled file of Kilter, not what '{}' says; name it {}, or NAME.so, "
-         "NAME.a or NAME.o for a C library",
+         "--output {}: '{}' is the ending of another format, but a compiled file of Kilter would be written; name it "
+         "{}, or NAME.so, NAME.a or NAME.o for a C library",
          printable(file), ending, shell_word(std::filesystem::path(file).replace_extension(".kilter").string()));
   }
 }
@@ -161,9 +162,9 @@ void compile(const ModelOptions& options, const LibraryChoice& choice, const std
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Target> targets = parse_targets(options.target);
   if (library && targets.size() > 1)
-    fail(ErrorKind::usage, "--target {}: a library has the code of one target", options.target);
+    fail(ErrorKind::usage, "--target {}: a library contains code for one target only", options.target);
   if (library && options.small_file)
-    fail(ErrorKind::usage, "--size small: a library has its weights as kernels read them; write a compiled file");
+    fail(ErrorKind::usage, "--size small: a library contains its weights only in packed form; write a compiled file");
   std::vector<std::unique_ptr<Session>> sessions;
   std::vector<std::string> names;
   for (const Target& target : targets) {
@@ -211,15 +212,15 @@ void add_compile(Command app, Context&) {
       .file()
       .required();
   sub.option("--size", *size,
-             "fast: the file has the packed weights, which are mapped; small: it has the weights that take less room "
-             "before they are packed, and loading packs them")
+             "fast: the file contains the packed weights, which are mapped into memory; small: it contains the "
+             "unpacked weights where those are smaller, and loading packs them")
       .one_of({"fast", "small"})
       .shows_default();
   sub.json(*json, "what was written");
   sub.heading("C libraries");
   sub.option("--header", choice->header, "file for the C header (default: NAME.h beside the library)").file();
   sub.option("--name", choice->options.name,
-             "prefix of the functions: NAME_create, NAME_run, NAME_free (default: as the file is called)")
+             "prefix of the functions: NAME_create, NAME_run, NAME_free (default: the file's name)")
       .value("NAME");
   sub.option("--weights", choice->weights,
              "inside the library, or in a file NAME.weights beside it, which NAME_create opens")
@@ -232,11 +233,10 @@ void add_compile(Command app, Context&) {
       .value("COMMAND");
   options->add_to(sub);
   sub.footer(
-      "With several names in --target, such as x86-64-v3,znver4,neoverse-n1, the file has code for each, and loading "
-      "takes "
-      "the best for the processor (doc/compatibility.md).\n"
-      "With --shapes, the file has a plan for each shape of the ranges. Constants that plans share are in it once.\n"
-      "A network with control flow, sequences or shapes that depend on data (doc/control_flow.md) becomes a file of a "
+      "With several names in --target, such as x86-64-v3,znver4,neoverse-n1, the file contains code for each, and "
+      "loading chooses the best for the processor (doc/compatibility.md).\n"
+      "With --shapes, the file has a plan for each shape of the ranges. Constants that plans share are stored once.\n"
+      "A network with control flow, sequences or shapes that depend on data (doc/control_flow.md) becomes a compiled "
       "program, with code for all shapes that follow from those of the inputs.");
   sub.example("kilter compile zoo:resnet18 -o resnet18.kilter", "Compile for this machine");
   sub.example("kilter compile zoo:resnet18 --target x86-64-v3 -o resnet18.kilter", "Compile for any CPU with AVX2");

@@ -91,7 +91,7 @@ Choices choices_of_parts(const NetworkParts& network, const CompileOptions& comp
   return all;
 }
 
-/// Makes the parts of a program, side by side, the network to explain.
+/// Replaces the network to explain with the parts of a program, side by side.
 void take_parts(profile::Subject& subject, std::shared_ptr<const NetworkParts> network) {
   network->spread(subject.compile);
   if (subject.chooser != nullptr) {
@@ -150,8 +150,7 @@ void run_explain(const ExplainOptions& options) {
     other = std::make_unique<Runner>(options.against + ":" + options.model.model, options.model);
   const auto session = options.model.open();
   if (session->file_program() != nullptr) {
-    fail(ErrorKind::usage, "{} is a compiled file of a program: explain the model that it was made from",
-         options.model.model);
+    fail(ErrorKind::usage, "{} is a compiled file of a program: explain the original model", options.model.model);
   }
   profile::Subject subject = subject_of(options, *session);
   if (session->compiled_file()) subject.program = session->prepare().program;
@@ -201,8 +200,8 @@ void add_explain(Command app, Context&) {
   sub.footer(
       "If other programs use the machine, that is reported first, and findings based on disturbed times are withheld. "
       "Gains are measured if an alternative can be compiled and run interleaved with the unchanged network (the text "
-      "says so); otherwise they are predicted. The suggested commands compare what the findings claim, by wall and "
-      "processor time.");
+      "says so); otherwise they are predicted. The suggested commands compare what the findings claim, by wall time "
+      "and CPU time.");
   sub.example("kilter explain zoo:resnet18 --threads 1", "Why ResNet-18 takes its time, and what to do about it");
   sub.example("kilter explain model.onnx --against onnxruntime --html report.html",
               "A report that also compares each layer with ONNX Runtime");

@@ -102,7 +102,7 @@ void status(const FleetCommand& command) {
   say("{}", status_text(status));
 }
 
-/// Shows the status again and again: in place on a terminal, one after another elsewhere.
+/// Shows the status repeatedly: in place on a terminal, one after another elsewhere.
 void top(const FleetCommand& command) {
   Queue queue = command.queue();
   std::vector<std::string> shown;
@@ -239,21 +239,22 @@ AgentProgram offer(Queue& queue, const std::string& file, const SecretKey& key) 
 void add_upgrade(const Command& sub) {
   auto command = std::make_shared<FleetCommand>();
   auto keys = std::make_shared<FleetOptions>();
-  Command upgrade = add_sub(sub, command, "upgrade",
-                            "Offer a newer kilter-agent, with which agents that run with --upgrade replace themselves");
-  upgrade.option("--agent", command->name, "the program, as scripts/build_agent.sh builds it for one kind of processor")
+  Command upgrade =
+      add_sub(sub, command, "upgrade",
+              "Offer a newer kilter-agent to agents that run with --upgrade, which replace themselves with it");
+  upgrade.option("--agent", command->name, "the program, built by scripts/build_agent.sh for one type of processor")
       .file()
       .required();
   upgrade.option("--sign-key", keys->sign_key, "the secret key that signs the program; not one that signs jobs").file();
   upgrade.json(command->json, "what is offered");
   upgrade.footer(
-      "An agent takes a program for its processor between two jobs, within a minute, if the program is newer than its "
-      "own and is signed with a key that --upgrade names.");
+      "An agent installs a program for its processor between two jobs, within a minute, if the program is newer than "
+      "its own and is signed with a key that --upgrade names.");
   upgrade.example("kilter fleet upgrade --agent build-aarch64/kilter-agent --sign-key release.secret",
                   "Upgrade the agents on boards");
   upgrade.callback([=] {
     if (keys->sign_key.empty())  // KILTER_FLEET_KEY signs jobs
-      fail(ErrorKind::usage, "--sign-key FILE is missing: agents take only programs that are signed");
+      fail(ErrorKind::usage, "--sign-key FILE is missing: agents accept only programs that are signed");
     const std::optional<SecretKey> key = keys->key();
     Queue queue = command->queue();
     const AgentProgram program = offer(queue, command->name, *key);
@@ -263,7 +264,7 @@ void add_upgrade(const Command& sub) {
           {{"architecture", program.architecture}, {"version", program.version}, {"protocol", program.protocol}});
     }
     if (command->json != "-")
-      say("offered: {}; agents of an older version or protocol take it within a minute, if the key {} is in their "
+      say("offered: {}; agents of an older version or protocol install it within a minute, if the key {} is in their "
           "--upgrade\n",
           program.words(), key->owner().fingerprint());
   });
@@ -272,16 +273,16 @@ void add_upgrade(const Command& sub) {
 void add_push(const Command& sub) {
   auto agent = std::make_shared<AgentPush>();
   auto json = std::make_shared<std::string>();
-  Command push = sub.subcommand("push", "Copy an agent to a board and start it there, by your own ssh or adb");
+  Command push = sub.subcommand("push", "Copy an agent to a board and start it there, with your own ssh or adb");
   push.option("BOARD", agent->board, "ssh://USER@HOST, ssh://USER@HOST:PORT, adb: or adb:SERIAL")
       .value("BOARD")
       .required();
-  push.option("--agent", agent->agent, "the program, as scripts/build_agent.sh builds it for the board's processor")
+  push.option("--agent", agent->agent, "the program, built by scripts/build_agent.sh for the board's processor")
       .file()
       .required();
   push.option("--broker", agent->broker, "the fleet's broker, https://HOST:PORT").value("URL").required();
   push.option("--token", agent->token, "the file of the agent's token").file().required();
-  push.option("--ca", agent->ca, "the certificate of the authority that made the broker's").file();
+  push.option("--ca", agent->ca, "the certificate of the authority that issued the broker's certificate").file();
   push.option("--trust", agent->trusted,
               "run jobs that the owner of this public key has signed; may be given several times")
       .file();
@@ -290,14 +291,16 @@ void add_push(const Command& sub) {
               "upgrade`); may be given several times")
       .file();
   push.option("--name", agent->name, "the agent's name (default: the board's host name)").value("NAME");
-  push.option("--device-class", agent->device_class, "whose jobs it does (default: the target that fits the processor)")
+  push.option("--device-class", agent->device_class,
+              "the class whose jobs it runs (default: the target that fits the processor)")
       .value("CLASS");
   push.option("--folder", agent->folder,
-              "where on the board (default: kilter-agent, with adb /data/local/tmp/kilter-agent)")
+              "folder on the board (default: kilter-agent, with adb /data/local/tmp/kilter-agent)")
       .value("FOLDER");
   push.json(*json, "the folder and the process id");
   push.footer(
-      "An agent that runs there from the same folder ends first, after its job; so `push` also upgrades agents.");
+      "An agent that already runs there from the same folder first finishes its job and exits, so `push` also upgrades "
+      "agents.");
   push.example(
       "kilter fleet push ssh://board --agent build-aarch64/kilter-agent --broker https://fleet.example.com:8443 "
       "--token "
@@ -317,29 +320,29 @@ void add_fleet(Command app, Context& context) {
   Command sub = app.subcommand("fleet", "Show and manage the agents and jobs of a fleet");
   sub.require_subcommand();
   sub.group("Tune");
-  sub.footer("doc/fleet.md says how to make a fleet. `kilter tune --fleet URL` measures on it.");
+  sub.footer("doc/fleet.md explains how to set up a fleet. `kilter tune --fleet URL` measures on it.");
 
   auto command = std::make_shared<FleetCommand>();
   Command s =
-      add_sub(sub, command, "status", "Show the agents, when they were last heard of, and how many jobs there are");
+      add_sub(sub, command, "status", "Show the agents, when they were last heard from, and how many jobs there are");
   s.json(command->json, "them");
   s.example("kilter fleet status --fleet postgresql://db.example.com/tuning", "The agents of a fleet");
   s.callback([=] { status(*command); });
 
   command = std::make_shared<FleetCommand>();
   Command t = add_sub(sub, command, "top", "Show what `status` shows, and refresh it until Ctrl-C");
-  t.option("--every", command->seconds, "seconds between two looks").range(0.1, 3600.0).shows_default();
-  t.option("--times", command->times, "end after so many; 0: never")
+  t.option("--every", command->seconds, "seconds between two refreshes").range(0.1, 3600.0).shows_default();
+  t.option("--times", command->times, "exit after showing the status this many times; 0: never")
       .range(int64_t{0}, int64_t{1'000'000})
       .shows_default();
   t.json(command->json, "each as an object");
-  t.example("kilter fleet top --fleet postgresql://db.example.com/tuning --times 2", "Look twice");
+  t.example("kilter fleet top --fleet postgresql://db.example.com/tuning --times 2", "Show the status twice");
   t.callback([=] { top(*command); });
 
   command = std::make_shared<FleetCommand>();
   Command v =
       add_sub(sub, command, "devices",
-              "List the device classes: which machines, how many agents are ready, and how many jobs there are");
+              "List the device classes: their machines, how many agents are ready, and how many jobs there are");
   v.json(command->json, "them");
   v.example("kilter fleet devices --fleet postgresql://db.example.com/tuning", "What the fleet consists of");
   v.callback([=] { devices(*command); });
@@ -347,7 +350,7 @@ void add_fleet(Command app, Context& context) {
   command = std::make_shared<FleetCommand>();
   Command j = add_sub(sub, command, "jobs",
                       "List the jobs that have not ended, and those that were set aside, with the reasons");
-  j.option("RUN", command->run, "all jobs of this run, also those that have ended").value("RUN");
+  j.option("RUN", command->run, "all jobs of this run, including those that have ended").value("RUN");
   j.json(command->json, "them");
   j.example("kilter fleet jobs --fleet postgresql://db.example.com/tuning", "The jobs of a fleet");
   j.callback([=] { jobs(*command); });
@@ -360,11 +363,11 @@ void add_fleet(Command app, Context& context) {
   c.callback([=] { tell_number(*command, "cancelled", command->queue().cancel(command->run)); });
 
   command = std::make_shared<FleetCommand>();
-  Command d = add_sub(sub, command, "drain", "Let an agent end its job and then itself; for the schema's owner");
+  Command d = add_sub(sub, command, "drain", "Let an agent finish its job and exit; for the schema's owner");
   d.option("AGENT", command->name, "the agent's name").value("AGENT").required();
   d.example("kilter fleet drain bench1", "Take a machine out of the fleet");
   d.json(command->json, "the agent");
-  d.callback([=] { tell_agent(*command, command->queue().drain(command->name), "ends after its job"); });
+  d.callback([=] { tell_agent(*command, command->queue().drain(command->name), "will exit after its current job"); });
 
   command = std::make_shared<FleetCommand>();
   Command r =

@@ -114,9 +114,9 @@ void add_graph_tune(Command app, Context&) {
       .file()
       .suggests({"default", "none"})
       .shows_default();
-  sub.option(
-         "--solver", command->solver,
-         "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer on its own; auto: dp, else pbqp")
+  sub.option("--solver", command->solver,
+             "dp: dynamic programming, for forests; pbqp: any graph; greedy: each layer on its own; auto: dp if "
+             "possible, otherwise pbqp")
       .one_of({"auto", "dp", "pbqp", "greedy"})
       .shows_default();
   sub.option("--measure", command->measure, "time limit for measuring alternatives in the network, in seconds")

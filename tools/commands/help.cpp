@@ -1,4 +1,4 @@
-// kilter help, version, completion, man: what the program says about itself, made from the table of commands.
+// kilter help, version, completion, man: what the program says about itself, generated from the table of commands.
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@ void add_help_command(Command app) {
   sub.group(kGroup);
   sub.option("COMMAND", *words, "the command, such as run or records list (default: the list of all)");
   sub.json(*json, "the table of commands and their options");
-  sub.example("kilter help records list", "The help of a command of a command");
+  sub.example("kilter help records list", "The help of a subcommand");
   sub.callback([=] {
     const CommandText& command = find_command(app.text(), *words);
     if (!json->empty()) write_json(*json, to_json(command));
@@ -67,7 +67,8 @@ void add_man(Command app) {
   sub.group(kGroup);
   sub.option("COMMAND", *words, "the command, such as run or records list (default: the program)");
   sub.heading("Output");
-  sub.option("-o,--output", *folder, "folder for the pages of the command and of all below it, instead of printing one")
+  sub.option("-o,--output", *folder,
+             "folder for the pages of the command and all its subcommands, instead of printing one")
       .folder();
   sub.example("kilter man run", "One page, for man -l or groff");
   sub.example("kilter man -o man1", "All pages as files");
@@ -79,7 +80,8 @@ void add_man(Command app) {
     }
     std::error_code error;
     std::filesystem::create_directories(*folder, error);
-    if (error) fail(ErrorKind::io, "--output {}: cannot make the folder: {}; choose another", *folder, error.message());
+    if (error)
+      fail(ErrorKind::io, "--output {}: cannot create the folder: {}; choose another", *folder, error.message());
     write_pages(command, *folder);
   });
 }

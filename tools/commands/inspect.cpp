@@ -31,7 +31,7 @@ std::string scaled(double value) {
   return fmt::format("{:.0f} ", value);
 }
 
-/// What a graph has and does.
+/// What a graph contains and computes.
 struct Contents {
   std::map<std::string, int64_t> operators;
   int64_t nodes = 0, parameters = 0, parameter_bytes = 0, flops = 0;
@@ -54,7 +54,7 @@ Contents contents_of(const Graph& graph) {
   return c;
 }
 
-/// What a graph has before the shapes of its values are known; `flops` is not.
+/// Returns what a graph contains before the shapes of its values are known; `flops` is not set.
 Contents contents_of(const OpenGraph& graph) {
   Contents c;
   for (const OpenNode& node : graph.nodes) {
@@ -96,7 +96,7 @@ struct TaskRow {
   std::string schedule;
 };
 
-/// Returns the problems of a plan with what they amount to, those with the most operations first.
+/// Returns the problems of a plan with their totals, those with the most operations first.
 std::vector<std::pair<std::string, TaskRow>> tasks_of(const Plan& plan) {
   std::map<std::string, TaskRow> tasks;
   const Step* before = nullptr;
@@ -161,7 +161,7 @@ nlohmann::json plan_json(const Plan& plan) {
           {"without_schedule", references}};
 }
 
-/// Returns what inspect() prints; `plan`: null for a network that runs as a program or has no shape yet.
+/// Returns the rows of print_targets().
 nlohmann::json targets_json(const Session& session) {
   nlohmann::json rows = nlohmann::json::array();
   for (size_t i = 0; i < session.file_targets().size(); ++i) {
@@ -178,7 +178,7 @@ nlohmann::json targets_json(const Session& session) {
   return rows;
 }
 
-/// The targets of a compiled file for several, or of a small one.
+/// Prints the targets of a compiled file for several targets, or of a small one.
 void print_targets(const Session& session) {
   if (session.file_targets().empty()) return;
   say("targets:\n");
@@ -197,7 +197,8 @@ void add_contents(nlohmann::json& out, const Contents& c) {
   out["parameters"] = c.parameters, out["parameter_bytes"] = c.parameter_bytes;
 }
 
-/// `open`: inputs have no size yet, so there is no plan.
+/// Returns what inspect() prints. `plan`: null for a network that runs as a program or has no shape yet. `open`: inputs
+/// have no size yet, so there is no plan.
 nlohmann::json network_json(const Session& session, const Loaded* plan, bool open) {
   nlohmann::json out{{"model", session.name()},
                      {"inputs", ports_json(session.inputs(), session)},
@@ -232,7 +233,7 @@ void write_plan(const InspectOptions& options, const Session& session, const Com
 /// Compiles without generating code, since only schedules and layouts are shown.
 void print_schedules(const InspectOptions& options, const Session& session) {
   if (session.compiled_file())
-    fail(ErrorKind::usage, "--schedules: {} is a compiled file, which keeps no alternatives; give the model itself",
+    fail(ErrorKind::usage, "--schedules: {} is a compiled file, which contains no alternatives; give the model itself",
          options.model);
   const Graph graph = session.graph({});
   CompileOptions compile = session.options().compile;
@@ -356,7 +357,7 @@ void print_open(const Session& session, const std::string& open) {
   print_ports(session);
   print_contents(contents_of(*session.open_graph()));
   if (session.saves_shapes()) say("shapes: {}\n", session.ranges().count());
-  say("plan: not made, since it is for one shape: {}\n", open);
+  say("plan: not compiled, because a plan is for one shape: {}\n", open);
 }
 
 /// Returns the plan; nullptr if the network runs as a program, or if inputs have no size yet. `open`: which these are.
@@ -366,7 +367,7 @@ const Loaded* plan_of(Session& session, const std::string& open) {
     return &session.compile();
   } catch (const NeedsProgram&) {
     return nullptr;
-  } catch (const Error& error) {  // which may have found something else, such as an unknown name in --input
+  } catch (const Error& error) {  // it may also report something else, such as an unknown name in --input
     if (open.empty() || !error.message().ends_with(open)) throw;
     return nullptr;
   }

@@ -116,7 +116,7 @@ List environment_list() {
        {"KILTER_FLEET", "URL of the fleet's database, for kilter fleet, --on and kilter-agent (doc/fleet.md)", {}, {}},
        {"KILTER_FLEET_KEY", "secret key that signs the jobs of kilter tune --fleet and of --on", {}, {}},
        {"KILTER_FLEET_TRUST", "public key, or folder of public keys, whose jobs kilter-agent runs", {}, {}},
-       {"NO_COLOR", "anything: no colours and bold text, unless --color always is given", {}, {}}}};
+       {"NO_COLOR", "any value: no colours or bold text, unless --color always is given", {}, {}}}};
 }
 
 List pass_list() {

@@ -44,7 +44,7 @@ profile::Profile measured(Prepared& network, const ProfileOptions& options, cons
   return profile::collect_program(*network.session, network.values, how);
 }
 
-/// A profile, and where it was made if that was another machine.
+/// A profile, and where it was measured if that was another machine.
 struct Profiled {
   profile::Profile profile;
   AgentNetwork::Place place;
@@ -76,7 +76,7 @@ Profiled profile_there(const ProfileOptions& options, Progress& progress) {
   return out;
 }
 
-/// Throws usage for options of which --on can make nothing.
+/// Throws usage for options that cannot be used with --on.
 void settle(ProfileOptions& options) {
   constexpr std::string_view kThreads = "agents do not report the times of single threads";
   options.on.settle({{"--counters", options.counters, "agents do not read the processor's counters"},

@@ -55,7 +55,7 @@ void refuse_idle_options(const QuantizeCommand& c) {
     refuse(!c.activations.empty(), "--activations " + c.activations, needs);
     refuse(c.format == "qoperator", "--format qoperator", needs);
     if (c.block != 0 && (c.block < 16 || (c.block & (c.block - 1)) != 0))
-      fail(ErrorKind::usage, "--block {}: expected a power of two from 16 on", c.block);
+      fail(ErrorKind::usage, "--block {}: expected a power of two, 16 or more", c.block);
     return;
   }
   refuse(c.block != 0, "--block", "--weights int4 or int8");
@@ -282,7 +282,8 @@ void run_samples(const QuantizeCommand& c) {
 void add_quantize(Command app, Context&) {
   auto c = std::make_shared<QuantizeCommand>();
   Command sub = app.subcommand(
-      "quantize", "Write a model with 8-bit or 4-bit numbers as ONNX, which other runtimes run too, and its errors");
+      "quantize",
+      "Write a model with 8-bit or 4-bit numbers as ONNX, which other runtimes can also run, and show its errors");
   sub.group("Run and deploy");
   add_model_argument(sub, c->model, false);
   sub.heading("Output");
@@ -294,10 +295,10 @@ void add_quantize(Command app, Context&) {
          "folder of inputs from which the ranges of the values are measured: DIR/*.npy, or a folder for each sample "
          "with NAME.npy for each input")
       .folder();
-  sub.option(
-         "--format", c->format,
-         "qdq: float operators between QuantizeLinear and DequantizeLinear (the default with --samples); qoperator: "
-         "QLinearConv and the like; matmulnbits: com.microsoft:MatMulNBits (only weights, the default then)")
+  sub.option("--format", c->format,
+             "qdq: float operators between QuantizeLinear and DequantizeLinear (the default with --samples); "
+             "qoperator: QLinearConv and the like; matmulnbits: com.microsoft:MatMulNBits (for weights only; the "
+             "default without --samples)")
       .one_of({"qdq", "qoperator", "matmulnbits"});
   sub.option("--method", c->method,
              "minmax: ranges contain every value; percentile: they leave out the most extreme ones; entropy: they lose "
@@ -308,7 +309,7 @@ void add_quantize(Command app, Context&) {
       .range(50.0, 100.0)
       .default_text("99.99");
   sub.flag("--per-channel", c->per_channel, "a scale for each output channel of the weights, not one for all");
-  sub.option("--activations", c->activations, "type of values that are computed (default: u8)").one_of({"u8", "s8"});
+  sub.option("--activations", c->activations, "type of computed values (default: u8)").one_of({"u8", "s8"});
   sub.option("--weights", c->weights,
              "type of weights (default: s8); int4 and int8: quantise only the weights of MatMul and Gemm, in blocks, "
              "without samples")
@@ -327,7 +328,7 @@ void add_quantize(Command app, Context&) {
     refuse_idle_options(*c);
     std::error_code none;
     if (std::filesystem::equivalent(c->model, c->out, none))
-      fail(ErrorKind::usage, "-o {}: is the model itself, which would be lost; give another file", c->out);
+      fail(ErrorKind::usage, "-o {} is the model itself and would overwrite it; give another file", c->out);
     check_writable("-o", c->out);
     check_writable("--json", c->json);
     if (c->weights_only()) {

@@ -83,7 +83,7 @@ std::vector<Record> read_records(const RecordsOptions& options) {
   return records;
 }
 
-/// Reads the records that the filter admits, and all failures, which bar schedules whatever the filter.
+/// Reads the records that the filter admits, and all failures, which bar schedules regardless of the filter.
 std::vector<Record> read_to_choose(const RecordsOptions& options) {
   std::vector<Record> records = read_all(options);
   std::erase_if(records, [filter = options.full_filter()](const Record& r) {
@@ -310,7 +310,7 @@ void import(const RecordsOptions& options, const ImportOptions& how) {
 void plans(const RecordsOptions& options) {
   const std::filesystem::path plans = plans_file(options.place());
   if (!options.default_file() && is_absent(options.place()) && is_missing(plans)) {
-    fail(ErrorKind::io, "records {}: there is neither this file nor {} next to it; `kilter tune MODEL` makes both",
+    fail(ErrorKind::io, "records {}: there is neither this file nor {} next to it; `kilter tune MODEL` creates both",
          options.file, plans.filename().string());
   }
   print_plans(options.place(), options.full_filter(), options.json);
@@ -543,10 +543,11 @@ void add_caring(Command app, Context& context) {
   p.app.example("kilter records prune --before 2026-03-01", "What pruning old records would remove");
   p.app.callback([=] { prune(*p.options, *p.own, *yes); });
 
-  auto m = add_sub<int>(
-      app, "migrate", "Make or update the schema of a database, for users of a server who may not do that themselves");
+  auto m =
+      add_sub<int>(app, "migrate",
+                   "Create or update the schema of a database, for users of a server who may not do that themselves");
   add_file(m.app, *m.options), add_json(m.app, *m.options);
-  m.app.example("kilter records migrate --records other.db", "Update a database that an older version made");
+  m.app.example("kilter records migrate --records other.db", "Update a database that an older version created");
   m.app.callback([=] { migrate(*m.options); });
 
   auto v = add_sub<int>(
@@ -565,12 +566,12 @@ void add_caring(Command app, Context& context) {
                "use records of this device or target (default: the one with the most records)");
   x.app
       .option("--measured-ms", x.own->measured_ms,
-              "measured time of the network; the difference to the prediction is explained")
+              "measured time of the network; the difference from the prediction is explained")
       .positive();
   x.app.option("--target", x.own->target, "CPU to make the network's tasks for").shows_default();
   x.app.option("--rows", x.own->rows, "number of problems to show").shows_default();
   x.app.example("kilter records explain tests/records/data/tvm_v01.txt zoo:resnet18_tvm",
-                "What a log of TVM says of ResNet-18");
+                "What a log of TVM says about ResNet-18");
   x.app.callback([=] { explain(*x.options, *x.own); });
 }
 

@@ -159,7 +159,7 @@ struct Verdict {
   ReferenceDifference first_difference, worst_difference;
 };
 
-/// Codes whose scale is computed at run time can differ by one step, where rounding errors before them decide.
+/// Quantised values whose scale is computed at run time can differ by one step, as a result of earlier rounding errors.
 constexpr double kStepTolerance = 0.05;
 
 /// `finite`: difference()'s `finite_inputs`. `steps_allowed`: the network quantises with scales that it computes.
@@ -208,8 +208,8 @@ std::string text(const Verdict& v, bool alone) {
                   v.compared, alone ? ", each layer on its own operands" : "", v.tolerance);
   if (v.steps > 0) {
     out += fmt::format(
-        "  {} values of integers differ by a step, since scales are computed from rounded values; the tolerance after "
-        "the first of them is {:g}\n",
+        "  {} integer values differ by a step, since scales are computed from rounded values; the tolerance after the "
+        "first of them is {:g}\n",
         v.steps, kStepTolerance);
   }
   if (v.compared > 0) {
@@ -264,13 +264,13 @@ bool has_maps(const AnyValue& value) {
   return is_map(value) || (value.is_sequence() && !value.elements().empty() && is_map(value.elements()[0]));
 }
 
-/// Writes the tensors of outputs as .npy files, and maps as JSON. Returns the file of each; `prints`: says those whose
-/// names differ.
+/// Writes the tensors of outputs as .npy files, and maps as JSON. Returns the file of each. `prints`: prints the file
+/// names that differ from the outputs' names.
 nlohmann::json write_outputs(const std::string& folder, const std::vector<onnx::Port>& ports,
                              const std::vector<AnyValue>& values, bool prints) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) fail(ErrorKind::io, "--output {}: cannot make the folder: {}", folder, error.message());
+  if (error) fail(ErrorKind::io, "--output {}: cannot create the folder: {}", folder, error.message());
   std::set<std::string> taken;
   nlohmann::json files;
   const auto file_for = [&](const std::string& name, const std::string& ending) {
@@ -304,7 +304,7 @@ FlatOutputs flat(const Session& session, const std::vector<AnyValue>& values) {
 std::unique_ptr<Session> reference_session(const std::string& model, const Session& session, bool there = false) {
   Session::Options naive = session.options();
   naive.compile = {},
-  naive.chooser = nullptr;  // layer options may name nodes that only passes make; reference kernels need none
+  naive.chooser = nullptr;  // layer options may name nodes that only passes create; reference kernels need none
   naive.compile.target = there ? parse_target("native") : session.options().compile.target;
   naive.compile.debug.naive = true;
   if (there) naive.threads = 0;
@@ -342,13 +342,14 @@ Verified verify_program(const std::string& model, const Session& session, const 
   return verified;
 }
 
-/// Returns the values of a run that a map has, and the outputs. The inputs are in the order of the plan.
+/// Runs the network and returns the outputs, and the values that `wanted` names. The inputs are in the order of the
+/// plan.
 using ValuesOf =
     std::function<RunValues(const std::vector<Tensor>& inputs, const std::map<std::string, Tensor>& wanted)>;
 
-/// Compares every value with the reference kernels. Errors of narrow types grow from layer to layer, however well the
-/// kernels compute. So the kernels of a network that stores them are judged layer by layer, each on its own operands.
-/// `reference`: reference_session(). `plan`: the one that runs.
+/// Compares every value with the reference kernels. Errors of narrow types grow from layer to layer even if every
+/// kernel is correct. So if a network stores narrow types, its kernels are judged layer by layer, each on its own
+/// operands. `reference`: reference_session(). `plan`: the plan that runs.
 Verified verify_run(Session& reference, const Session& session, const std::map<std::string, Tensor>& inputs,
                     const Plan& plan, const ValuesOf& run) {
   Loaded& slow = reference.prepare_for(inputs);
@@ -387,7 +388,7 @@ struct RunCommand {
   bool prints() const { return json != "-"; }
 };
 
-/// Shows, writes and checks the outputs of a run, with what `report` says of it. Returns the exit code.
+/// Shows, writes and checks the outputs of a run, with what `report` says about it. Returns the exit code.
 int finish(const RunCommand& command, const Session& session, const std::vector<AnyValue>& values,
            nlohmann::json report, const std::function<Verified()>& verify) {
   report["model"] = session.name(), report["outputs"] = nlohmann::json::array();

@@ -157,7 +157,7 @@ Arena play(const Contest& contest, const std::vector<tune::SearchOptions>& searc
   if (options.seconds > 0) how.most_seconds = options.seconds;
   how.noise = options.noise;
   how.stop_at_optimum = true;
-  // Counts the processor time of this process's threads, so that other processes do not affect it.
+  // Counts the CPU time of this process's threads, so that other processes do not affect it.
   if (!options.free_thinking) how.clock = [] { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
   tune::LearnedPoints taught(std::make_unique<tune::BoostedTrees>());
   std::unique_ptr<const tune::PointModel> pretrained;
@@ -384,8 +384,8 @@ void add_searchers(Command app, Context&) {
       .shows_default();
   sub.flag("--free-thinking", options->free_thinking, "do not count the time that the searchers themselves take");
   Option cost_model = sub.option("--cost-model", options->cost_model,
-                                 "cost model that the searcher `model` starts from besides the analytic estimate: a "
-                                 "file written by `kilter cost-model train`, shipped or none")
+                                 "cost model that the searcher `model` starts from, in addition to the analytic "
+                                 "estimate: a file written by `kilter cost-model train`, shipped or none")
                           .shows_default();
   sub.flag("--transfer", options->transfer,
            "xgb also learns from 64 points of each other problem's table, and model starts from trees trained on them")

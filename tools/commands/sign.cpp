@@ -35,7 +35,8 @@ void sign(const SignOptions& options) {
       options.files.empty() ? std::nullopt : std::optional(read_secret_key(options.key));
   for (const std::string& file : options.files) {
     static_cast<void>(MappedFile::open(file));  // says why, if it cannot be read
-    if (!vm::is_compiled_file(file)) fail(ErrorKind::usage, "{} is no compiled file; `kilter compile` makes one", file);
+    if (!vm::is_compiled_file(file))
+      fail(ErrorKind::usage, "{} is not a compiled file; `kilter compile` writes one", file);
     const std::string signature = sign_file(file, *key).string();
     out["files"].push_back(signature);
     if (options.json != "-") confirm("{}: the signature of {}\n", signature, file);

@@ -123,7 +123,7 @@ nlohmann::json whole_json(const TuneResult& result, const TuneOptions& options, 
   return out;
 }
 
-/// Whether some output of the run goes to standard output in place of the summary. Throws usage if several do.
+/// Returns whether some output of the run replaces the summary on standard output. Throws usage if several do.
 bool takes_stdout(const TuneCommand& command) {
   std::vector<std::string> all;
   for (const auto& [option, where] :
@@ -202,8 +202,8 @@ std::string races_text(const TuneResult& r) {
   if (r.rejected) {
     const char* why = !r.refused.empty()            ? "refused"
                       : !r.unheld.empty()           ? "its last race could not be held"
-                      : r.rejected->ratio.high <= 1 ? "not surely faster than the previous plan"
-                                                    : "not surely faster";
+                      : r.rejected->ratio.high <= 1 ? "not certainly faster than the previous plan"
+                                                    : "not certainly faster";
     out += fmt::format(
         "found: a plan that changes {} layers, {:.4f} ms, {} of the default's time in {} paired rounds; it is not "
         "accepted: {}\n",
@@ -288,7 +288,7 @@ void print_result(const TuneResult& r, const TuneCommand& command, const std::st
 TuneOptions options_of(const TuneCommand& command) {
   TuneOptions options;
   options.objective = parse_objective(command.objective);
-  const bool by_trials = command.trials > 0 || command.early_stopping > 0;  // no other limit is expected
+  const bool by_trials = command.trials > 0 || command.early_stopping > 0;  // then --time has no default
   if (!command.time_given && by_trials) {
     options.seconds = std::numeric_limits<double>::infinity();
   } else {
@@ -345,7 +345,7 @@ void set_bounds(TuneOptions& options, const std::function<Peaks(int threads)>& m
   options.better_bound = [peaks, threads, measure] { *peaks = better(*peaks, measure(threads)); };
 }
 
-/// Notes the first SIGINT or SIGTERM; a second one ends the program. Trials are kept as they are made.
+/// Records the first SIGINT or SIGTERM; a second one ends the program. Trials are kept as they are made.
 void end_at_signals() {
   for (const int ends : {SIGINT, SIGTERM}) {
     std::signal(ends, [](int signal) {
@@ -499,8 +499,8 @@ void add_search(Command app, const std::shared_ptr<TuneCommand>& command) {
              "option of the searcher, as NAME=VALUE; `kilter options` lists them")
       .value("NAME=VALUE");
   app.option("--cost-model", command->cost_model,
-             "cost model that the searcher `model` starts from besides the analytic estimate: a file written by "
-             "`kilter cost-model train`, shipped or none")
+             "cost model that the searcher `model` starts from, in addition to the analytic estimate: a file written "
+             "by `kilter cost-model train`, shipped or none")
       .file()
       .suggests({"shipped", "none"})
       .shows_default()

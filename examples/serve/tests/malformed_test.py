@@ -1,4 +1,5 @@
-"""Malformed requests to kilter-serve: each is refused with a text that says what is wrong, and the server goes on."""
+"""Malformed requests to kilter-serve: each is refused with a text that says what is wrong, and the server keeps
+running."""
 import contextlib
 import gzip
 import json
@@ -93,7 +94,7 @@ def test_malformed_values_of_other_types(server):
                               ("INT64", [2**63, 0], "value 0 is an integer out of range"),
                               ("INT32", [1.5, 0], "value 0 is a number with a fraction or exponent"),
                               ("BOOL", [2, 0], "value 0 is an integer out of range"),
-                              ("FP16", [0, 1], "input 'in_FP16': datatype FP16 has no form in JSON; send it as binary data")):
+                              ("FP16", [0, 1], "input 'in_FP16': datatype FP16 cannot be written as JSON; send it as binary data")):
         changed_inputs = [{**entry, "data": data} if entry["datatype"] == name else entry for entry in inputs if entry["datatype"] in (name, "BOOL")]
         changed_inputs.sort(key=lambda entry: entry["datatype"] != name)
         status, answer = server.infer("types", {"inputs": changed_inputs})
@@ -135,11 +136,11 @@ def test_answers_without_a_form_in_json(server):
     text = json.dumps({"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP32", "parameters": {"binary_data_size": 4}}]}).encode()
     header = {"Inference-Header-Content-Length": str(len(text))}
     status, answer = server.infer("open", text + struct.pack("<f", np.inf), header)
-    assert status == 400 and "output 'y': a value that is not finite has no form in JSON" in answer["error"]
+    assert status == 400 and "output 'y': a value that is not finite cannot be written as JSON" in answer["error"]
     text = json.dumps({"inputs": [{"name": "s", "shape": [1, 2], "datatype": "BYTES", "parameters": {"binary_data_size": 10}}]}).encode()
     header = {"Inference-Header-Content-Length": str(len(text))}
     status, answer = server.infer("texts", text + (struct.pack("<I", 1) + b"\xff") * 2, header)
-    assert status == 400 and "a string that is not UTF-8 has no form in JSON" in answer["error"]
+    assert status == 400 and "a string that is not UTF-8 cannot be written as JSON" in answer["error"]
 
 
 def test_paths(server):
@@ -163,22 +164,22 @@ SMUGGLED = b"GET /v2/models/mean HTTP/1.1\r\nHost: h\r\n\r\n"
 
 @pytest.mark.parametrize("data, status, error", [
     (HEAD + b"Content-Length: 99999999999999\r\n\r\n" + SMUGGLED, 413, "expected at most 1000000"),
-    (HEAD + b"Content-Length: 18446744073709551616\r\n\r\n" + SMUGGLED, 400, "no single Content-Length"),
-    (HEAD + b"Content-Length: -1\r\n\r\n" + SMUGGLED, 400, "no single Content-Length"),
-    (HEAD + b"Content-Length: +2\r\n\r\n" + SMUGGLED, 400, "no single Content-Length"),
-    (HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n" + SMUGGLED, 400, "no single Content-Length"),
-    (HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n" + SMUGGLED, 400, "no single Content-Length"),
+    (HEAD + b"Content-Length: 18446744073709551616\r\n\r\n" + SMUGGLED, 400, "single numeric Content-Length"),
+    (HEAD + b"Content-Length: -1\r\n\r\n" + SMUGGLED, 400, "single numeric Content-Length"),
+    (HEAD + b"Content-Length: +2\r\n\r\n" + SMUGGLED, 400, "single numeric Content-Length"),
+    (HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n" + SMUGGLED, 400, "single numeric Content-Length"),
+    (HEAD + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n" + SMUGGLED, 400, "single numeric Content-Length"),
     (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + SMUGGLED, 400, "expected chunked"),
     (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n" + SMUGGLED, 400, "the body ended after 0 bytes"),
     (HEAD + b"\r\n" + SMUGGLED, 411, "no Content-Length"),
     (HEAD + b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd" + SMUGGLED, 400, "could not be decompressed"),
     (HEAD + b"Content-Encoding: none\r\nContent-Length: 4\r\n\r\nabcd" + SMUGGLED, 415, "Content-Encoding 'none'; expected gzip, deflate, br or identity"),
-    (HEAD + b"Content-Type: multipart/form-data; boundary=a\r\nContent-Length: 5\r\n\r\n--a--" + SMUGGLED, 400, "a form"),
+    (HEAD + b"Content-Type: multipart/form-data; boundary=a\r\nContent-Length: 5\r\n\r\n--a--" + SMUGGLED, 400, "the body is a form"),
     (b"GET /v2 HTTP/1.1\r\nContent-Length: 43\r\n\r\n" + SMUGGLED, 400, "GET with a body"),
     (b"PUT /v2 HTTP/1.1\r\nContent-Length: 43\r\n\r\n" + SMUGGLED, 405, "method 'PUT'"),
 ], ids=range(14))
 def test_malformed_http(server, data, status, error):
-    """One answer, and the connection is closed: what follows is not taken for a request."""
+    """One response, and the connection is closed: what follows is not taken for a request."""
     received, closed = server.send(data)
     assert received.startswith(f"HTTP/1.1 {status} ".encode()) and error.encode() in received, received
     assert closed and received.count(b"HTTP/1.1 ") == 1 and b"onnx_kilter" not in received, received
@@ -186,7 +187,7 @@ def test_malformed_http(server, data, status, error):
 
 
 def test_garbage(server):
-    """Whatever comes instead of HTTP, the server goes on."""
+    """Whatever comes instead of HTTP, the server keeps running."""
     generator = np.random.default_rng(2)
     for data in (b"", b"\r\n\r\n", b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"GET /v2 HTTP/9.9\r\n\r\n", b"GET /v2 HTTP/1.1\r\n:\r\n\r\n",
                  b"GET /v2 HTTP/1.1\r\nRange: bytes=5-1\r\n\r\n", b"GET /v2 HTTP/1.1\r\nRange: bytes=99999-\r\n\r\n",
@@ -205,7 +206,7 @@ def test_large_bodies(server):
     status, answer = server.infer("rows", body)
     assert status == 413 and answer["error"] == "the body has 1500000 bytes; expected at most 1000000"
     received, closed = server.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"%x\r\n" % len(body) + body)
-    assert closed and (not received or b"413" in received)  # the client may not see the answer, since it goes on sending
+    assert closed and (not received or b"413" in received)  # the client may not see the response, since it goes on sending
     packed = gzip.compress(b" " * 100_000_000)
     status, answer = server.infer("rows", packed, {"Content-Encoding": "gzip"})
     assert status == 413 and "the body has more than 1000000 bytes" in answer["error"]
@@ -230,7 +231,7 @@ def test_memory_of_many_bodies(files):
 
 
 def test_truncated_body(server):
-    """A client that stops in the middle of a body gets an answer; one that closes the connection cannot."""
+    """A client that stops in the middle of a body gets a response; one that closes the connection cannot."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as stream:
         stream.sendall(HEAD + b"Content-Length: 100\r\n\r\n" + b"{" * 40)
         assert server.infer("rows", changed())[0] == 200

@@ -37,7 +37,7 @@ def test_health_and_metadata(server):
 
 @pytest.mark.parametrize("binary", [False, True])
 def test_types(server, binary):
-    """Every datatype arrives and returns as it was sent. FP16 has no form in JSON."""
+    """Every datatype arrives and returns as it was sent. FP16 cannot be written as JSON."""
     generator = np.random.default_rng(0)
     sent = {}
     for name in TYPES:
@@ -121,7 +121,8 @@ def test_compiled_file(server):
 
 
 def ask_many(server, clients, requests):
-    """Each client sends different rows, 1 to 3 in a request, and checks its own answers. Returns the number of rows."""
+    """Each client sends different rows, 1 to 3 in a request, and checks its own responses. Returns the number of
+    rows."""
     start = threading.Barrier(clients)
 
     def one(number):
@@ -195,7 +196,7 @@ def test_stop_finishes_requests(files, ending):
 
 
 def test_stop_under_load(files):
-    """Each answer is right or says that the server stops; no answer is cut."""
+    """Each response is right or says that the server is stopping; none is cut off."""
     body = json.dumps({"inputs": [{"name": "input", "shape": [1, 3, 64, 64], "datatype": "FP32", "data": [0.5] * 3 * 64 * 64}]})
     with serving(files["picture.onnx"], "--threads", "1") as running:
         expected = running.ask("POST", "/v2/models/picture/infer", body)
@@ -208,7 +209,7 @@ def test_stop_under_load(files):
                 try:
                     connection.request("POST", "/v2/models/picture/infer", body)
                     answer = connection.getresponse()
-                except ConnectionError:  # a closed connection, before an answer begins
+                except ConnectionError:  # a closed connection, before a response begins
                     return ends.append("refused")
                 text = answer.read()
                 if answer.status != 200 or text != expected[2]:

@@ -1,4 +1,4 @@
-"""What the tests of kilter-serve share: models, a running server, and requests."""
+"""Shared by the tests of kilter-serve: models, a running server, and requests."""
 import contextlib
 import http.client
 import json
@@ -47,7 +47,7 @@ class Server:
         return triton.InferenceServerClient(self.address, concurrency=concurrency, connection_timeout=30, network_timeout=30)
 
     def ask(self, method, path, body=None, headers=None):
-        """Returns the status, the header and the body of an answer."""
+        """Returns the status, headers and body of the response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
@@ -55,12 +55,13 @@ class Server:
             return answer.status, dict(answer.getheaders()), answer.read()
 
     def infer(self, model, body, headers=None):
-        """Returns the status and the answer of a request whose body is JSON, or bytes."""
+        """Returns the status and the response to a request whose body is JSON, or bytes."""
         status, _, answer = self.ask("POST", f"/v2/models/{model}/infer", body if isinstance(body, bytes) else json.dumps(body), headers)
         return status, json.loads(answer)
 
     def send(self, data, wait=True):
-        """Sends bytes and returns all that comes back until the server closes the connection or is silent for a second."""
+        """Sends bytes and returns everything that comes back until the server closes the connection or is silent for a
+        second."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as stream:
             stream.sendall(data)
             if not wait:

@@ -1,4 +1,4 @@
-"""A drop-in for ONNX Runtime's Python API on the CPU: replace `import onnxruntime as ort` by
+"""A drop-in for ONNX Runtime's Python API on the CPU: replace `import onnxruntime as ort` with
 
     import kilter.onnxruntime as ort
     session = ort.InferenceSession("model.onnx")

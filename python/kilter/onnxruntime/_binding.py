@@ -1,4 +1,4 @@
-"""IOBinding: inputs and outputs in memory of the caller, kept from run to run."""
+"""IOBinding: inputs and outputs in the caller's memory, kept from run to run."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class IOBinding:
-    """The inputs and outputs of runs of one session. Make one with InferenceSession.io_binding().
+    """The inputs and outputs of runs of one session. Create one with InferenceSession.io_binding().
 
     Memory that is bound by its address must stay alive while it is bound; arrays and OrtValues are kept alive.
     """
@@ -28,7 +28,7 @@ class IOBinding:
     # --- inputs ---
 
     def bind_cpu_input(self, name: str, arr_on_cpu: np.ndarray) -> None:
-        """Binds an input to an array. Later changes of a dense array are seen by later runs."""
+        """Binds an input to an array. Runs see later changes to a dense array."""
         if not isinstance(arr_on_cpu, np.ndarray):
             raise IllegalUse(f"bind_cpu_input '{name}': expected a numpy.ndarray, got {described(arr_on_cpu)}")
         self._bind_input(name, arr_on_cpu)
@@ -138,5 +138,6 @@ class IOBinding:
 
 def _ortvalue(value: Any, what: str) -> OrtValue:
     if not isinstance(value, OrtValue):
-        raise WrongType(f"{what}: expected an OrtValue, got {described(value)}; OrtValue.ortvalue_from_numpy makes one")
+        raise WrongType(f"{what}: expected an OrtValue, got {described(value)}; OrtValue.ortvalue_from_numpy creates "
+                        "one")
     return value

@@ -49,8 +49,8 @@ def has_collective_ops() -> bool:
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """Sets the least severity of log lines of sessions that do not set their own: 0 verbose, 1 info, 2 warning,
-    3 error, 4 fatal. Lines go to Python's logger "kilter.onnxruntime"."""
+    """Sets the lowest severity of log lines of sessions that do not set their own: 0 verbose, 1 info, 2 warning, 3
+    error, 4 fatal. Lines go to Python's logger "kilter.onnxruntime"."""
     if isinstance(severity, bool) or not hasattr(severity, "__index__"):
         raise WrongType(f"set_default_logger_severity: expected an int, got {severity!r} "
                         f"({type(severity).__name__})")
@@ -94,7 +94,8 @@ def log(severity: int, own_severity: int, text: str) -> None:
 
 
 def check_providers(providers: Sequence[Any] | None, options: Sequence[Any] | None, stacklevel: int) -> None:
-    """Checks providers and their options as a session is given them, and warns once of those that are not the CPU's."""
+    """Checks providers and their options as a session is given them, and warns once about those that are not the
+    CPU's."""
     if providers is None:
         return
     if isinstance(providers, str):

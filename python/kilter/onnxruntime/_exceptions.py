@@ -28,7 +28,7 @@ class Status(Error):
 
 
 class Fail(Status):
-    """Something failed that no other status describes, such as a run that was to be terminated."""
+    """Something failed that no other status describes, such as a run with `terminate` set."""
 
     number, word = 1, "FAIL"
 
@@ -64,7 +64,7 @@ class RuntimeException(Status, InternalError):
 
 
 class InvalidProtobuf(Status, ModelError):
-    """A file or bytes are no ONNX model."""
+    """A file or bytes are not an ONNX model."""
 
     number, word = 7, "INVALID_PROTOBUF"
 
@@ -111,7 +111,7 @@ class NotFound(Status, UsageError):
     number, word = 14, "NOT_FOUND"
 
 
-# Where two of ONNX Runtime's statuses, or one of Python's exceptions, may be what a program catches, an error is both.
+# If programs may catch either of two ONNX Runtime statuses, or one of Python's exceptions, an error is both.
 
 class UnknownOperator(NotImplemented, InvalidGraph):
     """Kilter lacks an operator: to ONNX Runtime, such a graph is invalid or not implemented."""
@@ -136,7 +136,7 @@ class IllegalUse(InvalidArgument, RuntimeError):
 
 
 class WrongType(InvalidArgument, TypeError):
-    """An argument has another Python type than is legal; ONNX Runtime raises a plain TypeError."""
+    """An argument has the wrong Python type; ONNX Runtime raises a plain TypeError."""
 
 
 def translated(error: Error, path: str | None = None) -> Error:

@@ -1,6 +1,6 @@
 """What an ONNX file says about itself: producer, description, properties, and what its input dimensions mean.
 
-Reads those fields from the file's wire format and steps over all others, so large models cost little.
+Reads those fields from the file's wire format and skips all others, so large models cost little.
 """
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def facts_of_file(path: str) -> ModelFacts:
 
 
 def facts_of(data: bytes | memoryview) -> ModelFacts:
-    """Returns the facts of the bytes of a model; those before the first damage if they are of another format."""
+    """Returns the facts of the bytes of a model; those before the first error if the bytes have another format."""
     facts = ModelFacts()
     with memoryview(data) as view:
         try:
@@ -101,7 +101,7 @@ def _read_input(data: memoryview, facts: ModelFacts) -> None:
 
 def _fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
     """Yields field numbers, and values: an int or the bytes of a text or message. Raises ValueError or IndexError if
-    the bytes are no message."""
+    the bytes are not a message."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)

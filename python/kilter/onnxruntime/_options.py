@@ -16,7 +16,8 @@ class _Enum(IntEnum):
 
 
 class GraphOptimizationLevel(_Enum):
-    """How much a graph is rewritten. ORT_DISABLE_ALL keeps each node a kernel of its own; the others are alike."""
+    """How much a graph is rewritten. ORT_DISABLE_ALL gives each node a kernel of its own; the other levels are
+    equivalent."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -133,7 +134,7 @@ class SessionOptions(_Options):
         self._add_entry(key, value)
 
     def get_session_config_entry(self, key: str) -> str:
-        """Returns a configuration entry. Raises an error, also a RuntimeError, if it was not added."""
+        """Returns a configuration entry. Raises an error, which is also a RuntimeError, if it was not added."""
         return self._entry(key)
 
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
@@ -187,7 +188,7 @@ class RunOptions(_Options):
         self._add_entry(key, value)
 
     def get_run_config_entry(self, key: str) -> str:
-        """Returns a configuration entry. Raises an error, also a RuntimeError, if it was not added."""
+        """Returns a configuration entry. Raises an error, which is also a RuntimeError, if it was not added."""
         return self._entry(key)
 
     def add_active_adapter(self, adapter: Any) -> None:

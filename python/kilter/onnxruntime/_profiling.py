@@ -18,7 +18,7 @@ SECONDS = "0.3"
 
 
 class Profiler:
-    """Notes when a session's runs begin and end, and writes them with Kilter's profile of one run.
+    """Records when a session's runs begin and end, and writes them with Kilter's profile of one run.
 
     The file is a list of events of the trace format that chrome://tracing and ui.perfetto.dev read; times are in
     microseconds. Events of category "Session" are what happened; those of category "Node" are the layers of one
@@ -43,8 +43,8 @@ class Profiler:
         self._add("Session", name, (begin - self._zero) / 1000, duration, threading.get_native_id(), {})
 
     def finish(self, network: Network, seconds: str, shapes_known: bool) -> str:
-        """Measures the layers, if shapes are known, writes the file, and returns its name. Commands, which measure, take
-        no sequences and no absent values."""
+        """Measures the layers, if shapes are known, writes the file, and returns its name. The commands that measure
+        accept no sequences and no absent values."""
         feeds = (self.feeds or {}).values()
         if (self.feeds is not None or shapes_known) and not any(feed is None or isinstance(feed, list) for feed in feeds):
             self._add_layers(_trace(network, self.feeds or {}, seconds))

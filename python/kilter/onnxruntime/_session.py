@@ -16,7 +16,7 @@ from ._options import ExecutionMode, GraphOptimizationLevel, RunOptions, Session
 from ._profiling import SECONDS, Profiler
 from ._values import OrtValue, described, feed_of, type_text
 
-#: the passes that make one kernel of several nodes
+#: the passes that combine several nodes into one kernel
 _FUSION = ("fuse", "fuse_depthwise", "fuse_row_means", "fuse_channel_scale")
 #: how compiled files begin
 _COMPILED = b"KILTER"
@@ -43,7 +43,7 @@ class NodeArg:
 
 
 class _BytesModel:
-    """The bytes of a model, parsed once for every network that is made of them."""
+    """The bytes of a model, parsed once for all networks created from them."""
 
     def __init__(self, data: bytes, folder: str):
         self._memory = _kilter.model_of_bytes(data, "model", folder)
@@ -56,7 +56,7 @@ class InferenceSession:
     """A model that is ready to run, with the methods of ONNX Runtime's class.
 
     path_or_bytes: path of an .onnx file, the bytes of a model, or anything else that kilter.compile() accepts, such as
-    "zoo:resnet18" or a file made by `kilter compile`. providers: names; others than CPUExecutionProvider give one
+    "zoo:resnet18" or a file made by `kilter compile`. providers: names; those other than CPUExecutionProvider cause one
     warning. A model whose input shapes are known is compiled here; others are compiled in the first run with each set
     of shapes. Several threads may call one session; their runs take place one after another.
 
@@ -168,12 +168,12 @@ class InferenceSession:
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
             run_options: RunOptions | None = None) -> list[Any]:
-        """Runs the model once. Returns the outputs that are named, in that order, or all if there are none.
+        """Runs the model once. Returns the named outputs, in that order, or all outputs if none are named.
 
         Inputs are numpy.ndarrays, lists, OrtValues, or anything else with DLPack. A sequence is a list of these, a map
         is a dict, and an optional input may be None or missing. Sequences are returned as lists, maps as dicts, texts
-        as arrays of objects, and optional values without content as None. Raises InvalidArgument if one is
-        missing, unknown, or has another element type or shape than the model needs, or for an unknown output.
+        as arrays of objects, and optional values without content as None. Raises InvalidArgument if one is missing,
+        unknown, or has the wrong element type or shape, or for an unknown output.
         """
         picked = self._picked(output_names)
         _check_run_options(run_options)
@@ -184,7 +184,7 @@ class InferenceSession:
                   callback: Callable[[Sequence[Any], Any, str], None], user_data: Any,
                   run_options: RunOptions | None = None) -> None:
         """Runs the model once on another thread, which then calls callback(outputs, user_data, error). `error` is "",
-        or the message of what went wrong, with no outputs. What is wrong with the names is raised at once."""
+        or the message of what went wrong, with no outputs. Errors in the names are raised at once."""
         picked = self._picked(output_names)
         _check_run_options(run_options)
         feeds = self._feeds(input_feed)
@@ -204,11 +204,11 @@ class InferenceSession:
 
     def run_with_ort_values(self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue],
                             run_options: RunOptions | None = None) -> list[OrtValue]:
-        """Runs the model once on OrtValues. Returns the outputs that are named, in that order, or all, as OrtValues."""
+        """Runs the model once on OrtValues. Returns the named outputs, in that order, or all outputs, as OrtValues."""
         for name, value in input_dict_ort_values.items():
             if not isinstance(value, OrtValue):
                 raise WrongType(f"input '{name}': expected an OrtValue, got {described(value)}; "
-                                f"OrtValue.ortvalue_from_numpy makes one")
+                                "OrtValue.ortvalue_from_numpy creates one")
         picked = self._picked(output_names)
         _check_run_options(run_options)
         results = self._execute(self._feeds(input_dict_ort_values), None)
@@ -226,7 +226,7 @@ class InferenceSession:
         iobinding._run()
 
     def _feeds(self, input_feed: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what Kilter reads for each input. Raises InvalidArgument for missing and unknown names."""
+        """Returns the value to pass to Kilter for each input. Raises InvalidArgument for missing and unknown names."""
         if not hasattr(input_feed, "keys"):
             raise WrongType(f"{self._name}: inputs: expected a dict of arrays by name, got {described(input_feed)}; "
                             f"the inputs are {', '.join(self._required)}")
@@ -249,14 +249,14 @@ class InferenceSession:
         for name, expected in self._fixed.items():
             shape = getattr(feeds.get(name), "shape", None)
             if shape is None or len(shape) != len(expected):
-                continue  # the run says what is wrong
+                continue  # the run reports the error
             for axis, (size, got) in enumerate(zip(expected, shape)):
                 if isinstance(size, int) and size != got:
                     raise InvalidArgument(f"{self._name}: input '{name}': dimension {axis} is {size} by the session's "
                                           f"options and the model, got {got}")
 
     def _picked(self, output_names: Sequence[str] | None) -> list[int] | None:
-        """Returns the places of named outputs; None for all."""
+        """Returns the positions of the named outputs; None for all."""
         if not output_names:
             return None
         if isinstance(output_names, str) or not all(isinstance(name, str) for name in output_names):
@@ -311,14 +311,14 @@ class InferenceSession:
 
     def set_providers(self, providers: Sequence[Any] | None = None,
                       provider_options: Sequence[Any] | None = None) -> None:
-        """Checks the providers, and warns of those that are not the CPU's. The session stays on the CPU."""
+        """Checks the providers, and warns about those that are not the CPU's. The session stays on the CPU."""
         environment.check_providers(providers, provider_options, 2)
 
     def disable_fallback(self) -> None:
-        """Has no effect: a session that cannot be made on the CPU raises the reason."""
+        """Has no effect: a session that cannot be created on the CPU raises the reason."""
 
     def enable_fallback(self) -> None:
-        """Has no effect: a session that cannot be made on the CPU raises the reason."""
+        """Has no effect: a session that cannot be created on the CPU raises the reason."""
 
     def get_tuning_results(self) -> list[Any]:
         """Returns []: tuning records are in files, which the entry "kilter.records" names."""

@@ -14,7 +14,7 @@ from ._exceptions import IllegalUse, WrongType
 class OrtType(NamedTuple):
     """An element type under its names in ONNX Runtime."""
 
-    #: Kilter's word, such as "f32"
+    #: Kilter's name, such as "f32"
     word: str
     #: the number in onnx.TensorProto.DataType
     number: int
@@ -33,7 +33,7 @@ _TYPES = sorted((OrtType(word, t.number, f"tensor({_NAMES.get(word, t.numpy.repl
                 key=lambda t: t.number)
 # the types of keys in maps
 _KEYS = {"i64": "int64", "str": "string"}
-#: texts, which values have but no memory of the caller
+#: strings, which values can contain but the caller's memory cannot
 STRINGS = OrtType("str", 8, "tensor(string)", np.dtype(object), "")
 TYPE_OF_WORD = {**{t.word: t for t in _TYPES}, STRINGS.word: STRINGS}
 _TYPE_OF_NUMBER = {t.number: t for t in _TYPES}
@@ -61,7 +61,7 @@ def type_of(value: Any, what: str) -> OrtType:
     try:
         return _TYPE_OF_DTYPE[np.dtype(value)]
     except (TypeError, KeyError):
-        raise IllegalUse(f"{what}: element type {value!r}; legal are the NumPy types "
+        raise IllegalUse(f"{what}: element type {value!r}; legal values are the NumPy types "
                          f"{', '.join(str(t) for t in _TYPE_OF_DTYPE)}, and ONNX's numbers {sorted(_TYPE_OF_NUMBER)}"
                          ) from None
 
@@ -73,8 +73,8 @@ def require_cpu(device: Any, what: str) -> None:
 
 
 class _Bits:
-    """What Kilter reads as an array of a type that NumPy lacks: an object with that element type, whose view is the
-    bits."""
+    """An array of a type that NumPy lacks, as it is passed to Kilter: an object with that element type, whose view()
+    returns the bits."""
 
     def __init__(self, bits: np.ndarray, dtype: str):
         self._bits = bits
@@ -86,9 +86,9 @@ class _Bits:
 
 
 class OrtValue:
-    """A tensor in memory: a NumPy array, and its element type. Make one with the class methods. Runs also return values
-    that are sequences, which are lists of arrays or dicts, maps, which are dicts, and optional values without content,
-    which are None."""
+    """A tensor in memory: a NumPy array, and its element type. Create one with the class methods. Runs also return
+    values that are sequences, which are lists of arrays or dicts, maps, which are dicts, and optional values without
+    content, which are None."""
 
     __slots__ = ("_array", "_type", "_key")
 
@@ -100,8 +100,8 @@ class OrtValue:
     @classmethod
     def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0,
                             vendor_id: int = -1) -> OrtValue:
-        """Makes a value over the memory of an array; arrays that are not dense are copied. Raises an error for other
-        devices than the CPU, and for arrays of texts."""
+        """Creates a value over the memory of an array; arrays that are not dense are copied. Raises an error for
+        devices other than the CPU, and for arrays of strings."""
         require_cpu(device_type, "OrtValue.ortvalue_from_numpy")
         if not isinstance(numpy_obj, np.ndarray) or numpy_obj.dtype.kind in "OUS":
             raise IllegalUse(f"OrtValue.ortvalue_from_numpy: expected a numpy.ndarray of numbers, got "
@@ -112,7 +112,7 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, /, onnx_element_type: int) -> OrtValue:
-        """Makes a value over the memory of an array whose bits are of another type: uint16 for bfloat16 (16)."""
+        """Creates a value over the memory of an array whose bits are of another type: uint16 for bfloat16 (16)."""
         what = "OrtValue.ortvalue_from_numpy_with_onnx_type"
         kind = type_of(int(onnx_element_type), what)
         if data.dtype.itemsize != kind.numpy.itemsize:
@@ -130,7 +130,7 @@ class OrtValue:
 
     @classmethod
     def from_dlpack(cls, data: Any, /) -> OrtValue:
-        """Makes a value over the memory of any object on the CPU that has DLPack."""
+        """Creates a value over the memory of any object on the CPU that has DLPack."""
         return cls.ortvalue_from_numpy(np.from_dlpack(data))
 
     @classmethod
@@ -147,7 +147,7 @@ class OrtValue:
 
     def numpy(self) -> np.ndarray:
         """Returns the array, without a copy. Raises an error for bfloat16 and the other types that NumPy lacks, and for
-        values that are no tensors."""
+        values that are not tensors."""
         if self._type.name_of_bits:
             raise IllegalUse(f"OrtValue.numpy: NumPy has no type for {self._type.text}; let the model cast it to float")
         return self._tensor("numpy")
@@ -162,7 +162,7 @@ class OrtValue:
         return (1, 0)  # the CPU
 
     def shape(self) -> list[int]:
-        """Returns the dimensions. Raises an error for values that are no tensors, as others below do."""
+        """Returns the dimensions. Raises an error for values that are not tensors, as others below do."""
         return list(self._tensor("shape").shape)
 
     def data_type(self) -> str:
@@ -205,7 +205,7 @@ class OrtValue:
         return isinstance(self._array, list) and self._key is None
 
     def update_inplace(self, data: np.ndarray | OrtValue) -> None:
-        """Copies an array's elements into this value. Raises an error if its shape or element type is another one."""
+        """Copies an array's elements into this value. Raises an error if its shape or element type differs."""
         if not isinstance(data, (np.ndarray, OrtValue)):
             raise WrongType(f"OrtValue.update_inplace: expected a numpy.ndarray or OrtValue, got {described(data)}")
         source = data._tensor("update_inplace") if isinstance(data, OrtValue) else data
@@ -217,7 +217,8 @@ class OrtValue:
         self._array[...] = source
 
     def _feed(self) -> Any:
-        """Returns what Kilter reads as the value."""
+        """Returns the value in the form that is passed to Kilter; types that NumPy lacks are passed as raw bits
+        (_Bits)."""
         name = self._type.name_of_bits
         if not name or self._array is None or self._key is not None:
             return self._array
@@ -233,7 +234,7 @@ class OrtValue:
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
     """Copies each of the values `src` into that of `dst`. Raises an error if types or shapes differ."""
     if len(src) != len(dst):
-        raise IllegalUse(f"copy_tensors: {len(src)} values to copy into {len(dst)}; expected as many")
+        raise IllegalUse(f"copy_tensors: {len(src)} values to copy into {len(dst)}; expected the same number")
     for source, target in zip(src, dst):
         target.update_inplace(source)
 
@@ -245,8 +246,8 @@ def described(value: Any) -> str:
 
 
 def feed_of(name: str, value: Any, port: Port) -> Any:
-    """Returns what Kilter reads for the value of an input: arrays as they are, lists as arrays of the input's type, or
-    as sequences, dicts as maps. Refuses what ONNX Runtime refuses, Python's numbers among them."""
+    """Returns the value of an input in the form that is passed to Kilter: arrays as they are, lists as arrays of the
+    input's type or as sequences, dicts as maps. Refuses what ONNX Runtime refuses, including Python's numbers."""
     if port.key is not None:  # the run checks dicts
         return value._feed() if isinstance(value, OrtValue) else value
     if port.kind != "tensor":
@@ -276,7 +277,7 @@ def _tensor_feed(name: str, value: Any, word: str) -> Any:
 
 
 def _texts(array: np.ndarray) -> np.ndarray:
-    """Returns an array of objects as texts, with str() of those that are none, as ONNX Runtime reads them."""
+    """Returns an array of objects as strings. As in ONNX Runtime, str() converts objects that are not strings."""
     if all(isinstance(element, str) for element in array.flat):
         return array
     texts = np.empty(array.shape, object)

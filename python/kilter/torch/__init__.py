@@ -10,7 +10,7 @@
     scores = net(images)
 
 Weights are shared with the model, not copied. Operators that Kilter does not have run in PyTorch, and the logger
-"kilter" says which and why. Importing this module imports torch.
+"kilter" reports which and why. Importing this module imports torch.
 """
 from ._conversion import CONVERTERS
 from ._dynamo import backend
@@ -21,5 +21,5 @@ __all__ = ["ExportedNetwork", "backend", "compile", "operators_covered"]
 
 def operators_covered() -> list[str]:
     """Returns the operators of ATen that run in Kilter, such as "aten.relu.default"; a name without an overload, such
-    as "aten.add", stands for all of them. Composite operators are not listed: PyTorch takes them apart into these."""
+    as "aten.add", stands for all of them. Composite operators are not listed: PyTorch decomposes them into these."""
     return sorted(CONVERTERS)

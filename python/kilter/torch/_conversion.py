@@ -77,10 +77,10 @@ class _Unavailable:
 
 
 class Conversion:
-    """A Graph that is made of FX nodes, which are added in their order.
+    """A Graph that is built from FX nodes, added in order.
 
     Values of nodes are Values of the graph, or tensors and numbers that are constant: a node whose operands are all
-    constant is computed by PyTorch at once, which makes views of weights without copying them.
+    constant is computed by PyTorch at once, which creates views of weights without copying them.
     """
 
     def __init__(self, name: str, constants: Mapping[fx.Node, Any]):
@@ -103,7 +103,7 @@ class Conversion:
         if isinstance(fake, (tuple, list)):
             return tuple(self._input_like(item, f"{name}_{i}") for i, item in enumerate(fake))
         if not isinstance(fake, torch.Tensor):
-            return _Unavailable(f"'{name}' is {type(fake).__name__}, which is no tensor")
+            return _Unavailable(f"'{name}' is {type(fake).__name__}, which is not a tensor")
         try:
             return self.graph.input(name, dtype_text(fake.dtype), list(fake.shape))
         except (Refusal, Error) as why:
@@ -152,7 +152,7 @@ class Conversion:
             with torch.no_grad():
                 return node.target(*args, **kwargs)
         except Exception as why:
-            raise Refusal(f"PyTorch cannot compute it ahead: {why}") from why
+            raise Refusal(f"PyTorch cannot compute it in advance: {why}") from why
 
     def _check(self, node: fx.Node) -> None:
         """Checks that the result has the element type and shape that PyTorch expects."""
@@ -215,7 +215,7 @@ class Conversion:
         return torch.tensor([int(n) for n in numbers], dtype=torch.int64)
 
     def reshape(self, x: Any, shape: Sequence[int]) -> Any:
-        """Returns x with another shape of as many elements."""
+        """Returns x with another shape, of the same number of elements."""
         if list(shape_of(x)) == [int(d) for d in shape]:
             return x
         if isinstance(x, torch.Tensor):

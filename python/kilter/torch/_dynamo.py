@@ -50,7 +50,7 @@ def has_converter(op: Any) -> bool:
 
 
 def why_not(module: torch.nn.Module, inputs: Sequence[Any]) -> str | None:
-    """Returns why Kilter cannot run a graph on such inputs at all; None if it may."""
+    """Returns why Kilter cannot run a graph on such inputs at all; None if it may be able to."""
     tensors = [t for t in inputs if isinstance(t, torch.Tensor)]
     tensors += [*module.parameters(), *module.buffers()]
     for tensor in tensors:

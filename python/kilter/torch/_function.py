@@ -21,7 +21,7 @@ class _Weights:
     """A set of weights, as they were when they became constants."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]):
-        self.tensors = list(tensors)  # also keeps their ids from being given to others
+        self.tensors = list(tensors)  # also keeps their ids from being reused
         self._counted = [t for t in tensors if not t.is_inference()]  # inference tensors count no versions
         self._versions, self._places = self._state()
         self.programs: OrderedDict[Any, Program] = OrderedDict()

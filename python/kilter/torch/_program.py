@@ -19,7 +19,7 @@ from ._conversion import Conversion, Refusal, converter_of, label_of, operator_n
 __all__ = ["Program", "Settings"]
 
 _log = logging.getLogger("kilter")
-_told: set[str] = set()  # what has been told in this process
+_told: set[str] = set()  # what has been reported in this process
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Settings:
         return cls(fallback, size, rest)
 
     def tell(self, text: str, reasons: str) -> None:
-        """Reports that PyTorch runs something, once for the same reasons. Raises UnsupportedError if it must not."""
+        """Reports that PyTorch runs something, once for each set of reasons. Raises UnsupportedError if it must not."""
         if not self.fallback:
             raise UnsupportedError(f"{text}\n(fallback=False: nothing may run in PyTorch)")
         if reasons not in _told:
@@ -103,7 +103,7 @@ class Program:
     """A graph of static shapes, compiled.
 
     `constants` are the tensors and numbers of those placeholders that are not fed. Nodes that Kilter refuses, and those
-    of a network that it cannot compile, run in PyTorch; the reasons are told once.
+    of a network that it cannot compile, run in PyTorch; the reasons are reported once.
     """
 
     def __init__(self, module: fx.GraphModule, constants: Mapping[fx.Node, Any], settings: Settings, name: str):
@@ -139,7 +139,7 @@ class Program:
         """The networks of the pieces that run in Kilter."""
         return [p.network for p in self.pieces if isinstance(p, _KilterPiece) and p.network is not None]
 
-    # --- making it ---
+    # --- compilation ---
 
     def _build(self) -> None:
         whole = self._try_nodes()
@@ -148,7 +148,7 @@ class Program:
             pass
 
     def _try_nodes(self) -> Conversion:
-        """Converts the whole graph, and notes which nodes are refused and which are constant."""
+        """Converts the whole graph, and records which nodes are refused and which are constant."""
         conversion = Conversion(self._name, self.constants)
         for node in self._work:
             try:

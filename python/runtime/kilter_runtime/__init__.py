@@ -80,7 +80,7 @@ class Network:
 
     @property
     def note(self) -> str:
-        """A remark for whoever runs the network, such as that it was tuned for another number of threads; or ""."""
+        """A remark for the user of the network, such as that it was tuned for another number of threads; or ""."""
         return self._instance.note
 
     def __call__(self, *arrays: Any, out: Mapping[str, Any] | None = None, **named: Any) -> Any:

@@ -19,7 +19,7 @@ class InputError(Error, ValueError):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """Valid, but not on this machine or not with the runtime alone."""
+    """The file is valid, but cannot run on this machine or with the runtime alone."""
 
 
 class FileError(Error, OSError):

@@ -1,4 +1,4 @@
-"""Fixes open dimensions before the session is made, so that buffers can be allocated from get_inputs()."""
+"""Fixes open dimensions before the session is created, so that buffers can be allocated from get_inputs()."""
 import numpy as np
 import onnxruntime as ort
 

@@ -19,12 +19,13 @@
 namespace kilter::fleet {
 namespace {
 
-constexpr double kPoll = 2;             ///< seconds between looks for jobs, without a notification
+constexpr double kPoll = 2;             ///< seconds between checks for jobs if no notification arrives
 constexpr double kMostPause = 30;       ///< seconds between attempts to reach a server
-constexpr double kLookForProgram = 60;  ///< seconds between looks for a newer program
-constexpr int kMostDeliveries = 10;  ///< attempts to deliver an answer; the server may refuse it for what it contains
+constexpr double kLookForProgram = 60;  ///< seconds between checks for a newer program
+constexpr int kMostDeliveries = 10;     ///< attempts to deliver an answer; the server may refuse its contents
 
-/// Sends heartbeats in a thread of its own, over a connection of its own, so that the lease holds while a job is done.
+/// Sends heartbeats in a thread of its own, over a connection of its own, so that leases do not expire while a job
+/// runs.
 class Heart {
  public:
   Heart(const AgentOptions& options, const Health& health)
@@ -51,7 +52,7 @@ class Heart {
       try {
         if (!source) source = options_.connect();
         if (source->beat(options_.name, health_.text()).draining) draining_ = true;
-      } catch (const Error&) {  // the main thread tells what is wrong
+      } catch (const Error&) {  // the main thread reports what is wrong
         source.reset();
       }
       hold.lock();
@@ -103,7 +104,7 @@ class Agent {
     look_for_program(source, 0);
     while (!stop_ && !heart.draining() && !end_.replaced) {
       health.measure();
-      // It does no job now, so whatever it has is a job whose claim was answered into a connection that was lost.
+      // The agent runs no job now, so any job that it still holds was claimed by a call whose response was lost.
       const Beat beat = source.beat(options_.name, health.text());
       for (const int64_t id : beat.held) (void)source.give_back(options_.name, id);
       if (beat.draining) return;
@@ -114,7 +115,7 @@ class Agent {
     }
   }
 
-  /// Takes a newer program if the fleet offers one and the last look was so many seconds ago.
+  /// Installs a newer program if the fleet offers one and the last check was at least `seconds` ago.
   void look_for_program(JobSource& source, double seconds) {
     const auto now = std::chrono::steady_clock::now();
     if (options_.upgrades == nullptr || end_.replaced || now - looked_ < std::chrono::duration<double>(seconds)) return;
@@ -131,7 +132,7 @@ class Agent {
     } catch (const ConnectionError&) {
       throw;
     } catch (const std::exception& e) {
-      look_for_program(source, 0);  // perhaps the job is for a newer one
+      look_for_program(source, 0);  // perhaps the job needs a newer one
       if (end_.replaced) {
         (void)source.give_back(options_.name, job.id);
         return;
@@ -144,8 +145,8 @@ class Agent {
     deliver_answer(source);
   }
 
-  /// Delivers the answer that was not delivered yet, if there is one. It is kept while the server cannot be reached or
-  /// has no room, because the first delivery counts even if the lease has ended.
+  /// Delivers the pending answer, if there is one. It is kept while the server cannot be reached or has no room,
+  /// because the first delivery counts even if the lease has ended.
   void deliver_answer(JobSource& source) {
     if (!answer_) return;
     if (answer_->attempts++ < kMostDeliveries) {
@@ -155,7 +156,7 @@ class Agent {
       } catch (const ConnectionError&) {
         throw;
       } catch (const Error& e) {
-        tell(fmt::format("the answer to job {} was not taken: {}", answer_->job, e.message()));
+        tell(fmt::format("the answer to job {} was not accepted: {}", answer_->job, e.message()));
       }
     }
     answer_.reset();
@@ -192,9 +193,9 @@ class Agent {
 
   const AgentOptions& options_;
   const std::atomic<bool>& stop_;
-  std::optional<Answer> answer_;  ///< that was not delivered yet
+  std::optional<Answer> answer_;  ///< not delivered yet
   AgentEnd end_;
-  std::chrono::steady_clock::time_point looked_;  ///< for a program
+  std::chrono::steady_clock::time_point looked_;  ///< time of the last check for a program
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ void offer_fields(Io& io, P& program) {
   stored_fields(io, program.data);
 }
 
-/// Returns the numbers of a version, such as {0, 1, 0}; what is no number is 0.
+/// Returns the numbers of a version, such as {0, 1, 0}; parts that are not numbers count as 0.
 std::array<int64_t, 3> numbers_of(const std::string& version) {
   std::array<int64_t, 3> out{};
   size_t i = 0;
@@ -42,7 +42,7 @@ std::array<int64_t, 3> numbers_of(const std::string& version) {
   return out;
 }
 
-/// Returns the text of a field that zeros fill up; empty if it is no such field.
+/// Returns the text of a zero-padded field, or "" if the field is not one.
 std::string text_at(std::string_view marker, size_t at, size_t size) {
   const std::string_view field = marker.substr(at, size);
   const std::string_view text = field.substr(0, field.find('\0'));
@@ -73,15 +73,16 @@ AgentProgram program_in(std::string_view file) {
     one.architecture = text_at(marker, offsetof(ProgramMarker, architecture), sizeof(ProgramMarker::architecture));
     one.version = text_at(marker, offsetof(ProgramMarker, version), sizeof(ProgramMarker::version));
     std::memcpy(&one.protocol, marker.data() + offsetof(ProgramMarker, protocol), sizeof one.protocol);
-    // What follows the text above is something else.
+    // The magic can also occur in the file without a marker, for example where the program stores the string itself.
+    // Only known architectures count.
     const bool known = one.architecture == "x86_64" || one.architecture == "aarch64";
     if (known && !one.version.empty()) found.push_back(std::move(one));
   }
   if (found.size() == 1) return found.front();
   fail(ErrorKind::bad_input,
-       "this file {} kilter-agent; expected one that is linked statically, as `scripts/build_agent.sh` and "
-       "`scripts/build_agent.sh aarch64` build them",
-       found.empty() ? "is no static" : "contains more than one");
+       "this file {} kilter-agent; expected one that is statically linked, as built by `scripts/build_agent.sh` and "
+       "`scripts/build_agent.sh aarch64`",
+       found.empty() ? "is not a statically linked" : "contains more than one");
 }
 
 std::string pack_offer(const AgentProgram& program, const SecretKey& key) {
@@ -102,7 +103,7 @@ AgentProgram unpack_offer(std::string_view offer, const Trust& trust, const std:
 
 Upgrades::Upgrades(Trust trust, std::filesystem::path file, std::function<void(const std::string&)> tell, double pause)
     : trust_(std::move(trust)), file_(std::move(file)), tell_(std::move(tell)), pause_(pause) {
-  // Later, the link names a file that is gone.
+  // Once the file has been replaced, the link names a file that no longer exists.
   if (file_.empty()) file_ = std::filesystem::read_symlink("/proc/self/exe");
   if (access(file_.parent_path().c_str(), W_OK) == 0) return;
   fail(ErrorKind::usage, "--upgrade: {} cannot be replaced, since its folder cannot be written: {}", file_.string(),
@@ -119,7 +120,7 @@ bool Upgrades::take(JobSource& source) {
   } catch (const Error& e) {
     next_ =
         now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(pause_));
-    if (e.message() != told_) tell_(fmt::format("the program that the fleet offers is not taken: {}", e.message()));
+    if (e.message() != told_) tell_(fmt::format("the program that the fleet offers is refused: {}", e.message()));
     told_ = e.message();
     return false;
   }
@@ -128,12 +129,12 @@ bool Upgrades::take(JobSource& source) {
 bool Upgrades::consider(JobSource& source, const AgentProgram& mine) {
   std::string offer = source.program(mine.architecture);
   if (offer.empty() || offer == seen_) return false;
-  std::string refused = std::exchange(seen_, std::move(offer));  // unless the program is taken, or may be later
+  std::string refused = std::exchange(seen_, std::move(offer));  // restored below if the program is newer
   const AgentProgram program = unpack_offer(seen_, trust_, mine.architecture);
   if (!program.newer_than(mine)) return false;
   seen_ = std::move(refused);
   const std::string bytes = fetch(source, program.data);
-  const AgentProgram found = program_in(bytes);  // one that is older than offered would be replaced again and again
+  const AgentProgram found = program_in(bytes);  // a file older than its offer would be replaced again and again
   if (found.words() != program.words())
     fail(ErrorKind::bad_input, "{} is offered, but the file is {}", program.words(), found.words());
   replace(bytes);
@@ -162,7 +163,7 @@ void Upgrades::replace(const std::string& program) const {
   int reason = errno;
   if (file >= 0) close(file);
   unlink(old.c_str());
-  std::error_code ignored;  // not every file system has links
+  std::error_code ignored;  // not every file system has hard links
   std::filesystem::create_hard_link(file_, old, ignored);
   if (sound && rename(made.c_str(), file_.c_str()) != 0) sound = false, reason = errno;
   if (sound) return;

@@ -1,5 +1,5 @@
-// Newer builds of kilter-agent that a fleet offers. An agent may replace itself with one: only if its owner has named
-// the key that signed it, and only if it is newer than the agent, so that an old offer cannot downgrade it.
+// Newer builds of kilter-agent that a fleet offers. An agent replaces itself with one only if the agent's owner has
+// named the key that signed it, and only if it is newer than the agent, so that an old offer cannot downgrade it.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace kilter::fleet {
 
-/// Is in the file of each static agent, so that whoever offers the file knows what it is.
+/// A marker in the file of each static agent. It identifies the program when the file is offered.
 struct ProgramMarker {
   static constexpr std::string_view kMagic = "kilter-agent program 1\n";
 #if defined(__aarch64__)
@@ -26,7 +26,7 @@ struct ProgramMarker {
 #endif
 
   char magic[24] = {};
-  char architecture[16] = {};  ///< ends with a zero, as the version does
+  char architecture[16] = {};  ///< zero-terminated, as the version is
   char version[16] = {};
   uint32_t protocol = kTrialProtocol;
 
@@ -47,7 +47,8 @@ struct AgentProgram {
   uint32_t protocol = 0;
   Stored data = {};  ///< the file's bytes
 
-  /// Whether agents of the other program should replace it with this one: by its protocol, then its version.
+  /// Returns whether agents that run `other` should replace it with this program: compares protocols first, then
+  /// versions.
   bool newer_than(const AgentProgram& other) const;
   /// "kilter-agent 0.1.0 (protocol 4) for aarch64"
   std::string words() const;
@@ -63,18 +64,18 @@ std::string pack_offer(const AgentProgram& program, const SecretKey& key);
 /// Throws the errors of Trust::unwrap(), and bad_input for an offer that is cut off or for another processor.
 AgentProgram unpack_offer(std::string_view offer, const Trust& trust, const std::string& architecture);
 
-/// Takes programs that a fleet offers.
+/// Installs programs that a fleet offers.
 class Upgrades {
  public:
-  /// `trust`: whose programs are taken; never anyone's. `file`: the program to replace; empty: the running one. `tell`:
-  /// receives a line when something happens. `pause`: seconds until an offer that could not be fetched or written is
-  /// tried again. Throws usage if the file's folder cannot be written.
+  /// `trust`: whose programs are accepted; never anyone's. `file`: the program to replace; empty: the running one.
+  /// `tell`: receives log lines. `pause`: seconds until an offer that could not be fetched or written is tried again.
+  /// Throws usage if the file's folder cannot be written.
   Upgrades(Trust trust, std::filesystem::path file, std::function<void(const std::string&)> tell, double pause = 600);
 
-  /// Replaces the file if the fleet offers a newer program, and returns whether it did. Tells once why an offer is not
-  /// taken. Throws ConnectionError if the source cannot be reached.
+  /// Replaces the file if the fleet offers a newer program, and returns whether it did. Reports once why an offer is
+  /// refused. Throws ConnectionError if the source cannot be reached.
   bool take(JobSource& source);
-  /// Puts the program that take() replaced in its place again.
+  /// Restores the program that take() replaced.
   void undo() const;
   const std::filesystem::path& file() const { return file_; }
 
@@ -87,9 +88,9 @@ class Upgrades {
   std::filesystem::path file_;
   std::function<void(const std::string&)> tell_;
   double pause_;
-  std::string seen_;                            ///< the last offer that is refused, or not newer
-  std::string told_;                            ///< why the last one was not taken
-  std::chrono::steady_clock::time_point next_;  ///< for another attempt
+  std::string seen_;                            ///< the last offer that was refused or is not newer
+  std::string told_;                            ///< why the last one was refused
+  std::chrono::steady_clock::time_point next_;  ///< no attempt before this time
 };
 
 }  // namespace kilter::fleet

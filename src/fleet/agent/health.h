@@ -1,5 +1,5 @@
-// What an agent measures about its machine between jobs, for those who look at the fleet and for the comparison with
-// the other agents of its class.
+// What an agent measures about its machine between jobs, to show it to users and to compare it with the other agents of
+// its class.
 #pragma once
 
 #include <mutex>

@@ -42,43 +42,43 @@ Delivery delivery_of(std::string_view name);
 
 /// The answer to a heartbeat.
 struct Beat {
-  bool draining = false;   ///< the agent should end its jobs and then itself
+  bool draining = false;   ///< the agent should finish its jobs and exit
   std::set<int64_t> held;  ///< the jobs that the agent still has
 };
 
-/// Only one thread at a time may use a source. Calls that may be repeated are, once, if the connection is lost. All
-/// throw ConnectionError if the source cannot be reached or refuses the user, and usage with a sentence for what the
-/// queue's rules do not allow.
+/// Only one thread at a time may use a source. If the connection is lost, calls that may be repeated are repeated once.
+/// All throw ConnectionError if the source cannot be reached or refuses the user, and usage, with an explanation, for
+/// what the queue's rules do not allow.
 class JobSource {
  public:
   virtual ~JobSource() = default;
 
-  /// Makes the agent known, or known again after a restart, without leases. `facts`: a JSON object for those who look
-  /// at the agents. Throws usage if another user has an agent of this name.
+  /// Registers the agent, without leases; a restarted agent registers again. `facts`: a JSON object, shown to users.
+  /// Throws usage if another user has an agent of this name.
   virtual void announce(const std::string& agent, const std::string& device_class, const std::string& facts) = 0;
   /// Leases at most `most` jobs of the agent's class.
   virtual std::vector<Job> claim(const std::string& agent, int most) = 0;
   std::vector<Job> claim(const std::string& agent) { return claim(agent, 1); }
-  /// Prolongs the agent's leases; due every third of a lease. `state`: a JSON object for those who look at the agents.
+  /// Prolongs the agent's leases; due every third of a lease. `state`: a JSON object, shown to users.
   virtual Beat beat(const std::string& agent, const std::string& state) = 0;
   Beat beat(const std::string& agent) { return beat(agent, "{}"); }
   /// Ends a job with its results. May be repeated: the first delivery counts. `device`: the machine that measured.
   virtual Delivery deliver(const std::string& agent, int64_t job, const std::string& device,
                            std::span<const Result> results) = 0;
-  /// Says that the job as a whole failed. It is tried again, at most three times. Returns false if the agent did not
-  /// have it any more.
+  /// Reports that the job as a whole failed. It is tried again, at most three times. Returns false if the agent no
+  /// longer had it.
   virtual bool fail(const std::string& agent, int64_t job, const std::string& reason) = 0;
-  /// Returns a job that was not begun; the attempt does not count.
+  /// Gives back a job that was not begun; the attempt does not count.
   virtual bool give_back(const std::string& agent, int64_t job) = 0;
   /// Returns the bytes of a blob. Throws bad_input if there is none.
   virtual std::string blob(const std::string& hash) = 0;
-  /// Returns the offer of a program kilter-agent for this processor (unpack_offer()), or nothing.
+  /// Returns the offer of a kilter-agent program for this architecture (for unpack_offer()), or an empty text.
   virtual std::string program(const std::string& architecture) = 0;
-  /// Waits until jobs may be there, or for `seconds`. A hint.
+  /// Waits until jobs may be available, or for `seconds`. Only a hint.
   virtual void wait_for_jobs(double seconds) = 0;
 };
 
-/// Makes a connection to where an agent's jobs are.
+/// Connects to an agent's source of jobs.
 using Connect = std::function<std::unique_ptr<JobSource>()>;
 
 }  // namespace kilter::fleet

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int64_t kMostKept = int64_t{2} << 30;  ///< bytes
 
-/// The database may have been changed, and a job's signature covers only the hashes.
+/// Returns a blob, and checks its hash: the database may have been changed, and a job's signature covers only the
+/// hashes.
 std::string fetch(JobSource& blobs, const std::string& hash) {
   std::string bytes = blobs.blob(hash);
   const std::string got = sha256(std::as_bytes(std::span(bytes)));
@@ -35,7 +36,7 @@ std::string fetch(JobSource& blobs, const Stored& stored) {
   std::string bytes;
   for (const std::string& hash : stored.hashes) bytes += fetch(blobs, hash);
   if (std::ssize(bytes) != stored.bytes)
-    fail(ErrorKind::bad_input, "blobs of {} bytes; the job expects {}", bytes.size(), stored.bytes);
+    fail(ErrorKind::bad_input, "the blobs have {} bytes; the job expects {}", bytes.size(), stored.bytes);
   return bytes;
 }
 
@@ -54,21 +55,21 @@ StorePart KeptParts::get(const TrialPart& part) {
 }
 
 StorePart KeptParts::make(const TrialPart& part) {
-  // All of this before anything is fetched or memory is allocated for it.
+  // These checks come before anything is fetched or memory is allocated.
   if (std::max(part.bytes, part.data.bytes) > most_bytes_ - store_.used_bytes())
-    fail(
-        ErrorKind::bad_input,
-        "a constant of {} bytes from {}, besides others of {}; expected at most {} in all, which is half of the memory "
-        "of this agent; measure on a machine with more memory",
-        part.bytes, part.data.bytes, store_.used_bytes(), most_bytes_);
+    fail(ErrorKind::bad_input,
+         "a constant of {} bytes, from {} bytes of data, in addition to {} bytes of other constants; expected at most "
+         "{} bytes in total, half of this agent's memory; measure on a machine with more memory",
+         part.bytes, part.data.bytes, store_.used_bytes(), most_bytes_);
   if (!part.recipe && part.bytes != part.data.bytes)
-    fail(ErrorKind::bad_input, "a constant of {} bytes in blobs of {}", part.bytes, part.data.bytes);
+    fail(ErrorKind::bad_input, "a constant of {} bytes has {} bytes of blobs; expected the same number", part.bytes,
+         part.data.bytes);
   if (part.recipe) {
     if (const auto fault = fault_of(*part.recipe, part.type, part.data.bytes, part.bytes))
       fail(ErrorKind::bad_input, "the recipe of a constant: {}", *fault);
     if (part.bytes > most_packed_bytes(part.data.bytes))
       fail(ErrorKind::bad_input,
-           "the recipe of a constant: {} bytes from {}; expected at most {} times as many and {} MiB", part.bytes,
+           "the recipe of a constant makes {} bytes from {}; expected at most {} times as many plus {} MiB", part.bytes,
            part.data.bytes, kMostGrowth, kAlwaysAllowed >> 20);
   }
   const std::shared_ptr<const std::string> bytes =

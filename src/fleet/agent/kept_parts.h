@@ -12,27 +12,27 @@
 
 namespace kilter::fleet {
 
-/// Returns the bytes of blobs, which have the hashes that the job names. Throws bad_input if they do not.
+/// Returns the bytes of the blobs. Throws bad_input if they do not have the hashes that the job names.
 std::string fetch(JobSource& blobs, const Stored& stored);
 
-/// Constants in a store, and the tensors from which some are packed. They are kept, because most constants of two
-/// variants are the same and many are packed from one tensor, until they take too much memory.
+/// Keeps constants in a store, and the tensors from which some are packed, until they use too much memory. Most
+/// constants of two variants are the same, and many are packed from the same tensor.
 class KeptParts {
  public:
   /// `most_bytes`: of the whole store.
   KeptParts(JobSource& blobs, tune::ConstantStore& store, int64_t most_bytes);
 
   /// Returns the part of the store that has a constant, which stays there until the next forget(). Throws bad_input if
-  /// the blobs are not as described, the recipe is not sound, or the constant would take too much memory.
+  /// the blobs are not as described, the recipe is not sound, or the constant would need too much memory.
   tune::StorePart get(const TrialPart& part);
-  /// Forgets what was not used for the longest time until the rest takes no more than the limit.
+  /// Drops the least recently used entries until the rest is within the limit.
   void forget();
 
  private:
   struct Kept {
-    tune::StorePart part = {};                       ///< without a source
+    tune::StorePart part = {};                       ///< if there is no source
     std::shared_ptr<const std::string> source = {};  ///< bytes of a tensor
-    int64_t bytes = 0, used = 0;                     ///< used: the larger, the later
+    int64_t bytes = 0, used = 0;                     ///< used: larger means later
   };
   tune::StorePart make(const TrialPart& part);
   std::shared_ptr<const std::string> source(const Stored& stored);

@@ -21,7 +21,7 @@ std::string_view as_text(std::span<const unsigned char> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Takes the first bytes of a text. Returns false if there are too few.
+/// Moves the first bytes of a text to `to`. Returns false if there are too few.
 bool take(std::string_view& from, std::span<unsigned char> to) {
   if (from.size() < to.size()) return false;
   std::copy_n(from.begin(), to.size(), to.begin());
@@ -29,7 +29,8 @@ bool take(std::string_view& from, std::span<unsigned char> to) {
   return true;
 }
 
-/// What is signed. It begins as nothing else does that the keys sign: compiled files have other first bytes.
+/// Returns the text that is signed. Its first bytes differ from those of everything else that the keys sign, which is
+/// compiled files.
 std::string statement(std::string_view payload, const JobPlace& place) {
   tune::Pack fields;
   fields.put(place.run).put(place.kind).put(place.device_class).put(payload);
@@ -47,7 +48,7 @@ std::vector<std::filesystem::path> keys_in(const std::filesystem::path& folder) 
   }
   if (error) fail(ErrorKind::io, "{}: {}", folder.string(), error.message());
   if (files.empty())
-    fail(ErrorKind::usage, "{}: this folder has no file *.public; expected those of `kilter sign --new-keys NAME`",
+    fail(ErrorKind::usage, "{}: this folder has no *.public files; expected keys made by `kilter sign --new-keys NAME`",
          folder.string());
   std::ranges::sort(files);
   return files;
@@ -100,8 +101,9 @@ std::string_view Trust::unwrap(std::string_view wrapped, const JobPlace& place) 
     if (!take(payload, signer.emplace().bytes) || !take(payload, signature))
       fail(ErrorKind::bad_input, "the job is cut off within its signature: the database was changed or is damaged");
   } else {
-    fail(ErrorKind::unsupported,
-         "the submitter of the job has another version than this agent: install both from one version of Kilter");
+    fail(
+        ErrorKind::unsupported,
+        "the submitter of the job has a different version of Kilter from this agent: install the same version on both");
   }
   if (anyone_) return payload;
   if (!signer && use_ == Use::programs) {
@@ -127,14 +129,14 @@ std::string_view Trust::unwrap(std::string_view wrapped, const JobPlace& place) 
   if (!sound && use_ == Use::programs) {
     fail(ErrorKind::bad_input,
          "it is not what the owner of the key {} signed for {}: somebody has changed it in the database; offer it "
-         "again, and tell the database's administrator if this is repeated",
+         "again, and tell the database's administrator if this happens again",
          signer->fingerprint(), place.device_class);
   }
   if (!sound) {
     fail(ErrorKind::bad_input,
          "the job is not what the owner of the key {} signed for its run and the device class {}, so nothing in it was "
-         "run: somebody has changed it in the database, or put it there again; tune again, and tell the database's "
-         "administrator if this is repeated",
+         "run: somebody has changed it in the database, or inserted it again; tune again, and tell the database's "
+         "administrator if this happens again",
          signer->fingerprint(), place.device_class);
   }
   return payload;

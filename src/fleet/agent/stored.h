@@ -1,4 +1,4 @@
-// Bytes that are too many for a message, and are blobs of the queue.
+// Data that is too large for a message and is stored as blobs of the queue.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace kilter::fleet {
 
-/// Bytes as blobs of the queue.
+/// Data in blobs of the queue.
 struct Stored {
   int64_t bytes = 0;
   std::vector<std::string> hashes;  ///< of pieces of kPiece bytes, the last one shorter

@@ -40,8 +40,8 @@ class TrialHost::Session {
     for (const TrialInput& input : job.inputs) {
       const auto expected = tensor_bytes(input.type, input.shape);
       if (expected != input.data.bytes)
-        fail(ErrorKind::bad_input, "an input of {} bytes; expected those of {} {}", input.data.bytes, name(input.type),
-             text(input.shape));
+        fail(ErrorKind::bad_input, "an input has {} bytes; expected the size of {} {}", input.data.bytes,
+             name(input.type), text(input.shape));
       const std::string bytes = fetch(blobs, input.data);
       Tensor t(input.type, input.shape);
       if (!bytes.empty()) std::memcpy(t.raw(), bytes.data(), bytes.size());
@@ -56,7 +56,7 @@ class TrialHost::Session {
   void bring(const TrialVariant& variant, const TrialJob& job, TrialAnswer& answer) {
     const bool reported = std::ranges::find(job.loads, variant.id) != job.loads.end();
     if (ids_.contains(variant.id) && !reported) return;
-    drop(variant.id);  // a job that is done again
+    drop(variant.id);  // if the job is repeated
     Loaded loaded = load(variant, reported ? job.how_to_load : tune::LoadOptions{.check = false});
     if (loaded.id) ids_[variant.id] = *std::exchange(loaded.id, variant.id);
     for (tune::Fault& fault : loaded.faults) fault.variant = variant.id;
@@ -73,12 +73,12 @@ class TrialHost::Session {
     tune::Unpacked got =
         tune::unpack_variant(std::as_bytes(std::span(package)), nullptr, tune::ConstantStore::kReserve);
     if (got.parts.size() != variant.parts.size())
-      fail(ErrorKind::bad_input, "a variant with {} parts; the job names {}", got.parts.size(), variant.parts.size());
+      fail(ErrorKind::bad_input, "a variant has {} parts; the job names {}", got.parts.size(), variant.parts.size());
     std::vector<StorePart> parts;
     for (size_t i = 0; i < got.parts.size(); ++i) {
       parts.push_back(constants_.get(variant.parts[i]));
       if (parts.back().bytes != got.parts[i].bytes)
-        fail(ErrorKind::bad_input, "a constant of {} bytes; the variant expects {}", parts.back().bytes,
+        fail(ErrorKind::bad_input, "a constant has {} bytes; the variant expects {}", parts.back().bytes,
              got.parts[i].bytes);
     }
     tune::move_constants(got.plan, got.parts, runner_.store(), parts);
@@ -116,13 +116,13 @@ class TrialHost::Session {
 
   VariantId ours(int64_t id) const {
     const auto known = ids_.find(id);
-    if (known == ids_.end()) fail(ErrorKind::bad_input, "a job runs variant {}, which it does not have", id);
+    if (known == ids_.end()) fail(ErrorKind::bad_input, "a job runs variant {}, which it does not contain", id);
     return known->second;
   }
 
   JobSource& blobs_;
   tune::LocalRunner runner_;
-  std::map<int64_t, VariantId> ids_;  ///< by the submitter's
+  std::map<int64_t, VariantId> ids_;  ///< by the submitter's id
   KeptParts constants_;
 };
 
@@ -137,7 +137,7 @@ TrialAnswer TrialHost::run(const TrialJob& job) {
       return answer;
     }
     if (session_name_ != job.session) {
-      session_.reset();  // before the next one takes memory
+      session_.reset();  // before memory is allocated for the next one
       session_ = std::make_unique<Session>(blobs_, job, worker_);
       session_name_ = job.session;
     }
@@ -145,7 +145,7 @@ TrialAnswer TrialHost::run(const TrialJob& job) {
   } catch (const ConnectionError&) {
     throw;
   } catch (const Error& e) {
-    session_name_.clear();  // whatever state it is in
+    session_name_.clear();  // its state is unknown
     answer = {};
     answer.error = e.message(), answer.kind = e.kind();
   }

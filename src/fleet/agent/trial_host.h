@@ -1,4 +1,4 @@
-// Does the jobs of remote runners on this machine.
+// Runs jobs of remote runners on this machine.
 #pragma once
 
 #include <filesystem>
@@ -13,13 +13,13 @@ namespace kilter::fleet {
 
 class TrialHost {
  public:
-  /// `blobs`: where what the jobs refer to is. `worker`: RunnerOptions::worker.
+  /// `blobs`: the source of the data that jobs refer to. `worker`: RunnerOptions::worker.
   explicit TrialHost(JobSource& blobs, std::filesystem::path worker = {});
   ~TrialHost();
   TrialHost(const TrialHost&) = delete;
   TrialHost& operator=(const TrialHost&) = delete;
 
-  /// Does a job. What is wrong with it is in the answer. Throws ConnectionError if the source of the blobs cannot be
+  /// Runs a job. The answer reports errors of the job. Throws ConnectionError if the source of the blobs cannot be
   /// reached.
   TrialAnswer run(const TrialJob& job);
 

@@ -185,8 +185,9 @@ Message unpacked(std::string_view bytes, std::string_view kind, std::string_view
   uint32_t protocol = 0;
   io.number(protocol, "protocol");
   if (protocol != kTrialProtocol) {
-    fail(ErrorKind::unsupported, "the {} speaks protocol {} and this {} {}: install both from one version of Kilter",
-         sender, protocol, kind == "job" ? "agent" : "tuner", kTrialProtocol);
+    fail(ErrorKind::unsupported,
+         "the {} uses protocol {}, and this {} uses {}: install the same version of Kilter on both", sender, protocol,
+         kind == "job" ? "agent" : "tuner", kTrialProtocol);
   }
   Message message;
   fields(io, message);

@@ -1,6 +1,6 @@
-// What a runner asks an agent to do, and the agent's answer, as payloads and results of the queue. Each job says all
-// that an agent needs, so any agent of the class can do it; one that has done others of the same session keeps what
-// it has loaded.
+// What a runner asks an agent to do, and the agent's answer, as payloads and results of the queue. Each job contains
+// everything that an agent needs, so any agent of the class can run it. An agent keeps what it has loaded for earlier
+// jobs of the same session.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace kilter::fleet {
 
 /// Must change with every change of the format.
 constexpr uint32_t kTrialProtocol = 4;
-/// Queue's name for such jobs.
+/// The queue's name for such jobs.
 constexpr const char* kTrialKind = "trial";
 
 struct TrialInput {
@@ -31,15 +31,15 @@ struct TrialInput {
 
 /// A constant of a variant: its bytes, or the tensor that it is packed from.
 struct TrialPart {
-  Stored data = {};                   ///< with a recipe: a dense tensor of `type`, which many constants may have
+  Stored data = {};                   ///< with a recipe: a dense tensor of `type`, which many constants may share
   std::optional<Recipe> recipe = {};  ///< packs `data`
-  DType type = DType::f32;            ///< with a recipe: of the elements of `data` and of the constant
-  int64_t bytes = 0;                  ///< of the constant
+  DType type = DType::f32;            ///< with a recipe: element type of `data` and of the constant
+  int64_t bytes = 0;                  ///< size of the constant
 };
 
 /// A variant, as tune::pack_variant() packs it.
 struct TrialVariant {
-  int64_t id = 0;  ///< of the submitter
+  int64_t id = 0;  ///< the submitter's id
   Stored package;
   std::vector<TrialPart> parts;  ///< in the order of the package's parts
 };
@@ -51,18 +51,18 @@ struct TrialJob {
   double timeout_ms = 0, timeout_factor = 0;
   TrialVariant trusted;
   std::vector<int64_t> dropped;        ///< variants that are no longer needed
-  std::vector<TrialVariant> variants;  ///< others that the job needs
+  std::vector<TrialVariant> variants;  ///< other variants that the job needs
   std::vector<int64_t> loads;          ///< those whose loading is reported
   tune::LoadOptions how_to_load;
-  std::vector<int64_t> measures;  ///< empty: nothing
+  std::vector<int64_t> measures;  ///< variants; empty: measure nothing
   tune::MeasureOptions how_to_measure;
   int64_t traces = 0;  ///< a variant; 0: none
   std::vector<tune::Tap> taps;
-  int32_t peaks = 0;  ///< threads to measure the machine's peaks with, instead of all the above; 0: none
+  int32_t peaks = 0;  ///< threads with which to measure the machine's peaks, instead of all the above; 0: none
 };
 
 struct TrialAnswer {
-  std::string error;  ///< why nothing was done; empty: it was
+  std::string error;  ///< why the job failed; empty if it succeeded
   ErrorKind kind = ErrorKind::internal;
   std::vector<tune::Loaded> loaded;  ///< in the order of TrialJob::loads
   tune::Laps laps;                   ///< times of steps have the precision of floats
@@ -74,9 +74,9 @@ struct TrialAnswer {
 
 std::string pack(const TrialJob& job);
 std::string pack(const TrialAnswer& answer);
-/// Returns a name of the constant that a part describes, such that another constant has another name.
+/// Returns a name for the constant that a part describes; different constants have different names.
 std::string name_of(const TrialPart& part);
-/// Throw unsupported for another protocol, and bad_input for fields that are cut off or of an illegal value.
+/// Throw unsupported for another protocol, and bad_input for fields that are cut off or have illegal values.
 TrialJob unpack_job(std::string_view bytes);
 TrialAnswer unpack_answer(std::string_view bytes);
 

@@ -19,13 +19,13 @@ namespace kilter::fleet {
 namespace {
 
 constexpr double kMostWait = 10;  ///< seconds that a request waits for jobs
-constexpr double kLook = 1;       ///< seconds between looks whether to end
+constexpr double kLook = 1;       ///< seconds between checks whether to end
 
 http::Response text(int status, std::string words) {
   return {status, {{"content-type", "text/plain; charset=utf-8"}}, std::move(words)};
 }
 
-/// Returns the token of a request: a bearer's, or the password of a browser.
+/// Returns the token of a request: a bearer token, or the password that a browser sends.
 std::string token_of(const http::Request& request) {
   const auto given = request.headers.find("authorization");
   if (given == request.headers.end()) return "";
@@ -41,7 +41,7 @@ std::string token_of(const http::Request& request) {
                       reinterpret_cast<const unsigned char*>(value.data()), static_cast<int>(value.size()));
   if (bytes < 0) return "";
   plain.resize(static_cast<size_t>(bytes));
-  while (!plain.empty() && plain.back() == '\0') plain.pop_back();  // of the last block
+  while (!plain.empty() && plain.back() == '\0') plain.pop_back();  // padding of the last block
   const size_t colon = plain.find(':');
   return colon == std::string::npos ? "" : plain.substr(colon + 1);
 }
@@ -49,7 +49,7 @@ std::string token_of(const http::Request& request) {
 std::vector<Result> results_of(const Message& asked) {
   const nlohmann::json all = asked.head.value("results", nlohmann::json::array());
   if (!all.is_array() || all.size() != asked.blocks.size())
-    fail(ErrorKind::bad_input, "a delivery has {} results and {} blocks; expected as many", all.size(),
+    fail(ErrorKind::bad_input, "a delivery has {} results and {} blocks; expected the same number", all.size(),
          asked.blocks.size());
   std::vector<Result> results;
   for (const nlohmann::json& r : all) {
@@ -61,7 +61,7 @@ std::vector<Result> results_of(const Message& asked) {
 
 }  // namespace
 
-/// A connection with the database, given back at the end.
+/// A connection to the database, returned to the pool by the destructor.
 class Broker::Borrowed {
  public:
   explicit Borrowed(Broker& broker) : broker_(broker) {
@@ -107,7 +107,7 @@ class Broker::Borrowed {
 Broker::Broker(BrokerOptions options) : options_(std::move(options)), tokens_(options_.tokens) {
   {
     const Borrowed first(*this);
-  }  // says at once what is wrong with the database
+  }  // reports at once what is wrong with the database
   server_ = std::make_unique<http::Server>(options_.server, [this](const http::Request& r) { return answer(r); });
   listener_ = std::thread([this] { listen(); });
 }
@@ -122,8 +122,8 @@ Broker::~Broker() {
   server_.reset();
 }
 
-/// Tells requests that wait about new jobs. Waiting requests look for themselves now and then, so they miss nothing
-/// while the database cannot be reached.
+/// Notifies waiting requests of new jobs. They also check by themselves now and then, so they miss nothing if the
+/// database could not be reached for a while.
 void Broker::listen() {
   std::unique_ptr<Queue> queue;
   std::unique_lock hold(lock_);
@@ -162,13 +162,14 @@ http::Response Broker::answer_agent(const http::Request& request) {
   if (token.name.empty() || token.use != TokenUse::agent) {
     return text(
         kUnknownToken,
-        "the broker does not know this token, or it is not an agent's; `kilter-broker new-token NAME` makes one");
+        "the broker does not know this token, or it is not for an agent; `kilter-broker new-token NAME` creates one");
   }
   const auto protocol = request.headers.find(kProtocolHeader);
   if (protocol == request.headers.end() || protocol->second != std::to_string(kBrokerProtocol)) {
-    return text(kOtherProtocol,
-                fmt::format("the agent speaks the protocol {}, and the broker {}; install the same version of Kilter",
-                            protocol == request.headers.end() ? "(none)" : protocol->second, kBrokerProtocol));
+    return text(
+        kOtherProtocol,
+        fmt::format("the agent uses protocol {}, and the broker uses {}; install the same version of Kilter on both",
+                    protocol == request.headers.end() ? "(none)" : protocol->second, kBrokerProtocol));
   }
   if (request.path.starts_with(kBlobs)) {
     try {
@@ -255,19 +256,18 @@ void Broker::wait(const Message& asked) {
   if (--waiters.count == 0) waiters_.erase(device_class);
 }
 
-/// `lock_` is held.
+/// `lock_` must be held.
 uint64_t Broker::notices(const std::string& device_class) const {
   const auto found = notices_.find(device_class);
   return found == notices_.end() ? 0 : found->second;
 }
 
 http::Response Broker::look(const http::Request& request) {
-  if (request.method != "GET") return text(405, "only GET is possible here");
+  if (request.method != "GET") return text(405, "only GET is supported here");
   const TokenLine token = tokens_.find(token_of(request));
   if (token.name.empty() || token.use != TokenUse::read) {
-    http::Response out = text(kUnknownToken,
-                              "a token for reading is needed, as the password: `kilter-broker new-token "
-                              "--read NAME` makes one\n");
+    http::Response out =
+        text(kUnknownToken, "give a read token as the password; `kilter-broker new-token --read NAME` creates one\n");
     out.headers["www-authenticate"] = "Basic realm=\"Kilter fleet\", charset=\"UTF-8\"";
     return out;
   }

@@ -1,6 +1,5 @@
-// A broker: agents ask it over HTTPS for what they would ask the database, and it shows the fleet to a browser and to
-// Prometheus. Agents thus need no login of the database, which need not be reachable for them; a few connections serve
-// all of them.
+// A broker: agents send it over HTTPS what they would ask the database, and it shows the fleet to browsers and to
+// Prometheus. Agents thus need neither a login nor a route to the database, and a few connections serve all of them.
 #pragma once
 
 #include <condition_variable>
@@ -56,11 +55,11 @@ class Broker {
   BrokerOptions options_;
   Tokens tokens_;
   std::mutex lock_;
-  std::condition_variable returned_;  ///< a connection was given back
+  std::condition_variable returned_;  ///< a connection was returned
   std::vector<std::unique_ptr<Queue>> idle_;
   int connected_ = 0;
   std::map<std::string, Waiters> waiters_;   ///< by device class, as long as there are any
-  std::map<std::string, uint64_t> notices_;  ///< by device class: how often the database told of new jobs
+  std::map<std::string, uint64_t> notices_;  ///< by device class: how often the database announced new jobs
   bool end_ = false;
   std::thread listener_;
   std::unique_ptr<http::Server> server_;

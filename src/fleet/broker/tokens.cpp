@@ -68,12 +68,13 @@ Tokens::Tokens(std::filesystem::path file) : file_(std::move(file)) {
     read_ = std::filesystem::last_write_time(file_);
     lines_ = lines_of(file_);
   } catch (const std::filesystem::filesystem_error& e) {
-    fail(ErrorKind::usage, "the file of tokens '{}' cannot be read: {}; `kilter-broker new-token` makes one",
+    fail(ErrorKind::usage, "the token file '{}' cannot be read: {}; `kilter-broker new-token` creates it",
          file_.string(), e.code().message());
   }
 }
 
-/// Reads the file again if it has changed, at most once a second. If it has a wrong line now, what it had before stays.
+/// Reads the file again if it has changed, at most once a second. If it has a malformed line now, its earlier contents
+/// stay in effect.
 void Tokens::follow() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < std::chrono::seconds(1)) return;
@@ -100,9 +101,10 @@ TokenLine Tokens::find(const std::string& token) {
 
 std::string Tokens::add(const std::filesystem::path& file, TokenUse use, const std::string& name) {
   if (name.empty() || name.find_first_of(" \t\r\n#") != std::string::npos)
-    fail(ErrorKind::usage, "'{}' is no name for a token: it may have no spaces and no #", name);
+    fail(ErrorKind::usage, "'{}' is not a legal name for a token: names must not be empty or contain spaces or #",
+         name);
   std::array<unsigned char, 32> random{};
-  require(RAND_bytes(random.data(), static_cast<int>(random.size())) == 1, "the system has no random numbers");
+  require(RAND_bytes(random.data(), static_cast<int>(random.size())) == 1, "the system cannot provide random numbers");
   const std::string token = hex(random);
   const std::string line =
       fmt::format("{} {} {}{}\n", use == TokenUse::agent ? "agent" : "read", name, kHash, hash_of(token));
@@ -110,8 +112,7 @@ std::string Tokens::add(const std::filesystem::path& file, TokenUse use, const s
   const bool written = to >= 0 && write(to, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   const int error = errno;
   if (to >= 0) close(to);
-  if (!written)
-    fail(ErrorKind::io, "the file of tokens '{}' cannot be written: {}", file.string(), std::strerror(error));
+  if (!written) fail(ErrorKind::io, "the token file '{}' cannot be written: {}", file.string(), std::strerror(error));
   return token;
 }
 

@@ -1,9 +1,9 @@
-// Who may ask a broker: a file with a line per token,
+// Who may use a broker: a file with one line per token,
 //
-//   agent NAME sha256:HASH     for an agent of this name; NAME may end with *, for all names that begin so
-//   read NAME sha256:HASH      for those who look at the fleet's page and metrics
+//   agent NAME sha256:HASH     for an agent of this name; NAME may end with *, for all names with this prefix
+//   read NAME sha256:HASH      for reading the fleet's page and metrics
 //
-// and comments after #. It has hashes only, so a copy of it opens nothing.
+// and comments after #. It contains only hashes, so a copy of it gives no access.
 #pragma once
 
 #include <chrono>
@@ -19,18 +19,19 @@ enum class TokenUse : uint8_t { agent, read };
 struct TokenLine {
   TokenUse use = TokenUse::agent;
   std::string name, hash;
-  /// Whether the token is for this agent.
+  /// Returns whether the token is for this agent.
   bool fits(const std::string& agent) const;
 };
 
-/// Follows changes of the file. Any thread may use it.
+/// The tokens of a file, which is read again when it changes. Any thread may use it.
 class Tokens {
  public:
-  /// Throws usage for a file that cannot be read or has a wrong line, naming it.
+  /// Throws usage, naming the file or the line, if the file cannot be read or a line is malformed.
   explicit Tokens(std::filesystem::path file);
   /// Returns the line of a token; a line without a name if there is none.
   TokenLine find(const std::string& token);
-  /// Adds a line for a new token to the file, making the file if needed, and returns the token, which is nowhere else.
+  /// Adds a line for a new token to the file, creating the file if needed, and returns the token, which is not stored
+  /// anywhere.
   static std::string add(const std::filesystem::path& file, TokenUse use, const std::string& name);
 
  private:

@@ -14,8 +14,8 @@ namespace {
 std::string token_in(const std::string& file) {
   if (file.empty()) {
     kilter::fail(ErrorKind::usage,
-                 "a broker expects a token; name the file that has it with --token (the broker's `kilter-broker "
-                 "new-token NAME` makes one)");
+                 "a broker expects a token; name the file that contains it with --token (`kilter-broker new-token "
+                 "NAME`, on the broker's machine, creates one)");
   }
   std::string token = read_file(file);
   token.erase(std::min(token.find_first_of(" \r\n"), token.size()));

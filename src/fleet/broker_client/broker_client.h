@@ -1,4 +1,4 @@
-// Jobs from a broker (fleet/broker/broker.h), for agents that do not reach the database.
+// Jobs from a broker (fleet/broker/broker.h), for agents that cannot reach the database.
 #pragma once
 
 #include <string>
@@ -36,13 +36,13 @@ class BrokerClient : public JobSource {
   void wait_for_jobs(double seconds) override;
 
  private:
-  /// Sends a request and returns the body of the answer.
+  /// Sends a request and returns the body of the response.
   std::string ask(const std::string& method, const std::string& path, std::string body, double wait = 0);
 
   BrokerAccess access_;
   http::Client client_;
   std::string token_;
-  std::string agent_, device_class_;  ///< of announce()
+  std::string agent_, device_class_;  ///< as given to announce()
   int64_t notice_ = 0;                ///< of the last claim: which jobs the broker knew of
 };
 

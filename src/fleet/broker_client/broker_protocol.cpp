@@ -15,7 +15,8 @@ const nlohmann::json& field(const nlohmann::json& head, const char* name, const 
 }
 
 [[noreturn]] void fail_type(const char* name, const nlohmann::json& got, const char* expected) {
-  fail(ErrorKind::bad_input, "the field '{}' of a message is a {}; expected {}", name, got.type_name(), expected);
+  fail(ErrorKind::bad_input, "the field '{}' of a message has the type {}; expected {}", name, got.type_name(),
+       expected);
 }
 
 }  // namespace
@@ -35,7 +36,8 @@ Message unpack_message(std::string_view bytes) {
   Message message;
   if (line != std::string_view::npos) message.head = try_parse_json(std::string(bytes.substr(0, line)));
   if (line == std::string_view::npos || !message.head.is_object())
-    fail(ErrorKind::bad_input, "a message begins with a JSON object in a line of its own; got {} bytes", bytes.size());
+    fail(ErrorKind::bad_input, "a message must begin with a JSON object on a line of its own; got {} bytes",
+         bytes.size());
   bytes.remove_prefix(line + 1);
   const nlohmann::json sizes = message.head.value("blocks", nlohmann::json::array());
   if (!sizes.is_array()) fail_type("blocks", sizes, "an array of sizes");
@@ -43,7 +45,8 @@ Message unpack_message(std::string_view bytes) {
     if (!size.is_number_unsigned()) fail_type("blocks", size, "a size");
     const auto count = size.get<uint64_t>();
     if (count > bytes.size())
-      fail(ErrorKind::bad_input, "a message is cut off: a block of {} bytes, and {} are left", count, bytes.size());
+      fail(ErrorKind::bad_input, "a message is cut off: expected a block of {} bytes; {} are left", count,
+           bytes.size());
     message.blocks.emplace_back(bytes.substr(0, count));
     bytes.remove_prefix(count);
   }

@@ -1,4 +1,4 @@
-// What agents and brokers send each other: over HTTP, with a message as the body of requests and answers.
+// What agents and brokers send each other: over HTTP, with a message as the body of each request and response.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,14 +8,14 @@
 
 namespace kilter::fleet {
 
-/// Must change if the meaning of a request or an answer changes.
+/// Must change if the meaning of a request or a response changes.
 constexpr int kBrokerProtocol = 1;
 /// A header of requests.
 constexpr const char* kProtocolHeader = "kilter-protocol";
-/// Where a broker has what agents ask for; a blob is at kBlobs and its hash.
+/// Paths of the broker's calls; a blob is at kBlobs followed by its hash.
 constexpr const char *kCalls = "/v1/", *kBlobs = "/v1/blobs/";
 
-/// Statuses of answers. Any other one is a broker's fault.
+/// Status codes of responses. Any other one is a fault of the broker.
 constexpr int kDone = 200;
 constexpr int kBadRequest = 400;
 constexpr int kUnknownToken = 401;
@@ -25,17 +25,17 @@ constexpr int kRefused = 409;       ///< the queue's rules do not allow it
 constexpr int kOtherProtocol = 426;
 constexpr int kNoDatabase = 503;  ///< try again
 
-/// A JSON object, and bytes that it speaks of. Sent as the object in one line, which has the sizes of the blocks, and
-/// the blocks.
+/// A JSON object and blocks of bytes that it refers to. Sent as one line with the object, which has the sizes of the
+/// blocks, followed by the blocks.
 struct Message {
   nlohmann::json head = nlohmann::json::object();
   std::vector<std::string> blocks = {};
 };
 std::string pack(const Message& message);
-/// Throws bad_input for bytes that are no message.
+/// Throws bad_input for bytes that are not a message.
 Message unpack_message(std::string_view bytes);
 
-/// Fields of a head. Throw bad_input, naming the field, if it is missing or of another type.
+/// Return fields of a head. Throw bad_input, naming the field, if it is missing or has another type.
 std::string text_field(const nlohmann::json& head, const char* name);
 int64_t int_field(const nlohmann::json& head, const char* name);
 double number_field(const nlohmann::json& head, const char* name);

@@ -1,4 +1,4 @@
-"""Converters of activation functions but those that have the same meaning in ONNX, which elementwise.py lists."""
+"""Converters of activation functions except those that have the same meaning in ONNX, which elementwise.py lists."""
 from __future__ import annotations
 
 from typing import Any

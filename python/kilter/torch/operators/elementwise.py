@@ -191,7 +191,7 @@ def exp2(c: Conversion, x: Any) -> Any:
 
 @converts("expm1.default")
 def expm1(c: Conversion, x: Any) -> Any:
-    # exp(x) - 1 = 2 sinh(x / 2) exp(x / 2), which keeps its digits near 0
+    # exp(x) - 1 = 2 sinh(x / 2) exp(x / 2), which stays accurate near 0
     half = _scaled(c, x, 0.5)
     return _scaled(c, c.op("Mul", c.op("Sinh", half), c.op("Exp", half)), 2)
 
@@ -208,7 +208,7 @@ def log10(c: Conversion, x: Any) -> Any:
 
 @converts("log1p.default")
 def log1p(c: Conversion, x: Any) -> Any:
-    # log(1 + x) = 2 atanh(x / (2 + x)), which keeps its digits near 0
+    # log(1 + x) = 2 atanh(x / (2 + x)), which stays accurate near 0
     x = c.typed(x, c.dtype)
     near = _scaled(c, c.op("Atanh", c.op("Div", x, c.op("Add", x, c.typed(2, c.dtype)))), 2)
     far = c.op("Log", c.op("Add", x, c.typed(1, c.dtype)))

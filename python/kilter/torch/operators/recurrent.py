@@ -68,10 +68,10 @@ def gru(c: Conversion, x: Any, state: Any, params: Sequence[Any], has_biases: bo
 
 
 def _blocked(c: Conversion, mask: Any, mask_type: int | None, dtype: torch.dtype) -> Any:
-    """Returns a mask of what must not be read, as what is added to scores [batch, heads, queries, keys]; or None."""
+    """Returns a mask of what must not be read as a term to add to scores [batch, heads, queries, keys]; or None."""
     if mask is None:
         return None
-    mask = c.typed(mask, torch.bool)  # PyTorch takes masks of numbers so, too: 0 may be read, all else not
+    mask = c.typed(mask, torch.bool)  # PyTorch reads masks of numbers in the same way: 0 may be read, all else not
     if mask_type == 1:  # [batch, keys]
         batch, keys = shape_of(mask)
         mask = c.reshape(mask, [batch, 1, 1, keys])

@@ -251,7 +251,7 @@ def as_strided(c: Conversion, x: Any, size: Sequence[int], stride: Sequence[int]
             stride[d] == fake.stride(d) for d in seen):
         return x
     if fake.storage_offset() != 0 or fake.untyped_storage().nbytes() != fake.numel() * fake.element_size():
-        raise Refusal("a view of memory of which the operand is a part")
+        raise Refusal("a view of memory of which the operand is only a part")
     places = torch.empty_strided(fake.shape, fake.stride(), dtype=torch.int64)
     places.copy_(torch.arange(fake.numel()).view(fake.shape))  # the element at each place in memory
     return c.op("Gather", c.reshape(x, [fake.numel()]), places.as_strided(size, stride, offset), axis=0)
