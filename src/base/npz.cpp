@@ -37,11 +37,11 @@ class Archive {
 
  private:
   [[noreturn]] void damaged(size_t at) const {
-    fail(ErrorKind::bad_input, "{}: damaged .npz archive: no record where byte {} of {} should begin one", where_, at,
+    fail(ErrorKind::bad_input, "{}: damaged .npz archive: expected a record at byte {} of {}, but there is none", where_, at,
          bytes_.size());
   }
   [[noreturn]] void large() const {
-    fail(ErrorKind::bad_input, "{}: .npz archives of 4 GiB or more are not read; save the arrays as .npy files",
+    fail(ErrorKind::bad_input, "{}: .npz archives of 4 GiB or more are not supported; save the arrays as .npy files",
          where_);
   }
 

@@ -60,7 +60,7 @@ TEST(Api, MessagesNameFieldsInPlaceOfOptions) {
             "shapes inptu=1x3x32x32: zoo:squeezenet1_1 has input 'input' of shape 1x3x32x32");
   options = {.threads = 1, .shape_ranges = {{"input", "1x3x{32..64}xq"}}};
   EXPECT_THAT(api_error_of([&] { Network::load("zoo:squeezenet1_1", options); }),
-              testing::StartsWith("shape_ranges input=1x3x{32..64}xq: 'q' is no size"));
+              testing::StartsWith("shape_ranges input=1x3x{32..64}xq: 'q' is not a size"));
 }
 
 ApiError::Kind kind_of(const std::function<void()>& f) {
