@@ -38,7 +38,7 @@ class Program {
   /// Return the parts that belong to device `index` of Plan::devices.
   const DeviceRow& device(size_t index) const { return *devices_[index]; }
   const DeviceCode& code(size_t index) const { return *codes_[index]; }
-  /// Returns the kernel of a reference step; empty if no maker was installed when the program was made.
+  /// Returns the kernel of a reference step; empty if no maker was installed when the program was created.
   const ReferenceKernel& reference(size_t step) const { return references_[step]; }
 
  private:
