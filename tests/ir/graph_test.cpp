@@ -115,7 +115,7 @@ TEST_F(GraphTest, ReplaceUsesRefusesAnotherType) {
   };
   EXPECT_EQ(
       refusal({DType::f32, {1, 2, 3}, {}}),
-      "graph 'g': 'a_out' of type f32[2,3] made by Relu 'a' cannot be replaced by 'made_out' of type f32[1,2,3] made "
+      "graph 'g': 'a_out' of type f32[2,3] computed by Relu 'a' cannot be replaced by 'made_out' of type f32[1,2,3] made "
       "by Identity 'made'; a replacement must have the element type and shape of what it replaces");
   EXPECT_NE(refusal({DType::f16, {2, 3}, {}}), "");
   EXPECT_NE(refusal({DType::f32, {6}, {}}), "");
