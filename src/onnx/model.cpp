@@ -108,7 +108,7 @@ void read_attributes(const pb::NodeProto& node, bool in_function, ModelData& mod
     }
     if (!attribute.ref_attr_name().empty()) {
       if (in_function) continue;
-      fail(ErrorKind::bad_model, "{}: {} refers to the function attribute {}, but is in no function", model.file,
+      fail(ErrorKind::bad_model, "{}: {} refers to the function attribute {}, but is not inside a function", model.file,
            what(), quote(attribute.ref_attr_name()));
     }
     if (attribute_kind_name(attribute.type()) == "unknown" || attribute.type() == kUndefinedAttr) {
@@ -167,7 +167,7 @@ std::string_view odd_kind(const pb::TypeProto& type) {
     case pb::TypeProto::kSequenceType:
       return "a sequence of values that are neither tensors nor maps";
     case pb::TypeProto::kMapType:
-      return "a map with other keys than int64 and string, or with values that are no tensors of one element";
+      return "a map with keys other than int64 and string, or with values that are not tensors of one element";
     case pb::TypeProto::kOpaqueType:
       return "an opaque value";
     case pb::TypeProto::kSparseTensorType:

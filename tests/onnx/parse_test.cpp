@@ -217,7 +217,7 @@ TEST(Parse, Attributes) {
   add_attribute(*reference.graph().mutable_node(0), "a", kIntAttr).set_ref_attr_name("b");
   EXPECT_EQ(
       parse_error(reference),
-      "bad_model: m.onnx: Relu 'relu': attribute 'a' refers to the function attribute 'b', but is in no function");
+      "bad_model: m.onnx: Relu 'relu': attribute 'a' refers to the function attribute 'b', but is not inside a function");
 }
 
 TEST(Parse, NodesWithoutOperatorOrOutputs) {

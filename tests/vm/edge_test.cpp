@@ -321,7 +321,7 @@ TEST(Loop, MoreThanMemoryToStackIsAnError) {
   Network network(maker);
   const auto run = [&](int64_t n) { return network->run({{"n", Tensor::scalar(n)}, {"x", pair(1, 2)}}); };
   EXPECT_THAT(error_of([&] { run(int64_t{1} << 40); }),
-              testing::AllOf(testing::StartsWith("out_of_memory: Loop 'loop': its iterations have made "),
+              testing::AllOf(testing::StartsWith("out_of_memory: Loop 'loop': its iterations have produced "),
                              HasSubstr(" values to be stacked, and "), HasSubstr("run fewer iterations")));
   EXPECT_EQ(run(1)[1].shape(), (Shape{1, 1 << 24}));  // the session goes on
 }
