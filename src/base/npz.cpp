@@ -66,8 +66,7 @@ class Archive {
       if (number(at, 4) == kEnd && number(at + 20, 2) == back - kEndBytes) return at;
     }
     fail(ErrorKind::bad_input,
-         "{}: not an .npz file: it has no directory at its end; the file is cut off or of another "
-         "format",
+         "{}: not an .npz file: it has no directory at its end; the file is cut off or in another format",
          where_);
   }
 

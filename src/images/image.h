@@ -1,5 +1,5 @@
-// Decoders of image files in memory. BMP and PNM are read by code of this folder, every other format by the library
-// made for it. A build without one of these libraries reports `unsupported`, naming it.
+// Decoders of image files in memory. BMP and PNM are read by code of this folder, every other format by the library for
+// it. A build without one of these libraries reports `unsupported`, naming it.
 #pragma once
 
 #include <cstdint>

@@ -53,14 +53,14 @@ std::shared_ptr<pb::ModelProto> parse_proto(std::span<const std::byte> bytes, co
     }
     fail(ErrorKind::bad_model,
          "{}: not a valid ONNX protobuf: cannot be parsed beyond byte {} of {}; expected a binary ONNX model: the file "
-         "is truncated, damaged or of another format",
+         "is truncated, damaged or in another format",
          file, input.CurrentPosition(), bytes.size());
   }
   if (!proto->has_ir_version() || !proto->has_graph()) {
     fail(ErrorKind::bad_model,
          "{}: not a valid ONNX protobuf: {} bytes without {}; expected a binary ONNX model: the file is empty, "
          "truncated "
-         "or of another format",
+         "or in another format",
          file, bytes.size(), proto->has_ir_version() ? "a graph" : "an IR version");
   }
   return proto;

@@ -44,7 +44,7 @@ TEST(Parse, EmptyFile) {
   EXPECT_EQ(
       bytes_error(""),
       "bad_model: m.onnx: not a valid ONNX protobuf: 0 bytes without an IR version; expected a binary ONNX model: "
-      "the file is empty, truncated or of another format");
+      "the file is empty, truncated or in another format");
 }
 
 TEST(Parse, OtherFormats) {

@@ -31,7 +31,7 @@ struct KernelCall {
   const KernelAttrs& attrs;
 
   bool has_attr(std::string_view key) const { return attrs.find(key) != attrs.end(); }
-  /// Return the attribute, or `fallback` if it is absent. Throw bad_model if it has another type.
+  /// Return the attribute, or `fallback` if it is absent. Throw bad_model if it is of a different type.
   int64_t int_attr(std::string_view key, int64_t fallback) const;
   float float_attr(std::string_view key, float fallback) const;
   std::string_view string_attr(std::string_view key, std::string_view fallback) const;
