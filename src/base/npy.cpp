@@ -199,8 +199,8 @@ std::vector<char32_t> characters_of(const Tensor& tensor, const std::filesystem:
       const Character c = character_at(text, at);
       if (!c.valid) {
         fail(ErrorKind::unsupported,
-             "cannot write '{}': string {} is not UTF-8 at byte {}; .npy files can contain only valid text", path.string(),
-             all.size() - 1, at);
+             "cannot write '{}': string {} is not UTF-8 at byte {}; .npy files can contain only valid text",
+             path.string(), all.size() - 1, at);
       }
       characters.push_back(c.code);
       at += c.bytes;
@@ -295,7 +295,8 @@ void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
   header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   header += '\n';
   if (header.size() > 0xffff) {
-    fail(ErrorKind::unsupported, "cannot write '{}': {} dimensions are too many for a .npy header", path.string(), written.rank());
+    fail(ErrorKind::unsupported, "cannot write '{}': {} dimensions are too many for a .npy header", path.string(),
+         written.rank());
   }
   const std::string prefix = std::string(kMagic) + '\x01' + '\0' + static_cast<char>(header.size() & 0xff) +
                              static_cast<char>(header.size() >> 8) + header;

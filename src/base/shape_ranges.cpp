@@ -179,8 +179,8 @@ void ShapeRanges::resolve() {
       fail(
           ErrorKind::usage,
           "--shapes: dimension {} of input '{}' and dimension {} of input '{}' are both named '{}', but have the sizes "
-          "{} and {}; dimensions of one name always have the same size: give both the same sizes, or different names, as in "
-          "{{other=1..8}}",
+          "{} and {}; dimensions of one name always have the same size: give both the same sizes, or different names, "
+          "as in {{other=1..8}}",
           at->second.axis, printable(at->second.input), axis, printable(input.name), printable(dim.symbol),
           at->second.range.text(false), dim.text(false));
     }

@@ -169,7 +169,8 @@ void check_replaceable(const std::filesystem::path& path) {
   const std::string start = start_of(path);
   if (start.empty() || start.starts_with(kMagicStart)) return;  // writing reports why a file is unreadable
   fail(ErrorKind::io,
-       "cannot write a compiled file to '{}': it exists and is not a compiled file, so it is not replaced; give another name, or remove it first",
+       "cannot write a compiled file to '{}': it exists and is not a compiled file, so it is not replaced; give "
+       "another name, or remove it first",
        path.string());
 }
 

@@ -12,8 +12,8 @@ namespace kilter {
 /// How often the threads of a pool took part in regions that had work for all of them.
 struct Attendance {
   int64_t regions = 0;          ///< that had work for all threads
-  std::vector<int64_t> missed;  ///< by thread: those that it was left out of, or that ended before it joined although it
-                                ///< did not have to be woken
+  std::vector<int64_t> missed;  ///< by thread: those that it was left out of, or that ended before it joined although
+                                ///< it did not have to be woken
 
   /// What happened after `earlier`, an attendance of the same pool.
   Attendance since(const Attendance& earlier) const;

@@ -146,10 +146,11 @@ class Verifier {
       const Value& value = graph_.value(output);
       if (value.dead) broken("{}: output {} is the dead value '{}'", label(node), i, value.name);
       if (value.producer != id || value.output_index != static_cast<int32_t>(i)) {
-        broken("{}: output {}, '{}', claims to be output {} of node {}", label(node), i, value.name,
-               value.output_index, value.producer);
+        broken("{}: output {}, '{}', claims to be output {} of node {}", label(node), i, value.name, value.output_index,
+               value.producer);
       }
-      if (ready_[static_cast<size_t>(output)]) broken("{}: output {}, '{}', is computed twice", label(node), i, value.name);
+      if (ready_[static_cast<size_t>(output)])
+        broken("{}: output {}, '{}', is computed twice", label(node), i, value.name);
       ready_[static_cast<size_t>(output)] = true;
     }
   }

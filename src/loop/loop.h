@@ -47,7 +47,8 @@ struct Buffer {
 enum class LoopKind : uint8_t {
   serial,
   unrolled,  ///< constant extent; the unroll pass replaces the loop by copies of its body
-  vector,    ///< independent iterations; constant extent or step 1; the vectorise pass generates vectors and a masked tail
+  vector,    ///< independent iterations; constant extent or step 1; the vectorise pass generates vectors and a masked
+             ///< tail
   block_x,
   block_y,
   block_z,

@@ -58,7 +58,8 @@ class Tiles {
   }
 
   void make(const StmtNode& s) {
-    if (inside_) error("'tiles' inside another 'tiles'; declare all tile registers that are used together in one 'tiles'");
+    if (inside_)
+      error("'tiles' inside another 'tiles'; declare all tile registers that are used together in one 'tiles'");
     if (s.tiles.empty() || std::ssize(s.tiles) > kTileRegisters)
       error("'tiles' declares {} tile registers; expected 1 to {}", s.tiles.size(), kTileRegisters);
     for (const int32_t tile : s.tiles) {
@@ -128,7 +129,7 @@ class Tiles {
   }
 
   const LoopFunc& func_;
-  std::vector<bool> open_, made_;  ///< by tile register: whether it is in scope, and whether a statement has declared it
+  std::vector<bool> open_, made_;  ///< by tile register: whether it is in scope, and whether it has been declared
   bool inside_ = false;            ///< inside a `tiles`
   bool vector_ = false;            ///< inside a vector loop
 };

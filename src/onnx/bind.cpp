@@ -91,8 +91,9 @@ void Binder::add_inputs(Specialiser& to) {
 /// model with other inputs.
 void Binder::check_output(const Port& port, const TensorType& type) const {
   if (port.type == type.dtype) return;
-  fail(ErrorKind::bad_model, "{}: output {}: declared {}, but its nodes produce {}; correct the declaration in the model",
-       model_.file, quote(port.name), text(port), text(type));
+  fail(ErrorKind::bad_model,
+       "{}: output {}: declared {}, but its nodes produce {}; correct the declaration in the model", model_.file,
+       quote(port.name), text(port), text(type));
 }
 
 void Binder::add_outputs(Specialiser& from) {

@@ -59,8 +59,7 @@ std::shared_ptr<pb::ModelProto> parse_proto(std::span<const std::byte> bytes, co
   if (!proto->has_ir_version() || !proto->has_graph()) {
     fail(ErrorKind::bad_model,
          "{}: not a valid ONNX protobuf: {} bytes without {}; expected a binary ONNX model: the file is empty, "
-         "truncated "
-         "or in another format",
+         "truncated or in another format",
          file, bytes.size(), proto->has_ir_version() ? "a graph" : "an IR version");
   }
   return proto;

@@ -48,8 +48,9 @@ void check_parameters(const InferContext& ctx, const Weights& w) {
   if (ctx.has(w.zeros())) {
     const bool in_bits = ctx.dtype(w.zeros()) == DType::u8;
     if (!in_bits && ctx.dtype(w.zeros()) != ctx.dtype(w.scales)) {
-      ctx.error(fmt::format("zero_points (input {}) have element type {}, expected u8 (packed) or {} to match the scales",
-                            w.zeros(), name(ctx.dtype(w.zeros())), name(ctx.dtype(w.scales))));
+      ctx.error(
+          fmt::format("zero_points (input {}) have element type {}, expected u8 (packed) or {} to match the scales",
+                      w.zeros(), name(ctx.dtype(w.zeros())), name(ctx.dtype(w.scales))));
     }
     check_rows(ctx, w.zeros(), "zero_points", w.n, in_bits ? w.zero_bytes() : w.blocks);
   }
@@ -327,7 +328,8 @@ KILTER_OP(DequantizeBits){
               {"block_size", "int", "required"}},
     .summary =
         "The weights of MatMulNBits as f32 [K, N]; inputs scales, zero_points, g_idx, then the integers [N, blocks, "
-        "bytes]: one input for each position in a byte, the lowest bits first. Created by the expansion of MatMulNBits.",
+        "bytes]: one input for each position in a byte, the lowest bits first. Created by the expansion of "
+        "MatMulNBits.",
     .infer = infer_weights,
     .reference = reference_weights,
     .flops = flops_weights,

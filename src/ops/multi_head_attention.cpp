@@ -18,7 +18,8 @@ class Expansion : AttentionExpander {
   Result run(bool causal) {
     if (has(at_.indirection)) {
       unsupported(
-          fmt::format("cache_indirection (input {}) is not supported: beam search needs a separate cache for each beam; export the model without it",
+          fmt::format("cache_indirection (input {}) is not supported: beam search needs a separate cache for each "
+                      "beam; export the model without it",
                       at_.indirection));
     }
     read_operands();

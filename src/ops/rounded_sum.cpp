@@ -95,8 +95,8 @@ KILTER_OP(RoundedSum){
     .attrs = {{"low", "int", "required"}, {"high", "int", "required"}},
     .summary =
         "y = x_0 * m_0 + x_1 * m_1 + ... + c, clamped to low..high and rounded to the nearest integer, ties to even, "
-        "in "
-        "f32; x_i are f32 or i32, m_i and c f64, which broadcast. NaN gives low. Created by the pass integer_arithmetic.",
+        "in f32; x_i are f32 or i32, m_i and c f64, which broadcast. NaN gives low. Created by the pass "
+        "integer_arithmetic.",
     .infer = infer,
     .reference = reference,
     .scalar = scalar,

@@ -58,7 +58,8 @@ KILTER_OP(TakeChannels){
     .max_inputs = -1,
     .attrs = {{"channels", "ints", "required"}},
     .summary =
-        "y[:, k] = the channel channels[k] of the inputs [n, c, h, w], counted through all of them; created by the layout pass.",
+        "y[:, k] = the channel channels[k] of the inputs [n, c, h, w], counted through all of them; created by the "
+        "layout pass.",
     .infer = infer,
     .reference = reference,
     .flops = no_flops,

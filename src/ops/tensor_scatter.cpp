@@ -42,7 +42,8 @@ void infer(InferContext& ctx) {
   if (fits) update[axis] = cache[axis];
   if (update != cache) {
     ctx.error(
-        fmt::format("update of shape {} does not fit the cache of shape {}: all dimensions except {} must agree, and that one must not be larger",
+        fmt::format("update of shape {} does not fit the cache of shape {}: all dimensions except {} must agree, and "
+                    "that one must not be larger",
                     text(ctx.shape(1)), text(cache), axis));
   }
   if (ctx.has(2)) {

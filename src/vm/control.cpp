@@ -84,8 +84,8 @@ class Stack {
     next_check_ = 2 * bytes_;
     if (const int64_t available = free_memory(); bytes_ > available) {
       fail(ErrorKind::out_of_memory,
-           "{}: its iterations have produced {} values to be stacked, and {} for all of them together is more than the {} "
-           "that is available; run fewer iterations",
+           "{}: its iterations have produced {} values to be stacked, and {} for all of them together is more than the "
+           "{} that is available; run fewer iterations",
            node.label, slices_.size(), memory_text(bytes_), memory_text(available));
     }
   }

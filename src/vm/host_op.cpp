@@ -182,7 +182,9 @@ std::vector<AnyValue> interpret(const OpenGraph& segment, std::vector<AnyValue> 
       for (const ValueId v : node.regions[region].captures) operands.push_back(value(v));
       made = interpret(*node.regions[region].graph, std::move(operands), options);
     } else if (!node.regions.empty()) {
-      fail(ErrorKind::unsupported, "{}: the graphs in it run only as compiled code, which is not possible here because this part of the network has strings",
+      fail(ErrorKind::unsupported,
+           "{}: the graphs in it run only as compiled code, which is not possible here because this part of the "
+           "network has strings",
            node.label);
     } else {
       check_node(node);

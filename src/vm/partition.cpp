@@ -274,7 +274,7 @@ class Partition {
   std::vector<const OpenNode*> producer_;  ///< by value; null for inputs and constants
   std::vector<bool> needed_;               ///< by value
   std::set<const OpenNode*> host_;         ///< nodes that run on the host
-  std::set<ValueId> demanded_;             ///< values that are read by instructions other than the one that computes them
+  std::set<ValueId> demanded_;  ///< values that are read by instructions other than the one that computes them
   int32_t last_level_ = 0;
 };
 

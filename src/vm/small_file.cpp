@@ -95,7 +95,8 @@ void check(const StoredConstant& c, int64_t section, std::string_view where, siz
                     c.stored_at, section, kAlignment));
   if (c.bytes < 0 || c.bytes > kMostBytes) bad(where, index, fmt::format("{} bytes", c.bytes));
   if (!c.packed) {
-    if (c.bytes != c.stored_bytes) bad(where, index, fmt::format("{} bytes in memory from {} in the file", c.bytes, c.stored_bytes));
+    if (c.bytes != c.stored_bytes)
+      bad(where, index, fmt::format("{} bytes in memory from {} in the file", c.bytes, c.stored_bytes));
     return;
   }
   if (const auto fault = fault_of(c.recipe, c.type, c.stored_bytes, c.bytes)) bad(where, index, *fault);

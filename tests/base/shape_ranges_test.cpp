@@ -68,8 +68,8 @@ TEST(ShapeRanges, NamesStandForOneSetOfSizes) {
   EXPECT_EQ(
       usage_of({"a={n=1..4}", "b=2x{n=1..5}"}),
       "--shapes: dimension 0 of input 'a' and dimension 1 of input 'b' are both named 'n', but have the sizes {1..4} "
-      "and {1..5}; dimensions of one name always have the same size: give both the same sizes, or different names, as in "
-      "{other=1..8}");
+      "and {1..5}; dimensions of one name always have the same size: give both the same sizes, or different names, as "
+      "in {other=1..8}");
 }
 
 TEST(ShapeRanges, ShapesOutsideAreRefused) {
@@ -88,7 +88,8 @@ TEST(ShapeRanges, ShapesOutsideAreRefused) {
               StartsWith("m.onnx: input 'x': dimension 3 is 3; expected {2,4}, of which 2 and 4 are the nearest; "));
   EXPECT_THAT(bad({{"x", {2, 3, 352, 4}}}), StartsWith("m.onnx: input 'x': dimension 0 is 2; expected 1; give "));
   EXPECT_EQ(bad({{"x", {3, 352}}}),
-            "m.onnx: input 'x' has shape 3x352 with 2 dimensions; expected 4 dimensions, as in its declared sizes 1x3x{h=320..960:32}x{2,4}");
+            "m.onnx: input 'x' has shape 3x352 with 2 dimensions; expected 4 dimensions, as in its declared sizes "
+            "1x3x{h=320..960:32}x{2,4}");
   EXPECT_EQ(
       bad({{"x", {1, 3, 352, 4}}, {"y", {320}}}),
       "m.onnx: input 'y': dimension 0 ('h') is 320, but dimension 2 of input 'x' is 352; expected the same size, "

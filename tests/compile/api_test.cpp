@@ -138,8 +138,10 @@ TEST(Api, CompiledFilesReplaceNothingElse) {
   std::ofstream(file, std::ios::binary) << onnx::doubling_loop().bytes();
   const std::string before = read_file(file);
   Network net = Network::load(file, {.threads = 1});
-  EXPECT_EQ(api_error_of([&] { net.save(file); }), "cannot write a compiled file to '" + file +
-                                                       "': it exists and is not a compiled file, so it is not replaced; give another name, or remove it first");
+  EXPECT_EQ(
+      api_error_of([&] { net.save(file); }),
+      "cannot write a compiled file to '" + file +
+          "': it exists and is not a compiled file, so it is not replaced; give another name, or remove it first");
   EXPECT_EQ(read_file(file), before);
   std::ofstream(folder.path() / "empty").close();
   net.save((folder.path() / "empty").string());

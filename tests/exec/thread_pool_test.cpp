@@ -438,7 +438,8 @@ TEST(ThreadPool, AChildOfForkRunsEverythingInItsOwnThread) {
               const std::string refused = error_of([&] { pool->run_on_each(call<decltype(nothing)>, &nothing); });
               pool.reset();
               return right && refused ==
-                                  "the 3 threads of this pool stayed in the process that called fork(); create a new pool in the child";
+                                  "the 3 threads of this pool stayed in the process that called fork(); create a new "
+                                  "pool in the child";
             }),
             0);
   EXPECT_EQ(ranges(*pool, 9, 0).back().end, 9) << "the parent's pool works on";

@@ -80,13 +80,12 @@ TEST(Verify, Constants) {
 
 TEST(Verify, Replacements) {
   EXPECT_EQ(message([](Graph& g) { g.change_value(kA).replaced_by = 9; }), "value 'a' is replaced by value 9 of 4");
-  EXPECT_EQ(
-      message([](Graph& g) {
-        const ValueId wide = g.add_constant("wide", Tensor(DType::f32, {1, 2}));
-        g.change_value(kA).replaced_by = wide;
-      }),
-      "'a' of type f32[2] computed by Relu 'a' cannot be replaced by 'wide' of type f32[1,2], a constant; a replacement "
-      "must have the element type and shape of what it replaces");
+  EXPECT_EQ(message([](Graph& g) {
+              const ValueId wide = g.add_constant("wide", Tensor(DType::f32, {1, 2}));
+              g.change_value(kA).replaced_by = wide;
+            }),
+            "'a' of type f32[2] computed by Relu 'a' cannot be replaced by 'wide' of type f32[1,2], a constant; a "
+            "replacement must have the element type and shape of what it replaces");
 }
 
 TEST(Verify, Operands) {

@@ -302,10 +302,9 @@ TEST(Bind, DeclarationsFitWhatTheyLeaveOpen) {
 TEST(Bind, DeclaredTypesOfOutputsMustFit) {
   ModelMaker type = relu_model();
   type.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(7);
-  EXPECT_EQ(
-      bind_error(type),
-      "bad_model: m.onnx: output 'y': declared i64[2,3], but its nodes produce f32[2,3]; correct the declaration in the "
-      "model");
+  EXPECT_EQ(bind_error(type),
+            "bad_model: m.onnx: output 'y': declared i64[2,3], but its nodes produce f32[2,3]; correct the declaration "
+            "in the model");
 }
 
 TEST(Bind, WrongTypesNameTheNode) {
@@ -397,7 +396,8 @@ TEST(Bind, MapsWithOtherKeysOrValuesAreReportedAsMissing) {
     if (of_tensors) map.mutable_value_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(2);
     EXPECT_THAT(
         error_of([&] { maker.parse()->bind({}); }),
-        HasSubstr("input of the graph (1 node: 'table'): a map with keys other than int64 and string, or with values that are not tensors of one element; only tensors, maps, sequences of these and optional "
+        HasSubstr("input of the graph (1 node: 'table'): a map with keys other than int64 and string, or with values "
+                  "that are not tensors of one element; only tensors, maps, sequences of these and optional "
                   "values can be inputs and outputs"));
   }
 }

@@ -136,10 +136,9 @@ TEST(ImageDecoder, ReadsEveryFormOfBmp) {
 
 TEST(ImageDecoder, NamesWhatIsWrong) {
   const auto message = [](const Bytes& file) { return error_of([&] { decoded(file); }); };
-  EXPECT_EQ(
-      message(bytes_of("GIF89a")),
-      "ImageDecoder 'n': 6 bytes of no known image format; known formats are BMP, JPEG, JPEG 2000, PNG, PNM "
-      "(P1 to P6), TIFF and WebP");
+  EXPECT_EQ(message(bytes_of("GIF89a")),
+            "ImageDecoder 'n': 6 bytes of no known image format; known formats are BMP, JPEG, JPEG 2000, PNG, PNM "
+            "(P1 to P6), TIFF and WebP");
   EXPECT_EQ(message({}),
             "ImageDecoder 'n': 0 bytes of no known image format; known formats are BMP, JPEG, JPEG "
             "2000, PNG, PNM (P1 to P6), TIFF and WebP");

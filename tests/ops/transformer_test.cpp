@@ -130,7 +130,8 @@ TEST(MultiHead, Errors) {
       "of 5");
   EXPECT_EQ(
       error_of(op, "f32[2,1,8] f32[2,1,8] f32[2,1,8] ? ? ? ? ? ? i32[2,1,5] | num_heads=2", ErrorKind::unsupported),
-      "MultiHeadAttention 'case': cache_indirection (input 9) is not supported: beam search needs a separate cache for each beam; export the model without it");
+      "MultiHeadAttention 'case': cache_indirection (input 9) is not supported: beam search needs a separate cache for "
+      "each beam; export the model without it");
   EXPECT_EQ(
       error_of("Attention", "f32[2,3,8] f32[8,20] | num_heads=2 qkv_hidden_sizes=[8,8,8]"),
       "Attention 'case': has weights 8x20, qkv_hidden_sizes [8,8,8] and num_heads 2; expected equal sizes of q and k, "

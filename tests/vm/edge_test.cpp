@@ -362,8 +362,9 @@ TEST(Sequences, HaveALimitOnTheirParts) {
   maker.node("SequenceLength", {"q"}, {"y"});
   maker.output("y", {}, kInt64);
   Network network(maker);
-  EXPECT_EQ(error_of([&] { network->run({{"shape", Tensor::of<int64_t>({2}, {int64_t{1} << 39, 0})}}); }),
-            "bad_model: SplitToSequence 'split': splits into 549755813888 parts; the limit is 16777216; give larger sizes");
+  EXPECT_EQ(
+      error_of([&] { network->run({{"shape", Tensor::of<int64_t>({2}, {int64_t{1} << 39, 0})}}); }),
+      "bad_model: SplitToSequence 'split': splits into 549755813888 parts; the limit is 16777216; give larger sizes");
   EXPECT_EQ(network->run({{"shape", Tensor::of<int64_t>({2}, {3, 0})}})[0].as_int(0), 3);
 }
 
