@@ -89,12 +89,12 @@ def test_warnings() -> None:
     assert profile().warnings == []
     assert profile({"quiet": "slightly disturbed", "took_part": [1.0, 0.9], "absent_threads": ""}).warnings == []
     several = profile({"quiet": "busy", "quiet_text": "busy: 90 of 100 runs disturbed", "records": "r.db: 3 records",
-                       "took_part": [1.0, 0.03], "absent_threads": "2 threads asked for, 1 took part"},
+                       "took_part": [1.0, 0.03], "absent_threads": "2 threads requested, 1 took part"},
                       sum_over_end_to_end={"value": 1.1, "low": 0.9, "high": 1.2, "agreement": "unknown"},
                       bounds_beaten="1 layer beats its bound", rows=[row(f"conv{i}") for i in range(7)])
     assert several.warnings == [
         "busy: 90 of 100 runs disturbed",
-        "2 threads asked for, 1 took part",
+        "2 threads requested, 1 took part",
         "the rows add up to 1.100 of the end-to-end time (95 %: 0.900 to 1.200)",
         "1 layer beats its bound",
         "7 layers keep the default schedule, as the records have none for them: conv0, conv1, conv2, conv3, conv4 "

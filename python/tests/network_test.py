@@ -268,7 +268,7 @@ def test_declared_shapes_are_compiled_once():
     (lambda: kilter.compile(b""), kilter.ModelError,
      "model: not a valid ONNX protobuf: 0 bytes without an IR version; expected a binary ONNX model: the file is "
      "empty, "
-     "truncated or of another format"),
+     "truncated or in another format"),
     (lambda: kilter.compile(model_bytes(), colour="red"), kilter.UsageError,
      "unknown option 'colour'; `kilter run --help-all` lists the options"),
     (lambda: kilter.compile(model_bytes(), threads=0), kilter.UsageError,

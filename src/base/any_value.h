@@ -26,11 +26,11 @@ class AnyValue {
   bool is_sequence() const { return elements_ != nullptr; }
   bool absent() const { return !is_tensor() && !is_sequence(); }
 
-  /// The tensor; undefined if the value is none.
+  /// The tensor; undefined if the value is not a tensor.
   const Tensor& tensor() const { return tensor_; }
   /// The elements of a sequence.
   const std::vector<AnyValue>& elements() const { return *elements_; }
-  /// The elements of a sequence, to be changed. They are copied first if other values share them.
+  /// Returns the elements of a sequence for modification. Copies them first if other values share them.
   std::vector<AnyValue>& change_elements() {
     if (elements_.use_count() > 1) elements_ = std::make_shared<std::vector<AnyValue>>(*elements_);
     return *elements_;

@@ -19,8 +19,8 @@ std::string without_middle(std::string_view text, size_t width);
 /// part in which they differ instead of their beginning: "..blocks.3..conv".
 std::vector<std::string> short_names(std::span<const std::string> names, size_t width);
 
-/// Returns the beginning that all names have in common, up to and with their last common '.' or '/', if it is longer
-/// than three letters and there are several names; else nothing.
+/// Returns the beginning that all names have in common, up to and including their last common '.' or '/'. Returns an
+/// empty view if it is not longer than three letters or there is only one name.
 std::string_view common_start(std::span<const std::string> names);
 
 /// Breaks a line at spaces so that no part is longer than `width`; the parts after the first begin with `indent`

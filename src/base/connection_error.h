@@ -4,7 +4,7 @@
 
 namespace kilter {
 
-/// The loss of a connection, or a refusal by the other side, as opposed to a fault of what was asked for.
+/// The loss of a connection, or a refusal by the other side, as opposed to an error in the request itself.
 class ConnectionError : public Error {
  public:
   using Error::Error;

@@ -194,14 +194,14 @@ CpuFeatureTest cpu_feature_test(Arch arch, std::string_view feature) {
   const auto named = [&](const auto& row) { return row.name == feature; };
   if (arch == Arch::x86_64) {
     const auto* row = std::ranges::find_if(kX86Rows, named);
-    require(row != kX86Rows.end(), "'{}' is no feature of x86-64", feature);
+    require(row != kX86Rows.end(), "'{}' is not a feature of x86-64", feature);
     constexpr std::array kFields = {&Registers::a, &Registers::b, &Registers::c, &Registers::d};
     const auto reg = std::ranges::find(kFields, row->field) - kFields.begin();
     test.leaf = row->leaf, test.subleaf = row->subleaf, test.reg = static_cast<uint32_t>(reg);
     test.bit = static_cast<uint32_t>(row->bit), test.state = row->state;
   } else {
     const auto* row = std::ranges::find_if(kArmRows, named);
-    require(row != kArmRows.end(), "'{}' is no feature of AArch64", feature);
+    require(row != kArmRows.end(), "'{}' is not a feature of AArch64", feature);
     test.hwcap = row->hwcap, test.hwcap2 = row->hwcap2, test.sve_bytes = row->sve_bytes;
   }
   return test;

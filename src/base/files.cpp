@@ -240,7 +240,7 @@ std::filesystem::path make_temporary_folder(std::string_view prefix) {
   const std::filesystem::path place = set != nullptr && *set != '\0' ? set : "/tmp";
   std::string name = (place / std::string(prefix)).string() + "XXXXXX";
   if (mkdtemp(name.data()) == nullptr) {
-    fail(ErrorKind::io, "cannot make a temporary folder in {}: {}; set TMPDIR to use another folder", place.string(),
+    fail(ErrorKind::io, "cannot create a temporary folder in {}: {}; set TMPDIR to use another folder", place.string(),
          reason(errno));
   }
   return name;

@@ -109,9 +109,9 @@ uint8_t float_code(const Format& f, double value, bool saturate) {
   const double magnitude = std::abs(value);
   const auto own = static_cast<int>(std::bit_cast<uint64_t>(magnitude) >> kDigits) - kBias;
   const int exponent = std::max(own, 1 - f.bias);
-  unsigned code = 256;  // beyond every format
+  unsigned code = 256;  // greater than the codes of every format
   if (exponent < 1 << f.exponent) {
-    // Beside 2^52 steps of the format, f64 has no digits for parts of a step, so that the addition rounds.
+    // At 2^52 steps of the format, neighbouring f64 numbers are a step apart, so the addition rounds to whole steps.
     const auto many = std::bit_cast<double>(static_cast<uint64_t>(kBias + kDigits + exponent - f.fraction) << kDigits);
     const uint64_t steps = std::bit_cast<uint64_t>(magnitude + many) - std::bit_cast<uint64_t>(many);
     code = static_cast<unsigned>(steps) + (static_cast<unsigned>(exponent + f.bias - 1) << f.fraction);

@@ -14,7 +14,7 @@ size_t edit_distance(std::string_view a, std::string_view b);
 /// `word`. Returns an empty view if none is similar. The first of equally similar words wins.
 std::string_view nearest(std::string_view word, std::span<const std::string> legal);
 
-/// Returns "; did you mean 'NEAREST'?", or ";" if no legal word is similar: what follows in a message is what is legal.
+/// Returns "; did you mean 'NEAREST'?", or ";" if no legal word is similar. The message goes on with what is legal.
 std::string did_you_mean(std::string_view word, std::span<const std::string> legal);
 
 }  // namespace kilter

@@ -28,14 +28,14 @@ constexpr std::array kTypes = {
     Row{"u2", DType::u16}, Row{"u4", DType::u32}, Row{"u8", DType::u64}, Row{"b1", DType::boolean},
 };
 
-/// Characters of an element of strings, which have 4 bytes each.
+/// Limits for elements that are strings. Each of their characters has 4 bytes.
 constexpr int64_t kCharacterBytes = 4, kMostCharacters = 1 << 28;
 /// Strings without characters have no bytes, so the size of the file does not limit their number.
 constexpr int64_t kMostEmpty = 1 << 20;
 
 struct Header {
   DType type = DType::f32;
-  int64_t characters = 0;  ///< of an element of strings
+  int64_t characters = 0;  ///< of each element, if these are strings
   bool fortran = false;
   Shape shape;
 };
@@ -166,7 +166,7 @@ void transpose(const std::byte* source, const Tensor& to) {
   });
 }
 
-/// Reads strings of a fixed number of characters, which end before zeros.
+/// Reads strings with a fixed number of characters. Zeros at the end do not count.
 void read_strings(const Header& header, const std::byte* source, const Tensor& to, std::string_view where) {
   const auto read = [&](int64_t i, int64_t at) {
     std::vector<char32_t> characters(static_cast<size_t>(header.characters));
@@ -176,7 +176,7 @@ void read_strings(const Header& header, const std::byte* source, const Tensor& t
     std::string& text = to.strings()[static_cast<size_t>(at)];
     for (const char32_t code : characters) {
       if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
-        fail(ErrorKind::bad_input, "{}: element {} contains {:#x}, which is no character", where, at,
+        fail(ErrorKind::bad_input, "{}: element {} contains {:#x}, which is not a character", where, at,
              static_cast<uint32_t>(code));
       }
       append_character(text, code);
@@ -199,14 +199,14 @@ std::vector<char32_t> characters_of(const Tensor& tensor, const std::filesystem:
       const Character c = character_at(text, at);
       if (!c.valid) {
         fail(ErrorKind::unsupported,
-             "cannot write '{}': string {} is not UTF-8 at byte {}, and .npy files contain text", path.string(),
-             all.size() - 1, at);
+             "cannot write '{}': string {} is not UTF-8 at byte {}; .npy files can contain only valid text",
+             path.string(), all.size() - 1, at);
       }
       characters.push_back(c.code);
       at += c.bytes;
     }
     if (!characters.empty() && characters.back() == 0) {
-      fail(ErrorKind::unsupported, "cannot write '{}': string {} ends with a zero, which .npy files cannot keep",
+      fail(ErrorKind::unsupported, "cannot write '{}': string {} ends with a zero, which .npy files cannot represent",
            path.string(), all.size() - 1);
     }
     most = std::max(most, characters.size());
@@ -295,7 +295,8 @@ void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
   header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   header += '\n';
   if (header.size() > 0xffff) {
-    fail(ErrorKind::unsupported, "cannot write '{}': {} dimensions are too many", path.string(), written.rank());
+    fail(ErrorKind::unsupported, "cannot write '{}': {} dimensions are too many for a .npy header", path.string(),
+         written.rank());
   }
   const std::string prefix = std::string(kMagic) + '\x01' + '\0' + static_cast<char>(header.size() & 0xff) +
                              static_cast<char>(header.size() >> 8) + header;

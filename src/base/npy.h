@@ -19,11 +19,11 @@ Tensor load_npy(const std::filesystem::path& path);
 Tensor parse_npy(std::span<const std::byte> bytes, std::string_view where);
 
 /// Writes version 1.0, C order, little-endian. NumPy has no bf16 type, so bf16 is written as '<f4'. Strings are written
-/// as '<U'. Throws unsupported for strings that such a file cannot keep: bytes that are not UTF-8, zeros at the end.
-/// Throws io when the file cannot be written.
+/// as '<U'. Throws unsupported for strings that such a file cannot represent: bytes that are not UTF-8, zeros at the
+/// end. Throws io when the file cannot be written.
 void save_npy(const std::filesystem::path& path, const Tensor& tensor);
 
-/// Returns how NumPy calls an element type: "float32", "uint8".
+/// Returns NumPy's name for an element type: "float32", "uint8".
 std::string numpy_name(DType type);
 
 }  // namespace kilter

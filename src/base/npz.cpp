@@ -37,11 +37,11 @@ class Archive {
 
  private:
   [[noreturn]] void damaged(size_t at) const {
-    fail(ErrorKind::bad_input, "{}: damaged .npz archive: no record where byte {} of {} should begin one", where_, at,
-         bytes_.size());
+    fail(ErrorKind::bad_input, "{}: damaged .npz archive: expected a record at byte {} of {}, but there is none",
+         where_, at, bytes_.size());
   }
   [[noreturn]] void large() const {
-    fail(ErrorKind::bad_input, "{}: .npz archives of 4 GiB or more are not read; save the arrays as .npy files",
+    fail(ErrorKind::bad_input, "{}: .npz archives of 4 GiB or more are not supported; save the arrays as .npy files",
          where_);
   }
 
@@ -66,9 +66,7 @@ class Archive {
       if (number(at, 4) == kEnd && number(at + 20, 2) == back - kEndBytes) return at;
     }
     fail(ErrorKind::bad_input,
-         "{}: not an .npz file: it has no directory at its end; the file is cut off or of another "
-         "format",
-         where_);
+         "{}: not an .npz file: it has no directory at its end; the file is cut off or in another format", where_);
   }
 
   /// Reads the array of a directory entry.

@@ -14,8 +14,8 @@
 namespace kilter {
 
 /// Reads the arrays of an archive with their names ("arr_0"), in the order of its directory. Throws io when the file
-/// cannot be read. Throws bad_input when it is no such archive, is truncated, compressed or has 4 GiB or more, or
-/// contains anything but .npy files; see load_npy() for those.
+/// cannot be read. Throws bad_input when it is not such an archive, is truncated or compressed, is 4 GiB or larger, or
+/// contains anything other than .npy files; see load_npy() for those.
 std::vector<std::pair<std::string, Tensor>> load_npz(const std::filesystem::path& path);
 /// Reads them from the bytes of an archive. Errors refer to it as `where`.
 std::vector<std::pair<std::string, Tensor>> parse_npz(std::span<const std::byte> bytes, std::string_view where);

@@ -34,7 +34,7 @@ std::string absent_threads_text(const std::vector<double>& took_part) {
   const auto [least, most] = std::ranges::minmax(absent);
   const std::string low = fmt::format("{:.0f}", 100 * least), high = fmt::format("{:.0f}", 100 * most);
   return fmt::format(
-      "{} asked for, {} took part: {} {} came to {} % of the work for all threads, since {} in use; end "
+      "{} requested, {} took part: {} {} joined in {} % of the work for all threads, since {} in use; end "
       "other programs, or use {}",
       threads_text(static_cast<int>(took_part.size())), took_part.size() - absent.size(),
       absent.size() == 1 ? "thread" : "threads", who, low == high ? low : fmt::format("{} to {}", low, high),

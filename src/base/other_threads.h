@@ -1,4 +1,4 @@
-// Texts about networks that run on a different number of threads than they were compiled for, or than was asked for.
+// Texts about networks that run on a different number of threads than they were compiled for, or than was requested.
 #pragma once
 
 #include <string>
@@ -22,9 +22,9 @@ std::string expected_loss_text(double percent);
 std::string other_threads_text(int made_for, int threads, std::string_view made = "compiled",
                                std::string_view used = "run");
 
-/// `took_part`: by thread, the share of the work for all threads that it came to; empty if that is not known. Returns
-/// "2 threads asked for, 1 took part: thread 1 came to 3 % of the work for all threads, ...", with the reason and what
-/// to do, if a thread came to less than half; else an empty string.
+/// `took_part`: for each thread, the share of the work for all threads in which it joined; empty if that is not known.
+/// If a thread joined in less than half, returns "2 threads requested, 1 took part: thread 1 joined in 3 % of the work
+/// for all threads, ...", with the reason and what to do; otherwise an empty string.
 std::string absent_threads_text(const std::vector<double>& took_part);
 
 }  // namespace kilter

@@ -30,7 +30,7 @@ struct Parser {
   int64_t number(std::string_view text) const {
     const auto value = try_parse_int(text);
     if (value && *value >= 0 && *value <= ShapeRanges::kMostSize) return *value;
-    refuse(fmt::format("'{}' is no size from 0 to {}", printable(text), ShapeRanges::kMostSize));
+    refuse(fmt::format("'{}' is not a size from 0 to {}", printable(text), ShapeRanges::kMostSize));
   }
 
   /// Splits the shape at each 'x' outside braces.
@@ -179,8 +179,8 @@ void ShapeRanges::resolve() {
       fail(
           ErrorKind::usage,
           "--shapes: dimension {} of input '{}' and dimension {} of input '{}' are both named '{}', but have the sizes "
-          "{} and {}; dimensions of one name always have the same size: give both the same sizes, or other names as in "
-          "{{other=1..8}}",
+          "{} and {}; dimensions of one name always have the same size: give both the same sizes, or different names, "
+          "as in {{other=1..8}}",
           at->second.axis, printable(at->second.input), axis, printable(input.name), printable(dim.symbol),
           at->second.range.text(false), dim.text(false));
     }
@@ -232,7 +232,7 @@ void ShapeRanges::check(const Shapes& shapes, std::string_view network) const {
     const auto where = [&] { return fmt::format("{}: input '{}'", network, printable(input.name)); };
     if (shape.size() != input.dims.size()) {
       fail(ErrorKind::bad_input,
-           "{} has shape {} with {} dimension{}; expected {} dimensions, as its declared sizes {}", where(),
+           "{} has shape {} with {} dimension{}; expected {} dimensions, as in its declared sizes {}", where(),
            kilter::text(shape), shape.size(), shape.size() == 1 ? "" : "s", input.dims.size(), text(input));
     }
     for (size_t axis = 0; axis < shape.size(); ++axis) {

@@ -14,7 +14,7 @@ namespace kilter {
 struct TextTable::Layout {
   std::vector<size_t> columns;  ///< indices of those that are shown
   std::vector<size_t> widths;   ///< of all
-  std::string start;            ///< that the texts of the first column share
+  std::string start;            ///< the beginning that the texts of the first column share
   std::vector<std::string> left_out;
 };
 
@@ -35,7 +35,7 @@ TextTable::Layout TextTable::layout(size_t width) const {
     size_t longest = std::max(column.width, column.title.size());
     for (const auto& row : rows_) longest = std::max(longest, row[c].size() - (c == 0 ? out.start.size() : 0));
     if (column.most > 0) longest = std::min(longest, column.most);
-    if (width > 0 && column.least > 0) {  // no room is kept beyond the texts
+    if (width > 0 && column.least > 0) {  // no wider than the texts
       size_t needed = column.title.size();
       for (const auto& row : rows_) needed = std::max(needed, row[c].size() - (c == 0 ? out.start.size() : 0));
       longest = std::min(longest, needed);
@@ -112,7 +112,7 @@ std::string TextTable::text(const TableStyle& style, std::string_view whole) con
 
 namespace {
 
-/// Where a broken line goes on.
+/// The column at which the rest of a broken line begins.
 size_t indent_of(std::string_view line) {
   constexpr size_t kMostLabel = 20;
   const size_t begin = line.find_first_not_of(' ');
@@ -122,7 +122,7 @@ size_t indent_of(std::string_view line) {
   return begin + 2;
 }
 
-/// The line, in which words of more than `most` letters have lost their middle.
+/// The line, with the middle of words of more than `most` letters left out.
 std::string with_short_words(std::string_view line, size_t most) {
   std::string out;
   while (!line.empty()) {

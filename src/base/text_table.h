@@ -10,28 +10,29 @@ namespace kilter {
 
 /// How a table is shown.
 struct TableStyle {
-  size_t width = 0;                                               ///< most columns of text; 0: no limit
+  size_t width = 0;                                               ///< the most columns of text; 0: no limit
   std::function<std::string(const std::string&)> head = nullptr;  ///< adds codes to the line of titles; may be null
 };
 
 struct TextColumn {
   std::string title;
-  size_t width = 0;   ///< at least so many columns of text, if there is room
+  size_t width = 0;   ///< the least columns of text, if there is room
   bool left = false;  ///< aligned to the left
   int rank = 0;       ///< of the columns that do not fit, those of the highest rank are left out first; 0: none is
-  size_t least = 0;   ///< texts lose their middle until they are so short; 0: they stay whole
-  size_t most = 0;    ///< texts lose their middle beyond this; 0: no limit
+  size_t least = 0;   ///< to how much texts may be shortened, by leaving out their middle; 0: they stay whole
+  size_t most = 0;    ///< longer texts are always shortened to this; 0: no limit
   size_t gap = 1;     ///< spaces before it, apart from the first column
 };
 
-/// A table with one line a row. Of a first column that may lose its middle, the beginning that all texts share is said
-/// once, below the table.
+/// A table with one line for each row. If texts of the first column may be shortened, the beginning that they all share
+/// is shown only once, below the table.
 class TextTable {
  public:
   explicit TextTable(std::vector<TextColumn> columns, size_t indent = 0);
   /// Adds a row with a text for every column.
   void add(std::vector<std::string> row);
-  /// Returns the lines, then what is left out; `whole` says where that is, e.g. "--json has them".
+  /// Returns the lines, then the names of the columns that are left out; `whole` says where these are, e.g. "--json has
+  /// them".
   std::string text(const TableStyle& style, std::string_view whole) const;
 
  private:
@@ -44,9 +45,9 @@ class TextTable {
   size_t indent_;
 };
 
-/// Breaks the lines of a text at spaces so that they fit the width. A broken line goes on below its text, behind its
-/// own label ("schedule    conv2d ...") if it has one; longer words lose their middle. Commands ("  $ kilter ...") and
-/// lines with codes of colours stay whole.
+/// Breaks the lines of a text at spaces so that they fit the width. The rest of a broken line begins below its text,
+/// after its label ("schedule    conv2d ...") if it has one. Longer words are shortened in the middle. Commands
+/// ("  $ kilter ...") and lines with codes of colours stay whole.
 std::string fit_lines(std::string_view text, size_t width);
 
 }  // namespace kilter

@@ -171,7 +171,7 @@ onnx::Model::Shapes Session::whole(const onnx::Model::Shapes& shapes) const {
   return all;
 }
 
-/// Throws NeedsProgram if an input or output of the model is no tensor of numbers.
+/// Throws NeedsProgram if an input or output of the model is not a tensor of numbers.
 void Session::check_plain() const {
   for (const auto& ports : {model_->inputs(), model_->outputs()}) {
     for (const onnx::Port& port : ports) {

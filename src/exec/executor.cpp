@@ -27,7 +27,7 @@ struct Patch {
   int64_t offset;
 };
 
-/// A caller's tensor: its address in this run, and an aligned copy for callers that do not align.
+/// A caller's tensor: its address in this run, and an aligned copy for memory that is not aligned.
 struct Border {
   int64_t bytes = 0;
   std::byte* staging = nullptr;
@@ -39,7 +39,7 @@ class Turn {
  public:
   explicit Turn(std::atomic<bool>& running) : running_(running) {
     if (running_.exchange(true, std::memory_order_acquire)) {
-      fail(ErrorKind::usage, "this instance is already running in another thread; make one instance for each thread");
+      fail(ErrorKind::usage, "this instance is already running in another thread; create one instance for each thread");
     }
   }
   ~Turn() { running_.store(false, std::memory_order_release); }

@@ -38,7 +38,7 @@ class Program {
   /// Return the parts that belong to device `index` of Plan::devices.
   const DeviceRow& device(size_t index) const { return *devices_[index]; }
   const DeviceCode& code(size_t index) const { return *codes_[index]; }
-  /// Returns the kernel of a reference step; empty if no maker was installed when the program was made.
+  /// Returns the kernel of a reference step; empty if no maker was installed when the program was created.
   const ReferenceKernel& reference(size_t step) const { return references_[step]; }
 
  private:
@@ -88,7 +88,8 @@ class Instance {
   /// Runs once, without allocating. The pointers are dense tensors as Plan::inputs and Plan::outputs describe them,
   /// with any alignment. Outputs must overlap neither each other nor inputs. Throws bad_input when a count is wrong or
   /// a pointer null, usage when the instance is already running, unsupported when a reference step has no kernel, and
-  /// internal when a kernel fails (naming the step). `trace` must be made for as many threads as the pool has.
+  /// internal when a kernel fails (naming the step). `trace` must have been created for as many threads as the pool
+  /// has.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const StepObserver* observer = nullptr, RunTrace* trace = nullptr);
   /// Runs one step again on the buffers that the last run() left. Steps that work in place overwrite their inputs, so

@@ -160,17 +160,17 @@ std::string start_of(const std::filesystem::path& path) {
   return start;
 }
 
-/// Throws io if a file exists that is no compiled file, such as the model itself: replacing it would lose it. Empty
-/// files, devices and pipes may be written.
+/// Throws io if a file exists that is not a compiled file, such as the model itself, because its contents would be
+/// lost. Empty files, devices and pipes may be written.
 void check_replaceable(const std::filesystem::path& path) {
   constexpr std::string_view kMagicStart = "KILTER";
   std::error_code none;
   if (!std::filesystem::is_regular_file(path, none) || std::filesystem::file_size(path, none) == 0 || none) return;
   const std::string start = start_of(path);
-  if (start.empty() || start.starts_with(kMagicStart)) return;  // writing tells why a file is unreadable
+  if (start.empty() || start.starts_with(kMagicStart)) return;  // writing reports why a file is unreadable
   fail(ErrorKind::io,
-       "cannot write a compiled file to '{}': it exists and is something else, which stays as it is; give another "
-       "name, or remove it first",
+       "cannot write a compiled file to '{}': it exists and is not a compiled file, so it is not replaced; give "
+       "another name, or remove it first",
        path.string());
 }
 

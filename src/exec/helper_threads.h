@@ -1,4 +1,4 @@
-// Short work on several threads where no thread pool exists yet, as while a file is loaded.
+// Short work on several threads where no thread pool exists yet, for example while a file is loaded.
 #pragma once
 
 #include <cstddef>

@@ -32,7 +32,7 @@ class Block {
   Block& operator=(Block&& other) noexcept;
 
   std::byte* data() const { return data_; }
-  /// Returns a large block's memory from byte `used` on to the system. That part must not be used any more.
+  /// Gives a large block's memory from byte `used` on back to the system. That part must no longer be used.
   void release_from(int64_t used);
 
  private:

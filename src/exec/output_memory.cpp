@@ -4,7 +4,7 @@
 
 namespace kilter {
 
-/// Returns the memory of the previous run if nobody refers to it any more, else new memory.
+/// Returns the memory of the previous run if nothing refers to it any more, and otherwise new memory.
 Tensor OutputMemory::take(DType type, const Shape& shape, const Allocator* from) {
   if (memory_.use_count() == 1) {
     // The previous holder may have read the bytes in another thread before releasing them. Releasing a reference here

@@ -8,7 +8,7 @@
 
 namespace kilter {
 
-/// The memory of one output, which later runs use again once nobody else refers to it.
+/// The memory of one output, which later runs reuse once nothing else refers to it.
 class OutputMemory {
  public:
   /// `from`: where new memory comes from; null: the heap.

@@ -128,7 +128,7 @@ struct ArenaSpan {
   int64_t first_step = 0, last_step = 0;  ///< both inclusive
 };
 
-/// A packed constant of which it is known how it is made.
+/// A packed constant whose recipe is known.
 struct RecipeOfConstant {
   int64_t offset = 0;  ///< in the plan's constants
   int64_t bytes = 0;

@@ -89,7 +89,7 @@ class Checker {
       case Space::none:
         break;
     }
-    bad_step("buffer {} is in no space; expected arena, constants, input or output", arg);
+    bad_step("buffer {} is in an unknown space; expected arena, constants, input or output", arg);
   }
 
   /// Checks that `bytes` from the buffer's start lie inside its space.

@@ -1,4 +1,4 @@
-// The invariants of a plan. They are checked before it is run or the loader returns it.
+// The invariants of a plan. They are checked before a plan runs, and before the loader returns one.
 #pragma once
 
 #include <cstdint>

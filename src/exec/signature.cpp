@@ -162,7 +162,7 @@ void check_signature(const std::filesystem::path& file, std::span<const std::byt
   std::filesystem::path path = file;
   path += ".sig";
   if (is_missing(path))
-    fail(ErrorKind::bad_input, "{} is not signed: there is no file '{}', which `kilter sign` makes", file.string(),
+    fail(ErrorKind::bad_input, "{} is not signed: there is no file '{}', which `kilter sign` creates", file.string(),
          path.string());
   PublicKey signer;
   Signature signature{};

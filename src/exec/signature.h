@@ -1,5 +1,5 @@
-// Signatures: Ed25519 over all bytes (Ed25519ph, RFC 8032), by libsodium, which is loaded when a key is read or made.
-// Compiled files are signed, with the signature of FILE in the text file FILE.sig, and the jobs of a fleet.
+// Signatures: Ed25519 over all bytes (Ed25519ph, RFC 8032), by libsodium, which is loaded when a key is read or
+// created. Compiled files are signed, with the signature of FILE in the text file FILE.sig, and the jobs of a fleet.
 #pragma once
 
 #include <array>
@@ -30,12 +30,13 @@ struct SecretKey {
 /// io if one cannot be written, and unsupported if libsodium is not installed.
 PublicKey write_keys(const std::filesystem::path& secret_key, const std::filesystem::path& public_key);
 
-/// Read a file that write_keys() wrote. Throw io if it is missing, bad_input if it is no such key, and unsupported if
-/// libsodium is not installed.
+/// Read a file that write_keys() wrote. Throw io if it is missing, bad_input if it is not such a key, and unsupported
+/// if libsodium is not installed.
 PublicKey read_public_key(const std::filesystem::path& path);
 SecretKey read_secret_key(const std::filesystem::path& path);
 
-/// Whoever signs bytes for another purpose must make sure that they can be taken for no other: by their first bytes.
+/// Bytes that are signed for different purposes must differ in their first bytes, so that a signature for one purpose
+/// is not valid for another.
 Signature sign(std::span<const std::byte> bytes, const SecretKey& key);
 /// Returns whether the owner of the key has signed these bytes.
 bool has_signed(const PublicKey& key, std::span<const std::byte> bytes, const Signature& signature);

@@ -158,7 +158,7 @@ struct Worker {
     if (gate.parked.load(std::memory_order_relaxed) != 0) woken = now;
     offer();
   }
-  /// Records whether the worker was late for a region, and whether it came at all. Lateness does not count within
+  /// Records whether the worker was late for a region, and whether it took part at all. Lateness does not count within
   /// kWakes after it was woken.
   void judge(const Job& job, bool came, bool late, Clock::time_point now, Clock::duration waited,
              Clock::duration region) {
@@ -267,7 +267,7 @@ struct ThreadPool::Impl {
 
   void work(int index) {
     const Entered entered(this);
-    const FloatEnvironment standard;  // not the environment of the thread that made the pool
+    const FloatEnvironment standard;  // not the environment of the thread that created the pool
     Worker& self = workers[static_cast<size_t>(index)];
     for (;;) {
       self.gate.wait(spin, [](uint32_t word) { return (word & kStateMask) == kOffered; });
@@ -443,7 +443,7 @@ int32_t ThreadPool::run_on_each(Body body, void* context) {
   require(current_pool != impl_.get(), "run_on_each() was called from inside a body of the same pool");
   if (impl_->orphaned()) {
     fail(ErrorKind::usage,
-         "the {} threads of this pool stayed in the process that called fork(); make a new pool in the child",
+         "the {} threads of this pool stayed in the process that called fork(); create a new pool in the child",
          threads());
   }
   return impl_->run({body, context, threads(), threads(), true});

@@ -9,11 +9,11 @@
 
 namespace kilter {
 
-/// How often the threads of a pool came to regions that had work for all of them.
+/// How often the threads of a pool took part in regions that had work for all of them.
 struct Attendance {
   int64_t regions = 0;          ///< that had work for all threads
-  std::vector<int64_t> missed;  ///< by thread: those that it was left out of, or that ended before it came although it
-                                ///< did not have to be woken
+  std::vector<int64_t> missed;  ///< by thread: those that it was left out of, or that ended before it joined although
+                                ///< it did not have to be woken
 
   /// What happened after `earlier`, an attendance of the same pool.
   Attendance since(const Attendance& earlier) const;
@@ -24,8 +24,8 @@ struct Attendance {
 class ThreadPool {
  public:
   /// `threads` includes the caller; 0 means default_threads(), or as many as there are `cpus`. Without `cpus`, no
-  /// thread is bound to a CPU. With them, thread i runs on the i-th only, counting on from the first behind the last;
-  /// the caller, which is thread 0, is left where it is. Throws usage for a CPU that this process may not use.
+  /// thread is bound to a CPU. With them, thread i runs only on the i-th CPU, starting again with the first after the
+  /// last; the caller, which is thread 0, is not moved. Throws usage for a CPU that this process may not use.
   explicit ThreadPool(int threads = 0, const std::vector<int>& cpus = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -50,8 +50,8 @@ class ThreadPool {
   /// Runs `body` once on each thread, with [i, i + 1) on the i-th, and returns what run() would. Must not be called
   /// from inside a body. Throws usage in a child of fork().
   int32_t run_on_each(Body body, void* context);
-  /// Returns the attendance since the pool was made; calls of run_on_each() do not count. Waits for a run() of another
-  /// thread. Must not be called from inside a body.
+  /// Returns the attendance since the pool was created; calls of run_on_each() do not count. Waits for a run() of
+  /// another thread. Must not be called from inside a body.
   Attendance attendance() const;
 
  private:

@@ -1,7 +1,7 @@
 // The graph IR: SSA values and nodes over typed, static-shaped tensors.
 //
 // A Graph is always static: every value has an element type and a shape of integers. Symbolic dimensions exist only in
-// onnx::Model and are bound to integers when a Graph is made from it (see onnx/model.h).
+// onnx::Model and are bound to integers when a Graph is created from it (see onnx/model.h).
 #pragma once
 
 #include <array>
@@ -111,8 +111,8 @@ struct Value {
 
 struct Node {
   std::string name;  ///< unique in its graph; the ONNX node's name if it has one
-  /// The name from which the unique `name` was made: that of the node that this one was made for, sometimes followed by
-  /// ".part".
+  /// The name from which the unique `name` was derived: that of the node for which this one was created, sometimes
+  /// followed by ".part".
   std::string named_after;
   const OpDef* op = nullptr;
   int32_t opset = 0;  ///< version of the operator's domain in the model, which determines attributes and semantics
@@ -124,7 +124,7 @@ struct Node {
 
   /// Returns the i-th input; kNone if it is left out or the list is shorter.
   ValueId input(size_t i) const { return i < inputs.size() ? inputs[i] : kNone; }
-  /// Returns the attribute, or `fallback` when it is absent. Throws bad_model when it has another type.
+  /// Returns the attribute, or `fallback` when it is absent. Throws bad_model when it is of a different type.
   int64_t int_attr(std::string_view key, int64_t fallback) const;
   float float_attr(std::string_view key, float fallback) const;
   std::string string_attr(std::string_view key, std::string_view fallback) const;
@@ -211,8 +211,8 @@ class Graph {
   void rename(ValueId id, std::string_view hint);
   /// Renames a node; the new name is made unique.
   void rename_node(NodeId id, std::string_view hint);
-  /// Renames nodes from `first` on whose names were made unique: each gets its original name if that is free by now.
-  /// The first node in order() wins.
+  /// Restores original names. Each node from `first` on that was renamed to make its name unique gets its original name
+  /// back if that name is now free. If several nodes want the same name, the first in order() gets it.
   void give_names_back(NodeId first);
   /// Returns the live value of that name, or kNone.
   ValueId find_value(std::string_view value_name) const;

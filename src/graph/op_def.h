@@ -67,7 +67,7 @@ enum class Movement : uint8_t {
   slice,      ///< selects a range with a step along some axes
   transpose,  ///< permutes axes by attribute `perm`
   frames,     ///< selects runs of frames of volumes
-  relayout,   ///< copies a value into another layout or another buffer; made by passes and by placement
+  relayout,   ///< copies a value into another layout or another buffer; created by passes and by placement
 };
 
 /// The part of the data that one entry of the index operand of a gather or a scatter addresses.
@@ -94,7 +94,7 @@ bool over_pixels(Statistics statistics);
 enum class Control : uint8_t {
   none,
   branch,  ///< If: one of two graphs
-  loop,    ///< Loop: a graph, as often as a count and a condition say
+  loop,    ///< Loop: a graph, repeated as a count and a condition determine
   scan,    ///< Scan: a graph, for each element along an axis
   map,     ///< SequenceMap: a graph, for each element of sequences
 };
@@ -150,13 +150,13 @@ struct ReferenceContext {
   bool wants(size_t i) const { return i < outputs.size() && outputs[i].defined(); }
 };
 
-/// The argument of OpDef::run. Values that nobody else refers to may be changed in place.
+/// The argument of OpDef::run. Values that nothing else refers to may be changed in place.
 struct RunContext {
   const Node& node;
   std::vector<AnyValue> inputs;  ///< absent: left out, or an absent optional
 
   bool has(size_t i) const { return i < inputs.size() && !inputs[i].absent(); }
-  /// Return input i as a tensor or a sequence. Throw bad_model if it is none.
+  /// Return input i as a tensor or a sequence. Throw bad_model if it is something else.
   const Tensor& tensor(size_t i) const;
   AnyValue& sequence(size_t i);
 };
@@ -211,7 +211,7 @@ struct AttrSpec {
 
 struct OpDef {
   std::string_view name;
-  std::string_view domain = "";  ///< "" is ai.onnx; "kilter" for operators that only Kilter's own passes make
+  std::string_view domain = "";  ///< "" is ai.onnx; "kilter" for operators that only Kilter's own passes create
   int32_t since = 1;             ///< first opset whose form of the operator this definition understands
   int32_t until = std::numeric_limits<int32_t>::max();  ///< last such opset
   Family family = Family::reference;
@@ -246,13 +246,14 @@ struct OpDef {
   std::optional<Guarded> (*guarded)(const OpView&, std::span<const Expr>) = nullptr;
   /// Family::movement only: returns disjoint regions that cover output `output`. Nullopt: not expressible.
   std::optional<std::vector<CopyRegion>> (*regions)(const OpView&, int32_t output) = nullptr;
-  /// Family::resize only: returns which elements of operand 0 make each output, and with which weights. The other
-  /// operands are constants.
+  /// Family::resize only: returns the elements of operand 0 from which each output is interpolated, with their weights.
+  /// The other operands are constants.
   ResizePlan (*resize)(const OpView&) = nullptr;
   /// Replaces the node by simpler nodes: adds them to the graph and returns the values that replace the outputs. The
   /// importer calls it before it infers the shapes of the nodes that are added (see builder.h).
   std::vector<ValueId> (*expand)(ExpandContext&) = nullptr;
-  /// Operators that read or make sequences or optional values: computes the outputs. They run in a program only.
+  /// Operators that read or create sequences or optional values: computes the outputs. Such operators run only in a
+  /// program.
   std::vector<AnyValue> (*run)(RunContext&) = nullptr;
   /// Returns the operations of one run (one multiply-add = 2). When null, the family has a default.
   int64_t (*flops)(const OpView&) = nullptr;

@@ -1,6 +1,6 @@
 // A network before the shapes of its values are known: nodes over named values without types, with the graphs inside
-// nodes (branches, bodies of loops) as regions. onnx/lower.h makes it from a model, onnx/specialise.h makes a static
-// Graph of it for given shapes, and vm/partition.h the functions of a program.
+// nodes (branches, bodies of loops) as regions. onnx/lower.h creates it from a model. From it, onnx/specialise.h
+// creates a static Graph for given shapes, and vm/partition.h the functions of a program.
 #pragma once
 
 #include <memory>

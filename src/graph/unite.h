@@ -10,7 +10,7 @@
 
 namespace kilter {
 
-/// A graph and a short text that tells it from others.
+/// A graph and a short text that distinguishes it from the others.
 struct LabelledGraph {
   std::string label;
   Graph graph;

@@ -23,7 +23,7 @@ std::string replacement_fault(const Graph& graph, ValueId from, ValueId to) {
   const Value &a = graph.value(from), &b = graph.value(to);
   if (same_elements(a.type, b.type)) return "";
   const auto made = [&](const Value& v) {
-    if (v.producer != kNone) return " made by " + label(graph.node(v.producer));
+    if (v.producer != kNone) return " computed by " + label(graph.node(v.producer));
     return std::string(v.constant ? ", a constant" : "");
   };
   return fmt::format(

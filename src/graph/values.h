@@ -17,7 +17,7 @@ bool same_elements(const TensorType& a, const TensorType& b);
 Tensor elements_of(const TensorType& type, const Tensor& stored);
 
 /// Returns why `to` may not replace `from`: element types and shapes must be equal, layouts need not be. The text names
-/// both values, their types and the nodes that make them; it is empty if the replacement is legal.
+/// both values, their types and the nodes that compute them; it is empty if the replacement is legal.
 /// Graph::replace_uses() and verify() throw it as internal.
 std::string replacement_fault(const Graph& graph, ValueId from, ValueId to);
 

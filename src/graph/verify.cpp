@@ -38,7 +38,7 @@ class Verifier {
       const Value& value = graph_.value(id);
       if (value.dead) broken("graph input '{}' is dead", value.name);
       if (value.producer != kNone) broken("graph input '{}' has a producer", value.name);
-      if (value.constant) broken("graph input '{}' is a constant too", value.name);
+      if (value.constant) broken("graph input '{}' is also a constant", value.name);
       if (ready_[static_cast<size_t>(id)]) broken("graph input '{}' is listed twice", value.name);
       ready_[static_cast<size_t>(id)] = true;
     }
@@ -135,9 +135,9 @@ class Verifier {
       if (value.dead) broken("{}: input {} is the dead value '{}'", label(node), i, value.name);
       if (ready_[static_cast<size_t>(input)]) continue;
       if (value.producer == kNone)
-        broken("{}: input {}, '{}', is neither a graph input, a constant nor made by a node", label(node), i,
+        broken("{}: input {}, '{}', is neither a graph input nor a constant nor computed by a node", label(node), i,
                value.name);
-      broken("{}: input {}, '{}', is made by a later node", label(node), i, value.name);
+      broken("{}: input {}, '{}', is computed by a later node", label(node), i, value.name);
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId output = node.outputs[i];
@@ -146,10 +146,11 @@ class Verifier {
       const Value& value = graph_.value(output);
       if (value.dead) broken("{}: output {} is the dead value '{}'", label(node), i, value.name);
       if (value.producer != id || value.output_index != static_cast<int32_t>(i)) {
-        broken("{}: output {}, '{}', says that it is output {} of node {}", label(node), i, value.name,
-               value.output_index, value.producer);
+        broken("{}: output {}, '{}', claims to be output {} of node {}", label(node), i, value.name, value.output_index,
+               value.producer);
       }
-      if (ready_[static_cast<size_t>(output)]) broken("{}: output {}, '{}', is made twice", label(node), i, value.name);
+      if (ready_[static_cast<size_t>(output)])
+        broken("{}: output {}, '{}', is computed twice", label(node), i, value.name);
       ready_[static_cast<size_t>(output)] = true;
     }
   }

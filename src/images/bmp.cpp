@@ -71,7 +71,7 @@ class Bitmap {
     image_ = sized_image(kFormat, height < 0 ? -height : height, width, 3, part);
   }
 
-  /// Returns where the pixel that is `x` from the left in row `y` of the file goes.
+  /// Returns the destination of the pixel that is `x` from the left in row `y` of the file.
   uint8_t* pixel(int64_t y, int64_t x) {
     const int64_t row = upwards_ ? image_.height - 1 - y : y;
     return image_.pixels.data() + (row * image_.width + x) * 3;

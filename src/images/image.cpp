@@ -43,8 +43,7 @@ Image read_image(std::span<const uint8_t> file, Part part) {
   if (is_tiff(file)) return read_tiff(file, part);
   if (is_pnm(file)) return read_pnm(file, part);
   fail(ErrorKind::bad_input,
-       "{} bytes that begin like no known image; known formats are BMP, JPEG, JPEG 2000, PNG, PNM (P1 to P6), TIFF and "
-       "WebP",
+       "{} bytes of no known image format; known formats are BMP, JPEG, JPEG 2000, PNG, PNM (P1 to P6), TIFF and WebP",
        file.size());
 }
 

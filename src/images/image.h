@@ -1,5 +1,5 @@
-// Decoders of image files in memory. BMP and PNM are read by code of this folder, every other format by the library
-// made for it. A build without one of these libraries reports `unsupported`, naming it.
+// Decoders of image files in memory. BMP and PNM are read by code of this folder, every other format by the library for
+// it. A build without one of these libraries reports `unsupported`, naming it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace kilter {
 
-/// Bytes that are 0 at first. Pages that nobody writes take no memory, so a damaged file that claims to be large costs
-/// little.
+/// Bytes that are initially 0. Pages that are never written use no memory, so a damaged file that claims to be large
+/// costs little.
 class ZeroBytes {
  public:
   ZeroBytes() = default;
@@ -39,8 +39,8 @@ constexpr int64_t kMostPixels = int64_t{1} << 28;
 
 enum class Part : uint8_t { header, everything };
 
-/// Reads an image of any known format, which its first bytes name. Throws bad_input if the file is damaged or of no
-/// known format, and unsupported if it is in a form of the format that no decoder reads.
+/// Reads an image of any known format. The first bytes determine the format. Throws bad_input if the file is damaged or
+/// of no known format, and unsupported if it is in a variant of the format that no decoder reads.
 Image read_image(std::span<const uint8_t> file, Part part);
 
 // The decoder of each format.

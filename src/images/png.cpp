@@ -60,7 +60,8 @@ bool read_rows(Reader& r, uint8_t* to, png_uint_32 height, size_t row_bytes) {
   if (setjmp(r.back) != 0) return false;
   const int passes = png_set_interlace_handling(r.png);
   png_read_update_info(r.png, r.info);
-  if (png_get_rowbytes(r.png, r.info) != row_bytes) on_error(r.png, "its rows have another size than the header says");
+  if (png_get_rowbytes(r.png, r.info) != row_bytes)
+    on_error(r.png, "its rows do not have the size that the header gives");
   for (int pass = 0; pass < passes; ++pass) {
     for (png_uint_32 y = 0; y < height; ++y) png_read_row(r.png, to + y * row_bytes, nullptr);
   }

@@ -1,4 +1,4 @@
-// What the decoders of images share: errors and the check of an image's size.
+// Shared by the decoders of images: errors, and the check of an image's size.
 #pragma once
 
 #include <string_view>

@@ -12,7 +12,7 @@ Image read_webp(std::span<const uint8_t> file, Part part) {
   if (WebPGetFeatures(file.data(), file.size(), &found) != VP8_STATUS_OK)
     damaged_image(kFormat, "its header cannot be read");
   if (found.has_animation != 0)
-    fail(ErrorKind::unsupported, "WebP image with several frames; only single ones are read");
+    fail(ErrorKind::unsupported, "WebP image with several frames; only images with one frame are supported");
   Image image = sized_image(kFormat, found.height, found.width, 3, part);
   if (part == Part::header) return image;
   const int row_bytes = found.width * 3;

@@ -60,7 +60,7 @@ class AccessChecker {
   void race(const StmtNode& s, uint64_t apart);
   /// The relation between the values that a loop variable has in two stores that may run at the same time.
   enum class Value : uint8_t {
-    same,    ///< equal: stores with other values are in other blocks, or behind a barrier
+    same,    ///< equal: stores with other values are in other blocks, or separated by a barrier
     any,     ///< unrelated
     differs  ///< different: the variable is one of those in which the two stores differ
   };

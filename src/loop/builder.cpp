@@ -227,7 +227,7 @@ void LoopBuilder::scatter(Buf buffer, Expr indices, Expr value, Expr mask) {
          "scatter to '{}' of '{}': expected an output or scratch buffer, i64 indices and a value of {}, got {} and {}",
          b.name, func_.name, name(b.type), text(indices.type()), text(value.type()));
   require(!mask.defined() || mask.type() == VType{DType::boolean, value.lanes()},
-          "scatter to '{}' of '{}': {} lanes with a mask of another type", b.name, func_.name, value.lanes());
+          "scatter to '{}' of '{}': {} lanes with a mask of the wrong type", b.name, func_.name, value.lanes());
   add({.kind = StmtKind::scatter,
        .id = buffer.id,
        .a = std::move(indices),

@@ -168,8 +168,8 @@ struct ExprNode {
 };
 
 // Constructors. The operands of a binary operation must have the same element type; a scalar operand is broadcast to
-// the other's lanes. All constructors throw internal when the types do not fit. Constants, x+0, x*1 and x*0 are folded
-// during construction.
+// the other's lanes. All constructors throw internal when the types do not match. Constants, x+0, x*1 and x*0 are
+// folded during construction.
 Expr imm(DType type, double value, int32_t lanes = 1);
 Expr imm_int(DType type, int64_t value, int32_t lanes = 1);
 Expr unary(Op op, Expr a);
@@ -195,7 +195,8 @@ Expr ramp(Expr base, Expr stride, int32_t lanes);
 Expr shuffle(Expr a, Expr b, std::vector<int32_t> picks);
 Expr lane_reduce(Op op, Expr a);
 
-// Nodes that refer to something in a LoopFunc. LoopBuilder makes them from its own tables; passes make them directly.
+// Nodes that refer to something in a LoopFunc. LoopBuilder creates them from its own tables; passes create them
+// directly.
 Expr var_expr(VType type, int32_t var);
 Expr reg_expr(VType type, int32_t reg);
 /// Loads `lanes` elements of a buffer of element type `type`; lane k reads index + k * stride. Stride 0 without a mask
@@ -213,7 +214,7 @@ inline Expr operator%(Expr a, Expr b) { return binary(Op::mod, std::move(a), std
 inline Expr min(Expr a, Expr b) { return binary(Op::min, std::move(a), std::move(b)); }
 inline Expr max(Expr a, Expr b) { return binary(Op::max, std::move(a), std::move(b)); }
 
-/// An expression for the value of another one, and the lanes (boolean) in which it may differ from it.
+/// An expression that replaces another one, and the lanes (boolean) in which their values may differ.
 struct Guarded {
   Expr value;
   Expr doubtful;

@@ -47,7 +47,8 @@ struct Buffer {
 enum class LoopKind : uint8_t {
   serial,
   unrolled,  ///< constant extent; the unroll pass replaces the loop by copies of its body
-  vector,    ///< independent iterations; constant extent or step 1; the vectorise pass makes vectors with a masked tail
+  vector,    ///< independent iterations; constant extent or step 1; the vectorise pass generates vectors and a masked
+             ///< tail
   block_x,
   block_y,
   block_z,
@@ -74,7 +75,7 @@ enum class StmtKind : uint8_t {
   check,
   barrier,  ///< every thread of the block waits here for all others, and then sees their earlier writes
   // Statements about tile registers, which only CPUs have. The rules are in doc/loop_ir.md.
-  tiles,       ///< makes tile registers for its body; their elements are undefined at the start
+  tiles,       ///< declares tile registers for its body; their elements are undefined at the start
   tile_zero,   ///< sets all elements to 0
   tile_load,   ///< reads all rows from memory
   tile_store,  ///< writes all rows to memory
@@ -99,8 +100,8 @@ struct StmtNode {
   std::vector<Stmt> body = {};   ///< block, loop, if (then), tiles
   std::vector<Stmt> other = {};  ///< if: else
   bool likely = false;           ///< if: the condition is nearly always true; the else side may be slower
-  /// tiles: the tile registers that it makes; tile_*: the one that is written or stored, and for tile_dot then those of
-  /// the factors.
+  /// tiles: the tile registers that it declares; tile_*: the one that is written or stored, and for tile_dot then those
+  /// of the factors.
   std::vector<int32_t> tiles = {};
 };
 
@@ -222,7 +223,7 @@ class LoopBuilder {
   /// Makes the threads of a block wait for each other.
   void barrier();
 
-  /// Makes tile registers for the statements of `body`, which receives them in the order of `infos`.
+  /// Declares tile registers for the statements of `body`, which receives them in the order of `infos`.
   void tiles(std::vector<TileInfo> infos, const std::function<void(std::span<const Tile>)>& body);
   void zero(Tile tile);
   /// Reads row r of the tile from the elements at index + r * stride, in the buffer's own type.
@@ -255,7 +256,8 @@ class LoopBuilder {
 /// Returns the mask that turns on the first `count` (scalar i64, >= 0, may be >= lanes) of `lanes` lanes: ramp(0:i32,
 /// 1:i32) < broadcast(cast(i32, min(count, lanes))).
 Expr first_lanes(Expr count, int32_t lanes);
-/// Returns the i32 count of a mask that first_lanes() made (a constant for a constant mask); undefined for other masks.
+/// Returns the i32 count of a mask that first_lanes() returned (a constant for a constant mask); undefined for other
+/// masks.
 Expr first_lanes_count(const Expr& mask);
 
 /// Throws internal with the first broken rule: types, scopes, indices out of bounds (by interval analysis, if the index

@@ -1,5 +1,5 @@
-// Memory for the nodes of expressions and statements. A plan of a large network makes hundreds of thousands of small
-// nodes that die together; malloc would take more time for them than everything else that is done with them.
+// Memory for the nodes of expressions and statements. Compiling a large network creates hundreds of thousands of small
+// nodes that are freed together. With malloc, allocating them would take more time than all other work on them.
 #pragma once
 
 #include <cstddef>

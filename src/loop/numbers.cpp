@@ -21,7 +21,7 @@ bool is_integer(const ExprNode& e) {
   return e.kind == ExprKind::int_imm && e.type.lanes == 1 &&
          (type == DType::i64 || type == DType::u64 || type == DType::i32);
 }
-/// A load of elements that are apart. The distance is a number.
+/// Returns whether the expression loads elements that are not adjacent. Their distance counts as a number.
 bool is_strided(const ExprNode& e) {
   return e.kind == ExprKind::load && e.type.lanes > 1 && e.ival != 0 && e.ival != 1;
 }
@@ -164,7 +164,7 @@ class Survey {
     block(s.other);
   }
 
-  /// Everything about a node but its arguments and, for numbers, its value.
+  /// Adds everything about a node except its arguments and, for numbers, its value.
   void node(const ExprNode& e) {
     put(static_cast<uint64_t>(e.kind) | static_cast<uint64_t>(e.op) << 8 | static_cast<uint64_t>(e.args.size()) << 16 |
         static_cast<uint64_t>(e.type.elem) << 24 | static_cast<uint64_t>(static_cast<uint32_t>(e.type.lanes)) << 32);
@@ -201,7 +201,7 @@ class Survey {
   int64_t visited_ = 0;
 };
 
-/// Makes the function that reads numbers from memory.
+/// Builds the function that reads numbers from memory.
 class Reader {
  public:
   Reader(const LoopFunc& func, std::span<const NumberPlace> places) : func_(func), places_(places) {
@@ -259,7 +259,8 @@ class Reader {
     return like.type.lanes == 1 ? known : broadcast(known, like.type.lanes);
   }
 
-  /// Makes one parallel dimension of several whose extents are read. Returns the statements that bind their variables.
+  /// Merges several parallel dimensions whose extents are read into one. Returns the statements that bind their
+  /// variables.
   std::vector<Stmt> parallel(LoopFunc& out) {
     std::vector<Stmt> places;
     const size_t count = out.parallel.size();

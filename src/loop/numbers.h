@@ -1,6 +1,6 @@
-// Kernels for many shapes. Functions that a template makes for different shapes often differ only in numbers: bounds of
-// loops, strides inside indices, the 1/n of a mean. Such functions can share one kernel, which reads these numbers from
-// a buffer.
+// Kernels for many shapes. Functions that a template generates for different shapes often differ only in numbers:
+// bounds of loops, strides inside indices, the 1/n of a mean. Such functions can share one kernel, which reads these
+// numbers from a buffer.
 #pragma once
 
 #include <compare>
@@ -13,8 +13,7 @@
 
 namespace kilter {
 
-/// 128 bits that stand for a structure. Different structures have different ones, but for an accident of probability
-/// 2^-128.
+/// A 128-bit hash of a structure. Two different structures have the same one only with a probability of 2^-128.
 struct Fingerprint {
   uint64_t low = 0x9e3779b97f4a7c15ULL, high = 0xcbf29ce484222325ULL;
 
@@ -29,7 +28,7 @@ struct LoopNumbers {
   std::vector<int64_t> values;   ///< in a fixed order; for f32 the bits. Equal structures have equally many
   std::vector<int64_t> scratch;  ///< elements of the scratch buffers
 
-  /// Stands for all that the function's machine code depends on.
+  /// Returns the fingerprint of everything that the function's machine code depends on.
   Fingerprint code() const;
 };
 LoopNumbers numbers_of(const LoopFunc& func);

@@ -26,7 +26,7 @@ std::string expression(const LoopFunc& func, const Expr& e);
 
 }  // namespace kilter::loop_text
 
-/// Formats types as text() writes them, but only when a message is made.
+/// Formats types as text() writes them, but only when a message is composed.
 template <>
 struct fmt::formatter<kilter::VType> : fmt::formatter<std::string> {
   template <class Context>

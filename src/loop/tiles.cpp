@@ -58,12 +58,13 @@ class Tiles {
   }
 
   void make(const StmtNode& s) {
-    if (inside_) error("'tiles' inside another 'tiles'; all tile registers that are used together are made together");
+    if (inside_)
+      error("'tiles' inside another 'tiles'; declare all tile registers that are used together in one 'tiles'");
     if (s.tiles.empty() || std::ssize(s.tiles) > kTileRegisters)
-      error("'tiles' makes {} tile registers; expected 1 to {}", s.tiles.size(), kTileRegisters);
+      error("'tiles' declares {} tile registers; expected 1 to {}", s.tiles.size(), kTileRegisters);
     for (const int32_t tile : s.tiles) {
       const size_t i = index(tile);
-      if (made_[i]) error("tile register '{}' is made twice", func_.tiles[i].name);
+      if (made_[i]) error("tile register '{}' is declared twice", func_.tiles[i].name);
       check_shape(func_.tiles[i]);
       made_[i] = open_[i] = true;
     }
@@ -89,7 +90,7 @@ class Tiles {
     if (s.tiles.size() != count) error("a statement about {} tile registers; expected {}", s.tiles.size(), count);
     for (const int32_t tile : s.tiles) {
       const size_t i = index(tile);
-      if (!open_[i]) error("tile register '{}' is used outside of the 'tiles' that makes it", func_.tiles[i].name);
+      if (!open_[i]) error("tile register '{}' is used outside of the 'tiles' that declares it", func_.tiles[i].name);
     }
     return func_.tiles[static_cast<size_t>(s.tiles[0])];
   }
@@ -128,7 +129,7 @@ class Tiles {
   }
 
   const LoopFunc& func_;
-  std::vector<bool> open_, made_;  ///< by tile register: whether it is in scope, and whether a statement has made it
+  std::vector<bool> open_, made_;  ///< by tile register: whether it is in scope, and whether it has been declared
   bool inside_ = false;            ///< inside a `tiles`
   bool vector_ = false;            ///< inside a vector loop
 };

@@ -153,7 +153,7 @@ class Verifier {
     const size_t first = bound_.size();
     bind(vars_, s.id, "variable");
     if (func_.vars[static_cast<size_t>(s.id)].type != kIndex)
-      error("loop '{}' has a variable of another type than i64", var_name(s.id));
+      error("loop '{}' has a variable of a type other than i64", var_name(s.id));
     int64_t extent = 0;
     const bool open = s.loop == LoopKind::serial || (s.loop == LoopKind::vector && s.step == 1);
     if (!open && !is_const(s.b - s.a, &extent)) {

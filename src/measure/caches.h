@@ -11,7 +11,7 @@ struct CacheSizes {
   int64_t l3_bytes = 0;  ///< shared by several cores
 };
 
-/// Returns the caches of the first CPU that this process may run on, from sysfs or else from CPUID leaf 4 or
+/// Returns the caches of the first CPU that this process may run on, from sysfs, or otherwise from CPUID leaf 4 or
 /// 0x8000001D.
 CacheSizes cache_sizes();
 /// Returns the size of the largest cache, at least 1 MB.

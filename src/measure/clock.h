@@ -17,7 +17,7 @@ double now_ms();
 /// Returns the nanoseconds of the monotonic clock.
 int64_t now_ns();
 
-/// Returns the processor time that all threads of this process have used.
+/// Returns the CPU time that all threads of this process have used.
 double process_cpu_ms();
 
 /// Makes `warm_up` calls that do not count, then calls `run` until `seconds` have passed and at least `min_samples`

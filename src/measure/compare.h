@@ -20,7 +20,7 @@ struct Candidate {
   std::function<void()> prepare = {};  ///< runs untimed before each call: flushes or rotates buffers
   /// Replaces `run` for work in another process: makes this many calls and returns the time of one in milliseconds.
   std::function<double(int64_t calls)> timed = {};
-  /// Returns the processor time so far of work in another process. If empty, that of this process counts.
+  /// Returns the CPU time that work in another process has used so far. If empty, the CPU time of this process counts.
   std::function<double()> cpu_ms = {};
 };
 
@@ -45,7 +45,7 @@ struct CompareOptions {
 /// One round runs every candidate once (a slice) in random order, then once more in the opposite order: A B C C B A.
 struct Round {
   std::vector<double> ms;      ///< by candidate: milliseconds per call, mean of both slices
-  std::vector<double> cpu_ms;  ///< processor time per call, of all threads together
+  std::vector<double> cpu_ms;  ///< CPU time per call, of all threads together
   std::vector<int> order;      ///< candidates in the order of the first half
   Disturbance disturbance;
   bool kept = true;
@@ -54,7 +54,7 @@ struct Round {
 struct Comparison {
   std::vector<std::string> names;
   std::vector<Samples> samples;      ///< by candidate, of the kept rounds; the same index is the same round
-  std::vector<Samples> cpu_samples;  ///< processor time, like `samples`
+  std::vector<Samples> cpu_samples;  ///< CPU time, like `samples`
   std::vector<int64_t> calls;        ///< by candidate: calls in one slice
   std::vector<Round> rounds;         ///< all, in order
   int64_t taken = 0;                 ///< number of rounds
@@ -75,8 +75,7 @@ struct Comparison {
   Ratio ratio(size_t a, size_t b) const;
   /// Returns the interval of a candidate's own time in milliseconds.
   Ratio time_ms(size_t candidate) const;
-  /// Return the ratio and the interval of processor time; nothing if a candidate's processor time is 0 or could not be
-  /// read.
+  /// Return the ratio and the interval of CPU time; nothing if a candidate's CPU time is 0 or could not be read.
   std::optional<Ratio> cpu_ratio(size_t a, size_t b) const;
   std::optional<Ratio> cpu_ms(size_t candidate) const;
 };

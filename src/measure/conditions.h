@@ -66,7 +66,7 @@ std::string figure_text(double ms, const Conditions& conditions, int decimals);
 
 /// Returns every field under its own name. If best_ms is not known, it and the values derived from it are left out.
 nlohmann::json to_json(const Conditions& conditions);
-/// Reads conditions; missing fields keep their defaults. Throws bad_input for a field of another type.
+/// Reads conditions; missing fields keep their defaults. Throws bad_input for a field of the wrong type.
 Conditions conditions_from_json(const nlohmann::json& json);
 
 struct Difference {

@@ -25,8 +25,8 @@ int64_t next_number(int64_t number, double total_ms, double wanted_ms) {
 }
 
 /// Returns the number of calls that takes min_repeat_ms. Aims slightly higher, as the next measurement may be shorter.
-/// Takes the shorter of two measurements where the first is long enough: one that another program interrupted would end
-/// the growth too early.
+/// If a measurement is long enough, repeats it and takes the shorter one, because a measurement that another program
+/// interrupted would end the growth too early.
 int64_t grow_number(const std::function<void()>& run, const EvaluatorOptions& options) {
   int64_t number = options.number;
   if (options.min_repeat_ms <= 0) return number;

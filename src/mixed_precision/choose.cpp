@@ -131,11 +131,12 @@ class Search {
     return mix;
   }
 
-  /// Finds the layers to keep in f32. The errors of layers add up in ways that only a run of the whole network shows,
-  /// so each attempt corrects the scale of their sum for the next one, between the largest scale that gave too large an
-  /// error and the smallest that did not. The layers that f32 slows down least may be so many that all values are f32:
-  /// then those with the largest errors are kept, which are fewest. If the tolerance would need all layers in f32, or
-  /// these leave no narrow value either, tries half of all, then half of these and so on.
+  /// Finds the layers to keep in f32. How the errors of layers add up shows only when the whole network runs, so each
+  /// attempt corrects the scale of their sum for the next one. The scale stays between the largest one that gave too
+  /// large an error and the smallest one that did not. The layers that f32 slows down least may be so many that no
+  /// narrow value is left; the layers with the largest errors, which are fewest, are then kept instead. If the
+  /// tolerance would need all layers in f32, or still no narrow value is left, tries half of all layers, then half of
+  /// these, and so on.
   void find_mix(Gear& gear) {
     const int64_t all = std::ranges::count_if(gear.layers, may_stay);
     int64_t most = (all + 1) / 2;
@@ -266,7 +267,7 @@ std::set<std::string> layers_to_keep(std::span<const LayerCost> layers, double s
   const double target = kMargin * tolerance;
   size_t taken = 0;
   for (; taken < order.size() && !(together(layers, kept, scale) <= target); ++taken) kept.insert(order[taken]->layer);
-  for (size_t i = taken; i-- > 0;) {  // those that the later ones have made unnecessary, the least worth first
+  for (size_t i = taken; i-- > 0;) {  // drops those that later ones made unnecessary, the least worthwhile first
     kept.erase(order[i]->layer);
     if (!(together(layers, kept, scale) <= target)) kept.insert(order[i]->layer);
   }

@@ -40,7 +40,7 @@ struct Attempt {
   double expected = 0, error = 0;
 };
 
-/// What is known of a narrow precision for the whole network.
+/// What is known about a narrow precision for the whole network.
 struct Gear {
   Precision precision = Precision::bf16;
   std::string refused;  ///< why the target has no such precision; the rest is then empty

@@ -98,8 +98,8 @@ std::map<std::string, std::vector<std::string>> layers_by_node(const Graph& mode
   return layers;
 }
 
-/// The nodes of the model that each layer runs: those that passes have left as they were, or else those that the
-/// layer's nodes were made from.
+/// The nodes of the model that each layer runs: those that passes left unchanged, or otherwise those from which the
+/// layer's nodes were created.
 std::map<std::string, std::vector<std::string>> nodes_of_layers(
     const std::map<std::string, std::vector<std::string>>& layers_of_nodes, const Compiled& compiled) {
   std::map<std::string, std::vector<std::string>> made, left;

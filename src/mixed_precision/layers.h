@@ -31,7 +31,7 @@ double error(const std::vector<Tensor>& got, const std::vector<Tensor>& want);
 /// No network is compiled for a single layer. The error of a layer by itself is the difference between its result in
 /// the narrow network and that of the wide network's layer on the same operands. The wide network then runs with this
 /// error added to the layer's result, which shows the effect on the outputs. The largest of any sample counts. Times
-/// are medians over runs of both networks by turns, on the first sample.
+/// are medians over alternating runs of both networks, on the first sample.
 std::vector<LayerCost> layer_costs(Session& wide, Session& narrow, std::span<const Sample> samples,
                                    const std::function<void(const std::string& doing)>& progress);
 

@@ -52,8 +52,8 @@ Attrs read_attrs(const pb::NodeProto& node, const ModelData& model, const Attrs*
       attrs.emplace(attribute.name(), read_attr(attribute, model, node_text(node)));
       continue;
     }
-    require(call != nullptr, "{}: attribute {} refers to a function, but is in none", node_text(node),
-            attribute.name());
+    require(call != nullptr, "{}: attribute {} refers to an attribute of a function, but is not inside a function",
+            node_text(node), attribute.name());
     const auto given = call->find(attribute.ref_attr_name());
     if (given == call->end()) continue;
     const int32_t kind = kind_of(given->second);

@@ -33,7 +33,7 @@ Specialiser Binder::specialise() {
   for (const auto* ports : {&model_.inputs, &model_.outputs}) {
     for (const Port& port : *ports) {
       if (!port.is_tensor())
-        throw NeedsProgram(fmt::format("{}: {} is no tensor: {}", model_.file, quote(port.name), text(port)));
+        throw NeedsProgram(fmt::format("{}: {} is not a tensor: {}", model_.file, quote(port.name), text(port)));
     }
   }
   graph_.name = model_.graph().name();
@@ -61,7 +61,7 @@ Model::Bound Binder::try_run() {
   return {{}, {specialiser.needed().begin(), specialiser.needed().end()}};
 }
 
-/// Returns whether an input is small enough for shapes to depend on its value (DataNeed), or no tensor.
+/// Returns whether an input is small enough for shapes to depend on its value (DataNeed), or is not a tensor.
 bool Binder::any_small_input() const {
   if (!std::ranges::all_of(model_.inputs, [](const Port& port) { return port.is_tensor(); })) return true;
   const std::vector<BoundInput> inputs = bind_inputs(model_, shapes_, values_);
@@ -91,8 +91,9 @@ void Binder::add_inputs(Specialiser& to) {
 /// model with other inputs.
 void Binder::check_output(const Port& port, const TensorType& type) const {
   if (port.type == type.dtype) return;
-  fail(ErrorKind::bad_model, "{}: output {}: declared {}, but its nodes make {}; correct the declaration in the model",
-       model_.file, quote(port.name), text(port), text(type));
+  fail(ErrorKind::bad_model,
+       "{}: output {}: declared {}, but its nodes produce {}; correct the declaration in the model", model_.file,
+       quote(port.name), text(port), text(type));
 }
 
 void Binder::add_outputs(Specialiser& from) {

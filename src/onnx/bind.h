@@ -1,4 +1,4 @@
-// Makes one static graph from a model, its input shapes and the values that shapes depend on.
+// Creates a static graph from a model, its input shapes and the values that shapes depend on.
 #pragma once
 
 #include <memory>

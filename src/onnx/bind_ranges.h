@@ -11,8 +11,8 @@ namespace kilter::onnx {
 
 /// Returns the ranges with the names that the model gives its dimensions, resolved. Inputs whose open dimensions all
 /// have names with known sizes are added. `inputs`: those of the model; `defaults`: those with default values. Throws
-/// bad_input, with `model` as its name, for an input that does not exist or is no tensor, for another rank, and for a
-/// range that contradicts a size of the model; usage as ShapeRanges::resolve() does.
+/// bad_input, with `model` as its name, for an input that does not exist or is not a tensor, for a different rank, and
+/// for a range that contradicts a size of the model; usage as ShapeRanges::resolve() does.
 ShapeRanges bind_ranges(ShapeRanges ranges, const std::vector<Port>& inputs, const std::vector<Port>& defaults,
                         const std::string& model);
 

@@ -21,7 +21,7 @@ struct Function {
 class Functions {
  public:
   /// Throws bad_model when two functions have the same name, when one calls itself (also indirectly) or when expanding
-  /// `graph` would make more than kMostNodes nodes. `file` names the model in errors.
+  /// `graph` would create more than kMostNodes nodes. `file` names the model in errors.
   Functions(const pb::ModelProto& model, const std::string& file);
   Functions() = default;
   /// Returns the function that a node calls, or nullptr when it is an operator. Functions take precedence over

@@ -12,7 +12,7 @@ namespace {
 
 using Nodes = google::protobuf::RepeatedPtrField<pb::NodeProto>;
 
-/// A graph that is being made, inside the graph that contains its node.
+/// A graph that is being built, inside the graph that contains its node.
 struct Body {
   OpenGraph graph = {};
   Body* outer = nullptr;

@@ -1,4 +1,4 @@
-// Makes the open graph of a model: resolves names, expands the calls of the model's functions, and turns initializers
+// Creates the open graph of a model: resolves names, expands the calls of the model's functions, and turns initializers
 // and Constant nodes into constants.
 #pragma once
 

@@ -32,7 +32,7 @@ void MissingOps::add(const OpenNode& node) {
   if (fresh) {
     found_.push_back(
         {node.op_name,
-         is_own(node.op_name) ? "only Kilter's own passes make operators of this domain" : "unknown operator",
+         is_own(node.op_name) ? "only Kilter's own passes create operators of this domain" : "unknown operator",
          {}});
   }
   found_[entry->second].nodes.push_back(node.name);

@@ -53,14 +53,13 @@ std::shared_ptr<pb::ModelProto> parse_proto(std::span<const std::byte> bytes, co
     }
     fail(ErrorKind::bad_model,
          "{}: not a valid ONNX protobuf: cannot be parsed beyond byte {} of {}; expected a binary ONNX model: the file "
-         "is truncated, damaged or of another format",
+         "is truncated, damaged or in another format",
          file, input.CurrentPosition(), bytes.size());
   }
   if (!proto->has_ir_version() || !proto->has_graph()) {
     fail(ErrorKind::bad_model,
          "{}: not a valid ONNX protobuf: {} bytes without {}; expected a binary ONNX model: the file is empty, "
-         "truncated "
-         "or of another format",
+         "truncated or in another format",
          file, bytes.size(), proto->has_ir_version() ? "a graph" : "an IR version");
   }
   return proto;
@@ -108,7 +107,7 @@ void read_attributes(const pb::NodeProto& node, bool in_function, ModelData& mod
     }
     if (!attribute.ref_attr_name().empty()) {
       if (in_function) continue;
-      fail(ErrorKind::bad_model, "{}: {} refers to the function attribute {}, but is in no function", model.file,
+      fail(ErrorKind::bad_model, "{}: {} refers to the function attribute {}, but is not inside a function", model.file,
            what(), quote(attribute.ref_attr_name()));
     }
     if (attribute_kind_name(attribute.type()) == "unknown" || attribute.type() == kUndefinedAttr) {
@@ -167,7 +166,7 @@ std::string_view odd_kind(const pb::TypeProto& type) {
     case pb::TypeProto::kSequenceType:
       return "a sequence of values that are neither tensors nor maps";
     case pb::TypeProto::kMapType:
-      return "a map with other keys than int64 and string, or with values that are no tensors of one element";
+      return "a map with keys other than int64 and string, or with values that are not tensors of one element";
     case pb::TypeProto::kOpaqueType:
       return "an opaque value";
     case pb::TypeProto::kSparseTensorType:

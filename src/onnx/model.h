@@ -1,4 +1,4 @@
-// An ONNX model as read from disk, and the static graph made from it for given shapes.
+// An ONNX model as read from disk, and the static graph created from it for given shapes.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Port {
 
   bool is_tensor() const { return kind == DeclaredType::Kind::tensor; }
   bool is_sequence() const { return kind == DeclaredType::Kind::sequence || of_sequence; }
-  /// Whether a plan can have the port: it is a tensor whose elements are no strings.
+  /// Whether a plan can have the port: it is a tensor whose elements are not strings.
   bool plain() const { return is_tensor() && type != DType::string; }
 };
 /// Returns "f32[batch,3,224,224]", "sequence of f32[...]", "optional f32[2]", "optional sequence of f32[...]", "map
@@ -82,10 +82,10 @@ class Model {
   using Shapes = std::map<std::string, Shape>;
   /// Values of inputs that shapes depend on, by name: they become constants of the graph.
   using Values = std::map<std::string, Tensor>;
-  /// Returns the graph before its shapes are known, with regions. Default inputs are constants, but for those that
+  /// Returns the graph before its shapes are known, with regions. Default inputs are constants, except for those that
   /// `given` names.
   std::shared_ptr<const OpenGraph> open_graph(const std::set<std::string>& given = {}) const;
-  /// Makes the static graph: binds shapes, expands functions, infers every type, and folds shape computations. Throws
+  /// Creates the static graph: binds shapes, expands functions, infers every type, and folds shape computations. Throws
   /// bad_model; bad_input for a shape that contradicts the declaration and for an unbound dimension, naming it and how
   /// to bind it; unsupported for missing operators, listing all of them; NeedsProgram (ops/support/builder.h) for
   /// data-dependent shapes, naming the node and the value, and for operators that run only in a program.
@@ -118,9 +118,9 @@ std::string open_inputs_text(const std::vector<Port>& ports, const Model::Shapes
                              const Model::Shapes& examples = {});
 
 /// Writes a graph (ONNX operators only) as an ONNX model. Weights are stored inside, or in `FILE.weights` next to it
-/// when they exceed 1 GiB. `opset` is that of ai.onnx. A node made for another opset is written if its form is the same
-/// in `opset`; otherwise throws unsupported, naming the node. Throws io when the file cannot be written, and leaves no
-/// partial file.
+/// when they exceed 1 GiB. `opset` is that of ai.onnx. A node created for another opset is written if its form is the
+/// same in `opset`; otherwise throws unsupported, naming the node. Throws io when the file cannot be written, and
+/// leaves no partial file.
 void save(const Graph& graph, const std::filesystem::path& file, int64_t opset);
 
 /// Read a tensor from a TensorProto file (`input_0.pb` in the ONNX test layout) or from its bytes.

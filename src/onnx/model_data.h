@@ -1,5 +1,5 @@
-// The contents of a Model: the parsed file, its tensors and the results of the checks. Immutable once parsed, but for
-// the open graph, which is made when it is first needed.
+// The contents of a Model: the parsed file, its tensors and the results of the checks. Immutable once parsed, except
+// for the open graph, which is created when it is first needed.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,8 @@ struct ModelData {
   Opsets opsets;
   Functions functions;
   Orders orders;
-  /// Tensors of initializers and attributes in all graphs; sparse ones, which are made dense, under their values.
+  /// Tensors of initializers and attributes in all graphs. Sparse ones are converted to dense tensors, with their
+  /// values as the key.
   std::unordered_map<const pb::TensorProto*, Tensor> tensors;
   std::vector<Port> inputs;
   std::vector<Port> default_inputs;  ///< inputs that have an initializer
@@ -32,7 +33,8 @@ struct ModelData {
   std::vector<Missing> odd_ports;  ///< inputs and outputs of other types than those of ports
 
   const pb::GraphProto& graph() const { return proto->graph(); }
-  /// Returns the model's graph with its names resolved; see lower(). The first call makes the one for no `given`.
+  /// Returns the model's graph with its names resolved; see lower(). The first call with an empty `given` creates the
+  /// graph that later ones share.
   std::shared_ptr<const OpenGraph> open_graph(const std::set<std::string>& given = {}) const;
 
  private:

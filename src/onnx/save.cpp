@@ -214,7 +214,7 @@ class Writer {
     }
     for (const ValueId output : node.outputs) {
       if (output == kNone || graph_.type(output).layout.plain()) continue;
-      fail(ErrorKind::unsupported, "{}: {} {} makes {}; ONNX graphs are written before layouts are chosen",
+      fail(ErrorKind::unsupported, "{}: {} {} produces {}; ONNX graphs are written before layouts are chosen",
            file_.string(), node.op->name, quote(node.name), text(graph_.type(output)));
     }
   }

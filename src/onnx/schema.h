@@ -15,8 +15,8 @@ namespace pb = ::kilter::onnx_pb;
 
 constexpr int64_t kOldestIr = 3;  ///< the first with opset_import and typed attributes
 constexpr int64_t kNewestIr = 14;
-constexpr int64_t kOldestOpset = 7;      ///< of ai.onnx: that models are written for
-constexpr int64_t kOldestReadOpset = 1;  ///< of ai.onnx: that models are read of
+constexpr int64_t kOldestOpset = 7;      ///< of ai.onnx, for which models are written
+constexpr int64_t kOldestReadOpset = 1;  ///< of ai.onnx, in models that are read
 constexpr int kMostDims = 64;            ///< of a tensor in a file
 
 /// The values of AttributeProto.type.

@@ -28,8 +28,8 @@ class Places {
     width_ = indices.rank() == 1 ? 1 : rank;
   }
 
-  /// Returns the position of element i in row-major order. Throws bad_model if it is outside the tensor, or not behind
-  /// `previous`, that of element i - 1.
+  /// Returns the position of element i in row-major order. Throws bad_model if it is outside the tensor, or not after
+  /// `previous`, the position of element i - 1.
   int64_t position(int64_t i, int64_t previous) const {
     const std::span<const int64_t> index = entry(i);
     const bool linear = indices_.rank() == 1;

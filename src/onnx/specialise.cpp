@@ -14,7 +14,7 @@
 namespace kilter::onnx {
 namespace {
 
-/// Stands for a value that has not been made yet.
+/// Stands for a value that has not been created yet.
 constexpr ValueId kNotYet = -2;
 /// Stands for a value that Mode::probe cannot compute because an input's value is not known.
 constexpr ValueId kUnknown = -3;
@@ -68,7 +68,7 @@ ValueId Specialiser::value(ValueId open) {
   ValueId& known = values_.at(static_cast<size_t>(open));
   if (known != kNotYet) return known;
   const OpenValue& value = open_.values[static_cast<size_t>(open)];
-  if (!value.constant) fail(ErrorKind::internal, "{}: {} is read before it is made", file_, quote(value.name));
+  if (!value.constant) fail(ErrorKind::internal, "{}: {} is read before it is created", file_, quote(value.name));
   return known = graph_.add_constant(value.name, *value.constant);
 }
 

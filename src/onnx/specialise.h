@@ -1,4 +1,4 @@
-// Makes a static graph of an open graph: infers every type from those of the inputs, folds shape computations, and
+// Creates a static graph from an open graph: infers every type from those of the inputs, folds shape computations, and
 // replaces each If by the branch that runs.
 #pragma once
 
@@ -17,14 +17,14 @@ namespace kilter::onnx {
 class Specialiser {
  public:
   enum class Mode {
-    bind,     ///< make the whole graph or throw
+    bind,     ///< create the whole graph or throw
     probe,    ///< only collect the graph inputs whose values are needed
     segment,  ///< as bind, but throw NeedsProgram for every value that is needed and not known
   };
   /// Adds nodes to `graph`. `file` names the model in errors. All three must outlive the specialiser.
   Specialiser(const OpenGraph& open, Graph& graph, const std::string& file, Mode mode);
 
-  /// Makes an input, or any other value, of the open graph a value of the static graph.
+  /// Maps an input, or any other value, of the open graph to a value of the static graph.
   void set(ValueId open, ValueId value) { values_[static_cast<size_t>(open)] = value; }
   /// Adds all nodes. In Mode::probe, nodes that need unknown values are left out.
   void walk();

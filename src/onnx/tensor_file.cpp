@@ -29,7 +29,7 @@ Proto parse_proto(std::span<const std::byte> bytes, const std::string& what, std
   if (!valid) {
     fail(ErrorKind::bad_input,
          "{}: not a valid ONNX tensor: cannot be parsed beyond byte {} of {}; expected a binary {}: the file is "
-         "truncated, damaged or of another format",
+         "truncated, damaged or in another format",
          what, input.CurrentPosition(), bytes.size(), expected);
   }
   return proto;

@@ -20,7 +20,7 @@ class TensorReader {
   /// other element types, and io when an external file cannot be read. All values are legal, including NaN and
   /// infinity.
   Tensor read(const pb::TensorProto& tensor, const std::string& what);
-  /// Returns the dense tensor whose elements are 0, or "", but for those that the message gives. Their places are
+  /// Returns the dense tensor whose elements are 0, or "", except for those that the message gives. Their places are
   /// positions in row-major order (indices [n]) or coordinates (indices [n, rank]), which increase. Throws as the other
   /// read(), and out_of_memory for a dense tensor that does not fit into memory.
   Tensor read(const pb::SparseTensorProto& sparse, const std::string& what);
@@ -36,8 +36,8 @@ class TensorReader {
   ExternalData external_;
 };
 
-/// Returns the bytes of a tensor other than of strings as files have them: the tensor itself, or a tensor of u8 with
-/// its packed elements.
+/// Returns a tensor, not one of strings, in the form in which files store its bytes: the tensor itself, or a tensor of
+/// u8 with its packed elements.
 Tensor file_form(const Tensor& tensor);
 
 }  // namespace kilter::onnx

@@ -15,7 +15,7 @@ Settings settings_of(const Node& node) {
                         node.float_attr("epsilon", 1e-6F), node.float_attr("norm_coefficient", 0),
                         node.float_attr("norm_coefficient_post", 0)};
   if (!(set.alpha >= 0 && set.beta >= 0)) {
-    node_error(node, fmt::format("alpha is {} and beta {}; legal are 0 and more", set.alpha, set.beta));
+    node_error(node, fmt::format("alpha is {} and beta {}; expected 0 or more", set.alpha, set.beta));
   }
   return set;
 }

@@ -1,4 +1,4 @@
-// Additions with an operator behind them, as ONNX Runtime's optimiser writes them.
+// Additions followed by an operator, as ONNX Runtime's optimiser writes them.
 #include "ops/support/expander.h"
 
 namespace kilter {
@@ -39,8 +39,8 @@ class Expansion : Expander {
   }
 
  private:
-  /// Returns the bias with the rank of x. The shape alone says where it is broadcast, so that is_inner_broadcast adds
-  /// nothing.
+  /// Returns the bias with the rank of x. The shape alone determines where it is broadcast, so is_inner_broadcast has
+  /// no effect.
   ValueId bias_like(const Shape& x) {
     Shape own = shape(in(1));
     if (own.size() > x.size()) error(fmt::format("bias has shape {}, more dimensions than {}", text(own), text(x)));

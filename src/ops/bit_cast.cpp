@@ -37,7 +37,7 @@ KILTER_OP(BitCast){
     .since = 26,
     .family = Family::map,
     .attrs = {{"to", "int", "required"}},
-    .summary = "y = the bits of x as the element type `to` of the same width; as bool, any bits but 0 are true.",
+    .summary = "y = the bits of x as the element type `to` of the same width; as bool, any bits other than 0 are true.",
     .infer = infer,
     .reference = reference,
     .scalar = scalar,

@@ -22,8 +22,8 @@ void infer(InferContext& ctx) {
     if (other.size() == shape.size()) other[axis] = shape[axis];
     if (other != shape) {
       ctx.error(
-          fmt::format("input {} of shape {} does not fit input 0 of shape {}: all dimensions but axis {} must agree", i,
-                      text(ctx.shape(i)), text(ctx.shape(0)), axis));
+          fmt::format("input {} of shape {} does not fit input 0 of shape {}: all dimensions except axis {} must agree",
+                      i, text(ctx.shape(i)), text(ctx.shape(0)), axis));
     }
     shape[axis] = checked_add(ctx.node, shape[axis], extent);
     other[axis] = shape[axis];

@@ -42,7 +42,8 @@ KILTER_OP(ConstantOfShape){
     .since = 9,
     .family = Family::movement,
     .attrs = {{"value", "tensor", ""}},
-    .summary = "y of the shape that input 0 gives, every element the attribute value (one element; default f32 0).",
+    .summary =
+        "y has the shape that input 0 gives, and every element is the attribute value (one element; default f32 0).",
     .infer = infer,
     .reference = reference,
     .regions = regions,

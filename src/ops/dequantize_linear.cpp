@@ -70,7 +70,7 @@ bool has_constant_blocks(const ExpandContext& ctx, const QuantSpread& spread) {
          });
 }
 
-/// Makes integers of 8 bits of narrow ones, and f32 of a narrow scale.
+/// Widens narrow integers to 8 bits, and a narrow scale to f32.
 std::vector<ValueId> expand_widened(ExpandContext& ctx) {
   if (ctx.has(2)) check_zero_type(ctx.node, ctx.type(2).dtype, ctx.type(0).dtype);
   std::vector<ValueId> inputs = ctx.node.inputs;

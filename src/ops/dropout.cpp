@@ -18,7 +18,7 @@ const Tensor* constant_scalar(ExpandContext& ctx, size_t i) {
   return value.constant ? &*value.constant : nullptr;
 }
 
-/// Whether the node surely changes nothing: it is not in training mode, or it drops nothing.
+/// Whether the node certainly changes nothing: it is not in training mode, or it drops nothing.
 bool is_identity(ExpandContext& ctx) {
   constexpr int32_t kNoMode = 7;  ///< first opset in which the node has no mode; from opset 12 on, input 2 is the mode
   if (ctx.node.opset < kNoMode && ctx.node.int_attr("is_test", 0) == 0) {
@@ -32,7 +32,7 @@ bool is_identity(ExpandContext& ctx) {
   if (ratio == nullptr) return false;
   const double dropped = ratio->as_double(0);
   if (!(dropped >= 0 && dropped < 1)) {
-    node_error(ctx.node, fmt::format("ratio (input 1) is {}; legal are 0 and more, but less than 1", dropped));
+    node_error(ctx.node, fmt::format("ratio (input 1) is {}; expected at least 0 and less than 1", dropped));
   }
   return dropped == 0;
 }

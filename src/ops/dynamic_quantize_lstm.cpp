@@ -9,7 +9,7 @@ namespace {
 enum Input : size_t { kX, kW, kR, kBias, kLens, kInitialH, kInitialC, kPeepholes, kWScale, kWZero, kRScale, kRZero };
 constexpr size_t kInputs = 12;
 
-/// Makes LSTMSteps from the product of the quantised x and w, and r as integers with scales.
+/// Builds LSTMSteps from the product of the quantised x and w, and from r as integers with scales.
 class Expansion {
  public:
   explicit Expansion(ExpandContext& ctx) : ctx_(ctx), b_(ctx.builder) {}

@@ -41,7 +41,7 @@ class Expansion : Expander {
                         text(positions), ids_[1]));
     }
     if (word.size() != 2 || word[1] != positions[1]) {
-      error(fmt::format("word_embedding has shape {}, expected [words, {}] as position_embedding has", text(word),
+      error(fmt::format("word_embedding has shape {}, expected [words, {}] to match position_embedding", text(word),
                         positions[1]));
     }
     check_shape_of(kGamma, "gamma", {word[1]});

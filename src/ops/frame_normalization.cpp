@@ -44,7 +44,7 @@ KILTER_OP(FrameNormalization){
     .attrs = {{"epsilon", "float", "1e-5"}, {"num_groups", "int", "required"}, {"volumes", "int", "1"}},
     .summary =
         "y = (x - mean) / sqrt(variance + epsilon) * scale [C] + bias [C], mean and variance over each group of "
-        "channels of all frames of a volume of x [volumes * d, C, h, w]; made by the pass for volumes.",
+        "channels of all frames of a volume of x [volumes * d, C, h, w]; created by the pass volumes_as_images.",
     .infer = infer,
     .reference = reference,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},

@@ -72,7 +72,8 @@ KILTER_OP(Frames){
               {"frames", "int", "1"}},
     .summary =
         "Runs of frames of volumes x [volumes * d, c, h, w]: y [volumes * count, frames * c, h, w] has, for volume v "
-        "and run j, the channels of the `frames` frames from first + j * stride on; made by the pass for volumes.",
+        "and run j, the channels of the `frames` frames from first + j * stride on; created by the pass "
+        "volumes_as_images.",
     .infer = infer,
     .reference = reference,
     .regions = regions,

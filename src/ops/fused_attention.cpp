@@ -112,7 +112,7 @@ KILTER_OP(FusedAttention){
     .attrs = {{"empty_is_zero", "int", "0"}, {"nan_is_zero", "int", "0"}, {"scale", "float", "1"}},
     .summary =
         "softmax(scale q k' + mask) v over the last dimension for q [..., m, d], k [..., n, d], v [..., n, e] and an "
-        "optional mask that broadcasts to [..., m, n]; made by the attention pass. The result of a query whose "
+        "optional mask that broadcasts to [..., m, n]; created by the attention pass. The result of a query whose "
         "weights are NaN is NaN; with nan_is_zero it is 0, and with empty_is_zero it is 0 if all its scores are -inf.",
     .infer = infer,
     .reference = reference,

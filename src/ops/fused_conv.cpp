@@ -80,7 +80,7 @@ KILTER_OP(FusedConv){
     .min_inputs = 2,
     .max_inputs = 4,
     .attrs = fused_attrs(),
-    .summary = "Conv of x, w and bias, plus z, with an activation behind both.",
+    .summary = "Conv of x, w and bias, plus z, followed by an activation.",
     .expand = expand_fused,
     .tolerance = kOfSums,
     .cases = {"f32[1,3,6,7] f32[4,3,3,3] f32[4] f32[1,4,6,7] | pads=[1,1,1,1] activation=Relu",

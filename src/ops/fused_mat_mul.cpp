@@ -27,8 +27,8 @@ class Expansion : ActivationExpander {
   }
 
  private:
-  /// Returns operand i with its last two axes exchanged, and before that its first axis moved behind the other axes of
-  /// the batch, as the attributes say.
+  /// Returns operand i with its first axis moved after the other axes of the batch, and then its last two axes
+  /// exchanged, as the attributes determine.
   ValueId operand(size_t i, std::string_view turned, std::string_view turned_batch) {
     const auto rank = static_cast<int64_t>(shape(in(i)).size());
     std::vector<int64_t> perm(static_cast<size_t>(rank));
@@ -112,7 +112,7 @@ KILTER_OP(FusedMatMulActivation){
               {"transB", "int", "0"},
               {"transBatchA", "int", "0"},
               {"transBatchB", "int", "0"}},
-    .summary = "FusedMatMul with an activation behind it.",
+    .summary = "FusedMatMul followed by an activation.",
     .expand = expand_activation,
     .tolerance = kOfSums,
     .cases = {"f32[2,4,3] f32[4,5] | transA=1 activation=LeakyRelu activation_alpha=0.3"},
@@ -132,7 +132,7 @@ KILTER_OP(FusedGemm){
               {"beta", "float", "1"},
               {"transA", "int", "0"},
               {"transB", "int", "0"}},
-    .summary = "Gemm with an activation behind it.",
+    .summary = "Gemm followed by an activation.",
     .expand = expand_gemm,
     .tolerance = kOfSums,
     .cases = {"f32[3,4] f32[4,5] f32[5] | activation=Relu", "f32[4,3] f32[5,4] ? | transA=1 transB=1 alpha=0.5",

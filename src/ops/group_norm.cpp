@@ -69,8 +69,8 @@ KILTER_OP(GroupNorm){
     .max_inputs = 3,
     .attrs = attrs(),
     .summary =
-        "GroupNormalization of x [N, H, W, C], or [N, C, H, W] with channels_last=0, with SiLU behind it if "
-        "activation is 1; inputs x, gamma, beta.",
+        "GroupNormalization of x [N, H, W, C], or [N, C, H, W] with channels_last=0, followed by SiLU if activation is "
+        "1; inputs x, gamma, beta.",
     .expand = expand,
     .tolerance = {.rtol = 1e-4, .atol = 1e-5},
     .cases = {"f32[2,3,4,6] f32[6] f32[6] | groups=3 activation=1",

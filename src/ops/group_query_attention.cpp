@@ -58,7 +58,7 @@ class Expansion : AttentionExpander {
       const std::string given = node().string_attr(key, "NONE");
       if (given == "NONE") continue;
       unsupported(
-          fmt::format("attribute {} is '{}': caches of codes are not supported; export the model with a cache of "
+          fmt::format("attribute {} is '{}': quantised caches are not supported; export the model with a cache of "
                       "floats",
                       key, given));
     }
@@ -66,7 +66,7 @@ class Expansion : AttentionExpander {
       unsupported("attribute sliding_window_cache is not supported; export the model with a cache of all positions");
     }
     if (has(kKeyScale) || has(kValueScale))
-      unsupported("k_scale and v_scale belong to caches of codes, which are not supported");
+      unsupported("k_scale and v_scale belong to quantised caches, which are not supported");
   }
 
   void read_operands() {
@@ -186,7 +186,7 @@ class Expansion : AttentionExpander {
     q_ = rotate(q_, heads_), keys_ = rotate(keys_, kv_heads_);
   }
 
-  /// Makes the caches with the new positions, and sets keys and values to their first total_sequence_length positions.
+  /// Builds the caches with the new positions, and sets keys and values to their first total_sequence_length positions.
   void fill_caches() {
     q_ = split_heads(q_, heads_);
     present_key_ = filled_cache(kPastKey, split_heads(keys_, kv_heads_));
@@ -243,13 +243,14 @@ class Expansion : AttentionExpander {
     call.mask = add("Where", {seen, shown, scalar(type, -std::numeric_limits<double>::infinity())});
   }
 
-  /// Whether what hides keys must be a mask, because attributes of Attention cannot say it.
+  /// Whether what hides keys must be a mask, because attributes of Attention cannot express it.
   bool needs_mask() const {
     const bool sink = has(kSink) || node().int_attr("smooth_softmax", -1) == 1;
     return sink || (window_ > 0 && window_ <= total_ && window_ - 1 < total_ - queries_);
   }
 
-  /// Adds a key of zeros whose score is that of the sink, and a value of zeros: this adds to the sum that divides.
+  /// Adds a key of zeros whose score is that of the sink, and a value of zeros, which only increases the divisor of the
+  /// softmax.
   void add_sink(Call& call) {
     const DType type = dtype(q_);
     const Shape extra = {batch_, kv_heads_, 1, size_};

@@ -68,7 +68,7 @@ KILTER_OP(GRUSteps){
     .summary =
         "GRU with an input that is already projected: x [steps, batch, directions * 3 * hidden] contains w x and all "
         "biases except hidden_bias; then r, initial_h, hidden_bias [directions, hidden] (the bias of r in the hidden "
-        "gate, if linear_before_reset), sequence_lens. Made by the pass split_recurrent.",
+        "gate, if linear_before_reset), sequence_lens. Created by the pass split_recurrent.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,

@@ -20,7 +20,7 @@ ValueId imputed(ExpandContext& ctx, DType type, int64_t columns) {
   return converted(ctx, ctx.builder.constant(std::move(values), "imputed"), type);
 }
 
-/// Returns where x is missing.
+/// Returns which elements of x are missing, as booleans.
 ValueId missing(ExpandContext& ctx, DType type) {
   if (!is_float(type)) {
     const ValueId replaced =

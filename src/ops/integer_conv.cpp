@@ -31,7 +31,7 @@ KILTER_OP(IntegerConv){
     .max_inputs = 2,
     .attrs = conv_attrs(),
     .summary =
-        "Conv of x and w, whose f32 elements are integers from -255 to 255: y i32, exact. Made by the pass "
+        "Conv of x and w, whose f32 elements are integers from -255 to 255: y i32, exact. Created by the pass "
         "integer_arithmetic.",
     .infer = infer,
     .reference = reference,

@@ -33,7 +33,7 @@ KILTER_OP(IntegerMatMul){
     .min_inputs = 2,
     .max_inputs = 2,
     .summary =
-        "MatMul of a and b, whose f32 elements are integers from -255 to 255: y i32, exact. Made by the pass "
+        "MatMul of a and b, whose f32 elements are integers from -255 to 255: y i32, exact. Created by the pass "
         "integer_arithmetic.",
     .infer = infer,
     .reference = reference,

@@ -28,7 +28,7 @@ std::optional<Tensor> list_of(const Node& node, const std::string& prefix) {
   return lists[0].second;
 }
 
-/// Returns the value for elements that are no key: one element of `type`.
+/// Returns the value for elements that are not a key: one element of `type`.
 Tensor fallback_of(const Node& node, DType type) {
   if (const Tensor* given = node.tensor_attr("default_tensor")) {
     if (given->dtype() != type || given->elems() != 1) {

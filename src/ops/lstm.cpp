@@ -66,9 +66,8 @@ KILTER_OP(LSTMSteps){
     .attrs = recurrent_attrs({{"input_forget", "int", "0"}}),
     .summary =
         "LSTM with an input that is already projected: x [steps, batch, directions * 4 * hidden] contains w x and all "
-        "biases; then r, initial_h, initial_c, peepholes, sequence_lens, r_scale (factors of the rows of r, which is "
-        "then "
-        "made of integers). Made by the pass split_recurrent and by DynamicQuantizeLSTM.",
+        "biases; then r, initial_h, initial_c, peepholes, sequence_lens, r_scale (factors of the rows of r, which "
+        "then contains integers). Created by the pass split_recurrent and by DynamicQuantizeLSTM.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,

@@ -31,7 +31,7 @@ void check_rows(const InferContext& ctx, size_t i, const char* what, int64_t n, 
   ctx.error(fmt::format("{} (input {}) has shape {}, expected {}x{}", what, i, text(ctx.shape(i)), n, columns));
 }
 
-/// Checks input i, which has the integers of the weights.
+/// Checks input i, which contains the integers of the weights.
 void check_integers(const InferContext& ctx, const Weights& w, size_t i) {
   check_types(Types<uint8_t>{}, ctx, i);
   const Shape packed = {w.n, w.blocks, w.block_bytes()};
@@ -48,8 +48,9 @@ void check_parameters(const InferContext& ctx, const Weights& w) {
   if (ctx.has(w.zeros())) {
     const bool in_bits = ctx.dtype(w.zeros()) == DType::u8;
     if (!in_bits && ctx.dtype(w.zeros()) != ctx.dtype(w.scales)) {
-      ctx.error(fmt::format("zero_points (input {}) have element type {}, expected u8 (packed) or {} as the scales",
-                            w.zeros(), name(ctx.dtype(w.zeros())), name(ctx.dtype(w.scales))));
+      ctx.error(
+          fmt::format("zero_points (input {}) have element type {}, expected u8 (packed) or {} to match the scales",
+                      w.zeros(), name(ctx.dtype(w.zeros())), name(ctx.dtype(w.scales))));
     }
     check_rows(ctx, w.zeros(), "zero_points", w.n, in_bits ? w.zero_bytes() : w.blocks);
   }
@@ -203,7 +204,7 @@ std::vector<ValueId> parts(ExpandContext& ctx) {
   return all;
 }
 
-/// Returns whether the template for packed weights can compute the node: it packs constants and knows no g_idx.
+/// Returns whether the template for packed weights can compute the node: it packs constants and does not support g_idx.
 bool has_constant_weights(const ExpandContext& ctx) {
   if (checked_bits(ctx.node) < 4 || ctx.has(kGroupIndex)) return false;
   return std::ranges::all_of(std::array{kPacked, kScales, kZeros}, [&](size_t i) {
@@ -223,8 +224,8 @@ ValueId dequantised(ExpandContext& ctx) {
   return ctx.builder.add_kilter("DequantizeBits", std::move(inputs), std::move(attrs), ctx.node.name);
 }
 
-/// Keeps a node of f32 without bias if a template can compute it, or if only the reference kernel rounds a as it asks.
-/// Otherwise, multiplies by weights of f32.
+/// Keeps a node of f32 without bias if a template can compute it, or if only the reference kernel rounds a as the node
+/// requires. Otherwise, multiplies by weights of f32.
 std::vector<ValueId> expand(ExpandContext& ctx) {
   const DType type = ctx.type(kA).dtype;
   const auto cast_to = [&](ValueId v, DType to) {
@@ -327,7 +328,8 @@ KILTER_OP(DequantizeBits){
               {"block_size", "int", "required"}},
     .summary =
         "The weights of MatMulNBits as f32 [K, N]; inputs scales, zero_points, g_idx, then the integers [N, blocks, "
-        "bytes]: one input for each position in a byte, the lowest bits first. Made by the expansion of MatMulNBits.",
+        "bytes]: one input for each position in a byte, the lowest bits first. Created by the expansion of "
+        "MatMulNBits.",
     .infer = infer_weights,
     .reference = reference_weights,
     .flops = flops_weights,

@@ -28,7 +28,7 @@ class Expansion : AttentionExpander {
   }
 
  private:
-  /// Throws bad_model or unsupported for what the added nodes would not explain.
+  /// Throws bad_model or unsupported for operands and attributes whose errors the added nodes would not explain.
   void check() {
     for (const char* key : {"do_rotary", "past_present_share_buffer"}) {
       if (node().int_attr(key, 0) == 0) continue;

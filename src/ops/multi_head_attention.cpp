@@ -1,4 +1,4 @@
-// MultiHeadAttention and DecoderMaskedMultiHeadAttention, its form for one query, which has other numbers of inputs.
+// MultiHeadAttention and DecoderMaskedMultiHeadAttention, its form for one query, whose inputs have different numbers.
 #include "ops/support/attention_expander.h"
 
 namespace kilter {
@@ -18,7 +18,7 @@ class Expansion : AttentionExpander {
   Result run(bool causal) {
     if (has(at_.indirection)) {
       unsupported(
-          fmt::format("cache_indirection (input {}) is not supported: beam search needs another cache for each "
+          fmt::format("cache_indirection (input {}) is not supported: beam search needs a separate cache for each "
                       "beam; export the model without it",
                       at_.indirection));
     }
@@ -31,7 +31,7 @@ class Expansion : AttentionExpander {
   }
 
  private:
-  /// Sets q, k and v from operands that are apart or packed. The keys and values of cross-attention may be a cache
+  /// Sets q, k and v from operands that are separate or packed. The keys and values of cross-attention may be a cache
   /// [batch, heads, positions, size].
   void read_operands() {
     q_ = in(0), k_ = in(1), v_ = in(2);

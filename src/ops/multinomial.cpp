@@ -20,7 +20,7 @@ void infer(InferContext& ctx) {
     ctx.error(fmt::format("output element type is {}; legal values are i32 and i64", name(type)));
   }
   const int64_t samples = ctx.node.int_attr("sample_size", 1);
-  if (samples < 1) ctx.error(fmt::format("attribute sample_size is {}; legal are 1 and more", samples));
+  if (samples < 1) ctx.error(fmt::format("attribute sample_size is {}; expected 1 or more", samples));
   const Shape shape = {ctx.shape(0)[0], samples};
   check_shape(ctx.node, shape);
   ctx.set(0, type, shape);

@@ -50,7 +50,7 @@ std::vector<ValueId> expand_norm_pool(ExpandContext& ctx) {
   const float p = ctx.node.float_attr("p", 2);
   constexpr float kMost = 1 << 20;
   if (!(p >= 1 && p <= kMost) || p != std::floor(p)) {
-    node_error(ctx.node, fmt::format("attribute p is {}; legal are whole numbers of 1 and more", p));
+    node_error(ctx.node, fmt::format("attribute p is {}; expected a whole number of 1 or more", p));
   }
   Attrs attrs = ctx.node.attrs;
   attrs["p"] = static_cast<int64_t>(p);
@@ -106,7 +106,7 @@ std::vector<ValueId> expand_upsample(ExpandContext& ctx) {
                     {{"scales", scales}, {"mode", ctx.node.string_attr("mode", "nearest")}});
 }
 
-/// output_sequence says whether the first output is wanted, which its name says as well.
+/// Drops output_sequence: whether the first output is wanted also follows from its name.
 template <size_t outputs>
 std::vector<ValueId> expand_recurrent(ExpandContext& ctx) {
   return in_form_of(ctx, kNextOpset, ctx.node.inputs, attrs_without(ctx.node, "output_sequence"), outputs);

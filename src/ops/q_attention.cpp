@@ -24,7 +24,7 @@ class Expansion : AttentionExpander {
   }
 
  private:
-  /// Throws bad_model or unsupported for what the added nodes would not explain.
+  /// Throws bad_model or unsupported for operands and attributes whose errors the added nodes would not explain.
   void check() {
     for (const size_t i : {kX, kW, kBias, kXScale, kWScale}) {
       if (!has(i)) error(fmt::format("input {} is left out but required", i));

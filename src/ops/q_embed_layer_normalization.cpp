@@ -50,7 +50,7 @@ class Expansion {
       node_error(ctx_.node, fmt::format("input_ids have shape {}, expected [batch, sequence]", text(ids)));
     for (const size_t i : {kSegmentIds, kMask}) {
       if (!ctx_.has(i) || ctx_.type(i).shape == ids) continue;
-      node_error(ctx_.node, fmt::format("{} (input {}) has shape {}, expected {} as input_ids",
+      node_error(ctx_.node, fmt::format("{} (input {}) has shape {}, expected {} to match input_ids",
                                         i == kMask ? "mask" : "segment_ids", i, text(ctx_.type(i).shape), text(ids)));
     }
     const Shape& positions = ctx_.type(kPosition).shape;

@@ -31,9 +31,9 @@ void infer(InferContext& ctx) {
     Shape other = ctx.shape(i);
     if (other.size() == shape.size()) other[axis] = shape[axis];
     if (other != shape) {
-      ctx.error(
-          fmt::format("input {} of shape {} does not fit input {} of shape {}: all dimensions but axis {} must agree",
-                      i, text(ctx.shape(i)), size_t{kFirst}, text(ctx.shape(kFirst)), axis));
+      ctx.error(fmt::format(
+          "input {} of shape {} does not fit input {} of shape {}: all dimensions except axis {} must agree", i,
+          text(ctx.shape(i)), size_t{kFirst}, text(ctx.shape(kFirst)), axis));
     }
     shape[axis] = checked_add(ctx.node, shape[axis], ctx.shape(i)[axis]);
   }

@@ -26,7 +26,7 @@ KILTER_OP(Relayout){
     .domain = "kilter",
     .family = Family::map,
     .movement = Movement::relayout,
-    .summary = "Y = X, the same elements in another layout; made by the layout pass.",
+    .summary = "Y = X, the same elements in another layout; created by the layout pass.",
     .infer = infer,
     .reference = reference,
     .scalar = scalar,

@@ -56,7 +56,7 @@ KILTER_OP(RNNSteps){
     .attrs = recurrent_attrs({}),
     .summary =
         "RNN with an input that is already projected: x [steps, batch, directions * hidden] contains w x and all "
-        "biases; then r, initial_h, sequence_lens. Made by the pass split_recurrent.",
+        "biases; then r, initial_h, sequence_lens. Created by the pass split_recurrent.",
     .infer = infer_recurrent,
     .reference = reference,
     .flops = recurrent_flops,

@@ -44,12 +44,12 @@ std::optional<Expr> scalar(const OpView& op, std::span<const Expr> in) {
 /// Half of the distance between f32 numbers of magnitude `most`: the most by which rounding changes a smaller number.
 double half_ulp(double most) { return std::ldexp(1, std::ilogb(most) - 24); }
 
-/// The sum in f32 with the numbers from `low` to `high` moved to those that f32 has from 2^b to 2^(b+1). There, the
-/// bits of a number are an integer with 23 - b bits after the point. The moved sum contains 1/2, so the bits above the
-/// point are the rounded sum, and a half of the sum is an integer, above which a few more units are added: a number is
-/// doubtful if only these lowest bits after the point are set. The units are more than the errors of the sum: each
-/// product is changed by three roundings (of the operand, of the factor, and of itself where a target has no fma), the
-/// moved summand by one, and so is each partial sum.
+/// The sum in f32, offset so that the numbers from `low` to `high` lie between 2^b and 2^(b+1). There, the bits of an
+/// f32 are an integer with 23 - b bits after the point. The offset includes 1/2, so the bits above the point are the
+/// rounded sum, and a tie becomes an integer. It also includes a few units in the last place: a sum is doubtful if none
+/// but the lowest bits after the point are set. The units exceed the error of the sum: each product is changed by three
+/// roundings (of the operand, of the factor, and of itself where a target has no fma), the summand by one, and each
+/// partial sum by one.
 std::optional<Guarded> guarded(const OpView& op, std::span<const Expr> in) {
   constexpr double kMostRest = 4096;
   constexpr int64_t kMostSpan = 1024;
@@ -95,8 +95,8 @@ KILTER_OP(RoundedSum){
     .attrs = {{"low", "int", "required"}, {"high", "int", "required"}},
     .summary =
         "y = x_0 * m_0 + x_1 * m_1 + ... + c, clamped to low..high and rounded to the nearest integer, ties to even, "
-        "in "
-        "f32; x_i are f32 or i32, m_i and c f64, which broadcast. NaN gives low. Made by the pass integer_arithmetic.",
+        "in f32; x_i are f32 or i32, m_i and c f64, which broadcast. NaN gives low. Created by the pass "
+        "integer_arithmetic.",
     .infer = infer,
     .reference = reference,
     .scalar = scalar,

@@ -17,7 +17,7 @@ int64_t axis_of(const Node& node, const Shape& shape) {
 /// Checks the outputs. A node may omit the last parts.
 void check_outputs(const Node& node, size_t outputs, int64_t parts, std::string_view said_by) {
   if (std::cmp_less_equal(outputs, parts)) return;
-  node_error(node, fmt::format("has {} outputs, expected {} or fewer, as {} says", outputs, parts, said_by));
+  node_error(node, fmt::format("has {} outputs, expected {} or fewer according to {}", outputs, parts, said_by));
 }
 
 /// Returns the extents of the first `outputs` of `count` equal parts. Since opset 18 the last part may be smaller.

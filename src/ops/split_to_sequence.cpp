@@ -3,12 +3,12 @@
 namespace kilter {
 namespace {
 
-/// The most parts: each takes some hundred bytes beside its elements, of which there may be none.
+/// The most parts: each takes about a hundred bytes in addition to its elements, of which there may be none.
 constexpr int64_t kMostParts = int64_t{1} << 24;
 
 void check_parts(const RunContext& ctx, int64_t count) {
   if (count > kMostParts)
-    node_error(ctx.node, fmt::format("makes {} parts; the limit is {}; give larger sizes", count, kMostParts));
+    node_error(ctx.node, fmt::format("splits into {} parts; the limit is {}; give larger sizes", count, kMostParts));
 }
 
 /// Returns the sizes of the parts: those of input 1, or equal parts with a smaller last one, or parts of one.

@@ -16,7 +16,7 @@ struct Window {
 
 Window window_of(const Node& node) {
   Window w{node.int_attr("offset", 0), node.ints_attr("shape"), node.ints_attr("strides")};
-  check_count(node, "strides, one a dimension", w.shape.size(), w.strides.size());
+  check_count(node, "strides, one for each dimension", w.shape.size(), w.strides.size());
   return w;
 }
 
@@ -54,7 +54,7 @@ KILTER_OP(StridedView){
     .domain = "kilter",
     .family = Family::movement,
     .attrs = {{"offset", "int", "0"}, {"shape", "ints", "required"}, {"strides", "ints", "required"}},
-    .summary = "y[i] = element offset + i . strides of x, counted in row-major order; made by passes.",
+    .summary = "y[i] = element offset + i . strides of x, counted in row-major order; created by passes.",
     .infer = infer,
     .reference = reference,
     .regions = regions,

@@ -53,8 +53,8 @@ KILTER_OP(StringNormalizer){
               {"locale", "string", "en_US"},
               {"stopwords", "strings", ""}},
     .summary =
-        "y = the texts of x [C] or [1, C] without those in stopwords, in lower or upper case if that is asked for; one "
-        "empty text if none is left. The shape depends on the data.",
+        "y = the texts of x [C] or [1, C] without those in stopwords, in lower or upper case if requested; one empty "
+        "text if none is left. The shape depends on the data.",
     .infer = infer,
     .reference = reference,
     .shape_operands = {0},

@@ -58,7 +58,7 @@ KILTER_OP(TakeChannels){
     .max_inputs = -1,
     .attrs = {{"channels", "ints", "required"}},
     .summary =
-        "y[:, k] = the channel channels[k] of the inputs [n, c, h, w], counted through all of them; made by the "
+        "y[:, k] = the channel channels[k] of the inputs [n, c, h, w], counted through all of them; created by the "
         "layout pass.",
     .infer = infer,
     .reference = reference,

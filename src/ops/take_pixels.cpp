@@ -106,8 +106,8 @@ KILTER_OP(TakePixels){
     .family = Family::resize,
     .attrs = {{"rows", "ints", "required"}, {"columns", "ints", "required"}},
     .summary =
-        "y[:, :, i, j] = x[:, :, rows[i], columns[j]] of [n, c, h, w]; indices as runs of first, step and count; made "
-        "by the layout pass.",
+        "y[:, :, i, j] = x[:, :, rows[i], columns[j]] of [n, c, h, w]; indices as runs of first, step and count; "
+        "created by the layout pass.",
     .infer = infer,
     .reference = reference,
     .resize = [](const OpView& view) { return pixels_plan(view.node, view.inputs[0].shape); },

@@ -21,7 +21,7 @@ bool circular(const Node& node) {
   return mode == "circular";
 }
 
-/// Says why an update of `steps` elements starting at `first` does not fit into the axis. Empty if it does.
+/// Returns why an update of `steps` elements starting at `first` does not fit into the axis. Empty if it does.
 std::string misfit(int64_t batch, int64_t first, int64_t steps, size_t axis, int64_t size) {
   if (first >= 0 && first <= size - steps) return {};
   return fmt::format(
@@ -42,8 +42,8 @@ void infer(InferContext& ctx) {
   if (fits) update[axis] = cache[axis];
   if (update != cache) {
     ctx.error(
-        fmt::format("update of shape {} does not fit the cache of shape {}: all dimensions but {} must agree and that "
-                    "one must not be larger",
+        fmt::format("update of shape {} does not fit the cache of shape {}: all dimensions except {} must agree, and "
+                    "that one must not be larger",
                     text(ctx.shape(1)), text(cache), axis));
   }
   if (ctx.has(2)) {
@@ -106,7 +106,8 @@ class Expansion : Expander {
   }
 
  private:
-  /// Returns where the update goes, if this is constant, the same for the whole batch, and without a turn.
+  /// Returns where the update goes if this is constant and the same for the whole batch, and the update does not wrap
+  /// around.
   std::optional<int64_t> constant_place(int64_t extent, int64_t steps) const {
     if (!has(2)) return 0;
     const Tensor* first = known(2);

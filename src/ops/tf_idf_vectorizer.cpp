@@ -62,7 +62,7 @@ Pool pool_of(const Node& node) {
   pool.shortest = node.int_attr("min_gram_length", 1);
   pool.longest = node.int_attr("max_gram_length", 1);
   if (pool.shortest < 1 || pool.longest < pool.shortest) {
-    node_error(node, fmt::format("min_gram_length is {} and max_gram_length {}; legal are 1 <= min <= max",
+    node_error(node, fmt::format("min_gram_length is {} and max_gram_length {}; expected 1 <= min <= max",
                                  pool.shortest, pool.longest));
   }
   read_ngrams(node, tokens, pool);
@@ -78,7 +78,7 @@ Pool pool_of(const Node& node) {
   if (!pool.weight.empty()) check_count(node, "weights", pool.column.size(), pool.weight.size());
   if (node.int_attr("max_skip_count", 0) < 0) {
     node_error(node,
-               fmt::format("attribute max_skip_count is {}; legal are 0 and more", node.int_attr("max_skip_count", 0)));
+               fmt::format("attribute max_skip_count is {}; expected 0 or more", node.int_attr("max_skip_count", 0)));
   }
   return pool;
 }

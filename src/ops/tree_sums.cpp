@@ -244,7 +244,7 @@ KILTER_OP(TreeSums){
         "y [n, targets] = the initial values combined (sum, min or max) with the leaves that the rows of x [n, "
         "features] reach in a forest, in the type of x (f32 or f64); inputs x, records [nodes, 2], depths [trees], "
         "initial values [targets], and the targets of the trees [trees] or the leaves' rows of values [leaves, "
-        "targets]. Made by the expansions of the operators TreeEnsemble.",
+        "targets]. Created by the expansions of the operators TreeEnsemble.",
     .infer = infer,
     .reference = reference,
     .flops = flops,

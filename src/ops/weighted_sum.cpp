@@ -21,7 +21,7 @@ KILTER_OP(WeightedSum){
     .max_inputs = -1,
     .summary =
         "y = x_0 * m_0 + x_1 * m_1 + ... + c, evaluated in f64 and rounded to f32; x_i are f32 or i32, m_i and c f64, "
-        "which broadcast. Made by the pass integer_arithmetic.",
+        "which broadcast. Created by the pass integer_arithmetic.",
     .infer = infer_weighted_sum,
     .reference = reference,
     .scalar = scalar,

@@ -9,8 +9,8 @@
 
 namespace kilter {
 
-/// A forged recipe must not fill the memory: padding multiplies the size of small tensors only. `source_bytes`: of all
-/// sources from which constants are packed.
+/// Limits that keep a forged recipe from filling the memory. `source_bytes`: of all sources from which constants are
+/// packed.
 constexpr int64_t kMostGrowth = 64, kAlwaysAllowed = int64_t{4} << 20;
 constexpr int64_t most_packed_bytes(int64_t source_bytes) { return kMostGrowth * source_bytes + kAlwaysAllowed; }
 

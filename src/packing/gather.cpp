@@ -80,7 +80,7 @@ class Packer {
     const Range rows = inside(outer, a.extent, index_[x]), columns = inside(inner, b.extent, index_[y]);
     const int64_t row = outer.step * a.stride, column = inner.step * b.stride;
     from += index_[x] * a.stride + index_[y] * b.stride;
-    // The longer of the two loops is the inner one: groups of two or four elements are short.
+    // The longer of the two loops becomes the inner one, because groups have only two or four elements.
     if (columns.last - columns.first >= rows.last - rows.first) {
       for (int64_t i = rows.first; i < rows.last; ++i) copy(to + i * inner.count, from + i * row, columns, column, 1);
     } else {

@@ -1,5 +1,5 @@
-// How a packed constant is made from a tensor of the network, as data: a compiled file may contain the tensor and the
-// recipe instead of the constant, so that targets which pack a tensor in different ways share it.
+// How a constant is packed from a tensor of the network, as data. A compiled file may contain the tensor and the recipe
+// instead of the packed constant, so that targets that pack a tensor in different ways share it.
 #pragma once
 
 #include <cstddef>

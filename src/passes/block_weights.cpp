@@ -4,8 +4,8 @@
 //   %y = MatMul(%a, %w)                                =>
 //
 // Likewise with Gemm, whose c is added afterwards; with trans_b, or with a Transpose of w, the blocks are along the
-// other axis. Legal if q has the types i8 or u8, s is f32, w has two dimensions and blocks along the sum, of a power of
-// two of elements from 16 on, and a Gemm has alpha = beta = 1 and does not transpose a. The weights get 4 bits if all
+// other axis. Legal if q is i8 or u8, s is f32, w has two dimensions, the blocks run along the sum and have a power of
+// two of elements, at least 16, and a Gemm has alpha = beta = 1 and does not transpose a. The weights get 4 bits if all
 // integers and zero points fit in them, otherwise 8.
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kLeastBlock = 16;
 
-/// The integers of weights [k, n] and their scales and zero points, as the DequantizeLinear node has them.
+/// The integers of weights [k, n] and their scales and zero points, in the form that the DequantizeLinear node uses.
 struct Blocks {
   const Tensor* integers = nullptr;
   const Tensor* scales = nullptr;
@@ -44,7 +44,7 @@ bool fits_four_bits(const Tensor& t) {
   return std::ranges::all_of(t.span<int8_t>(), [](int8_t q) { return q >= -8 && q < 8; });
 }
 
-/// Returns the weights of a product if `v` is made by a DequantizeLinear in blocks along the sum. `turned`: `v` is
+/// Returns the weights of a product if `v` is computed by a DequantizeLinear in blocks along the sum. `turned`: `v` is
 /// [n, k].
 std::optional<Blocks> blocks_of(const Graph& graph, ValueId v, bool turned) {
   if (const Node* transpose = made_by(graph, v, "Transpose"); transpose != nullptr && graph.type(v).shape.size() == 2) {
@@ -75,7 +75,7 @@ std::optional<Blocks> blocks_of(const Graph& graph, ValueId v, bool turned) {
   return b;
 }
 
-/// Puts integer `value` at position i of those that begin at `bytes`.
+/// Stores integer `value` at position i of the packed integers at `bytes`.
 void pack(uint8_t* bytes, int64_t i, int64_t bits, int64_t value) {
   const int64_t per_byte = 8 / bits;
   bytes[i / per_byte] = static_cast<uint8_t>(bytes[i / per_byte] | value << (i % per_byte * bits));

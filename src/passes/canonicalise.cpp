@@ -96,8 +96,8 @@ class Canonical : public RewritePass<Canonical> {
     return y;
   }
 
-  /// Gives a product of rows that were reshaped to a matrix, and are reshaped afterwards, the shape of its result, so
-  /// that the nodes behind it can be fused with it.
+  /// Applies to a product of rows that were reshaped to a matrix and are reshaped again after it. Gives the product the
+  /// final shape, so that the nodes after it can be fused with it.
   Patch product_between_reshapes(const Node& node) {
     ValueId v = node.inputs[0], bias = kNone;
     const auto single = [&](std::string_view op) { return read_once(graph_, v) ? made_by(graph_, v, op) : nullptr; };
@@ -342,7 +342,7 @@ class Canonical : public RewritePass<Canonical> {
     const std::vector<int64_t> none{0, 0};
     if (win.kernel != win.strides || win.pads_begin != none || win.pads_end != none || win.dilations != Ints{1, 1} ||
         conv->int_attr("group", 1) != 1 || x[2] != y[2] * win.kernel[0] || x[3] != y[3] * win.kernel[1])
-      return no("its windows are no patches: they overlap, leave gaps, have groups or are padded");
+      return no("its windows are not patches: they overlap, leave gaps, have groups or are padded");
     const int64_t row = elems(w->shape()) / y[1];
     if (x[1] > kFewChannels || row < kLongRow || elems(y) == 0) return no("its patches are too small or too deep");
     const Shape split{x[0], x[1], y[2], win.kernel[0], y[3], win.kernel[1]};

@@ -19,9 +19,9 @@ struct ChannelMove {
 /// whole channels of non-constant f32 images; nullopt otherwise.
 std::optional<ChannelMove> channel_move(const Graph& graph, const Node& node, size_t output);
 
-/// Returns a move with the same result and earlier sources: an image that a channel move makes, and that nothing else
-/// reads, is replaced by the inputs of that move, as long as each vector of `block` channels is assembled from few
-/// source vectors.
+/// Returns a move with the same result and earlier sources: an image that is the result of a channel move, and that
+/// nothing else reads, is replaced by the inputs of that move, as long as each vector of `block` channels is assembled
+/// from few source vectors.
 ChannelMove through_producers(const Graph& graph, ChannelMove move, int32_t block);
 
 }  // namespace kilter

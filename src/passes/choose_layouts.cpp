@@ -1,5 +1,5 @@
 // Chooses a layout for every value: blocked channels from the first convolution or pool on, through all nodes that can
-// read and write them, so that as few Relayout nodes as possible remain. Convolutions with few output channels make
+// read and write them, so that as few Relayout nodes as possible remain. Convolutions with few output channels write
 // plain images where that is faster.
 //
 //   %y = Conv(%x, %w)          %x1 = Relayout(%x)            x1: {halo1,1,1,1}
@@ -79,7 +79,7 @@ class Layouts {
     return node.input(2) == kNone || constant(node.input(2));
   }
 
-  /// Whether a convolution makes a plain image of few channels, because that is faster and no reader wants blocks.
+  /// Whether a convolution writes a plain image of few channels, because that is faster and no reader wants blocks.
   bool conv_of_few(const Node& node) {
     const ValueId out = node.outputs[0];
     if (node.op->family != Family::conv || !pixels_pay(graph_, node, block_before(node), context_.limits)) return false;
@@ -166,7 +166,7 @@ class Layouts {
     return true;
   }
 
-  /// Whether a reader of `v` wants blocks, directly or behind element-wise nodes and moves of channels or pixels.
+  /// Whether a reader of `v` wants blocks, directly or after element-wise nodes and moves of channels or pixels.
   bool wanted_in_blocks(ValueId v, std::set<ValueId>& seen) const {
     if (!image(v) || !seen.insert(v).second) return false;
     const auto users = graph_.users(v);
@@ -190,7 +190,7 @@ class Layouts {
   }
 
   /// Rewrites a move of channels that crosses block boundaries and is surrounded by blocked images. Each output becomes
-  /// one TakeChannels of the images in which its channels are made.
+  /// one TakeChannels of the images in which its channels were computed.
   bool take_channels(NodeId id) {
     const Node& node = graph_.node(id);
     if (context_.plain_layout.contains(node.name)) return false;
@@ -364,8 +364,8 @@ class Layouts {
     return converted(in, layout, "padded");
   }
 
-  /// Lets the element-wise nodes that make a value compute it in `layout` if each has one operand that is not a scalar,
-  /// so that one kernel converts the first operand and computes the value. Returns false if there are none.
+  /// Lets the element-wise nodes that compute a value write it in `layout` if each has one operand that is not a
+  /// scalar, so that one kernel converts the first operand and computes the value. Returns false if there are none.
   bool made_in(const Layout& layout, ValueId value) {
     const Layout inside{layout.block, {}};
     ValueId first = value;
@@ -449,7 +449,7 @@ class Layouts {
   PassContext& context_;
   int32_t block_;
   std::map<std::pair<ValueId, int32_t>, ValueId> made_;
-  std::set<NodeId> of_few_;  ///< convolutions with few output channels, which make plain images
+  std::set<NodeId> of_few_;  ///< convolutions with few output channels, which write plain images
 };
 
 }  // namespace

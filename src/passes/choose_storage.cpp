@@ -74,8 +74,8 @@ class Storages {
     if (!asked_) pass_wishes_on();
   }
 
-  /// Passes wishes through views and copies, for values that passes have made. A result is stored as its operands are;
-  /// an operand that nothing else reads is stored as the result.
+  /// Passes wishes through views and copies, for values that passes have created. A result is stored as its operands
+  /// are; an operand that nothing else reads is stored as the result.
   void pass_wishes_on() {
     const std::vector<NodeId>& order = graph_.order();
     for (NodeId id : order) {
@@ -139,7 +139,7 @@ class Storages {
   void store(ValueId v) {
     const std::optional<DType> now = graph_.type(v).layout.stored;
     std::optional<DType> type = alike_->wide(v) ? std::nullopt : wish_of(v);
-    if (type == now || (asked_ && now)) return;  // copies are stored as they were made
+    if (type == now || (asked_ && now)) return;  // copies are stored as they were created
     if (type && !changes()) type.reset();
     graph_.change_value(v).type.layout.stored = type;
   }
@@ -151,7 +151,7 @@ class Storages {
     return *changed_;
   }
 
-  /// Stores weights and tables of rows in the type that the results of all their readers should have, if it has
+  /// Stores weights and tables of rows in the type that the results of all their readers should have, if it represents
   /// their elements precisely enough. Weights that are f16 in a model with narrow values are stored so in any case:
   /// rewriting may have lost the wish of the result. Small constants stay in f32. Weights for products of bf16 are
   /// packed as the other operand is stored.
@@ -181,7 +181,7 @@ class Storages {
     return f16 ? std::optional(DType::f16) : std::nullopt;
   }
 
-  /// Whether f16 has every element of a constant.
+  /// Whether f16 represents every element of a constant exactly.
   static bool survives(const Tensor& constant) {
     return std::ranges::all_of(constant.span<float>(), [](float x) { return static_cast<float>(Half(x)) == x; });
   }
@@ -253,7 +253,7 @@ class Storages {
   bool any_ = false;                          ///< whether the precision or the model asks for any type
   std::optional<StoredAlike> alike_;
   std::map<ValueId, ValueId> converted_;
-  std::optional<bool> changed_;  ///< the answer of PassContext::take(), once it has been asked
+  std::optional<bool> changed_;  ///< the result of PassContext::take(), once it has been called
 };
 
 }  // namespace

@@ -21,12 +21,12 @@ namespace kilter {
 /// Used by one thread at a time.
 class ConstantMemo {
  public:
-  /// `network`: its constants exist, unchanged, as long as the memo.
+  /// `network`: its constants live, unchanged, at least as long as the memo.
   explicit ConstantMemo(std::shared_ptr<const OpenGraph> network);
 
   using Make = std::function<std::vector<Tensor>()>;
-  /// Returns the results of `make`. If all operands are kept, they are those of an earlier call with the same
-  /// `computation` of the same operands, where there was one. Operands may be undefined.
+  /// Returns the results of `make`. If all operands are kept, reuses the results of an earlier call with the same
+  /// `computation` and operands, if there was one. Operands may be undefined.
   std::vector<Tensor> get(const std::string& computation, std::span<const Tensor> operands, const Make& make);
   /// Returns whether the tensor's bytes are those of a constant of the network or of a result of get() that is kept.
   bool is_kept(const Tensor& tensor) const { return kept_.contains(tensor.raw()); }

@@ -1,4 +1,4 @@
-// Removes nodes whose results nobody needs.
+// Removes nodes whose results are not used.
 //
 //   %a = Relu(%x)                 %b = Exp(%x)
 //   %b = Exp(%x)          =>      output %b

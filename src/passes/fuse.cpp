@@ -1,4 +1,4 @@
-// Fuses element-wise nodes into the node that makes their input, so that intermediate values stay in registers.
+// Fuses element-wise nodes into the node that computes their input, so that intermediate values stay in registers.
 //
 //   %a = Conv(%x, %w)              group 1 { %a = Conv(%x, %w)
 //   %b = Add(%a, %r)        =>               %b = Add(%a, %r)
@@ -120,7 +120,7 @@ class Fuser {
     }
   }
 
-  /// Records the values that a node of the current group reads from outside, and those that it makes.
+  /// Records the values that a node of the current group reads from outside, and those that it computes.
   void note_operands(const Node& node) {
     std::ranges::copy_if(node.inputs, std::inserter(operands_, operands_.end()),
                          [&](ValueId v) { return !made_.contains(v); });
@@ -198,8 +198,8 @@ class Fuser {
     }
   }
 
-  /// Whether each value that the group makes has exactly one reader, which is `node` or in the group: then nothing
-  /// outside depends on the group. Answers quickly for most nodes; false is inconclusive.
+  /// Whether each value that the group computes has exactly one reader, which is `node` or in the group: then nothing
+  /// outside depends on the group. Fast for most nodes; false is inconclusive.
   bool leads_nowhere_else(const Node& node, const std::vector<NodeId>& group) const {
     return std::ranges::all_of(group, [&](NodeId id) {
       return std::ranges::all_of(graph_.node(id).outputs, [&](ValueId v) {
@@ -210,7 +210,8 @@ class Fuser {
     });
   }
 
-  /// Whether no operand from outside the group depends on the group. False if kMaxLooked nodes do not suffice to tell.
+  /// Returns whether no operand from outside the group depends on the group. Returns false if this is not settled after
+  /// visiting kMaxLooked nodes.
   bool independent(const Node& node, const std::vector<NodeId>& group) {
     int64_t first = INT64_MAX;
     for (NodeId id : group) first = std::min(first, position_[static_cast<size_t>(id)]);
@@ -220,7 +221,7 @@ class Fuser {
     const auto push = [&](ValueId v) {
       if (v == kNone) return;
       const NodeId producer = graph_.value(v).producer;
-      // A producer before the group may run in a unit that waits for a node behind the group's first.
+      // A producer before the group may run in a unit that waits for a node after the group's first.
       const auto at = static_cast<size_t>(producer);
       if (producer != kNone && std::max(position_[at], late_[at]) >= first &&
           std::exchange(looked_at_[at], look_) != look_)

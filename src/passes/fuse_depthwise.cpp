@@ -84,7 +84,7 @@ class DepthwiseFuser {
     return own == context_.own.end() ? "" : own->second;
   }
 
-  /// The anchor of the group that makes the input of `node`, if that is a convolution; kNone otherwise.
+  /// The anchor of the group that computes the input of `node`, if that is a convolution; kNone otherwise.
   NodeId feeder_of(const Node& node) const {
     const NodeId producer = graph_.value(node.inputs[0]).producer;
     if (producer == kNone) return kNone;
@@ -124,8 +124,8 @@ class DepthwiseFuser {
     return std::nullopt;
   }
 
-  /// A value of the feeder's group that anything but the group and the anchor's first input reads; empty if there is
-  /// none.
+  /// A value of the feeder's group that is read by anything other than the group and the anchor's first input; empty if
+  /// there is none.
   std::string other_reader(const Node& feeder, const Node& anchor) const {
     for (NodeId id : members_.at(feeder.group)) {
       for (ValueId v : graph_.node(id).outputs) {

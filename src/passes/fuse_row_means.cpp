@@ -1,5 +1,5 @@
 // Moves the first half of a mean over an image (global average pooling, squeeze and excitation) into the task of the
-// depthwise convolution that makes the image. The task computes the mean of each row from registers.
+// depthwise convolution that computes the image. The task computes the mean of each row from registers.
 //
 //   group 1 { %a = Conv(%x, %w)                       group 1 { %a = Conv(%x, %w)
 //             %b = Relu(%a) }                  =>               %b = Relu(%a)
@@ -35,8 +35,8 @@ class RowMeanFuser {
   }
 
  private:
-  /// Returns why a reduction stays apart from the task that makes its input. Returns nullopt if it joins, which counts
-  /// as a rewrite, or if no task of several nodes could absorb it.
+  /// Returns why a reduction stays apart from the task that computes its input. Returns nullopt if it joins, which
+  /// counts as a rewrite, or if no task of several nodes could absorb it.
   std::optional<Unfused> join(NodeId id) {
     const Node& node = graph_.node(id);
     NodeId from = graph_.value(node.inputs[0]).producer;
@@ -112,7 +112,7 @@ class RowMeanFuser {
     set_axis(id, 2);
   }
 
-  /// Sets the reduction's axis in its attribute if it has one, else in its second input.
+  /// Sets the reduction's axis in its attribute if it has one, and otherwise in its second input.
   void set_axis(NodeId id, int64_t axis) {
     Node& node = graph_.change_node(id);
     if (node.has_attr("axes")) {

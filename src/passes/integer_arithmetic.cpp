@@ -1,5 +1,5 @@
 // Computes the layers of a quantised network on integers. A quantised tensor becomes an f32 value with integer
-// elements, its codes less the zero point, and real values between a DequantizeLinear and a QuantizeLinear become
+// elements, its codes minus the zero point, and real values between a DequantizeLinear and a QuantizeLinear become
 // weighted sums of such values, rounded once.
 //
 //   %x = Dequantize(%qx, sx, zx)         %i = Dequantize(%qx, 1, zx)            integers
@@ -7,7 +7,7 @@
 //   %r = Relu(%y)                   =>   %r = RoundedSum(%s, sx sw / sy, 0) {low=0, high=255 - zy}
 //   %q = Quantize(%r, sy, zy)            %q = Quantize(%r, 1, zy)
 //
-// Layers behind a Quantize read the integers, not their codes, so most codes are never made.
+// Layers after a Quantize read the integers, not their codes, so most codes are never computed.
 
 #include <algorithm>
 #include <cmath>
@@ -189,7 +189,7 @@ class IntegerArithmetic {
     return {moved, found.integers.low + shift, found.integers.high + shift};
   }
 
-  /// Codes that a Quantize of floats makes, or that come from elsewhere.
+  /// Codes that a Quantize of floats computes, or that come from elsewhere.
   Codes decoded(ValueId codes, int64_t zero) {
     const NodeId producer = graph_.value(codes).producer;
     if (producer != kNone && is_op(graph_.node(producer), "Quantize", "kilter")) {
@@ -297,7 +297,7 @@ class IntegerArithmetic {
   }
 
   /// The factors of a contraction's integer sums, one or as many as the results have along one dimension; nullopt if
-  /// the scales of the weights vary along another dimension than `axis`, or if sums over `depth` may overflow.
+  /// the scales of the weights vary along a dimension other than `axis`, or if sums over `depth` may overflow.
   std::optional<Tensor> contraction_factor(const Term& x, const Weights& w, int64_t depth, size_t axis,
                                            const Shape& per_channel) const {
     if (depth > std::numeric_limits<int32_t>::max() / (kMostInteger * kMostInteger)) return std::nullopt;
@@ -539,7 +539,7 @@ class IntegerArithmetic {
   GraphBuilder b_;
   ValueId one_ = kNone;
   std::map<ValueId, Codes> codes_;      ///< by value of an integer type
-  std::map<ValueId, Weights> weights_;  ///< by f32 value that a Dequantize makes of constants
+  std::map<ValueId, Weights> weights_;  ///< by f32 value that a Dequantize computes from constants
   std::map<ValueId, Real> reals_;       ///< by f32 value
 };
 

@@ -14,7 +14,7 @@ inline bool is_op(const Node& node, std::string_view op, std::string_view domain
   return node.op->name == op && node.op->domain == domain;
 }
 
-/// The node that makes `v`, if it is the ONNX operator `op`; null otherwise.
+/// The node that computes `v`, if it is the ONNX operator `op`; null otherwise.
 inline const Node* made_by(const Graph& graph, ValueId v, std::string_view op) {
   if (v == kNone) return nullptr;
   const NodeId id = graph.value(v).producer;

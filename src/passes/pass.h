@@ -17,14 +17,14 @@
 namespace kilter {
 
 /// A node that runs on its own although it could have joined a group: an element-wise node, reduction or depthwise
-/// convolution that could join the group that makes its input, or a per-channel factor that could join the convolution
-/// that follows it.
+/// convolution that could join the group that computes its input, or a per-channel factor that could join the
+/// convolution that follows it.
 struct Unfused {
   enum Why : uint8_t {
     option,    ///< a command-line option: `--no-fuse`, `--schedule`, `--max-rewrites`
     form,      ///< no task supports the operator or its element types
-    shape,     ///< it runs over other elements
-    layout,    ///< it has another layout
+    shape,     ///< it runs over different elements
+    layout,    ///< its layout differs
     full,      ///< the group already has as many nodes as a group may have
     order,     ///< it needs something that is computed after the group
     schedule,  ///< no template applies to the group once it has joined
@@ -52,13 +52,13 @@ class TriedRewrites;
 struct PassContext {
   CpuLimits limits;
   Precision precision = Precision::declared;
-  /// Inputs and outputs of the network that are stored in another type, as `precision` stores the values between
+  /// Inputs and outputs of the network that are stored in a different type, as `precision` stores the values between
   /// layers, or as u8.
   std::map<std::string, Layout> stored_ports;
   std::set<std::string> keep_float;  ///< names of nodes whose operands and results stay in f32
   std::set<std::string> no_fuse;     ///< anchors whose groups absorb no further nodes
-  /// Depthwise convolutions that must include the convolution before them, whatever the model says. Maps each name to a
-  /// description of what requests it, such as "--fuse conv2".
+  /// Depthwise convolutions that must include the convolution before them, whatever the analytic model predicts. Maps
+  /// each name to a description of what requests it, such as "--fuse conv2".
   std::map<std::string, std::string> fuse;
   std::set<std::string> apart;             ///< depthwise convolutions that must not include the convolution before them
   std::map<std::string, std::string> own;  ///< nodes with a forced schedule or thread count: the template's name, or ""

@@ -211,7 +211,7 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
       match.empty_is_zero = !match.nan_is_zero;
     }
     const Node* softmax = made_by(shares, "Softmax");
-    if (softmax == nullptr) return "its first operand is not made by a Softmax";
+    if (softmax == nullptr) return "its first operand is not the result of a Softmax";
     if (!match.nan_is_zero && !inner(shares)) return "the result of the Softmax is read elsewhere";
     if (!over_last(*softmax)) return "the Softmax is not over the last axis";
     if (!scores(softmax->inputs[0], match))
@@ -239,7 +239,7 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
            normal_axis(softmax, softmax.int_attr("axis", softmax.op->until < 13 ? 1 : -1), rank) == rank - 1;
   }
 
-  /// Whether only `guard` and the node behind it read the shares.
+  /// Whether only `guard` and the node after it read the shares.
   bool inner_guard(ValueId guard, ValueId shares) const {
     return read_once(graph_, guard) && graph_.users(shares).size() == 2 && !graph_.is_output(shares);
   }
@@ -268,7 +268,7 @@ class AttentionRecogniser : public RewritePass<AttentionRecogniser> {
     return scaled(v, match);
   }
 
-  /// The value from which a Reshape makes `v`, if both hold the same matrices; kNone otherwise.
+  /// The input of the Reshape that computes `v`, if both hold the same matrices; kNone otherwise.
   ValueId reshaped_matrices(ValueId v) const {
     const NodeId id = graph_.value(v).producer;
     if (id == kNone || graph_.node(id).op->family != Family::reshape) return kNone;

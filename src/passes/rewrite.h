@@ -72,7 +72,7 @@ class RewritePass {
       const std::vector<std::string_view>& ops = enabled.row->ops;
       if (enabled.row->sweep != sweep) continue;
       const bool listed = std::ranges::find(ops, node.op->name) != ops.end();
-      if (!listed && (!ops.empty() || !node.op->domain.empty())) continue;  // a row for all is one for ONNX's operators
+      if (!listed && (!ops.empty() || !node.op->domain.empty())) continue;  // without operators: for all of ONNX's
       if (!context_.take()) return {};                                      // before the row changes the graph
       const Patch patch = (static_cast<Rules*>(this)->*enabled.row->apply)(node);
       if (context_.tried != nullptr) context_.tried->add(node.name, enabled.name, bool(patch), patch.why_not());

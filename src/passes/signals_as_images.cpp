@@ -8,7 +8,7 @@
 //   %c: [n,c,1,w] = Conv(%t, %v)
 //
 // This covers element-wise nodes, concatenations, runs of channels, reductions over w, and normalisations of channels.
-// Signals that no convolution or pool made stay as they are.
+// Signals that no convolution or pool computes stay as they are.
 
 #include <algorithm>
 #include <map>
@@ -54,7 +54,7 @@ class Signals {
  private:
   const TensorType& type(ValueId v) const { return graph_.type(v); }
 
-  /// Records one-row images that a convolution or pool made, and those computed from them.
+  /// Records one-row images that a convolution or pool computes, and those computed from them.
   void note_image(const Node& node) {
     const Shape& shape = type(node.outputs[0]).shape;
     if (shape.size() != 4 || shape[2] != 1) return;

@@ -140,7 +140,7 @@ class Simplifier : public RewritePass<Simplifier> {
   }
 
   /// The list of indices that a node repeats along all axes but one (Expand and others do), so that each of them stands
-  /// for a whole slice of the data; else the reason why there is none.
+  /// for a whole slice of the data; otherwise the reason why there is none.
   Patch slice_indices(const Node& node, size_t axis) const {
     const Shape &all = type(node.inputs[1]).shape, &data = type(node.inputs[0]).shape;
     for (size_t d = 0; d < all.size(); ++d) {

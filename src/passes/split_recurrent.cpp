@@ -1,4 +1,5 @@
-// Moves the product with the inputs out of recurrent nodes: one matrix product for all time steps instead of one each.
+// Moves the product with the inputs out of recurrent nodes: one matrix product for all time steps instead of one for
+// each.
 //
 //   LSTM(x, w, r, b, lens, h, c, p)   =>   LSTMSteps(Gemm(x, w', b), r, h, c, p, lens)      GRU, RNN likewise
 //

@@ -70,7 +70,7 @@ class Storage {
     }
   }
 
-  /// The integers that a node makes, if they are known.
+  /// The integers that a node computes, if they are known.
   std::optional<Range> made(const Node& node) {
     if (const ValueId out = node.outputs[0]; out != kNone && graph_.type(out).layout.stored == DType::u8) {
       const int64_t zero = graph_.type(out).layout.zero;
@@ -89,7 +89,7 @@ class Storage {
     return Range{static_cast<int64_t>(range.low) - shift, static_cast<int64_t>(range.high) - shift};
   }
 
-  /// Widens the range of a class by what a node makes. A class stays in f32 if that is not known or does not fit.
+  /// Widens the range of a class by what a node computes. A class stays in f32 if that is not known or does not fit.
   void find_ranges(const Node& node) {
     if (views(node)) {
       for (ValueId in : node.inputs) {

@@ -1,4 +1,4 @@
-// What the passes that choose how values are stored have in common.
+// Shared by the passes that choose how values are stored.
 #pragma once
 
 #include <numeric>
@@ -38,7 +38,7 @@ class StoredAlike {
   std::vector<bool> wide_;        ///< by root
 };
 
-/// Whether kernels of the family read and write values that are stored in another type. Reference kernels do not; a
+/// Whether kernels of the family read and write values that are stored in a different type. Reference kernels do not; a
 /// recurrence rounds its state in every step.
 inline bool converts_elements(Family family) {
   return family != Family::reference && family != Family::recurrent && family != Family::gemm;

@@ -65,7 +65,7 @@ class Widener {
     return b_.add("Cast", {v}, {{"to", code_of_dtype(type)}}, title);
   }
 
-  /// Makes the f32 form of a value that stays narrow in the graph.
+  /// Adds the f32 form of a value that stays narrow in the graph.
   void add_wide(ValueId v) { pair(v, cast(v, DType::f32)); }
 
   /// Makes `wide` the f32 form of `v`, stored in the type of `v`.
@@ -202,7 +202,7 @@ class Widener {
   std::map<ValueId, ValueId> narrow_;    ///< the forms of f32 values in their declared types
 };
 
-/// Whether nodes read or make narrow values. False if stored types have been chosen already.
+/// Whether nodes read or compute narrow values. False if stored types have been chosen already.
 bool has_narrow_values(const Graph& graph) {
   bool any = false;
   for (NodeId id : graph.order()) {

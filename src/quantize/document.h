@@ -1,4 +1,5 @@
-// An ONNX file as it is edited: the protobuf with all that Kilter does not understand, and its constants as tensors.
+// An ONNX file for editing: the protobuf, with everything in it that Kilter does not understand, and its constants as
+// tensors.
 #pragma once
 
 #include <filesystem>
@@ -59,7 +60,7 @@ class Document {
   /// Returns the value of an initializer, a Constant, or an Identity, Reshape, Squeeze, Unsqueeze of these; nullptr if
   /// the name means anything else.
   const Tensor* constant(const std::string& name) const;
-  /// Whether a node only makes a constant().
+  /// Whether a node only computes a constant().
   bool makes_constant(const pb::NodeProto& node) const;
   /// Whether a name is that of an input of the graph, perhaps with an initializer.
   bool is_input(const std::string& name) const;
@@ -71,7 +72,7 @@ class Document {
   /// Removes the declarations of inputs, outputs and other values.
   void clear_ports();
 
-  /// Returns a name that starts with `hint` and that nothing in the model has, and reserves it.
+  /// Returns a name that starts with `hint` and is not in use in the model, and reserves it.
   std::string fresh(const std::string& hint);
   /// Adds an initializer under a fresh name, which it returns.
   std::string add(const std::string& hint, Tensor tensor);

@@ -55,7 +55,7 @@ class Networks {
   }
 
  private:
-  /// Makes a model of the layers, whose inputs are all their operands. The writer has written its nodes.
+  /// Builds a model of the layers, whose inputs are all their operands. Call it after the writer has written its nodes.
   Document side_by_side(const Document& document) {
     Document made = quantised_document_;
     made.clear_ports();

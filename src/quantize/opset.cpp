@@ -138,10 +138,11 @@ void raise_opset(Document& document, int64_t version, const Ranks& ranks, const 
          document.file(), why, version, from, version, instead);
   }
   if (const pb::NodeProto* bad = Raiser(document, version, ranks).run(document.nodes())) {
-    fail(ErrorKind::unsupported,
-         "{}: {} needs opset {}, the model has {}, and {} '{}' has another form in opset {}; convert the model with "
-         "onnx.version_converter.convert_version(model, {}){}",
-         document.file(), why, version, from, op_name(*bad), printable(node_name(*bad)), version, version, instead);
+    fail(
+        ErrorKind::unsupported,
+        "{}: {} needs opset {}, the model has {}, and {} '{}' has a different form in opset {}; convert the model with "
+        "onnx.version_converter.convert_version(model, {}){}",
+        document.file(), why, version, from, op_name(*bad), printable(node_name(*bad)), version, version, instead);
   }
   document.set_opset(version);
 }

@@ -223,8 +223,8 @@ void check_nodes_exist(const Document& document, const std::set<std::string>& na
     const auto is_it = [&](const pb::NodeProto& n) { return node_name(n) == name; };
     if (std::any_of(document.nodes().begin(), document.nodes().end(), is_it)) continue;
     fail(ErrorKind::usage,
-         "--exclude {}: {} has no node of this name; legal are the names in the table that quantize prints, and those "
-         "that `kilter inspect` lists; a node without a name is called like its first output",
+         "--exclude {}: {} has no node of this name; legal values are the names in the table that quantize prints, and "
+         "those that `kilter inspect` lists; a node without a name is named after its first output",
          name, document.file());
   }
 }

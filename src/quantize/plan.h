@@ -45,7 +45,7 @@ struct Layer {
   int node = -1;  ///< index in Document::nodes()
   const Role* role = nullptr;
   int clip = -1;                ///< the Relu or Clip that alone reads the result; saturation does its work. -1: none
-  std::string output;           ///< the value that the layer makes: the node's first output, or that of `clip`
+  std::string output;           ///< the value that the layer computes: the node's first output, or that of `clip`
   bool writes_integers = true;  ///< whether `output` is quantised
   std::vector<std::string> activations;
 };

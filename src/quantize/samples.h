@@ -21,8 +21,8 @@ class Samples {
   size_t size() const { return samples_.size(); }
   /// Returns the name of a sample in errors: its file or folder.
   std::string name(size_t i) const { return samples_[i].string(); }
-  /// Reads a sample: a tensor for each input. Throws bad_input naming the file for another element type or shape, and
-  /// for values that are not finite.
+  /// Reads a sample: a tensor for each input. Throws bad_input naming the file for a different element type or shape,
+  /// and for values that are not finite.
   std::map<std::string, Tensor> load(size_t i) const;
 
  private:

@@ -124,8 +124,8 @@ class WeightQuantiser {
         make_node("Add", document_.fresh(node_name(node) + "_bias"), {result, node.input(2)}, {node.output(0)});
   }
 
-  /// Returns u8[outputs, blocks, bytes of a block]: each weight plus 2^(bits - 1), and 0 for weights behind the last.
-  /// A byte holds two 4-bit weights, the first one in its lower half.
+  /// Returns u8[outputs, blocks, bytes of a block]: each weight plus 2^(bits - 1), and 0 for weights after the last. A
+  /// byte holds two 4-bit weights, the first one in its lower half.
   Tensor packed(const Blocks& blocks) const {
     const int64_t per_byte = 8 / options_.bits, zero = int64_t{1} << (options_.bits - 1);
     const int64_t bytes = blocks.block / per_byte;

@@ -130,7 +130,7 @@ class QOperatorWriter {
   Uses uses_;
   Nodes nodes_;
   std::set<int> dropped_;                        ///< Relu and Clip that saturation replaces
-  std::set<std::string> by_layer_;               ///< quantised values that layers make
+  std::set<std::string> by_layer_;               ///< quantised values that layers compute
   std::map<std::string, std::string> integers_;  ///< names of quantised values
 };
 

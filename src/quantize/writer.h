@@ -53,7 +53,7 @@ class ScaleNames {
   std::map<std::string, Pair> made_;
 };
 
-/// Makes the nodes of a model with QuantizeLinear and DequantizeLinear around its layers.
+/// Creates the nodes of a model with QuantizeLinear and DequantizeLinear around its layers.
 class QdqWriter {
  public:
   /// `document` gets new initializers; its nodes stay as they are.
@@ -82,7 +82,7 @@ class QdqWriter {
   const Plan& plan_;
   const Scales& scales_;
   ScaleNames names_;
-  std::set<std::string> by_layer_;  ///< quantised values that layers make
+  std::set<std::string> by_layer_;  ///< quantised values that layers compute
   std::map<std::string, std::string> dequantised_, floats_;
   std::map<int, std::vector<std::string>> constants_;  ///< by node: names of its dequantised weights and bias
   Nodes constant_nodes_;

@@ -1,4 +1,4 @@
-// What a processor says about itself, and the rows of the target table that may describe it.
+// What a processor reports about itself, and the rows of the target table that may describe it.
 #include <algorithm>
 #include <array>
 #include <cstdint>

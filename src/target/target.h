@@ -51,8 +51,8 @@ struct CpuLimits {
   double window = 256;          ///< instructions of look-ahead, within which independent work overlaps
   double latency = 4;           ///< cycles of an addition, a multiplication or a multiply-add
   double dot_latency = 6;       ///< cycles of an instruction that adds products of bf16 or of bytes
-  /// Cycles of a product of full tile registers, by how many it takes less for each row that is missing, and the fewest
-  /// (measured on Emerald Rapids).
+  /// Cycles of a product of full tile registers, the cycles that each missing row saves, and the fewest cycles of any
+  /// product (measured on Emerald Rapids).
   double tile_dot_cycles = 16, tile_row_cycles = 2.0 / 3, least_tile_dot_cycles = 9.25;
   double short_latency = 2;     ///< cycles of a minimum, a comparison or a select
   double division_cost = 8;     ///< additions that take as long as a division or square root
@@ -125,7 +125,7 @@ std::span<const TargetRow> all_targets();
 /// "llvm -mcpu=skylake-avx512 [-mattr=...]", or "null" for this machine's limits without machine code. Throws usage,
 /// listing the legal names.
 Target parse_target(std::string_view text);
-/// What a processor says about itself.
+/// What a processor reports about itself.
 struct CpuIdentity {
   Arch arch = kThisArch;
   std::string vendor;  ///< x86-64: "AuthenticAMD", "GenuineIntel", ...

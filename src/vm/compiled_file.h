@@ -3,8 +3,8 @@
 //
 // The container of a file for several targets is that of a plan, with the magic "KILTERM1". The meta section has a row
 // for each target: its name, architecture and features, how many bytes it uses of the other sections, the hash of
-// these, and the fields of its plan or program. Code and constants are in the other sections, each distinct one once.
-// Loading reads, and verifies the hash of, only what the chosen target uses. In a small file, which may have one
+// these, and the fields of its plan or program. Code and constants are in the other sections; equal ones are stored
+// once. Loading reads, and verifies the hash of, only what the chosen target uses. In a small file, which may have one
 // target, the constants section has the tensors from which the targets' constants are packed, and a row lists the
 // constants with their recipes (packing/recipe.h); loading packs them into memory.
 #pragma once
@@ -29,7 +29,7 @@ using Content = std::variant<Plan, ProgramFile>;
 
 enum class FileSize : uint8_t {
   fast,   ///< packed constants are in the file as kernels read them, and mapped
-  small,  ///< tensors that take less room than all that is packed from them are in the file instead
+  small,  ///< where a tensor is smaller than everything that is packed from it, the file contains the tensor instead
 };
 
 /// One target of a file for several, or of a small one.
@@ -54,7 +54,7 @@ struct CompiledFile {
 /// Writes a file of a plan or a program. Throws what the sink throws.
 void save_compiled(const Content& content, const FileSink& to);
 /// Writes a network that was compiled for several targets, or for one if the file is small. For a small file, the plans
-/// need Plan::recipes. Throws what the sink throws. Returns what each target takes.
+/// need Plan::recipes. Throws what the sink throws. Returns what each target needs of the file.
 std::vector<TargetPart> save_targets(std::span<const Content> contents, const FileSink& to,
                                      FileSize size = FileSize::fast);
 

@@ -68,7 +68,7 @@ class Stack {
   }
 
  private:
-  /// Bytes of a slice beside its elements, roughly.
+  /// Bytes of a slice in addition to its elements, roughly.
   static constexpr int64_t kSliceBytes = 256;
 
   std::pair<DType, Shape> slice_type(const DeclaredType& declared) const {
@@ -78,13 +78,14 @@ class Stack {
     return {declared.dtype.value_or(DType::f32), std::move(shape)};
   }
 
-  /// Throws out_of_memory if the slices could not be joined any more. Looks again when they have doubled.
+  /// Throws out_of_memory if there is no longer enough memory to join the slices. The next check is due when their size
+  /// has doubled.
   void check_memory(const OpenNode& node) {
     next_check_ = 2 * bytes_;
     if (const int64_t available = free_memory(); bytes_ > available) {
       fail(ErrorKind::out_of_memory,
-           "{}: its iterations have made {} values to be stacked, and {} for all of them together is more than the {} "
-           "that is available; run fewer iterations",
+           "{}: its iterations have produced {} values to be stacked, and {} for all of them together is more than the "
+           "{} that is available; run fewer iterations",
            node.label, slices_.size(), memory_text(bytes_), memory_text(available));
     }
   }
@@ -183,7 +184,7 @@ std::vector<AnyValue> Machine::loop(const Instr& instr, Registers& registers) co
     std::vector<AnyValue> inputs{Tensor::scalar(i), Tensor::scalar(goes_on)};
     std::ranges::move(state, std::back_inserter(inputs));
     std::vector<AnyValue> made = call_region(instr, body, std::move(inputs), registers);
-    goes_on = truth(node, made[0], "the condition that its body gives");
+    goes_on = truth(node, made[0], "the condition that its body returns");
     std::move(made.begin() + 1, made.begin() + 1 + static_cast<std::ptrdiff_t>(states), state.begin());
     for (size_t s = 0; s < stacks.size(); ++s) stacks[s].add(node, made[1 + states + s]);
   }
@@ -245,7 +246,7 @@ std::vector<AnyValue> Machine::scan_once(const Instr& instr, std::vector<AnyValu
 
 namespace {
 
-/// Returns the lengths of the sequences of a batch, or none if they have their whole lengths.
+/// Returns the lengths of the sequences of a batch, or none if all of them have the full length.
 std::vector<int64_t> sequence_lengths(const OpenNode& node, const AnyValue& value, int64_t batch) {
   if (value.absent()) return {};
   if (!value.is_tensor() || value.tensor().dtype() != DType::i64 || value.tensor().shape() != Shape{batch})
@@ -260,7 +261,7 @@ std::vector<int64_t> sequence_lengths(const OpenNode& node, const AnyValue& valu
 }  // namespace
 
 /// Until opset 8, the first input has the lengths of the sequences of a batch, and all others have the batch as their
-/// first axis. Stacked outputs are zero behind the end of a sequence.
+/// first axis. Stacked outputs are zero after the end of a sequence.
 std::vector<AnyValue> Machine::scan(const Instr& instr, Registers& registers) const {
   const OpenNode& node = *instr.node;
   const bool batched = node.opset < 9;

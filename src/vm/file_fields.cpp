@@ -96,7 +96,7 @@ int64_t place(Writer& io, const Plan& plan, const BufferRef& ref) {
     bytes = {source->tensor.raw(), static_cast<size_t>(source->tensor.bytes())};
     const Block again(ref.bytes, "a packed constant");
     pack(constant.recipe, constant.type, bytes.data(), constant.type, again.data());
-    require(std::equal(data.begin(), data.end(), again.data()), "{}: the recipe of a constant does not give it",
+    require(std::equal(data.begin(), data.end(), again.data()), "{}: the recipe of a constant does not reproduce it",
             plan.model);
   }
   constant.stored_at = io.put_constants(bytes);
@@ -130,7 +130,7 @@ void plan_fields(Reader& io, Plan& plan) {
   plan.owner = io.owner;
   if (io.unpacked) plan.owner = std::make_shared<std::pair<std::shared_ptr<void>, Unpacked>>(io.owner, *io.unpacked);
   check_plan(plan, ErrorKind::bad_input);
-  if (io.unpacked) return;  // what the file has of its constants is listed
+  if (io.unpacked) return;  // the constants that the file contains are listed
   for (const Step& step : plan.steps) {
     for (const BufferRef& ref : step.args) {
       if (ref.space == Space::constant) io.used.constants.emplace(ref.offset, ref.bytes);

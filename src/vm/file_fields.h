@@ -1,4 +1,4 @@
-// What the kinds of compiled files share: pools of code and constants, and plans and programs as fields. Used by this
+// Shared by the kinds of compiled files: pools of code and constants, and plans and programs as fields. Used by this
 // folder only.
 #pragma once
 

@@ -41,7 +41,7 @@ class FileProgram {
   std::vector<std::vector<std::shared_ptr<const ::kilter::Program>>> plans_;  ///< by segment
 };
 
-/// What a runner tells, and where it gets its memory from; each may be empty.
+/// Callbacks of a runner, and the source of its memory; each may be empty.
 struct RunnerHooks {
   std::function<void(const ::kilter::Program& plan, size_t step)> before, after;  ///< around each step of a plan
   std::optional<Allocator> allocator;  ///< of working memory and of the outputs of plans
@@ -63,7 +63,7 @@ class FileRunner {
   /// together, and unsupported for shapes in a segment that the file has neither code nor reference kernels for.
   std::vector<AnyValue> run(std::vector<AnyValue> inputs);
   const FileProgram& program() const { return *program_; }
-  /// Sets who watches the instructions of the runs from now on; null: nobody.
+  /// Sets the observer of the instructions of all later runs; null: none.
   void observe(Observer* observer) { machine_.observe(observer); }
   /// Bytes of working memory.
   int64_t held_bytes() const { return arena_bytes_ + scratch_stride_ * pool_->threads(); }
@@ -71,7 +71,7 @@ class FileRunner {
  private:
   /// A plan of a segment that has run.
   struct Form {
-    Block staging;  ///< from the allocator; else the instance has its own
+    Block staging;  ///< from the allocator; without one, the instance has its own
     std::unique_ptr<Instance> instance;
     std::vector<OutputMemory> memory;
   };

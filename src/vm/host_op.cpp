@@ -18,14 +18,14 @@ namespace {
 
 static_assert(std::is_base_of_v<KernelAttrs, Attrs>, "kernels read the attributes of nodes as they are");
 
-/// Makes the outputs of a runtime kernel as tensors.
+/// Allocates the outputs of a runtime kernel as tensors.
 class TensorResults : public KernelResults {
  public:
   explicit TensorResults(const Node& node) : tensors(node.outputs.size()), node_(node) {}
 
   bool wants(size_t output) const override { return output < tensors.size() && node_.outputs[output] != kNone; }
   std::byte* make(size_t output, DType type, std::span<const int64_t> shape) override {
-    require(output < tensors.size(), "{}: its kernel makes output {} of {}", label(node_), output, tensors.size());
+    require(output < tensors.size(), "{}: its kernel allocates output {} of {}", label(node_), output, tensors.size());
     tensors[output] = Tensor(type, Shape(shape.begin(), shape.end()));
     return tensors[output].raw();
   }
@@ -182,7 +182,9 @@ std::vector<AnyValue> interpret(const OpenGraph& segment, std::vector<AnyValue> 
       for (const ValueId v : node.regions[region].captures) operands.push_back(value(v));
       made = interpret(*node.regions[region].graph, std::move(operands), options);
     } else if (!node.regions.empty()) {
-      fail(ErrorKind::unsupported, "{}: the graphs in it run only as compiled code, and here they are beside strings",
+      fail(ErrorKind::unsupported,
+           "{}: the graphs in it run only as compiled code, which is not possible here because this part of the "
+           "network has strings",
            node.label);
     } else {
       check_node(node);

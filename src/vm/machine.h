@@ -24,9 +24,10 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void begin(const Instr& instr) = 0;
-  virtual void end() = 0;        ///< of the instruction that began last of those that have not ended
-  virtual void iteration() = 0;  ///< of that instruction, a loop
-  /// That instruction, a segment, enters the machine code of a plan. Returns where to record the run; null: nowhere.
+  virtual void end() = 0;        ///< the innermost instruction that has begun ends
+  virtual void iteration() = 0;  ///< the innermost instruction, a loop, begins an iteration
+  /// The innermost instruction, a segment, enters the machine code of a plan. Returns where to record the run; null:
+  /// nowhere.
   virtual RunTrace* enter_code(const Plan& plan) = 0;
   /// It leaves the machine code.
   virtual void leave_code() = 0;
@@ -42,7 +43,7 @@ class Machine {
   /// Throws bad_model for values that do not fit together, naming the node.
   std::vector<AnyValue> run(std::vector<AnyValue> inputs) const { return call(0, std::move(inputs)); }
 
-  /// Sets who watches the runs from now on; null: nobody.
+  /// Sets the observer of all later runs; null: none.
   void observe(Observer* observer) { observer_ = observer; }
 
  private:

@@ -9,7 +9,7 @@
 namespace kilter::vm {
 
 /// Returns a graph without nodes that compute the same as an earlier one, in regions as well. Values keep their ids.
-/// Nodes that make outputs of their graph stay. Returns `graph` itself if there is nothing to merge.
+/// Nodes that compute outputs of their graph stay. Returns `graph` itself if there is nothing to merge.
 std::shared_ptr<const OpenGraph> merge_nodes(std::shared_ptr<const OpenGraph> graph);
 
 }  // namespace kilter::vm

@@ -17,7 +17,7 @@ namespace {
 /// running anything.
 bool shapes_follow(const OpenNode& node, const std::vector<bool>& known);
 
-/// Returns whether the results of a node in a segment are known without running anything, too: shapes, and what is
+/// Returns whether the results of a node in a segment are also known without running anything: shapes, and what is
 /// computed from known operands alone.
 bool results_are_known(const OpenNode& node, const std::vector<bool>& known) {
   const auto is_known = [&](ValueId v) { return v == kNone || known[static_cast<size_t>(v)]; };
@@ -25,9 +25,8 @@ bool results_are_known(const OpenNode& node, const std::vector<bool>& known) {
          (node.op->shape_only || std::ranges::all_of(node.inputs, is_known));
 }
 
-/// Finds, for the values of a graph, which are known as soon as the shapes of its inputs are: constants, shapes and
-/// what is computed from these alone. `known` has those of the inputs set. Returns whether all nodes can be in a
-/// segment.
+/// Finds the values of a graph that are known once the shapes of its inputs are known: constants, shapes, and what is
+/// computed from these alone. `known` has those of the inputs set. Returns whether all nodes can be in a segment.
 bool find_known(const OpenGraph& graph, std::vector<bool>& known) {
   for (size_t v = 0; v < graph.values.size(); ++v) known[v] = known[v] || graph.values[v].constant.has_value();
   for (const OpenNode& node : graph.nodes) {
@@ -180,8 +179,8 @@ class Partition {
     }
   }
 
-  /// Returns whether the segment of a level makes a value itself. Known values are made again by each segment that
-  /// reads them, so that shapes may depend on them there.
+  /// Returns whether the segment of a level computes a value itself. Known values are computed again by each segment
+  /// that reads them, so that shapes may depend on them there.
   bool makes(int32_t level, ValueId v) const {
     const OpenNode* node = producer_[index(v)];
     return node != nullptr && !is_host(*node) && (level_[index(v)] == level || known_[index(v)]);
@@ -275,7 +274,7 @@ class Partition {
   std::vector<const OpenNode*> producer_;  ///< by value; null for inputs and constants
   std::vector<bool> needed_;               ///< by value
   std::set<const OpenNode*> host_;         ///< nodes that run on the host
-  std::set<ValueId> demanded_;             ///< values that other instructions read than the one that makes them
+  std::set<ValueId> demanded_;  ///< values that are read by instructions other than the one that computes them
   int32_t last_level_ = 0;
 };
 

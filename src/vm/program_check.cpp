@@ -118,7 +118,7 @@ class Checker {
     interface(graph);
     ids(graph, function.constants, "constants of a function", false);
     for (const ValueId v : function.constants) {
-      if (!graph.values[static_cast<size_t>(v)].constant) bad("value {} of function {} is no constant", v, f);
+      if (!graph.values[static_cast<size_t>(v)].constant) bad("value {} of function {} is not a constant", v, f);
     }
     for (const Instr& instr : function.code) {
       ids(graph, instr.inputs, "inputs of an instruction", true);
@@ -149,7 +149,7 @@ class Checker {
     const bool runs_graphs = node.op != nullptr && node.op->control != Control::none;
     const bool missing = node.op == nullptr;  // fails when it runs
     if (control == node.regions.empty() || (!missing && control != runs_graphs))
-      bad("{}: {} graphs are inside it, which does not fit its operator", node.label, node.regions.size());
+      bad("{}: it contains {} graphs, which does not match its operator", node.label, node.regions.size());
   }
 
   const ProgramFile& file_;

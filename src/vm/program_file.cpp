@@ -65,7 +65,7 @@ Tensor data_fields(Reader& io, DType type, const Shape& shape) {
   if (std::ssize(data) != *expected)
     io.bad("constant",
            fmt::format("{} bytes; expected {} for {}[{}]", data.size(), *expected, name(type), kilter::text(shape)));
-  if (!are_elements(type, data)) io.bad("constant", fmt::format("its bytes are no elements of {}", name(type)));
+  if (!are_elements(type, data)) io.bad("constant", fmt::format("its bytes are not elements of {}", name(type)));
   // Nothing writes to constants.
   return {type, shape, const_cast<std::byte*>(data.data()), io.owner};
 }
@@ -272,7 +272,7 @@ OpenGraph interface_of(const OpenGraph& segment) {
   return made;
 }
 
-/// The values that the instructions of a function, its inputs and its outputs refer to.
+/// Returns the values to which the instructions, the inputs and the outputs of a function refer.
 std::set<ValueId> mentioned(const Function& function) {
   std::set<ValueId> all(function.graph->inputs.begin(), function.graph->inputs.end());
   const auto add = [&](const std::vector<ValueId>& values) { all.insert(values.begin(), values.end()); };
@@ -285,7 +285,8 @@ std::set<ValueId> mentioned(const Function& function) {
   return all;
 }
 
-/// All fields of an instruction that runs a segment; of others, the first ones. Returns whether it runs one.
+/// Reads or writes all fields of an instruction that runs a segment, but only the first fields of any other. Returns
+/// whether the instruction runs a segment.
 template <class Io, class I>
 bool segment_instr_fields(Io& io, I& instr) {
   io.enumeration(instr.kind, kLastInstr, "kind of an instruction");
@@ -326,7 +327,7 @@ void instr_fields(Reader& io, Instr& instr, std::vector<OpenNode>& nodes) {
   instr.outputs = node.outputs;
 }
 
-/// `whole`: the function runs the network. Its inputs that are constants are none in the file.
+/// `whole`: the function runs the network. In the file, constants are then not among its inputs.
 void function_fields(Writer& io, const Function& function, bool whole) {
   const OpenGraph& graph = *function.graph;
   OpenGraph interface{graph.name, {}, graph.inputs, graph.own_inputs, {}, graph.outputs};
@@ -360,7 +361,7 @@ void function_fields(Reader& io, Function& function, OpenGraph& graph) {
   }
 }
 
-/// Refers to the functions as the graphs of nodes. Each is that of one node, of a function before it.
+/// Makes the functions the graphs of their nodes. Each function belongs to one node of an earlier function.
 void link_functions(Reader& io, Program& program, const std::vector<std::shared_ptr<OpenGraph>>& graphs) {
   std::vector<int> depth(graphs.size(), -1);
   depth[0] = 0;

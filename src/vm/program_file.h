@@ -2,9 +2,9 @@
 // segments whose shapes are not all known. Loading and running it needs no compiler.
 //
 // The container is that of a plan (exec/plan_file.h), with the magic "KILTERP1". The meta section has the fields of
-// ProgramFile in their order; a plan is the text that write_plan_meta() makes. The code section has the machine code of
-// all plans. The constants section has the packed constants of all plans and the constants of graphs and attributes,
-// each distinct one once. Equal programs give equal bytes.
+// ProgramFile in their order; a plan is stored as write_plan_meta() writes it. The code section has the machine code of
+// all plans. The constants section has the packed constants of all plans and the constants of graphs and attributes;
+// equal ones are stored once. Equal programs give equal bytes.
 //
 // As for a plan, the hash detects damage, not malice, and no forged file crashes the loader or the set-up of a runner.
 #pragma once
@@ -41,14 +41,14 @@ struct FilePort {
   bool is_tensor() const { return kind == DeclaredType::Kind::tensor; }
   /// The name of an open dimension; empty if it has none.
   std::string symbol(size_t axis) const { return axis < symbols.size() ? symbols[axis] : std::string(); }
-  /// Whether it is a tensor of numbers of which every dimension is known.
+  /// Whether it is a tensor of numbers whose dimensions are all known.
   bool is_fixed() const;
 };
 /// Returns "f32[1,?]", "f32[n,3]", "f32[...]", "sequence of f32[2]", "optional f32[2]", "optional sequence of
 /// f32[...]", "map from str to f32" or "sequence of maps from i64 to f32".
 std::string text(const FilePort& port);
 
-/// What a file has of a segment besides its graph.
+/// What a file contains of a segment in addition to its graph.
 struct FileSegment {
   std::string name;         ///< for errors: "12 nodes from Conv 'conv1' on"
   bool has_graph = false;   ///< false: the graph in Program::segments has inputs and outputs, but no nodes

@@ -25,7 +25,7 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return {tensor.raw(), static_cast<size_t>(tensor.bytes())};
 }
 
-/// Stands for bytes: equal ones have equal digests.
+/// A hash of bytes. Equal bytes have equal digests.
 struct Digest {
   uint64_t hash = 0;
   size_t size = 0;
@@ -95,7 +95,8 @@ void check(const StoredConstant& c, int64_t section, std::string_view where, siz
                     c.stored_at, section, kAlignment));
   if (c.bytes < 0 || c.bytes > kMostBytes) bad(where, index, fmt::format("{} bytes", c.bytes));
   if (!c.packed) {
-    if (c.bytes != c.stored_bytes) bad(where, index, fmt::format("{} bytes from {}", c.bytes, c.stored_bytes));
+    if (c.bytes != c.stored_bytes)
+      bad(where, index, fmt::format("{} bytes in memory from {} in the file", c.bytes, c.stored_bytes));
     return;
   }
   if (const auto fault = fault_of(c.recipe, c.type, c.stored_bytes, c.bytes)) bad(where, index, *fault);

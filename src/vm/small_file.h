@@ -17,8 +17,8 @@
 
 namespace kilter::vm {
 
-/// A constant in memory and what it is made from in the file. In memory, the constants of a network follow one another
-/// in the order of their list, each at the next multiple of 64.
+/// A constant in memory, and its source in the file. In memory, the constants of a network follow one another in the
+/// order of their list, each at the next multiple of 64.
 struct StoredConstant {
   int64_t bytes = 0;  ///< in memory
   bool packed = false;
@@ -39,7 +39,7 @@ void stored_constant_fields(Io& io, C& constant) {
   io.number(constant.stored_bytes, "size of a constant's source");
 }
 
-/// Which constants of the plans of a file are stored as their sources: those whose sources take less room than all
+/// Which constants of the plans of a file are stored as their sources: those whose sources are smaller than everything
 /// that is packed from them.
 class Sources {
  public:
@@ -49,7 +49,7 @@ class Sources {
     const Recipe* recipe = nullptr;
     Tensor tensor;  ///< of the packed constant's type
   };
-  /// Returns what a constant at an offset is made from; null: its bytes are stored.
+  /// Returns the source of the constant at an offset; null: its bytes are stored.
   const Source* of(const Plan& plan, int64_t offset) const;
 
  private:

@@ -129,7 +129,7 @@ class Flow {
   }
 
   /// Follows the body until the types of the values that iterations pass on do not change. `first`, `given`: own inputs
-  /// before and behind these values. Returns the types of the body's outputs; `skipped` outputs come before the values.
+  /// before and after these values. Returns the types of the body's outputs; `skipped` outputs come before the values.
   Known iterate(const Instr& instr, const Known& first, Known& state, const Known& given, size_t skipped,
                 const Known& registers) {
     for (;;) {

@@ -10,7 +10,8 @@
 
 namespace kilter::vm {
 
-/// The type of a value if it is the same tensor type in every run; nullopt: it may differ, or the value is no tensor.
+/// The type of a value if it is the same tensor type in every run; nullopt: it may differ, or the value is not a
+/// tensor.
 using KnownType = std::optional<TensorType>;
 /// Returns the types of a segment's outputs for inputs of these types; nullopt if they depend on data.
 using SegmentTypes =

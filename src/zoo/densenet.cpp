@@ -15,7 +15,7 @@ ValueId norm_relu(Net& net, const std::string& path, ValueId x) {
   return net.relu(path + ".relu", net.batch_norm(path, x));
 }
 
-/// Makes kGrowth new features from the joined features of all earlier layers.
+/// Computes kGrowth new features from the joined features of all earlier layers.
 ValueId dense_layer(Net& net, const std::string& path, const std::vector<ValueId>& features) {
   const ValueId joined = features.size() == 1 ? features[0] : net.concat(path + ".concat", features);
   const ValueId narrow = net.conv_relu(path + ".conv1", norm_relu(net, path + ".norm1", joined), {.out = kBottleneck});

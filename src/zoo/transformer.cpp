@@ -1,6 +1,5 @@
 // The encoder of Devlin et al., "BERT" (2018), with normalisation after each residual sum (Vaswani et al. 2017). The
-// input is
-// the sum of the embeddings. Attention and GELU are built from the simple operators that exporters emit.
+// input is the sum of the embeddings. Attention and GELU are built from the simple operators that exporters emit.
 #include <fmt/format.h>
 
 #include <cmath>

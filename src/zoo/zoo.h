@@ -1,4 +1,5 @@
-// Built-in networks, made by Kilter itself with seeded weights. Every network is a graph of ONNX operators at opset 17.
+// Built-in networks, which Kilter builds itself with seeded weights. Every network is a graph of ONNX operators at
+// opset 17.
 #pragma once
 
 #include <cstdint>

@@ -108,7 +108,7 @@ TEST(Npy, BadFilesAreOneClearError) {
   EXPECT_THAT(error_of(npy("{'descr': '<U-1', 'fortran_order': False, 'shape': (1,), }", "")),
               HasSubstr("element type '<U-1'"));
   EXPECT_THAT(error_of(npy("{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }", std::string("\0\xd8\0\0", 4))),
-              HasSubstr("element 0 contains 0xd800, which is no character"));
+              HasSubstr("element 0 contains 0xd800, which is not a character"));
   EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234")),
               HasSubstr("expected 8 bytes of data for f32 [2], got 4; the file is cut off"));
   EXPECT_THAT(error_of(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "12345")),
@@ -139,8 +139,8 @@ TEST(Npy, StringsRoundTrip) {
     }
     return std::string("no error");
   };
-  EXPECT_EQ(refusal("a\xff"), "string 1 is not UTF-8 at byte 1, and .npy files contain text");
-  EXPECT_EQ(refusal(std::string("a\0", 2)), "string 1 ends with a zero, which .npy files cannot keep");
+  EXPECT_EQ(refusal("a\xff"), "string 1 is not UTF-8 at byte 1; .npy files can contain only valid text");
+  EXPECT_EQ(refusal(std::string("a\0", 2)), "string 1 ends with a zero, which .npy files cannot represent");
 }
 
 TEST(Npy, StringsInFortranOrderAreTransposed) {

@@ -66,7 +66,7 @@ TEST(Npz, ArraysInTheOrderOfTheDirectory) {
 
 TEST(Npz, OtherFilesAreRefused) {
   EXPECT_EQ(error_of("text"),
-            "t.npz: not an .npz file: it has no directory at its end; the file is cut off or of another format");
+            "t.npz: not an .npz file: it has no directory at its end; the file is cut off or in another format");
   EXPECT_EQ(error_of(archive({{"a.npy", npy_of(kA)}}, 8)),
             "t.npz: 'a.npy' is compressed; write the file with numpy.savez, not with savez_compressed");
   EXPECT_EQ(error_of(archive({{"a.txt", "x"}})), "t.npz: contains 'a.txt', expected only .npy files");

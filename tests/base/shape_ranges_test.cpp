@@ -45,10 +45,10 @@ TEST(ShapeRanges, IllegalTextsAreRefused) {
       "number; put the value in quotes, since shells expand braces";
   EXPECT_EQ(usage_of({"x=1x{3..1}"}), "--shapes x=1x{3..1}: the range 3..1 is empty" + legal);
   EXPECT_EQ(usage_of({"x={1..9:0}"}), "--shapes x={1..9:0}: the step of a range is 0" + legal);
-  EXPECT_EQ(usage_of({"x=1xq"}), "--shapes x=1xq: 'q' is no size from 0 to 1099511627776" + legal);
-  EXPECT_EQ(usage_of({"x={1..}"}), "--shapes x={1..}: '' is no size from 0 to 1099511627776" + legal);
-  EXPECT_EQ(usage_of({"x={-1,2}"}), "--shapes x={-1,2}: '-1' is no size from 0 to 1099511627776" + legal);
-  EXPECT_EQ(usage_of({"x={}"}), "--shapes x={}: '' is no size from 0 to 1099511627776" + legal);
+  EXPECT_EQ(usage_of({"x=1xq"}), "--shapes x=1xq: 'q' is not a size from 0 to 1099511627776" + legal);
+  EXPECT_EQ(usage_of({"x={1..}"}), "--shapes x={1..}: '' is not a size from 0 to 1099511627776" + legal);
+  EXPECT_EQ(usage_of({"x={-1,2}"}), "--shapes x={-1,2}: '-1' is not a size from 0 to 1099511627776" + legal);
+  EXPECT_EQ(usage_of({"x={}"}), "--shapes x={}: '' is not a size from 0 to 1099511627776" + legal);
   EXPECT_EQ(usage_of({"x={=1..2}"}), "--shapes x={=1..2}: a name is empty" + legal);
   EXPECT_EQ(usage_of({"x={1..2"}), "--shapes x={1..2: the braces do not match" + legal);
   EXPECT_EQ(usage_of({"x={1..2}s"}), "--shapes x={1..2}s: 's' follows a brace" + legal);
@@ -68,8 +68,8 @@ TEST(ShapeRanges, NamesStandForOneSetOfSizes) {
   EXPECT_EQ(
       usage_of({"a={n=1..4}", "b=2x{n=1..5}"}),
       "--shapes: dimension 0 of input 'a' and dimension 1 of input 'b' are both named 'n', but have the sizes {1..4} "
-      "and {1..5}; dimensions of one name always have the same size: give both the same sizes, or other names as in "
-      "{other=1..8}");
+      "and {1..5}; dimensions of one name always have the same size: give both the same sizes, or different names, as "
+      "in {other=1..8}");
 }
 
 TEST(ShapeRanges, ShapesOutsideAreRefused) {
@@ -88,8 +88,8 @@ TEST(ShapeRanges, ShapesOutsideAreRefused) {
               StartsWith("m.onnx: input 'x': dimension 3 is 3; expected {2,4}, of which 2 and 4 are the nearest; "));
   EXPECT_THAT(bad({{"x", {2, 3, 352, 4}}}), StartsWith("m.onnx: input 'x': dimension 0 is 2; expected 1; give "));
   EXPECT_EQ(bad({{"x", {3, 352}}}),
-            "m.onnx: input 'x' has shape 3x352 with 2 dimensions; expected 4 dimensions, as its "
-            "declared sizes 1x3x{h=320..960:32}x{2,4}");
+            "m.onnx: input 'x' has shape 3x352 with 2 dimensions; expected 4 dimensions, as in its declared sizes "
+            "1x3x{h=320..960:32}x{2,4}");
   EXPECT_EQ(
       bad({{"x", {1, 3, 352, 4}}, {"y", {320}}}),
       "m.onnx: input 'y': dimension 0 ('h') is 320, but dimension 2 of input 'x' is 352; expected the same size, "

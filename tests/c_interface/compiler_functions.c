@@ -61,7 +61,7 @@ static void use_options(kilter_options* options) {
         "run-threads: expected a whole number from 0 to 1024, got '-1'");
   MENTIONS(WRONG(kilter_options_set)(options, "target", "pdp11"), KILTER_ERROR_USAGE,
            "target 'pdp11': unknown; legal values are native, ");
-  MENTIONS(WRONG(kilter_options_set)(options, "shapes", "x=1xq"), KILTER_ERROR_USAGE, "'q' is no size");
+  MENTIONS(WRONG(kilter_options_set)(options, "shapes", "x=1xq"), KILTER_ERROR_USAGE, "'q' is not a size");
   FAILS(NULLS(kilter_options_set)(NULL, "threads", "1"), KILTER_ERROR_USAGE, "argument 'options' is a null pointer");
   FAILS(NULLS(kilter_options_set)(options, NULL, "1"), KILTER_ERROR_USAGE, "argument 'name' is a null pointer");
   FAILS(NULLS(kilter_options_set)(options, "threads", NULL), KILTER_ERROR_USAGE,

@@ -74,7 +74,7 @@ void use_state(void) {
   SUCCEEDS(kilter_program_load(file_in_folder("program.kilter"), &program));
   SUCCEEDS(kilter_instance_create(program, 1, &instance));
   FAILS(kilter_instance_bind_state(instance, "texts", "list_out", NULL), KILTER_ERROR_USAGE,
-        "output 'list_out' is no tensor of numbers and input 'texts' is no tensor of numbers; the value of the output "
+        "output 'list_out' is not a tensor of numbers and input 'texts' is not a tensor of numbers; the value of the output "
         "must be one that the input can have");
   kilter_instance_free(instance);
   kilter_program_free(program);

@@ -60,7 +60,7 @@ TEST(Api, MessagesNameFieldsInPlaceOfOptions) {
             "shapes inptu=1x3x32x32: zoo:squeezenet1_1 has input 'input' of shape 1x3x32x32");
   options = {.threads = 1, .shape_ranges = {{"input", "1x3x{32..64}xq"}}};
   EXPECT_THAT(api_error_of([&] { Network::load("zoo:squeezenet1_1", options); }),
-              testing::StartsWith("shape_ranges input=1x3x{32..64}xq: 'q' is no size"));
+              testing::StartsWith("shape_ranges input=1x3x{32..64}xq: 'q' is not a size"));
 }
 
 ApiError::Kind kind_of(const std::function<void()>& f) {
@@ -138,9 +138,10 @@ TEST(Api, CompiledFilesReplaceNothingElse) {
   std::ofstream(file, std::ios::binary) << onnx::doubling_loop().bytes();
   const std::string before = read_file(file);
   Network net = Network::load(file, {.threads = 1});
-  EXPECT_EQ(api_error_of([&] { net.save(file); }), "cannot write a compiled file to '" + file +
-                                                       "': it exists and is something else, which stays as it is; give "
-                                                       "another name, or remove it first");
+  EXPECT_EQ(
+      api_error_of([&] { net.save(file); }),
+      "cannot write a compiled file to '" + file +
+          "': it exists and is not a compiled file, so it is not replaced; give another name, or remove it first");
   EXPECT_EQ(read_file(file), before);
   std::ofstream(folder.path() / "empty").close();
   net.save((folder.path() / "empty").string());

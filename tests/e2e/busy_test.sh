@@ -30,7 +30,7 @@ says_first profile.txt
 grep -qE "^Sum over end to end  [+-][0-9.]+ % \([+-][0-9.]+ to [+-][0-9.]+, 95 %, in pairs\): " profile.txt || die "profile's sum has no interval: $(cat profile.txt)"
 
 "${here[@]}" profile zoo:resnet18 --threads 2 --seconds 2 --json absent.json --html absent.html > absent.txt
-absent='^2 threads asked for, 1 took part: thread 1 came to [0-9]+ % of the work for all threads, since its CPU was in use; end other programs, or use 1 thread$'
+absent='^2 threads requested, 1 took part: thread 1 joined in [0-9]+ % of the work for all threads, since its CPU was in use; end other programs, or use 1 thread$'
 sed -n 2p absent.txt | grep -qE "$absent" || die "profile does not say that a thread had no CPU: $(head -n 5 absent.txt)"
 "${here[@]}" bench zoo:resnet18 --threads 2 --seconds 1 > absent.txt
 sed -n 2p absent.txt | grep -qE "$absent" || die "bench does not say that a thread had no CPU: $(head -n 5 absent.txt)"
@@ -65,7 +65,7 @@ for name in ("bench", "profile", "explain", "tune"):
     assert conditions["best_ms"] > 0 and "upper bound" in conditions["quiet_text"], (name, conditions)
 conditions = json.load(open("absent.json"))["conditions"]
 assert conditions["took_part"][0] == 1 and conditions["took_part"][1] < 0.5, conditions
-assert conditions["absent_threads"].startswith("2 threads asked for, 1 took part: thread 1 "), conditions
+assert conditions["absent_threads"].startswith("2 threads requested, 1 took part: thread 1 "), conditions
 assert "absent_threads" in open("absent.html").read()
 for side in "ab":
     assert json.load(open("compare.json"))[side]["conditions"]["quiet"] == "busy", side

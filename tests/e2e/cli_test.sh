@@ -358,7 +358,7 @@ expect 0 "conditions that differ: none" compare zoo:squeezenet1_1 --seconds 0.5
 expect 0 "threads          A: 1   B: 2" compare zoo:squeezenet1_1 --seconds 0.5 --threads-a 1 --threads-b 2
 echo "conv1 = conv2d_direct vectors=1 rows=1 tile=4 prefetch=0" > "$scratch/one.plan"
 expect 0 "tuning records   A: none   B: layer plan $scratch/one.plan: 1 layers" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan-b "$scratch/one.plan"
-TMPDIR=/nowhere expect 3 "kilter: cannot make a temporary folder in /nowhere: No such file or directory; set TMPDIR to use another folder" compare onnxruntime:zoo:squeezenet1_1
+TMPDIR=/nowhere expect 3 "kilter: cannot create a temporary folder in /nowhere: No such file or directory; set TMPDIR to use another folder" compare onnxruntime:zoo:squeezenet1_1
 expect 0 "tuning records of both: layer plan $scratch/one.plan: 1 layers" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan "$scratch/one.plan"
 expect 0 "A: layer plan $scratch/one.plan: 1 layers   B: none" compare zoo:squeezenet1_1 --seconds 0.5 --threads 1 --layer-plan "$scratch/one.plan" --records-b none
 expect 2 "--choose-b: worst not in {accepted,history-best,graph-best}" compare zoo:squeezenet1_1 --choose-b worst

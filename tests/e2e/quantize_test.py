@@ -271,8 +271,8 @@ class Test:
         self.error(["small.onnx", "--weights", "int4", "--samples", "samples"], idle.format("--samples", "--weights s8 or u8"))
         self.error(["small.onnx", "--weights", "int4", "--block", "48"], "--block 48: expected a power of two, 16 or more")
         self.error(["small.onnx", "--samples", "samples", "--exclude", "Conv99"],
-                   "--exclude Conv99: small.onnx has no node of this name; legal are the names in the table that quantize prints, and those "
-                   "that `kilter inspect` lists; a node without a name is called like its first output")
+                   "--exclude Conv99: small.onnx has no node of this name; legal values are the names in the table that quantize prints, and those "
+                   "that `kilter inspect` lists; a node without a name is named after its first output")
         self.error(["small.onnx", "--samples", "samples", "--format", "qoperator", "--activations", "s8", "--weights", "u8"],
                    "--format qoperator with --activations s8 and --weights u8: no runtime has QLinearConv for these types; use "
                    "--weights s8, or --format qdq")

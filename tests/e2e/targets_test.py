@@ -256,7 +256,7 @@ def test_signatures():
         assert done.returncode != 0 and text in done.stderr, (words, done.returncode, done.stderr)
     os.remove("net.kilter.sig")
     text = kilter("run", "net.kilter", *SHAPE, "--signed-by", "release.public", expect=3)
-    assert "net.kilter is not signed: there is no file 'net.kilter.sig', which `kilter sign` makes" in text, text
+    assert "net.kilter is not signed: there is no file 'net.kilter.sig', which `kilter sign` creates" in text, text
 
 
 def main():

@@ -252,7 +252,7 @@ TEST(PlanCheck, EveryInvariantHasItsError) {
       {"writes buffer 1 in constants", [](Plan& p) { p.steps[0].args[1] = constant(0, 96); }},
       {"writes buffer 0 in input", [](Plan& p) { p.steps[1].args[0] = input(0, 64); }},
       {"buffer 0 is input 2; there are 2", [](Plan& p) { p.steps[3].args[0].index = 2; }},
-      {"buffer 0 is in no space", [](Plan& p) { p.steps[3].args[0].space = Space::none; }},
+      {"buffer 0 is in an unknown space", [](Plan& p) { p.steps[3].args[0].space = Space::none; }},
       {"has 3 buffers; expected 2", [](Plan& p) { p.steps[0].args.push_back(arena(0, 0)); }},
       {"extent -1", [](Plan& p) { p.steps[0].extent = -1; }},
       {"halo has a negative size", [](Plan& p) { p.steps[1].halo.left_bytes = -1; }},

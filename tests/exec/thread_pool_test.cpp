@@ -438,7 +438,7 @@ TEST(ThreadPool, AChildOfForkRunsEverythingInItsOwnThread) {
               const std::string refused = error_of([&] { pool->run_on_each(call<decltype(nothing)>, &nothing); });
               pool.reset();
               return right && refused ==
-                                  "the 3 threads of this pool stayed in the process that called fork(); make a new "
+                                  "the 3 threads of this pool stayed in the process that called fork(); create a new "
                                   "pool in the child";
             }),
             0);

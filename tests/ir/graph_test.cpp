@@ -115,8 +115,8 @@ TEST_F(GraphTest, ReplaceUsesRefusesAnotherType) {
   };
   EXPECT_EQ(
       refusal({DType::f32, {1, 2, 3}, {}}),
-      "graph 'g': 'a_out' of type f32[2,3] made by Relu 'a' cannot be replaced by 'made_out' of type f32[1,2,3] made "
-      "by Identity 'made'; a replacement must have the element type and shape of what it replaces");
+      "graph 'g': 'a_out' of type f32[2,3] computed by Relu 'a' cannot be replaced by 'made_out' of type "
+      "f32[1,2,3] computed by Identity 'made'; a replacement must have the element type and shape of what it replaces");
   EXPECT_NE(refusal({DType::f16, {2, 3}, {}}), "");
   EXPECT_NE(refusal({DType::f32, {6}, {}}), "");
   EXPECT_EQ(refusal({DType::f32, {2, 3}, {.block = 8}}), "");

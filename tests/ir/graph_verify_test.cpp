@@ -66,7 +66,7 @@ TEST(Verify, Inputs) {
   EXPECT_EQ(message([](Graph& g) { g.change_value(kX).dead = true; }), "graph input 'x' is dead");
   EXPECT_EQ(message([](Graph& g) { g.change_value(kX).producer = 0; }), "graph input 'x' has a producer");
   EXPECT_EQ(message([](Graph& g) { g.change_value(kX).constant = Tensor(DType::f32, {2}); }),
-            "graph input 'x' is a constant too");
+            "graph input 'x' is also a constant");
 }
 
 TEST(Verify, Constants) {
@@ -75,18 +75,17 @@ TEST(Verify, Constants) {
   EXPECT_EQ(message([](Graph& g) { g.change_value(kK).constant = Tensor(); }), "constant 'k' has no tensor");
   EXPECT_EQ(message([](Graph& g) { g.change_value(kK).producer = 0; }), "constant 'k' has a producer");
   EXPECT_EQ(message([](Graph& g) { g.change_value(kK).constant.reset(); }),
-            "Add 'b': input 1, 'k', is neither a graph input, a constant nor made by a node");
+            "Add 'b': input 1, 'k', is neither a graph input nor a constant nor computed by a node");
 }
 
 TEST(Verify, Replacements) {
   EXPECT_EQ(message([](Graph& g) { g.change_value(kA).replaced_by = 9; }), "value 'a' is replaced by value 9 of 4");
-  EXPECT_EQ(
-      message([](Graph& g) {
-        const ValueId wide = g.add_constant("wide", Tensor(DType::f32, {1, 2}));
-        g.change_value(kA).replaced_by = wide;
-      }),
-      "'a' of type f32[2] made by Relu 'a' cannot be replaced by 'wide' of type f32[1,2], a constant; a replacement "
-      "must have the element type and shape of what it replaces");
+  EXPECT_EQ(message([](Graph& g) {
+              const ValueId wide = g.add_constant("wide", Tensor(DType::f32, {1, 2}));
+              g.change_value(kA).replaced_by = wide;
+            }),
+            "'a' of type f32[2] computed by Relu 'a' cannot be replaced by 'wide' of type f32[1,2], a constant; a "
+            "replacement must have the element type and shape of what it replaces");
 }
 
 TEST(Verify, Operands) {
@@ -96,7 +95,7 @@ TEST(Verify, Operands) {
   EXPECT_EQ(message([](Graph& g) { g.change_node(0).inputs = {kNone}; }), "Relu 'a': required input 0 is left out");
   EXPECT_EQ(message([](Graph& g) { g.change_node(0).inputs = {77}; }), "Relu 'a': input 0 is value 77 of 4");
   EXPECT_EQ(message([](Graph& g) { g.change_node(0).inputs = {kB}; }),
-            "Relu 'a': input 0, 'b', is made by a later node");
+            "Relu 'a': input 0, 'b', is computed by a later node");
   EXPECT_EQ(message([](Graph& g) { g.change_node(0).op = nullptr; }), "node 'a' has no operator");
   EXPECT_EQ(message([](Graph& g) { g.change_node(1).opset = 3; }),
             "Add 'b' is of opset 3, but its definition is for 7 to 2147483647");
@@ -107,7 +106,7 @@ TEST(Verify, Outputs) {
   EXPECT_EQ(message([](Graph& g) { g.change_node(0).outputs = {kA, kB}; }),
             "Relu 'a' has 2 outputs, expected 1 or fewer");
   EXPECT_EQ(message([](Graph& g) { g.change_node(0).outputs = {kB}; }),
-            "Relu 'a': output 0, 'b', says that it is output 0 of node 1");
+            "Relu 'a': output 0, 'b', claims to be output 0 of node 1");
   EXPECT_EQ(message([](Graph& g) { g.change_value(kA).dead = true; }), "Relu 'a': output 0 is the dead value 'a'");
   EXPECT_EQ(message([](Graph& g) { g.set_output(0, 9); }), "graph output 'y' is value 9 of 4");
   EXPECT_EQ(message([](Graph& g) { g.add_output(kX, ""); }), "a graph output has no name");

@@ -66,11 +66,12 @@ TEST(Tiles, AreEightOfOneStatement) {
   for (int i = 1; i < 8; ++i) list += fmt::format(", t{}: i32[1, 1]", i);
   EXPECT_EQ(check("tiles " + list + " { tile_zero t7 }\n"), "");
   EXPECT_EQ(check("tiles " + list + ", t8: i32[1, 1] { tile_zero t8 }\n"),
-            "verify 'f': 'tiles' makes 9 tile registers; expected 1 to 8");
-  EXPECT_EQ(check(with_tiles("if p < 1 { tiles t: i32[1, 1] { tile_zero t } }\n")),
-            "verify 'f': 'tiles' inside another 'tiles'; all tile registers that are used together are made together");
+            "verify 'f': 'tiles' declares 9 tile registers; expected 1 to 8");
+  EXPECT_EQ(
+      check(with_tiles("if p < 1 { tiles t: i32[1, 1] { tile_zero t } }\n")),
+      "verify 'f': 'tiles' inside another 'tiles'; declare all tile registers that are used together in one 'tiles'");
   EXPECT_EQ(check(with_tiles("") + "tile_zero c\n"),
-            "verify 'f': tile register 'c' is used outside of the 'tiles' that makes it");
+            "verify 'f': tile register 'c' is used outside of the 'tiles' that declares it");
 }
 
 TEST(Tiles, AreReadAndWrittenInTheirOwnType) {

@@ -178,13 +178,15 @@ TEST(AbsentThreads, TravelWithTheConditions) {
   c.took_part = {1, 0.031};
   const nlohmann::json json = to_json(c);
   EXPECT_EQ(conditions_from_json(json).took_part, c.took_part);
-  EXPECT_EQ(json.at("absent_threads"),
-            "2 threads asked for, 1 took part: thread 1 came to 3 % of the work for all threads, since its CPU was in "
-            "use; end other programs, or use 1 thread");
+  EXPECT_EQ(
+      json.at("absent_threads"),
+      "2 threads requested, 1 took part: thread 1 joined in 3 % of the work for all threads, since its CPU was in "
+      "use; end other programs, or use 1 thread");
   c.took_part = {1, 0.2, 0.9, 0};
-  EXPECT_EQ(to_json(c).at("absent_threads"),
-            "4 threads asked for, 2 took part: threads 1, 3 came to 0 to 20 % of the work for all threads, since their "
-            "CPUs were in use; end other programs, or use 2 threads");
+  EXPECT_EQ(
+      to_json(c).at("absent_threads"),
+      "4 threads requested, 2 took part: threads 1, 3 joined in 0 to 20 % of the work for all threads, since their "
+      "CPUs were in use; end other programs, or use 2 threads");
 }
 
 }  // namespace

@@ -302,10 +302,9 @@ TEST(Bind, DeclarationsFitWhatTheyLeaveOpen) {
 TEST(Bind, DeclaredTypesOfOutputsMustFit) {
   ModelMaker type = relu_model();
   type.graph().mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(7);
-  EXPECT_EQ(
-      bind_error(type),
-      "bad_model: m.onnx: output 'y': declared i64[2,3], but its nodes make f32[2,3]; correct the declaration in the "
-      "model");
+  EXPECT_EQ(bind_error(type),
+            "bad_model: m.onnx: output 'y': declared i64[2,3], but its nodes produce f32[2,3]; correct the declaration "
+            "in the model");
 }
 
 TEST(Bind, WrongTypesNameTheNode) {
@@ -369,7 +368,7 @@ TEST(Bind, OperatorsThatPassesMakeAreRefused) {
   maker.node("IntegerMatMul", {"x", "x"}, {"z"}, "mm").set_domain("kilter");
   EXPECT_THAT(
       error_of([&] { maker.parse()->bind({}); }),
-      HasSubstr("kilter:IntegerMatMul@1 (1 node: 'mm'): only Kilter's own passes make operators of this domain"));
+      HasSubstr("kilter:IntegerMatMul@1 (1 node: 'mm'): only Kilter's own passes create operators of this domain"));
 }
 
 TEST(Bind, SequencesNeedAProgram) {
@@ -383,7 +382,7 @@ TEST(Bind, SequencesNeedAProgram) {
   EXPECT_EQ(text(model->inputs()[1]), "sequence of f32[...]");
   EXPECT_TRUE(model->missing().empty());
   EXPECT_THROW(model->bind({}), NeedsProgram);
-  EXPECT_THAT(error_of([&] { model->bind({}); }), HasSubstr("m.onnx: 'list' is no tensor: sequence of f32[...]"));
+  EXPECT_THAT(error_of([&] { model->bind({}); }), HasSubstr("m.onnx: 'list' is not a tensor: sequence of f32[...]"));
 }
 
 TEST(Bind, MapsWithOtherKeysOrValuesAreReportedAsMissing) {
@@ -397,8 +396,8 @@ TEST(Bind, MapsWithOtherKeysOrValuesAreReportedAsMissing) {
     if (of_tensors) map.mutable_value_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(2);
     EXPECT_THAT(
         error_of([&] { maker.parse()->bind({}); }),
-        HasSubstr("input of the graph (1 node: 'table'): a map with other keys than int64 and string, or with "
-                  "values that are no tensors of one element; only tensors, maps, sequences of these and optional "
+        HasSubstr("input of the graph (1 node: 'table'): a map with keys other than int64 and string, or with values "
+                  "that are not tensors of one element; only tensors, maps, sequences of these and optional "
                   "values can be inputs and outputs"));
   }
 }
@@ -412,7 +411,7 @@ TEST(Bind, MapsNeedAProgram) {
   const auto model = maker.parse();
   EXPECT_EQ(text(model->inputs()[1]), "map from str to f32");
   EXPECT_THROW(model->bind({}), NeedsProgram);
-  EXPECT_THAT(error_of([&] { model->bind({}); }), HasSubstr("m.onnx: 'table' is no tensor: map from str to f32"));
+  EXPECT_THAT(error_of([&] { model->bind({}); }), HasSubstr("m.onnx: 'table' is not a tensor: map from str to f32"));
 }
 
 TEST(Bind, OutputsThatAreInputsOrConstants) {

@@ -44,7 +44,7 @@ TEST(Parse, EmptyFile) {
   EXPECT_EQ(
       bytes_error(""),
       "bad_model: m.onnx: not a valid ONNX protobuf: 0 bytes without an IR version; expected a binary ONNX model: "
-      "the file is empty, truncated or of another format");
+      "the file is empty, truncated or in another format");
 }
 
 TEST(Parse, OtherFormats) {
@@ -215,9 +215,9 @@ TEST(Parse, Attributes) {
       "bad_model: m.onnx: Relu 'relu': attribute 'a' has kind 77; legal values are 1 (FLOAT) to 14 (TYPE_PROTOS)");
   ModelMaker reference = relu_model();
   add_attribute(*reference.graph().mutable_node(0), "a", kIntAttr).set_ref_attr_name("b");
-  EXPECT_EQ(
-      parse_error(reference),
-      "bad_model: m.onnx: Relu 'relu': attribute 'a' refers to the function attribute 'b', but is in no function");
+  EXPECT_EQ(parse_error(reference),
+            "bad_model: m.onnx: Relu 'relu': attribute 'a' refers to the function attribute 'b', but is not inside a "
+            "function");
 }
 
 TEST(Parse, NodesWithoutOperatorOrOutputs) {

@@ -154,9 +154,10 @@ TEST(Compare, TolerancesAreAsStated) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(difference({1, kNan, kInf, -0.0F}, {1, kNan, kInf, 0.0F}, exact), "");
-  EXPECT_EQ(difference({1, 2.5F}, {1, 2}, exact), "element 1 of 2: got 2.5, want 2; allowed are 0 + 0 * |want|");
+  EXPECT_EQ(difference({1, 2.5F}, {1, 2}, exact),
+            "element 1 of 2: got 2.5, want 2; the allowed error is 0 + 0 * |want|");
   EXPECT_EQ(difference({1, kNan}, {1, 2}, {.rtol = 1, .atol = 1}),
-            "element 1 of 2: got nan, want 2; allowed are 2 + 1 * |want|");
+            "element 1 of 2: got nan, want 2; the allowed error is 2 + 1 * |want|");
   EXPECT_NE(difference({kInf}, {1}, {.rtol = 1e9, .atol = 1e9}), "");
   EXPECT_NE(difference({1}, {kInf}, {.rtol = 1e9, .atol = 1e9}), "");
   EXPECT_NE(difference({kInf}, {-kInf}, {.rtol = 1e9, .atol = 1e9}), "");

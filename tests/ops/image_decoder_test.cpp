@@ -136,12 +136,11 @@ TEST(ImageDecoder, ReadsEveryFormOfBmp) {
 
 TEST(ImageDecoder, NamesWhatIsWrong) {
   const auto message = [](const Bytes& file) { return error_of([&] { decoded(file); }); };
-  EXPECT_EQ(
-      message(bytes_of("GIF89a")),
-      "ImageDecoder 'n': 6 bytes that begin like no known image; known formats are BMP, JPEG, JPEG 2000, PNG, PNM "
-      "(P1 to P6), TIFF and WebP");
+  EXPECT_EQ(message(bytes_of("GIF89a")),
+            "ImageDecoder 'n': 6 bytes of no known image format; known formats are BMP, JPEG, JPEG 2000, PNG, PNM "
+            "(P1 to P6), TIFF and WebP");
   EXPECT_EQ(message({}),
-            "ImageDecoder 'n': 0 bytes that begin like no known image; known formats are BMP, JPEG, JPEG "
+            "ImageDecoder 'n': 0 bytes of no known image format; known formats are BMP, JPEG, JPEG "
             "2000, PNG, PNM (P1 to P6), TIFF and WebP");
   EXPECT_EQ(message(bytes_of("P5 2 2 255 abc")),
             "ImageDecoder 'n': damaged PNM image: it has 3 bytes of pixels, expected 4");

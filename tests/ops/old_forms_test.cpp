@@ -78,7 +78,7 @@ TEST(OldForms, TrainingAndUnknownValuesAreNamed) {
   EXPECT_EQ(error(5, "Cast", {x}, {{"to", std::string("int")}}),
             "Cast 'n': attribute to is 'int'; legal values are names such as FLOAT, INT64 and BOOL");
   EXPECT_EQ(error(1, "GlobalLpPool", {floats({1, 1, 1}, {1})}, {{"p", 1.5F}}),
-            "GlobalLpPool 'n': attribute p is 1.5; legal are whole numbers of 1 and more");
+            "GlobalLpPool 'n': attribute p is 1.5; expected a whole number of 1 or more");
 }
 
 }  // namespace

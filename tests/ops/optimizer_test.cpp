@@ -99,7 +99,7 @@ TEST(Optimizers, OperandsThatDoNotFitAreNamed) {
   EXPECT_EQ(error("Adagrad", {floats({1, 2}), steps(0), x, x, x}, {}, 2),
             "Adagrad 'n': input 0 has shape 2, expected a scalar");
   EXPECT_EQ(error("Adam", {kRate, steps(0), x, x, x, x}, {{"beta", -1.0F}}, 3),
-            "Adam 'n': alpha is 0.9 and beta -1; legal are 0 and more");
+            "Adam 'n': alpha is 0.9 and beta -1; expected 0 or more");
   Attrs other = momentum;
   other["mode"] = std::string("heavy");
   EXPECT_EQ(error("Momentum", {kRate, steps(0), x, x, x}, other, 2),

@@ -172,7 +172,7 @@ TEST(Random, MultinomialNamesWhatIsNoDistribution) {
   EXPECT_EQ(error(Tensor(DType::f32, {2, 0})),
             "Multinomial 'n': input 0 has shape 2x0, expected [batch, classes] with one class or more");
   EXPECT_EQ(error(Tensor(DType::f32, {1, 1}), {{"sample_size", int64_t{0}}}),
-            "Multinomial 'n': attribute sample_size is 0; legal are 1 and more");
+            "Multinomial 'n': attribute sample_size is 0; expected 1 or more");
   EXPECT_EQ(error(Tensor(DType::f32, {1, 1}), {{"dtype", int64_t{1}}}),
             "Multinomial 'n': output element type is f32; legal values are i32 and i64");
 }
@@ -199,7 +199,7 @@ TEST(Random, DropoutInTrainingModeMayDropNothing) {
   EXPECT_TRUE(value_of("Dropout", {x, Tensor::scalar(0.0F), on}, {}).same(x));
   EXPECT_TRUE(value_of("Dropout", {x, Tensor::scalar(0.5F), Tensor::scalar(false)}, {}).same(x));
   EXPECT_EQ(error_of([&] { value_of("Dropout", {x, Tensor::scalar(1.0F), on}, {}); }, ErrorKind::bad_model),
-            "Dropout 'n': ratio (input 1) is 1; legal are 0 and more, but less than 1");
+            "Dropout 'n': ratio (input 1) is 1; expected at least 0 and less than 1");
 }
 
 TEST(Random, DropoutReadsModeAndRatioAtRunTime) {

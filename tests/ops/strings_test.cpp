@@ -167,11 +167,11 @@ TEST(Strings, WrongPoolsOfNgramsAreNamed) {
   EXPECT_EQ(error(attrs),
             "TfIdfVectorizer 'n': pool_strings has 4 elements and pool_int64s has 1; exactly one must have some");
   EXPECT_EQ(error(vectorizer("TF", 2, 1, 0)),
-            "TfIdfVectorizer 'n': min_gram_length is 2 and max_gram_length 1; legal are 1 <= min <= max");
+            "TfIdfVectorizer 'n': min_gram_length is 2 and max_gram_length 1; expected 1 <= min <= max");
   EXPECT_EQ(error(vectorizer("DF", 1, 1, 0)),
             "TfIdfVectorizer 'n': attribute mode is 'DF'; legal values are TF, IDF and TFIDF");
   EXPECT_EQ(error(vectorizer("TF", 1, 1, -1)),
-            "TfIdfVectorizer 'n': attribute max_skip_count is -1; legal are 0 and more");
+            "TfIdfVectorizer 'n': attribute max_skip_count is -1; expected 0 or more");
   attrs = vectorizer("TF", 1, 2, 0);
   attrs["ngram_counts"] = Ints{0, 3};
   EXPECT_EQ(error(attrs),

@@ -88,7 +88,7 @@ TEST(GroupQuery, Errors) {
       error_of(
           op, fmt::format("f32[1,1,16] f32[1,1,8] f32[1,1,8] ? ? i32[1]:0 i32[]=1 | {} k_quant_type=PER_TENSOR", heads),
           ErrorKind::unsupported),
-      "GroupQueryAttention 'case': attribute k_quant_type is 'PER_TENSOR': caches of codes are not supported; export "
+      "GroupQueryAttention 'case': attribute k_quant_type is 'PER_TENSOR': quantised caches are not supported; export "
       "the model with a cache of floats");
 }
 
@@ -130,7 +130,7 @@ TEST(MultiHead, Errors) {
       "of 5");
   EXPECT_EQ(
       error_of(op, "f32[2,1,8] f32[2,1,8] f32[2,1,8] ? ? ? ? ? ? i32[2,1,5] | num_heads=2", ErrorKind::unsupported),
-      "MultiHeadAttention 'case': cache_indirection (input 9) is not supported: beam search needs another cache for "
+      "MultiHeadAttention 'case': cache_indirection (input 9) is not supported: beam search needs a separate cache for "
       "each beam; export the model without it");
   EXPECT_EQ(
       error_of("Attention", "f32[2,3,8] f32[8,20] | num_heads=2 qkv_hidden_sizes=[8,8,8]"),

@@ -30,15 +30,15 @@ std::string said(PassFunction pass) {
 }
 
 TEST(PassDriver, NamesThePassThatReplacesAValueByOneOfAnotherType) {
-  EXPECT_EQ(
-      said([](Graph& graph, PassContext&) {
-        GraphBuilder b(graph);
-        const ValueId a = graph.find_value("a");
-        const ValueId wide = b.add("Unsqueeze", {a, b.list(std::vector<int64_t>{0})}, {}, "wide");
-        graph.replace_uses(a, wide);
-      }),
-      "pass broken: graph 'g': 'a' of type f32[2,3] made by Relu 'a' cannot be replaced by 'wide' of type f32[1,2,3] "
-      "made by Unsqueeze 'wide'; a replacement must have the element type and shape of what it replaces");
+  EXPECT_EQ(said([](Graph& graph, PassContext&) {
+              GraphBuilder b(graph);
+              const ValueId a = graph.find_value("a");
+              const ValueId wide = b.add("Unsqueeze", {a, b.list(std::vector<int64_t>{0})}, {}, "wide");
+              graph.replace_uses(a, wide);
+            }),
+            "pass broken: graph 'g': 'a' of type f32[2,3] computed by Relu 'a' cannot be replaced by 'wide' of type "
+            "f32[1,2,3] computed by Unsqueeze 'wide'; a replacement must have the element type and shape of what it "
+            "replaces");
 }
 
 TEST(PassDriver, NamesThePassThatChangesAnOutput) {

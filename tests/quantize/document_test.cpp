@@ -171,7 +171,7 @@ TEST(RaiseOpset, RefusesAnotherMeaning) {
   Document document = Document::load(file);
   EXPECT_EQ(
       onnx::error_of([&] { raise_opset(document, 13, kUnknown, "the test", ", or do not"); }),
-      fmt::format("unsupported: {}: the test needs opset 13, the model has 11, and Softmax 'softmax' has another "
+      fmt::format("unsupported: {}: the test needs opset 13, the model has 11, and Softmax 'softmax' has a different "
                   "form in opset 13; convert the model with onnx.version_converter.convert_version(model, 13), or "
                   "do not",
                   file.string()));

@@ -121,11 +121,12 @@ TEST(Plan, RefusesUnknownNodes) {
   const auto file = folder.write(residual_model());
   const Document document = Document::load(file);
   check_nodes_exist(document, {"conv1", "fc"});
-  EXPECT_EQ(onnx::error_of([&] { check_nodes_exist(document, {"conv3"}); }),
-            fmt::format("usage: --exclude conv3: {} has no node of this name; legal are the names in the table that "
-                        "quantize prints, and those that `kilter inspect` lists; a node without a name is called like "
-                        "its first output",
-                        file.string()));
+  EXPECT_EQ(
+      onnx::error_of([&] { check_nodes_exist(document, {"conv3"}); }),
+      fmt::format(
+          "usage: --exclude conv3: {} has no node of this name; legal values are the names in the table that quantize "
+          "prints, and those that `kilter inspect` lists; a node without a name is named after its first output",
+          file.string()));
 }
 
 TEST(Plan, RefusesModelsWithoutProducts) {

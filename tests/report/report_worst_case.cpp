@@ -99,7 +99,7 @@ json conditions() {
           {"disturbed", 48},
           {"best_ms", 1.5},
           {"took_part", std::vector<double>(kThreads, 0.01)},
-          {"absent_threads", "16 threads asked for, 1 took part: <b>threads</b> 1 to 15"},
+          {"absent_threads", "16 threads requested, 1 took part: <b>threads</b> 1 to 15"},
           {"quiet", "busy"},
           {"disturbed_share", 1.0},
           {"quiet_text", "busy: 48 of 48 runs disturbed (100 %: <b>waited</b>); the time is an upper bound"}};

@@ -321,7 +321,7 @@ TEST(Loop, MoreThanMemoryToStackIsAnError) {
   Network network(maker);
   const auto run = [&](int64_t n) { return network->run({{"n", Tensor::scalar(n)}, {"x", pair(1, 2)}}); };
   EXPECT_THAT(error_of([&] { run(int64_t{1} << 40); }),
-              testing::AllOf(testing::StartsWith("out_of_memory: Loop 'loop': its iterations have made "),
+              testing::AllOf(testing::StartsWith("out_of_memory: Loop 'loop': its iterations have produced "),
                              HasSubstr(" values to be stacked, and "), HasSubstr("run fewer iterations")));
   EXPECT_EQ(run(1)[1].shape(), (Shape{1, 1 << 24}));  // the session goes on
 }
@@ -362,8 +362,9 @@ TEST(Sequences, HaveALimitOnTheirParts) {
   maker.node("SequenceLength", {"q"}, {"y"});
   maker.output("y", {}, kInt64);
   Network network(maker);
-  EXPECT_EQ(error_of([&] { network->run({{"shape", Tensor::of<int64_t>({2}, {int64_t{1} << 39, 0})}}); }),
-            "bad_model: SplitToSequence 'split': makes 549755813888 parts; the limit is 16777216; give larger sizes");
+  EXPECT_EQ(
+      error_of([&] { network->run({{"shape", Tensor::of<int64_t>({2}, {int64_t{1} << 39, 0})}}); }),
+      "bad_model: SplitToSequence 'split': splits into 549755813888 parts; the limit is 16777216; give larger sizes");
   EXPECT_EQ(network->run({{"shape", Tensor::of<int64_t>({2}, {3, 0})}})[0].as_int(0), 3);
 }
 

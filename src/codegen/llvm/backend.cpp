@@ -154,7 +154,7 @@ std::vector<char> compile_one(const LoopFunc& func, const Target& target, std::u
   });
 }
 
-/// Returns a target machine owned by this thread; making one costs more than compiling a small kernel.
+/// Returns a target machine owned by this thread; creating one costs more than compiling a small kernel.
 std::unique_ptr<llvm::TargetMachine>& machine_of_thread(const Target& target) {
   thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
   return machines[fmt::format("{}|{}|{}", name(target.arch), target.cpu, target.features)];

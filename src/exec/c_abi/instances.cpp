@@ -172,7 +172,7 @@ std::unique_ptr<kilter_instance> make_instance(const kilter_program& program, co
 InUse::InUse(kilter_instance& instance) : instance_(instance) {
   Use idle = Use::idle;
   if (!instance_.use.compare_exchange_strong(idle, Use::running, std::memory_order_acquire))
-    fail(ErrorKind::usage, "this instance is already running in another thread; make one instance for each thread");
+    fail(ErrorKind::usage, "this instance is already running in another thread; create one instance for each thread");
 }
 
 std::vector<AnyValue> run_held(kilter_instance& instance, const kilter_value* const* inputs, size_t input_count) {

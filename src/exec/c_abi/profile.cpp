@@ -12,7 +12,7 @@ namespace {
 /// A step, over all runs.
 struct Row {
   std::string name, ops;
-  std::vector<double> ms;  ///< by run: without the steps inside it
+  std::vector<double> ms;  ///< of each run, without the steps inside it
   size_t calls = 0;        ///< in the latest run
 };
 
@@ -35,8 +35,8 @@ struct kilter_profile {
 namespace kilter::c_abi {
 namespace {
 
-/// Takes the time of the steps and instructions of runs. The time of an instruction does not contain that of the steps
-/// and instructions inside it.
+/// Measures the times of the steps and instructions of runs. The time of an instruction does not contain that of the
+/// steps and instructions inside it.
 class Stopwatch : public Watch {
  public:
   Stopwatch(kilter_profile& profile, const vm::ProgramFile* file, size_t runs)

@@ -43,7 +43,7 @@ size_t find(const std::vector<Port>& ports, const char* what, const std::string&
 }
 
 std::string text_of(const Port& port) {
-  if (!port.tensor) return "no tensor of numbers";
+  if (!port.tensor) return "not a tensor of numbers";
   std::string dims = port.dims ? "" : "...";
   for (size_t d = 0; port.dims && d < port.dims->size(); ++d) {
     if (d > 0) dims += ",";

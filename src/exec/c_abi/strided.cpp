@@ -16,7 +16,7 @@ using kilter::c_abi::guarded;
 using kilter::c_abi::not_null;
 
 /// Returns the strides, which are those of a dense tensor if `strides` is null. Throws usage if an element would be
-/// farther away than addresses can tell.
+/// beyond the range of addresses.
 Shape strides_of(const Shape& shape, const int64_t* strides) {
   if (strides == nullptr) return kilter::dense_strides(shape);
   constexpr int64_t kFarthest = int64_t{1} << 56;

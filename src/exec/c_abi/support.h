@@ -1,4 +1,4 @@
-// What the files of the C interface share. No exception leaves a function; every error becomes a status and a text.
+// Shared by the files of the C interface. No exception leaves a function; every error becomes a status and a text.
 #pragma once
 
 #include <atomic>
@@ -45,16 +45,16 @@ class Cancelled : public Error {
   using Error::Error;
 };
 
-/// An input whose value is that of an output in the run before. Nothing writes to the values.
+/// An input whose value is that of an output of the previous run. Nothing writes to the values.
 struct BoundState {
   size_t input = 0, output = 0;
   AnyValue initial, value;
 };
 
-/// What happens to an instance.
+/// Whether an instance is in use.
 enum class Use : uint8_t { idle, running, cancelled };
 
-/// Told of each instruction and step of a run; functions may throw to end the run.
+/// Notified of each instruction and step of a run. The functions may throw to end the run.
 class Watch {
  public:
   virtual ~Watch() = default;
@@ -119,7 +119,7 @@ inline void not_null(const void* pointer, const char* what) {
   if (pointer == nullptr) fail(ErrorKind::usage, "argument '{}' is a null pointer", what);
 }
 
-/// Whether there is a callback for messages of this level. Texts that take time are made only then.
+/// Returns whether there is a callback for messages of this level. Callers compose expensive texts only then.
 bool logs(kilter_log_level level) noexcept;
 /// Passes a message to the callback. `text` ends with a zero byte; it becomes one line.
 void log_text(kilter_log_level level, const char* text) noexcept;
@@ -128,19 +128,19 @@ void log(kilter_log_level level, fmt::format_string<Args...> format, Args&&... a
   if (logs(level)) log_text(level, fmt::format(format, std::forward<Args>(args)...).c_str());
 }
 
-/// Returns the options that a caller of an older or newer version gave: `given` has `bytes` bytes of them, of which
-/// those that this version does not know must be 0; new fields must therefore leave no padding. Throws usage for fewer
-/// than `least` bytes, naming the struct `what` and the macro that has its `defaults`.
+/// Copies options from a caller built for an older or newer version. `given` has `bytes` bytes; those that this version
+/// does not know must be 0, so new fields must leave no padding. Throws usage for fewer than `least` bytes, naming the
+/// struct `what` and the macro that has its `defaults`.
 void take_options(const void* given, size_t bytes, size_t least, void* options, size_t size, const char* what,
                   const char* defaults);
 
 /// Memory for the bytes of a compiled file, aligned so that its constants need no further copy.
 std::shared_ptr<std::byte> file_memory(size_t bytes);
-/// Makes a program of the bytes of a compiled file, which `owner` keeps alive. Errors refer to them as `where`.
+/// Creates a program from the bytes of a compiled file, which `owner` keeps alive. Errors refer to them as `where`.
 std::unique_ptr<kilter_program> make_program(std::span<const std::byte> bytes, std::shared_ptr<void> owner,
                                              const std::string& where, bool verify);
 
-/// An instance while one thread uses it. Throws usage if another does.
+/// Reserves an instance for one thread. Throws usage if another thread uses it.
 class InUse {
  public:
   explicit InUse(kilter_instance& instance);

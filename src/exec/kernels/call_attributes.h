@@ -9,7 +9,8 @@
 namespace kilter {
 
 /// Reads ReferenceCall::attrs: {"axis": ["int", 1], "mode": ["string", "avg"], ...}. Returns nullopt if it has anything
-/// but integers, floats, lists of these, and strings of ASCII characters without escapes: no runtime kernel needs more.
+/// other than integers, floats, lists of these, and strings of ASCII characters without escapes: no runtime kernel
+/// needs more.
 std::optional<KernelAttrs> read_attributes(std::string_view json);
 
 }  // namespace kilter

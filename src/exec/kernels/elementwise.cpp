@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// Returns the broadcast shape of two operands, or nullopt if they do not fit.
+/// Returns the broadcast shape of two operands, or nullopt if there is none.
 std::optional<Shape> broadcast(std::span<const int64_t> a, std::span<const int64_t> b) {
   if (a.size() < b.size()) std::swap(a, b);
   Shape shape(a.begin(), a.end());

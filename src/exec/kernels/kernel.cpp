@@ -44,7 +44,7 @@ const T* attr_of(const KernelCall& call, std::string_view key, std::string_view 
   if (found == call.attrs.end()) return nullptr;
   const T* value = std::get_if<T>(&found->second);
   if (value == nullptr)
-    fail(ErrorKind::bad_model, "{} '{}': attribute {} has another type, expected {}", call.op, call.name, key, type);
+    fail(ErrorKind::bad_model, "{} '{}': attribute {} has the wrong type; expected {}", call.op, call.name, key, type);
   return value;
 }
 

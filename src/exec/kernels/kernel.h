@@ -31,7 +31,7 @@ struct KernelCall {
   const KernelAttrs& attrs;
 
   bool has_attr(std::string_view key) const { return attrs.find(key) != attrs.end(); }
-  /// Return the attribute, or `fallback` if it is absent. Throw bad_model if it has another type.
+  /// Return the attribute, or `fallback` if it is absent. Throw bad_model if it is of a different type.
   int64_t int_attr(std::string_view key, int64_t fallback) const;
   float float_attr(std::string_view key, float fallback) const;
   std::string_view string_attr(std::string_view key, std::string_view fallback) const;
@@ -61,7 +61,7 @@ class KernelResults {
   KernelResults& operator=(const KernelResults&) = delete;
   virtual ~KernelResults() = default;
   virtual bool wants(size_t output) const = 0;
-  /// Returns memory for an output that is wanted. A kernel makes each output once.
+  /// Allocates an output for which wants() is true and returns its memory. Kernels call this once for each output.
   virtual std::byte* make(size_t output, DType type, std::span<const int64_t> shape) = 0;
 
   template <class T>
@@ -74,12 +74,12 @@ struct RuntimeKernel {
   std::string_view op;
   int32_t since = 1;  ///< first opset of its domain whose form of the operator the kernel computes
   std::string_view domain = "";
-  /// Returns whether the kernel computes the operator with these attributes for operands of these types and shapes. It
-  /// refuses what is illegal, too. Reads no data.
+  /// Returns whether the kernel computes the operator with these attributes for operands of these types and shapes.
+  /// Returns false for illegal attributes and operands. Reads no data.
   bool (*takes)(const KernelCall&, KernelOperands) = nullptr;
-  /// Computes the outputs. Returns false, before it makes an output, for values of operands that the kernel does not
-  /// take, because they are illegal or rare. Throws bad_input for an index or a region out of range. `pool` may be
-  /// null.
+  /// Computes the outputs. Returns false, before it allocates an output, if the kernel does not support the values of
+  /// the operands because they are illegal or rare. Throws bad_input for an index or a region out of range. `pool` may
+  /// be null.
   bool (*run)(const KernelCall&, KernelOperands, KernelResults&, ThreadPool* pool) = nullptr;
 };
 

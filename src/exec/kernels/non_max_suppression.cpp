@@ -1,5 +1,5 @@
-// NonMaxSuppression: sorts only as many scores as are needed, and compares a box with blocks of the boxes kept that are
-// in columns of the image that it reaches.
+// NonMaxSuppression: sorts only as many scores as are needed, and compares a box only with the kept boxes in those
+// columns of the image that it reaches, one block of boxes at a time.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -82,8 +82,8 @@ class Blocks {
   size_t count_ = 0;
 };
 
-/// The boxes kept, by columns of the image that their centres are in. Where the boxes of all classes are in one list,
-/// those of each class are usually moved apart, so that few columns have boxes that can overlap another one.
+/// The kept boxes, by the column of the image that contains their centre. If the boxes of all classes are in one list,
+/// models usually move each class to a place of its own, so that a box can overlap the boxes of only a few columns.
 class Kept {
  public:
   /// For boxes whose centres are from `low` to `high`.
@@ -121,7 +121,7 @@ class Kept {
   float low_ = 0, per_unit_ = 0;
 };
 
-/// Makes room for boxes kept among these candidates.
+/// Returns an empty set for those of these candidates that will be kept.
 Kept room_for(const Boxes& boxes, const std::vector<uint64_t>& candidates) {
   constexpr size_t kFew = 512, kColumns = 256;
   if (candidates.size() <= kFew) return {1, 0, 0};

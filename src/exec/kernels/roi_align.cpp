@@ -101,7 +101,7 @@ Line line_of(const BinAxis& axis, int64_t bin, int64_t extent) {
   line.sampled = axis.samples > 0;
   std::vector<std::pair<int64_t, double>> sums;
   const auto add = [&](int64_t position, double weight) {
-    // A weight of 0 stays apart, since 0 * infinity is NaN.
+    // A weight of 0 is kept separately, since 0 * infinity is NaN.
     const auto same = [&](const auto& sum) { return sum.first == position && (sum.second == 0) == (weight == 0); };
     // Samples are in order, so an element that was read before is among the last.
     const auto tail = sums.end() - std::min<std::ptrdiff_t>(std::ssize(sums), 4);
@@ -214,7 +214,7 @@ class RoiAlign {
     const int64_t rois = in_[1].shape[0];
     const int64_t bins = rules_.height * rules_.width;
     const float* data = in_[0].as<float>();
-    // Each bin reads some four pixels or more.
+    // Each bin reads at least about four pixels.
     if (image_.channels > 1 && rois * bins > plane_ * in_[0].shape[0]) {
       interleave(pool);
       data = interleaved_.data();

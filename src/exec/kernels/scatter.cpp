@@ -10,7 +10,7 @@ bool takes_operands(const KernelCall& call, KernelOperands in) {
   return call.string_attr("reduction", "none") == "none";
 }
 
-/// Makes output 0 as a copy of input 0.
+/// Allocates output 0 and copies input 0 to it.
 std::byte* copied(KernelOperands in, KernelResults& results) {
   std::byte* out = results.make(0, in[0].type, in[0].shape);
   const int64_t bytes = in[0].elems * size_bytes(in[0].type);

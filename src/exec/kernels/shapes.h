@@ -10,7 +10,7 @@
 
 namespace kilter {
 
-/// Whether operand i is there with elements of this type.
+/// Returns whether operand i is present and has elements of this type.
 inline bool has_type(KernelOperands operands, size_t i, DType type) {
   return i < operands.size() && operands[i].present && operands[i].type == type;
 }

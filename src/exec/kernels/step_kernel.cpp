@@ -13,7 +13,7 @@ KernelCall kernel_call(const ReferenceCall& call, const KernelAttrs& attrs) {
   return {call.op, call.name, call.opset, attrs};
 }
 
-/// Gives out the buffers of a step's outputs, whose shapes the plan has fixed.
+/// Hands out the buffers of a step's outputs, whose shapes are fixed by the plan.
 class StepResults : public KernelResults {
  public:
   StepResults(const ReferenceCall& call, std::span<std::byte* const> outputs) : call_(call), outputs_(outputs) {}

@@ -10,7 +10,7 @@
 namespace kilter {
 namespace {
 
-/// An element of a row. Ranks compare as the elements shall be sorted: by key, then by index.
+/// An element of a row. Ranks compare in the order of the elements: by key, then by index.
 template <class Key>
 struct Rank {
   Rank() = default;
@@ -57,8 +57,8 @@ class Selection {
   using Key = OrderKey<T>;
   KILTER_WIDE Key key(T value) const { return order_key(value) ^ flip_; }
 
-  /// Finds the elements up to a limit that at least k elements do not exceed: the k-th least of the least keys of
-  /// blocks.
+  /// Finds the elements that do not exceed a limit, the k-th smallest of the blocks' smallest keys. There are at least
+  /// k such elements.
   template <size_t kBlock>
   void find_candidates(const T* row, size_t n) {
     const size_t blocks = n / kBlock;

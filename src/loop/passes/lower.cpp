@@ -1,5 +1,5 @@
 // Runs the passes in the fixed order that the code generator expects. Vectorisation comes first, so that unrolling
-// copies the statements that vectorisation makes. Unrolling, folding and hoisting follow. Elementary functions come
+// copies the statements that vectorisation generates. Unrolling, folding and hoisting follow. Elementary functions come
 // last, so that their long expansions are not walked again.
 #include "loop/numbers.h"
 #include "loop/passes/passes.h"

@@ -70,7 +70,7 @@ class Expansion : Expander {
     whole.insert(whole.end(), {rows_, columns});
     return whole;
   }
-  /// Returns keys or values [batch, kv_heads, ...] with an axis for the query heads of a group if these are apart.
+  /// Returns keys or values [batch, kv_heads, ...] with an axis for the query heads of a group if these are separate.
   ValueId of_group(ValueId x) {
     const Shape own = shape(x);
     return heads_.size() == 2 ? x : reshaped(x, {own[0], own[1], 1, own[2], own[3]});

@@ -5,7 +5,7 @@
 
 namespace kilter {
 
-/// Makes masks in the forms of com.microsoft, keeps caches of keys and values, and adds the Attention of ONNX.
+/// Builds masks in the forms of com.microsoft, keeps caches of keys and values, and adds the Attention of ONNX.
 class AttentionExpander : protected Expander {
  protected:
   explicit AttentionExpander(ExpandContext& ctx) : Expander(ctx) {}
@@ -37,13 +37,13 @@ class AttentionExpander : protected Expander {
     int64_t batch = 0, queries = 0, keys = 0;
     int64_t past = 0;  ///< the number of keys before those of the first query
   };
-  /// Returns what is added to the scores: mask_filter_value where mask input `i` hides a key, else 0; kNone if the
-  /// input is left out. The mask says so for each key, perhaps of each query, or gives the end, and then perhaps the
-  /// start, of the visible keys of each sequence.
+  /// Returns what is added to the scores: mask_filter_value where mask input `i` hides a key, otherwise 0; kNone if the
+  /// input is left out. The mask has an entry for each key, or for each pair of a query and a key, or it gives the end
+  /// and optionally the start of the visible keys of each sequence.
   ValueId added_mask(size_t i, std::string_view what, const Extents& extents, DType type);
   /// Throws bad_model unless input i, if present, is [batch or 1, heads or 1, queries, keys].
   void check_attention_bias(size_t i, const Extents& extents, int64_t heads) const;
-  /// Returns what both masks together add; either may be kNone.
+  /// Returns the sum of both masks, either of which may be left out.
   ValueId added_masks(size_t mask, std::string_view what, size_t bias, const Extents& extents, int64_t heads,
                       DType type);
 

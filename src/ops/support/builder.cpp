@@ -257,7 +257,7 @@ std::vector<ValueId> GraphBuilder::add(std::string_view op, std::vector<ValueId>
     const std::vector<ValueId> made = expand_node(node, output_names, by_name);
     for (size_t i = 0; i < expected.size(); ++i) {
       if (made[i] != kNone && !same_elements(graph_.type(made[i]), *expected[i]))
-        fail(ErrorKind::internal, "{}: its expansion makes output {} of type {}, expected {}", label(node), i,
+        fail(ErrorKind::internal, "{}: its expansion produces output {} of type {}, expected {}", label(node), i,
              text(graph_.type(made[i])), text(*expected[i]));
     }
     return made;
@@ -371,7 +371,7 @@ std::vector<std::optional<TensorType>> infer(const Node& node, std::vector<const
   return named(node, [&] {
     node.op->infer(ctx);
     for (size_t i = 0; i < ctx.outputs.size(); ++i) {
-      require(ctx.outputs[i].has_value(), "the shape rule does not give output {}", i);
+      require(ctx.outputs[i].has_value(), "the shape rule does not set output {}", i);
       elems(ctx.outputs[i]->shape);
     }
     return std::move(ctx.outputs);

@@ -23,7 +23,7 @@ struct ShapeNeedsValue {
   std::string node;  ///< "Reshape 'name'"
 };
 
-/// Thrown if a static graph cannot be made because an operator runs only in a program (vm/program.h): it has regions,
+/// Thrown if a static graph cannot be built because an operator runs only in a program (vm/program.h): it has regions,
 /// works on sequences or optional values, or the shape of its output depends on data.
 class NeedsProgram : public Error {
  public:
@@ -81,7 +81,7 @@ class GraphBuilder {
   int depth_ = 0;  ///< nesting depth of expansions
 
  public:
-  /// The budget for folding. Builders that make parts of one model share one.
+  /// The budget for folding. Builders of parts of one model share one.
   std::shared_ptr<FoldBudget> fold_budget = std::make_shared<FoldBudget>();
 };
 

@@ -219,7 +219,7 @@ std::optional<std::string> compare(const Tensor& got, const Tensor& want, const 
   }
   if (worst <= 0) return std::nullopt;
   const auto i = static_cast<int64_t>(worst_at);
-  return fmt::format("element {} of {}: got {}, want {}; allowed are {:.3g} + {:.3g} * |want|", i,
+  return fmt::format("element {} of {}: got {}, want {}; the allowed error is {:.3g} + {:.3g} * |want|", i,
                      kilter::text(want.shape()), element_text(got, i), element_text(want, i), atol, tolerance.rtol);
 }
 

@@ -46,7 +46,7 @@ OpCase make_case(const OpDef& op, CaseText text, bool expand = false);
 OpCase make_case(const OpDef& op, const ParsedCase& parsed, CaseText text, bool expand = false);
 
 /// Compares `got` with `want` under the tolerance. NaN equals NaN; infinities and non-float types must be equal.
-/// Returns nullopt if `got` is within the tolerance, else a sentence about the worst element.
+/// Returns nullopt if `got` is within the tolerance, and otherwise a sentence about the worst element.
 std::optional<std::string> compare(const Tensor& got, const Tensor& want, const Tolerance& tolerance);
 
 }  // namespace kilter

@@ -80,7 +80,7 @@ Gradients of_power(const Step& s) {
   const ValueId base = s.in(0);
   const ValueId exponent = s.in(1);
   if (s.type(exponent).dtype != s.type(base).dtype) {
-    // The exponent may have another element type; then it gets no gradient.
+    // The exponent may have a different element type; it then gets no gradient.
     const ValueId same = s.add("Cast", {exponent}, {{"to", code_of_dtype(s.type(base).dtype)}});
     return s.broadcast({s.times(s.g(), s.times(same, s.add("Pow", {base, s.minus(same, s.number(1))}))), kNone});
   }

@@ -34,7 +34,7 @@ class Expander {
   void check_shape_of(size_t i, std::string_view what, const Shape& legal) const {
     check_shape_of(i, what, std::span(&legal, 1));
   }
-  /// Returns the value of input i, or nullptr if it is not a constant or left out.
+  /// Returns the value of input i, or nullptr if it is left out or not a constant.
   const Tensor* known(size_t i) const;
   /// Returns the value of input i, on which a shape depends. Throws ShapeNeedsValue if it is not a constant.
   const Tensor& needed(size_t i) const;

@@ -36,7 +36,7 @@ class Expansion {
     const ValueId result = by(value);
     const TensorType& got = type(result);
     if (got.dtype == type(value).dtype && got.shape == type(value).shape) return result;
-    node_error(node_, fmt::format("attribute {} makes {} of {}; it must keep the type", attribute, text(got),
+    node_error(node_, fmt::format("attribute {} returns {} for {}; it must keep the type", attribute, text(got),
                                   text(type(value))));
   }
 

@@ -17,9 +17,9 @@ struct FoldBudget {
   bool take(const OpView& node);
 };
 
-/// Estimates the number of basic operations of a reference kernel: OpDef::flops if there is one, else the elements read
-/// and written. For families that may read every element for every result, returns the product of elements read and
-/// written.
+/// Estimates the number of basic operations of a reference kernel: OpDef::flops if there is one, otherwise the elements
+/// read and written. For families that may read every element for every result, returns the product of elements read
+/// and written.
 int64_t fold_work(const OpView& node);
 
 }  // namespace kilter

@@ -8,11 +8,11 @@
 
 namespace kilter {
 
-/// Returns input `x` less input `zero`, f32. The zero point may be omitted; if it has several elements, it takes
-/// `zero_shape` to broadcast to x.
+/// Returns input `x` minus input `zero`, f32. The zero point may be omitted; if it has several elements, it is reshaped
+/// to `zero_shape`, which broadcasts to x.
 ValueId integers(ExpandContext& ctx, size_t x, size_t zero, const Shape& zero_shape = {});
 
-/// Returns a value in f64, with another shape if it has several elements.
+/// Returns a value in f64, reshaped to `shape` if it has several elements.
 ValueId in_f64(ExpandContext& ctx, ValueId value, const Shape& shape = {});
 
 /// Returns the quantised tensor of sum_i terms[2i] * terms[2i+1] + summand, with codes of type `type` and the zero

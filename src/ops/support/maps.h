@@ -1,4 +1,4 @@
-// Code that the operators on maps share.
+// Shared by the operators on maps.
 #pragma once
 
 #include "base/map_value.h"
@@ -7,7 +7,7 @@
 
 namespace kilter {
 
-/// Returns input 0 as a map. Throws bad_model if it is none, or if its keys have another type.
+/// Returns input 0 as a map. Throws bad_model if it is not a map, or if its keys have a different type.
 const AnyValue& map_operand(const RunContext& ctx, DType key);
 
 }  // namespace kilter

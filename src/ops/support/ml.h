@@ -1,4 +1,4 @@
-// What operators of the domain ai.onnx.ml share: rows of features, class labels, and transforms of scores.
+// Shared by operators of the domain ai.onnx.ml: rows of features, class labels, and transforms of scores.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ struct Step {
   int32_t left = 0, right = 0;
 };
 
-/// Expresses the nodes of a forest by steps. The first steps have the indices of the nodes.
+/// Expresses the nodes of a forest as steps. The first steps have the indices of the nodes.
 class Steps {
  public:
   Steps(const TreeEnsemble& trees, bool wide) : trees_(trees), wide_(wide), steps_(trees.nodes.size()) {
@@ -80,7 +80,7 @@ class Steps {
     }
   }
 
-  /// Returns the largest value below `value`; NaN, which no x is at most, if there is none.
+  /// Returns the largest value below `value`, or NaN if there is none, since no x is at most NaN.
   double below(double value) {
     if (std::isinf(value) && value < 0) return std::numeric_limits<double>::quiet_NaN();
     const double floor = at_most(value, wide_);
@@ -99,7 +99,7 @@ class Steps {
     step(id) = {-1, n.feature, kInfinity, false, n.if_false, n.missing_true ? n.if_true : n.if_false};
   }
 
-  /// Every x goes to `child`; NaN follows the mode `missing_true`, else it goes to `other`.
+  /// Every x goes to `child`; NaN follows the mode `missing_true`; otherwise it goes to `other`.
   void always(int32_t id, const TreeNode& n, int32_t child, int32_t other) {
     step(id) = {-1, n.feature, kInfinity, false, child, n.missing_true ? child : other};
   }
@@ -153,7 +153,7 @@ class Steps {
 struct Below {
   static constexpr int64_t kMixed = -1;
   int32_t depth = -1;  ///< conditions up to the farthest leaf; -1: not known yet
-  int64_t target = 0;  ///< of all leaves, if each has one value and it is not NaN; else kMixed
+  int64_t target = 0;  ///< of all leaves, if each has one value and it is not NaN; otherwise kMixed
 };
 
 Below below_leaf(const TreeEnsemble& trees, const TreeNode& leaf) {

@@ -11,7 +11,7 @@
 namespace kilter {
 
 /// The columns of the rows that records refer to: the features as they are, then the features with -inf for NaN, so
-/// that every condition is true, and at last one column that is -inf.
+/// that every condition is true, and finally one column that is -inf.
 struct TreeColumns {
   int64_t features = 0;
   bool raw = false;

@@ -22,8 +22,8 @@ struct QuantSpread {
 /// fit the shape of x.
 QuantSpread quant_spread(const Node& node, const Shape& x, const Shape& scale);
 
-/// Throws bad_model unless the zero point (input 2) is omitted, has the shape of the scale (input 1), or has one
-/// element as the scale does.
+/// Throws bad_model unless the zero point (input 2) is omitted or has the shape of the scale (input 1), or both have
+/// one element.
 void check_zero_shape(const InferContext& ctx);
 
 /// Returns the element offset into the dense scale for every element of x, in row-major order.

@@ -1,4 +1,4 @@
-// Code that the operators on sequences share.
+// Shared by the operators on sequences.
 #pragma once
 
 #include <cstdint>

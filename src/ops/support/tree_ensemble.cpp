@@ -179,15 +179,15 @@ TreeEnsemble read_conditions(const Node& node) {
   const Tensor *modes = node.tensor_attr("nodes_modes"), *splits = node.tensor_attr("nodes_splits");
   const size_t count = features.size();
   check_node_count(node, count);
-  if (modes == nullptr || modes->dtype() != DType::u8) node_error(node, "attribute nodes_modes is no tensor of u8");
+  if (modes == nullptr || modes->dtype() != DType::u8) node_error(node, "attribute nodes_modes is not a tensor of u8");
   if (splits == nullptr || !is_float(splits->dtype()))
-    node_error(node, "attribute nodes_splits is no tensor of floats");
+    node_error(node, "attribute nodes_splits is not a tensor of floats");
   check_length(node, "nodes_modes", count, static_cast<size_t>(modes->elems()));
   check_length(node, "nodes_splits", count, static_cast<size_t>(splits->elems()));
   if (!missing.empty()) check_length(node, "nodes_missing_value_tracks_true", count, missing.size());
   const std::vector<double> values = load_doubles(*splits);
   if (const Tensor* members = node.tensor_attr("membership_values")) {
-    if (!is_float(members->dtype())) node_error(node, "attribute membership_values is no tensor of floats");
+    if (!is_float(members->dtype())) node_error(node, "attribute membership_values is not a tensor of floats");
     trees.members = load_doubles(*members);
   }
   int64_t at = 0;
@@ -219,7 +219,7 @@ void read_leaves(const Node& node, TreeEnsemble& trees) {
   const std::vector<int64_t> targets = node.ints_attr("leaf_targetids");
   const Tensor* weights = node.tensor_attr("leaf_weights");
   if (weights == nullptr || !is_float(weights->dtype())) {
-    node_error(node, "attribute leaf_weights is no tensor of floats");
+    node_error(node, "attribute leaf_weights is not a tensor of floats");
   }
   check_length(node, "leaf_weights", targets.size(), static_cast<size_t>(weights->elems()));
   check_node_count(node, trees.nodes.size() + targets.size());

@@ -61,8 +61,8 @@ struct TreeScore {
 /// no leaf is not present.
 void evaluate_row(const TreeEnsemble& trees, std::span<const double> row, std::span<TreeScore> scores);
 
-/// Returns a row of the features of x (input of a tree operator) as f64. Integers are rounded to f32 as in the
-/// compiled kernel.
+/// Writes a row of the features of x (the input of a tree operator) to `to`, as f64. Integers are rounded to f32 as in
+/// the compiled kernel.
 void load_row(const Tensor& x, int64_t row, std::span<double> to);
 
 }  // namespace kilter

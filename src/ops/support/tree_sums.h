@@ -5,7 +5,7 @@
 
 namespace kilter {
 
-/// `targets` is present if each leaf has one value, else `rows`.
+/// `targets` is present if each leaf has one value, otherwise `rows`.
 enum TreeSumsInput : size_t { kTreeX, kTreeRecords, kTreeDepths, kTreeInitial, kTreeTargets, kTreeRows };
 
 /// A TreeSums node. Its forest is described in packed_trees.h.

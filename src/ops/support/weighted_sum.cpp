@@ -67,7 +67,7 @@ Expr integer_in_low_bits(const Expr& whole) { return cast(DType::f32, cast(DType
 
 namespace {
 
-/// The f32 that an i32 is made from, if it is: sums of integers in f32 are exact.
+/// The f32 from which an i32 was converted, if it was: sums of integers in f32 are exact.
 const Expr* exact_f32(const Expr& x) {
   const bool made = x->kind == ExprKind::cast && x.elem() == DType::i32 && x->args[0].elem() == DType::f32;
   return made ? &x->args[0] : nullptr;

@@ -13,8 +13,8 @@ namespace kilter {
 void infer_weighted_sum(InferContext& ctx);
 /// Returns x_0 * m_0 + x_1 * m_1 + ... + c, f64, for every element of the output.
 std::vector<double> weighted_sums(const ReferenceContext& ctx);
-/// A bound of the sum of the magnitudes of c and of all products but the largest. Nullopt if factors or c are not
-/// constant, or if more than one x is unbounded: all but those that are stored as bytes.
+/// A bound of the sum of the magnitudes of c and of all products except the largest. Nullopt if factors or c are not
+/// constant, or if more than one x is unbounded, that is, not stored as bytes.
 std::optional<double> magnitudes_beside_one(const OpView& op);
 
 /// `whole` as an f32, where the low bits of the f64 `whole` are an integer: it is the integer plus kWhole.
@@ -23,7 +23,8 @@ constexpr double kWhole = 0x1.8p52;
 
 /// weighted_sums() plus `by`, which is added to c before c is rounded to f32, with operands and sums of f32.
 Expr scalar_weighted_sum_f32(const OpView& op, std::span<const Expr> in, double by);
-/// The same as weighted_sums() as a scalar expression. Operands that are made from integers are read as these.
+/// The same as weighted_sums() as a scalar expression. Operands that were converted from integers are read as the
+/// integers.
 Expr scalar_weighted_sum(const OpView& op, std::span<const Expr> in);
 
 }  // namespace kilter
