@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@ class Queue {
     check_opencl(result, "clCreateCommandQueueWithProperties");
   }
   ~Queue() {
-    system_.call.clFinish(queue_);
+    wait();
     system_.call.clReleaseCommandQueue(queue_);
   }
   Queue(const Queue&) = delete;
@@ -50,6 +51,8 @@ class Queue {
                  "clEnqueueNDRangeKernel");
   }
   void finish() { check_opencl(system_.call.clFinish(queue_), "clFinish"); }
+  /// Waits like finish(), for destructors. A later call reports what failed.
+  void wait() noexcept { system_.call.clFinish(queue_); }
 
  private:
   const OpenClSystem& system_ = opencl_system();
@@ -71,37 +74,43 @@ DeviceMemory allocate(int64_t bytes, std::string_view what, Queue& queue) {
   return out;
 }
 
+struct Release {
+  void operator()(cl_program program) const { opencl_system().call.clReleaseProgram(program); }
+  void operator()(cl_kernel kernel) const { opencl_system().call.clReleaseKernel(kernel); }
+};
+using ProgramHandle = std::unique_ptr<std::remove_pointer_t<cl_program>, Release>;
+using KernelHandle = std::unique_ptr<std::remove_pointer_t<cl_kernel>, Release>;
+
 /// Compiles OpenCL C. `what` names it in messages.
-cl_program build_program(const std::string& source, std::string_view what) {
+ProgramHandle build_program(const std::string& source, std::string_view what) {
   const OpenClSystem& s = opencl_system();
   const char* text = source.c_str();
   cl_int result = CL_SUCCESS;
-  cl_program program = s.call.clCreateProgramWithSource(s.context, 1, &text, nullptr, &result);
+  ProgramHandle program(s.call.clCreateProgramWithSource(s.context, 1, &text, nullptr, &result));
   check_opencl(result, "clCreateProgramWithSource");
   std::string options = "-cl-std=CL1.2 -w";
   if (s.exact_division) options += " -cl-fp32-correctly-rounded-divide-sqrt";
-  result = s.call.clBuildProgram(program, 1, &s.device, options.c_str(), nullptr, nullptr);
+  result = s.call.clBuildProgram(program.get(), 1, &s.device, options.c_str(), nullptr, nullptr);
   if (result == CL_SUCCESS) return program;
   size_t bytes = 0;
-  s.call.clGetProgramBuildInfo(program, s.device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes);
+  s.call.clGetProgramBuildInfo(program.get(), s.device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes);
   std::string log(bytes, '\0');
-  s.call.clGetProgramBuildInfo(program, s.device, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr);
-  s.call.clReleaseProgram(program);
+  s.call.clGetProgramBuildInfo(program.get(), s.device, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr);
   fail(ErrorKind::internal, "the OpenCL device '{}' cannot compile the kernels of '{}' (error {}): {}", s.name, what,
        result, log.c_str());
 }
 
-cl_kernel make_kernel(cl_program program, const char* name) {
+KernelHandle make_kernel(cl_program program, const char* name) {
   cl_int result = CL_SUCCESS;
-  cl_kernel kernel = opencl_system().call.clCreateKernel(program, name, &result);
+  KernelHandle kernel(opencl_system().call.clCreateKernel(program, name, &result));
   check_opencl(result, "clCreateKernel");
   return kernel;
 }
 
 /// Returns a kernel that fills a halo, with arguments of its own.
-cl_kernel make_halo_kernel() {
-  static cl_program const program = build_program(std::string(kOpenClHalo), "halo");
-  return make_kernel(program, "kilter_halo");
+KernelHandle make_halo_kernel() {
+  static const cl_program kProgram = build_program(std::string(kOpenClHalo), "halo").release();
+  return make_kernel(kProgram, "kilter_halo");
 }
 
 /// A kernel of a program: what OpenClCode::kernel() points to.
@@ -130,14 +139,12 @@ class OpenClCode : public DeviceCode {
     program_ = build_program(source, plan.model);
     upload_constants(plan);
   }
-  ~OpenClCode() override { opencl_system().call.clReleaseProgram(program_); }
-
   const void* kernel(int32_t index) const override { return &entries_.at(static_cast<size_t>(index)); }
   std::span<const std::byte> bytes(int32_t /*index*/) const override { return {}; }
   const std::byte* constants() const override { return constants_.address; }
 
   /// Returns a kernel with arguments of its own.
-  cl_kernel make(const char* name) const { return make_kernel(program_, name); }
+  KernelHandle make(const char* name) const { return make_kernel(program_.get(), name); }
 
  private:
   void upload_constants(const Plan& plan) {
@@ -147,18 +154,14 @@ class OpenClCode : public DeviceCode {
   }
 
   std::vector<Entry> entries_;
-  cl_program program_ = nullptr;
+  ProgramHandle program_;
   DeviceMemory constants_;
 };
 
 class OpenClDevice : public Device {
  public:
   OpenClDevice() : status_(allocate(sizeof(cl_int), "the status of kernels", queue_)) {}
-  ~OpenClDevice() override {
-    queue_.finish();
-    for (const auto& [entry, kernel] : kernels_) system_.call.clReleaseKernel(kernel);
-    if (halo_ != nullptr) system_.call.clReleaseKernel(halo_);
-  }
+  ~OpenClDevice() override { queue_.wait(); }
 
   bool shares_memory() const override { return false; }
   DeviceMemory alloc(int64_t bytes, std::string_view what) override { return allocate(bytes, what, queue_); }
@@ -190,7 +193,7 @@ class OpenClDevice : public Device {
     }
     ~Stamp() {
       if (span_ == nullptr) return;
-      device_.queue_.finish();
+      device_.queue_.wait();
       span_->end = ticks();
     }
     Stamp(const Stamp&) = delete;
@@ -202,9 +205,9 @@ class OpenClDevice : public Device {
   };
 
   cl_kernel kernel_of(const Entry& entry) {
-    const auto [at, fresh] = kernels_.emplace(&entry, nullptr);
-    if (fresh) at->second = entry.code->make(entry.name.c_str());
-    return at->second;
+    KernelHandle& kernel = kernels_[&entry];
+    if (kernel == nullptr) kernel = entry.code->make(entry.name.c_str());
+    return kernel.get();
   }
   void set_pointer(cl_kernel kernel, cl_uint index, const void* pointer) {
     check_opencl(system_.call.clSetKernelArgSVMPointer(kernel, index, pointer), "clSetKernelArgSVMPointer");
@@ -217,20 +220,20 @@ class OpenClDevice : public Device {
   const OpenClSystem& system_ = opencl_system();
   Queue queue_;
   DeviceMemory status_;
-  std::unordered_map<const Entry*, cl_kernel> kernels_;
-  cl_kernel halo_ = nullptr;
+  std::unordered_map<const Entry*, KernelHandle> kernels_;
+  KernelHandle halo_;
 };
 
 void OpenClDevice::fill_halo(const HaloFill& halo, std::byte* base, RunTrace* trace) {
   if (halo.planes == 0 || halo.rows == 0 || halo.row_bytes == 0) return;
   const Stamp stamp(*this, trace);
   if (halo_ == nullptr) halo_ = make_halo_kernel();
-  set_pointer(halo_, 0, base);
+  set_pointer(halo_.get(), 0, base);
   const std::array<cl_long, 7> numbers = {halo.plane_bytes, halo.rows,       halo.row_bytes,  halo.top,
                                           halo.bottom,      halo.left_bytes, halo.right_bytes};
-  for (size_t i = 0; i < numbers.size(); ++i) set_number(halo_, static_cast<cl_uint>(i + 1), numbers[i]);
-  set_number(halo_, 8, static_cast<cl_uchar>(halo.value));
-  queue_.launch(halo_,
+  for (size_t i = 0; i < numbers.size(); ++i) set_number(halo_.get(), static_cast<cl_uint>(i + 1), numbers[i]);
+  set_number(halo_.get(), 8, static_cast<cl_uchar>(halo.value));
+  queue_.launch(halo_.get(),
                 {static_cast<size_t>(halo.row_bytes), static_cast<size_t>(halo.rows), static_cast<size_t>(halo.planes)},
                 nullptr);
 }
