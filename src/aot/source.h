@@ -25,8 +25,8 @@ struct Network {
 
   bool has_weights_inside() const { return !file_weights && plan.constants_bytes > 0; }
 };
-/// Throws unsupported for a plan that the runtime part cannot run: with steps that run on the host or on another
-/// device. The text names the operators.
+/// Throws unsupported for a plan that the runtime part cannot run, because steps run on the host or on another device.
+/// The text names the operators.
 Network describe(const Plan& plan, const std::string& name, bool file_weights);
 
 /// Returns the header that programs include, for C and C++.
