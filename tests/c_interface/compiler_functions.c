@@ -54,7 +54,7 @@ static void use_options(kilter_options* options) {
   FAILS(WRONG(kilter_options_set)(options, "max-shapes", "0"), KILTER_ERROR_USAGE,
         "max-shapes: expected a whole number from 1 to 1073741824, got '0'");
   FAILS(WRONG(kilter_options_set)(options, "target", "znver4,,znver3"), KILTER_ERROR_USAGE,
-        "target 'znver4,,znver3': a name is missing at a comma");
+        "target 'znver4,,znver3': there is no name before or after a comma");
   FAILS(WRONG(kilter_options_set)(options, "choose", "best"), KILTER_ERROR_USAGE,
         "choose best: expected 'accepted', 'history-best' or 'graph-best'");
   FAILS(WRONG(kilter_options_set)(options, "run-threads", "-1"), KILTER_ERROR_USAGE,

@@ -119,7 +119,7 @@ expect 2 "--forbid conv2d_winograd@task:999: expected a task from task:1 to task
 expect 2 "--forbid record:0123abcd: no records are in use; give --records" run zoo:squeezenet1_1 --forbid record:0123abcd
 expect 2 "--choose graph-best: no records are in use to choose from; give --records, or leave --choose out" run zoo:squeezenet1_1 --choose graph-best
 "$kilter" run zoo:squeezenet1_1 --forbid recurrent_steps 2> "$scratch/idle" > /dev/null
-grep -qxF -- "--forbid recurrent_steps: it applies to no layer of this network and so changes nothing" "$scratch/idle" || { echo "FAILED: a --forbid without effect is not reported: $(cat "$scratch/idle")"; failures=$((failures + 1)); }
+grep -qxF -- "--forbid recurrent_steps: this has no effect, since it applies to no layer of this network" "$scratch/idle" || { echo "FAILED: a --forbid without effect is not reported: $(cat "$scratch/idle")"; failures=$((failures + 1)); }
 # Compiling with the plan in use, written to a file, gives the same code; errors name the file's lines.
 expect 0 "used.plan: settings of 31 layers" inspect zoo:squeezenet1_1 --schedules --layer-threads conv1=1 --write-plan "$scratch/used.plan"
 grep -q "^conv1 = conv2d_direct .* threads=1$" "$scratch/used.plan" || { echo "FAILED: no conv1 in $(head -3 "$scratch/used.plan")"; failures=$((failures + 1)); }
