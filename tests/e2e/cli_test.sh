@@ -320,7 +320,7 @@ for kind in html svg; do
   [ "$(grep -o "<polyline" "$scratch/curves.$kind" | wc -l)" = 4 ] || { echo "FAILED: searchers.$kind: $(head -c 2000 "$scratch/curves.$kind")"; failures=$((failures + 1)); }
 done
 python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$scratch/curves.svg" || { echo "FAILED: searchers.svg is no XML"; failures=$((failures + 1)); }
-expect 2 "'population' is read by ga, not by --searcher random" searchers "$scratch/tables/"*.jsonl --searcher random --searcher-option population=4
+expect 2 "'population' is used by ga, not by --searcher random" searchers "$scratch/tables/"*.jsonl --searcher random --searcher-option population=4
 expect 2 "expected a whole number from 2 to 4096, got '1'" searchers "$scratch/tables/"*.jsonl --searcher ga --searcher-option population=1
 KILTER_XGBOOST=$scratch/nowhere expect 2 "pip install xgboost-cpu" searchers "$scratch/tables/"*.jsonl --searcher xgb
 expect 3 "bad.txt line 1: expected {" searchers "$scratch/bad.txt"
