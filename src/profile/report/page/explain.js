@@ -57,7 +57,7 @@ function against(duel) {
         cell(layer.b_ms), h("td", {class: "num"}, signed(layer.a_ms - layer.b_ms)))))))];
 }
 
-/** Shows profile.explain, or nothing if the report was made without it. */
+/** Shows profile.explain, or nothing if the report was written without it. */
 function renderExplain(body) {
   const explain = profile.explain;
   if (!explain) return;
