@@ -34,7 +34,7 @@ std::string header_text(const Network& network);
 /// Returns the C source, which includes `header`, and the files with the machine code and the weights by these names.
 std::string source_text(const Network& network, const std::string& header, const std::string& code,
                         const std::string& weights);
-/// Returns a CMake file that makes a library of these sources.
+/// Returns a CMake file that builds a library from these sources.
 std::string cmake_text(const Network& network, const std::string& source);
 
 }  // namespace kilter::aot

@@ -42,7 +42,7 @@ struct LayerChoice {
   Fusion fuse = Fusion::usual;
   Origin schedule_from = {}, threads_from = {}, plain_from = {}, fuse_from = {};  ///< origins of these choices
 
-  /// Returns whether the same choices are made, wherever they come from.
+  /// Returns whether both make the same choices, regardless of their origins.
   bool operator==(const LayerChoice& other) const {
     return schedule == other.schedule && threads == other.threads && plain == other.plain && fuse == other.fuse;
   }

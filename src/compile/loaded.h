@@ -93,7 +93,7 @@ class KnownInputs {
   /// them.
   bool like(const Inputs& inputs) const;
   /// Runs the plan on inputs that are like() these. Outputs that `given` names are written there; others reuse the
-  /// memory of the previous run's outputs if nobody else refers to it any more.
+  /// memory of the previous run's outputs if nothing else refers to it any more.
   std::vector<Tensor> run(Loaded& loaded, const Inputs& inputs, const std::map<std::string, Tensor>& given = {});
 
  private:

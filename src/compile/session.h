@@ -273,7 +273,7 @@ class Session {
   std::unique_ptr<ConstantMemo> memo_;    ///< null until there is a second plan
   WorkMemory work_;
   std::list<Kept> plans_;                 ///< most recently used first
-  bool needs_program_ = false;            ///< a static graph could not be made for some inputs
+  bool needs_program_ = false;            ///< the network is not one static graph for some inputs
   std::set<std::string> program_inputs_;  ///< default inputs for which the program takes values
   std::unique_ptr<ProgramRunner> program_;
   std::optional<VaryingShapes> varying_;                 ///< absent until there is a second plan

@@ -212,7 +212,7 @@ TEST(BackgroundPlans, WithoutAThreadAreAnError) {
     const std::string error = error_of([&] { session->specialise_in_background(); }, ErrorKind::usage);
     const bool right =
         error.find("cannot start the thread that compiles plans in the background: ") != std::string::npos &&
-        error.ends_with("make them at once (--specialise now) or when they are needed (never)");
+        error.ends_with("compile them at once (--specialise now) or when they are needed (never)");
     _exit(right && session->plans_ahead().of == 0 && run(*session, {1, 3, 64, 64}).size() == 1 ? 0 : 1);
   }
   int status = -1;

@@ -81,7 +81,7 @@ static void gate_wait(struct gate *g, int64_t spin_ns, int worker) {
     atomic_store(&g->parked, 1);
     if (gate_open(word = atomic_load(&g->word), worker)) break;
     /* A wake between the last two lines may have been for an offer that was taken back. Sleeping now would leave
-     * `parked` at 0, and nobody would wake this thread. */
+     * `parked` at 0, and no thread would wake this one. */
     if (atomic_load(&g->parked) == 0) continue;
     syscall(SYS_futex, (uint32_t *)(void *)&g->word, FUTEX_WAIT_PRIVATE, word, NULL, NULL, 0);
   }
