@@ -32,18 +32,18 @@
 extern "C" {
 #endif
 
-/* Options of a compilation: texts by name, as in `kilter compile --NAME VALUE`. A thread may change them while no other
- * uses them. */
+/* Options of a compilation: strings by name, as in `kilter compile --NAME VALUE`. A thread may change them only while
+ * no other thread uses them. */
 typedef struct kilter_options kilter_options;
 
 /* On success, free *options with kilter_options_free(). On failure *options is NULL. */
 KILTER_API kilter_status kilter_options_create(kilter_options** options);
 KILTER_API void kilter_options_free(kilter_options* options);
-/* Sets an option. KILTER_ERROR_USAGE for a name that does not exist, which the text answers with the nearest one, and
- * for an illegal value, which it answers with the legal ones; the option is unchanged then. */
+/* Sets an option. Returns KILTER_ERROR_USAGE if there is no option of this name (the error text suggests the nearest
+ * name) or if the value is illegal (the text lists the legal values); the option is then unchanged. */
 KILTER_API kilter_status kilter_options_set(kilter_options* options, const char* name, const char* value);
-/* The value of an option, which is its default if it has not been set. *value lives until the option is set again or
- * the options are freed. KILTER_ERROR_USAGE for a name that does not exist. */
+/* Returns the value of an option, which is its default if it has not been set. *value is valid until the option is set
+ * again or the options are freed. Returns KILTER_ERROR_USAGE if there is no option of this name. */
 KILTER_API kilter_status kilter_options_get(const kilter_options* options, const char* name, const char** value);
 /* The number of options that exist, and their names. NULL if `index` is not below the count. */
 KILTER_API size_t kilter_option_count(void);
@@ -52,8 +52,9 @@ KILTER_API const char* kilter_option_name(size_t index);
 KILTER_API const char* kilter_option_help(size_t index);
 
 /* Compiles a model for this machine: the path of an .onnx file, or "zoo:NAME" for a built-in network. `options` may be
- * NULL. On success, free *program with kilter_program_free(). On failure *program is NULL. KILTER_ERROR_UNSUPPORTED if
- * the option `target` is a CPU whose code this machine cannot run; kilter_compile_to_file() writes it to a file. */
+ * NULL. On success, free *program with kilter_program_free(). On failure *program is NULL. Returns
+ * KILTER_ERROR_UNSUPPORTED if the option `target` is a CPU whose code this machine cannot run; kilter_compile_to_file()
+ * can compile for such a CPU. */
 KILTER_API kilter_status kilter_compile(const char* model, const kilter_options* options, kilter_program** program);
 /* Compiles the bytes of an ONNX model, which may change afterwards. `folder`: where the model's external data are; NULL
  * or "": a model with external data is refused. */

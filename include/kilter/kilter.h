@@ -87,7 +87,7 @@ enum class Type : uint8_t {
 int64_t type_bytes(Type type);
 
 /// Name, type and shape of an input or output. A dimension of -1 is unknown until the network runs. A shape of unknown
-/// rank is empty. The other fields tell what it is besides a tensor.
+/// rank is empty. The other fields describe inputs and outputs that are not plain tensors.
 struct Port {
   std::string name;
   Type type = Type::f32;  ///< of the tensors, or of the values in maps
@@ -100,7 +100,7 @@ struct Port {
   bool is_tensor() const { return !optional && !sequence && !map; }
 };
 
-/// A dense row-major tensor that somebody else owns. Its memory must outlive the call that receives the view.
+/// A dense row-major tensor in memory of the caller, which must outlive the call that receives the view.
 struct View {
   Type type = Type::f32;
   std::vector<int64_t> shape;
@@ -148,7 +148,7 @@ struct TensorValue {
   }
 
  private:
-  /// Throws the error of as(): what the elements are, and the C++ type that reads them.
+  /// Throws the error of as(), which states the type of the elements and the C++ type that reads them.
   [[noreturn]] void wrong_type() const;
 };
 
@@ -169,22 +169,22 @@ struct NetworkValue {
 };
 
 struct NetworkOptions {
-  int threads = 0;                ///< 0: KILTER_NUM_THREADS, else the CPUs this process may use
-  std::string target = "native";  ///< CPU to generate code for, as `kilter targets` lists them
+  int threads = 0;  ///< 0: KILTER_NUM_THREADS if it is set, otherwise the number of CPUs this process may use
+  std::string target = "native";                            ///< CPU to generate code for; `kilter targets` lists them
   std::map<std::string, std::vector<int64_t>> shapes = {};  ///< for inputs whose dimensions the model leaves open
   /// The sizes that inputs may have, by name: "1x3x{320..960:32}x{w=64..800}" (doc/dynamic_shapes.md). A run with other
   /// sizes throws. save() writes a file with a plan for each of these shapes.
   std::map<std::string, std::string> shape_ranges = {};
-  /// "now": load() makes the plans for `shape_ranges`, for all of its shapes if there are at most `max_shapes`,
-  /// otherwise for 16 that are spread over them; "auto": a thread of the lowest priority makes these plans while the
-  /// network is used; "never": run() makes a plan when a shape first occurs.
+  /// "now": load() compiles plans for all shapes of `shape_ranges` if there are at most `max_shapes`, otherwise for 16
+  /// that are spread over them; "auto": a thread of the lowest priority compiles these plans while the network is used;
+  /// "never": run() compiles a plan when a shape first occurs.
   std::string specialise = "never";
-  int64_t max_shapes = 64;  ///< the most shapes of `shape_ranges` that all get a plan in load() or save()
-  /// "declared": the types of the model; "bf16" or "fp16": values between layers in this type, as `kilter run
+  int64_t max_shapes = 64;  ///< the most shapes of `shape_ranges` for which load() or save() compiles all plans
+  /// "declared": the types of the model; "bf16" or "fp16": values between layers have this type, as with `kilter run
   /// --precision` (doc/precision.md). Not for compiled files, which have the precision that they were compiled with.
   std::string precision = "declared";
   std::vector<std::string> keep_float = {};  ///< nodes and operators that `precision` leaves in f32
-  /// "strict": no approximating kernels (Winograd convolutions); else "default" (doc/accuracy.md).
+  /// "strict": no approximating kernels (Winograd convolutions); "default": allows them (doc/accuracy.md).
   std::string accuracy = "default";
   /// Limit in bytes for packed weights and working memory of a plan. 0: packed weights up to 2.5 times the parameters,
   /// or 64 MiB.
@@ -194,14 +194,15 @@ struct NetworkOptions {
   std::string records = {};
   /// How to use records: "accepted", "history-best" or "graph-best" (doc/records.md).
   std::string choose = "accepted";
-  /// File to take schedules of layers from, as `kilter tune --write-plan` writes it; empty: none. Not with `records`.
+  /// Layer plan to take schedules from, as written by `kilter tune --write-plan`; empty: none. Not with `records`.
   std::string layer_plan = {};
   /// Receives a line for each fact that the user must know, such as damaged records. May be empty.
   std::function<void(const std::string&)> notice = {};
   /// Whether loading a compiled file verifies the hash of the whole file (about 10 ms for 100 MB in memory). The fields
   /// of its header are checked either way.
   bool verify_file = true;
-  /// The file of a public key: loading refuses a compiled file that its owner has not signed (doc/compatibility.md).
+  /// The file of a public key: loading refuses a compiled file that was not signed with the matching secret key
+  /// (doc/compatibility.md).
   std::string signed_by = {};
   /// Limit in bytes on the plans for shapes other than the latest: their code, working memory, outputs, and packed
   /// weights not shared with the latest plan. Above the limit, the least recently used plans are dropped; their shapes
@@ -211,17 +212,17 @@ struct NetworkOptions {
 
 /// How to write a C library: Network::save_library().
 struct LibraryOptions {
-  std::string name = {};    ///< prefix of its functions; empty: as the file is called, without "lib" and its ending
+  std::string name = {};    ///< prefix of its functions; empty: the name of the file without "lib" and its extension
   std::string header = {};  ///< the file for its header; empty: beside the library
   bool weights_in_file = false;  ///< its weights go to a file NAME.weights beside it
   bool sources = false;          ///< write a folder with the sources and a CMakeLists.txt; needs no C compiler
   std::string compiler = {};     ///< command of the C compiler; empty: cc, or the cross compiler for the target
 };
 
-/// Plans that are made in the background.
+/// The progress of plans that are compiled in the background.
 struct PlansAhead {
   int64_t made = 0, of = 0;
-  bool ended = true;  ///< no more will be made
+  bool ended = true;  ///< no more will be compiled
 };
 
 /// A network, compiled for each set of shapes that it runs with. It keeps the plans, up to
@@ -230,60 +231,60 @@ struct PlansAhead {
 /// thread its own.
 class Network {
  public:
-  /// `model`: an .onnx file, `zoo:NAME`, or a file made by save() or `kilter compile`.
+  /// `model`: an .onnx file, `zoo:NAME`, or a file written by save() or `kilter compile`.
   static Network load(const std::string& model, const NetworkOptions& options = {});
   Network(Network&&) noexcept;
   Network& operator=(Network&&) noexcept;
   ~Network();
 
-  /// What run() takes and returns: without those that bind_state() has bound.
+  /// The inputs and outputs of run(), without those that bind_state() has bound.
   std::vector<Port> inputs() const;
   std::vector<Port> outputs() const;
   /// A one-line remark for whoever runs the network; empty if there is none. For a file compiled with schedules that
   /// were tuned for another number of threads, for example:
   /// "compiled for 1 thread, run on 2; expected loss about 4 % (an estimate)".
   std::string note() const;
-  /// How far NetworkOptions::specialise "auto" has come; {0, 0, true} without it.
+  /// The progress of NetworkOptions::specialise "auto"; {0, 0, true} without it.
   PlansAhead plans_ahead() const;
   /// Runs the network once. Every input must be present. Compiles on the first run with new shapes, or with new values
   /// of inputs that shapes depend on. Inputs aligned to 64 bytes are not copied. A later run reuses the outputs' memory
   /// once the caller has released it.
-  /// Throws ApiError if an input or output is no tensor.
+  /// Throws ApiError if an input or output is not a tensor.
   std::vector<TensorValue> run(const std::map<std::string, View>& inputs);
   /// As run(), for inputs and outputs of any kind. An optional input may be missing.
   std::vector<NetworkValue> run_values(const std::map<std::string, NetworkValue>& inputs);
   /// Keeps state inside the network, such as the cache of a decoder (doc/state.md): later runs neither take the bound
   /// inputs nor return the bound outputs, because the value of a bound output becomes that of its input in the next
   /// run, without a copy. If a run throws, the state stays as it was. Returns the pairs.
-  ///   `pairs`: by the name of an input, the output that is its next value; empty: found by their names and in the
-  ///     model, as the page says.
-  ///   `initial`: first values by the names of inputs; they are copied. Others begin with zeros, with size 0 where the
-  ///     output is longer than the input, and with the sizes that inputs of the first run have in dimensions of the
-  ///     same name.
+  ///   `pairs`: for each input, by name, the output that is its next value; empty: pairs are found by their names and
+  ///     in the model, as described in doc/state.md.
+  ///   `initial`: initial values by the names of inputs; they are copied. Other inputs start with zeros. Their open
+  ///     dimensions are 0 where the output is longer than the input, and otherwise those of dimensions of the same name
+  ///     in the inputs of the first run.
   /// Throws ApiError, and changes nothing, if there is no such port, if an output or a value does not fit its input, if
-  /// no pair is found, or if nothing tells the first size of an input. A second call replaces the first.
+  /// no pair is found, or if the initial size of an input cannot be determined. A second call replaces the first.
   std::map<std::string, std::string> bind_state(const std::map<std::string, std::string>& pairs = {},
                                                 const std::map<std::string, NetworkValue>& initial = {});
   /// Returns to the initial values; inputs in `values` get copies of these instead. Throws ApiError, and changes
   /// nothing, if a value does not fit its input, or before bind_state().
   void reset_state(const std::map<std::string, NetworkValue>& values = {});
-  /// The current values, named as the inputs; later runs do not change them. Before the first run, those are missing
-  /// whose size it determines.
+  /// The current values, named as the inputs; later runs do not change them. Before the first run, values whose sizes
+  /// depend on it are missing.
   std::vector<NetworkValue> state() const;
   /// Compiles for the declared (or given) shapes and writes a file that loads without compiling. The C interface in
   /// runtime.h, which needs neither LLVM nor protobuf, can also load it. For a network with control flow or with shapes
   /// that depend on data, the file also has the code that earlier runs compiled (doc/control_flow.md).
-  ///   `targets`: CPUs to compile for, as in NetworkOptions::target; loading takes the best for the processor. Empty:
-  ///     the target of the network.
+  ///   `targets`: CPUs to compile for, as in NetworkOptions::target; loading selects the best one for the processor.
+  ///     Empty: the target of the network.
   ///   `size`: "fast": the file has the packed weights, which are mapped. "small": it has the weights that take less
   ///     room before they are packed, and loading packs them (doc/compatibility.md).
   /// With targets, or if the file is small, the model is compiled again, for what the options ask for and not for what
-  /// earlier runs did. Throws ApiError, and changes nothing, if the file exists and is no compiled file.
+  /// earlier runs did. Throws ApiError, and changes nothing, if the file exists and is not a compiled file.
   void save(const std::string& file, const std::vector<std::string>& targets = {}, const std::string& size = "fast");
-  /// Compiles for the declared (or given) shapes and writes a C library of the network that needs no Kilter: NAME.so,
-  /// NAME.a or NAME.o, by the ending of the file, and its header (doc/libraries.md). Returns the paths of all files.
-  /// Throws ApiError, and changes no file, for a network with several shapes, with control flow, or with operators that
-  /// need the runtime library, and if there is no C compiler.
+  /// Compiles for the declared (or given) shapes and writes a C library of the network that does not need Kilter:
+  /// NAME.so, NAME.a or NAME.o, according to the file's extension, and its header (doc/libraries.md). Returns the paths
+  /// of all files. Throws ApiError, and changes no file, for a network with several shapes, with control flow, or with
+  /// operators that need the runtime library, and if there is no C compiler.
   std::vector<std::string> save_library(const std::string& file, const LibraryOptions& options = {});
 
  private:

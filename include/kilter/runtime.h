@@ -123,7 +123,7 @@ typedef struct kilter_instance kilter_instance;
 /* A value; see below. */
 typedef struct kilter_value kilter_value;
 
-/* The rank of an input or output of a program that is known only when the network runs. */
+/* Stands for the rank of an input or output of a program if it is known only when the network runs. */
 #define KILTER_UNKNOWN_RANK ((size_t)-1)
 
 /* An input or output of a program, or a value: dense, row-major. Strings and dims live as long as the program or the
@@ -139,7 +139,7 @@ typedef struct kilter_tensor_info {
 /* The text of this thread's last error; "" if there was none. Valid until the thread's next call. */
 KILTER_API const char* kilter_last_error(void);
 
-/* An error that outlives the calls after it, and may be passed to another thread. */
+/* A copy of an error. Later calls do not change it, and it may be passed to another thread. */
 typedef struct kilter_error kilter_error;
 /* Copies this thread's last error; *error is NULL if there was none. Free it with kilter_error_free(). */
 KILTER_API kilter_status kilter_error_copy(kilter_error** error);
@@ -149,13 +149,13 @@ KILTER_API kilter_status kilter_error_status(const kilter_error* error);
  * error. */
 KILTER_API const char* kilter_error_message(const kilter_error* error);
 KILTER_API void kilter_error_free(kilter_error* error);
-/* "KILTER_ERROR_USAGE", for example; "unknown status" for a number that is none. */
+/* "KILTER_ERROR_USAGE", for example; "unknown status" for a number that is not a status. */
 KILTER_API const char* kilter_status_name(kilter_status status);
 
 /* Messages. The libraries print nothing; without a callback, messages are dropped. */
 typedef enum kilter_log_level KILTER_INT {
-  KILTER_LOG_ERROR = 0,   /* the text of each failure, as kilter_last_error() has it */
-  KILTER_LOG_WARNING = 1, /* what may be slower than it could be, and options without effect */
+  KILTER_LOG_ERROR = 0,   /* the text of each failure, as kilter_last_error() returns it */
+  KILTER_LOG_WARNING = 1, /* possible causes of low speed, and options without effect */
   KILTER_LOG_INFO = 2,    /* what was loaded, compiled and created */
   KILTER_LOG_DEBUG = 3    /* stages of compilations */
 } kilter_log_level;
@@ -185,7 +185,7 @@ KILTER_API kilter_status kilter_program_load_signed(const char* path, const char
                                                     kilter_program** program);
 /* Loads the bytes of a compiled file, which are copied. With KILTER_LOAD_BORROWED they are not, and must stay unchanged
  * until the program and all its instances have been freed: for bytes in the executable, for example. Borrowed bytes
- * should start at a multiple of 64; else weights are copied all the same. */
+ * should start at a multiple of 64; otherwise weights are copied all the same. */
 #define KILTER_LOAD_BORROWED 2u
 KILTER_API kilter_status kilter_program_load_bytes(const void* bytes, size_t size, uint32_t flags,
                                                    kilter_program** program);
@@ -210,14 +210,14 @@ KILTER_API void kilter_instance_free(kilter_instance* instance);
 /* Threads that instances share, so that several instances do not have more threads than there are CPUs. Calls that need
  * the threads at the same time take turns kernel by kernel. A pool may be freed while its instances live. */
 typedef struct kilter_pool kilter_pool;
-/* Begin with KILTER_POOL_OPTIONS, which has the defaults. */
+/* Start from KILTER_POOL_OPTIONS, which has the defaults. */
 typedef struct kilter_pool_options {
-  size_t struct_bytes; /* sizeof(kilter_pool_options): tells which fields the program knows */
+  size_t struct_bytes; /* sizeof(kilter_pool_options): says which fields the caller knows */
   /* As for kilter_instance_create(); 0: as many as there are `cpus`, if they are given. The caller is one of them: a
    * pool of 1 thread starts none, and all work is done by the thread that calls. */
   int threads;
-  /* CPUs for the pool's own threads: thread i runs only on the i-th of them, counting on from the first behind the
-   * last. The caller is thread 0, and is not moved. NULL: threads run wherever the system puts them. */
+  /* CPUs for the pool's own threads: thread i runs only on cpus[i % cpu_count]. The caller is thread 0, and is not
+   * moved. NULL: threads run wherever the system puts them. */
   const int* cpus;
   size_t cpu_count;
 } kilter_pool_options;
@@ -240,7 +240,7 @@ typedef struct kilter_allocator {
   void* user;
 } kilter_allocator;
 
-/* Begin with KILTER_INSTANCE_OPTIONS, which has the defaults. */
+/* Start from KILTER_INSTANCE_OPTIONS, which has the defaults. */
 typedef struct kilter_instance_options {
   size_t struct_bytes;               /* sizeof(kilter_instance_options), as in kilter_pool_options */
   int threads;                       /* of its own, as for kilter_instance_create(); 0 with a pool */
@@ -253,7 +253,7 @@ KILTER_API kilter_status kilter_instance_create_with(const kilter_program* progr
                                                      const kilter_instance_options* options,
                                                      kilter_instance** instance);
 /* Ends the call that runs the instance in another thread: it returns KILTER_ERROR_CANCELLED before its next step or
- * loop iteration, with its outputs undefined. The next run is as usual. Does nothing if no call runs the instance.
+ * loop iteration, with its outputs undefined. Later runs are not affected. Does nothing if no call runs the instance.
  * Returns at once. */
 KILTER_API kilter_status kilter_instance_cancel(kilter_instance* instance);
 
@@ -288,7 +288,7 @@ KILTER_API kilter_status kilter_instance_run(kilter_instance* instance, const vo
 typedef enum kilter_kind KILTER_INT {
   KILTER_TENSOR = 0,
   KILTER_SEQUENCE = 1, /* of values */
-  KILTER_ABSENT = 2,   /* an optional value that is not there; also the kind of a null pointer */
+  KILTER_ABSENT = 2,   /* an optional value that is absent; also the kind of a null pointer */
   KILTER_MAP = 3       /* keys, each with one element */
 } kilter_kind;
 
@@ -305,24 +305,25 @@ KILTER_API kilter_status kilter_program_output_kind(const kilter_program* progra
 KILTER_API kilter_status kilter_program_input_key(const kilter_program* program, size_t index, kilter_dtype* key);
 KILTER_API kilter_status kilter_program_output_key(const kilter_program* program, size_t index, kilter_dtype* key);
 
-/* Makes a tensor of numbers of the caller's memory, which must stay unchanged until the value and all sequences with it
- * have been freed. Data that are not aligned to the size of an element are copied. `dims` may be null for rank 0, and
- * `data` for 0 elements. On success, free *value with kilter_value_free(). On failure *value is NULL. */
+/* Creates a tensor of numbers over the caller's memory, which must stay unchanged until the value and all sequences
+ * that contain it have been freed. Data that are not aligned to the size of an element are copied. `dims` may be
+ * null for rank 0, and `data` for 0 elements. On success, free *value with kilter_value_free(). On failure *value is
+ * NULL. */
 KILTER_API kilter_status kilter_value_tensor(kilter_dtype dtype, size_t rank, const int64_t* dims, const void* data,
                                              kilter_value** value);
 /* As kilter_value_tensor(), for elements that are not next to each other: element (i, j, ...) is `strides[0] * i +
- * strides[1] * j + ...` elements behind `data`. Strides may be 0 or negative. Elements that are not dense and row-major
- * are copied; the memory may change then as soon as the function has returned. `strides` NULL: dense. */
+ * strides[1] * j + ...` elements after `data`. Strides may be 0 or negative. Elements that are not dense and row-major
+ * are copied; the memory may then change as soon as the function has returned. `strides` NULL: dense. */
 KILTER_API kilter_status kilter_value_tensor_strided(kilter_dtype dtype, size_t rank, const int64_t* dims,
                                                      const int64_t* strides, const void* data, kilter_value** value);
-/* Makes a tensor of strings, which are copied. `texts`: one for each element, with `lengths[i]` bytes; `lengths` may be
- * null if all end with a zero byte. */
+/* Creates a tensor of strings, which are copied. `texts`: one for each element, with `lengths[i]` bytes; `lengths` may
+ * be null if all end with a zero byte. */
 KILTER_API kilter_status kilter_value_strings(size_t rank, const int64_t* dims, const char* const* texts,
                                               const size_t* lengths, kilter_value** value);
-/* Makes a map of two tensors with one dimension of the same size: `keys`, of i64 or strings and all different, and the
- * element of each. Both may be freed afterwards. */
+/* Creates a map of two tensors with one dimension of the same size: `keys`, of i64 or strings and all different, and
+ * the element of each. Both may be freed afterwards. */
 KILTER_API kilter_status kilter_value_map(const kilter_value* keys, const kilter_value* elements, kilter_value** value);
-/* Makes a sequence. The elements may be freed afterwards. None may be absent. */
+/* Creates a sequence. The elements may be freed afterwards. None may be absent. */
 KILTER_API kilter_status kilter_value_sequence(const kilter_value* const* elements, size_t count, kilter_value** value);
 KILTER_API void kilter_value_free(kilter_value* value);
 
@@ -334,7 +335,7 @@ KILTER_API const void* kilter_value_data(const kilter_value* value);
 /* Writes the elements of a tensor of numbers to memory of the caller with these strides, as above. `rank` must be that
  * of the tensor. `strides` NULL: dense. */
 KILTER_API kilter_status kilter_value_copy(const kilter_value* value, size_t rank, const int64_t* strides, void* data);
-/* Element `index`, in row-major order, of a tensor of strings: *text has *length bytes and a zero byte behind them.
+/* Element `index`, in row-major order, of a tensor of strings: *text has *length bytes, followed by a zero byte.
  * `length` may be null. KILTER_ERROR_USAGE for other values, and if `index` is out of range. */
 KILTER_API kilter_status kilter_value_string(const kilter_value* value, size_t index, const char** text,
                                              size_t* length);
@@ -358,10 +359,10 @@ KILTER_API kilter_status kilter_instance_run_values(kilter_instance* instance, c
                                                     size_t input_count, kilter_value** outputs, size_t output_count);
 
 /* State between runs, such as the cache of a decoder: the value of an output becomes that of an input in the next run.
- * Binds one pair; later runs take NULL for the input, return NULL for the output, and go through
- * kilter_instance_run_values() only. `initial`: the first value, which is copied; NULL: zeros. A run that fails leaves
- * the state as it was. KILTER_ERROR_USAGE if there is no such input or output, if one is already bound, if they do not
- * fit each other, or if nothing tells the size of the first value. */
+ * Binds one pair; later runs take NULL for the input, return NULL for the output, and must use
+ * kilter_instance_run_values(). `initial`: the first value, which is copied; NULL: zeros. A run that fails leaves the
+ * state as it was. KILTER_ERROR_USAGE if there is no such input or output, if one is already bound, if they do not fit
+ * each other, or if the size of the first value cannot be determined. */
 KILTER_API kilter_status kilter_instance_bind_state(kilter_instance* instance, const char* input, const char* output,
                                                     const kilter_value* initial);
 /* Returns to the initial values. */
@@ -379,11 +380,10 @@ typedef struct kilter_profile_row {
   double ms;        /* median over the runs, of all calls in a run together */
   double share;     /* of the time of a run, 0 to 1 */
 } kilter_profile_row;
-/* Runs the network `runs` times (1 to 100000) after one run that does not count, and takes the time of each step, which
- * makes the runs about 0.1 us longer for each step. kilter_instance_cancel() ends all of them. Inputs are as for
- * kilter_instance_run_values(). The outputs are dropped, and
- * state is afterwards as before. On success, free *profile with kilter_profile_free(). On
- * failure *profile is NULL. */
+/* Runs the network `runs` times (1 to 100000) after one run that does not count, and measures the time of each step,
+ * which makes the runs about 0.1 us longer for each step. kilter_instance_cancel() ends all of them. Inputs are as for
+ * kilter_instance_run_values(). The outputs are dropped, and the state is restored afterwards. On success, free
+ * *profile with kilter_profile_free(). On failure *profile is NULL. */
 KILTER_API kilter_status kilter_instance_profile(kilter_instance* instance, const kilter_value* const* inputs,
                                                  size_t input_count, int runs, kilter_profile** profile);
 /* The median time of a run in milliseconds; 0 for a null pointer. */

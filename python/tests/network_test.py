@@ -371,7 +371,7 @@ def test_a_file_for_several_targets(tmp_path):
     assert np.array_equal(kilter.load(tmp_path / "net.kilter", threads=1)(x), net(x))
     assert "neoverse-n2" in kilter.load(tmp_path / "net.kilter").inspect()
     assert raised_text(lambda: net.save(tmp_path / "net.kilter", targets=["znver4", "znver4"]),
-                       kilter.UsageError) == "target znver4,znver4: 'znver4' is there twice"
+                       kilter.UsageError) == "target znver4,znver4: 'znver4' is given twice"
 
 
 def test_a_small_file(tmp_path):

@@ -274,7 +274,7 @@ def test_the_commands_take_compiled_programs(tmp_path):
     assert "plans in the compiled file 1" in kilter.command("bench", file, "--seconds", "0.05", *inputs)
     for words, text in ((["compile", file, "-o", "x"], "is already a compiled file: copy it, or give the original model"),
                         (["run", file, "--verify"], "--verify needs the model, not a compiled file"),
-                        (["profile", file], "is a compiled file of a program; use the model that it was made from"),
+                        (["profile", file], "is a compiled file of a program; use the model that it was compiled from"),
                         (["explain", file], "is a compiled file of a program: explain the original model"),
                         (["tune", file], "is a compiled file: tuning needs the original model")):
         assert text in raised_text(lambda: kilter.command(*words), kilter.Error)

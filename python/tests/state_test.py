@@ -188,7 +188,7 @@ def test_initial_values_that_do_not_fit():
     assert raised_text(lambda: net.bind_state(initial={"past_key": np.zeros((1, 2, 5), np.float32)})) == (
         "cache: the initial value of input 'past_key' must be f32[batch,past,4], got f32[1,2,5]")
     assert raised_text(lambda: net.bind_state(initial={"x": random(1, 1, 4)}), kilter.UsageError) == (
-        "cache: the initial value of 'x': it is no input with state; legal values are past_key")
+        "cache: the initial value of 'x': it is not an input with state; legal values are past_key")
     assert raised_text(lambda: net.bind_state(initial={"past_key": "zeros"})).startswith(
         "initial value of input 'past_key': expected an array on the CPU")
     assert raised_text(net.reset_state, kilter.UsageError) == (
@@ -204,7 +204,7 @@ def test_initial_values_that_do_not_fit():
 def test_sizes_that_nothing_tells():
     text = "m (float[2] x, float[n, 2] h) => (float[n, 2] hn) { hn = Add (h, x) }"
     assert raised_text(network(text).bind_state) == (
-        "m: input 'h' (f32[n,2]) needs an initial value: nothing tells the size of dimension 0 ('n'); give bind_state() one, "
+        "m: input 'h' (f32[n,2]) needs an initial value: the size of dimension 0 ('n') cannot be determined; give bind_state() one, "
         "such as zeros of shape 1x2")
     net = bound(text, initial={"h": random(3, 2)})
     net(random(2))
@@ -242,7 +242,7 @@ def test_bound_ports_are_not_given():
     net = bound(RECURRENT)
     x = random(2)
     assert raised_text(lambda: net(x, h=x)) == (
-        "cell: input 'h' is state, which runs pass on; leave it out, and use reset_state() to set it")
+        "cell: input 'h' is state, which the network keeps between runs; leave it out, and use reset_state() to set it")
     assert raised_text(lambda: net.run({"x": x}, out={"hn": np.zeros(2, np.float32)})) == (
         "cell: memory for output 'hn': it is the next value of input 'h', which the network keeps; leave it out")
     assert raised_text(lambda: net(x, x)) == "cell: 2 inputs are given; expected x: f32[2]"

@@ -58,14 +58,14 @@ struct NewFile {
   std::span<const std::byte> bytes;
 };
 
-/// Writes all files, or none if one of them cannot be written for a reason that shows beforehand.
+/// Writes all files, or none if it is known beforehand that one of them cannot be written.
 void write_all(std::span<const NewFile> files) {
   std::set<fs::path> places;
   for (const NewFile& file : files) {
     const fs::path folder = file.path.has_parent_path() ? file.path.parent_path() : fs::path(".");
     std::error_code error;
     if (!places.insert(fs::weakly_canonical(file.path, error)).second)
-      fail(ErrorKind::usage, "{}: two files of the library would have this name; give one of them another",
+      fail(ErrorKind::usage, "{}: two files of the library would have this name; give one of them another name",
            file.path.string());
     if (!file.path.has_filename() || fs::is_directory(file.path, error))
       fail(ErrorKind::usage, "{}: a folder; expected the name of a file", file.path.string());
@@ -81,7 +81,7 @@ void write_all(std::span<const NewFile> files) {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// The sources as files in a folder. `texts` keeps the text of those that are made.
+/// The sources as files in a folder. `texts` keeps the contents of the generated ones.
 std::vector<NewFile> files_of(const Sources& sources, const fs::path& folder, std::array<std::string, 2>& texts) {
   const Network& network = sources.network;
   texts = {header_text(network), source_text(network, sources.header, sources.code, sources.weights)};
@@ -97,7 +97,7 @@ Sources sources_of(const Plan& plan, const std::string& name, bool file_weights)
   return {describe(plan, name, file_weights), name + ".h", name + ".c", name + ".code", name + ".weights"};
 }
 
-/// Returns the prefix of the functions: the option, or what the file is called.
+/// Returns the prefix of the functions: the option, or one from the name of the file.
 std::string name_of(const fs::path& path, const std::string& given) {
   std::string name = given;
   if (name.empty()) {
@@ -109,19 +109,20 @@ std::string name_of(const fs::path& path, const std::string& given) {
   }
   if (!is_identifier(name)) {
     fail(ErrorKind::usage,
-         "--name '{}': expected an identifier of C: a letter, then up to 99 letters, digits and single '_'; no keyword",
+         "--name '{}': expected a C identifier that is not a keyword: a letter, then up to 99 letters, digits and "
+         "single '_'",
          printable(name));
   }
   if (is_taken(name)) {
     fail(ErrorKind::usage,
-         "a library cannot be called '{}', which is a name of the C library or of the runtime part; give another one "
+         "a library cannot be called '{}', which is a name of the C library or of the runtime part; give another name "
          "with --name",
          name);
   }
   return name;
 }
 
-/// Compiles and links the sources in a folder. Returns what was made, which is to be called `file`.
+/// Compiles and links the sources in a folder. Returns the path of the result. `file` is the final name of the library.
 fs::path build(const Sources& sources, Form form, Arch arch, const std::string& given, const std::string& file,
                const fs::path& folder) {
   const Command compiler = find_compiler(arch, given);
@@ -148,12 +149,12 @@ fs::path build(const Sources& sources, Form form, Arch arch, const std::string& 
 Library write_folder(const Plan& plan, const fs::path& path, const LibraryOptions& options) {
   const std::string name = name_of(path, options.name);
   if (!options.header.empty())
-    fail(ErrorKind::usage, "--header is not for a folder of sources, which has its header {}.h", name);
+    fail(ErrorKind::usage, "--header cannot be used with --cmake; the header in the folder is {}.h", name);
   const Sources sources = sources_of(plan, name, options.file_weights);
   const std::string cmake = cmake_text(sources.network, sources.source);
   const fs::path project = path / "CMakeLists.txt";
   if (fs::exists(project) && !read_file(project).starts_with(cmake.substr(0, cmake.find(' ', 3)))) {
-    fail(ErrorKind::usage, "{}: exists and is not of a library that Kilter generated; give a folder of its own",
+    fail(ErrorKind::usage, "{}: exists and does not belong to a library that Kilter generated; give another folder",
          project.string());
   }
   std::error_code error;
@@ -172,13 +173,13 @@ Library write_folder(const Plan& plan, const fs::path& path, const LibraryOption
   return library;
 }
 
-/// The code model of C compilers reaches 2 GB.
+/// The code model of C compilers supports at most 2 GB.
 void check_weights(const Plan& plan, bool file_weights) {
   constexpr int64_t kMost = (int64_t{1} << 31) - (int64_t{1} << 26);
   if (file_weights || plan.constants_bytes <= kMost) return;
   fail(ErrorKind::unsupported,
-       "{} bytes of weights do not fit into a library, which has {} at most; use --weights file", plan.constants_bytes,
-       kMost);
+       "{} bytes of weights do not fit into a library, which can contain {} at most; use --weights file",
+       plan.constants_bytes, kMost);
 }
 
 }  // namespace
@@ -210,7 +211,7 @@ Library write_library(const Plan& plan, Form form, const fs::path& path, const L
   write_all(files_of(sources, folder.path(), texts));
   const fs::path made = build(sources, form, plan.arch, options.compiler, path.filename().string(), folder.path());
   if (!fs::exists(made))
-    fail(ErrorKind::usage, "the C compiler '{}' made no {}", options.compiler, made.filename().string());
+    fail(ErrorKind::usage, "the C compiler '{}' did not write {}", options.compiler, made.filename().string());
   const auto library_file = MappedFile::open(made);
   std::vector<NewFile> files = {{header, bytes_of(texts[0])}};
   if (options.file_weights) files.push_back({path.parent_path() / sources.weights, weights_of(plan)});

@@ -18,15 +18,15 @@ enum class Form : uint8_t {
   object,   ///< NAME.o
   sources,  ///< a folder with the sources and a CMake file; needs no C compiler
 };
-/// Returns the form that the name of a file stands for by its ending. `sources`: a folder was asked for. Throws usage
-/// for another ending.
+/// Returns the form for a file name, by its extension. `sources`: a folder was asked for. Throws usage for any other
+/// extension.
 Form form_of(const std::filesystem::path& path, bool sources);
 /// Returns whether a file's name is that of a library: it ends in .so, .a or .o.
 bool is_library_name(const std::filesystem::path& path);
 
 struct LibraryOptions {
-  std::string name;              ///< prefix of the functions; empty: that of the file without "lib" and its ending
-  std::filesystem::path header;  ///< empty: beside the library, named as the functions
+  std::string name;              ///< prefix of the functions; empty: that of the file without "lib" and its extension
+  std::filesystem::path header;  ///< empty: beside the library, named after the prefix
   bool file_weights = false;     ///< the weights go to a file NAME.weights beside the library
   std::string compiler;  ///< command of a C compiler (GCC or Clang) for the plan's architecture; empty: the one that is
                          ///< found
@@ -41,9 +41,9 @@ struct Library {
   int64_t other_bytes = 0;  ///< of file_bytes: the tables and the runtime part
 };
 
-/// Writes a library. Throws usage for a name that is no identifier of C, and if there is no C compiler; unsupported for
-/// a plan with steps that need Kilter's runtime library, naming their operators; io if a file cannot be written or the
-/// compiler fails, with its message. Existing files stay as they are if it fails.
+/// Writes a library. Throws usage if the name is not a C identifier or if there is no C compiler; unsupported for a
+/// plan with steps that need Kilter's runtime library, naming their operators; io if a file cannot be written or the
+/// compiler fails, with its message. If it fails, existing files stay as they are.
 Library write_library(const Plan& plan, Form form, const std::filesystem::path& path, const LibraryOptions& options);
 
 }  // namespace kilter::aot

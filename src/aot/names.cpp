@@ -26,8 +26,8 @@ const std::set<std::string_view> kReserved = {
     "using",     "virtual",  "void",       "volatile",  "wchar_t",      "while",         "xor",
     "xor_eq",    "linux",    "unix",       "main"};
 
-/// Prefixes whose functions would be those of the C library or of the runtime part, and names of headers, which a
-/// header of the same name would hide.
+/// Prefixes that would make functions collide with those of the C library or of the runtime part, and names of headers,
+/// which a header of the same name would hide.
 const std::set<std::string_view> kTaken = {
     "assert", "complex", "cpuid",     "ctype",   "errno",  "fcntl",  "fenv",   "float",   "instance", "inttypes",
     "iso646", "kilter",  "limits",    "locale",  "math",   "mtx",    "pool",   "pthread", "sched",    "setjmp",

@@ -69,7 +69,7 @@ std::vector<Argument> arguments(const std::vector<PlanTensor>& tensors, std::set
   return made;
 }
 
-/// The parameters of the run function after the network itself: ", const float *input, float *scores".
+/// The parameters of the run function that follow the network: ", const float *input, float *scores".
 std::string parameters(const Network& network) {
   std::string text;
   for (const Argument& a : network.inputs) text += fmt::format(", const {} *{}", a.type, a.name);
@@ -199,8 +199,8 @@ std::string header_text(const Network& network) {
       arg("target", comment(network.plan.target)), arg("conditions", conditions(network.plan)),
       arg("guard", upper(network.name) + "_H_"), arg("tensors", tensor_lines(network)),
       arg("path_text",
-          path ? "\n * `weights`: the path of the file with the weights, which is mapped and compared with the "
-                 "hash of the weights that\n * the code was made for."
+          path ? "\n * `weights`: the path of the file with the weights, which is mapped and checked against the "
+                 "hash of the weights that\n * the code was generated for."
                : ""),
       arg("path_parameter", path ? "const char *weights, " : ""), arg("path_argument", path ? "weights, " : ""),
       arg("parameters", params), arg("first_parameters", params.empty() ? "" : params.substr(2)));

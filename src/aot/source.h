@@ -25,8 +25,8 @@ struct Network {
 
   bool has_weights_inside() const { return !file_weights && plan.constants_bytes > 0; }
 };
-/// Throws unsupported for a plan that the runtime part cannot run: with steps that run on the host or on another
-/// device. The text names the operators.
+/// Throws unsupported for a plan that the runtime part cannot run, because steps run on the host or on another device.
+/// The text names the operators.
 Network describe(const Plan& plan, const std::string& name, bool file_weights);
 
 /// Returns the header that programs include, for C and C++.
@@ -34,7 +34,7 @@ std::string header_text(const Network& network);
 /// Returns the C source, which includes `header`, and the files with the machine code and the weights by these names.
 std::string source_text(const Network& network, const std::string& header, const std::string& code,
                         const std::string& weights);
-/// Returns a CMake file that makes a library of these sources.
+/// Returns a CMake file that builds a library from these sources.
 std::string cmake_text(const Network& network, const std::string& source);
 
 }  // namespace kilter::aot

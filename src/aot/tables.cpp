@@ -178,7 +178,7 @@ std::string numbered(std::string_view name, size_t count) {
   return join(names, ", ");
 }
 
-/// Stops a compiler that makes code for another architecture.
+/// Text that stops compilers for other architectures.
 std::string architecture(Arch arch) {
   const std::string_view macro = arch == Arch::x86_64 ? "__x86_64__" : "__aarch64__";
   return fmt::format(

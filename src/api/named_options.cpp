@@ -26,8 +26,8 @@ std::vector<std::string> lines(const std::string& value) {
 
 constexpr NamedOption kOptions[] = {
     {"target", "native",
-     "CPU to generate code for, as `kilter targets` lists them; native: this machine's. With several, such as "
-     "'x86-64-v3,znver4,neoverse-n1', loading takes the best for the processor",
+     "CPU to generate code for; `kilter targets` lists them; native: this machine's. With several, such as "
+     "'x86-64-v3,znver4,neoverse-n1', loading selects the best one for the processor",
      [](const std::string& value, GivenOptions& given) {
        given.targets = parse_targets(value);
        given.session.compile.target = given.targets.front();
@@ -39,22 +39,22 @@ constexpr NamedOption kOptions[] = {
        given.session.compile.contents.recipes = parse_file_size(value) == vm::FileSize::small;
      }},
     {"shapes", "",
-     "sizes that inputs may have, one NAME=SHAPE a line: 'x=1x3x224x224', or with ranges for dimensions, such as "
+     "sizes that inputs may have, one NAME=SHAPE per line: 'x=1x3x224x224', or with ranges for dimensions, such as "
      "'x={1,2,4}x3x{320..960:32}x{w=64..800}' (doc/dynamic_shapes.md)",
      [](const std::string& value, GivenOptions& given) { given.session.ranges = ShapeRanges::parse(lines(value)); }},
-    {"max-shapes", "64", "the most shapes that all get a plan, 1 or more; more are an error",
+    {"max-shapes", "64", "the largest number of shapes, 1 or more; each gets a plan, and more are an error",
      [](const std::string& value, GivenOptions& given) {
        given.session.max_shapes = parse_int(value, "max-shapes", 1, int64_t{1} << 30);
      }},
     {"precision", "declared",
      "declared: the types of the model; bf16 or fp16: values between layers in this type (doc/precision.md)",
      [](const std::string& value, GivenOptions& given) { given.session.compile.precision = parse_precision(value); }},
-    {"keep-float", "", "nodes and operators that `precision` leaves in f32, one a line",
+    {"keep-float", "", "nodes and operators that `precision` leaves in f32, one per line",
      [](const std::string& value, GivenOptions& given) {
        const std::vector<std::string> names = lines(value);
        given.session.compile.keep_float = {names.begin(), names.end()};
      }},
-    {"accuracy", "default", "strict: no approximating kernels (Winograd convolutions); else default",
+    {"accuracy", "default", "strict: no approximating kernels (Winograd convolutions); default: allows them",
      [](const std::string& value, GivenOptions& given) { given.session.compile.accuracy = parse_accuracy(value); }},
     {"memory", "",
      "memory limit for packed weights and arena, such as 200MB or 1GiB; empty: packed weights up to 2.5 times the "
@@ -75,12 +75,13 @@ constexpr NamedOption kOptions[] = {
     {"layer-plan", "", "file to take schedules of layers from, as `kilter tune --write-plan` writes it; empty: none",
      [](const std::string& value, GivenOptions& given) { given.sources.layer_plan = value; }},
     {"run-threads", "0",
-     "threads that will run the network, 0 to 1024: records and plans are chosen for it; 0: as many as runs have by "
+     "threads that will run the network, 0 to 1024: records and plans are chosen for this number; 0: as many as runs "
+     "have by "
      "default",
      [](const std::string& value, GivenOptions& given) {
        given.sources.threads = static_cast<int>(parse_int(value, "run-threads", 0, 1024));
      }},
-    {"threads", "0", "threads that compile, 1 to 1024; 0: as many as CPUs, at most 16. Runs have threads of their own",
+    {"threads", "0", "threads that compile, 1 to 1024; 0: one per CPU, at most 16. Runs have threads of their own",
      [](const std::string& value, GivenOptions& given) {
        const auto threads = static_cast<int>(parse_int(value, "threads", 0, 1024));
        given.session.compile.threads = threads > 0 ? threads : std::max(1, std::min(default_threads(), 16));
@@ -155,8 +156,8 @@ const NamedOption& named_option(std::string_view name) {
     if (option.name == name) return option;
     legal.emplace_back(option.name);
   }
-  fail(ErrorKind::usage, "option '{}': there is none of this name{} legal options are {}", printable(name),
-       did_you_mean(name, legal), join(legal, ", "));
+  fail(ErrorKind::usage, "there is no option '{}'{} legal options are {}", printable(name), did_you_mean(name, legal),
+       join(legal, ", "));
 }
 
 }  // namespace kilter

@@ -40,7 +40,7 @@ struct GivenOptions {
   std::vector<Target> targets;  ///< one or more; Session::Options has the first
   ScheduleSources sources;
 };
-/// Opens a model for each target.
+/// Opens a model once for each target.
 std::vector<std::unique_ptr<Session>> open_for_targets(const std::string& model, const Session::Options& options,
                                                        std::span<const Target> targets);
 

@@ -47,7 +47,7 @@ std::vector<Port> public_ports(const std::vector<onnx::Port>& ports) {
   return out;
 }
 
-/// Runs `f`; any failure becomes an ApiError.
+/// Runs `f` and turns any failure into an ApiError.
 template <class F>
 auto translated(F&& f) {
   try {

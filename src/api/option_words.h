@@ -1,4 +1,5 @@
-// Messages of the compiler name options as the command line does. The C and C++ interfaces name their own.
+// Messages of the compiler name options as the command line does. The C and C++ interfaces replace them by their own
+// names.
 #pragma once
 
 #include <string>

@@ -41,7 +41,8 @@ void Background::begin_pause() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (orphaned() && (!lock || (busy_ && pauses_ == 0))) {
     fail(ErrorKind::usage,
-         "{}: plans were being made in the background when this process was forked; make another network here", owner_);
+         "{}: plans were being compiled in the background when this process was forked; create another network here",
+         owner_);
   }
   if (!lock) lock.lock();
   if (pauses_++ > 0) return;
@@ -80,7 +81,7 @@ void Background::work() {
     }
     try {
       more = task_(check);
-    } catch (...) {  // Stopped, or a failure that a task should have told
+    } catch (...) {  // Stopped, or an error that the task should have reported
       more = false;
     }
     if (!more) ended_ = true;

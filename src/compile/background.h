@@ -1,4 +1,4 @@
-// Tasks on a thread of their own, in turns with the thread that uses the same data.
+// Tasks on a thread of their own, which take turns with the thread that uses the same data.
 #pragma once
 
 #include <unistd.h>
@@ -16,13 +16,13 @@ namespace kilter {
 /// Runs tasks one after another on a thread of the lowest priority. While a Pause exists, no task runs.
 class Background {
  public:
-  /// Throws if the task shall end early, since this object is being destroyed.
+  /// Throws if the task must end early because this object is being destroyed.
   using Check = std::function<void()>;
-  /// Does one task, and returns whether there are more. It must call `check` now and then. No task follows one that
-  /// throws.
+  /// Does one task and returns whether there are more. It must call `check` from time to time. If a task throws, no
+  /// further task runs.
   using Task = std::function<bool(const Check& check)>;
 
-  /// `owner`: named in errors.
+  /// `owner`: the name used in errors.
   Background(std::string owner, Task task);
   /// Ends the running task early.
   ~Background();
@@ -41,8 +41,8 @@ class Background {
    private:
     Background* background_;
   };
-  /// Waits for the running task. Throws usage in a child of fork() if a task was running when it was forked. Only one
-  /// thread has pauses at a time, as many as it likes.
+  /// Waits for the running task. Throws usage in a child of fork() if a task was running at the time of the fork. Only
+  /// one thread may have pauses at a time; it may have any number of them.
   Pause pause() { return Pause(*this); }
   /// Whether the last task has been done.
   bool ended() const { return ended_; }
@@ -58,8 +58,8 @@ class Background {
   Task task_;
   std::mutex mutex_;  ///< of the next three
   std::condition_variable changed_;
-  bool busy_ = false;  ///< a task runs, or a Pause exists
-  int pauses_ = 0;     ///< that exist or wait for a task
+  bool busy_ = false;  ///< a task is running, or a Pause exists
+  int pauses_ = 0;     ///< pauses that exist or wait for a task
   std::atomic<bool> stopping_{false}, ended_{false};
   pid_t process_ = getpid();
   std::thread thread_;

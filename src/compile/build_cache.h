@@ -1,5 +1,5 @@
-// Data shared by several compilations of one network with different schedules, so that each further compilation pays
-// only for the parts that are new in it.
+// Data shared by several compilations of one network with different schedules, so that each further compilation costs
+// only its new parts.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct PackedTask {
   std::vector<BufferRef> constants;  ///< by index of Lowered::constants; empty until they are packed
 };
 
-/// Used by one compilation at a time. The sink must outlive the cache and all plans made with it.
+/// Used by one compilation at a time. The sink must outlive the cache and all plans compiled with it.
 class BuildCache {
  public:
   /// `keep`: entries that the last `keep` builds have not used are dropped, and their constants released. `kernels`: a
@@ -53,14 +53,14 @@ class BuildCache {
 
   ConstantSink& sink() { return sink_; }
 
-  /// Returns null for an unknown task. `key` is made of node, schedule and layouts.
+  /// Returns null for an unknown task. `key` consists of node, schedule and layouts.
   std::shared_ptr<PackedTask> task(const std::string& key);
   void keep_task(const std::string& key, std::shared_ptr<PackedTask> task);
   /// The place of a constant that a kernel reads without packing; null if it is unknown.
   const BufferRef* value(ValueId value, const std::string& layout) const;
   void keep_value(ValueId value, const std::string& layout, const BufferRef& ref);
-  /// A constant operand packed as Packing::form says; empty if no recent build has used it. Adds one use, which the
-  /// caller must release.
+  /// A constant operand packed according to Packing::form; empty if no recent build has used it. Adds one use, which
+  /// the caller must release.
   std::optional<BufferRef> packed(ValueId from, const std::string& form);
   void keep_packed(ValueId from, const std::string& form, const BufferRef& ref);
   KernelStore& kernels() { return *kernels_; }
@@ -76,7 +76,7 @@ class BuildCache {
     int64_t used = 0;
   };
   struct KeptConstant {
-    BufferRef ref;  ///< the cache counts as one use of it
+    BufferRef ref;  ///< the cache itself counts as one use
     int64_t used = 0;
   };
   bool outdated(int64_t used) const { return used + keep_ < build_; }

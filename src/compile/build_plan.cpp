@@ -38,10 +38,11 @@ constexpr TableRow kStages[] = {
     {{"take_records", "takes schedules from records or an accepted plan",
       "records are found by task and default schedule; their schedules are placed and lowered again"},
      take_records},
-    {{"share_kernels", "takes kernels that serve other shapes too and read the numbers that differ",
+    {{"share_kernels", "uses kernels that also serve other shapes and read the numbers that differ",
       "all choices are final; the numbers are constants"},
      share_kernels},
-    {{"pack_constants", "packs the weights as the kernels read them", "once, when all choices are final"},
+    {{"pack_constants", "packs the weights in the order in which kernels read them",
+      "once, when all choices are final"},
      pack_constants},
     {{"generate_code", "generates machine code", "last: kernels are known and distinct"}, generate_code},
 };
@@ -152,8 +153,8 @@ std::string words_of(const Origin& origin) {
   return {};
 }
 
-/// The text for Step::record: the origin of the step's schedule, or of another choice for the layer that does not come
-/// from an option.
+/// The text for Step::record: the origin of the step's schedule, or of any other choice for the layer that was not made
+/// by an option.
 std::string record_of(const LayerChoice& choice, const Step& step) {
   if (choice.schedule)
     return covers(*choice.schedule, parse_schedule(step.schedule)) ? words_of(choice.schedule_from) : "";
@@ -166,7 +167,7 @@ std::string record_of(const LayerChoice& choice, const Step& step) {
   return {};
 }
 
-/// Notes in the plan where the choices for its steps come from, and how many of the offered schedules no step runs.
+/// Records in the plan where the choices for its steps come from, and how many of the offered schedules no step runs.
 void note_records(PlanState& state) {
   Plan& plan = state.out.plan;
   std::set<std::string> run;  // anchors that run their recorded schedules

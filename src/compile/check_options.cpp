@@ -60,7 +60,7 @@ void check_precision(const Graph& graph, const CompileOptions& options) {
   if (lacking && options.precision == Precision::fp16) {
     fail(ErrorKind::usage,
          "--precision {}: target '{}' has no instruction that converts f16 (F16C), so each vector that is loaded or "
-         "stored would take about 20 instructions more; use --precision declared, or a --target with the instruction, "
+         "stored would take about 20 more instructions; use --precision declared, or a --target with the instruction, "
          "such as x86-64-v3",
          name(options.precision), options.target.name);
   }
@@ -145,7 +145,7 @@ void check_forbidden(const PassedGraph& passed, const CompileOptions& options) {
              why->text());
     }
     if (!works && f.node.empty() && options.report.notice)
-      options.report.notice(option + ": it applies to no layer of this network and so changes nothing");
+      options.report.notice(option + ": this has no effect, since it applies to no layer of this network");
   }
 }
 

@@ -15,7 +15,7 @@ namespace kilter {
 
 /// The nodes that a task fuses into one kernel.
 enum class Fusion : uint8_t {
-  usual,   ///< as the passes decide
+  usual,   ///< as the passes decide (default)
   none,    ///< "no": no element-wise nodes, and no convolution before it
   before,  ///< "before": a depthwise convolution includes the convolution before it, even if the model predicts a loss
   apart,   ///< "apart": without the convolution before a depthwise one; the passes decide on element-wise nodes
@@ -42,11 +42,11 @@ struct LayerChoice {
   Fusion fuse = Fusion::usual;
   Origin schedule_from = {}, threads_from = {}, plain_from = {}, fuse_from = {};  ///< origins of these choices
 
-  /// Returns whether the same choices are made, wherever they come from.
+  /// Returns whether both make the same choices, regardless of their origins.
   bool operator==(const LayerChoice& other) const {
     return schedule == other.schedule && threads == other.threads && plain == other.plain && fuse == other.fuse;
   }
-  /// Returns whether this choice changes the result of the passes.
+  /// Returns whether this choice affects the result of the passes.
   bool changes_passes() const { return plain || fuse != Fusion::usual; }
   /// Returns whether the task must run this schedule. A schedule from a record need not run: it is used only if its
   /// template accepts the task and the options allow it, and it is dropped if packed weights become too large.
@@ -63,7 +63,7 @@ const LayerChoice& choice_for(const Choices& choices, const std::string& node);
 /// The schedule that is forced on a task; null if there is none.
 const Schedule* forced_schedule(const Choices& choices, const std::string& node);
 
-/// Returns a choice of this schedule that is preferred to the default but not forced, like one from a record.
+/// Returns a choice that prefers this schedule to the default without forcing it, like one from a record.
 inline LayerChoice preferred(Schedule schedule) { return {std::move(schedule), {ScheduleSource::record, {}}}; }
 
 /// Adds choices that `choices` does not make yet. A schedule from a record is replaced by one that is forced.

@@ -1,4 +1,4 @@
-// Choices that come from outside the compiler for each graph that is compiled, such as those of tuning records.
+// Choices from outside the compiler, such as those of tuning records, for each graph that is compiled.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct Recorded {
   int tuned_at = 0;     ///< threads for which most of the chosen schedules were tuned; 0: unknown, or nothing is chosen
 };
 
-/// One way to choose.
+/// One way to choose schedules for a graph.
 struct Offer {
   Choices choices = {};  ///< added to those of the options before the passes run
   /// Returns the schedules to prefer over those of the plan, which has steps and tasks, but neither code nor constants.
@@ -35,7 +35,7 @@ class Chooser {
   /// Replaces choices that name several layers by choices for the layers of this graph. Throws usage for a name that
   /// the graph does not have.
   virtual void adapt(const Graph& /*graph*/, CompileOptions& /*options*/) const {}
-  /// The ways to choose for this graph, in order of preference; the last one has no `refused`. May be empty.
+  /// The ways to choose schedules for this graph, in order of preference; the last one has no `refused`. May be empty.
   virtual std::vector<Offer> offers(const Graph& /*graph*/, const CompileOptions& /*options*/) const { return {}; }
 };
 

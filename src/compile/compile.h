@@ -75,7 +75,7 @@ struct CompileReport {
   std::function<void(const CompileStage&)> progress;
 };
 
-/// What the compilations of one network for several shapes and the same target have in common. Each may be null.
+/// What the compilations of one network for several shapes and the same target have in common. Each member may be null.
 struct SharedParts {
   KernelStore* kernels = nullptr;
   SharedConstants* constants = nullptr;
@@ -83,7 +83,7 @@ struct SharedParts {
 };
 
 struct CompileOptions {
-  Target target;    ///< parse_target("native") unless the user asks for another
+  Target target;    ///< parse_target("native") unless the user gives another one
   Choices choices;  ///< for single layers
   Accuracy accuracy = Accuracy::normal;
   Precision precision = Precision::declared;
@@ -130,7 +130,7 @@ struct StepNotes {
   std::vector<size_t> producers;        ///< steps that write the inputs of this one, ascending
   int64_t task_bytes = 0;               ///< Task::bytes()
   std::optional<Estimate> estimate;     ///< of the chosen schedule, if its template has a model
-  std::vector<TemplateView> templates;  ///< every template's answer for the task, in order of preference
+  std::vector<TemplateView> templates;  ///< every template's result for the task, in order of preference
   std::optional<GivenUp> given_up;      ///< set if packed weights were too large
   /// hash_text() of the loop IR of the step's kernel, as `--dump-ir` writes it; 0: no kernel, or one that other shapes
   /// may share. If code is generated, the buffer sizes in that text may be those of another task that runs the same
@@ -159,7 +159,7 @@ struct Compiled {
   int64_t weight_bytes = 0;                   ///< of packed weights
   int64_t wanted_bytes = 0;                   ///< of packed weights, before any task gave up speed for smaller ones
   int64_t weight_limit = 0;                   ///< limit on weight_bytes
-  Choices choices;                            ///< the choices that the plan was made with
+  Choices choices;                            ///< the choices with which the plan was compiled
   std::shared_ptr<const TaskGraph> tasks;     ///< set if CompileContents::tasks is
   std::shared_ptr<const ConstantsHome> home;  ///< set if the plan uses constants of earlier plans
   double compile_ms = 0;
@@ -170,7 +170,7 @@ struct PassRow {
   std::string_view name;
   PassFunction function;
   std::string_view summary;
-  std::string_view why_here;                     ///< why the pass runs at this place
+  std::string_view why_here;                     ///< why the pass runs at this point
   std::vector<Rewrite> (*rewrites)() = nullptr;  ///< its rows, if the pass is a table of rewrites
 };
 std::span<const PassRow> all_passes();
@@ -199,8 +199,8 @@ struct PassedGraph {
 PassedGraph run_passes(Graph graph, const CompileOptions& options);
 Compiled compile_passed(const PassedGraph& passed, const CompileOptions& options);
 
-/// Enables this process to run reference steps, and plans for every back end. Compiling a graph calls it, as does
-/// opening a session.
+/// Enables this process to run reference steps, and plans for every back end. Called when a graph is compiled and when
+/// a session is opened.
 void install_reference_runner();
 
 /// Copies a tensor out of its place in a run into a dense one.

@@ -1,4 +1,4 @@
-// The difference between a compiled value and that of the reference kernels, as `kilter run --verify` judges it.
+// The difference between a compiled value and that of the reference kernels, as measured by `kilter run --verify`.
 #pragma once
 
 #include <cmath>

@@ -7,7 +7,7 @@
 
 namespace kilter {
 
-/// Writes a file of --dump-ir, and creates its folder. Throws io.
+/// Writes a file of --dump-ir, and creates its folder if needed. Throws io.
 void write_dump(const std::filesystem::path& file, const std::string& text);
 
 /// Milliseconds since `start`.

@@ -9,7 +9,7 @@ namespace kilter {
 
 namespace {
 
-/// a - b, which wraps around: a number may be any bits.
+/// a - b, which wraps around: a number may have any bit pattern.
 int64_t minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
@@ -43,11 +43,11 @@ bool KernelFamily::add(const LoopNumbers& numbers) {
     first_ = numbers.values, scratch_ = numbers.scratch;
     return true;
   }
-  // Numbers keep a common slot if they had one before and have the same difference here too. In the first function, a
-  // slot has the value of its first number. Numbers that change little get a common slot only if they are equal, since
-  // the same small change is often a coincidence.
+  // Numbers keep a common slot if they had one before and if the difference from the first function is the same here.
+  // In the first function, a slot has the value of its first number. Numbers that change little get a common slot only
+  // if they are equal, since the same small change is often a coincidence.
   constexpr int64_t kSmall = 16;
-  std::map<std::tuple<int32_t, int64_t, int64_t>, size_t> slots;  // by slot before, change and value
+  std::map<std::tuple<int32_t, int64_t, int64_t>, size_t> slots;  // by previous slot, change and value
   std::vector<size_t> firsts;                                     // by slot: its first number
   std::vector<NumberPlace> places;
   for (size_t i = 0; i < first_.size(); ++i) {
@@ -64,7 +64,7 @@ bool KernelFamily::add(const LoopNumbers& numbers) {
   }
   if (firsts.size() > kMostSlots) return false;
   places_ = std::move(places);
-  // Doubles scratch buffers, so that few of the shapes of a growing input need another kernel.
+  // Doubles scratch buffers, so that few shapes of a growing input need a new kernel.
   for (size_t i = 0; i < scratch_.size(); ++i) {
     if (numbers.scratch[i] > scratch_[i]) scratch_[i] = std::max(2 * scratch_[i], numbers.scratch[i]);
   }

@@ -26,12 +26,12 @@ struct CompiledKernel {
 /// element: the indices of the pixels of a row, for example.
 class KernelFamily {
  public:
-  /// Returns whether the function is the only one so far or equal to it, so that it needs a kernel of its own.
+  /// Returns whether the function is the only one so far, or equal to it, so that it needs a kernel of its own.
   bool is_single() const { return places_.empty(); }
   /// Returns whether the kernel serves a function with these numbers.
   bool serves(const LoopNumbers& numbers) const;
-  /// Makes the family serve a function with these numbers too. Returns false, and changes nothing, if the kernel would
-  /// read too many numbers. Drops the kernel.
+  /// Extends the family to a function with these numbers. Returns false, and changes nothing, if the kernel would read
+  /// too many numbers. Drops the kernel.
   bool add(const LoopNumbers& numbers);
   /// Returns the numbers that the kernel reads for a function that it serves.
   std::vector<int64_t> dims(const LoopNumbers& numbers) const;
@@ -44,7 +44,7 @@ class KernelFamily {
  private:
   std::vector<int64_t> first_;       ///< numbers of the first function
   std::vector<NumberPlace> places_;  ///< by number: where it is in dims()
-  std::vector<int64_t> scratch_;     ///< by scratch buffer: elements, the most of all functions
+  std::vector<int64_t> scratch_;     ///< by scratch buffer: elements, the maximum over all functions
 };
 
 /// Kernels, keyed by LoopNumbers::code(). Used by one build at a time.
@@ -56,8 +56,7 @@ class KernelStore {
   /// Returns null for an unknown kernel. The pointer stays valid until build_ended().
   const CompiledKernel* find(const Fingerprint& code);
   void add(const Fingerprint& code, CompiledKernel kernel) { kernels_[code] = {std::move(kernel), build_}; }
-  /// Sets whether the builds from now on use one kernel for many shapes of a layer (KernelFamily). Initially they do
-  /// not.
+  /// Sets whether builds use one kernel for many shapes of a layer from now on (KernelFamily). Off by default.
   void share(bool shares) { shares_ = shares; }
   bool shares() const { return shares_; }
   /// Returns the functions of a layer that have this structure. The reference stays valid until build_ended().

@@ -1,4 +1,4 @@
-// One plan of a session, and repeated runs of it that need not look at the model.
+// One plan of a session, and repeated runs of it that do not need the model.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace kilter {
 
-/// Bytes that a plan works in, or the most that several do.
+/// The working memory of a plan in bytes, or the maximum over several plans.
 struct WorkNeeds {
   int64_t arena = 0;
   int64_t scratch_stride = 0;  ///< per worker
@@ -27,7 +27,7 @@ struct WorkNeeds {
   bool operator==(const WorkNeeds&) const = default;
 };
 
-/// Memory that instances work in.
+/// Working memory of instances.
 struct WorkBlocks {
   Block arena, scratch, staging;
   WorkNeeds has;
@@ -39,7 +39,7 @@ struct Loaded {
   std::shared_ptr<const Program> program;
   std::unique_ptr<Instance> instance;
   Compiled compiled;                                 ///< for a compiled file, only the plan
-  std::shared_ptr<const WorkBlocks> work = nullptr;  ///< what `instance` works in; null: memory of its own
+  std::shared_ptr<const WorkBlocks> work = nullptr;  ///< what `instance` works in; null: it has its own memory
   const Plan& plan() const { return program != nullptr ? program->plan() : compiled.plan; }
   /// Bytes of the plan's packed constants, including those shared with other plans.
   int64_t constants_bytes() const {
@@ -52,13 +52,13 @@ struct Loaded {
 /// Working memory that several plans, which never run at the same time, use in turn.
 class WorkMemory {
  public:
-  /// Makes a plan ready to run on the pool. If it needs more memory than those before it, the memory is replaced: plans
-  /// that used the earlier memory keep it until prepare() or release() is called for them.
+  /// Makes a plan ready to run on the pool. If it needs more memory than the plans before it, the memory is replaced.
+  /// Plans that used the old memory keep it until prepare() or release() is called for them.
   void prepare(Loaded& loaded, const std::shared_ptr<ThreadPool>& pool);
-  /// Makes the memory large enough for this plan too when it is next replaced, unless the machine does not have as
-  /// much.
+  /// Ensures that the memory is large enough for this plan too when it is next replaced, unless the machine lacks that
+  /// much memory.
   void expect(const Plan& plan);
-  /// Makes a plan that uses earlier memory not ready.
+  /// If the plan uses memory that has been replaced, makes it not ready.
   void release(Loaded& loaded) const;
   int64_t bytes() const { return blocks_ != nullptr ? blocks_->bytes : 0; }
 
@@ -66,10 +66,10 @@ class WorkMemory {
   void allocate(const WorkNeeds& needs, int threads, const std::string& model);
 
   std::shared_ptr<const WorkBlocks> blocks_;
-  WorkNeeds expected_;  ///< the most of the plans that expect() was told of
+  WorkNeeds expected_;  ///< the maximum over the plans passed to expect()
 };
 
-/// Bytes of a plan's machine code and, once it is ready to run on `threads` threads, of working memory of its own.
+/// Bytes of a plan's machine code and, once it is ready to run on `threads` threads, of its own working memory.
 int64_t held_bytes(const Loaded& loaded, int threads);
 /// Bytes of one result of a plan.
 int64_t output_bytes(const Plan& plan);
@@ -82,7 +82,7 @@ void check_outputs(const std::vector<PlanTensor>& ports, const std::map<std::str
 /// Runs a loaded plan on dense tensors in the plan's order.
 std::vector<Tensor> run_plan(Loaded& loaded, const std::vector<Tensor>& inputs, const StepObserver* observer = nullptr);
 
-/// Describes inputs that a plan has run on. Similar inputs also run on it, without looking at the model.
+/// Describes inputs on which a plan has run. The plan also runs on similar inputs, without looking at the model.
 class KnownInputs {
  public:
   using Inputs = std::map<std::string, Tensor>;
@@ -93,7 +93,7 @@ class KnownInputs {
   /// them.
   bool like(const Inputs& inputs) const;
   /// Runs the plan on inputs that are like() these. Outputs that `given` names are written there; others reuse the
-  /// memory of the previous run's outputs if nobody else refers to it any more.
+  /// memory of the previous run's outputs if nothing else refers to it any more.
   std::vector<Tensor> run(Loaded& loaded, const Inputs& inputs, const std::map<std::string, Tensor>& given = {});
 
  private:

@@ -42,7 +42,7 @@ MemoryModel::Content memory_content(const std::string& name) {
   const std::lock_guard lock(known().mutex);
   const auto it = known().models.find(name);
   if (it == known().models.end())
-    fail(ErrorKind::usage, "{}: this process has no such model in memory; it may have been released", name);
+    fail(ErrorKind::usage, "{}: this process has no model of this name in memory; it may have been released", name);
   return it->second->content();
 }
 

@@ -1,4 +1,4 @@
-// Models that are not in files, for programs that have a network in memory.
+// Models in memory instead of files, for programs that build their networks.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace kilter {
 
-/// A model that Session::open() finds under name() as long as this object lives. Any thread may make one.
+/// A model that Session::open() finds under name() as long as this object exists. Any thread may create one.
 class MemoryModel {
  public:
   using Content = std::variant<std::shared_ptr<const onnx::Model>, std::shared_ptr<const Graph>>;

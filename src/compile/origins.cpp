@@ -50,7 +50,7 @@ class Origins {
     if (layers.size() < kMostLayers && std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
   }
 
-  /// The name of the model's node that this node is, or was made for.
+  /// The name of the model's node that this node is, or for which it was created.
   std::string origin(NodeId id) const {
     std::string name = graph_.node(id).named_after;
     while (id >= model_nodes_) {

@@ -12,12 +12,12 @@
 namespace kilter {
 namespace {
 
-/// Memory, and when it was released.
+/// Memory, and the time of its release.
 struct Piece {
   Tensor memory;
   int64_t released = 0;
 };
-/// By bytes.
+/// Keyed by size in bytes.
 using Pieces = std::multimap<int64_t, Piece>;
 /// Releasing a result must not fail, so it moves nodes and allocates nothing.
 using Node = Pieces::node_type;
@@ -36,7 +36,7 @@ struct OutputPool::State {
   int64_t free_bytes = 0, used_bytes = 0;
   int64_t asked_bytes = 0;  ///< of the tensors in use, whose memory may be larger
   int64_t releases = 0;
-  std::array<int64_t, kRuns> needs{};  ///< the most asked_bytes of each of the last runs
+  std::array<int64_t, kRuns> needs{};  ///< the peak of asked_bytes in each of the last runs
   size_t run = 0;
 
   Node find(int64_t bytes) {
@@ -46,7 +46,7 @@ struct OutputPool::State {
     return free.extract(found);
   }
 
-  /// Drops free memory, the longest unused first, until `more` bytes can be added within the limit.
+  /// Drops free memory, starting with the longest unused, until `more` bytes can be added within the limit.
   void make_room(int64_t more) {
     const int64_t limit = 2 * *std::ranges::max_element(needs);
     while (!free.empty() && free_bytes + used_bytes + more > limit) {
@@ -59,7 +59,7 @@ struct OutputPool::State {
 
 namespace {
 
-/// Gives memory back to the pool when the last tensor that uses it goes.
+/// Returns memory to the pool when the last tensor that uses it is destroyed.
 template <class State>
 class Loan {
  public:

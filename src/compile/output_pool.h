@@ -8,18 +8,18 @@
 
 namespace kilter {
 
-/// Memory for results, which later results use again once nothing refers to it. Apart from the results that are in use,
-/// the pool keeps at most as much as lets its memory be twice the recent need: the most bytes that were in use at once
-/// in one of the last kRuns runs. One thread at a time calls its functions; results may be released in any thread, and
-/// after the pool.
+/// A pool of memory for results; memory is reused once nothing refers to it. Free memory is dropped so that the pool,
+/// including the results in use, has at most twice the recent peak: the most bytes in use at once during any of the
+/// last kRuns runs. Only one thread at a time may call its functions. Results may be released in any thread, even after
+/// the pool has been destroyed.
 class OutputPool {
  public:
   static constexpr int kRuns = 8;
 
   OutputPool();
-  /// A tensor whose elements have any values. Throws out_of_memory as Tensor does.
+  /// Returns a tensor with uninitialised elements. Throws out_of_memory as Tensor does.
   Tensor take(DType type, const Shape& shape);
-  /// Begins a run, and releases what has not been needed recently.
+  /// Begins a run, and drops memory that has not been needed recently.
   void begin_run();
   /// Bytes of all memory, in use or not.
   int64_t bytes() const;

@@ -166,8 +166,8 @@ PassedGraph passed_graph(Graph graph, const CompileOptions& options) {
       std::move(graph), std::move(timings), {context.unfused.begin(), context.unfused.end()}, std::move(model_inputs)};
 }
 
-/// Compiles with the choices of one offer. If the graph cannot be laid out with them, tells the offer why and returns
-/// nothing.
+/// Compiles with the choices of one offer. If the graph cannot be laid out with them, reports the reason to the offer
+/// and returns nothing.
 std::optional<Compiled> compile_offer(Graph graph, const CompileOptions& given, const Offer& offer) {
   CompileOptions options = given;
   add(offer.choices, options.choices);

@@ -1,4 +1,4 @@
-// The tasks of a graph as compile_graph() hands them to templates, before any is lowered, for examining schedule
+// The tasks of a graph as compile_graph() passes them to templates, before any is lowered, for examining schedule
 // spaces.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace kilter {
 
 struct CompileOptions;
 
-/// Sets the options with which a problem's network compiles to the problem's task.
+/// Sets the options with which a problem's network is compiled to the problem's task.
 void apply(const Problem& problem, CompileOptions& options);
 
 struct PlacedTasks {

@@ -17,7 +17,7 @@ namespace kilter {
 namespace {
 
 /// A segment is compiled when it first occurs with certain shapes if its reference kernels would do more operations
-/// than this, else when it has occurred kRunsBeforeCompiling times: compiling takes some milliseconds.
+/// than this, and otherwise when it has occurred kRunsBeforeCompiling times, since compiling takes a few milliseconds.
 constexpr int64_t kManyOperations = 1 << 17;
 constexpr int64_t kRunsBeforeCompiling = ProgramRunner::kRunsUntilCompiled - 1;
 
@@ -41,7 +41,7 @@ int64_t operations(const Graph& graph) {
 
 using Names = std::set<std::string, std::less<>>;
 
-/// Whether `names` contains a node, or what a pass made it for.
+/// Whether `names` contains a node, or the node for which a pass created it.
 bool has(const Names& names, std::string_view node) {
   return maker_length(node, [&](std::string_view name) { return names.contains(name); }) > 0;
 }
@@ -82,7 +82,7 @@ void ProgramRunner::check_named_nodes() const {
   for (const Forbidden& f : options.forbidden) check(f.node, "--forbid " + f.text());
 }
 
-/// The options without those for nodes of other segments.
+/// Returns the options without those for nodes of other segments.
 CompileOptions ProgramRunner::options_for(const Graph& graph) const {
   CompileOptions out = options_.compile;
   if (out.choices.empty() && out.forbidden.empty() && out.keep_float.empty()) return out;
@@ -128,7 +128,7 @@ std::vector<AnyValue> ProgramRunner::run_segment(int32_t segment, std::vector<An
   if (watch_) watch_(segment, given);
   if (!form.loaded && form.compiles && form.runs >= kRunsBeforeCompiling) {
     compile(form);
-    drop_unused();  // not this form, which is the newest
+    drop_unused();  // keeps this form, which is the newest
   }
   ++form.runs;
   if (form.loaded) return run_plan(form, given);
@@ -146,7 +146,7 @@ std::vector<AnyValue> ProgramRunner::run_segment(int32_t segment, std::vector<An
 
 ProgramRunner::Form& ProgramRunner::form_for(int32_t segment, const std::vector<Tensor>& inputs) {
   std::vector<Forms::iterator>& known = index_[static_cast<size_t>(segment)];
-  // The last one first: a growing cache has no earlier shape again.
+  // Search the newest forms first: a growing cache never has an earlier shape again.
   const auto found = std::find_if(known.rbegin(), known.rend(),
                                   [&](Forms::iterator form) { return std::ranges::equal(form->inputs, inputs, fits); });
   if (found != known.rend()) {
@@ -296,8 +296,8 @@ int64_t ProgramRunner::own_bytes(const Form& form) const {
   return form.loaded ? kilter::held_bytes(*form.loaded, pool_->threads()) : 0;
 }
 
-/// Drops forms, the least recently used first, until those that stay are within the limit. Of each segment the form
-/// that ran last stays, and does not count, so that a large network does not compile all its segments in each run.
+/// Drops the least recently used forms until the rest are within the limit. The form of each segment that ran last is
+/// kept and does not count, so that a large network does not compile all its segments in each run.
 void ProgramRunner::drop_unused() {
   constexpr size_t kMostForms = 4096;
   std::vector<bool> has_last(program_.segments.size());

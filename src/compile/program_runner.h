@@ -28,17 +28,18 @@ class ProgramRunner {
   struct Options {
     CompileOptions compile;
     std::shared_ptr<const Chooser> chooser = nullptr;
-    /// Limit on the plans that are kept, apart from the one of each segment that ran last; see
+    /// Limit on the plans that are kept. The plan of each segment that ran last does not count; see
     /// Session::Options::plan_cache_bytes.
     int64_t cache_bytes = 0;
     vm::CheckInterrupt interrupt = {};
     std::vector<bool> varying = {};  ///< see vm::make_program()
-    /// Of other plans of the network, both or neither, for as long as the runner exists; null: it has its own.
+    /// Shared with other plans of the network for as long as the runner exists, both or neither; null: the runner has
+    /// its own.
     SharedConstants* constants = nullptr;
     ConstantMemo* memo = nullptr;
   };
-  /// `name` names the network in errors. Options for a node apply in the segments that have a node of this name. Throws
-  /// usage if none has.
+  /// `name` names the network in errors. Options for a node apply in the segments that contain a node of this name.
+  /// Throws usage if there is none.
   ProgramRunner(std::string name, std::shared_ptr<const OpenGraph> graph, Options options,
                 std::shared_ptr<ThreadPool> pool);
 
@@ -59,19 +60,19 @@ class ProgramRunner {
   std::vector<FormState> forms() const;
   /// Receives each segment that runs as a static graph, with its inputs, before it runs.
   using WatchSegment = std::function<void(int32_t segment, const std::vector<Tensor>& inputs)>;
-  /// Sets who receives the segments of the runs from now on; empty: nobody.
+  /// Sets the function that receives the segments of all further runs; empty: none.
   void watch_segments(WatchSegment watch) { watch_ = std::move(watch); }
   /// Returns the static graph of a segment for inputs of these types. Returns nullopt if shapes turn out to depend on
   /// data, or an output is absent.
   std::optional<Graph> graph_of(int32_t segment, const std::vector<TensorType>& inputs) const;
-  /// After so many runs with the same inputs, every segment that can be compiled is compiled.
+  /// After this number of runs with the same inputs, every segment that can be compiled is compiled.
   static constexpr int kRunsUntilCompiled = 4;
-  /// Sets who watches the runs from now on; null: nobody.
+  /// Sets the observer of all further runs; null: none.
   void observe(vm::Observer* observer) {
     observer_ = observer;
     machine_.observe(observer);
   }
-  /// Where the schedules of the plans come from, as Plan::records says; empty if all are the defaults.
+  /// Where the schedules of the plans come from, as in Plan::records; empty if all are the defaults.
   std::string records() const;
   /// Bytes of machine code, packed constants, working memory and results of all plans.
   int64_t held_bytes() const;
@@ -108,7 +109,7 @@ class ProgramRunner {
 
   std::string name_;
   vm::Program program_;
-  vm::UsedMemory fixed_;  ///< of the constants of the program
+  vm::UsedMemory fixed_;  ///< the constants of the program
   Options options_;
   std::shared_ptr<ThreadPool> pool_;
   vm::HostOptions host_;

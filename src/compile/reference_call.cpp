@@ -14,13 +14,13 @@ namespace {
 
 using nlohmann::json;
 
-/// A finite float as a number, any other as its bits in hexadecimal, since JSON has no numbers for these.
+/// A finite float as a number, any other as its bits in hexadecimal, since JSON cannot represent these.
 json float_json(float value) {
   if (std::isfinite(value)) return value;
   return fmt::format("{:08x}", std::bit_cast<uint32_t>(value));
 }
 
-/// A string as text, or as a list of bytes if it may not be UTF-8.
+/// A string as text, or as a list of bytes if it might not be valid UTF-8.
 json string_json(const std::string& text) {
   if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) return text;
   return std::vector<uint8_t>(text.begin(), text.end());

@@ -45,7 +45,7 @@ bool fits(const Plan& plan, const Types& types) {
 /// The plans that the segments of a program need.
 struct Needed {
   std::vector<std::vector<Types>> types;  ///< by segment
-  std::vector<bool> closed;               ///< by segment: it never runs with other types
+  std::vector<bool> closed;               ///< by segment: it never runs with any other types
 };
 
 /// Compiles all segments for the types that follow from those of the network's inputs.
@@ -58,8 +58,8 @@ void follow(ProgramRunner& runner, const std::vector<vm::KnownType>& inputs, Nee
   for (size_t s = 0; s < closed.size(); ++s) needed.closed[s] = needed.closed[s] && closed[s];
 }
 
-/// Adds the plans of all segments: those needed, and those that earlier runs compiled. A segment that cannot have other
-/// types needs no graph.
+/// Adds the plans of all segments: those needed, and those that earlier runs compiled. A segment that runs with no
+/// other types does not need a graph.
 void add_segments(const ProgramRunner& runner, const Needed& needed, vm::ProgramFile& file, bool& tuned) {
   for (size_t s = 0; s < needed.closed.size(); ++s) {
     vm::FileSegment& segment = file.segments.emplace_back();
@@ -132,7 +132,7 @@ aot::Library Session::save_library(aot::Form form, const std::filesystem::path& 
                                    const aot::LibraryOptions& options) {
   if (saves_shapes()) {
     fail(ErrorKind::unsupported,
-         "'{}': a library has the code for one shape of each input, and --shapes asks for {}; give one shape with "
+         "'{}': a library has the code for one shape of each input, but --shapes declares {}; give one shape with "
          "--input, or write a compiled file",
          name(), options_.ranges.count());
   }
@@ -180,7 +180,7 @@ Session::Saved Session::saved_program() {
     const OpenValue& value = graph.values[static_cast<size_t>(v)];
     if (value.constant) continue;
     const auto at = std::ranges::find(declared, value.name, &onnx::Port::name);
-    require(at != declared.end(), "{}: input '{}' of the program is none of the network", name_, value.name);
+    require(at != declared.end(), "{}: input '{}' of the program is not an input of the network", name_, value.name);
     made.inputs.push_back(file_port(*at, fixed));
   }
   for (const onnx::Port& p : outputs()) made.outputs.push_back(file_port(p, {}));
@@ -219,7 +219,7 @@ Session::Saved Session::saved_shapes_program() {
                             std::vector<vm::FilePort>& ports) {
     for (const PlanTensor& tensor : tensors) {
       const auto port = std::ranges::find(declared, tensor.name, &onnx::Port::name);
-      require(port != declared.end(), "'{}' of the plan is no port of the network", tensor.name);
+      require(port != declared.end(), "'{}' of the plan is not a port of the network", tensor.name);
       ports.push_back(file_port(*port, {}));
     }
   };

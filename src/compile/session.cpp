@@ -17,7 +17,7 @@ namespace kilter {
 namespace {
 
 constexpr std::string_view kZooPrefix = "zoo:";
-/// Kernels that a session keeps for plans of other shapes, of some 10 KB each.
+/// The number of kernels, of about 10 KB each, that a session keeps for plans of other shapes.
 constexpr size_t kKeptKernels = 1024;
 
 onnx::Port port(const PlanTensor& t) {
@@ -66,7 +66,7 @@ std::unique_ptr<Session> Session::open_unbound(const std::string& model, Options
   s->pool_ = std::make_shared<ThreadPool>(s->options_.threads);
   install_reference_runner();
   if (!s->options_.signed_by.empty() && !vm::is_compiled_file(model))
-    fail(ErrorKind::usage, "{} is no compiled file, so it has no signature; leave out the key", model);
+    fail(ErrorKind::usage, "{} is not a compiled file, so it has no signature; leave out the key", model);
   if (model.starts_with(kZooPrefix)) {
     s->name_ = model.substr(kZooPrefix.size());
     zoo::Options zoo_options;
@@ -188,7 +188,8 @@ Graph Session::graph(const onnx::Model::Shapes& shapes, const onnx::Model::Value
   }
   if (graph_) return *graph_;
   if (file_program_) throw NeedsProgram(fmt::format("{} is a compiled file of a program", name_));
-  fail(ErrorKind::unsupported, "{} is a compiled file: it has no graph; use the model that it was made from", name_);
+  fail(ErrorKind::unsupported, "{} is a compiled file: it has no graph; use the model that it was compiled from",
+       name_);
 }
 
 namespace {
@@ -250,13 +251,13 @@ void Session::make_ready(Loaded& loaded) {
   if (loaded.instance.get() != before) drop_unused();
 }
 
-/// Frees working memory that was replaced by a larger one.
+/// Frees working memory that has been replaced by a larger block.
 void Session::release_replaced() {
   for (Kept& kept : plans_) work_.release(kept.loaded);
 }
 
 /// Plans for other shapes have many kernels and constants in common with earlier ones. The first plan shares none with
-/// others, so that a network that runs with one shape only has the kernels made for it, and keeps no constants twice.
+/// others, so that a network that runs with only one shape has the kernels compiled for it and keeps no constant twice.
 SharedParts Session::shared_parts() {
   const auto is_open = [](const onnx::Port& port) { return !onnx::declared_shape(port); };
   if (kernels_ == nullptr && model_ && std::ranges::any_of(inputs(), is_open))
@@ -302,7 +303,7 @@ Session::Kept& Session::kept_for(const onnx::Model::Shapes& shapes, const onnx::
   take_made();
   if (Kept* known = find_kept(all, values); known != nullptr) return *known;
   const auto pause = pause_background();
-  take_made();  // the task that pause ended may have made the plan
+  take_made();  // the pause waited for a task, which may have compiled the plan
   if (Kept* known = find_kept(all, values); known != nullptr) return *known;
   CompileOptions compile = options_.compile;
   compile.shared = shared_parts();
@@ -380,9 +381,8 @@ void Session::check_shapes(const Plan& plan, const std::map<std::string, Tensor>
 
 namespace {
 
-/// Whether a network's shapes depend on the values of an input whose size the model leaves open. Such an input is data
-/// (tokens, for example), of which each run has others, not a parameter, so a plan for each value would never be used
-/// again.
+/// Whether a network's shapes depend on the values of an input whose size the model leaves open. Such an input contains
+/// data (tokens, for example) that change from run to run. A plan for each value would never be used again.
 bool any_varies(const onnx::Model::Values& values, const std::vector<onnx::Port>& ports) {
   return std::ranges::any_of(
       ports, [&](const onnx::Port& port) { return values.contains(port.name) && !onnx::declared_shape(port); });
@@ -429,11 +429,11 @@ std::vector<Tensor> Session::run_program(const std::map<std::string, AnyValue>& 
   return tensors_of(program_values(inputs), inputs, outputs);
 }
 
-/// The runner for inputs whose shapes differ from earlier ones in dimensions on which little of the network depends;
-/// null if there is none, or a plan for these shapes.
+/// The runner for inputs whose shapes differ from earlier ones only in dimensions on which little of the network
+/// depends; null if there is none, or if there is a plan for these shapes.
 ProgramRunner* Session::varying_runner(const std::map<std::string, Tensor>& inputs) {
   const CompileOptions& compile = options_.compile;
-  // Options for single layers and limits on memory are for the network as a whole.
+  // Options for single layers and limits on memory apply to the network as a whole.
   const bool plain = compile.cache == nullptr && compile.choices.empty() && compile.keep_float.empty() &&
                      compile.forbidden.empty() && !compile.budget.memory && compile.debug == DebugOptions{};
   if (!plain || needs_program_ || kernels_ == nullptr || plans_.empty()) return nullptr;
@@ -473,7 +473,7 @@ std::vector<Tensor> Session::tensors_of(std::vector<AnyValue> values, const std:
   return results;
 }
 
-/// Copies values to the memory that is given for outputs, which then replaces them.
+/// Copies values into the memory that is given for outputs, which then replaces them.
 void Session::write_outputs(std::vector<AnyValue>& values, const std::map<std::string, AnyValue>& inputs,
                             const std::map<std::string, Tensor>& outputs) const {
   if (outputs.empty()) return;
@@ -558,7 +558,7 @@ std::vector<AnyValue> Session::open_inputs(const std::map<std::string, AnyValue>
 ProgramRunner& Session::program() {
   if (program_) return *program_;
   if (file_program_)
-    fail(ErrorKind::unsupported, "{} is a compiled file of a program; use the model that it was made from", name_);
+    fail(ErrorKind::unsupported, "{} is a compiled file of a program; use the model that it was compiled from", name_);
   if (!model_) fail(ErrorKind::unsupported, "{}: only a model can run as a program", name_);
   program_ = std::make_unique<ProgramRunner>(
       name_, model_->open_graph(program_inputs_),
@@ -587,8 +587,8 @@ Tensor random_input(const std::string& name, DType type, const Shape& shape, uin
     }
   });
   if (!known)
-    fail(ErrorKind::unsupported, "input '{}': there are no random values of type {}; give its value in a file", name,
-         kilter::name(type));
+    fail(ErrorKind::unsupported, "input '{}': random values of type {} cannot be generated; give its value in a file",
+         name, kilter::name(type));
   return t;
 }
 

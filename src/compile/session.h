@@ -49,21 +49,21 @@ class Session {
     onnx::Model::Shapes shapes;  ///< of inputs, by name; others come from the model or the tensors
     /// The sizes that inputs may have. One with a single shape is also one of `shapes`.
     ShapeRanges ranges = {};
-    int64_t max_shapes =
-        kDefaultMaxShapes;       ///< the most shapes of `ranges` that specialise() and save() make plans for
+    /// The largest number of shapes of `ranges` for which specialise() and save() compile plans.
+    int64_t max_shapes = kDefaultMaxShapes;
     bool verify_file = true;     ///< LoadOptions::verify for a compiled file
     std::string signed_by = {};  ///< LoadOptions::signed_by; other models are refused with it
-    /// Limit in bytes, as held_bytes() counts them, on the plans other than the one in use. Above the limit, the least
+    /// Limit in bytes on the plans other than the one in use; held_bytes() counts them. Above the limit, the least
     /// recently used plans are dropped; a Loaded& to one of them then dangles.
     int64_t plan_cache_bytes = kDefaultPlanCacheBytes;
-    vm::CheckInterrupt interrupt = {};  ///< called by the loops of a program, which end if it throws
+    vm::CheckInterrupt interrupt = {};  ///< called in the loops of a program, which end if it throws
   };
 
-  /// `model`: path of an .onnx file, `zoo:NAME`, a file made by `kilter compile`, or MemoryModel::name().
+  /// `model`: path of an .onnx file, `zoo:NAME`, a file written by `kilter compile`, or MemoryModel::name().
   static std::unique_ptr<Session> open(const std::string& model, Options options);
 
-  /// Returns a session for the same network that shares this one's plans, weights included, and runs them on threads
-  /// and working memory of its own. Plans that either compiles later are its own.
+  /// Returns a session for the same network that shares this one's plans, weights included, and runs them on its own
+  /// threads and in its own working memory. Plans that either session compiles later are not shared.
   std::unique_ptr<Session> twin() const;
 
   const std::string& name() const { return name_; }
@@ -76,16 +76,16 @@ class Session {
   /// The model's graph before its shapes are known; null for a built-in network and a compiled file.
   std::shared_ptr<const OpenGraph> open_graph() const { return model_ ? model_->open_graph() : nullptr; }
   const Options& options() const { return options_; }
-  /// The declared sizes of the inputs, with the model's names of dimensions; those of a compiled file are in it.
+  /// The declared sizes of the inputs, with the model's names of dimensions; a compiled file contains its own.
   const ShapeRanges& ranges() const { return options_.ranges; }
   /// The first shapes of the ranges; none if there are no ranges.
   onnx::Model::Shapes example_shapes() const;
-  /// The plan of a compiled file; null for a model, which has a plan for each set of shapes, and for a file of a
-  /// program.
-  /// The targets of a compiled file for several; empty for others.
+  /// The targets of a compiled file for several targets; empty for others.
   const std::vector<vm::TargetPart>& file_targets() const { return file_targets_; }
   /// Index in file_targets() of the one that runs.
   size_t file_target() const { return file_target_; }
+  /// The plan of a compiled file; null for a model, which has a plan for each set of shapes, and for a file of a
+  /// program.
   const Plan* file_plan() const { return compiled_file() && !file_program_ ? &plans_.front().loaded.plan() : nullptr; }
   /// The program of a compiled file; null for a model and for a file of a plan.
   const vm::FileProgram* file_program() const { return file_program_.get(); }
@@ -114,7 +114,7 @@ class Session {
   /// Runs the network once and returns the outputs in order. Every input of the model must be present with its declared
   /// element type; default inputs are optional. Looks at the model only if the inputs are unlike those of earlier runs
   /// whose plans are still kept. `outputs`: memory for outputs by name, which must have their element types and shapes
-  /// and overlap neither each other nor inputs; else throws bad_input.
+  /// and overlap neither each other nor inputs; otherwise throws bad_input.
   std::vector<Tensor> run(const std::map<std::string, Tensor>& inputs,
                           const std::map<std::string, Tensor>& outputs = {});
 
@@ -124,34 +124,34 @@ class Session {
   std::vector<AnyValue> run_values(const std::map<std::string, AnyValue>& inputs,
                                    const std::map<std::string, Tensor>& outputs = {});
 
-  /// The program that runs the network if it is not one static graph, made on first use. Throws unsupported for a
+  /// The program that runs the network if it is not one static graph, created on first use. Throws unsupported for a
   /// compiled file and a built-in network.
   ProgramRunner& program();
   /// The functions of program(), or those of a compiled file.
   const vm::Program& functions() { return file_program_ ? file_program_->file().program : program().program(); }
 
-  /// The most shapes for which specialise() makes plans if there are more than Options::max_shapes: kernels of most
-  /// networks have met all structures of code by then.
+  /// The largest number of shapes for which specialise() compiles plans if there are more than Options::max_shapes. For
+  /// most networks, these include kernels of every structure.
   static constexpr int64_t kSpreadShapes = 16;
   struct Specialised {
     int64_t shapes = 0;  ///< that were compiled
     bool all = true;     ///< whether they are all shapes of the ranges
   };
-  /// Makes plans before the first run: for all shapes of the ranges, or for some that are spread over them if there are
-  /// more than Options::max_shapes. Throws usage for a compiled file, bad_input if the sizes of an input are unknown,
-  /// and unsupported if shapes depend on the values of inputs.
+  /// Compiles plans before the first run: for all shapes of the ranges, or for some that are spread over them if there
+  /// are more than Options::max_shapes. Throws usage for a compiled file, bad_input if the sizes of an input are
+  /// unknown, and unsupported if shapes depend on the values of inputs.
   Specialised specialise();
-  /// As specialise(), on a thread of its own, of the lowest priority, while the session runs. A run with a shape that
-  /// has no plan yet waits for the plan that is being made, and makes its own. Ends early when plan_cache_bytes is
-  /// reached, and does nothing for a network that is not one static graph.
+  /// As specialise(), but on a separate thread of the lowest priority while the session runs. A run with a shape that
+  /// has no plan yet waits for the plan that is being compiled, and then compiles its own. Ends early when
+  /// plan_cache_bytes is reached, and does nothing for a network that is not one static graph.
   void specialise_in_background();
   struct PlansAhead {
     int64_t made = 0, of = 0;
-    bool ended = true;  ///< no more will be made
+    bool ended = true;  ///< no more will be compiled
   };
-  /// How far specialise_in_background() has come.
+  /// The progress of specialise_in_background().
   PlansAhead plans_ahead() const;
-  /// Keeps plans from being made in the background while the result exists, so that times can be measured.
+  /// Prevents plans from being compiled in the background while the result exists, so that times can be measured.
   std::optional<Background::Pause> pause_background();
   /// Ends specialise_in_background().
   void end_background() { background_.reset(); }
@@ -163,29 +163,29 @@ class Session {
   vm::FileSize file_size() const;
   /// Whether save() writes a file with plans for several shapes.
   bool saves_shapes() const { return model_ != nullptr && options_.ranges.count() > 1; }
-  /// Whether save() writes a program: for the known shapes, the network is not one static graph, or only for given
-  /// values of its inputs. If not, the plan is compiled afterwards.
+  /// Whether save() writes a program: for the known shapes, the network is not one static graph, or is one only for
+  /// given values of its inputs. If not, the plan is compiled afterwards.
   bool saves_program();
-  /// Compiles for the known shapes, or takes the plan of a compiled file, and writes a library that needs no Kilter.
-  /// Throws unsupported for a network whose compiled file has a program or plans for several shapes.
+  /// Compiles for the known shapes, or takes the plan of a compiled file, and writes a library that does not need
+  /// Kilter. Throws unsupported for a network whose compiled file has a program or plans for several shapes.
   aot::Library save_library(aot::Form form, const std::filesystem::path& path, const aot::LibraryOptions& options);
   /// The network as a compiled file contains it.
   struct Saved {
     vm::Content content;
     std::vector<std::shared_ptr<const ConstantsHome>> homes;  ///< constants of its plans, which the session may drop
   };
-  /// Compiles for the shapes that are known: a plan; a program with a plan for each shape of the ranges; or program(),
-  /// with the plans of its segments for all shapes that follow from those of the inputs, and for those with which they
-  /// were compiled in earlier runs. Valid until the session runs, or ends. Throws bad_input if there are too many
-  /// shapes, or if a program has not run and shapes of inputs are open, and unsupported for a compiled file of a
+  /// Compiles for the shapes that are known. The result is a plan; or a program with a plan for each shape of the
+  /// ranges; or program(), with the plans of its segments for all shapes that follow from those of the inputs, and for
+  /// those that earlier runs compiled. Valid until the session runs or is destroyed. Throws bad_input if there are too
+  /// many shapes, or if a program has not run and shapes of inputs are open, and unsupported for a compiled file of a
   /// program.
   Saved saved();
 
-  /// The program that runs shapes which differ from earlier ones in dimensions on which little of the network depends;
-  /// null while there is none.
+  /// The program that runs shapes that differ from earlier ones only in dimensions on which little of the network
+  /// depends; null if there is none yet.
   const ProgramRunner* varying_program() const { return varying_ ? varying_->last_runner() : nullptr; }
 
-  /// Plans made in the background count once a run or compile() has taken them.
+  /// Plans compiled in the background count once a run or compile() has taken them.
   size_t plans() const {
     return plans_.size() + (program_ ? program_->plans() : 0) + (varying_ ? varying_->plans() : 0);
   }
@@ -195,7 +195,7 @@ class Session {
   int64_t held_bytes() const;
 
  private:
-  /// Makes the session that of a compiled file.
+  /// Loads a compiled file into the session.
   void take(vm::CompiledFile file);
   Saved saved_plan();
   Saved saved_shapes_program();
@@ -206,8 +206,8 @@ class Session {
     Loaded loaded;
     std::optional<KnownInputs> known;  ///< the inputs of the last run() with this plan
   };
-  /// Plans that are made in the background. Tasks use all of it; the session uses the rest besides `done`, `made` and
-  /// `notices` only while no task runs.
+  /// Plans that are compiled in the background. Tasks use all members; while a task runs, the session uses only `done`,
+  /// `made` and `notices`.
   struct Ahead {
     std::vector<onnx::Model::Shapes> shapes;
     CompileOptions compile;
@@ -216,7 +216,7 @@ class Session {
     int64_t code_bytes = 0;                 ///< of the plans
     std::atomic<int64_t> done{0};           ///< shapes that have a plan or cannot have one
     mutable std::mutex mutex;               ///< of the next two
-    std::list<Kept> made;                   ///< that the session has not taken yet
+    std::list<Kept> made;                   ///< plans that the session has not taken yet
     std::vector<std::string> notices;
   };
   Session() = default;
@@ -233,7 +233,7 @@ class Session {
   void check_inputs(const std::map<std::string, AnyValue>& inputs) const;
   void check_shapes(const Plan& plan, const std::map<std::string, Tensor>& inputs) const;
   onnx::Model::Shapes merged(const onnx::Model::Shapes& shapes) const;
-  /// As merged(), with the shapes that the model declares: what plans are known by.
+  /// As merged(), with the shapes that the model declares: the key of a plan.
   onnx::Model::Shapes whole(const onnx::Model::Shapes& shapes) const;
   int64_t own_bytes(const Kept& kept) const;
   SharedParts shared_parts();
@@ -273,7 +273,7 @@ class Session {
   std::unique_ptr<ConstantMemo> memo_;    ///< null until there is a second plan
   WorkMemory work_;
   std::list<Kept> plans_;                 ///< most recently used first
-  bool needs_program_ = false;            ///< a static graph could not be made for some inputs
+  bool needs_program_ = false;            ///< the network is not one static graph for some inputs
   std::set<std::string> program_inputs_;  ///< default inputs for which the program takes values
   std::unique_ptr<ProgramRunner> program_;
   std::optional<VaryingShapes> varying_;                 ///< absent until there is a second plan
@@ -282,7 +282,7 @@ class Session {
   size_t file_target_ = 0;
   std::unique_ptr<vm::FileRunner> file_runner_;
   std::unique_ptr<Ahead> ahead_;
-  std::unique_ptr<Background> background_;  ///< the last member: it ends before the others do
+  std::unique_ptr<Background> background_;  ///< the last member, so that it ends before the others are destroyed
 };
 
 /// A seeded random tensor: floats from N(0,1), integers from 0 to `most`, random booleans. Each input's name has its

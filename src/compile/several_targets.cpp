@@ -14,10 +14,10 @@ std::vector<Target> parse_targets(std::string_view text) {
     return targets;
   }
   for (const std::string_view part : split(text, ',')) {
-    if (trim(part).empty()) fail(ErrorKind::usage, "target '{}': a name is missing at a comma", text);
+    if (trim(part).empty()) fail(ErrorKind::usage, "target '{}': there is no name before or after a comma", text);
     Target target = parse_target(trim(part));
     if (std::ranges::count(targets, target.name, &Target::name) > 0)
-      fail(ErrorKind::usage, "target {}: '{}' is there twice", text, target.name);
+      fail(ErrorKind::usage, "target {}: '{}' is given twice", text, target.name);
     targets.push_back(std::move(target));
   }
   return targets;

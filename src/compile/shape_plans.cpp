@@ -1,4 +1,4 @@
-// The declared ranges of a session: plans for their shapes, made before the first run or for a compiled file.
+// The declared ranges of a session: plans for their shapes, compiled before the first run or for a compiled file.
 
 #include <algorithm>
 #include <system_error>
@@ -11,7 +11,7 @@
 
 namespace kilter {
 
-/// Inputs with a single shape have it as if it were given alone.
+/// Inputs with a single shape get it as if it had been given alone.
 void Session::fix_single_shapes() {
   for (const ShapeRanges::Input& input : options_.ranges.inputs()) {
     Shape shape;
@@ -89,8 +89,8 @@ std::vector<vm::KnownType> Session::known_types(const onnx::Model::Shapes& shape
 
 namespace {
 
-/// Whether shapes depend on the values of inputs of open sizes, so that the network runs as a program. Throws
-/// unsupported if they depend on the values of others, for each of which there is a plan.
+/// Returns whether shapes depend on the values of an input of open size; the network then runs as a program. Throws
+/// unsupported if they depend only on the values of inputs of fixed size, since each value needs its own plan.
 bool depends_on_data(const onnx::Model& model, const onnx::Model::Shapes& shapes) {
   const std::vector<std::string> names = model.value_inputs(shapes);
   if (names.empty()) return false;
@@ -99,18 +99,18 @@ bool depends_on_data(const onnx::Model& model, const onnx::Model::Shapes& shapes
   };
   if (std::ranges::any_of(model.inputs(), is_open)) return true;
   fail(ErrorKind::unsupported,
-       "{}: plans cannot be made before the first run, since shapes also depend on the values of input '{}'; make them "
-       "when they are needed (--specialise never)",
+       "{}: plans cannot be compiled before the first run, since shapes also depend on the values of input '{}'; "
+       "compile them when they are needed (--specialise never)",
        model.name(), names.front());
 }
 
 }  // namespace
 
-/// The shapes of the ranges that get a plan before they run.
+/// The shapes of the ranges that get a plan before the first run.
 std::vector<onnx::Model::Shapes> Session::shapes_ahead() const {
   if (compiled_file())
-    fail(ErrorKind::usage, "{} is a compiled file, which has its plans already; plans are made ahead for models only",
-         name_);
+    fail(ErrorKind::usage,
+         "{} is a compiled file, which has its plans already; plans are compiled in advance for models only", name_);
   check_known(inputs());
   const ShapeRanges& ranges = options_.ranges;
   if (ranges.empty()) return {{}};
@@ -140,9 +140,10 @@ Session::Specialised Session::specialise() {
   if (!plans_.empty() && runs_here(options_.compile.target)) make_ready(plans_.front().loaded);
   if (const auto made = std::ssize(shapes); !needs_program_ && std::ssize(plans_) < made && before == 0) {
     if (options_.compile.report.notice)
-      options_.compile.report.notice(fmt::format(
-          "{}: {} of {} plans made ahead were dropped, since they exceed the memory limit for plans (--plan-cache)",
-          name_, made - std::ssize(plans_), made));
+      options_.compile.report.notice(
+          fmt::format("{}: {} of {} plans compiled in advance were dropped, since they exceed the memory limit for "
+                      "plans (--plan-cache)",
+                      name_, made - std::ssize(plans_), made));
   }
   return {std::ssize(shapes), std::ssize(shapes) == options_.ranges.count()};
 }
@@ -151,7 +152,7 @@ void Session::specialise_in_background() {
   std::vector<onnx::Model::Shapes> shapes = shapes_ahead();
   if (model_ != nullptr) needs_program_ |= depends_on_data(*model_, merged(shapes.front()));
   if (needs_program_) return;
-  end_background();  // before what its tasks use
+  end_background();  // before the data of its tasks are replaced
   ahead_ = std::make_unique<Ahead>();
   for (const Kept& kept : plans_) {
     if (kept.values.empty()) ahead_->planned.insert(kept.shapes);
@@ -168,13 +169,13 @@ void Session::specialise_in_background() {
   } catch (const std::system_error& e) {
     ahead_.reset();
     fail(ErrorKind::usage,
-         "{}: cannot start the thread that makes plans in the background: {}; make them at once (--specialise now) or "
-         "when they are needed (never)",
+         "{}: cannot start the thread that compiles plans in the background: {}; compile them at once (--specialise "
+         "now) or when they are needed (never)",
          name_, e.what());
   }
 }
 
-/// Makes the plan of the next shape, and returns whether there are more to make.
+/// Compiles the plan of the next shape, and returns whether there are more shapes.
 bool Session::plan_ahead(const Background::Check& check) {
   Ahead& a = *ahead_;
   const onnx::Model::Shapes next = whole(a.shapes[a.next++]);
@@ -196,22 +197,22 @@ bool Session::plan_ahead(const Background::Check& check) {
       }
       if (held > options_.plan_cache_bytes && a.next < a.shapes.size()) {
         tell(
-            fmt::format("plans were made ahead for {} of {} shapes; more would exceed the memory limit for plans "
-                        "(--plan-cache)",
+            fmt::format("plans were compiled in advance for {} of {} shapes; more would exceed the memory limit for "
+                        "plans (--plan-cache)",
                         a.next, a.shapes.size()));
         a.next = a.shapes.size();
       }
     }
   } catch (const NeedsProgram&) {
-    return false;  // a run finds the same
+    return false;  // a run will find this out, too
   } catch (const Error& error) {
-    tell(fmt::format("a plan that should be made ahead could not: {}", error.what()));
+    tell(fmt::format("a plan could not be compiled in advance: {}", error.what()));
   }
   ++a.done;
   return a.next < a.shapes.size();
 }
 
-/// Takes the plans that were made in the background, as if they had run a long time ago.
+/// Takes the plans that were compiled in the background, and treats them as the least recently used ones.
 void Session::take_made() {
   if (!ahead_) return;
   std::list<Kept> made;

@@ -77,7 +77,7 @@ SharedConstants::Found SharedConstants::find(const std::byte* bytes, int64_t siz
 
 namespace {
 
-/// Gives the constants of a plan the offsets that they have if the plan shares none: one behind the other.
+/// Gives the constants of a plan the offsets that they have if the plan shares none: one after the other.
 std::vector<ConstantsHome::Piece> pieces_of(const std::vector<const std::byte*>& at,
                                             const std::vector<NewConstant>& wanted, int64_t& bytes) {
   std::vector<ConstantsHome::Piece> pieces;

@@ -14,10 +14,10 @@
 
 namespace kilter {
 
-/// Tells which bytes a packed constant has without looking at them.
+/// Identifies the bytes of a packed constant without looking at them.
 struct ConstantOrigin {
-  /// Of a tensor whose bytes exist, unchanged, as long as the SharedConstants: of the model or of the ConstantMemo that
-  /// all compilations with these SharedConstants use.
+  /// Address of a tensor whose bytes exist, unchanged, as long as the SharedConstants: it belongs to the model or to
+  /// the ConstantMemo that all compilations with these SharedConstants use.
   const std::byte* memory = nullptr;
   std::string form;  ///< the tensor's type, and how it is packed
   auto operator<=>(const ConstantOrigin&) const = default;
@@ -25,10 +25,11 @@ struct ConstantOrigin {
 
 /// A constant of a plan under construction.
 struct NewConstant {
-  std::optional<ConstantOrigin> origin;  ///< absent: only the bytes tell whether another plan has the constant
+  /// Absent: only comparing the bytes shows whether another plan has the constant.
+  std::optional<ConstantOrigin> origin;
   int64_t bytes = 0;
   std::function<void(std::byte*)> fill;  ///< packs the constant into zeroed memory
-  /// How `fill` makes it, for Plan::recipes; its offset and bytes are not used.
+  /// How `fill` computes it, for Plan::recipes; its offset and bytes are not used.
   std::optional<RecipeOfConstant> recipe = {};
 };
 

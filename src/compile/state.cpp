@@ -142,8 +142,8 @@ State::Values State::checked_copies(const Values& values, std::string_view what)
     if (place == bound_.end()) {
       std::vector<std::string> names;
       for (const auto& [input, output] : pairs_) names.push_back(input);
-      fail(ErrorKind::usage, "{}: {} of '{}': it is no input with state; legal values are {}", session_->name(), what,
-           name, fmt::join(names, ", "));
+      fail(ErrorKind::usage, "{}: {} of '{}': it is not an input with state; legal values are {}", session_->name(),
+           what, name, fmt::join(names, ", "));
     }
     if (!can_be(place->input, value)) refuse(*place, value, fmt::format("{} of input '{}'", what, name));
     copies.emplace(name, clone(value));
@@ -169,7 +169,7 @@ void State::reset(const Values& values) {
   values_ = std::move(begin);
 }
 
-/// Whether an input that runs are given has a dimension of this name.
+/// Whether an input that callers pass to runs has a dimension of this name.
 bool State::has_free_input_with(const std::string& symbol) const {
   const auto has = [&](const onnx::Port& port) {
     return port.dims && std::ranges::find(*port.dims, symbol, &onnx::Dim::symbol) != port.dims->end();
@@ -177,8 +177,8 @@ bool State::has_free_input_with(const std::string& symbol) const {
   return !symbol.empty() && std::ranges::any_of(inputs_, has);
 }
 
-/// The size with which a dimension of a state begins; nothing if it is unknown. `sizes`: those of named dimensions.
-/// `running`: whether they include those of a run's inputs.
+/// The initial size of a dimension of a state; nothing if it is unknown. `sizes`: those of named dimensions. `running`:
+/// whether they include those of a run's inputs.
 std::optional<int64_t> State::first_size(const Bound& bound, size_t dim, const Sizes& sizes, bool running) const {
   const onnx::Dim& declared = (*bound.input.dims)[dim];
   if (declared.size) return declared.size;
@@ -207,10 +207,10 @@ std::optional<AnyValue> State::first_value(const Bound& bound, const Sizes& size
   return Tensor(port.type, std::move(shape));
 }
 
-/// Why first_value() has none; "" if a run will tell.
+/// Why first_value() returns nothing; "" if a run will determine it.
 std::string State::why_unknown(const Bound& bound, const Sizes& sizes, bool running) const {
   const onnx::Port& port = bound.input;
-  if (!port.is_tensor()) return "a map does not begin with zeros; give bind_state() one";
+  if (!port.is_tensor()) return "a map cannot start with zeros; give bind_state() one";
   if (!port.dims) return "its rank is open; give bind_state() one";
   Shape example;
   std::string unknown;
@@ -221,7 +221,7 @@ std::string State::why_unknown(const Bound& bound, const Sizes& sizes, bool runn
     example.push_back(size.value_or(1));
   }
   if (unknown.empty()) return "";
-  return fmt::format("nothing tells the size of {}; give bind_state() one, such as zeros of shape {}", unknown,
+  return fmt::format("the size of {} cannot be determined; give bind_state() one, such as zeros of shape {}", unknown,
                      text(example));
 }
 
@@ -252,8 +252,8 @@ std::map<std::string, Value> State::with(std::map<std::string, Value> inputs) co
   for (const Bound& bound : bound_) {
     if (!inputs.contains(bound.input.name)) continue;
     fail(ErrorKind::bad_input,
-         "{}: input '{}' is state, which runs pass on; leave it out, and use reset_state() to set it", session_->name(),
-         bound.input.name);
+         "{}: input '{}' is state, which the network keeps between runs; leave it out, and use reset_state() to set it",
+         session_->name(), bound.input.name);
   }
   const auto add = [&](const std::string& name, const AnyValue& value) {
     if constexpr (std::is_same_v<Value, Tensor>) {
@@ -286,7 +286,7 @@ void State::check_memory(const std::map<std::string, Tensor>& outputs) const {
   }
 }
 
-/// Makes the bound results the state, and returns the others.
+/// Stores the bound results as the state, and returns the others.
 template <class Value>
 std::vector<Value> State::keep(std::vector<Value> results) {
   Values next;

@@ -1,4 +1,4 @@
-// State of a network, which its runs pass on: the value of an output becomes that of an input of the next run.
+// State of a network that is kept between runs: the value of an output becomes that of an input of the next run.
 #pragma once
 
 #include <map>
@@ -14,23 +14,23 @@ namespace kilter {
 
 /// Used by one thread at a time, as its session.
 ///
-/// A state begins with the initial value that is given for it, else with the model's default value of the input, else
-/// with zeros. Sizes that the model leaves open follow from Session::Options::shapes; are 0 if an output appends to the
-/// input there; are those of dimensions with the same name in other inputs; or are 0 if the output's dimension has
-/// another name or size. A sequence begins without elements, and an optional value absent.
+/// A state starts with the given initial value if there is one, otherwise with the model's default value of the input,
+/// and otherwise with zeros. Sizes that the model leaves open follow from Session::Options::shapes; are 0 if an output
+/// appends to the input there; are those of dimensions with the same name in other inputs; or are 0 if the output's
+/// dimension has a different name or size. A sequence starts empty, and an optional value is absent.
 class State {
  public:
   using Values = std::map<std::string, AnyValue>;
 
   /// `pairs`: empty to find them in the model (find_state_pairs()). `initial`: copied. `session` must outlive the
   /// state. Throws usage for unknown names and if no pair is found; bad_input for outputs and values that do not fit
-  /// their inputs, and for sizes that nothing determines.
+  /// their inputs, and for sizes that cannot be determined.
   State(Session& session, StatePairs pairs, const Values& initial = {});
 
   const StatePairs& pairs() const { return pairs_; }
   /// The initial values that were given.
   const Values& initial() const { return initial_; }
-  /// The current values by the names of the inputs. Before the first run, those are missing whose size it determines.
+  /// The current values by the names of the inputs. Before the first run, values whose sizes depend on it are missing.
   const Values& values() const { return values_; }
   /// Returns to the initial values, except for inputs in `values`, which get copies of these values. Throws usage for
   /// names of other inputs, and bad_input for values that do not fit.
@@ -40,8 +40,8 @@ class State {
   const std::vector<onnx::Port>& inputs() const { return inputs_; }
   const std::vector<onnx::Port>& outputs() const { return outputs_; }
 
-  /// The inputs of a run with the bound ones. Throws bad_input if bound ones are given, or if nothing determines their
-  /// sizes.
+  /// The inputs of a run together with the bound ones. Throws bad_input if bound ones are given, or if their sizes
+  /// cannot be determined.
   template <class Value>
   std::map<std::string, Value> with(std::map<std::string, Value> inputs) const;
 
@@ -56,10 +56,10 @@ class State {
     onnx::Port input;
     size_t output = 0;               ///< index among the outputs of the network
     std::optional<int64_t> axis;     ///< along which the output appends to the input
-    std::vector<bool> grows;         ///< for each dimension, whether the output declares another name or size
+    std::vector<bool> grows;         ///< for each dimension, whether the output declares a different name or size
     std::optional<Tensor> fallback;  ///< the model's default value
   };
-  /// The sizes of dimensions by their names.
+  /// The sizes of named dimensions.
   using Sizes = std::map<std::string, int64_t>;
 
   void bind();

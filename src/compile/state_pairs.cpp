@@ -12,13 +12,13 @@
 namespace kilter {
 namespace {
 
-/// What exporters write in the name of an output in place of a part of its input's name.
+/// A part of an input's name, and what exporters write in its place in the name of the output.
 struct Replaced {
   std::string_view from, to;
 };
 /// Caches of decoders: a part of the name, where it occurs first.
 constexpr std::array kCacheParts = {Replaced{"past_key_values", "present"}, Replaced{"past", "present"}};
-/// Recurrent networks: the end or the beginning of a name. An empty part stands for one that is added.
+/// Recurrent networks: the end or the beginning of a name. An empty part means that the other one is added.
 constexpr std::array kStateEnds = {Replaced{"", "N"},       Replaced{"", "n"},    Replaced{"0", "n"},
                                    Replaced{"_in", "_out"}, Replaced{"", "_out"}, Replaced{"", "_next"},
                                    Replaced{"", "_new"}};
@@ -26,7 +26,7 @@ constexpr std::array kStateBegins = {Replaced{"", "new_"},    Replaced{"", "next
                                      Replaced{"in_", "out_"}, Replaced{"prev_", "next_"}, Replaced{"prev_", "new_"},
                                      Replaced{"old_", "new_"}};
 
-/// Whether an output has the name that exporters give to the next value of this cache.
+/// Whether an output has the name that exporters give to the next value of a cache.
 bool are_cache_names(std::string_view input, std::string_view output) {
   return std::ranges::any_of(kCacheParts, [&](const Replaced& part) {
     const size_t at = input.find(part.from);
@@ -34,7 +34,7 @@ bool are_cache_names(std::string_view input, std::string_view output) {
   });
 }
 
-/// Whether an output has a name that exporters give to the next value of an input with a name of any kind.
+/// Whether an output has a name that exporters give to the next value of an input that need not be a cache.
 bool are_state_names(std::string_view input, std::string_view output) {
   const auto ends = [&](const Replaced& end) {
     return input.ends_with(end.from) &&
@@ -46,7 +46,7 @@ bool are_state_names(std::string_view input, std::string_view output) {
   return std::ranges::any_of(kStateEnds, ends) || std::ranges::any_of(kStateBegins, begins);
 }
 
-/// The nodes that make the values of a graph.
+/// The producers of the values of a graph.
 class Makers {
  public:
   explicit Makers(const OpenGraph& graph) : graph_(graph), makers_(graph.values.size(), nullptr) {
@@ -63,14 +63,14 @@ class Makers {
       v = node->input(0);
     return v;
   }
-  /// The Concat that makes an output; null if something else does.
+  /// The Concat that produces an output; null if another operator does.
   const OpenNode* concat(const std::string& output) const {
     const auto place = std::ranges::find(graph_.outputs, output, &OpenGraph::Output::name);
     if (place == graph_.outputs.end() || place->value == kNone) return nullptr;
     const OpenNode* node = of(source(place->value));
     return node != nullptr && node->op != nullptr && node->op->movement == Movement::concat ? node : nullptr;
   }
-  /// Whether one of the operands of a node, and only one, is the input of this name.
+  /// Whether exactly one of the operands of a node is the input of this name.
   bool reads_once(const OpenNode& node, const std::string& input) const {
     return std::ranges::count_if(node.inputs, [&](ValueId v) {
              const ValueId from = source(v);

@@ -83,7 +83,7 @@ class Placer {
     return to;
   }
 
-  // --- values written directly where their user needs them, users first ---
+  // --- values written directly to the place where their user needs them, users first ---
 
   void place_in_user(NodeId id) {
     if (dense_.contains(id)) return;
@@ -183,7 +183,7 @@ class Placer {
     set(from, storage);
   }
 
-  // --- values read where they are, producers first ---
+  // --- values read in the place where they are, producers first ---
 
   void place_outputs(NodeId id) {
     if (map_.views.contains(id)) return;

@@ -1,6 +1,6 @@
 // The storage of every value: its buffer, offset and strides. Reshapes, slices, transposes and runs of channel blocks
-// become views of their source. Parts of a concatenation, and the source of a transpose, are written where their user
-// wants them.
+// become views of their source. Parts of a concatenation, and the source of a transpose, are written directly to the
+// place where their user needs them.
 #pragma once
 
 #include <set>

@@ -54,7 +54,7 @@ class Verifier {
   void check_made(ValueId in, const Node& node, size_t index) const {
     const NodeId producer = in == kNone ? kNone : graph_.value(in).producer;
     require(producer == kNone || done_[static_cast<size_t>(producer)],
-            "task {}: node '{}' reads '{}' before it is made", index, node.name,
+            "task {}: node '{}' reads '{}' before it is computed", index, node.name,
             in == kNone ? "" : graph_.value(in).name);
   }
   /// Checks that a value lies inside the buffer of its root.

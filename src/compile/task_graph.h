@@ -1,5 +1,5 @@
 // The task graph: the tasks that a plan runs, with their schedules and the places of their operands. The stages after
-// the graph passes build it (compile/stages/), and steps are made from it.
+// the graph passes build it (compile/stages/), and steps are created from it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace kilter {
 struct TaskEntry {
   enum Kind : uint8_t {
     view,       ///< does nothing at run time
-    kernel,     ///< runs kernels that its schedule's template makes
+    kernel,     ///< runs kernels that its schedule's template generates
     reference,  ///< runs its operator's reference kernel
   } kind = view;
   Unit unit;
@@ -40,8 +40,8 @@ struct TaskGraph {
 
 /// One line per task: number, kind, anchor, operators, schedule, operands with their layouts and places.
 std::string print(const TaskGraph& tasks);
-/// Throws internal with the first broken rule: every live node is in one task, tasks come after those that make their
-/// operands, a value lies inside the buffer of its root, and a kernel has a schedule.
+/// Throws internal with the first broken rule: every live node is in one task, tasks come after those that compute
+/// their operands, a value lies inside the buffer of its root, and a kernel has a schedule.
 void verify(const TaskGraph& tasks);
 
 }  // namespace kilter

@@ -1,4 +1,4 @@
-// Turns groups of nodes into tasks, in an order that respects their dependences.
+// Turns groups of nodes into tasks, in an order that respects their dependencies.
 #pragma once
 
 #include <optional>

@@ -36,7 +36,8 @@ int64_t VaryingShapes::held_bytes() const {
   return all;
 }
 
-/// Returns whether the last shapes differ from each other in the same dimensions, and notes these shapes.
+/// Returns whether the last shapes, including these, differ from one another in the same dimensions; records these
+/// shapes.
 bool VaryingShapes::repeats(const Shapes& shapes) {
   constexpr int kLeastInARow = 2;
   const auto dims = last_ ? difference(*last_, shapes) : std::nullopt;

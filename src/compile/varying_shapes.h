@@ -17,20 +17,20 @@
 
 namespace kilter {
 
-/// Learns from the shapes for which a session would compile plans in which dimensions they differ. If most of the
-/// network does not depend on these dimensions, a program runs it: the part that does not depend on them is compiled
-/// once, and a new shape costs only the rest.
+/// Finds out in which dimensions the shapes differ for which a session would compile plans. If most of the network does
+/// not depend on these dimensions, a program runs it: the part that does not depend on them is compiled once, and a new
+/// shape costs only the rest.
 class VaryingShapes {
  public:
   using Shapes = onnx::Model::Shapes;
-  /// Makes the runner for a network of which these values vary.
+  /// Creates the runner for a network in which these values vary.
   using MakeRunner = std::function<std::unique_ptr<ProgramRunner>(std::vector<bool> varying)>;
 
   VaryingShapes(std::string name, std::shared_ptr<const OpenGraph> graph, MakeRunner make)
       : name_(std::move(name)), graph_(std::move(graph)), make_(std::move(make)) {}
 
-  /// Returns what runs the network with these shapes, for which the session has no plan; null if it needs a plan.
-  /// Shapes that come often need one, which is faster. `types`: by input of the graph.
+  /// Returns the runner for these shapes, for which the session has no plan; null if they need a plan. Shapes that
+  /// occur often need one, because it is faster. `types`: by input of the graph.
   ProgramRunner* runner_for(const Shapes& shapes, const std::vector<TensorType>& types);
   /// The runner that was used last; null if there is none.
   const ProgramRunner* last_runner() const { return groups_.empty() ? nullptr : groups_.front().runner.get(); }
@@ -40,7 +40,7 @@ class VaryingShapes {
 
  private:
   using Dim = std::pair<std::string, size_t>;  ///< input and axis
-  /// Shapes that differ from some shapes in some dimensions only.
+  /// Shapes that differ from the shapes `base` in the dimensions `dims` only.
   struct Group {
     Shapes base;
     std::set<Dim> dims;
@@ -54,10 +54,10 @@ class VaryingShapes {
   std::string name_;
   std::shared_ptr<const OpenGraph> graph_;
   MakeRunner make_;
-  std::optional<Shapes> last_;          ///< the shapes before that no runner ran
+  std::optional<Shapes> last_;          ///< the previous shapes that no runner ran
   std::vector<TensorType> last_types_;  ///< by input of the graph
-  std::set<Dim> dims_;                  ///< in which the last shapes differ from those before them
-  int in_a_row_ = 0;                    ///< how often that was so
+  std::set<Dim> dims_;                  ///< in which the last shapes differ from the ones before
+  int in_a_row_ = 0;                    ///< how many times in a row these dimensions differed
   std::set<std::set<Dim>> useless_;     ///< dimensions on which most of the network depends
   std::list<Group> groups_;             ///< most recently used first
 };

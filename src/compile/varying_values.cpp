@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// What is known about a value once the shapes of the inputs are.
+/// What is known about a value once the shapes of the inputs are known.
 struct Known {
   Shape shape;
   bool constant = false;

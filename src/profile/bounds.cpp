@@ -63,7 +63,8 @@ Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks
   const double dram = std::min(miss_share(run.touched_bytes, peaks.l3_bytes), past_l2);
   double memory = ms_at(weights * (1 - past_l2), l2) + ms_at(weights * (past_l2 - dram), l3);
   memory += ms_at(weights * dram, peaks.at(peaks.dram_gbps, used));
-  // The other operands may come from L2, up to its size, whichever step wrote them; the rest comes from L3 or memory.
+  // The other operands may come from L2, up to its size, regardless of the step that wrote them; the rest comes from L3
+  // or memory.
   const double beyond = miss_share(static_cast<int64_t>(others), l2_all);
   const double far = std::min(miss_share(static_cast<int64_t>(others), peaks.l3_bytes), beyond);
   const double from_l2 = ms_at(others * (1 - beyond), l2), from_l3 = ms_at(others * (beyond - far), l3);

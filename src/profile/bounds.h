@@ -1,4 +1,4 @@
-// The machine's bound for a region: the time that no code for it can beat.
+// The machine's bound for a region: the shortest time that any code for it can take.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace kilter::profile {
 
-/// The share by which measured peaks may be too low. A layer that is faster than its bound by more than this beats it.
+/// The share by which measured peaks may be too low. A layer that is faster than its bound by more than this counts as
+/// beating it.
 constexpr double kPeakError = 0.05;
 
 struct Bound {
@@ -32,8 +33,8 @@ Footprint footprint(const Plan& plan);
 /// Returns the bytes of the step's operands that are packed constants.
 int64_t weight_bytes(const Step& step);
 
-/// Returns the time to read the operands at the bandwidth of the nearest level that they can come from, and that level.
-/// Weights come from L3 to the extent that a run touches more than L2 holds, and from DRAM to the extent that it
+/// Returns the time to read the operands at the bandwidth of the nearest level from which they can come, and that
+/// level. Weights come from L3 to the extent that a run touches more than L2 holds, and from DRAM to the extent that it
 /// touches more than L3 holds; activations come from the nearest level that holds them. The step must not be a
 /// reference step.
 Bound memory_bound_of(const Step& step, const Footprint& run, const Peaks& peaks, int threads);

@@ -124,7 +124,7 @@ class Collector {
     if (regions_.empty()) {
       for (size_t r = 0; r < trace_.size(); ++r) regions_.push_back(trace_.region(r).step);
     }
-    require(regions_.size() == trace_.size(), "a run had {} regions, the one before {}", trace_.size(),
+    require(regions_.size() == trace_.size(), "a run had {} regions, the previous one {}", trace_.size(),
             regions_.size());
     Pass pass;
     pass.total = total;
@@ -140,7 +140,7 @@ class Collector {
       bool stamped = false;
       for (int w = 0; w < threads; ++w) stamped |= trace_.worker(r, w).begin != 0;
       for (int w = 0; w < threads; ++w) {
-        // A step that no worker stamps runs on the caller's thread from fork to join.
+        // A step that workers do not stamp runs on the caller's thread from fork to join.
         pass.workers.push_back(stamped ? trace_.worker(r, w) : (w == 0 ? wall : TickSpan{}));
       }
     }

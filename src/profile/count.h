@@ -1,4 +1,4 @@
-// Hardware counters by layer. They are read in separate runs, so that reading them does not disturb any time.
+// Hardware counters by layer. They are read in separate runs, so that reading them does not disturb the times.
 #pragma once
 
 #include <span>

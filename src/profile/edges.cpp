@@ -46,7 +46,7 @@ struct Buffer {
   auto operator<=>(const Buffer&) const = default;
 };
 
-/// What is known of a buffer's contents.
+/// What is known about a buffer's contents.
 struct Contents {
   struct Part {
     size_t step;
@@ -122,8 +122,8 @@ class Reads {
         again = a;
     }
     if (!out.empty()) return out;
-    // No new buffer: it writes a new part of one, or what an earlier step of the same layer began. Kernels have their
-    // result last.
+    // No new buffer: the step writes a new part of one, or continues what an earlier step of the same layer began. The
+    // result is the last argument of a kernel.
     if (part) return {*part};
     if (again) return {*again};
     return {};
@@ -168,8 +168,8 @@ class Reads {
     if (std::ranges::find(reads.inputs, name) == reads.inputs.end()) reads.inputs.push_back(name);
   }
 
-  /// Adds the writers of a value that begins at `offset`: of as many parts as make up an operand of the reader, or of
-  /// all if none of its operands is as large as some parts.
+  /// Adds the writers of a value that begins at `offset`: those of the parts that together have the size of an operand
+  /// of the reader, or those of all parts if no operand has the size of several parts.
   static void add_parts(const Contents& contents, int64_t offset, const Operands& reader, std::set<size_t>& from) {
     if (contents.halo) from.insert(*contents.halo);
     auto at = contents.parts.upper_bound(offset);

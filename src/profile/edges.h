@@ -1,4 +1,4 @@
-// Which steps of a plan read what which others wrote.
+// Determines which steps of a plan read the results of which other steps.
 #pragma once
 
 #include <string>

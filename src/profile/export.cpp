@@ -82,7 +82,7 @@ json row_json(const Row& r) {
           {"counters", counter_json(r.counters)}};
 }
 
-/// Removes what Profile::elsewhere says is not there.
+/// Removes the fields that Profile::elsewhere excludes.
 void leave_out(json& profile) {
   for (const char* field : {"end_to_end_ms", "residual_ms", "sum_over_end_to_end", "overhead_percent", "barriers_ms",
                             "end_to_end", "no_counters", "timeline"})

@@ -1,4 +1,4 @@
-// One problem compiled on its own with one schedule, ready for replay. Kernels are measured one by one in this form.
+// One problem compiled on its own with one schedule, ready for replay. Kernels are measured individually in this form.
 #pragma once
 
 #include <functional>

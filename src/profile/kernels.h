@@ -44,8 +44,8 @@ struct KernelOptions {
   double seconds = 0.5;       ///< approximate time to measure a problem
 };
 
-/// The task timed by a line, and the problem whose graph contains it. A line with only a problem names both. "TASK in
-/// PROBLEM" names the task with text TASK in PROBLEM's graph, or several adjacent tasks: a layout change next to a
+/// The task timed by a line, and the problem whose graph contains it. A line that is only a problem names both. "TASK
+/// in PROBLEM" names the task with text TASK in PROBLEM's graph, or several adjacent tasks: a layout change next to a
 /// convolution, or the copies of a concatenation.
 struct TimedTask {
   std::string task, graph;
@@ -59,7 +59,7 @@ struct KernelTime {
   int64_t bytes = 0;
   DType multiplies = DType::f32;  ///< Step::multiplies
   bool moves = false;             ///< only moves elements (or computes them from their neighbours, as Resize does)
-  Ratio cold_ms;                  ///< with weights from where the network finds them
+  Ratio cold_ms;                  ///< with weights from the level where the network finds them
   Bound bound, memory;            ///< the bound of the kernel, and that of reading and writing its operands
   /// The time that a plain read of its operands takes, measured alternately with the kernel. 0 if not measured, because
   /// the kernel is not bound by memory or reads too little.
@@ -79,7 +79,8 @@ struct KernelFigures {
 };
 
 /// Compiles a problem, or the graph of "TASK in PROBLEM", and measures the task in all forms, interleaved. Throws
-/// bad_input for a malformed line, and for a task that the passes turn into something else, saying what.
+/// bad_input for a malformed line, and for a task that the passes turn into something else; the message then names the
+/// result.
 KernelFigures measure_kernel(const std::string& problem, const Peaks& peaks, const KernelOptions& options);
 
 /// The median and the worst (lowest) of several shares.

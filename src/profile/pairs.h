@@ -12,7 +12,7 @@
 
 namespace kilter::profile {
 
-/// The times of a pair in milliseconds, which the passes of every profiler have.
+/// The times of a pair in milliseconds; the passes of every profiler have them.
 struct PairTimes {
   double total = 0;  ///< of the profiled pass, by the monotonic clock
   double plain = 0;  ///< of the plain pass

@@ -37,7 +37,7 @@ struct Interpreter {
   const char* chosen;  ///< why this one was chosen, in words
 };
 
-/// What set_interpreter() names; empty: none.
+/// The interpreter that set_interpreter() names; empty: none.
 std::string& own_interpreter() {
   static std::string path;
   return path;
@@ -54,7 +54,7 @@ Interpreter interpreter() {
   return {"python3", "KILTER_PYTHON is not set, and the current folder has no .venv/bin/python"};
 }
 
-/// Says how to install a runtime's modules in an interpreter that lacks them.
+/// Returns how to install a runtime's modules in an interpreter that lacks them.
 std::string install_text(const Interpreter& python, const std::string& module) {
   return fmt::format(
       "install it with `{} -m pip install {}`, or set KILTER_PYTHON to an interpreter that has it (this one was chosen "
@@ -196,7 +196,7 @@ Peer::Peer(const Request& request) : what_(request.runtime + ":" + request.model
 
 Peer::~Peer() = default;
 
-/// Sends a command and returns the result of `read` for the answer. An unexpected answer is an error that quotes the
+/// Sends a command and returns the result of `read` for the reply. An unexpected reply is an error that quotes the
 /// process.
 template <class Read>
 auto Peer::ask(const std::string& line, Read&& read) {

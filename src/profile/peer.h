@@ -20,8 +20,8 @@ struct PeerLayers {
   double run_ms = 0;  ///< of a whole run with the profiler, which slows it
 };
 
-/// Makes peers run in this Python interpreter unless KILTER_PYTHON is set, for programs that are run by one. Call it
-/// before any peer starts.
+/// Makes peers run in this Python interpreter unless KILTER_PYTHON is set. For programs that themselves run in a Python
+/// interpreter. Call it before any peer starts.
 void set_interpreter(std::string path);
 
 class Peer {
@@ -31,11 +31,12 @@ class Peer {
     std::string model;    ///< path of an ONNX file
     int threads = 1;
     std::map<std::string, Shape> shapes;        ///< for inputs whose dimensions the model leaves open
-    std::map<std::string, Tensor> values = {};  ///< of inputs; others get random ones
+    std::map<std::string, Tensor> values = {};  ///< of inputs; others get random values
   };
-  /// Starts the process and loads the model. The interpreter is KILTER_PYTHON, else that of set_interpreter(),
-  /// else .venv/bin/python of the current folder if it exists, else python3. Throws unsupported, quoting the peer, if
-  /// it cannot run the model. If the runtime is missing, the error says how to install it, and into which interpreter.
+  /// Starts the process and loads the model. The interpreter is KILTER_PYTHON; if that is not set, that of
+  /// set_interpreter(), otherwise .venv/bin/python of the current folder if it exists, and otherwise python3. Throws
+  /// unsupported, quoting the peer, if it cannot run the model. If the runtime is missing, the error says how to
+  /// install it, and into which interpreter.
   explicit Peer(const Request& request);
   ~Peer();
   Peer(const Peer&) = delete;
@@ -46,7 +47,7 @@ class Peer {
   // run() and layers() throw unsupported, quoting the peer, if the peer fails or ends.
   /// Returns the milliseconds of one run, as the mean of `runs`, by the peer's own clock.
   double run(int64_t runs);
-  /// Returns the processor time that the peer's process has used so far, or 0 if the system does not report it.
+  /// Returns the CPU time that the peer's process has used so far, or 0 if the system does not report it.
   double cpu_ms() const;
   /// Returns the layers that the peer's own profiler reports, as the mean of `runs`.
   PeerLayers layers(int64_t runs);

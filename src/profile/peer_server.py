@@ -3,7 +3,7 @@ JSON line: the result, or {"error": words}.
 
 Request: {"runtime": "onnxruntime"|"openvino", "model": path, "threads": n, "shapes": {input: [dims]}, "cpus": [n],
 "values": {input: {"type", "shape", "hex"}}}. Inputs without values get random ones.
-A module that is not installed is answered as {"missing": its name, "error": words}.
+A module that is not installed is reported as {"missing": its name, "error": words}.
 Commands: "run N" answers {"ms": mean of N runs}, "layers N" answers {"layers":
 [{"name", "op", "ms"}], "ms": mean of these runs, which the profiler slows} over N runs.
 """

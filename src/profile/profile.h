@@ -1,7 +1,7 @@
 // Shows where the time of a network goes. The rows add up to the run and are measured in the running network.
 //
 // Definitions. A row's time is the wall time of its region from fork to join, including the barrier. sum = kernels +
-// barriers + gaps of the profiled runs. total = wall time of the profiled runs, by a different clock than the time
+// barriers + gaps of the profiled runs. total = wall time of the profiled runs, by a clock other than that of the time
 // stamps. residual = total - sum. end to end = wall time of runs without profiling, interleaved with the profiled ones.
 // overhead = total / end to end - 1. Profiled and plain passes run in pairs, and all figures are means over the same
 // kept pairs: the middle half by the time of both passes. The rows thus add up exactly, one disturbed pass has no
@@ -64,7 +64,7 @@ struct Row {
   double gap_ms = 0;                               ///< between the previous region and this one; not part of `time`
   std::vector<double> busy_ms;                     ///< by thread
   int threads = 1;                                 ///< number that took part
-  int depth = 0;                                   ///< the control rows that this row is inside of
+  int depth = 0;                                   ///< number of control rows that contain this row
   int64_t iterations = 0;                          ///< of a loop, in one run
   double whole_ms = 0;                             ///< of a control row, with the rows inside it
   double balance = 1;                              ///< the threads' mean busy time divided by the longest one
@@ -84,7 +84,7 @@ struct Row {
   /// Returns the share of the bound that is reached, or 0 if no bound is known. A share above 1 means that the bound is
   /// wrong.
   double share() const { return time.mean > 0 ? bound.ms / time.mean : 0; }
-  /// Whether it is faster than the bound by more than the error of the peaks.
+  /// Whether the row is faster than its bound by more than the error of the peaks.
   bool beats_bound() const { return share() > 1 + kPeakError; }
 };
 
@@ -116,8 +116,8 @@ struct Profile {
   Conditions conditions;
   Peaks peaks;
   int threads = 1;
-  bool program = false;  ///< the rows are instructions of a program; collect_program() made them
-  /// of_runs() made it: there are no barriers, times of threads, counters, and no runs without profiling.
+  bool program = false;  ///< the rows are instructions of a program: the result of collect_program()
+  /// The result of of_runs(): there are no barriers, times of threads, counters, and no runs without profiling.
   bool elsewhere = false;
   double total_ms = 0, sum_ms = 0, end_to_end_ms = 0, residual_ms = 0, overhead_percent = 0;
   double kernels_ms = 0, barriers_ms = 0, gaps_ms = 0;
@@ -165,7 +165,7 @@ struct Options {
 };
 
 /// Profiles an instance on these tensors (see Instance::run). `threads` is the size of its pool. Fills in everything
-/// but the model and the program fields of the conditions.
+/// except the model and the program fields of the conditions.
 Profile collect(Instance& instance, const Plan& plan, int threads, std::span<const std::byte* const> inputs,
                 std::span<std::byte* const> outputs, const Options& options = {});
 
@@ -181,15 +181,14 @@ struct RunTimes {
 Profile of_runs(const Plan& plan, const Conditions& conditions, std::vector<RunTimes> runs);
 /// Sets the bounds of a plan's rows. `peaks`: of the machine that ran the plan.
 void set_bounds(Profile& profile, const Plan& plan, const Peaks& peaks);
-/// Sets the bounds from the profile's peaks, and from those that `measure` returns as long as there are none or rows
-/// beat their bounds, because then the measurement of the peaks was disturbed. Measures at most three times; without
-/// `measure`, never.
+/// Sets the bounds from the profile's peaks. If there are none, or if rows beat their bounds (then the measurement of
+/// the peaks was disturbed), uses those that `measure` returns. Measures at most three times; without `measure`, never.
 void set_bounds(Profile& profile, const Plan& plan, const std::function<Peaks()>& measure);
 
 /// Returns the conditions of a measurement of this plan on `threads` threads on this machine now. The caller adds the
 /// samples and the program's version.
 Conditions conditions_of(const Plan& plan, int threads);
-/// The same for another machine: `machine` says what is known of it, and has its device.
+/// The same for another machine: `machine` contains what is known about it, including its device.
 Conditions conditions_of(const Plan& plan, int threads, const CacheSizes& caches, Conditions machine);
 
 /// Returns, for each step, a word that distinguishes it from other steps of the same name: "transform" for Winograd

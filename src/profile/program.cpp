@@ -143,7 +143,7 @@ struct Stamps {
     std::vector<int64_t> busy;  ///< by thread
   };
   std::vector<Layer> layers;  ///< by slot; shorter if the last slots did not run
-  int64_t choice = 0;         ///< of code, and memory, for all segments
+  int64_t choice = 0;         ///< for choosing code and allocating memory, for all segments
   int64_t choices = 0;
   int64_t first = 0, last = 0, top = 0;  ///< first begin and last end of an instruction; sum of those of the network
 };
@@ -229,7 +229,7 @@ class Recorder : public vm::Observer {
       }
       if (last > first)
         layer.barrier += length - std::min(static_cast<int64_t>(last - first), length);
-      else if (!layer.busy.empty())  // no worker stamps it: it ran on the caller's thread
+      else if (!layer.busy.empty())  // workers do not stamp it: it ran on the caller's thread
         layer.busy.front() += length;
     }
   }
@@ -376,14 +376,15 @@ class ProgramCollector {
       out_.rows.push_back(std::move(row));
       add_layers(r, depth);
     }
-    add_gap("segments: choice of code, memory", last.choices, [&](const Pass& p) { return ms(p.stamps.choice); });
+    add_gap("segments: choosing plans, allocating memory", last.choices,
+            [&](const Pass& p) { return ms(p.stamps.choice); });
     add_gap("between instructions", 1,
             [&](const Pass& p) { return ms(p.stamps.last - p.stamps.first - p.stamps.top); });
     add_gap("before and after the program", 1,
             [&](const Pass& p) { return p.total - ms(p.stamps.last - p.stamps.first); });
     for (size_t r = 0; r < out_.rows.size(); ++r) {
       const Row& row = out_.rows[r];
-      // What a segment takes besides its layers is between them.
+      // The time that a segment takes apart from its layers is between them.
       const bool has_layers = row.kind == RowKind::segment && r + 1 < out_.rows.size() && is_layer(out_.rows[r + 1]);
       out_.sum_ms += row.time.mean;
       out_.barriers_ms += row.barrier_ms;
@@ -446,7 +447,7 @@ class ProgramCollector {
 
   static void clear_amounts(Row& row) { row.flops = row.effective_flops = row.bytes = row.weight_bytes = 0; }
 
-  /// Writes for which shapes the segments are compiled.
+  /// Describes the shapes for which the segments are compiled.
   void describe_segments() {
     for (const ProgramRunner::FormState& form : session_.program().forms()) {
       const size_t place = place_[rows_.row_of_segment(form.segment)];
@@ -456,7 +457,7 @@ class ProgramCollector {
     }
   }
 
-  /// The timeline is that of another run, since keeping those of all would cost time.
+  /// The timeline is that of a separate run, since keeping the timelines of all runs would cost time.
   void make_timeline() {
     profiled_pass(true);
     for (Event& event : recorder_.events) {

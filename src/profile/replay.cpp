@@ -191,7 +191,7 @@ struct Replayer::Impl {
     return window;
   }
 
-  /// Returns where the steps find their operands in a turn.
+  /// Returns the places of the steps' operands in a turn.
   Operands operands(const ConstantWindow* window) const {
     Operands all;
     for (size_t s = index; s < last; ++s) {

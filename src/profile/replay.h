@@ -13,7 +13,7 @@
 namespace kilter::profile {
 
 enum class Weights : uint8_t {
-  cold,   ///< weights from where the network finds them; activations as the preceding steps leave them
+  cold,   ///< weights come from the level where the network finds them; activations as the preceding steps leave them
   warm,   ///< the same operands in every run
   flush,  ///< all caches flushed before each run
 };
@@ -28,7 +28,7 @@ struct ReplayOptions {
   int64_t number = 1;         ///< runs per measurement; a measurement is their mean
   int64_t repeat = 40;        ///< number of measurements
   double min_repeat_ms = 0;   ///< `number` grows until a measurement takes this long
-  double max_seconds = 20;    ///< no new measurement starts after this, but at least three are made
+  double max_seconds = 20;    ///< no measurement starts after this time, but there are at least three
 };
 
 struct Replay {
@@ -45,9 +45,9 @@ struct Replay {
 /// Runs only the steps of the instance's plan that start at `index`. For cold weights, the packed weights rotate over
 /// copies that together are as large as the memory that a run touches, so that they come from the same level of memory
 /// as in the network. Before each timed run, the operands of all other steps are touched in the network's order and at
-/// its pace, so that the caches are as a run leaves them, and then the steps since the producer of the inputs (at most
-/// three) run untimed. Works on the buffers of the last run: call Instance::run() before using it, and again before
-/// using results. Reads `weights`, `steps` and `touched_bytes` of the options.
+/// its pace, so that the caches are in the state in which a run leaves them, and then the steps since the producer of
+/// the inputs (at most three) run untimed. Works on the buffers of the last run: call Instance::run() before using it,
+/// and again before using results. Reads `weights`, `steps` and `touched_bytes` of the options.
 class Replayer {
  public:
   Replayer(Instance& instance, const Plan& plan, int threads, size_t index, const ReplayOptions& options);
@@ -58,8 +58,8 @@ class Replayer {
   /// from the first fork to the last join.
   double run();
   using Operands = std::vector<std::span<const std::byte>>;
-  /// Does everything that run() does before its timed part. Returns where the steps then find their operands, each
-  /// once.
+  /// Does everything that run() does before its timed part. Returns the places where the steps then find their
+  /// operands, each once.
   Operands prepare();
   /// Fills in the conditions: copies, weights and activations.
   void describe(Replay& out) const;

@@ -90,12 +90,13 @@ std::string line(std::string_view what, const std::string& text) {
 
 std::string mb(int64_t bytes) { return fmt::format("{:.3f} MB", static_cast<double>(bytes) * 1e-6); }
 
-/// Returns the kind of task that a template is for, if this task is of another kind: "MatMul", "feeder: a convolution".
+/// Returns the kind of task that a template is for, if this task is of a different kind: "MatMul", "feeder: a
+/// convolution".
 std::string kind_wanted(const Rejected& why) {
   return why.check.starts_with("operator") ? why.limit : fmt::format("{}: {}", why.check, why.limit);
 }
 
-/// Returns the words for the limit of the packed weights.
+/// Returns the name of the limit on packed weights.
 std::string_view weight_limiter(const Compiled& c) { return c.memory ? "--memory" : "the default limit of weights"; }
 
 std::string work_text(const Compiled& c, const LayerSchedule& layer) {
@@ -187,7 +188,7 @@ std::string templates_text(const Compiled& c, const LayerSchedule& layer) {
   return out;
 }
 
-/// Returns why the layer's nodes run in a layer of their own although another one could have included them.
+/// Returns why the layer's nodes run in a separate layer although another one could have included them.
 std::vector<const Unfused*> kept_apart(const Compiled& c, const StepNotes& notes) {
   std::vector<const Unfused*> out;
   for (const Unfused& u : c.unfused) {

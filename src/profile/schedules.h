@@ -1,5 +1,5 @@
-// Explains what a plan's layers run and why: the schedule, the model's expectation, the bound, and why no other
-// template or schedule was chosen. All of it is static; nothing is run or measured.
+// Explains what a plan's layers run and why: the schedule, the model's prediction, the bound, and why no other template
+// or schedule was chosen. All of this is static; nothing is run or measured.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,7 +13,7 @@
 
 namespace kilter::profile {
 
-/// Cycles of one core that no code for a layer can beat, according to the target's limits.
+/// The fewest cycles of one core that any code for a layer can take, according to the target's limits.
 struct StaticBound {
   double cycles = 0;
   std::string by;  ///< "arithmetic": the target's multiply-adds per cycle; "bytes": streaming the operands once
@@ -37,13 +37,14 @@ std::string_view approximation_of(const std::string& schedule);
 /// Returns, in order, the layers of a plan that was compiled with CompileContents::alternatives.
 std::vector<LayerSchedule> layer_schedules(const Compiled& compiled, const CpuLimits& limits);
 
-/// Returns the names of the layers that --asm and --node mean by `node`: the layer of that name if there is one, else
-/// the layers, if any, that run this node of the model (Compiled::layers_of_nodes). `layers` contains all names.
+/// Returns the names of the layers that `node` denotes in --asm and --node: the layer of that name if there is one,
+/// otherwise the layers, if any, that run this node of the model (Compiled::layers_of_nodes). `layers` contains all
+/// names.
 std::vector<std::string> layers_named(const Compiled& compiled, const std::set<std::string>& layers,
                                       const std::string& node);
 
-/// Says in one line, without a newline, how many layers gave up speed for smaller packed weights, what that saved and
-/// what the limit is. Empty if none did.
+/// Returns one line, without a newline, that states how many layers gave up speed for smaller packed weights, how much
+/// this saved and what the limit is. Empty if no layer did.
 std::string memory_text(const Compiled& compiled);
 
 /// Returns one paragraph per layer for readers; if `node` is given, only for the layers that layers_named() finds.

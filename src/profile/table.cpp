@@ -21,7 +21,7 @@ std::string share_text(const Row& r) {
                          : fmt::format("{:.0f}% {}", 100 * std::min(r.share(), 1.0), r.bound.level);
 }
 
-/// The name as the table shows it: rows inside a control row are indented, and loops have their trip counts.
+/// The name that the table shows: names inside a control row are indented, and those of loops have their trip counts.
 std::string shown_name(const Row& r) {
   std::string name = std::string(2 * static_cast<size_t>(r.depth), ' ') + r.label();
   return r.iterations > 0 ? name + fmt::format(" ({} iterations)", r.iterations) : name;
@@ -57,7 +57,7 @@ const Column kColumns[] = {
 struct Layout {
   std::vector<const Column*> columns;
   std::vector<std::string> left_out;
-  std::string_view start;  ///< that the names have in common; the rows do not repeat it
+  std::string_view start;  ///< the common beginning of the names, which the rows do not repeat
   size_t name_width = 10;
 
   std::map<std::string, std::string> shown;  ///< by the whole name
@@ -84,7 +84,7 @@ size_t width_of(const Layout& layout) {
 
 /// `names`: those of the rows, which must outlive the result. `width` 0: no limit.
 Layout layout_of(const std::vector<std::string>& names, size_t most_of_name, size_t width, bool elsewhere) {
-  constexpr size_t kLeastName = 24;  // names need so much to be told apart
+  constexpr size_t kLeastName = 24;  // names need this many characters to be distinguishable
   Layout layout;
   if (width > 0) layout.start = common_start(names);
   size_t longest = layout.name_width;
@@ -125,7 +125,7 @@ std::string line(const Row& r, const Layout& layout) {
   return out + "\n";
 }
 
-/// Says what the table does not show.
+/// Returns what the table does not show.
 std::string left_out_text(const Layout& layout, size_t width) {
   std::string out;
   if (!layout.start.empty()) out += hanging(fmt::format("names begin with {}", layout.start), 2, width) + "\n";

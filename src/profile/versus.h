@@ -49,18 +49,19 @@ void match_layers(const Graph& original, const Side& ours, Side& peer);
 
 /// Lists the conditions that differ, one per line, those that affect times most first; "none" if none differ.
 std::string conditions_text(const Side& a, const Side& b);
-/// Says how the layers of another runtime relate to its time: "B's layers come from the profiler of openvino 2026.4.1:
-/// 12.3 ms in all, in other runs, which take 18 % longer than its 10.4 ms". `side`: 'A' or 'B'. Empty for Kilter's
-/// layers.
+/// Returns how the layers of another runtime relate to its time: "B's layers come from the profiler of openvino
+/// 2026.4.1: 12.3 ms in all, in other runs, which take 18 % longer than its 10.4 ms". `side`: 'A' or 'B'. Empty for
+/// Kilter's layers.
 std::string peer_layers_text(char side, const Side& of);
-/// Shows the `most` largest differences as a table, and the sum of all layers; if both sides have a time, also what
-/// their layers leave out of it, which is negative if profiling slows them, so that the table adds up to the times.
+/// Shows the `most` largest differences as a table, and the sum of all layers. If both sides have a time, also shows
+/// the part of it that is not in their layers, which is negative if profiling slows them, so that the table adds up to
+/// the times.
 std::string differences_text(const Side& a, const Side& b, size_t most, const TableStyle& style = {});
 
-/// Says why the layers do not explain a difference of this ratio: it is not significant, or the sum of the layers'
+/// Returns why the layers do not explain a difference of this ratio: it is not significant, or the sum of the layers'
 /// differences has the opposite sign. Empty if they do explain it.
 std::string layers_withheld(const Side& a, const Side& b, const Ratio& b_over_a);
-/// Returns differences_text() under its heading, or one line that says why not.
+/// Returns differences_text() under its heading, or one line that gives the reason if there are none.
 std::string layers_text(const Side& a, const Side& b, const Ratio& b_over_a, size_t most, const TableStyle& style = {});
 
 }  // namespace kilter::profile

@@ -69,7 +69,7 @@ bool keeps_zero(const Graph& graph, const Node& node) {
   });
 }
 
-/// `value` in lanes where `valid` is true, 0 in the others. An f32 made from an i32 stays one.
+/// `value` in lanes where `valid` is true, 0 in the others. An f32 converted from an i32 remains such a conversion.
 Expr zero_beyond(const Expr& valid, Expr value) {
   if (value->kind == ExprKind::cast && value->args[0].elem() == DType::i32)
     return cast(value.elem(), zero_beyond(valid, value->args[0]));
@@ -158,8 +158,8 @@ void Emitter::map(const Domain& domain, const Site& site) {
   epilogue(known, domain, site);
 }
 
-/// Names a value so that it is computed once. Of an f32 made from an i32, only what it is made from is named, so that
-/// its readers see the integer.
+/// Names a value so that it is computed once. For an f32 converted from an i32, only the source of the conversion is
+/// named, so that readers of the value see the integer.
 Expr Emitter::name_inside(const Expr& value) {
   const auto made_from = [](const Expr& e, ExprKind kind, DType from, DType to) {
     return e->kind == kind && e.elem() == to && e->args[0].elem() == from;
@@ -176,7 +176,7 @@ namespace {
 
 bool made_from_i32(const Expr& e) { return e->kind == ExprKind::cast && e->args[0].elem() == DType::i32; }
 
-/// An i32 as what a constant is added to, and that constant.
+/// Splits an i32 sum into the other summand and the constant; the constant is 0 if there is none.
 std::pair<Expr, Expr> without_constant(const Expr& e) {
   const bool sum = e->kind == ExprKind::binary && e->op == Op::add && e->args[1]->kind == ExprKind::int_imm;
   return sum ? std::pair{e->args[0], e->args[1]} : std::pair{e, imm_int(DType::i32, 0)};
@@ -189,8 +189,8 @@ constexpr size_t kMostRank = 8;
 
 }  // namespace
 
-/// The value of a guarded expression, or of `exact` if a lane is doubtful. If both are made from integers, so is the
-/// result: a register holds what a constant is added to.
+/// The value of a guarded expression, or of `exact` if a lane is doubtful. If both are converted from integers, so is
+/// the result; the register then holds the integer without its constant summand.
 Expr Emitter::checked(const Guarded& fast, const Expr& exact) {
   const bool integers = made_from_i32(fast.value) && made_from_i32(exact);
   const auto [value, added] = without_constant(integers ? fast.value->args[0] : fast.value);
@@ -200,7 +200,7 @@ Expr Emitter::checked(const Guarded& fast, const Expr& exact) {
   return integers ? cast(exact.elem(), known + added) : known;
 }
 
-/// The value of a guarded expression in a vector that is noted if a lane is doubtful.
+/// The value of a guarded expression in a vector that is recorded if a lane is doubtful.
 Expr Emitter::unchecked(const Guarded& fast) {
   doubtful_ = doubtful_.defined() ? binary(Op::logical_or, doubtful_, fast.doubtful) : fast.doubtful;
   if (!made_from_i32(fast.value)) return b.let("v", fast.value);
@@ -223,7 +223,7 @@ bool Emitter::notes(const Site& site) const {
   return checking_ && site.lanes == checking_->lanes && !site.mask.defined() && site.index.size() <= kMostRank;
 }
 
-/// Emits `then` for the vector that was computed last, or notes its result if lanes are doubtful.
+/// Emits `then` for the vector that was computed last, or records its result if lanes are doubtful.
 void Emitter::unless_doubtful(const Expr& result, const Site& site, const std::function<void()>& then) {
   if (!doubtful_.defined()) return then();
   const Expr sure = no_lane(doubtful_);
@@ -351,7 +351,7 @@ std::map<ValueId, Expr> Emitter::results(const std::map<ValueId, Expr>& anchor, 
 void Emitter::epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site,
                        const Held& held) {
   const std::map<ValueId, Expr> known = results(anchor, domain, site, held);
-  // A doubtful vector is not stored, since that might overwrite what its epilogue reads again.
+  // A doubtful vector is not stored, since that might overwrite something that its epilogue reads again.
   unless_doubtful(anchor.begin()->second, site, [&] {
     for (const Operand& out : task_.outputs) {
       const auto it = known.find(out.value);

@@ -61,7 +61,7 @@ class Emitter {
   /// The element index (of lane 0) of an operand at a site.
   Expr index(const Operand& operand, const Domain& domain, const Site& site) const;
 
-  /// Evaluates the prologue nodes that lead to `value` at a site. Loads `value` if no prologue node makes it.
+  /// Evaluates the prologue nodes that lead to `value` at a site. Loads `value` if no prologue node computes it.
   Expr prologue(ValueId value, const Domain& domain, const Site& site);
   /// The value that the anchor reads from the feeder at a site, computed from `result`, the feeder's convolution at
   /// that site. Unused lanes are 0.
@@ -75,9 +75,8 @@ class Emitter {
   /// Evaluates the epilogue at a site from the anchor's results, which are converted to the types of their values.
   std::map<ValueId, Expr> results(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site,
                                   const Held& held = {});
-  /// Stores every output of the task among these results. Unused lanes of
-  /// blocked outputs are written as 0. Plain operands of a blocked domain have no such lanes, so these are not
-  /// accessed.
+  /// Stores every output of the task among these results. Unused lanes of blocked outputs are written as 0. Plain
+  /// operands of a blocked domain have no such lanes, so these are not accessed.
   void epilogue(const std::map<ValueId, Expr>& anchor, const Domain& domain, const Site& site, const Held& held = {});
   /// begin_row() and end_row() enclose the calls of epilogue() for all pixels of an image row, with vectors of `lanes`
   /// channels. If the task computes means of rows (is_row_mean), these functions accumulate and store the means.
@@ -88,9 +87,10 @@ class Emitter {
   void end_row(const Site& site);
 
   /// These two calls enclose the epilogues (or values of the feeder) of the `vectors` vectors of a register tile,
-  /// `sums.lanes` wide, computed from results of type `sums`. Vectors with lanes that are doubtful (OpDef::guarded) are
-  /// only noted between the calls; end_checks() then emits a loop over them, which passes the result and the site of
-  /// each to `again` to be computed exactly. So there is one exact form, not one for each vector of the tile.
+  /// `sums.lanes` wide, computed from results of type `sums`. Between the calls, vectors with doubtful lanes
+  /// (OpDef::guarded) are only recorded. end_checks() then emits a loop over them, which passes the result and the site
+  /// of each to `again` to be computed exactly. This way, the kernel contains the exact form once, not once for each
+  /// vector of the tile.
   using Again = std::function<void(const Expr& result, const Site& site)>;
   void begin_checks(int64_t vectors, VType sums);
   void end_checks(const Again& again);
@@ -122,11 +122,11 @@ class Emitter {
   std::vector<Packing> constants_;
   std::vector<size_t> constant_args_;
   std::map<NodeId, int32_t> row_sums_;  ///< registers of the current row, by node
-  std::map<DType, Buf> noted_;          ///< results of noted vectors, by type
+  std::map<DType, Buf> noted_;          ///< results of recorded vectors, by type
   Buf sites_;                           ///< their sites' indices
   int32_t notes_ = -1;                  ///< register with their number
   std::optional<VType> checking_;       ///< results, between begin_checks() and end_checks()
-  size_t rank_ = 0;                     ///< dimensions of the noted sites; 0: there are none
+  size_t rank_ = 0;                     ///< dimensions of the recorded sites; 0: there are none
   int32_t vec_dim_ = -1;
   bool exactly_ = false;  ///< whether doubtful forms are not used
   Expr doubtful_;         ///< lanes of the current vector

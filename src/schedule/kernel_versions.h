@@ -29,9 +29,10 @@ class KernelVersions {
   explicit KernelVersions(std::string generator, std::span<const KernelHash> table = kernel_hashes());
 
   bool empty() const { return generator_.empty(); }
-  /// Returns the version of a schedule's code: "LLVM 22.1.8, conv2d_direct 1f3a0c2b". `versus` is the schedule that it
-  /// is compared with; the version also names its template if that is a different one: "LLVM 22.1.8, conv2d_winograd
-  /// 83b1d47e, conv2d_direct 1f3a0c2b". Both are texts (Schedule::text()). A name outside the table has no hash.
+  /// Returns the version of a schedule's code: "LLVM 22.1.8, conv2d_direct 1f3a0c2b". `versus` is the schedule with
+  /// which it is compared; the version also contains the hash of its template if that is a different one: "LLVM 22.1.8,
+  /// conv2d_winograd 83b1d47e, conv2d_direct 1f3a0c2b". Both are texts (Schedule::text()). A name outside the table has
+  /// no hash.
   std::string of(std::string_view schedule, std::string_view versus = {}) const;
   /// Returns the version of all code, which includes the choice of defaults: "LLVM 22.1.8, kernels 3fa9c1d2".
   std::string all() const;

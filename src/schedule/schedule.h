@@ -32,7 +32,7 @@ struct Schedule {
   std::string text() const;
   bool operator==(const Schedule&) const = default;
 };
-/// Whether `pattern` denotes this schedule: only a template's name, or a schedule with its knobs in any order.
+/// Whether `pattern` denotes this schedule: it is only a template's name, or a schedule with its knobs in any order.
 bool covers(const Schedule& pattern, const Schedule& schedule);
 /// Reads Schedule::text(), or only a template's name. Throws usage, naming the malformed word or the repeated knob.
 Schedule parse_schedule(std::string_view text);
@@ -83,14 +83,15 @@ struct Stage {
 /// A constant in the form in which a kernel reads it, dense. It is packed only when needed, since a search lowers many
 /// schedules that share it.
 struct Packing {
-  ValueId from = kNone;  ///< the constant operand that it is made from; kNone: several, or none
+  ValueId from = kNone;  ///< the constant operand that is packed; kNone: several, or none
   std::string form;      ///< equal forms of one operand have equal bytes; empty if `from` is kNone
   DType dtype = DType::f32;
   int64_t elems = 0;
-  /// Writes the bytes into memory that is zeroed and aligned to a cache line. Does not use the task; may be called when
-  /// the graph is gone.
+  /// Writes the bytes into memory that is zeroed and aligned to a cache line. Does not use the task, so it may be
+  /// called after the graph has been destroyed.
   std::function<void(std::byte*)> fill;
-  /// What `fill` does to the elements of `from`, if it can be said so; files may contain it instead of the bytes.
+  /// The recipe for what `fill` does to the elements of `from`, if there is one; files may contain it instead of the
+  /// bytes.
   std::optional<Recipe> recipe = {};
   int64_t bytes() const { return elems * size_bytes(dtype); }
 };
@@ -115,7 +116,7 @@ struct Estimate {
   int64_t constant_bytes = 0;  ///< of the packed weights, if the template's forms differ in size
 };
 
-/// The analysis of one task by one template, made once and used to answer all questions about the task. Keeps
+/// The analysis of one task by one template, done once and used to answer all questions about the task. Keeps
 /// references to the task and its graph.
 class Analysed {
  public:
@@ -162,7 +163,7 @@ struct Template {
   /// a schedule's error, with figures. Null for all others.
   std::string_view (*approximates)(const Schedule&) = nullptr;
 
-  // The functions of Analysed, for callers that need only one answer about a task.
+  // The functions of Analysed, for callers that ask only one question about a task.
   Result<Schedule> pick(const Task& task, const CpuLimits& limits) const;
   Result<Lowered> lower(const Task& task, const Schedule& schedule, const CpuLimits& limits) const;
 };
@@ -217,7 +218,7 @@ struct Chosen {
   Lowered lowered;
   std::vector<std::pair<std::string, Rejected>> rejected;  ///< preferred templates, and why they were rejected
 };
-/// Whether choose() can lower `forced`. Throws usage for a name that no template has.
+/// Whether choose() can lower `forced`. Throws usage if no template has its name.
 bool takes(const Task& task, const Schedule& forced, const CpuLimits& limits);
 /// Chooses the default among the schedules that are not forbidden, or lowers `forced`. A forced template without knobs
 /// gets the schedule that it picks itself, whether or not that would be the default. Throws usage with the reason if

@@ -1,4 +1,4 @@
-// Explains a choice of template: the answer of every template for a task, chosen or not.
+// Explains a choice of template: the result of every template for a task, chosen or not.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace kilter {
 /// Rejected::check of a schedule that was given up because packed weights were too large.
 constexpr std::string_view kWeightBytes = "bytes of packed weights in the network";
 
-/// One template's answer for one task.
+/// One template's result for one task.
 struct TemplateView {
   enum Standing : uint8_t {
     chosen,     ///< the task runs its schedule

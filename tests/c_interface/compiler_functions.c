@@ -39,10 +39,10 @@ static void use_options(kilter_options* options) {
   SUCCEEDS(kilter_options_set(options, "precision", "declared"));
   FAILS(WRONG(kilter_options_set)(options, "size", "tiny"), KILTER_ERROR_USAGE, "size 'tiny': expected fast or small");
   FAILS(WRONG(kilter_options_set)(options, "acuracy", "strict"), KILTER_ERROR_USAGE,
-        "option 'acuracy': there is none of this name; did you mean 'accuracy'? legal options are target, size, "
+        "there is no option 'acuracy'; did you mean 'accuracy'? legal options are target, size, "
         "shapes, max-shapes, precision, keep-float, accuracy, memory, records, choose, layer-plan, run-threads, threads");
   FAILS(WRONG(kilter_options_get)(options, "schnell", &value), KILTER_ERROR_USAGE,
-        "option 'schnell': there is none of this name; legal options are target, size, shapes, max-shapes, precision, "
+        "there is no option 'schnell'; legal options are target, size, shapes, max-shapes, precision, "
         "keep-float, accuracy, memory, records, choose, layer-plan, run-threads, threads");
   CHECK(value == NULL);
   FAILS(WRONG(kilter_options_set)(options, "accuracy", ""), KILTER_ERROR_USAGE,
@@ -54,7 +54,7 @@ static void use_options(kilter_options* options) {
   FAILS(WRONG(kilter_options_set)(options, "max-shapes", "0"), KILTER_ERROR_USAGE,
         "max-shapes: expected a whole number from 1 to 1073741824, got '0'");
   FAILS(WRONG(kilter_options_set)(options, "target", "znver4,,znver3"), KILTER_ERROR_USAGE,
-        "target 'znver4,,znver3': a name is missing at a comma");
+        "target 'znver4,,znver3': there is no name before or after a comma");
   FAILS(WRONG(kilter_options_set)(options, "choose", "best"), KILTER_ERROR_USAGE,
         "choose best: expected 'accepted', 'history-best' or 'graph-best'");
   FAILS(WRONG(kilter_options_set)(options, "run-threads", "-1"), KILTER_ERROR_USAGE,
@@ -128,8 +128,8 @@ static void use_compilations(kilter_options* options) {
   MENTIONS(WRONG(kilter_compile)("zoo:resnet", options, &program), KILTER_ERROR_USAGE, "resnet");
   SUCCEEDS(kilter_options_set(options, "target", "a64fx"));
   MENTIONS(kilter_compile_bytes(kRelu, sizeof(kRelu), "", options, &program), KILTER_ERROR_UNSUPPORTED,
-           "the option 'target' is a64fx: use a target that this machine has, or kilter_compile_to_file() to compile "
-           "for another");
+           "the option 'target' is a64fx: use a target that this machine can run, or kilter_compile_to_file() to "
+           "compile for another");
   CHECK(program == NULL);
 }
 

@@ -178,9 +178,9 @@ TEST(Api, OneFileForSeveralTargets) {
   EXPECT_EQ(api_error_of([&] { loaded.save(file, {"x86-64-v3"}); }),
             "net.kilter is a compiled file, whose targets and size are those that it was compiled for; load the model");
   EXPECT_EQ(api_error_of([&] { net.save(file, {"x86-64-v3", "x86-64-v3"}); }),
-            "target x86-64-v3,x86-64-v3: 'x86-64-v3' is there twice");
+            "target x86-64-v3,x86-64-v3: 'x86-64-v3' is given twice");
   EXPECT_EQ(api_error_of([&] { net.save(file, {"", "x86-64-v3"}); }),
-            "target ',x86-64-v3': a name is missing at a comma");
+            "target ',x86-64-v3': there is no name before or after a comma");
   const auto before = std::filesystem::file_size(file);
   net.save(file, {"native", kThisArch == Arch::x86_64 ? "neoverse-n1" : "x86-64-v3"}, "small");
   EXPECT_LT(static_cast<double>(std::filesystem::file_size(file)), 0.6 * static_cast<double>(before));
@@ -304,8 +304,10 @@ TEST(Api, StateIsKeptInsideTheNetwork) {
   };
   EXPECT_EQ(run(), (std::vector<float>{-11, -22}));
   EXPECT_EQ(run(), (std::vector<float>{-12, -24}));
-  EXPECT_EQ(api_error_of([&] { net.run({{"x", f32({2}, x)}, {"h", f32({2}, x)}}); }),
-            file + ": input 'h' is state, which runs pass on; leave it out, and use reset_state() to set it");
+  EXPECT_EQ(
+      api_error_of([&] { net.run({{"x", f32({2}, x)}, {"h", f32({2}, x)}}); }),
+      file +
+          ": input 'h' is state, which the network keeps between runs; leave it out, and use reset_state() to set it");
   const NetworkValue held = net.state().at(0);
   EXPECT_EQ(held.name, "h");
   EXPECT_EQ(two(held.tensor), (std::vector<float>{12, 24}));

@@ -172,7 +172,7 @@ TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
   options.forbidden = {parse_forbidden("recurrent_steps"), parse_forbidden("winograd")};
   compiled(options);
   EXPECT_EQ(notices, std::vector<std::string>{
-                         "--forbid recurrent_steps: it applies to no layer of this network and so changes nothing"});
+                         "--forbid recurrent_steps: this has no effect, since it applies to no layer of this network"});
   notices.clear();
   options.forbidden = {parse_forbidden("conv2d_then_depthwise")};  // has an effect: no pairs form
   compile_graph(zoo::build("mobilenet_v2", {.size = 64}), options);

@@ -321,7 +321,7 @@ TEST(Bf16Options, WhatCannotBeDoneIsSaid) {
   options.target = parse_target("x86-64-v2");
   EXPECT_EQ(usage_error(options),
             "--precision fp16: target 'x86-64-v2' has no instruction that converts f16 (F16C), so each vector that is "
-            "loaded or stored would take about 20 instructions more; use --precision declared, or a --target with the "
+            "loaded or stored would take about 20 more instructions; use --precision declared, or a --target with the "
             "instruction, such as x86-64-v3");
 }
 

@@ -62,7 +62,7 @@ TEST(TaskGraph, TheVerifierNamesTheBrokenRule) {
   EXPECT_THAT(broken_rule(broken), HasSubstr("and in an earlier one"));
   broken = whole;
   std::swap(broken.tasks.front(), broken.tasks.back());
-  EXPECT_THAT(broken_rule(broken), HasSubstr("before it is made"));
+  EXPECT_THAT(broken_rule(broken), HasSubstr("before it is computed"));
   broken = whole;
   broken.tasks.front().unit.nodes.clear();
   EXPECT_EQ(broken_rule(broken), "task 0 has no nodes");

@@ -48,7 +48,8 @@ TEST(Table, RefusesDamagedRows) {
   EXPECT_EQ(error_in(kHeader + "{\"task\": \"t\", \"x\""),
             "t.jsonl: line 2: expected a JSON object, got {\"task\": \"t\", \"x\"");
   EXPECT_EQ(error_in(kHeader + "[1]"), "t.jsonl: line 2: expected a JSON object, got [1]");
-  EXPECT_EQ(error_in(kHeader + R"({"x": [1, 2], "cost": 1})"), "t.jsonl: line 2: \"task\": expected a text, got null");
+  EXPECT_EQ(error_in(kHeader + R"({"x": [1, 2], "cost": 1})"),
+            "t.jsonl: line 2: \"task\": expected a string, got null");
   EXPECT_EQ(error_in(kHeader + R"({"task": "t", "x": [1], "cost": 1})"),
             "t.jsonl: line 2: \"x\": expected a list of 2 numbers, got 1");
   EXPECT_EQ(error_in(kHeader + R"({"task": "t", "x": 3, "cost": 1})"),

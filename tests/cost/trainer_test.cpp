@@ -353,22 +353,22 @@ class Variable {
 };
 
 const std::string kInstall =
-    "Install it with: python3 -m venv .venv && .venv/bin/python -m pip install xgboost-cpu==3.2.0; or do without it: "
-    "the trainer 'trees' and all searchers but xgb and xgb-rank do not need it";
+    "Install it with: python3 -m venv .venv && .venv/bin/python -m pip install xgboost-cpu==3.2.0; or work without it: "
+    "the trainer 'trees' and all searchers except xgb and xgb-rank do not need it";
 
 TEST(XgboostLibrary, SaysWhereItLooked) {
   const ScratchFolder folder;
   const std::string place = folder.path().string();
   EXPECT_EQ(
       error_of([&] { (void)XgboostLibrary::load(place); }),
-      "XGBoost: the path '" + place + "' leads to no library (tried: " + place +
+      "XGBoost: the path '" + place + "' does not lead to a library (tried: " + place +
           ": no libxgboost.so). Expected libxgboost.so, a folder that contains it, or a Python environment with the "
           "package xgboost-cpu. " +
           kInstall);
   const Variable set("KILTER_XGBOOST", place + "/none.so");
   EXPECT_EQ(error_of([] {
               (void)XgboostLibrary::load();
-            }).find("XGBoost: KILTER_XGBOOST '" + place + "/none.so' leads to no library"),
+            }).find("XGBoost: KILTER_XGBOOST '" + place + "/none.so' does not lead to a library"),
             0);
 }
 

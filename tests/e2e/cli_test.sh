@@ -119,7 +119,7 @@ expect 2 "--forbid conv2d_winograd@task:999: expected a task from task:1 to task
 expect 2 "--forbid record:0123abcd: no records are in use; give --records" run zoo:squeezenet1_1 --forbid record:0123abcd
 expect 2 "--choose graph-best: no records are in use to choose from; give --records, or leave --choose out" run zoo:squeezenet1_1 --choose graph-best
 "$kilter" run zoo:squeezenet1_1 --forbid recurrent_steps 2> "$scratch/idle" > /dev/null
-grep -qxF -- "--forbid recurrent_steps: it applies to no layer of this network and so changes nothing" "$scratch/idle" || { echo "FAILED: a --forbid without effect is not reported: $(cat "$scratch/idle")"; failures=$((failures + 1)); }
+grep -qxF -- "--forbid recurrent_steps: this has no effect, since it applies to no layer of this network" "$scratch/idle" || { echo "FAILED: a --forbid without effect is not reported: $(cat "$scratch/idle")"; failures=$((failures + 1)); }
 # Compiling with the plan in use, written to a file, gives the same code; errors name the file's lines.
 expect 0 "used.plan: settings of 31 layers" inspect zoo:squeezenet1_1 --schedules --layer-threads conv1=1 --write-plan "$scratch/used.plan"
 grep -q "^conv1 = conv2d_direct .* threads=1$" "$scratch/used.plan" || { echo "FAILED: no conv1 in $(head -3 "$scratch/used.plan")"; failures=$((failures + 1)); }
@@ -320,7 +320,7 @@ for kind in html svg; do
   [ "$(grep -o "<polyline" "$scratch/curves.$kind" | wc -l)" = 4 ] || { echo "FAILED: searchers.$kind: $(head -c 2000 "$scratch/curves.$kind")"; failures=$((failures + 1)); }
 done
 python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$scratch/curves.svg" || { echo "FAILED: searchers.svg is no XML"; failures=$((failures + 1)); }
-expect 2 "'population' is read by ga, not by --searcher random" searchers "$scratch/tables/"*.jsonl --searcher random --searcher-option population=4
+expect 2 "'population' is used by ga, not by --searcher random" searchers "$scratch/tables/"*.jsonl --searcher random --searcher-option population=4
 expect 2 "expected a whole number from 2 to 4096, got '1'" searchers "$scratch/tables/"*.jsonl --searcher ga --searcher-option population=1
 KILTER_XGBOOST=$scratch/nowhere expect 2 "pip install xgboost-cpu" searchers "$scratch/tables/"*.jsonl --searcher xgb
 expect 3 "bad.txt line 1: expected {" searchers "$scratch/bad.txt"

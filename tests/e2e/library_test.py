@@ -223,9 +223,9 @@ def test_forms():
 def damage_weights(file):
     data = bytearray(open(file, "rb").read())
     for wrong, text in [
-        (bytes([data[0] ^ 1]) + data[1:], f"{file}: its bytes are not the weights of 'made'; copy the file again or "
-         "compile the network again"),
-        (data[:-64], f"{file} has {len(data) - 64} bytes; the weights of 'made' have {len(data)}"),
+        (bytes([data[0] ^ 1]) + data[1:], f"{file}: this file does not contain the weights of 'made'; copy the file "
+         "again or compile the network again"),
+        (data[:-64], f"{file} is {len(data) - 64} bytes; the weights of 'made' are {len(data)}"),
         (None, f"{file}: No such file or directory"),
     ]:
         os.remove(file)
@@ -349,22 +349,22 @@ def test_errors():
         out.write("project(mine)\n")
     page = "write a compiled file, and load it with libkilter_runtime (doc/install.md)"
     for words, text in [
-        (["small.onnx", "-o", "x.so", "--name", "for"], "--name 'for': expected an identifier of C: a letter, then up to 99 "
-         "letters, digits and single '_'; no keyword"),
+        (["small.onnx", "-o", "x.so", "--name", "for"], "--name 'for': expected a C identifier that is not a keyword: a letter, "
+         "then up to 99 letters, digits and single '_'"),
         (["small.onnx", "-o", "pool.so"], "a library cannot be called 'pool', which is a name of the C library or of the "
-         "runtime part; give another one with --name"),
+         "runtime part; give another name with --name"),
         (["small.onnx", "-o", "x.so", "--header", "x.so"], "x.so: two files of the library would have this name"),
         (["small.onnx", "-o", "x.so", "--header", "here/"], "here/: a folder; expected the name of a file"),
         (["small.onnx", "-o", "x.so", "--header", "nowhere/x.h"], "cannot write file 'nowhere/x.h': No such file or directory"),
-        (["small.onnx", "-o", "project", "--cmake"], "project/CMakeLists.txt: exists and is not of a library that Kilter "
-         "generated; give a folder of its own"),
-        (["small.onnx", "-o", "x.so", "--cc", "true"], "the C compiler 'true' made no x.so"),
+        (["small.onnx", "-o", "project", "--cmake"], "project/CMakeLists.txt: exists and does not belong to a library that "
+         "Kilter generated; give another folder"),
+        (["small.onnx", "-o", "x.so", "--cc", "true"], "the C compiler 'true' did not write x.so"),
         (["small.onnx", "-o", "x.so", "--cc", "gcc -m32 -include /dev/null"], "failed with status"),
         (["small.onnx", "-o", "x.so", "--cc", "nocc -m64"], "C compiler 'nocc -m64': there is no such program"),
         (["small.onnx", "-o", "x.kilter", "--header", "x.h"], "x.kilter: expected a name that ends in .so (shared library), "
          ".a (static library) or .o (object file)"),
-        (["small.onnx", "-o", "folder", "--cmake", "--header", "x.h"], "--header is not for a folder of sources, which has "
-         "its header folder.h"),
+        (["small.onnx", "-o", "folder", "--cmake", "--header", "x.h"], "--header cannot be used with --cmake; the header "
+         "in the folder is folder.h"),
         (["small.onnx", "-o", "x.so", "--weights", "inline"], "--weights: inline"),
         (["loop.onnx", "-o", "x.so"], "has control flow, sequences, strings or shapes that depend on data; "
          f"a library cannot contain these: {page}"),

@@ -102,9 +102,9 @@ def test_several():
     for target in ("x86-64-v3", "aarch64"):
         assert f"records: layer plan one.plan: 1 layers; for {target}\n" in text, text
     for words, text in [
-        (["--target", "x86-64-v3,x86-64-v3"], "target x86-64-v3,x86-64-v3: 'x86-64-v3' is there twice"),
+        (["--target", "x86-64-v3,x86-64-v3"], "target x86-64-v3,x86-64-v3: 'x86-64-v3' is given twice"),
         (["--target", "x86-64-v3,zen9"], "zen9"),
-        (["--target", "x86-64-v3,"], "target 'x86-64-v3,': a name is missing at a comma"),
+        (["--target", "x86-64-v3,"], "target 'x86-64-v3,': there is no name before or after a comma"),
         (["--target", "x86-64-v3,znver4", "--cmake"], "--target x86-64-v3,znver4: a library contains code for one "
                                                       "target only"),
     ]:
@@ -244,7 +244,7 @@ def test_signatures():
         (["sign", "net.kilter", "--key", "gone.secret"],
          "gone.secret: there is no such file; expected a secret key, the file NAME.secret of `kilter sign --new-keys NAME`"),
         (["sign", "net.kilter", "--key", "mixed.secret"], "mixed.secret: the two halves of the key do not belong together; copy the file again"),
-        (["run", NETWORK, "--signed-by", "release.public"], f"{NETWORK} is no compiled file, so it has no signature; leave out the key"),
+        (["run", NETWORK, "--signed-by", "release.public"], f"{NETWORK} is not a compiled file, so it has no signature; leave out the key"),
         (["run", "net.kilter", *SHAPE, "--signed-by", ""], "--signed-by '': expected the file of a public key"),
         (["sign", "nothing.kilter", "--key", "release.secret"], "nothing.kilter"),
         (["sign", "net.kilter", "--key", "broken.secret"], "broken.secret: line 2: expected 128 digits of 0 to 9 and a to f"),

@@ -330,7 +330,7 @@ expect 2 "--time : expected a time such as 90s, 5min or 1h" tune "${net[@]}" --t
 expect 2 "--time 5 years: expected a time such as 90s, 5min or 1h" tune "${net[@]}" --time "5 years"
 expect 2 "--choose: accepted not in {graph-best,history-best}" tune "${net[@]}" --choose accepted
 expect 2 "unknown option '--layer-plan'" tune "${net[@]}" --layer-plan a.plan
-expect 3 "records no/where.db: there is no folder no; make it, or give another file" tune "${net[@]}" --records no/where.db
+expect 3 "records no/where.db: there is no folder no; create it, or give another file" tune "${net[@]}" --records no/where.db
 [ ! -e no ] || die "a folder was made"
 expect 2 "--json - and --events -: standard output can hold only one of them; give a file for the others" \
   tune "${net[@]}" --json - --events -
@@ -340,7 +340,7 @@ done
 echo "not a model" > bad.trees
 expect 3 "bad.trees: line 1: expected 'kilter-trees ...', got 'not a model'" tune "${net[@]}" --cost-model bad.trees
 expect 3 "nowhere.trees" tune "${net[@]}" --cost-model nowhere.trees
-expect 2 "--cost-model shipped: it is read by --searcher model, not by --searcher ga; leave it out" \
+expect 2 "--cost-model shipped: it is used by --searcher model, not by --searcher ga; leave it out" \
   tune "${net[@]}" --searcher ga --cost-model shipped
 expect 2 "--ops foo: no task of this network is of this kind; legal values are conv2d, " tune "${net[@]}" --ops foo
 expect 2 "--ops foo: no task of this network is of this kind; legal values are conv2d, " tasks "${net[@]}" --ops conv2d,foo

@@ -42,7 +42,8 @@ TEST(Causes, UnfusedNeighbourNamesItsProducerAndTheReason) {
   CompileOptions options;
   options.choices["conv1"].fuse = Fusion::none;
   const Suspicion s = MadeUp(2, options).at("unfused neighbour", "conv1.relu");
-  EXPECT_THAT(s.evidence, HasSubstr("'conv1', which makes its input, could run it, but --no-fuse conv1 keeps it out"));
+  EXPECT_THAT(s.evidence,
+              HasSubstr("'conv1', which computes its input, could run it, but --no-fuse conv1 keeps it out"));
   EXPECT_EQ(s.advice, "drop --no-fuse conv1");
   EXPECT_DOUBLE_EQ(s.gain_ms, 1);
   EXPECT_TRUE(s.mend->compile.choices.empty());
@@ -54,8 +55,9 @@ TEST(Causes, AStepThatTwoTasksCouldRunIsToldOnceWithBothReasons) {
   MadeUp n(2, options);
   n.compiled.unfused.push_back({Unfused::order, "conv1.relu", "pool1", "it is read elsewhere, too"});
   const Suspicion s = n.at("unfused neighbour", "conv1.relu");
-  EXPECT_THAT(s.evidence, HasSubstr("'conv1', which makes its input, could run it, but --no-fuse conv1 keeps it out; "
-                                    "'pool1', which reads its result, could run it, but it is read elsewhere, too"));
+  EXPECT_THAT(s.evidence,
+              HasSubstr("'conv1', which computes its input, could run it, but --no-fuse conv1 keeps it out; 'pool1', "
+                        "which reads its result, could run it, but it is read elsewhere, too"));
   EXPECT_EQ(s.steps.size(), 1U);
   EXPECT_DOUBLE_EQ(s.gain_ms, 1);
   EXPECT_TRUE(s.mend);
@@ -63,8 +65,8 @@ TEST(Causes, AStepThatTwoTasksCouldRunIsToldOnceWithBothReasons) {
 
 TEST(Causes, ReductionsAreToldWithWhatMakesTheirInput) {
   EXPECT_THAT(MadeUp().at("unfused neighbour", "pool10").evidence,
-              ContainsRegex("which makes its input, could run it, but only tasks of depthwise convolutions can reduce "
-                            "their own results"));
+              ContainsRegex("which computes its input, could run it, but only tasks of depthwise convolutions can "
+                            "reduce their own results"));
 }
 
 TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {

@@ -164,10 +164,9 @@ TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
             "problem 'softmax(f32[2,3]) +', column 20: expected an operator, got the end");
   EXPECT_EQ(problem_error("softmax(f32[2,3]) +mul(%3)"),
             "problem 'softmax(f32[2,3]) +mul(%3)', column 24: expected %0 to %0, got '%3'");
-  EXPECT_EQ(
-      problem_error("conv2d n1 c8 h9 w9 k16 r1 s1 f32 => relu(f32[1,16,9,9])"),
-      "problem 'conv2d n1 c8 h9 w9 k16 r1 s1 f32 => relu(f32[1,16,9,9])', column 37: expected conv2d behind '=>', "
-      "got 'relu(f32[1,16,9,9])'");
+  EXPECT_EQ(problem_error("conv2d n1 c8 h9 w9 k16 r1 s1 f32 => relu(f32[1,16,9,9])"),
+            "problem 'conv2d n1 c8 h9 w9 k16 r1 s1 f32 => relu(f32[1,16,9,9])', column 37: expected conv2d after '=>', "
+            "got 'relu(f32[1,16,9,9])'");
   EXPECT_EQ(
       problem_error("conv2d n1 c8 h9 w9 k16 r1 s1 f32 => conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32"),
       "problem 'conv2d n1 c8 h9 w9 k16 r1 s1 f32 => conv2d n1 c16 h8 w9 k16 r1 s1 g16 f32', column 37: expected n, c, "

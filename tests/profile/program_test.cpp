@@ -45,8 +45,8 @@ TEST_F(ProgramProfile, HasARowForEachInstructionAndItsLayersAndTheTripCountOfLoo
   EXPECT_THAT(rows, ElementsAre("0 segment|segment 0|Abs|1|0", "1 layer|abs|Abs|1|0",
                                 "0 control|Loop 'loop'|ai.onnx:Loop@17|1|30", "1 segment|segment 1|Identity+Add|30|0",
                                 "2 layer|twice|Add|30|0", "2 layout change|go_on.output|Relayout|30|0",
-                                "0 gap|segments: choice of code, memory||31|0", "0 gap|between instructions||1|0",
-                                "0 gap|before and after the program||1|0"));
+                                "0 gap|segments: choosing plans, allocating memory||31|0",
+                                "0 gap|between instructions||1|0", "0 gap|before and after the program||1|0"));
   EXPECT_THAT(p.rows[0].shapes, HasSubstr("f32[2]: compiled"));
   EXPECT_THAT(table(p, {}), HasSubstr("Loop 'loop' (30 iterations)"));
   EXPECT_THAT(table(p, {}), HasSubstr("\n  segment 1 "));

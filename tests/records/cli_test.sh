@@ -61,7 +61,7 @@ for yes in "" --yes; do
   expect 3 "records $scratch/typo.db: no such file; \`kilter tune MODEL" prune --records "$scratch/typo.db" $yes
 done
 [ ! -e "$scratch/typo.db" ] || { echo "FAILED: prune makes a file"; failures=$((failures + 1)); }
-expect 2 "--before yesterday: expected a date such as 2026-03-01, or with a time 2026-03-01T12:00:00Z" \
+expect 2 "--before yesterday: expected a date such as 2026-03-01, or a date and time such as 2026-03-01T12:00:00Z" \
   prune --records "$scratch/merged.db" --keep 1 --before yesterday --yes
 for keep in 0 -1 18446744073709551616; do expect 2 "--keep: " prune --records "$scratch/merged.db" --keep $keep --yes; done
 for sub in "import $scratch/typo.log" "merge $scratch/typo.db"; do
@@ -80,9 +80,9 @@ expect 0 "54 records" list --records "$scratch/merged.db" --limit 100
 schema() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("PRAGMA user_version = " + sys.argv[2])' "$scratch/merged.db" "$1"; }
 schema 3
 expect 0 "54 remain; nothing was changed" prune --records "$scratch/merged.db"
-expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" verify --records "$scratch/merged.db"
-expect 0 "made by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" merge "$scratch/merged.db" --records "$scratch/x.db"
-expect 3 "made by a newer version of Kilter" prune --records "$scratch/merged.db" --yes
+expect 0 "written by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" verify --records "$scratch/merged.db"
+expect 0 "written by a newer version of Kilter (schema 3, this program knows 2); it is read as far as" merge "$scratch/merged.db" --records "$scratch/x.db"
+expect 3 "written by a newer version of Kilter" prune --records "$scratch/merged.db" --yes
 schema 2
 # A filter does not hide failures: a schedule that was wrong with any number of threads is never the best. Schedules
 # that were not faster than the default are marked.
@@ -125,7 +125,7 @@ expect 3 "it is a directory" import "$data/tvm_v01.txt" --records "$scratch"
   { echo "FAILED: a limit of the file size: $(cat "$scratch/full")"; failures=$((failures + 1)); }
 
 expect 3 "problem 'garbage', column 1: expected conv2d or an operator in lower case" best --for garbage
-expect 3 "records $scratch/nowhere/x.jsonl: there is no folder $scratch/nowhere; make it, or give another file" \
+expect 3 "records $scratch/nowhere/x.jsonl: there is no folder $scratch/nowhere; create it, or give another file" \
   export --records "$scratch/merged.db" -o "$scratch/nowhere/x.jsonl"
 [ ! -e "$scratch/nowhere" ] || { echo "FAILED: a folder was made"; failures=$((failures + 1)); }
 

@@ -245,11 +245,11 @@ TEST(TvmLogs, DepthwiseDenseAndOthersHaveProblems) {
   EXPECT_THAT(
       problem("conv2d_NCHWc_int8.x86", R"(["TENSOR", [1, 64, 56, 56], "uint8"], ["TENSOR", [64, 64, 3, 3],
                       "int8"], [1, 1], [1, 1, 1, 1], [1, 1], "NCHW", "NCHW", "int32")"),
-      HasSubstr("log: line 1: skipped: conv2d_NCHWc_int8.x86 of uint8: only float32, float16, bfloat16 and float64 are "
-                "read (Kilter's integer convolutions and products have zero points, which the log lacks)"));
+      HasSubstr("log: line 1: skipped: conv2d_NCHWc_int8.x86 of uint8: only float32, float16, bfloat16 and float64 can "
+                "be read (Kilter's integer convolutions and products have zero points, which the log lacks)"));
   EXPECT_THAT(problem("conv2d_transpose_nchw.x86", R"(["TENSOR", [1, 64, 56, 56], "float32"])"),
               HasSubstr("conv2d_transpose_nchw.x86: only workloads of conv2d, depthwise and group conv2d, dense and "
-                        "batch_matmul are read"));
+                        "batch_matmul can be read"));
 }
 
 TEST(TvmLogs, FailuresKeepTheirKind) {
@@ -351,7 +351,7 @@ TEST(Import, WhatHasNoCounterpartIsCountedByReason) {
   const std::string other = v2_line("conv2d_transpose_nchw.x86", R"(["TENSOR", [1, 64, 56, 56], "float32"])");
   EXPECT_THAT(reasons(one(other + "\n" + other)),
               ElementsAre(Pair("conv2d_transpose_nchw.x86: only workloads of conv2d, depthwise and group conv2d, dense "
-                               "and batch_matmul are read",
+                               "and batch_matmul can be read",
                                2)));
 }
 
@@ -365,7 +365,7 @@ TEST(Import, NoticesOfAnotherDatabaseAreKept) {
   sqlite3_close(db);
   const Imported imported = import_file(file, avx512());
   EXPECT_THAT(imported.entries, SizeIs(2));
-  EXPECT_THAT(imported.notices, ElementsAre(HasSubstr("newer.db: made by a newer version of Kilter (schema 3")));
+  EXPECT_THAT(imported.notices, ElementsAre(HasSubstr("newer.db: written by a newer version of Kilter (schema 3")));
 }
 
 TEST(Scanner, HostileTextTakesNoTime) {

@@ -169,17 +169,16 @@ TEST_P(DatabaseTest, ANewerVersionIsReadButNotWritten) {
   const int64_t known = on_server() ? postgres::known_schema() : kRecordVersion;
   run_sql(place(), on_server() ? fmt::format("INSERT INTO kilter.schema_version(version) VALUES({})", known + 1)
                                : "PRAGMA user_version = 3");
-  EXPECT_THAT(
-      error_of([&] { write(); }),
-      HasSubstr(fmt::format("{}: made by a newer version of Kilter (schema {}, this program writes {}); nothing was "
-                            "changed: use that version, or another file of records",
-                            shown(place()), known + 1, known)));
+  EXPECT_THAT(error_of([&] { write(); }),
+              HasSubstr(fmt::format("{}: written by a newer version of Kilter (schema {}, this program writes {}); "
+                                    "nothing was changed: use that version, or another file of records",
+                                    shown(place()), known + 1, known)));
   const auto store = read();
   EXPECT_EQ(nodes_of(store->read().records), (std::set<std::string>{"0", "1", "2"}));
   EXPECT_THAT(store->read().damaged, ElementsAre(HasSubstr("row 4: skipped: 'samples_ms' is not JSON")));
   EXPECT_THAT(store->notices(), ElementsAre(HasSubstr("it is read as far as possible, but not written")));
   change("ALTER TABLE records RENAME COLUMN samples TO times");
-  EXPECT_THAT(error_of([&] { read(); }), HasSubstr("made by a newer version"));
+  EXPECT_THAT(error_of([&] { read(); }), HasSubstr("written by a newer version"));
 }
 
 TEST_P(DatabaseTest, TheColumnsForOtherProgramsRepeatTheRecord) {

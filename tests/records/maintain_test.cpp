@@ -108,7 +108,8 @@ TEST(Prune, DatesAreOfTheCalendar) {
         "2026-03-01T24:00", "2026-03-01T12:60", "2026-03-01T12:00:00+1", "2026-03-01T"}) {
     EXPECT_EQ(
         error_of([&] { check_date("--before", date); }),
-        fmt::format("--before {}: expected a date such as 2026-03-01, or with a time 2026-03-01T12:00:00Z", date));
+        fmt::format("--before {}: expected a date such as 2026-03-01, or a date and time such as 2026-03-01T12:00:00Z",
+                    date));
   }
 }
 

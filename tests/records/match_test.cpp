@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, DistanceTest,
     testing::Values(
         Case{Distance::codegen, [](Record& r) { r.conditions.codegen = "LLVM 19.1.0"; },
-             "made by LLVM 19.1.0, used with LLVM 22.1.8, conv2d_direct 1f3a0c2b; expected loss about 1 %"},
+             "measured with LLVM 19.1.0, used with LLVM 22.1.8, conv2d_direct 1f3a0c2b; expected loss about 1 %"},
         Case{Distance::layouts, [](Record& r) { r.layouts = "plain plain plain -> c16"; },
              "tuned for layouts plain plain plain -> c16, used for c16halo1,1,1,1 plain plain -> c16; expected loss "
              "about 2 %"},
@@ -114,13 +114,13 @@ TEST(Match, AChangeOfATemplateLeavesRecordsOfOthersExact) {
   EXPECT_EQ(found(kA, kB, before).words, "exact: tuned under the same conditions");
   EXPECT_EQ(found(kWinograd, kB, versions()).words, "exact: tuned under the same conditions");
   EXPECT_EQ(found(kWinograd, kWinograd, before).words,
-            "made by LLVM 22.1.8, conv2d_winograd 11111111, used with LLVM 22.1.8, conv2d_winograd 83b1d47e; expected "
-            "loss about 1 % (an estimate)");
+            "measured with LLVM 22.1.8, conv2d_winograd 11111111, used with LLVM 22.1.8, conv2d_winograd 83b1d47e; "
+            "expected loss about 1 % (an estimate)");
   // A ratio over a default whose code has changed since is not exact.
   const Match versus_changed = found(kA, kWinograd, before);
   EXPECT_THAT(versus_changed.differences, ElementsAre(Distance::codegen));
   EXPECT_EQ(versus_changed.words,
-            "made by LLVM 22.1.8, conv2d_direct 1f3a0c2b, conv2d_winograd 11111111, used with LLVM 22.1.8, "
+            "measured with LLVM 22.1.8, conv2d_direct 1f3a0c2b, conv2d_winograd 11111111, used with LLVM 22.1.8, "
             "conv2d_direct 1f3a0c2b, conv2d_winograd 83b1d47e; expected loss about 1 % (an estimate)");
 }
 
@@ -131,10 +131,9 @@ TEST(Match, RecordsWithANumberForAllKernelsAreOfAnotherVersion) {
   const auto m = Matcher({r}).best(here());
   ASSERT_TRUE(m);
   EXPECT_EQ(m->distance, Distance::codegen);
-  EXPECT_EQ(
-      m->words,
-      "made by LLVM 22.1.8, kernels 6, used with LLVM 22.1.8, conv2d_direct 1f3a0c2b; expected loss about 1 % (an "
-      "estimate)");
+  EXPECT_EQ(m->words,
+            "measured with LLVM 22.1.8, kernels 6, used with LLVM 22.1.8, conv2d_direct 1f3a0c2b; expected loss about "
+            "1 % (an estimate)");
 }
 
 TEST(Match, DistancesAddUp) {

@@ -87,8 +87,8 @@ TEST_F(PostgresTest, AMalformedUrlIsTold) {
 
 TEST_F(PostgresTest, ADatabaseWithoutRecordsIsTold) {
   EXPECT_EQ(error_of([&] { read_from(url()); }),
-            fmt::format("records {0}: the database has no records; `kilter tune MODEL --records {0}` makes some, and "
-                        "`kilter records import FILE --records {0}` brings them from elsewhere",
+            fmt::format("records {0}: the database has no records; `kilter tune MODEL --records {0}` creates some, and "
+                        "`kilter records import FILE --records {0}` imports existing ones",
                         url()));
   EXPECT_THAT(write_to(url())->notices(), ElementsAre(HasSubstr(": created schema 6")));
   EXPECT_THAT(write_to(url())->notices(), IsEmpty());

@@ -118,7 +118,7 @@ TEST(DefaultStore, FolderIsForTheUserAlone) {
 TEST(Stores, APlaceThatCannotBeWrittenIsToldAtOnce) {
   const ScratchFolder folder;
   EXPECT_EQ(error_of([&] { Store::open(folder.path() / "no/r.db", Store::Mode::write); }),
-            fmt::format("records {0}/no/r.db: there is no folder {0}/no; make it, or give another file",
+            fmt::format("records {0}/no/r.db: there is no folder {0}/no; create it, or give another file",
                         folder.path().string()));
   write_file_atomically(folder.path() / "file", "");
   EXPECT_THAT(error_of([&] { Store::open(folder.path() / "file/r.db", Store::Mode::write); }),

@@ -200,7 +200,8 @@ TEST(RecurrentSteps, SaysWhatItDoesNotTake) {
             "bias: limit constant, got computed at run time");
   EXPECT_EQ(answer(case_of("LSTM", lstm + "i32[2]=3,4")), "sequence_lens: limit 0 to 3, got 4");
   EXPECT_EQ(answer(case_of("LSTM", lstm + "i32[2]=-1,3")), "sequence_lens: limit 0 to 3, got -1");
-  EXPECT_EQ(answer(case_of("LSTM", lstm)), "operator: limit LSTMSteps, which the pass split_recurrent makes, got LSTM");
+  EXPECT_EQ(answer(case_of("LSTM", lstm)),
+            "operator: limit LSTMSteps, which the pass split_recurrent creates, got LSTM");
   EXPECT_EQ(answer(case_of("RNNSteps", "f32[3,2,10] f32[2,5,5]=1 | direction=bidirectional activations=[Tanh,Relu]")),
             "activation functions: limit the same in both directions, got different ones in the second");
   EXPECT_EQ(answer(case_of("RNNSteps", "f32[3,1,5] f32[1,5,5]=1")), "recurrent_steps vectors=2 rows=1 prefetch=0");

@@ -79,9 +79,9 @@ TEST(SearchOptions, ErrorsSayWhatIsLegal) {
             "--searcher-option mutation=two: expected a number from 0 to 1, got 'two'");
   EXPECT_EQ(error_of("ga", {"seed=1", "seed=2"}), "--searcher-option seed=2: 'seed' is given twice; give it once");
   EXPECT_EQ(error_of("model", {"population=64"}),
-            "--searcher-option population=64: 'population' is read by ga, not by --searcher model; leave it out");
+            "--searcher-option population=64: 'population' is used by ga, not by --searcher model; leave it out");
   EXPECT_EQ(error_of("random", {"temperature=2"}),
-            "--searcher-option temperature=2: 'temperature' is read by xgb, xgb-rank, not by --searcher random; leave "
+            "--searcher-option temperature=2: 'temperature' is used by xgb, xgb-rank, not by --searcher random; leave "
             "it out");
 }
 
@@ -90,9 +90,9 @@ TEST(SearchOptions, ACostModelThatNobodyReadsIsRefused) {
     return kilter::error_of([&] { check_cost_model(model, searchers); }, ErrorKind::usage);
   };
   EXPECT_EQ(error("my.trees", {"ga"}),
-            "--cost-model my.trees: it is read by --searcher model, not by --searcher ga; leave it out");
+            "--cost-model my.trees: it is used by --searcher model, not by --searcher ga; leave it out");
   EXPECT_EQ(error("shipped", {"xgb", "random"}),
-            "--cost-model shipped: it is read by --searcher model, not by --searcher xgb, random; leave it out");
+            "--cost-model shipped: it is used by --searcher model, not by --searcher xgb, random; leave it out");
   check_cost_model("none", {"ga"});
   check_cost_model("my.trees", {"ga", "model"});
 }

@@ -414,9 +414,10 @@ TEST(Searchers, XgbWithoutAModelSaysWhatToDo) {
       FAIL();
     } catch (const Error& e) {
       EXPECT_EQ(e.kind(), ErrorKind::usage);
-      EXPECT_EQ(e.message(),
-                "--searcher " + name +
-                    ": no XGBoost library was found (PyPI's xgboost-cpu has it); install it or use --searcher model");
+      EXPECT_EQ(
+          e.message(),
+          "--searcher " + name +
+              ": no XGBoost library was found (PyPI's xgboost-cpu contains it); install it or use --searcher model");
     }
   }
 }

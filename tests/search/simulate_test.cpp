@@ -79,11 +79,12 @@ TEST(Game, RefusesTablesOfOtherSpaces) {
   table.rows.back().schedule = parse_schedule("conv2d_depthwise tile=77");
   EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }, ErrorKind::bad_input),
             "a.jsonl: 'conv2d_depthwise tile=77' is not in the space of '" + kProblem +
-                "' on znver4; the table was made for other templates: make it again with `kilter searchers --measure`");
+                "' on znver4; the table was measured for other templates: measure it again with `kilter searchers "
+                "--measure`");
   table.rows.pop_back();
   std::erase_if(table.rows, [](const CostRow& r) { return r.schedule.knob("tile") == 13; });
   EXPECT_EQ(error_of([&] { Game(space, table, "a.jsonl"); }, ErrorKind::bad_input),
-            "a.jsonl: expected the default schedule 'conv2d_depthwise tile=13' among its rows; make it again with "
+            "a.jsonl: expected the default schedule 'conv2d_depthwise tile=13' among its rows; measure it again with "
             "`kilter searchers --measure`");
 }
 

@@ -106,9 +106,10 @@ TEST(Background, AChildOfForkIsToldUnlessNoTaskWasRunning) {
     return status;
   };
   wait_until([&] { return running.load(); });
-  EXPECT_EQ(in_a_child("net: plans were being made in the background when this process was forked; make another "
-                       "network here"),
-            0);
+  EXPECT_EQ(
+      in_a_child(
+          "net: plans were being compiled in the background when this process was forked; create another network here"),
+      0);
   go_on = true;
   wait_until([&] { return background.ended(); });
   EXPECT_EQ(in_a_child("no error"), 0);
@@ -183,8 +184,8 @@ TEST(BackgroundPlans, EndAtTheMemoryLimit) {
   EXPECT_LT(session->plans_ahead().made, 9);
   run(*session, {1, 3, 192, 64});
   EXPECT_THAT(told.notices,
-              ElementsAre(HasSubstr("squeezenet1_1.onnx: plans were made ahead for 1 of 9 shapes; more would exceed "
-                                    "the memory limit for plans (--plan-cache)")));
+              ElementsAre(HasSubstr("squeezenet1_1.onnx: plans were compiled in advance for 1 of 9 shapes; more would "
+                                    "exceed the memory limit for plans (--plan-cache)")));
 }
 
 TEST(BackgroundPlans, EndWithTheirSession) {
@@ -210,8 +211,8 @@ TEST(BackgroundPlans, WithoutAThreadAreAnError) {
     if (setresuid(65534, 65534, 65534) != 0 || setrlimit(RLIMIT_NPROC, &none) != 0) _exit(77);
     const std::string error = error_of([&] { session->specialise_in_background(); }, ErrorKind::usage);
     const bool right =
-        error.find("cannot start the thread that makes plans in the background: ") != std::string::npos &&
-        error.ends_with("make them at once (--specialise now) or when they are needed (never)");
+        error.find("cannot start the thread that compiles plans in the background: ") != std::string::npos &&
+        error.ends_with("compile them at once (--specialise now) or when they are needed (never)");
     _exit(right && session->plans_ahead().of == 0 && run(*session, {1, 3, 64, 64}).size() == 1 ? 0 : 1);
   }
   int status = -1;

@@ -168,10 +168,9 @@ TEST(Ranges, PlansForValuesCannotBeMadeAhead) {
   maker.node("Reshape", {"x", "sizes"}, {"y"}, "reshape");
   maker.output("y", {"a", "b"});
   const MemoryModel model(maker.parse());
-  EXPECT_EQ(
-      error_of([&] { open_with(model.name(), {"x={1..3}x4"})->specialise(); }, ErrorKind::unsupported),
-      "m.onnx: plans cannot be made before the first run, since shapes also depend on the values of input 'sizes'; "
-      "make them when they are needed (--specialise never)");
+  EXPECT_EQ(error_of([&] { open_with(model.name(), {"x={1..3}x4"})->specialise(); }, ErrorKind::unsupported),
+            "m.onnx: plans cannot be compiled before the first run, since shapes also depend on the values of input "
+            "'sizes'; compile them when they are needed (--specialise never)");
 }
 
 // Compiled files.
@@ -207,8 +206,9 @@ TEST(RangesFile, HasAPlanForEachShapeAndItsWeightsOnce) {
                ErrorKind::bad_input),
       StartsWith("net.kilter: input 'input': dimension 2 ('input2') is 65; expected {64..96:16}, of which 64 and 80 "
                  "are the nearest; give the input such a size, or declare 65 as well (--shapes) when"));
-  EXPECT_EQ(error_of([&] { loaded->specialise(); }, ErrorKind::usage),
-            "net.kilter is a compiled file, which has its plans already; plans are made ahead for models only");
+  EXPECT_EQ(
+      error_of([&] { loaded->specialise(); }, ErrorKind::usage),
+      "net.kilter is a compiled file, which has its plans already; plans are compiled in advance for models only");
 }
 
 TEST(RangesFile, EqualSessionsMakeEqualBytes) {

@@ -142,10 +142,9 @@ TEST(State, SizesFollowFromOtherInputsOrAreAsked) {
   state.run({{"x", x}});
   EXPECT_EQ(state.values().at("h").tensor().shape(), (Shape{3, 2}));
   const auto apart = files.open(cell_model({"n", 2}, {"n", 2}));
-  EXPECT_EQ(
-      files.without_name(error_of([&] { State(*apart, {}); }, ErrorKind::bad_input)),
-      "input 'h' (f32[n,2]) needs an initial value: nothing tells the size of dimension 0 ('n'); give bind_state() "
-      "one, such as zeros of shape 1x2");
+  EXPECT_EQ(files.without_name(error_of([&] { State(*apart, {}); }, ErrorKind::bad_input)),
+            "input 'h' (f32[n,2]) needs an initial value: the size of dimension 0 ('n') cannot be determined; give "
+            "bind_state() one, such as zeros of shape 1x2");
   State given(*apart, {}, {{"h", x}});
   EXPECT_TRUE(given.values().at("h").tensor().same(x));
   EXPECT_NE(given.values().at("h").tensor().raw(), x.raw()) << "a copy";
@@ -178,7 +177,7 @@ TEST(State, BoundPortsAreNotGiven) {
   EXPECT_EQ(state.outputs().size(), 1U);
   const Tensor x(DType::f32, {1, 2});
   EXPECT_EQ(files.without_name(error_of([&] { state.run({{"x", x}, {"h", x}}); }, ErrorKind::bad_input)),
-            "input 'h' is state, which runs pass on; leave it out, and use reset_state() to set it");
+            "input 'h' is state, which the network keeps between runs; leave it out, and use reset_state() to set it");
   EXPECT_EQ(files.without_name(error_of([&] { state.run({{"x", x}}, {{"hn", x}}); }, ErrorKind::bad_input)),
             "memory for output 'hn': it is the next value of input 'h', which the network keeps; leave it out");
   const Tensor y(DType::f32, {1, 2});

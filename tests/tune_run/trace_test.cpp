@@ -117,12 +117,12 @@ TEST_F(Trace, TapsOutsideThePlanAreRefused) {
     return error_of([&] { runner_.trace(trusted_, {&tap, 1}); }, ErrorKind::internal);
   };
   const BufferRef arena = plan_.steps[0].args.back(), output = plan_.steps[3].args.back();
-  EXPECT_EQ(refusal({4, arena}), "'hand-made': the values after step 4 are asked for; it has 4 steps");
+  EXPECT_EQ(refusal({4, arena}), "'hand-made': the values after step 4 are requested; it has 4 steps");
   const auto changed = [](BufferRef ref, auto change) {
     change(ref);
     return ref;
   };
-  const std::string outside = " of the arena or an output are asked for, which has ";
+  const std::string outside = " of the arena or an output are requested, which has ";
   EXPECT_THAT(refusal({0, changed(arena, [](BufferRef& b) { b.offset = -4; })}), HasSubstr("at byte -4" + outside));
   EXPECT_THAT(refusal({0, changed(arena, [](BufferRef& b) { b.offset = 12096, b.bytes = 1; })}),
               HasSubstr("1 bytes at byte 12096" + outside + "12096"));

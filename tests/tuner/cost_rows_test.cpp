@@ -114,7 +114,7 @@ TEST(CostRows, TablesOfOtherTemplatesAreRefused) {
   CostRows rows;
   EXPECT_EQ(error_of([&] { rows.add({kProblem, "znver4", 1, 1.5, "m", {{tile(999), 1, 1}}}, "t.jsonl"); }),
             "t.jsonl: 'conv2d_direct vectors=2 rows=1 tile=999 prefetch=0' is not in the space of '" + kProblem +
-                "' on znver4; make the table again with `kilter searchers --measure`");
+                "' on znver4; measure the table again with `kilter searchers --measure`");
 }
 
 TEST(ShippedModel, KnowsTheFeaturesOfThisVersionAndRanksATaskItSaw) {
@@ -141,8 +141,8 @@ TEST(LoadPoints, RefusesModelsThatSayNothingOfTheCostsOfSchedules) {
   TreeModel(parts).save(file);
   EXPECT_EQ(error_of([&] { load_points(file); }),
             file +
-                ": this cost model asks for the feature 'weather', which schedules do not have; train one on rows that "
-                "`kilter cost-model rows` of this version made");
+                ": this cost model needs the feature 'weather', which schedules do not have; train one on rows that "
+                "`kilter cost-model rows` of this version has written");
 }
 
 TEST(LoadPoints, AFileAnswersAsTheModelThatWasSaved) {

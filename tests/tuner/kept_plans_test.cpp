@@ -98,7 +98,7 @@ TEST_F(PlansFile, ALineOfANewerVersionIsPassedOver) {
       all.damaged,
       testing::ElementsAre(
           file_.string() +
-          ": line 2: skipped: not a kept plan: a newer version made it (format 2; this version reads up to 1)"));
+          ": line 2: skipped: not a kept plan: a newer version wrote it (format 2; this version reads up to 1)"));
 }
 
 TEST_F(PlansFile, MergingKeepsTheLaterOfEachKey) {

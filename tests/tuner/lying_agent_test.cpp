@@ -291,10 +291,12 @@ TEST_F(LyingAgent, WrongValuesOfTheDefaultPlanEndTheRun) {
   tell(saying(corrupt));
   const ReferenceCheck check = check_default(there);
   EXPECT_THAT(check.wrong, HasSubstr(" of layer '"));
-  EXPECT_THAT(error_of([&] { require_right(check); }, ErrorKind::internal),
-              AllOf(HasSubstr("the default plan is wrong: value '"),
-                    HasSubstr("If an agent of a fleet ran the plan, let another one do it, since its machine may be at "
-                              "fault")));
+  EXPECT_THAT(
+      error_of([&] { require_right(check); }, ErrorKind::internal),
+      AllOf(
+          HasSubstr("the default plan is wrong: value '"),
+          HasSubstr(
+              "If an agent of a fleet ran the plan, let a different agent do it, since its machine may be at fault")));
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.runner = remote();

@@ -199,10 +199,10 @@ TEST(ReferenceCheck, ARunThatFailsIsAnError) {
   OnPaper runner(net);
   runner.fault = Fault{1, FaultKind::crash, 3, "conv1", "signal 11 (Segmentation fault) at step 3 'conv1'"};
   EXPECT_EQ(error_of([&] { net.check(runner); }, ErrorKind::unsupported),
-            "the run whose values they check failed: signal 11 (Segmentation fault) at step 3 'conv1'");
+            "the run whose values are checked failed: signal 11 (Segmentation fault) at step 3 'conv1'");
   const auto check = [&](NetworkBench& /*bench*/, const Choices& /*choices*/) { return net.check(runner); };
   EXPECT_EQ(checked(check, bench, {}).wrong,
-            "it could not be checked against the reference kernels: the run whose values they check failed: signal 11 "
+            "it could not be checked against the reference kernels: the run whose values are checked failed: signal 11 "
             "(Segmentation fault) at step 3 'conv1'");
 }
 

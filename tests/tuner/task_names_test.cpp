@@ -161,7 +161,7 @@ TEST(TaskNames, ATemplateForEveryLayerThatNoneTakesIsTold) {
   options.choices["*"].schedule = parse_schedule("recurrent_steps");
   name_layers(small_network(), options);
   EXPECT_TRUE(options.choices.empty());
-  EXPECT_EQ(told, "--schedule *=recurrent_steps: it applies to no layer of this network and so changes nothing");
+  EXPECT_EQ(told, "--schedule *=recurrent_steps: this has no effect, since it applies to no layer of this network");
   options.choices["*"].schedule = parse_schedule("winogrand");
   EXPECT_THAT(error_of([&] { name_layers(small_network(), options); }),
               testing::StartsWith("--schedule *=winogrand: no template 'winogrand'; legal values are "));

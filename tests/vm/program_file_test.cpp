@@ -230,7 +230,7 @@ TEST(ProgramFile, OperationsThatNeedTheModelSaySo) {
             "unsupported: net.kilter is a compiled file of a program; Kilter runs such a network as a program, which "
             "has no single plan");
   EXPECT_EQ(error_of([&] { saved->save("x"); }),
-            "unsupported: net.kilter is a compiled file of a program; use the model that it was made from");
+            "unsupported: net.kilter is a compiled file of a program; use the model that it was compiled from");
 }
 
 TEST(ProgramFile, AnotherProcessorsCodeIsRefused) {

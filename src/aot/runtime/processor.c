@@ -1,4 +1,4 @@
-/* What this processor can run, and how many of them there are. */
+/* Which code this processor can run, and how many CPUs there are. */
 #include "model.h"
 
 #if defined(__x86_64__)

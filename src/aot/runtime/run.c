@@ -65,12 +65,12 @@ static int allocate(struct instance *net) {
   net->outputs = calloc((size_t)m->output_count + 1, sizeof *net->outputs);
   if (net->arena == NULL || net->scratch == NULL || net->staging == NULL || net->addresses == NULL ||
       net->inputs == NULL || net->outputs == NULL)
-    return fail("'%s': out of memory; an instance needs %" PRId64 " bytes to work in", m->name,
+    return fail("'%s': out of memory; an instance needs %" PRId64 " bytes of working memory", m->name,
                 m->arena_bytes + net->scratch_stride * net->pool.threads + (int64_t)staging_bytes(m));
   return 0;
 }
 
-/* `weights`: null if they are in a file that open_weights() is yet to map. */
+/* `weights`: null if they are in a file that open_weights() has still to map. */
 static struct instance *instance_create(const struct model *m, const unsigned char *code, const unsigned char *weights,
                                         int threads) {
   if (threads < 0 || threads > MOST_THREADS) {

@@ -62,7 +62,7 @@ static void gate_wake(struct gate *g) {
     syscall(SYS_futex, (uint32_t *)(void *)&g->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Whether a waiter has what it waits for: an offer (a worker), or no parts that are pending (the caller). */
+/* Whether a waiter has what it waits for: an offer (a worker), or no pending parts (the caller). */
 static int gate_open(uint32_t word, int worker) { return worker ? (word & PART_MASK) == PART_OFFERED : word == 0; }
 
 static void gate_wait(struct gate *g, int64_t spin_ns, int worker) {
@@ -81,7 +81,7 @@ static void gate_wait(struct gate *g, int64_t spin_ns, int worker) {
     atomic_store(&g->parked, 1);
     if (gate_open(word = atomic_load(&g->word), worker)) break;
     /* A wake between the last two lines may have been for an offer that was taken back. Sleeping now would leave
-     * `parked` at 0, and nobody would wake this thread. */
+     * `parked` at 0, and no thread would wake this one. */
     if (atomic_load(&g->parked) == 0) continue;
     syscall(SYS_futex, (uint32_t *)(void *)&g->word, FUTEX_WAIT_PRIVATE, word, NULL, NULL, 0);
   }
@@ -146,7 +146,7 @@ static void *work(void *argument) {
   }
 }
 
-/* Runs the parts that no worker has claimed, so that the caller does not wait for a thread without a CPU. */
+/* Runs the parts that no worker has claimed, so that the caller does not wait for a thread that has no CPU. */
 static void take_over(struct pool *pool) {
   for (int32_t i = 1; i < pool->parts; ++i) {
     int64_t begin, end;
@@ -191,7 +191,7 @@ static void pool_stop(struct pool *pool, int32_t started) {
   free(pool->ranges);
 }
 
-/* Zeroed memory at a multiple of `alignment`; NULL: there is none. */
+/* Zeroed memory at a multiple of `alignment`; NULL if memory ran out. */
 static void *zeroed(size_t bytes, size_t alignment) {
   void *memory = NULL;
   if (posix_memalign(&memory, alignment, bytes == 0 ? 1 : bytes) != 0) return NULL;

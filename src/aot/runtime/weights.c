@@ -45,14 +45,14 @@ static int map_weights(struct instance *net, const char *path) {
     memory = mmap(NULL, (size_t)m->weight_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
   close(fd);
   if (known && about.st_size != m->weight_bytes)
-    return fail("%s has %lld bytes; the weights of '%s' have %" PRId64, path, (long long)about.st_size, m->name,
+    return fail("%s is %lld bytes; the weights of '%s' are %" PRId64, path, (long long)about.st_size, m->name,
                 m->weight_bytes);
   if (memory == MAP_FAILED) return fail("%s: %s", path, strerror(errno));
   net->weights = memory;
   net->mapped_bytes = (size_t)m->weight_bytes;
   if (hash_bytes(net->weights, net->mapped_bytes) != m->weight_hash)
-    return fail("%s: its bytes are not the weights of '%s'; copy the file again or compile the network again", path,
-                m->name);
+    return fail("%s: this file does not contain the weights of '%s'; copy the file again or compile the network again",
+                path, m->name);
   place_buffers(net);
   return 0;
 }

@@ -71,12 +71,12 @@ GivenOptions given_options(const kilter_options* options) {
   Session::Options& made = all.session;
   made.compile.report = report();
   add_sources(all.sources, made.compile.report.notice, made);
-  // The session does not run the network; a file with tuned schedules tells its number of threads.
+  // The session does not run the network; a file with tuned schedules states the number of threads.
   made.threads = made.chooser != nullptr ? all.sources.threads : 1;
   return all;
 }
 
-/// Calls `f`, whose errors then name options as this interface does.
+/// Calls `f` and throws its errors with the option names of this interface.
 template <class F>
 auto with_names(F&& f) {
   try {
@@ -117,7 +117,7 @@ std::unique_ptr<kilter_program> compile(const std::string& model, const std::str
     return make_program(file.bytes(), file.owner(), name, false);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::unsupported) throw;
-    fail(e.kind(), "{}; the option 'target' is {}: use a target that this machine has, or {}", e.message(), target,
+    fail(e.kind(), "{}; the option 'target' is {}: use a target that this machine can run, or {}", e.message(), target,
          "kilter_compile_to_file() to compile for another");
   }
 }

@@ -97,9 +97,10 @@ class ScheduleChooser {
     return preferred && permits(options_, node, *preferred) && fits(task, *preferred) ? &*preferred : nullptr;
   }
 
-  /// The schedule that the layer runs for other shapes and that is nearly as fast as the default for this one, so that
-  /// the shapes can share kernels. A short layer may lose more of its own time, but only a few microseconds. After many
-  /// shapes, the next one will hardly come often: to generate code for it takes as long as hundreds of runs could save.
+  /// The schedule that the layer runs for other shapes, if it is nearly as fast as the default for this one, so that
+  /// the shapes can share kernels. For a short layer, the loss may be a larger share of its time, but only a few
+  /// microseconds. After many shapes, each new one is unlikely to recur, and generating code for it takes as long as
+  /// hundreds of runs could save.
   std::optional<Schedule> usual_for(const Task& task) const {
     constexpr int64_t kFewShapes = 8;
     constexpr double kMostLoss = 1.15, kMostLossOfMany = 1.3, kMostLossOfShort = 1.5;
@@ -145,7 +146,7 @@ class ScheduleChooser {
     fail(ErrorKind::internal, "'{}' lost its template when its operands were placed{}", task.node().name, why);
   }
 
-  /// Returns whether all tasks of one form are lowered alike, because no option singles one out.
+  /// Returns whether all tasks of one form are lowered in the same way, because no option singles one out.
   bool repeats(const Schedule* wanted) const {
     return wanted == nullptr && options_.cache == nullptr && options_.forbidden.empty() && s_.given_up.empty();
   }

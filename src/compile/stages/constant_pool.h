@@ -16,8 +16,8 @@ int64_t stored_bytes(int64_t bytes);
 /// huge pages, so that streaming weights from memory causes few TLB misses.
 class ConstantPool {
  public:
-  /// `capacity`: at least the sum of stored_bytes() of all different constants that will be added, and the bytes of the
-  /// largest: a constant is written behind all others before it is found to equal one of them.
+  /// `capacity`: at least the sum of stored_bytes() of all different constants that will be added, plus the bytes of
+  /// the largest: a constant is written after all others before it is found to equal one of them.
   explicit ConstantPool(int64_t capacity);
   /// Adds a constant, which `fill` writes to zeroed memory, and returns its byte offset, a multiple of 64.
   int64_t add(int64_t bytes, const std::function<void(std::byte*)>& fill);

@@ -1,4 +1,4 @@
-// Makes the steps of the plan from the tasks: kernels, arguments, buffers with their lifetimes, and notes.
+// Creates the steps of the plan from the tasks: kernels, arguments, buffers with their lifetimes, and notes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -293,7 +293,7 @@ class StepEmitter {
   const StorageMap& storage_;
   std::string instructions_;             ///< the extensions that code may use, if `-mattr` names them
   std::map<ValueId, BufferRef> refs_;    ///< by root; in the arena, `index` refers to PlanState::buffers
-  std::map<ValueId, BufferRef> values_;  ///< constants that are read as they are
+  std::map<ValueId, BufferRef> values_;  ///< constants that are read without packing
   std::map<std::pair<ValueId, std::string>, BufferRef> packed_;  ///< by operand and form
   std::set<ValueId> halos_done_;
   std::map<NodeId, size_t> step_of_;  ///< the last step of the task that a node is in

@@ -1,4 +1,4 @@
-// Makes tasks give up speed for smaller packed weights if the network's weights are too large.
+// Trades the speed of tasks for smaller packed weights if the network's weights are too large.
 #include <algorithm>
 
 #include "compile/check_options.h"

@@ -59,7 +59,7 @@ class Objects {
  public:
   Objects(const Target& target, KernelStore& store) : target_(target), store_(store) {}
 
-  /// Notes a kernel to compile unless the store has it.
+  /// Marks a kernel for compilation unless the store has it.
   void want(const Fingerprint& code, KernelFamily* family, size_t number, const LoopFunc& func) {
     const bool known =
         family != nullptr ? family->kernel || !families_.insert(family).second : store_.find(code) != nullptr;
@@ -101,7 +101,7 @@ KernelSet::Code KernelSet::generate(const Target& target, int threads, KernelSto
   objects.compile(threads);
   Code out;
   std::vector<const KernelObject*> all;
-  std::vector<size_t> places;  // by kernel: of its object in `all`
+  std::vector<size_t> places;  // by kernel: the index of its object in `all`
   for (const Kernel& kernel : kernels_) {
     const CompiledKernel& made = objects.get(kernel.code, kernel.family);
     const auto place = kernel.family != nullptr ? std::ranges::find(all, &made.object) : all.end();

@@ -19,7 +19,7 @@ namespace kilter {
 class KernelSet {
  public:
   /// Adds a function of a layer and returns the number of its kernel. Functions that differ at most in operand sizes
-  /// are one kernel, since code does not depend on those sizes.
+  /// share a kernel, since code does not depend on those sizes.
   int32_t add(LoopFunc func, const std::string& layer);
   int64_t size() const { return std::ssize(kernels_); }
 

@@ -12,7 +12,7 @@
 
 namespace kilter {
 
-/// A schedule as the budget sees it.
+/// What the budget needs to know about a schedule.
 struct Holding {
   Schedule schedule;
   int64_t bytes = 0;  ///< of its packed weights

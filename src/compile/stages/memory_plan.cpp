@@ -70,7 +70,7 @@ ArenaPlan by_size(const std::vector<Lifetime>& buffers, int64_t steps) {
   plan.offsets.assign(buffers.size(), 0);
   ByTime placed(steps);
   std::vector<size_t> beside, seen(buffers.size(), buffers.size());
-  std::vector<std::pair<int64_t, int64_t>> taken;  // begin and end of what lives beside a buffer
+  std::vector<std::pair<int64_t, int64_t>> taken;  // begin and end of the buffers that live at the same time
   for (size_t i : order) {
     const Lifetime& b = buffers[i];
     beside.clear(), taken.clear();

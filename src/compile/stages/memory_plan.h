@@ -12,7 +12,7 @@ struct Lifetime {
   int64_t first = 0, last = 0;  ///< steps, both inclusive
 };
 
-/// The name that buffers have which only the kernels of one layer use.
+/// The name of buffers that only the kernels of one layer use.
 inline std::string temporary_of(const std::string& layer) { return layer + " (temporary)"; }
 
 struct ArenaPlan {

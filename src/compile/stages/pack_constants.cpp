@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kTitle = "pack constants";
 
-/// How a constant is packed, if the options ask for it and it can be said.
+/// The recipe for a constant, if the options ask for recipes and the packing can be expressed as one.
 std::optional<RecipeOfConstant> recipe_of(const PlanState& state, const Packing& packing) {
   if (!state.options.contents.recipes || packing.from == kNone || !packing.recipe) return std::nullopt;
   return RecipeOfConstant{

@@ -58,7 +58,7 @@ struct PlanState {
   int64_t wanted_bytes = 0;                 ///< of packed weights before any schedule was given up
   int64_t allowed_bytes = 0;                ///< the limit on packed weights when schedules were given up last
 
-  // Made anew by each round of the stages from `place_values` on.
+  // Rebuilt in each round of the stages from `place_values` on.
   TaskGraph tasks;
   std::vector<Lowering> lowerings;  ///< by task
   std::vector<ArenaBuffer> buffers;

@@ -1,4 +1,4 @@
-// Replaces kernels that other shapes share by ones that read their numbers from memory.
+// Replaces kernels by ones that are shared with other shapes and read their numbers from memory.
 #include "compile/stages/constant_pool.h"
 #include "compile/stages/plan_state.h"
 

@@ -1,4 +1,4 @@
-// Makes the steps for tasks, without the places of their buffers, which emit_steps.cpp adds.
+// Creates the steps for tasks, without the places of their buffers, which emit_steps.cpp adds.
 #pragma once
 
 #include <string>

@@ -102,7 +102,7 @@ class FormText {
     if (!v.constant) return;
     const int64_t count = v.constant->elems();
     if (only_maps_ && is_float(v.type.dtype) && count > 1 && count <= kMostRead) {
-      // Element-wise kernels read it from a buffer; templates only ask whether it preserves zeros.
+      // Element-wise kernels read it from a buffer; templates only ask whether all its elements are zero.
       form_.any_content = true;
       put(all_zero(*v.constant));
     } else if (count <= kFewElems && v.constant->dtype() != DType::string) {

@@ -16,7 +16,8 @@
 
 namespace kilter {
 
-/// Everything that a template can ask about a task, without names. Tasks with the same text get the same answers.
+/// Everything that a template can ask about a task, without names. Templates treat tasks with the same text in the same
+/// way.
 struct TaskForm {
   std::string text;
   std::vector<ValueId> values;  ///< in the order of their numbers in the text
@@ -40,7 +41,7 @@ struct LoweredForm {
   std::vector<TemplateView> templates = {};  ///< filled if alternatives are kept
   std::optional<Estimate> estimate = {};     ///< filled if alternatives are kept
 
-  /// The value that has the role of `value` in another task of the same form.
+  /// The value that takes the place of `value` in another task of the same form.
   ValueId counterpart(ValueId value, const TaskForm& other) const;
   /// The kernel of a stage for another task of the same form, with that task's buffer sizes. These differ for buffers
   /// that are views inside others.

@@ -37,7 +37,7 @@ struct Trial {
   Gain gain;
   std::string records;    ///< tuned: Plan::records
   bool same = false;      ///< tuned: whether it is the plan that already runs
-  double elsewhere = 0;   ///< changes: the share of the gain that shows in unchanged steps
+  double elsewhere = 0;   ///< changes: the share of the gain that is in unchanged steps
   std::set<size_t> gone;  ///< changes: steps that disappear
   bool done = false;
 };
@@ -213,7 +213,7 @@ class Explainer {
     return notes.templates.empty() ? std::vector<Ranked>{} : rivals(notes.templates, parse_schedule(row.schedule));
   }
 
-  /// Runs the trials in batches that fit in memory, each against the network as it is.
+  /// Runs the trials in batches that fit in memory, each against the present network.
   void run_trials() {
     size_t next = 0;
     while (next < trials_.size()) {
@@ -317,7 +317,7 @@ class Explainer {
       for (size_t s : of.before) of.left_out_before.erase(s);
       for (size_t s : of.after) of.left_out_after.erase(s);
       task.gains[t.rival] = gains_between(base, other, of, options_.seed).changed;
-      // Scale the measured ratio to the times of the profile, which was measured at another time.
+      // Scales the measured ratio to the times of the profile, which was measured at a different time.
       double profiled = 0;
       for (const Row* row : task.rows) profiled += row->time.mean;
       task.measured_ms[t.rival] = profiled * typical_ms(other, of.after) / typical_ms(base, of.before);
@@ -416,7 +416,7 @@ class Explainer {
                        100 * std::abs(share), share > 0 ? "would be saved" : "would be added");
   }
 
-  /// Whether other schedules of the layer were run and one is faster, which is a finding of its own. If none is faster,
+  /// Whether other schedules of the layer were run and one is faster; that is a separate finding. If none is faster,
   /// adds that to the evidence.
   bool answered_by_trial(Finding& f) const {
     for (const Tried& t : tried_) {

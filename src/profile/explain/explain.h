@@ -35,7 +35,7 @@ struct Subject {
   int cpus = 1;  ///< that the process may use
   std::map<std::string, Tensor> inputs;
   std::string parts = {};  ///< what the graph is if the network is a program: "3 parts of a program"
-  /// Returns the name of a layer in the model, where that in the graph differs; may be empty.
+  /// Returns the name of a layer in the model, if it differs from that in the graph; may be empty.
   std::function<std::string(const std::string& layer)> own_name = {};
   std::shared_ptr<const Subject> batch = {};  ///< the network with a batch of 8 as in batch_input; may be null
   std::optional<Tuned> tuned = {};            ///< set if records that are not in use offer a gain
@@ -50,9 +50,9 @@ struct Setting {
 };
 /// The command that times the network under this setting, quoted for a shell.
 std::string bench_command(const Subject& subject, const Setting& setting);
-/// The command that compares the network as it is (A) with another setting of it (B) in interleaved runs.
+/// The command that compares the present network (A) with a different setting of it (B) in interleaved runs.
 std::string compare_command(const Subject& subject, const Setting& now, const Setting& then);
-/// The command that compares the network as it is with the network on other inputs, e.g. "input=8x3x224x224".
+/// The command that compares the network with the same network on other inputs, e.g. "input=8x3x224x224".
 std::string compare_inputs_command(const Subject& subject, const Setting& now, const std::string& input);
 
 struct ExplainOptions {
@@ -116,11 +116,11 @@ struct Explanation {
   std::vector<std::string> summary;
   std::vector<Part> split;        ///< adds up to profile.sum_ms
   std::vector<Finding> findings;  ///< by kind, each kind by gain
-  std::string withheld;           ///< one line on the findings withheld because the machine was disturbed; else empty
+  std::string withheld;           ///< one line on findings withheld because the machine was disturbed; otherwise empty
   std::vector<LayerView> layers;  ///< for the rows that are steps, in their order
 };
 
-/// Compiles and profiles the network, looks for causes, runs remedies against the network as it is, and ranks the
+/// Compiles and profiles the network, looks for causes, runs remedies against the present network, and ranks the
 /// findings. Throws usage if options.node names no layer.
 Explanation explain(const Subject& subject, const ExplainOptions& options = {});
 

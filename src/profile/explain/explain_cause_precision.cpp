@@ -1,4 +1,4 @@
-// Causes in the types of the values: f32 where the machine multiplies narrower types faster.
+// Causes in the types of the values: f32 on a machine that multiplies narrower types faster.
 
 #include <fmt/format.h>
 
@@ -18,15 +18,15 @@ struct Faster {
   double saved_ms = 0;
 };
 
-/// Returns the run's memory if its values and weights took `bytes_per_value` bytes and not four.
+/// Returns the run's memory if its values and weights took `bytes_per_value` bytes instead of four.
 Footprint narrowed(Footprint run, double bytes_per_value) {
   for (int64_t* bytes : {&run.weights_bytes, &run.touched_bytes})
     *bytes = static_cast<int64_t>(static_cast<double>(*bytes) * bytes_per_value / 4);
   return run;
 }
 
-/// Returns the step with operands of the given size that multiplies `products`. In place of Winograd, which exists for
-/// f32 alone, it runs all of the operator's multiplications.
+/// Returns the step with operands of the given size that multiplies `products`. Winograd exists only for f32, so the
+/// step runs all of the operator's multiplications.
 Step narrowed(Step step, DType products, double bytes_per_value) {
   step.multiplies = products;
   if (!approximation_of(step.schedule).empty()) step.flops = std::max(step.flops, step.effective_flops);
@@ -82,10 +82,10 @@ std::vector<Suspicion> find_faster_precisions(const Context& c) {
 std::vector<Suspicion> find_unquantised(const Context& c) {
   const CpuLimits& limits = c.subject.compile.target.limits;
   if (c.compiled == nullptr || !limits.multiplies_bytes() || multiplies_bytes(c.plan)) return {};
-  if (!c.subject.parts.empty()) return {};  // the quantiser takes no programs
+  if (!c.subject.parts.empty()) return {};  // the quantiser does not accept programs
   if (c.profile.peaks.at(c.profile.peaks.byte_gops, 1) <= 0) return {};
   const Faster faster = faster_with(c, DType::i8, 1);
-  // Rounding results to integers costs time, and what is not a contraction stays as it is: small gains are uncertain.
+  // Rounding results to integers costs time, and only contractions get faster, so small gains are uncertain.
   if (faster.saved_ms < 0.2 * c.profile.end_to_end_ms) return {};
   Suspicion s{{}, {}, {}, faster.saved_ms, "quantise the model with samples of its inputs, then compare the two"};
   s.evidence = fmt::format(

@@ -13,7 +13,7 @@
 namespace kilter::profile {
 namespace {
 
-/// Returns the rejections that say more than "this template is for other kinds of tasks".
+/// Returns the rejections that say more than that a template is for other kinds of tasks.
 std::string telling(const std::vector<std::pair<std::string, Rejected>>& rejected) {
   std::vector<std::string> parts;
   for (const auto& [name, r] : rejected) {
@@ -62,7 +62,7 @@ std::vector<Suspicion> find_reference_kernels(const Context& c) {
 
 namespace {
 
-/// Returns what fusing an element-wise step saves: its input and output need not pass through memory.
+/// Returns the time that fusing an element-wise step saves: its input and output need not pass through memory.
 double saved_by_fusing(const Row& row, const Step& step) {
   const auto moved = std::count_if(step.args.begin(), step.args.end(),
                                    [](const BufferRef& ref) { return ref.space != Space::constant; });
@@ -86,7 +86,7 @@ void add_unfused(const Context& c, const Unfused& u, std::map<std::string, Suspi
   const bool after = into != nullptr && std::ranges::find(readers, static_cast<size_t>(into->step)) != readers.end();
   const bool kept = of_group.fuse == Fusion::none;
   const std::string could =
-      fmt::format("'{}', which {}, could run it, but {}", u.group, after ? "reads its result" : "makes its input",
+      fmt::format("'{}', which {}, could run it, but {}", u.group, after ? "reads its result" : "computes its input",
                   kept ? fmt::format("--no-fuse {} keeps it out", u.group) : u.reason);
   const auto told = std::ranges::find_if(by_group, [&](const auto& entry) {
     return std::ranges::find(entry.second.steps, row->step) != entry.second.steps.end();
@@ -201,7 +201,7 @@ std::string layout_of_step(const Context& c, size_t step, bool result) {
   return std::string(trim(result ? std::string_view(all).substr(arrow + 2) : std::string_view(all).substr(0, arrow)));
 }
 
-/// Says which layers require a layout change.
+/// Returns which layers require a layout change.
 std::string why_changed(const Context& c, const Row& row) {
   const auto step = static_cast<size_t>(row.step);
   const std::string before = layout_of_step(c, step, false), after = layout_of_step(c, step, true);

@@ -13,7 +13,7 @@
 
 namespace kilter::profile {
 
-/// A profiled network as causes see it.
+/// A profiled network with the information that causes need.
 class Context {
  public:
   /// `compiled` is null for compiled files; then nothing is known beyond the plan.
@@ -35,7 +35,7 @@ class Context {
   const Row* layer(std::string_view name) const;
   /// Returns the row of the task that contains a node, or null if no task does or nothing is known beyond the plan.
   const Row* layer_with(const std::string& node) const;
-  /// Returns the milliseconds that the model expects for a step, on the threads it runs on at the measured peak.
+  /// Returns the milliseconds that the model predicts for a step, on the threads it runs on at the measured peak.
   double model_ms(const Estimate& estimate, const Step& step) const;
   /// Whether a schedule is forced on the row's layer.
   bool forced(const Row& row) const { return forced_schedule(subject.compile.choices, row.name) != nullptr; }
@@ -72,7 +72,7 @@ struct Suspicion {
   std::string advice = {};  ///< the remedy in words; empty if nothing available helps
   std::optional<Setting> mend = {};
   Other other = Other::none;
-  std::string action = {};       ///< command that shows the gain, if it follows from neither `mend` nor `other`
+  std::string action = {};       ///< command that shows the gain, unless it follows from `mend` or `other`
   bool comes_first = false;      ///< the reader must know this before all other figures
   bool changes_results = false;  ///< the remedy changes the network's results by more than the order of its sums
   bool by_thread_times = false;  ///< based on the busy times of single threads, which one other program can change

@@ -1,4 +1,4 @@
-// The commands that `explain` and its causes suggest. A command compares exactly what its finding is about.
+// The commands that `explain` and its causes suggest. Each compares exactly the two cases of its finding.
 
 #include <fmt/format.h>
 

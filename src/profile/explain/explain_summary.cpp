@@ -23,7 +23,7 @@ std::pair<std::string, std::string> verdict(const Row& row, const Context& c) {
 
 namespace {
 
-/// Says how much of the time runs under tuned schedules.
+/// Returns how much of the time is spent under tuned schedules.
 std::string tuned_text(const Context& c) {
   std::map<ScheduleSource, std::pair<int64_t, double>> sources;
   for (const Row* row : c.rows()) {

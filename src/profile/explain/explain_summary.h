@@ -13,7 +13,7 @@ namespace kilter::profile {
 std::pair<std::string, std::string> verdict(const Row& row, const Context& context);
 
 /// Returns lines on how quiet the machine was, the network's time, its bound, earlier tuning, and what to do first.
-/// Call this after the findings are made.
+/// Call this once the findings are complete.
 std::vector<std::string> summary_of(const Explanation& explanation, const Context& context);
 
 }  // namespace kilter::profile

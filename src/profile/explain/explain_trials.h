@@ -46,12 +46,12 @@ struct RaceOptions {
   double seconds = 4;
   double max_seconds = 12;  ///< if `sharp` never returns true
   int min_rounds = 5;
-  /// Called after `seconds`: returns whether the laps so far answer the question. If empty, the laps always suffice.
+  /// Called after `seconds`: returns whether the laps so far are sufficient. If empty, they always are.
   std::function<bool(const std::vector<const Laps*>&)> sharp;
   uint64_t seed = 1;
   std::function<void(double share_done)> progress;
 };
-/// Runs the networks interleaved, in random order, until the time is up and the answer is sharp. An uncounted run
+/// Runs the networks interleaved, in random order, until the time is up and the result is sharp. An uncounted run
 /// before each turn gives all networks the same state of the machine and the caches. Returns the laps of each network.
 std::vector<Laps> race(const std::vector<Network*>& networks, const RaceOptions& options);
 
@@ -79,9 +79,9 @@ struct Gains {
 /// bootstrap of the network's whole time over laps, so that differences in unchanged steps count as uncertainty.
 Gains gains_between(const Laps& first, const Laps& second, const GainOf& of, uint64_t seed);
 /// Chooses which gain to report. The gain on the affected steps is more precise, but misses unchanged steps that run
-/// faster or slower because their operands are elsewhere in memory. The gain on all steps is therefore reported if its
-/// interval excludes the former by more than 1 % of the network's time, the difference that a different placement in
-/// memory can cause by itself.
+/// faster or slower because their operands are at other places in memory. The gain on all steps is therefore reported
+/// if its interval excludes the former by more than 1 % of the network's time, the difference that a different
+/// placement in memory can cause by itself.
 Gain told_gain(const Gain& moved, const Gain& all);
 /// Returns all steps of a network.
 std::set<size_t> every_step(const Laps& laps);

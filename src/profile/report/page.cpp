@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Escapes text between tags, so that none of it is markup.
+/// Escapes text between tags, so that none of it is interpreted as markup.
 std::string escaped(std::string_view text) {
   std::string out;
   for (char c : text) {

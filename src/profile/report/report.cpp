@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Rounds to nanoseconds, which are fine enough to draw. Further digits would make up most of a large file.
+/// Rounds to nanoseconds, which are precise enough for drawing. Further digits would make up most of a large file.
 json rounded_us(const json& us) {
   return us.is_number() ? json(std::round(us.get<double>() * 1e3) / 1e3) : json(nullptr);
 }

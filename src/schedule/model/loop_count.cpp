@@ -65,8 +65,7 @@ class Counter {
  private:
   // --- statements ---
 
-  /// Counts one execution of a block of statements. `scalars`: scalar instructions that each execution needs in
-  /// addition.
+  /// Counts one execution of a block of statements. `scalars`: scalar instructions that each execution also needs.
   Part block(const std::vector<Stmt>& body, double scalars) {
     Part all, run;
     run.count.scalars = scalars;
@@ -196,8 +195,8 @@ class Counter {
     }
   }
 
-  /// Counts a tile register as a vector for each of its rows, and a product as the multiply-adds of f32 that take as
-  /// long.
+  /// Counts a tile register as one vector for each of its rows, and a product as the number of f32 multiply-adds that
+  /// take equally long.
   void tile(const StmtNode& s, Part& run) {
     const TileInfo& t = func_.tiles[static_cast<size_t>(s.tiles[0])];
     const double rows = t.rows;

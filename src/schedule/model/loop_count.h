@@ -17,7 +17,7 @@ struct LoopCount {
   double others = 0;   ///< other arithmetic; an elementary function counts as the instructions it expands to
   double scalars = 0;  ///< integer instructions, including loops and branches
   double bytes = 0;    ///< read and written, including scratch
-  double written = 0;  ///< elements of outputs, including lanes that nobody reads
+  double written = 0;  ///< elements of outputs, including unused lanes
   double waits = 0;    ///< cycles in which the units idle because a reduction step waits for the previous one
   double cycles = 0;   ///< with all data in L1; includes `waits`
   int64_t items = 0;   ///< parallel iterations
@@ -26,8 +26,8 @@ struct LoopCount {
 };
 
 /// Extents that depend on outer loops are evaluated at the middle of those loops. A branch on whether an index is below
-/// a constant counts as often as that is true. Any other branch counts half of the time if it has two sides, else
-/// always.
+/// a constant counts as often as the condition is true. Any other branch counts half of the time if it has two sides,
+/// and otherwise always.
 LoopCount count_loops(const LoopFunc& func, const CpuLimits& limits);
 
 /// Vector instructions that an operation on f32 or f64 expands to. A division or square root counts as the number of

@@ -32,7 +32,7 @@ class LoopModel : public Analysed {
   std::vector<Schedule> candidates() const final;
 
  protected:
-  /// The schedule that is the default unless the model predicts clearly fewer cycles for another.
+  /// The schedule that is the default unless the model predicts clearly fewer cycles for a different one.
   virtual Schedule usual() const = 0;
   Estimate model(const Schedule& schedule) const final;
 };

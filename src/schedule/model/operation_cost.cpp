@@ -14,7 +14,7 @@ constexpr size_t kFirstBinary = static_cast<size_t>(Op::add);
 
 /// The instructions that an operation needs on every target.
 struct Cost {
-  double divisions = 0;  ///< divisions and square roots, whose cost the target gives
+  double divisions = 0;  ///< divisions and square roots, whose cost depends on the target
   double others = 0;
 };
 

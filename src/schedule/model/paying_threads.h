@@ -1,4 +1,4 @@
-// The number of threads that one kernel keeps busy for longer than it takes to wake and join them.
+// The number of threads for which a kernel has enough work to outweigh the time to wake and join them.
 #pragma once
 
 #include <cstdint>

@@ -13,19 +13,19 @@
 namespace kilter {
 
 /// The operands of a contraction's multiplications. A step of the reduction multiplies `group` neighbours in each
-/// operand, which one 32-bit word holds: 1 of f32, or with dot() 2 of bf16 and sums of f32, or 4 of u8 with weights of
-/// i8 and sums of i32. Where the target has no instruction for that, either pairs of bytes are summed in i16 first, or
-/// bytes become i16 when they are loaded, and 2 of them are multiplied. A packed operand of f16 becomes f32 when it is
-/// loaded.
+/// operand; together, these fill a 32-bit word. A group is 1 element of f32 or, with dot(), 2 of bf16 with sums of f32,
+/// or 4 of u8 with weights of i8 and sums of i32. If the target has no instruction for bytes, either pairs of bytes are
+/// summed in i16 first, or bytes become i16 when they are loaded and are multiplied in groups of 2. A packed operand of
+/// f16 becomes f32 when it is loaded.
 struct Multiplicands {
-  DType type = DType::f32;  ///< of the packed operand, but that of i16 is packed as i8
+  DType type = DType::f32;  ///< of the packed operand; if i16, it is packed as i8
   int64_t group = 1;
-  bool pairs = false;  ///< of u8 and i8 are summed in i16, which saturates unless the weights are packed for it
+  bool pairs = false;  ///< pairs of u8 and i8 are summed in i16, which saturates unless the weights are packed for it
 
-  /// For vectors: pairs of bf16 or groups of u8 if the data are stored so and the target has an instruction that is
-  /// faster than f32, i16 if only that for i16, otherwise f32. Where the instruction for bf16 is slower than f32,
-  /// weights are packed as bf16 nevertheless, which takes half of the memory, and are widened. `packed`: the type of
-  /// the operand that is packed at compile time; `sum`: the type of the contraction's results.
+  /// For vectors: pairs of bf16 or groups of u8 if the data are stored in this type and the target has an instruction
+  /// for it that is faster than f32; i16 if the target has one only for i16; otherwise f32. If the instruction for bf16
+  /// is slower than f32, weights are packed as bf16 all the same, which takes half of the memory, and are widened.
+  /// `packed`: the type of the operand that is packed at compile time; `sum`: the type of the contraction's results.
   static Multiplicands of(const TensorType& data, const TensorType& packed, DType sum, const CpuLimits& limits) {
     if (stores_bf16(data, sum) && limits.bf16_dots_per_cycle > 0)
       return {DType::bf16, limits.multiplies_bf16() ? 2 : 1};
@@ -61,8 +61,8 @@ struct Multiplicands {
   }
 
   bool integers() const { return type == DType::u8 || type == DType::i16; }
-  /// Whether data of this type become f32 or i16 before they are multiplied. Converting a vector once is cheaper than
-  /// each of its elements when it is spread.
+  /// Whether data of this type become f32 or i16 before they are multiplied. Converting a whole vector is cheaper than
+  /// converting each of its elements when it is broadcast.
   bool widens(const TensorType& data) const {
     return type == DType::i16 || (group == 1 && data.layout.stored.has_value());
   }
@@ -72,7 +72,7 @@ struct Multiplicands {
   DType weights() const { return integers() ? DType::i8 : type; }
   DType sum() const { return integers() ? DType::i32 : DType::f32; }
   /// The limits with the rate and the latency of these multiplications in place of those of f32. Products of i16 need a
-  /// register before they are added, as those of f32 on targets without multiply-adds.
+  /// register before they are added, like those of f32 on targets without multiply-adds.
   CpuLimits limits(CpuLimits limits) const {
     if (group == 1) return limits;
     const double rate = pairs                ? limits.word_dots_per_cycle / 2
@@ -80,17 +80,17 @@ struct Multiplicands {
                         : type == DType::i16 ? limits.word_dots_per_cycle
                                              : limits.bf16_dots_per_cycle;
     limits.fmas_per_cycle = std::max(static_cast<int32_t>(rate), 1);
-    const bool added = pairs || type == DType::i16;  // by an instruction of its own
+    const bool added = pairs || type == DType::i16;  // by a separate instruction
     limits.latency = added ? limits.short_latency : limits.dot_latency;
     limits.fma = limits.fma && !added;
     return limits;
   }
-  /// Loads data as they are multiplied: `lanes` neighbours.
+  /// Loads `lanes` neighbours in the type in which they are multiplied.
   Expr widen(LoopBuilder& b, const Buf& from, const Expr& at, int32_t lanes) const {
     return group == 1 ? b.load(from, at, lanes) : cast(type, b.load_raw(from, at, lanes));
   }
-  /// Loads the group at `at` of data that need no widening into all lanes. `count`: elements of the group that exist;
-  /// the others are 0.
+  /// Loads the group at `at` and broadcasts it to all lanes. The data must not need widening. `count`: elements of the
+  /// group that exist; the others are 0.
   Expr spread(LoopBuilder& b, const Buf& from, const Expr& at, int32_t lanes, int64_t count) const {
     if (group == 1) return b.load(from, at, lanes, 0);
     if (count == group)
@@ -118,13 +118,14 @@ struct Multiplicands {
   }
 };
 
-/// Checks that f32 holds every sum of products of integers of at most 255 with weights, whose magnitudes sum to at most
-/// `weights` for each result.
+/// Checks that f32 can represent every sum of products of integers of at most 255 with weights whose magnitudes sum to
+/// at most `weights` for each result.
 std::optional<Rejected> check_exact_sums(double weights);
-/// Whether the weights are integers that i8 holds.
+/// Whether the weights are integers that i8 can represent.
 bool fit_i8(const Tensor& w);
 
-/// The lanes of two vectors in turns, a0 b0 a1 b1 ..., as pairs of multiplicands lie in memory.
+/// The lanes of two vectors alternately, a0 b0 a1 b1 ..., in the order in which pairs of multiplicands are stored in
+/// memory.
 Expr interleaved(const Expr& a, const Expr& b);
 
 /// Unrolled reduction steps: with more, LLVM's scheduler hoists broadcasts and spills (measured).
@@ -132,8 +133,8 @@ constexpr int64_t kReductionUnroll = 4;
 
 /// Bytes per cycle at which a core rereads `bytes` that it has touched before.
 double reread_rate(int64_t bytes, const CpuLimits& limits);
-/// Cycles of arithmetic together with a stream: the longer of the two plus half of the shorter, since they overlap in
-/// part (measured).
+/// Cycles of arithmetic that overlaps with a stream: the longer of the two plus half of the shorter, since they overlap
+/// only in part (measured).
 inline double beside(double arithmetic, double stream) {
   return std::max(arithmetic, stream) + std::min(arithmetic, stream) / 2;
 }

@@ -76,7 +76,7 @@ class ProblemParser {
       fail(ErrorKind::bad_input, "problem '{}': {}", line_, e.message());
     }
     graph_.name = line_;
-    // The input of a reduction after a convolution is also stored.
+    // If a reduction follows a convolution, its input is also stored.
     if (made_.size() > 1 && graph_.node(graph_.value(made_.back()).producer).op->family == Family::reduce)
       graph_.add_output(made_[made_.size() - 2], "x");
     graph_.add_output(made_.back(), "y");
@@ -128,7 +128,7 @@ class ProblemParser {
       calls = calls.subspan(1);
     }
     const bool conv2d = calls.front().name == "conv2d";
-    if (x != kNone && !conv2d) error(calls.front().head, "conv2d behind '=>'");
+    if (x != kNone && !conv2d) error(calls.front().head, "conv2d after '=>'");
     made_.push_back(conv2d ? conv(calls, x, name) : anchor(calls.front(), false));
     const bool bias = conv2d && calls.size() > 1 && calls[1].name == "bias";
     for (size_t i = bias ? 2 : 1; i < calls.size(); ++i) made_.push_back(after(calls[i]));
@@ -196,7 +196,7 @@ class ProblemParser {
     std::map<Word, std::vector<int64_t>> fields;
     std::map<Word, Word> at;  ///< key and numbers, as written in the line
     Element element{DType::f32};
-    bool integers = false;  ///< "->i32" behind the type
+    bool integers = false;  ///< "->i32" after the type
   };
 
   ConvWords conv_words(Word head) {
@@ -342,7 +342,7 @@ class ProblemParser {
     Attrs attrs;
   };
 
-  /// `make_value` makes a value for a type and an operand index if the line gives no values.
+  /// `make_value` creates a value for a type and an operand index if the line gives no values.
   template <class MakeValue>
   Operands operands(const OpDef& op, const Call& call, MakeValue make_value) {
     Operands out;
@@ -384,7 +384,7 @@ class ProblemParser {
     return builder_.add(op.name, std::move(values), attrs, options).front();
   }
 
-  /// Whether an operand of this type is not constant: the line has the values of constants with one element, except of
+  /// Whether an operand of this type is not constant: the line contains the values of one-element constants, except for
   /// factors.
   static bool computed(const TensorType& type) {
     return type.layout.stored || (elems(type.shape) == 1 && type.dtype != DType::f64);
@@ -412,7 +412,7 @@ class ProblemParser {
     const TensorType like = graph_.type(made_.back());
     const auto arity = static_cast<size_t>(op.max_inputs < 0 ? 2 : std::max(op.min_inputs, 1));
     const bool whole = o.values.size() >= arity && std::ranges::any_of(call.parts, [](Word part) {
-                         return part.starts_with("%");  // otherwise, the first operand is the value before
+                         return part.starts_with("%");  // otherwise, the first operand is the previous value
                        });
     if (!whole) o.values.insert(o.values.begin(), made_.back());
     while (o.values.size() < arity) o.values.push_back(input({like.dtype, like.shape, stores_.value_or(Layout{})}));
@@ -424,7 +424,7 @@ class ProblemParser {
   GraphBuilder builder_;
   std::vector<ValueId> made_;  ///< by node: the anchor's value and those of the nodes after it
   uint64_t seed_ = 0;
-  std::optional<Layout> stores_;          ///< how the task stores its results, if in another type
+  std::optional<Layout> stores_;          ///< how the task stores its results, if in a different type
   std::map<std::string, Layout> stored_;  ///< Problem::stored
   std::optional<DType> float_;            ///< bf16 or f16, once the line has named it
 };

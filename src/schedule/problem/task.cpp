@@ -62,7 +62,8 @@ std::string conv_text(const Graph& graph, const Node& node) {
   return out;
 }
 
-/// The type without the type in memory. Problem lines do not say how constants are stored: each precision has its way.
+/// Returns the type without the type in memory. Problem lines do not say how constants are stored, since the precision
+/// determines it.
 TensorType as_computed(TensorType type) {
   type.layout.stored.reset();
   return type;
@@ -77,8 +78,8 @@ const TensorType& first_output(const Graph& graph, const Node& node) {
 }
 
 /// Returns "i64[2]=2,3" for short integer lists, the number for other one-element constants, and an empty text for all
-/// others. Of factors and summands in f64 of an f32 result, only 0 and 1 are written, which make kernels simpler;
-/// layers that differ in the others are the same problem.
+/// others. f64 factors and summands of an f32 result are written only if they are 0 or 1, which make kernels simpler;
+/// layers that differ in any others are the same problem.
 std::string constant_text(const Graph& graph, const Node& node, ValueId id) {
   const Value& v = graph.value(id);
   if (!v.constant) return {};
@@ -94,7 +95,7 @@ std::string constant_text(const Graph& graph, const Node& node, ValueId id) {
 }
 
 /// Whether the text may list a node's operands in any order. Means are excluded, although their order does not matter
-/// either: records from earlier versions list their operands in the order of the node.
+/// either, because records from earlier versions list their operands in the order of the node.
 bool commutes(const Node& node) {
   const Combiner combiner = node.op->combiner;
   return node.op->family == Family::map && combiner != Combiner::none && combiner != Combiner::mean;

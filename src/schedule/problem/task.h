@@ -35,8 +35,8 @@ struct Task {
   std::vector<NodeId> epilogue;  ///< element-wise nodes after the anchor, in order
   std::vector<Operand> inputs;   ///< values read from outside, without duplicates
   std::vector<Operand> outputs;  ///< values that nodes outside read or that are outputs of the network
-  /// Whether the layer will run with other shapes, too. Kernels then have a structure that depends less on extents, so
-  /// that several shapes can share them: their last tile overlaps the one before it.
+  /// Whether the layer will run with other shapes, too. The structure of kernels then depends less on extents, so that
+  /// several shapes can share them: the last tile overlaps the one before it.
   bool open = false;
 
   const Node& node() const { return graph->node(anchor); }
@@ -58,7 +58,7 @@ struct Task {
   int64_t bytes() const;
 };
 
-/// Rejects a task of a kind that a template is not made for. `check` names the property that distinguishes the kinds;
+/// Rejects a task of a kind that a template does not support. `check` names the property that distinguishes the kinds;
 /// `limit` is its value for the template's kind.
 inline Rejected not_for(std::string check, std::string limit, std::string_view got) {
   return {std::move(check), std::move(limit), std::string(got), true};

@@ -12,15 +12,15 @@ namespace {
 constexpr double kL1Share = 0.92;    ///< of the peak rate of L1, while tile registers are loaded
 constexpr double kL2Share = 0.72;    ///< of the peak rate of L2
 constexpr double kCopyCycles = 2;    ///< of one vector of a row into scratch
-constexpr double kSumCycles = 3;     ///< of the epilogue of a vector, which runs beside the products
+constexpr double kSumCycles = 3;     ///< of the epilogue of a vector, which overlaps with the products
 constexpr double kStoreCycles = 16;  ///< of a tile register, whatever its rows
 constexpr double kMostItems = 16;    ///< parallel items that are worth more copies of rows
-constexpr double kItemThreads = 4;   ///< work of such an item, in the work that justifies one more thread
+constexpr double kItemThreads = 4;   ///< work of such an item, relative to the work that justifies one more thread
 
 int64_t registers(const AmxTile& t) { return t.vectors * t.tiles + t.vectors + t.tiles; }
 
-/// How often the operands of a block come from L2 instead of L1: always, or for the first of the blocks that share
-/// them.
+/// How often the operands of a block come from L2 instead of L1: 1 is always; a smaller number means only for the first
+/// of the blocks that share them.
 struct Far {
   double rows = 1, panels = 1;
 };
@@ -76,8 +76,8 @@ Cycles cycles_of(const AmxProduct& p, const AmxTile& tile, const CpuLimits& limi
   return out;
 }
 
-/// Cycles in which the weights arrive for the first time: beside all products, or beside those of the first set of
-/// rows.
+/// Cycles in which the weights arrive for the first time, which overlaps with all products, or with those of the first
+/// set of rows.
 double first_cycles(const AmxProduct& p, const AmxTile& tile, double panels, const CpuLimits& limits) {
   const double arrive = static_cast<double>(p.panels * p.panel_elems() * p.operands.bytes()) / limits.l3_rate;
   const auto sets = static_cast<double>(ceil_div(p.rows, tile.rows * tile.tiles));
@@ -185,7 +185,7 @@ std::vector<int64_t> amx_row_counts(int64_t rows) {
 }
 
 int64_t pick_amx_prefetch(const AmxProduct& product, const AmxTile& tile, const CpuLimits& limits) {
-  if (tile.rows_outside) return 0;  // all but the first set of rows find the panels in L2
+  if (tile.rows_outside) return 0;  // only the first set of rows does not find the panels in L2
   const int64_t panel = tile.vectors * product.panel_elems() * product.operands.bytes();
   const int64_t passes = ceil_div(product.rows, tile.rows * tile.tiles);
   return pick_prefetch(product.panels * product.panel_elems() * product.operands.bytes(), panel, passes, limits);
@@ -219,7 +219,7 @@ std::vector<AmxEmitter::Shared> AmxEmitter::shared(const Buf& starts, const Expr
 }
 
 void AmxEmitter::epilogue(const Expr& row, int64_t panel, const std::vector<Shared>& shared, const Site& site) {
-  const Expr inside = min(row, Expr(set_rows() - 1));  // for the verifier, which does not see that no row is beyond
+  const Expr inside = min(row, Expr(set_rows() - 1));  // for the verifier, which cannot infer that every row is inside
   const Expr sums = b_.load(sums_, inside * Expr(tile_.vectors * lanes_) + Expr(panel * lanes_), lanes_);
   const auto& [start, held] = shared[static_cast<size_t>(panel)];
   e_.epilogue({{anchor_, start.defined() ? sums + start : sums}}, domain_, site, held);

@@ -1,7 +1,7 @@
-// Products by tile registers (AMX), for matrix products and convolutions. A kernel reads rows of the first factor in
+// Products with tile registers (AMX), for matrix products and convolutions. A kernel reads rows of the first factor in
 // place, or copies them in units of as many elements as a row of a tile register holds: [unit][row][element]. The
 // second factor is packed in panels of 16 columns, [panel][step][row of a tile register][column][element of a group],
-// so that a tile register of it is 1 KiB without gaps. Sums go through scratch to the epilogue.
+// so that each of its tile registers is 1 KiB without gaps. Sums go through scratch to the epilogue.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ namespace kilter {
 /// `vectors` panels, and one for the sums of each pair.
 struct AmxTile {
   int64_t vectors = 2, tiles = 2, rows = kTileRows;
-  /// Whether a set of rows is multiplied with all panels before the next one is; otherwise, a set of panels with all
-  /// rows. Then the rows stay in L1, and the panels in L2.
+  /// Whether a set of rows is multiplied with all panels before the next set is; the rows then stay in L1, and the
+  /// panels in L2. Otherwise, a set of panels is multiplied with all rows.
   bool rows_outside = false;
 };
 /// The combinations of vectors and tiles for which there are enough registers, best first.
@@ -33,8 +33,8 @@ std::optional<Rejected> check_amx_tile(const AmxTile& tile);
 
 /// Whether the target has tile registers for the operands.
 bool amx_multiplies(const Multiplicands& operands, const CpuLimits& limits);
-/// What tile registers multiply in a convolution of constant weights. Rejects tasks that no template with tile
-/// registers can compute.
+/// The operands that tile registers multiply in a convolution with constant weights. Rejects tasks that no template
+/// with tile registers can compute.
 Result<Multiplicands> amx_conv_operands(const Task& task, const CpuLimits& limits);
 /// Zeros of the type of the first factor.
 inline Expr amx_zeros(const Multiplicands& operands, int32_t lanes) {
@@ -46,11 +46,11 @@ inline int64_t amx_unit(const Multiplicands& operands) { return kTileRowBytes / 
 /// Products of one set of rows of the first factor with all panels.
 struct AmxProduct {
   Multiplicands operands;
-  int64_t rows = 0;    ///< of the first factor, including those whose results nobody reads
+  int64_t rows = 0;    ///< of the first factor, including those whose results are not used
   int64_t steps = 0;   ///< units of the reduction
   int64_t panels = 0;  ///< of 16 columns
   /// For the model: rows with results, bytes of the rows, vectors that the copy moves, the share of the lines of the
-  /// first factor that a step reads for the first time, units of a row, and rows beyond its own that a set reads.
+  /// first factor that a step reads for the first time, units of a row, and rows that a set reads beyond its own.
   int64_t useful_rows = 0, row_bytes = 0, copies = 0;
   double fresh = 1;
   int64_t units = 0, reach = 0;
@@ -66,12 +66,12 @@ int64_t amx_parts(const AmxProduct& product, const AmxTile& tile, int64_t sets, 
 /// The prediction for `sets` sets of rows. As in the models of other contractions, epilogues do not count.
 Estimate amx_estimate(const AmxProduct& product, const AmxTile& tile, int64_t sets, const CpuLimits& limits);
 
-/// The candidate with the least predicted cycles; of several that differ by less than a percent, the first. Rejected if
-/// the best schedule of `other`, a template for vectors, is predicted to take hardly more cycles.
+/// The candidate with the fewest predicted cycles; of several that differ by less than a percent, the first. Rejected
+/// if the best schedule of `other`, a template for vectors, is predicted to take hardly more cycles.
 Result<Schedule> pick_amx(const Task& task, const CpuLimits& limits, std::string_view other,
                           std::vector<Schedule> candidates, const std::function<double(const Schedule&)>& cycles);
 
-/// The schedule with these tile registers, knobs of the template's own, and a prefetch distance.
+/// The schedule with these tile registers, the template's other knobs `own`, and a prefetch distance.
 Schedule amx_schedule(std::string_view name, const AmxTile& tile,
                       const std::vector<std::pair<std::string, int64_t>>& own, int64_t prefetch);
 AmxTile amx_tile_of(const Schedule& schedule);
@@ -95,7 +95,7 @@ class AmxEmitter {
 
   /// A step of the reduction: the place that the first row reads, and the number of the step.
   using Step = std::function<void(const Expr& place, const Expr& step)>;
-  /// Sums that are complete: those of `rows` rows from `row` on with `count` panels from `first` on.
+  /// Complete sums: those of `rows` rows from `row` on with `count` panels from `first` on.
   struct Block {
     Expr first;
     int64_t count = 0;
@@ -116,7 +116,8 @@ class AmxEmitter {
     Emitter::Held held;  ///< operands
   };
   /// For epilogue(): loads what the rows of `count` panels share. `starts`: the vectors added to the sums, from vector
-  /// `first` on; none if the buffer is. `site`: a site of a panel, whose other indices do not matter.
+  /// `first` on; if the buffer is undefined, nothing is added. `site`: any site of a panel; its other indices do not
+  /// matter.
   std::vector<Shared> shared(const Buf& starts, const Expr& first, int64_t count,
                              const std::function<Site(int64_t panel)>& site);
   /// In `finish`, the epilogue of row `row` of the block for one of its panels.
@@ -135,7 +136,7 @@ class AmxEmitter {
 
     Expr panel(const Expr& group) const { return Expr(first) + group * Expr(count); }
   };
-  /// The work of a kernel beside the products.
+  /// The work of a kernel apart from the products.
   struct Beside {
     const Expr& first_weight;
     const std::function<void(const Step&)>& reduce;

@@ -1,6 +1,6 @@
 // ArgMax and ArgMin. If the innermost dimension is kept, vectors run along it, and the kernel steps along the axis. If
 // the innermost dimension is the axis, vectors run along the axis and their lanes are compared at the end. A NaN beats
-// every number. Of equal elements, the first or the last is returned, as the node says.
+// every number. Of equal elements, the first or the last is returned, as the node specifies.
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,6 @@
-// Attention by tile registers (AMX), of q, k and v that are stored as bf16. A first stage packs the keys and the values
-// of each head for tile registers. An item then computes a block of queries of one head, so that only the scores of one
-// block are in memory:
+// Attention with tile registers (AMX), for q, k and v that are stored as bf16. A first stage packs the keys and the
+// values of each head for tile registers. An item then computes a block of queries of one head, so that only the scores
+// of one block are in memory:
 //
 //   kt[size / 32][keys / 16][16][key][2]      the keys, transposed in pairs of elements, each part a tile register
 //   vt[keys / 32][v_size / 16][16][column][2] the values, in pairs of keys
@@ -25,7 +25,7 @@ constexpr int64_t kUnit = kTileRowBytes / 2;      ///< elements of a row of a ti
 constexpr int64_t kRegister = kTileRows * kUnit;  ///< elements of a tile register
 constexpr int64_t kColumns = kTileRowBytes / 4;   ///< sums of a row
 constexpr int64_t kFewestQueries = 8;             ///< with fewer, most rows of a register would be empty
-constexpr int64_t kRowsAtOnce = 4;                ///< whose exponentials are computed side by side
+constexpr int64_t kRowsAtOnce = 4;                ///< rows whose exponentials are computed side by side
 
 /// The sizes of an attention in tile registers.
 struct Parts {
@@ -199,7 +199,8 @@ class BlockEmitter {
   }
 
  private:
-  /// A matrix, or the packed registers of one: where it begins, and elements of a row or registers of a unit.
+  /// A matrix, or packed registers that represent one: where it begins, and the elements of a row or the registers of a
+  /// unit.
   struct Factor {
     Buf buffer;
     Expr first;
@@ -213,7 +214,7 @@ class BlockEmitter {
   Tile left(int64_t t) const { return registers_[static_cast<size_t>(2 * tiles_ + t)]; }
   Tile right(int64_t v) const { return registers_[static_cast<size_t>(3 * tiles_ + v)]; }
 
-  /// Copies the queries, with zeros where there are none.
+  /// Copies the queries, and zeros in place of queries that do not exist.
   void copy_queries() {
     const Expr from = b_.let("q0", head_.q + first_ * Expr(h_.q.row));
     const auto each = [&](const Expr& begin, const Expr& end,
@@ -390,7 +391,7 @@ class AttentionAmx final : public Analysed {
 
 }  // namespace
 
-const Template attention_amx{"attention_amx", "softmax(q k') v by blocks of queries, by tile registers (AMX)",
+const Template attention_amx{"attention_amx", "softmax(q k') v by blocks of queries, with tile registers (AMX)",
                              analyse_as<AttentionAmx, analyse>};
 
 }  // namespace kilter

@@ -49,8 +49,8 @@ class HeadEmitter {
  private:
   bool online() const { return key_block_ < h_.shape.keys; }
 
-  /// The keys after the whole blocks. In a kernel for many lengths these are at least a tile of scores, so that the
-  /// kernel has one form for them.
+  /// The keys after the whole blocks. In a kernel for many lengths, these are at least a tile of scores, so that one
+  /// form of the kernel serves all of them.
   int64_t keys_after_blocks() const {
     const int64_t keys = h_.shape.keys;
     return h_.overlap ? keys - std::max<int64_t>(keys - score_rows_, 0) / key_block_ * key_block_ : keys % key_block_;
@@ -315,8 +315,8 @@ class HeadEmitter {
     for_tiles(count_, h_.overlap ? out_rows_ : std::min(out_rows_, count_), !online(), columns);
   }
 
-  /// Calls tile(first, rows) for tiles of `most` rows that cover `count` rows. Rows that remain are one tile, or, in a
-  /// kernel for many lengths, a tile each.
+  /// Calls tile(first, rows) for tiles of `most` rows that cover `count` rows. The remaining rows form one tile or, in
+  /// a kernel for many lengths, one tile each.
   template <class F>
   void for_tiles(int64_t count, int64_t most, bool may_overlap, const F& tile) {
     const TileSplit split(count, most, h_.overlap && may_overlap);

@@ -14,7 +14,7 @@ AttentionOperand matrix_of(const Operand& o, const Shape& whole) {
   return m;
 }
 
-/// Pairs of bf16, if all three operands are stored so and the pairs of k are neighbours.
+/// Pairs of bf16, if all three operands are stored as bf16 and the pairs of k are neighbours.
 Multiplicands multiplicands_of(const Task& task, const AttentionOperand& k, const CpuLimits& limits) {
   const Node& node = task.node();
   const auto type = [&](size_t i) -> const TensorType& { return task.operand(node.inputs[i]).type; };

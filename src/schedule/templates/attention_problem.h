@@ -1,4 +1,4 @@
-// What the templates of attention know about a task, and how their kernels end.
+// What the templates of attention know about a task, and the end of their kernels, which they share.
 #pragma once
 
 #include "ops/support/fused_attention.h"
@@ -20,7 +20,7 @@ struct AttentionProblem {
   AttentionOperand q, k, v, mask;         ///< mask.value == kNone: no mask
   const Tensor* constant_mask = nullptr;  ///< set for a constant mask of several rows
   Multiplicands multiplicands;            ///< pairs of bf16, or f32
-  bool overlap = false;                   ///< the last tiles of queries and keys overlap those before (Task::open)
+  bool overlap = false;                   ///< the last tiles of queries and keys overlap the previous ones (Task::open)
 };
 
 Result<AttentionProblem> attention_problem(const Task& task, const CpuLimits& limits);

@@ -1,4 +1,4 @@
-// Attention of one query, as in the step of a decoder: the scores of all keys are kept, and vectors run along the head,
+// Attention of one query, as in a step of a decoder. The scores of all keys are kept, and vectors run along the head,
 // so no lane is idle.
 //
 //   p[keys]      q k' scaled, for as many keys at a time as a vector has lanes; then their exponentials
@@ -109,8 +109,8 @@ class QueryEmitter {
     return b_.let("total", lane_reduce(Op::add, b_.get(sum)));
   }
 
-  /// Computes `vectors` vectors of the result from `column` on. Sums of a vector go to several registers in turn, so
-  /// that multiplications need not wait for each other.
+  /// Computes `vectors` vectors of the result from `column` on. The sums of a vector go to several registers in turn,
+  /// so that multiplications need not wait for each other.
   void mix(const Expr& column, int64_t vectors, const Expr& inverse) {
     const int64_t turns = std::max<int64_t>(1, kMostVectors / vectors);
     std::vector<int32_t> sums;

@@ -6,8 +6,8 @@
 //   p[keys][queries]      scores (register tiles of keys x vectors of queries), then their exponentials
 //   y[queries][v_size]    p' v (register tiles of queries x vectors of v), divided by the sums of p
 //
-// If q, k and v are stored as bf16 and the target multiplies pairs of bf16, so do both products: the exponentials are
-// rounded to bf16, and the values are packed in pairs of keys for each block of queries.
+// If q, k and v are stored as bf16 and the target multiplies pairs of bf16, both products use such pairs: the
+// exponentials are rounded to bf16, and the values are packed in pairs of keys for each block of queries.
 //
 // If the keys do not fit in the cache, they are processed in blocks. Maxima and sums carry over, and sums accumulated
 // under an older maximum are rescaled to the new one (the online softmax of Milakov and Gimelshein, 2018).

@@ -15,8 +15,8 @@ struct BitPanels {
   int64_t count() const { return ceil_div(w.n, width); }
 };
 
-/// The number of the row, counted from the first of the word, whose integer is at position `i` of a word; position 0
-/// is the lowest bits.
+/// The number of the row whose integer is at position `i` of a word, counted from the word's first row. Position 0 is
+/// the lowest bits.
 int64_t place_in_word(int64_t i, int64_t bits);
 
 /// The number of rows after which shifts_of_words() repeats on all targets: a multiple of the rows of a word, and of

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMostPair = 128;  // 255 * 128 is the largest multiple of 255 that i16 holds
 
-/// What a pair keeps, and what its repeated step multiplies.
+/// Halves a pair: `pair` keeps one half, and the repeated step multiplies the other, `rest`.
 void halve(int8_t* pair, int8_t* rest) {
   for (int i = 0; i < 2; ++i) {
     rest[i] = static_cast<int8_t>(pair[i] / 2);
@@ -49,7 +49,7 @@ Tensor tensor_of(DType type, const std::vector<T>& values) {
 }  // namespace
 
 bool few_saturate(const Tensor& weights, int64_t depth, int64_t inner) {
-  constexpr double kMostRepeated = 0.2, kPairs = 32;  // repeated steps of all; pairs of a typical step
+  constexpr double kMostRepeated = 0.2, kPairs = 32;  // the largest share of repeated steps; pairs of a typical step
   const int64_t outer = weights.elems() / (depth * inner);
   int64_t saturate = 0, all = 0;
   for (int64_t o = 0; o < outer; ++o) {

@@ -1,6 +1,6 @@
 // Products of bytes that are summed in pairs in i16, which saturates (Multiplicands::pairs). A pair of weights whose
-// sum might saturate is halved, and a repeated step multiplies the other half. Data are u8, so that is a pair of one
-// sign whose magnitudes sum to more than 128.
+// sum might saturate is halved, and a repeated step multiplies the other half. Data are u8, so these are the pairs of
+// weights with one sign whose magnitudes sum to more than 128.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace kilter {
 
-/// Whether so few pairs of `weights`, which are [outer][depth][inner] with pairs along depth, might saturate that
-/// repeating their steps is faster than multiplying words.
+/// Whether so few pairs of `weights` might saturate that repeating their steps is faster than multiplying words.
+/// `weights` are [outer][depth][inner], with pairs along depth.
 bool few_saturate(const Tensor& weights, int64_t depth, int64_t inner);
 
 /// Packed weights as panels of steps. A step has four bytes for each of `width` columns.

@@ -1,9 +1,9 @@
-// Direct convolution by tile registers (AMX), of images that are stored as bf16 or u8 in blocks of channels. A parallel
-// item copies the part of the image that its output pixels read into scratch, in which a row of a tile register is 32
-// channels of bf16 or 64 of u8 of one pixel, and neighbouring rows are neighbouring pixels. If pixels are a step apart,
-// those with equal remainders are copied side by side (a phase), so that a tap is always a shift by a number of pixels.
-// The pixels of an item are counted along rows of the copy: tile registers also compute sums for the pixels between two
-// rows of the output, which nobody reads.
+// Direct convolution with tile registers (AMX), of images that are stored as bf16 or u8 in blocks of channels. A
+// parallel item copies the part of the image that its output pixels read into scratch. There, a row of a tile register
+// is 32 channels of bf16 or 64 of u8 of one pixel, and neighbouring rows are neighbouring pixels. If the stride is
+// greater than 1, pixels with equal remainders modulo the stride are copied side by side (a phase), so that a tap is
+// always a shift by a number of pixels. The pixels of an item are counted along rows of the copy, so tile registers
+// also compute sums for the pixels between two rows of the output, which are not used.
 #include <algorithm>
 
 #include "ops/support/window.h"
@@ -20,7 +20,7 @@ struct Span {
   int64_t outputs = 1;  ///< output pixels
 
   int64_t phases() const { return std::min(step, (kernel - 1) * dilation + 1); }
-  /// The largest shift of the taps of a phase, or of all; -1 if the phase has none.
+  /// The largest shift of the taps of a phase (-1 if it has none), or of all taps.
   int64_t shift(int64_t phase) const {
     int64_t most = -1;
     for (int64_t k = 0; k < kernel; ++k) {
@@ -32,7 +32,7 @@ struct Span {
 };
 
 struct Conv {
-  ConvNest nest;      ///< with blocks of as many input channels as a row of a tile register has
+  ConvNest nest;      ///< whose blocks have as many input channels as a row of a tile register
   int64_t block = 0;  ///< channels of a block of the image
   ValueId image = kNone;
 
@@ -40,15 +40,15 @@ struct Conv {
   int64_t image_blocks() const { return ceil_div(nest.in_channels, block); }
 };
 
-/// The output pixels of a parallel item: `lines` rows of `columns` pixels, of which several rows span the image.
+/// The output pixels of a parallel item: `lines` rows of `columns` pixels. Several rows always span the image's width.
 struct Part {
   int64_t lines = 1, columns = 1;
 };
 
 struct Geometry {
   Span h, w;
-  int64_t pitch = 0;  ///< copied pixels of a row
-  int64_t plane = 0;  ///< copied pixels of a phase, including those that only rows without results read
+  int64_t pitch = 0;                      ///< copied pixels of a row
+  int64_t plane = 0;                      ///< copied pixels of a phase, including those that only unused results read
   int64_t row_sets = 0, column_sets = 0;  ///< items along each dimension of an image
 
   int64_t phases() const { return h.phases() * w.phases(); }
@@ -64,7 +64,7 @@ Geometry geometry_of(const Conv& c, const Part& part) {
   return g;
 }
 
-/// `tile`: sets the size of the planes.
+/// `tile`: determines the size of the planes.
 AmxProduct product_of(const Conv& c, const Part& part, const AmxTile& tile, Geometry& g) {
   const ConvNest& n = c.nest;
   AmxProduct p;
@@ -169,11 +169,11 @@ class ConvEmitter {
     b_.if_then(binary(Op::eq, unit, Expr(whole)), [&] { copy_unit(unit, rest); });
   }
 
-  /// Items that differ by more than their output channels.
+  /// The number of items that differ in more than their output channels.
   int64_t sets() const { return n_.n * n_.groups * g_.row_sets * g_.column_sets; }
   int64_t item_elems() const { return n_.in_blocks() * g_.phases() * g_.plane * n_.in_block; }
 
-  /// Declares the dimensions of the parts of an image, and sets what is known of this item's.
+  /// Declares the dimensions over the parts of an image, and sets the members that describe this item's part.
   void take_part() {
     const Expr lines = b_.parallel("lines", g_.row_sets), columns = b_.parallel("columns", g_.column_sets);
     h0_ = lines * Expr(part_.lines), w0_ = columns * Expr(part_.columns);
@@ -247,7 +247,7 @@ class ConvEmitter {
   }
 
   /// Emits the epilogue of the output pixels among rows `begin` to `end` of a block: for each line of the image that
-  /// they touch, of the pixels before its end.
+  /// they touch, the pixels before its end.
   void finish(AmxEmitter& product, const AmxEmitter::Block& block, const Expr& begin, const Expr& end, int32_t lanes) {
     const Expr first_block = b_.let("block", group_ * Expr(n_.out_blocks) + block.first);
     const auto site = [&](int64_t v, const Expr& h, const Expr& w) {
@@ -384,7 +384,7 @@ class AmxConv final : public Analysed {
 
 }  // namespace
 
-const Template conv2d_amx{"conv2d_amx", "dense or grouped 2-D convolution by tile registers (AMX)",
+const Template conv2d_amx{"conv2d_amx", "dense or grouped 2-D convolution with tile registers (AMX)",
                           analyse_as<AmxConv, analyse>};
 
 }  // namespace kilter

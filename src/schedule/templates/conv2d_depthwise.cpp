@@ -12,8 +12,8 @@
 namespace kilter {
 namespace {
 
-/// Pixels per tile for a streamed image, and the most multiply-adds per pixel for which streaming, not arithmetic, is
-/// the limit (measured: tiles of 14 pixels take 1.05 to 1.4 times as long).
+/// Pixels per tile for a streamed image, and the largest number of multiply-adds per pixel for which streaming, not
+/// arithmetic, is the limit (measured: tiles of 14 pixels take 1.05 to 1.4 times as long).
 constexpr int64_t kStreamedPixels = 4, kFewProducts = 9;
 
 Result<DepthwiseNest> analyse(const Task& task, const CpuLimits& limits) {
@@ -38,8 +38,8 @@ Result<DepthwiseNest> analyse(const Task& task, const CpuLimits& limits) {
   return nest;
 }
 
-/// Whether the kernel is limited by reading the image from beyond L2 rather than by arithmetic: with strides, there are
-/// few multiply-adds for each pixel read.
+/// Whether the kernel is limited by reading the image from beyond L2 rather than by arithmetic: with strides greater
+/// than 1, there are few multiply-adds for each pixel read.
 bool streams(const DepthwiseNest& d, const Operand& x, const CpuLimits& limits) {
   return d.step_h * d.step_w > 1 && d.products() <= kFewProducts &&
          x.phys.elems * stored_bytes(x.type) > limits.l2_bytes;

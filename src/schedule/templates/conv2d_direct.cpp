@@ -95,7 +95,8 @@ Result<Conv> analyse(const Task& task, const CpuLimits& limits) {
     n.operands = conv_multiplicands(n, x.type, w.type, y.dtype, limits);
   if (n.operands.type == DType::i16 && few_saturate(*w.constant, w.type.shape[1], n.taps()))
     n.operands = Multiplicands::byte_pairs();
-  // The start of integer sums counts the stored zero of every tap, and repeated steps are not skipped.
+  // The start of integer sums counts the stored zero of every tap, so taps cannot be skipped then; nor can they in
+  // repeated steps.
   if (!n.operands.integers() || (x.type.layout.zero == 0 && !n.operands.pairs))
     skip_padding(n, x.type.shape[2], x.type.shape[3]);
   n.out_line_cycles = epilogue_line_cycles(task, c.image, limits);
@@ -172,7 +173,7 @@ class DirectConv final : public Analysed {
   static ConvTile tile_of(const Schedule& schedule) {
     return {schedule.knob("vectors"), schedule.knob("rows"), schedule.knob("tile")};
   }
-  /// Where the image's data of a step are, from those of the panel's first step (pack_weights()).
+  /// Returns the offset of the image's data of a step from those of the panel's first step (pack_weights()).
   std::function<int64_t(int64_t)> place_of_step() const {
     const Shape stride = task().operand(c_.image).phys.strides;
     return [n = c_.nest, stride](int64_t step) {
@@ -260,7 +261,7 @@ class DirectConv final : public Analysed {
 
 }  // namespace
 
-const Template conv2d_direct{"conv2d_direct", "dense or grouped 2-D convolution by register tiles",
+const Template conv2d_direct{"conv2d_direct", "dense or grouped 2-D convolution with register tiles",
                              analyse_as<DirectConv, analyse>};
 
 }  // namespace kilter

@@ -15,7 +15,7 @@ namespace kilter {
 namespace {
 
 constexpr int64_t kMostOutputs = 8;
-/// The predicted gain over blocked results from which on plain ones were faster in all measurements.
+/// The predicted gain over blocked results from which plain ones were faster in all measurements.
 constexpr double kGain = 1.25;
 /// Smaller images stay blocked: there is little to gain, and changes of layout may cost more.
 constexpr int64_t kFewestPixels = 64;
@@ -51,7 +51,7 @@ void flatten(PixelNest& n) {
   n.out_h = 1;
 }
 
-/// Whether rows follow each other without gaps in every operand of the result's shape, and in the image.
+/// Whether consecutive rows are adjacent in memory in every operand of the result's shape, and in the image.
 bool rows_follow(const Task& task, const Domain& domain) {
   const Node& node = task.node();
   const auto follow = [&](const Operand& o) {
@@ -161,7 +161,7 @@ bool pixels_pay(const Graph& graph, const Node& conv, int32_t in_block, const Cp
   if (n.out_h * n.out_w < kFewestPixels || pixel_tiles(n, limits).empty()) return false;
   const double plain = estimate_pixels(n, pick_pixels(n, limits), limits).cycles;
 
-  // The same convolution with a blocked result, by direct convolution: Winograd's method needs more output channels.
+  // The same convolution with a blocked result, as direct convolution: Winograd's method needs more output channels.
   const Window win = conv_window(conv, x.shape, w.shape);
   const bool planar = x.shape[1] <= limits.planar_channels;
   x.layout = {planar ? 1 : limits.preferred_block(), halo_of(win)};

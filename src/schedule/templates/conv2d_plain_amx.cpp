@@ -1,8 +1,8 @@
-// Direct convolution of an image with few channels by tile registers (AMX), such as the first layer of a network for
-// pictures. The image is plain, or has all channels in one block. A first stage copies it, with the channels of a pixel
-// side by side and filled up to a power of two, and with zeros after the last pixel of a row. Then a row of a tile
-// register is a stretch of a row of the image, as many neighbouring pixels as fit, and that of the next output pixel
-// begins `stride` pixels later in the same copy. Weights of the pixels beyond the filter are 0.
+// Direct convolution of an image with few channels, with tile registers (AMX), such as the first layer of a network for
+// pictures. The image is plain, or has all channels in one block. A first stage copies it. In the copy, the channels of
+// a pixel are side by side and padded to a power of two, and zeros follow the last pixel of a row. A row of a tile
+// register is then a stretch of a row of the image with as many neighbouring pixels as fit, and the stretch for the
+// next output pixel begins `stride` pixels later in the same copy. Weights of the pixels beyond the filter are 0.
 #include <bit>
 
 #include "ops/support/window.h"
@@ -27,7 +27,7 @@ struct Conv {
   int64_t columns() const { return (nest.out_w - 1) * nest.step_w + nest.kernel_w; }
   /// Elements of the copy of all images.
   int64_t copied(int64_t pitch) const { return nest.n * rows() * pitch * channels; }
-  /// Pixels of a row of the copy, of which tile registers of `rows` rows read all.
+  /// Pixels of a row of the copy: all those that tile registers of `rows` rows read.
   int64_t pitch(int64_t rows, int32_t lanes) const {
     return round_up((round_up(nest.out_w, rows) - 1) * nest.step_w + row_units() * pixels_of_unit(), lanes);
   }
@@ -227,7 +227,7 @@ class PlainConvAmx final : public Analysed {
 }  // namespace
 
 const Template conv2d_plain_amx{"conv2d_plain_amx",
-                                "2-D convolution of an image with few channels by tile registers (AMX)",
+                                "2-D convolution of an image with few channels, with tile registers (AMX)",
                                 analyse_as<PlainConvAmx, analyse>};
 
 }  // namespace kilter

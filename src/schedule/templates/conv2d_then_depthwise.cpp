@@ -60,7 +60,7 @@ bool constant_operands(const Graph& graph, const Node& conv) {
                      [&](ValueId v) { return v == kNone || constant_of(graph, v) != nullptr; });
 }
 
-/// Chooses what the two convolutions multiply. Sums of integers have to be products of bytes.
+/// Chooses the operands that the two convolutions multiply. Sums of integers must be sums of products of bytes.
 std::optional<Rejected> choose_operands(Pair& p, const Graph& graph, const Node& conv, const Node& depthwise,
                                         const CpuLimits& limits) {
   const TensorType &x = graph.type(conv.inputs[0]), &sums = graph.type(conv.outputs[0]);
@@ -173,7 +173,7 @@ double cost(const Pair& p, const PairTile& s, const CpuLimits& limits) {
 }
 
 /// The candidates for the default: for each tile, the bands of lowest cost. More bands balance the work better, but
-/// rows at their edges are computed twice. Bands that make enough work items for several threads are preferred.
+/// rows at their edges are computed twice. Bands that result in enough work items for several threads are preferred.
 std::vector<PairTile> shapes(const Pair& p, const CpuLimits& limits) {
   constexpr int64_t kEnough = 8;
   std::vector<PairTile> all;

@@ -11,7 +11,7 @@ namespace kilter {
 struct PairCycles {
   double apart = 0;     ///< in two tasks, with the values between them going through memory
   double together = 0;  ///< in one task
-  bool direct = true;   ///< false: on its own, the first convolution may run faster with another template
+  bool direct = true;   ///< false: on its own, the first convolution may run faster with a different template
 };
 /// Compares the two ways for `conv` and `depthwise`, which reads conv's result after any element-wise nodes. Rejects
 /// pairs that the template does not support.

@@ -283,7 +283,7 @@ class Winograd final : public Analysed {
     double least = 0;
     for (const WinogradTiling& p : tilings(c_, limits())) {
       const double cycles = predict(c_, p, limits()).cycles;
-      // Two vectors and few tiles use the least cache: other tilings must be clearly better.
+      // Two vectors and few tiles use the least cache, so other tilings must be clearly better.
       if (best && cycles >= least * 0.97) continue;
       best = p, least = cycles;
     }

@@ -207,7 +207,7 @@ std::vector<ConvTile> tile_candidates(const ConvNest& nest, const CpuLimits& lim
     if (nest.out_blocks % v != 0) continue;
     int64_t most = register_rows(v, nest.operands.limits(limits));
     if (nest.in_block == 1)
-      most = std::min<int64_t>(most, std::max<int64_t>(16 / v, 4));  // taps are unrolled: leave registers free
+      most = std::min<int64_t>(most, std::max<int64_t>(16 / v, 4));  // taps are unrolled: leaves registers free
     if (most < 1) continue;
     if (2 * nest.out_w <= most && nest.out_h > 1) {
       for (int64_t rows = 2; rows <= std::min(most / nest.out_w, nest.out_h); ++rows)
@@ -368,9 +368,9 @@ class TileEmitter {
     channels_.last = named("c1", read.last - skipped_ * Expr(nest_.in_block));
   }
 
-  /// Distance of the tile's pixel (r, c) from its first in the input.
+  /// Offset of the tile's pixel (r, c) from its first pixel in the input.
   int64_t offset(int64_t r, int64_t c) const { return r * nest_.step_h * stride_h_ + c * nest_.step_w * stride_w_; }
-  /// Place of the tile's pixel (r, c) in the block that widen() makes.
+  /// Place of the tile's pixel (r, c) in the block that widen() fills.
   Expr wide_place(int64_t r, int64_t c) const { return {(r * cols_ + c) * nest_.in_block}; }
 
   /// Widens the block of input channels at `x` of each pixel.
@@ -522,8 +522,9 @@ class TileEmitter {
   const Operand* in_;
   int64_t stride_n_, stride_cb_, stride_h_, stride_w_;
   Buf x_, weights_;
-  Buf wide_;  ///< a block of input channels of each pixel, widened; no buffer if the input is multiplied as it is
-              ///< stored
+  /// A block of input channels of each pixel, widened; no buffer if the input is multiplied in the type in which it is
+  /// stored.
+  Buf wide_;
   WeightStream stream_;
   Expr h0_, w0_, pass_;  ///< of the tile
   PanelWindow window_;

@@ -29,24 +29,25 @@ struct ConvNest {
   int64_t in_block = 1;      ///< contiguous channels in the input: 1 (plain) or the vector width
   int64_t kernel_h = 1, kernel_w = 1, dilation_h = 1, dilation_w = 1;
   int64_t step_h = 1, step_w = 1, first_h = 0, first_w = 0;
-  int64_t in_h = 0, in_w = 0;  ///< pixels of the image, if tiles skip taps in the padding (conv_taps.h); else 0
+  int64_t in_h = 0, in_w = 0;  ///< pixels of the image if tiles skip taps in the padding (conv_taps.h), otherwise 0
   int64_t out_h = 1, out_w = 1;
   int64_t out_step_h = 1, out_step_w = 1, out_first_h = 0, out_first_w = 0;
   bool overlap = false;  ///< the last tile of a row overlaps the one before it (Task::open)
-  /// Groups of Multiplicands::group are channels of a block, whose number is a multiple, or neighbours in a row of a
-  /// plain image.
+  /// Groups of Multiplicands::group are channels of a block, which has a multiple of that number of channels, or
+  /// neighbours in a row of a plain image.
   Multiplicands operands;
   int64_t weights_first = 0;  ///< element of the packed weights where those of this nest begin
-  /// At most half of the channels in the last output block exist, so a tile of all blocks computes half a vector there.
+  /// Whether at most half of the channels in the last output block exist, so that a tile of all blocks computes half a
+  /// vector there.
   bool half_tail = false;
   /// For the model: cycles to transfer one vector of every tensor that the epilogue reads or writes.
   double out_line_cycles = 0;
 
   int64_t in_blocks() const { return ceil_div(in_channels, in_block); }
   int64_t taps() const { return kernel_h * kernel_w; }
-  /// Steps in which the taps of a filter's row are multiplied: a group each in a plain image.
+  /// Steps in which the taps of a filter's row are multiplied: a group per step in a plain image.
   int64_t row_steps() const { return in_block == 1 ? ceil_div(kernel_w, operands.group) : kernel_w; }
-  /// The first tap of a step. The last group of a plain image overlaps the one before it, so that it stays in the row.
+  /// The first tap of a step. The last group of a plain image overlaps the previous one, so that it stays in the row.
   int64_t first_tap(int64_t step) const {
     return in_block == 1 ? std::min(step * operands.group, kernel_w - operands.group) : step;
   }
@@ -114,11 +115,11 @@ void set_channels(ConvNest& nest, int64_t in, int64_t out, int64_t groups, int64
 /// The nest of a convolution of `x` with filters `w` to `y`, whose channels are blocked. Rejects padding that the halo
 /// of `x` does not cover.
 Result<ConvNest> direct_nest(const Node& conv, const TensorType& x, const TensorType& w, const TensorType& y);
-/// What the nest of a convolution multiplies: groups of what is stored if the target has an instruction for them. In a
-/// plain image, they are pairs of neighbours in a row.
+/// The operands that the nest of a convolution multiplies: groups in the type in which the data are stored if the
+/// target has an instruction for it. In a plain image, groups are pairs of neighbours in a row.
 Multiplicands conv_multiplicands(const ConvNest& nest, const TensorType& x, const TensorType& w, DType sum,
                                  const CpuLimits& limits);
-/// Lets tiles of all output blocks compute half a vector of the last one, if that pays off on the target.
+/// Lets tiles of all output blocks compute half a vector of the last one if that is faster on the target.
 void allow_half_tail(ConvNest& nest, const CpuLimits& limits);
 /// Bytes of all weights, packed in panels of `vectors` output blocks.
 int64_t packed_bytes(const ConvNest& nest, int64_t vectors, int32_t lanes);
@@ -134,7 +135,7 @@ Packing pack_direct(const Task& task, ValueId weights, const ConvNest& nest, con
 
 /// A convolution's bias, one vector per output block with unused lanes 0; no buffer if it has none.
 Buf bias_of(Emitter& e, const Node& conv, int32_t lanes, std::string name = "bias");
-/// The start of the sums of `conv`: its bias, or, if it multiplies stored bytes, what corrects the sums for the stored
+/// The start of the sums of `conv`: its bias or, if it multiplies stored bytes, what corrects the sums for the stored
 /// zero of `x`. No buffer if sums start at 0.
 Buf start_of(Emitter& e, const Node& conv, const Multiplicands& operands, const TensorType& x, int32_t lanes,
              const std::string& prefix = "");
@@ -152,8 +153,8 @@ std::vector<Knob> tile_space(const ConvNest& nest, const CpuLimits& limits);
 
 /// Number of items in a block, which all panels of weights process before any panel starts on the next block. It is the
 /// number of all items or, if rereading the weights for each block is clearly cheaper than rereading the image for each
-/// panel, the number of items that read no more of the image than fits in a quarter of L2. Rereading data that fit in
-/// half of L2 is free (measured).
+/// panel, the largest number of items whose part of the image fits in a quarter of L2. Rereading data that fit in half
+/// of L2 is free (measured).
 int64_t block_items(const ConvNest& nest, const ConvTile& tile, const CpuLimits& limits);
 /// Parallel items of a nest within one image, group and block group of channels: row tiles, or chunks of pixel tiles of
 /// one row.

@@ -30,10 +30,10 @@ TapRange<T> taps_read(const TapDim& d, const T& at, int64_t count) {
 inline TapDim tap_rows(const ConvNest& n) { return {n.kernel_h, n.dilation_h, n.step_h, n.first_h, n.in_h}; }
 inline TapDim tap_columns(const ConvNest& n) { return {n.kernel_w, n.dilation_w, n.step_w, n.first_w, n.in_w}; }
 
-/// Makes a nest over an image of in_h x in_w pixels, stored in blocks of channels, skip taps if that saves a quarter of
-/// the products or more.
+/// Lets a nest over an image of in_h x in_w pixels, stored in blocks of channels, skip taps if that saves at least a
+/// quarter of the products.
 void skip_padding(ConvNest& nest, int64_t in_h, int64_t in_w);
-/// The share of its products that a nest computes with a tile: 1 unless it skips taps.
+/// The share of its products that a nest computes with a tile; 1 unless it skips taps.
 double read_share(const ConvNest& nest, const ConvTile& tile);
 
 }  // namespace kilter

@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kUnrolledTaps = 9;  ///< kernels up to 3x3 are unrolled completely, larger ones row by row
 
 /// Cycles of one row tile of `pixels`. Each product costs one multiply-add per pixel and one load per window and of
-/// weights, and it takes at least the latency of a tap's dependency chain; each pixel costs one store. Units half as
-/// wide as a register need two cycles to move it.
+/// weights, and it takes at least the latency of a tap's dependency chain; each pixel costs one store. Units that are
+/// half as wide as a register need two cycles to move it.
 double tile_cycles(const DepthwiseNest& d, int64_t pixels, const CpuLimits& of_f32) {
   if (pixels == 0) return 0;
   const CpuLimits limits = d.operands.limits(of_f32);
@@ -165,7 +165,7 @@ class RowEmitter {
   int32_t lanes() const { return lanes_; }
 
  private:
-  using Weights = std::function<Expr(int64_t)>;  ///< where the i-th vector of weights of a row of taps is
+  using Weights = std::function<Expr(int64_t)>;  ///< the place of the i-th vector of weights of a row of taps
 
   /// Emits the products of a row of taps. Element `from` is under the first one.
   void multiply_taps(const Expr& from, const Weights& weights, int64_t pixels) {
@@ -201,11 +201,11 @@ class RowEmitter {
     }
   }
 
-  /// The multiplicands of a group of pixels from pixel `first` on, for each channel one after another. Those at `end`
-  /// or beyond, whose weights are 0, are replaced by others, since they may lie outside of the buffer.
+  /// The multiplicands of a group of pixels from pixel `first` on, one channel after another. Those from `end` on,
+  /// whose weights are 0, are replaced by others, since they may lie outside of the buffer.
   Expr window(const Expr& from, int64_t first, int64_t end) const {
     const int64_t group = d_.operands.group, pixels = std::min(group, end - first);
-    const int64_t before = std::min(group - pixels, first);  // pixels that are loaded in front of the first
+    const int64_t before = std::min(group - pixels, first);  // pixels that are loaded before the first
     const auto width = static_cast<int32_t>(lanes_ * group);
     const int64_t loaded = before + pixels;
     const Expr mask = loaded < group ? first_lanes(Expr(loaded * lanes_), width) : Expr();

@@ -12,8 +12,8 @@
 
 namespace kilter {
 
-/// If operands are bytes, `operands.group` neighbouring taps of a row are multiplied at a time. A window of as many
-/// pixels serves `sharing()` neighbouring outputs, for each of which the weights are shifted.
+/// If operands are bytes, `operands.group` neighbouring taps of a row are multiplied at a time. A window of this number
+/// of pixels serves `sharing()` neighbouring outputs; the weights are shifted for each of them.
 ///
 /// A group has `each` input channels and as many output channels. Both are stored in blocks of one vector, and whole
 /// groups fill a block.
@@ -72,7 +72,7 @@ struct DepthwiseInput {
 
 struct DepthwiseBuffers {
   Buf weights;  ///< packed by pack_depthwise()
-  Buf bias;     ///< what sums start at, one vector per block; id < 0 if that is 0
+  Buf bias;     ///< initial values of sums, one vector per block; id < 0 if they are 0
 };
 
 /// Prefetches `count` vectors of a block's weights from vector `first` on, and its bias. The weights are no longer in

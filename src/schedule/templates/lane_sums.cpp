@@ -1,5 +1,5 @@
-// Each step halves the number of partial results of every vector. As long as there are two registers, a step takes the
-// lower halves of two of them as one operand and the upper halves as the other, so that no lane is wasted:
+// Each step halves the number of partial results of every vector. While there are at least two registers, one operand
+// of a step is the lower halves of two of them, and the other is the upper halves, so that no lane is wasted:
 //
 //   a0 a1 a2 a3   b0 b1 b2 b3     a0 a1 b0 b1 + a2 a3 b2 b3     then, in one register:  a0 b0 + a1 b1
 

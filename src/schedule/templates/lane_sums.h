@@ -1,4 +1,4 @@
-// Reductions over the lanes of several vectors at once, which need fewer instructions than one after another.
+// Reductions over the lanes of several vectors at the same time, which need fewer instructions than separate ones.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace kilter {
 
-/// Reduces the lanes of each vector by `op`. One vector gives a scalar; several (at most as many as they have lanes,
-/// whose number is a power of two) give a vector, in which lane i is the result for vector i. The elements of each
-/// vector are combined in the order of lane_reduce().
+/// Reduces the lanes of each vector by `op`. One vector gives a scalar. Several vectors (at most as many as they have
+/// lanes, whose number is a power of two) give a vector in which lane i is the result for vector i. The elements of
+/// each vector are combined in the order of lane_reduce().
 Expr reduce_lanes(LoopBuilder& b, Op op, std::vector<Expr> vectors);
 
 }  // namespace kilter

@@ -64,7 +64,7 @@ class LayoutChange {
            std::all_of(e_.task().outputs.begin(), e_.task().outputs.end(), contiguous);
   }
 
-  /// Whether the task reads plain images with contiguous rows and makes one image of a word of bytes for each pixel.
+  /// Whether the task reads plain images with contiguous rows and writes one image with a word of bytes for each pixel.
   bool makes_words() const {
     const auto& outputs = e_.task().outputs;
     if (domain_.block != kWordBytes || domain_.dims[1] != 1 || outputs.size() != 1) return false;
@@ -81,7 +81,7 @@ class LayoutChange {
     site_.index[2] = e_.b.parallel("i2", domain_.dims[2]);
     const int64_t pixels = domain_.dims[3], full = pixels / words_of_;
     e_.b.loop("t", 0, full, [&](const Expr& t) { words(t * Expr(words_of_)); });
-    if (pixels % words_of_ != 0) words(Expr(pixels - words_of_));  // overlaps the pixels before
+    if (pixels % words_of_ != 0) words(Expr(pixels - words_of_));  // overlaps the previous pixels
   }
 
   /// Joins the bytes of the channels of `words_of_` pixels from `pixel` on.
@@ -126,7 +126,7 @@ class LayoutChange {
     });
   }
 
-  /// Makes parallel items of kRowPixels pixels of a row in one block.
+  /// Creates parallel items of kRowPixels pixels of a row in one block.
   void pixels() {
     for (size_t d = 0; d < first_; ++d) site_.index[d] = e_.b.parallel("i" + std::to_string(d), domain_.dims[d]);
     parallel_parts(e_.b, "chunk", pixels_, kRowPixels, [&](const Expr& first, int64_t count) { row(first, count); });
@@ -206,7 +206,7 @@ class LayoutChange {
   size_t first_ = 0;
   int64_t pixels_ = 0;
   bool to_plain_ = false, tiles_ = false;
-  int32_t words_of_ = 0;  ///< pixels whose words are made at a time; 0: none
+  int32_t words_of_ = 0;  ///< number of pixels whose words are computed at a time; 0: none
   Site site_;
 };
 

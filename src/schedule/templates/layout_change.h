@@ -1,8 +1,7 @@
-// Element-wise tasks between blocked and plain images. A row of pixels is contiguous on the plain side, and the
-// channels of a block on the blocked side. If the task begins with a Relayout whose plain side has contiguous rows,
-// tiles of pixels and channels are transposed in registers. Pixels of one word, a block of four bytes, are joined from
-// vectors of pixels of each channel. Otherwise vectors run along one side and step through the
-// other.
+// Element-wise tasks between blocked and plain images. On the plain side, a row of pixels is contiguous; on the blocked
+// side, the channels of a block are. If the task begins with a Relayout whose plain side has contiguous rows, tiles of
+// pixels and channels are transposed in registers. If the block is a word of four bytes, it is joined from vectors of
+// pixels of each channel. Otherwise vectors run along one side and step through the other.
 #pragma once
 
 #include "schedule/emit.h"

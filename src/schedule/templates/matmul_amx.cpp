@@ -1,6 +1,6 @@
-// Matrix products by tile registers (AMX), of operands that are stored as bf16, or as u8 with weights of i8. Rows of A
-// are read in place if they fill whole tile registers. Otherwise a parallel item copies some of them into scratch,
-// where the last unit of the reduction is filled up with zeros. B is stored in panels of 16 columns (matmul_core.h).
+// Matrix products with tile registers (AMX). Operands are stored as bf16, or as u8 with i8 weights. Rows of A are read
+// in place if they fill whole tile registers. Otherwise a parallel item copies some of them into scratch, and the last
+// unit of the reduction is padded with zeros. B is stored in panels of 16 columns (matmul_core.h).
 #include <algorithm>
 
 #include "schedule/templates/amx_core.h"
@@ -115,7 +115,7 @@ class ProductEmitter {
   int64_t sets() const { return ceil_div(p_.m, lines_); }
   int64_t copied_elems() const { return elems(p_.batch) * sets() * item_elems(); }
 
-  /// Declares the dimension of the sets of rows, and sets what is known of this item's.
+  /// Declares the dimension over the sets of rows, and sets the members that describe this item's rows.
   void take_rows() {
     const Expr set = b_.parallel("lines", sets());
     first_ = set * Expr(lines_);
@@ -181,7 +181,7 @@ class MatmulAmx final : public Analysed {
   }
 
   Result<Schedule> pick() const override {
-    constexpr int64_t kLeastRows = 8;  // with fewer, reading B takes the time
+    constexpr int64_t kLeastRows = 8;  // with fewer, the time is that of reading B
     if (p_.m < kLeastRows)
       return Rejected{"rows of the product", fmt::format("{} or more", kLeastRows), std::to_string(p_.m)};
     return pick_amx(task(), limits(), "matmul_tiled", candidates(), [&](const Schedule& s) { return model(s).cycles; });
@@ -262,6 +262,6 @@ class MatmulAmx final : public Analysed {
 
 }  // namespace
 
-const Template matmul_amx{"matmul_amx", "matrix products by tile registers (AMX)", analyse_as<MatmulAmx, analyse>};
+const Template matmul_amx{"matmul_amx", "matrix products with tile registers (AMX)", analyse_as<MatmulAmx, analyse>};
 
 }  // namespace kilter

@@ -21,7 +21,7 @@ Shape batch_strides(const Operand& o, const Shape& batch, Shape* extents) {
   return strides;
 }
 
-/// Lets the rows of the product be a batch dimension if its matrices have one row each, so that B is read once.
+/// Makes a batch dimension the rows of the product if its matrices have one row each, so that B is read once.
 void take_rows_from_batch(MatrixProduct& p) {
   p.row_axis = p.batch.size();
   if (p.m != 1) return;
@@ -32,8 +32,8 @@ void take_rows_from_batch(MatrixProduct& p) {
   }
 }
 
-/// Chooses the operands of a product whose results are integers: bytes, or f32 where its sums are exact and the target
-/// has no instruction for bytes.
+/// Chooses the operands of a product whose results are integers: bytes, or f32 if its sums are exact and the target has
+/// no instruction for bytes.
 Result<MatrixProduct> integer_product(MatrixProduct p, const TensorType& a, const Operand& b, const CpuLimits& limits) {
   if (!p.constant_b) return Rejected{"right operand of a product of integers", "constant", "computed at run time"};
   const Tensor& w = *b.constant;

@@ -17,16 +17,16 @@ struct MatrixProduct {
   int64_t m = 0, n = 0, k = 0;
   Shape a_batch, b_batch;  ///< strides along the batch dimensions, 0 where broadcast
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;
-  /// The dimension of the result that the rows are. If its matrices have one row each, the rows are the innermost batch
-  /// dimension along which B stays the same, which is 1 in `batch`.
+  /// The dimension of the result that contains the rows. If its matrices have one row each, the rows are the innermost
+  /// batch dimension along which B stays the same; `batch` is 1 there.
   size_t row_axis = 0;
   Shape b_extent;  ///< extents of B's own batch dimensions, aligned with `batch` (1 where broadcast)
   bool constant_b = false;
   bool overlap = false;  ///< the last tile of rows overlaps the one before it (Task::open)
   Multiplicands operands;
-  bool widens_a = false;  ///< vectors of A are converted to f32 before they are spread
+  bool widens_a = false;  ///< vectors of A are converted to f32 before they are broadcast
 
-  /// Steps of the reduction, and elements of a panel for each column.
+  /// Steps of the reduction; also the number of groups of a panel for each column.
   int64_t steps() const { return ceil_div(k, operands.group); }
   int64_t padded_k() const { return steps() * operands.group; }
 };
@@ -50,7 +50,7 @@ std::optional<Packing> column_starts(const Task& task, const MatrixProduct& p, c
 /// The stage that packs a B computed at run time.
 Stage pack_stage(const Task& task, const MatrixProduct& p, const Panels& panels, int32_t lanes, Lowered& lowered);
 
-/// Opens a product's parallel dimensions over its batch: their variables, and the places that follow from them.
+/// Opens a product's parallel dimensions over its batch: their variables, and the positions that follow from them.
 struct BatchLoops {
   BatchLoops(LoopBuilder& b, const Task& task, const MatrixProduct& p);
   /// The index of an element of the result.

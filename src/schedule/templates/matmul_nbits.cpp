@@ -1,11 +1,11 @@
-// Matrix product of f32 rows with packed weights of 4 or 8 bits (MatMulNBits), by register tiles of rows x vectors of
+// Matrix product of f32 rows with packed weights of 4 or 8 bits (MatMulNBits), with register tiles of rows x vectors of
 // columns. A first stage prepares the rows: it pads them to whole blocks, and rounds them to bytes if the node asks for
 // it. The second stage reads the weights once for each tile of rows, unpacks them in registers, sums the products of a
 // block, and adds the sums times the scales of the block.
 //
-// The weights are 32-bit words [n / width][block][word][width] of 32 / bits integers of one column. A word of 4-bit
-// integers has the first four in the low halves of its bytes and the others in the high halves, so that one mask makes
-// four bytes for dot().
+// The weights are 32-bit words [n / width][block][word][width], each with 32 / bits integers of one column. A word of
+// 4-bit integers has the first four in the low halves of its bytes and the others in the high halves, so that one mask
+// extracts four bytes for dot().
 
 #include <cmath>
 
@@ -28,15 +28,15 @@ struct Product {
   BitWeights w;
   int64_t rows = 0;
   bool rounded = false;      ///< the rows are rounded to 8 bits
-  bool bytes = false;        ///< they stay bytes, and the products are dot()
+  bool bytes = false;        ///< the rows stay bytes, and the products are dot()
   bool zero_points = false;  ///< there are zero points for each block; otherwise BitWeights::middle()
 
   int64_t group() const { return 32 / w.bits; }
   int64_t words() const { return w.block / group(); }
-  /// Elements from row to row in the buffer of prepared rows. A gap between rows keeps them from displacing each other
-  /// in L1, which they would if they were a multiple of CpuLimits::l1_way_bytes apart.
+  /// Elements from row to row in the buffer of prepared rows. If rows were a multiple of CpuLimits::l1_way_bytes apart,
+  /// they would evict each other from L1; a gap between rows prevents this.
   int64_t row_elems() const { return w.blocks * w.block + (rows > 1 ? kRowGap / (bytes ? 1 : 4) : 0); }
-  /// Weights that one step of a register tile multiplies: bytes of a dot(), or one.
+  /// Weights that one step of a register tile multiplies: the bytes of a dot(), or one.
   int64_t dot_group() const { return bytes ? 4 : 1; }
 };
 
@@ -79,8 +79,9 @@ int64_t most_rows(int64_t vectors, const CpuLimits& limits) {
 /// The buffers between the two stages, by their index in Lowered::temp_bytes.
 enum Temp : int32_t { kRows, kSums, kRowScales };
 
-/// The first stage: the rows in the form in which the tiles read them. If they stay bytes, also the scale of each block
-/// and its sum, which is multiplied by minus the common zero point if there are no others.
+/// The first stage: writes the rows in the form in which the tiles read them. If they stay bytes, it also writes the
+/// scale of each block and the sum of the block; if there are no zero points, the sum is multiplied by minus the common
+/// zero point.
 class RowsEmitter {
  public:
   RowsEmitter(const Task& task, const Product& p, const CpuLimits& limits)
@@ -114,8 +115,8 @@ class RowsEmitter {
   }
 
  private:
-  /// A vector of elements of the block, 0 behind the end of the row. An offset behind the end of all rows gives 0
-  /// without a load.
+  /// A vector of elements of the block, 0 after the end of the row. If the offset is after the end of all rows, the
+  /// result is 0 without a load.
   Expr elements(const Expr& from_block, int64_t offset = 0) const {
     if (offset >= p_.w.k) return imm(DType::f32, 0, lanes_);
     const Expr i = from_block + Expr(offset);
@@ -254,8 +255,8 @@ class TileEmitter {
 
   Expr mask(int64_t bits) const { return imm_int(DType::u32, bits, lanes_); }
 
-  /// Integer `i` of the words minus the zero point as f32, times 2^(bits i) except for the last: the rows are divided
-  /// by that. The difference is exact.
+  /// Integer `i` of the words minus the zero point as f32, times 2^(bits i) except for the last; the rows are divided
+  /// by that factor. The difference is exact.
   Expr floats(const Expr& words, int64_t i, const Expr& minus_zero) const {
     const int64_t last = p_.group() - 1, ones = (int64_t{1} << p_.w.bits) - 1;
     const Expr bits = i == last ? binary(Op::shr, words, mask(p_.w.bits * last))
@@ -385,7 +386,7 @@ class MatmulNBits final : public Analysed {
                     std::to_string(most_rows(vectors, limits())), std::to_string(rows)};
   }
 
-  /// Tiles of rows that one work item multiplies by a panel. The rows stay in L2 while panel after panel is read.
+  /// Tiles of rows that one work item multiplies by a panel. The rows stay in L2 while one panel after another is read.
   int64_t tiles_of_item(int64_t rows) const {
     const int64_t tile_bytes = rows * p_.row_elems() * (p_.bytes ? 1 : 4);
     return std::clamp<int64_t>(limits().l2_bytes / 2 / tile_bytes, 1, kTilesPerItem);
@@ -411,7 +412,7 @@ class MatmulNBits final : public Analysed {
     const int64_t panels = ceil_div(p_.w.n, vectors * lanes_of(limits()));
     const auto blocks = static_cast<double>(p_.w.blocks), v = static_cast<double>(vectors);
     const double bytes = v * limits().vector_bytes * static_cast<double>(p_.words() + 1);
-    // The first tile of a panel reads it from where the weights are, the others from L2.
+    // The first tile of a panel reads it from the memory that contains the weights, the others read it from L2.
     const auto tile = [&](int64_t r, double rate) {
       return r == 0 ? 0 : blocks * beside(block_cycles(static_cast<double>(r), v), bytes / rate);
     };

@@ -1,4 +1,4 @@
-// Matrix products by register tiles of rows x vectors of columns over all of k, with B in panels.
+// Matrix products with register tiles of rows x vectors of columns over all of k, with B in panels.
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ int64_t most_vectors(const MatrixProduct& p, const CpuLimits& limits) {
   return std::min(kMaxVectors, ceil_div(p.n, lanes));
 }
 
-/// Whether the lines of this many rows of A evict each other from L1. Rows that are a multiple of a way apart, or
+/// Whether the lines of this many rows of A evict each other from L1. Rows whose distance is a multiple of a way, or
 /// nearly so, map to only a few of its sets.
 bool crowd_l1(const MatrixProduct& p, int64_t rows, const CpuLimits& limits) {
   const int64_t way = limits.l1_way_bytes, ways = limits.l1_bytes / way;
@@ -51,7 +51,7 @@ double cycles(const MatrixProduct& p, int64_t vectors, int64_t rows, const CpuLi
   return static_cast<double>(panels) * (static_cast<double>(tiles.whole()) * step(rows) + step(tiles.rest()));
 }
 
-/// Prefetches packed constants only: a B that was just packed is still in the near caches.
+/// Prefetches packed constants only: if B was just packed, it is still in the near caches.
 Schedule schedule_of(const MatrixProduct& p, int64_t vectors, int64_t rows, const CpuLimits& limits) {
   const int64_t panel = p.steps() * vectors * limits.vector_bytes;
   const int64_t all = p.k * p.n * elems(p.b_extent) * p.operands.bytes();
@@ -211,7 +211,7 @@ class MatmulTiled final : public Analysed {
     return {most, ceil_div(p_.m, ceil_div(p_.m, most))};
   }
 
-  /// Where a row's data of a step are.
+  /// Returns the place of a row's data of a step.
   std::function<int64_t(int64_t)> place_of_step() const {
     return [group = p_.operands.group](int64_t step) { return step * group; };
   }
@@ -283,7 +283,7 @@ class MatmulTiled final : public Analysed {
 
 }  // namespace
 
-const Template matmul_tiled{"matmul_tiled", "matrix products by register tiles over packed panels",
+const Template matmul_tiled{"matmul_tiled", "matrix products with register tiles over packed panels",
                             analyse_as<MatmulTiled, product_of>};
 
 }  // namespace kilter

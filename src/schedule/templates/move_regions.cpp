@@ -50,7 +50,7 @@ Result<Moves> analyse(const Task& task, const CpuLimits&) {
   return all;
 }
 
-/// A region of at least one dimension. The last dimension is contiguous in the output if any is.
+/// A region with at least one dimension. The last dimension is contiguous in the output if any is.
 struct Box {
   Shape extent, in, out;
 
@@ -196,8 +196,8 @@ class CopyStage {
     buffers();
     block(b, source_, target_);
   }
-  /// Whether the rows of a tile displace each other from L1, in the input or in the output. Single lines of many rows
-  /// are then slow, and longer pieces of a few rows are faster. Data beyond L3 gains nothing.
+  /// Whether the rows of a tile evict each other from L1, in the input or in the output. Accessing single lines of many
+  /// rows is then slow, and longer pieces of a few rows are faster. If the data exceed L3, nothing is gained.
   bool conflicts() const {
     if (2 * 4 * box_.extent.back() * box_.extent[other_] > limits_.l3_bytes / 2) return false;
     return box_.in.back() * 4 % limits_.l1_way_bytes == 0 || box_.out[other_] * 4 % limits_.l1_way_bytes == 0;

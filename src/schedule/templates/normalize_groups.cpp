@@ -118,7 +118,7 @@ Result<Grouped> analyse(const Task& task, const CpuLimits& limits) {
 }
 
 /// Cycles: the input is read twice and the output written once. The rate of the second read depends on the bytes read
-/// since the first: those of one item if `joint` is set, else the whole input.
+/// since the first: those of one item if `joint` is set, otherwise the whole input.
 double cycles(const Grouped& s, const Split& p, const CpuLimits& limits) {
   const int64_t elems = s.n * s.pixels() * (s.blocked ? s.blocks * limits.lanes_f32() : s.channels);
   const int64_t items = s.n * (s.blocked ? s.units() : s.groups);
@@ -184,7 +184,7 @@ Expr sum_along(LoopBuilder& b, int64_t extent, int32_t lanes, int64_t unroll,
   return b.let("all", lane_reduce(Op::add, sum_of(b, sums)));
 }
 
-/// The part that the plain and the blocked form share: operands and constants of the node.
+/// The common part of the plain and the blocked form: operands and constants of the node.
 class Kernel {
  public:
   Kernel(Emitter& e, const Grouped& s, int32_t lanes) : e_(e), b_(e.b), s_(s), lanes_(lanes), node_(e.task().node()) {}

@@ -12,7 +12,7 @@ namespace {
 struct Normalisation {
   RowShape rows;
   bool centred = true;      ///< subtracts the mean
-  bool by_channel = false;  ///< one scale and bias per row (InstanceNormalization), else per element of the row
+  bool by_channel = false;  ///< one scale and bias per row (InstanceNormalization), otherwise per element of the row
 };
 
 Result<Normalisation> analyse(const Task& task, const CpuLimits&) {
@@ -54,8 +54,8 @@ class NormalizeRows final : public LoopModel {
   std::vector<Knob> space() const override { return row_knobs(r_.rows, limits()); }
 
  private:
-  /// Elements of a group, whose rows stay in L1 from pass to pass. Without a mean, there is no pass that hides the
-  /// loads of the next rows, and long rows are fastest one by one.
+  /// Elements of a group, whose rows stay in L1 from pass to pass. Without a mean, no pass hides the loads of the next
+  /// rows, and long rows are fastest one by one.
   static constexpr int64_t kCentredElems = 2048, kElems = 1024;
 
   Schedule usual() const override {
@@ -97,8 +97,8 @@ class NormalizeRows final : public LoopModel {
     });
   }
 
-  /// The scale or bias at a place; undefined if there is none. The rows of a group share those that belong to elements
-  /// of a row.
+  /// The scale or bias at a place; undefined if there is none. The rows of a group share those that belong to the
+  /// elements of a row.
   using Parameter = std::function<Expr(const RowGroup::Place&)>;
   Parameter parameter(Emitter& e, const RowGroup& rows, size_t input) const {
     const ValueId value = task().node().input(input);

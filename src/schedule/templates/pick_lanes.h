@@ -13,7 +13,8 @@ struct LaneOf {
   int32_t vector = -1, lane = 0;
 };
 
-/// Emits one shuffle for each of `vectors` that contributes a lane. All have one type and as many lanes as `lanes`.
+/// Emits one shuffle for each of `vectors` that contributes a lane. All vectors have the same type and as many lanes as
+/// `lanes`.
 Expr pick_lanes(std::span<const Expr> vectors, std::span<const LaneOf> lanes);
 
 }  // namespace kilter

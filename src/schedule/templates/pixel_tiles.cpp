@@ -15,8 +15,8 @@ constexpr int64_t kMostProducts = 96;  // multiply-adds in the body of the inner
 constexpr int64_t kMostStride = 4;     // code generation reads vectors with larger strides element by element
 constexpr int64_t kMostRows = 8, kMostVectors = 8;
 
-/// Cycles for each vector whose lanes are added. Adding those of as many vectors as they have lanes takes one addition
-/// and two shuffles less than that for each.
+/// Cycles for each vector whose lanes are added. If there are as many vectors as lanes, this takes one addition and two
+/// shuffles for each vector except one.
 constexpr double kLaneSum = 1.25;
 /// Accumulators that hide the latency of multiply-adds, divided by the fewest that could (measured).
 constexpr double kSlack = 1.3;
@@ -27,11 +27,11 @@ constexpr double kStore = 1.5;
 /// takes the steps [begin, end). The rows of a chunk are unrolled.
 struct KernelPart {
   int64_t first = 0, chunks = 1, height = 1, begin = 0, end = 0;
-  int64_t again = 0;  ///< taps that its vectors of taps share with those of the step before
+  int64_t again = 0;  ///< taps that its vectors of taps share with those of the previous step
   int64_t steps() const { return end - begin; }
 };
 
-/// The kernel as a tile traverses it. A step is a tap; in sums over taps, it is a vector of taps.
+/// The kernel in the order in which a tile traverses it. A step is a tap; in sums over taps, it is a vector of taps.
 ///
 /// For vectors of pixels, a kernel of one row is folded if that lets neighbouring vectors share what they read: its
 /// rows are then sections of `period` taps, because tap s + period of one vector reads what tap s of the next vector
@@ -81,8 +81,8 @@ KernelWalk walk_of(const PixelNest& nest, const PixelTile& tile, const CpuLimits
   return walk;
 }
 
-/// Full tiles of a row, and the pixels where the vectors of the rest begin (for sums, the pixels of the rest). The last
-/// vector, or the tile of sums, ends at the end of the row, so it computes some pixels again.
+/// Full tiles of a row, and the pixels at which the remaining vectors begin (for sums, the remaining pixels). The last
+/// vector, or the tile of sums, ends at the end of the row, so it computes some pixels twice.
 struct RowTiles {
   int64_t span = 0;  ///< pixels of a full tile
   int64_t full = 0;
@@ -103,7 +103,7 @@ RowTiles row_tiles(const PixelNest& nest, const PixelTile& tile, const CpuLimits
   return out;
 }
 
-/// Reads of registers that it takes to fetch one vector of the image.
+/// The number of register reads needed to fetch one vector of the image.
 double vector_reads(const PixelNest& nest, const PixelTile& tile, const CpuLimits& limits) {
   const int64_t lanes = tile.sums ? limits.lanes_f32() : pixel_lanes(nest, limits);
   if (!tile.sums && nest.step_w > kMostStride) return static_cast<double>(lanes);
@@ -177,7 +177,7 @@ bool fits_registers(const PixelNest& nest, const PixelTile& tile, const CpuLimit
   // Weights stay in registers from the first row of the tile that uses them to the last.
   const int64_t shared = std::min(walk.folded ? tile.tile : tile.rows, height);
   const int64_t operands = (shared > 1 ? shared * k : std::min(k, tile.tile)) + 1;
-  const int64_t ahead = 1;  // for what the code generator's scheduler loads ahead
+  const int64_t ahead = 1;  // for the loads that the code generator's scheduler moves ahead
   return sums + operands + product + ahead <= limits.vector_registers;
 }
 

@@ -147,7 +147,8 @@ class RowEmitter {
     };
   }
 
-  /// Pools `count` columns from `column` on over these taps, of which `covered` count per row.
+  /// Pools `count` columns from `column` on over these taps; `covered` is the number per row by which an average
+  /// divides.
   void pool(const Expr& column, int64_t count, const Taps& taps, const Expr& covered) {
     const Window& w = p_.win;
     const float start = p_.maximum ? -std::numeric_limits<float>::infinity() : 0;
@@ -160,7 +161,7 @@ class RowEmitter {
         for (int64_t c = 0; c < count; ++c) {
           const Expr value = b_.load(x_, x2 + offset(c), lanes_);
           const int32_t reg = acc[static_cast<size_t>(c)];
-          // max(a, b) returns b if a is NaN, so a NaN in the input is skipped whatever came before it.
+          // max(a, b) returns b if a is NaN, so a NaN in the input is skipped regardless of the previous values
           b_.set(reg, p_.maximum ? max(value, b_.get(reg)) : b_.get(reg) + value);
         }
       });

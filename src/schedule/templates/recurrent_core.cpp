@@ -10,10 +10,10 @@ namespace kilter {
 namespace {
 
 constexpr int64_t kBytes = 4;     ///< that dot() multiplies for each sum
-constexpr int32_t kTopZero = 64;  ///< the highest digit of 0
+constexpr int32_t kTopZero = 64;  ///< the highest digit for the number 0
 
 /// Calls put(row of r, whether it exists) for the lanes of all gates of a product, in the order in which constants for
-/// them are stored. Lanes beyond the last hidden unit have no row.
+/// them are stored. Lanes after the last hidden unit have no row.
 template <class Put>
 void each_column(const Recurrence& q, const std::vector<int64_t>& gates, int64_t width, const Put& put) {
   for (int64_t d = 0; d < q.shape.directions; ++d) {
@@ -43,7 +43,7 @@ Tensor pack_bytes(const Tensor& r, const Recurrence& q, const std::vector<int64_
   return packed;
 }
 
-/// Returns `of(row)` for the rows of r in the order of each_column(); 0 in the lanes beyond the last unit.
+/// Returns `of(row)` for the rows of r in the order of each_column(); 0 in the lanes after the last unit.
 template <class T, class Of>
 Tensor pack_columns(const Recurrence& q, const std::vector<int64_t>& gates, int64_t width, DType type, const Of& of) {
   std::vector<T> all;
@@ -87,8 +87,8 @@ Tensor picked(const Tensor& r, const float* scale, const Recurrence& q, const st
   return made;
 }
 
-/// The packed columns of r that a product multiplies. If they are bytes: what the sums of the highest digit start at,
-/// which corrects them for its zero, and the scales of the columns.
+/// The packed columns of r that a product multiplies. If they are bytes, also the starts of the sums of the highest
+/// digit, which correct them for its zero, and the scales of the columns.
 struct Product {
   Buf r, starts, factors;
 };
@@ -191,7 +191,7 @@ class StepEmitter {
     return q_.shape.directions == 1 ? either : select(binary(Op::eq, d_, Expr(0)), s_, back);
   }
 
-  // --- sequences with their own numbers of steps ---
+  // --- sequences of different lengths ---
 
   /// Stores the lengths of all rows and returns the largest. A length out of range fails the kernel's check and is
   /// bounded, so that no input makes the kernel access memory outside its buffers.
@@ -333,11 +333,11 @@ class StepEmitter {
 
   // --- products of bytes ---
 
-  /// Writes the rows of `state` as integers of three digits, each an unsigned byte, and the factors that these need.
+  /// Writes the rows of `state` as integers of three digits, each an unsigned byte, and the factors for these integers.
   ///
-  /// An element is h * kLargest / most, rounded: the sum with 1.5 * 2^23 has it in its low 23 bits, plus 2^22. The
-  /// lowest digit comes first; the last has kTopZero in place of 0. A state that is not finite makes its row's factor
-  /// NaN.
+  /// An element is h * kLargest / most, rounded. Adding 1.5 * 2^23 places it, plus 2^22, in the low 23 bits of the sum.
+  /// The lowest digit comes first; the last is kTopZero for an element of 0. If a state is not finite, the factor of
+  /// its row is NaN.
   void split_into_digits(const Buf& state) {
     constexpr double kLargest = (1 << 22) - 1, kRounder = 1.5 * (1 << 23);
     const int64_t end = round_up(q_.shape.hidden, lanes_);
@@ -497,7 +497,7 @@ class StepEmitter {
   void put_state(size_t output, const Expr& value) {
     if (wanted(output)) store(node_.outputs[output], state_index(row_, column_), value);
   }
-  /// Stores a state that is the last if the step is; end_sequences() stores those of sequences with lengths.
+  /// Stores a state as the last one if this is the last step; end_sequences() stores those of sequences with lengths.
   void put_last(size_t output, const Expr& value) {
     if (!wanted(output) || q_.lengths) return;
     if (q_.shape.steps == 1) return put_state(output, value);

@@ -18,7 +18,7 @@ struct Recurrence {
   bool reverse = false;              ///< whether a single direction runs backward; of two directions, the second does
   bool coupled = false;              ///< LSTM: the forget gate is 1 - the input gate
   bool linear_before_reset = false;  ///< GRU
-  bool lengths = false;              ///< whether sequences have their own numbers of steps, given at run time
+  bool lengths = false;              ///< whether sequences have different numbers of steps, given at run time
   /// Whether r consists of integers with scales and is multiplied as bytes, by the digits of h.
   bool bytes = false;
   double clip = 0;                    ///< infinity: no clipping
@@ -33,8 +33,8 @@ struct Recurrence {
   bool parallel_blocks() const { return shape.steps == 1 && products().size() == 1 && !lengths; }
 };
 
-/// Digits of 8 bits of an element of h that is multiplied by bytes. They have as much precision as f32: its elements
-/// are rounded to a 2^-23rd of the largest.
+/// Digits of 8 bits for an element of h that is multiplied as bytes. They are as precise as f32: elements are rounded
+/// to a multiple of 2^-23 of the largest one.
 constexpr int64_t kStateDigits = 3;
 
 /// Rows of the batch x vectors of hidden units. All gates of a product stay in registers.

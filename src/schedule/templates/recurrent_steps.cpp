@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kMaxVectors = 8;
 
-/// Whether r consists of integers that i8 holds, and their sums with the digits of h fit in i32.
+/// Whether r consists of integers that i8 can represent, and their sums with the digits of h fit in i32.
 bool multiplies_bytes(const Task& task, const RecurrentForm& form, const RecurrentShape& shape,
                       const CpuLimits& limits) {
   constexpr int64_t kMostHidden = 1 << 15;
@@ -44,7 +44,7 @@ Result<Recurrence> analyse(const Task& task, const CpuLimits& limits) {
   const OpView seen = view(*task.graph, node);
   if (auto rejected = recurrent_refusal(seen)) return *rejected;
   if (!form->projected())
-    return Rejected{"operator", fmt::format("{}Steps, which the pass split_recurrent makes", form->name),
+    return Rejected{"operator", fmt::format("{}Steps, which the pass split_recurrent creates", form->name),
                     std::string(node.op->name)};
   if (!task.prologue.empty()) return Rejected{"prologue", "none", std::to_string(task.prologue.size()) + " nodes"};
   if (auto rejected = check_elementwise(task)) return *rejected;
@@ -78,7 +78,7 @@ int64_t most_gates(const Recurrence& q) {
 }
 
 /// Rows of the batch that fit in registers. A single row uses r as a memory operand; several rows also need registers
-/// for its vectors. Rows of bytes need registers for the digits of an element, too.
+/// for its vectors. Rows of bytes also need registers for the digits of an element.
 int64_t most_rows(const Recurrence& q, int64_t vectors, const CpuLimits& limits) {
   const int64_t all = most_gates(q) * vectors;
   if (q.bytes) return (limits.vector_registers - 1) / (kStateDigits * (all + 1));

@@ -1,5 +1,5 @@
-// Resize, Upsample and TakePixels of images over height and width, with tables of source indices and weights made at
-// compile time. Enlarged rows of plain images are shuffled from vectors of the input.
+// Resize, Upsample and TakePixels of images over height and width, with tables of source indices and weights computed
+// at compile time. Enlarged rows of plain images are shuffled from vectors of the input.
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Kernels that pass over each row of the anchor's input several times and write a row of the same length. A group of
 // rows is processed together: their chains of operations are independent, and they share the reductions over lanes and
-// what is read for each element of a row.
+// the data that are read for each element of a row.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct RowShape {
   size_t first_dim = 0;
   int64_t extent = 1;
   int64_t rows = 1;        ///< of the whole input
-  int64_t neighbours = 1;  ///< rows along the innermost dimension outside of the row, which groups divide
+  int64_t neighbours = 1;  ///< rows along the innermost dimension outside of the row; groups divide this dimension
 };
 RowShape row_shape(const Shape& shape, size_t first_dim);
 
@@ -57,8 +57,8 @@ class RowGroup {
   Expr index(int64_t row, size_t d) const;
   /// A vector of the input.
   Expr load(const Place& p) const;
-  /// Prefetches the vector of the next group's rows that corresponds to a place of this one. Belongs into the second
-  /// pass, which reads from L1.
+  /// Prefetches the vector of the next group's rows that corresponds to a place of this one. Must be called in the
+  /// second pass, which reads from L1.
   void prefetch_next(const Place& p);
   /// Reduces the terms of each row by `op`, whose identity is `start`. The result has one element for each row. `join`
   /// adds a term to a sum; the default is `op`.
@@ -83,8 +83,8 @@ class RowGroup {
   std::vector<Expr> bases_;  ///< by row: the index of its first element in the input
 };
 
-/// Declares parallel dimensions over groups of rows, as the schedule's knobs say, and calls `body` for a whole group,
-/// and again for the rows that are left over.
+/// Declares parallel dimensions over groups of rows according to the schedule's knobs, and calls `body` for a whole
+/// group, and again for the remaining rows.
 void emit_row_groups(Emitter& e, const RowShape& shape, const Schedule& schedule, int32_t lanes,
                      const std::function<void(RowGroup&)>& body);
 

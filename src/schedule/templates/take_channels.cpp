@@ -20,7 +20,7 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
-/// The way in which one vector of the result is made.
+/// How one vector of the result is assembled.
 struct Made {
   std::vector<Source> sources;
   std::vector<LaneOf> lanes;

@@ -9,8 +9,8 @@ namespace kilter {
 
 class TileSplit {
  public:
-  /// `overlap`: the last tile is a whole one that overlaps the tile before it (Task::open), unless the extent is
-  /// smaller than a tile. Elements that two tiles cover are computed twice, with the same result.
+  /// `overlap`: the last tile is a whole one that overlaps the previous tile (Task::open), unless the extent is smaller
+  /// than a tile. Elements in two tiles are computed twice, with the same result.
   TileSplit(int64_t extent, int64_t tile, bool overlap);
 
   int64_t whole() const { return whole_; }

@@ -1,4 +1,4 @@
-// Transposition of a memory tile in registers: it loads rows as vectors and returns columns as vectors. Serves copies
+// Transposition of a memory tile in registers: loads rows as vectors and returns columns as vectors. Used by copies
 // that change which dimension is contiguous.
 #pragma once
 
@@ -12,7 +12,8 @@ namespace kilter {
 /// or more lanes (a power of two).
 bool has_transpose_tile(DType type, int32_t lanes);
 
-/// Returns the columns of as many vectors as they have lanes. Their elements must satisfy has_transpose_tile().
+/// Returns the columns of `rows`, which are as many vectors as they have lanes. Their elements must satisfy
+/// has_transpose_tile().
 std::vector<Expr> transposed(LoopBuilder& b, const std::vector<Expr>& rows);
 
 struct RowsAt {

@@ -1,6 +1,6 @@
 // Forests of decision trees. Walks through trees are chains of dependent loads, so several are interleaved: those of
-// several rows through one tree, and for the rows that are left over, those of one row through several trees. In both
-// cases, a row adds up its leaves in the order of the trees.
+// several rows through one tree, and for the remaining rows, those of one row through several trees. In both cases, a
+// row adds up its leaves in the order of the trees.
 
 #include <algorithm>
 #include <limits>
@@ -45,7 +45,8 @@ class TreeEmitter {
   TreeEmitter(Emitter& e, const TreeSumsShape& s, int64_t walks)
       : e_(e), b_(e.b), node_(e.task().node()), s_(s), walks_(walks) {}
 
-  /// A block of rows fits in L1 beside a tree. Few rows, and rows that are too long for that, are computed one by one.
+  /// A block of rows fits in L1 together with a tree. If there are few rows, or if rows are too long for that, they are
+  /// computed one by one.
   void run(const CpuLimits& limits) {
     const int64_t row_bytes = s_.columns.width() * size_bytes(e_.task().operand(node_.inputs[kTreeX]).type.dtype);
     const int64_t fit = std::min(limits.l1_bytes / 2 / row_bytes, s_.rows / kFewItems) / walks_ * walks_;

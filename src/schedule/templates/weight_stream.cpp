@@ -36,8 +36,8 @@ void emit_prefetch(LoopBuilder& b, const WeightStream& stream, const Expr& begin
   const int64_t size = size_bytes(b.buffer(stream.weights).type);
   if (stream.prefetch != kNextPanel)
     return prefetch_lines(b, stream.weights, begin + at + Expr(stream.prefetch / size), elems, stream.line_bytes);
-  // A step reads `lines` cache lines of its panel and prefetches `share` lines of the next. `shares` passes cover it
-  // all.
+  // A step reads `lines` cache lines of its panel and prefetches `share` lines of the next one. `shares` passes cover
+  // the whole panel.
   const int64_t line = stream.line_bytes / size;  // elements
   const int64_t lines = ceil_div(elems, line);
   int64_t share = ceil_div(lines, stream.passes);

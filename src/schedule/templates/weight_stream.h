@@ -35,7 +35,7 @@ struct WeightStream {
   int64_t panel = 0;     ///< elements of a panel; needed, like `passes`, only for kNextPanel
   int64_t passes = 1;
   int32_t line_bytes = 0;  ///< CpuLimits::line_bytes; needed unless `prefetch` is 0
-  bool open = false;       ///< Task::open: few numbers of passes make another structure
+  bool open = false;       ///< Task::open: small numbers of passes result in a different structure
 };
 
 /// Emits the prefetches of a step that reads `elems` elements from `at` on, counted from the panel's first element

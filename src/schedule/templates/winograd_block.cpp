@@ -108,7 +108,7 @@ std::pair<Expr, Expr> WinogradBlock::corner(const Expr& tile) {
 }
 
 /// Computes B' d B of a tile: down its columns, then across its rows, which it passes to `row_done` one by one. Between
-/// the two steps the rows are in `temp`, unless one of the steps is the identity.
+/// the two steps, the rows are in `temp`, unless one of the steps is the identity.
 void WinogradBlock::input_rows(const Load& load, const Buf& temp,
                                const std::function<void(int64_t, const std::vector<Expr>&)>& row_done) {
   const int64_t rows = down_.inputs(), width = across_.inputs();
@@ -131,9 +131,9 @@ void WinogradBlock::input_rows(const Load& load, const Buf& temp,
   }
 }
 
-/// Computes A' q A of a tile in the same order; returns a function that makes a row of outputs. `squares` becomes a sum
-/// of squares to which every input contributes: of the outputs if the tile is one row or column, else of the first and
-/// last row of A' q.
+/// Computes A' q A of a tile in the same order; returns a function that computes a row of outputs. `squares` becomes a
+/// sum of squares to which every input contributes: of the outputs if the tile is one row or column, otherwise of the
+/// first and last row of A' q.
 std::function<std::vector<Expr>(int64_t)> WinogradBlock::output_rows(const Load& load, const Buf& temp, Expr& squares) {
   const int64_t rows = down_.outputs, width = across_.inputs();
   squares = imm(DType::f32, 0, lanes_);

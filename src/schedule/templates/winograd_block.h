@@ -52,7 +52,8 @@ class WinogradBlock {
   void transform_inputs(const Buf& v, const Expr& base, const Expr& icb, const Buf& temp);
   /// Computes the q of channel group `group` from v at `base`.
   void multiply(const Buf& v, const Expr& base, const Expr& group, const Buf& weights, const Buf& q);
-  /// Computes the group's outputs from q. Tiles whose values grow too large on the way are recomputed from the input.
+  /// Computes the group's outputs from q. Tiles with intermediate values that are too large are recomputed from the
+  /// input.
   void finish_outputs(const Expr& group, const Buf& weights, const Buf& q, const Buf& bias, const Buf& temp);
 
  private:

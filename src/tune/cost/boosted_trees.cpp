@@ -19,7 +19,7 @@ struct Binned {
   Bin missing(size_t feature) const { return static_cast<Bin>(cuts[feature].size() + 1); }
 };
 
-/// A place between two neighbouring values, above the lower and at most the upper.
+/// A value between two neighbouring ones, above the lower and at most the upper.
 float between(float low, float high) {
   const auto middle = static_cast<float>((static_cast<double>(low) + high) / 2);
   return middle > low ? middle : high;

@@ -1,4 +1,4 @@
-// Rows of numbers with named columns: schedules as cost models see them.
+// Rows of numbers with named columns: the form in which cost models get schedules.
 #pragma once
 
 #include <cstddef>

@@ -58,7 +58,7 @@ struct FirstPick {
   bool failed = false;
 };
 
-/// Judges the row predicted best. At least one row of the group must have run.
+/// Evaluates the row predicted best. At least one row of the group must have run.
 FirstPick first_pick(const Group& g) {
   const auto before = [&](size_t a, size_t b) {
     if (g.predicted[a] != g.predicted[b]) return g.predicted[a] < g.predicted[b];
@@ -107,7 +107,7 @@ Metrics judge(std::span<const double> predicted, std::span<const double> costs, 
   m.rows = costs.size();
   m.groups = all.size();
   for (const auto& [id, g] : all) {
-    // The costs differ, so at least one row ran.
+    // Skips groups whose costs are all equal; in the others, at least one row ran.
     if (all_equal(g.costs)) continue;
     ++m.judged;
     m.pairwise += pairwise(g);

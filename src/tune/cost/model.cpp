@@ -12,7 +12,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Distance of a failure from the slowest row that ran, as the logarithm of the ratio of their times.
+/// How much a failure costs above the slowest row that ran, as the logarithm of the ratio of their times.
 const double kFailureStep = std::log(1.5);
 
 void check_length(size_t got, const TrainingSet& set, const char* what) {

@@ -48,7 +48,7 @@ void check_training_set(const TrainingSet& set);
 /// outweigh the differences that matter.
 std::vector<double> finite_costs(const TrainingSet& set);
 
-/// A model that learns from rows. The same rows, options and number of threads give the same model, byte for byte.
+/// A model that learns from rows. The same rows, options and number of threads give the same model, bit for bit.
 class TrainableModel : public CostModel {
  public:
   /// Trains from scratch. Throws the errors of check_training_set().
@@ -68,8 +68,9 @@ struct BoostOptions {
   int bins = 256;               ///< maximum number of split places of a feature, 2..65536
   int threads = 1;              ///< 1..1024; Kilter's own trainer uses one
   uint64_t seed = 1;
-  /// A model that the new trees correct: it counts in full, and they learn the remaining error. It must have the same
-  /// objective, and its features must be among those of the rows. The owner of the options must keep it alive.
+  /// A model that the new trees correct: its predictions count in full, and the trees learn the remaining error. It
+  /// must have the same objective, and its features must be among those of the rows. The owner of the options must keep
+  /// it alive.
   const TreeModel* start = nullptr;
 };
 void check_boost_options(const BoostOptions& options);

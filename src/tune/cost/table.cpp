@@ -89,7 +89,7 @@ class TableReader {
   std::string text(const json& row, const char* field, bool needed) const {
     if (!row.contains(field) && !needed) return "";
     const json value = row.value(field, json());
-    if (!value.is_string()) bad("\"{}\": expected a text, got {}", field, json_text(value));
+    if (!value.is_string()) bad("\"{}\": expected a string, got {}", field, json_text(value));
     return value.get<std::string>();
   }
 

@@ -29,7 +29,7 @@ constexpr std::string_view kTableFormat = "kilter-cost-table-1";
 ///    "weight": number}
 /// "device" and "weight" may be left out, which means "" and 1. "ms" and "default_ms" may replace "cost" (null "ms" for
 /// a failure). Empty lines are skipped. Throws io if a file cannot be read, and bad_input with file, line and field for
-/// any other fault; all files must have the same features.
+/// any other fault. All files must have the same features.
 Table read_table(const std::vector<std::filesystem::path>& files);
 /// Parses a table from text. Errors refer to it as `where`.
 Table parse_table(std::string_view text, const std::string& where);

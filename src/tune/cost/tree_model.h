@@ -1,4 +1,4 @@
-// Boosted trees that need no other library: evaluation, and a text form that is shipped and stored in files.
+// Boosted trees that need no other library: evaluation, and a text form, in which models are shipped and stored.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct TreeNode {
 };
 using Tree = std::vector<TreeNode>;
 
-/// A row's prediction is the base plus the leaves that it reaches, added in order as floats; this matches XGBoost bit
-/// for bit. Immutable and thread-safe.
+/// A row's prediction is the base plus the leaves that it reaches, added in order as floats; the results are bitwise
+/// identical to those of XGBoost. Immutable and thread-safe.
 class TreeModel : public CostModel {
  public:
   struct Parts {
@@ -37,7 +37,7 @@ class TreeModel : public CostModel {
     Objective objective = Objective::cost;
     float base = 0;
     std::vector<Tree> trees;
-    /// Facts about how the model was made (trainer, rows, devices), each with a one-word key and one line of text.
+    /// Facts about how the model was trained (trainer, rows, devices), each with a one-word key and one line of text.
     std::vector<std::pair<std::string, std::string>> notes;
   };
   /// Throws bad_input, naming `where`, if names, indices or numbers of the parts do not fit together.
@@ -69,7 +69,7 @@ class TreeModel : public CostModel {
 /// rounding. The features of `first` must be among those of `more`. The result has the features and notes of `more`.
 /// Throws bad_input if the objectives differ.
 TreeModel join_models(const TreeModel& first, const TreeModel& more);
-/// Throws bad_input if `start` is not null and has another objective than the model to be trained on top of it.
+/// Throws bad_input if `start` is not null and its objective differs from that of the model to be trained on top of it.
 void check_start(const TreeModel* start, Objective objective);
 
 }  // namespace kilter::tune

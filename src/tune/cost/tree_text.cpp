@@ -12,7 +12,7 @@
 namespace kilter::tune {
 namespace {
 
-/// More levels than any trainer makes; prevents a damaged file from using up all memory.
+/// More levels than any trainer creates; prevents a damaged file from using up all memory.
 constexpr size_t kDeepest = 64;
 
 class TreeReader {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kFile = "libxgboost.so";
 constexpr const char* kHowToInstall =
-    "Install it with: python3 -m venv .venv && .venv/bin/python -m pip install xgboost-cpu==3.2.0; or do without it: "
-    "the trainer 'trees' and all searchers but xgb and xgb-rank do not need it";
+    "Install it with: python3 -m venv .venv && .venv/bin/python -m pip install xgboost-cpu==3.2.0; or work without it: "
+    "the trainer 'trees' and all searchers except xgb and xgb-rank do not need it";
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -58,13 +58,13 @@ Found open_from(const std::string& place, std::vector<std::string>& tried) {
   return {};
 }
 
-/// Opens the library at the place that the user named, and nowhere else.
+/// Opens the library at the place that the user named; tries no other place.
 Found open_asked(const std::string& place, const std::string& by) {
   std::vector<std::string> tried;
   const Found found = open_from(place, tried);
   if (found.library != nullptr) return found;
   fail(ErrorKind::usage,
-       "XGBoost: {} '{}' leads to no library (tried: {}). Expected {}, a folder that contains it, or a Python "
+       "XGBoost: {} '{}' does not lead to a library (tried: {}). Expected {}, a folder that contains it, or a Python "
        "environment with the package xgboost-cpu. {}",
        by, place, join(tried, "; "), kFile, kHowToInstall);
 }

@@ -31,7 +31,7 @@ class DenseMatrix {
   DenseMatrix(const XgboostLibrary& library, const Matrix& rows, int threads) : library_(library) {
     const std::string data = array(rows.values.data(), {rows.rows(), rows.columns()}, "<f4");
     const std::string config = fmt::format(R"({{"missing":NaN,"nthread":{}}})", threads);
-    library.check(library.functions().matrix_from_dense(data.c_str(), config.c_str(), &handle_), "making a matrix");
+    library.check(library.functions().matrix_from_dense(data.c_str(), config.c_str(), &handle_), "creating a matrix");
   }
   ~DenseMatrix() { (void)library_.functions().matrix_free(handle_); }
   DenseMatrix(const DenseMatrix&) = delete;
@@ -139,8 +139,8 @@ void XgboostModel::fit(const TrainingSet& given) {
   if (rank) matrix.set("group", grouped.sizes);
   if (!set.weights.empty()) matrix.set("weight", rank ? group_weights(grouped) : floats(set.weights));
   auto names = parameters(objective_, options_);
-  // By default XGBoost pairs rows only with the 32 that it rates best, so a row below them whose cost equals theirs
-  // would never move.
+  // By default, XGBoost pairs rows only with the 32 that it rates best. A row below these whose cost equals theirs
+  // would then never move.
   if (rank) {
     const uint32_t largest = *std::max_element(grouped.sizes.begin(), grouped.sizes.end());
     names.emplace_back("lambdarank_pair_method", "topk");
@@ -152,7 +152,7 @@ void XgboostModel::fit(const TrainingSet& given) {
   }
   Functions::Handle handle = nullptr;
   const Functions::Handle matrices[] = {matrix.handle()};
-  library_->check(f.booster_create(matrices, 1, &handle), "making a booster");
+  library_->check(f.booster_create(matrices, 1, &handle), "creating a booster");
   booster_ =
       std::shared_ptr<void>(handle, [library = library_](void* b) { (void)library->functions().booster_free(b); });
   for (const auto& [name, value] : names)

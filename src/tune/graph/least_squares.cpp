@@ -39,7 +39,7 @@ Normal normal_equations(const Rows& rows, const std::vector<double>& targets, co
 }
 
 /// Inverse of the part of the matrix whose unknowns are in the set `free` (bits, the last unknown lowest); 0 elsewhere.
-/// The diagonal is enlarged a little, so that an inverse exists even if the rows cannot tell unknowns apart.
+/// The diagonal is enlarged slightly, so that an inverse exists even if the rows do not distinguish some unknowns.
 std::vector<double> inverse_of(const Normal& normal, unsigned free) {
   const size_t n = normal.right.size();
   const size_t width = 2 * n;
@@ -97,7 +97,7 @@ double median(std::vector<double> values) {
 }
 
 /// Standard deviation of the normal distribution whose absolute values have the same median as those of `logs`. A fit
-/// to few rows hides part of the scatter, for which the result is corrected.
+/// to few rows hides part of the scatter; the result is corrected for this.
 double scale_of(const std::vector<double>& logs, size_t unknowns) {
   const auto n = static_cast<double>(logs.size());
   const double hidden = std::sqrt(n / std::max(1.0, n - static_cast<double>(unknowns)));

@@ -17,9 +17,9 @@ struct RatioFit {
 
 /// Fits unknowns so that row * unknowns is close to each row's target, by least squares of the logarithms of their
 /// ratios. Outliers get little weight: the fit iterates least absolute logarithms, then Tukey's biweight (Beaton and
-/// Tukey 1974). If the rows cannot tell unknowns apart, all but the last of these are 0. Deterministic. All rows must
-/// have the same length, at most 8, and contain no negative number; at least one number in each must be above 0, and so
-/// must all targets.
+/// Tukey 1974). If the rows do not distinguish some unknowns, all but the last of these are 0. Deterministic. All rows
+/// must have the same length, at most 8, and contain no negative number; at least one number in each must be above 0,
+/// and so must all targets.
 RatioFit fit_ratios(const std::vector<std::vector<double>>& rows, const std::vector<double>& targets);
 
 }  // namespace kilter::tune

@@ -16,7 +16,7 @@ constexpr double kImpossible = std::numeric_limits<double>::infinity();
 /// Rounds of bounding, dropping and elimination, among which `sweeps` are divided.
 constexpr int kRounds = 6;
 
-/// Sum of the magnitudes of everything that may be added up, to which rounding errors are relative.
+/// Sum of the magnitudes of everything that may be added up; rounding errors are relative to this sum.
 double magnitude(const ChoiceProblem& problem) {
   double sum = 0;
   const auto add_largest = [&](const std::vector<double>& ms) {
@@ -67,7 +67,7 @@ class Pbqp {
     best_ = std::move(choice);
   }
 
-  /// Adopts `choice`, the best of the core, unless a choice known before alternatives were dropped is better.
+  /// Adopts `choice`, the best of the core, unless a choice found before alternatives were dropped is better.
   void take(std::vector<size_t> choice) {
     graph_.unfold(choice);
     const double ms = problem_.cost_ms(choice);

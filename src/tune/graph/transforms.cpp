@@ -14,7 +14,8 @@ namespace {
 /// Spread that is assumed if there are no more samples than terms, which leaves the scatter unknown.
 constexpr double kUnknownSpread = 0.2;
 constexpr double kLeastSpread = 1e-3;
-/// Added to the error for a level without measurements, and for each doubling of threads without measurements.
+/// Added to the error if the level was not measured, and for each doubling between the requested and the measured
+/// number of threads.
 constexpr double kOtherLevel = 0.5;
 constexpr double kOtherThreads = 0.5;
 
@@ -42,7 +43,7 @@ TransformModel::TransformModel(std::string device, std::vector<MemoryLevel> leve
   require(!levels_.empty() && std::isinf(levels_.back().bytes), "layout changes: the last level must be unlimited");
   require(levels_.size() < 8, "layout changes: {} levels of memory; at most 7", levels_.size());
   for (size_t i = 1; i < levels_.size(); ++i) {
-    require(levels_[i].bytes > levels_[i - 1].bytes, "layout changes: level {} is no larger than the one before",
+    require(levels_[i].bytes > levels_[i - 1].bytes, "layout changes: level {} is not larger than the previous one",
             levels_[i].name);
   }
   std::map<Key, std::vector<TransformSample>> sets;
@@ -61,7 +62,7 @@ size_t TransformModel::level_of(double bytes, int threads) const {
   return levels_.size() - 1;
 }
 
-/// Returns the factors of Fit::terms: 1 for the start; the bytes for every measured level up to this one, else 0.
+/// Returns the factors of Fit::terms: 1 for the start; the bytes for every measured level up to this one, otherwise 0.
 std::vector<double> TransformModel::terms_of(const Fit& fit, size_t level, double bytes) {
   std::vector<double> terms = {1};
   for (const size_t measured : fit.levels) terms.push_back(measured <= level ? bytes : 0);

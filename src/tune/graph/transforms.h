@@ -1,4 +1,4 @@
-// The cost of layout changes: a model fitted to a few measurements, so that the others need not be measured.
+// The cost of layout changes: a model fitted to a few measurements, so that not every change has to be measured.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ struct TransformEstimate {
 };
 
 /// time = start + bytes / bandwidth of the level that the bytes fit into, for each kind and number of threads; deeper
-/// levels are never faster. The fit is by least squares of the logarithms of ratios and gives outliers little weight.
-/// A kind without measurements uses the fit to all kinds together, a number of threads without any uses the nearest
-/// measured number, and a level without any uses another level. Each of these increases the error.
+/// levels are never faster. The fit is by least squares of the logarithms of ratios and gives outliers little weight. A
+/// kind without measurements uses the fit to all kinds together, a number of threads without any uses the nearest
+/// measured number, and a level without any uses a different level. Each of these increases the error.
 class TransformModel {
  public:
   /// Throws bad_input for samples without positive, finite bytes, time and threads; internal for levels that do not
@@ -54,8 +54,8 @@ class TransformModel {
 
   /// {"format": "kilter-transforms-1", "device", "levels", "samples"}: the data that the model is fitted to.
   std::string text() const;
-  /// Throws bad_input with `where` for any other format. Also throws it, naming both machines, if the model was
-  /// measured on another device.
+  /// Throws bad_input with `where` for any other format, and if the model was measured on a different device, in which
+  /// case the message names both.
   static TransformModel parse(std::string_view text, const std::string& where, const std::string& device);
   static TransformModel load(const std::filesystem::path& path, const std::string& device);
   void save(const std::filesystem::path& path) const;

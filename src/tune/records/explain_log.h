@@ -1,4 +1,5 @@
-// Explains a log for a network: how long its layers would take, what the log does not cover, and what is suspicious.
+// Explains a log for a network: how long its layers would take, which layers the log does not cover, and what is
+// suspicious.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ struct LogRow {
 };
 
 struct LogExplanation {
-  /// The machine whose records are used: the one with the most records, unless another is requested.
+  /// The machine whose records are used: the one with the most records, unless a different one is requested.
   std::string device, target;
   int threads = 0;                         ///< 0: not given in the log
   size_t others = 0;                       ///< records of other devices

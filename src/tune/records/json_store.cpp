@@ -1,5 +1,5 @@
-// Records as JSON lines. Writers lock the file for each append. A line that a process could not finish stays as a
-// damaged line, and the next record starts on a new line.
+// Records as JSON lines. Writers lock the file for each append. If a process is stopped while it writes a line, the
+// damaged line stays in the file, and the next record starts on a new line.
 
 #include <nlohmann/json.hpp>
 
@@ -103,7 +103,7 @@ class JsonStore : public Store {
   }
 
  private:
-  /// Learns the ids of records that others have written since the last call.
+  /// Reads the ids of records that other processes have written since the last call.
   void learn_ids(const LockedFile& file) {
     if (file.size() < seen_ || file.inode() != inode_) seen_ = 0, unfinished_ = false, ids_.clear();
     inode_ = file.inode();

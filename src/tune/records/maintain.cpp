@@ -42,8 +42,8 @@ std::string problem_fault(const std::string& problem) {
 
 void check_date(std::string_view option, const std::string& date) {
   if (second_of(date)) return;
-  fail(ErrorKind::usage, "{} {}: expected a date such as 2026-03-01, or with a time 2026-03-01T12:00:00Z", option,
-       date);
+  fail(ErrorKind::usage, "{} {}: expected a date such as 2026-03-01, or a date and time such as 2026-03-01T12:00:00Z",
+       option, date);
 }
 
 namespace {

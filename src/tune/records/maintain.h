@@ -14,8 +14,8 @@
 namespace kilter::tune {
 
 struct PruneOptions {
-  /// Schedules kept for each combination of problem, layouts, target, device, number of threads and code generator.
-  /// With fewer than kEnoughTried (tune/tuner/plans/outlook.h) a tuned task no longer counts as tuned.
+  /// Schedules kept for each combination of problem, layouts, target, device, number of threads and code generator. If
+  /// fewer than kEnoughTried (tune/tuner/plans/outlook.h) are kept, a tuned task no longer counts as tuned.
   size_t keep = 8;
   /// Whether to drop all records that are not ok; schedules that were wrong or crashed can then be chosen again.
   bool drop_failures = false;
@@ -33,7 +33,7 @@ struct PrunePlan {
   size_t kept = 0;
 };
 /// Decides which records to remove. Keeps all measurements of the best `keep` schedules by ranked() and of the best of
-/// each template, all failures unless options.drop_failures is set, and everything that `may_go` does not admit.
+/// each template, all failures unless options.drop_failures is set, and all records that `may_go` does not select.
 /// `records` must be all records of a file, since any of them may bar a schedule or compete with it.
 PrunePlan plan_prune(std::span<const Record> records, const PruneOptions& options, const Filter& may_go = {});
 
@@ -45,8 +45,8 @@ struct Verification {
   bool passed() const { return file.empty() && damaged.empty() && unreadable.empty(); }
 };
 /// Checks the file's own structure, that every row or line is a record whose id matches its content, and that every
-/// problem and every Kilter schedule parses and names a known template. `progress` receives the number done and the
-/// total.
+/// problem and every Kilter schedule can be parsed and names a known template. `progress` receives the number done and
+/// the total.
 Verification verify(Store& store, const std::function<void(size_t, size_t)>& progress = {});
 
 }  // namespace kilter::tune

@@ -21,7 +21,8 @@ constexpr std::array kRows = {
     DistanceRow{Distance::threads, "threads", "another number of threads", kOtherThreadsLoss},
     DistanceRow{Distance::family, "family", "another machine with the same vectors, L1 and L2", 5},
     DistanceRow{Distance::epilogue, "epilogue", "another epilogue: the lines differ only after the \"+\"", 6},
-    DistanceRow{Distance::shape, "shape", "a near shape: the same windows and types, extents near in log space", 8, 10},
+    DistanceRow{Distance::shape, "shape", "a similar shape: the same windows and types, extents close in log space", 8,
+                10},
 };
 
 /// The part of a fingerprint that identifies a family: everything from the widest vectors to L2.
@@ -44,7 +45,8 @@ struct Judged {
 
 /// Sort key among candidates of one set of conditions: paired ratios below 1 first, then times.
 std::pair<int, double> key(const Judged& j) {
-  // Uses the upper end of the interval. With few samples it is high, so that a lucky candidate does not win.
+  // Uses the upper end of the interval. If there are few samples, it is high, so that a candidate does not win by
+  // chance.
   if (j.ratio && j.ratio->value < 1) return {0, j.ratio->high};
   if (!j.record->samples_ms.empty()) return {1, j.record->ms()};
   return {2, j.ratio ? j.ratio->value : 0};
@@ -82,7 +84,7 @@ std::string difference_text(Distance distance, const Record& r, const Query& q) 
     case Distance::exact:
       break;
     case Distance::codegen:
-      return fmt::format("made by {}, used with {}", known(r.conditions.codegen), code_version(r, q.versions));
+      return fmt::format("measured with {}, used with {}", known(r.conditions.codegen), code_version(r, q.versions));
     case Distance::epilogue:
       return fmt::format("tuned with the epilogue {}, used with {}", known(std::string(epilogue_of(r.problem))),
                          known(std::string(epilogue_of(q.problem))));

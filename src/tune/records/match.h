@@ -24,9 +24,9 @@ enum class Distance : uint8_t {
   codegen,   ///< version of the code: the code generator, the schedule's template, or the default's
   layouts,   ///< layouts of the task's inputs and outputs
   threads,   ///< number of threads
-  family,    ///< another machine of the same family (same_family())
+  family,    ///< a different machine of the same family (same_family())
   epilogue,  ///< the nodes after the anchor
-  shape,     ///< extents, near in log space
+  shape,     ///< extents, close in log space
 };
 
 /// The expected loss compared with a record without the difference. This is an estimate, like those in
@@ -59,22 +59,22 @@ struct Query {
 
 struct Match {
   Record record;
-  /// The schedule's time divided by the default's. Empty if the record has no ratio, or if it was measured against
-  /// another default and no record relates the two defaults. For a record of another problem, the divisor is the time
-  /// of that problem's default.
+  /// The schedule's time divided by the default's. Empty if the record has no ratio, or if it was measured against a
+  /// different default and no record relates the two. For a record of a different problem, the divisor is the time of
+  /// that problem's default.
   std::optional<Ratio> ratio;
-  bool by_other_default = false;        ///< `ratio` is converted from another default: see OverDefault
+  bool by_other_default = false;        ///< `ratio` is converted from a different default: see OverDefault
   Distance distance = Distance::exact;  ///< the largest of `differences`
   std::vector<Distance> differences;    ///< all differences, nearest first; empty: exact
   double loss_percent = 0;              ///< for all differences together
   std::string words;                    ///< one line: "tuned at 1 thread, used at 2; expected loss about 8 %"
 };
 
-/// Whether schedules tuned on one machine serve the other: their fingerprints have the same widest vectors and the same
-/// sizes of L1 and L2. Brand, clock, L3 and number of CPUs may differ.
+/// Whether schedules tuned on one machine can be used on the other: their fingerprints have the same widest vectors and
+/// the same sizes of L1 and L2. Brand, clock, L3 and number of CPUs may differ.
 bool same_family(std::string_view fingerprint_a, std::string_view fingerprint_b);
 
-/// Schedules that were ever wrong or crashed, by problem and target, whatever the layouts and threads.
+/// Schedules that were ever wrong or crashed, by problem and target, regardless of layouts and threads.
 class Barred {
  public:
   explicit Barred(std::span<const Record> records);
@@ -89,9 +89,9 @@ class Barred {
 void bar(std::vector<Record>& records, const Record& named, const std::string& reason);
 
 /// Returns one record for each schedule, best first. All records must be of one problem and one machine. Leaves out
-/// records that are not `ok` and barred schedules. Of several measurements of a schedule under equal conditions the
-/// middle one counts (of two, the worse), so that a lucky one does not win. Records with a ratio below 1 come first,
-/// ordered by the upper end of the interval, then the others by time. On a tie the newer record comes first.
+/// records that are not `ok` and barred schedules. Of several measurements of a schedule under equal conditions, the
+/// median counts (of two, the worse), so that none wins by chance. Records with a ratio below 1 come first, ordered by
+/// the upper end of the interval, then the others by time. On a tie, the newer record comes first.
 std::vector<const Record*> ranked(std::span<const Record* const> records, const Barred& barred,
                                   const OverDefault& over = {});
 
@@ -106,20 +106,20 @@ class Matcher {
   /// Decides whether a record may be returned. The match is complete except for Match::words.
   using Takes = std::function<bool(const Match&)>;
 
-  /// Returns up to `most` matches that `takes` accepts (empty: all), nearest first. Records for another target, or from
-  /// another machine family or another system, never match. For each schedule only the nearest record is offered, or
-  /// farther ones too if its ratio over today's default is unknown. A schedule may still not fit the shape, so lower it
-  /// before using it.
+  /// Returns up to `most` matches that `takes` accepts (empty: all), nearest first. Records for a different target, or
+  /// from a different machine family or system, never match. For each schedule, only the nearest record is offered; if
+  /// its ratio over today's default is unknown, farther ones are offered, too. A schedule may still not fit the shape,
+  /// so lower it before using it.
   std::vector<Match> matches(const Query& query, size_t most = 8, const Takes& takes = {}) const;
   /// Returns the first match.
   std::optional<Match> best(const Query& query, const Takes& takes = {}) const;
 
-  /// Whether the schedule was ever wrong, crashed or was barred for this problem.
+  /// Whether the schedule was ever wrong, crashed or barred for this problem.
   bool barred(const std::string& problem, const std::string& target, const std::string& schedule) const {
     return barred_.holds(problem, target, schedule);
   }
   /// Number of records from other systems that have a Kilter schedule for the problem's anchor. They never match, since
-  /// nothing relates them to the default schedule or to this machine.
+  /// they are not relative to the default schedule and not from this machine.
   int64_t imported(const std::string& problem) const;
   std::span<const Record> records() const { return records_; }
 

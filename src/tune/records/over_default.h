@@ -1,4 +1,4 @@
-// Ratios over today's default schedule, from records that were measured against another default.
+// Ratios over today's default schedule, from records that were measured against a different default.
 #pragma once
 
 #include <map>
@@ -14,15 +14,15 @@ namespace kilter::tune {
 /// because it is forbidden now, `--accuracy` excludes it, or the analytic model picks differently.
 class OverDefault {
  public:
-  /// Leaves every ratio as recorded, whatever default it was measured against.
+  /// Leaves every ratio as recorded, regardless of the default against which it was measured.
   OverDefault() = default;
   /// Converts ratios so that they are relative to `fallback`, the text of a schedule. Converts nothing if that is
   /// empty. `records` may contain records that relate other defaults to it.
   OverDefault(std::span<const Record* const> records, std::string fallback);
 
-  /// Returns the record's ratio over `fallback`. If it was measured against another default, it is multiplied by that
-  /// default's ratio over `fallback`, known from records that pair the two, and the intervals are combined. Empty for a
-  /// record without a ratio, and if no record pairs the two defaults.
+  /// Returns the record's ratio over `fallback`. If it was measured against a different default, it is multiplied by
+  /// that default's ratio over `fallback`, known from records that pair the two, and the intervals are combined. Empty
+  /// for a record without a ratio, and if no record pairs the two defaults.
   std::optional<Ratio> of(const Record& record) const;
   /// Whether of() combines two ratios.
   bool converts(const Record& record) const;

@@ -85,7 +85,7 @@ class Batch {
         const char* const type = i == kColumns ? "float8" : i == kAll - 2 ? "integer" : "text";
         arrays.push_back(fmt::format("${}::{}[]", i + 1, type));
       }
-      // Numbers of a sequence are given in the order of the rows.
+      // Numbers of the sequence are assigned in the order of the rows.
       return fmt::format(
           "INSERT INTO kilter.records({0}, line) SELECT {0}, line FROM unnest({1}) WITH ORDINALITY AS new({0}, line, "
           "place) ORDER BY place ON CONFLICT (id) DO NOTHING RETURNING id",
@@ -147,8 +147,8 @@ class PostgresStore : public Store {
   }
 
  private:
-  /// Runs work that may be repeated: once after the loss of the connection, on a new one, and once after a collision
-  /// with another transaction, then with `alone`.
+  /// Runs work that may be repeated: once on a new connection if the connection was lost, and once, with `alone`, after
+  /// a collision with another transaction.
   template <class Work>
   std::invoke_result_t<Work, bool> repeatedly(Work work) {
     bool lost = false, alone = false;
@@ -163,8 +163,8 @@ class PostgresStore : public Store {
     }
   }
 
-  /// `alone`: no other process appends at the same time. Two that append the same new records in different orders
-  /// collide, because each waits for the other.
+  /// `alone`: no other process appends at the same time. If two processes append the same new records in different
+  /// orders, they collide, because each waits for the other.
   int64_t append_once(std::span<const Record> records, bool alone) {
     ServerTransaction transaction(server_);
     server_.run(fmt::format("SELECT pg_advisory_xact_lock{}({})", alone ? "" : "_shared", kAppendLock));
@@ -215,7 +215,8 @@ class PostgresStore : public Store {
 
   Reading read_once(const Filter& filter) {
     Reading reading;
-    // Rows are fetched in parts, so that the limit of time is one of each part. All parts are of one moment.
+    // Rows are fetched in parts, so that the time limit applies to each part. All parts show the same state of the
+    // table.
     ServerTransaction transaction(server_, "BEGIN READ ONLY");
     std::vector<Parameter> values;
     std::string where;
@@ -265,8 +266,8 @@ class PostgresStore : public Store {
     if (mode == Mode::write && version > known_schema()) fail_newer_schema(name(), version, known_schema());
     if (version == 0) {
       fail(ErrorKind::io,
-           "records {}: the database has no records; `kilter tune MODEL --records {}` makes some, and `kilter records "
-           "import FILE --records {}` brings them from elsewhere",
+           "records {}: the database has no records; `kilter tune MODEL --records {}` creates some, and `kilter "
+           "records import FILE --records {}` imports existing ones",
            name(), name(), name());
     }
     const std::set<std::string> have = columns_of(server_, "records");

@@ -1,4 +1,4 @@
-// Problem lines as text: enough to tell how far apart two of them are, without building graphs.
+// Problem lines as text: functions that determine how far apart two of them are, without building graphs.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ std::string_view anchor_of(std::string_view problem);
 /// Returns the text after the anchor, "+bias +relu", or an empty text.
 std::string_view epilogue_of(std::string_view problem);
 
-/// An anchor split into form and extents. Schedules may be used for other extents, but not for another form. `extents`
-/// are the sizes of images and operands and the numbers of channels and filters. `form` is the rest, with '#' for each
-/// extent: windows, strides, padding, dilation, groups, types and attributes. Groups equal to the channels (depthwise)
-/// are written "g=c".
+/// An anchor split into form and extents. Schedules may be used for different extents, but not for a different form.
+/// `extents` are the sizes of images and operands and the numbers of channels and filters. `form` is the rest, with '#'
+/// for each extent: windows, strides, padding, dilation, groups, types and attributes. Groups equal to the channels
+/// (depthwise) are written "g=c".
 struct ProblemShape {
   std::string form;
   std::vector<int64_t> extents;

@@ -26,8 +26,8 @@ std::string_view name(Status status);
 /// Throws usage, listing the legal names.
 Status parse_status(std::string_view text);
 
-/// Time of a schedule over the time of the default schedule, from pairs taken in one run; below 1 is faster. Unlike
-/// milliseconds it is comparable between runs.
+/// Time of a schedule over the time of the default schedule, from pairs measured in one run; below 1 is faster. Unlike
+/// milliseconds, ratios are comparable between runs.
 struct Versus {
   Ratio ratio;
   std::string schedule;  ///< the default's text
@@ -56,14 +56,14 @@ struct Record {
   std::string id() const;
   /// Whether another system measured the record.
   bool imported() const { return source != "kilter"; }
-  /// Whether its pairs with the default show a gain with confidence. A record for which this is false is never used.
+  /// Whether its pairs with the default show a significant gain. A record for which this is false is never used.
   bool may_be_faster() const { return versus && versus->ratio.high < 1; }
   /// Whether `schedule` is a Kilter schedule (a name and knobs) and not a foreign description.
   bool mapped() const;
 };
 
 /// Returns the code version that a record with this schedule and default would get if it were measured today. If
-/// Conditions::codegen differs from it, the record was measured with other code.
+/// Conditions::codegen differs from it, the record was measured with different code.
 std::string code_version(const Record& record, const KernelVersions& versions);
 
 constexpr size_t kShownDigits = 12;  ///< digits of an id shown to users
@@ -82,7 +82,7 @@ std::string to_line(const Record& record);
 /// Whether a record's id is compared with its content. Records of a newer version may be hashed differently or
 /// contain fields unknown here.
 enum class IdCheck : uint8_t { content, none };
-/// Parses a record. Throws bad_input, naming the field, if a field is missing or has another type, if a time is not
+/// Parses a record. Throws bad_input, naming the field, if a field is missing or has a different type, if a time is not
 /// positive, or if the id does not match the content. Throws unsupported for a newer version.
 Record record_from_json(const nlohmann::json& json, IdCheck ids = IdCheck::content);
 /// Parses a line. Throws bad_input for text that is not JSON, and the errors of record_from_json().

@@ -15,7 +15,7 @@ namespace kilter::tune {
 constexpr std::array kRecordColumns = {"id",   "problem", "layouts",      "schedule", "status",     "error", "network",
                                        "node", "source",  "foreign_line", "samples",  "conditions", "versus"};
 constexpr size_t kColumns = kRecordColumns.size(), kColumnsNeeded = kColumns - 1;
-/// The columns meant for other programs' queries; they repeat a part of the record.
+/// The columns for queries by other programs; they repeat a part of the record.
 constexpr std::array kQueryColumns = {"ms", "device", "target", "threads"};
 
 /// The contents of kRecordColumns.

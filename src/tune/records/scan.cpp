@@ -113,7 +113,7 @@ class Scanner {
       found_.push_back({line_of(at), std::string(text.substr(at, end - at)), std::move(json)});
       return end;
     }
-    // Typographic quotes inside a string, once straightened, break the JSON, so the original text is tried.
+    // Straightening typographic quotes inside a string breaks the JSON, so the original text is tried as well.
     const size_t first = plain_.at[at];
     auto [as_written, written_end] = object_at(original_, first);
     if (!as_written.is_discarded()) {

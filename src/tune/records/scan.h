@@ -18,7 +18,7 @@ struct Found {
 };
 
 /// Returns, in order, every object whose first key may be that of a record ("i", "input", "conditions", ...). Does not
-/// look inside objects that were parsed; inside damaged objects it finds only sound ones. Skips prose.
+/// look inside objects that were parsed; inside damaged objects, it finds only sound ones. Skips prose.
 std::vector<Found> scan_records(std::string_view text);
 
 }  // namespace kilter::tune

@@ -28,7 +28,7 @@ std::string immutable_uri(const std::filesystem::path& file) {
   return uri + "?immutable=1";
 }
 
-/// Returns the system's error code of an I/O error. SQLite stores it only for some of them; for the others it is in
+/// Returns the system's error code of an I/O error. SQLite stores it only for some of them; for the others, it is in
 /// errno.
 int system_error(sqlite3* db, int code, int last_errno) {
   const int kept = db == nullptr ? 0 : sqlite3_system_errno(db);

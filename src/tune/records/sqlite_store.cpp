@@ -1,5 +1,5 @@
-// Records in an SQLite database, one per row. It uses write-ahead mode, so that readers never wait and a process that
-// is killed leaves the file as the last completed append() made it.
+// Records in an SQLite database, one per row. It uses write-ahead mode, so that readers never wait, and the file of a
+// process that is killed contains everything up to the last completed append().
 
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -211,7 +211,7 @@ class SqliteStore : public Store {
     return version;
   }
 
-  /// Changing the mode needs the file exclusively, and SQLite does not wait for others here by itself.
+  /// Changing the mode requires exclusive access to the file, and SQLite itself does not wait for others here.
   void write_ahead() {
     const auto start = std::chrono::steady_clock::now();
     for (;;) {
@@ -241,7 +241,7 @@ class SqliteStore : public Store {
 
   /// Finds out which columns can be read.
   void inspect() {
-    // read before the version: see check_version()
+    // reads this before the version: see check_version()
     const int64_t tables = db_.number("SELECT count(*) FROM sqlite_master");
     const int64_t version = db_.number("PRAGMA user_version");
     std::set<std::string> have;

@@ -63,7 +63,7 @@ void fail_damaged_header(const std::filesystem::path& file) {
 
 void fail_newer_schema(const std::string& name, int64_t version, int64_t known) {
   fail(ErrorKind::unsupported,
-       "records {}: made by a newer version of Kilter (schema {}, this program writes {}); nothing was changed: use "
+       "records {}: written by a newer version of Kilter (schema {}, this program writes {}); nothing was changed: use "
        "that version, or another file of records; reading works if the columns are the same, as with `kilter records "
        "export --records {} --output FILE.jsonl`",
        name, version, known, name);
@@ -71,7 +71,7 @@ void fail_newer_schema(const std::string& name, int64_t version, int64_t known) 
 
 std::string newer_schema_notice(const std::string& name, int64_t version, int64_t known) {
   return fmt::format(
-      "records {}: made by a newer version of Kilter (schema {}, this program knows {}); it is read as far as "
+      "records {}: written by a newer version of Kilter (schema {}, this program knows {}); it is read as far as "
       "possible, but not written",
       name, version, known);
 }
@@ -100,11 +100,11 @@ void check_place(const std::filesystem::path& file) {
   std::error_code ignored;
   std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   if (!std::filesystem::is_directory(folder, ignored) && !is_default(file)) {
-    fail(ErrorKind::io, "records {}: there is no folder {}; make it, or give another file", file.string(),
+    fail(ErrorKind::io, "records {}: there is no folder {}; create it, or give another file", file.string(),
          folder.string());
   }
   while (!std::filesystem::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
-  // Only creating a file shows this: according to the mode bits, root may write everywhere, yet it cannot create files
+  // Only trying to create a file shows this: by the mode bits, root may write everywhere, yet root cannot create files
   // in /proc.
   std::string probe = (folder / ".kilter-XXXXXX").string();
   if (const int fd = ::mkostemp(probe.data(), O_CLOEXEC); fd >= 0) {
@@ -112,7 +112,7 @@ void check_place(const std::filesystem::path& file) {
     ::unlink(probe.c_str());
     return;
   }
-  fail(ErrorKind::io, "records {}: cannot be made in {}: {}; give another file of records", file.string(),
+  fail(ErrorKind::io, "records {}: cannot be created in {}: {}; give another file of records", file.string(),
        folder.string(), std::generic_category().message(errno));
 }
 

@@ -45,12 +45,12 @@ class Store {
   enum class Mode : uint8_t { read, write };
 
   /// Opens the store at a place (tune/records/place.h). The URL of a server leads to a PostgreSQL database. The kind of
-  /// a file follows from its content, else from its name: an SQLite database, or JSON lines if the name ends in .jsonl
-  /// or .json. In mode write, a missing file is created when append() is first called, together
-  /// with the default file's folder; both are private to the user. Throws io for a file that is missing (in mode read),
-  /// damaged as a whole or not a database of records. Throws unsupported for writing to a database that a newer version
-  /// made, and for a server if libpq is missing. In mode write, a server's schema is created or migrated at once.
-  /// Throws io if the server cannot be reached or refuses the user.
+  /// a file follows from its content, otherwise from its name: an SQLite database, or JSON lines if the name ends in
+  /// .jsonl or .json. In mode write, a missing file is created when append() is first called, together with the default
+  /// file's folder; both are private to the user. Throws io for a file that is missing (in mode read), damaged as a
+  /// whole or not a database of records. Throws unsupported for writing to a database that a newer version created, and
+  /// for a server if libpq is missing. In mode write, a server's schema is created or migrated at once. Throws io if
+  /// the server cannot be reached or refuses the user.
   static std::unique_ptr<Store> open(const std::string& place, Mode mode, const StoreOptions& options = {});
   virtual ~Store() = default;
   Store(const Store&) = delete;
@@ -70,7 +70,7 @@ class Store {
   /// Returns the faults of the file itself, one message each; empty: sound. The contents of rows are checked by read().
   virtual std::vector<std::string> check_file() = 0;
 
-  /// How messages name the store: its file, or its server's URL without passwords.
+  /// The name of the store in messages: its file, or its server's URL without passwords.
   const std::string& name() const { return name_; }
   /// Facts about the file, other than its records, that the user must know; one message each.
   const std::vector<std::string>& notices() const { return notices_; }

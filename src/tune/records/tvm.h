@@ -39,7 +39,7 @@ struct TvmRecord {
 /// Whether the object is a line of a TVM log: it has a version, an input and a result.
 bool is_tvm_line(const nlohmann::json& json);
 /// Converts a line. `text`: the line itself, which the record keeps. Schedules for CPUs are translated for `target`.
-/// Throws bad_input for a line of another form, and unsupported for a workload that no problem line can describe.
+/// Throws bad_input for a line of any other form, and unsupported for a workload that no problem line can describe.
 TvmRecord tvm_record(const nlohmann::json& json, const std::string& text, const Target& target);
 
 /// Returns the problem line of a workload. Throws unsupported, naming the part that has no counterpart.
@@ -50,7 +50,7 @@ struct Translation {
   std::vector<std::string> notes;
 };
 /// Translates a schedule of TVM's conv2d_NCHWc: tile_oc gives `vectors`, tile_ow and tile_oh give `tile`. Values that
-/// do not fit the registers or the channels are changed to the nearest that do.
+/// do not fit the registers or the channels are changed to the nearest ones that do.
 Translation translate(const TvmLine& line, std::string_view problem, const Target& target);
 
 }  // namespace kilter::tune

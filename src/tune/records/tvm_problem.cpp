@@ -35,7 +35,7 @@ std::string dtype_of(const std::string& task, const TensorArg& tensor) {
   if (tensor.type == "bfloat16") return "bf16";
   if (tensor.type == "float64") return "f64";
   fail(ErrorKind::unsupported,
-       "{} of {}: only float32, float16, bfloat16 and float64 are read (Kilter's integer convolutions and products "
+       "{} of {}: only float32, float16, bfloat16 and float64 can be read (Kilter's integer convolutions and products "
        "have zero points, which the log lacks)",
        task, tensor.type);
 }
@@ -128,7 +128,7 @@ std::string tvm_problem(const std::string& task, const json& args) {
   if (has("dense") && !has("sparse")) return product_problem(task, args);
   if (has("batch_matmul")) return product_problem(task, args);
   fail(ErrorKind::unsupported,
-       "{}: only workloads of conv2d, depthwise and group conv2d, dense and batch_matmul are read", task);
+       "{}: only workloads of conv2d, depthwise and group conv2d, dense and batch_matmul can be read", task);
 }
 
 }  // namespace kilter::tune

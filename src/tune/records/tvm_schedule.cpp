@@ -54,8 +54,8 @@ class ConvTranslator {
     notes_.push_back(fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// Number of vectors of output channels: the most, up to tile_oc, that divide the number of blocks and leave
-  /// registers for a pixel.
+  /// Number of vectors of output channels: the largest number, up to tile_oc, that divides the number of blocks and
+  /// leaves registers for a pixel.
   int64_t vectors() {
     const int64_t lanes = limits_.lanes_f32();
     const int64_t channels = line_.last_of("tile_oc");

@@ -34,10 +34,10 @@ class Checker {
   Checked trust(const WorkerVariant& variant);
   bool has_trusted() const { return has_trusted_; }
   /// Runs the variant. Each value is compared as soon as it is written and then overwritten with the correct one, so
-  /// that every wrong step is found, and none is blamed for another. `skip`: steps that do not run. `careful`: also
-  /// finds steps that change memory of the arena outside their own buffers, and repairs it.
+  /// that every wrong step is found, and none is blamed for an earlier one. `skip`: steps that do not run. `careful`:
+  /// also finds steps that change memory of the arena outside their own buffers, and repairs it.
   Checked compare(const WorkerVariant& variant, const std::set<size_t>& skip, bool careful);
-  /// Runs the variant and copies what the taps name to `to`, one after another. Compares nothing.
+  /// Runs the variant and copies the values of the taps to `to`, one after another. Compares nothing.
   void trace(const WorkerVariant& variant, std::span<const Tap> taps, std::byte* to);
 
  private:

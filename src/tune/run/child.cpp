@@ -70,7 +70,7 @@ struct SpawnSettings {
 Child::Child(const std::filesystem::path& program, const SharedMemory& store, const SharedMemory& log) {
   int ends[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    fail(ErrorKind::io, "cannot make a socket for a worker: {}", reason(errno));
+    fail(ErrorKind::io, "cannot create a socket for a worker: {}", reason(errno));
   }
   socket_ = Handle(ends[0]);
   const Handle theirs = [&] {

@@ -1,4 +1,4 @@
-// A worker process from the tuner's side: starting it, talking to it, watching it and ending it.
+// A worker process from the tuner's side: starting it, communicating with it, watching it and ending it.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@ namespace kilter::tune {
 
 /// The way in which a worker ended.
 struct Ending {
-  bool known = false;  ///< false if other code has already reaped the process's status
+  bool known = false;  ///< false if other code has already reaped the process
   int signal = 0;      ///< the signal that killed it; 0: it exited by itself
   int exit = 0;
   std::string said;  ///< the last part of its standard error
@@ -33,7 +33,7 @@ class Child {
   /// Returns false if the worker is gone.
   bool send(std::string_view bytes) const { return send_packet(socket_.get(), bytes); }
   std::optional<std::string> receive(int timeout_ms) const { return receive_packet(socket_.get(), timeout_ms); }
-  /// Processor time that the worker has used, in milliseconds.
+  /// CPU time that the worker has used, in milliseconds.
   double cpu_ms() const;
   /// Whether the worker was stopped (by SIGSTOP or a debugger).
   bool stopped() const;

@@ -198,8 +198,8 @@ class Filter {
     jump(BPF_JGE, least, 0, 1);
     answer(action);
   }
-  /// Expects the call's number to be loaded. Compares only the low half of the argument: all arguments in question have
-  /// 32 bits.
+  /// Expects the call's number to be loaded. Compares only the low half of the argument: all arguments in question are
+  /// 32 bits wide.
   void answer_if_met(const Condition& c) {
     constexpr uint8_t kInstructions = 5;
     jump(BPF_JEQ, c.call, 0, kInstructions);
@@ -235,7 +235,7 @@ constexpr bool kSanitized = false;
 }  // namespace
 
 bool confine_process() {
-  if (kSanitized) return false;  // the sanitizers make calls of their own
+  if (kSanitized) return false;  // the sanitizers' runtime makes system calls itself
   Filter filter;
   filter.load(offsetof(seccomp_data, arch));
   filter.answer_unless(kArch, SECCOMP_RET_KILL_PROCESS);

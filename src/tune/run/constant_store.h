@@ -30,7 +30,7 @@ class ConstantStore {
   /// bytes or, if it has at least 64 KiB, to a page. Each call needs one release(). Throws out_of_memory if there is no
   /// memory left.
   StorePart add(std::span<const std::byte> bytes);
-  /// Returns the part that contains [offset, offset + bytes), which must come from add(). Needs a release() of its own.
+  /// Returns the part that contains [offset, offset + bytes), which must come from add(). Needs a separate release().
   StorePart share(int64_t offset, int64_t bytes);
   /// Like add(), but always stores a new copy.
   StorePart put(std::span<const std::byte> bytes);

@@ -66,8 +66,8 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     crash.set = 1;
   }
   // The default action is restored: returning re-executes the faulting instruction, which kills the process. A signal
-  // that would not recur this way is raised again: one that was sent, a trap, and SIGSYS, whose system call was
-  // skipped.
+  // that would not recur in this way is raised again: one that was sent by a process, a trap, and SIGSYS, whose system
+  // call was skipped.
   if (info->si_code <= 0 || signal == SIGTRAP || signal == SIGSYS) raise(signal);
 }
 

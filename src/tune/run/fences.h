@@ -9,7 +9,7 @@
 namespace kilter::tune {
 
 /// `count` regions of `bytes` each, separated by pages that cannot be accessed. The last cache line of a region ends at
-/// the page after it. The gaps between a region and the pages around it are filled with a pattern.
+/// the page that follows it. The gaps between a region and the pages around it are filled with a pattern.
 class Fenced {
  public:
   /// Fills the regions with 0xFF, which is NaN as floats. Throws out_of_memory naming `what` if there is no memory.

@@ -17,11 +17,11 @@ namespace kilter::tune {
 namespace {
 
 constexpr double kPatienceMs = 60'000;  ///< limit for requests that run no step
-/// For a step of the first run, with which the time of later ones is compared. It may be that of a reference kernel on
+/// Limit for a step of the first run, which determines the limits of later runs. The step may be a reference kernel on
 /// a slow board.
 constexpr double kFirstRunMs = 3.6e6;
-constexpr double kAsleep = 30;  ///< multiple of the limit for a worker that uses no processor time
-constexpr int kStarts = 3;      ///< attempts to start a worker that other processes kill before it answers
+constexpr double kAsleep = 30;  ///< multiple of the limit for a worker that uses no CPU time
+constexpr int kStarts = 3;      ///< attempts to start a worker if other processes kill it before it replies
 
 std::string signal_text(int signal) {
   const char* words = sigdescr_np(signal);
@@ -121,8 +121,8 @@ Reply Link::wait() {
       beat = now, since = now_ms(), cpu = child_->cpu_ms();
       continue;
     }
-    // A worker that other processes keep from running is not late: as long as it gets some processor time, only that
-    // time counts.
+    // A worker that other processes keep from running is not late: as long as it gets some CPU time, only that time
+    // counts.
     const double waited = now_ms() - since;
     if (waited < limit) continue;
     const bool busy = child_->cpu_ms() - cpu >= limit / 2;
@@ -130,7 +130,7 @@ Reply Link::wait() {
   }
 }
 
-/// Turns the worker's packet into a reply.
+/// Turns the worker's packet into a Reply.
 Reply Link::refused(std::string packet) const {
   Unpack from(packet);
   const auto answer = from.get<Answer>();

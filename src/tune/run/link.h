@@ -16,7 +16,7 @@
 namespace kilter::tune {
 
 enum class ReplyKind : uint8_t {
-  answer,     ///< `bytes` are the worker's answer
+  answer,     ///< `bytes` are the worker's reply
   failed,     ///< the step that ran reported a failure
   no_memory,  ///< memory ran out
   died,       ///< the worker is gone
@@ -31,7 +31,7 @@ struct Reply {
   int64_t variant = -1, step = -1;
   std::string what;      ///< "signal 11 (Segmentation fault)"
   std::string detail;    ///< "address 0x0"; may be empty
-  bool outside = false;  ///< it died from a cause outside the code that it ran: ask again
+  bool outside = false;  ///< it died from a cause outside the code that it ran: the request can be repeated
 };
 /// "checking", "measuring", ...; "in no known phase" if the value is invalid because the worker's kernels overwrote it.
 std::string_view name(Phase phase);
@@ -53,10 +53,10 @@ class Link {
   /// Whether the worker started last runs under confine_process().
   bool confined() const { return confined_; }
   Board& board() const { return *reinterpret_cast<Board*>(log_.data()); }
-  /// The complete records of the last request to measure, or the values of the last one to trace. Empty if their size
+  /// The complete records of the last measurement request, or the values of the last trace request. Empty if their size
   /// is not one that the worker could have written.
   std::optional<std::span<const std::byte>> log() const;
-  /// Gives the memory of the log's first bytes back to the system.
+  /// Returns the memory of the log's first bytes to the system.
   void free_log(int64_t bytes) { log_.give_back(kLogStart, bytes); }
   /// Ends a worker that can no longer be trusted; start() starts a new one.
   void replace();
@@ -66,7 +66,7 @@ class Link {
 
  private:
   std::filesystem::path program() const;
-  /// Starts a worker and returns its answer.
+  /// Starts a worker and returns its reply.
   Reply start_once();
   Reply wait();
   /// The time in milliseconds that the worker may spend in `phase` without progress before it counts as late.

@@ -45,8 +45,8 @@ void Mirror::take(std::span<const StorePart> parts) {
   }
   std::sort(fresh.begin(), fresh.end(), [](const StorePart& a, const StorePart& b) { return a.offset < b.offset; });
   for (size_t i = 0; i < fresh.size();) {
-    // Changes the protection of neighbouring parts together, but not of too many at once: writable memory counts as
-    // private memory of this process, which is limited.
+    // Changes the protection of neighbouring parts together, but not of too many at the same time: writable memory
+    // counts as private memory of this process, which is limited.
     const int64_t from = fresh[i].offset;
     size_t end = i + 1;
     while (end < fresh.size() && fresh[end].offset + fresh[end].bytes - from <= kAtOnce) ++end;

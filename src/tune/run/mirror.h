@@ -1,5 +1,5 @@
-// The worker's own copy of the store's constants. Shared memory has small pages on most systems, through which weights
-// stream more slowly than in the network. The copy has huge pages, like the constants of a loaded network.
+// The worker's own copy of the store's constants. Shared memory has small pages on most systems, so weights stream from
+// it more slowly than in the network. The copy has huge pages, like the constants of a loaded network.
 #pragma once
 
 #include <cstdint>

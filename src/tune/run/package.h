@@ -17,9 +17,9 @@ struct PlacedPlan {
   Plan plan;
   std::vector<StorePart> parts;  ///< each needs one release() once the plan and all plans made from it are unused
 };
-/// Puts the plan's constants into the store. A variant may be made from the result by replacing single steps, with new
-/// constants from ConstantStore::add(); loading it does not read the other constants. A plan whose constants are in the
-/// store is left as it is. Throws out_of_memory if there is no memory left.
+/// Puts the plan's constants into the store. A variant may be derived from the result by replacing single steps, with
+/// new constants from ConstantStore::add(); loading it does not read the other constants. A plan whose constants are in
+/// the store is left as it is. Throws out_of_memory if there is no memory left.
 PlacedPlan place_constants(const Plan& plan, ConstantStore& store);
 
 struct Package {

@@ -79,7 +79,7 @@ class Bench::Lane {
   double width_ns(size_t step) const { return std::max(width_ns_[step], width_ns_[step + 1]); }
   bool warm_up() const { return warm_up_; }
   double shortest_ms() const { return shortest_ms_; }
-  /// Number of runs that together last about as long as a turn should.
+  /// Number of runs that together take about as long as a turn should.
   int64_t runs_of_turn(const RoundsRequest& request) const {
     const auto fill = static_cast<int64_t>(std::ceil(request.slice_ms / std::max(shortest_ms_, 1e-3)));
     return std::max({std::min(fill, kMostRunsOfTurn), request.runs, int64_t{1}});

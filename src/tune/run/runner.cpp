@@ -130,7 +130,7 @@ struct LocalRunner::Impl {
     out.package.bytes.clear();
   }
 
-  /// Makes the variant the one that others are compared with, if it can be measured.
+  /// Makes the variant the trusted one, with which others are compared, if it can be measured.
   void trust(VariantId id, Loaded& loaded) {
     trusted_in = link.serial();
     link.trusted_ms = 0;
@@ -175,7 +175,7 @@ struct LocalRunner::Impl {
     return pack.put(std::vector<uint64_t>(skip.begin(), skip.end())).bytes();
   }
 
-  /// Loads the trusted variant again: after a restart the worker has no values to compare with.
+  /// Loads the trusted variant again, since a restarted worker has no values to compare with.
   void bring_trusted() {
     link.start();
     if (trusted == 0 || trusted_in == link.serial()) return;
@@ -403,7 +403,7 @@ struct LocalRunner::Impl {
   }
 
   /// Reads the laps of all completed turns, even if the worker is gone; the request then continues after them. Returns
-  /// false and changes nothing for a log that no worker would write.
+  /// false and changes nothing if no worker would write such a log.
   bool read_log(Laps& out, RoundsRequest& request, bool complete) {
     std::map<VariantId, size_t> steps;
     for (VariantId id : out.ids) steps[id] = variants.at(id).steps.size();

@@ -51,7 +51,7 @@ class Runner;
 
 /// The machine that runners measure on.
 struct RunnerMachine {
-  Conditions conditions;  ///< what current_conditions() says there
+  Conditions conditions;  ///< the result of current_conditions() there
   CacheSizes caches;
 };
 
@@ -63,9 +63,10 @@ struct RunnerOptions {
   double timeout_factor = 20;  ///< a step is killed only after this multiple of a whole trusted run's time
   int64_t memory_bytes = 0;  ///< memory for the worker beyond the constants; 0: half of the memory this process may use
   std::filesystem::path worker = {};  ///< program; empty: kilter-worker, found by find_worker()
-  /// Makes a runner on another machine, for which `cpus`, `memory_bytes` and `worker` mean nothing; empty: on this one.
+  /// Creates a runner on another machine, for which `cpus`, `memory_bytes` and `worker` have no meaning; empty: on this
+  /// one.
   std::function<std::unique_ptr<Runner>(RunnerOptions)> make = {};
-  std::optional<RunnerMachine> machine = {};  ///< that `make` measures on; empty: this one
+  std::optional<RunnerMachine> machine = {};  ///< on which the runners of `make` measure; empty: this one
 };
 
 struct LoadOptions {
@@ -82,7 +83,7 @@ struct Loadable {
 
 struct Loaded {
   /// Set if the variant can be measured, even if some of its steps are wrong. The times of wrong steps mean little;
-  /// those of the other steps are sound.
+  /// those of the other steps are reliable.
   std::optional<VariantId> id;
   std::vector<Fault> faults;
   std::vector<double> step_ms;  ///< from the check's single run, with everything cold; empty without a check
@@ -125,7 +126,7 @@ struct Lap {
 
 constexpr double kShared = 1.15;
 
-/// Bytes of values that any runner returns from one run. An answer of an agent with as many fits into a message.
+/// Bytes of values that any runner returns from one run. A reply of an agent with this many bytes fits into a message.
 constexpr int64_t kTracedAtOnce = int64_t{48} << 20;
 
 /// The values of a run.
@@ -161,9 +162,9 @@ class Runner {
   /// Throws usage for an id that is not loaded.
   virtual Laps measure(std::span<const VariantId> ids, const MeasureOptions& options) = 0;
   Laps measure(std::span<const VariantId> ids) { return measure(ids, MeasureOptions()); }
-  /// Runs a variant and returns what the taps name. Values of more than kTracedAtOnce bytes may come from several runs;
-  /// they fit together unless the network draws random numbers. Nothing is compared. Throws usage for an id that is not
-  /// loaded, internal for taps outside the plan, and unsupported for more bytes than there is room for.
+  /// Runs a variant and returns the values of the taps. Values of more than kTracedAtOnce bytes may come from several
+  /// runs; they are consistent unless the network draws random numbers. Nothing is compared. Throws usage for an id
+  /// that is not loaded, internal for taps outside the plan, and unsupported for more bytes than there is room for.
   virtual Traced trace(VariantId id, std::span<const Tap> taps) = 0;
   /// Throws usage for the trusted variant, since every check needs it.
   virtual void drop(VariantId id) = 0;
@@ -172,7 +173,7 @@ class Runner {
   virtual ConstantStore& store() = 0;
   /// Number of workers that were replaced after a fault.
   virtual int64_t restarts() const = 0;
-  /// Whether the system prevents the worker's code from starting programs, writing files and the like
+  /// Whether the system prevents the worker's code from starting programs, writing files and similar actions
   /// (confine_process()). False before the first load.
   virtual bool confined() const = 0;
 

@@ -36,7 +36,7 @@ SharedMemory::SharedMemory(Handle file, int64_t reserve, bool writable) : file_(
 
 SharedMemory SharedMemory::create(const std::string& name, int64_t reserve) {
   Handle file(memfd_create(name.c_str(), MFD_CLOEXEC));
-  if (!file) fail(ErrorKind::io, "cannot make shared memory '{}': {}", name, reason());
+  if (!file) fail(ErrorKind::io, "cannot create shared memory '{}': {}", name, reason());
   return {std::move(file), reserve, true};
 }
 

@@ -28,10 +28,10 @@ class SharedMemory {
   int fd() const { return file_.get(); }
   /// A descriptor that gives read-only access to the memory.
   Handle read_only() const;
-  /// Makes the first `bytes` exist, in steps of a few MiB. Throws out_of_memory if `reserve` or the machine's memory is
+  /// Extends the file to `bytes`, in steps of a few MiB. Throws out_of_memory if `reserve` or the machine's memory is
   /// too small.
   void grow(int64_t bytes);
-  /// Backs a range with memory, so that accessing it cannot fail. Throws out_of_memory if there is none.
+  /// Allocates memory for a range, so that accessing it cannot fail. Throws out_of_memory if there is none.
   void back(int64_t offset, int64_t bytes);
   /// Returns the memory of whole pages inside the range to the system. They read as 0 afterwards.
   void give_back(int64_t offset, int64_t bytes);

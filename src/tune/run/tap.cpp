@@ -23,17 +23,17 @@ int64_t written_space_bytes(const Plan& plan, const BufferRef& ref) {
 int64_t check_taps(const Plan& plan, std::span<const Tap> taps, int64_t most) {
   int64_t total = 0;
   for (const Tap& tap : taps) {
-    require(tap.step < plan.steps.size(), "'{}': the values after step {} are asked for; it has {} steps", plan.model,
+    require(tap.step < plan.steps.size(), "'{}': the values after step {} are requested; it has {} steps", plan.model,
             tap.step, plan.steps.size());
     const BufferRef& b = tap.buffer;
     const int64_t room = written_space_bytes(plan, b);
     require(b.offset >= 0 && b.bytes >= 0 && b.offset <= room && b.bytes <= room - b.offset,
-            "'{}': {} bytes at byte {} of the arena or an output are asked for, which has {}", plan.model, b.bytes,
+            "'{}': {} bytes at byte {} of the arena or an output are requested, which has {}", plan.model, b.bytes,
             b.offset, room);
     if (b.bytes > most - total) {
       fail(ErrorKind::unsupported,
-           "'{}': values of more than {} bytes are asked for in one run, which is the most that there is room for; ask "
-           "for fewer, or use smaller inputs",
+           "'{}': values of more than {} bytes are requested from one run, but there is no room for more; request "
+           "fewer, or use smaller inputs",
            plan.model, most);
     }
     total += b.bytes;

@@ -1,4 +1,4 @@
-// The places at which a run of a variant is watched.
+// The places at which values are read while a variant runs.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct Tap {
   BufferRef buffer;  ///< in the arena or an output
 };
 
-/// Returns the bytes of a run that a value occupies. `start`: the place that the layout's offsets count from.
+/// Returns the bytes that a value occupies during a run. `start`: the place from which the layout's offsets count.
 BufferRef occupied(BufferRef start, const ValueLayout& layout);
 /// Bytes of the arena, or of an output; 0 for a space that steps do not write and for an output that does not exist.
 int64_t written_space_bytes(const Plan& plan, const BufferRef& ref);

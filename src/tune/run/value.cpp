@@ -140,7 +140,8 @@ ElementRange range_of(const ValueLayout& v) {
 
 namespace {
 
-/// Calls visit_dtype() with the type of a value, and with u8 for a narrow type, whose codes are then the elements.
+/// Calls visit_dtype() with the type of a value, and with u8 for a narrow type, whose elements are then their bit
+/// patterns.
 template <class F>
 void visit_elements(DType type, F&& f) {
   visit_dtype(is_narrow(type) ? DType::u8 : type, std::forward<F>(f));

@@ -23,9 +23,9 @@ struct ValueLayout {
   int64_t offset = 0;             ///< elements from the buffer's start to logical element 0
 };
 
-/// Allowed difference between values of a float type, relative to the largest magnitude. `kilter run --verify` and the
-/// check of candidates both use it. Half and bfloat16 values may in addition differ by a few roundings, and integers
-/// may differ by one.
+/// Allowed difference between values of a float type, relative to the largest magnitude. Used by both `kilter run
+/// --verify` and the check of candidates. Half and bfloat16 values may also differ by a few roundings, and integers may
+/// differ by one.
 constexpr double kDefaultTolerance = 1e-3;
 
 struct StepValue {

@@ -21,7 +21,7 @@ struct WorkerVariant {
 };
 
 /// Publishes the worker's state on the board, at the cost of one store per step. The tuner reads it after a long wait,
-/// or when the worker has died.
+/// or after the worker has died.
 class Publisher {
  public:
   explicit Publisher(Board& board) : board_(board) {}

@@ -1,6 +1,6 @@
-// The protocol between the tuner and its worker: requests and answers over a packet socket, between two programs of one
-// build on one machine. Large data is in shared memory: constants and variants in the store, times and traced values in
-// the log.
+// The protocol between the tuner and its worker: requests and replies over a packet socket, between two programs of one
+// build on one machine. Large data are in shared memory: constants and variants in the store, times and traced values
+// in the log.
 #pragma once
 
 #include <atomic>

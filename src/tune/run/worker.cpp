@@ -159,7 +159,7 @@ class Worker {
     Checked checked;
     if (check == Check::trust) checked = checker_->trust(variant);
     if (check == Check::compare || check == Check::careful) {
-      require(checker_->has_trusted(), "a variant cannot be checked before there is one to check against");
+      require(checker_->has_trusted(), "a variant cannot be checked before there is a trusted one");
       checked = checker_->compare(variant, {skip.begin(), skip.end()}, check == Check::careful);
     }
     publisher_.enter(Phase::idle, -1);
@@ -184,7 +184,7 @@ class Worker {
     return variant;
   }
 
-  /// Truncates findings so that all fit into one packet.
+  /// Truncates findings so that all of them fit into one packet.
   static std::string report(const Checked& checked) {
     Pack pack;
     pack.put(Answer::done).put(checked.step_ms);
@@ -210,7 +210,7 @@ class Worker {
     return Pack().put(Answer::done).put(outcome.rounds).put(outcome.cut).bytes();
   }
 
-  /// Runs once. The log then has the values, one after another.
+  /// Runs once. The log then contains the values, one after another.
   std::string trace(Unpack& from) {
     const auto id = from.get<int64_t>();
     publisher_.enter(Phase::loading, id);
@@ -237,7 +237,7 @@ class Worker {
   int64_t memory_bytes_ = 0;
 };
 
-/// Parses "kilter-worker TUNER-PID FOLLOW". FOLLOW says whether to die with the thread that started the process.
+/// Parses "kilter-worker TUNER-PID FOLLOW". FOLLOW says whether to exit with the thread that started the process.
 bool started_by_tuner(std::span<const char* const> arguments) {
   if (arguments.size() != 2) return false;
   const std::string_view pid = arguments[0];
@@ -258,7 +258,7 @@ int worker_main(std::span<const char* const> arguments) {
   if (!started_by_tuner(arguments)) return kUsageExit;
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
-  limit(RLIMIT_CORE, 1);  // no core file, and none piped to a collecting program either
+  limit(RLIMIT_CORE, 1);  // no core file, and no dump piped to a collecting program
   offer_to_be_killed();
   follow_tuner();
   Worker(SharedMemory::attach(Handle(kLogFd), kLogReserve, true)).serve();

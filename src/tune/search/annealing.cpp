@@ -1,6 +1,6 @@
-// Searchers over a learned cost model passed in from outside (`xgb`, `xgb-rank`). After each batch the model is trained
-// on all trials of this task and on those of other tasks, and simulated annealing over its predictions finds the next
-// batch.
+// Searchers over a learned cost model that the caller passes in (`xgb`, `xgb-rank`). After each batch, the model is
+// trained on all trials of this task and on those of other tasks, and simulated annealing over its predictions finds
+// the next batch.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,10 +20,10 @@ class Annealing : public Walk {
         rows_(count()),
         predicted_(count()) {
     if (search().trained == nullptr) {
-      fail(
-          ErrorKind::usage,
-          "--searcher {}: no XGBoost library was found (PyPI's xgboost-cpu has it); install it or use --searcher model",
-          options.searcher);
+      fail(ErrorKind::usage,
+           "--searcher {}: no XGBoost library was found (PyPI's xgboost-cpu contains it); install it or use --searcher "
+           "model",
+           options.searcher);
     }
     if (options.features == "knob") {
       for (size_t f = 0; f < all_features().size(); ++f) {
@@ -60,7 +60,7 @@ class Annealing : public Walk {
     return rows_[point];
   }
 
-  /// Zeroes columns that are constant over all rows and so tell a model nothing.
+  /// Zeroes columns that are constant over all rows, from which a model cannot learn.
   void hide(std::span<float> row) const {
     for (const size_t f : hidden_) row[f] = 0;
   }
@@ -116,7 +116,7 @@ class Annealing : public Walk {
     }
   }
 
-  /// Redraws one knob, or now and then returns a random point. Returns the same point if no legal one is found.
+  /// Redraws one knob, or occasionally returns a random point. Returns the same point if no legal one is found.
   size_t move(size_t from) {
     constexpr double kJump = 0.05;
     if (draws_.share() < kJump) return draws_.below(count());
@@ -138,7 +138,7 @@ class Annealing : public Walk {
       walkers_[w] = w < walkers_.size() / 4 && w < best.size() ? best[w] : draws_.below(count());
   }
 
-  /// Fills visited_ with the free points that the walks have seen, best prediction first.
+  /// Fills visited_ with the free points that the walks have reached, best prediction first.
   void anneal() {
     visited_.clear();
     start_walkers();

@@ -1,4 +1,4 @@
-// The interfaces through which searchers use a learned cost model. The models themselves are made elsewhere.
+// The interfaces through which searchers use a learned cost model. The models themselves are implemented elsewhere.
 #pragma once
 
 #include <cstdint>

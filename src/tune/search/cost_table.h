@@ -29,8 +29,8 @@ struct CostTable {
 using MeasureAgain = std::function<std::vector<double>(const std::vector<Schedule>&)>;
 
 /// Measures the `front` cheapest rows again, more precisely. If this changes which rows are the cheapest, the new ones
-/// are measured again too, until all of the cheapest have been. Leaves the rows cheapest first. Returns a text that
-/// says how well costs repeat: "the 36 cheapest and 4 that were among them earlier were measured again, in 2 passes;
+/// are measured again, too, until all of the cheapest have been. Leaves the rows cheapest first. Returns a text that
+/// states how well costs repeat: "the 36 cheapest and 4 that were among them earlier were measured again, in 2 passes;
 /// half of the costs moved by more than 1.3 %".
 std::string settle_front(std::vector<CostRow>& rows, size_t front, const MeasureAgain& measure);
 

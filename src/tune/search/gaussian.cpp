@@ -141,8 +141,8 @@ void Gaussian::extend(size_t at) {
   solved_.push_back(std::move(solved));
 }
 
-/// Computes means from the residuals. A point not yet observed is taken to have its expected value, which leaves the
-/// others unchanged.
+/// Computes means from the residuals. A point that has not been observed is assumed to have its expected value, which
+/// leaves the others unchanged.
 void Gaussian::refresh() const {
   if (!stale_) return;
   stale_ = false;

@@ -26,14 +26,14 @@ class Gaussian {
   size_t size() const { return prior_.size(); }
   size_t observations() const { return points_.size(); }
 
-  /// Declares that point `at` is or will be measured. This only reduces uncertainty until observe() gives its value.
-  /// Call it at most once for each point.
+  /// Declares that point `at` has been or will be measured. This only reduces uncertainty until observe() sets its
+  /// value. Call it at most once for each point.
   void add(size_t at);
   bool added(size_t at) const { return place_[at] != kNone; }
   /// Sets the value of an added point, the mean of `samples` samples. May be called again.
   void observe(size_t at, double y, double samples = 1);
 
-  /// Re-estimates the shape by the likelihood of the observations, and recomputes everything with it.
+  /// Re-estimates the shape from the likelihood of the observations, and recomputes everything with it.
   void fit_shape();
 
   struct Belief {

@@ -1,4 +1,4 @@
-// The genetic searcher: generations of points. The fittest are kept, and children are made from them by crossover of
+// The genetic searcher: generations of points. The fittest are kept, and children are created from them by crossover of
 // knobs and by mutation.
 #include <algorithm>
 #include <set>
@@ -25,7 +25,7 @@ class Genetic : public Walk {
       const size_t i = queue_[next_++];
       if (is_free(i)) out.push_back(i);
     }
-    if (out.empty()) out.push_back(draw_free(draws_));  // all points of the queue were learned from elsewhere
+    if (out.empty()) out.push_back(draw_free(draws_));  // all points of the queue were learned by other means
     return out;
   }
 

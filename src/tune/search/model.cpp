@@ -129,7 +129,7 @@ class ModelSearch : public Walk {
     until_refresh_ = free.size() < free_count() ? std::max<size_t>(left_ / 8, 16) : left_;
   }
 
-  /// Makes a new pool, and a regression over it.
+  /// Creates a new pool, and a regression over it.
   void make_pool() {
     fill_pool();
     slots_.assign(count(), kNoSlot);
@@ -178,8 +178,8 @@ class ModelSearch : public Walk {
     learned_since_ = 0;
   }
 
-  /// log2 of the cost to beat: the lowest believed cost of the points that ran. A lucky first sample lowers it until
-  /// further samples correct it.
+  /// log2 of the cost to beat: the lowest believed cost of the points that ran. A first sample that is too low by
+  /// chance lowers it until further samples correct it.
   double incumbent() const {
     std::optional<double> least;
     for (size_t slot = 0; slot < pool_.size(); ++slot) {

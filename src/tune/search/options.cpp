@@ -66,7 +66,7 @@ constexpr SearchOptionRow kOptions[] = {
     {"draft", "number of first trials: the analytic best of each template, and the default with one knob changed",
      "a whole number from 1 to 4096", "model", 1, 4096, &O::draft, nullptr},
     {"pool",
-     "number of points that the regression judges at a time: three quarters are the best according to the analytic "
+     "number of points that the regression rates at a time: three quarters are the best according to the analytic "
      "model, and the rest are drawn uniformly",
      "a whole number from 16 to 65536", "model", 16, 65536, &O::pool, nullptr},
 };
@@ -122,7 +122,7 @@ std::string SearchOptionRow::text(const SearchOptions& options) const {
 
 void check_cost_model(std::string_view cost_model, const std::vector<std::string>& searchers) {
   if (cost_model == "none" || std::ranges::find(searchers, "model") != searchers.end()) return;
-  fail(ErrorKind::usage, "--cost-model {}: it is read by --searcher model, not by --searcher {}; leave it out",
+  fail(ErrorKind::usage, "--cost-model {}: it is used by --searcher model, not by --searcher {}; leave it out",
        cost_model, fmt::join(searchers, ", "));
 }
 
@@ -147,7 +147,7 @@ SearchOptions parse_search_options(std::string_view searcher, const std::vector<
     if (!given.insert(row.name).second)
       fail(ErrorKind::usage, "--searcher-option {}: '{}' is given twice; give it once", text, name);
     if (!reads(searcher, row)) {
-      fail(ErrorKind::usage, "--searcher-option {}: '{}' is read by {}, not by --searcher {}; leave it out", text, name,
+      fail(ErrorKind::usage, "--searcher-option {}: '{}' is used by {}, not by --searcher {}; leave it out", text, name,
            row.used_by, searcher);
     }
   }

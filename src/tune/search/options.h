@@ -1,5 +1,5 @@
 // Every setting of every searcher, with its meaning and legal values: one table for the command line, for `kilter
-// options` and for the code that uses it.
+// options` and for the code that uses the settings.
 #pragma once
 
 #include <cstdint>

@@ -56,8 +56,8 @@ class Exhaustive : public Ordered {
   }
 };
 
-/// Proposes every stride-th point, going around repeatedly. The stride is the golden section of the count, so that the
-/// points are evenly spread at any time.
+/// Proposes every stride-th point, going around repeatedly. The stride is the golden section of the number of points,
+/// so that the proposed points are evenly spread at any time.
 class Grid : public Ordered {
  public:
   Grid(const SearchOptions& options, SearchSpace search) : Ordered(options, std::move(search)) {

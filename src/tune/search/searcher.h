@@ -1,5 +1,5 @@
-// Searchers decide what to measure next. They propose points of a space and learn their costs; they never measure,
-// never race and never decide which point wins.
+// Searchers decide what to measure next. They propose points of a space and learn their costs; they never measure, race
+// or decide which point wins.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace kilter::tune {
 struct Trial {
   Point point;
   double cost = 0;     ///< time over that of the task's default schedule; infinity for a failure
-  double samples = 1;  ///< number of samples behind `cost`; its error falls with their square root
+  double samples = 1;  ///< number of samples behind `cost`; its error falls with the square root of this number
 };
 
 class Searcher {

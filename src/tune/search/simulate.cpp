@@ -67,7 +67,7 @@ class Standings {
   struct Entry {
     double sum = 0, samples = 0, truth = 0;  ///< `sum`: of logarithms
     double cost() const { return std::exp(sum / samples); }
-    /// Returns the upper end of the interval of two standard errors, or for -noise the lower end.
+    /// Returns the upper end of the interval of two standard errors; for -noise, the lower end.
     double end(double noise) const { return std::exp(sum / samples + 2 * noise / std::sqrt(samples)); }
   };
 
@@ -95,8 +95,8 @@ Game::Game(const Space& space, const CostTable& table, const std::string& where)
     const auto point = space.find(table.rows[r].schedule);
     if (!point) {
       fail(ErrorKind::bad_input,
-           "{}: '{}' is not in the space of '{}' on {}; the table was made for other templates: make it again with "
-           "`kilter searchers --measure`",
+           "{}: '{}' is not in the space of '{}' on {}; the table was measured for other templates: measure it again "
+           "with `kilter searchers --measure`",
            where, table.rows[r].schedule.text(), table.problem, table.target);
     }
     size_t& row = row_of_[*space.index_of(*point)];
@@ -108,8 +108,7 @@ Game::Game(const Space& space, const CostTable& table, const std::string& where)
   const auto row_of = [&](const Point& p) { return row_of_[*space.index_of(p)]; };
   if (!space.default_point() || row_of(*space.default_point()) == kNoRow) {
     fail(ErrorKind::bad_input,
-         "{}: expected the default schedule '{}' among its rows; make it again with `kilter "
-         "searchers --measure`",
+         "{}: expected the default schedule '{}' among its rows; measure it again with `kilter searchers --measure`",
          where, space.default_point() ? space.schedule(*space.default_point()).text() : "none");
   }
   default_cost_ = table.rows[row_of(*space.default_point())].cost;

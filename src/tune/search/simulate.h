@@ -1,4 +1,4 @@
-// Compares searchers without measuring: each plays against a table of all costs and trial times, so that luck can be
+// Compares searchers without measuring: each plays against a table of all costs and trial times, so that chance can be
 // averaged out over any number of seeds.
 #pragma once
 
@@ -65,7 +65,7 @@ class Game {
   double optimum_ = 0, default_cost_ = 0;
 };
 
-/// The distance between two searchers on the same tasks with the same seeds: the mean difference of a figure.
+/// The distance between two searchers on the same tasks with the same seeds: the mean difference in one figure.
 struct Lead {
   double mean = 0;
   double half = 0;            ///< half width of the 95 % interval over seeds, for just these tasks

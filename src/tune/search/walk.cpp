@@ -106,7 +106,7 @@ std::unique_ptr<Searcher> make_searcher(const SearchOptions& options, SearchSpac
   if (name == "model") return make_model(options, std::move(space));
   if (name == "xgb" || name == "xgb-rank") return make_annealing(options, std::move(space));
   static_cast<void>(parse_search_options(name));  // throws, listing the legal names
-  require(false, "searcher '{}' is in the table but cannot be made", name);
+  require(false, "searcher '{}' is in the table but cannot be created", name);
   return nullptr;
 }
 

@@ -36,10 +36,10 @@ std::vector<Feature> make_features() {
   add("machine.vector_bytes", "log2 of the bytes of a vector register");
   add("machine.registers", "log2 of the number of vector registers");
   for (const Template* t : all_templates())
-    add("template." + std::string(t->name), "1 for points of this template, else 0");
+    add("template." + std::string(t->name), "1 for points of this template, otherwise 0");
   for (const std::string_view knob : kKnobs)
     add("knob." + std::string(knob), "log2(1 + x) of the knob's value, -1 if the template has no such knob");
-  derive("model.cycles", "log2 of the cycles that the template's model expects");
+  derive("model.cycles", "log2 of the cycles that the template's model predicts");
   derive("model.over_best", "log2 of these cycles over those of the best point of the space");
   derive("model.over_own_best", "log2 of these cycles over those of the best point of the template");
   derive("model.tail", "share of the cycles lost in tiles that are not full");

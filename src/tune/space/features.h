@@ -1,5 +1,5 @@
-// Points of a space as numbers for a learned cost model. The columns are the same for every task and template, so that
-// measurements of one task help with the next.
+// The points of a space as numbers for a learned cost model. The columns are the same for every task and template, so
+// that measurements of one task help with the next.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // The space of a task: every schedule with which some template can lower it, as data. It is the union, over the
-// templates that accept the task, of the products of their knobs' values. Its points can be numbered, counted, walked
-// and drawn.
+// templates that accept the task, of the products of their knobs' values. Its points can be numbered, counted,
+// enumerated and drawn at random.
 #pragma once
 
 #include <array>
@@ -42,14 +42,14 @@ struct Part {
   std::optional<Schedule> pick;  ///< the template's default; none if it accepts the task only when forced
 };
 
-/// A point that no cheap check refuses, and the estimate by its template's model.
+/// A point that no cheap check rejects, and the estimate by its template's model.
 struct LegalPoint {
   Point point;
   Estimate estimate;
 };
 
 /// Legality is checked in three steps of rising cost: by the knobs' values (legal in the product by construction), by
-/// the template's estimate(), which refuses the same points as lower(), and by lower() itself, which decides. The
+/// the template's estimate(), which rejects the same points as lower(), and by lower() itself, which decides. The
 /// points that pass the first two steps are found once, when the space is created (a few microseconds each).
 class Space {
  public:
@@ -116,7 +116,7 @@ class Space {
   std::vector<std::optional<Point>> best_;
 };
 
-/// Returns the limit that a refusal is counted under: its check without the text in parentheses.
+/// Returns the limit under which a rejection is counted: its check without the text in parentheses.
 std::string limit_of(const Rejected& rejected);
 
 }  // namespace kilter::tune

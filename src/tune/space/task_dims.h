@@ -1,5 +1,5 @@
-// The sizes of a task in terms common to all kinds of tasks, so that a learned model sees a convolution and a matrix
-// product as related.
+// The sizes of a task in terms common to all kinds of tasks, so that a learned model can relate a convolution to a
+// matrix product.
 #pragma once
 
 #include <span>

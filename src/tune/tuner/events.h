@@ -70,7 +70,7 @@ struct RaceEvent {
   int64_t rounds = 0;  ///< paired rounds; 0 if `fault` is set
   Ratio default_ms, tuned_ms;
   Ratio ratio;             ///< tuned over default
-  int64_t given_way = 0;   ///< tasks that lost in this race and switch to another schedule
+  int64_t given_way = 0;   ///< tasks that lost in this race and switch to a different schedule
   std::string fault = {};  ///< why the race could not be run, in words
 };
 

@@ -1,5 +1,5 @@
 // The gain that can still be expected in a task, and the part of it that more trials are expected to bring. Progress,
-// --until, the summary of a tuning run and `kilter explain` share this estimate.
+// --until, the summary of a tuning run and `kilter explain` all use this estimate.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ double mean_regret(double trials);
 /// Share of a task's time that schedules not tried yet are expected to gain. `tried`: ratios over the default, in the
 /// order in which the schedules were first tried. The estimate is the believed gain of the best schedule tried over the
 /// best of the first half tried (including the default), since gains halve with each doubling of the trials
-/// (doc/search.md). It is at least the gain that noise could hide. For fewer than kEnoughTried schedules it is
+/// (doc/search.md). It is at least the gain that could be hidden by noise. For fewer than kEnoughTried schedules, it is
 /// mean_regret().
 double left_to_gain(std::span<const LogRatios* const> tried, double noise);
 

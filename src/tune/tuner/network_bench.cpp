@@ -14,7 +14,7 @@ namespace {
 
 /// Number of builds that may come between building a variant and loading it; the store keeps its data that long.
 constexpr int64_t kBuildsAhead = 12;
-/// The number of forms of the graph that are kept besides the default's.
+/// The number of forms of the graph that are kept in addition to the default's.
 constexpr size_t kOtherForms = 8;
 
 }  // namespace

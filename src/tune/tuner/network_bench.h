@@ -25,7 +25,7 @@ struct Variant {
 };
 
 /// The CPUs that measure and those that may compile at the same time. The latter belong to other cores if there are
-/// enough, else they are the same CPUs.
+/// enough; otherwise they are the same CPUs.
 struct CpuShares {
   std::vector<int> measuring, building;
   bool apart = false;
@@ -33,10 +33,10 @@ struct CpuShares {
 /// Assigns the last CPUs of `all` to the measurement, since interrupts prefer the first ones. Each is on its own core
 /// if there are enough cores. `cores` names the core of each CPU in `all`, in any numbering; empty: each CPU is a core.
 CpuShares share_cpus(const std::vector<int>& all, int threads, const std::vector<int>& cores = {});
-/// Shares out the CPUs that this process may use.
+/// Divides the CPUs that this process may use.
 CpuShares cpus_for(int threads);
 
-/// Throws unsupported with the faults of the default plan, without which nothing can be compared.
+/// Throws unsupported with the faults of the default plan, which is needed for all comparisons.
 [[noreturn]] void fail_default(std::span<const Fault> faults);
 
 class NetworkBench {
@@ -48,13 +48,12 @@ class NetworkBench {
   NetworkBench& operator=(const NetworkBench&) = delete;
 
   /// Builds a plan. One thread at a time may call this, while another thread may call load() and measure(). Load the
-  /// plan before building more than a few others. Throws usage for a schedule that its template refuses and for names
-  /// that the graph does not have. Choices that change the result of the passes cost another run of the passes and
-  /// another packing of the weights; kernels are shared in any case. Packed weights may have any size. Layers of the
-  /// default plan that gave up a schedule for smaller weights keep the schedule with the smaller ones.
+  /// plan before building more than a few others. Throws usage for a schedule that its template rejects and for names
+  /// that the graph does not have. Choices that change the result of the passes cost an additional run of the passes
+  /// and an additional packing of the weights; kernels are shared in any case. Packed weights may have any size. Layers
+  /// of the default plan that gave up a schedule for smaller weights keep the schedule with the smaller ones.
   std::shared_ptr<const Variant> build(const Choices& choices);
-  /// Builds a plan and discards it. Throws what build() throws. Does not bring earlier builds closer to eviction from
-  /// the caches.
+  /// Builds a plan and discards it. Throws what build() throws. Does not make the caches evict earlier builds sooner.
   void try_build(const Choices& choices);
 
   /// Returns the nodes that run reference kernels under `choices`. Generates no code. Throws what build() throws.

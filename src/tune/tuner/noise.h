@@ -10,8 +10,8 @@
 namespace kilter::tune {
 
 /// Ratios of paired times, candidate over default. There are usually few samples, so intervals use the noise level that
-/// all candidates of a network share unless the candidate's own spread is larger. Samples are grouped in trials: each
-/// trial places the candidate elsewhere in memory, so differences between its trials count as well.
+/// all candidates of a network share, unless the candidate's own spread is larger. Samples are grouped in trials: each
+/// trial places the candidate at a different place in memory, so differences between its trials count as well.
 class LogRatios {
  public:
   /// Adds one sample to the current trial.
@@ -49,14 +49,14 @@ class LogRatios {
   bool open_ = false;  ///< the last trial still accepts samples
 };
 
-/// The believed costs of one task's candidates. Among many candidates with few noisy samples each, the luckiest look
-/// best. Each cost is therefore shrunk towards the candidates' mean, more strongly the noisier it is (normal prior,
-/// fitted to them).
+/// The believed costs of one task's candidates. Among many candidates with few noisy samples each, those that were
+/// lucky look best. Each cost is therefore shrunk towards the candidates' mean, and more strongly if it is noisier
+/// (normal prior, fitted to the candidates).
 class Beliefs {
  public:
   explicit Beliefs(double noise) : noise_(noise) {}
 
-  /// Costs above kWorst say nothing about the good candidates: they are ignored here, and cost() returns them
+  /// Costs above kWorst give no information about the good candidates: they are ignored here, and cost() returns them
   /// unchanged.
   void add(const LogRatios& ratios);
   double cost(const LogRatios& ratios) const;

@@ -8,8 +8,8 @@
 
 namespace kilter::tune {
 
-/// The score of a plan is the weighted geometric mean of its time and its bytes, each divided by those of the plan that
-/// it is compared with. Less is better.
+/// The score of a plan is the weighted geometric mean of its time and its bytes, each divided by those of the plan with
+/// which it is compared. Less is better.
 struct TuneObjective {
   int latency = 100, memory = 0;  ///< weights in percent, 100 together
 
@@ -22,7 +22,7 @@ struct TuneObjective {
   double price(double time, double bytes) const;
 };
 
-/// The most time that a schedule may take, over the default schedule of its layer, to be chosen for its memory.
+/// The longest time that a schedule may take, over the default schedule of its layer, to be chosen for its memory.
 constexpr double kMostTime = 2;
 
 /// The weights that "memory" stands for. Bytes decide, and the time only between plans of nearly the same size.

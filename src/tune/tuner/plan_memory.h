@@ -33,7 +33,7 @@ class LayerMemory {
   /// `compiled` must have its graph (CompileContents::tasks) and must outlive this object.
   LayerMemory(const Compiled& compiled, const CpuLimits& limits, int threads);
 
-  /// Bytes that the plan needs in excess of its present ones if these layers, whose tasks are alike, run `schedule`. 0
+  /// Bytes that the plan needs in excess of its present ones if these layers, whose tasks are equal, run `schedule`. 0
   /// for layers that are not tasks, and for schedules that do not apply.
   int64_t more(const std::vector<std::string>& nodes, const Schedule& schedule) const;
 

@@ -11,8 +11,8 @@
 
 namespace kilter::tune {
 
-/// Returns every value that a step writes. A copy in another layout counts as the value that it copies. `tolerance` is
-/// relative to the largest magnitude of each value; values stored as f16 or bf16 get at least four units in the last
+/// Returns every value that a step writes. A copy in a different layout counts as the value that it copies. `tolerance`
+/// is relative to the largest magnitude of each value; values stored as f16 or bf16 get at least four units in the last
 /// place.
 inline std::vector<StepValue> step_values(const Compiled& compiled, double tolerance = kDefaultTolerance) {
   constexpr std::string_view kRelayout = ".relayout";

@@ -1,5 +1,5 @@
 // The options that determine how a trial is measured: one table for the command line, for `kilter options` and for the
-// code that uses it. The names are those that TVM's users know; each row says what the option does here.
+// code that uses the options. The names are those that users of TVM know; each row says what the option does here.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The number of trials per second that tuning makes, estimated from the dates of records.
+// The number of trials per second of a tuning run, estimated from the dates of records.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct TrialRate {
   double per_second = 30;  ///< the assumed rate is the one that `kilter tune` promises for ResNet-50 (doc/search.md)
 };
 
-/// Estimates the rate from records of one machine, using only those of the network if they are enough. Pauses of half a
-/// minute or more do not count as tuning time.
+/// Estimates the rate from records of one machine, using only those of the network if there are enough of them. Pauses
+/// of half a minute or more do not count as tuning time.
 TrialRate trial_rate(std::span<const Record* const> records, const std::string& network);
 
 }  // namespace kilter::tune

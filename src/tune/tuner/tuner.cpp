@@ -25,8 +25,8 @@ constexpr double kGraphBudget = 20;
 /// The largest share of the budget that is reserved for checking the winning plan.
 constexpr double kCheckShare = 0.05;
 
-/// The plan that earlier records give: the winners among the records of these conditions, and `recorded` for tasks
-/// without a winner, unless its schedule was already tried under these conditions.
+/// The plan that follows from earlier records: the winners among the records of these conditions, and `recorded` for
+/// tasks without a winner, unless its schedule was already tried under these conditions.
 Choices previous_choices(const SearchRun& search, const Choices& recorded) {
   Choices all;
   for (const TaskState& task : search.tasks()) {
@@ -42,8 +42,8 @@ Choices previous_choices(const SearchRun& search, const Choices& recorded) {
   return all;
 }
 
-/// Returns a schedule's candidate if it was measured. Null if it was only proposed, which can happen to the previous
-/// plan's schedules.
+/// Returns a schedule's candidate if it was measured. Null if it was only proposed, which can be the case for the
+/// previous plan's schedules.
 const Candidate* measured(const TaskState& task, const std::string& schedule) {
   const auto known = task.candidates().find(schedule);
   return known == task.candidates().end() || known->second.ratios.empty() ? nullptr : &known->second;
@@ -131,7 +131,7 @@ TuneProgress of_races(TuneProgress progress, const TuneResult& result) {
   return progress;
 }
 
-/// Keeps a record that bars the schedule that a check found wrong.
+/// Stores a record that bars the schedule that a check found wrong.
 void bar_wrong(const ReferenceCheck& check, const SearchRun& search, const TuneOptions& options) {
   if (!check.layer) return;
   options.keep({{wrong_record(*check.layer, check.wrong, search.conditions(), search.versions(), options.network)}});
@@ -230,7 +230,8 @@ PreparedEvent prepared_event(const SearchRun& search) {
   return out;
 }
 
-/// Notes the speeds of the tasks and the network under the defaults and under `accepted`, the plan of `result.choices`.
+/// Records the speeds of the tasks and the network under the defaults and under `accepted`, the plan of
+/// `result.choices`.
 void note_speeds(const SearchRun& search, const Variant& fallback, const Variant& accepted, TuneResult& result) {
   for (size_t t = 0; t < result.tasks.size(); ++t) {
     TunedTask& row = result.tasks[t];
@@ -247,7 +248,7 @@ void note_speeds(const SearchRun& search, const Variant& fallback, const Variant
   result.after = {flops / after, search.bound_of(accepted) / after};
 }
 
-/// Notes the memory of the default plan and of `accepted`, the plan of `result.choices`.
+/// Records the memory of the default plan and of `accepted`, the plan of `result.choices`.
 void note_memory(const NetworkBench& bench, const Variant& accepted, TuneResult& result) {
   result.default_memory = plan_memory(bench.fallback().compiled, bench.threads());
   result.tuned_memory = plan_memory(accepted.compiled, bench.threads());

@@ -37,7 +37,7 @@ struct TaskProgress {
   double current = 1;           ///< cost of the schedule tried last
   double bound_ms = 0;          ///< lower bound for the best schedule's kernels; 0: unknown
   std::string schedule;         ///< the best schedule
-  int64_t more_bytes = 0;       ///< what the plan needs with it, in excess of the default; 0 if memory has no weight
+  int64_t more_bytes = 0;       ///< bytes that the plan needs with it beyond the default; 0 if memory has no weight
   int64_t tried = 0, size = 0;  ///< schedules tried; schedules worth a trial
 
   double gflops(double cost) const { return static_cast<double>(flops) / (default_ms * cost) * 1e-6; }
@@ -58,7 +58,7 @@ struct TuneProgress {
   int64_t default_bytes = 0, predicted_bytes = 0;
   int64_t flops = 0;    ///< of the whole network, including nodes that belong to no task
   double bound_ms = 0;  ///< lower bound for its kernels with the best schedules so far; 0: unknown
-  Conditions runs;      ///< of the runs so far: numbers taken and disturbed, the disturbances, and the best time
+  Conditions runs;      ///< of the runs so far: counts of all and of disturbed runs, disturbances, and best time
   std::vector<TaskProgress> tasks;
 
   /// Predicted time of a run with the schedule that each task tried last.
@@ -144,7 +144,7 @@ struct FailedTrials {
 struct EarlierRecords {
   int64_t all = 0;   ///< records read
   int64_t here = 0;  ///< records of this target, machine, number of threads and code generator, which count as trials
-  int64_t advised = 0;  ///< tasks that begin with the schedule of another task
+  int64_t advised = 0;  ///< tasks that start with the schedule of another task
 };
 
 struct TuneResult {
@@ -153,7 +153,7 @@ struct TuneResult {
   Choices history;                 ///< the best schedule of each task, as the races left it
   std::optional<GraphBest> graph;  ///< with TuneOptions::graph_best
   std::string graph_failed;        ///< the error that left `graph` empty although it was requested
-  std::string graph_left_out;      ///< the reason for skipping the graph tuner: no time, or no longer wanted
+  std::string graph_left_out;      ///< the reason for skipping the graph tuner: no time, or no longer requested
   Ratio default_ms, tuned_ms;
   Ratio ratio;  ///< tuned over default, paired; {1, 1, 1} if the plans are the same
   PlanMemory default_memory, tuned_memory;

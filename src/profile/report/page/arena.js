@@ -69,7 +69,7 @@ function renderArena(body) {
   const size = Math.max(memory.arena_bytes, ...buffers.map((buffer) => buffer.offset + buffer.bytes), 1);
   const makers = new Map(profile.rows.map((row) => [row.step, row]));
   const box = h("div", {class: "chart"}), state = {};
-  body.append(box, h("p", {class: "note"}, "Colour: that of the row that makes the buffer. Buffers that seem to overlap share " +
+  body.append(box, h("p", {class: "note"}, "Colour: that of the row that writes the buffer. Buffers that seem to overlap share " +
     "their bytes: one is written in place of the other."));
   drawn(box, (width) => {
     const focused = box.contains(document.activeElement);
@@ -84,7 +84,7 @@ function renderArena(body) {
       svg("text", {class: "roof-name", x: f.right, y: f.y(memory.arena_bytes) - 6, "text-anchor": "end"},
         `peak ${bytes(memory.arena_bytes)}`)];
     const chart = svg("svg", {width, height, role: "group", "aria-label": "Arena: place of every buffer over the steps. " +
-      "The arrow keys move in the order of the steps, Enter opens the row that makes the buffer."},
+      "The arrow keys move in the order of the steps, Enter opens the row that writes the buffer."},
     arenaAxes(f, steps, size), marks, peak);
     box.replaceChildren(chart);
     roving(chart, state, marks);

@@ -2,7 +2,7 @@
 
 const kLargestFile = 256e6;  // bytes
 
-/** The profile in the text of a JSON file or of a page like this one. Throws an Error that says why it is none. */
+/** The profile in the text of a JSON file or of a page like this one. Throws an Error with the reason if there is none. */
 function profileFrom(text) {
   const opening = "id=\"page-data\">", begin = text.indexOf(opening);  // the JSON of a page has no "<"
   const json = begin < 0 ? text : text.slice(begin + opening.length, text.indexOf("<", begin + opening.length));
@@ -65,7 +65,7 @@ function compared(other) {
   return [h("p", {class: "lead"}, `This profile takes ${ms(here)} end to end, the other (`, h("bdi", {}, String(other.model ?? "")), `) ${ms(there)}: `,
     Math.abs(change) < 0.05 ? "no difference." : `this one takes ${percent(Math.abs(change))} ${change > 0 ? "more" : "less"}.`, most),
   h("p", {class: unlike.length ? "quiet warn" : "note"}, unlike.length ? `Measured under other conditions: ${unlike.map(([name, a, b]) => `${name} ${a} here, ${b} there`).join("; ")}.`
-    : "Measured at two times: what differs by less than the spread may be chance."),
+    : "Measured at different times: differences smaller than the spread may be due to chance."),
   ...twoBars(other), pairTable(pairs)];
 }
 

@@ -1,6 +1,6 @@
 // Elements, the tooltip, and keyboard movement among the marks of a chart. Text is only ever inserted as text nodes.
 
-/** Creates an HTML element. Attributes that are null or false are left out; functions named on* become listeners. */
+/** Creates an HTML element. Attributes that are null or false are left out; functions whose names begin with "on" become listeners. */
 function h(tag, attributes, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }

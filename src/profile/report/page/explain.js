@@ -46,7 +46,7 @@ function against(duel) {
   const head = [h("h3", {}, `Against ${version}`), quietNote(duel.a.conditions || {}),
     h("p", {class: "lead"}, `Kilter ${ms(duel.a.ms)}, ${version} ${ms(duel.b.ms)}, run interleaved: the other runtime takes `
       + `${fixed(duel.ratio.value, 3)} times as long (${fixed(duel.ratio.low, 3)} to ${fixed(duel.ratio.high, 3)}).`
-      + (duel.cpu_ratio ? ` By processor time, ${fixed(duel.cpu_ratio.value, 3)} times as long.` : ""))].filter((part) => part);
+      + (duel.cpu_ratio ? ` By CPU time, ${fixed(duel.cpu_ratio.value, 3)} times as long.` : ""))].filter((part) => part);
   if (duel.layers_withheld) return [...head, h("p", {class: "note"}, `Layers: ${duel.layers_withheld}.`)];
   return [...head,
     h("p", {class: "note"}, "Layers where the other runtime is furthest ahead. The times of its layers come from its own profiler"
@@ -57,7 +57,7 @@ function against(duel) {
         cell(layer.b_ms), h("td", {class: "num"}, signed(layer.a_ms - layer.b_ms)))))))];
 }
 
-/** Shows profile.explain, or nothing if the report was made without it. */
+/** Shows profile.explain, or nothing if the report was written without it. */
 function renderExplain(body) {
   const explain = profile.explain;
   if (!explain) return;

@@ -30,8 +30,8 @@ function waitingShare() {
   return profile.threads > 1 && all > 0 ? 100 * (1 - busy / all) : NaN;
 }
 
-const kMuchWaiting = 15;   // percent of the threads' time from which waiting is the first thing to say
-const kLargeLayer = 10;    // percent of the sum from which a layer is named alone
+const kMuchWaiting = 15;   // percent of the threads' time from which waiting is mentioned first
+const kLargeLayer = 10;    // percent of the sum from which a single layer is named
 const kFewLayers = 5;
 
 /** What part of the time the slowest layers take. Names are elements, so that they are text whatever they contain. */
@@ -74,7 +74,7 @@ function findingText() {
   const waits = waitingShare(), slowest = slowestText();
   if (slowest.length === 0) return null;
   const idle = `threads waited for each other, or for work of one thread, ${percent(waits, 0)} of their time`;
-  const {absent_threads: absent} = profile.conditions;  // they had no CPU, so what they waited for says nothing
+  const {absent_threads: absent} = profile.conditions;  // they had no CPU, so their waiting times mean nothing
   const parts = absent ? [`${absent}. `, ...slowest] : waits >= kMuchWaiting ? [`${idle[0].toUpperCase()}${idle.slice(1)}; `, ...slowest] : slowest;
   if (typeof parts[0] === "string") parts[0] = parts[0][0].toUpperCase() + parts[0].slice(1);
   const more = [reservation(profile.conditions), firstAdvice()].filter(Boolean).join(" ");

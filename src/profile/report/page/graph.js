@@ -1,6 +1,6 @@
 // The network as boxes and edges: a box is a layer, an edge a value that a layer reads. Empty for profiles without edges.
 
-// `first`: as small as the picture is at first; `fold`: for another column; `text`: as small as text is shown
+// `first`: the smallest scale at first; `fold`: for one more column; `text`: the smallest scale with text
 const kZooms = {least: 0.05, most: 2.5, first: 0.75, fold: 0.85, text: 0.4};
 
 /** The inputs of the network and the layers in order of running: {name, row, rows, ms, percent, reads}. Inputs have no row. */

@@ -1,10 +1,10 @@
-// Places for the boxes of a graph: ranks from top to bottom, in several columns if the graph is long and narrow. It knows
-// nothing of the profile. A node is {reads: [indices of earlier nodes]}.
+// Places for the boxes of a graph: ranks from top to bottom, in several columns if the graph is long and narrow. It does
+// not depend on the profile. A node is {reads: [indices of earlier nodes]}.
 
 const kBoxWidth = 190, kBoxHeight = 42;
 const kRankPitch = kBoxHeight + 26;        // from the top of one rank to that of the next
 const kBesides = 14, kLaneWidth = 8;       // between neighbours; a lane leads an edge past a rank
-const kMostLanes = 30000;                  // edges of graphs that would need more do not avoid boxes
+const kMostLanes = 30000;                  // in graphs that would need more, edges do not avoid boxes
 const kOrderSweeps = 4, kAlignSweeps = 6;
 
 /** The rank of every node: below all that it reads, and directly above its first reader if it reads nothing. */
@@ -16,8 +16,8 @@ function ranksOf(nodes) {
 }
 
 /**
- * The ranks as lists of places: {node, rank, width, above, below, x}. A value that is read further down has a lane through
- * the ranks between, one for all its readers. `chains` has, by node, its place and its lanes.
+ * The ranks as lists of places: {node, rank, width, above, below, x}. If a value is read further down, one lane leads
+ * through the ranks between to all its readers. `chains` has, by node, its place and its lanes.
  */
 function placesOf(nodes) {
   const ranks = ranksOf(nodes), lastReader = [...ranks];
@@ -58,14 +58,14 @@ function orderRanks(rows) {
   }
 }
 
-/** Lanes, and places that read nothing, stand beside the others and hardly draw them away. */
+/** Lanes, and places that read nothing, hardly influence the positions of the others. */
 function weightOf(place) {
   if (place.node === null) return 0.01;
   return place.above.length || place.rank === 0 ? 1 : 0.005;
 }
 
 /**
- * Moves the places of a rank as near to the wanted centres as their order and widths allow: least squares, by joining
+ * Moves the places of a rank as close to the wanted centres as their order and widths allow: least squares, by joining
  * neighbours that are in each other's way (pool adjacent violators).
  */
 function alignRank(row, wanted) {

@@ -1,9 +1,9 @@
-// Names of layers in little room.
+// Short forms of the names of layers.
 
 const kFont = "11px system-ui, sans-serif";
 
-const kFewNames = 8;              // of so few names, no part counts as common
-const commonParts = new Set();  // parts of paths that tell nothing, because most names have them
+const kFewNames = 8;              // with at most this many names, no part counts as common
+const commonParts = new Set();  // parts of paths that carry no information, because most names have them
 
 /** Learns from all names of the page which parts of their paths most of them share. */
 function learnNames(names) {
@@ -37,7 +37,7 @@ const textWidth = (() => {
 /** Shortens the text to a width in pixels. Names differ at both ends, so the middle is left out; "" if hardly any is left. */
 const fitText = (() => {
   const cut = (text, kept) => {
-    const head = Math.round(0.65 * kept);  // beginnings have the numbers of blocks
+    const head = Math.round(0.65 * kept);  // the beginning contains the number of the block
     return `${text.slice(0, head)}…${text.slice(text.length - kept + head)}`;
   };
   return (text, width, font) => {
@@ -52,10 +52,10 @@ const fitText = (() => {
   };
 })();
 
-const kShortCut = 12;  // letters, of which a name without its middle keeps too few to be told from others
+const kShortCut = 12;  // with fewer characters than this, shortened names cannot be distinguished
 
-/** Shortens the name of a layer to a width. Of a path, the first part stays whole if it fits: it has the number of the block.
- * In very little room, words lose their ends before the name loses its middle: "layer2.0.conv1" becomes "l2.0.c1". */
+/** Shortens the name of a layer to a width. The first part of a path is not shortened if it fits: it contains the number of the block.
+ * In very little space, words lose their ends before the name loses its middle: "layer2.0.conv1" becomes "l2.0.c1". */
 function fitName(name, width, font = kFont) {
   const short = shortName(name), text = fitText(short, width, font), slash = short.indexOf("/");
   const first = `${short.slice(0, slash)}…`;

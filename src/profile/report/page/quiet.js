@@ -1,4 +1,4 @@
-// Shows next to a figure whether other programs left the machine alone.
+// Shows next to a figure whether other programs disturbed the measurement.
 
 /** One line of a list of checks. */
 function check(holds, title, text) {

@@ -21,7 +21,7 @@ function decades(values, least) {
 
 const kShortTime = 0.01;  // share of the time of all points that may lie outside the axis
 
-/** The points that the axis spans: without those of least intensity that hardly take time, which would stretch it. */
+/** The points that the axis spans: without those of lowest intensity that take hardly any time, which would stretch it. */
 function spanned(points) {
   const all = points.reduce((sum, row) => sum + row.duration_ms, 0), rising = [...points].sort((a, b) => a.intensity - b.intensity);
   let before = 0;
@@ -71,7 +71,7 @@ function rooflineAxes(f) {
   return parts;
 }
 
-const kRoofName = 90;  // pixels that the name of a slanted roof takes at most
+const kRoofName = 90;  // the longest name of a slanted roof, in pixels
 
 /**
  * Slanted roofs, each labelled along its line, the last one below it. Labels that would touch move along their lines, or

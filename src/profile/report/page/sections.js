@@ -1,4 +1,4 @@
-// The parts that all pages share: sections, their list, titles. A section that fails says so and does not affect the others.
+// The parts that all pages share: sections, their list, titles. A section that fails reports it and does not affect the others.
 
 function render(id, draw) {
   const body = document.querySelector(`#${id} .body`);

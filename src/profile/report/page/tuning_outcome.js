@@ -59,7 +59,7 @@ function outcomeHero() {
     }
     return text;
   }
-  const sound = run.conditions.quiet !== "busy";  // green only if other programs left the machine alone
+  const sound = run.conditions.quiet !== "busy";  // green only if other programs did not disturb the machine
   text.append(h("p", {class: "big"}, h("b", {id: "change", class: sound ? "gain-big" : null, "data-ratio": run.ratio.value},
     fixed(100 * (run.ratio.value - 1), 1).replace("-", "−")), " %"), ...quietNotes(),
   h("p", {}, `A run takes ${ms(run.tuned_ms.value)} instead of ${ms(run.default_ms.value)}: after / before ${ratioText(run.ratio)}, ` +

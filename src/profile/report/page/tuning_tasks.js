@@ -31,7 +31,7 @@ function renderTrials(body) {
 
 function raceTable() {
   const {races} = run.trace;
-  if (races.length === 0) return h("p", {class: "note"}, "No race was held: no layer had a schedule that is surely faster.");
+  if (races.length === 0) return h("p", {class: "note"}, "No race was held: no layer had a schedule that is certainly faster.");
   const head = ["race", "tasks", "rounds", "after / before", "gave way"];
   return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Races"}, h("table", {class: "plain"},
     h("caption", {}, "Races of whole networks"),

@@ -1,6 +1,6 @@
 // The page's data, and the state that its charts share.
 
-/** The JSON that the page was made from. */
+/** The JSON from which the page was created. */
 function pageData() {
   return JSON.parse(document.getElementById("page-data").textContent);
 }

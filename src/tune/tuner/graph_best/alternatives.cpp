@@ -14,11 +14,11 @@ namespace {
 
 /// Relative error of an estimate without a measurement: the usual error of analytic models.
 constexpr double kEstimateError = 0.3;
-/// The ratio over the default's time that is assumed for a history-best schedule measured under other conditions. As
-/// it is below 1, the schedule stays unless there is evidence against it.
+/// The assumed ratio, over the default's time, for a history-best schedule measured under other conditions. It is below
+/// 1, so the schedule stays unless there is evidence against it.
 constexpr double kKept = 0.99;
-/// Cycles of one core in a millisecond, used if no layer's time is known. It scales all estimates alike and cancels
-/// when they are compared.
+/// Cycles of one core in a millisecond, used if no layer's time is known. It scales all estimates by the same factor,
+/// which cancels when they are compared.
 constexpr double kCyclesPerMs = 2.5e6;
 
 void add_recorded(Layer& layer, const RecordedCosts::Known& known) {
@@ -48,8 +48,8 @@ void add_estimated(Layer& layer, const Task& task, const CompileOptions& options
   }
 }
 
-/// Sets the layers' default times from records, or else from the analytic models, scaled to match the layers that have
-/// recorded times.
+/// Sets the layers' default times from records, or otherwise from the analytic models, scaled to match the layers that
+/// have recorded times.
 void add_default_ms(LayerNetwork& network, const RecordedCosts& costs) {
   std::vector<double> scales;
   for (const Layer& layer : network.layers) {
@@ -100,8 +100,8 @@ void add_schedules(LayerNetwork& network, const Compiled& compiled, const Compil
     for (const RecordedCosts::Known& known : best) {
       if (lowers(task, known.schedule, options)) add_recorded(layer, known);
     }
-    // This precedes add_estimated(), which skips schedules that are already there: the cost of a schedule that was
-    // chosen by measurements elsewhere must not come from a model.
+    // This precedes add_estimated(), which skips schedules that are already present: if a schedule was chosen by
+    // measurements elsewhere, its cost must not come from a model.
     const auto kept = keep.find(layer.node);
     if (kept != keep.end() && kept->second.schedule) add_kept(layer, *kept->second.schedule, costs);
     if (best.empty()) add_estimated(layer, task, options, most);

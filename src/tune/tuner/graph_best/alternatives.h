@@ -34,12 +34,12 @@ void add_schedules(LayerNetwork& network, const Compiled& compiled, const Compil
 
 struct Measured {
   int64_t variants = 0;  ///< of the network
-  /// Share of the rounds with other numbers of threads in which other processes took CPUs away. These rounds say
-  /// nothing about an undisturbed machine and are left out.
+  /// Share of the rounds with other numbers of threads in which other processes took CPUs away. These rounds give no
+  /// information about an undisturbed machine and are left out.
   double crowded = 0;
 };
 
-/// Adds the alternatives that only measurement can judge (fusion, plain layouts if templates accept them, and fewer
+/// Adds the alternatives whose cost only measuring can show (fusion, plain layouts if templates accept them, and fewer
 /// threads for short layers), and measures all alternatives and the cost of neighbours with different thread counts.
 Measured measure_alternatives(NetworkBench& bench, LayerNetwork& network, const AlternativeOptions& options);
 

@@ -59,8 +59,8 @@ class Answering {
     return out;
   }
 
-  /// What the memory of a layer's choice costs in excess of history-best's, as a share of the time that these layers
-  /// take under history-best.
+  /// The cost of the additional memory of a layer's choice compared with history-best's, as a share of the time that
+  /// these layers take under history-best.
   double toll(size_t l, const std::set<size_t>& layers) const {
     const auto& all = out_.network.layers[l].alternatives;
     double ms = 0;
@@ -76,9 +76,9 @@ class Answering {
   }
 
  private:
-  /// Solves the problem. If memory has a weight, bytes first have the price that they have at history-best, then that
-  /// at the last solution, until the solution stays the same. The logarithm of the score is concave in time and bytes,
-  /// so no solution has a worse score than the one before it.
+  /// Solves the problem. If memory has a weight, the price of a byte is first that at history-best, then that at the
+  /// last solution, until the solution stays the same. The logarithm of the score is concave in time and bytes, so no
+  /// solution has a worse score than the previous one.
   void solve_at_prices(const TransformModel* transforms, const GraphTuneOptions& options) {
     constexpr int kMostPrices = 5;
     const ChoiceProblem times = choice_problem(out_.network, transforms, options.threads, history_);
@@ -131,7 +131,7 @@ class Answering {
   std::vector<size_t> history_, chosen_;
 };
 
-/// Whether an earlier plan still compiles and loads here.
+/// Whether an earlier plan can still be compiled and loaded here.
 bool runs(NetworkBench& bench, const Choices& plan) {
   try {
     const Loaded loaded = bench.load(*bench.build(plan));
@@ -161,7 +161,7 @@ class GraphRace {
       if (lost.empty() || (last && held_)) break;
       answering_.give_way(lost);
       out_.rounds = 0;
-      if (out_.same_plan) out_.accepted_ratio.reset();  // it belongs to a plan that was dropped
+      if (out_.same_plan) out_.accepted_ratio.reset();  // it belongs to a plan that has been dropped
     }
     out_.won = out_.clearly_better();
     out_.race_ms = now_ms() - start;

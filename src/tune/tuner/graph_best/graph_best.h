@@ -30,7 +30,7 @@ struct GraphTuneOptions {
   size_t schedules = 4;      ///< for each layer, in addition to the default
   TuneObjective objective = {};
   Solver solver = Solver::automatic;
-  Choices accepted = {};  ///< the plan in use, if it differs from history-best; graph-best must beat it too
+  Choices accepted = {};  ///< the plan in use, if it differs from history-best; graph-best must beat it, too
   std::function<ReferenceCheck(NetworkBench&, const Choices&)> check = check_choices;  ///< checks the plan that won
   bool keeps_history = false;  ///< keep history-best if it is faster than the default and graph-best has not won
   std::function<bool()> interrupted = {};
@@ -46,12 +46,12 @@ struct GraphBest {
   Choices choices;                      ///< the graph tuner's, without layers that lost in the race
   bool won = false;                     ///< clearly better than all plans raced against it; if not, it is not used
   ReferenceCheck check;                 ///< of the fastest plan in the race; if the plan is wrong, it has not won
-  ReferenceCheck history_check;         ///< of history-best, if that is about to be kept
+  ReferenceCheck history_check;         ///< of history-best, if it is about to be kept
   bool same_plan = true;                ///< `choices` equal history-best
   Ratio ratio;                          ///< over history-best, paired
   Ratio default_ratio;                  ///< over the default plan
   Ratio history_ratio;                  ///< history-best over the default plan; 1 if they are the same
-  std::optional<Ratio> accepted_ratio;  ///< over GraphTuneOptions::accepted, if that ran and is a different plan
+  std::optional<Ratio> accepted_ratio;  ///< over GraphTuneOptions::accepted, if that ran and differs
   TuneObjective objective;
   double bytes = 1, default_bytes = 1, accepted_bytes = 1;  ///< the plan's over those of the same three plans
   Ratio ms, default_ms;                                     ///< of a run; of the default plan's run
@@ -68,8 +68,8 @@ struct GraphBest {
   KnownTransforms transforms;
   LayerNetwork network;  ///< with the measurements
 
-  /// Whether the plan has a better score than all others in its race, with the whole interval of each score on its
-  /// side. Without a weight of memory, this means that it is faster.
+  /// Whether the plan has a better score than all others in its race, and the whole interval of each score is on the
+  /// better side. Without a weight of memory, this means that it is faster.
   bool clearly_better() const;
   /// Whether history-best may be used instead: it has not lost to the default plan and is not known to be wrong.
   bool history_stands() const { return (rounds == 0 || history_is_faster()) && history_check.wrong.empty(); }

@@ -168,13 +168,13 @@ class Builder {
   double change(const Flow& flow, const Layer& from, const Alternative& a, const Layer& to,
                 const Alternative& b) const {
     if (!a.choice.plain && !b.choice.plain) return 0;
-    // A copy into the layout that already exists disappears.
+    // A copy into a layout that the value already has disappears.
     if (to.relayout && a.choice.plain && !to.blocked) return -to.alternatives.front().ms;
     if (from.relayout && b.choice.plain && from.blocked) return -from.alternatives.front().ms;
     const bool now_plain = a.choice.plain || !from.blocked, then_plain = b.choice.plain || !to.blocked;
     if (now_plain == then_plain) return 0;
     if (now_plain && to.follows) return kNever;
-    require(transforms_ != nullptr, "graph tuner: '{}' may be plain, and there is no model of layout changes",
+    require(transforms_ != nullptr, "graph tuner: '{}' may be plain, but there is no model of layout changes",
             from.node);
     const int32_t from_block = now_plain ? 1 : network_.block, to_block = then_plain ? 1 : network_.block;
     const auto cost = transforms_->predict(transform_kind(from_block, to_block), threads_, 2 * flow.bytes);

@@ -1,4 +1,4 @@
-// A network as the graph tuner sees it: layers with alternatives, and the values that flow between them.
+// A network in the form that the graph tuner needs: layers with alternatives, and the values that flow between them.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ struct Alternative {
   double error_ms = 0;       ///< standard error of the difference to the layer's default time
   std::string basis;         ///< where ms comes from: "by default", "measured here", "records", "estimated"
   int64_t weight_bytes = 0;  ///< packed weights in excess of the default's
-  int64_t bytes = 0;         ///< the plan's in excess of those with the default; 0 if memory has no weight
+  int64_t bytes = 0;         ///< of the plan, in excess of those with the default; 0 if memory has no weight
 };
 
 /// A unit of the default plan: a task, or a view that takes no time.
@@ -39,7 +39,7 @@ struct Layer {
   bool task() const { return !problem.empty(); }
 };
 
-/// A value that one layer makes and another reads.
+/// A value that one layer writes and another reads.
 struct Flow {
   size_t from = 0, to = 0;
   double bytes = 0;
@@ -63,7 +63,7 @@ struct LayerNetwork {
   std::map<std::string, size_t> by_node_;
 };
 
-/// The layer that makes most of the bytes that `layer` reads; SIZE_MAX: none.
+/// The layer that writes most of the bytes that `layer` reads; SIZE_MAX: none.
 size_t feeder(const LayerNetwork& network, size_t layer);
 
 /// Builds the network of a default plan that was compiled with CompileContents::tasks. Every layer has one
@@ -71,11 +71,11 @@ size_t feeder(const LayerNetwork& network, size_t layer);
 LayerNetwork layer_network(const Compiled& compiled, const CompileOptions& options);
 
 /// Builds the problem from the costs of layers and layout changes. The cost of an alternative that is not in `keep` is
-/// raised by its error, so that it is chosen only if it is worth its uncertainty. `transforms` may be null if no
+/// raised by its error, so that it is chosen only if its gain exceeds its uncertainty. `transforms` may be null if no
 /// alternative is plain. Layers with only one alternative get no edges: the costs of those edges are added to their
-/// neighbours' own costs. If bytes have a price, in ms for each, they are added to the costs, and alternatives that
-/// take too long (kMostTime) are impossible unless they are in `keep`. Throws internal if an alternative is plain and
-/// there is no model.
+/// neighbours' own costs. If bytes have a price, in ms per byte, it is added to the costs, and alternatives that take
+/// too long (kMostTime) are impossible unless they are in `keep`. Throws internal if an alternative is plain and there
+/// is no model.
 ChoiceProblem choice_problem(const LayerNetwork& network, const TransformModel* transforms, int threads,
                              const std::vector<size_t>& keep, double byte_ms = 0);
 
@@ -83,7 +83,7 @@ ChoiceProblem choice_problem(const LayerNetwork& network, const TransformModel* 
 std::string transform_kind(int32_t from_block, int32_t to_block);
 
 enum class Solver : uint8_t {
-  automatic,  ///< forest if the graph is a forest, else pbqp
+  automatic,  ///< forest if the graph is a forest, otherwise pbqp
   forest,     ///< "dp"
   pbqp,
   greedy,

@@ -17,17 +17,17 @@
 namespace kilter::tune {
 namespace {
 
-constexpr size_t kBatch = 4;         ///< variants that take turns with the default
+constexpr size_t kBatch = 4;         ///< variants that are run in turns with the default
 constexpr int kThreadVariants = 6;   ///< each assigns a random number of threads to every short layer
 constexpr double kShortMs = 0.15;    ///< layers up to this time may be better off with fewer threads
 constexpr int64_t kMostRounds = 24;  ///< of a batch
 
-/// Time of some layers together in one round, in a variant and by default.
+/// The total time of some layers in one round, in a variant and by default.
 struct Pair {
   double mine = 0, base = 0;
 };
 
-/// A variant of the network in which many layers run another alternative.
+/// A variant of the network in which many layers run alternatives on trial.
 struct Sweep {
   Choices choices;
   std::map<size_t, size_t> active;  ///< by layer: the alternative on trial
@@ -73,7 +73,7 @@ std::vector<bool> crowded_rounds(const Laps& laps, size_t which) {
 }
 
 /// For each layer whose fusion is on trial: the layers whose kernels changed with it, because they absorbed some of its
-/// nodes or gave it some.
+/// nodes or passed some to it.
 std::map<size_t, std::set<size_t>> partners(const LayerNetwork& network, const Sweep& sweep, const Compiled& compiled) {
   std::map<size_t, std::set<size_t>> out;
   const auto add = [&](int64_t l, int64_t other) {
@@ -136,7 +136,7 @@ class Sweeper {
     return out;
   }
 
-  /// Puts another alternative of a layer on trial in a variant.
+  /// Puts an alternative of a layer on trial in a variant.
   void put(Sweep& sweep, size_t l, const LayerChoice& choice) {
     Layer& layer = network_.layers[l];
     sweep.active[l] = layer.alternatives.size();
@@ -146,8 +146,8 @@ class Sweeper {
     for (const std::string& node : layer.nodes) sweep.choices[node].plain = true;
   }
 
-  /// Adds alternatives that run a layer's element-wise nodes on their own. A node with two computed operands may
-  /// instead be absorbed by another layer; layers with such nodes get a second variant, in which others absorb what
+  /// Adds alternatives that run a layer's element-wise nodes separately. A node with two computed operands may instead
+  /// be absorbed by a different layer; layers with such nodes get a second variant, in which other layers absorb what
   /// they can.
   void add_fusion(std::vector<Sweep>& sweeps) {
     Sweep alone, open;
@@ -398,8 +398,8 @@ class Sweeper {
     one.basis = told ? "records and measured here" : "measured here";
   }
 
-  /// A layer that absorbs nodes of another, or gives some up, becomes a different task. Choices for the old task then
-  /// do not apply, except the number of threads if it is still a task.
+  /// If a layer absorbs nodes of another layer, or loses some to it, it becomes a different task. Choices for the old
+  /// task then do not apply, except the number of threads if it is still a task.
   void forbid_schedules(std::pair<size_t, size_t> at, size_t other) {
     ChoiceEdge edge{at.first, other, {}};
     const bool goes = network_.layers[at.first].alternatives[at.second].choice.fuse == Fusion::before;

@@ -33,7 +33,7 @@ class Candidates {
     for (const Record* r : records) {
       if (r->status != Status::ok) failed.insert(r->schedule);
       if (r->status != Status::ok || r->samples_ms.empty()) continue;
-      // A ratio converted from another default is less certain: it counts as one sample.
+      // A ratio converted from a different default is less certain: it counts as one sample.
       const auto samples = over.converts(*r) ? 1 : static_cast<int64_t>(r->samples_ms.size());
       if (const auto ratio = over.of(*r)) add(*r, *ratio, samples, r->node == layer.node);
     }

@@ -22,7 +22,7 @@ class RecordedCosts {
   };
   RecordedCosts(std::span<const Record> records, const Query& query);
 
-  /// The believed cost of a schedule on a layer, over the layer's default (for ratios over another default see
+  /// The believed cost of a schedule on a layer, over the layer's default (for ratios over a different default, see
   /// OverDefault). Measurements of this layer count in full; those of other layers together count as one measurement.
   /// The value is shrunk towards the mean of the task's schedules (Beliefs); the interval is that of the samples.
   struct Known {

@@ -10,7 +10,7 @@ namespace kilter::tune {
 namespace {
 
 constexpr double kNoise = 0.03;    ///< minimum relative noise of one layer's time in one round
-constexpr double kHopeless = 1.5;  ///< limit relative to the time on all threads: no saving elsewhere makes up for more
+constexpr double kHopeless = 1.5;  ///< limit relative to the time on all threads: no saving elsewhere outweighs more
 /// Weight, in samples, of a row's mean when cells with few samples are shrunk towards it.
 constexpr double kShrink = 4;
 constexpr size_t kLeastSamples = 6;  ///< for a number of threads
@@ -63,7 +63,7 @@ void ThreadCosts::join(LayerNetwork& network, size_t from, size_t to, const Cell
   const auto cell = [&](int32_t before, int32_t own) {
     const auto it = cells.find({before, own});
     if (it == cells.end() || (before == 0 && own == 0)) return 0.0;
-    // A layer on all threads is compared with itself after a layer on all threads.
+    // The reference for a layer on all threads is its time after a layer on all threads.
     const double middle = own == 0 ? 0 : mean_of_middle_half(row(cells, own));
     const auto count = static_cast<double>(it->second.size());
     return (mean_of_middle_half(it->second) - middle) * count / (count + kShrink);

@@ -23,8 +23,8 @@ constexpr int64_t kSides[] = {11, 16, 28, 56, 80, 112, 160, 256};
 constexpr int64_t kChannels = 64;
 constexpr double kSeconds = 0.6;
 
-/// Builds a graph in which each image is copied into blocks and back, several at once, so that each copy finds its
-/// input where another copy left it.
+/// Builds a graph in which each image is copied into blocks and back. Several images are copied in turn, so that each
+/// copy finds its input where a previous copy left it.
 Graph transforms_graph(int32_t block) {
   Graph graph;
   graph.name = "layout changes";
@@ -83,7 +83,7 @@ struct Wanted {
   }
 };
 
-/// Loads the model from the file; empty if there is no file. If the file is unusable in a way that measuring repairs,
+/// Loads the model from the file; empty if there is no file. If the file is unusable but measuring can replace it,
 /// returns nothing and sets `unusable` to the reason.
 std::optional<TransformModel> load(const std::filesystem::path& file, const std::string& device, bool anew,
                                    std::string& unusable) {
@@ -101,7 +101,9 @@ std::optional<TransformModel> load(const std::filesystem::path& file, const std:
 
 TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions options, const std::string& device) {
   const int32_t block = compile.target.limits.preferred_block();
-  if (block == 1) fail(ErrorKind::unsupported, "layout changes: {} has no vectors to block for", compile.target.name);
+  if (block == 1)
+    fail(ErrorKind::unsupported, "layout changes: {} has no vectors, so its layouts have no blocks",
+         compile.target.name);
   CompileOptions plainly;
   plainly.target = compile.target;
   plainly.threads = compile.threads;

@@ -1,4 +1,4 @@
-// Measures the cost of layout changes on the machine of the runners, and keeps it.
+// Measures the cost of layout changes on the machine of the runners, and stores it.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +16,8 @@ namespace kilter::tune {
 /// cannot be measured or the target's layouts have no blocks.
 TransformModel measure_transforms(const CompileOptions& compile, RunnerOptions runner, const std::string& device);
 
-/// Returns "FILE.transforms-DEVICE.json" next to the records file FILE (or beside() a server's), with a hash of the
-/// device.
+/// Returns "FILE.transforms-DEVICE.json" next to the records file FILE, with a hash of the device. For a server,
+/// beside() takes the place of FILE.
 std::filesystem::path transforms_file(const std::string& records, const std::string& device);
 
 struct KnownTransforms {

@@ -125,7 +125,7 @@ class Applier {
   Answered find(const Task& task, const Query& query) const {
     Answered out;
     const auto takes = [&](const Match& m) {
-      if (out.lost >= kEnoughTried) return false;  // the default won, whatever records at a greater distance say
+      if (out.lost >= kEnoughTried) return false;  // the default won, whatever more distant records say
       std::optional<Schedule> schedule = try_parse_schedule(m.record.schedule);
       if (!schedule || !may_run(task, *schedule, compile_)) return false;
       // Uses only records with a ratio over the default that shows a gain.

@@ -22,7 +22,7 @@ struct ApplyOptions {
   int threads = 1;
   std::string now = {};   ///< ISO 8601, for the age of records; empty: the current time
   std::string tune = {};  ///< command that tunes the tasks without a record, for the summary; may be empty
-  bool shipped = false;   ///< summary and words will be in a file for others: without command and days
+  bool shipped = false;   ///< summary and words will be in a file for others: without the command and days
 };
 
 /// Whether a schedule is not forbidden and its template can lower the task with it under the requested accuracy.
@@ -44,12 +44,12 @@ Choices history_best_choices(const Graph& graph, const CompileOptions& compile, 
 /// Describes a task to be compiled as a query for records.
 Query query_of(const std::string& problem, const std::string& layouts, const std::string& fallback,
                const CompileOptions& compile, const ApplyOptions& options);
-/// Returns the words for a layer that runs `schedule`, whatever chose it. They describe the nearest record of that
-/// schedule for exactly this problem; empty if there is none.
+/// Returns the words for a layer that runs `schedule`, regardless of what chose it. They describe the nearest record of
+/// that schedule for exactly this problem; empty if there is none.
 std::optional<std::string> words_of(const Matcher& matcher, const Query& query, const std::string& schedule,
                                     const ApplyOptions& options);
 
-/// Removes the schedules for which `goes` returns true, and layers that have no other choice left.
+/// Removes the schedules for which `goes` returns true, and layers that then have no other choice.
 Choices without_schedules(Choices choices,
                           const std::function<bool(const std::string& node, const Schedule& schedule)>& goes);
 /// Removes the schedules that are forbidden, and fusion that only a forbidden template could run.

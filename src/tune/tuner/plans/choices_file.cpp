@@ -21,7 +21,7 @@ bool stands_as_it_is(const std::string& name) {
 
 std::string written(const std::string& name) { return stands_as_it_is(name) ? name : kilter::in_quotes(name); }
 
-/// Reads a name as written() writes it. `where` begins messages.
+/// Reads a name as written by written(). Messages begin with `where`.
 std::string read_name(std::string_view text, const std::string& where) {
   std::string name(trim(text));
   return name.starts_with('"') ? TextReader(name, where).quoted_text() : name;
@@ -68,7 +68,7 @@ LayerChoice parse_choice(std::string_view text) {
   return choice;
 }
 
-/// Applies a line that begins with "--". Returns false if it is no setting of the precision.
+/// Applies a line that begins with "--". Returns false if it does not set the precision.
 bool take_precision(std::string_view line, const std::string& where, LayerPlan& plan) {
   constexpr std::string_view kPrecision = "--precision ", kKeepFloat = "--keep-float ";
   if (line.starts_with(kKeepFloat)) {

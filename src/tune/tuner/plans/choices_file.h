@@ -1,4 +1,4 @@
-// A layer plan as a file: the choices made for each layer, to be kept, read, edited and compiled with.
+// A layer plan as a file: the choices made for each layer, to be stored, read, edited and used in a compilation.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace kilter::tune {
 
-/// What a layer plan sets.
+/// The settings of a layer plan.
 struct LayerPlan {
   Choices choices;
-  std::optional<Precision> precision;  ///< nullopt: the plan sets none
+  std::optional<Precision> precision;  ///< nullopt: the plan does not set it
   std::set<std::string> keep_float;    ///< CompileOptions::keep_float
 };
 

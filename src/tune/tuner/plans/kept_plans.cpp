@@ -29,7 +29,7 @@ constexpr int kFormat = 1;  ///< of a line; lines of newer formats are skipped
 KeptPlan plan_from(const json& line) {
   const int format = line.value("format", 1);
   if (format > kFormat)
-    fail(ErrorKind::bad_input, "a newer version made it (format {}; this version reads up to {})", format, kFormat);
+    fail(ErrorKind::bad_input, "a newer version wrote it (format {}; this version reads up to {})", format, kFormat);
   KeptPlan plan;
   plan.key = {line.at("graph"),   line.at("target"),  line.at("device"),
               line.at("codegen"), line.at("threads"), line.value("settings", "")};

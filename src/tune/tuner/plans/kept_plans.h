@@ -17,7 +17,7 @@
 
 namespace kilter::tune {
 
-/// The case that a plan was chosen for. The plan is used only in exactly this case.
+/// The case for which a plan was chosen. The plan is used only in exactly this case.
 struct PlanKey {
   uint64_t graph = 0;  ///< graph_key()
   std::string target, device;
@@ -59,8 +59,8 @@ struct KeptPlans {
 std::filesystem::path plans_file(const std::string& records);
 /// Decides what to add. `latest`: the key's latest plan, or null. An empty result leaves the file as it is.
 using DecidePlan = std::function<std::optional<KeptPlan>(const KeptPlan* latest)>;
-/// Calls `decide` with the key's latest plan and appends the result, after anything that an interrupted writer left.
-/// Other writers wait until this is done. Throws io if the file cannot be written.
+/// Calls `decide` with the key's latest plan and appends the result, after any remains of an interrupted writer. Other
+/// writers wait until this is done. Throws io if the file cannot be written.
 void keep_plan(const std::filesystem::path& file, const PlanKey& key, const DecidePlan& decide);
 /// Appends the plans in `more` whose key has no plan in `file`, or only an older one. Returns how many were added.
 /// Throws io if the file cannot be written.

@@ -1,4 +1,4 @@
-// The gain that tuning has brought a network and the gain that more tuning may bring, as far as the records tell.
+// The gain that tuning has brought for a network and the gain that more tuning may bring, according to the records.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct OutlookFor {
   bool accepted_in_use = false;        ///< the layers run `accepted`
 };
 
-/// Layers for which the records give the same answer.
+/// Layers about which the records say the same.
 struct OutlookPart {
   int64_t layers = 0;
   double ms = 0;
@@ -53,12 +53,12 @@ struct Outlook {
   OutlookPart prior;          ///< the part of `further` that is based only on mean_regret()
   double minutes = 5;         ///< OutlookFor::minutes
   TrialRate rate;             ///< the trial rate assumed for these minutes
-  std::string accepted = {};  ///< date of the accepted plan if it is not in use, else empty
+  std::string accepted = {};  ///< date of the accepted plan if it is not in use, otherwise empty
 };
 
 /// Estimates the outlook. A kind is an anchor without its extents (ProblemShape::form). A task counts as tuned if the
-/// records have kEnoughTried of its schedules, or one schedule if schedules have at most one knob, since there are then
-/// hardly any others.
+/// records contain kEnoughTried of its schedules, or one schedule if schedules have at most one knob, since there are
+/// then hardly any others.
 Outlook outlook(std::span<const OutlookLayer> layers, double total_ms, std::span<const Record> records,
                 const OutlookFor& what);
 

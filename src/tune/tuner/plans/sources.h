@@ -14,7 +14,7 @@ namespace kilter::tune {
 
 struct RecordsUse {
   std::string file;  ///< or the URL of a server (tune/records/place.h)
-  int threads = 1;   ///< with which the network will run
+  int threads = 1;   ///< the number of threads with which the network will run
   Choose choose = Choose::accepted;
   std::string tune = {};  ///< ApplyOptions::tune
   bool shipped = false;   ///< ApplyOptions::shipped
@@ -27,10 +27,10 @@ struct RecordsUse {
 /// Chooses schedules from a file of records. Throws io or bad_input if the file cannot be read.
 std::shared_ptr<const Chooser> use_records(const RecordsUse& use);
 
-/// Adds what a layer plan sets to `options`, whose own choices stay. Returns the chooser that describes the plan, or
-/// null if it sets the precision alone. Throws io or bad_input if the file cannot be read, and usage if it sets another
-/// precision than `options`.
-///   `threads`: with which the network will run
+/// Adds the settings of a layer plan to `options`, whose own choices stay. Returns the chooser that describes the plan,
+/// or null if it sets the precision alone. Throws io or bad_input if the file cannot be read, and usage if it sets a
+/// precision other than that of `options`.
+///   `threads`: the number of threads with which the network will run
 ///   `shipped`: words about the choices name the file without its folder
 std::shared_ptr<const Chooser> use_layer_plan(const std::string& file, int threads, CompileOptions& options,
                                               bool shipped = false);

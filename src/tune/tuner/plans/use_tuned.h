@@ -1,4 +1,4 @@
-// Chooses from tuning results: the plan accepted for exactly this network, or else single records.
+// Chooses from tuning results: the plan accepted for exactly this network, or otherwise single records.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace kilter::tune {
 enum class Choose : uint8_t {
   accepted,      ///< the plan that tuning accepted for exactly this network; history_best if there is none
   history_best,  ///< the best record of each task
-  graph_best,    ///< like `accepted`, but if there is no plan, the graph tuner's answer from the records
+  graph_best,    ///< like `accepted`, but if there is no plan, the graph tuner's solution from the records
 };
 /// Parses "accepted", "history-best" or "graph-best". Throws usage for any other text.
 Choose parse_choose(std::string_view text);

@@ -32,8 +32,8 @@ inline int64_t weight_room(const Compiled& compiled) { return compiled.weight_li
 Choices slimmed_schedules(const Compiled& compiled);
 
 /// Adds to `choices` the schedules that layers of the default plan `compiled` run because their weights are smaller.
-/// `choices` must have been compared with that plan. Compiling with the result then has no reason to give up other
-/// schedules. Empty choices stay empty.
+/// `choices` must have been compared with that plan. If the result is compiled, there is then no reason to give up
+/// other schedules. Empty choices stay empty.
 Choices with_slimmed(Choices choices, const Compiled& compiled);
 
 }  // namespace kilter::tune

@@ -39,7 +39,7 @@ void run_contest(NetworkBench& bench, Contest& c, double seconds, double half_wi
   }
 }
 
-/// Builds and loads a plan and notes its faults. Returns whether it loaded.
+/// Builds and loads a plan and records its faults. Returns whether it loaded.
 bool enter(NetworkBench& bench, Contest& c, const Choices& plan) {
   const auto variant = bench.build(plan);
   const Loaded loaded = bench.load(*variant);

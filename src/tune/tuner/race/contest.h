@@ -31,7 +31,7 @@ struct Contest {
 /// Seconds that races may still take after an interruption.
 constexpr double kInterruptedRace = 3;
 
-/// The time, by now_ms(), at which a race ends. It moves nearer when the run is interrupted. `beat` is called at each
+/// The time, by now_ms(), at which a race ends. It becomes earlier if the run is interrupted. `beat` is called at each
 /// check, between rounds.
 class RaceEnd {
  public:
@@ -51,7 +51,7 @@ class RaceEnd {
 /// Throws what NetworkBench::build() throws; no plan stays loaded in that case.
 Contest hold_contest(NetworkBench& bench, const std::vector<Choices>& plans, double seconds, double half_width,
                      RaceEnd* end = nullptr);
-/// Returns the plan that a fault belongs to, by its index in the contest's series (0: the default plan). If the fault
+/// Returns the plan to which a fault belongs, by its index in the contest's series (0: the default plan). If the fault
 /// names none of the loaded plans, it is the one that failed to load. Empty if no plan was begun.
 std::optional<size_t> entrant_of(const Contest& contest, const Fault& fault);
 /// Unloads the plans of a contest.

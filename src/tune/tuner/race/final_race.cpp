@@ -123,7 +123,7 @@ class Racer {
   }
   Choices choices() const { return choices_of(picked_); }
 
-  /// Races the best few schedules of each task in the network. The schedules of one rank, over all tasks, make a plan.
+  /// Races the best few schedules of each task in the network. The schedules of one rank, over all tasks, form a plan.
   void choose_ranks(double seconds) {
     std::vector<std::map<size_t, Schedule>> ranks(kRanks, picked_);
     bool several = false;
@@ -149,7 +149,7 @@ class Racer {
   }
 
   /// Drops the schedules at fault in the race of several ranks. Plans load in order, so the one that failed to load
-  /// comes right after those that loaded.
+  /// comes directly after those that loaded.
   void skip_faulty(const Contest& c, const std::vector<std::map<size_t, Schedule>>& ranks) {
     for (const Fault& f : c.faults) {
       const size_t entrant = entrant_of(c, f).value_or(0);
@@ -248,8 +248,8 @@ class Racer {
     note_found(c, out_.choices, picked_);
   }
 
-  /// Notes a contest's verdict on its first plan, and how the gain predicted from the plan's layers compares with the
-  /// measured one.
+  /// Records a contest's verdict on its first plan, and how the prediction from the plan's layers compares with the
+  /// measurement.
   void note_found(const Contest& c, const Choices& choices, const std::map<size_t, Schedule>& picked) {
     double predicted = 1;
     for (const auto& [t, schedule] : picked)
@@ -363,7 +363,7 @@ class Racer {
     return kept;
   }
 
-  /// Notes the result of a task if the previous plan has a schedule for it.
+  /// Records the result of a task if the previous plan has a schedule for it.
   void note_kept(FinalRace& kept, const Contest& c, size_t entrant, size_t t) const {
     const std::string& node = search_.tasks()[t].task().nodes.front();
     const auto choice = previous_.find(node);
@@ -391,7 +391,7 @@ class Racer {
   FinalRace out_;
 };
 
-/// Whether the schedule has failed since the plan was made, or is barred.
+/// Whether the schedule has failed since the plan was created, or is barred.
 bool failed(const SearchRun& search, const std::string& node, const Schedule& schedule) {
   return std::ranges::any_of(search.tasks(), [&](const TaskState& task) {
     const Candidate* known = task.find(schedule);
@@ -399,8 +399,8 @@ bool failed(const SearchRun& search, const std::string& node, const Schedule& sc
   });
 }
 
-/// Returns the parts of an earlier plan that are still usable. Empty if it no longer compiles under these options or
-/// its weights are too large.
+/// Returns the parts of an earlier plan that are still usable. Empty if it can no longer be compiled under these
+/// options or its weights are too large.
 Choices usable(NetworkBench& bench, const SearchRun& search, Choices previous) {
   previous = without_schedules(std::move(previous), [&](const std::string& node, const Schedule& schedule) {
     return failed(search, node, schedule);

@@ -39,8 +39,8 @@ struct FinalRace {
   std::optional<Ratio> previous;         ///< tuned over previous, if that is a different plan
   std::optional<Ratio> previous_score;   ///< the same by the objective
   std::optional<RejectedPlan> rejected;  ///< the plan that was found, if it is not in `choices`
-  std::string given_up;                  ///< why the previous plan was in use but is not in `choices`; else empty
-  std::string unheld;                    ///< why no race could be run, which says nothing about any plan; else empty
+  std::string given_up;                  ///< why the previous plan was in use but is not in `choices`; otherwise empty
+  std::string unheld;                    ///< why no race could be run (which is not about any plan), otherwise empty
   int64_t rounds = 0;
   double fidelity = 1;  ///< of the plan that was found: the ratio predicted from its layers, over the race's
   double flips = 0;     ///< of the tasks with a winner, the share whose winner is not in `choices`
@@ -63,10 +63,10 @@ Verdict judge(const std::optional<Ratio>& found, const std::optional<Ratio>& ove
 /// there is enough time, the best three schedules of each task first run in the network, in three plans (the first plan
 /// runs the first choice of every task, the second plan the second, and the third plan the third), and each task
 /// continues with its fastest schedule. Schedules whose layers are slower than the default's are replaced by the next
-/// best and finally by the default. The same happens to the schedules that gain least per byte if packed weights
-/// together exceed the network's limit. If the whole plan is not certainly faster, the schedules whose own layers are
-/// certainly faster race without the others. judge() decides by the last race, whose rounds were not used to choose
-/// anything.
+/// best and finally by the default. If packed weights together exceed the network's limit, the schedules that gain
+/// least per byte are replaced in the same way. If the whole plan is not certainly faster, the schedules whose own
+/// layers are certainly faster race without the others. judge() decides by the last race, whose rounds were not used to
+/// choose anything.
 FinalRace race_plans(NetworkBench& bench, SearchRun& search, const Choices& previous, const RaceLimits& limits);
 
 }  // namespace kilter::tune

@@ -64,7 +64,7 @@ class Places {
   /// The bytes that the value occupies in a run.
   BufferRef buffer(ValueId id) const { return occupied(start(id), layout(id)); }
 
-  /// Makes a tensor of these bytes.
+  /// Creates a tensor from these bytes.
   Tensor read(ValueId id, const std::byte* bytes) const {
     const TensorType& type = placed_.graph.type(id);
     ValueLayout from = layout(id);
@@ -75,7 +75,7 @@ class Places {
   }
 
  private:
-  /// The place that the offsets of layout() count from.
+  /// The place from which the offsets of layout() count.
   BufferRef start(ValueId id) const {
     const Storage& storage = placed_.storage.of(id);
     BufferRef ref = roots_.at(storage.root);
@@ -214,7 +214,7 @@ std::vector<Layer> layers_of(const Plan& plan, std::span<const NetworkTask> task
 }
 
 [[noreturn]] void fail_run(const std::string& words) {
-  fail(ErrorKind::unsupported, "the run whose values they check failed: {}", words);
+  fail(ErrorKind::unsupported, "the run whose values are checked failed: {}", words);
 }
 
 /// The values that some layers read and write in one run.
@@ -249,7 +249,7 @@ class Reading {
     values_ = std::move(traced.values);
   }
 
-  /// Gives a layer its values.
+  /// Fills in the values of a layer.
   void fill(Layer& layer) const {
     for (const auto& [value, steps] : moments(layer)) {
       const BufferRef b = places_.buffer(value);
@@ -370,8 +370,8 @@ void require_right(const ReferenceCheck& check) {
   if (check.wrong.empty()) return;
   fail(ErrorKind::internal,
        "the default plan is wrong: {}. Candidates are compared with the default plan, so nothing is tuned. "
-       "`--schedule LAYER=SCHEDULE` forces another schedule for the layer. If an agent of a fleet ran "
-       "the plan, let another one do it, since its machine may be at fault; please report this",
+       "`--schedule LAYER=SCHEDULE` forces another schedule for the layer. If an agent of a fleet ran the plan, let a "
+       "different agent do it, since its machine may be at fault; please report this",
        check.wrong);
 }
 

@@ -1,4 +1,4 @@
-// Checks plans against the reference kernels: the default plan, whose values all candidates are compared with in trials
+// Checks plans against the reference kernels: the default plan, with whose values all candidates are compared in trials
 // and races, and the winning plan before it is accepted.
 #pragma once
 
@@ -31,7 +31,7 @@ struct ReferenceCheck {
 };
 
 /// Lets the runner run a variant that it has loaded, once or, for large networks, several times. For the first layer of
-/// each task, runs the reference kernels of its nodes on the values that the layer read, in this process, using all its
+/// each task, runs the reference kernels of its nodes on the values that the layer read, in this process, on all its
 /// CPUs. `compiled`: the variant's plan, which need not run on this machine, with its graph (CompileContents::tasks).
 /// `inputs`: those of the runner. `tasks` must refer to that graph. Tasks with random operators are left out. Throws
 /// unsupported if the run fails.
@@ -41,16 +41,16 @@ ReferenceCheck check_against_reference(Runner& runner, VariantId id, const Compi
 /// Checks the default plan.
 ReferenceCheck check_default(NetworkBench& bench);
 
-/// Checks the parts of a plan that differ from the default plan: tasks with another schedule, and tasks that the
+/// Checks the parts of a plan that differ from the default plan: tasks with a different schedule, and tasks that the
 /// default plan does not have. Throws what NetworkBench::build() throws, and unsupported if the plan does not run.
 ReferenceCheck check_choices(NetworkBench& bench, const Choices& choices);
 
-/// Returns the result of `check`, such as check_choices(), for a plan. If the check cannot be made, `wrong` is the
+/// Returns the result of `check`, such as check_choices(), for a plan. If the plan cannot be checked, `wrong` is the
 /// reason and `layer` is empty.
 ReferenceCheck checked(const std::function<ReferenceCheck(NetworkBench&, const Choices&)>& check, NetworkBench& bench,
                        const Choices& choices);
 
-/// Makes the record that bars the schedule that a layer ran, because its result is wrong under these conditions. The
+/// Creates the record that bars the schedule that a layer ran, because its result is wrong under these conditions. The
 /// record's version of the code is that of the schedule.
 Record wrong_record(const LayerRan& layer, const std::string& error, const Conditions& conditions,
                     const KernelVersions& versions, const std::string& network);

@@ -8,19 +8,20 @@
 
 namespace kilter::tune {
 
-/// Tracks how compiling affects the batches of trials. Report each batch to note(), and run the next as beside() says.
+/// Tracks how compiling affects the batches of trials. Report each batch to note(), and run the next one according to
+/// beside().
 class BuildingTurns {
  public:
-  /// `apart`: there are CPUs besides those that measure. Without them compiling and measuring always take turns.
+  /// `apart`: there are CPUs besides those that measure. Otherwise, compiling and measuring always take turns.
   explicit BuildingTurns(bool apart) : apart_(apart), state_(apart ? State::beside : State::turns) {}
 
   /// Whether candidates are compiled while the next batch is measured.
   bool beside() const { return state_ == State::beside || state_ == State::trying; }
-  /// Whether the next batch is measured while nothing is compiled, to see the difference. Compiling in progress ends
-  /// first.
+  /// Whether the next batch is measured while nothing is compiled, to determine the difference. Compiling in progress
+  /// ends first.
   bool looks() const { return state_ == State::looking; }
-  /// Reports a batch that was measured as beside() said. `ms`: the default plan's run in that batch; `usual_ms`: its
-  /// run without compiling, measured before the search.
+  /// Reports a batch that was measured according to beside(). `ms`: the default plan's run in that batch; `usual_ms`:
+  /// its run without compiling, measured before the search.
   void note(double ms, double usual_ms);
   /// Returns how candidates were compiled, for the summary: "during the measurements, on other CPUs".
   std::string words() const;

@@ -85,8 +85,7 @@ void CostRows::add(const CostTable& table, const std::string& where) {
     const auto point = task.space->find(row.schedule);
     if (!point) {
       fail(ErrorKind::bad_input,
-           "{}: '{}' is not in the space of '{}' on {}; make the table again with `kilter "
-           "searchers --measure`",
+           "{}: '{}' is not in the space of '{}' on {}; measure the table again with `kilter searchers --measure`",
            where, row.schedule.text(), table.problem, table.target);
     }
     add_row(table.problem, device, features.row(*point), std::log(row.cost));

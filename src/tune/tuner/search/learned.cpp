@@ -39,8 +39,8 @@ void check_points(const TreeModel& model, const std::string& file) {
   for (const std::string& wanted : model.features()) {
     if (std::ranges::find(all_features(), wanted, &Feature::name) != all_features().end()) continue;
     fail(ErrorKind::bad_input,
-         "{}: this cost model asks for the feature '{}', which schedules do not have; train one on rows that `kilter "
-         "cost-model rows` of this version made",
+         "{}: this cost model needs the feature '{}', which schedules do not have; train one on rows that `kilter "
+         "cost-model rows` of this version has written",
          file, wanted);
   }
 }

@@ -34,7 +34,7 @@ class CostPoints : public PointModel {
   const CostModel* model_;
 };
 
-/// The model that ships with Kilter, made by scripts/train_cost_model.sh from bench/searchers.
+/// The model that ships with Kilter, trained by scripts/train_cost_model.sh on bench/searchers.
 const TreeModel& shipped_model();
 
 /// Loads the model named `what`. "none": null; "shipped": shipped_model(); anything else: a file of `kilter cost-model
@@ -43,7 +43,7 @@ const TreeModel& shipped_model();
 std::unique_ptr<const PointModel> load_points(const std::string& what);
 
 /// Returns the model that a searcher trains: XGBoost's for `xgb` (regression) and `xgb-rank` (pairwise rank), null for
-/// all others. Throws unsupported if XGBoost is missing, saying where it was looked for and how to install it.
+/// all others. Throws unsupported if XGBoost is missing; the message names the places searched and how to install it.
 std::unique_ptr<TrainablePointModel> model_for(std::string_view searcher);
 
 }  // namespace kilter::tune

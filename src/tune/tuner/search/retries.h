@@ -25,7 +25,7 @@ class Retries {
   bool empty() const { return waiting_.empty(); }
   /// Adds a schedule whose trial was ended by another layer's fault.
   void add(Probe probe) { waiting_.push_back(std::move(probe)); }
-  /// Adds a schedule whose trial gave no sample. Returns false and drops it if this happened too often.
+  /// Adds a schedule whose trial gave no sample. If this has happened too often, drops it instead and returns false.
   bool disturbed(Probe probe);
   /// Adds a schedule from a variant of `company` probes that failed as a whole. Returns false if it was the only one,
   /// which means that it is at fault.

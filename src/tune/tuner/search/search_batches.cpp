@@ -1,5 +1,5 @@
 // Batches of variants: which schedules they carry, how they are built, loaded and measured, and how the results are
-// noted.
+// recorded.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kVariants = 3;     ///< in a batch; they share the runs of the default
 constexpr size_t kProbes = 24;      ///< new schedules in one variant: about a quarter of a second of compiling
-constexpr size_t kMostProbes = 64;  ///< used instead if measuring takes longer than building: each run carries more
+constexpr size_t kMostProbes = 64;  ///< used if measuring takes longer than building, so that each run carries more
 constexpr double kLate = 0.8;       ///< share of the budget after which the search tries no new schedules
 /// If building is the bottleneck, a task gets probes only if its promise is at least this share of the highest one.
 constexpr double kWorthBuilding = 0.03;

@@ -155,8 +155,8 @@ bool SearchRun::note_bounds() {
   return possible;
 }
 
-/// Batches that are built one after another while others are measured. Planning and learning stay with the caller. The
-/// builder reads only the tasks' spaces, which never change.
+/// Batches that are built one after another while others are measured. Planning and learning are done by the caller.
+/// The builder reads only the tasks' spaces, which never change.
 class SearchRun::Ahead {
  public:
   explicit Ahead(SearchRun& run) : run_(run) {}
@@ -207,7 +207,7 @@ void SearchRun::run(double deadline_ms) {
   cancelled_ = false;
   try {
     search();
-  } catch (const Error& e) {  // no worker can continue, or building ran out of space; the results so far remain valid
+  } catch (const Error& e) {  // no worker can be started, or building ran out of space; the results so far remain valid
     stopped_ = e.message();
     finish();
   }

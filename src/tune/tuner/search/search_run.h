@@ -27,7 +27,7 @@ std::optional<Status> lasting_status(FaultKind kind);
 
 class SearchRun {
  public:
-  /// `recorded`: the choices that records of any conditions give. Tasks begin with them unless these schedules were
+  /// `recorded`: the choices that records of any conditions give. Tasks start with them unless these schedules were
   /// already tried under the present conditions.
   SearchRun(NetworkBench& bench, const TuneOptions& options, const CompileOptions& compile, const Choices& recorded,
             TuneLog& log);
@@ -48,7 +48,7 @@ class SearchRun {
   /// The conditions with the disturbances of all runs so far.
   Conditions conditions_of_runs() const;
   TuneLog& log() { return log_; }
-  /// Text of a task's best schedule so far: the default unless another is certainly faster.
+  /// Text of a task's best schedule so far: the default unless a different one is certainly faster.
   const std::string& best(size_t task) const { return best_[task]; }
   int64_t trials() const { return trials_; }
   /// The number of trials() that were the first of their schedules.
@@ -71,7 +71,7 @@ class SearchRun {
   Record record(size_t task, const Schedule& schedule, std::span<const double> samples_ms, const Ratio& ratio) const;
   /// Expected further gain as a share of predicted_ms().
   double remaining() const;
-  /// The part of remaining() that as many new schedules as this run tried are expected to bring.
+  /// The part of remaining() that new schedules are expected to bring, if as many are tried as in this run.
   double as_long_again() const;
   TuneProgress progress(const std::string& phase) const;
   /// Reports progress: always at the first call for a phase, then only as often as a reader can follow. `with` adjusts
@@ -111,7 +111,7 @@ class SearchRun {
   /// Tasks that deserve probes in the next variant, those with the greatest promise for the network first.
   std::vector<size_t> by_promise(bool explore) const;
   double promise(size_t task) const;
-  /// Whether the search is so near its end that a new schedule would no longer be raced.
+  /// Whether the search is so close to its end that a new schedule would no longer be raced.
   bool late() const;
   /// Compiles the schedules that plan() chose. Stops early if `stop` returns true. Schedules that cannot be compiled
   /// become failures.
@@ -119,9 +119,9 @@ class SearchRun {
   void build_one(Trialled& one);
   void build_apart(Trialled& one);
   void measure(Batch& batch);
-  /// Notes the default plan's bounds. Returns whether none is above the measured time.
+  /// Records the default plan's bounds. Returns whether none is above the measured time.
   bool note_bounds();
-  /// Throws if the default plan fails in batch after batch.
+  /// Throws if the default plan fails in several consecutive batches.
   void note_default_faults(const Laps& laps);
   std::vector<VariantId> load(Batch& batch, std::vector<size_t>& loaded);
   /// Whether compiling has taken longer than checking and measuring.
@@ -138,8 +138,8 @@ class SearchRun {
                   double bound_ms);
   /// `lasting`: the failure also applies to later runs.
   void note_failure(const Probe& probe, Status status, const std::string& error, bool lasting);
-  /// Ends a batch: searchers learn, records are kept, and then trials are reported, so that every reported trial is
-  /// kept.
+  /// Ends a batch: searchers learn, records are stored, and then trials are reported, so that every reported trial has
+  /// been stored.
   void finish();
   void note_gains();
   Record record(const Probe& probe, std::span<const double> samples_ms, const Ratio& ratio) const;
@@ -177,7 +177,7 @@ class SearchRun {
   double begin_ms_ = 0, deadline_ms_ = 0;
   BuildingTurns building_{false};
   EarlierRecords earlier_;
-  std::atomic<bool> cancelled_{false};  ///< stops building variants that nobody will measure
+  std::atomic<bool> cancelled_{false};  ///< stops building variants that will not be measured
   std::string stopped_;
 };
 

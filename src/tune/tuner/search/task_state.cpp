@@ -11,8 +11,8 @@
 namespace kilter::tune {
 namespace {
 
-/// A trial as the searcher learns of it. A toll counts as a factor, because costs are positive, and only to some
-/// extent, because a searcher compares schedules of nearly the same cost.
+/// A trial in the form in which the searcher learns of it. A toll counts as a factor, because costs are positive, and
+/// is limited, because a searcher compares schedules of nearly the same cost.
 Trial trial_of(const Point& point, const Candidate& c) {
   constexpr double kMostToll = 2;
   if (c.status != Status::ok) return {point, INFINITY};
@@ -125,10 +125,11 @@ std::vector<Schedule> TaskState::contenders(size_t most, double noise) {
     if (c.status != Status::ok || c.pending || c.ratios.empty() || c.ratios.size() >= options_.most_samples) continue;
     if (score(c, noise).low <= limit) open.push_back(&c);
   }
-  // The default needs no samples of its own, so a sole leader only has to be distinguished from the default.
+  // The default needs no samples of its own, so if there is only one leader, it must only be distinguished from the
+  // default.
   if (open.size() == 1 && score(*open.front(), noise).high < 1 && open.front() == best) return {};
-  // Candidates that may be the fastest come first: their intervals begin low, because they have few samples or are
-  // fast.
+  // Candidates that may be the fastest come first: the lower ends of their intervals are low, because they have few
+  // samples or are fast.
   std::ranges::stable_sort(open, {}, [&](const Candidate* c) { return score(*c, noise).low; });
   std::vector<Schedule> out;
   for (size_t i = 0; i < std::min(most, open.size()); ++i) {

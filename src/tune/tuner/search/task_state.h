@@ -35,8 +35,8 @@ struct Candidate {
   double bound_ms = 0;   ///< lower bound for its kernels; 0: unknown
   int64_t order = 0;     ///< position among those with ratios, by first trial; earlier records come first
   bool pending = false;  ///< a trial is under way
-  int64_t bytes = 0;     ///< the plan's in excess of those with the default; 0 if memory has no weight
-  double toll = 0;       ///< what these bytes cost, in units of the default's time
+  int64_t bytes = 0;     ///< of the plan, in excess of those with the default; 0 if memory has no weight
+  double toll = 0;       ///< the cost of these bytes, in units of the default's time
 };
 
 struct TaskOptions {
@@ -70,12 +70,13 @@ class TaskState {
   /// Number of schedules worth a trial: those that pruning leaves, without the default.
   int64_t size() const { return std::max<int64_t>(static_cast<int64_t>(pruned_.points.size()) - 1, 0); }
 
-  /// Makes explore() return this schedule before those that nobody advised. Returns false and does nothing if it was
+  /// Makes explore() return this schedule before those that were not advised. Returns false and does nothing if it was
   /// tried already, is the default, or is not in the space.
   bool advise(const Schedule& schedule);
   /// Gives memory a weight: from now on, candidates are compared by score(), and those that take too long (kMostTime)
-  /// cannot win. `bytes` returns what a plan needs in excess of its present bytes if the task's layers run a schedule;
-  /// each byte costs `toll`, in units of the default's time. Advises each template's best schedule if that saves bytes.
+  /// cannot win. `bytes` returns the bytes that a plan needs in excess of its present ones if the task's layers run a
+  /// schedule; each byte costs `toll`, in units of the default's time. Advises each template's best schedule if that
+  /// saves bytes.
   void weigh(std::function<int64_t(const Schedule&)> bytes, double toll);
   /// Returns up to `most` schedules that were not tried yet; none if the searcher has nothing left.
   std::vector<Schedule> explore(size_t most);
@@ -91,7 +92,7 @@ class TaskState {
   void put_back(const Schedule& schedule) { entry(schedule).pending = false; }
   void note_bound(const Schedule& schedule, double ms) { entry(schedule).bound_ms = ms; }
   void fail(const Schedule& schedule, Status status, const std::string& error);
-  /// Tells the searcher the results of all trials since the last call. Returns whether the task is believed to have
+  /// Passes the results of all trials since the last call to the searcher. Returns whether the task is believed to have
   /// become half a percent faster since this function last returned true.
   bool learn(double noise);
 

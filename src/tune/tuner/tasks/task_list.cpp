@@ -15,7 +15,7 @@
 namespace kilter::tune {
 namespace {
 
-/// Everything forbidden for a layer, as one text.
+/// All bans that apply to a layer, as one text.
 std::string forbidden_text(std::span<const Forbidden> forbidden, const std::string& node) {
   std::set<std::string> words;
   for (const Forbidden& f : forbidden) {
@@ -86,7 +86,7 @@ class Lister {
 
   bool wanted(std::string_view problem) const { return has_kind(problem, kinds_); }
 
-  /// Adds the unit's task to the list if needed. A task has the same number whatever kinds are listed.
+  /// Adds the unit's task to the list if needed. A task has the same number regardless of the kinds that are listed.
   int64_t task_of(const Task& task, const Step& step) {
     const auto numbered = number_.find(task.node().name);
     const int64_t number = numbered == number_.end() ? 0 : numbered->second;

@@ -1,4 +1,4 @@
-// The tunable parts of a network: its tasks with their spaces, and the outcome for every node.
+// The tunable parts of a network: its tasks with their spaces, and what becomes of every node.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace kilter::tune {
 
-/// The outcome for one node.
+/// What becomes of one node.
 struct NodeLine {
   std::string node, op;
   int64_t task = -1;    ///< the task that it is part of; 0: a task without a number; -1: none
@@ -36,7 +36,7 @@ struct TaskLine {
 
 struct TaskList {
   std::vector<TaskLine> tasks;  ///< in the order of their first layers
-  std::vector<NodeLine> nodes;  ///< every node of the graph before the passes, in order, then the nodes made by passes
+  std::vector<NodeLine> nodes;  ///< the nodes of the graph before the passes, in order, then those created by passes
   int64_t anchors = 0;          ///< number of distinct problems, not counting nodes fused into them
 };
 

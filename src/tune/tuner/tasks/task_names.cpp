@@ -30,7 +30,7 @@ CompileOptions take_out(CompileOptions& options) {
   return out;
 }
 
-/// The network as these options compile it without records, with its tasks.
+/// The network as compiled with these options without records, with its tasks.
 class Looked {
  public:
   Looked(const Graph& graph, CompileOptions look) : limits_(look.target.limits) {
@@ -83,7 +83,7 @@ void name_schedule(const Looked& network, const std::string& name, const Schedul
   const auto nodes =
       name == kEvery ? network.takers(schedule, options.forbidden, option) : network.layers(name, option);
   if (nodes.empty() && options.report.notice)
-    options.report.notice(option + ": it applies to no layer of this network and so changes nothing");
+    options.report.notice(option + ": this has no effect, since it applies to no layer of this network");
   for (const std::string& node : nodes) add({{node, schedule}}, options.choices);
 }
 
@@ -114,7 +114,7 @@ void name_layers(const Graph& graph, CompileOptions& options) {
       options.forbidden.push_back({f.schedule, node});
   }
   drop_forbidden_of_files(options);
-  // In the map, names of tasks sort after "*"; in reverse order, they come first and take precedence.
+  // In the map, names of tasks come after "*"; in reverse order, they come first and take precedence.
   for (const auto& [name, choice] : std::views::reverse(named.choices)) {
     if (choice.schedule) name_schedule(network, name, *choice.schedule, options);
   }

@@ -12,7 +12,7 @@ bool names_several(const CompileOptions& options);
 /// Options for a layer take precedence over those for its task, and these over those for all layers. Tasks are those of
 /// numbered_tasks() under the remaining options, without records. Throws usage, naming the option, for a number that
 /// the network does not have and for a template that does not exist. Passes a line to the options'
-/// CompileReport::notice for a schedule that no layer accepts. Bans made this way override schedules from a file.
+/// CompileReport::notice for a schedule that no layer accepts. Bans given in this way override schedules from a file.
 void name_layers(const Graph& graph, CompileOptions& options);
 /// Throws usage if the command line gives a layer a schedule that is forbidden for it.
 void refuse_forbidden_schedules(const CompileOptions& options);

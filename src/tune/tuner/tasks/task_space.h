@@ -10,7 +10,7 @@
 
 namespace kilter::tune {
 
-/// The task of a problem line, in memory as if it were the only task of its network, and its space on a target.
+/// The task of a problem line, placed in memory as if it were the only task of its network, and its space on a target.
 struct TaskSpace {
   /// Throws bad_input for a line that is not a problem, or that yields no task.
   TaskSpace(const std::string& problem, const Target& target);
