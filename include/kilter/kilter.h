@@ -258,9 +258,9 @@ class Network {
   /// run, without a copy. If a run throws, the state stays as it was. Returns the pairs.
   ///   `pairs`: for each input, by name, the output that is its next value; empty: pairs are found by their names and
   ///     in the model, as described in doc/state.md.
-  ///   `initial`: initial values by the names of inputs; they are copied. Other inputs start with zeros. Their open
-  ///     dimensions are 0 where the output is longer than the input, and otherwise those of dimensions of the same name
-  ///     in the inputs of the first run.
+  ///   `initial`: initial values by the names of inputs; they are copied. Other inputs start with the model's default
+  ///     value if there is one, and otherwise with zeros. The open dimensions of such zeros are 0 where the output is
+  ///     longer than the input, and otherwise those of dimensions of the same name in the inputs of the first run.
   /// Throws ApiError, and changes nothing, if there is no such port, if an output or a value does not fit its input, if
   /// no pair is found, or if the initial size of an input cannot be determined. A second call replaces the first.
   std::map<std::string, std::string> bind_state(const std::map<std::string, std::string>& pairs = {},

@@ -306,9 +306,9 @@ KILTER_API kilter_status kilter_program_input_key(const kilter_program* program,
 KILTER_API kilter_status kilter_program_output_key(const kilter_program* program, size_t index, kilter_dtype* key);
 
 /* Creates a tensor of numbers over the caller's memory, which must stay unchanged until the value and all sequences
- * that contain it have been freed. Data that are not aligned to the size of an element are copied. `dims` may be
- * null for rank 0, and `data` for 0 elements. On success, free *value with kilter_value_free(). On failure *value is
- * NULL. */
+ * that contain it have been freed. Data that are not aligned to the size of an element are copied. `dims` may be null
+ * for rank 0, and `data` for 0 elements. On success, free *value with kilter_value_free(). On failure *value is NULL.
+ */
 KILTER_API kilter_status kilter_value_tensor(kilter_dtype dtype, size_t rank, const int64_t* dims, const void* data,
                                              kilter_value** value);
 /* As kilter_value_tensor(), for elements that are not next to each other: element (i, j, ...) is `strides[0] * i +

@@ -53,7 +53,7 @@ class Session {
     int64_t max_shapes = kDefaultMaxShapes;
     bool verify_file = true;     ///< LoadOptions::verify for a compiled file
     std::string signed_by = {};  ///< LoadOptions::signed_by; other models are refused with it
-    /// Limit in bytes on the plans other than the one in use; held_bytes() counts them. Above the limit, the least
+    /// Limit in bytes, counted as by held_bytes(), on the plans other than the one in use. Above the limit, the least
     /// recently used plans are dropped; a Loaded& to one of them then dangles.
     int64_t plan_cache_bytes = kDefaultPlanCacheBytes;
     vm::CheckInterrupt interrupt = {};  ///< called in the loops of a program, which end if it throws
