@@ -1,4 +1,4 @@
-// Convolutions, matrix products and attention by tile registers: exact results of whole numbers and of integers on
+// Convolutions, matrix products and attention with tile registers: exact results of whole numbers and of integers on
 // random layers with random schedules, and whole networks.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace kilter {
 namespace {
 
-/// A target with AMX of whose other extensions this machine has all, or nullopt.
+/// A target with AMX whose other extensions this machine all has, or nullopt.
 const std::optional<Target>& tile_target() {
   static const std::optional<Target> kTarget = [] {
     std::optional<Target> target = parse_target("llvm -mcpu=sapphirerapids -mattr=-avx512fp16");
@@ -31,13 +31,13 @@ const std::optional<Target>& tile_target() {
   return kTarget;
 }
 
-/// Returns the plan as a program. The machine or the emulator has the tile registers that it needs.
+/// Returns the plan as a program. The machine or the emulator provides the tile registers that it needs.
 std::shared_ptr<const Program> program_of(Plan plan) {
   std::erase_if(plan.required_features, [](const std::string& f) { return f.starts_with("amx-"); });
   return std::make_shared<const Program>(std::move(plan));
 }
 
-/// Draws a point of the space that the template can lower; the template's own best if it finds none in a few draws.
+/// Draws a point of the space that the template can lower; if a few draws find none, returns the template's own best.
 Schedule draw_schedule(const Analysed& analysed, std::string_view name, Draw& draw) {
   for (int tries = 0; tries < 30; ++tries) {
     Schedule schedule{std::string(name), {}};
@@ -133,8 +133,8 @@ Tensor integers(Draw& draw, DType type, const Shape& shape, int64_t low, int64_t
   return out;
 }
 
-/// Runs a network of codes %q, whose values less a zero point are %x, and weights %w, with random schedules that use
-/// tile registers. Returns the number of tasks that do.
+/// Runs a network of quantised values %q, which are %x after subtracting the zero point, and weights %w, with random
+/// schedules that use tile registers. Returns the number of tasks that do.
 int64_t expect_exact(const std::string& nodes, const Shape& codes, const Shape& weights, Draw& draw) {
   const int64_t zero = draw.pick({0, 1, 128, 255});
   const std::string network = network_of_codes(nodes, codes, weights, zero);

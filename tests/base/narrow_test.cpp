@@ -1,4 +1,5 @@
-// The narrow types: every code against the definition of its format, and rounding between every pair of neighbours.
+// The narrow types: every bit pattern compared with the definition of its format, and rounding between every pair of
+// neighbours.
 #include "base/narrow.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ constexpr NarrowRounding kUnsaturated{.saturate = false};
 constexpr std::array kFloats = {DType::f8e4m3fn,   DType::f8e4m3fnuz, DType::f8e5m2,
                                 DType::f8e5m2fnuz, DType::f8e8m0,     DType::f4e2m1};
 
-/// Returns the codes of the finite numbers by their values. -0 is left out.
+/// Returns the bit patterns of the finite numbers by their values, without -0.
 std::map<double, uint8_t> finite_codes(DType type) {
   std::map<double, uint8_t> codes;
   for (int code = 0; code < 1 << size_bits(type); ++code) {
@@ -115,7 +116,7 @@ TEST(Narrow, ScalesAreRoundedUpDownOrToTheNearestPower) {
   EXPECT_EQ(narrow_code(DType::f8e8m0, -1), 0xff);
 }
 
-/// The codes of the tables in ONNX's definition of Cast.
+/// The bit patterns in the tables of ONNX's definition of Cast.
 TEST(Narrow, SpecialNumbersFollowTheTablesOfTheStandard) {
   struct Row {
     DType type;

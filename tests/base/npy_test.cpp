@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Returns a file as NumPy writes it: version, header with the given dictionary padded to 64 bytes, data.
+/// Returns a file in NumPy's format: version, header with the given dictionary padded to 64 bytes, data.
 std::string npy(std::string dictionary, const std::string& data, char version = 1) {
   const size_t prefix = version == 1 ? 10 : 12;
   while ((prefix + dictionary.size() + 1) % 64 != 0) dictionary += ' ';

@@ -19,7 +19,7 @@ std::string number(size_t value, size_t bytes) {
   return text;
 }
 
-/// Returns an archive of uncompressed files as numpy.savez writes it. `method`: 8 if they are said to be compressed.
+/// Returns an archive of uncompressed files in the format of numpy.savez. `method`: 8 to declare them as compressed.
 std::string archive(const std::vector<std::pair<std::string, std::string>>& files, size_t method = 0) {
   std::string all, directory;
   for (const auto& [name, bytes] : files) {
@@ -82,7 +82,7 @@ TEST(Npz, DamagedFilesAreErrors) {
   for (size_t at = 0; at < whole.size(); ++at) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 0xff);
-    error_of(damaged);  // an error or other numbers, but nothing else
+    error_of(damaged);  // an error or different numbers, but nothing else
   }
 }
 

@@ -17,7 +17,7 @@ void check(int holds, const char* what, const char* file, int line);
 /* Checks that a call fails with a status and that the whole text of the error is `text`. */
 void check_fails(kilter_status got, kilter_status expected, const char* text, const char* file, int line);
 #define FAILS(call, expected, text) check_fails(call, expected, text, __FILE__, __LINE__)
-/* As FAILS, for texts of which only a part is known. */
+/* Like FAILS, if only a part of the text is known. */
 void check_mentions(kilter_status got, kilter_status expected, const char* part, const char* file, int line);
 #define MENTIONS(call, expected, part) check_mentions(call, expected, part, __FILE__, __LINE__)
 #define SUCCEEDS(call) check_fails(call, KILTER_OK, NULL, __FILE__, __LINE__)
@@ -25,16 +25,16 @@ int failures(void);
 
 /* Reads the names of functions that must be called. Only those that start with `prefix` count. */
 void expect_functions(const char* file, const char* prefix);
-/* Fails for each function that was not called in all ways that it has. Returns the number of functions. */
+/* Fails for each function that was not called in all possible ways. Returns the number of functions. */
 int check_all_called(void);
 
-/* Returns FOLDER/NAME in a buffer of the thread. */
+/* Returns FOLDER/NAME in a thread-local buffer. */
 const char* file_in_folder(const char* name);
 extern const char* the_folder;
 /* The input of plan.kilter: 0.25 everywhere. */
 extern float plan_input[100];
 
-/* Each calls functions of one part of the interface; any number of threads at the same time. */
+/* Each calls the functions of one part of the interface. Any number of threads may call them at the same time. */
 void use_errors(void);
 void use_programs(void);
 void use_pools(void);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tests the number of threads that a pool has by default, in affinity masks and in cgroups made for the purpose.
+"""Tests the default number of threads of a pool, in affinity masks and in cgroups created for the purpose.
 
 usage: cpu_limits_test.py CHECK PROGRAM FILE
 
-PROGRAM is pool_threads, FILE a compiled file. CHECK is affinity, cpuset or quota. Exit codes: 0 passed, 1 failed, 2 usage,
-77 if this machine does not let the test make a cgroup; what it did not permit is printed.
+PROGRAM is pool_threads, FILE a compiled file. CHECK is affinity, cpuset or quota. Exit codes: 0 passed, 1 failed, 2
+usage, 77 if this machine does not let the test create a cgroup; the test prints what was not permitted.
 """
 import contextlib
 import os
@@ -58,7 +58,7 @@ def mounted(kind):
 
 @contextlib.contextmanager
 def cgroup(kind, settings):
-    """Makes a cgroup with settings: by version, files and texts."""
+    """Creates a cgroup with settings: by version, files and texts."""
     version, top = mounted(kind)
     group = top / f"kilter_test_{os.getpid()}"
     try:
@@ -78,7 +78,7 @@ def cgroup(kind, settings):
 
 def affinity(words):
     """The affinity mask of the calling thread counts, KILTER_NUM_THREADS overrides it, and no thread is bound to a CPU
-    unless a pool asks for it."""
+    unless a pool requests it."""
     allowed = sorted(os.sched_getaffinity(0))
     expect("one CPU", 1, run(words, cpus={allowed[-1]})[0])
     threads, lists = run(words, cpus=set(allowed[:2]))

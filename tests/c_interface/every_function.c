@@ -12,7 +12,7 @@
 
 float plan_input[100];
 
-/* What is passed to the callback for messages, which one thread at a time calls. */
+/* The argument of the callback for messages, which only one thread at a time calls. */
 struct heard {
   int errors, infos, others;
   char last[256];
@@ -26,7 +26,7 @@ static void hear(kilter_log_level level, const char* text, void* user) {
   if (level == KILTER_LOG_WARNING || level == KILTER_LOG_DEBUG) ++heard->others;
   if (strchr(text, '\n') != NULL) abort();
   snprintf(heard->last, sizeof(heard->last), "%s", text);
-  /* The callback may call Kilter. What fails inside is no message. */
+  /* The callback may call Kilter. Failures inside it cause no messages. */
   if (kilter_program_input(NULL, 0, &info) != KILTER_ERROR_USAGE) abort();
   if (kilter_set_log(NULL, KILTER_LOG_ERROR, NULL) != KILTER_ERROR_USAGE) abort();
 }

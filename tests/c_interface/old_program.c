@@ -1,5 +1,5 @@
-/* A program of before pools, options and profiles: compiled against the header of that time (before/kilter/runtime.h),
- * it runs with the library of now. usage: old_program FOLDER */
+/* A program from before pools, options and profiles: it is compiled with the header of that time
+ * (before/kilter/runtime.h) and runs with the current library. usage: old_program FOLDER */
 #include <kilter/runtime.h>
 #include <stdio.h>
 #include <string.h>

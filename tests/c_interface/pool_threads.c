@@ -1,5 +1,5 @@
 /* Prints how many threads a pool has by default, and on how many CPUs each thread of the process may run after the pool
- * has worked. usage: pool_threads FILE [CPU...]: with CPUs, the pool has a thread for each and is bound to them */
+ * has been used. usage: pool_threads FILE [CPU...]: with CPUs, the pool has a thread for each and is bound to them */
 #include <kilter/runtime.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -165,7 +165,7 @@ void use_pools(void) {
   SUCCEEDS(RIGHT(kilter_pool_create)(&options, &pool));
   CHECK(RIGHT(kilter_pool_threads)(pool) == 2);
   RIGHT(kilter_pool_free)(pool);
-  options.threads = 1; /* the caller runs everything */
+  options.threads = 1; /* the calling thread runs everything */
   options.cpus = cpus;
   options.cpu_count = 1;
   SUCCEEDS(kilter_pool_create(&options, &pool));
@@ -320,7 +320,7 @@ void use_instances(void) {
   options.threads = 0;
   SUCCEEDS(RIGHT(kilter_instance_create_with)(program, &options, &two));
   use_allocator(program, pool);
-  kilter_pool_free(pool); /* `two` keeps it */
+  kilter_pool_free(pool); /* `two` still uses it */
   use_runs(one);
   for (i = 0; i < 3; ++i) SUCCEEDS(run(two, y));
   CHECK(y[7] == 8.0f);
@@ -341,7 +341,7 @@ void use_instances(void) {
   kilter_program_free(program);
 }
 
-/* A call is cancelled from inside: its allocator, which gives it memory for the output, calls
+/* A call is cancelled from inside: the allocator that provides memory for its output calls
  * kilter_instance_cancel(). */
 void use_cancellation(void) {
   struct counter counter = {0, 0, 0, 0, NULL};

@@ -1,4 +1,4 @@
-// Decodes machine code and checks the instruction counts of a loop with known work, for every x86-64 level.
+// Decodes machine code and checks the instruction counts of a loop whose work is known, for every x86-64 level.
 #include "codegen/disassemble.h"
 
 #include <gmock/gmock.h>

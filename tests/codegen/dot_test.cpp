@@ -1,4 +1,4 @@
-// dot(): generated code against the interpreter, on targets with instructions for it and on those that expand it.
+// dot(): generated code compared with the interpreter, on targets with instructions for it and on those that expand it.
 #include <cmath>
 #include <random>
 
@@ -17,7 +17,7 @@ constexpr Types kTypes[] = {{DType::bf16, DType::bf16, DType::f32, 2}, {DType::u
                             {DType::u8, DType::i8, DType::i16, 2}};
 constexpr int64_t kSteps = 9;
 
-/// y[l] = sum over steps of the dot products of groups: `a` is read as one group per step, spread over all lanes.
+/// y[l] = sum over steps of the dot products of groups: `a` is read as one group per step, broadcast to all lanes.
 LoopFunc product(const Types& t, int32_t lanes) {
   LoopBuilder b("product");
   const Buf a = b.input("a", t.a, kSteps * t.group), w = b.input("w", t.b, kSteps * t.group * lanes);

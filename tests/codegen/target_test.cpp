@@ -68,7 +68,7 @@ TEST(Target, TileRegistersFollowFromTheExtensions) {
   EXPECT_EQ(tiles("llvm -mcpu=sapphirerapids -mattr=-avx512fp16"), std::pair(true, true));
   EXPECT_EQ(tiles("llvm -mcpu=sapphirerapids -mattr=-amx-tile"), std::pair(false, false));
   EXPECT_EQ(tiles("llvm -mcpu=sapphirerapids -mattr=-amx-int8"), std::pair(true, false));
-  // Attributes come on top of those of the row.
+  // Attributes are added to those of the row.
   const Target target = parse_target("llvm -mcpu=sapphirerapids-avx512 -mattr=-avx512fp16");
   EXPECT_EQ(target.features, "-amx-tile,-avx512fp16");
   EXPECT_FALSE(parse_target(target.name).limits.has_tiles(DType::bf16, DType::bf16));

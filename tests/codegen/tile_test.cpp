@@ -1,4 +1,4 @@
-// Tile registers: generated code against the interpreter. On processors without AMX, an emulator executes the
+// Tile registers: generated code compared with the interpreter. On processors without AMX, an emulator executes the
 // instructions.
 #include <cmath>
 #include <random>
@@ -9,7 +9,7 @@
 namespace kilter::testing {
 namespace {
 
-/// A target with AMX of whose other extensions this machine has all, or nullopt.
+/// A target with AMX whose other extensions this machine all has, or nullopt.
 std::optional<Target> tile_target() {
   const Target target = parse_target("llvm -mcpu=sapphirerapids -mattr=-avx512fp16");
   std::vector<std::string> others = features_used(target);
@@ -34,8 +34,8 @@ struct Extents {
   int32_t rows, depth, columns;
 };
 
-/// Adds products of tiles to `y` over `steps` steps. The rows of the operands are `gap` elements farther apart than
-/// they are long. The second iteration of the parallel range works on operands of its own.
+/// Adds products of tiles to `y` over `steps` steps. There are `gap` elements between the end of a row of the operands
+/// and the start of the next. The second iteration of the parallel range has its own operands.
 LoopFunc product(const Types& t, const Extents& x, int64_t steps, int64_t gap) {
   const int64_t group = t.group(), a_row = x.depth * group + gap, b_row = x.columns * group + gap,
                 y_row = x.columns + gap;
@@ -119,7 +119,7 @@ TEST(Tiles, CompiledCodeGivesTheInterpretersSums) {
   EXPECT_TRUE(cpu_has("amx-tile") || emulated_instructions() > before);
 }
 
-/// Rounding in another order, and subnormal operands that count as 0, change sums of f32 only by the error of f32.
+/// A different order of additions, and subnormal operands that count as 0, change f32 sums only by f32 rounding errors.
 TEST(Tiles, SumsOfRoundedProductsDifferByTheErrorOfF32) {
   const std::optional<Target> target = tile_target();
   if (!target) GTEST_SKIP() << "the machine lacks an extension other than AMX";

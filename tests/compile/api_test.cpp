@@ -16,7 +16,7 @@
 namespace kilter {
 namespace {
 
-/// The message of the ApiError that `f` throws; "no error" if it throws nothing. Other exceptions propagate.
+/// Returns the message of the ApiError that `f` throws, or "no error" if it throws none. Other exceptions propagate.
 template <class F>
 std::string api_error_of(F&& f) {
   try {

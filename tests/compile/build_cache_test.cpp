@@ -1,4 +1,4 @@
-// Plans that reuse what earlier builds left in the cache equal plans that are built without a cache.
+// Plans that reuse the cached results of earlier builds equal plans that are built without a cache.
 #include "compile/build_cache.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ TEST_F(Cached, ConstantsArePackedOnceWhenAllChoicesAreFinal) {
   look.contents.code = false;
   EXPECT_EQ(adds(look), 0);
   const Compiled fast = compile_passed(passed_, options_);
-  CompileOptions tight = options_;  // some schedules are given up for others with smaller weights
+  CompileOptions tight = options_;  // some schedules are replaced with schedules that have smaller weights
   tight.budget.memory = (fast.weight_bytes + fast.plan.arena_bytes) * 19 / 20;
   ASSERT_FALSE(compile_passed(passed_, tight).slimmed.empty());
   EXPECT_LE(adds(tight), once);

@@ -1,4 +1,4 @@
-// The block of packed constants: places, shared bytes, and the memory that is given back.
+// The block of packed constants: places, shared bytes, and returning unused memory.
 #include "compile/stages/constant_pool.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace kilter {
 namespace {
 
-/// Adds `bytes` bytes of one value.
+/// Adds `bytes` bytes with the same value.
 int64_t add(ConstantPool& pool, int64_t bytes, int value) {
   return pool.add(bytes, [&](std::byte* to) { std::fill_n(to, bytes, std::byte(value)); });
 }
@@ -39,7 +39,7 @@ TEST(ConstantPool, EveryConstantStartsWithZeroedMemory) {
 
 TEST(ConstantPool, TheFinishedBlockHasAllConstants) {
   constexpr int64_t kLarge = int64_t{5} << 20;
-  ConstantPool pool(8 * kLarge);  // more than is used: the rest goes back to the system
+  ConstantPool pool(8 * kLarge);  // more than is used: the rest is returned to the system
   const int64_t one = add(pool, kLarge, 1), two = add(pool, 3, 2);
   const Block block = pool.finish();
   EXPECT_TRUE(

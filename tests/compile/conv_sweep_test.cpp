@@ -70,7 +70,7 @@ int64_t draw_divisor(Draw& draw, int64_t channels) {
   return divisors.empty() ? 1 : divisors[static_cast<size_t>(draw.between(0, std::ssize(divisors) - 1))];
 }
 
-/// Adds zeros, or occasionally other values, around an image, like networks that pad separately from their
+/// Adds zeros, or occasionally other values, around an image, as in networks whose padding is separate from their
 /// convolutions; or reverses the image.
 ValueId add_margins(SweepNet& net, ValueId x) {
   Draw& draw = net.draw;
@@ -130,7 +130,7 @@ void make_wide_dilation(SweepNet& net) {
     return draw.chance(70) ? (kernel - 1) * dilation / 2 : draw.between(0, (kernel - 1) * dilation);
   };
   Ints pads{pad(k.h, dilations[0]), pad(k.w, dilations[1]), 0, 0};
-  // At the end, at least enough for one output position.
+  // At the end of each axis, add at least enough for one output position.
   pads[2] = std::max(pad(k.h, dilations[0]), (k.h - 1) * dilations[0] + 1 - h - pads[0]);
   pads[3] = std::max(pad(k.w, dilations[1]), (k.w - 1) * dilations[1] + 1 - w - pads[1]);
   Attrs attrs{{"dilations", dilations}, {"pads", pads}};
@@ -362,7 +362,7 @@ void make_squeezed(SweepNet& net) {
   net.output(draw.chance(50) ? add_conv(net, v) : v);
 }
 
-/// The channels of an image in another order: a shuffle as exporters write it, or a random order.
+/// The channels of an image in a different order: a shuffle as exporters write it, or a random order.
 ValueId reordered(SweepNet& net, ValueId v) {
   Draw& draw = net.draw;
   const Shape shape = net.shape(v);

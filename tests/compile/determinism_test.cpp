@@ -1,6 +1,6 @@
-// A network compiles to the same code wherever and however it is compiled, and computes the same bits on any number of
-// threads.
-// Uses real networks and named targets. tests/e2e/determinism_test.sh compares processes and processors.
+// A network compiles to the same code wherever and however it is compiled, and its results are bitwise identical on any
+// number of threads. Uses real networks and named targets. tests/e2e/determinism_test.sh compares processes and
+// processors.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -85,7 +85,7 @@ TEST(Determinism, DefaultsFollowTheLimitsAndNothingElse) {
     ASSERT_TRUE(same(parse_target(a).limits, parse_target(b).limits));
     EXPECT_EQ(defaults(graph, parse_target(a)), defaults(graph, parse_target(b))) << a << " and " << b;
   }
-  // A changed limit changes the defaults: weights that a large L1 keeps are streamed if it is small.
+  // A changed limit changes the defaults: weights that fit in a large L1 are streamed if L1 is small.
   Target small = parse_target("znver4");
   small.limits.l1_bytes = 4 << 10;
   EXPECT_NE(defaults(graph, parse_target("znver4")), defaults(graph, small));

@@ -39,8 +39,8 @@ double added_bias(const Node& node, const std::vector<Tensor>& operands, size_t 
 }
 
 /// The magnitude of a sum that an operator's definition computes on the way to element `i` of its result, if it may be
-/// larger than the result; else 0. These sums are: 1 and the other terms under the logarithm of a sum, x and
-/// x erf(x / sqrt 2) in Gelu, and the scaled value and the bias in a normalisation.
+/// larger than the result; otherwise 0. These sums are: 1 and the other terms under the logarithm of a sum, x and x
+/// erf(x / sqrt 2) in Gelu, and the scaled value and the bias in a normalisation.
 double inner_sum(const Node& node, const std::vector<Tensor>& operands, size_t i, double result) {
   if (node.op->name == "LogSoftmax" || node.op->name == "ReduceLogSumExp") return 1;
   if (node.op->name == "Gelu") return std::abs(operands[0].as_double(static_cast<int64_t>(i)));
@@ -244,7 +244,7 @@ Exact::Exact(const Graph& graph, const std::vector<Tensor>& inputs) : graph_(in_
 void Exact::note_scale(const Node& node, NodeId id, const std::vector<Tensor>& operands,
                        const std::vector<Tensor>& results) {
   if (node.op->family == Family::movement || node.op->family == Family::reshape || node.op->family == Family::gather)
-    return;  // moves values unchanged
+    return;  // only moves values
   std::vector<std::vector<double>> scale(results.size());
   for (size_t o = 0; o < results.size(); ++o) {
     if (results[o].defined() && results[o].dtype() == DType::f64)

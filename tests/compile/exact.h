@@ -30,13 +30,14 @@ enum class Rounding : uint8_t {
 ///
 /// The network runs in f64 several times, with each element of each node changed by a random part of its rounding
 /// error. The tolerance of an output is twice its largest change over these runs. An output that depends on a decision
-/// (Where, integers) thus gets a tolerance as large as the decision's effect, and an output near a pole a large one.
+/// (Where, integers) thus has a tolerance as large as the decision's effect, and an output near a pole has a large one.
 class Exact {
  public:
   Exact(const Graph& graph, const std::vector<Tensor>& inputs);
 
   const std::vector<Tensor>& outputs() const { return want_; }
-  /// "" if output `index` of a compiled run is within the tolerance, else the worst element: got, expected, allowed.
+  /// Returns "" if output `index` of a compiled run is within the tolerance, otherwise the worst element: got,
+  /// expected, allowed.
   std::string judge(size_t index, const Tensor& got, Rounding rounding);
 
  private:

@@ -1,4 +1,4 @@
-// The tolerance of the sweeps: it allows rounding and nothing else, and grows if a network is ill-conditioned.
+// The tolerance of the sweeps: it permits only rounding errors, and grows if a network is ill-conditioned.
 #include "exact.h"
 
 #include <gtest/gtest.h>

@@ -22,7 +22,8 @@ class GuardedMemory {
   }
   size_t bytes() const { return bytes_; }
   std::byte* data() const { return memory_.get() + kFenceBytes + shift_; }
-  /// "" while both fences are intact, else the position of the first changed byte, counted from the tensor's start.
+  /// Returns "" if both fences are intact, otherwise the position of the first changed byte, relative to the tensor's
+  /// start.
   std::string damage() const {
     for (size_t i = 0; i < size(); ++i) {
       const bool inside = i >= kFenceBytes + shift_ && i < kFenceBytes + shift_ + bytes_;

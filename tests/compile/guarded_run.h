@@ -16,7 +16,7 @@ namespace kilter {
 /// as wide as its registers, another target with such limits is added.
 const std::vector<Target>& targets_here();
 
-/// The case with its random operands after the first turned into constants, like weights.
+/// The case with all random operands except the first turned into constants, like weights.
 ParsedCase with_weights(ParsedCase c);
 
 /// Compiles for a target, with defaults for everything else.
@@ -25,11 +25,11 @@ Compiled compile_for(const Graph& graph, const Target& target);
 /// One line per step: name, operators, schedule. For messages.
 std::string steps_text(const Plan& plan);
 
-/// Returns "" if output `index` is right, else what is wrong.
+/// Returns "" if output `index` is right, otherwise what is wrong.
 using Judge = std::function<std::string(size_t index, const Tensor& got)>;
 
 /// Runs a plan on two threads, with every tensor between fences and `shift` bytes off the 64-byte boundary. Returns ""
-/// if every output is right, the inputs are unchanged and nothing else is written; else what is wrong.
+/// if every output is right, the inputs are unchanged and nothing else is written; otherwise what is wrong.
 std::string run_guarded(const std::shared_ptr<const Program>& program, const std::vector<Tensor>& inputs,
                         const Judge& judge, size_t shift);
 /// Like run_guarded() with a Judge, for outputs that must equal `want` within the tolerance.
@@ -37,7 +37,7 @@ std::string run_guarded(const std::shared_ptr<const Program>& program, const std
                         const std::vector<Tensor>& want, const Tolerance& tolerance, size_t shift);
 
 /// Runs once and checks every blocked value as soon as it is written. Returns "" if every value's halo and the unused
-/// lanes of its last block are 0, else which element is not.
+/// lanes of its last block are 0, otherwise which element is not.
 std::string check_padding(const Compiled& compiled, const std::shared_ptr<const Program>& program,
                           const std::vector<Tensor>& inputs);
 

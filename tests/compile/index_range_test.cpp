@@ -208,7 +208,7 @@ TEST(IndexRange, TheFirstIsNamed) {
               "Gather 'case': indices[17] is -6, out of range for axis 0 of size 5; legal values are -5 to 4");
 }
 
-/// A step that is replayed by itself reads what other steps left in the arena, so it must not report bad indices.
+/// A step that is replayed alone reads leftovers of other steps in the arena, so it must not report bad indices.
 TEST(IndexRange, ReplayedStepsDoNotJudge) {
   const OpCase c = case_of({"Gather", "f32[5,37] T[3]"}, DType::i64, 1, 0, false);
   Loaded loaded = load(c.graph, "x86-64-v2");
@@ -246,7 +246,7 @@ TEST(IndexRange, TensorScatterWritesInsideItsCache) {
   }
 }
 
-/// By the standard, an index outside [-depth, depth - 1] gives a row of off_value.
+/// According to the standard, an index outside [-depth, depth - 1] gives a row of off_value.
 TEST(IndexRange, OneHotTurnsOthersOff) {
   const OpDef& op = *find_op("", "OneHot", 11);
   for (const std::string type : {"i32", "i64", "f32"}) {

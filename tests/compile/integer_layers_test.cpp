@@ -15,7 +15,7 @@
 namespace kilter {
 namespace {
 
-/// Codes or weights: random ones from `low` to `high`, or those two in turn, most of them `high`. One in `extreme` is
+/// Quantised values or weights: random ones from `low` to `high`, or only these two, mostly `high`. One in `extreme` is
 /// 127 or -128 instead, at random.
 struct Values {
   int64_t low = -128, high = 127;
@@ -38,8 +38,8 @@ struct Values {
   }
 };
 
-/// Runs a network of codes %q and weights %w, which must be exact, on all targets. `zero`: the codes' zero point.
-/// `more`: weights that the nodes declare.
+/// Runs a network of quantised values %q and weights %w, which must be exact, on all targets. `zero`: the zero point of
+/// %q. `more`: weights that the nodes declare.
 void expect_exact(std::string_view nodes, const Shape& codes, const Shape& weights, int64_t zero, const Values& x,
                   const Values& w, const std::map<std::string, Shape>& more = {}, const std::string& fused = "",
                   std::string_view step = "") {
@@ -154,7 +154,7 @@ TEST(IntegerLayers, SumsOfConvolutionsBeyondTheWholeNumbersOfF32) {
   }
 }
 
-/// The values between layers are bytes too, with other zeros, in blocks with unused lanes and halos.
+/// The values between layers are also bytes, with different zeros, in blocks with unused lanes and halos.
 TEST(IntegerLayers, ChainsOfLayersStoreBytes) {
   for (const int64_t zero : {0, 131}) {
     expect_exact(R"(const %f: f64[](0.0009765625)
@@ -170,7 +170,7 @@ TEST(IntegerLayers, ChainsOfLayersStoreBytes) {
   }
 }
 
-/// A convolution and the depthwise one behind it run in one kernel, with bytes between them.
+/// A convolution and the depthwise convolution after it run in one kernel, with bytes between them.
 TEST(IntegerLayers, DepthwiseConvolutionsBehindOthers) {
   for (const auto& [stride, height, width] : {std::array{1, 12, 30}, std::array{2, 6, 15}}) {
     expect_exact(fmt::format(R"(const %d: f32[40,1,3,3]#d

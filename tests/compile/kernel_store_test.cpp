@@ -29,7 +29,7 @@ TEST(KernelFamily, NumbersThatDifferAreReadAndEqualOnesOnce) {
   EXPECT_TRUE(family.serves(numbers({100, 3, 100, 5}))) << "any numbers in the places that are read";
   EXPECT_FALSE(family.serves(numbers({100, 4, 100, 5}))) << "3 is part of the kernel";
   EXPECT_FALSE(family.serves(numbers({100, 3, 101, 5}))) << "both are read from one place";
-  // Another function makes the kernel read more.
+  // For another function, the kernel reads more.
   ASSERT_TRUE(family.add(numbers({100, 4, 101, 5})));
   EXPECT_EQ(family.dims(numbers({7, 3, 7, 14})), (Dims{7, 3, 7, 14}));
   EXPECT_EQ(family.dims(numbers({1, 2, 3, 4})), (Dims{1, 2, 3, 4}));
@@ -43,7 +43,7 @@ TEST(KernelFamily, NumbersOfOneDifferenceAreReadFromOnePlace) {
   EXPECT_EQ(family.dims(numbers({500, 516, 9, 1500})), (Dims{500, 9, 1500}));
   EXPECT_TRUE(family.serves(numbers({500, 516, 1, 2})));
   EXPECT_FALSE(family.serves(numbers({500, 515, 1, 2})));
-  // A function with another difference makes the kernel read both numbers.
+  // For a function that differs in another number, the kernel reads both numbers.
   ASSERT_TRUE(family.add(numbers({500, 700, 9, 1500})));
   EXPECT_EQ(family.dims(numbers({100, 116, 7, 300})), (Dims{100, 116, 7, 300}));
   EXPECT_EQ(family.dims(numbers({500, 700, 9, 1500})), (Dims{500, 700, 9, 1500}));

@@ -169,8 +169,8 @@ TEST(Large, ProgressIsToldToTheEnd) {
   EXPECT_EQ(stages.back(), "");
 }
 
-// A progress display stops only when told to. Otherwise a tuner that builds several plans of one graph would show
-// "make steps" over its summary.
+// A progress display stops only if it is stopped explicitly. Otherwise a tuner that builds several plans of one graph
+// would show "make steps" over its summary.
 TEST(Large, ProgressEndsWithEachHalfAndWithErrors) {
   CompileOptions options;
   options.target = native_target();

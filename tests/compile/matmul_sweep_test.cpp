@@ -10,7 +10,7 @@ using Ints = std::vector<int64_t>;
 
 int64_t draw_extent(Draw& draw) { return draw.pick({1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 24, 31, 32, 33, 48, 65}); }
 
-/// An operand of shape batch x rows x columns, possibly as the transpose of a tensor stored the other way round.
+/// An operand of shape batch x rows x columns, possibly as the transpose of a stored tensor.
 ValueId draw_operand(SweepNet& net, const Shape& batch, int64_t rows, int64_t columns, bool constant) {
   const bool turned = net.draw.chance(35);
   Shape shape = batch;

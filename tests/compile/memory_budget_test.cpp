@@ -1,4 +1,4 @@
-// Networks that must fit into less memory: which layers give up their schedules, and the error if that is impossible.
+// Networks that must fit into less memory: which layers change their schedules, and the error if that is impossible.
 #include "compile/stages/memory_budget.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Networks of one layer whose results are exact in every type and order of summation: convolutions, products and
-// attention of whole numbers, and layers of quantised codes.
+// attention of whole numbers, and quantised layers.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace kilter {
 Tensor whole_numbers(SweepNet& net, const Shape& shape);
 
 /// A network of one layer, so that no sum is stored in a narrow type. Its operands are results of other nodes, which
-/// may be stored so.
+/// may be stored in one.
 struct Layer {
   explicit Layer(uint64_t seed) : net(seed) {}
   ValueId input(const Shape& shape) {
@@ -36,8 +36,8 @@ void make_attention(Layer& l);
 /// The largest difference, relative to the largest element.
 double difference(const Tensor& got, const Tensor& want);
 
-/// The text of a network with an input of codes %q, whose values less the zero point are %x, and f32 weights %w; its
-/// output is %y of the nodes.
+/// The text of a network with a quantised input %q, which is %x after subtracting the zero point, and f32 weights %w;
+/// the nodes compute its output %y.
 std::string network_of_codes(std::string_view nodes, const Shape& codes, const Shape& weights, int64_t zero);
 
 }  // namespace kilter

@@ -22,7 +22,7 @@
 namespace kilter {
 namespace {
 
-/// Cases that a back end currently compiles wrongly. Each must still be wrong, so that a repaired one is removed from
+/// Cases that a back end currently compiles wrongly. The test fails if one of them is right, so that it is removed from
 /// the list.
 struct KnownFault {
   std::string_view op;
@@ -32,7 +32,7 @@ struct KnownFault {
 };
 constexpr std::array<KnownFault, 0> kKnownFaults = {};
 
-/// Cases without strings that the compiler reports as `unsupported`. It compiles no case with strings.
+/// Cases without strings that the compiler reports as `unsupported`. Cases with strings are never compiled.
 constexpr int kMaxSkipped = 0;
 
 const KnownFault* known_fault(const OpDef& op, CaseText text, const Target& target) {

@@ -1,6 +1,6 @@
-// Omits every optional operand of every operator, by itself and together with others, and compares the results with the
-// reference kernels. The operators run by themselves, between convolutions over signals, images and volumes, and in the
-// chains that passes look for.
+// Omits every optional operand of every operator, alone and together with others, and compares the results with the
+// reference kernels. The operators run alone, between convolutions over signals, images and volumes, and in the chains
+// that passes look for.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -197,7 +197,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-/// The case without one, two or all of the optional operands that it has.
+/// The case without one, two or all of its optional operands.
 std::vector<ParsedCase> without_some(const OpDef& op, const ParsedCase& c) {
   std::vector<size_t> optional;
   for (auto i = static_cast<size_t>(op.min_inputs); i < c.operands.size(); ++i) {

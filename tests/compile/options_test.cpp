@@ -242,7 +242,7 @@ TEST(Ranking, PutsDefaultsAsNearTheFirstAsTheirModelsAreExactAndABadTileFarBehin
     ASSERT_TRUE(c.notes[s].estimate);
     const Estimate& chosen = *c.notes[s].estimate;
     const std::string taken = parse_schedule(c.plan.steps[s].schedule).name;
-    // Models that only count loops keep the usual schedule unless another one gains more than the models' error.
+    // Models that only count loops keep the usual schedule unless a different one gains more than the models' error.
     const double most = counts_loops(taken) ? 1 / (1 - kCountError) : 1.0101;
     EXPECT_LE(chosen.cycles, c.notes[s].ranked()[0].estimate.cycles * most) << c.plan.steps[s].problem;
     EXPECT_GE(chosen.tail, 0);

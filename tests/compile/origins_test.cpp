@@ -1,4 +1,4 @@
-// Maps nodes of the model to the layers that run them, whatever passes made of the nodes.
+// Maps nodes of the model to the layers that run them, however passes have changed the nodes.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace kilter {
 namespace {
 
-/// The layers that run a node of the model, as "a, b"; "-" if no layer of another name runs it.
+/// The layers that run a node of the model, as "a, b"; "-" if no layer with a different name runs it.
 std::string layers_of(const Compiled& compiled, const std::string& node) {
   const auto found = compiled.layers_of_nodes.find(node);
   return found == compiled.layers_of_nodes.end() ? "-" : fmt::format("{}", fmt::join(found->second, ", "));

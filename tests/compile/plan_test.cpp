@@ -1,5 +1,5 @@
-// The driver of the passes and its results: options, bisecting, reproducible bytes, and the same bits on any number of
-// threads.
+// The driver of the passes and its results: options, bisecting, reproducible bytes, and bitwise identical results on
+// any number of threads.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -137,7 +137,7 @@ int64_t counted(const Compiled& compiled) {
   return sum;
 }
 
-/// A plan made with any limit on the number of rewrites gives the right results and stays within the limit.
+/// A plan compiled with any limit on the number of rewrites gives the right results and stays within the limit.
 TEST(Pipeline, RewritesCanBeBisected) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     SweepNet net(seed);

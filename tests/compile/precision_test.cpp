@@ -1,5 +1,5 @@
-// --precision bf16 and fp16, and networks that declare these types: exact results where rounding loses nothing, errors
-// of the size of one type's rounding elsewhere, and options.
+// --precision bf16 and fp16, and networks that declare these types: exact results where rounding loses nothing,
+// otherwise errors of the size of the type's rounding, and options.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, NarrowLayers,
                                          LayerKind{"MatMul_fp16", make_product, Precision::fp16}),
                          [](const auto& kind) { return kind.param.name; });
 
-/// The same network with all floats, weights, inputs and outputs of another type.
+/// The same network with all floats, weights, inputs and outputs of a different type.
 Graph declared_as(Graph graph, DType type) {
   for (ValueId v = 0; v < static_cast<ValueId>(graph.value_count()); ++v) {
     if (graph.value(v).dead || graph.type(v).dtype != DType::f32) continue;
@@ -181,7 +181,7 @@ TEST(DeclaredTypes, RunTheKernelsOfF32) {
   }
 }
 
-/// Weights that overflow in f16, or of which f16 has only a few digits, stay in f32.
+/// Weights that overflow in f16, or that f16 can represent with only a few digits, stay in f32.
 TEST(Fp16Networks, WeightsOutsideTheRangeOfF16StayInF32) {
   if (!has_instruction(Precision::fp16)) GTEST_SKIP() << "this CPU has no instruction that converts f16";
   for (const float weight : {1e5F, 11 * 0x1p-25F}) {  // their sums are exact in f32

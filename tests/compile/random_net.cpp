@@ -318,7 +318,7 @@ class NodeDrawer {
     const Shape channels{shape(v)[1]};
     Tensor variance = draw_.tensor(channels);
     for (float& x : variance.span<float>()) x = 0.5F + x * x;
-    net_.b.fold_limit = 64;  // the factors and shifts of its expansion become constants, as in imported models
+    net_.b.fold_limit = 64;  // the scales and shifts of its expansion become constants, as in imported models
     const ValueId out = add("BatchNormalization", {v, net_.constant(channels), net_.constant(channels),
                                                    net_.constant(channels), net_.b.constant(variance)});
     net_.b.fold_limit = -1;

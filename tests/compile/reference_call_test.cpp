@@ -1,4 +1,4 @@
-// Nodes that run their reference kernel keep their attributes bit for bit.
+// Attributes of nodes that run their reference kernel are bitwise unchanged.
 #include "compile/reference_call.h"
 
 #include <gtest/gtest.h>

@@ -258,7 +258,7 @@ void make_decomposed(SweepNet& net) {
   net.output(net.b.add("Mul", {hot, source(net, net.shape(hot))}));
 }
 
-/// Copies of regions that cannot be views: into padded, reversed, repeated, permuted and joined tensors.
+/// Copies of regions that cannot be views: to padded, reversed, repeated, permuted and joined tensors.
 void make_move(SweepNet& net) {
   Draw& draw = net.draw;
   const Shape shape = draw_shape(draw, draw.between(2, 4));

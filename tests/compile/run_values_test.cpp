@@ -72,7 +72,8 @@ TEST(RunValues, EachLayerAloneReadsTheValuesOfTheOtherPlan) {
   const RunValues own = values_of(network, inputs);
   ASSERT_EQ(own.made.size(), 3U);
   EXPECT_TRUE(own.outputs.at(0).same(Tensor::of<float>({4}, {1, 2, 3, 4})));
-  // The other plan has a wrong %a, which must not hide or spread: only the layer that reads it has another result.
+  // The other plan has a wrong %a, which must neither go unnoticed nor spread: only the layer that reads it has a
+  // different result.
   const auto alone = values_of_layers_alone(network, inputs,
                                             {{"a", Tensor::of<float>({1, 4}, {9, 9, 9, 9})},
                                              {"b", Tensor::of<float>({4}, {-1, -2, -3, -4})},

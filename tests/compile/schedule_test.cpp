@@ -1,4 +1,4 @@
-// Schedules: their text form, which ones can be forced, and the errors for wrong ones.
+// Schedules: their text form, which of them can be forced, and the errors for wrong ones.
 #include "schedule/schedule.h"
 
 #include <gtest/gtest.h>

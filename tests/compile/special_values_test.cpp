@@ -1,5 +1,5 @@
 // NaN, infinities and overflow: compiled kernels give the same kind of value as the reference kernels on every
-// instruction set, and these kinds are the ones in doc/accuracy.md.
+// instruction set, and these kinds are those in doc/accuracy.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -49,7 +49,7 @@ std::string tasks_text(const Plan& plan) {
   return out;
 }
 
-/// "" if the compiled network gives the right results, else what is wrong, with the tasks.
+/// Returns "" if the compiled network gives the right results, otherwise what is wrong, with the tasks.
 std::string check(const Graph& graph, const std::vector<Tensor>& inputs, Exact& exact, const Compiled& compiled,
                   size_t shift) {
   try {

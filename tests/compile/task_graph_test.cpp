@@ -1,4 +1,4 @@
-// The task graph: its text and its rules, and the choosers that are asked while it is built.
+// The task graph: its text and its rules, and the choosers that are called while it is built.
 #include "compile/task_graph.h"
 
 #include <fmt/format.h>

@@ -11,8 +11,8 @@ import sys
 import tempfile
 
 # To this kilter, a plan is a file with one line, its time in ms, and a compiled file contains that line. `tune` writes
-# a plan with the time that SPEEDS has for the searcher. `compare` prints the ratio of the times, changed by the next
-# factor in NOISE.
+# a plan with the searcher's time in SPEEDS. `compare` prints the ratio of the times, multiplied by the next factor in
+# NOISE.
 FAKE = """#!{python}
 import json, os, pathlib, sys
 log = pathlib.Path(os.environ["LOG"])
@@ -110,7 +110,7 @@ def judges(bench):
 
 
 def goes_on(bench):
-    """With --continue, earlier results are kept and extended; without it, everything starts anew."""
+    """With --continue, earlier results are kept and extended; without it, everything starts from scratch."""
     bench.run("resnet18=1min", speeds={"ga": 95})
     bench.same("time of the tuned run", ["--time 60s" in line for line in bench.calls("tune")][:2], [True, True])
     bench.expect("twelve minutes", bench.run("resnet18", "--continue", speeds={"ga": 97}), 1, "| 60 s |", "| 12 of 60 min | 84 |", "| ga.1 of 3 |",

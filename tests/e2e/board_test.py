@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Agents on AArch64, run by an emulator: the fleet of one machine (scripts/local_fleet.py), and the commands of doc/fleet.md
-for brokers and boards.
+"""Agents on AArch64, run by an emulator: the fleet on one machine (scripts/local_fleet.py), and the commands in
+doc/fleet.md for brokers and boards.
 
 usage: board_test.py KILTER SOURCE      Exit code 77: a cross compiler or an emulator is missing, or
 Debian's packages cannot be downloaded
@@ -20,8 +20,8 @@ sys.path.insert(0, str(SOURCE / "tests/support"))
 from postgres import Cluster  # noqa: E402
 
 SHORT = ["--input", "input=1x3x32x32", "--trials", "4", "--threads", "1", "--choose", "history-best"]
-# A board is a folder: scp copies into it, and ssh runs a script there. Both are given "-p PORT" or "-q -r -P PORT" first.
-# What starts there as ./kilter-agent is an emulator that runs the program.
+# A board is a folder: scp copies into it, and ssh runs a script there. Their first arguments are "-p PORT" or "-q -r -P
+# PORT". Starting ./kilter-agent there starts an emulator that runs the program.
 STUBS = {
     "scp": 'shift 4; cp -r "${@:1:$#-1}" "board/${!##*:}"; cd "board/${!##*:}"\n'
            "mv kilter-agent.new program\n"
@@ -75,7 +75,8 @@ def blocks():
 
 
 def page(folder, cluster):
-    """The commands for a broker and a board, as they are on the page but for addresses and durations."""
+    """Runs the commands for a broker and a board from doc/fleet.md, with small changes, such as addresses and
+    durations."""
     cluster.run("createdb", "-h", cluster.folder, "-U", "postgres", "page")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

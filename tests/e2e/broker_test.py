@@ -31,7 +31,7 @@ TUNE = ["tune", "zoo:squeezenet1_1", "--input", "input=1x3x64x64", "--threads", 
 
 
 class Program:
-    """One that runs until it is ended."""
+    """An agent that runs until it is killed."""
 
     def __init__(self, program, *words):
         self.process = subprocess.Popen([program, *map(str, words)], text=True, stderr=subprocess.PIPE)
@@ -65,7 +65,7 @@ def new_token(name, *words):
 
 
 def fetch(address, token=None, headers=None, body=None):
-    """Returns the status and the body of an answer."""
+    """Returns the status and the body of the response."""
     headers = dict(headers or {})
     if token is not None:
         headers["Authorization"] = "Basic " + base64.b64encode(f"anybody:{token}".encode()).decode()
@@ -159,14 +159,14 @@ def refuses(url, address):
 
 
 def program(name, protocol, version):
-    """Writes a script with the marker of a static agent, which notes how it was started."""
+    """Writes a script with the marker of a static agent; it records how it was started."""
     marker = struct.pack("<24s16s16sI", b"kilter-agent program 1\n", platform.machine().encode(), version.encode(), protocol)
     pathlib.Path(name).write_bytes(b'#!/bin/sh\necho "$0 $*" > started\nexit 0\n' + marker)
     return name
 
 
 def upgrades(url, address):
-    """An agent replaces itself with a newer program, if the right key has signed it."""
+    """An agent replaces itself with a newer program if it is signed with the right key."""
     team, other = (re.search("fingerprint ([0-9a-f]{16})$", run(KILTER, "sign", "--new-keys", name).strip()).group(1) for name in ("team", "other"))
     pathlib.Path("own").mkdir()
     own = pathlib.Path("own/kilter-agent").resolve()

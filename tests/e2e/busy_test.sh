@@ -5,7 +5,7 @@ set -euo pipefail
 kilter=$(realpath "$1")
 work=$(mktemp -d)
 cpu=$(python3 -c 'import os; print(max(os.sched_getaffinity(0)))')
-# The loop ends by itself after 900 s if this script cannot end it.
+# The loop stops after 900 s in case this script cannot end it.
 timeout 900 taskset -c "$cpu" bash -c 'while :; do :; done' &
 other=$!
 trap 'kill $other 2> /dev/null || true; rm -rf "$work"' EXIT

@@ -245,8 +245,7 @@ expect 2 "--forbid winograd: $fixed" compare "$scratch/net.kilter" zoo:squeezene
 expect 0 "output" run "$scratch/net.kilter" --records none --accuracy default --threads 1
 expect 2 "net.kilter is already a compiled file: copy it, or give the original model" compile "$scratch/net.kilter" -o "$scratch/again.kilter"
 # If a layer plan (by its first line) or a compiled file was made for another number of threads, the output says so,
-# with the loss.
-# A compiled file tells the plan without its folder.
+# with the loss. A compiled file names the plan without its folder.
 made="layer plan $scratch/tuned.plan: 1 layers" kept="layer plan tuned.plan: 1 layers" loss="expected loss about 4 % (an estimate)"
 printf '# squeezenet1_1 for znver4 on 1 thread, tuned 2026-11-24 in 60 s\nconv1 = conv2d_direct vectors=1 rows=1 tile=4 prefetch=0\n' > "$scratch/tuned.plan"
 tuned=(zoo:squeezenet1_1 --layer-plan "$scratch/tuned.plan")

@@ -1,5 +1,5 @@
-"""Small models under the names that the pages use, for code_blocks_test.py. Each function writes what its name says into the
-working folder."""
+"""Small models under the names that the pages use, for code_blocks_test.py. Each function writes the files that its
+name describes into the working folder."""
 
 import os
 
@@ -65,7 +65,7 @@ def samples():
 
 
 def rows():
-    """y = 10 * (x1 + ... + x4) - (30, 20, 10), as the page of the server shows it."""
+    """y = 10 * (x1 + ... + x4) - (30, 20, 10), as on the page about the server."""
     weight, bias = np.full((4, 3), 10, np.float32), np.array([-30, -20, -10], np.float32)
     save("rows.onnx", [helper.make_node("Gemm", ["x", "w", "b"], ["y"], name="rows")], [tensor("x", ["n", 4])], [tensor("y", ["n", 3])],
          [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")])

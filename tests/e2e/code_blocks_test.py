@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Runs every code block of the documentation site that can be run: the blocks of a page in order, in a folder of its own.
+"""Runs every code block of the documentation site that can be run: the blocks of a page in order, in a separate folder.
 
 usage: code_blocks_test.py KILTER SOURCE [PAGE...]    (PAGE: such as doc/debugging.md; all pages if none is given)
 
 - sh: bash, which stops at the first command that fails.
 - console: each command after "$ ". Where the page shows output that does not depend on times, the lines must be lines of the
-  real output, except for numbers and names of processors. A command that the page answers with "kilter: ..." must fail.
-- python: in one namespace per page. Comments behind print() say what it prints.
+  real output, except for numbers and names of processors. A command below which the page shows "kilter: ..." must fail.
+- python: in one namespace per page. Comments after print() say what it prints.
 - cpp, c: statements, which are compiled in a function, and run if they are C++.
 
-Pages that have them may write MODEL, NODE and DIR. Commands that measure or search get less time (see `tools`). What does not
-run here has a line in ELSEWHERE, with the ctest that runs it, in EXCERPTS, with the file that has the same lines, or in
-NOT_RUN, with the reason. A block that is in none of them and cannot be run fails, as does a line that no page has any more.
+Pages may use the placeholders MODEL, NODE and DIR if their files are in FILES. Commands that measure or search get less
+time (see `tools`). Blocks that do not run here have a line in ELSEWHERE, with the ctest that runs them, in EXCERPTS,
+with the file that has the same lines, or in NOT_RUN, with the reason. The test fails if a block is in none of them and
+cannot be run, or if a line matches no page any more.
 """
 import contextlib
 import importlib.util
@@ -32,7 +33,8 @@ import code_blocks_models as models
 
 LANGUAGES = ("sh", "bash", "console", "python", "cpp", "c", "cmake")
 
-# Names of tests. The key is a text that the block has or, in sh and console, the command; "```x" means all blocks of the language x.
+# Names of tests. The key is a text in the block or, in sh and console, the command; "```x" means all blocks of the
+# language x.
 ELSEWHERE = {
     "README.md": {"$ kilter inspect": "pages", "pip install -v .": "python.wheel", "./demo fleet": "fleet.board", "local_fleet.py": "fleet.board"},
     "doc/first_walk.md": {"$ kilter inspect": "pages"},
@@ -53,7 +55,7 @@ ELSEWHERE = {
     "doc/add_a_back_end.md": {"test_compile": "compile.Ops/CompiledOp"},
     "examples/serve/README.md": {"cmake -S examples/serve": "package.serve"},
 }
-# Excerpts of the source: lines between "..." are consecutive lines of the file, except for comments behind them.
+# Excerpts of the source: lines between "..." are consecutive lines of the file, except for comments at their ends.
 EXCERPTS = {
     "doc/add_a_cause.md": {"```cpp": "src/profile/explain/explain_cause_work.cpp"},
     "doc/add_a_pass.md": {"//   %a = Exp": "src/passes/common_subexpressions.cpp", "bool merge(": "src/passes/common_subexpressions.cpp",
@@ -75,7 +77,7 @@ NOT_RUN = {
 }
 if importlib.util.find_spec("torch"):
     del NOT_RUN["doc/torch.md"]
-# What lies in the folder of a page before its blocks run.
+# The files in the folder of a page before its blocks run.
 MODELS = {
     "README.md": [models.resnet18_of_batch_1],
     "examples/serve/README.md": [models.resnet18, models.rows],
@@ -95,7 +97,7 @@ MODELS = {
     "doc/quantize.md": [models.net, models.samples],
     "doc/state.md": [models.silero_vad],
 }
-# What the reader puts in, and a network that takes less time to compile than that of the page.
+# Values for the placeholders, and a network that takes less time to compile than the one on the page.
 WORDS = {"MODEL": "model.onnx", "NODE": "conv1", "DIR": "samples", "zoo:resnet50": "model.onnx"}
 # Names that the page leaves to the reader: statements before the first block of Python, or in the function around C and C++.
 BOXES = "int64_t count = 2;\nfloat data[8] = {0}, result[8];\nkilter_instance* instance = NULL;"
@@ -136,8 +138,8 @@ int main(void) {{
 VARIES = re.compile(r"kilter (profile|tune|explain|bench|compare|precision)\b|--records")
 
 
-# The command line's reference is made from the table of commands, whose examples cli.command_line runs; the tutorials are
-# notebooks, which python.notebooks runs.
+# The command line's reference is generated from the table of commands, whose examples cli.command_line runs; the
+# tutorials are notebooks, which python.notebooks runs.
 REFERENCE = ["include/kilter/kilter.h", "include/kilter/runtime.h", "include/kilter/compiler.h", "python/kilter/__init__.py",
              "python/kilter/graph.py", "python/kilter/onnxruntime/__init__.py", "python/kilter/onnx_backend.py"]
 
@@ -201,7 +203,7 @@ TABLES = (("run by another test", ELSEWHERE), ("excerpts", EXCERPTS), ("not run"
 
 
 class Tables:
-    """Which lines of the tables the pages have, and how many blocks and commands there are of each kind."""
+    """The lines of the tables that match a page, and the number of blocks and commands of each kind."""
 
     def __init__(self):
         self.used, self.counts = set(), {}
@@ -241,7 +243,7 @@ def check_excerpt(block, file):
 
 
 def masked(line):
-    """A line without what depends on the machine: numbers, names of processors and of layers."""
+    """A line without the parts that depend on the machine: numbers, and names of processors and layers."""
     line = re.sub(r"'[^']*'", "NAME", line.rstrip(" "))
     line = re.sub(r"for [a-z0-9-]+ in", "for TARGET in", line)
     return re.sub(r"-?[0-9][0-9.]*(e[-+][0-9]+)?", "N", line)
@@ -254,7 +256,7 @@ def same_values(shown, said):
 
 
 def check_lines(command, shown, said):
-    """The lines of the page, with "..." for what is left out, are lines of the output."""
+    """The lines of the page, with "..." for omitted parts, are lines of the output."""
     found = [masked(line) for line in said.splitlines()]
     for line in shown:
         start, gap, _ = masked(line).partition("...")
@@ -334,8 +336,8 @@ class Page:
 
 
 def tools(kilter):
-    """Makes what a reader has: the programs on the PATH, and parts of the tree. The programs measure for a shorter time, and
-    ctest only lists the tests that it would run, of which there must be some."""
+    """Sets up what a reader has: the programs on the PATH, and parts of the tree. The programs measure for a shorter
+    time, and ctest only lists the tests that it would run; there must be at least one."""
     os.mkdir("bin")
     os.mkdir("build")
     pathlib.Path("bin/kilter").write_text(f"""#!/bin/bash
@@ -393,7 +395,7 @@ def run_block(page, tables, language, block):
 
 
 def run_page(kilter, source, name, answer):
-    """Runs a page in a folder of its own, and puts what failed and the counts into `answer`."""
+    """Runs a page in a separate folder, and puts the failures and the counts into `answer`."""
     tables, wrong = Tables(), []
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests what the command line says about itself: unknown words, help, examples, JSON, completion, man pages, colours.
+"""Tests the command line's descriptions of itself: unknown words, help, examples, JSON, completion, man pages, colours.
 
 usage: command_line_test.py KILTER SOURCE_FOLDER [TEST...]    (TEST: help, json, ...; default: all)
 """
@@ -117,7 +117,7 @@ def test_unknown_words():
 
 
 def test_foreign_words():
-    """Every option and command that an answer names exists."""
+    """Every option and command that a suggestion names exists."""
     rows = re.findall(r'^    \{"(-[^"]*)",\s*"([^"]*)"', (SOURCE / "tools/foreign_words.cpp").read_text(), re.M)
     check("the table of other programs' words is read", len(rows) > 30, rows)
     for words, commands in rows:

@@ -1,7 +1,7 @@
 """Tensors of exact real numbers, and convolutions and windows of integers, for tests that judge roundings.
 
-A real tensor is held as approximations and as a function that gives one element as a Fraction: an approximation is rounded
-if it is far from halfway between two integers, and the Fraction otherwise.
+A real tensor consists of approximations and of a function that returns one element as a Fraction: if an approximation
+is far from halfway between two integers, it is rounded, and otherwise the Fraction is.
 """
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ SNAP = Fraction(1, 2**32)  # Kilter rounds quotients to multiples of it first, s
 
 class Real:
     """A tensor of real numbers. `exact(i)` is element i of the tensor in row-major order. `loose`: operators on floats
-    make it, so that its quotients are known up to their rounding."""
+    compute it, so its quotients are known only up to their rounding."""
 
     def __init__(self, approx, exact, loose=False):
         self.approx, self.exact, self.loose = np.asarray(approx, np.longdouble), exact, loose
@@ -76,14 +76,14 @@ class Real:
         return self.exact(i) / Fraction(float(scale))
 
     def snapped(self, scale):
-        """Positions whose quotients are so close to a tie, but not ties, that Kilter takes them for ties."""
+        """Positions whose quotients are not ties, but so close to one that Kilter treats them as ties."""
         quotient = (self.approx / np.longdouble(scale)).ravel()
         near = np.flatnonzero(np.abs(np.abs(quotient - np.floor(quotient)) - 0.5) < 2.0**-30)
         off = [abs(self.quotient(int(i), scale) % 1 - Fraction(1, 2)) for i in near]
         return [int(i) for i, distance in zip(near, off) if 0 < distance < SNAP]
 
     def near_ties(self, scale):
-        """Positions whose quotients may be on either side of a tie after roundings to f32."""
+        """Positions whose quotients may be on either side of a tie after rounding to f32."""
         quotient = (self.approx / np.longdouble(scale)).ravel()
         off = np.abs(np.abs(quotient - np.floor(quotient)) - 0.5)
         return np.flatnonzero(off < 1e-5 * (1 + np.abs(quotient)))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tuning and single commands with an agent of a fleet on a private PostgreSQL server, as users of the commands meet them.
+"""Tuning and single commands with an agent of a fleet on a private PostgreSQL server, as users run them.
 
 usage: fleet_test.py KILTER SOURCE
 """
@@ -24,7 +24,7 @@ TUNE = ["tune", "zoo:squeezenet1_1", "--threads", "1", "--trials", "16", "--choo
 
 
 class Agent:
-    """A process; it runs what team.secret has signed, unless `words` say something else."""
+    """A process; it runs jobs signed with team.secret, unless `words` say otherwise."""
 
     def __init__(self, url, *words):
         self.process = subprocess.Popen([AGENT, "--fleet", url, *words], text=True, stderr=subprocess.PIPE,
@@ -38,7 +38,7 @@ class Agent:
 
 
 def make_keys(name):
-    """Makes keys and returns their fingerprint."""
+    """Creates keys and returns their fingerprint."""
     return re.search("fingerprint ([0-9a-f]{16})$", run(KILTER, "sign", "--new-keys", name).strip()).group(1)
 
 
@@ -85,7 +85,7 @@ ON = ["--on", "this", "--sign-key", "team.secret"]
 
 
 def runs_on_agent(url):
-    """Single commands with --on: what they say and what they refuse."""
+    """Runs single commands with --on; checks their output and what they refuse."""
     os.environ["KILTER_FLEET"] = url
     agent = Agent(url, "--name", "bench1", "--device-class", "this")
     bench_on()
@@ -121,7 +121,7 @@ def outputs_of(folder):
 
 
 def run_on():
-    """The outputs and the comparison with the reference kernels are the same as here."""
+    """The outputs and the comparison with the reference kernels are the same as without --on."""
     words = ["run", *NETWORK, "--verify"]
     there = run(KILTER, *words, "-o", "there", *ON)
     expect("ran on agent bench1 of the device class this (" in there and "verify: passed" in there, f"run says {there}")
@@ -261,7 +261,7 @@ def refuses_on():
 
 
 def starts_from_a_sister_class(url):
-    """Records of a machine of the same family, which another class of agents made, are where tuning begins."""
+    """Tuning begins with the records of a machine of the same family, measured by another class of agents."""
     agent = Agent(url, "--name", "bench1", "--device-class", "this", "--trust", "team.public")
     won = {}
     for record in json.loads(run(KILTER, "records", "list", "--records", "trials.db", "--status", "ok", "--limit", "100000", "--json", "-")):
@@ -281,7 +281,7 @@ def starts_from_a_sister_class(url):
 
 
 def survives_a_killed_agent(url):
-    """The agent is killed during a run; another one goes on after the lease has ended."""
+    """The agent is killed during a run; another agent continues after the lease has expired."""
     os.environ["KILTER_FLEET_KEY"] = "team.secret"
     agent = Agent(url, "--name", "bench1", "--device-class", "this", "--lease", "5")
     tuner = subprocess.Popen([KILTER, *TUNE[:4], "--time", "15s", *TUNE[6:], "--fleet", url, "--device-class", "this"], text=True,
@@ -300,7 +300,8 @@ def survives_a_killed_agent(url):
 
 
 def refuses_jobs(url, fingerprints):
-    """An agent answers jobs that nobody signed whom it trusts, once, and the tuner ends with the answer."""
+    """An agent refuses jobs that are not signed by anyone it trusts after one attempt, and the tuner ends with the
+    refusal."""
     pathlib.Path("trusted").mkdir()
     for name in ("team", "board"):
         pathlib.Path(f"trusted/{name}.public").write_bytes(pathlib.Path(f"{name}.public").read_bytes())
@@ -365,7 +366,7 @@ def refuses(url):
 
 
 def page(cluster):
-    """The commands of the page run as they are, but for the server's name and the duration."""
+    """The commands of the page run unchanged, except for the server's name and the duration."""
     page_text = (SOURCE / "doc/fleet.md").read_text()
     commands = next(b for b in page_text.split("```sh\n")[1:] if b.startswith("kilter records migrate")).split("```")[0]
     commands = re.sub(r"postgresql://(owner@)?db\.example\.com/tuning", f"'{cluster.url('page')}'", commands)

@@ -25,7 +25,7 @@ expect run.txt "verify: passed"
 "$kilter" graph-tune "${model[@]}" --records r.db --measure 0.5 --race 1 --measure-transforms > anew.txt
 expect anew.txt "layout changes: 16 samples, measured in "
 
-# With every solver, a plan is made from records only, without worker or race.
+# With every solver, a plan is computed only from records, without worker or race.
 for solver in auto pbqp greedy; do
   "$kilter" graph-tune "${model[@]}" --records r.db --no-run --solver $solver --layers > records.txt
   expect records.txt "0 variants measured"

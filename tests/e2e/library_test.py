@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests C libraries of networks (kilter compile -o NAME.so, .a, .o, --cmake): C and C++ programs without Kilter are linked
-to them, and their results are compared bit by bit with those of `kilter run`.
+"""Tests C libraries of networks (kilter compile -o NAME.so, .a, .o, --cmake): C and C++ programs without Kilter are
+linked to them, and their results must be bitwise identical to those of `kilter run`.
 
     library_test.py KILTER MODELS PART...      PART: forms, networks, emulated, errors, sanitizers, page
 """
@@ -182,7 +182,7 @@ def small_case(name="small", word=5):
 
 
 def inputs_of(case):
-    """Gives the files of inputs the names that the library gives to the arguments."""
+    """Renames the files of inputs to the library's names of the arguments."""
     for port in case.inputs:
         if port == "class":
             shutil.copy(f"{case.name}.class.bin", f"{case.name}.class_value.bin")
@@ -257,7 +257,7 @@ def test_networks():
         "-pthread", "-o", "cxx")
     text = run("./cxx")
     assert text.endswith("'resnet18': input 'input' is a null pointer; expected 602112 bytes\n"), text
-    # A compiled file becomes a library as well, with the same code.
+    # A compiled file can also become a library, with the same code.
     resnet.compile("resnet.kilter")
     kilter("compile", "resnet.kilter", "-o", "again/", "--cmake", "--name", "resnet")
     assert open("again/resnet.c").read() == open("resnet/resnet.c").read()
@@ -306,7 +306,7 @@ def top_k_net():
 
 
 def no_weights():
-    """A library whose weights are in a file, of a network that has none."""
+    """A library with --weights file, of a network without weights."""
     onnx.save(made_models.softmaxes(5), "soft.onnx")
     case = Case("soft.onnx", "soft", {"v0": np.random.default_rng(4).standard_normal((1, 8), dtype=np.float32)})
     expected = case.expected("soft.expected")
@@ -317,7 +317,7 @@ def no_weights():
 
 
 def odd_names():
-    """Names of tensors that are macros, types, functions or equal in capitals, and no weights in a file."""
+    """Names of tensors that are macros, types or functions, or that differ only in case; and no weights in a file."""
     names = ["x", "X", "errno", "EOF", "uint8_t", "inputs", "instance_run", "net", "odd_run", "für", "int", "1st", "a b"]
     nodes = [helper.make_node("Relu", [name], [f"{name}.out"]) for name in names]
     onnx.save(made_models.model(nodes, [made_models.value(name, [1, i + 1]) for i, name in enumerate(names)],

@@ -25,8 +25,8 @@ INT8S = (np.uint8, np.int8)
 
 
 class Case:
-    """One node. `exact` maps the inputs by name to Fractions, or f64, of y / y_scale and the size of the largest term. `peer`
-    is what ONNX Runtime runs, if that is another node."""
+    """One node. `exact` maps the inputs by name to Fractions, or f64, of y / y_scale and the size of the largest term.
+    `peer` is the node that ONNX Runtime runs, if it is a different one."""
 
     def __init__(self, op, inputs, exact=None, domain="com.microsoft", outputs=("y",), types=(), rtol=2e-6, peer=None, **attrs):
         self.op, self.exact, self.domain, self.peer = op, exact, domain, peer or self
@@ -266,7 +266,7 @@ def blocks(rng):
                     yield Case("MatMulNBits", [("a", floats(2, 3, k)), ("b", raw(n, count, block * bits // 8)),
                                                ("scales", floats(n, count)), ("zeros", zero), ("g_idx", None), ("bias", bias)],
                                types=[TensorProto.FLOAT], K=k, N=n, bits=bits, block_size=block)
-        # ONNX Runtime reads g_idx for the first eight rows of a block only, and ignores zero points beside it.
+        # ONNX Runtime reads g_idx only for the first eight rows of a block, and then ignores zero points.
         order = np.repeat(rng.permutation(4), 16).astype(np.int32)
         if bits == 4:
             yield Case("MatMulNBits", [("a", floats(3, 64)), ("b", raw(8, 4, 8)), ("scales", floats(8, 4)), ("zeros", None),
@@ -302,7 +302,7 @@ def tables(rng):
 
 
 def dequantised(x):
-    """The values that DynamicQuantizeLinear's result stands for."""
+    """The values that DynamicQuantizeLinear's result represents."""
     low, high = np.minimum(x.min(), np.float32(0)), np.maximum(x.max(), np.float32(0))
     step = (high - low) / np.float32(255)
     zero = np.rint(-low / step)
@@ -310,8 +310,8 @@ def dequantised(x):
 
 
 def lstm(rng):
-    """x and the weights are quantised. ONNX Runtime also quantises h, in portions that depend on its number of threads, so
-    its LSTM with the dequantised x and weights is what Kilter must agree with."""
+    """x and the weights are quantised. ONNX Runtime also quantises h, in portions that depend on its number of threads,
+    so Kilter must agree with its LSTM with the dequantised x and weights."""
     for directions, hidden, inputs in ((1, 9, 7), (2, 5, 6)):
         x = rng.standard_normal((6, 2, inputs)).astype(np.float32)
         for dtype in INT8S:
@@ -379,7 +379,7 @@ def run_onnxruntime(case, constants):
 
 
 def check_quantised(case, got, peer):
-    """Returns the number of ties that ONNX Runtime rounds another way. Raises AssertionError."""
+    """Returns the number of ties that ONNX Runtime rounds differently. Raises AssertionError."""
     values = dict(case.inputs)
     quotient, largest = case.exact(values)
     dtype = got.dtype

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that names from a model, whatever they contain, are safe in everything that the program prints and in the names of the files
-that it writes; also tests shapes that a model leaves open.
+"""Tests that names from a model, whatever they contain, are safe in everything that the program prints and in the names
+of the files that it writes. Also tests shapes that a model leaves open.
 
 usage: names_test.py KILTER
 """

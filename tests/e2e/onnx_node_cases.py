@@ -2,11 +2,10 @@
 
 usage: onnx_node_cases.py KILTER CASES_FOLDER KNOWN_FILE [--write] [--target NAME]
 
-KNOWN_FILE lists the cases that do not pass, one `name: reason` per line. The test fails if a case that is not listed does
-not pass, if a listed one passes (then remove it, unless it is random and agrees by chance), or if fewer than
-LEAST_PASSING pass. --write writes the list anew.
-Code is generated for --target (default: native). The test is skipped (exit code 77) for a target that this machine does
-not run.
+KNOWN_FILE lists the cases that do not pass, one `name: reason` per line. The test fails if a case that is not listed
+does not pass, if a listed one passes (then remove it, unless it is random and agrees by chance), or if fewer than
+LEAST_PASSING pass. --write rewrites the list. Code is generated for --target (default: native). The test is skipped
+(exit code 77) for a target that this machine does not run.
 """
 import argparse
 import pathlib

@@ -4,8 +4,7 @@ the same order. Every page has such a block.
 
 usage: pages_test.py KILTER PAGE...
 
-"..." stands for lines, or the end of a line, that are left out; versions of LLVM and hashes of kernels
-may differ.
+"..." stands for omitted lines, or for the omitted end of a line; versions of LLVM and hashes of kernels may differ.
 """
 import re
 import shlex

@@ -84,7 +84,7 @@ def test_a_mix(kilter, folder, samples):
     kept = [layer for layer in fp16["layers"] if layer["in_f32"]]
     assert sorted({node for layer in kept for node in layer["nodes"]}) == sorted(mix["keep_float"]), mix
     assert all(layer["f32_ms"] > 0 and layer["ms"] > 0 for layer in kept), kept
-    # The errors of layers explain that of the network.
+    # The errors of the layers account for the error of the network.
     together = sum(layer["error"] ** 2 for layer in fp16["layers"]) ** 0.5
     assert whole["error"] / 4 < together < whole["error"] * 4, (whole, together)
     expect(f"# zoo:squeezenet1_1 for x86-64-v3 on 1 thread, {data['cpu']}: precision chosen on 3 samples for a tolerance of 0.0003\n",

@@ -1,7 +1,7 @@
 """Random quantised networks with their exact results, for quantised_exact_test.py.
 
-A problem is a small network of one to three groups. A group computes real numbers from dequantised codes and quantises them
-once.
+A problem is a small network of one to three groups. A group computes real numbers from dequantised values and quantises
+them once.
 """
 import itertools
 from fractions import Fraction
@@ -34,12 +34,12 @@ class Problem:
     def __init__(self, number, rng):
         self.rng, self.prefix = rng, f"p{number}_"
         self.nodes, self.constants, self.inputs, self.outputs = [], {}, {}, {}
-        self.quotients = {}  # by output: the Real and the scale that made it
+        self.quotients = {}  # by output: the Real and the scale from which it was quantised
         self.groups, self.text, self.names = 0, [], itertools.count()
-        self.on_reals = True  # no operators on codes, of which ONNX Runtime lacks some combinations of types
-        self.done = False  # what follows depends on how a near tie was rounded
+        self.on_reals = True  # no operators on quantised values, for which ONNX Runtime lacks some combinations of types
+        self.done = False  # everything after it depends on how a near tie was rounded
         self.extreme = rng.random() < 0.08  # all integers at the ends of their ranges, for large sums
-        self.ties = rng.random() < 0.5  # scales of few bits, whose quotients are often halfway between integers
+        self.ties = rng.random() < 0.5  # scales with few bits, whose quotients are often halfway between integers
 
     # -- nodes --
 
@@ -104,7 +104,8 @@ class Problem:
         return self.rng.integers(max(low, middle - most), min(high, middle + most) + 1, shape).astype(dtype)
 
     def multiples(self, dtype, shape, zero):
-        """Zero points plus a few multiples of a power of two, whose sums of products are often halfway between codes."""
+        """Zero points plus a few multiples of a power of two, whose sums of products are often halfway between
+        integers."""
         low, high = TYPES[np.dtype(dtype)]
         step = self.one_of(16, 32, 64)
         return np.clip(zero.astype(np.int64) + step * self.rng.integers(-3, 4, shape), low, high).astype(dtype)
@@ -114,7 +115,7 @@ class Problem:
         spatial = [self.number(1, 9) for _ in range(rank)]
         return (self.one_of(1, 1, 1, 2), self.one_of(*CHANNELS)) + tuple(spatial)
 
-    # -- codes --
+    # -- quantised values --
 
     def input_codes(self, shape, dtype=None):
         dtype = self.code_type() if dtype is None else dtype
@@ -128,7 +129,7 @@ class Problem:
         return self.node("DequantizeLinear", [codes.name, self.constant(codes.scale)] + zero), codes.real
 
     def spread(self, real):
-        """A scale that puts most quotients of a real tensor into the range of codes."""
+        """A scale with which most quotients of a real tensor are within the range of the quantised type."""
         size = float(np.sqrt(np.mean(np.square(real.approx)))) if real.approx.size else 0.0
         near = max(size, 1e-6) / self.rng.uniform(8, 120)
         if not self.ties and real.unit and self.chance(0.5):  # quotients that miss ties by the rounding of a scale
@@ -136,7 +137,7 @@ class Problem:
         return self.scale(near)
 
     def quantised(self, name, real, dtype=None, alike=None):
-        """A Quantize of a real tensor; `alike`: codes whose scale and zero point it shares."""
+        """A Quantize of a real tensor; `alike`: a quantised tensor whose scale and zero point it shares."""
         dtype = self.code_type() if dtype is None else dtype
         scale, zero = (alike.scale, alike.zero) if alike else (self.spread(real), self.zero(dtype))
         dtype = alike.values.dtype.type if alike else dtype
@@ -144,7 +145,7 @@ class Problem:
         return self.rounded(out, real, scale, zero, dtype)
 
     def rounded(self, name, real, scale, zero, dtype):
-        """The codes that a node makes by rounding a real tensor; the end of a group."""
+        """The quantised tensor that a node computes by rounding a real tensor; the end of a group."""
         codes = Codes(name, real.codes(scale, zero, dtype), scale, zero)
         self.groups += 1
         self.last = (codes, (real, scale, zero))
@@ -156,7 +157,7 @@ class Problem:
     # -- contractions --
 
     def filters(self, shape, axis, dtype=None):
-        """Weights behind a Dequantize: the name, integers, and scales, which are a scalar or vary along `axis`."""
+        """Weights after a Dequantize: the name, integers, and scales, which are a scalar or vary along `axis`."""
         dtype = self.one_of(np.uint8, np.int8, np.int8) if dtype is None else dtype
         values = self.integers(dtype, shape, self.one_of(2, 20, 64, 255))
         count = shape[axis]
@@ -173,7 +174,7 @@ class Problem:
         return name, values.astype(np.int64) - along(zero.astype(np.int64), axis, len(shape)), scale
 
     def summands(self, size):
-        """Integers of a bias."""
+        """The integers of a bias."""
         step = self.one_of(1, 64) if self.ties else 1
         return (step * self.rng.integers(-2000 // step, 2000 // step + 1, size)).astype(np.int32)
 
@@ -225,7 +226,7 @@ class Problem:
         return self.node("Conv", [name, w] + bias, **attrs), Real.products(sums, factor, along(summand, 1, rank))
 
     def separable(self, codes):
-        """A convolution without padding and the depthwise one that reads its result alone: one kernel, if their sizes suit."""
+        """A convolution without padding and a depthwise one, its only reader: one kernel, if their sizes permit."""
         rank, channels = codes.values.ndim - 2, codes.values.shape[1]
         count = self.one_of(16, 17, 32, 40)
         attrs = dict(kernel_shape=[1] * rank, strides=[1] * rank, pads=[0] * 2 * rank, dilations=[1] * rank, group=1)
@@ -283,7 +284,7 @@ class Problem:
                 real.add(Real(floats(summand), lambda i: summand.flat[i])))
 
     def moved_real(self, name, real):
-        """Results of a contraction moved as floats, which Kilter may compute with one more rounding."""
+        """Results of a contraction that are moved as floats, which Kilter may compute with one more rounding."""
         where = np.arange(real.approx.size).reshape(real.shape)
         kind = self.one_of("pool", "transpose", "flatten", "concat") if len(real.shape) > 2 else "transpose"
         if kind == "pool":
@@ -313,7 +314,7 @@ class Problem:
         return self.quantised(name, real.on_floats())
 
     def group_of(self, name, real, dtype=None):
-        """What may follow a contraction or a sum, and the Quantize."""
+        """Nodes that may follow a contraction or a sum, and the Quantize."""
         if self.chance(0.06):
             return self.quantised(*self.clamped(*self.moved_real(name, real)), dtype)
         if self.chance(0.3):
@@ -349,7 +350,7 @@ class Problem:
         return self.quantised(*self.clamped(name, real))
 
     def max_pool(self, codes):
-        """On codes, or on reals that a Quantize with the same parameters reads."""
+        """On quantised values, or on reals that a Quantize with the same parameters reads."""
         attrs = self.window(codes.values.shape[2:], (1, 2, 3), dilate=False)
         members = window_members(codes.values.shape, *(attrs[k] for k in ("kernel_shape", "strides", "pads", "dilations")))
         if self.chance(0.5):
@@ -388,7 +389,7 @@ class Problem:
         return Codes(self.node("Concat", [codes.name, other.name], axis=1), values, codes.scale, codes.zero)
 
     def moved(self, codes):
-        """A Transpose or Reshape of codes, or of reals with a Quantize behind it."""
+        """A Transpose or Reshape of quantised values, or of reals with a Quantize after it."""
         shape, where = codes.values.shape, np.arange(codes.values.size).reshape(codes.values.shape)
         name, real = (codes.name, None) if self.chance(0.5) else self.dequantised(codes)
         if self.chance(0.5):
@@ -409,7 +410,7 @@ class Problem:
         return Codes(self.node("Slice", [codes.name, *bounds]), codes.values[:, first:last].copy(), codes.scale, codes.zero)
 
     def split(self, codes):
-        """Both halves of the channels, in the other order."""
+        """The two halves of the channels, swapped."""
         first = codes.values.shape[1] // 2
         if first == 0:
             return self.part(codes)
@@ -420,7 +421,7 @@ class Problem:
         values = np.concatenate([codes.values[:, first:], codes.values[:, :first]], 1)
         return Codes(self.node("Concat", names[::-1], axis=1), values, codes.scale, codes.zero)
 
-    # -- operators on codes --
+    # -- operators on quantised values --
 
     def parameters(self, codes):
         self.on_reals = False
@@ -460,7 +461,7 @@ class Problem:
         turned = gemm and self.chance(0.5)
         shape = (columns, depth) if turned else (depth, columns)
         values, integers, w_scale, w_zero = self.q_weights(shape, 0 if turned else 1, self.one_of(np.uint8, np.int8))
-        if not gemm and codes.values.ndim > 2 and self.chance(0.4):  # a matrix for each matrix of codes
+        if not gemm and codes.values.ndim > 2 and self.chance(0.4):  # a matrix for each quantised matrix
             more = self.integers(values.dtype, codes.values.shape[-3:-2] + shape, 30)
             values, integers = more, more.astype(np.int64) - w_zero.astype(np.int64)
         sums = codes.integers @ (integers.T if turned else integers)
@@ -515,7 +516,7 @@ class Problem:
     # -- a whole problem --
 
     def step(self, codes):
-        """One or more nodes that make codes of codes."""
+        """One or more nodes from quantised values to quantised values."""
         image, matrix = codes.values.ndim > 2, codes.values.ndim >= 2
         choices = [self.sum, self.concat, self.concat_codes, self.moved, self.part, self.split, self.q_elementwise, self.on_floats]
         if image:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that quantised networks compute what exact arithmetic computes, bit for bit.
+"""Checks that the results of quantised networks are exactly those of exact arithmetic.
 
 usage: quantised_exact_test.py KILTER [--count N] [--seed N] [--target TARGET]... [--emulated TARGET]... [--only NUMBER]
                                [--keep FOLDER]
 
-Random problems (quantised_exact.py) are run many at a time, as one network, for several targets. Each result must be that
-of exact arithmetic: integer sums, and one rounding of the exact real quotient. ONNX Runtime, which computes in f32, runs
-the same networks: where a result is one rounding away from the inputs, it may differ by one step and only near a tie. That
-checks the judge.
+Random problems (quantised_exact.py) are run many at a time, as one network, for several targets. Each result must be
+that of exact arithmetic: integer sums, and one rounding of the exact real quotient. To check the expected results, ONNX
+Runtime, which computes in f32, runs the same networks: if there is only one rounding between the inputs and a result,
+ONNX Runtime's may differ by one step, and only near a tie.
 
 --emulated runs the networks' code for an AArch64 processor as the tests in tests/aarch64 do: KILTER_AARCH64_BIN is the
 folder with run_folder, KILTER_AARCH64_RUN the command that runs it.
@@ -42,8 +42,8 @@ def describe(problem, name, got, want):
 
 
 def equal(problem, name, got, want):
-    """Whether results are as they must be: equal, or one step off next to a tie. Next to it are all quotients in the rounding
-    of f32 if operators on floats made them, and others that are less than 2^-32 from it."""
+    """Whether results are right: equal, or one step off next to a tie. A quotient is next to a tie if it is within f32
+    rounding of it and was computed by operators on floats, or otherwise if it is less than 2^-32 from it."""
     if np.array_equal(got, want):
         return True
     if name not in problem.quotients:
@@ -93,7 +93,7 @@ def run_emulated(kilter, target, folder, problems):
 
 
 def check_peer(problems):
-    """Returns how many results ONNX Runtime rounds another way, and what it contradicts."""
+    """Returns how many results ONNX Runtime rounds differently, and where it contradicts the expected results."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
@@ -119,7 +119,8 @@ def check_peer(problems):
 
 
 def check(args, first, folder):
-    """Checks one network. Returns the number of its results, of ONNX Runtime's other roundings, and the faults."""
+    """Checks one network. Returns the number of its results, of those that ONNX Runtime rounds differently, and the
+    faults."""
     numbers = [args.only] if args.only is not None else range(first, min(first + BATCH, args.count))
     problems = [quantised_exact.problem(args.seed, n) for n in numbers]
     model = quantised_exact.model(problems)

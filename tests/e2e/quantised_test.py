@@ -107,7 +107,7 @@ def answers(model, x):
 
 
 def step_of(model, output):
-    """Returns the scale of a quantised output, by which it may differ: ONNX Runtime may round a tie another way."""
+    """Returns the scale of a quantised output, by which it may differ: ONNX Runtime may round a tie differently."""
     node = next(node for node in model.graph.node if output in node.output)
     scale = next(tensor for tensor in model.graph.initializer if tensor.name == node.input[1])
     return 1.001 * float(numpy_helper.to_array(scale).ravel()[0])
@@ -162,7 +162,7 @@ def dynamic_cases(scratch, cases):
             made = onnx.load(file)
             seen.update(node.op_type for node in made.graph.node)
             title = f"dynamic_{weights.name}_{'channel' if per_channel else 'tensor'}"
-            # Kilter does not quantise x and h of the LSTM, ONNX Runtime does: with steps of 1/127 at most.
+            # Kilter does not quantise x and h of the LSTM; ONNX Runtime does, with steps of at most 1/127.
             write_case(cases / title, made, x, answers(made, x), 0.02)
     return seen
 

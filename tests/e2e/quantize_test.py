@@ -131,8 +131,8 @@ class Test:
         return written, json.loads((self.folder / "q.json").read_text()), done.stdout
 
     def integers(self, written, samples, what):
-        """Compares every quantised value of a QDQ file, as Kilter and ONNX Runtime compute it. A tie that one of them rounds
-        otherwise may move what follows by another step, but not more."""
+        """Compares every quantised value of a QDQ file, as Kilter and ONNX Runtime compute it. A tie that one of them
+        rounds differently may change later values by one more step, but not more."""
         shown = onnx.ModelProto.FromString(written.SerializeToString())
         del shown.graph.output[:]
         for node in written.graph.node:
@@ -169,7 +169,7 @@ class Test:
         alone = [layer["alone_db"] for layer in report["layers"] if layer["alone_db"] is not None]
         self.check(alone == sorted(alone), f"{what}: the layers are not sorted")
         if report["format"] == "qdq":
-            # Where ranges leave out values, one step may grow to several in a softmax.
+            # If ranges exclude values, one step may grow to several in a softmax.
             if report["method"] == "minmax":
                 self.integers(written, samples, what)
             self.openvino(want, samples, least, what)
@@ -187,7 +187,7 @@ class Test:
             self.check([o.name for o in written.graph.output] == ["y"], "the output has another name")
             self.check(report["outputs"][0]["rows"] == len(samples), "rows")
         self.one("small.onnx", "samples", samples, ["--method", "percentile", "--percentile", "99.9", "--per-channel"], LEAST_DB - 3)
-        # Entropy cuts the few large values of a softmax.
+        # Entropy clips the few large values of a softmax.
         attended = next(n.name for n in network().graph.node if n.op_type == "MatMul" and n.input[0].startswith("softmax"))
         self.one("small.onnx", "samples", samples, ["--method", "entropy", "--per-channel", "--exclude", attended], LEAST_DB - 3)
 
@@ -208,7 +208,7 @@ class Test:
         node = next(n for n in written.graph.node if n.name == worst)
         self.check(all("dequantized" not in name for name in node.input[1:]), f"{worst} has quantised weights")
         self.check({"node": worst, "op": node.op_type, "reason": "--exclude"} in report["float_products"], "left out")
-        # What the report suggests can be run as it stands.
+        # The command that the report suggests runs unchanged.
         suggested = re.findall(r": kilter (quantize .*)", text)
         self.check(len(suggested) == 2, text)
         for line in suggested:

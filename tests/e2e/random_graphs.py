@@ -3,9 +3,9 @@
 
 usage: random_graphs.py KILTER [--count N] [--seed S] [--only I] [--target NAME] [--threads N] [--keep FOLDER]
 
-Graph I of seed S is the same on every machine (random_nets.py). Kilter must give the peers' results. A graph is set aside
-and replaced by another one if the peers do not run it, disagree or give values that are not finite, or if changing the
-last bits of an input changes a result (a quotient at a rounding boundary, a tie). Verdicts:
+Graph I of seed S is the same on every machine (random_nets.py). Kilter must give the peers' results. A graph is set
+aside and replaced with another graph if the peers do not run it, disagree or give values that are not finite, or if
+changing the last bits of an input changes a result (a quotient at a rounding boundary, a tie). Verdicts:
 
   agree      the peers' values, types and shapes
   refused    Kilter says that it cannot run the model

@@ -35,7 +35,7 @@ class Drawn:
 
 
 class Undrawable(Exception):
-    """Raised if a step does not fit the value that it was tried on."""
+    """Raised if a step does not fit the value to which it is applied."""
 
 
 def need(holds):

@@ -2,7 +2,7 @@
 
 The graphs contain shapes of rank 0 to 5, optional inputs that are left out, constants of every rank, with one element
 or negative values, and the patterns that passes look for, with the operands of commutative nodes in either order.
-draw(seed) returns a Drawn: a model, its inputs by name, and the steps that it was made of.
+draw(seed) returns a Drawn: a model, its inputs by name, and the steps that drew it.
 """
 import numpy as np
 from onnx import helper
@@ -50,7 +50,7 @@ def split(net, x):
     need(extent >= 2)
     parts = net.between(2, min(4, extent))
     use = net.between(0, 1)
-    if use == 0:  # gives the sizes of the parts
+    if use == 0:  # with the sizes of the parts
         cuts = sorted(net.rng.permutation(extent - 1)[:parts - 1].tolist())
         bounds = [0] + [c + 1 for c in cuts] + [extent]
         given, attrs = net.ints([b - a for a, b in zip(bounds, bounds[1:])]), {}
@@ -401,7 +401,7 @@ STEPS = {
 
 
 def try_step(net, step, x):
-    """Returns the value that a step makes; None, with nothing changed, if the step does not fit."""
+    """Returns the value that a step adds; None, with nothing changed, if the step does not fit."""
     state = [list(part) for part in (net.nodes, net.initializers, net.values, net.ports)], dict(net.inputs)
     try:
         made = step(net, x)

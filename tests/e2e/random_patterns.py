@@ -200,7 +200,7 @@ def conv_attrs(net, spatial, kernel):
 
 
 def image_of(net, x):
-    """Returns x if it is a signal, image or volume; otherwise one made from it."""
+    """Returns x if it is a signal, image or volume; otherwise, one computed from it."""
     need(x.elements > 0)
     if 3 <= x.rank <= 5 and x.shape[0] <= 3:
         return x

@@ -1,9 +1,9 @@
 """Draws the random programs of random_programs.py from a seed: nested graphs, sequences, optionals, data-dependent shapes.
 
-draw(seed) returns a Program: a model, sets of inputs of different shapes, and the steps that it was made of. A Value knows
-its dimensions as numbers or as names; the same name stands for the same size wherever both are visible, so every program
-fits together for all inputs, empty ones included. Conditions and counts are computed from integers and from floats without
-rounding, so that runtimes cannot take different ways.
+draw(seed) returns a Program: a model, sets of inputs of different shapes, and the steps that drew it. A Value knows its
+dimensions as numbers or as names; the same name stands for the same size wherever both are visible, so every program
+fits together for all inputs, empty ones included. Conditions and counts are computed from integers and from floats
+without rounding, so that runtimes cannot take different branches.
 """
 import numpy as np
 import onnx

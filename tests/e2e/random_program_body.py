@@ -21,7 +21,7 @@ class Value:
         self.type = type_  # of the tensors
         self.dims = dims  # of the tensors: numbers and names; None: the rank is open; for a sequence, None where elements differ
         self.exact = exact  # computed without rounding
-        self.least = least  # elements that a sequence has at least
+        self.least = least  # the least number of elements of a sequence
 
     @property
     def rank(self):
@@ -87,7 +87,7 @@ class Body:
         return self.add(made)
 
     def constant(self, array):
-        """A constant: an initializer or a node. It is no candidate for other steps."""
+        """A constant: an initializer or a node. It is not a candidate for other steps."""
         array = np.asarray(array)
         name = self.program.fresh("c")
         value = Value(name, "tensor", helper.np_dtype_to_tensor_dtype(array.dtype), list(array.shape))
@@ -107,7 +107,7 @@ class Body:
         return self.constant(np.asarray(self.rng.integers(-8, 9, shape) / 8, np.float32))
 
     def dim(self):
-        """A size that is known only inside this graph, or, in the network, nowhere else."""
+        """A size that is known only inside this graph or, in the network itself, not known at all."""
         name = self.program.fresh("d")
         self.names.add(name)
         return name
@@ -134,7 +134,7 @@ class Body:
         return helper.make_graph(self.nodes, name, [info(v) for v in inputs], [info(v) for v in outputs], self.initializers)
 
     def out(self, value):
-        """The value as an output of this graph: a value of its own."""
+        """The value as an output of this graph, which is a separate value."""
         if value in self.values and self.chance(0.7):
             return value
         made = Value(self.program.fresh("o"), value.kind, value.type, value.dims, value.exact, value.least)

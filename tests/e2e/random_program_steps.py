@@ -394,13 +394,13 @@ def if_(b):
 
 
 def as_state(body, value):
-    """An input of a loop's body for a value that may have other sizes in each iteration."""
+    """An input of a loop's body for a value whose sizes may change from iteration to iteration."""
     dims = [body.dim() if value.kind == "tensor" else None for _ in value.dims]
     return body.add(Value(body.program.fresh("s"), value.kind, value.type, dims, False if value.type == F32 else True, 0))
 
 
 def next_state(body, state):
-    """What an iteration passes on for the state."""
+    """The value of the state that an iteration passes on."""
     fits = lambda v: v.type == state.type and v.rank == state.rank  # noqa: E731
     new = body.any(state.kind, fits)
     if state.kind == "tensor" and new.type != BOOL:
@@ -450,7 +450,7 @@ def loop(b):
     outputs = [Value(b.program.fresh("v"), s.kind, s.type, [b.dim() if s.kind == "tensor" else None for _ in s.dims],
                      e.exact and v.exact, 0) for s, e, v in zip(states, ends, starts)]
     trips = b.dim()
-    # Without an iteration, sizes that the body's output does not declare as numbers are 0.
+    # If there are no iterations, sizes that the body's output does not declare as numbers are 0.
     outputs += [Value(b.program.fresh("v"), "tensor", v.type, [trips] + [d if isinstance(d, int) else b.dim() for d in v.dims], v.exact)
                 for v in stacked]
     graph = body.graph(b.program.fresh("g"), [counter, go] + states, made)

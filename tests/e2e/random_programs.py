@@ -24,11 +24,11 @@ from random_graphs import name_of, run  # noqa: E402
 RTOL, ATOL = 1e-3, 1e-3
 
 
-# --- the reference evaluator, with the standard's rules where it has others ---
+# --- the reference evaluator, corrected where it deviates from the standard ---
 
 
 def loop(self, count, condition, *states, context=None, body=None, attributes=None, bindings=None):
-    """Loop that stacks along a new axis, for slices of every rank; the evaluator joins along the first one."""
+    """Loop that stacks along a new axis, for slices of every rank; the evaluator concatenates along the first axis."""
     names, states, stacks = self.body.input_names, list(states), [[] for _ in range(self.K)]
     goes_on, trip = condition is None or bool(condition), 0
     while goes_on and (count is None or trip < count):
@@ -66,12 +66,12 @@ def scan(self, *inputs, context=None, attributes=None, bindings=None, **_):
 
 
 def none_of(type_):
-    """No slices: sizes that the body leaves open are 0."""
+    """The result without slices: sizes that the body leaves open are 0."""
     return np.zeros([0] + [d.dim_value for d in type_.shape.dim], helper.tensor_dtype_to_np_dtype(type_.elem_type))
 
 
 class SequenceMap(OpRun):
-    """The evaluator's own form does not see the values around the body."""
+    """The evaluator's own implementation does not see the values outside the body."""
     op_domain = ""
 
     def need_context(self):
@@ -155,7 +155,8 @@ def expected(program):
     answers, peer = answers_of_reference(program), answers_of_onnxruntime(program)
     if isinstance(answers, str):
         return "the reference evaluator does not run it"
-    # ONNX Runtime alone is no judge: outputs of bodies that are their inputs get the values of later iterations.
+    # ONNX Runtime alone is not reliable: outputs of bodies that are also their inputs get the values of later
+    # iterations.
     if not isinstance(peer, str) and not all(same(g, w) for got, want in zip(peer, answers) for g, w in zip(got, want)):
         return "peers disagree"
     return answers

@@ -4,8 +4,8 @@
     scale_test.py KILTER                  networks of some thousand nodes: CPU times for n and 2n nodes
     scale_test.py KILTER --nodes 100000   each kind of that size within --seconds of CPU time
 
-The time of a process that compiles a network of one node is subtracted. Times are CPU times, the best of three, which
-other processes hardly affect.
+The time of a process that compiles a network of one node is subtracted. Times are CPU times, which other processes
+hardly affect, and the best of three counts.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the completion scripts in the shells that they are for: zsh on a pseudo terminal, fish with its `complete -C`.
+"""Tests the completion scripts in their shells: zsh on a pseudo terminal, fish with its `complete -C`.
 
 usage: shells_test.py KILTER
 
@@ -19,7 +19,7 @@ import time
 KILTER = os.path.abspath(sys.argv[1])
 PATH = {"PATH": f"{os.path.dirname(KILTER)}:{os.environ['PATH']}", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
 RESNETS = {"resnet18", "resnet18_tvm"}
-# What is typed, and words that the answer has, some with their description.
+# The typed text, and words that the completions contain, some with their description.
 LINES = {
     "kilter comp": {"compare", "compile", "completion"},
     "kilter run zoo:resnet18": RESNETS,
@@ -59,7 +59,7 @@ class Terminal:
         os.write(self.file, keys.encode())
 
     def read_to(self, mark, seconds=20):
-        """Returns what is shown up to a mark; everything if the mark does not come in time."""
+        """Returns the output up to a mark, or everything if the mark does not appear in time."""
         end = time.monotonic() + seconds
         while mark not in self.unread and time.monotonic() < end:
             if select.select([self.file], [], [], 0.1)[0]:
@@ -77,7 +77,7 @@ def test_zsh(folder):
     script = folder / "_kilter"
     script.write_text(subprocess.run([KILTER, "completion", "zsh"], capture_output=True, text=True, check=True).stdout)
     terminal = Terminal(["zsh", "-f", "-i"], {**PATH, "HOME": str(folder), "PS1": "NEXT>", "COLUMNS": "200"})
-    # ^T lists what fits at the cursor, and ^U empties the line, behind which a mark is printed.
+    # ^T lists the completions at the cursor, and ^U clears the line, after which a mark is printed.
     terminal.write(f"stty cols 200; autoload -Uz compinit; compinit -u -D; source {script}; LISTMAX=0; bindkey -e; "
                    "bindkey '^T' list-choices; print READY-$?\n")
     terminal.read_to(b"\nREADY-0")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the documentation site and checks it: every link leads somewhere, nothing is loaded from the network, and the
+"""Builds the documentation site and checks it: every link has a target, nothing is loaded from the network, and the
 reference pages have every command, function and class.
 
     site_test.py KILTER SOURCE

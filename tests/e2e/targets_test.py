@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests compiled files for several targets and signatures: each processor runs the code made for it, natively and under
-emulators, with the results of a file for that target alone.
+"""Tests compiled files for several targets and signatures: each processor runs the code compiled for it, natively and
+under emulators, with the same results as a file for only that target.
 
     targets_test.py KILTER SOURCE PART...      PART: several, small, aarch64, signatures
 """
@@ -25,7 +25,7 @@ FOUR = "x86-64-v3,znver4,sapphirerapids,neoverse-n1"
 NETWORK = "zoo:squeezenet1_1"
 SHAPE = ["--input", "input=1x3x64x64"]
 
-# Runs a compiled file on ones and prints the outputs' bits.
+# Runs a compiled file with inputs of ones and prints the bits of the outputs.
 PROGRAM = r"""
 #include <kilter/runtime.h>
 #include <stdio.h>
@@ -70,7 +70,8 @@ def outputs(file, folder, prefix=()):
 
 
 def compile_all():
-    """Compiles for four targets, and for each alone. Returns the sizes: of one file, and the sum of four."""
+    """Compiles for four targets together, and for each alone. Returns the size of the common file, and the sum of the
+    four."""
     kilter("compile", NETWORK, *SHAPE, "--target", FOUR, "-o", "four.kilter")
     for target in FOUR.split(","):
         kilter("compile", NETWORK, *SHAPE, "--target", target, "-o", f"{target}.kilter")
@@ -90,7 +91,7 @@ def test_several():
     assert np.array_equal(outputs("four.kilter", "four"), outputs(f"{here[0]}.kilter", "one"))
     kilter("compile", NETWORK, *SHAPE, "--target", FOUR, "-o", "again.kilter")
     assert open("again.kilter", "rb").read() == open("four.kilter", "rb").read()
-    # A network for several shapes, and one with control flow, are in such files as well.
+    # Such files can also contain a network for several shapes, or one with control flow.
     onnx.save(made_models.model([helper.make_node("Softmax", ["x"], ["y"])], [made_models.value("x", ["n", 8])],
                                 [made_models.value("y", ["n", 8])]), "open.onnx")
     kilter("compile", "open.onnx", "--shapes", "x={1,4}x8", "--target", "x86-64-v3,x86-64-v2,aarch64", "-o", "shapes.kilter")
@@ -145,7 +146,7 @@ def products(folder):
 
 
 def small_and_fast(model, targets, *words):
-    """Compiles both kinds of files, and checks that they give the same bits here. Returns their sizes."""
+    """Compiles both kinds of files, and checks that their results are bitwise identical here. Returns their sizes."""
     for size in ("fast", "small"):
         kilter("compile", model, "--target", targets, "--size", size, *words, "-o", f"{size}.kilter")
         kilter("run", f"{size}.kilter", *[w for w in words if "=" in w or w == "--input"], "--output", size)
@@ -177,7 +178,7 @@ def test_small():
                      kilter("inspect", "again.kilter"), re.M)
     text = kilter("compile", NETWORK, *SHAPE, "--size", "small", "-o", "net.so", expect=2)
     assert "--size small: a library contains its weights only in packed form; write a compiled file" in text, text
-    # Shapes share what they are packed from.
+    # Shapes share the tensors from which constants are packed.
     onnx.save(made_models.model([helper.make_node("Softmax", ["x"], ["y"])], [made_models.value("x", ["n", 8])],
                                 [made_models.value("y", ["n", 8])]), "open.onnx")
     kilter("compile", "open.onnx", "--shapes", "x={1,4}x8", "--size", "small", "-o", "shapes.kilter")

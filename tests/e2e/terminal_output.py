@@ -1,4 +1,4 @@
-"""What a program writes to a pseudo terminal, for the tests of this folder."""
+"""Reads the output of a program on a pseudo terminal, for the tests of this folder."""
 import os
 
 

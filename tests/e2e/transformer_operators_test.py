@@ -4,8 +4,8 @@ write: attention with and without caches, normalisations, activations, fused pro
 
 usage: transformer_operators_test.py KILTER [--list]
 
-Every case runs with all operands as inputs, and with some of them as constants. Positions of a cache beyond the sequence
-that it holds are not compared.
+Every case runs with all operands as inputs, and with some of them as constants. Positions of a cache beyond its
+sequence are not compared.
 """
 import argparse
 import pathlib

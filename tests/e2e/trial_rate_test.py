@@ -5,10 +5,10 @@ A trial is compiled, checked and measured in a worker process.
 
 Usage: trial_rate_test.py KILTER [SECONDS]
 
-Runs once with one CPU, where candidates are compiled and measured alternately, and once with a second CPU for compiling. If
-the rate is missed, a Python loop that is independent of Kilter judges the machine: it runs on these CPUs before and after.
-If other processes took the CPUs, or the cores are slower than those of the machine that the figure is for, the test is
-skipped (exit 77) with the reason."""
+Runs once with one CPU, where candidates are compiled and measured alternately, and once with a second CPU for
+compiling. If the rate is missed, a Python loop that is independent of Kilter judges the machine: it runs on these CPUs
+before and after. If other processes took the CPUs, or the cores are slower than those of the machine to which the
+figure applies, the test is skipped (exit 77) with the reason."""
 import json
 import multiprocessing
 import os
@@ -23,7 +23,7 @@ BUSIEST = 1.1  # wall time over CPU time
 
 
 def loop(cpu):
-    """Returns the wall and processor seconds of the loop on this CPU."""
+    """Returns the wall time and CPU time of the loop on this CPU, in seconds."""
     os.sched_setaffinity(0, {cpu})
     wall, used, value = time.monotonic(), time.process_time(), 0
     for i in range(8_000_000):
@@ -32,7 +32,7 @@ def loop(cpu):
 
 
 def excuse(cpus):
-    """Returns why the machine cannot be used for judging; empty if it can."""
+    """Returns why no verdict is possible on this machine; empty if it is."""
     with multiprocessing.Pool(len(cpus)) as pool:
         for cpu, (wall, used) in zip(cpus, pool.map(loop, cpus, chunksize=1)):
             if wall > BUSIEST * used:

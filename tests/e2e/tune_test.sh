@@ -100,7 +100,7 @@ lines = open("lines.txt").read().splitlines()
 busy = r"(busy machine, times are upper bounds; )?"
 bound = r"(\d+ % of its bound|faster than its bound, which is therefore wrong)"
 first = busy + r"preparing: \d+ s, 0 of 120 trials, .* GFLOP/s \(last [\d.]+\), " + bound + r", .* % of the runs disturbed$"
-# --verbose prints the version and the machine before them, and what the run took after them.
+# --verbose prints the version and the machine before them, and the time and memory of the run after them.
 assert re.match(r"kilter \d.*, LLVM ", lines[0]) and lines[1].endswith(" threads by default"), lines
 assert re.match(first, lines[2]) and re.match(r"took [\d.]+ s, peak memory ", lines[-1]), lines
 assert any(re.match(busy + "searching: ", line) for line in lines) and "\033" not in "".join(lines), lines
@@ -141,12 +141,12 @@ says() {
 }
 [ "$(wc -l < a.db.plans.jsonl)" -le 2 ] || die "tune keeps the plan of its race, and then graph-best where that wins"
 says "records: a.db: the plan accepted on " run "${net[@]}" --threads 1 --records a.db
-# A compiled file may be given to others: it tells neither the folder of the records nor the days.
+# A compiled file may be given to others: it contains neither the folder of the records nor dates.
 says "records: a.db: the plan accepted: " compile "${net[@]}" --threads 1 --records "$PWD/a.db" -o a.kilter
 says "records: a.db: the plan accepted: " run a.kilter --threads 1
 ! grep -qaF -e "$PWD" -e "$(date +%Y)-" a.kilter || die "a compiled file has the folder of the records, or a day"
-# The summary ends with the commands that use the plan, with the options that it was tuned for, unless the default plan
-# stays: noise decides whether a run that tries nothing keeps a gain below 1 %.
+# The summary ends with the commands that use the plan, with the options for which it was tuned, unless the default plan
+# is kept: noise decides whether a run that tries nothing keeps a gain below 1 %.
 cp a.db u.db
 cp a.db.plans.jsonl u.db.plans.jsonl
 "$kilter" tune "${net[@]}" --threads 1 --time 0.1s --records u.db > out.txt 2> /dev/null || die "a run that tries nothing"
@@ -165,7 +165,7 @@ for use in run "compile -o u.kilter"; do
     die "kilter $use does not use the plan"
 done
 # If a compiled file or a written plan was tuned on one thread and runs on two, the output says so; default schedules
-# give no note.
+# cause no note.
 loss="expected loss about 4 % (an estimate)"
 cp a.db p.db
 python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = "conv1 = conv2d_direct vectors=1 rows=1 tile=7 prefetch=0\n"; print(json.dumps(line))' \
@@ -299,7 +299,7 @@ for from in 1 2; do
       die "tasks --choose $choose: $(cat tasks.txt)"
   done
 done
-# If another run accepts a better plan in the meantime, that plan stays.
+# If another run accepts a better plan in the meantime, that plan is kept.
 cp a.db m.db
 "$kilter" tune "${net[@]}" --threads 1 --time 25s --trials 60 --records m.db --events m.jsonl > out.txt 2> /dev/null &
 pid=$!
@@ -313,7 +313,7 @@ PY
 wait $pid || die "a run at the same time as another: exit code $?"
 grep -q "^the plan that another run accepted in the meantime is kept: it took 0.1000 " out.txt || die "a run at the same time as another: $(cat out.txt)"
 [ "$(wc -l < m.db.plans.jsonl)" = 1 ] || die "the plan of the other run does not stay"
-# If the race rejects everything, the defaults stay, whatever single records say; damaged lines are skipped.
+# If the race rejects everything, the defaults are kept, whatever single records say; damaged lines are skipped.
 cp a.db r.db
 python3 -c 'import json, sys; line = json.loads(sys.stdin.readline()); line["plan"] = ""; print(json.dumps(line))' < a.db.plans.jsonl > r.db.plans.jsonl
 echo '{"graph": 1}' >> r.db.plans.jsonl

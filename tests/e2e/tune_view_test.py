@@ -27,7 +27,7 @@ def check(what, condition, got=""):
 
 
 class Screen:
-    """The lines of a terminal, which only the codes that the view uses can change."""
+    """The lines of a terminal; it supports only the control codes that the view uses."""
 
     def __init__(self):
         self.lines, self.row, self.column, self.written = [""], 0, 0, ""
@@ -56,7 +56,7 @@ class Screen:
                 self.column += len(part)
 
     def wrap(self, columns):
-        """Does what a terminal does that becomes so narrow."""
+        """Behaves like a terminal that becomes this narrow."""
         parts = [[line[i:i + columns] for i in range(0, max(len(line), 1), columns)] for line in self.lines]
         check("the cursor is at the beginning of a line", self.column == 0, self.column)
         self.row = sum(len(of) for of in parts[:self.row])
@@ -71,8 +71,8 @@ def set_size(terminal, rows, columns):
 
 
 def watch(words, resize_after=None, **env):
-    """Returns the screens that a tuning run showed at 80x24, those that it showed at 60x12 from a second after the
-    terminal became that small, the screen at the end, and all that was written."""
+    """Returns the screens that a tuning run showed at 80x24, those that it showed at 60x12 from one second after the
+    terminal changed to that size, the screen at the end, and everything that was written."""
     main, child = pty.openpty()
     set_size(child, 24, 80)
     process = subprocess.Popen([KILTER, "tune", *words], stdout=subprocess.DEVNULL, stderr=child,
@@ -128,7 +128,7 @@ def main():
     check("the rest is one line", re.match(r"and \d+ more tasks, ", rest), rest)
     check("the view is erased at the end", end == [], end)
     whole = written.count("layer ")
-    check("only lines that changed are written again", whole <= 6, whole)  # once for each size, and each phase at most
+    check("only lines that changed are written again", whole <= 6, whole)  # at most once for each size and each phase
     _, _, _, plain = watch([*network, "--input", "input=1x3x64x64", "--trials", "10"], NO_COLOR="1")
     check("no colours with NO_COLOR", "tasks changed" in plain and not re.search("\033\\[[0-9;]*m", plain), repr(plain[:400]))
     _, _, _, plain = watch([*network, "--input", "input=1x3x64x64", "--trials", "10", "--color", "never"])

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 std::shared_ptr<const Program> program(Plan plan) { return std::make_shared<const Program>(std::move(plan)); }
 std::shared_ptr<ThreadPool> pool(int threads) { return std::make_shared<ThreadPool>(threads); }
 
-/// A second device, which logs the operations that it is given.
+/// A second device, which logs its operations.
 class Recorder : public CpuDevice {
  public:
   using CpuDevice::CpuDevice;
@@ -313,7 +313,7 @@ TEST(Executor, NamesTheFirstIndexThatIsOutOfRange) {
             "Gather 'embed': indices[1,2] is -6, out of range for axis 1 of size 5; legal values are -5 to 4");
   ids[5] = 0;
   EXPECT_THAT(refusal(), HasSubstr("inputs must not change during a run"));
-  instance.replay(0, nullptr, nullptr);  // a step replayed by itself does not report indices
+  instance.replay(0, nullptr, nullptr);  // a step that is replayed alone does not report indices
 }
 
 TEST(Executor, WrongTensorsAreRefused) {

@@ -1,4 +1,4 @@
-// Recipes of packed constants: what they pack, and which are refused.
+// Recipes of packed constants: what they pack, and which of them are refused.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace kilter {
 namespace {
 
-/// The packed constant by the definition: each element by itself.
+/// The packed constant, computed element by element from the definition.
 std::vector<float> expected(const Gather& gather, const std::vector<float>& source) {
   std::vector<float> made;
   std::vector<int64_t> at(gather.loops.size(), 0);
@@ -85,7 +85,7 @@ TEST(Packing, ConvertsElements) {
   EXPECT_EQ(static_cast<float>(bf16[2]), 3.5F);
   EXPECT_EQ(static_cast<float>(half[4]), 100.0F);
   EXPECT_EQ(bytes, (std::vector<int8_t>{1, -2, 3, 4, 100, 0}));
-  // Packing what was converted before gives the same.
+  // Packing elements that were converted before gives the same result.
   const Tensor early = as_packed(Tensor::of<float>({5}, std::span<const float>(source)), DType::bf16);
   std::vector<BFloat16> again(6);
   pack(Recipe(panels), DType::bf16, early.raw(), DType::bf16, reinterpret_cast<std::byte*>(again.data()));

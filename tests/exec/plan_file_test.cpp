@@ -165,7 +165,7 @@ TEST(PlanFile, AFileOfAnOlderVersionSaysWhatToDo) {
 }
 
 TEST(FileHash, FindsEveryChangeOfALargeFile) {
-  std::string bytes(size_t{21} << 20, '\0');  // more chunks than one thread hashes by itself
+  std::string bytes(size_t{21} << 20, '\0');  // more chunks than one thread hashes alone
   for (size_t i = 0; i < bytes.size(); i += 97) bytes[i] = static_cast<char>(i);
   const auto hash = [&] {
     const auto all = std::as_bytes(std::span(bytes.data(), bytes.size()));

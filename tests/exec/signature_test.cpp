@@ -1,4 +1,4 @@
-// Keys, and signatures of bytes in memory. What users of the commands meet is in tests/e2e/targets_test.py.
+// Keys, and signatures of bytes in memory. tests/e2e/targets_test.py tests the commands.
 #include "exec/signature.h"
 
 #include <gmock/gmock.h>

@@ -33,7 +33,7 @@ Plan lookup_plan();
 Plan steps_plan();
 
 /// Returns a plan with one reference step of operator TopK: the 2 largest of "x", f32[6], with their indices. It reads
-/// k from an input "k" if `k_is_input`, else it is an attribute.
+/// k from an input "k" if `k_is_input`; otherwise k is an attribute.
 Plan top_k_plan(bool k_is_input);
 
 /// Makes a kernel that reads all inputs and fills every output with the sum of their bytes.

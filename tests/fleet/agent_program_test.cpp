@@ -1,5 +1,5 @@
 // Programs that a fleet offers to agents: what a file says about itself, which program is newer, and whose offers are
-// taken.
+// accepted.
 #include "fleet/agent/agent_program.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ TEST(AgentProgram, IsFoundInAFile) {
   const AgentProgram found = program_in("ELF..." + marker_of("1.2.3") + "...");
   EXPECT_EQ(found.words(),
             fmt::format("kilter-agent 1.2.3 (protocol {}) for {}", kTrialProtocol, ProgramMarker::kArchitecture));
-  // Such as the text in the program itself, which others may follow.
+  // For example, the text in the program itself, after which other texts may follow.
   const std::string no_marker = std::string(ProgramMarker::kMagic) + '\0' + "x86_64" + '\0' + "offer" +
                                 std::string(9, '\0') + std::string(60, 'x');
   EXPECT_EQ(program_in(no_marker + marker_of("1.2.3")).version, "1.2.3");
@@ -151,7 +151,7 @@ TEST_F(UpgradesTest, LeaveWhatTheKeyHasNotSigned) {
     EXPECT_FALSE(take());
     fleet_.offer = offered;
   }
-  // A job that the key has signed is no offer.
+  // A job that is signed with the key is not an offer.
   const SecretKey key = read_secret_key(folder_.path() / "team.secret");
   fleet_.offer = wrap_payload("a job", {"", kTrialKind, ProgramMarker::kArchitecture}, &key);
   EXPECT_FALSE(take());
@@ -203,7 +203,7 @@ TEST_F(UpgradesTest, AFolderThatCannotBeWrittenIsTold) {
                   gone.string()));
 }
 
-/// A fleet whose job is for agents of another version, and which offers one once the job was claimed.
+/// A fleet whose job is for agents of another version, and which offers such an agent once the job has been claimed.
 class OtherJobs : public IdleSource {
  public:
   OtherJobs(Offers& fleet, std::vector<std::string>& calls, std::function<void()> offer)

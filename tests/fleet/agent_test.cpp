@@ -1,4 +1,4 @@
-// What an agent does when its connection is lost or the server has no room: its answer is delivered later.
+// What an agent does when its connection is lost or the server's disk is full: it delivers its result later.
 #include "fleet/agent/agent.h"
 
 #include <gmock/gmock.h>
@@ -22,8 +22,8 @@ struct Server {
   std::mutex lock;
   std::vector<std::string> calls;  ///< without heartbeats
   int jobs = 1;                    ///< that are left
-  int full = 0;                    ///< deliveries that are refused from now on, for want of room
-  bool purged = false;             ///< the job of the next delivery is not known any more
+  int full = 0;                    ///< deliveries that are refused from now on, because the disk is full
+  bool purged = false;             ///< the job of the next delivery is no longer known
   std::atomic<bool> stop = false;  ///< the agent ends
 };
 
@@ -58,7 +58,7 @@ class Connection : public IdleSource {
   Server& server_;
 };
 
-/// Runs an agent that trusts nobody, so that it answers each job with an error, until there are no more jobs.
+/// Runs an agent that trusts nobody, so that it returns an error for each job, until there are no more jobs.
 std::vector<std::string> run(Server& server) {
   std::vector<std::string> said;
   AgentOptions options;

@@ -1,4 +1,4 @@
-// A network that delays, cuts and swallows what it carries.
+// A network that delays, cuts and drops data.
 #pragma once
 
 #include <arpa/inet.h>
@@ -29,8 +29,8 @@ inline int listen_on(int& port) {
   return made;
 }
 
-/// Copies from one socket to the other until one of them ends. Of a thousand chunks, 30 come up to 0.3 s late, 4 end
-/// the connection half-way, and after one nothing more arrives although both sides stay connected.
+/// Copies from one socket to the other until one of them ends. Of a thousand chunks, 30 arrive up to 0.3 s late, 4 cut
+/// the connection half-way, and after one of them, nothing more arrives although both sides stay connected.
 inline void carry(int from, int to, uint32_t seed) {
   std::mt19937 random(seed);
   std::array<char, 2048> chunk{};
@@ -46,7 +46,7 @@ inline void carry(int from, int to, uint32_t seed) {
   shutdown(from, SHUT_RDWR), shutdown(to, SHUT_RDWR);
 }
 
-/// Carries connections with `port` to another port of this machine, for as long as the process runs.
+/// Forwards connections to `port` to another port of this machine, as long as the process runs.
 [[noreturn]] inline void be_bad_network(int listening, int port, uint32_t seed) {
   for (uint32_t n = 0;; n += 2) {
     const int client = accept(listening, nullptr, nullptr);

@@ -1,4 +1,5 @@
-// A process of the chaos test, which kills it: a broker, an agent, a submitter, or an agent that lies.
+// A process that the chaos test starts and kills: a broker, an agent, a submitter, or an agent that delivers wrong
+// results.
 //
 //   chaos_part broker URL TOKENS PORT
 //   chaos_part agent|slow_agent NAME NOTES SEED direct URL
@@ -20,7 +21,7 @@
 namespace kilter::fleet {
 namespace {
 
-/// Who a process is, from its command line.
+/// The role of a process, from its command line.
 struct Part {
   std::string name;
   Notes notes;
@@ -48,7 +49,7 @@ class ChaosAgent {
     const std::unique_ptr<JobSource> connected = connect_();
     connected->announce(self_.name, "class", "{}");
     for (;;) {
-      // It does no job now, so whatever it has is a job whose claim was answered into a connection that was lost.
+      // It is not doing a job now, so if it has one, the response to its claim was lost with the connection.
       for (const int64_t id : connected->beat(self_.name).held) {
         (void)connected->give_back(self_.name, id);
         self_.notes.write("given_back");
@@ -87,7 +88,7 @@ class ChaosAgent {
     if (late && answer == Delivery::stored) self_.notes.write("late_first");
   }
 
-  /// Delivers a job of long ago once more.
+  /// Delivers an old job once more.
   void again(JobSource& queue) {
     deliver(queue, done_[self_.random() % done_.size()], false);
     self_.notes.write("again");
@@ -95,11 +96,11 @@ class ChaosAgent {
 
   Part& self_;
   Connect connect_;
-  bool slow_;  ///< its leases end again and again while it does jobs
+  bool slow_;  ///< its leases often expire while it does jobs
   std::vector<Job> done_;
 };
 
-/// Submits batch after batch. What it had begun when it was killed is submitted again, with the same token.
+/// Submits batch after batch. A batch that it had begun when it was killed is submitted again, with the same token.
 [[noreturn]] void be_submitter(Part& self, const std::string& notes, const std::string& url) {
   int64_t next = 0;
   bool begun = false;
@@ -125,8 +126,8 @@ class ChaosAgent {
   std::exit(0);
 }
 
-/// An agent of another class that delivers wrong results for all jobs it can think of, and acts as agents that are not
-/// there.
+/// An agent of another class that delivers wrong results for all jobs that it can guess, and poses as agents that do
+/// not exist.
 [[noreturn]] void be_liar(Part& self, const std::string& url) {
   patiently(nullptr, [&] {
     Queue queue(url, {.lease_seconds = kLease});
@@ -176,12 +177,12 @@ int be(const std::vector<std::string>& words) {
 }  // namespace kilter::fleet
 
 int main(int count, char** words) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the test may be killed itself
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the test itself may be killed
   try {
     return kilter::fleet::be({words, words + count});
   } catch (const std::exception& e) {
     const auto* const error = dynamic_cast<const kilter::Error*>(&e);
-    if (error != nullptr && error->kind() == kilter::ErrorKind::io) return 1;  // a broker whose database is away
+    if (error != nullptr && error->kind() == kilter::ErrorKind::io) return 1;  // a broker whose database is unavailable
     fmt::print(stderr, "chaos_part {} {}: {}\n", count > 1 ? words[1] : "", count > 2 ? words[2] : "", e.what());
     return 2;
   }

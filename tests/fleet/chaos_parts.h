@@ -1,5 +1,5 @@
-// What the chaos test and the processes that it starts have in common: who computes what from which payload, and the
-// notes by which the processes say what was acknowledged. A note is a line of a file, so it outlives its process.
+// Common parts of the chaos test and the processes that it starts: what is computed from which payload, and the notes
+// in which the processes record what was acknowledged. A note is a line of a file, so it outlives its process.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ inline std::vector<Result> results_of(const std::string& payload) {
   return results;
 }
 
-/// The token of a submitter's n-th submission. Its jobs' payloads are this and their place.
+/// The token of a submitter's n-th submission. The payloads of its jobs consist of the token and their place.
 inline std::string token_of(const std::string& submitter, int64_t n) { return fmt::format("{}.{}", submitter, n); }
 
 inline std::vector<NewJob> batch_of(const std::string& token) {
@@ -40,7 +40,7 @@ inline std::vector<NewJob> batch_of(const std::string& token) {
   return batch;
 }
 
-/// Writes notes, each at once.
+/// Writes notes, each immediately.
 class Notes {
  public:
   explicit Notes(const std::string& file) : file_(file, std::ios::app) {}
@@ -53,7 +53,7 @@ class Notes {
   std::ofstream file_;
 };
 
-/// Repeats work until the server answers. Notes it if the server has no room.
+/// Repeats work until the server responds. Adds a note if the server's disk is full.
 template <class Work>
 auto patiently(Notes* notes, Work work) {
   for (;;) {

@@ -1,9 +1,8 @@
 // The queue of a fleet while everything around it fails: agents, submitters, the broker and the database are killed,
-// connections are cut, delayed and swallow what they carry, clocks are wrong and moved, the database's disk is full for
-// a while, deliveries are repeated, late and in another order, and an agent lies. No acknowledged submission or result
-// is lost, none is double, none wrong is accepted, and leases come back. KILTER_CHAOS_SECONDS sets how long.
-//
-// What a tuner does with an agent whose jobs have wrong answers is in tests/tuner/lying_agent_test.cpp.
+// connections are cut, delayed and drop data, clocks are wrong and moved, the database's disk is full for a while,
+// deliveries are repeated, late and out of order, and an agent delivers wrong results. No acknowledged submission or
+// result is lost or duplicated, no wrong one is accepted, and leases end. KILTER_CHAOS_SECONDS sets the duration.
+// tests/tuner/lying_agent_test.cpp tests what a tuner does with an agent that delivers wrong results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -41,7 +40,7 @@ double wanted_seconds() {
   return given != nullptr ? try_parse_float(given).value_or(20) : 20;
 }
 
-/// What all notes say.
+/// The content of all notes.
 struct Noted {
   std::map<std::string, int64_t> counts;            ///< of the notes that are one word
   std::set<int64_t> stored;                         ///< jobs whose delivery was acknowledged
@@ -49,7 +48,7 @@ struct Noted {
   std::set<std::string> begun;                      ///< tokens of all submissions
 };
 
-/// The processes of a test, and what they note.
+/// The processes of a test, and their notes.
 class Parts {
  public:
   explicit Parts(const std::filesystem::path& folder) : folder_(folder) {
@@ -66,7 +65,7 @@ class Parts {
 
   std::string notes_of(const std::string& name) const { return folder_ / (name + ".notes"); }
 
-  /// Starts a part whose clock is wrong by so many hours.
+  /// Starts a part whose clock is wrong by this many hours.
   void start(const std::string& name, const std::vector<std::string>& words, int clock_hours) {
     std::vector<std::string> all{KILTER_CHAOS_PART};
     all.insert(all.end(), words.begin(), words.end());
@@ -86,7 +85,7 @@ class Parts {
     ::kill(found->second, SIGKILL), waitpid(found->second, nullptr, 0);
     running_.erase(found);
   }
-  /// Whether a part has ended by itself. Parts end if they meet an error that they do not expect.
+  /// Whether a part has ended without being killed. Parts end if they get an unexpected error.
   bool has_ended(const std::string& name, int expected_code) {
     int status = 0;
     const auto found = running_.find(name);
@@ -165,7 +164,7 @@ class Chaos : public ::testing::Test {
     parts_.kill("broker");
     parts_.start("broker", {"broker", url_, tokens_, std::to_string(port_)}, -1);
   }
-  /// Every second agent is behind the broker and the bad network; every fourth one has a right clock.
+  /// Every second agent is behind the broker and the bad network; every fourth has a correct clock.
   void start_agent(int a) {
     const std::string name = agent(a);
     std::vector<std::string> words{a < kAgents ? "agent" : "slow_agent", name, parts_.notes_of(name), new_seed()};
@@ -187,7 +186,7 @@ class Chaos : public ::testing::Test {
     parts_.start("liar", {"liar", "liar", parts_.notes_of("liar"), new_seed(), url_}, 0);
   }
   void look_after_parts() {
-    if (parts_.has_ended("broker", 1)) start_broker();  // the database was away when it started
+    if (parts_.has_ended("broker", 1)) start_broker();  // the database was unavailable when it started
     for (const std::string& name : parts_.running()) EXPECT_FALSE(parts_.has_ended(name, 0)) << name;
     for (int a = 0; a < kAgents; ++a) {
       const auto dead = dead_.find(agent(a));
@@ -204,7 +203,7 @@ class Chaos : public ::testing::Test {
     const std::string held = fmt::format("SELECT count(*) FROM kilter.queue WHERE lease_owner = '{}'", name);
     return patiently(nullptr, [&] { return run_on_server(url_, held).number(0, 0); }) > 0;
   }
-  /// Kills an agent, with its leases. If it does not start again at once, they have to end.
+  /// Kills an agent that has leases. If it is not started again immediately, they have to expire.
   void kill_agent(bool start_again) {
     const int a = static_cast<int>(random_() % kAgents);
     if (dead_.contains(agent(a))) return;
@@ -274,7 +273,7 @@ class Chaos : public ::testing::Test {
     if (turn % 40 == 17) fill_disk();
   }
 
-  /// Looks for how long agents that were killed still have had leases. Time without a server does not count.
+  /// Checks for how long agents that were killed still have leases. Time without a server does not count.
   void watch_leases() {
     for (const auto& [name, dead] : dead_) {
       if (!has_leases(name)) continue;
@@ -285,7 +284,7 @@ class Chaos : public ::testing::Test {
 
   // --- the end ---
 
-  /// Submits again what a submitter had begun when it was killed.
+  /// Submits again the batch that a submitter had begun when it was killed.
   void finish_submissions(Queue& queue) {
     for (int s = 0; s < kSubmitters; ++s) parts_.kill(submitter(s));
     const Noted noted = parts_.noted();
@@ -344,7 +343,7 @@ class Chaos : public ::testing::Test {
     EXPECT_EQ(run_on_server(url_, "SELECT count(*) FROM kilter.results").number(0, 0), counts_["jobs done"] * kResults)
         << "some are double";
   }
-  /// Every kind of trouble has happened.
+  /// Checks that every kind of trouble has happened.
   void check_troubles(const Noted& noted) {
     for (const auto& [note, name] :
          std::map<std::string, std::string>{{"repeat", "submissions repeated"},
@@ -391,7 +390,7 @@ class Chaos : public ::testing::Test {
     double outage = 0;  ///< outage_ at that time
   };
   std::map<std::string, Dead> dead_;                 ///< agents that are
-  double outage_ = 0;                                ///< seconds for which the server was away or full
+  double outage_ = 0;                                ///< seconds for which the server was unavailable or full
   double longest_lease_ = 0;                         ///< seconds, of an agent that was dead
   int64_t offset_ = 0;                               ///< of the server's clock, in seconds
   size_t moved_ = 0;                                 ///< how often that clock was

@@ -1,4 +1,4 @@
-// HTTP connections: a client and a server of this process, and what others may send to a server.
+// HTTP connections: a client and a server in this process, and arbitrary bytes sent to a server.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A server that answers with what it was asked.
+/// A server whose response repeats the request.
 class HttpTest : public ::testing::Test {
  protected:
   HttpTest() { std::signal(SIGPIPE, SIG_IGN); }
@@ -35,7 +35,7 @@ class HttpTest : public ::testing::Test {
             request.method + request.path + request.body};
   }
   std::string url() const { return "http://" + server_.address().text(); }
-  /// Sends bytes, and returns what comes back until the server ends the connection.
+  /// Sends bytes, and returns the response until the server closes the connection.
   std::string raw(const std::string& bytes) const {
     const int s = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in to{};

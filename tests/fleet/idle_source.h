@@ -1,4 +1,4 @@
-// A source without jobs, for tests that use a part of one.
+// A source without jobs, for tests that need only a part of a source.
 #pragma once
 
 #include "fleet/agent/job_source.h"

@@ -1,6 +1,6 @@
-// Load for the queue of a fleet: agents that claim, prolong and deliver jobs while submitters add them. Prints rates,
-// latencies and dead rows. The agents of each of several threads share a connection with the database, or, if a broker
-// is given, have a connection with the broker each.
+// Load for the queue of a fleet: agents that claim, extend and deliver jobs while submitters add them. Prints rates,
+// latencies and dead rows. The agents of each thread share a connection to the database or, if a broker is given, each
+// agent has its own connection to the broker.
 //
 //   queue_load URL AGENTS THREADS SECONDS [BROKER TOKEN_FILE CA_FILE]
 #include <algorithm>
@@ -31,7 +31,7 @@ constexpr int kPayload = 20000, kResults = 32, kBody = 200;
 struct Latencies {
   std::vector<double> claim, beat, deliver;  ///< milliseconds
   int64_t empty = 0;                         ///< claims without a job
-  double late_ms = 0;                        ///< the most by which an action came after its time
+  double late_ms = 0;                        ///< the largest delay of an action
 };
 
 /// The agents of one thread.

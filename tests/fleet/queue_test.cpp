@@ -44,20 +44,20 @@ class QueueTest : public ::testing::Test {
   int64_t count(const std::string& what) const {
     return run_on_server(url(), "SELECT count(*) FROM " + what).number(0, 0);
   }
-  /// Makes the lease of a job end now.
+  /// Lets the lease of a job expire now.
   void expire(int64_t job) const {
     sql(fmt::format("UPDATE kilter.queue SET lease_until = clock_timestamp() - interval '1 s' WHERE job = {}", job));
   }
   /// Makes jobs whose attempts failed claimable without a pause.
   void skip_pause() const { sql("UPDATE kilter.queue SET ready = '-infinity'"); }
-  /// Moves the server's clock, as far as its tables can tell: all times in them move the other way.
+  /// Simulates moving the server's clock: all times in its tables move in the opposite direction.
   void move_clock(const std::string& by) const {
     sql("UPDATE kilter.queue SET lease_until = lease_until - interval '" + by +
         "', lease_from = lease_from - interval '" + by + "', ready = ready - interval '" + by + "'");
     sql("UPDATE kilter.agents SET seen = seen - interval '" + by + "', started = started - interval '" + by + "'");
     sql("UPDATE kilter.jobs SET submitted = submitted - interval '" + by + "'");
   }
-  /// Returns for how many seconds the lease of the only job holds.
+  /// Returns the remaining seconds of the lease of the only job.
   double lease_left() const {
     const std::string left = "SELECT extract(epoch FROM lease_until - clock_timestamp()) FROM kilter.queue";
     return try_parse_float(run_on_server(url(), left).text(0, 0).value_or("")).value_or(0);
@@ -132,7 +132,7 @@ TEST_F(QueueTest, SubmittersGetEqualShares) {
   for (int i = 0; i < 4; ++i) other.submit(job_of("theirs"));
   const std::vector<std::string> next = payloads(queue_.claim("a", 8));
   EXPECT_EQ(std::count(next.begin(), next.end(), "theirs"), 4) << "they need not wait for the 16 jobs before them";
-  // Whoever submits jobs of four times as many candidates gets a quarter as many jobs.
+  // A user who submits jobs with four times as many candidates gets a quarter as many jobs.
   queue_.cancel("run");
   NewJob large = job_of("large");
   large.candidates = 4;
@@ -502,7 +502,7 @@ TEST_F(QueueTest, AnswersToTrialsAreForgottenWithTheirJobs) {
   EXPECT_EQ(count("kilter.results"), 0);
 }
 
-/// A server of one test alone.
+/// A server for one test only.
 class QueueFaultTest : public ::testing::Test {
  protected:
   std::string url() const { return cluster_.url("postgres"); }

@@ -1,4 +1,4 @@
-// Whose jobs an agent runs: signed payloads, the keys it trusts in, and blobs that were changed in the database.
+// Whose jobs an agent runs: signed payloads, the keys that it trusts, and blobs that were changed in the database.
 #include "fleet/agent/signed_job.h"
 
 #include <gmock/gmock.h>
@@ -111,7 +111,7 @@ TEST_F(SignedJobTest, AFolderMeansAllItsPublicKeys) {
               HasSubstr("it is a secret key; expected a public key"));
 }
 
-/// An agent answers a job that it must not run after one attempt.
+/// If an agent must not run a job, it returns an error after one attempt.
 TEST_F(SignedJobTest, ARefusalIsAnAnswer) {
   const std::string url = server().url(new_database());
   Queue queue(url);

@@ -1,4 +1,4 @@
-// Jobs and answers as bytes, and the constants that an agent packs from tensors.
+// Jobs and results as bytes, and the constants that an agent packs from tensors.
 #include "fleet/agent/trial_job.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using tune::ConstantStore;
 using tune::StorePart;
 
-/// Blobs in memory, and nothing else of a queue.
+/// A queue that consists only of blobs in memory.
 class Blobs : public IdleSource {
  public:
   Stored put(const std::string& bytes) {
@@ -108,7 +108,7 @@ TEST_F(KeptPartsTest, RefusesForgedRecipes) {
   EXPECT_EQ(blobs_.fetched, 0) << "nothing is fetched for a forged recipe";
 }
 
-/// A known tensor of which another part says that it is larger.
+/// A known tensor that another part declares as larger.
 TEST_F(KeptPartsTest, RefusesASourceOfAnotherSize) {
   const Stored source = blobs_.put(numbers(6));
   (void)parts_.get({source, transpose(2, 3, 2), DType::f32, 24});
@@ -197,7 +197,7 @@ TEST(TrialJob, RefusesBytesThatAreCutOffOrWrong) {
       fmt::format(
           "the submitter of a job uses protocol 1, and this agent uses {}: install the same version of Kilter on both",
           kTrialProtocol));
-  for (size_t at = 4; at < bytes.size(); ++at) {  // no byte of a job makes the reader do anything but refuse it
+  for (size_t at = 4; at < bytes.size(); ++at) {  // the reader can only refuse a job with a changed byte
     std::string changed = bytes;
     changed[at] = static_cast<char>(changed[at] ^ 0x80);
     try {

@@ -1,4 +1,4 @@
-// The meta section of a compiled file of any kind (exec/file_container.h), and the file with another one in its place.
+// The meta section of a compiled file of any kind (exec/file_container.h), and replacing it with a different one.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,8 @@ inline SectionTable sections_of(const std::string& file) {
 
 inline std::string meta_of(const std::string& file) { return file.substr(kMetaAt, sections_of(file)[0].bytes); }
 
-/// Moves the code and the constants behind a meta section of another size. Hashes stay, and are then wrong.
+/// Moves the code and the constants to the end of a meta section of a different size. Hashes do not change, and are
+/// then wrong.
 inline std::string with_meta(const std::string& file, std::string_view meta) {
   constexpr size_t kPage = 4096;
   constexpr size_t kFileBytesAt = 16;
@@ -52,8 +53,9 @@ inline std::string with_meta(const std::string& file, std::string_view meta) {
   return made;
 }
 
-/// The custom mutator for inputs whose first byte is 0 for a whole file, or else selects the seed around whose code and
-/// constants the other bytes are the meta section. An input of less than two bytes becomes a seed, or its meta section.
+/// The custom mutator for inputs whose first byte is 0 for a whole file, and otherwise selects a seed: the other bytes
+/// are then the meta section, and the code and constants are those of the seed. An input of less than two bytes becomes
+/// a seed, or its meta section.
 inline size_t mutate(uint8_t* data, size_t size, size_t max_size, unsigned seed, std::span<const std::string> seeds) {
   if (size >= 2) return LLVMFuzzerMutate(data, size, max_size);
   const size_t index = seed % seeds.size();

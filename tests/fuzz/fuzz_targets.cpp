@@ -1,6 +1,6 @@
-// Damaged compiled files for several targets: loading one and setting up what its target has must either succeed or
-// throw an Error. The first byte of an input selects what the other bytes are: a whole file, or the meta section of an
-// otherwise valid file.
+// Damaged compiled files for several targets: loading one and setting up the plan or program of its target must either
+// succeed or throw an Error. The first byte of an input selects what the other bytes are: a whole file, or the meta
+// section of an otherwise valid file.
 #include <memory>
 #include <variant>
 #include <vector>
@@ -35,7 +35,7 @@ kilter::vm::ProgramFile passing_on(const char* target) {
   return file;
 }
 
-/// The plan, with the constants at offset 0 made from those after the first, which is zero.
+/// The plan, with the constants at offset 0 computed from those after the first, which is zero.
 kilter::Plan with_recipes(kilter::Plan plan) {
   for (const kilter::Step& step : plan.steps) {
     for (const kilter::BufferRef& ref : step.args) {

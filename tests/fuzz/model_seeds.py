@@ -148,7 +148,7 @@ def sequence(name, kind=F):
 
 
 def loop_seed():
-    """A Loop that an If with a Scan inside ends, and whose body reads values of all levels."""
+    """A Loop whose end is decided by an If with a Scan inside, and whose body reads values of all levels."""
     summed = graph([helper.make_node("Add", ["sum", "row"], ["next"]), helper.make_node("Mul", ["next", "k"], ["scaled_row"])],
                    [info("sum", [3]), info("row", [3])], [info("next", [3]), info("scaled_row", [3])])
     then = graph([helper.make_node("Scan", ["zero", "state"], ["total", "rows"], body=summed, num_scan_inputs=1),

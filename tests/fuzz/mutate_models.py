@@ -118,7 +118,7 @@ def tensor_bytes(rng, model):
 
 def tensor_values(rng, model):
     tensor = rng.choice(model.graph.initializer)
-    if tensor.data_location == TensorProto.EXTERNAL:  # damaged before: its values are in no file
+    if tensor.data_location == TensorProto.EXTERNAL:  # already damaged: its values are not in any file
         return False
     array = numpy_helper.to_array(tensor).copy().reshape(-1)
     if array.size == 0 or array.dtype == np.bool_:

@@ -23,7 +23,7 @@ class Draw {
   uint64_t next_ = 0;
 };
 
-/// Makes layers whose alternatives differ in layout (one of four) and speed, joined by layout changes.
+/// Adds layers whose alternatives differ in layout (one of four) and speed, joined by layout changes.
 class NetworkMaker {
  public:
   NetworkMaker(size_t alternatives, uint64_t seed) : alternatives_(alternatives), draw_(seed) {}

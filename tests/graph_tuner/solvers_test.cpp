@@ -19,7 +19,7 @@ ChoiceAnswer brute_force(const ChoiceProblem& problem) {
   return *answer;
 }
 
-/// Fails unless the answer states the true cost of its choice and its claims about optimality are true.
+/// Fails unless the solution states the true cost of its choice and its claims about optimality are true.
 void expect_honest(const ChoiceProblem& problem, const ChoiceAnswer& answer, double optimum, const std::string& where) {
   ASSERT_EQ(answer.choice.size(), problem.nodes.size()) << where;
   const double ms = problem.cost_ms(answer.choice);
@@ -201,7 +201,7 @@ TEST(Pbqp, TablesAndBranchesAgreeOnLargerGraphs) {
   EXPECT_GT(both, 290);
 }
 
-/// Processor time, because this process may be paused at any time.
+/// CPU time, because this process may be paused at any time.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 const std::map<std::string, Shape> kShapes = {{"residual", Shape::residual},

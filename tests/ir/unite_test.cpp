@@ -1,4 +1,4 @@
-// Graphs side by side as one.
+// Several graphs united into one.
 #include "graph/unite.h"
 
 #include <gtest/gtest.h>

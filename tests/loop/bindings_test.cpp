@@ -1,5 +1,5 @@
 // Loops bound to blocks and threads, memory spaces and barriers: text form, the verifier's rules, the interpreter, and
-// the parts that passes leave unchanged.
+// the parts that passes do not change.
 #include <gtest/gtest.h>
 
 #include <cmath>

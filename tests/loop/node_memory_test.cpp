@@ -1,4 +1,4 @@
-// Memory of the loop IR's nodes: pieces are aligned and apart, any thread may give them back, and slabs are freed.
+// Memory of the loop IR's nodes: pieces are aligned and do not overlap, any thread may free them, and slabs are freed.
 #include "loop/node_memory.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ std::vector<Piece> take_pieces(size_t count, unsigned char mark) {
   return pieces;
 }
 
-/// Checks that nobody else wrote to the pieces.
+/// Checks that nothing else wrote to the pieces.
 void give(const std::vector<Piece>& pieces) {
   for (const Piece& p : pieces) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(p.memory) % alignof(std::max_align_t), 0U);
@@ -55,7 +55,7 @@ TEST(NodeMemory, AnyThreadGivesBack) {
     threads.emplace_back([&, t] { made[t] = take_pieces(4000, static_cast<unsigned char>(t + 1)); });
   for (std::thread& thread : threads) thread.join();
   threads.clear();
-  for (size_t t = 0; t < kThreads; ++t) {  // each gives back what another took, and takes more meanwhile
+  for (size_t t = 0; t < kThreads; ++t) {  // each thread frees what another allocated, and allocates more meanwhile
     threads.emplace_back([&, t] {
       const std::vector<Piece> own = take_pieces(1000, static_cast<unsigned char>(t + 10));
       give(made[(t + 1) % kThreads]);
@@ -71,7 +71,7 @@ TEST(NodeMemory, SlabsAreFreedWithTheirLastNode) {
   constexpr size_t kMiB = size_t{1} << 20;
   const size_t before = in_use();
   {
-    const std::vector<Piece> pieces = take_pieces(200'000, 7);  // some 34 MB
+    const std::vector<Piece> pieces = take_pieces(200'000, 7);  // about 34 MB
     EXPECT_GT(in_use(), before + 25 * kMiB);
     give(pieces);
   }

@@ -1,4 +1,4 @@
-// Functions whose numbers are read from memory do what they did before, for all numbers.
+// Functions whose numbers are read from memory behave as before, for all numbers.
 #include "loop/numbers.h"
 
 #include <gtest/gtest.h>

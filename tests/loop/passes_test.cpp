@@ -269,7 +269,7 @@ TEST(Hoist, KeepsWhatMayNotMove) {
       "    if i.1 < q {\n"
       "      set r = r + x[q]\n"  // under a condition
       "    }\n"
-      "    y[i.1] = r + s[0]\n"  // registers and scratch change
+      "    y[i.1] = r + s[0]\n"  // registers and scratch may change
       "  }\n";
   const LoopFunc out = hoist(parse_loop_func(func(same)));
   const std::string text = print(out);

@@ -28,7 +28,7 @@ void expect_results(const LoopFunc& plain, std::vector<In> in, const std::vector
     run(loop_passes::lower(plain, parse_target(target).limits), target);
 }
 
-/// All bytes that occur, so that both ends of the range do.
+/// All bytes that occur, including both ends of the range.
 std::vector<uint8_t> some_bytes() {
   std::vector<uint8_t> bytes;
   for (int64_t i = 0; i < kCount; ++i) bytes.push_back(static_cast<uint8_t>(i * 255 / (kCount - 1)));
@@ -66,7 +66,7 @@ TEST(StoredIntegers, StoresAddTheZero) {
       LoopBuilder b("store");
       const Buf x = b.input("x", integer ? DType::i32 : DType::f32, kCount), y = b.output("y", DType::u8, kCount);
       b.convert(y, DType::f32, zero);
-      // A float made from an integer is stored without a rounding.
+      // A float converted from an integer is stored without rounding.
       b.vector_loop("v", kCount, [&](const Expr& v) { b.store(y, v, cast(DType::f32, b.load(x, v))); });
       const LoopFunc func = b.finish();
       std::vector<float> floats;

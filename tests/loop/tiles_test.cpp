@@ -181,7 +181,7 @@ TEST(Tiles, InterpretedAccessesAreChecked) {
 }
 
 TEST(Tiles, PassesKeepTheirMeaning) {
-  // The body of an unrolled loop makes tile registers for each copy; a branch on a constant goes away around them.
+  // Each copy of an unrolled loop's body declares tile registers; a branch on a constant around them is removed.
   const LoopFunc func = parse_loop_func(wrap(R"(for i in [0, 3) unrolled {
   tiles c: i32[8, 8], x: u8[8, 32], v: i8[8, 32] {
     tile_zero c

@@ -293,7 +293,7 @@ TEST(Compare, ExceptionsOfACandidatePassThrough) {
   EXPECT_THROW(compare(bench.candidates, bench.options()), std::runtime_error);
 }
 
-/// b takes twice the wall time of a but half its processor time, as if other processes had held up its threads.
+/// b takes twice the wall time of a but half its CPU time, as if other processes had held up its threads.
 TEST(Compare, ProcessorTimeIsARatioOfItsOwn) {
   Bench bench({4.0, 8.0});
   double cpu = 0;

@@ -1,4 +1,4 @@
-// The choice of the layers that stay in f32, on errors that are given and on small networks.
+// The choice of the layers that stay in f32, for given errors and on small networks.
 #include "mixed_precision/choose.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(LayersToKeep, PrefersMuchErrorForLittleTime) {
 }
 
 TEST(LayersToKeep, LeavesOutThoseThatLaterOnesMakeUnnecessary) {
-  // In the order of error for time: a, then b, which alone is enough.
+  // The order is that of error per time: a, then b, although b alone is enough.
   const std::vector<LayerCost> layers = {layer("a", 1e-3, 0.001), layer("b", 1e-1, 11)};
   EXPECT_EQ(layers_to_keep(layers, 1, 2e-3), Names{"b"});
 }

@@ -13,8 +13,8 @@ inline void set_bool(pb::TensorProto& tensor, const std::string& name, bool valu
   tensor.add_int32_data(value ? 1 : 0);
 }
 
-/// x doubles as often as `n` says: y is the last one, and all has each of them. With condition "true", it doubles
-/// without end.
+/// x doubles `n` times: y is the last result, and `all` has all of them. With the condition "true", it doubles
+/// infinitely.
 inline ModelMaker doubling_loop(const std::string& condition = "") {
   ModelMaker maker;
   maker.input("n", {}, 7);

@@ -1,5 +1,4 @@
-// Models and external data behind symbolic links, as model caches keep them: snapshots/REVISION/FILE ->
-// ../../blobs/HASH.
+// Models and external data behind symbolic links, as in model caches: snapshots/REVISION/FILE -> ../../blobs/HASH.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

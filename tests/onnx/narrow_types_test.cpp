@@ -87,7 +87,7 @@ TEST(NarrowTypes, WrittenFilesArePacked) {
   }
 }
 
-/// MatMulNBits is made of weights of 8 bits, so that it has integers of 4 bits only if the reader widens them.
+/// MatMulNBits is built from weights of 8 bits, so it has integers of 4 bits only if the reader widens them.
 TEST(NarrowTypes, ConstantIntegersInBlocksAreWidened) {
   ModelMaker maker(21);
   auto& weights = maker.initializer();

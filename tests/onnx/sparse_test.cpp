@@ -1,4 +1,4 @@
-// Sparse tensors, which are dense once they are read.
+// Sparse tensors, which are converted to dense tensors when they are read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

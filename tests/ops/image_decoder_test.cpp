@@ -155,8 +155,8 @@ TEST(ImageDecoder, NamesWhatIsWrong) {
             "run-length coded, and 16, 24 and 32 bits");
 }
 
-/// Damaged files give an image or an error about it. Cut files give an error: the only bytes that decoders do not need
-/// are those of markers at the end.
+/// Damaged files give an image or an error. Truncated files give an error: the only bytes that decoders do not need are
+/// those of markers at the end.
 TEST(ImageDecoder, DamagedFilesAreErrorsOrImages) {
   std::vector<Bytes> files = {bytes_of("P3 2 1 255 200 100 50  0 0 255"),
                               bitmap(2, 2, 8, 1, {0, 0, 0, 0, 9, 8, 7, 0}, {1, 0, 1, 1, 0, 0, 1, 1, 0, 1})};

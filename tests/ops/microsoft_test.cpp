@@ -112,7 +112,7 @@ TEST(Microsoft, ScalarsMayHaveParametersOfOneDimension) {
 }
 
 TEST(Microsoft, PoolsDivideSumsOfIntegersOnce) {
-  // (1 + 2 + 3) / 4 = 1.5 and, of scale 1/2, 3; the same values as two channels [1 3] and [2 0].
+  // (1 + 2 + 3) / 4 = 1.5, which is 3 with scale 1/2; the same values as two channels [1 3] and [2 0].
   EXPECT_EQ(ints_of("QLinearGlobalAveragePool", "u8[1,1,2,2]:11,12,13,10 f32[]=1 u8[]=10 f32[]=0.5 u8[]=1"),
             (std::vector<int64_t>{4}));
   EXPECT_EQ(

@@ -49,8 +49,8 @@ double covariance_of(const std::vector<double>& x, double mean, size_t lag) {
   return sum / static_cast<double>(x.size() - lag);
 }
 
-/// Checks mean, variance and the correlation of near positions. `fourth` is the fourth central moment divided by the
-/// square of the variance, which decides how far the variance of a sample strays.
+/// Checks mean, variance and the correlation of nearby positions. `fourth` is the fourth central moment divided by the
+/// square of the variance, which determines how much the variance of a sample varies.
 void expect_moments(const std::vector<double>& x, double mean, double variance, double fourth) {
   const auto n = static_cast<double>(x.size());
   EXPECT_NEAR(mean_of(x), mean, kSigmas * std::sqrt(variance / n));
@@ -60,8 +60,8 @@ void expect_moments(const std::vector<double>& x, double mean, double variance, 
   }
 }
 
-/// Checks that a seed names its draws, that another seed or position gives others, and that every run without a seed
-/// differs.
+/// Checks that a seed determines the draws, that a different seed or position gives different draws, and that every run
+/// without a seed differs.
 void expect_seeded(std::string_view op, const std::vector<Tensor>& inputs, Attrs attrs, const Attr& seed,
                    const Attr& other_seed) {
   SCOPED_TRACE(op);

@@ -1,4 +1,4 @@
-// Operators of com.microsoft in transformers: what their forms have in common, and the errors for operands that do not
+// Operators of com.microsoft in transformers: properties common to their forms, and the errors for operands that do not
 // fit.
 #include <gtest/gtest.h>
 

@@ -3,8 +3,9 @@
 
 usage: fresh_root_test.py --source FOLDER --build FOLDER --config NAME --libdir NAME
 
-Makes a minimal root with debootstrap and keeps it in the build folder for the next run. The packages come from the mirrors
-that apt uses on this machine. Exits with 77 and the reason where that is not possible: it needs root, and mounts /proc.
+Creates a minimal root with debootstrap and keeps it in the build folder for the next run. The packages come from the
+mirrors that apt uses on this machine. Exits with 77 and the reason if this is not possible: it needs root, and mounts
+/proc.
 """
 import hashlib
 import os
@@ -18,7 +19,7 @@ import tempfile
 
 from package_test import FIRST, Failure, Package, expect, options_of, run, write_model
 
-# What apt and dpkg keep about packages, and caches that they write anew.
+# Files in which apt and dpkg keep data about packages, and caches that they rewrite.
 OWN = ("var/lib/dpkg/", "var/lib/apt/", "var/cache/", "var/log/", "etc/ld.so.cache", "etc/apt/", "tmp/", "proc/", "dev/")
 
 
@@ -37,7 +38,7 @@ def check_machine():
 
 
 def sources():
-    """The places of Debian that apt uses here, as (address, release, components)."""
+    """The Debian mirrors that apt uses here, as (address, release, components)."""
     text = run(["apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)", "Created-By: Packages"])
     places = {}
     for origin, address, release, component in sorted({tuple(line.split("|")) for line in text.splitlines()}):
@@ -47,7 +48,7 @@ def sources():
 
 
 def make_root(folder):
-    """Makes a minimal Debian of this machine's release, unless an earlier run has."""
+    """Creates a minimal Debian of this machine's release, unless an earlier run has done so."""
     release = re.search(r"^VERSION_CODENAME=(\w+)$", pathlib.Path("/etc/os-release").read_text(), re.M)
     places = sources()
     address = next((address for address, name, _ in places if release and name == release.group(1)), None)
@@ -77,7 +78,8 @@ class Root:
         self("apt-get", "update")
 
     def __call__(self, *words, code=0):
-        """Runs a command in the root, with /proc and without the variables of this machine but for proxies."""
+        """Runs a command in the root, with /proc and without this machine's environment variables, except those for
+        proxies."""
         kept = [f"{name}={value}" for name, value in os.environ.items() if name.lower().endswith("_proxy")]
         inside = shlex.join(["chroot", str(self.folder), "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8",
                              "DEBIAN_FRONTEND=noninteractive", *kept, *map(str, words)])
@@ -93,7 +95,7 @@ class Root:
         return {path for path in paths if not path.startswith(OWN)}
 
     def contents(self):
-        """The files with hashes of what they contain, or where links lead."""
+        """The files with hashes of their contents, or the targets of links."""
         found = {}
         for path in sorted(self.files()):
             at = self.folder / path
@@ -124,7 +126,7 @@ def check_removed(root, names, before):
 
 
 def check_runtime(package, root, debs):
-    """The runtime alone needs nothing beyond a minimal Debian and two libraries of the compiler."""
+    """The runtime alone needs only a minimal Debian and two libraries of the C++ compiler."""
     root.install(debs["runtime"])
     root.check_libraries(["kilter-runtime"])
     added = set(root("dpkg-query", "-W", "-f", "${Package}\\n").split())

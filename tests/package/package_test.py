@@ -53,7 +53,7 @@ class Package:
         self.page = (self.source / "doc/install.md").read_text()
 
     def install(self, *components, prefix="prefix"):
-        """Installs components into a new folder, and returns it."""
+        """Installs components into a new folder, and returns the folder."""
         folder = self.work / prefix
         for words in [["--component", name] for name in components] or [[]]:
             run(["cmake", "--install", self.build, "--prefix", folder, *words])
@@ -134,7 +134,7 @@ def components(package):
 
 
 def cmake(package):
-    """A CMake project finds the package, and gets an error that says what to do where a part is missing."""
+    """A CMake project finds the package, and gets an error that says what to do if a part is missing."""
     prefix = package.install("runtime", "dev")
     project = package.project("project", "find_package(kilter")
     configure = ["cmake", "-S", project, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
@@ -176,7 +176,7 @@ def pkg_config(package):
 
 
 def moved(package):
-    """An installation works in another folder, and nothing in it names the folders of before or of the build."""
+    """An installation works in another folder, and nothing in it names the old folder or the build folder."""
     before = package.install(prefix="before")
     for name in files_below(before):
         text = (before / name).read_bytes()
@@ -193,7 +193,7 @@ def moved(package):
     package.check_programs(project / "build")
     said = run([after / "bin/kilter", "run", package.work / "model.onnx"])
     expect("y: f32[1x2]" in said, f"kilter run: expected an output y of 2 floats, got '{said}'")
-    shutil.move(after, package.work / "after")  # a compiler's options cannot have a blank in them here
+    shutil.move(after, package.work / "after")  # a compiler's options cannot contain a blank here
     package.check_programs(build_with_pkg_config(package, package.work / "after"))
 
 
@@ -219,7 +219,7 @@ def c_interface(package):
 
 
 def version(package):
-    """All places that state the version state the same, and a build where they differ is refused."""
+    """All places that state the version agree, and a build in which they differ is refused."""
     prefix = package.install()
     library = ctypes.CDLL(str(prefix / package.libdir / f"libkilter_runtime.so.{package.soversion}"))
     library.kilter_runtime_version.restype = ctypes.c_char_p
@@ -247,8 +247,8 @@ def version(package):
 
 
 def rules_of(package, version, header, code=0):
-    """Configures a project of this version with a header of this text, and returns what CMake prints: among others, the
-    number in the libraries' names and the rule of compatibility."""
+    """Configures a project of this version with a header of this text, and returns the output of CMake, which includes
+    the number in the libraries' names and the compatibility rule."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=package.work))
     (folder / "include/kilter").mkdir(parents=True)
     (folder / "include/kilter/version.h").write_text(header)
@@ -259,7 +259,7 @@ def rules_of(package, version, header, code=0):
 
 
 def debian(package):
-    """cpack makes a Debian package of each component, with its files and dependencies. They can be installed here, and
+    """cpack builds a Debian package of each component, with its files and dependencies. They can be installed here, and
     programs can be built with their contents."""
     run(["cpack", "-G", "DEB", "--config", package.build / "CPackConfig.cmake", "-B", package.work / "cpack",
          "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none"])  # which saves time
@@ -296,7 +296,7 @@ def symbols_report(package):
 
 
 def subproject(package, *options):
-    """Configures the project of the page that has Kilter as a part, from this source instead of a fetched one."""
+    """Configures the page's project that includes Kilter, with this source instead of a fetched one."""
     project = package.project("project", "FetchContent_MakeAvailable")
     said = run(["cmake", "-S", project, "-B", project / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *options,
                 "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", f"-DFETCHCONTENT_SOURCE_DIR_KILTER={package.source}"])
@@ -306,7 +306,7 @@ def subproject(package, *options):
 def subdirectory(package):
     """Kilter as a part of another project: configures all of it, and checks from the build files, without building
     Kilter, that both targets are there, that the default build has only what the program links to, that nothing of
-    Kilter's own (tests, installation, warnings, options) reaches the project, and that the program finds its header."""
+    Kilter's own (tests, installation, warnings, options) affects the project, and that the program finds its header."""
     build, _ = subproject(package)
     targets = {line.split(":")[0] for line in run(["ninja", "-C", build, "-t", "targets", "all"]).splitlines()}
     for target in ("kilter_runtime", "kilter_cxx", "kilter", "kilter-worker", "kilter-agent"):

@@ -11,7 +11,8 @@ import sys
 
 
 def exported(library):
-    """Returns the symbols that other files can link to. A small letter as the kind of a symbol means that it is local."""
+    """Returns the symbols that other files can link to. A lower-case letter as the kind of a symbol means that it is
+    local."""
     done = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"symbols_test.py: nm cannot read {library}: {done.stderr.strip()}; build it first")

@@ -22,7 +22,7 @@ std::string turned() {
   return with(text, "%w: f32[16,1]", "%w: f32[1,16]");
 }
 
-/// Checks that the pass rewrites one product, and that the network's answer stays the same.
+/// Checks that the pass rewrites one product, and that the network's result does not change.
 Graph same_answer(std::string_view text) {
   Graph graph = parse_graph(text);
   Tensor input(DType::f32, {3, 16});

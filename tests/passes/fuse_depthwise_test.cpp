@@ -51,7 +51,7 @@ Outcome run(const std::string& text, PassContext context = {}) {
   return out;
 }
 
-/// The one reason why a network's pair of convolutions stays apart.
+/// The only reason why a network's pair of convolutions is not fused.
 Unfused refusal(const std::string& text, PassContext context = {}) {
   const Outcome out = run(text, std::move(context));
   EXPECT_FALSE(out.joined);

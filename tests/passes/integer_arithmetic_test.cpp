@@ -11,8 +11,8 @@
 namespace kilter {
 namespace {
 
-/// A network that reads codes %qx and %qr of an image, or of a matrix %qa, with weights %w and %m that a Dequantize
-/// makes %v and %n. `nodes` may use %x, %r and %a, the real values of the codes.
+/// A network that reads quantised images %qx and %qr, or a quantised matrix %qa, with weights %w and %m, which are %v
+/// and %n after a Dequantize. `nodes` may use %x, %r and %a, the dequantised values.
 std::string network(std::string_view nodes) {
   return fmt::format(R"(graph "g" {{
     input %qx: u8[1,2,4,3]
@@ -47,7 +47,7 @@ std::string network(std::string_view nodes) {
 
 constexpr std::string_view kConv = R"(%c: f32[1,2,4,3] = Conv@11 "c"(%x, %v, %b))";
 
-/// The Quantize of %NAME to u8 codes %q, which are an output.
+/// The Quantize of %NAME to %q (u8), which is an output.
 std::string rounded(std::string_view name, std::string_view shape) {
   return fmt::format(R"(%q: u8[{}] = kilter::Quantize@1 "q" {{precision=1, to=2}}(%{}, %ys, %yz) output "q" %q)", shape,
                      name);
@@ -152,7 +152,7 @@ TEST(IntegerArithmetic, LayersReadIntegersInPlaceOfCodes) {
       kConv, rounded("y", "1,2,4,3")));
   const std::string layers = "Dequantize IntegerConv RoundedSum IntegerConv RoundedSum Quantize";
   EXPECT_EQ(operators(two), layers);
-  // What is an output of the network, or has another reader, remains besides the integers.
+  // Values that are outputs of the network, or have another reader, are computed in addition to the integers.
   EXPECT_EQ(operators(with(two, "output \"q\"", "output \"q1\" %q1 output \"q\"")),
             "Dequantize IntegerConv RoundedSum Quantize IntegerConv RoundedSum Quantize");
   EXPECT_EQ(operators(with(two, "output \"q\"", "output \"c\" %c output \"q\"")),
@@ -160,7 +160,7 @@ TEST(IntegerArithmetic, LayersReadIntegersInPlaceOfCodes) {
   EXPECT_EQ(
       operators(with(two, "output \"q\"", "%g: f32[1,2,4,3] = Sigmoid@13 \"g\"(%x1) output \"g\" %g output \"q\"")),
       "Dequantize IntegerConv RoundedSum Mul IntegerConv Sigmoid RoundedSum Quantize");
-  // A Dequantize with another zero point moves the integers, with another scale only changes the factor.
+  // A Dequantize with a different zero point shifts the integers; a different scale only changes the factor.
   EXPECT_EQ(operators(with(two, "(%q1, %ys, %yz)", "(%q1, %ys, %z)")),
             "Dequantize IntegerConv RoundedSum Add IntegerConv RoundedSum Quantize");
   EXPECT_EQ(operators(with(two, "(%q1, %ys, %yz)", "(%q1, %s, %yz)")), layers);
@@ -198,7 +198,7 @@ TEST(IntegerArithmetic, MovesReadIntegers) {
             "Dequantize Flatten RoundedSum Quantize");
   EXPECT_EQ(operators(layer(R"(%y: f32[1,2,3,2] = MaxPool@12 "y" {kernel_shape=[2, 2]}(%x))", "y", "1,2,3,2")),
             "Dequantize MaxPool RoundedSum Quantize");
-  // Parts of a Concat are rounded before they are joined if all readers round alike.
+  // Parts of a Concat are rounded before they are joined if all readers round in the same way.
   const std::string joined = layer(R"(%y: f32[1,4,4,3] = Concat@13 "y" {axis=1}(%x, %r))", "y", "1,4,4,3");
   EXPECT_EQ(operators(joined), "Dequantize Dequantize RoundedSum RoundedSum Concat Quantize");
   EXPECT_EQ(operators(with(joined, "output \"q\"", "output \"y\" %y output \"q\"")),

@@ -23,7 +23,7 @@ std::string after(PassFunction pass, std::string_view graph, std::string_view ta
 /// A graph in text form with one part replaced. Fails the test if the graph does not contain that part.
 std::string with(std::string text, std::string_view from, std::string_view to);
 
-/// "" if a pass leaves a graph given as text unchanged and counts no rewrite, else the graph that it made.
+/// Returns "" if a pass leaves a graph given as text unchanged and counts no rewrite, otherwise the changed graph.
 std::string unchanged(PassFunction pass, std::string_view graph, std::string_view target = "x86-64-v3");
 
 }  // namespace kilter

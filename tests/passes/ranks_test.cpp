@@ -18,7 +18,7 @@ namespace {
 
 constexpr Tolerance kTolerance{.rtol = 1e-4, .atol = 1e-5};
 
-/// Builds one form of a pattern. Constants and commutative nodes are numbered in the order in which they are made.
+/// Builds one form of a pattern. Constants and commutative nodes are numbered in the order in which they are added.
 class Form {
  public:
   /// Constant `which` has at least rank `rank`; the others have the lowest rank possible. Bit k of `orders` swaps the

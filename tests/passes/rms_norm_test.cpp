@@ -1,5 +1,5 @@
-// RMSNormalization as exporters write it: it becomes one node if the result is the same and no other node reads a value
-// inside it.
+// RMSNormalization as exporters write it: it becomes one node if the result is the same and no other node reads one of
+// its intermediate values.
 #include <gtest/gtest.h>
 
 #include "pass_runner.h"

@@ -1,4 +1,4 @@
-// The storage of integers as bytes: which values have it, with which zero, and which keep f32.
+// The storage of integers as bytes: which values are stored in this way, with which zero, and which stay in f32.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +75,7 @@ TEST(StoreIntegers, DecodedCodesOfScaleOne) {
 
 TEST(StoreIntegers, InputsAndOutputsOfTheNetworkStay) {
   EXPECT_EQ(storage(network(R"(%y: f32[1,8,4,4] = Add@14 "y"(%r, %x) output "y" %y output "r" %r)"), "r"), "");
-  // A view of an output is stored as the output is, and so is a view of an input.
+  // A view of an output is stored like the output, and a view of an input like the input.
   EXPECT_EQ(storage(network(R"(%y: f32[1,128] = Flatten@13 "y"(%r) output "y" %y)"), "r"), "");
   const std::string joined = network(R"(%k: f32[1,16,4,4] = Concat@13 "k" {axis=1}(%r, %x)
                                         %y: f32[1,16,4,4] = Neg@13 "y"(%k) output "y" %y)");

@@ -79,7 +79,8 @@ TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {
   EXPECT_GT(s.gain_ms, 28) << "half of what they take at least";
 }
 
-/// Layers at half of a bound by arithmetic, on a machine that multiplies bf16 twice and bytes four times as fast.
+/// Layers at half of their bound, which is set by arithmetic, on a machine that multiplies bf16 twice and bytes four
+/// times as fast.
 MadeUp with_gears(const CompileOptions& options, const std::string& target) {
   MadeUp n(1, options, target, "resnet18");
   n.profile.peaks.gflops = {0.1}, n.profile.peaks.bf16_gflops = {0.2}, n.profile.peaks.byte_gops = {0.4};

@@ -293,7 +293,7 @@ class Replaces : public Chooser {
   Choices by_;
 };
 
-/// A known plan that is not in use is run and reported with its measured gain, and the text does not also say that
+/// A known plan that is not used is run and reported with its measured gain, and the text does not also say that
 /// nothing helps.
 TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
   CompileOptions slow;
@@ -313,13 +313,13 @@ TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
   const std::string text = explanation_text(e, "");
   EXPECT_THAT(text, Not(HasSubstr("nothing that this version offers")));
   EXPECT_LT(text.find("a tuned plan is not used"), text.find("\nTuning\n"));
-  // A tuned plan that equals the one in use is no finding.
+  // A tuned plan that equals the plan in use is not a finding.
   subject.tuned->chooser = [] { return nullptr; };
   EXPECT_EQ(told(explain(subject, options), "a tuned plan is not used", "(network)", 9), nullptr);
 }
 
-/// An alternative that was run and brought no gain is not given as advice; it is listed among the facts that nothing
-/// can be done about.
+/// An alternative that was run without a gain is not given as advice; it is listed among the facts that nothing can be
+/// done about.
 TEST(Explain, WhatBringsNothingIsNoAction) {
   Subject subject = subject_of("squeezenet1_1", 96, 1);
   Choices slower;

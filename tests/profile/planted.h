@@ -2,7 +2,7 @@
 // gain is measured by an interleaved comparison of both networks.
 //
 // A prediction is judged over several attempts: three in four of those made while the machine was quiet enough must be
-// right. On one thread, the real gain is measured in processor time, which other processes hardly affect.
+// right. On one thread, the real gain is measured in CPU time, which other processes hardly affect.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ inline Defect reference_kernel() {
   return d;
 }
 
-/// Returns the processor time of this thread in milliseconds, which excludes other processes that run in between.
+/// Returns the CPU time of this thread in milliseconds, which excludes other processes that run in between.
 inline double cpu_ms() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -1,5 +1,4 @@
-// The profile of runs on another machine: rows add up, disturbed runs are left out, and nothing is shown that is not
-// known.
+// The profile of runs on another machine: rows add up, disturbed runs are left out, and unknown values are not shown.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -67,7 +67,7 @@ TEST(Document, RemovesWhatNothingReads) {
   const Folder folder;
   ModelMaker model = onnx::relu_model();
   onnx::set_floats(model.initializer(), "unread", {1}, {1});
-  model.input("unread", {1});  // an initializer that is also an input, as old files have them
+  model.input("unread", {1});  // an initializer that is also an input, as in old files
   onnx::set_tensor_type(*model.graph().add_value_info(), "gone", {1});
   Document document = Document::load(folder.write(model));
   document.remove_unused();

@@ -1,4 +1,4 @@
-// Small models for the tests, as files in a folder of their own.
+// Small models for the tests, as files in a separate folder.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -87,7 +87,7 @@ TEST(QuantiseModel, WritesOperatorsOnIntegers) {
                                                         {"QuantizeLinear", 1}}));
 }
 
-/// The error of a layer alone must not contain that of the layers before it.
+/// The error of a layer alone must not include that of the layers before it.
 TEST(QuantiseModel, SeparatesTheErrorsOfLayers) {
   const Folder folder;
   ModelMaker model = residual_model();

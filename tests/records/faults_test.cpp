@@ -118,7 +118,7 @@ TEST_P(FaultsTest, AProcessThatHoldsTheFileIsWaitedForThenTold) {
   EXPECT_THAT(Store::open(place(), Store::Mode::read)->read().records, SizeIs(2));
 }
 
-/// Appends batches of records from `first` on, and notes in `said` after each batch how far the records are safe.
+/// Appends batches of records from `first` on, and writes to `said` after each batch how many records are safe.
 int write_until_killed(const std::string& file, const std::filesystem::path& said, int first, uint64_t seed) {
   const auto store = Store::open(file, Store::Mode::write);
   const int out = open(said.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0666);

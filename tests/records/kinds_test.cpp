@@ -1,4 +1,4 @@
-// What holds for every kind of store, and what for every database.
+// Properties of every kind of store, and of every database.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

@@ -197,7 +197,7 @@ TEST(Match, PairedRatiosBeatMilliseconds) {
   // kA took more milliseconds, as on a slower clock, but was measured to be faster than the default.
   EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 0.9)}).best(here())->record.schedule, kA);
   EXPECT_EQ(Matcher({paired(kB, 1, 0.95), paired(kA, 2, 0.9)}).best(here())->record.schedule, kA);
-  // A ratio above 1 is no recommendation.
+  // A ratio above 1 is not a recommendation.
   EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 1.1)}).best(here())->record.schedule, kB);
 }
 
@@ -216,7 +216,7 @@ TEST(Match, RatiosAreOverTheDefaultOfNow) {
   EXPECT_NEAR(converted->high, 0.75 * (1 + 0.01 * std::sqrt(2)), 1e-3) << "both intervals count";
   EXPECT_DOUBLE_EQ(ratio({paired(kA, 1, 1.2)}, kA)->value, 1) << "the default itself";
   EXPECT_FALSE(ratio({paired(fast, 1, 0.9)}, fast)) << "nothing relates the two defaults";
-  // If nothing relates a ratio to today's default, it does not count, and the shorter time wins.
+  // If a ratio cannot be related to today's default, it does not count, and the shorter time wins.
   EXPECT_EQ(Matcher({paired(fast, 2, 0.5), measured(kA, 1)}).best(query)->record.schedule, kA);
   // For another problem, the ratio is not converted: its default may differ.
   Record near = paired(fast, 1, 0.9);

@@ -38,7 +38,7 @@ class PlaceTest : public ::testing::TestWithParam<const char*> {
     if (on_server()) url_ = server().url(new_database());
   }
   bool on_server() const { return std::string_view(GetParam()) == "postgres"; }
-  /// A place without records, the same in each call.
+  /// A place without records; every call returns the same one.
   std::string place() const { return on_server() ? url_ : (folder_.path() / GetParam()).string(); }
   std::unique_ptr<Store> write() const { return Store::open(place(), Store::Mode::write); }
   std::unique_ptr<Store> read() const { return Store::open(place(), Store::Mode::read); }

@@ -37,7 +37,7 @@ class PostgresTest : public ::testing::Test {
  protected:
   std::string url(const std::string& user = "postgres") const { return server().url(database_, user); }
   void sql(const std::string& statement) const { run_on_server(url(), statement); }
-  /// Makes a user who may connect, under a name that other tests do not have.
+  /// Creates a user who may connect, with a name that other tests do not use.
   std::string new_user(const std::string& rest = "") const {
     const std::string user = database_ + "user";
     sql("CREATE ROLE " + user + " LOGIN " + rest);
@@ -222,7 +222,7 @@ TEST_F(PostgresTest, WritersOfTheSameRecordsInOtherOrdersDoNotBlockEachOther) {
   EXPECT_THAT(read_from(url())->read().records, SizeIs(3000));
 }
 
-/// A server of one test alone.
+/// A server for one test only.
 class PostgresFaultTest : public ::testing::Test {
  protected:
   std::string url() const { return cluster_.url("postgres"); }
@@ -276,7 +276,7 @@ TEST_F(PostgresTest, TwoHundredWritersAtOnce) {
     std::vector<pid_t> all;
     for (int w = 0; w < kWriters; ++w) {
       all.push_back(start([=, this] {
-        const auto store = write_to(url());  // the first makes the schema
+        const auto store = write_to(url());  // the first creates the schema
         int64_t added = 0;
         for (int i = 0; i < kEach; i += 5) added += store->append(numbered(w * kEach + i, 5));
         store->append(numbered(0, 5));

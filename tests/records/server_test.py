@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records on a PostgreSQL server, as users of the commands and of the Python interface meet them.
+"""Records on a PostgreSQL server, as used with the commands and the Python interface.
 
 usage: server_test.py KILTER SOURCE
 """
@@ -25,7 +25,7 @@ def expect(holds, text):
 
 
 def kilter(*words, code=0, **environment):
-    """Runs kilter and returns all that it prints. Fails if it prints the password."""
+    """Runs kilter and returns its whole output. Fails if the output contains the password."""
     done = subprocess.run([KILTER, *map(str, words)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           env={**os.environ, **environment}, timeout=300)
     expect(done.returncode == code, f"{words}: expected exit code {code}, got {done.returncode}:\n{done.stdout}")
@@ -60,7 +60,8 @@ def moves(cluster):
 
 
 def tunes(cluster):
-    """Tuning adds records to the server, and compiling uses them. Nothing that is printed or written has the password."""
+    """Tuning adds records to the server, and compiling uses them. Nothing that is printed or written contains the
+    password."""
     url = cluster.url("tunes") + "&password=" + PASSWORD
     shown, folder = cluster.url("tunes"), os.environ["XDG_DATA_HOME"] + "/kilter"
     says(f"records: {shown}", *TUNE, "--records", url, "--html", "tune.html", "--json", "tune.json")
@@ -85,12 +86,12 @@ def python(cluster):
     url = cluster.url("tunes")
     expect(len(package.Records(url)) > 0, "kilter.Records reads nothing")
     network = package.load(NETWORK, threads=1, records=url)
-    said = network.conditions()["records"]  # may be stored in a file, so it does not say which server
+    said = network.conditions()["records"]  # may be stored in a file, so it does not name the server
     expect(said.startswith("a PostgreSQL server: "), f"the network does not say whose records it uses: {said}")
 
 
 def page(cluster):
-    """The commands of the page about records run as they are, but for the server's name and the duration."""
+    """The commands of the page about records run unchanged, except for the server's name and the duration."""
     block = (SOURCE / "doc/records.md").read_text().split("## A server")[1].split("```sh\n")[1].split("```")[0]
     kilter("records", "merge", "out.db", "--records", "records.db")
     pathlib.Path("services").write_text(f"[tuning]\nhost={cluster.folder}\nuser=postgres\ndbname=tuning\n")
@@ -103,7 +104,7 @@ def page(cluster):
 
 
 def without_library():
-    """Without libpq, servers are refused with the name of the package, and files work."""
+    """Without libpq, the error for a server names the package to install, and files work."""
     pathlib.Path("no_libpq").mkdir()
     pathlib.Path("no_libpq/libpq.so.5").write_bytes(b"not a library" * 100)
     said = says("a PostgreSQL server can only be used with its client library libpq.so.5, which cannot be loaded (", "records", "list",

@@ -1,4 +1,4 @@
-// The default schedules of a compiled network as text that is kept in the repository and reviewed, and changes in it.
+// The default schedules of a compiled network as text that is kept in the repository and reviewed, and changes to it.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ struct KeptTarget {
   std::string_view target;
   Precision precision = Precision::declared;
 
-  /// The ending of its files: "sapphirerapids", "sapphirerapids.bf16".
+  /// The suffix of its files: "sapphirerapids", "sapphirerapids.bf16".
   std::string name() const {
     return precision == Precision::declared ? std::string(target)
                                             : fmt::format("{}.{}", target, kilter::name(precision));
@@ -150,7 +150,7 @@ std::string changes(std::span<const KernelHash> kept, std::span<const KernelHash
   return out;
 }
 
-// Records and accepted plans are stored with these hashes, which tell whether other code was measured.
+// Records and accepted plans are stored with these hashes, which show whether different code was measured.
 TEST(Kernels, HashesAreThoseOfTheCode) {
   if (updates()) return;
   const std::string changed = changes(kernel_hashes(), hashes_now());

@@ -69,7 +69,7 @@ def check(condition, message):
 
 
 class Page:
-    """One page in the browser, with the JSON that it was made from."""
+    """One page in the browser, with the JSON from which it was written."""
 
     def __init__(self, browser, path, data):
         self.browser, self.path, self.data = browser, path, data

@@ -106,7 +106,8 @@ def sections(page, said):
 
 
 def finding(page):
-    """Checks the first sentence: which threads took no part, else how long threads waited, the slowest layers, and whether the machine was busy."""
+    """Checks the first sentence: which threads took no part, or otherwise how long threads waited, the slowest layers,
+    and whether the machine was busy."""
     page.open()
     data, said = page.data, page.js("return document.getElementById('finding').textContent")
     all_ms = sum(data["threads"] * row["duration_ms"] for row in data["rows"])
@@ -151,7 +152,8 @@ def colours(page):
 
 
 def roofline(page):
-    """Checks that the five longest points have names that do not overlap, and that points of little time do not stretch the axis."""
+    """Checks that the five longest points have names that do not overlap, and that points with little time do not
+    stretch the axis."""
     page.open()
     points = page.js("return [...document.querySelectorAll('#roofline circle')].map((c) => Number(c.dataset.row))")
     slowest = sorted(points, key=lambda i: -page.data["rows"][i]["duration_ms"])[:5]
@@ -302,14 +304,14 @@ def downloads(page):
 
 
 def other(page, name, text):
-    """Chooses a file as the profile to compare with. Returns what the page then says about it."""
+    """Chooses a file as the profile to compare with. Returns what the page then says about the file."""
     page.js("const files = new DataTransfer(), input = document.getElementById('other'); files.items.add(new File([arguments[1]], arguments[0])); "
             "document.querySelector('#compare .status').textContent = ''; input.files = files.files; input.dispatchEvent(new Event('change'))", name, text)
     return page.browser.wait_for("return document.querySelector('#compare .status').textContent")
 
 
 def compare(page):
-    """Checks the comparison with another profile, from JSON and from a page, and with files that are no profile."""
+    """Checks the comparison with another profile, from JSON and from a page, and with files that are not profiles."""
     page.open()
     twin = json.loads(json.dumps(page.data))
     slowest = max((i for i, row in enumerate(twin["rows"]) if row["kind"] != "gap"), key=lambda i: twin["rows"][i]["duration_ms"])

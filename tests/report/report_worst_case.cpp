@@ -1,5 +1,5 @@
-// Writes reports of profiles that no real network produces: `report_worst_case FOLDER` makes worst.html with worst.json
-// (200 layers on 16 threads, names and figures chosen to break a page) and empty.html (an empty profile).
+// Writes reports of profiles that no real network produces: `report_worst_case FOLDER` writes worst.html with
+// worst.json (200 layers on 16 threads, names and figures chosen to break a page) and empty.html (an empty profile).
 
 #include <cmath>
 #include <filesystem>

@@ -72,7 +72,7 @@ def content(page):
 
 
 def finding(page):
-    """Checks the first sentence: the change with its interval, or why the default stays."""
+    """Checks the first sentence: the change with its interval, or why the default is kept."""
     page.open()
     data, said = page.data, page.js("return document.getElementById('finding').textContent")
     ratio, changed = data["ratio"], sum(task["schedule"] != task["default"] for task in data["tasks"])

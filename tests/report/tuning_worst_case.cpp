@@ -1,4 +1,4 @@
-// Writes pages of tuning runs that no real network produces: `tuning_worst_case FOLDER` makes worst-tuning.html with
+// Writes pages of tuning runs that no real network produces: `tuning_worst_case FOLDER` writes worst-tuning.html with
 // worst-tuning.json (80 tasks, names and figures chosen to break a page) and empty-tuning.html (a run that ended at
 // once).
 

@@ -25,7 +25,7 @@ double cycles(const std::string& problem, const std::string& schedule, const Cpu
   return estimate ? estimate->cycles : 0;
 }
 
-/// Expects `read` to return another value after a change of a target's limits.
+/// Expects `read` to return a different value after a change of a target's limits.
 void expect_change(const std::string& what, std::string_view target, const Change& change,
                    const std::function<double(const CpuLimits&)>& read) {
   const CpuLimits before = parse_target(target).limits;

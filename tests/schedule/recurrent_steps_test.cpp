@@ -16,7 +16,7 @@
 namespace kilter {
 namespace {
 
-/// A case with constant weights. `bytes`: r is made of integers that i8 holds, and its scale is constant, too.
+/// A case with constant weights. `bytes`: r consists of integers that fit in i8, and its scale is also constant.
 OpCase with_weights(std::string_view op, const std::string& text, bool bytes = false) {
   const bool steps = op.ends_with("Steps");
   const OpDef& def = *find_op(steps ? "kilter" : "", op, 22);

@@ -1,4 +1,4 @@
-// Searchers propose no point twice and every point in the end, repeat themselves for the same seed, are better than
+// Searchers propose no point twice and eventually every point, are deterministic for a given seed, are better than
 // chance if there is something to learn, and cope with failed and meaningless costs.
 #include "tune/search/searcher.h"
 

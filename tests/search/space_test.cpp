@@ -150,7 +150,7 @@ TEST(Space, WhatIsForbiddenIsLeftOut) {
   EXPECT_EQ(reason->second.text(), "--forbid: limit allowed schedules, got conv2d_winograd@" + node);
   EXPECT_EQ(Space(*t.task, t.limits, Accuracy::normal, std::vector{parse_forbidden("winograd@other")}).parts().size(),
             2U);
-  // If the default's own schedule is forbidden, another becomes the default, the same as in compilation.
+  // If the default schedule is forbidden, another schedule becomes the default, the same one as in compilation.
   const Schedule own = direct.schedule(*direct.default_point());
   std::vector<Forbidden> both = winograd;
   both.push_back(parse_forbidden(own.text()));

@@ -1,4 +1,5 @@
-// The public API takes hardly longer than the plan alone: compares Network::run() with Instance::run() on equal inputs.
+// The public API takes hardly more time than the plan alone: compares Network::run() with Instance::run() on equal
+// inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

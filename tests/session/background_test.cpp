@@ -1,4 +1,4 @@
-// Plans that are made in the background while a session runs.
+// Plans that are compiled in the background while a session runs.
 #include "compile/background.h"
 
 #include <gmock/gmock.h>
@@ -203,7 +203,7 @@ TEST(BackgroundPlans, WithoutAThreadAreAnError) {
   const ScratchFolder folder;
   const std::string model = open_zoo(folder.path(), "squeezenet1_1", 64);
   const pid_t child = fork();
-  if (child == 0) {  // the limit is for the child alone
+  if (child == 0) {  // the limit applies only to the child
     alarm(60);
     Told told;
     const auto session = told.open(model, "input=1x3x{64..80:16}x64");

@@ -44,7 +44,7 @@ class DamagedFile : public testing::Test {
     return text == nullptr ? 200 : std::atoll(text);
   }
   static std::string whole_;
-  static size_t meta_end_;  ///< end of the plan's fields, which have a hash of their own that is checked first
+  static size_t meta_end_;  ///< end of the plan's fields, whose separate hash is checked first
 };
 std::string DamagedFile::whole_;
 size_t DamagedFile::meta_end_;
@@ -53,7 +53,8 @@ TEST_F(DamagedFile, NoFlippedBitIsLoaded) {
   const Random random(30, "flips");
   const size_t last = whole_.size() * 8;
   for (int64_t i = 0; i < flips(); ++i) {
-    // Half of the flips are anywhere, mostly in constants; half are in the first twentieth, which has fields and code.
+    // Half of the flips are anywhere, mostly in constants; half are in the first twentieth, which contains fields and
+    // code.
     const auto n = static_cast<uint64_t>(i);
     const uint64_t bit = random.bits(n) % (i % 2 == 0 ? last : last / 20);
     const std::string message = error_of([&] { parse(flipped(bit), true); }, ErrorKind::bad_input);

@@ -1,4 +1,4 @@
-// A decoder whose cache grows with each token: what does not depend on its length is compiled once.
+// A decoder whose cache grows with each token: parts that do not depend on its length are compiled once.
 #include <gtest/gtest.h>
 
 #include <cmath>

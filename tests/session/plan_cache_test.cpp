@@ -22,7 +22,7 @@ bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Tensor& x, const Tensor& y) { return x.same(y); });
 }
 
-/// Whether results are the same but for rounding: a layer may run another schedule, depending on earlier shapes.
+/// Whether results are the same except for rounding: a layer may run a different schedule, depending on earlier shapes.
 bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   const auto near = [](float x, float y) { return std::abs(x - y) <= 1e-5F * std::max(1.0F, std::abs(y)); };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const Tensor& x, const Tensor& y) {

@@ -1,4 +1,5 @@
-// Sessions with declared ranges of shapes: what they refuse, the plans that they make ahead, and their compiled files.
+// Sessions with declared ranges of shapes: what they refuse, the plans that they compile in advance, and their compiled
+// files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -123,7 +124,7 @@ TEST(Ranges, PlansAreMadeAheadForAllShapesOrForSome) {
   EXPECT_EQ(some.shapes, 16);
   EXPECT_FALSE(some.all);
   EXPECT_EQ(session->plans(), 16U);
-  // A run with a planned shape makes no other plan.
+  // A run with a planned shape compiles no further plan.
   const Tensor image = random_input("input", DType::f32, {1, 3, 128, 128});
   const std::vector<Tensor> out = session->run({{"input", image}});
   EXPECT_EQ(session->plans(), 16U);

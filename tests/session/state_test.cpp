@@ -1,4 +1,4 @@
-// State that runs of a session pass on: which ports are bound, what the state begins with, and when it changes.
+// State that runs of a session pass on: which ports are bound, its initial values, and when it changes.
 #include "compile/state.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ TEST(StatePairs, OneOfSeveralIsNotGuessed) {
   EXPECT_TRUE(pairs_of({port("h", {kTwo}), port("h0", {kTwo})}, {port("hn", {kTwo})}).empty());
 }
 
-/// c = Concat(a, part of x) along the axis, by another name; y = -x.
+/// c = Concat(a, part of x) along the axis, under a different name; y = -x.
 ModelMaker cache_model(const onnx::TestDims& cache, const onnx::TestDims& grown, int64_t axis) {
   ModelMaker maker(17);
   maker.input("x", {"batch", 1, 4});

@@ -174,7 +174,7 @@ uint32_t element(const uint8_t* from, size_t i, bool is_signed) {
 using Row = std::array<uint8_t, kRowBytes>;
 
 /// Adds the products of a row of the first factor to a row of the sum. For bf16, the products of even and of odd
-/// elements have sums of their own, which are added to each other and then to the sum.
+/// elements have separate sums, which are added to each other and then to the sum.
 void dot_bf16(Row& sum, const Row& a, const std::array<Row, kRows>& b, size_t depth, size_t columns) {
   for (size_t n = 0; n < columns; ++n) {
     float even = 0, odd = 0;

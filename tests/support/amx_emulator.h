@@ -8,7 +8,7 @@ namespace kilter::testing {
 /// Makes this process execute AMX instructions. Does nothing if the processor has them and the system permits them.
 /// Otherwise it installs a handler for SIGILL that emulates LDTILECFG, STTILECFG, TILERELEASE, TILEZERO, TILELOADD,
 /// TILELOADDT1, TILESTORED and the products of AMX-BF16 and AMX-INT8, as the processor's manual defines them. Every
-/// thread has tile registers of its own. Any other illegal instruction, or one whose operands do not fit the
+/// thread has its own tile registers. Any other illegal instruction, or one whose operands do not fit the
 /// configuration, ends the process as it would without the emulator. Only on x86-64.
 void provide_amx();
 

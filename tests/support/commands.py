@@ -1,4 +1,4 @@
-"""What tests of the programs need to run them and to compare what they say."""
+"""Helpers for tests that run the programs and check their output."""
 import os
 import pathlib
 import subprocess
@@ -18,7 +18,7 @@ def run(program, *words, code=0, timeout=300, env={}):
 
 
 def says(text, program, *words, **how):
-    """Runs a program and expects a text, however its lines are broken. Returns what it said, in one line."""
+    """Runs a program and expects a text, ignoring line breaks. Returns its output in one line."""
     said = " ".join(run(program, *words, **how).split())
     expect(text in said, f"{program.name} {words}: expected '{text}', got:\n{said}")
     return said

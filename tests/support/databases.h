@@ -12,7 +12,7 @@
 
 namespace kilter {
 
-/// Returns the server, which is started when it is first needed.
+/// Returns the server, which is started on first use.
 inline PostgresCluster& server() {
   static PostgresCluster cluster({"max_connections=250"});
   return cluster;
@@ -23,7 +23,7 @@ inline postgres::Rows run_on_server(const std::string& url, const std::string& s
   return postgres::Server(url, {.busy_seconds = 60}).run(sql);
 }
 
-/// Makes an empty database and returns its name.
+/// Creates an empty database and returns its name.
 inline std::string new_database(const std::string& with = "") {
   static std::atomic<int> made = 0;
   const std::string name = "kilter" + std::to_string(++made);

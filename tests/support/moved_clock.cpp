@@ -1,8 +1,8 @@
-// The wall clock of a process, moved by as many nanoseconds as the file KILTER_MOVED_CLOCK says (eight bytes), for
-// tests of what wrong clocks do. It is linked into a test's program, or loaded into another one (LD_PRELOAD). Clocks
-// that only count up are as they are. Debian's libfaketime moves clocks as well, but it opens files and allocates
-// memory when it is asked for the time, which PostgreSQL does in signal handlers, and it leaves files behind when a
-// process is killed. Here the file is mapped, so it moves the clocks of all processes at once.
+// Moves the wall clock of a process by the number of nanoseconds in the file KILTER_MOVED_CLOCK (eight bytes), for
+// tests of wrong clocks. It is linked into a test program, or loaded into another program (LD_PRELOAD). Monotonic
+// clocks are not changed. Debian's libfaketime also moves clocks, but it opens files and allocates memory when the time
+// is read, which PostgreSQL does in signal handlers, and it leaves files behind when a process is killed. Here the file
+// is mapped, so changing it moves the clocks of all processes at once.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -28,7 +28,7 @@ const int64_t* map_offset() {
 }
 
 int64_t moved_by() {
-  static const int64_t* place = nullptr;  // a thread that is late maps the file again
+  static const int64_t* place = nullptr;  // a thread that comes too late maps the file again
   const int64_t* at = __atomic_load_n(&place, __ATOMIC_ACQUIRE);
   if (at == nullptr) {
     at = map_offset();

@@ -26,7 +26,7 @@ import time
 
 
 def programs():
-    """Returns the folder of the newest server's programs."""
+    """Returns the folder with the programs of the newest server version."""
     found = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: float(p.parts[-3]))
     if found:
         return found[-1].parent
@@ -37,7 +37,8 @@ def programs():
 
 
 def mount_small(place, megabytes):
-    """Mounts a file system in memory that this process and its children see. Returns why not, or nothing."""
+    """Mounts an in-memory file system that only this process and its children see. Returns why this failed, or
+    nothing."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x00020000) != 0:  # CLONE_NEWNS
         return f"no small file system: {os.strerror(ctypes.get_errno())}"
@@ -63,7 +64,7 @@ class Cluster:
             shutil.chown(self.folder / "data", "nobody", "nogroup")
         self.server_words = [programs() / "postgres", "-D", self.folder / "data"]
         if clock:
-            shutil.copy(clock, self.folder / "clock.so")  # where the server's user can read it
+            shutil.copy(clock, self.folder / "clock.so")  # to a place where the server's user can read it
             (self.folder / "clock").write_bytes(bytes(8))
             self.server_words = ["env", f"LD_PRELOAD={self.folder}/clock.so", f"KILTER_MOVED_CLOCK={self.folder}/clock",
                                  *self.server_words]
@@ -92,7 +93,7 @@ class Cluster:
             conf.writelines(f"{name} = {value}\n" for name, value in self.settings.items())
 
     def start(self):
-        """Starts the server, also again after stop() or crash()."""
+        """Starts the server, for the first time or after stop() or crash()."""
         with open(self.folder / "log", "a") as log:
             self.server = subprocess.Popen([*self.as_user, *self.server_words], cwd="/",
                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -103,25 +104,25 @@ class Cluster:
             time.sleep(0.02)
 
     def stop(self):
-        """Ends the server and all its connections at once."""
+        """Stops the server immediately and closes all its connections."""
         self.end(signal.SIGINT)
 
     def crash(self):
-        """Ends the server without writing anything that it has not written yet, as if it were killed."""
+        """Ends the server without writing data that it has not written yet, as if it were killed."""
         self.end(signal.SIGQUIT)
 
     def restart(self):
-        """Starts the server if it has ended by itself."""
+        """Starts the server if it has ended."""
         if self.server.poll() is not None:
             self.start()
 
     def clock(self, seconds):
-        """Moves the wall clock, so that it differs by so much from the right time."""
+        """Moves the wall clock, so that it differs from the right time by this much."""
         with open(self.folder / "clock", "r+b") as file:
             file.write((int(seconds) * 10**9).to_bytes(8, "little", signed=True))
 
     def fill(self):
-        """Takes all space of the small disk, until free(). Returns the reason if there is none."""
+        """Fills the small disk until free() is called. Returns the reason if there is no such disk."""
         if self.not_small:
             return self.not_small
         with open(self.folder / "data/ballast", "wb", buffering=0) as file:
@@ -161,7 +162,7 @@ class Cluster:
 def main(arguments):
     options = dict(a.removeprefix("--").split("=", 1) for a in arguments if a.startswith("--") and "=" in a)
     settings = dict(a.split("=", 1) for a in arguments if "=" in a and not a.startswith("--"))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the test ends first
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the terminal: the test ends first
     with Cluster(durable="--durable" in arguments, **options, **settings) as cluster:
         print(cluster.folder, flush=True)
         does = {name: getattr(cluster, name) for name in ("stop", "crash", "start", "restart", "clock", "fill", "free")}

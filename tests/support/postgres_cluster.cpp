@@ -58,7 +58,7 @@ void PostgresCluster::tell(const std::string& line) {
   require(said == "done", "postgres.py did not obey '{}': {}", line, said);
 }
 
-/// Sends a line to the script and returns its answer.
+/// Sends a line to the script and returns its reply.
 std::string PostgresCluster::ask(std::string line) {
   line += '\n';
   require(::write(to_script_, line.data(), line.size()) == static_cast<ssize_t>(line.size()),

@@ -12,8 +12,8 @@ namespace kilter {
 
 class PostgresCluster {
  public:
-  /// Makes and starts a server, which takes about a second. `arguments`: those of postgres.py. Throws io, with what it
-  /// printed, if that fails.
+  /// Creates and starts a server, which takes about a second. `arguments`: those of postgres.py. Throws io, with what
+  /// it printed, if that fails.
   explicit PostgresCluster(const std::vector<std::string>& arguments = {});
   /// Ends the server and removes its folder.
   ~PostgresCluster();
@@ -21,16 +21,16 @@ class PostgresCluster {
   PostgresCluster& operator=(const PostgresCluster&) = delete;
 
   std::string url(const std::string& database, const std::string& user = "postgres") const;
-  /// Ends all connections and the server.
+  /// Stops the server and closes all connections.
   void stop();
-  /// As stop(), but the server writes nothing that it has not written yet, as if it were killed.
+  /// Like stop(), but the server does not write data that it has not written yet, as if it were killed.
   void crash();
   void start();
-  /// Starts the server if it has ended by itself.
+  /// Starts the server if it has ended.
   void restart();
-  /// With "--clock=LIBRARY": moves the server's wall clock, so that it differs by so much from the right time.
+  /// With "--clock=LIBRARY": moves the server's wall clock, so that it differs from the right time by this much.
   void move_clock(int64_t seconds);
-  /// With "--disk=MB": takes all space that the server has. Returns the reason if this is not possible.
+  /// With "--disk=MB": fills the server's disk. Returns the reason if this is not possible.
   std::string fill_disk();
   void free_disk();
 

@@ -81,7 +81,7 @@ TEST_F(Faults, StoreBeforeTheStartOfTheArena) {
 }
 
 TEST_F(Faults, StoreIntoAnotherLayersBuffer) {
-  // Layer 1 writes into the buffer behind its output, but layer 2 overwrites that buffer with its own output. Only the
+  // Layer 1 writes into the buffer after its output, but layer 2 overwrites that buffer with its own output. Only the
   // careful check, which looks for changes of memory outside a step's own buffers, finds the fault.
   EXPECT_NE(load({{1, Deed::past_end}, {3, Deed::same}}), 0);
   EXPECT_THAT(brief(faults_), ElementsAre("1 wrong layer1", "3 wrong layer3"));
@@ -157,7 +157,7 @@ TEST_F(Faults, Hang) {
 }
 
 TEST_F(Faults, SleepingForEver) {
-  // A worker that uses no processor time may only be waiting for a CPU, so it gets thirty times as long.
+  // A worker that uses no CPU time may only be waiting for a CPU, so its limit is thirty times as long.
   RunnerOptions options = hand_made_options();
   options.timeout_ms = 50;
   LocalRunner runner(options);
@@ -248,7 +248,7 @@ TEST_F(Faults, OnTwoThreads) {
   Loaded loaded;
   for (int i = 0; i < 100; ++i) {
     loaded = runner.load(past_end, hand_made_values(past_end));
-    // The pool leaves out a thread whose processor others use; the first thread then waits alone.
+    // The pool leaves out a thread whose CPU others use; the first thread then waits alone.
     if (brief(loaded.faults) != std::vector<std::string>{"2 timeout layer2"}) break;
   }
   ASSERT_THAT(brief(loaded.faults), ElementsAre("2 crash layer2"));

@@ -1,4 +1,4 @@
-// A network of a few kernels written in assembly, and kernels that do things which no kernel may do.
+// A network of a few kernels written in assembly, and kernels that do things that kernels must not do.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The values of one run of a variant, as the check against the reference kernels needs them.
+// The values of one run of a variant, for the check against the reference kernels.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

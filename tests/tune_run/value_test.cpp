@@ -14,7 +14,7 @@
 namespace kilter::tune {
 namespace {
 
-/// A layout such as the compiler makes, with blocks and a halo, `offset` elements into its buffer.
+/// A layout like those that the compiler chooses, with blocks and a halo, `offset` elements into its buffer.
 ValueLayout layout(const Shape& shape, int64_t block, std::array<int64_t, 4> halo = {}, int64_t offset = 0) {
   ValueLayout v;
   v.shape = shape, v.block = block, v.halo = halo;

@@ -174,7 +174,7 @@ class ApplyWithoutWinograd : public Apply {
     }
     return {};
   }
-  /// Returns a record whose ratio is over Winograd, the default if nothing is forbidden.
+  /// Returns a record whose ratio is relative to Winograd, the default if nothing is forbidden.
   Record over_winograd(const std::string& schedule, double ratio) const {
     Record r = record(schedule, ratio);
     r.conditions.target = options_.target.name;
@@ -244,7 +244,7 @@ TEST_F(Apply, ARecordWithoutARatioIsNotUsedAndSaid) {
   const Recorded got = apply({bare});
   EXPECT_TRUE(got.choices.empty());
   EXPECT_THAT(got.summary, HasSubstr(" measured only against another default): analytic defaults"));
-  // It does not hide a less similar record of the same schedule that has a ratio.
+  // It does not take precedence over a less similar record of the same schedule that has a ratio.
   Record two = record(other(), 0.9);
   two.conditions.threads = 2;
   EXPECT_THAT(apply({bare, two}).choices.at(step_.name).schedule_from.words,

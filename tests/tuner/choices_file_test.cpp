@@ -80,7 +80,7 @@ TEST(ChoicesFile, WordsOfFusionAreOptions) {
   EXPECT_TRUE(got.at("a").changes_passes());
   EXPECT_EQ(parse_choices(text(got, ""), "again"), got);
   CompileOptions options;
-  options.choices["d"].fuse = Fusion::none;  // earlier settings stay
+  options.choices["d"].fuse = Fusion::none;  // earlier settings are kept
   add(got, options.choices);
   EXPECT_EQ(nodes_with(options.choices, Fusion::before), std::set<std::string>{"a"});
   EXPECT_EQ(nodes_with(options.choices, Fusion::apart), std::set<std::string>{"b"});

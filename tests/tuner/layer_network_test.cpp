@@ -51,7 +51,7 @@ LayerNetwork chain(std::vector<Layer> layers) {
   return out;
 }
 
-/// A model by which every layout change of an image of 1 MB takes `ms`, in either direction.
+/// A model in which every layout change of an image of 1 MB takes `ms`, in either direction.
 TransformModel transforms(double ms) {
   std::vector<TransformSample> samples;
   for (const char* kind : {"plain->c16", "c16->plain"}) {
@@ -282,7 +282,7 @@ TEST(LayerNetwork, WhatHistoryBestHasStaysWhateverTheModelSaysOfIt) {
   }
 }
 
-/// The processor time of this process. (It may be paused at any time, so wall time would not do.)
+/// The CPU time of this process. (It may be paused at any time, so wall time is not suitable.)
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 /// Returns the problem without the edges that close cycles. Dynamic programming can solve it.
@@ -335,7 +335,7 @@ class WholeNetworks : public testing::TestWithParam<WholeNetwork> {};
 
 // The time from the network to the solution must be below ten seconds if the times of layout changes are known, and
 // below sixty if none are. Layers' times are estimated or random here; measuring them has a budget of its own and took
-// 4 to 13 s. The ten seconds are processor time of this process (tests/e2e/graph_tune_test.sh checks the wall time of
+// 4 to 13 s. The ten seconds are CPU time of this process (tests/e2e/graph_tune_test.sh checks the wall time of
 // the command with --no-run); the sixty add the wall time of the worker that measures layout changes. Dynamic
 // programming cannot handle edges that close cycles and solves the network without them, which checks only its speed.
 TEST_P(WholeNetworks, AreSolvedInSecondsByPbqpAndTheirForestsByDynamicProgramming) {

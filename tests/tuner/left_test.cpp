@@ -38,7 +38,7 @@ TEST(Left, OfAFewSchedulesTheMeanRegretSpeaks) {
   EXPECT_DOUBLE_EQ(left(std::vector<double>(kEnoughTried - 1, 0.7)), mean_regret(10.5));
 }
 
-/// A lucky sample in the second half is no gain.
+/// A lucky sample in the second half does not count as a gain.
 TEST(Left, NoiseIsNoGain) {
   std::vector<LogRatios> all(40);
   std::vector<const LogRatios*> tried;

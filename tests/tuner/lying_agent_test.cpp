@@ -1,5 +1,5 @@
-// Tuning with an agent whose answers are wrong: values, times, sizes, names, or all bytes. No such answer becomes a
-// plan, and each is refused with a sentence.
+// Tuning with an agent whose results are wrong: values, times, sizes, names, or all bytes. No such result becomes a
+// plan, and each is refused with a clear message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-/// Changes the bytes of an answer before it is delivered.
+/// Changes the bytes of a result before it is delivered.
 using Lie = std::function<std::string(const std::string&)>;
 
 /// A lie that changes a field.
@@ -97,7 +97,7 @@ class LyingAgent : public ::testing::Test {
     options.inputs = inputs_of(graph);
     return {graph, native(), std::move(options)};
   }
-  /// Returns the error of some work while the agent tells a lie.
+  /// Returns the error of some work while the agent delivers a wrong result.
   std::string refusal(const Lie& lie, const std::function<void()>& work) {
     tell(lie);
     const std::string error = error_of(work, ErrorKind::bad_input);
@@ -109,7 +109,7 @@ class LyingAgent : public ::testing::Test {
   std::atomic<bool> stop_ = false;
   std::mutex lock_;
   Lie lie_;
-  std::string last_;  ///< the last answer, before the lie
+  std::string last_;  ///< the last result, before the lie
   std::thread agent_;
 };
 
@@ -245,7 +245,7 @@ TEST_F(LyingAgent, BytesThatAreNoAnswerAreRefused) {
                 kAdvice);
 }
 
-/// Changed bytes of a right answer are either refused or a right answer with other figures.
+/// A right result with changed bytes is either refused or is a valid result with different figures.
 TEST_F(LyingAgent, NoByteOfAnAnswerMakesTheTunerDoAnythingButRefuseIt) {
   start();
   NetworkBench there = bench();
@@ -278,7 +278,7 @@ TEST_F(LyingAgent, NoByteOfAnAnswerMakesTheTunerDoAnythingButRefuseIt) {
   EXPECT_GT(used, 400) << "such as a slightly different time";
 }
 
-/// Changes all values that a run returned, and calls itself right.
+/// Changes all values that a run returned, and claims that they are right.
 void corrupt(TrialAnswer& answer) {
   for (auto& value : answer.traced.values) {
     for (size_t i = 3; i < value.size(); i += 4) value[i] ^= std::byte{0x41};  // signs and exponents

@@ -1,4 +1,4 @@
-// Variants of a network, including those whose choices make the passes give another graph.
+// Variants of a network, including those for whose choices the passes return a different graph.
 #include "tune/tuner/network_bench.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST_F(Bench, LayersOfWhichOtherThingsAreForbiddenAreOtherTasks) {
   const auto task = std::ranges::find_if(before, with_two_layers);
   ASSERT_NE(task, before.end());
   CompileOptions options = native();
-  Schedule unusual = task->fallback;  // forbidding a schedule that is no default changes none that runs
+  Schedule unusual = task->fallback;  // forbidding a schedule that is not a default does not change those that run
   for (auto& [knob, value] : unusual.knobs) value += knob == "tile" ? 1 : 0;
   options.forbidden = {{unusual, task->nodes[1]}};
   const NetworkBench apart(graph_, options, runner());

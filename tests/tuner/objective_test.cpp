@@ -1,4 +1,4 @@
-// What tuning minimises: its text form, and the scores of plans.
+// The objective of tuning: its text form, and the scores of plans.
 #include "tune/tuner/objective.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(Objective, AScoreIsAWeightedGeometricMean) {
   EXPECT_LT(kMemoryObjective.score({0.9, 0.89, 0.91}, 1).high, 1) << "with equal bytes, time decides";
 }
 
-/// A small change that saves bytes at their price leaves the score as it is.
+/// A small change that saves bytes at their price does not change the score.
 TEST(Objective, APriceKeepsTheScore) {
   const TuneObjective objective{80, 20};
   const double time = 40, bytes = 1000, saved = 0.01;

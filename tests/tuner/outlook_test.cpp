@@ -265,7 +265,7 @@ TEST(Outlook, PruningLeavesTunedTasksTuned) {
   EXPECT_EQ(after.available.layers, 1);
 }
 
-// If the layers already run the schedules of the records, the records bring no gain; only more trials can.
+// If the layers already run the schedules of the records, there is no gain from records, only from more trials.
 TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
   const std::vector<Record> records = tuned(kConv, 0.8, 40);
   const std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::record)};

@@ -26,7 +26,7 @@ TEST(PlanMemory, IsThatOfTheCompiledNetwork) {
   EXPECT_EQ(bytes_ratio({.weights = 100, .code = 100}, {.arena = 50}), 0.25);
 }
 
-/// What the best schedule of each template and task changes is exactly what the plan with that schedule shows.
+/// The predicted effect of the best schedule of each template and task is exactly that of the plan with that schedule.
 TEST(PlanMemory, IsPredictedForOtherSchedules) {
   NetworkBench bench = bench_of(small_network());
   const CpuLimits& limits = bench.options().target.limits;

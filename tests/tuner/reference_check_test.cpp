@@ -1,4 +1,4 @@
-// The check of plans against the reference kernels: the default plan is right as compiled, and faults are reported.
+// The check of plans against the reference kernels: the compiled default plan is right, and faults are reported.
 #include "tune/tuner/race/reference_check.h"
 
 #include <gmock/gmock.h>
@@ -89,7 +89,7 @@ TEST(ReferenceCheck, ChoicesAreHeldAgainstTheReferenceWhereTheyDiffer) {
   EXPECT_EQ(values({{task->nodes[0], other}, {task->nodes[1], other}}), 1) << "one layer of a task";
 }
 
-/// A runner whose plans run on no machine: their values are those of the reference kernels.
+/// A runner that does not execute its plans: their values are those of the reference kernels.
 class OnPaper : public Runner {
  public:
   explicit OnPaper(const CheckedCase& of) : of_(of) {

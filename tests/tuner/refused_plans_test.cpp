@@ -1,4 +1,4 @@
-// Plans that win the race of a tuning run but are not accepted, since the reference kernels do not confirm them.
+// Plans that win the race of a tuning run but are not accepted, because they do not match the reference kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>

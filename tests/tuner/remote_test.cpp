@@ -1,4 +1,4 @@
-// Tuning with an agent of a fleet that measures: the same machine plays both parts.
+// Tuning with an agent of a fleet that measures; both run on the same machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class Remote : public ::testing::Test {
   void start_agent(const std::string& name = "agent", const std::vector<int>& cpus = affinity_cpus()) {
     stop_ = false;
     agent_ = std::thread([this, name, cpus] {
-      set_affinity(cpus);  // of its worker as well
+      set_affinity(cpus);  // including that of its worker
       fleet::AgentOptions options;
       options.connect = [this] { return std::make_unique<fleet::Queue>(url_); };
       options.name = name, options.device_class = "this", options.device = "this machine";
@@ -103,7 +103,7 @@ TEST_F(Remote, VariantsAreLoadedCheckedAndMeasuredThere) {
   EXPECT_THAT(error_of([&] { there.runner().measure(ids); }), HasSubstr("cannot be measured: it is not loaded"));
 }
 
-/// Wrong values in a variant: its constants are exchanged after the check values are known.
+/// Wrong values in a variant: its constants are swapped after the check values are known.
 TEST_F(Remote, AWrongVariantIsFoundThere) {
   start_agent();
   NetworkBench there = bench(remote());
@@ -121,7 +121,7 @@ TEST_F(Remote, AWrongVariantIsFoundThere) {
   EXPECT_EQ(loaded.faults.front().layer, "fire2.squeeze");
 }
 
-/// The plan runs there, and the reference kernels here.
+/// The plan runs on the agent, and the reference kernels in this process.
 TEST_F(Remote, LayersAreHeldAgainstTheReferenceKernels) {
   start_agent();
   CheckedCase net(small_network());
@@ -254,7 +254,7 @@ TEST_F(Remote, TuningFindsAFasterPlan) {
   const std::vector<int> all = affinity_cpus();
   const CpuShares shares = cpus_for(1);
   start_agent("agent", shares.measuring);
-  set_affinity(shares.building);  // as on a machine of its own
+  set_affinity(shares.building);  // as if it were on another machine
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.runner = remote();

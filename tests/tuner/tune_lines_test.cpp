@@ -195,7 +195,7 @@ TEST(TuneLines, ManyTasksTakeEightLinesAndOneForTheRest) {
   }
 }
 
-/// Numbers are never cut to others.
+/// Numbers are never truncated to different numbers.
 TEST(TuneLines, EverySizeIsKeptAndColumnsAreWholeOrLeftOut) {
   const tune::TuneProgress p = run();
   for (size_t rows = 1; rows < 20; ++rows) {

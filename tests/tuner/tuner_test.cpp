@@ -112,7 +112,7 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
     EXPECT_EQ(r.conditions.threads, 1);
     EXPECT_EQ(r.network, "squeezenet1_1");
   }
-  // The accepted plan is never slower: unless it was clearly faster, the default stays.
+  // The accepted plan is never slower: unless it was clearly faster, the default is kept.
   EXPECT_EQ(result.same_plan, result.choices.empty());
   EXPECT_LE(result.ratio.high, 1);
   for (const TunedTask& t : result.tasks) {
@@ -463,7 +463,7 @@ TEST(Tuner, TrialsAreNoMoreThanAskedFor) {
   EXPECT_FALSE(result.building.empty());
 }
 
-/// Until told to stop, sends SIGSEGV to each worker of this process that has used a fifth of a second of CPU time.
+/// Until it is stopped, sends SIGSEGV to each worker of this process that has used a fifth of a second of CPU time.
 class Killer {
  public:
   explicit Killer(std::atomic<bool>& enough) : enough_(enough), thread_([this] { run(); }) {}

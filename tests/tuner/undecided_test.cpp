@@ -1,4 +1,4 @@
-// What a run says whose default plan stays: whether the search or the machine is the reason.
+// The message of a run that keeps the default plan: whether the search or the machine is the reason.
 #include "tune/tuner/undecided.h"
 
 #include <gtest/gtest.h>

@@ -59,7 +59,7 @@ class UseTuned : public testing::Test {
     r.conditions.target = native().target.name, r.conditions.codegen = code_version(r, code_versions(native().target));
     records_.insert(records_.end(), times, r);
   }
-  /// Adds a record by which the other schedule is faster than the default.
+  /// Adds a record in which the other schedule is faster than the default.
   void record() { measure(other(first_), 0.9, "", 1); }
   Plan plan(Choose choose = Choose::accepted, int threads = 1, CompileOptions options = native()) {
     options.contents.code = false;
@@ -90,7 +90,7 @@ class UseTuned : public testing::Test {
   bool shipped_ = false;
 };
 
-/// The words of a compiled file are the same on any day.
+/// The text in a compiled file is the same on any day.
 TEST_F(UseTuned, WhatIsShippedTellsNoDayAndNoCommand) {
   record();
   keep({{first_.name, parse_schedule(other(first_))}});

@@ -1,4 +1,4 @@
-// Compiled files for several targets: which target a processor gets, and what a damaged file says.
+// Compiled files for several targets: which target is picked for a processor, and the errors for damaged files.
 #include "vm/compiled_file.h"
 
 #include <gtest/gtest.h>
@@ -124,7 +124,7 @@ std::filesystem::path written(const ScratchFolder& folder, const std::vector<std
   return file;
 }
 
-/// The constants that the steps of a plan read, in their order.
+/// The constants that the steps of a plan read, in the order of the steps.
 std::vector<std::string> constants_of(const vm::CompiledFile& file) {
   const Plan& plan = std::get<Plan>(file.content);
   std::vector<std::string> all;

@@ -1,4 +1,4 @@
-// Programs at the edges of what models may contain: names, counts and shapes that do not fit, and who owns the memory.
+// Programs at the limits of what models may contain: names, counts and shapes that do not fit, and ownership of memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ void scalar(onnx::pb::TensorProto& tensor, const std::string& name, int64_t valu
   tensor.clear_dims();
 }
 
-/// A Loop over state v from x, as often as n says, whose body has the inputs i, go, v and no nodes.
+/// A Loop with n iterations over a state v that starts as x, whose body has the inputs i, go, v and no nodes.
 struct LoopMaker : ModelMaker {
   explicit LoopMaker(const std::vector<std::string>& outputs = {"y"}) {
     input("n", {}, kInt64);
@@ -79,7 +79,7 @@ TEST(EmptyTensors, LoseAnAxis) {
 }
 
 TEST(Names, OfABodyHideThoseAround) {
-  // Around the body k is 1; inside, it is an initializer, 10. The body's state has the name of the network's input.
+  // Outside the body, k is 1; inside, it is an initializer, 10. The body's state has the name of the network's input.
   ModelMaker maker;
   maker.input("n", {}, kInt64);
   maker.input("x", {2});
@@ -150,7 +150,7 @@ TEST(Outputs, HaveMemoryOfTheirOwn) {
 }
 
 TEST(Outputs, OfABranchMayBeAbsent) {
-  // The function returns its second input, which the call leaves out.
+  // The function returns its second input, which the call omits.
   ModelMaker maker(18);
   maker.import("my", 1);
   maker.input("x", {2});
@@ -309,7 +309,7 @@ TEST(Loop, ABodyThatIsNoGraphIsAnError) {
 }
 
 TEST(Loop, MoreThanMemoryToStackIsAnError) {
-  // Every iteration stacks the same 64 MiB, which take memory once.
+  // Every iteration stacks the same 64 MiB, which use memory only once.
   LoopMaker maker({"y", "all"});
   maker.node("Expand", {"one", "sides"}, {"large"});
   set_floats(maker.initializer(), "one", {1}, {1});
@@ -323,7 +323,7 @@ TEST(Loop, MoreThanMemoryToStackIsAnError) {
   EXPECT_THAT(error_of([&] { run(int64_t{1} << 40); }),
               testing::AllOf(testing::StartsWith("out_of_memory: Loop 'loop': its iterations have produced "),
                              HasSubstr(" values to be stacked, and "), HasSubstr("run fewer iterations")));
-  EXPECT_EQ(run(1)[1].shape(), (Shape{1, 1 << 24}));  // the session goes on
+  EXPECT_EQ(run(1)[1].shape(), (Shape{1, 1 << 24}));  // the session can still be used
 }
 
 TEST(Sequences, ContainTensorsOnly) {

@@ -1,4 +1,4 @@
-// The memory of programs that see inputs of many sizes.
+// The memory of programs that get inputs of many sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,7 +95,7 @@ TEST(ProgramMemory, StaysWithinTheLimitOverOneHundredSizes) {
 
 TEST(ProgramMemory, DropsThePlansThatHaveNotRunForTheLongestTime) {
   Rows rows(int64_t{20} << 10);  // some plans of this network
-  std::vector<int64_t> order;    // sizes, used last first
+  std::vector<int64_t> order;    // sizes, most recently used first
   std::mt19937 random(3);
   size_t most = 0, dropped = 0;
   for (int i = 0; i < 60; ++i) {

@@ -1,4 +1,4 @@
-// Compiled files of programs: what they keep, what they refuse, and how they run.
+// Compiled files of programs: what they contain, what they refuse, and how they run.
 #include "vm/program_file.h"
 
 #include <gmock/gmock.h>
@@ -271,8 +271,8 @@ TEST(DamagedProgram, AnotherVersionOrKindIsRefused) {
             "bad_input: compiled file 'p': not a compiled Kilter file: it does not start with KILTERP1");
 }
 
-/// Every byte of the fields is replaced by others, which no hash reports. The file must be refused with an Error, or
-/// make a program that can be set up.
+/// Every byte of the fields is replaced with other values, without a hash that would detect this. The file must be
+/// refused with an Error, or yield a program that can be set up.
 TEST(DamagedProgram, ForgedFieldsAreRefusedOrHarmless) {
   const LoadOptions forged{.verify = false, .check_meta_hash = false};
   for (const auto& maker : {onnx::choosing_model(), onnx::splitting_model(), onnx::doubling_loop()}) {

@@ -13,7 +13,7 @@ inline pb::GraphProto& body_of(pb::NodeProto& node, const std::string& name) {
   return *add_attribute(node, name, kGraphAttr).mutable_g();
 }
 
-/// y has Exp of those elements of Abs(x) . w that are not 0, where w is 4 x 4.
+/// y contains Exp of those elements of Abs(x) . w that are not 0, where w is 4 x 4.
 inline ModelMaker picking_model() {
   ModelMaker maker;
   maker.input("x", {"n", 4});
@@ -30,7 +30,7 @@ inline ModelMaker picking_model() {
   return maker;
 }
 
-/// y is Relu(x) if any element of x is above 0, else -x; a branch captures c = x + 1 as well.
+/// y is Relu(x) if any element of x is above 0, otherwise -x; a branch also captures c = x + 1.
 inline ModelMaker choosing_model() {
   ModelMaker maker;
   maker.input("x", {2, 3});
@@ -50,7 +50,7 @@ inline ModelMaker choosing_model() {
   return maker;
 }
 
-/// sums has the running sums of the rows of x.
+/// sums contains the running sums of the rows of x.
 inline ModelMaker scanning_model() {
   ModelMaker maker;
   maker.input("x", {5, 3});
@@ -68,7 +68,7 @@ inline ModelMaker scanning_model() {
   return maker;
 }
 
-/// parts is the rows of x as a sequence, and one is row `at` of them.
+/// parts contains the rows of x as a sequence, and one is row `at` of them.
 inline ModelMaker splitting_model() {
   ModelMaker maker;
   maker.input("x", {"n", 2});
@@ -95,7 +95,7 @@ inline ModelMaker suppressing_model() {
   return maker;
 }
 
-/// y has a map from 7, 2 and 9 to the elements for each row of x.
+/// For each row of x, y contains a map from 7, 2 and 9 to its elements.
 inline ModelMaker mapping_model() {
   ModelMaker maker;
   maker.import("ai.onnx.ml", 1);
@@ -112,7 +112,7 @@ inline ModelMaker mapping_model() {
   return maker;
 }
 
-/// c has the strings of a, each with "!" behind it.
+/// c contains the strings of a, each followed by "!".
 inline ModelMaker joining_model() {
   ModelMaker maker(20);
   maker.input("a", {"n"}, 8);

@@ -56,7 +56,7 @@ TEST(Loop, RunsAsOftenAsItsCountSays) {
   EXPECT_TRUE(network->runs_program());
 }
 
-/// Notes what happens in a run: "(0" and ")" around segment 0, "[" and "]" around its code, "i" for an iteration, and
+/// Records the events of a run: "(0" and ")" around segment 0, "[" and "]" around its code, "i" for an iteration, and
 /// the names of operators in place of the number.
 class Notes : public vm::Observer {
  public:
@@ -121,7 +121,7 @@ TEST(Loop, ACountThatIsNoIntegerIsAnError) {
             "bad_model: Loop 'loop': the trip count is f32[], expected one i64");
 }
 
-/// y = Relu(x) if any element of x is above 0, else the scalar -1: branches of different rank.
+/// y = Relu(x) if any element of x is above 0, otherwise the scalar -1: branches of different rank.
 ModelMaker ranks_model() {
   ModelMaker maker;
   maker.input("x", {1, 3, 64, 64});
@@ -323,7 +323,7 @@ TEST(Outputs, AreNeitherInputsNorConstantsNorEachOther) {
 }
 
 TEST(Partition, KnownShapesStayInSegments) {
-  // The shape of z follows from that of NonZero's result, whose value nothing needs.
+  // The shape of z follows from that of NonZero's result, whose value is not needed.
   ModelMaker maker;
   maker.input("x", {100});
   maker.node("Relu", {"x"}, {"r"});
@@ -343,7 +343,7 @@ TEST(Partition, KnownShapesStayInSegments) {
 }
 
 TEST(Partition, ASegmentGivesWhatLaterOnesNeedForShapes) {
-  // The last Reshape needs the shape of r, which it does not read otherwise.
+  // The last Reshape needs only the shape of r.
   ModelMaker maker;
   maker.input("x", {1, 100});
   maker.node("Relu", {"x"}, {"r"});

@@ -1,4 +1,4 @@
-// Operators on the host compute what their reference kernels do: runtime kernels, views and copies of regions.
+// Operators on the host (runtime kernels, views and copies of regions) compute the same as their reference kernels.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -34,7 +34,7 @@ HostCase host_case(const OpDef& op, const ParsedCase& parsed) {
   return made;
 }
 
-/// Runs a case on the host and by the reference kernel, and expects the same.
+/// Runs a case on the host and with the reference kernel, and expects the same result.
 void expect_same(const OpDef& op, const ParsedCase& parsed, CaseText text) {
   static ThreadPool pool(3);
   const HostCase c = host_case(op, parsed);

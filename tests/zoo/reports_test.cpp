@@ -1,4 +1,4 @@
-// Compares networks that users of TVM reported with the convolutions in the logs of these reports.
+// Compares networks from reports of TVM users with the convolutions in the logs of these reports.
 #include <gtest/gtest.h>
 
 #include "measures.h"

@@ -49,7 +49,8 @@ TEST(Zoo, LeastSizeBuildsAndOneLessDoesNot) {
     if (row.least_size == 1) continue;
     const std::string error = error_of(row.name, {.size = row.least_size - 1}, ErrorKind::bad_input);
     EXPECT_NE(error.find(fmt::format("at least {}", row.least_size)), std::string::npos) << error;
-    // The least size is a limit of the network itself: below it, a layer would not fit or would have an empty result.
+    // The smallest size is a limit of the network itself: below it, a layer would not fit or would have an empty
+    // result.
     Options below = {.size = row.least_size - row.size_step, .classes = row.classes, .weights = false};
     if (row.size_step == 1) {
       EXPECT_ANY_THROW({
