@@ -59,7 +59,7 @@ bool add_case(Folder& folder, const OpDef& op, const ParsedCase& parsed, CaseTex
   }
 }
 
-TEST_P(AArch64, EveryOperatorAnswersAsTheReference) {
+TEST_P(AArch64, EveryOperatorMatchesReference) {
   // Only operators that have a template count: other operators run reference kernels, for which no code is generated.
   constexpr size_t kLeastOperators = 120;
   Folder folder;
@@ -78,7 +78,7 @@ TEST_P(AArch64, EveryOperatorAnswersAsTheReference) {
   expect_right(folder);
 }
 
-TEST_P(AArch64, NetworksAnswerAsTheReference) {
+TEST_P(AArch64, NetworksMatchReference) {
   // The tolerance of `kilter run --verify`: a thousandth of the largest magnitude.
   constexpr Tolerance kOfLargest{.rtol = 0, .atol = 1e-3, .scaled = true};
   Folder folder;
@@ -168,7 +168,7 @@ class EmulatedCpu : public testing::Test {
   }
 };
 
-TEST_F(EmulatedCpu, NativeIsTheProcessorsOwnRow) {
+TEST_F(EmulatedCpu, NativeSelectsRowOfTheProcessor) {
   be("cortex-a72");
   EXPECT_EQ(native_target(), "cortex-a72: Arm implementer 0x41 part 0xd08: fp-armv8,neon\n");
   be("neoverse-n1");
@@ -183,14 +183,14 @@ TEST_F(EmulatedCpu, NativeIsTheProcessorsOwnRow) {
   EXPECT_EQ(native_target(), "aarch64: Arm implementer 0x41 part 0xd03: fp-armv8,neon\n");
 }
 
-TEST_F(EmulatedCpu, ThatLacksSomeFeaturesSaysWhich) {
+TEST_F(EmulatedCpu, MissingFeaturesAreNamed) {
   be("cortex-a72");
   EXPECT_EQ(refusal_of("neoverse-n1"),
             "relu: 'net' was compiled for target neoverse-n1 and needs CPU features that this machine (Arm implementer "
             "0x41 part 0xd08) lacks: rdm, fullfp16, dotprod; compile it for this machine");
 }
 
-TEST_F(EmulatedCpu, WithRegistersOfAnotherLengthSaysSo) {
+TEST_F(EmulatedCpu, OtherVectorLengthIsReported) {
   be("max,sve-default-vector-length=64");
   EXPECT_EQ(refusal_of("neoverse-v1"),
             "relu: 'net' was compiled for target neoverse-v1 and needs CPU features that this machine (Arm implementer "

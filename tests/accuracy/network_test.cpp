@@ -129,7 +129,7 @@ Compared compare_with_f64(const Graph& graph) {
 
 class NetworkAccuracy : public testing::TestWithParam<Network> {};
 
-TEST_P(NetworkAccuracy, StaysWithinTheGates) {
+TEST_P(NetworkAccuracy, StaysWithinErrorLimits) {
   const std::optional<Graph> graph = graph_of(GetParam());
   if (!graph) GTEST_SKIP() << KILTER_MODELS << "/" << GetParam().file << " is missing; bench/peers.py fetches it";
   const Compared c = compare_with_f64(*graph);

@@ -278,7 +278,7 @@ TEST(AmxNetworks, OfIntegersAreExact) {
   EXPECT_EQ(run_guarded(program_of(std::move(plan)), inputs, evaluate(graph, inputs), Tolerance{0, 0}, 8), "");
 }
 
-TEST(AmxNetworks, SayWhatTheyNeed) {
+TEST(AmxNetworks, RequireAmxFeatures) {
   if (!tile_target()) GTEST_SKIP() << "the machine lacks an extension other than AMX";
   Layer l(1);
   make_product(l);

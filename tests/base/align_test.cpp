@@ -17,7 +17,7 @@ TEST(Align, PartsAndMultiplesRoundUp) {
   EXPECT_EQ(round_up(size_t{64}, 64), 64U);
 }
 
-TEST(Align, AModelMayNameTheLargestNumber) {
+TEST(Align, LargestIntegerDoesNotOverflow) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(ceil_div(int64_t{33}, kMost), 1);
   EXPECT_EQ(ceil_div(kMost, kMost), 1);

@@ -15,7 +15,7 @@ TEST(Columns, LongNamesLoseTheirMiddle) {
   EXPECT_EQ(without_middle("abcdef", 4), "a..f");
 }
 
-TEST(Columns, NamesThatOnlyTheirMiddlesDistinguishKeepThem) {
+TEST(Columns, DistinguishingMiddlesAreKept) {
   const std::vector<std::string> names{"/backbone/blocks.1/branch/convolution",
                                        "/backbone/blocks.23/branch/convolution", "/head/a_classifier_of_images",
                                        "conv"};
@@ -27,7 +27,7 @@ TEST(Columns, NamesThatOnlyTheirMiddlesDistinguishKeepThem) {
   EXPECT_EQ(short_names(same, 12), (std::vector<std::string>{"/mode.._name", "/mode.._name"}));
 }
 
-TEST(Columns, CharactersOfSeveralBytesStayWhole) {
+TEST(Columns, MultibyteCharactersAreNotSplit) {
   EXPECT_EQ(without_middle("\u00E9\u00E9\u00E9\u00E9\u00E9", 8), "\u00E9..\u00E9");  // three bytes on each side
   EXPECT_EQ(without_middle("\u5C42\u5C42\u5C42\u5C42", 6), "..");                    // two bytes on each side
   EXPECT_EQ(beginning("a\u5C42b", 5), "a\u5C42b");
@@ -36,7 +36,7 @@ TEST(Columns, CharactersOfSeveralBytesStayWhole) {
   EXPECT_EQ(beginning("\u5C42", 0), "");
 }
 
-TEST(Columns, TheCommonStartEndsAtASeparator) {
+TEST(Columns, CommonPrefixEndsAtSeparator) {
   const std::vector<std::string> paths{"/model/layer1/conv", "/model/layer2/conv", "/model/last"};
   EXPECT_EQ(common_start(paths), "/model/");
   const std::vector<std::string> dots{"features.2.expand", "features.3.expand"};

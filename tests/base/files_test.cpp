@@ -71,7 +71,7 @@ TEST(Files, FailedWriteLeavesNoTemporary) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
-TEST(Files, AFileThatIsReplacedKeepsItsMode) {
+TEST(Files, ReplacedFileKeepsItsMode) {
   const ScratchFolder folder;
   const auto path = folder.path() / "file";
   write_file_atomically(path, "old");
@@ -82,7 +82,7 @@ TEST(Files, AFileThatIsReplacedKeepsItsMode) {
   }
 }
 
-TEST(Files, ALinkStaysAndLeadsToTheNewFile) {
+TEST(Files, SymlinkIsKeptAndPointsToNewFile) {
   const ScratchFolder folder;
   write_file_atomically(folder.path() / "file", "old");
   std::filesystem::create_symlink("file", folder.path() / "link");
@@ -95,7 +95,7 @@ TEST(Files, ALinkStaysAndLeadsToTheNewFile) {
   EXPECT_EQ(link_target(folder.path() / "dangling"), folder.path() / "dangling");
 }
 
-TEST(FileNames, AreSeenAndStayInTheFolder) {
+TEST(FileNames, AreVisibleAndInsideTheFolder) {
   std::set<std::string> taken;
   EXPECT_EQ(file_name("output", ".npy", taken), "output.npy");
   EXPECT_EQ(file_name("../up", ".npy", taken), "___up.npy");
@@ -116,7 +116,7 @@ TEST(FileNames, DoNotCollide) {
   EXPECT_EQ(file_name("a_", ".npy", taken), "a_-3.npy");
 }
 
-TEST(FileNames, OfAnyLengthAreLegal) {
+TEST(FileNames, LongNamesAreShortened) {
   const ScratchFolder folder;
   std::set<std::string> taken;
   for (const char last : {'x', 'y'}) {

@@ -17,7 +17,7 @@ int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-TEST(FreeMemory, GoesBackToTheSystem) {
+TEST(FreeMemory, IsReturnedToTheSystem) {
 #ifndef __GLIBC__
   GTEST_SKIP() << "another C library";
 #endif

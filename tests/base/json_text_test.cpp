@@ -12,7 +12,7 @@ std::string nested(int depth) {
   return std::string(n, '[') + std::string(n, ']');
 }
 
-TEST(JsonText, BytesThatAreNoTextAreReplaced) {
+TEST(JsonText, InvalidUtf8IsReplaced) {
   EXPECT_EQ(json_text(nlohmann::json{{"a", "\xc3\x28"}}), "{\"a\":\"\xEF\xBF\xBD(\"}");
   EXPECT_EQ(json_text(nlohmann::json{{"\xff", 1}}), "{\"\xEF\xBF\xBD\":1}");
   EXPECT_EQ(json_text(nlohmann::json("\x1b\n\x07")), R"("\u001b\n\u0007")");

@@ -35,7 +35,7 @@ TEST(MapValue, KeysAscend) {
   EXPECT_THAT(map_values(texts).strings(), ElementsAre("2", "1"));
 }
 
-TEST(MapValue, KindsAreToldApart) {
+TEST(MapValue, MapsAndListsAreDistinguished) {
   const Tensor keys = Tensor::of<int64_t>({2}, {1, 2}), values = Tensor::of<float>({2}, {1, 2});
   const AnyValue map = map_value(keys, values);
   EXPECT_TRUE(is_map(map));
@@ -52,7 +52,7 @@ TEST(MapValue, Text) {
   EXPECT_EQ(text(AnyValue::sequence({map})), "sequence of 1 (map of 2 from i64 to f32)");
 }
 
-TEST(MapValue, PartsMustFit) {
+TEST(MapValue, InvalidKeysAndValuesAreErrors) {
   const Tensor two = Tensor::of<int64_t>({2}, {4, 4});
   EXPECT_EQ(error_of(two, two), "input 'm' has the key 4 twice");
   EXPECT_EQ(error_of(strings({"a", "b", "a"}), Tensor::of<float>({3}, {1, 2, 3})), "input 'm' has the key 'a' twice");

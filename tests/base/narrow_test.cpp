@@ -45,7 +45,7 @@ TEST(Narrow, EveryNumberHasItsOwnCode) {
   }
 }
 
-TEST(Narrow, ValuesAreThoseOfTheFormats) {
+TEST(Narrow, ValuesFollowTheFormats) {
   const std::vector<float> quarter = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   for (uint8_t code = 0; code < 8; ++code) {
     EXPECT_EQ(narrow_value(DType::f4e2m1, code), quarter[code]);
@@ -76,7 +76,7 @@ TEST(Narrow, ValuesAreThoseOfTheFormats) {
   }
 }
 
-TEST(Narrow, RoundsToTheNearestNumberAndTiesToTheEvenCode) {
+TEST(Narrow, RoundsToNearestWithTiesToEven) {
   for (const DType type : kFloats) {
     if (type == DType::f8e8m0) continue;
     const auto codes = finite_codes(type);
@@ -117,7 +117,7 @@ TEST(Narrow, ScalesAreRoundedUpDownOrToTheNearestPower) {
 }
 
 /// The bit patterns in the tables of ONNX's definition of Cast.
-TEST(Narrow, SpecialNumbersFollowTheTablesOfTheStandard) {
+TEST(Narrow, SpecialValuesFollowTheStandard) {
   struct Row {
     DType type;
     int minus_zero, nan, minus_nan, largest, beyond, minus_beyond;
@@ -181,7 +181,7 @@ TEST(Narrow, PackedElementsBeginInTheLowestBits) {
   }
 }
 
-TEST(Narrow, TensorsGiveTheirNumbers) {
+TEST(Narrow, TensorElementsAreRead) {
   Tensor t(DType::i4, {2});
   t.data<uint8_t>()[0] = 0x9, t.data<uint8_t>()[1] = 3;
   EXPECT_EQ(t.bytes(), 2);

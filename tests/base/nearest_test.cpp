@@ -27,14 +27,14 @@ TEST(Nearest, ASimilarWordIsFound) {
   EXPECT_EQ(nearest("compale", kCommands), "compile");  // as near as compare, which comes later
 }
 
-TEST(Nearest, NothingIsSuggestedForAnotherWord) {
+TEST(Nearest, UnrelatedWordGetsNoSuggestion) {
   EXPECT_EQ(nearest("frobnicate", kCommands), "");
   EXPECT_EQ(nearest("xy", kCommands), "");
   EXPECT_EQ(nearest("", kCommands), "");
   EXPECT_EQ(nearest("profil", {}), "");
 }
 
-TEST(Nearest, TheTextContinuesAMessage) {
+TEST(Nearest, SuggestionTextContinuesAMessage) {
   EXPECT_EQ(did_you_mean("tnue", kCommands), "; did you mean 'tune'?");
   EXPECT_EQ(did_you_mean("frobnicate", kCommands), ";");
 }

@@ -98,7 +98,7 @@ TEST(Npy, BooleansAreNormalised) {
   EXPECT_EQ(tensor.raw()[1], std::byte{0});
 }
 
-TEST(Npy, BadFilesAreOneClearError) {
+TEST(Npy, BadFilesGiveOneClearError) {
   EXPECT_THAT(error_of(""), HasSubstr("not a .npy file"));
   EXPECT_THAT(error_of("PK\3\4 something else"), HasSubstr("not a .npy file"));
   EXPECT_THAT(error_of(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "1234")), HasSubstr("'>f4'"));

@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-TEST(OutOfMemory, SaysHowMuchForWhatAndWhatThereIs) {
+TEST(OutOfMemory, MessageNamesSizePurposeAndFreeMemory) {
   EXPECT_EQ(
       error_of([] { fail_out_of_memory(1'200'000'000, "the arena of 'x'", 412'000'000); }, ErrorKind::out_of_memory),
       free_memory() < 412'000'000
@@ -18,7 +18,7 @@ TEST(OutOfMemory, SaysHowMuchForWhatAndWhatThereIs) {
   EXPECT_GT(free_memory(), 0);
 }
 
-TEST(OutOfMemory, SizesAreInUnitsThatAreRead) {
+TEST(OutOfMemory, SizesHaveReadableUnits) {
   EXPECT_EQ(memory_text(0), "0 bytes");
   EXPECT_EQ(memory_text(999), "999 bytes");
   EXPECT_EQ(memory_text(1000), "1.0 kB");

@@ -28,13 +28,13 @@ TEST(Result, HoldsAReason) {
   EXPECT_EQ(result.rejected().text(), "number: limit even, got 7");
 }
 
-TEST(Result, ValuesThatCannotBeCopiedMove) {
+TEST(Result, MoveOnlyValuesAreMoved) {
   Result<std::unique_ptr<int>> result(std::make_unique<int>(5));
   const std::unique_ptr<int> taken = *std::move(result);
   EXPECT_EQ(*taken, 5);
 }
 
-TEST(Result, ReadingWhatItDoesNotHoldIsAnInternalError) {
+TEST(Result, ReadingAnAbsentValueIsAnInternalError) {
   constexpr std::string_view kRejected = "the value of a rejected result was requested: number: limit even, got 7";
   EXPECT_EQ(error_of([] { (void)*half(7); }, ErrorKind::internal), kRejected);
   EXPECT_EQ(error_of([] { (void)half(7)->size(); }, ErrorKind::internal), kRejected);

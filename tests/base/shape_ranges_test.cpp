@@ -24,7 +24,7 @@ std::string usage_of(const std::vector<std::string>& texts) {
   return error_of([&] { ranges(texts); }, ErrorKind::usage);
 }
 
-TEST(ShapeRanges, TextsReadBack) {
+TEST(ShapeRanges, TextRoundTrips) {
   for (const char* text : {"x=1x3x{320..960:32}x{64..800}", "x={1,2,8}x{n=0..4}", "x=scalar", "a=b=2x{n=1..3}",
                            "ids={b=1..4}x{seq=1,8,64} mask={b=1..4}x{seq=1,8,64}"}) {
     std::vector<std::string> parts;
@@ -61,7 +61,7 @@ TEST(ShapeRanges, IllegalTextsAreRefused) {
             "one value, and put the value in quotes, since shells expand braces");
 }
 
-TEST(ShapeRanges, NamesStandForOneSetOfSizes) {
+TEST(ShapeRanges, EqualNamesMustHaveEqualSizes) {
   EXPECT_EQ(usage_of({"ids=1x{seq}"}),
             "--shapes: dimension 1 of input 'ids' is {seq}, but no dimension of this name has "
             "sizes; give them once, as in {seq=1..512}");

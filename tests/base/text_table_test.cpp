@@ -21,14 +21,14 @@ TextTable layers() {
   return table;
 }
 
-TEST(TextTable, WithoutALimitTextsStayWhole) {
+TEST(TextTable, TextsAreNotCutWithoutALimit) {
   EXPECT_EQ(layers().text({}, "--json has them"),
             "layer                                                    ms     GB/s  cause\n"
             "/model/stage_one/a_long_name_of_a_layer/Conv           1.25     10.0  too few threads\n"
             "/model/stage_two/another_long_name_of_a_layer/Conv     0.25        -  none\n");
 }
 
-TEST(TextTable, NamesLoseTheirCommonStartAndTheirMiddle) {
+TEST(TextTable, LongNamesAreShortened) {
   EXPECT_EQ(layers().text({.width = 60}, "--json has them"),
             "layer                           ms     GB/s  cause\n"
             "stage_one/a_.._layer/Conv     1.25     10.0  too few threads\n"
@@ -36,7 +36,7 @@ TEST(TextTable, NamesLoseTheirCommonStartAndTheirMiddle) {
             "names begin with /model/\n");
 }
 
-TEST(TextTable, ColumnsOfLeastValueAreLeftOut) {
+TEST(TextTable, LeastImportantColumnsAreDropped) {
   EXPECT_EQ(layers().text({.width = 40}, "--json has them"),
             "layer                ms  cause\n"
             "..e_one../Conv     1.25  too few threads\n"
@@ -46,20 +46,20 @@ TEST(TextTable, ColumnsOfLeastValueAreLeftOut) {
             "  them\n");
 }
 
-TEST(TextTable, EveryWidthIsKept) {
+TEST(TextTable, NoLineExceedsTheWidth) {
   for (size_t width = 40; width < 120; ++width) {
     const std::string text = layers().text({.width = width}, "--json has them");
     for (const std::string_view line : split(text, '\n')) EXPECT_LE(line.size(), width) << line;
   }
 }
 
-TEST(TextTable, TheTitlesHaveTheirStyle) {
+TEST(TextTable, TitlesAreStyled) {
   const std::string text = layers().text({.head = [](const std::string& head) { return "<" + head + ">"; }}, "");
   EXPECT_THAT(text, testing::StartsWith("<layer "));
   EXPECT_THAT(text, testing::HasSubstr("cause>\n/model"));
 }
 
-TEST(TextTable, ARowWithoutTextForAColumnIsAnInternalError) {
+TEST(TextTable, RowWithMissingCellIsAnInternalError) {
   TextTable table({{.title = "a"}, {.title = "b"}});
   try {
     table.add({"1"});
@@ -70,7 +70,7 @@ TEST(TextTable, ARowWithoutTextForAColumnIsAnInternalError) {
   }
 }
 
-TEST(FitLines, LinesGoOnBelowTheirText) {
+TEST(FitLines, WrappedLinesAreIndented) {
   EXPECT_EQ(fit_lines("  schedule    conv2d_direct vectors=2 rows=1 tile=8\nshort\n", 32),
             "  schedule    conv2d_direct\n"
             "              vectors=2 rows=1\n"
@@ -82,7 +82,7 @@ TEST(FitLines, LinesGoOnBelowTheirText) {
   EXPECT_EQ(fit_lines("see /model/stage/a_long_name_of_a_layer/Conv: why", 24), "see\n  /model/sta..ayer/Conv:\n  why");
 }
 
-TEST(FitLines, CommandsAndColouredLinesStayWhole) {
+TEST(FitLines, CommandsAndColouredLinesAreNotWrapped) {
   const std::string command = "  $ kilter tune a_model_with_a_name.onnx --threads 1";
   EXPECT_EQ(fit_lines(command, 20), command);
   const std::string coloured = "\033[1mlayer   ms   a title\033[0m";

@@ -71,7 +71,7 @@ TEST(Hash, Fnv1aKnownAnswers) {
   EXPECT_EQ(hash_text("foobar"), 0x85944171f73967e8ULL);
 }
 
-TEST(Hash, EveryBitAndTheLengthCount) {
+TEST(Hash, EveryBitAndTheLengthChangeTheHash) {
   for (size_t size : {1, 7, 8, 9, 31, 32, 33, 63, 64, 100}) {
     std::vector<std::byte> bytes(size, std::byte{0x5a});
     const uint64_t hash = hash_bytes(bytes);
@@ -88,7 +88,7 @@ TEST(Hash, EveryBitAndTheLengthCount) {
   EXPECT_NE(hash_combine(hash_combine(0, 1), 2), hash_combine(hash_combine(0, 2), 1));
 }
 
-TEST(Printable, EscapesWhatMovesTheCursorOrReordersText) {
+TEST(Printable, EscapesControlAndReorderingCharacters) {
   EXPECT_EQ(printable("conv1/\xC3\xA9t\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 a\\b"),
             "conv1/\xC3\xA9t\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80 a\\b")
       << "letters of every script stay";
@@ -107,7 +107,7 @@ TEST(Printable, EscapesWhatMovesTheCursorOrReordersText) {
   EXPECT_EQ(printable_lines("a\n\tb\x1b\r"), "a\n\tb\\x1b\\x0d");
 }
 
-TEST(Printable, EscapesWhatIsNotUtf8) {
+TEST(Printable, EscapesInvalidUtf8) {
   EXPECT_EQ(printable("\xC3(\xA0"), "\\xc3(\\xa0");
   EXPECT_EQ(printable("\x9b"), "\\x9b") << "a byte that old terminals take for a control sequence";
   EXPECT_EQ(printable("\xC3"), "\\xc3") << "cut off";
@@ -119,7 +119,7 @@ TEST(Printable, EscapesWhatIsNotUtf8) {
   EXPECT_EQ(printable("\xFF\xFE"), "\\xff\\xfe");
 }
 
-TEST(CsvCell, IsNoFormula) {
+TEST(CsvCell, FormulasAreEscaped) {
   EXPECT_EQ(csv_cell("fire2.expand1x1"), "fire2.expand1x1");
   EXPECT_EQ(csv_cell("=HYPERLINK(\"http://x\",\"y\")"), "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\"");
   EXPECT_EQ(csv_cell("=1+1"), "'=1+1");
@@ -133,13 +133,13 @@ TEST(CsvCell, IsNoFormula) {
   EXPECT_EQ(csv_cell(""), "");
 }
 
-TEST(CsvCell, NumbersStayNumbers) {
+TEST(CsvCell, NumbersAreUnchanged) {
   for (const char* number : {"-1", "-1.5e-3", "+2", "0", "3.25", "-inf"}) EXPECT_EQ(csv_cell(number), number);
   EXPECT_EQ(csv_cell("-1+1"), "'-1+1");
   EXPECT_EQ(csv_cell("-"), "'-");
 }
 
-TEST(ShellWord, IsOneWord) {
+TEST(ShellWord, IsQuotedAsOneWord) {
   EXPECT_EQ(shell_word("zoo:resnet18"), "zoo:resnet18");
   EXPECT_EQ(shell_word(""), "''");
   EXPECT_EQ(shell_word("a b"), "'a b'");
@@ -148,7 +148,7 @@ TEST(ShellWord, IsOneWord) {
   EXPECT_EQ(shell_word("a\x1b'\\n"), "$'a\\x1b\\'\\\\n'");
 }
 
-TEST(CpuInfo, AnswersWhatTheCompilerSees) {
+TEST(CpuInfo, MatchesCompilerBuiltins) {
 #if defined(__x86_64__)
   EXPECT_EQ(cpu_has("avx2"), __builtin_cpu_supports("avx2") != 0);
   EXPECT_EQ(cpu_has("fma"), __builtin_cpu_supports("fma") != 0);

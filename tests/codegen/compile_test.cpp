@@ -40,7 +40,7 @@ TEST(Compile, AddsOverTheWholeParallelRange) {
   }
 }
 
-TEST(Compile, ChecksThatFailAreAnswered) {
+TEST(Compile, FailedChecksAreReported) {
   for (const Target& target : targets_here()) {
     LoopBuilder b("checked");
     const Buf k = b.input("k", DType::i64, 3 * 19);
@@ -94,7 +94,7 @@ std::vector<LoopFunc> several(const Target& target) {
   return funcs;
 }
 
-TEST(Compile, BytesDependOnNothingButTheFunctions) {
+TEST(Compile, CodeDependsOnlyOnTheFunctions) {
   const Target target = native_target();
   const std::vector<LoopFunc> funcs = several(target);
   const MachineCode one = compile(funcs, target, 1);
@@ -124,14 +124,14 @@ TEST(Compile, FunctionsOfOneBlobKeepTheirOwnConstants) {
   }
 }
 
-TEST(Compile, CodeForEveryTargetNeedsNothingOutside) {
+TEST(Compile, EveryTargetCompilesWithoutExternalSymbols) {
   for (const TargetRow& row : all_targets()) {
     const Target target = parse_target(row.name);
     EXPECT_FALSE(compile(several(target), target).bytes.empty()) << row.name;
   }
 }
 
-TEST(Compile, NamesTheFunctionAndWhatHasNoMachineForm) {
+TEST(Compile, UnsupportedOperationIsNamed) {
   LoopBuilder b("erf_in_f64");
   const Buf x = b.input("x", DType::f64, 8);
   const Buf y = b.output("y", DType::f64, 8);
@@ -209,7 +209,7 @@ TEST(Compile, PrintsLlvmAfterItsPasses) {
     EXPECT_EQ(backend->version().find(','), std::string::npos) << backend->name;
 }
 
-TEST(Link, RefusesWhatIsNoObject) {
+TEST(Link, RefusesInvalidObjects) {
   const std::vector<char> text(100, 'x');
   const std::vector<codegen::Object> objects = {{"conv", "kernel", text}};
   EXPECT_NE(

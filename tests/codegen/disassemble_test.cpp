@@ -59,7 +59,7 @@ const InnerLoop& contraction(const std::vector<InnerLoop>& loops) {
   return *it;
 }
 
-TEST(Disassemble, CountsWhatTheInnerLoopOfARegisterTileDoes) {
+TEST(Disassemble, CountsInstructionsOfTheInnerLoop) {
   for (const char* name : {"x86-64-v3", "x86-64-v4", "znver4"}) {
     const std::vector<Instruction> code = code_of(parse_target(name));
     const std::vector<InnerLoop> loops = inner_loops(code);
@@ -73,7 +73,7 @@ TEST(Disassemble, CountsWhatTheInnerLoopOfARegisterTileDoes) {
   }
 }
 
-TEST(RegisterTile, TheLargestOnesStayInRegisters) {
+TEST(RegisterTile, LargestTilesStayInRegisters) {
   const std::tuple<const char*, int64_t, int64_t> tiles[] = {{"x86-64-v3", 6, 2},  {"x86-64-v3", 4, 3},
                                                              {"x86-64-v4", 14, 2}, {"znver4", 14, 2},
                                                              {"znver4", 30, 1},    {"znver4", 6, 4}};
@@ -87,7 +87,7 @@ TEST(RegisterTile, TheLargestOnesStayInRegisters) {
   }
 }
 
-TEST(Disassemble, ReachesTheReturnAndNothingBeyond) {
+TEST(Disassemble, StopsAtTheReturn) {
   const std::vector<Instruction> code = code_of(parse_target("x86-64-v4"));
   EXPECT_EQ(std::count_if(code.begin(), code.end(), [](const Instruction& i) { return i.text == "ret"; }), 1);
   for (size_t i = 1; i < code.size(); ++i) {
@@ -98,7 +98,7 @@ TEST(Disassemble, ReachesTheReturnAndNothingBeyond) {
   EXPECT_THAT(listing(code), HasSubstr(".L0:\n"));
 }
 
-TEST(Disassemble, BytesThatAreNoCodeAreAnError) {
+TEST(Disassemble, InvalidCodeIsAnError) {
   const auto error = [](const std::vector<std::byte>& bytes) -> std::string {
     try {
       disassemble(bytes, 0, parse_target("x86-64-v3"));

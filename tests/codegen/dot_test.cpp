@@ -61,7 +61,7 @@ std::vector<std::byte> run(const LoopFunc& func, const Types& t, const Target* t
   return {args[2], args[2] + buffers[2].bytes()};
 }
 
-TEST(Dot, CompiledCodeGivesTheInterpretersSums) {
+TEST(Dot, CompiledCodeMatchesInterpreter) {
   for (const Target& target : targets_here()) {
     for (const Types& t : kTypes) {
       for (const int32_t lanes : {1, 4, 8, 16, 32}) {
@@ -101,7 +101,7 @@ TEST(Dot, UsesTheTargetsInstruction) {
   EXPECT_EQ(text("llvm -mcpu=znver5 -mattr=-avx512bf16", kTypes[0], 16).find("dot("), std::string::npos);
 }
 
-TEST(Dot, ReadsBackFromItsText) {
+TEST(Dot, TextRoundTrips) {
   const std::string text = print(product(kTypes[1], 16));
   EXPECT_NE(text.find("dot(bitcast(u8, broadcast(bitcast(i32, a["), std::string::npos) << text;
   for (const Types& t : kTypes) EXPECT_EQ(print(parse_loop_func(print(product(t, 16)))), print(product(t, 16)));

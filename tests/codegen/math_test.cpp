@@ -168,7 +168,7 @@ TEST_P(MathFunction, StaysWithinItsErrorBound) {
 INSTANTIATE_TEST_SUITE_P(All, MathFunction, ::testing::ValuesIn(kFunctions),
                          [](const auto& p) { return std::string(name(p.param.op)); });
 
-TEST(MathExp, OfAtMostZeroMayFlushSubnormals) {
+TEST(MathExp, NonPositiveArgumentsMayFlushSubnormals) {
   const std::vector<float> x = samples_f32();
   const auto elems = static_cast<int64_t>(x.size());
   for (const Target& target : targets_here()) {

@@ -29,7 +29,7 @@ class Patched {
   int64_t place_;
 };
 
-TEST(Relocate, AddressesOfPagesAreSplitAsTheInstructionWantsThem) {
+TEST(Relocate, PageAddressesAreEncodedPerInstruction) {
   // adrp x8 with a target two pages ahead, one page back, and in the same page.
   EXPECT_EQ(Patched(Arch::aarch64, R_AARCH64_ADR_PREL_PG_HI21, 0x90000008, 0xffc, 0x2010).instruction(), 0xd0000008);
   EXPECT_EQ(Patched(Arch::aarch64, R_AARCH64_ADR_PREL_PG_HI21, 0x90000008, 0x1000, 0xff0).instruction(), 0xf0ffffe8);
@@ -45,7 +45,7 @@ TEST(Relocate, DifferencesOfBytes) {
   EXPECT_EQ(Patched(Arch::aarch64, R_AARCH64_PREL32, 0, 0x100, 0x180).instruction(), 0x80U);
 }
 
-TEST(Relocate, RefusesWhatDependsOnWhereTheCodeLiesAndWhatIsTooFar) {
+TEST(Relocate, RefusesAbsoluteAndTooFarRelocations) {
   EXPECT_EQ(Patched(Arch::x86_64, R_X86_64_64, 0, 0, 0).wrong,
             "relocation type 1: expected one relative to its place (PC32, PLT32, PC64)");
   EXPECT_EQ(Patched(Arch::aarch64, R_AARCH64_ABS64, 0, 0, 0).wrong,

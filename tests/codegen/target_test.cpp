@@ -18,7 +18,7 @@ std::string usage_error(std::string_view text) {
   return {};
 }
 
-TEST(Target, EveryRowParsesUnderItsNameAndUnderLlvmsOptions) {
+TEST(Target, EveryRowParsesByNameAndByLlvmOptions) {
   for (const TargetRow& row : all_targets()) {
     const Target t = parse_target(row.name);
     EXPECT_EQ(t.name, row.name);
@@ -74,7 +74,7 @@ TEST(Target, TileRegistersFollowFromTheExtensions) {
   EXPECT_FALSE(parse_target(target.name).limits.has_tiles(DType::bf16, DType::bf16));
 }
 
-TEST(Target, AttributesOfAArch64LeaveTheVectorsNeons) {
+TEST(Target, AArch64AttributesKeepNeonVectors) {
   const Target more = parse_target("llvm -mcpu=aarch64 -mattr=+dotprod,+sve");
   EXPECT_EQ(more.name, "llvm -mcpu=generic -mattr=+dotprod,+sve");
   EXPECT_EQ(parse_target(more.name).name, more.name);
@@ -108,7 +108,7 @@ TEST(Target, UnknownNamesListTheLegalOnes) {
   EXPECT_NE(usage_error("cuda").find("legal"), std::string::npos);
 }
 
-TEST(Target, OfAnUnknownNameTheNearestIsNamed) {
+TEST(Target, UnknownNameSuggestsTheNearest) {
   EXPECT_TRUE(usage_error("saphirerapids")
                   .starts_with("target 'saphirerapids': unknown; did you mean 'sapphirerapids'? "
                                "legal values are native, "));

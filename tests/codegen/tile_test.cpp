@@ -97,7 +97,7 @@ std::vector<std::byte> run(const LoopFunc& func, const Target* target, uint64_t 
   return {args.back(), args.back() + buffers.back().bytes()};
 }
 
-TEST(Tiles, CompiledCodeGivesTheInterpretersSums) {
+TEST(Tiles, CompiledCodeMatchesInterpreter) {
   const std::optional<Target> target = tile_target();
   if (!target) GTEST_SKIP() << "the machine lacks an extension other than AMX";
   std::mt19937_64 random(1);
@@ -120,7 +120,7 @@ TEST(Tiles, CompiledCodeGivesTheInterpretersSums) {
 }
 
 /// A different order of additions, and subnormal operands that count as 0, change f32 sums only by f32 rounding errors.
-TEST(Tiles, SumsOfRoundedProductsDifferByTheErrorOfF32) {
+TEST(Tiles, SumsOfRoundedProductsStayWithinF32Error) {
   const std::optional<Target> target = tile_target();
   if (!target) GTEST_SKIP() << "the machine lacks an extension other than AMX";
   const LoopFunc func = product(kTypes[0], {16, 16, 16}, 20, 0);
@@ -179,7 +179,7 @@ TEST(Tiles, AreConfiguredOncePerCallIfAllShapesAreEqual) {
   EXPECT_EQ(count(two, "tdpbusd"), 4) << two;
 }
 
-TEST(Tiles, NeedATargetThatHasThem) {
+TEST(Tiles, NeedATargetWithTiles) {
   const auto refusal = [](const Types& t, const char* name) {
     const Target target = parse_target(name);
     const LoopFunc func = loop_passes::lower(product(t, {16, 16, 16}, 1, 0), target.limits);

@@ -38,14 +38,14 @@ TEST(Api, ALibraryIsWrittenWithItsHeader) {
             "net.dll: expected a name that ends in .so (shared library), .a (static library) or .o (object file)");
 }
 
-TEST(Api, FailuresAreApiErrorsWithTheirMessage) {
+TEST(Api, FailuresThrowApiErrorWithMessage) {
   EXPECT_EQ(api_error_of([] { Network::load("/nowhere/none.onnx", {.threads = 1}); }),
             "cannot read file '/nowhere/none.onnx': No such file or directory");
   const std::vector<float> three{1, 2, 3};
   EXPECT_EQ(api_error_of([&] { f32({2, 2}, three); }), "a tensor of shape 2x2 has 4 elements, got 3 values");
 }
 
-TEST(Api, MessagesNameFieldsInPlaceOfOptions) {
+TEST(Api, MessagesNameFieldsInsteadOfOptions) {
   EXPECT_EQ(with_fields("--input x=1x3 and `--input x=1x3 --keep-float a`; --shapes: give --max-shapes 3, --memory"),
             "shapes x=1x3 and `shapes x=1x3 keep_float a`; shape_ranges: give max_shapes 3, memory_bytes");
   EXPECT_EQ(with_fields("run `kilter tune M --records x`, `--records x`"),
@@ -86,7 +86,7 @@ TEST(Api, ErrorsHaveTheirKind) {
   EXPECT_EQ(kind_of([] { throw OutOfMemory("out of memory"); }), Kind::out_of_memory);
 }
 
-TEST(Api, ElementsAreReadAsTheirTypeOnly) {
+TEST(Api, ReadingElementsAsAnotherTypeIsAnError) {
   const std::shared_ptr<const std::byte[]> bytes(new std::byte[8]{});
   const auto of = [&](Type type) { return TensorValue{"scores", type, {1}, bytes}; };
   const auto error = [&](Type type) { return api_error_of([&] { (void)of(type).as<float>(); }); };
@@ -132,7 +132,7 @@ TEST(Api, LayerPlansAndRecordsGiveSchedules) {
             "choose best: expected 'accepted', 'history-best' or 'graph-best'");
 }
 
-TEST(Api, CompiledFilesReplaceNothingElse) {
+TEST(Api, SaveDoesNotReplaceOtherFiles) {
   const ScratchFolder folder;
   const std::string file = (folder.path() / "m.onnx").string();
   std::ofstream(file, std::ios::binary) << onnx::doubling_loop().bytes();
@@ -189,7 +189,7 @@ TEST(Api, OneFileForSeveralTargets) {
   EXPECT_EQ(api_error_of([&] { net.save(file, {}, "tiny"); }), "size 'tiny': expected fast or small");
 }
 
-TEST(Api, OptionsOfTheCompilerAreNotForCompiledFiles) {
+TEST(Api, CompiledFilesRefuseCompilerOptions) {
   const ScratchFolder folder;
   const std::string file = (folder.path() / "net.kilter").string();
   const NetworkOptions small{.threads = 1, .shapes = {{"input", {1, 3, 32, 32}}}};
@@ -207,7 +207,7 @@ TEST(Api, OptionsOfTheCompilerAreNotForCompiledFiles) {
             std::string::npos);
 }
 
-TEST(Api, ASavedNetworkAnswersAsTheOneItWasMadeFrom) {
+TEST(Api, SavedNetworkMatchesOriginal) {
   const ScratchFolder folder;
   const std::string file = (folder.path() / "net.kilter").string();
   const std::vector<int64_t> shape{1, 3, 32, 32};
@@ -226,7 +226,7 @@ TEST(Api, ASavedNetworkAnswersAsTheOneItWasMadeFrom) {
   EXPECT_EQ(answer(saved), answer(net));
 }
 
-TEST(Api, TensorsOfStringsAreObjectsOfStdString) {
+TEST(Api, StringTensorsHoldStdStrings) {
   const ScratchFolder folder;
   const std::string file = (folder.path() / "strings.onnx").string();
   onnx::ModelMaker maker(20);
@@ -386,7 +386,7 @@ TEST(Api, MapsSequencesAndOptionalValuesAreInputs) {
   EXPECT_EQ(api_error_of([&] { net.run_values({{"m", m}}); }), file + ": input 's' (sequence of f32[...]) is missing");
 }
 
-TEST(Api, APrecisionAndTheLayersThatStayInF32AreOptions) {
+TEST(Api, PrecisionAndKeepFloatAreOptions) {
   const std::vector<int64_t> shape{1, 3, 32, 32};
   std::vector<float> image(3 * 32 * 32);
   for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(i % 255) / 255;
@@ -415,7 +415,7 @@ TEST(Api, APrecisionAndTheLayersThatStayInF32AreOptions) {
             "precision 'bf16': " + file + " is a compiled file, which runs as it was compiled; load the model");
 }
 
-TEST(Api, AFileThatWasTunedForOtherThreadsSaysSo) {
+TEST(Api, FileTunedForOtherThreadCountHasANote) {
   const ScratchFolder folder;
   const std::string file = (folder.path() / "net.kilter").string(), tuned = (folder.path() / "tuned.kilter").string();
   Network::load("zoo:squeezenet1_1", {.threads = 1, .shapes = {{"input", {1, 3, 32, 32}}}}).save(file);

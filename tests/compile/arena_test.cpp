@@ -75,7 +75,7 @@ bool all_apart(const std::vector<Lifetime>& buffers, const ArenaPlan& plan) {
   return true;
 }
 
-TEST(Arena, VeryManyBuffersAtOnceArePlacedToo) {
+TEST(Arena, ManyBuffersArePlaced) {
   constexpr int64_t kCount = 30000;
   for (const int64_t most : {int64_t{64}, int64_t{5000}}) {
     Draw draw(static_cast<uint64_t>(most));
@@ -104,7 +104,7 @@ TEST(Arena, SmallBuffersShareTheSpaceOfALargeOne) {
   EXPECT_EQ(plan.offsets, (std::vector<int64_t>{0, 256, 0, 384}));
 }
 
-TEST(Arena, NothingNeedsNothing) { EXPECT_EQ(plan_arena({}).bytes, 0); }
+TEST(Arena, NoBuffersNeedNoMemory) { EXPECT_EQ(plan_arena({}).bytes, 0); }
 
 /// The offsets of all elements in row-major order.
 std::vector<int64_t> walk(const Shape& shape, const Shape& strides) {
@@ -127,7 +127,7 @@ bool has_strides(const std::vector<int64_t>& offsets, const Shape& shape) {
   return walk(shape, strides) == offsets;
 }
 
-TEST(Views, StridesExistExactlyWhereTheyAreFound) {
+TEST(Views, StridesAreFoundIfAndOnlyIfTheyExist) {
   int found = 0;
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     Draw draw(seed);
@@ -158,9 +158,7 @@ TEST(Views, StridesExistExactlyWhereTheyAreFound) {
   EXPECT_GT(found, 500);
 }
 
-TEST(Views, TensorsWithoutElementsAreViewsOfAnything) {
-  EXPECT_EQ(view_strides({2, 0, 3}, {7, 5, 1}, {0, 4}), (Shape{4, 1}));
-}
+TEST(Views, EmptyTensorsAreAlwaysViews) { EXPECT_EQ(view_strides({2, 0, 3}, {7, 5, 1}, {0, 4}), (Shape{4, 1})); }
 
 }  // namespace
 }  // namespace kilter

@@ -98,7 +98,7 @@ TEST_F(Cached, ConstantsArePackedOnceWhenAllChoicesAreFinal) {
   EXPECT_LE(adds(tight), once);
 }
 
-TEST_F(Cached, PlansAreTheSameAsWithout) {
+TEST_F(Cached, PlansAreTheSameAsWithoutCache) {
   CountingSink sink;
   BuildCache cache(sink);
   CompileOptions with = options_;
@@ -121,7 +121,7 @@ TEST_F(Cached, PlansAreTheSameAsWithout) {
   }
 }
 
-TEST_F(Cached, OnlyWhatIsNewIsPackedAndCompiled) {
+TEST_F(Cached, OnlyNewPartsArePackedAndCompiled) {
   CountingSink sink;
   BuildCache cache(sink);
   CompileOptions with = options_;
@@ -142,7 +142,7 @@ TEST_F(Cached, OnlyWhatIsNewIsPackedAndCompiled) {
   EXPECT_EQ(sink.adds(), packed + 3) << "weights and bias of another layer";
 }
 
-TEST_F(Cached, WhatNoBuildUsesIsReleased) {
+TEST_F(Cached, UnusedPartsAreReleased) {
   CountingSink sink;
   {
     BuildCache cache(sink, 1);

@@ -47,7 +47,7 @@ TEST(ConstantPool, TheFinishedBlockHasAllConstants) {
   EXPECT_TRUE(std::all_of(block.data() + two, block.data() + two + 3, [](std::byte b) { return b == std::byte(2); }));
 }
 
-TEST(ConstantPool, WhatDoesNotFitIsRefused) {
+TEST(ConstantPool, TooLargeConstantIsRefused) {
   ConstantPool pool(2 * stored_bytes(100));
   add(pool, 100, 1), add(pool, 100, 2);
   try {
@@ -70,7 +70,7 @@ TEST(ConstantPool, LayersMayShareTheirWeights) {
             "");
 }
 
-TEST(ConstantPool, AnEmptyOneStillHasABlock) {
+TEST(ConstantPool, EmptyPoolHasABlock) {
   ConstantPool pool(0);
   EXPECT_NE(pool.finish().data(), nullptr);
 }

@@ -465,7 +465,7 @@ INSTANTIATE_TEST_SUITE_P(
                     NetKind{"NormPool", make_norm_pool, 30, {"pool_rows"}, true}),
     [](const auto& family) { return std::string(family.param.name); });
 
-TEST(Windows, PoolsHaveKernelsWhateverTheirWindow) {
+TEST(Windows, PoolsOfAnyWindowHaveKernels) {
   SweepNet net(5);
   const ValueId x = net.input({1, 5, 9, 70});
   net.output(net.b.add("MaxPool", {x}, {{"kernel_shape", Ints{3, 20}}, {"pads", Ints{1, 9, 1, 10}}}));
@@ -484,7 +484,7 @@ TEST(Windows, PoolsHaveKernelsWhateverTheirWindow) {
 }
 
 /// As in YOLO's C2f: the halves of a convolution and the values computed from the second half are joined.
-TEST(Windows, HalvesOfChannelsAreReadAndJoinedWhereTheyLie) {
+TEST(Windows, ChannelHalvesAreReadAndJoinedInPlace) {
   SweepNet net(3);
   const auto conv = [&](ValueId x, int64_t filters, int64_t k) {
     const ValueId w = net.constant({filters, net.shape(x)[1], k, k}, 0.1F);

@@ -58,7 +58,7 @@ bool same(const CpuLimits& a, const CpuLimits& b) {
          a.prefetch_bytes == b.prefetch_bytes;
 }
 
-TEST(Determinism, LimitsOfEveryTargetAreItsRowInTheTable) {
+TEST(Determinism, LimitsOfEveryTargetComeFromTheTable) {
   for (const TargetRow& row : all_targets()) EXPECT_TRUE(same(parse_target(row.name).limits, row.limits)) << row.name;
   const Target native = native_target();
   EXPECT_TRUE(same(native.limits, parse_target(native.name).limits))
@@ -79,7 +79,7 @@ std::vector<std::string> defaults(const Graph& graph, const Target& target) {
   return all;
 }
 
-TEST(Determinism, DefaultsFollowTheLimitsAndNothingElse) {
+TEST(Determinism, DefaultsDependOnlyOnTheLimits) {
   const Graph graph = zoo::build("resnet18", {.size = 64, .classes = 10});
   for (const auto& [a, b] : {std::pair("x86-64-v3", "haswell"), std::pair("skylake-avx512", "cascadelake")}) {
     ASSERT_TRUE(same(parse_target(a).limits, parse_target(b).limits));
@@ -108,16 +108,16 @@ void expect_same_bits(const Graph& graph, const std::string& what) {
   }
 }
 
-TEST(Determinism, ConvolutionNetworksAnswerTheSameBitsOnAnyNumberOfThreads) {
+TEST(Determinism, ConvolutionNetworksDoNotDependOnThreadCount) {
   expect_same_bits(zoo::build("resnet18", {.size = 96}), "resnet18");
   expect_same_bits(zoo::build("squeezenet1_1", {.size = 96}), "squeezenet1_1");
 }
 
-TEST(Determinism, AnEncoderAnswersTheSameBitsOnAnyNumberOfThreads) {
+TEST(Determinism, EncoderDoesNotDependOnThreadCount) {
   expect_same_bits(zoo::build("bert_base", {.size = 24}), "bert_base");
 }
 
-TEST(Determinism, PaddleOcrAnswersTheSameBitsOnAnyNumberOfThreads) {
+TEST(Determinism, PaddleOcrDoesNotDependOnThreadCount) {
   const std::filesystem::path folder = KILTER_MODELS "/rapidocr_onnxruntime/models";
   const auto file = folder / "ch_ppocr_mobile_v2.0_cls_infer.onnx";
   if (!exists(file)) GTEST_SKIP() << file << " is not there; the test peers.fetch fetches it";

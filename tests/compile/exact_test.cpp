@@ -43,7 +43,7 @@ TEST(Exact, TakesSumsInF32InAnyOrder) {
   EXPECT_EQ(exact.judge(0, back, Rounding::sums), "");
 }
 
-TEST(Exact, RefusesWhatIsNoRounding) {
+TEST(Exact, RejectsErrorsBeyondRounding) {
   const Convolution c;
   Exact exact(c.net.graph(), c.net.inputs());
   const Tensor want = evaluate(c.net.graph(), c.net.inputs()).at(0);

@@ -29,7 +29,7 @@ const Names kLevel2 = {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"};
 const Names kLevel3 = kLevel2 + Names{"avx", "f16c", "fma", "avx2", "bmi", "bmi2", "lzcnt", "movbe"};
 const Names kLevel4 = kLevel3 + Names{"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
 
-TEST(Features, EveryOneThatTheCodeMayUseIsInThePlan) {
+TEST(Features, PlanListsEveryFeatureTheCodeMayUse) {
   const auto of = [](std::string_view target) {
     return compile_for(relu("r"), parse_target(target)).plan.required_features;
   };
@@ -55,7 +55,7 @@ TEST(Features, EveryOneThatTheCodeMayUseIsInThePlan) {
   EXPECT_EQ(of("a64fx"), (Names{"fp-armv8", "neon", "rdm", "fullfp16", "complxnum", "sve", "sve512"}));
 }
 
-TEST(Features, KernelKeysTellSetsOfFeaturesApart) {
+TEST(Features, KernelKeysDependOnFeatures) {
   const auto key = [](std::string_view target) {
     return compile_for(relu("r"), parse_target(target)).plan.steps.at(0).key;
   };
@@ -65,7 +65,7 @@ TEST(Features, KernelKeysTellSetsOfFeaturesApart) {
   EXPECT_EQ(key("skylake-avx512"), key("llvm -mcpu=skylake-avx512"));
 }
 
-TEST(Features, AttributesOfTheTargetCount) {
+TEST(Features, TargetAttributesChangeFeatures) {
   EXPECT_EQ(features_used(parse_target("llvm -mcpu=skylake-avx512 -mattr=-avx512f")), kLevel3);
   EXPECT_EQ(features_used(parse_target("llvm -mcpu=skylake-avx512 -mattr=+avx512vnni")),
             (kLevel4 + Names{"avx512vnni"}));
@@ -85,7 +85,7 @@ TEST(Features, TheTableOfTargetsAgreesWithTheCodeGenerator) {
   }
 }
 
-TEST(Features, APlanWithoutMachineCodeNeedsNone) {
+TEST(Features, PlanWithoutMachineCodeNeedsNoFeatures) {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
   options.debug.naive = true;
@@ -94,7 +94,7 @@ TEST(Features, APlanWithoutMachineCodeNeedsNone) {
   EXPECT_EQ(plan.required_features, Names{});
 }
 
-TEST(Features, AMachineThatLacksSomeIsToldWhich) {
+TEST(Features, MissingFeaturesAreNamed) {
   for (const TargetRow& row : all_targets()) {
     if (row.arch != kThisArch) continue;
     Plan plan = compile_for(relu("net"), parse_target(row.name)).plan;
@@ -118,7 +118,7 @@ TEST(Features, AMachineThatLacksSomeIsToldWhich) {
   }
 }
 
-TEST(Features, AMachineOfAnotherArchitectureIsToldSo) {
+TEST(Features, OtherArchitectureIsAnError) {
   const char* other = kThisArch == Arch::x86_64 ? "neoverse-n1" : "x86-64-v2";
   Plan plan = compile_for(relu("net"), parse_target(other)).plan;
   try {

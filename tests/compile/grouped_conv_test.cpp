@@ -49,7 +49,7 @@ void expect_right_by(std::string_view by, std::string_view op, const std::string
   for (const Target& target : targets_here()) expect_right(compile_grouped(op, text, target, by), text, target, by);
 }
 
-TEST(GroupedConvolution, AnswersAsTheReference) {
+TEST(GroupedConvolution, MatchesReference) {
   for (const std::string text : {
            "f32[1,128,6,9] f32[128,4,3,3] f32[128] | group=32 pads=[1,1,1,1]",                // ResNeXt 32x4d
            "f32[2,256,5,7] f32[256,8,3,3] f32[256] | group=32 pads=[1,1,1,1] strides=[2,2]",  // half the image
@@ -89,7 +89,7 @@ TEST(GroupedConvolution, GroupsWithinAVectorNeedNoZeros) {
   }
 }
 
-TEST(GroupedConvolution, TransposedAnswersAsTheReference) {
+TEST(GroupedConvolution, TransposedMatchesReference) {
   for (const std::string text : {
            "f32[1,32,5,6] f32[32,4,3,3] f32[32] | group=8 strides=[2,2] pads=[1,1,1,1]",
            "f32[2,72,4,5] f32[72,24,2,2] f32[72] | group=3 strides=[2,2]",
@@ -105,7 +105,7 @@ int64_t percent_executed(const std::string& text, const char* target) {
   return step.flops * 100 / step.effective_flops;
 }
 
-TEST(GroupedConvolution, ProductsWithWeightsBetweenGroupsCountAsExecuted) {
+TEST(GroupedConvolution, ProductsWithZeroWeightsCountAsExecuted) {
   const std::string four = "f32[1,128,28,28] f32[128,4,3,3] | group=32 pads=[1,1,1,1]";
   EXPECT_EQ(percent_executed(four, "x86-64-v4"), 400);
   EXPECT_EQ(percent_executed(four, "x86-64-v3"), 200);
@@ -118,7 +118,7 @@ TEST(GroupedConvolution, ProductsWithWeightsBetweenGroupsCountAsExecuted) {
   EXPECT_EQ(percent_executed("f32[1,64,28,28] f32[64,16,3,3] | group=4 pads=[1,1,1,1]", "x86-64-v4"), 100);
 }
 
-TEST(GroupedConvolution, DepthwiseOnesAreNotForDenseTiles) {
+TEST(GroupedConvolution, DirectConvolutionRefusesDepthwise) {
   const OpDef& op = *find_op("", "Conv", 11);
   const std::string text = "f32[1,64,14,14] f32[64,1,3,3] | group=64 pads=[1,1,1,1]";
   const OpCase c = make_case(op, with_weights(parse_case(op, text)), text);

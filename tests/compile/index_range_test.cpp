@@ -91,7 +91,7 @@ std::string refusal(F&& f) {
   return error_of(f, ErrorKind::bad_input);
 }
 
-TEST(IndexRange, KernelsRefuseWhatTheReferenceRefuses) {
+TEST(IndexRange, KernelsRefuseSameIndicesAsReference) {
   for (const Kind& kind : kKinds) {
     for (const DType type : {DType::i32, DType::i64}) {
       const OpCase legal = case_of(kind, type, 0, 0, false);
@@ -143,7 +143,7 @@ int32_t interpreted(const OpCase& c, const CpuLimits& limits) {
   return interpret(func, args, 0, func.parallel_extent());
 }
 
-TEST(IndexRange, EveryTargetsLoopsTell) {
+TEST(IndexRange, LoopsOfEveryTargetDetectBadIndices) {
   for (const Kind& kind : kKinds) {
     for (const std::string_view target :
          {"x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4", "neoverse-n1", "neoverse-v1"}) {
@@ -164,7 +164,7 @@ TEST(IndexRange, EveryTargetsLoopsTell) {
   }
 }
 
-TEST(IndexRange, ConstantsAreRefusedWhileCompiling) {
+TEST(IndexRange, BadConstantsAreRefusedAtCompileTime) {
   for (const Kind& kind : kKinds) {
     for (const DType type : {DType::i32, DType::i64}) {
       const OpCase legal = case_of(kind, type, 0, 0, true);
@@ -181,7 +181,7 @@ TEST(IndexRange, ConstantsAreRefusedWhileCompiling) {
   }
 }
 
-TEST(IndexRange, MessagesNameThePlace) {
+TEST(IndexRange, MessagesNameThePosition) {
   const auto message = [](const Kind& kind, int64_t element, int64_t value) {
     const OpCase c = case_of(kind, DType::i64, element, value, false);
     Loaded loaded = load(c.graph, "x86-64-v2");
@@ -199,7 +199,7 @@ TEST(IndexRange, MessagesNameThePlace) {
 }
 
 /// The error names the first out-of-range index, whichever thread finds one.
-TEST(IndexRange, TheFirstIsNamed) {
+TEST(IndexRange, FirstBadIndexIsNamed) {
   OpCase c = case_of({"Gather", "f32[5,37] T[400]"}, DType::i64, 399, 9, false);
   c.inputs[1].data<int64_t>()[17] = -6;
   Loaded loaded = load(c.graph, "x86-64-v2");
@@ -209,7 +209,7 @@ TEST(IndexRange, TheFirstIsNamed) {
 }
 
 /// A step that is replayed alone reads leftovers of other steps in the arena, so it must not report bad indices.
-TEST(IndexRange, ReplayedStepsDoNotJudge) {
+TEST(IndexRange, ReplayedStepsDoNotCheckIndices) {
   const OpCase c = case_of({"Gather", "f32[5,37] T[3]"}, DType::i64, 1, 0, false);
   Loaded loaded = load(c.graph, "x86-64-v2");
   const Tensor y(DType::f32, {3, 37});
@@ -247,7 +247,7 @@ TEST(IndexRange, TensorScatterWritesInsideItsCache) {
 }
 
 /// According to the standard, an index outside [-depth, depth - 1] gives a row of off_value.
-TEST(IndexRange, OneHotTurnsOthersOff) {
+TEST(IndexRange, OneHotAcceptsIndicesOutOfRange) {
   const OpDef& op = *find_op("", "OneHot", 11);
   for (const std::string type : {"i32", "i64", "f32"}) {
     for (const std::string values : {"f32[2]:2,5", "f32[2]=2,5"}) {
@@ -262,7 +262,7 @@ TEST(IndexRange, OneHotTurnsOthersOff) {
   }
 }
 
-TEST(IndexRange, GeneratedInputsKnowTheirLimit) {
+TEST(IndexRange, IndexInputsHaveALimit) {
   const OpCase c = case_of({"GatherND", "f32[3,7,5] T[2,4,2]"}, DType::i64, 0, 0, false);
   EXPECT_EQ(index_limit(c.graph, c.graph.inputs()[1]), 3);
   EXPECT_EQ(index_limit(c.graph, c.graph.inputs()[0]), std::nullopt);

@@ -80,7 +80,7 @@ TEST(IntegerLayers, ProductsOfAnyDepth) {
   }
 }
 
-TEST(IntegerLayers, SumsBeyondTheWholeNumbersOfF32) {
+TEST(IntegerLayers, SumsBeyondExactF32Integers) {
   for (const int64_t zero : {0, 1, 128, 255}) {
     multiply(3, 1030, 17, zero, kMostCodes, kMostWeights);
     multiply(3, 1030, 17, zero, kMostCodes, kLeastWeights);
@@ -88,7 +88,7 @@ TEST(IntegerLayers, SumsBeyondTheWholeNumbersOfF32) {
   }
 }
 
-TEST(IntegerLayers, WeightsThatBytesDoNotHold) {
+TEST(IntegerLayers, WeightsWiderThanBytes) {
   multiply(4, 33, 21, 9, kCodes, kWide);
   multiply(4, 259, 21, 9, kMostCodes, {-255, 255, true});   // 258 products of 255 and 255 are below 2^24
   multiply(4, 1001, 21, 9, kMostCodes, {-255, 255, true});  // far above it
@@ -102,7 +102,7 @@ void convolve(const Shape& x, const Shape& w, std::string_view attrs, const Shap
 }
 
 /// On targets that sum pairs of products in i16, steps with these weights are repeated.
-TEST(IntegerLayers, FewPairsOfProductsThatWordsDoNotHold) {
+TEST(IntegerLayers, FewPairsOfProductsThatOverflowI16) {
   const Tensor w = kFewExtremes.tensor(DType::f32, {64, 70}, "w");
   EXPECT_TRUE(few_saturate(w, 64, 70));
   EXPECT_FALSE(few_saturate(kWeights.tensor(DType::f32, {64, 70}, "w"), 64, 70));
@@ -116,7 +116,7 @@ TEST(IntegerLayers, FewPairsOfProductsThatWordsDoNotHold) {
   }
 }
 
-TEST(IntegerLayers, ConvolutionsPadWithTheZero) {
+TEST(IntegerLayers, ConvolutionsPadWithTheZeroPoint) {
   for (const int64_t channels : {1, 3, 4, 7, 17, 33}) {
     convolve({1, channels, 7, 5}, {19, channels, 3, 3}, "pads=[1, 2, 1, 0]", {1, 19, 7, 5}, 131, kCodes, kWeights);
     convolve({2, channels, 5, 6}, {8, channels, 1, 1}, "strides=[2, 2]", {2, 8, 3, 3}, 131, kCodes, kWeights);
@@ -146,7 +146,7 @@ TEST(IntegerLayers, WindowsOfDepthwiseConvolutions) {
   convolve({1, 16, 9, 11}, {16, 1, 3, 3}, "dilations=[2, 1], group=16", {1, 16, 5, 9}, 7, kCodes, kWeights);
 }
 
-TEST(IntegerLayers, SumsOfConvolutionsBeyondTheWholeNumbersOfF32) {
+TEST(IntegerLayers, ConvolutionSumsBeyondExactF32Integers) {
   for (const int64_t zero : {0, 131}) {
     convolve({1, 130, 4, 4}, {17, 130, 3, 3}, "pads=[1, 1, 1, 1]", {1, 17, 4, 4}, zero, kMostCodes, kMostWeights);
     convolve({1, 130, 4, 4}, {17, 130, 3, 3}, "pads=[1, 1, 1, 1]", {1, 17, 4, 4}, zero, kMostCodes, kLeastWeights);
@@ -171,7 +171,7 @@ TEST(IntegerLayers, ChainsOfLayersStoreBytes) {
 }
 
 /// A convolution and the depthwise convolution after it run in one kernel, with bytes between them.
-TEST(IntegerLayers, DepthwiseConvolutionsBehindOthers) {
+TEST(IntegerLayers, DepthwiseConvolutionsAfterConvolutions) {
   for (const auto& [stride, height, width] : {std::array{1, 12, 30}, std::array{2, 6, 15}}) {
     expect_exact(fmt::format(R"(const %d: f32[40,1,3,3]#d
     const %f: f64[](0.0078125)
@@ -199,7 +199,7 @@ TEST(IntegerLayers, ConvolutionsOfSignals) {
 }
 
 /// An image of three channels becomes words of four bytes in one step with the rounding of its pixels.
-TEST(IntegerLayers, WordsOfBytesFromPixels) {
+TEST(IntegerLayers, PixelsArePackedIntoWordsOfBytes) {
   for (const int64_t width : {5, 16, 37}) {
     expect_exact(fmt::format(R"(const %step: f32[](3)
     const %unit: f64[](1)

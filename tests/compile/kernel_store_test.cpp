@@ -11,7 +11,7 @@ LoopNumbers numbers(std::vector<int64_t> values, std::vector<int64_t> scratch = 
 }
 using Dims = std::vector<int64_t>;
 
-TEST(KernelFamily, TheFirstFunctionHasAKernelOfItsOwn) {
+TEST(KernelFamily, FirstFunctionHasItsOwnKernel) {
   KernelFamily family;
   ASSERT_TRUE(family.add(numbers({7, 3, 7})));
   EXPECT_TRUE(family.is_single());
@@ -19,7 +19,7 @@ TEST(KernelFamily, TheFirstFunctionHasAKernelOfItsOwn) {
   EXPECT_FALSE(family.serves(numbers({8, 3, 8})));
 }
 
-TEST(KernelFamily, NumbersThatDifferAreReadAndEqualOnesOnce) {
+TEST(KernelFamily, DifferingNumbersAreReadAndEqualOnesShared) {
   KernelFamily family;
   family.add(numbers({7, 3, 7, 14}));
   ASSERT_TRUE(family.add(numbers({9, 3, 9, 18})));
@@ -35,7 +35,7 @@ TEST(KernelFamily, NumbersThatDifferAreReadAndEqualOnesOnce) {
   EXPECT_EQ(family.dims(numbers({1, 2, 3, 4})), (Dims{1, 2, 3, 4}));
 }
 
-TEST(KernelFamily, NumbersOfOneDifferenceAreReadFromOnePlace) {
+TEST(KernelFamily, NumbersWithConstantDifferenceShareOnePlace) {
   KernelFamily family;
   family.add(numbers({100, 116, 7, 300}));
   ASSERT_TRUE(family.add(numbers({200, 216, 8, 600})));
@@ -49,14 +49,14 @@ TEST(KernelFamily, NumbersOfOneDifferenceAreReadFromOnePlace) {
   EXPECT_EQ(family.dims(numbers({500, 700, 9, 1500})), (Dims{500, 700, 9, 1500}));
 }
 
-TEST(KernelFamily, SmallChangesThatCoincideAreReadApart) {
+TEST(KernelFamily, CoincidingSmallChangesAreReadSeparately) {
   KernelFamily family;
   family.add(numbers({3, 8, 3}));
   ASSERT_TRUE(family.add(numbers({4, 9, 4})));
   EXPECT_EQ(family.dims(numbers({3, 8, 3})), (Dims{3, 8}));
 }
 
-TEST(KernelFamily, ScratchBuffersAreAsLargeAsTheLargest) {
+TEST(KernelFamily, ScratchBuffersHaveTheLargestSize) {
   KernelFamily family;
   family.add(numbers({7}, {64, 10}));
   EXPECT_FALSE(family.serves(numbers({7}, {32, 10}))) << "a kernel of its own has the sizes of its function";
@@ -65,7 +65,7 @@ TEST(KernelFamily, ScratchBuffersAreAsLargeAsTheLargest) {
   EXPECT_FALSE(family.serves(numbers({9}, {65, 20})));
 }
 
-TEST(KernelFamily, AKernelIsDroppedWhenItMustServeMore) {
+TEST(KernelFamily, KernelIsDroppedWhenTheFamilyGrows) {
   KernelFamily family;
   family.add(numbers({7, 1}));
   family.add(numbers({8, 1}));
@@ -75,7 +75,7 @@ TEST(KernelFamily, AKernelIsDroppedWhenItMustServeMore) {
   EXPECT_FALSE(family.kernel.has_value());
 }
 
-TEST(KernelFamily, ThereIsALimitToTheNumbersThatAreRead) {
+TEST(KernelFamily, NumberOfParametersIsLimited) {
   KernelFamily family;
   Dims low, high;
   for (int64_t i = 0; i < 100; ++i) low.push_back(i), high.push_back(1000 + 2 * i);
@@ -84,7 +84,7 @@ TEST(KernelFamily, ThereIsALimitToTheNumbersThatAreRead) {
   EXPECT_TRUE(family.is_single());
 }
 
-TEST(KernelStore, OnceThereAreManyTheUnusedAreForgotten) {
+TEST(KernelStore, UnusedKernelsAreEvictedAboveTheLimit) {
   KernelStore store(3, 1);
   const auto code = [](char name) { return Fingerprint{static_cast<uint64_t>(name), 1}; };
   const auto build = [&](const std::string& names) {
@@ -103,7 +103,7 @@ TEST(KernelStore, OnceThereAreManyTheUnusedAreForgotten) {
   EXPECT_NE(store.find(code('a')), nullptr);
 }
 
-TEST(KernelStore, FamiliesAreForgottenAsKernelsAre) {
+TEST(KernelStore, UnusedFamiliesAreEvicted) {
   KernelStore store(0, 1);
   EXPECT_FALSE(store.shares());
   store.family("conv", {7, 7}).add(numbers({1}));

@@ -82,7 +82,7 @@ double seconds_to_lower(const Graph& graph) {
   return now() - start;
 }
 
-TEST(Large, CompilingTakesTimeInProportion) {
+TEST(LargeGraphs, CompileTimeIsLinear) {
   for (const auto& [name, make] : {std::pair<const char*, Maker>{"chain", chain}, {"parts", parts}, {"cut", cut}}) {
     const Graph small = make(3000), large = make(12000);
     double least = 1e9, most = 1e9;
@@ -94,7 +94,7 @@ TEST(Large, CompilingTakesTimeInProportion) {
   }
 }
 
-TEST(Large, TasksThatAreAlikeShareKernelsAndGiveTheirOwnResults) {
+TEST(LargeGraphs, SimilarTasksShareKernels) {
   for (const Maker make : {chain, parts, cut}) {
     const Graph graph = make(40);
     const auto compiled = compile_for(graph, native_target());
@@ -107,7 +107,7 @@ TEST(Large, TasksThatAreAlikeShareKernelsAndGiveTheirOwnResults) {
   }
 }
 
-TEST(Large, OperatorsOfManyOperandsRunInGroups) {
+TEST(LargeGraphs, OperatorsOfManyOperandsRunInGroups) {
   for (const std::string_view op : {"Sum", "Max", "Min", "Mean"}) {
     for (const int64_t n : {31, 32, 33, 63, 64, 200}) {
       const Graph graph = wide(op, n);
@@ -125,7 +125,7 @@ TEST(Large, OperatorsOfManyOperandsRunInGroups) {
   }
 }
 
-TEST(Large, SumsOfManyNarrowFloatsAreNotRoundedInBetween) {
+TEST(LargeGraphs, SumsOfManyNarrowFloatsAreNotRoundedInBetween) {
   const Graph graph = wide("Sum", 100, DType::f16);
   const auto compiled = compile_for(graph, native_target());
   for (const Step& step : compiled.plan.steps) EXPECT_EQ(step.kind, StepKind::kernel) << step.name;
@@ -135,7 +135,7 @@ TEST(Large, SumsOfManyNarrowFloatsAreNotRoundedInBetween) {
   EXPECT_EQ(run_guarded(program, inputs, evaluate(graph, inputs), {.rtol = 0, .atol = 0, .scaled = false}, 0), "");
 }
 
-TEST(Large, AHundredThousandOperandsAreNoTrouble) {
+TEST(LargeGraphs, HundredThousandOperandsCompile) {
   for (const std::string_view op : {"Sum", "Max", "Concat"}) {
     Net net;
     std::vector<ValueId> all(100000, net.x);
@@ -153,7 +153,7 @@ TEST(Large, AHundredThousandOperandsAreNoTrouble) {
   }
 }
 
-TEST(Large, ProgressIsToldToTheEnd) {
+TEST(LargeGraphs, ProgressIsReportedToTheEnd) {
   CompileOptions options;
   options.target = native_target();
   options.contents.code = false;
@@ -171,7 +171,7 @@ TEST(Large, ProgressIsToldToTheEnd) {
 
 // A progress display stops only if it is stopped explicitly. Otherwise a tuner that builds several plans of one graph
 // would show "make steps" over its summary.
-TEST(Large, ProgressEndsWithEachHalfAndWithErrors) {
+TEST(LargeGraphs, ProgressEndsWithEachHalfAndWithErrors) {
   CompileOptions options;
   options.target = native_target();
   options.contents.code = false;

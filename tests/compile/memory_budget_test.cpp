@@ -18,7 +18,7 @@ Holding holding(const std::string& schedule, int64_t bytes, double cycles) {
   return {parse_schedule(schedule), bytes, cycles};
 }
 
-TEST(MemoryBudget, TheCheapestByteGoesFirst) {
+TEST(MemoryBudget, CheapestSavingsAreMadeFirst) {
   const std::vector<Tradable> tasks = {
       {"a", holding("fast", 100, 10), {holding("middle", 60, 14), holding("small", 20, 50)}},
       {"b", holding("fast", 100, 10), {holding("middle", 80, 11), holding("large", 300, 1)}},
@@ -126,13 +126,13 @@ TEST(MemoryBudget, RecordedSchedulesAreGivenUpLikeDefaults) {
   }
 }
 
-TEST(MemoryBudget, GivenSchedulesStayAndTheErrorSaysThatNothingIsLeft) {
+TEST(MemoryBudget, GivenSchedulesAreKeptEvenIfNothingFits) {
   const Compiled fast = compile(kEnough);
   EXPECT_THAT(error_of([&] { compile_graph(small_resnet(), recorded(fast, true)); }),
               HasSubstr("no layer has a kernel with smaller weights"));
 }
 
-TEST(MemoryBudget, PreferredSchedulesAreTakenWhereTheyAreLegal) {
+TEST(MemoryBudget, PreferredSchedulesAreUsedWhereLegal) {
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
   const auto schedule_of = [&](const std::string& node) {
@@ -150,7 +150,7 @@ TEST(MemoryBudget, PreferredSchedulesAreTakenWhereTheyAreLegal) {
   EXPECT_TRUE(schedule_of("layer1.0.conv1").starts_with("conv2d_direct"));
 }
 
-TEST(MemoryBudget, WeightsMayTakeAnySizeWhereTheyAreNotLimited) {
+TEST(MemoryBudget, WeightsAreUnlimitedIfTheLimitIsOff) {
   const Compiled fast = compile(kEnough);
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
@@ -162,7 +162,7 @@ TEST(MemoryBudget, WeightsMayTakeAnySizeWhereTheyAreNotLimited) {
   EXPECT_LT(free.weight_limit, free.weight_bytes);
 }
 
-TEST(MemoryBudget, TooLittleIsAnsweredWithWhatIsNeeded) {
+TEST(MemoryBudget, TooSmallBudgetNamesTheRequiredMemory) {
   const std::string error = error_of([] { compile(1000); }, ErrorKind::usage);
   EXPECT_THAT(error, HasSubstr("--memory 1000: 'resnet18' needs "));
   EXPECT_THAT(error, HasSubstr(" bytes: packed weights "));

@@ -82,7 +82,7 @@ Verdict judge(const OpDef& op, const ParsedCase& parsed, CaseText text, const Ta
 
 class CompiledOp : public testing::TestWithParam<const OpDef*> {};
 
-TEST_P(CompiledOp, AnswersAsTheReference) {
+TEST_P(CompiledOp, MatchesReference) {
   const OpDef& op = *GetParam();
   for (const Target& target : suite_targets()) {
     for (CaseText text : op.cases) {
@@ -99,7 +99,7 @@ TEST_P(CompiledOp, AnswersAsTheReference) {
 }
 
 /// Templates treat weights differently from operands that are known only at run time.
-TEST_P(CompiledOp, AnswersAsTheReferenceWithConstantWeights) {
+TEST_P(CompiledOp, MatchesReferenceWithConstantWeights) {
   const OpDef& op = *GetParam();
   if (op.family == Family::map || op.family == Family::reference) return;
   for (const Target& target : suite_targets()) {
@@ -151,7 +151,7 @@ TEST(CompiledOps, SomeRunOnOpenCl) {
   }
 }
 
-TEST(CompiledOps, EveryBackEndIsNamedByATarget) {
+TEST(CompiledOps, EveryBackEndHasATargetName) {
   std::vector<std::string_view> names;
   for (const Backend* backend : all_backends()) {
     names.push_back(backend->name);
@@ -167,7 +167,7 @@ TEST(CompiledOps, EveryBackEndIsNamedByATarget) {
             fmt::format("target '{}': unknown back end 'cuda'; legal values are llvm, null, opencl", other.name));
 }
 
-TEST(CompiledOps, KnownFaultsNameCasesThatExist) {
+TEST(CompiledOps, KnownFaultsNameExistingCases) {
   for (const KnownFault& fault : kKnownFaults) {
     const bool exists = std::any_of(all_ops().begin(), all_ops().end(), [&](const OpDef* op) {
       return op->name == fault.op && std::find(op->cases.begin(), op->cases.end(), fault.text) != op->cases.end();

@@ -252,7 +252,7 @@ class OptionalOperands : public testing::Test {
   }
 };
 
-TEST_F(OptionalOperands, MayBeLeftOutWhereverThePassesSeeThem) {
+TEST_F(OptionalOperands, MayBeLeftOutInAnyContext) {
   std::map<std::string, bool> seen;  // by operator and operand: whether a case without it is legal
   for (const Case& c : all_cases()) {
     for (const ParsedCase& less : without_some(*c.op, c.parsed)) {

@@ -44,7 +44,7 @@ const Unfused* left_out(const Compiled& c, std::string_view node) {
   return it == c.unfused.end() ? nullptr : &*it;
 }
 
-TEST(CompileOptions, NoFuseLeavesTheActivationOnItsOwnAndSaysWhy) {
+TEST(CompileOptions, NoFuseKeepsTheActivationSeparate) {
   CompileOptions options = avx512();
   const Compiled fused = compiled(options);
   ASSERT_NE(find(fused, "conv1"), nullptr);
@@ -88,7 +88,7 @@ TEST(CompileOptions, PlainLayoutPutsLayoutChangesAroundTheNode) {
   EXPECT_EQ(find(plain, "pool1")->layouts.find("c16"), std::string::npos) << find(plain, "pool1")->layouts;
 }
 
-TEST(CompileOptions, NamesThatAreNoneAreRefusedWithTheLegalOnes) {
+TEST(CompileOptions, UnknownNamesAreRefused) {
   CompileOptions options = avx512();
   options.choices["conv1.relu"].fuse = Fusion::none;
   EXPECT_TRUE(error_of(options).starts_with(
@@ -107,7 +107,7 @@ TEST(CompileOptions, NamesThatAreNoneAreRefusedWithTheLegalOnes) {
       "--plain-layout nothing: no node has this name; legal values are conv1, conv1.relu, "));
 }
 
-TEST(CompileOptions, WhatIsForbiddenIsNoDefault) {
+TEST(CompileOptions, ForbiddenSchedulesAreNotDefaults) {
   CompileOptions options = avx512();
   const Compiled before = compiled(options);
   ASSERT_TRUE(find(before, "fire2.expand3x3")->schedule.starts_with("conv2d_winograd ")) << "else this tests nothing";
@@ -132,7 +132,7 @@ TEST(CompileOptions, WhatIsForbiddenIsNoDefault) {
   EXPECT_TRUE(find(forced, "fire4.expand3x3")->schedule.starts_with("conv2d_winograd ")) << "the best by its model";
 }
 
-TEST(CompileOptions, ForbiddenPairsOfConvolutionsRunApart) {
+TEST(CompileOptions, ForbiddenConvolutionPairsRunSeparately) {
   const auto pairs = [](const CompileOptions& options) {
     const Compiled c = compile_graph(zoo::build("mobilenet_v2", {.size = 64}), options);
     return std::ranges::count_if(c.plan.steps,
@@ -156,7 +156,7 @@ TEST(CompileOptions, ForbiddingTheOnlyTemplateIsRefused) {
       error_of(options).starts_with("--forbid pool_rows@nothing: no task has this name; legal values are conv1, "));
 }
 
-TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
+TEST(CompileOptions, ForbiddingInapplicableScheduleIsAnError) {
   CompileOptions options = avx512();
   options.contents.code = false;
   options.forbidden = {parse_forbidden("winograd@conv1")};
@@ -179,7 +179,7 @@ TEST(CompileOptions, WhatIsForbiddenAndNeverTakenIsSaid) {
   EXPECT_EQ(notices, std::vector<std::string>());
 }
 
-TEST(CompileOptions, ErrorsOfAFilesLayersNameItsLine) {
+TEST(CompileOptions, LayerPlanErrorsNameTheLine) {
   CompileOptions options = avx512();
   options.contents.code = false;
   options.choices["conv1"] = {parse_schedule("conv2d_winograd"), {ScheduleSource::layer_plan, "net.plan line 3"}};
@@ -191,7 +191,7 @@ TEST(CompileOptions, ErrorsOfAFilesLayersNameItsLine) {
       error_of(options).starts_with("net.plan line 4, 'nothing': no task has this name; legal values are conv1, "));
 }
 
-TEST(CompileOptions, StepsWithAScheduleOfAFileNameItsLine) {
+TEST(CompileOptions, StepsRecordTheLineOfTheLayerPlan) {
   CompileOptions options = avx512();
   options.contents.code = false;
   options.choices["conv1"] = {parse_schedule("conv2d_direct"), {ScheduleSource::layer_plan, "net.plan line 3"}};
@@ -200,7 +200,7 @@ TEST(CompileOptions, StepsWithAScheduleOfAFileNameItsLine) {
   EXPECT_EQ(find(compiled(options), "conv1")->record, "given with --schedule");
 }
 
-TEST(Notes, ProducersLeadToWhatAStepReads) {
+TEST(Notes, ProducersAreTheStepsThatAStepReads) {
   const Compiled c = compiled(avx512());
   ASSERT_EQ(c.notes.size(), c.plan.steps.size());
   const auto producers = [&](const std::string& name) {
@@ -214,7 +214,7 @@ TEST(Notes, ProducersLeadToWhatAStepReads) {
   EXPECT_EQ(producers("fire3.squeeze"), (std::vector<std::string>{"fire2.expand1x1", "fire2.expand3x3"}));
 }
 
-TEST(Notes, ReferenceStepsSayWhichTemplatesRefused) {
+TEST(Notes, ReferenceStepsListRejections) {
   CompileOptions options = avx512();
   options.debug.disable = {"choose_layouts"};
   const Compiled c = compiled(options);
@@ -230,7 +230,7 @@ TEST(Notes, ReferenceStepsSayWhichTemplatesRefused) {
   EXPECT_EQ(relu->why, Unfused::schedule);
 }
 
-TEST(Ranking, PutsDefaultsAsNearTheFirstAsTheirModelsAreExactAndABadTileFarBehind) {
+TEST(Ranking, DefaultsRankNearTheTopAndBadTilesFarBehind) {
   CompileOptions options = avx512();
   EXPECT_TRUE(compiled(options).notes[0].ranked().empty()) << "only on request";
   options.contents.alternatives = true;

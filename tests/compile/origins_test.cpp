@@ -20,7 +20,7 @@ Compiled lowered(std::string_view graph) {
   return compile_graph(parse_graph(graph), options);
 }
 
-TEST(Origins, NodesThatPassesRenameFuseAndFoldAreFoundInTheirLayers) {
+TEST(Origins, RenamedFusedAndFoldedNodesAreTraced) {
   const Compiled c = lowered(R"(graph "g" {
     input %x: f32[1,16,8,8]
     const %w: f32[16,16,3,3]#0
@@ -43,7 +43,7 @@ TEST(Origins, NodesThatPassesRenameFuseAndFoldAreFoundInTheirLayers) {
   EXPECT_EQ(layers_of(c, "nothing"), "-");
 }
 
-TEST(Origins, NodesOfADecomposedFormAreFoundInWhatItBecame) {
+TEST(Origins, NodesOfRecognisedPatternsAreTraced) {
   const Compiled c = lowered(R"(graph "g" {
     input %q: f32[1,2,5,8]
     input %k: f32[1,2,7,8]
@@ -63,7 +63,7 @@ TEST(Origins, NodesOfADecomposedFormAreFoundInWhatItBecame) {
   EXPECT_EQ(layers_of(c, "double"), "-") << "it was evaluated while compiling";
 }
 
-TEST(Origins, ANodeThatIsSplitHasSeveralLayers) {
+TEST(Origins, SplitNodeHasSeveralLayers) {
   const Compiled c = lowered(R"(graph "g" {
     input %x: f32[3,50,40]
     %y: f32[3,50,40] = Softmax@13 "soft" {axis=1}(%x)
@@ -72,7 +72,7 @@ TEST(Origins, ANodeThatIsSplitHasSeveralLayers) {
   EXPECT_EQ(layers_of(c, "soft"), "soft.in, soft, soft.out");
 }
 
-TEST(Origins, NamesThatLookMadeMayBeTheModelsOwn) {
+TEST(Origins, ModelNamesMayLookGenerated) {
   const Compiled c = lowered(R"(graph "g" {
     input %x: f32[4,16]
     const %m: f32[16,16]#0

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kKilo = 1024;
 
-TEST(OutputPool, ResultsOfOtherTypesAndShapesUseTheMemoryAgain) {
+TEST(OutputPool, MemoryIsReusedForOtherTypesAndShapes) {
   OutputPool pool;
   const std::byte* memory = nullptr;
   {
@@ -27,7 +27,7 @@ TEST(OutputPool, ResultsOfOtherTypesAndShapesUseTheMemoryAgain) {
   EXPECT_NE(pool.take(DType::f32, {5, 64}).raw(), memory);
 }
 
-TEST(OutputPool, ResultsThatAreInUseKeepTheirMemory) {
+TEST(OutputPool, ResultsInUseKeepTheirMemory) {
   OutputPool pool;
   std::vector<Tensor> held;
   for (int32_t i = 0; i < 20; ++i) {
@@ -40,13 +40,13 @@ TEST(OutputPool, ResultsThatAreInUseKeepTheirMemory) {
   }
 }
 
-TEST(OutputPool, HasNoMemoryForTensorsWithoutElements) {
+TEST(OutputPool, EmptyTensorsTakeNoMemory) {
   OutputPool pool;
   EXPECT_EQ(pool.take(DType::f32, {3, 0, 5}).shape(), (Shape{3, 0, 5}));
   EXPECT_EQ(pool.bytes(), 0);
 }
 
-TEST(OutputPool, StaysWithinTwiceTheNeedWhateverTheSizes) {
+TEST(OutputPool, StaysWithinTwiceTheNeed) {
   OutputPool pool;
   std::mt19937 random(1);
   std::vector<int64_t> needs;

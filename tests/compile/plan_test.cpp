@@ -36,7 +36,7 @@ std::string usage_error(const CompileOptions& options) {
   return "no error";
 }
 
-TEST(Pipeline, UnknownPassesAreAnsweredWithTheKnownOnes) {
+TEST(Pipeline, UnknownPassesAreErrors) {
   std::vector<std::string_view> names;
   for (const PassRow& row : all_passes()) names.push_back(row.name);
   CompileOptions options = native();
@@ -50,7 +50,7 @@ TEST(Pipeline, UnknownPassesAreAnsweredWithTheKnownOnes) {
 }
 
 /// The group {a, z} reads g, so {g, n} must not read a, not even through the transpose.
-TEST(Fusion, GroupsNeverWaitForEachOther) {
+TEST(Fusion, GroupsHaveNoCyclicDependencies) {
   SweepNet net(1);
   const ValueId x = net.input({1, 16, 9, 9});
   const ValueId a =
@@ -89,7 +89,7 @@ std::vector<std::string> pass_names(const Compiled& compiled) {
   return names;
 }
 
-TEST(Pipeline, PassesAreLeftOutAsAsked) {
+TEST(Pipeline, DisabledPassesAreSkipped) {
   SweepNet net(7);
   draw_block(net);
   const std::vector<Tensor> want = evaluate(net.graph(), net.inputs());
@@ -120,7 +120,7 @@ TEST(Pipeline, PassesAreLeftOutAsAsked) {
   }
 }
 
-TEST(Pipeline, NoPassAndNoTemplateAnswersTheReferenceToTheBit) {
+TEST(Pipeline, NaivePlanMatchesReferenceExactly) {
   SweepNet net(7);
   draw_block(net);
   CompileOptions options = native();
@@ -162,7 +162,7 @@ std::string bytes_of(const std::filesystem::path& file) {
   return out.str();
 }
 
-TEST(Pipeline, DumpsReadBackAsGraphs) {
+TEST(Pipeline, DumpsParseAsGraphs) {
   const ScratchFolder folder;
   CompileOptions options = native();
   options.debug.dump_ir = folder.path() / "ir";
@@ -184,7 +184,7 @@ TEST(Pipeline, DumpsReadBackAsGraphs) {
   EXPECT_FALSE(std::filesystem::is_empty(options.debug.dump_ir / "loops"));
 }
 
-TEST(Pipeline, AFolderThatCannotBeWrittenIsAnError) {
+TEST(Pipeline, UnwritableFolderIsAnError) {
   const ScratchFolder folder;
   SweepNet net(7);
   draw_block(net);
@@ -238,7 +238,7 @@ TEST_P(SmallNetwork, CompilesToTheSameBytes) {
   }
 }
 
-TEST_P(SmallNetwork, AnswersTheSameBitsOnAnyNumberOfThreads) {
+TEST_P(SmallNetwork, DoesNotDependOnThreadCount) {
   const auto program = std::make_shared<const Program>(compile_graph(graph, native()).plan);
   Draw draw(3);
   const std::vector<Tensor> inputs{draw.tensor(graph.type(graph.inputs()[0]).shape)};

@@ -156,7 +156,7 @@ TEST(Fp16Networks, WeightsTakeHalfOfTheMemory) {
   EXPECT_LT(bytes(declared_as(graph, DType::f16), Precision::declared), 0.52 * wide);
 }
 
-TEST(DeclaredTypes, RunTheKernelsOfF32) {
+TEST(DeclaredTypes, UseF32Kernels) {
   for (const DType type : {DType::f16, DType::bf16}) {
     for (const char* name : {"resnet18", "mobilenet_v2", "squeezenet1_1"}) {
       const Graph graph = small_network(name);
@@ -195,7 +195,7 @@ TEST(Fp16Networks, WeightsOutsideTheRangeOfF16StayInF32) {
   }
 }
 
-TEST(Bf16Attention, MultipliesPairs) {
+TEST(Bf16Attention, UsesBf16PairProducts) {
   if (!native_target().limits.multiplies_bf16()) GTEST_SKIP() << "this CPU multiplies bf16 no faster than f32";
   int64_t pairs = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
@@ -267,7 +267,7 @@ TEST_P(NarrowProblems, LinesDescribeTheirTasks) {
 INSTANTIATE_TEST_SUITE_P(Types, NarrowProblems, testing::Values(Precision::bf16, Precision::fp16),
                          [](const auto& precision) { return std::string(name(precision.param)); });
 
-TEST(Bf16Networks, ProblemLinesNameOtherTypesAsWrong) {
+TEST(Bf16Networks, ProblemLinesRefuseOtherTypes) {
   const auto message = [](std::string_view line) {
     try {
       parse_problem(line);
@@ -297,7 +297,7 @@ std::string usage_error(const CompileOptions& options) {
   return "no error";
 }
 
-TEST(Bf16Options, WhatCannotBeDoneIsSaid) {
+TEST(Bf16Options, UnsupportedOptionsAreErrors) {
   CompileOptions options = bf16_options();
   options.target = parse_target("x86-64-v3");
   EXPECT_EQ(

@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Recurrent, RecurrentSweep,
                                          NetKind{"RNN", [](SweepNet& net) { make_recurrent(net, kRnn); }, 40}),
                          [](const auto& family) { return std::string(family.param.name); });
 
-TEST(RecurrentSweep, NoDrawnNetworkRunsAReferenceKernel) {
+TEST(RecurrentSweep, NoNetworkUsesReferenceKernels) {
   for (const Cell& cell : {kLstm, kGru, kRnn}) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
       SweepNet net(seed);
@@ -140,7 +140,7 @@ TEST(RecurrentSweep, NoDrawnNetworkRunsAReferenceKernel) {
   }
 }
 
-TEST(RecurrentSweep, TheNumberOfThreadsDoesNotChangeABit) {
+TEST(RecurrentSweep, DoesNotDependOnThreadCount) {
   for (const Cell& cell : {kLstm, kGru, kRnn}) {
     for (uint64_t seed = 100; seed < 110; ++seed) {
       SweepNet net(seed);

@@ -26,7 +26,7 @@ Graph selu(float gamma) {
   return graph;
 }
 
-TEST(ReferenceCall, FloatsThatAreNotFiniteGoThroughPlansAndFiles) {
+TEST(ReferenceCall, NonFiniteFloatsSurvivePlansAndFiles) {
   const float payload = std::bit_cast<float>(0x7fc12345U);
   const Tensor x = Tensor::of<float>({6}, {1, 2, 0.5F, 3, 4, 5});
   const ScratchFolder folder;
@@ -46,7 +46,7 @@ TEST(ReferenceCall, FloatsThatAreNotFiniteGoThroughPlansAndFiles) {
   }
 }
 
-TEST(ReferenceCall, ListsAndBytesThatAreNoTextAreKept) {
+TEST(ReferenceCall, ListsAndInvalidUtf8AreKept) {
   Graph graph;
   GraphBuilder b(graph);
   const ValueId x = b.input("x", DType::f32, {2});

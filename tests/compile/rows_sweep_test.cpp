@@ -332,7 +332,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, RowsSweep,
                                          NetKind{"Decomposed", make_decomposed, 24, {"map"}, true}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
-TEST(Rows, ADecomposedRootMeanSquareIsOneKernel) {
+TEST(Rows, DecomposedRmsNormIsOneKernel) {
   SweepNet net(1);
   const ValueId x = net.input({2, 5, 67});
   const ValueId mean = net.b.add("ReduceMean", {net.b.add("Mul", {x, x}), net.list({-1})});

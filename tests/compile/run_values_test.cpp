@@ -35,7 +35,7 @@ std::vector<Tensor> inputs_of(const Loaded& network) {
   return inputs;
 }
 
-TEST(RunValues, WhatIsInsertedIsReadBack) {
+TEST(RunValues, InsertedValuesAreReadBack) {
   for (const Precision precision : kPrecisions) {
     if (precision == Precision::bf16 && !native().target.limits.has_dot(DType::bf16, DType::bf16, 16)) continue;
     Loaded network = loaded(zoo::build("squeezenet1_1", {.size = 64}), native(precision));
@@ -57,7 +57,7 @@ TEST(RunValues, WhatIsInsertedIsReadBack) {
   }
 }
 
-TEST(RunValues, EachLayerAloneReadsTheValuesOfTheOtherPlan) {
+TEST(RunValues, EachLayerReadsValuesOfTheOtherPlan) {
   CompileOptions options = native();
   options.debug.naive = true;
   Loaded network = loaded(parse_graph(R"(graph "g" {

@@ -26,7 +26,7 @@ std::string parse_error(std::string_view text) {
   return "no error";
 }
 
-TEST(Schedule, ItsTextReadsBack) {
+TEST(Schedule, TextRoundTrips) {
   const Schedule s{"conv2d_direct", {{"vectors", 2}, {"rows", 1}, {"tile", 14}, {"prefetch", 0}}};
   EXPECT_EQ(s.text(), "conv2d_direct vectors=2 rows=1 tile=14 prefetch=0");
   EXPECT_EQ(parse_schedule(s.text()), s);
@@ -36,7 +36,7 @@ TEST(Schedule, ItsTextReadsBack) {
   EXPECT_THROW(s.knob("unroll"), Error);
 }
 
-TEST(Schedule, MalformedTextIsNamed) {
+TEST(Schedule, MalformedTextIsAnError) {
   const std::string hint = "; write it as `kilter inspect` and profiles print it";
   for (const std::string word : {"item", "item=", "=4", "item=four", "item=4x", "item=99999999999999999999"}) {
     EXPECT_EQ(parse_error("map " + word),
@@ -95,7 +95,7 @@ std::string answer(const Compiled& compiled, const std::vector<Tensor>& inputs, 
   return run_guarded(std::make_shared<const Program>(compiled.plan), inputs, want, {.rtol = 1e-4, .atol = 1e-5}, 0);
 }
 
-TEST(ForcedSchedule, ChangesItsStepAndNotTheAnswer) {
+TEST(ForcedSchedule, ChangesTheStepButNotTheResult) {
   const Network net;
   for (const std::string text : {"conv2d_direct vectors=1 rows=1 tile=3 prefetch=0",
                                  "conv2d_direct vectors=4 rows=1 tile=2 prefetch=2048", "reference"}) {
@@ -130,7 +130,7 @@ std::string forced_error(const std::string& node, std::string_view schedule) {
   return "no error";
 }
 
-TEST(ForcedSchedule, WrongOnesAreAnsweredWithWhatIsLegal) {
+TEST(ForcedSchedule, IllegalSchedulesListLegalValues) {
   EXPECT_EQ(forced_error("conv", "conv2d_direct vectors=3 rows=1 tile=3 prefetch=0"),
             "--schedule conv: 'conv2d_direct vectors=3 rows=1 tile=3 prefetch=0' does not apply: conv2d_direct knob "
             "vectors: limit one of 1, 2, 4, 8, got 3");
@@ -147,7 +147,7 @@ TEST(ForcedSchedule, WrongOnesAreAnsweredWithWhatIsLegal) {
             "--schedule fc: 'pool_rows tile=4' does not apply: operator: limit MaxPool, AveragePool, got MatMul");
 }
 
-TEST(ForcedSchedule, ATemplateAloneTakesTheKnobsItPicks) {
+TEST(ForcedSchedule, TemplateAloneUsesItsDefaultKnobs) {
   const Network net;
   const std::string by_default = step_of(compile_forced(net.graph, {}), "conv").schedule;
   ASSERT_TRUE(by_default.starts_with("conv2d_direct ")) << by_default;
@@ -161,13 +161,13 @@ TEST(ForcedSchedule, ATemplateAloneTakesTheKnobsItPicks) {
             "are matmul_tiled, reference");
 }
 
-TEST(Forbidden, TextsAreRead) {
+TEST(Forbidden, TextsAreParsed) {
   EXPECT_EQ(parse_forbidden("conv2d_winograd").text(), "conv2d_winograd");
   EXPECT_EQ(parse_forbidden("winograd@conv1").text(), "conv2d_winograd@conv1");
   EXPECT_EQ(parse_forbidden("direct vectors=2 tile=4@a").text(), "conv2d_direct vectors=2 tile=4@a");
 }
 
-TEST(Forbidden, WrongTextsAreAnsweredWithWhatIsLegal) {
+TEST(Forbidden, WrongTextsListLegalForms) {
   EXPECT_TRUE(
       error_of([] { parse_forbidden("winogrand@conv1"); })
           .starts_with("--forbid winogrand@conv1: expected TEMPLATE, TEMPLATE@NODE or SCHEDULE@NODE; templates "
@@ -179,7 +179,7 @@ TEST(Forbidden, WrongTextsAreAnsweredWithWhatIsLegal) {
   EXPECT_EQ(template_of("conv3d", "--schedule conv=conv3d"), nullptr);
 }
 
-TEST(Forbidden, MeansATemplateOrOneScheduleOfOneNodeOrAll) {
+TEST(Forbidden, MatchesTemplatesAndSchedulesByNode) {
   const Schedule taken = parse_schedule("conv2d_direct vectors=2 rows=1");
   const auto bars = [&](const std::string& text) {
     const std::vector<Forbidden> all{parse_forbidden(text)};
@@ -193,7 +193,7 @@ TEST(Forbidden, MeansATemplateOrOneScheduleOfOneNodeOrAll) {
   EXPECT_FALSE(bars("winograd@conv1"));
 }
 
-TEST(ForcedSchedule, UnknownNamesAreAnsweredWithTheKnownOnes) {
+TEST(ForcedSchedule, UnknownNamesAreErrors) {
   std::string templates;
   for (const Template* t : all_templates()) templates += std::string(t->name) + ", ";
   EXPECT_EQ(forced_error("conv", "conv3d"),
@@ -230,7 +230,7 @@ void check_knob(const OpCase& c, const std::vector<Tensor>& want, const Target& 
   }
 }
 
-TEST_P(KnobSpace, EveryLegalScheduleAnswersRight) {
+TEST_P(KnobSpace, EveryLegalScheduleIsCorrect) {
   for (const OpDef* op : all_ops()) {
     if (op->name != GetParam()) continue;
     for (CaseText text : op->cases) {

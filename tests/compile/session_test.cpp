@@ -93,14 +93,14 @@ class DefaultInput : public testing::Test {
   std::filesystem::path file_ = folder_.path() / "m.onnx";
 };
 
-TEST_F(DefaultInput, HasItsValueOrTheCallers) {
+TEST_F(DefaultInput, UsesItsDefaultUnlessGiven) {
   const auto session = open();
   ASSERT_EQ(session->default_inputs().size(), 1U);
   EXPECT_EQ(run(*session, {{"x", tensor({1, 1, 1})}}), (std::vector<float>{2, 3, 4}));
   EXPECT_EQ(run(*session, {{"x", tensor({1, 1, 1})}, {"w", tensor({5, 5, 6})}}), (std::vector<float>{6, 6, 7}));
 }
 
-TEST_F(DefaultInput, NeedsATensorWhereAShapeIsGiven) {
+TEST_F(DefaultInput, IsRequiredIfItsShapeIsGiven) {
   const auto session = open({{"w", {3}}});
   EXPECT_EQ(run(*session, {{"x", tensor({1, 1, 1})}, {"w", tensor({5, 5, 6})}}), (std::vector<float>{6, 6, 7}));
   EXPECT_EQ(kilter::error_of([&] { run(*session, {{"x", tensor({1, 1, 1})}}); }, ErrorKind::bad_input),

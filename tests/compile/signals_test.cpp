@@ -55,7 +55,7 @@ std::string tasks_in(const SweepNet& net) {
   return all;
 }
 
-TEST(Signals, AChainOfConvolutionsAndPoolsIsAStepEach) {
+TEST(Signals, ChainRunsOneStepPerConvolutionAndPool) {
   SweepNet net(1);
   ValueId v = net.input({2, 16, 40});
   v = net.b.add("MaxPool", {conv_bn_relu(net, v, 16, 5)}, {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}});
@@ -65,7 +65,7 @@ TEST(Signals, AChainOfConvolutionsAndPoolsIsAStepEach) {
   EXPECT_EQ(tasks_in(net), "Relayout; Conv+Relu; MaxPool; Conv+Relu; AveragePool; Conv+Relu; ReduceMean; Relayout");
 }
 
-TEST(Signals, DilatedBlocksWithASumAreAStepPerConvolution) {
+TEST(Signals, DilatedBlocksRunOneStepPerConvolution) {
   SweepNet net(2);
   ValueId v = conv_bn_relu(net, net.input({1, 16, 50}), 32, 3);
   for (const int64_t dilation : {1, 2, 4}) {
@@ -80,7 +80,7 @@ TEST(Signals, DilatedBlocksWithASumAreAStepPerConvolution) {
       "Relayout; Conv+Relu; Conv+Relu; Conv+Add+Relu; Conv+Relu; Conv+Add+Relu; Conv+Relu; Conv+Add+Relu; Relayout");
 }
 
-TEST(Signals, BranchesAreJoinedWhereTheyLie) {
+TEST(Signals, BranchesAreJoinedInPlace) {
   SweepNet net(3);
   const ValueId x = conv_bn_relu(net, net.input({1, 16, 30}), 32, 1);
   std::vector<ValueId> branches;
@@ -92,7 +92,7 @@ TEST(Signals, BranchesAreJoinedWhereTheyLie) {
   EXPECT_EQ(tasks_in(net), "Relayout; Conv+Relu; Conv; Conv; Conv; MaxPool; Conv; Mul+Add+Relu; Conv+Relu; Relayout");
 }
 
-TEST(Signals, AnEncoderAndADecoderWithASkip) {
+TEST(Signals, EncoderAndDecoderWithSkip) {
   SweepNet net(4);
   const ValueId wide = conv_bn_relu(net, net.input({1, 16, 32}), 32, 3);
   const ValueId narrow = net.b.add("MaxPool", {wide}, {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}});
@@ -106,7 +106,7 @@ TEST(Signals, AnEncoderAndADecoderWithASkip) {
 }
 
 /// Per-channel gates, slopes and normalisations between convolutions.
-TEST(Signals, GatesSlopesAndNormalisationsStayBetweenConvolutions) {
+TEST(Signals, GatesSlopesAndNormalisationsBetweenConvolutions) {
   SweepNet net(5);
   ValueId v = conv(net, net.input({1, 16, 24}), 32, 3, same(3));
   v = net.b.add("PRelu", {v, net.constant({32, 1})});
@@ -120,7 +120,7 @@ TEST(Signals, GatesSlopesAndNormalisationsStayBetweenConvolutions) {
 }
 
 /// As in WaveNet: one half of the channels gates the other.
-TEST(Signals, HalvesOfTheChannelsAreReadWhereTheyLie) {
+TEST(Signals, ChannelHalvesAreReadInPlace) {
   SweepNet net(6);
   const ValueId x = conv_bn_relu(net, net.input({1, 16, 24}), 32, 3);
   GraphBuilder::Options two;

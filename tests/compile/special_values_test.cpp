@@ -100,7 +100,7 @@ std::string unlike(const Tensor& got, const Tensor& want, bool finite, double sc
   return d.most <= 1e-4 * std::max(d.scale, scale) ? "" : fmt::format("differs by {} of {}", d.most, d.scale);
 }
 
-TEST(SpecialValues, KernelsAnswerAsTheReference) {
+TEST(SpecialValues, KernelsMatchReference) {
   std::vector<std::vector<float>> all{{kNan},       {kInf},        {-kInf},       {1e38F},        {-1e38F},
                                       {kNan, kInf}, {kInf, -kInf}, {kNan, -kInf}, {1e38F, -1e38F}};
   all.emplace_back(64, 3e38F);
@@ -141,7 +141,7 @@ std::string texts(const std::vector<double>& values) {
   return out;
 }
 
-TEST(SpecialValues, PoolsRunTheirTemplate) {
+TEST(SpecialValues, PoolsUsePoolRows) {
   for (const Kind& kind : kKinds) {
     if (std::string_view(kind.op) != "MaxPool" && std::string_view(kind.op) != "AveragePool") continue;
     for (const Target& target : targets_here()) {
@@ -152,7 +152,7 @@ TEST(SpecialValues, PoolsRunTheirTemplate) {
 }
 
 // The table in doc/accuracy.md.
-TEST(SpecialValues, TheReferenceIsThatOfTheStandard) {
+TEST(SpecialValues, ReferenceFollowsTheStandard) {
   EXPECT_EQ(texts(answered({"MaxPool", "f32[1,1,8] | kernel_shape=[3]"}, {5, kNan, 1, 2, -kInf, 3, 7, kNan})),
             "5 2 2 3 7 7 ");
   EXPECT_EQ(texts(answered({"GlobalMaxPool", "f32[1,1,4]"}, {1, kNan, 3, 2})), "nan ");
@@ -172,7 +172,7 @@ TEST(SpecialValues, TheReferenceIsThatOfTheStandard) {
   EXPECT_EQ(texts(answered({"ReduceLogSumExp", "f32[1,2] i64[1]=1"}, {-kInf, -kInf})), "-inf ");
 }
 
-TEST(SpecialValues, VerifyJudgesKindsAlike) {
+TEST(SpecialValues, VerifyComparesNanAndInfinity) {
   const auto judged = [](float got, float want, bool finite) {
     return difference(Tensor::scalar(got), Tensor::scalar(want), finite).relative();
   };

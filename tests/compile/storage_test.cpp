@@ -94,7 +94,7 @@ TEST(Storage, APartInABlockedConcatenationStartsAtItsBlock) {
   EXPECT_EQ(p.of("a.part").phys.strides, p.of("b").phys.strides);
 }
 
-TEST(Storage, AConcatenationOfNeighboursInALargerOneIsAView) {
+TEST(Storage, ConcatenationInsideALargerOneIsAView) {
   // As in a dense block: each layer reads all earlier ones.
   const TaskGraph p(R"(graph "g" {
     input %x: f32[1,8,3,3]{c8 halo1,1,1,1}
@@ -150,7 +150,7 @@ TEST(Storage, SlicesAreViewsOfTheirSource) {
   EXPECT_EQ(p.of("s").phys.strides, (Shape{6, 1}));
 }
 
-TEST(Storage, SlicesThatTheirReadersCannotTakeAreMoved) {
+TEST(Storage, SlicesAreCopiedIfReadersCannotUseViews) {
   const std::string_view text = R"(graph "g" {
     input %x: f32[4,6]
     const %start: i64[1](2)
@@ -198,7 +198,7 @@ TEST(Storage, RunsOfBlocksOfABlockedImageAreViews) {
   EXPECT_EQ(p.of("c").phys.dims, (Shape{2, 2, 3, 3, 8}));
 }
 
-TEST(Storage, AnImageThatIsSplitMayLieInAConcatenation) {
+TEST(Storage, SplitImageMayBePartOfAConcatenation) {
   // As in a YOLO block: the whole image, and values computed from its last part.
   const TaskGraph p(R"(graph "g" {
     input %x: f32[1,16,3,3]{c8}
@@ -258,7 +258,7 @@ TEST(Storage, ReshapesAreViewsWhereStridesAllowIt) {
   EXPECT_NE(p.root("q"), "a") << "rows of four of six are no vector";
 }
 
-TEST(Storage, OutputsOfTheNetworkHaveBuffersOfTheirOwn) {
+TEST(Storage, NetworkOutputsHaveTheirOwnBuffers) {
   const TaskGraph p(R"(graph "g" {
     input %x: f32[2,3]
     const %k: f32[2](1, 2)
@@ -276,7 +276,7 @@ TEST(Storage, OutputsOfTheNetworkHaveBuffersOfTheirOwn) {
   for (const Graph::Output& o : p.graph.outputs()) EXPECT_TRUE(roots.insert(p.map.of(o.value).root).second) << o.name;
 }
 
-TEST(Storage, FramesAreViewsThatStepOverFrames) {
+TEST(Storage, StridedFramesAreViews) {
   const TaskGraph p(R"(graph "g" {
     input %x: f32[5,8,3,3]{c8 halo1,1,1,1}
     input %y: f32[1,8,3,3]{c8 halo1,1,1,1}
@@ -360,7 +360,7 @@ void make_rows(SweepNet& net) {
 
 TEST(Storage, RowsOfAnyStridesAgreeWithTheReference) { sweep({"Rows", make_rows, 50}); }
 
-TEST(Storage, ATaskThatCannotTakeStridesGetsDenseOperands) {
+TEST(Storage, TaskWithoutStrideSupportGetsDenseOperands) {
   const Graph graph = parse_graph(R"(graph "g" {
     input %x: f32[2,3,8]
     const %start: i64[1](2)

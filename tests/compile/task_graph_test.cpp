@@ -29,7 +29,7 @@ std::string broken_rule(const TaskGraph& tasks) {
   return error_of([&] { verify(tasks); }, ErrorKind::internal);
 }
 
-TEST(TaskGraph, OneLineATaskSaysWhatRunsHowAndWhere) {
+TEST(TaskGraph, PrintsOneLinePerTask) {
   const Compiled compiled = compile_graph(network(), looking());
   const std::string text = print(*compiled.tasks);
   EXPECT_THAT(text, testing::StartsWith("tasks of \"squeezenet1_1\"\n0 kernel "));
@@ -39,7 +39,7 @@ TEST(TaskGraph, OneLineATaskSaysWhatRunsHowAndWhere) {
   EXPECT_THAT(text, testing::ContainsRegex("[0-9]+ view \"fire2.concat[^\"]*\" Concat \\("));
 }
 
-TEST(TaskGraph, EverySchedulesTaskRunsIt) {
+TEST(TaskGraph, StepsRunTheSchedulesOfTheirTasks) {
   const Compiled compiled = compile_graph(network(), looking());
   std::map<std::string, std::string> run;
   for (const Step& step : compiled.plan.steps) {
@@ -76,7 +76,7 @@ TEST(TaskGraph, TheVerifierNamesTheBrokenRule) {
   EXPECT_THAT(broken_rule(broken), HasSubstr("is a view with schedule 'map_elementwise'"));
 }
 
-TEST(TaskGraph, StagesThatRunAgainAreCounted) {
+TEST(TaskGraph, RepeatedStagesAreCounted) {
   const auto small_resnet = [] { return zoo::build("resnet18", {.size = 128, .classes = 10}); };
   CompileOptions options = looking();
   const auto rounds = [&] {
@@ -123,7 +123,7 @@ std::string schedule_of(const Compiled& compiled, const std::string& node) {
 
 const std::string kSmall = "conv2d_direct vectors=1 rows=1 tile=2 prefetch=0";
 
-TEST(Chooser, TheFirstOfferThatCompilesIsTaken) {
+TEST(Chooser, FirstOfferThatCompilesIsUsed) {
   Offers chooser;
   chooser.plan["fire2.squeeze"] = preferred(parse_schedule(kSmall));
   const Compiled compiled = compile_graph(network(), looking(), &chooser);
@@ -133,7 +133,7 @@ TEST(Chooser, TheFirstOfferThatCompilesIsTaken) {
   EXPECT_TRUE(chooser.told.empty());
 }
 
-TEST(Chooser, AnOfferThatDoesNotCompileIsToldAndTheNextTaken) {
+TEST(Chooser, FailedOfferIsReportedAndTheNextUsed) {
   Offers chooser;
   chooser.plan["no such layer"].threads = 1;
   chooser.settled["fire2.squeeze"] = {parse_schedule(kSmall), {ScheduleSource::record, "a record"}};
@@ -145,7 +145,7 @@ TEST(Chooser, AnOfferThatDoesNotCompileIsToldAndTheNextTaken) {
   EXPECT_EQ(compiled.plan.records, "the summary");
 }
 
-TEST(Chooser, AForcedScheduleStays) {
+TEST(Chooser, ForcedScheduleIsKept) {
   Offers chooser;
   chooser.plan["no such layer"].threads = 1;
   chooser.settled["fire2.squeeze"] = preferred(parse_schedule(kSmall));
@@ -155,7 +155,7 @@ TEST(Chooser, AForcedScheduleStays) {
   EXPECT_EQ(schedule_of(compile_graph(network(), options, &chooser), "fire2.squeeze"), forced);
 }
 
-TEST(Choices, WhatIsMadeStaysWhenOthersAreAdded) {
+TEST(Choices, AddKeepsExistingChoices) {
   Choices mine;
   mine["a"].threads = 2;
   mine["b"] = preferred(parse_schedule("map item=1024"));

@@ -106,7 +106,7 @@ Table synthetic_table() {
   return table;
 }
 
-TEST(HeldOut, WholeTasksAndDevicesAreInOneFold) {
+TEST(HeldOut, TasksAndDevicesAreNotSplitAcrossFolds) {
   const Table table = synthetic_table();
   for (const HoldOut by : {HoldOut::task, HoldOut::device}) {
     const std::vector<size_t> folds = folds_of(table, by, 3, 1);
@@ -180,7 +180,7 @@ TEST(Metrics, KnownFigures) {
   EXPECT_NEAR(m.top1_regret, 1, 1e-12);
 }
 
-TEST(Metrics, EqualPredictionsAreNoMerit) {
+TEST(Metrics, EqualPredictionsScoreAsChance) {
   const std::vector<double> costs = {0, 1, 2};
   const Metrics m = judge(std::vector<double>{5, 5, 5}, costs, std::vector<int64_t>(3, 0));
   EXPECT_DOUBLE_EQ(m.pairwise, 0.5);
@@ -188,7 +188,7 @@ TEST(Metrics, EqualPredictionsAreNoMerit) {
   EXPECT_NEAR(m.top1_regret, std::exp(2) - 1, 1e-12);
 }
 
-TEST(Metrics, GroupsCountAlikeAndThoseOfOneNot) {
+TEST(Metrics, GroupsWeighEquallyAndSingleRowsAreSkipped) {
   // Two groups of two, one right and one wrong; one group of a single row; one whose rows are equal.
   const std::vector<double> costs = {0, 1, 0, 1, 7, 3, 3};
   const std::vector<double> predicted = {0, 1, 1, 0, 0, 1, 2};

@@ -62,7 +62,7 @@ double held_out_correlation(const TrainableModel& model, const SyntheticOptions&
   return judge(model.predict(set.rows), set.costs, set.groups).spearman;
 }
 
-TEST_P(Trainers, PredictTasksThatTheyHaveNotSeen) {
+TEST_P(Trainers, PredictUnseenTasks) {
   const auto model = fitted(synthetic_set({}, 1));
   EXPECT_GT(held_out_correlation(*model, {}, 2), 0.9);
 }
@@ -85,7 +85,7 @@ TEST_P(Trainers, SameRowsSameBytes) {
 }
 
 /// Trains few trees, because OpenMP threads that wait for each other on busy CPUs are very slow.
-TEST_P(Trainers, ThreadsDoNotChangeWhatIsPredicted) {
+TEST_P(Trainers, ThreadsDoNotChangePredictions) {
   const TrainingSet set = synthetic_set({4, 60}, 4);
   BoostOptions options;
   options.trees = 15;
@@ -126,7 +126,7 @@ TEST_P(Trainers, ConstantAndUnknownFeatures) {
   EXPECT_EQ(model->trees().splits()[1], 0);
 }
 
-TEST_P(Trainers, UnknownValuesHaveASideOfTheirOwn) {
+TEST_P(Trainers, UnknownValuesAreLearnedSeparately) {
   TrainingSet set{{{"x"}, {}}, {}, {}, {}};
   for (int i = 0; i < 60; ++i) {
     set.rows.values.push_back(i % 3 == 0 ? kUnknown : static_cast<float>(i));
@@ -150,7 +150,7 @@ TEST_P(Trainers, GroupsOfOne) {
   }
 }
 
-TEST_P(Trainers, GroupsNeedNotBeNeighbours) {
+TEST_P(Trainers, GroupsNeedNotBeContiguous) {
   const TrainingSet set = synthetic_set({4, 60}, 7);
   std::vector<size_t> mixed;
   for (size_t i = 0; i < set.size(); ++i) mixed.push_back(i % 4 * 60 + i / 4);
@@ -162,7 +162,7 @@ TEST_P(Trainers, GroupsNeedNotBeNeighbours) {
   }
 }
 
-TEST_P(Trainers, RowsWithoutWeightSayNothing) {
+TEST_P(Trainers, RowsOfZeroWeightAreIgnored) {
   TrainingSet set = synthetic_set({1, 100}, 8);
   set.weights.assign(100, 1);
   TrainingSet wrong = synthetic_set({1, 100}, 8);
@@ -175,7 +175,7 @@ TEST_P(Trainers, RowsWithoutWeightSayNothing) {
   EXPECT_LT(judge(model->predict(wrong.rows), wrong.costs, wrong.groups).spearman, -0.9);
 }
 
-TEST_P(Trainers, FailuresAreLast) {
+TEST_P(Trainers, FailuresRankLast) {
   TrainingSet set{{{"x"}, {}}, {}, {}, {}};
   for (int i = 0; i < 60; ++i) {
     set.rows.values.push_back(static_cast<float>(i));
@@ -190,7 +190,7 @@ TEST_P(Trainers, FailuresAreLast) {
   }
 }
 
-TEST_P(Trainers, AStartIsCorrectedByFewRows) {
+TEST_P(Trainers, FewRowsCorrectAStartModel) {
   // The start was trained elsewhere; here, exceeding the registers costs nothing and unrolling costs much.
   BoostOptions options;
   const auto elsewhere = fitted(synthetic_set({12, 120}, 1), options);
@@ -213,7 +213,7 @@ TEST_P(Trainers, AStartIsCorrectedByFewRows) {
   EXPECT_GT(adapted->trees().parts().trees.size(), elsewhere->trees().parts().trees.size());
 }
 
-TEST_P(Trainers, AStartOfOtherFeaturesOrObjectiveIsRefused) {
+TEST_P(Trainers, StartModelOfOtherFeaturesOrObjectiveIsRefused) {
   const TrainingSet set = synthetic_set({1, 20}, 1);
   BoostOptions options;
   const TreeModel other({{"elsewhere"}, GetParam().objective, 0, {}, {}});
@@ -260,7 +260,7 @@ INSTANTIATE_TEST_SUITE_P(All, Trainers,
                                          Trainer{"xgb_rank", true, Objective::rank}),
                          [](const auto& p) { return std::string(p.param.name); });
 
-TEST(BoostedTrees, SplitsAreWhereTheyBelong) {
+TEST(BoostedTrees, FindsTheBestSplit) {
   BoostOptions options;
   options.trees = 1;
   options.depth = 1;
@@ -274,7 +274,7 @@ TEST(BoostedTrees, SplitsAreWhereTheyBelong) {
             "end ");
 }
 
-TEST(BoostedTrees, ThreadsDoNotChangeAByte) {
+TEST(BoostedTrees, ThreadsDoNotChangeTheModel) {
   const TrainingSet set = synthetic_set({}, 4);
   BoostOptions options;
   BoostedTrees one(options);
@@ -285,7 +285,7 @@ TEST(BoostedTrees, ThreadsDoNotChangeAByte) {
   EXPECT_EQ(one.trees().text(), four.trees().text());
 }
 
-TEST(BoostedTrees, FewBinsAreEnoughForMost) {
+TEST(BoostedTrees, FewBinsSuffice) {
   BoostOptions options;
   options.bins = 8;
   BoostedTrees model(options);
@@ -300,7 +300,7 @@ class Xgboost : public testing::Test {
   }
 };
 
-TEST_F(Xgboost, PredictsThroughOurTreesAsItDoesItself) {
+TEST_F(Xgboost, OurTreesPredictAsXgboostDoes) {
   const TrainingSet set = synthetic_set({8, 120, 0.02, 0.1, 0.1}, 1);
   const Matrix rows = synthetic_set({8, 120, 0.02, 0, 0.2}, 2).rows;
   for (const Objective objective : {Objective::cost, Objective::rank}) {
@@ -356,7 +356,7 @@ const std::string kInstall =
     "Install it with: python3 -m venv .venv && .venv/bin/python -m pip install xgboost-cpu==3.2.0; or work without it: "
     "the trainer 'trees' and all searchers except xgb and xgb-rank do not need it";
 
-TEST(XgboostLibrary, SaysWhereItLooked) {
+TEST(XgboostLibrary, ErrorListsTriedPaths) {
   const ScratchFolder folder;
   const std::string place = folder.path().string();
   EXPECT_EQ(
@@ -372,7 +372,7 @@ TEST(XgboostLibrary, SaysWhereItLooked) {
             0);
 }
 
-TEST(XgboostLibrary, SaysWhereItLookedByItself) {
+TEST(XgboostLibrary, ErrorListsDefaultPaths) {
   const ScratchFolder folder;
   const Variable none("KILTER_XGBOOST", "");
   const Variable active("VIRTUAL_ENV", folder.path().string());
@@ -388,7 +388,7 @@ TEST(XgboostLibrary, SaysWhereItLookedByItself) {
                 kInstall);
 }
 
-TEST(XgboostLibrary, RefusesWhatIsNone) {
+TEST(XgboostLibrary, RefusesInvalidLibraries) {
   const ScratchFolder folder;
   const std::string text = (folder.path() / "libxgboost.so").string();
   write_file_atomically(text, "no library");
@@ -399,14 +399,14 @@ TEST(XgboostLibrary, RefusesWhatIsNone) {
       "XGBoost: " + std::string(KILTER_OLD_XGBOOST) + " is release 1.7.6; Kilter needs 2.0 or newer. " + kInstall);
 }
 
-TEST_F(Xgboost, IsFoundThroughTheVariable) {
+TEST_F(Xgboost, IsFoundByEnvironmentVariable) {
   const Variable set("KILTER_XGBOOST", std::string(KILTER_SOURCE_FOLDER) + "/.venv");
   EXPECT_EQ(XgboostLibrary::load()->path(), xgboost()->path());
   EXPECT_EQ(XgboostLibrary::load()->version(), "3.2.0");
 }
 
 /// The XGBoost release that errors recommend is the one that scripts/setup.sh installs.
-TEST(XgboostLibrary, PinsTheReleaseThatSetUpInstalls) {
+TEST(XgboostLibrary, RecommendsTheReleaseThatSetupInstalls) {
   const std::string setup = read_file(std::string(KILTER_SOURCE_FOLDER) + "/scripts/setup.sh");
   EXPECT_NE(setup.find("xgboost-cpu==3.2.0"), std::string::npos);
 }

@@ -28,7 +28,7 @@ TreeModel small_model() {
   return TreeModel(parts);
 }
 
-TEST(TreeModel, LessGoesLeftAndUnknownWhereTheSplitSays) {
+TEST(TreeModel, SplitsRouteSmallerAndUnknownValues) {
   const Matrix rows{{"x", "y"}, {0, 4, 0, 5, 1, 0, kUnknown, 0, 0, kUnknown}};
   EXPECT_EQ(small_model().predict(rows), (std::vector<double>{10.75, 20.75, 30.75, 30.75, 10.75}));
 }
@@ -62,7 +62,7 @@ TEST(TreeModel, FileRoundTrip) {
             std::string::npos);
 }
 
-TEST(TreeModel, NumbersReadBackAsTheyWere) {
+TEST(TreeModel, NumbersRoundTrip) {
   TreeModel::Parts parts{{"x"}, Objective::rank, std::nextafter(0.1F, 1.0F), {}, {}};
   for (const float value : {1e-38F, 3.4e38F, -0.0F, 1.17549435e-38F, 16777217.0F, 0.3F, 1e-45F}) {
     parts.trees.push_back({{-1, false, value, -1}});
@@ -84,7 +84,7 @@ std::string error_with(const std::string& from, const std::string& to) {
   return error_of([&] { (void)TreeModel::parse(text, "m.trees"); });
 }
 
-TEST(TreeModel, RefusesTextsThatAreNoModel) {
+TEST(TreeModel, RefusesMalformedText) {
   EXPECT_EQ(error_with("kilter-trees 1", "kilter-trees 2"),
             "m.trees: line 1: version 2; this program reads version 1; use a newer program, or train again");
   EXPECT_EQ(error_with("kilter-trees 1", "hello"), "m.trees: line 1: expected 'kilter-trees ...', got 'hello'");
@@ -110,7 +110,7 @@ TEST(TreeModel, RefusesTextsThatAreNoModel) {
   EXPECT_EQ(error_with("0r1 1l5", deep + "1l5"), "m.trees: line 7: a tree of more than 64 levels");
 }
 
-TEST(TreeModel, SeesDamage) {
+TEST(TreeModel, DetectsDamage) {
   const std::string text = small_model().text();
   std::string changed = text;
   changed[changed.find("=20") + 1] = '3';
@@ -126,7 +126,7 @@ TEST(TreeModel, SeesDamage) {
   }
 }
 
-TEST(TreeModel, RefusesPartsThatDoNotFit) {
+TEST(TreeModel, RefusesInconsistentParts) {
   TreeModel::Parts parts = small_model().parts();
   parts.trees[0][0].right = 3;
   EXPECT_EQ(error_of([&] { TreeModel{parts}; }), "tree model: tree 0, node 3: does not fit the tree around it");
@@ -180,7 +180,7 @@ TEST_P(Golden, PredictsAsXgboostDoes) {
 INSTANTIATE_TEST_SUITE_P(Objectives, Golden, testing::Values("cost", "rank"),
                          [](const auto& p) { return std::string(p.param); });
 
-TEST(XgboostJson, RefusesWhatIsNoModelOfOurs) {
+TEST(XgboostJson, RefusesUnsupportedModels) {
   const auto refused = [](const std::string& text) {
     return error_of([&] { (void)from_xgboost_json(text, {"a"}, Objective::cost, "x.json"); });
   };

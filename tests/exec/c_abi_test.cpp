@@ -66,7 +66,7 @@ TEST_F(CAbi, LoadsDescribesAndRuns) {
   kilter_instance_free(instance);
 }
 
-TEST_F(CAbi, AnInstanceSaysThatItsProgramWasTunedForOtherThreads) {
+TEST_F(CAbi, InstanceNotesTuningForOtherThreadCount) {
   Plan plan = arithmetic_plan(4);
   const auto note = [&](int compiled_for, int threads) {
     plan.compiled_for = compiled_for;
@@ -106,7 +106,7 @@ struct Loaded {
   kilter_instance* instance = nullptr;
 };
 
-TEST_F(CAbi, AnInstanceWorksInAChildOfFork) {
+TEST_F(CAbi, InstanceWorksAfterFork) {
   const std::vector<float> x(100000, 0.25F);
   auto loaded = std::make_unique<Loaded>(saved(arithmetic_plan(100000)), 3);
   const std::vector<float> y = loaded->run(x);
@@ -123,7 +123,7 @@ TEST_F(CAbi, AnInstanceWorksInAChildOfFork) {
   EXPECT_EQ(loaded->run(x), y);
 }
 
-TEST_F(CAbi, TheCallersFloatEnvironmentNeitherCountsNorChanges) {
+TEST_F(CAbi, CallersFloatEnvironmentIsIgnoredAndKept) {
   const Loaded loaded(saved(arithmetic_plan(1000)), 2);
   std::vector<float> x(1000);
   for (size_t i = 0; i < x.size(); ++i) x[i] = 1.0F / static_cast<float>(i + 3);
@@ -220,7 +220,7 @@ kilter_status use(const std::string& file) {
   return status;
 }
 
-TEST_F(CAbi, AReferenceStepWithARuntimeKernelNeedsNoCompiler) {
+TEST_F(CAbi, RuntimeKernelsNeedNoCompiler) {
   const Loaded loaded(saved(top_k_plan(false)), 2);
   const std::array<float, 6> x = {1, 5, -2, 5, 0, std::numeric_limits<float>::quiet_NaN()};
   std::array<float, 2> values{};
@@ -253,7 +253,7 @@ TEST_F(CAbi, AReferenceStepRunsItsReferenceKernel) {
   EXPECT_THAT(y, testing::ElementsAre(7, 6, 4));
 }
 
-TEST_F(CAbi, EveryAllocationThatFailsIsAStatus) {
+TEST_F(CAbi, EveryFailedAllocationReturnsAStatus) {
   const std::string file = saved(arithmetic_plan(4));
   ASSERT_EQ(use(file), KILTER_OK) << kilter_last_error();
   int64_t failures = 0;
@@ -270,7 +270,7 @@ TEST_F(CAbi, EveryAllocationThatFailsIsAStatus) {
   EXPECT_EQ(use(file), KILTER_OK) << kilter_last_error();
 }
 
-TEST_F(CAbi, ADamagedFileIsRefusedUnlessAskedOtherwise) {
+TEST_F(CAbi, DamagedFileIsRefusedByDefault) {
   const std::string path = saved(arithmetic_plan(100));
   std::string file = read_file(path);
   file.back() = static_cast<char>(file.back() ^ 4);
@@ -287,7 +287,7 @@ TEST_F(CAbi, ADamagedFileIsRefusedUnlessAskedOtherwise) {
   kilter_program_free(program);
 }
 
-TEST_F(CAbi, OutOfMemoryIsAStatusOfItsOwn) {
+TEST_F(CAbi, OutOfMemoryHasItsOwnStatus) {
   Plan plan = arithmetic_plan(4);
   plan.arena_bytes = int64_t{1} << 45;
   kilter_program* program = nullptr;
@@ -300,7 +300,7 @@ TEST_F(CAbi, OutOfMemoryIsAStatusOfItsOwn) {
   kilter_program_free(program);
 }
 
-TEST_F(CAbi, NullIsHarmlessAndErrorsBelongToTheirThread) {
+TEST_F(CAbi, NullIsHarmlessAndErrorsArePerThread) {
   kilter_program_free(nullptr);
   kilter_instance_free(nullptr);
   EXPECT_EQ(kilter_program_input_count(nullptr), 0U);

@@ -25,7 +25,7 @@ TEST(CallAttributes, AreReadByName) {
   EXPECT_TRUE(read_attributes("{}")->empty());
 }
 
-TEST(CallAttributes, OtherTextsHaveNoRuntimeKernel) {
+TEST(CallAttributes, MalformedTextsAreRejected) {
   for (const char* text :
        {"", "{", "[]", "null", R"({"a":1})", R"({"a":["int"]})", R"({"a":["int",1)", R"({"a":["int",1]}x)",
         R"({"a":["int",1]"b":["int",1]})", R"({"a":["int",99999999999999999999]})", R"({"a":["float","7f8000000"]})",
@@ -34,7 +34,7 @@ TEST(CallAttributes, OtherTextsHaveNoRuntimeKernel) {
     EXPECT_FALSE(read_attributes(text)) << text;
 }
 
-TEST(KernelCall, AnAttributeOfAnotherTypeIsAnError) {
+TEST(KernelCall, AttributeOfWrongTypeIsAnError) {
   const KernelAttrs attrs{{"axis", 1.0F}};
   const KernelCall call{"TopK", "best", 11, attrs};
   EXPECT_THROW(call.int_attr("axis", 0), std::exception);

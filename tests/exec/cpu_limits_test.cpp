@@ -39,7 +39,7 @@ TEST(CpuLimits, MemoryLimit) {
     EXPECT_EQ(parse_memory_limit(none), std::nullopt) << none;
 }
 
-TEST(CpuLimits, TheTightestCgroupUpToTheMountCounts) {
+TEST(CpuLimits, TightestCgroupLimitApplies) {
   const ScratchFolder folder;
   const std::string proc = folder.path().string();
   const auto put = [&](const std::string& file, const std::string& text) {
@@ -65,7 +65,7 @@ TEST(CpuLimits, TheTightestCgroupUpToTheMountCounts) {
   EXPECT_EQ(available_cpus(proc), 1);
 }
 
-TEST(CpuLimits, MoreMemoryThanThereIsIsNotAskedFor) {
+TEST(CpuLimits, TooLargeAllocationIsAnError) {
   EXPECT_GT(available_memory(), 0);
   EXPECT_THAT(error_of([] { Block(INT64_MAX, "the arena of 'x'"); }, ErrorKind::out_of_memory),
               testing::MatchesRegex("cannot allocate 9223 PB for the arena of 'x': out of memory "

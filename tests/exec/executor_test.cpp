@@ -123,7 +123,7 @@ TEST(Executor, EveryWorkerHasItsOwnScratch) {
   }
 }
 
-TEST(Executor, AReplayThatFailsLeavesTheConstantsOfThePlan) {
+TEST(Executor, FailedReplayKeepsConstants) {
   Plan plan = test_plan(64);
   plan.outputs = {{"y", DType::f32, {16}}};
   Step step = kernel_step(kAnswer7, {constant(0, 64), output(0, 64)}, 16);
@@ -154,7 +154,7 @@ TEST(Executor, AReplayThatFailsLeavesTheConstantsOfThePlan) {
   EXPECT_EQ(seen[2], seen[0]);
 }
 
-TEST(Executor, WorksInMemoryOfTheCaller) {
+TEST(Executor, WorksInCallersMemory) {
   const auto loaded = program(arithmetic_plan(1000));
   const Block arena(loaded->plan().arena_bytes, "an arena");
   Instance first(loaded, pool(2), {.arena = arena.data()});
@@ -169,7 +169,7 @@ TEST(Executor, WorksInMemoryOfTheCaller) {
   EXPECT_EQ(left, twice_twice);
 }
 
-TEST(Executor, ScratchOfTheCallerMustHoldTheScratchOfAllWorkers) {
+TEST(Executor, CallersScratchMustFitAllWorkers) {
   Plan plan = test_plan();
   plan.scratch_bytes = 100;
   EXPECT_EQ(least_scratch_stride(plan), 192);
@@ -182,7 +182,7 @@ TEST(Executor, ScratchOfTheCallerMustHoldTheScratchOfAllWorkers) {
             "the scratch of a worker was given 128 bytes; expected a multiple of 64, at least 192");
 }
 
-TEST(Executor, ObserverLeavesStepsOut) {
+TEST(Executor, ObserverCanSkipSteps) {
   Instance instance(program(arithmetic_plan(4)), pool(1));
   const Tensor x = Tensor::of<float>({1, 4}, {1, 2, 3, 4});
   const Tensor y(DType::f32, {4});
@@ -270,7 +270,7 @@ TEST(Executor, ReferenceStepsRunTheirRuntimeKernels) {
             "which the runtime library does not include; run 'test' with the full Kilter library");
 }
 
-TEST(Executor, ReferenceStepsThatWereGivenRunTheReferenceKernel) {
+TEST(Executor, ForcedReferenceStepsRunTheReferenceKernel) {
   Plan plan = top_k_plan(true);
   plan.steps[0].record = "given with --schedule";
   static int runs;

@@ -64,7 +64,7 @@ Gather random_gather(std::mt19937& random) {
   return made;
 }
 
-TEST(Packing, GathersAsTheDefinitionSays) {
+TEST(Packing, GathersMatchTheDefinition) {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
     const Gather gather = random_gather(random);
@@ -92,7 +92,7 @@ TEST(Packing, ConvertsElements) {
   EXPECT_EQ(std::memcmp(again.data(), bf16.data(), 12), 0);
 }
 
-TEST(Packing, RefusesGathersThatLeaveTheirSource) {
+TEST(Packing, RefusesGathersOutsideTheirSource) {
   const Gather sound{{{4, 2}, {2, 1}}, {{4, 0, 1}, {2, 1, 1}}};
   EXPECT_EQ(fault_of(sound, 8), std::nullopt);
   EXPECT_EQ(fault_of(sound, 7), "an axis of extent 2 and stride 1 from 0 on, in a source of 7 elements");

@@ -106,7 +106,7 @@ TEST(PlanFile, ErrorsOfReadingAndWriting) {
   EXPECT_THAT(error_of([&] { save_plan(broken, folder.path() / "p"); }, ErrorKind::internal), HasSubstr("arena of -1"));
 }
 
-TEST(PlanFile, EveryTruncationIsOneClearError) {
+TEST(PlanFile, EveryTruncationGivesOneClearError) {
   const std::string file = file_bytes(steps_plan());
   for (size_t size = 0; size < file.size(); size += size < 3000 || size + 300 > file.size() ? 1 : 53) {
     const std::string message = error_of([&] { parse(file.substr(0, size)); }, ErrorKind::bad_input);
@@ -130,7 +130,7 @@ TEST(PlanFile, EveryFlippedBitIsFound) {
   parse(file);
 }
 
-TEST(PlanFile, DamageOfAnyKindIsRefusedBeforeAnythingRuns) {
+TEST(PlanFile, DamageIsRefusedBeforeAnythingRuns) {
   const std::string file = file_bytes(arithmetic_plan(3000));
   const size_t constants = file.size() - 3000 * 4;
   const auto refused = [&](size_t at, size_t count, char value) {
@@ -157,7 +157,7 @@ TEST(PlanFile, DamageOfAnyKindIsRefusedBeforeAnythingRuns) {
   EXPECT_THAT(error_of([&] { parse(swapped); }, ErrorKind::bad_input), HasSubstr("damaged: its"));
 }
 
-TEST(PlanFile, AFileOfAnOlderVersionSaysWhatToDo) {
+TEST(PlanFile, OldVersionErrorSaysWhatToDo) {
   std::string file = file_bytes(steps_plan());
   file[8] = kPlanFormatVersion - 1;
   EXPECT_EQ(error_of([&] { parse(file); }, ErrorKind::bad_input),
@@ -209,7 +209,7 @@ struct Forgery {
   std::function<void(Plan&)> change;
 };
 
-TEST(PlanCheck, IndicesLieInTheirBuffer) {
+TEST(PlanCheck, IndexBuffersAreChecked) {
   const auto refusal = [](const std::function<void(IndexOperand&)>& change) {
     Plan plan = lookup_plan();
     change(plan.steps[0].indices);
@@ -226,7 +226,7 @@ TEST(PlanCheck, IndicesLieInTheirBuffer) {
   EXPECT_THAT(refusal([](IndexOperand& i) { i.range.axis = -1; }), HasSubstr("indices for axis -1"));
 }
 
-TEST(PlanCheck, EveryInvariantHasItsError) {
+TEST(PlanCheck, EveryInvariantIsChecked) {
   const int64_t big = INT64_MAX;
   const std::vector<Forgery> forgeries = {
       {"scratch of -1 bytes", [](Plan& p) { p.scratch_bytes = -1; }},

@@ -28,13 +28,13 @@ class SignatureTest : public ::testing::Test {
   PublicKey owner_;
 };
 
-TEST_F(SignatureTest, KeysAreReadAsTheyWereWritten) {
+TEST_F(SignatureTest, KeysRoundTrip) {
   EXPECT_EQ(read_public_key(public_), owner_);
   EXPECT_EQ(read_secret_key(secret_).owner(), owner_);
   EXPECT_EQ(owner_.fingerprint(), sha256(std::as_bytes(std::span(owner_.bytes))).substr(0, 16));
 }
 
-TEST_F(SignatureTest, OnlyTheSameBytesKeyAndSignatureFit) {
+TEST_F(SignatureTest, VerifiesOnlySameBytesKeyAndSignature) {
   const SecretKey key = read_secret_key(secret_);
   Signature signature = sign(bytes_of("some bytes"), key);
   EXPECT_TRUE(has_signed(owner_, bytes_of("some bytes"), signature));

@@ -58,7 +58,7 @@ std::vector<Range> ranges(ThreadPool& pool, int64_t extent, int max_threads) {
   return seen;
 }
 
-TEST(ThreadPool, AWorkerThatHoldsRegionsUpIsLeftOutForAWhile) {
+TEST(ThreadPool, SlowWorkerIsSkippedForAWhile) {
   ThreadPool pool(2);
   std::atomic<int> of_worker{0};
   const auto pieces = [&](std::chrono::milliseconds each) {
@@ -91,7 +91,7 @@ TEST(ThreadPool, AWorkerThatHoldsRegionsUpIsLeftOutForAWhile) {
   EXPECT_GT(pieces(std::chrono::milliseconds(5)), 0);
 }
 
-TEST(ThreadPool, AttendanceCountsTheRegionsForAllThreadsThatAWorkerMissed) {
+TEST(ThreadPool, AttendanceCountsMissedRegions) {
   ThreadPool pool(2);
   const auto region = [&](int64_t extent, int max_threads, int64_t worker_ms) {
     std::atomic<bool> came{false};
@@ -159,7 +159,7 @@ TEST(ThreadPool, OthersFinishTheRangeOfASlowThread) {
   }
 }
 
-TEST(WorkRange, GivesOutEachIndexOnceUpToTheLast) {
+TEST(WorkRange, HandsOutEachIndexOnce) {
   WorkRange range;
   constexpr int64_t kFirst = WorkRange::kMost - 100;
   range.reset(kFirst, WorkRange::kMost);
@@ -207,14 +207,14 @@ TEST(ThreadPool, CallerRunsTheFirstRange) {
   });
 }
 
-TEST(ThreadPool, AnswersTheFirstFailureInOrderOfTheRanges) {
+TEST(ThreadPool, ReturnsFirstFailureInRangeOrder) {
   ThreadPool pool(4);
   EXPECT_EQ(
       run(pool, 4, 0, [](int64_t begin, int64_t, int32_t) { return begin >= 2 ? static_cast<int32_t>(begin) : 0; }), 2);
   EXPECT_EQ(run(pool, 4, 0, [](int64_t, int64_t, int32_t) { return 0; }), 0);
 }
 
-TEST(ThreadPool, TheFailureThatLiesFirstWinsWhoeverRanIt) {
+TEST(ThreadPool, LowestFailureWinsOnAnyThread) {
   ThreadPool pool(3);
   for (int i = 0; i < 200; ++i) {
     EXPECT_EQ(run(pool, 90, 0,
@@ -376,7 +376,7 @@ std::vector<pthread_t> threads_of(ThreadPool& pool) {
   return threads;
 }
 
-TEST(ThreadPool, ARegionDoesNotWaitForAThreadThatDoesNotCome) {
+TEST(ThreadPool, RegionDoesNotWaitForAStoppedThread) {
   for (const int threads : {2, 3, 12}) {
     ThreadPool pool(threads);
     const std::vector<pthread_t> all = threads_of(pool);
@@ -396,7 +396,7 @@ TEST(ThreadPool, ARegionDoesNotWaitForAThreadThatDoesNotCome) {
   }
 }
 
-TEST(ThreadPool, AThreadThatComesTooLateTakesPartInTheNextRegion) {
+TEST(ThreadPool, LateThreadJoinsTheNextRegion) {
   ThreadPool pool(2);
   const std::vector<pthread_t> all = threads_of(pool);
   for (int i = 0; i < 20; ++i) {
@@ -421,7 +421,7 @@ int in_a_child(F body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-TEST(ThreadPool, AChildOfForkRunsEverythingInItsOwnThread) {
+TEST(ThreadPool, ForkedChildRunsEverythingInOneThread) {
   auto pool = std::make_unique<ThreadPool>(3);
   ranges(*pool, 9, 0);
   const auto sum_of_ten = [&] {
@@ -445,7 +445,7 @@ TEST(ThreadPool, AChildOfForkRunsEverythingInItsOwnThread) {
   EXPECT_EQ(ranges(*pool, 9, 0).back().end, 9) << "the parent's pool works on";
 }
 
-TEST(ThreadPool, BodiesOfWorkersHaveTheDefaultFloatEnvironmentWhateverItsMakerHad) {
+TEST(ThreadPool, WorkersHaveTheDefaultFloatEnvironment) {
   std::fenv_t before;
   fegetenv(&before);
   fesetround(FE_UPWARD);
@@ -497,7 +497,7 @@ TEST(ThreadPool, IllegalSizesAreUsageErrors) {
 
 /// Workers that fall asleep while the caller takes back their parts must wake up for later parts and when the pool
 /// ends.
-TEST(ThreadPool, NoWorkerSleepsThroughAnOfferOrTheEnd) {
+TEST(ThreadPool, SleepingWorkersWakeForWorkAndShutdown) {
   constexpr int kPools = 1000, kRegions = 12;
   const int threads = static_cast<int>(std::thread::hardware_concurrency()) * 3 + 1;  // too many threads to spin
   for (int i = 0; i < kPools; ++i) {

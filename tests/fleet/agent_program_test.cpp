@@ -116,7 +116,7 @@ class UpgradesTest : public ::testing::Test {
   std::optional<Upgrades> upgrades_;
 };
 
-TEST_F(UpgradesTest, TakeANewerProgram) {
+TEST_F(UpgradesTest, InstallNewerProgram) {
   EXPECT_FALSE(take()) << "nothing is offered";
   const std::string next = file_of(newer(), "the next program");
   offer(newer(), next);
@@ -127,7 +127,7 @@ TEST_F(UpgradesTest, TakeANewerProgram) {
   EXPECT_EQ(read_file(file_), "the old program");
 }
 
-TEST_F(UpgradesTest, LeaveAnOldOrEqualProgram) {
+TEST_F(UpgradesTest, IgnoreOldOrEqualProgram) {
   offer(this_program(), "the same again");
   EXPECT_FALSE(take());
   EXPECT_FALSE(take());
@@ -136,7 +136,7 @@ TEST_F(UpgradesTest, LeaveAnOldOrEqualProgram) {
   EXPECT_THAT(said_, ElementsAre());
 }
 
-TEST_F(UpgradesTest, LeaveWhatTheKeyHasNotSigned) {
+TEST_F(UpgradesTest, IgnoreUnsignedPrograms) {
   write_keys(folder_.path() / "other.secret", folder_.path() / "other.public");
   offer(newer(), "the next program", "other.secret");
   EXPECT_FALSE(take());
@@ -159,7 +159,7 @@ TEST_F(UpgradesTest, LeaveWhatTheKeyHasNotSigned) {
   EXPECT_EQ(read_file(file_), "the old program");
 }
 
-TEST_F(UpgradesTest, LeaveOtherBytesAndOtherProcessors) {
+TEST_F(UpgradesTest, IgnoreOtherBytesAndProcessors) {
   pause_ = 0;
   offer(newer(), "the next program");
   fleet_.blobs.begin()->second = "other program...";
@@ -173,7 +173,7 @@ TEST_F(UpgradesTest, LeaveOtherBytesAndOtherProcessors) {
   EXPECT_EQ(read_file(file_), "the old program");
 }
 
-TEST_F(UpgradesTest, AFileThatIsNotWhatWasOfferedIsLeft) {
+TEST_F(UpgradesTest, IgnoreFileThatDiffersFromTheOffer) {
   offer(newer(), file_of(this_program(), "would be replaced again and again"));
   EXPECT_FALSE(take());
   ASSERT_EQ(said_.size(), 1);
@@ -181,7 +181,7 @@ TEST_F(UpgradesTest, AFileThatIsNotWhatWasOfferedIsLeft) {
   EXPECT_EQ(read_file(file_), "the old program");
 }
 
-TEST_F(UpgradesTest, WhatCouldNotBeFetchedIsTriedAgain) {
+TEST_F(UpgradesTest, FailedFetchIsRetried) {
   pause_ = 0;
   const std::string next = file_of(newer(), "the next program");
   offer(newer(), next);
@@ -194,7 +194,7 @@ TEST_F(UpgradesTest, WhatCouldNotBeFetchedIsTriedAgain) {
   EXPECT_EQ(read_file(file_), next);
 }
 
-TEST_F(UpgradesTest, AFolderThatCannotBeWrittenIsTold) {
+TEST_F(UpgradesTest, UnwritableFolderIsAnError) {
   const std::vector<std::filesystem::path> keys{folder_.path() / "team.public"};
   const std::filesystem::path gone = folder_.path() / "gone" / "kilter-agent";
   EXPECT_EQ(
@@ -229,7 +229,7 @@ class OtherJobs : public IdleSource {
   std::function<void()> offer_;
 };
 
-TEST_F(UpgradesTest, AJobOfAnotherVersionGoesBackIfTheProgramIsReplaced) {
+TEST_F(UpgradesTest, JobOfAnotherVersionIsReturnedAfterUpgrade) {
   std::vector<std::string> calls;
   AgentOptions options;
   options.connect = [&] {

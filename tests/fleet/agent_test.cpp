@@ -69,7 +69,7 @@ std::vector<std::string> run(Server& server) {
   return said;
 }
 
-TEST(Agent, AnAnswerIsKeptUntilTheServerHasRoom) {
+TEST(Agent, AnswerIsRetriedUntilTheServerHasSpace) {
   Server server;
   server.full = 2;
   EXPECT_THAT(run(server), Contains("no space left to write; trying again in 1 s"));
@@ -78,7 +78,7 @@ TEST(Agent, AnAnswerIsKeptUntilTheServerHasRoom) {
       << "before it is announced again, which would free the job";
 }
 
-TEST(Agent, AnAnswerThatNobodyWantsIsForgotten) {
+TEST(Agent, AnswerToDeletedJobIsDropped) {
   Server server;
   server.purged = true, server.jobs = 2;
   EXPECT_THAT(run(server), Contains("the answer to job 2 was not accepted: job 2 does not exist"));

@@ -399,7 +399,7 @@ class Chaos : public ::testing::Test {
   std::map<std::string, int64_t> counts_;
 };
 
-TEST_F(Chaos, NothingAcknowledgedIsLostOrDoubleAndNothingWrongIsAccepted) {
+TEST_F(Chaos, AcknowledgedResultsAreNeverLostDuplicatedOrWrong) {
   Queue queue(url_, {.lease_seconds = kLease});
   start_all();
   const auto start = Clock::now();

@@ -44,7 +44,7 @@ TEST(Health, IsReadFromTheSystem) {
   EXPECT_GT(state.at("drift").get<double>(), 0.01);
 }
 
-TEST(Health, WhatASystemDoesNotTellIsLeftOut) {
+TEST(Health, UnavailableValuesAreOmitted) {
   const ScratchFolder folder;
   Health health(folder.path().string() + "/");
   health.measure();

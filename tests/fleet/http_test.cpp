@@ -57,7 +57,7 @@ class HttpTest : public ::testing::Test {
                  [this](const Request& r) { return answer(r); }};
 };
 
-TEST_F(HttpTest, BodiesOfAnySizeGoBothWays) {
+TEST_F(HttpTest, BodiesOfAnySizeAreTransferred) {
   Client client({.url = url()});
   for (const size_t size : {size_t{0}, size_t{1}, size_t{1000}, size_t{5'000'000}}) {
     std::string body(size, 'x');
@@ -85,7 +85,7 @@ TEST_F(HttpTest, ATooLargeBodyIsRefused) {
   EXPECT_EQ(asked_, 0);
 }
 
-TEST_F(HttpTest, WhatIsNoHttpEndsTheConnectionOnly) {
+TEST_F(HttpTest, InvalidHttpOnlyClosesTheConnection) {
   for (const std::string bytes : {"", "\r\n\r\n", "GET", "GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01 a TLS greeting",
                                   "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nshort"}) {
     EXPECT_EQ(raw(bytes), "") << bytes;
@@ -95,7 +95,7 @@ TEST_F(HttpTest, WhatIsNoHttpEndsTheConnectionOnly) {
   EXPECT_EQ(Client({.url = url()}).ask({}).status, 200);
 }
 
-TEST_F(HttpTest, SilenceIsALostConnection) {
+TEST_F(HttpTest, SilentServerTimesOut) {
   Client client({.url = url(), .patience = 0.2});
   EXPECT_EQ(client.ask({.path = "/slow"}, 2).status, 200) << "it may take longer if that is asked for";
   EXPECT_THAT(error_of([&] { client.ask({.path = "/slow"}); }),
@@ -103,7 +103,7 @@ TEST_F(HttpTest, SilenceIsALostConnection) {
   EXPECT_EQ(asked_, 3) << "a request over a connection of an earlier call is sent once more";
 }
 
-TEST_F(HttpTest, AnIdleConnectionIsClosedAndMadeAgain) {
+TEST_F(HttpTest, IdleConnectionIsReopened) {
   Client client({.url = url()});
   EXPECT_EQ(client.ask({}).status, 200);
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));
@@ -130,7 +130,7 @@ TEST_F(HttpTest, ConnectionsBeyondTheLimitAreClosed) {
   FAIL() << "the fourth client is refused although the others have gone";
 }
 
-TEST_F(HttpTest, AServerThatIsNotThere) {
+TEST_F(HttpTest, UnreachableServerIsAnError) {
   Client client({.url = "http://127.0.0.1:1"});
   EXPECT_THAT(error_of([&] { client.ask({}); }), HasSubstr("127.0.0.1:1 cannot be reached: Connection refused"));
   EXPECT_THAT(error_of([&] { Server({.listen = server_.address()}, nullptr); }),
@@ -162,7 +162,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Message, SurvivesItsBytes) {
+TEST(Message, RoundTrips) {
   const Message sent{{{"a", 1}, {"text", "\n\xc3\xa4"}}, {"", std::string("\0\n", 2), "bytes"}};
   const Message got = unpack_message(pack(sent));
   EXPECT_EQ(int_field(got.head, "a"), 1);
@@ -171,7 +171,7 @@ TEST(Message, SurvivesItsBytes) {
   EXPECT_TRUE(unpack_message(pack({})).blocks.empty());
 }
 
-TEST(Message, ForeignBytesAreRefused) {
+TEST(Message, MalformedBytesAreRefused) {
   for (const char* bytes : {"", "{}", "[]\n", "{\n", "{\"blocks\":5}\n", "{\"blocks\":[-1]}\n", "{\"blocks\":[1]}\n",
                             "{\"blocks\":[18446744073709551615]}\nabc", "{}\nabc"}) {
     try {

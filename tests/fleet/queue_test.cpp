@@ -153,7 +153,7 @@ TEST_F(QueueTest, ANewSubmitterDoesNotOvertakeWhenAllJobsAreLeased) {
   EXPECT_EQ(run_on_server(url(), "SELECT turn FROM kilter.queue WHERE lease_owner IS NULL").number(0, 0), first);
 }
 
-TEST_F(QueueTest, ALeaseThatRunsOutGoesToAnotherAgent) {
+TEST_F(QueueTest, ExpiredLeaseGoesToAnotherAgent) {
   announce("a"), announce("b");
   const int64_t id = queue_.submit(job_of("1"));
   ASSERT_THAT(queue_.claim("a"), SizeIs(1));
@@ -177,7 +177,7 @@ TEST_F(QueueTest, AHeartbeatKeepsTheLease) {
   EXPECT_EQ(queue_.reap(), 0);
 }
 
-TEST_F(QueueTest, ALeaseEndsInTimeIfTheServersClockIsMovedBack) {
+TEST_F(QueueTest, LeaseExpiresOnTimeIfTheClockMovesBack) {
   queue_.set_lease(20);
   announce("a"), announce("b");
   queue_.submit(job_of("1"));
@@ -199,7 +199,7 @@ TEST_F(QueueTest, ALeaseEndsInTimeIfTheServersClockIsMovedBack) {
   EXPECT_THAT(queue_.claim("b"), SizeIs(1)) << "but not for an hour";
 }
 
-TEST_F(QueueTest, AgentsAreHeardOfAlsoIfTheServersClockIsMoved) {
+TEST_F(QueueTest, HeartbeatsCountAfterClockChange) {
   announce("a"), announce("dead");
   const auto seen = [&](size_t agent) { return queue_.agents().at(agent).seen_seconds; };
   queue_.submit(job_of("1"));
@@ -214,7 +214,7 @@ TEST_F(QueueTest, AgentsAreHeardOfAlsoIfTheServersClockIsMoved) {
   EXPECT_GT(seen(1), 50) << "but it ages";
 }
 
-TEST_F(QueueTest, AnOutlierStaysOneIfTheServersClockIsMoved) {
+TEST_F(QueueTest, OutlierIsRememberedAfterClockChange) {
   const auto speed = [](double gflops) { return fmt::format("{{\"reference\": {}}}", gflops); };
   for (const char* name : {"a", "b", "c"}) announce(name);
   const auto beat = [&] { queue_.beat("a", speed(50)), queue_.beat("b", speed(100)), queue_.beat("c", speed(100)); };
@@ -243,7 +243,7 @@ TEST_F(QueueTest, TheFirstDeliveryCountsEvenIfItIsLate) {
   EXPECT_EQ(count("kilter.results"), 1);
 }
 
-TEST_F(QueueTest, WhatIsMeasuredTwiceIsOneResult) {
+TEST_F(QueueTest, DuplicateResultsAreStoredOnce) {
   announce("a");
   const std::vector<int64_t> ids = queue_.submit(std::vector<NewJob>(2, job_of("1")));
   ASSERT_THAT(queue_.claim("a", 2), SizeIs(2));
@@ -281,7 +281,7 @@ TEST_F(QueueTest, AfterThreeAttemptsAJobIsSetAside) {
   EXPECT_EQ(queue_.agents().at(0).failed, 2);
 }
 
-TEST_F(QueueTest, AJobThatIsGivenBackDoesNotCountAsAnAttempt) {
+TEST_F(QueueTest, ReturnedJobDoesNotCountAsAnAttempt) {
   announce("a");
   const int64_t id = queue_.submit(job_of("1"));
   for (int i = 0; i < 5; ++i) {
@@ -293,7 +293,7 @@ TEST_F(QueueTest, AJobThatIsGivenBackDoesNotCountAsAnAttempt) {
   EXPECT_FALSE(queue_.give_back("a", id));
 }
 
-TEST_F(QueueTest, ARunIsCancelledWhereItHasNotEnded) {
+TEST_F(QueueTest, CancelEndsOnlyUnfinishedJobs) {
   announce("a");
   const std::vector<int64_t> ids = queue_.submit(std::vector<NewJob>{job_of("1"), job_of("2"), job_of("3")});
   const int64_t other = queue_.submit(job_of("4", "other run"));
@@ -334,7 +334,7 @@ TEST_F(QueueTest, DrainingAgentsGetNoJobsAndRemovedOnesLoseTheirs) {
   EXPECT_THAT(queue_.jobs().at(0).reason, HasSubstr("agent b was removed"));
 }
 
-TEST_F(QueueTest, AnAgentThatStartsAgainHasNoLeases) {
+TEST_F(QueueTest, RestartedAgentHasNoLeases) {
   announce("a");
   queue_.submit(job_of("1"));
   ASSERT_THAT(queue_.claim("a"), SizeIs(1));
@@ -344,7 +344,7 @@ TEST_F(QueueTest, AnAgentThatStartsAgainHasNoLeases) {
   EXPECT_THAT(queue_.claim("a"), SizeIs(1));
 }
 
-TEST_F(QueueTest, WhatTheRulesRefuseIsOneSentence) {
+TEST_F(QueueTest, RuleViolationsGiveOneSentence) {
   const std::string label = "fleet " + url() + ": ";
   NewJob job = job_of("1");
   job.priority = 200;
@@ -365,7 +365,7 @@ TEST_F(QueueTest, WhatTheRulesRefuseIsOneSentence) {
   EXPECT_EQ(count("kilter.jobs"), 1);
 }
 
-TEST_F(QueueTest, TheRolesOfThePageMayDoTheirPartOnly) {
+TEST_F(QueueTest, DocumentedRolesHaveOnlyTheirRights) {
   const std::string page = first_sql_of(KILTER_RECORDS_PAGE);
   for (const std::string_view statement : split(page, ';'))
     if (!trim(statement).empty()) sql(std::string(statement));
@@ -402,7 +402,7 @@ TEST_F(QueueTest, TheRolesOfThePageMayDoTheirPartOnly) {
   sql("DROP OWNED BY " + all), sql("DROP ROLE " + all);
 }
 
-TEST_F(QueueTest, NobodyGetsAJobThatAnotherHas) {
+TEST_F(QueueTest, NoJobIsLeasedTwice) {
   constexpr int kJobs = 400, kAgents = 16;
   std::vector<NewJob> all;
   for (int i = 0; i < kJobs; ++i) all.push_back(job_of(std::to_string(i)));
@@ -433,7 +433,7 @@ TEST_F(QueueTest, NobodyGetsAJobThatAnotherHas) {
   EXPECT_EQ(count("kilter.queue"), 0);
 }
 
-TEST_F(QueueTest, WhoeverWaitsIsWokenUp) {
+TEST_F(QueueTest, WaitersAreWoken) {
   announce("a");
   Queue agent(url()), submitter(url());
   agent.wait_for_jobs(0), submitter.wait_for_ending(0);  // listen from now on
@@ -453,7 +453,7 @@ TEST_F(QueueTest, WhoeverWaitsIsWokenUp) {
   EXPECT_GT(took([&] { agent.wait_for_jobs(0.2); }), 0.09) << "without a notification, it waits";
 }
 
-TEST_F(QueueTest, FinishedJobsAreForgottenOnRequestAndTheirResultsStay) {
+TEST_F(QueueTest, PurgeRemovesFinishedJobsAndKeepsResults) {
   announce("a");
   const std::vector<int64_t> ids = queue_.submit(std::vector<NewJob>(2, job_of("1")));
   ASSERT_THAT(queue_.claim("a"), SizeIs(1));
@@ -464,7 +464,7 @@ TEST_F(QueueTest, FinishedJobsAreForgottenOnRequestAndTheirResultsStay) {
   EXPECT_EQ(count("kilter.results"), 1);
 }
 
-TEST_F(QueueTest, AnAgentThatIsFarOffItsClassGetsNoJobsUntilItIsNot) {
+TEST_F(QueueTest, OutlierGetsNoJobsUntilItRecovers) {
   const auto speed = [](double gflops) { return fmt::format("{{\"reference\": {}}}", gflops); };
   for (const char* name : {"a", "b", "c"}) announce(name);
   queue_.announce("other", "other class", "{}");
@@ -489,7 +489,7 @@ TEST_F(QueueTest, AnAgentThatIsFarOffItsClassGetsNoJobsUntilItIsNot) {
   EXPECT_EQ(queue_.agents()[0].relative_speed, std::nullopt);
 }
 
-TEST_F(QueueTest, AnswersToTrialsAreForgottenWithTheirJobs) {
+TEST_F(QueueTest, TrialAnswersArePurgedWithTheirJobs) {
   announce("a");
   NewJob trial = job_of("1");
   trial.kind = kTrialKind;
@@ -514,7 +514,7 @@ class QueueFaultTest : public ::testing::Test {
   PostgresCluster cluster_{{"synchronous_commit=off", "wal_writer_delay=10000"}};
 };
 
-TEST_F(QueueFaultTest, WhatWasAcknowledgedSurvivesCrashes) {
+TEST_F(QueueFaultTest, AcknowledgedDataSurvivesCrashes) {
   Queue queue(url());
   std::vector<int64_t> ids;
   for (int i = 0; i < 6; ++i) {
@@ -531,7 +531,7 @@ TEST_F(QueueFaultTest, WhatWasAcknowledgedSurvivesCrashes) {
   EXPECT_THAT(queue.endings(ids), SizeIs(6));
 }
 
-TEST_F(QueueFaultTest, OfAJobWhoseLeaseACrashUndidTheDeliveryCounts) {
+TEST_F(QueueFaultTest, DeliveryCountsIfACrashLostTheLease) {
   Queue queue(url());
   queue.announce("a", "class", "{}");
   const int64_t id = queue.submit(job_of("1"));

@@ -45,7 +45,7 @@ class SignedJobTest : public ::testing::Test {
   const std::string payload_ = std::string("all\0bytes\xff", 10);
 };
 
-TEST_F(SignedJobTest, WhatATrustedKeySignedIsRun) {
+TEST_F(SignedJobTest, JobsOfTrustedKeysAreAccepted) {
   const std::string wrapped = wrap_payload(payload_, kPlace, &ours_), plain = wrap_payload(payload_, kPlace, nullptr);
   EXPECT_EQ(in_us().unwrap(wrapped, kPlace), payload_);
   EXPECT_EQ(trust({file("theirs.public"), file("ours.public")}).unwrap(wrapped, kPlace), payload_);
@@ -70,7 +70,7 @@ TEST_F(SignedJobTest, OtherKeysAndUnsignedJobsAreRefused) {
   EXPECT_EQ(refusal(Trust::in_anyone(), ""), refusal(in_us(), payload_));
 }
 
-TEST_F(SignedJobTest, AJobThatWasChangedIsRefused) {
+TEST_F(SignedJobTest, ChangedJobIsRefused) {
   const std::string wrapped = wrap_payload(payload_, kPlace, &ours_);
   for (size_t i = 0; i < wrapped.size(); ++i) {
     std::string changed = wrapped;
@@ -87,7 +87,7 @@ TEST_F(SignedJobTest, AJobThatWasChangedIsRefused) {
             "the job is cut off within its signature: the database was changed or is damaged");
 }
 
-TEST_F(SignedJobTest, ASignatureIsForOnePlace) {
+TEST_F(SignedJobTest, SignatureIsValidForOnePlaceOnly) {
   const std::string wrapped = wrap_payload(payload_, kPlace, &ours_);
   for (const JobPlace& other : std::vector<JobPlace>{{"run2", "trial", "cortex-a72"},
                                                      {"run", "other", "cortex-a72"},
@@ -96,7 +96,7 @@ TEST_F(SignedJobTest, ASignatureIsForOnePlace) {
     EXPECT_THAT(refusal(in_us(), wrapped, other), HasSubstr("the job is not what the owner of the key"));
 }
 
-TEST_F(SignedJobTest, AFolderMeansAllItsPublicKeys) {
+TEST_F(SignedJobTest, FolderStandsForAllItsPublicKeys) {
   EXPECT_EQ(trust({folder_.path()}).words().substr(0, 8), "2 keys (");
   EXPECT_EQ(trust({folder_.path(), file("ours.public")}).words(), trust({folder_.path()}).words());
   EXPECT_EQ(in_us().words(), "1 key (" + ours_.owner().fingerprint() + ")");
@@ -112,7 +112,7 @@ TEST_F(SignedJobTest, AFolderMeansAllItsPublicKeys) {
 }
 
 /// If an agent must not run a job, it returns an error after one attempt.
-TEST_F(SignedJobTest, ARefusalIsAnAnswer) {
+TEST_F(SignedJobTest, RefusedJobIsAnswered) {
   const std::string url = server().url(new_database());
   Queue queue(url);
   const JobPlace place{"run", kTrialKind, "class"};
@@ -141,7 +141,7 @@ TEST_F(SignedJobTest, ARefusalIsAnAnswer) {
   EXPECT_EQ(told.at(1), fmt::format("job {} is refused: {}", id, answer.error));
 }
 
-TEST_F(SignedJobTest, ABlobThatWasChangedIsRefused) {
+TEST_F(SignedJobTest, ChangedBlobIsRefused) {
   const std::string url = server().url(new_database());
   Queue queue(url);
   const std::string hash = queue.put_blob("right"), other = sha256(std::as_bytes(std::span(std::string_view("wrong"))));

@@ -24,7 +24,7 @@ class TokensTest : public ::testing::Test {
   std::filesystem::path file_ = folder_.path() / "tokens";
 };
 
-TEST_F(TokensTest, AreKnownByTheirHashesOnly) {
+TEST_F(TokensTest, AreStoredAsHashesOnly) {
   const std::string agent = Tokens::add(file_, TokenUse::agent, "board*");
   const std::string reader = Tokens::add(file_, TokenUse::read, "dashboard");
   EXPECT_EQ(agent.size(), 64);
@@ -40,13 +40,13 @@ TEST_F(TokensTest, AreKnownByTheirHashesOnly) {
     EXPECT_EQ(tokens.find(other).name, "") << other;
 }
 
-TEST_F(TokensTest, AreForNames) {
+TEST_F(TokensTest, MatchNamePatterns) {
   const TokenLine some{TokenUse::agent, "board*", ""}, one{TokenUse::agent, "board", ""}, any{TokenUse::agent, "*", ""};
   EXPECT_TRUE(some.fits("board") && some.fits("board7") && one.fits("board") && any.fits("x"));
   EXPECT_FALSE(some.fits("boar") || one.fits("board7") || one.fits("boar") || one.fits(""));
 }
 
-TEST_F(TokensTest, AFileThatChangesIsReadAgain) {
+TEST_F(TokensTest, ChangedFileIsReadAgain) {
   const std::string first = Tokens::add(file_, TokenUse::agent, "a");
   Tokens tokens(file_);
   EXPECT_EQ(tokens.find(first).name, "a");
@@ -61,7 +61,7 @@ TEST_F(TokensTest, AFileThatChangesIsReadAgain) {
   EXPECT_EQ(tokens.find(second).name, "");
 }
 
-TEST_F(TokensTest, WrongFilesAndNamesAreTold) {
+TEST_F(TokensTest, WrongFilesAndNamesAreErrors) {
   std::ofstream(file_) << "\n# comment\nagent a sha256:" << std::string(64, '0') << "\nwriter a b\n";
   EXPECT_THAT(error_of([&] { Tokens{file_}; }), HasSubstr("tokens, line 4: expected `agent NAME sha256:HASH` or"));
   EXPECT_THAT(error_of([&] { Tokens{folder_.path() / "none"}; }),

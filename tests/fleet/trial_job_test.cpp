@@ -71,7 +71,7 @@ class KeptPartsTest : public ::testing::Test {
   KeptParts parts_{blobs_, store_, int64_t{8} << 20};
 };
 
-TEST_F(KeptPartsTest, PacksConstantsOfOneTensorThatItGetsOnce) {
+TEST_F(KeptPartsTest, PacksSeveralConstantsFromOneFetchedTensor) {
   const Stored source = blobs_.put(numbers(6));
   const TrialPart turned{source, transpose(2, 3, 2), DType::f32, 24};
   const TrialPart padded{source, transpose(2, 3, 3), DType::f32, 36};
@@ -117,7 +117,7 @@ TEST_F(KeptPartsTest, RefusesASourceOfAnotherSize) {
             "the blobs have 24 bytes; the job expects 240000");
 }
 
-TEST_F(KeptPartsTest, HasALimitOfMemory) {
+TEST_F(KeptPartsTest, MemoryIsLimited) {
   const Stored source = blobs_.put(numbers(300'000));
   (void)parts_.get({source, transpose(3, 100'000, 16), DType::f32, 6'400'000});
   EXPECT_EQ(
@@ -181,7 +181,7 @@ TEST(TrialJob, AnswersHaveTheSameFieldsAfterTransfer) {
   EXPECT_EQ(got.peaks.l2_bytes, 7);
 }
 
-TEST(TrialJob, RefusesBytesThatAreCutOffOrWrong) {
+TEST(TrialJob, RefusesTruncatedOrWrongBytes) {
   const std::string bytes = pack(a_job());
   for (size_t size = 4; size < bytes.size(); ++size)
     EXPECT_THAT(error_of([&] { (void)unpack_job(bytes.substr(0, size)); }, ErrorKind::bad_input),

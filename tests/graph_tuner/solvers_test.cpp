@@ -79,7 +79,7 @@ TEST(Forest, EqualsBruteForceOnRandomForests) {
   }
 }
 
-TEST(Forest, SaysWhenThereIsACircle) {
+TEST(Forest, RefusesCycles) {
   const ChoiceProblem problem{{{1}, {1}, {1}}, {{0, 1, {0}}, {1, 2, {0}}, {2, 0, {0}}}};
   const auto answer = solve_forest(problem);
   ASSERT_FALSE(answer);
@@ -111,7 +111,7 @@ std::vector<Limits> all_limits() {
           {"heuristic alone", {0, 0, 0, 0}}};
 }
 
-TEST(Pbqp, IsHonestOnThousandsOfSmallRandomGraphs) {
+TEST(Pbqp, ExactnessAndBoundsHoldOnSmallRandomGraphs) {
   std::map<std::string, int> exact;
   std::map<std::string, int> best;
   constexpr uint64_t kGraphs = 4000;
@@ -152,7 +152,7 @@ TEST(Pbqp, IsolatedNodesSeveralEdgesAndNone) {
   EXPECT_DOUBLE_EQ(solve_pbqp(twice).ms, 2);
 }
 
-TEST(Pbqp, SaysWhenNothingIsPossible) {
+TEST(Pbqp, ImpossibleProblemsHaveInfiniteCost) {
   // Three nodes with two alternatives must all differ, which is impossible.
   const std::vector<double> different = {kImpossible, 0, 0, kImpossible};
   const ChoiceProblem triangle{{{0, 0}, {0, 0}, {0, 0}}, {{0, 1, different}, {1, 2, different}, {2, 0, different}}};
@@ -170,7 +170,7 @@ std::string message_of(const ChoiceProblem& problem) {
   return error_of([&] { check(problem); });
 }
 
-TEST(Problem, RefusesWhatIsNone) {
+TEST(Problem, RefusesInvalidProblems) {
   EXPECT_EQ(message_of({{{1}}, {{0, 0, {1}}}}),
             "graph tuner: edge 0 joins node 0 with itself; add its costs to the node's");
   EXPECT_EQ(message_of({{{1}, {}}, {}}), "graph tuner: node 1 has no alternatives");

@@ -41,7 +41,7 @@ std::vector<TransformSample> twelve(const std::string& kind, int threads) {
   return samples;
 }
 
-TEST(Transforms, ExactMeasurementsGiveTheMachineBack) {
+TEST(Transforms, ExactMeasurementsRecoverTheMachine) {
   const TransformModel model("m", kLevels, twelve("plain->c16", 1));
   for (const double bytes : {1e3, 30e3, 200e3, 5e6, 20e6, 150e6, 1e9}) {
     const auto got = model.predict("plain->c16", 1, bytes);
@@ -52,7 +52,7 @@ TEST(Transforms, ExactMeasurementsGiveTheMachineBack) {
   }
 }
 
-TEST(Transforms, NoiseShowsInTheErrorAndStaysInIt) {
+TEST(Transforms, NoiseStaysWithinThePredictedError) {
   int inside = 0;
   int all = 0;
   double sum_of_errors = 0;
@@ -111,7 +111,7 @@ TEST(Transforms, TwoOutliersAmongTwelveMoveLittle) {
   EXPECT_GT(near, all * 95 / 100);
 }
 
-TEST(Transforms, WhatWasNotMeasuredIsTakenFromNextToItWithALargerError) {
+TEST(Transforms, UnmeasuredCasesUseNeighboursWithLargerError) {
   std::vector<TransformSample> samples = {sample("plain->c16", 1, 200e3), sample("plain->c16", 1, 700e3),
                                           sample("plain->c16", 1, 400e3), sample("c16->plain", 1, 200e3)};
   const TransformModel model("m", kLevels, samples);

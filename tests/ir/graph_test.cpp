@@ -73,7 +73,7 @@ TEST_F(GraphTest, RenameTakesAndFreesNames) {
   EXPECT_EQ(graph_.find_value("a_out"), kNone);
 }
 
-TEST_F(GraphTest, UsersComeInOrderAndOnce) {
+TEST_F(GraphTest, UsersAreOrderedAndUnique) {
   const NodeId a = relu(x_, "a");
   const NodeId b = add(x_, x_, "b");
   const NodeId c = add(out(a), out(b), "c");
@@ -82,7 +82,7 @@ TEST_F(GraphTest, UsersComeInOrderAndOnce) {
   EXPECT_TRUE(graph_.users(out(c)).empty());
 }
 
-TEST_F(GraphTest, UsersSeeInputsThatAPassChangedInPlace) {
+TEST_F(GraphTest, UsersReflectInPlaceChanges) {
   const NodeId a = relu(x_, "a");
   const NodeId b = relu(x_, "b");
   Node& changed = graph_.change_node(b);
@@ -135,7 +135,7 @@ TEST_F(GraphTest, UsersAreKnownAfterChangesOfManyNodes) {
   verify(graph_);
 }
 
-TEST_F(GraphTest, ChangesThatComeTooLateAreFound) {
+TEST_F(GraphTest, LateChangesAreDetected) {
   const NodeId a = relu(x_, "a");
   Node& late = graph_.change_node(relu(x_, "late"));
   for (size_t i = 0; i < Graph::kRecent; ++i) graph_.change_node(relu(x_, "other"));
@@ -151,7 +151,7 @@ TEST_F(GraphTest, ChangesThatComeTooLateAreFound) {
   }
 }
 
-TEST_F(GraphTest, EveryChangeIsCountedAndNoQuestion) {
+TEST_F(GraphTest, ChangesAreCountedAndQueriesAreNot) {
   int64_t before = graph_.changes();
   const auto changed = [&] { return std::exchange(before, graph_.changes()) != graph_.changes(); };
   const NodeId a = relu(x_, "a"), b = relu(out(a), "b"), c = relu(x_, "c");
@@ -211,7 +211,7 @@ TEST_F(GraphTest, SortAndRemoveDeadWorkAgainAfterAChange) {
   verify(graph_);
 }
 
-TEST_F(GraphTest, TheOnlyUserIsOneNodeHoweverOftenItReads) {
+TEST_F(GraphTest, OnlyUserMayReadSeveralTimes) {
   const NodeId a = relu(x_, "a");
   EXPECT_EQ(graph_.only_user(x_), a);
   const NodeId b = add(x_, x_, "b");
@@ -276,7 +276,7 @@ TEST_F(GraphTest, SortNamesACycle) {
   }
 }
 
-TEST_F(GraphTest, RemoveDeadKeepsInputsAndWhatOutputsNeed) {
+TEST_F(GraphTest, RemoveDeadKeepsInputsAndNeededNodes) {
   const ValueId used = graph_.add_constant("used", Tensor::of<float>({1}, {1.0F}));
   const ValueId unused = graph_.add_constant("unused", Tensor::of<float>({1}, {2.0F}));
   const NodeId a = add(x_, used, "a");

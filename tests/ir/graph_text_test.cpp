@@ -17,7 +17,7 @@ namespace {
 
 const OpDef* op(std::string_view name) { return find_op("", name, 17); }
 
-TEST(GraphText, OneLineANode) {
+TEST(GraphText, PrintsOneLinePerNode) {
   Graph g;
   g.name = "small";
   const ValueId x = g.add_input("x", {DType::f32, {1, 16, 4, 4}, {}});

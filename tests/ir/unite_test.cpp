@@ -21,7 +21,7 @@ Graph small(int64_t size) {
   return g;
 }
 
-TEST(Unite, NamesThatAnEarlierPartHasGetTheLabel) {
+TEST(Unite, DuplicateNamesGetTheLabel) {
   const std::vector<LabelledGraph> parts{{"4", small(4)}, {"8", small(8)}};
   const UnitedGraph all = unite(parts);
   verify(all.graph);
@@ -44,7 +44,7 @@ TEST(Unite, NamesThatAnEarlierPartHasGetTheLabel) {
   EXPECT_EQ(all.names[1].at("x"), "x@8") << "values, too";
 }
 
-TEST(Unite, ANodeAndAValueOfOneNameBothGetTheLabel) {
+TEST(Unite, NodeAndValueOfTheSameNameBothGetTheLabel) {
   Graph first = small(4), second = small(8);
   first.rename_node(first.order().front(), "s2");
   second.rename(second.outputs()[0].value, "s2");

@@ -110,7 +110,7 @@ TEST(Bindings, BoundLoopsHaveConstantExtents) {
   EXPECT_EQ(check("for b in [0, 0) block_y { }", ""), "verify 'f': loop 'b' is bound to block_y" + expected);
 }
 
-TEST(Bindings, SpacesFitTheirBuffers) {
+TEST(Bindings, MemorySpacesAreChecked) {
   EXPECT_EQ(check("y[0] = s[0]"), "verify 'f': scratch 's' is in shared memory, but no loop is bound to threads");
   EXPECT_EQ(check("for b in [0, 4) block_x { y[b] = s[0] }", "  scratch s: local f32[4]\n"),
             "verify 'f': scratch 's' is in local memory, but no loop is bound to threads");
@@ -144,7 +144,7 @@ TEST(Bindings, AllThreadsReachABarrierEquallyOften) {
             "verify 'f': a barrier is in vector loop 'v'; expected serial or unrolled loops");
 }
 
-TEST(Bindings, ThreadsThatStoreToOneElement) {
+TEST(Bindings, ThreadsMustNotStoreToTheSameElement) {
   EXPECT_EQ(check(nest("y[t] = 0:f32")),
             "verify 'f': two blocks store to the same element of 'y': index t, which does not depend on 'b' of extent "
             "4");

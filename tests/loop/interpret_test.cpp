@@ -30,7 +30,7 @@ LoopFunc checked_gather() {
   return b.finish();
 }
 
-TEST(Interpret, ChecksThatFailAreAnswered) {
+TEST(Interpret, FailedChecksAreReported) {
   const LoopFunc plain = checked_gather();
   verify(plain);
   for (const std::string_view target : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "neoverse-n1", "a64fx"}) {

@@ -39,7 +39,7 @@ void give(const std::vector<Piece>& pieces) {
   }
 }
 
-TEST(NodeMemory, PiecesAreApart) {
+TEST(NodeMemory, PiecesDoNotOverlap) {
   const std::vector<Piece> some = take_pieces(5000, 1), others = take_pieces(5000, 2);
   give(some);
   const std::vector<Piece> more = take_pieces(5000, 3);
@@ -47,7 +47,7 @@ TEST(NodeMemory, PiecesAreApart) {
   give(more);
 }
 
-TEST(NodeMemory, AnyThreadGivesBack) {
+TEST(NodeMemory, AnyThreadMayFree) {
   constexpr size_t kThreads = 4;
   std::vector<std::vector<Piece>> made(kThreads);
   std::vector<std::thread> threads;

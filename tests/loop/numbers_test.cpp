@@ -108,7 +108,7 @@ Shared share(const LoopFunc& a, const LoopFunc& b) {
   return out;
 }
 
-TEST(Numbers, StructureAndCodeTellFunctionsApart) {
+TEST(Numbers, StructureAndCodeDistinguishFunctions) {
   const LoopNumbers a = numbers_of(function(2, 3, 5, 0.5)), same = numbers_of(function(2, 3, 5, 0.5));
   const LoopNumbers other = numbers_of(function(2, 3, 7, 0.5)), factor = numbers_of(function(2, 3, 5, 0.25));
   EXPECT_EQ(a.code(), same.code());
@@ -128,7 +128,7 @@ TEST(Numbers, UnrolledLoopsBelongToTheStructure) {
   EXPECT_NE(numbers_of(parse_loop_func(text)).structure, numbers_of(parse_loop_func(longer)).structure);
 }
 
-TEST(Numbers, ReadFromMemoryTheyGiveTheSame) {
+TEST(Numbers, NumbersReadFromMemoryGiveTheSameResults) {
   const LoopFunc small = function(2, 3, 5, 0.5), large = function(3, 4, 70, 0.25);
   const Shared shared = share(small, large);
   verify_structure(shared.func);
@@ -137,7 +137,7 @@ TEST(Numbers, ReadFromMemoryTheyGiveTheSame) {
   EXPECT_EQ(print(parse_loop_func(print(shared.func))), print(shared.func));
 }
 
-TEST(Numbers, LoweredFunctionsGiveTheSameForEveryExtent) {
+TEST(Numbers, LoweredFunctionsGiveTheSameResultsForEveryExtent) {
   for (const bool masks : {true, false}) {
     CpuLimits limits;
     limits.vector_bytes = 32, limits.masks = masks;

@@ -37,7 +37,7 @@ void expect_pass(const std::string& before, const std::string& after,
   EXPECT_EQ(print(out), func(after));
 }
 
-TEST(Simplify, SumsTakeOneOrder) {
+TEST(Simplify, SumsHaveACanonicalOrder) {
   expect_pass(
       "  for i in [0, 8) {\n"
       "    let a = i * 2 + 1\n"
@@ -240,7 +240,7 @@ TEST(Vectorise, RefusesDependentIterations) {
             "vectorise 'f': loop 'v' has step 2 and no constant extent");
 }
 
-TEST(Hoist, InvariantsGoAsFarOutAsTheyCan) {
+TEST(Hoist, InvariantsMoveOutAsFarAsPossible) {
   expect_pass(
       "  for i in [0, 8) {\n"
       "    for j in [0, 8) {\n"
@@ -259,7 +259,7 @@ TEST(Hoist, InvariantsGoAsFarOutAsTheyCan) {
       hoist);
 }
 
-TEST(Hoist, KeepsWhatMayNotMove) {
+TEST(Hoist, KeepsExpressionsThatMustNotMove) {
   const std::string same =
       "  for i in [0, q) {\n"  // this loop may not run at all, so its loads stay inside
       "    y[p * 1024 + q * 64 + i] = x[p]\n"
@@ -278,7 +278,7 @@ TEST(Hoist, KeepsWhatMayNotMove) {
   EXPECT_NE(text.find("    y[i.1] = r + s[0]\n"), std::string::npos) << text;
 }
 
-TEST(Lower, KeepsWhatIsSaidOfBranches) {
+TEST(Lower, KeepsLikelyMarksOfBranches) {
   const LoopFunc in = parse_loop_func(
       func("  for i in [0, 4) unrolled {\n    if likely x[p + i] < 0:f32 {\n      y[p * 8 + q + i] = exp(x[q + i])\n"
            "    } else {\n      y[p * 8 + q + i] = x[q]\n    }\n  }\n"));
@@ -295,7 +295,7 @@ TEST(Simplify, TheOtherSideOfALikelyBranchIsNotLikely) {
   EXPECT_NE(text.find("  if not(x[p] < 0:f32) {\n    y[p * 8 + q] = x[q]\n"), std::string::npos) << text;
 }
 
-TEST(Lower, VerifiesWhatItIsGiven) {
+TEST(Lower, VerifiesItsInput) {
   const LoopFunc bad = parse_loop_func(func("  y[p * 8 + q] = x[p + 5000]\n"));
   EXPECT_NE(error_of([&] { loop_passes::lower(bad, limits(64, true)); }).find("out of bounds"), std::string::npos);
 }

@@ -35,7 +35,7 @@ std::vector<uint8_t> some_bytes() {
   return bytes;
 }
 
-TEST(StoredIntegers, LoadsSubtractTheZero) {
+TEST(StoredIntegers, LoadsSubtractTheZeroPoint) {
   for (const uint8_t zero : std::initializer_list<uint8_t>{0, 1, 128, 255}) {
     LoopBuilder b("load");
     const Buf x = b.input("x", DType::u8, kCount), y = b.output("y", DType::f32, kCount);
@@ -48,7 +48,7 @@ TEST(StoredIntegers, LoadsSubtractTheZero) {
   }
 }
 
-TEST(StoredIntegers, LanesThatAreOffAreZeroNotTheLeastInteger) {
+TEST(StoredIntegers, MaskedLanesAreZero) {
   for (const bool gathered : {false, true}) {
     LoopBuilder b("masked");
     constexpr int32_t kLanes = 8;
@@ -60,7 +60,7 @@ TEST(StoredIntegers, LanesThatAreOffAreZeroNotTheLeastInteger) {
   }
 }
 
-TEST(StoredIntegers, StoresAddTheZero) {
+TEST(StoredIntegers, StoresAddTheZeroPoint) {
   for (const uint8_t zero : std::initializer_list<uint8_t>{0, 1, 128, 255}) {
     for (const bool integer : {false, true}) {
       LoopBuilder b("store");
@@ -81,7 +81,7 @@ TEST(StoredIntegers, StoresAddTheZero) {
   }
 }
 
-TEST(StoredIntegers, OnlyBytesHaveAZero) {
+TEST(StoredIntegers, OnlyBytesHaveAZeroPoint) {
   LoopBuilder b("wrong");
   const Buf half = b.input("half", DType::bf16, 4), byte = b.input("byte", DType::u8, 4);
   EXPECT_EQ(error_of([&] { b.convert(half, DType::f32, 1); }),

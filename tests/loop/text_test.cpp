@@ -68,7 +68,7 @@ TEST(LoopText, SharedExpressionsStayShared) {
   verify(back);
 }
 
-TEST(LoopText, EqualNamesAreToldApart) {
+TEST(LoopText, EqualNamesAreDisambiguated) {
   LoopBuilder b("names");
   const Buf x = b.input("in", DType::f32, 4);
   const Buf y = b.output("i", DType::f32, 4);

@@ -28,7 +28,7 @@ tile_dot c, x, v
 tile_store y[p * 256, stride 16] = c
 )");
 
-TEST(Tiles, ReadBackFromTheirText) {
+TEST(Tiles, TextRoundTrips) {
   const LoopFunc func = parse_loop_func(wrap(kProduct));
   verify(func);
   const std::string text = print(func);
@@ -40,7 +40,7 @@ TEST(Tiles, ReadBackFromTheirText) {
   EXPECT_EQ(print(parse_loop_func(text)), text);
 }
 
-TEST(Tiles, AreNoValues) {
+TEST(Tiles, CannotBeUsedAsValues) {
   try {
     parse_loop_func(wrap(with_tiles("y[0] = c\n")));
     FAIL() << "accepted";
@@ -49,7 +49,7 @@ TEST(Tiles, AreNoValues) {
   }
 }
 
-TEST(Tiles, HaveShapesOfTheProcessor) {
+TEST(Tiles, ShapesMustFitTheProcessor) {
   const auto shape = [](const std::string& t) { return check("tiles t: " + t + " { tile_zero t }\n"); };
   EXPECT_EQ(shape("f32[16, 16]"), "");
   EXPECT_EQ(shape("bf16[1, 2]"), "");
@@ -61,7 +61,7 @@ TEST(Tiles, HaveShapesOfTheProcessor) {
             "verify 'f': tile register 't' has elements of f16; expected f32, i32, bf16, i8 or u8");
 }
 
-TEST(Tiles, AreEightOfOneStatement) {
+TEST(Tiles, AtMostEightPerStatement) {
   std::string list = "t0: i32[1, 1]";
   for (int i = 1; i < 8; ++i) list += fmt::format(", t{}: i32[1, 1]", i);
   EXPECT_EQ(check("tiles " + list + " { tile_zero t7 }\n"), "");
@@ -74,7 +74,7 @@ TEST(Tiles, AreEightOfOneStatement) {
             "verify 'f': tile register 'c' is used outside of the 'tiles' that declares it");
 }
 
-TEST(Tiles, AreReadAndWrittenInTheirOwnType) {
+TEST(Tiles, LoadsAndStoresAreChecked) {
   EXPECT_EQ(check(with_tiles("tile_load c = a[0, stride 64]\n")),
             "verify 'f': tile load between 'c' of i32 and 'a' of u8");
   EXPECT_EQ(check(with_tiles("tile_store a[0, stride 64] = x\n")), "verify 'f': tile store to input 'a'");
@@ -85,7 +85,7 @@ TEST(Tiles, AreReadAndWrittenInTheirOwnType) {
   EXPECT_EQ(check(with_tiles("tile_load x = a[0, stride 1]\n")), "") << "rows may overlap";
 }
 
-TEST(Tiles, StayInsideTheirBuffers) {
+TEST(Tiles, AccessesMustStayInBounds) {
   EXPECT_EQ(check(with_tiles("tile_load x = a[3072, stride 64]\n")), "");
   EXPECT_EQ(check(with_tiles("tile_load x = a[3073, stride 64]\n")),
             "verify 'f': tile load out of bounds: buffer 'a' has 4096 elements, index 3073 in [4033, 4096]");
@@ -95,7 +95,7 @@ TEST(Tiles, StayInsideTheirBuffers) {
             "verify 'f': tile store out of bounds: buffer 'y' has 4096 elements, index p * 256 + -1 in [-1, 270]");
 }
 
-TEST(Tiles, OfTwoIterationsDoNotOverlapInMemory) {
+TEST(Tiles, StoresOfParallelIterationsMustNotOverlap) {
   EXPECT_EQ(check(with_tiles("tile_store y[p * 16, stride 32] = c\n")), "") << "side by side";
   EXPECT_EQ(
       check(with_tiles("tile_store y[p * 240, stride 16] = c\n")),
@@ -108,7 +108,7 @@ TEST(Tiles, OfTwoIterationsDoNotOverlapInMemory) {
   EXPECT_EQ(check(with_tiles("tile_store s[0, stride 8] = d\n")), "") << "scratch belongs to a worker";
 }
 
-TEST(Tiles, OfAProductFitEachOther) {
+TEST(Tiles, ShapesOfAProductMustMatch) {
   const auto product = [](const std::string& sum, const std::string& a, const std::string& b) {
     return check("tiles c: " + sum + ", a0: " + a + ", b0: " + b + " { tile_dot c, a0, b0 }\n");
   };
@@ -134,7 +134,7 @@ TEST(Tiles, OfAProductFitEachOther) {
             "verify 'f': tile_dot of 'c', 'c' and 'v'; expected three registers");
 }
 
-TEST(Tiles, AreForCpusAndForLoopsThatAreNotVectorised) {
+TEST(Tiles, AreRefusedInVectorAndThreadLoops) {
   EXPECT_EQ(check(with_tiles("for i in [0, 4) vector { tile_zero c }\n")),
             "verify 'f': a vector loop uses tile registers; expected serial or unrolled loops");
   EXPECT_EQ(
@@ -152,7 +152,7 @@ std::vector<int32_t> run(const LoopFunc& func) {
   return y;
 }
 
-TEST(Tiles, InterpretedProductsAreThoseOfMatrices) {
+TEST(Tiles, InterpretedProductsAreMatrixProducts) {
   const std::vector<int32_t> y = run(parse_loop_func(wrap(kProduct)));
   const auto a = [](int64_t i) { return static_cast<int32_t>(static_cast<uint8_t>(i)); };
   const auto w = [](int64_t i) { return static_cast<int32_t>(static_cast<int8_t>(i + 1)); };

@@ -87,14 +87,14 @@ TEST(Compare, StopsWhenTheBudgetIsSpent) {
   EXPECT_GT(c.ratio(0, 1).half_width(), 0.005);
 }
 
-TEST(Compare, TheBudgetWinsOverTheLeastNumberOfRounds) {
+TEST(Compare, BudgetOverridesMinimumRounds) {
   Bench bench({1000, 1000});
   CompareOptions options = bench.options();
   options.max_seconds = 1;
   EXPECT_EQ(compare(bench.candidates, options).taken, 5);
 }
 
-TEST(Compare, EveryRoundRunsThereAndBackInRandomOrder) {
+TEST(Compare, RoundsRunForwardAndBackInRandomOrder) {
   Bench bench({2, 2, 2});
   CompareOptions options = bench.options();
   options.max_rounds = 60;
@@ -147,7 +147,7 @@ TEST(Compare, ADriftOfTheClockDoesNotMoveTheRatio) {
   EXPECT_NEAR(c.ratio(0, 1).value, 1, 1e-5);
 }
 
-TEST(Compare, ADisturbedSliceIsTakenAgain) {
+TEST(Compare, DisturbedSliceIsRetaken) {
   Bench bench({2, 2});
   bench.at_call = [&](uint64_t call) {
     if (call % 10 == 3) bench.machine.stall(30);
@@ -203,7 +203,7 @@ TEST(Compare, WhenAllAreDisturbedTheLeastDisturbedAreKept) {
   EXPECT_LT(c.samples[0].quantile(1), 3) << "rounds with a stall of 50 ms a slice would show 52";
 }
 
-TEST(Compare, SlicesThatTakeMuchOfTheBudgetAreNotRetaken) {
+TEST(Compare, ExpensiveSlicesAreNotRetaken) {
   Bench bench({500, 500});
   CompareOptions options = bench.options();
   bench.at_call = [&](uint64_t) { bench.machine.stall(20); };
@@ -212,7 +212,7 @@ TEST(Compare, SlicesThatTakeMuchOfTheBudgetAreNotRetaken) {
   EXPECT_EQ(c.disturbed, c.taken);
 }
 
-TEST(Compare, RetakingStopsWhileItDoesNotHelp) {
+TEST(Compare, RetakingPausesIfItDoesNotHelp) {
   Bench bench({2, 2});
   CompareOptions options = bench.options();
   options.max_seconds = 1000;
@@ -294,7 +294,7 @@ TEST(Compare, ExceptionsOfACandidatePassThrough) {
 }
 
 /// b takes twice the wall time of a but half its CPU time, as if other processes had held up its threads.
-TEST(Compare, ProcessorTimeIsARatioOfItsOwn) {
+TEST(Compare, ProcessorTimeHasItsOwnRatio) {
   Bench bench({4.0, 8.0});
   double cpu = 0;
   CompareOptions options = bench.options();

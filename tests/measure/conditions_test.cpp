@@ -60,7 +60,7 @@ TEST(Conditions, MissingFieldsKeepTheirDefaultsAndWrongOnesAreErrors) {
   }
 }
 
-TEST(Differences, WhatMattersMostComesFirst) {
+TEST(Differences, MostImportantComesFirst) {
   Conditions a;
   Conditions b;
   b.huge_pages = "never";
@@ -79,7 +79,7 @@ TEST(Differences, WhatMattersMostComesFirst) {
   EXPECT_EQ(list[1].a, "not known");
 }
 
-TEST(Differences, DatesAndCountsAreNoConditions) {
+TEST(Differences, DatesAndCountsAreIgnored) {
   Conditions a;
   Conditions b;
   b.date = "2026-01-01T00:00:00Z";
@@ -103,7 +103,7 @@ TEST(Affinity, ListsAreCounted) {
   EXPECT_GE(online_cpus(), static_cast<int>(affinity_cpus().size()));
 }
 
-TEST(Affinity, AThreadKeepsToTheCpusItIsGiven) {
+TEST(Affinity, ThreadStaysOnItsCpus) {
   const std::vector<int> all = affinity_cpus();
   std::thread([&] {
     ASSERT_TRUE(set_affinity({all.back()}));
@@ -122,7 +122,7 @@ Conditions disturbed(int64_t of_hundred) {
   return c;
 }
 
-TEST(Quietness, IsAMatterOfTheShareOfDisturbedSamples) {
+TEST(Quietness, DependsOnTheShareOfDisturbedSamples) {
   EXPECT_EQ(quietness(Conditions()), Quietness::unknown);
   EXPECT_EQ(quietness(disturbed(0)), Quietness::quiet);
   EXPECT_EQ(quietness(disturbed(5)), Quietness::quiet);
@@ -136,7 +136,7 @@ TEST(Quietness, IsAMatterOfTheShareOfDisturbedSamples) {
   EXPECT_FALSE(undisturbed_figure(Conditions()));
 }
 
-TEST(Quietness, StandsBesideAFigureInOneLine) {
+TEST(Quietness, TextIsOneLine) {
   EXPECT_EQ(quiet_text(Conditions()), "not known: no runs were checked for other programs");
   EXPECT_EQ(quiet_text(disturbed(3)), "quiet: 3 of 100 runs disturbed (3 %), best 2.500 ms");
   EXPECT_EQ(quiet_text(disturbed(25)),
@@ -155,13 +155,13 @@ TEST(Quietness, StandsBesideAFigureInOneLine) {
   EXPECT_THAT(quiet_text(crowded), HasSubstr("because 8 threads share 2 CPUs; the time is an upper bound"));
 }
 
-TEST(Quietness, ABusyMachinesFigureIsAnInterval) {
+TEST(Quietness, BusyMachineGivesAnInterval) {
   EXPECT_EQ(figure_text(6.8333, disturbed(50), 3), "6.833 ms");
   EXPECT_EQ(figure_text(6.8333, disturbed(51), 3), "2.500 to 6.833 ms");
   EXPECT_EQ(figure_text(2.5, disturbed(51), 3), "2.500 ms");
 }
 
-TEST(Quietness, TravelsWithTheConditions) {
+TEST(Quietness, IsStoredWithTheConditions) {
   const nlohmann::json json = to_json(disturbed(96));
   EXPECT_EQ(json.at("quiet"), "busy");
   EXPECT_EQ(json.at("disturbed_share"), 0.96);
@@ -170,7 +170,7 @@ TEST(Quietness, TravelsWithTheConditions) {
   EXPECT_FALSE(to_json(Conditions()).contains("quiet")) << "records have no figure of their own";
 }
 
-TEST(AbsentThreads, TravelWithTheConditions) {
+TEST(AbsentThreads, AreStoredWithTheConditions) {
   EXPECT_FALSE(to_json(Conditions()).contains("took_part")) << "not known";
   Conditions c;
   c.took_part = {1, 0.5};

@@ -24,7 +24,7 @@ TEST(Counters, PossibleCountsAreValid) {
   EXPECT_EQ(check_counters(CounterValues{}, 1, 4, 2).invalid, "");
 }
 
-TEST(Counters, MoreCyclesThanTheClockHasAreInvalid) {
+TEST(Counters, MoreCyclesThanTheClockAllowsAreInvalid) {
   EXPECT_EQ(check_counters(values(9'000'000, 1), 1, 4, 2).invalid,
             "9000000 cycles, but 1.000 ms at 4.00 GHz on 2 threads allow at most 8160000");
   EXPECT_EQ(check_counters(values(9'000'000, 1), 1, 0, 2).invalid, "") << "an unknown clock allows any number";
@@ -39,7 +39,7 @@ TEST(Counters, OtherImpossibleCountsAreInvalid) {
   EXPECT_EQ(check_counters(part, 1, 4, 1).invalid, "counted for only 25 % of the time");
 }
 
-TEST(Counters, DifferencesAndSumsKeepWhatBothHave) {
+TEST(Counters, DifferencesAndSumsKeepCommonCounters) {
   CounterValues a = values(100, 200);
   CounterValues b = values(150, 260);
   b.stalled_cycles.reset();

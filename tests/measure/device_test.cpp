@@ -46,7 +46,7 @@ TEST(Device, DescribesThisMachine) {
 #endif
 }
 
-TEST(Device, IsTheSameForAProcessThatMayUseOneCpu) {
+TEST(Device, DoesNotDependOnAffinity) {
   const std::string fingerprint = describe_device().fingerprint();
   std::thread([&] {
     ASSERT_TRUE(set_affinity({affinity_cpus().front()}));
@@ -55,7 +55,7 @@ TEST(Device, IsTheSameForAProcessThatMayUseOneCpu) {
   }).join();
 }
 
-TEST(Device, FingerprintNamesWhatMatters) {
+TEST(Device, FingerprintNamesCpuIsaAndCaches) {
   Device d;
   d.cpu = "AMD EPYC";
   d.cpus = 2;
@@ -102,7 +102,7 @@ void expect_bad(const nlohmann::json& json, const std::string& text) {
   }
 }
 
-TEST(Device, WrongJsonIsNamed) {
+TEST(Device, WrongJsonIsAnError) {
   expect_bad(nlohmann::json::array(), "device: ");
   expect_bad({{"format", 99}}, "device: expected format 1, got 99");
   nlohmann::json level = to_json(made_up());
@@ -151,7 +151,7 @@ TEST(StoredDevice, DamagedFilesAreMeasuredAgain) {
   }
 }
 
-TEST(StoredDevice, AnotherMachinesFileIsMeasuredAgain) {
+TEST(StoredDevice, FileOfAnotherMachineIsReplaced) {
   Store store;
   Device other = made_up();
   other.cpu = "another CPU";
@@ -171,7 +171,7 @@ TEST(StoredDevice, AnotherMachinesFileIsMeasuredAgain) {
   EXPECT_EQ(store.measured, 3);
 }
 
-TEST(StoredDevice, MeasurementsOfFewerThreadsThanThereAreCpusAreTakenAgain) {
+TEST(StoredDevice, FileWithTooFewThreadsIsReplaced) {
   if (affinity_cpus().size() < 2) GTEST_SKIP() << "one CPU";
   Store store;
   Device few = made_up();
@@ -187,7 +187,7 @@ TEST(StoredDevice, MeasurementsOfFewerThreadsThanThereAreCpusAreTakenAgain) {
   EXPECT_EQ(store.measured, 1);
 }
 
-TEST(StoredDevice, AFolderThatCannotBeWrittenIsNoError) {
+TEST(StoredDevice, UnwritableFolderIsNotAnError) {
   Store store;
   store.file = "/proc/no/such/folder/device.json";
   EXPECT_EQ(store.get().peak_gflops(2), 190);

@@ -57,7 +57,7 @@ TEST(Evaluator, NumberCallsMakeOneMeasurement) {
   for (const double ms : e.samples.ms) EXPECT_DOUBLE_EQ(ms, 2);
 }
 
-TEST(Evaluator, NumberGrowsToTheLeastDuration) {
+TEST(Evaluator, NumberGrowsToTheMinimumDuration) {
   Bench bench;
   bench.options.min_repeat_ms = 50;
   bench.options.repeat = 5;
@@ -75,7 +75,7 @@ TEST(Evaluator, AnInterruptedMeasurementDoesNotEndTheGrowth) {
   EXPECT_GE(bench.run(times).number, 100);
 }
 
-TEST(Evaluator, SamplesThatAreTooShortAreTakenAgainWithAnotherNumber) {
+TEST(Evaluator, TooShortSamplesAreRetakenWithALargerNumber) {
   Bench bench;
   bench.options.min_repeat_ms = 50;
   bench.options.repeat = 4;
@@ -87,7 +87,7 @@ TEST(Evaluator, SamplesThatAreTooShortAreTakenAgainWithAnotherNumber) {
   EXPECT_NEAR(e.mean(), 0.5, 1e-9);
 }
 
-TEST(Evaluator, NumberStaysWhenItIsEnough) {
+TEST(Evaluator, SufficientNumberIsKept) {
   Bench bench;
   bench.options.number = 20;
   bench.options.min_repeat_ms = 10;

@@ -21,7 +21,7 @@ TEST(MachinePeaks, AreMeasuredForEachNumberOfThreads) {
   EXPECT_THAT(p.region_us, ElementsAre(0));
 }
 
-TEST(MachinePeaks, OfMoreThreadsThanMeasuredAreThoseOfTheMost) {
+TEST(MachinePeaks, MoreThreadsThanMeasuredUseTheLastPeak) {
   Peaks p;
   p.gflops = {10, 15};
   EXPECT_EQ(p.at(p.gflops, 0), 10);
@@ -33,7 +33,7 @@ TEST(MachinePeaks, OfMoreThreadsThanMeasuredAreThoseOfTheMost) {
   EXPECT_EQ(p.rate_of(DType::i8, 2), 80);
 }
 
-TEST(MachinePeaks, TheBetterOfTwoMeasurementsCounts) {
+TEST(MachinePeaks, BetterOfTwoMeasurementsIsKept) {
   Peaks a, b;
   a.gflops = {10, 11}, b.gflops = {9, 12, 13};
   a.region_us = {0, 2}, b.region_us = {0, 1};

@@ -59,7 +59,7 @@ TEST(Quiet, ASwitchDisturbsShortSamplesOnly) {
   EXPECT_FALSE(watch.stop(50).disturbed());
 }
 
-TEST(Quiet, ADriftingCoreDisturbsUntilItIsUsual) {
+TEST(Quiet, DriftDisturbsUntilItIsUsual) {
   FakeMachine machine;
   QuietWatch watch({}, machine.quiet());
   watch.start();
@@ -75,7 +75,7 @@ TEST(Quiet, ADriftingCoreDisturbsUntilItIsUsual) {
   EXPECT_EQ(watch.stop(1).why(), "core 4.8 % faster");
 }
 
-TEST(Quiet, WhatHappensBeforeStartDoesNotCount) {
+TEST(Quiet, EventsBeforeStartAreIgnored) {
   FakeMachine machine;
   QuietWatch watch({}, machine.quiet());
   watch.start();
@@ -96,7 +96,7 @@ TEST(Quiet, DisturbancesAddUp) {
   EXPECT_NEAR(a.weight(), (2 + 10 + 0.02) / 4 + 0.05, 1e-12);
 }
 
-TEST(Quiet, ReadingsOfThisMachineMakeSense) {
+TEST(Quiet, ReadingsOfThisMachineArePlausible) {
   const QuietReading first = read_quiet();
   const QuietReading second = read_quiet();
   EXPECT_GE(second.steal_ms, first.steal_ms);
@@ -107,7 +107,7 @@ TEST(Quiet, ReadingsOfThisMachineMakeSense) {
 }
 
 // With another process on the same CPU, this one waits half of the time; both get many time slices in 400 ms.
-TEST(Quiet, ACompetitorForTheCpuIsSeen) {
+TEST(Quiet, CompetitorForTheCpuIsDetected) {
   if (!read_quiet().has_wait) GTEST_SKIP() << "this kernel does not tell how long threads wait";
   const int cpu = sched_getcpu();
   const PinnedTo pinned(cpu);
@@ -133,7 +133,7 @@ TEST(ReferenceWidth, TakesAboutAsLongEachTime) {
   EXPECT_LT(least, (1 << 11) * chain_ns * 0.8);
 }
 
-TEST(DisturbedCount, NamesTheCommonestReasonFirst) {
+TEST(DisturbedCount, NamesTheMostCommonReasonFirst) {
   DisturbedCount count;
   EXPECT_EQ(count.why(), "");
   Disturbance calm, waited, both;

@@ -93,18 +93,16 @@ struct Stress {
 
 TEST(SelfComparison, WithoutALoad) { expect_like_itself("itself"); }
 
-TEST(SelfComparison, BesideAStressLoad) {
+TEST(SelfComparison, UnderAStressLoad) {
   Stress stress;
   if (!stress.possible()) GTEST_SKIP() << "one CPU only";
   stress.start();
   expect_like_itself("itself, other core busy");
 }
 
-TEST(SelfComparison, ASlowDownOfThreePercentIsFoundEveryTime) {
-  EXPECT_EQ(compare_often(103, "3 % slower").contain_one, 0);
-}
+TEST(SelfComparison, ThreePercentSlowdownIsAlwaysFound) { EXPECT_EQ(compare_often(103, "3 % slower").contain_one, 0); }
 
-TEST(SelfComparison, ASlowDownIsFoundBesideAStressLoad) {
+TEST(SelfComparison, SlowdownIsFoundUnderAStressLoad) {
   Stress stress;
   if (!stress.possible()) GTEST_SKIP() << "one CPU only";
   stress.start();

@@ -56,7 +56,7 @@ TEST(Stats, NoSamplesIsAnError) {
   EXPECT_THROW(Samples{}.median(), Error);
 }
 
-TEST(Stats, SpreadIsTheQuartilesDistance) {
+TEST(Stats, SpreadIsTheInterquartileRange) {
   const Samples samples{{90, 100, 110, 100, 100}};
   EXPECT_DOUBLE_EQ(samples.spread(), 0);
   const Samples wide{{80, 90, 100, 110, 120}};
@@ -163,7 +163,7 @@ TEST(BootstrapMean, CoversTheMeanOfSamples) {
   EXPECT_LE(contains, 200);
 }
 
-TEST(Bootstrap, OfAnyEstimateIsThatOfTheMeanForTheMean) {
+TEST(Bootstrap, GeneralFormMatchesBootstrapOfTheMean) {
   std::vector<double> values;
   for (int i = 0; i < 60; ++i) values.push_back(10 + (i * 7 % 13));
   size_t calls = 0;

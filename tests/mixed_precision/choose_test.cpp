@@ -20,32 +20,32 @@ LayerCost layer(const std::string& name, double error, double gain_ms) {
   return {name, "Conv", {name}, error, 1 + gain_ms, 1};
 }
 
-TEST(LayersToKeep, NoneIfTheErrorsTogetherAreWithinTheTolerance) {
+TEST(LayersToKeep, NoneIfTheTotalErrorIsWithinTheTolerance) {
   const std::vector<LayerCost> layers = {layer("a", 3e-3, 1), layer("b", 4e-3, 1)};
   EXPECT_EQ(layers_to_keep(layers, 1, 6e-3), Names{});
   EXPECT_NE(layers_to_keep(layers, 2, 6e-3), Names{}) << "the scale multiplies the errors";
 }
 
-TEST(LayersToKeep, PrefersMuchErrorForLittleTime) {
+TEST(LayersToKeep, PrefersTheMostErrorPerTime) {
   const std::vector<LayerCost> layers = {layer("slow", 4e-3, 1), layer("cheap", 4e-3, 0.1), layer("small", 1e-4, 0.1)};
   EXPECT_EQ(layers_to_keep(layers, 1, 5e-3), Names{"cheap"});
   EXPECT_EQ(layers_to_keep(layers, 1, 1e-3), (Names{"cheap", "slow"}));
 }
 
-TEST(LayersToKeep, LeavesOutThoseThatLaterOnesMakeUnnecessary) {
+TEST(LayersToKeep, DropsLayersThatBecomeUnnecessary) {
   // The order is that of error per time: a, then b, although b alone is enough.
   const std::vector<LayerCost> layers = {layer("a", 1e-3, 0.001), layer("b", 1e-1, 11)};
   EXPECT_EQ(layers_to_keep(layers, 1, 2e-3), Names{"b"});
 }
 
-TEST(LayersToKeep, FewestIfTheWorstComeFirst) {
+TEST(LayersToKeep, WorstFirstKeepsTheFewest) {
   const std::vector<LayerCost> layers = {layer("worst", 5e-3, 9), layer("a", 3e-3, 0.01), layer("b", 3e-3, 0.01),
                                          layer("c", 3e-3, 0.01)};
   EXPECT_EQ(layers_to_keep(layers, 1, 6e-3), (Names{"a", "b", "c"}));
   EXPECT_EQ(layers_to_keep(layers, 1, 6e-3, KeepFirst::worst), Names{"worst"});
 }
 
-TEST(LayersToKeep, CannotKeepWhatHasNoNodeOfTheModel) {
+TEST(LayersToKeep, SkipsLayersWithoutModelNodes) {
   std::vector<LayerCost> layers = {layer("copy", 1e-2, 1), layer("a", 1e-3, 1)};
   layers[0].nodes.clear();
   EXPECT_EQ(layers_to_keep(layers, 1, 5e-3), Names{"a"});
@@ -140,7 +140,7 @@ TEST_F(MixedPrecision, KeepsNothingIfTheWholeNetworkIsWithinTheTolerance) {
   EXPECT_FALSE(fp16_of(result).layers.empty()) << "the contributions are told all the same";
 }
 
-TEST_F(MixedPrecision, SaysWhatIsReachedIfNoMixIsWithinTheTolerance) {
+TEST_F(MixedPrecision, ErrorNamesTheBestReachedError) {
   try {
     choose_precision(request(model_, 1e-12));
     FAIL() << "no error";

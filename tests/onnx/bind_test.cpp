@@ -186,7 +186,7 @@ TEST(Bind, ConstantNodeErrors) {
       "tensor, one or more");
 }
 
-TEST(Bind, NodesOfOneValueHaveOneOutput) {
+TEST(Bind, ConstantAndIdentityHaveOneOutput) {
   for (const std::string op : {"Constant", "Identity"}) {
     ModelMaker maker;
     set_floats(maker.initializer(), "w", {1}, {5});
@@ -268,7 +268,7 @@ TEST(Bind, DataDependentShapes) {
   EXPECT_THAT(error_of([&] { maker.parse()->value_inputs({}); }), HasSubstr("known only while the model runs"));
 }
 
-TEST(Bind, WhatNodesMakeCountsNotADeclaredShape) {
+TEST(Bind, InferredShapesOverrideDeclaredOnes) {
   ModelMaker shape = relu_model();
   shape.graph()
       .mutable_output(0)
@@ -286,7 +286,7 @@ TEST(Bind, WhatNodesMakeCountsNotADeclaredShape) {
   EXPECT_FALSE(fits(model->outputs()[0], {2, 9, 1}));
 }
 
-TEST(Bind, DeclarationsFitWhatTheyLeaveOpen) {
+TEST(Bind, OpenDimensionsFitAnySize) {
   const Port named = symbolic_model().parse()->outputs()[0];
   EXPECT_TRUE(fits(named, {5, 3, 7}));
   EXPECT_FALSE(fits(named, {5, 4, 7}));
@@ -362,7 +362,7 @@ TEST(Bind, OperatorsAreFoundByTheirDomain) {
             "bad_model: m.onnx: DequantizeLinear 'real': unknown attribute 'block_size'; legal values are axis");
 }
 
-TEST(Bind, OperatorsThatPassesMakeAreRefused) {
+TEST(Bind, InternalOperatorsAreRefused) {
   ModelMaker maker = relu_model();
   maker.import("kilter", 1);
   maker.node("IntegerMatMul", {"x", "x"}, {"z"}, "mm").set_domain("kilter");

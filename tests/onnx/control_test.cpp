@@ -143,7 +143,7 @@ ModelMaker doubling_model(int depth) {
   return maker;
 }
 
-TEST(Function, ExplosionsAreRefused) {
+TEST(Function, TooLargeExpansionsAreRefused) {
   EXPECT_EQ(doubling_model(3).parse()->bind({}).order().size(), 16u);
   EXPECT_EQ(error_of([] { doubling_model(40).parse(); }),
             "unsupported: m.onnx: expanding the functions exceeds the limit of 1000000 nodes");
@@ -229,14 +229,14 @@ TEST(If, WrongBranches) {
   EXPECT_THAT(bind_error(outputs), HasSubstr("as its then_branch, got 0 inputs and 0 outputs"));
 }
 
-TEST(If, BranchesSeeOnlyNamesAroundThem) {
+TEST(If, BranchesSeeOnlyEnclosingNames) {
   ModelMaker maker = constant_if_model(true);
   maker.graph().mutable_node(1)->mutable_attribute(0)->mutable_g()->mutable_node(0)->set_input(0, "e");
   EXPECT_EQ(error_of([&] { maker.parse(); }),
             "bad_model: m.onnx: Relu 'relu' reads 'e', which nothing in the graph produces");
 }
 
-TEST(If, NodesAroundABranchThatReadsThemAreSortedBeforeIt) {
+TEST(If, NodesReadByABranchAreSortedBeforeIt) {
   ModelMaker maker = constant_if_model(true);
   maker.graph().mutable_node()->SwapElements(0, 1);
   EXPECT_THAT(nodes_of(maker.parse()->bind({})), ElementsAre("Neg neg", "Relu relu"));
@@ -259,13 +259,13 @@ ModelMaker flex_model(const std::string& op, const std::vector<std::string>& ext
   return maker;
 }
 
-TEST(FlexAttention, GraphsChangeTheScores) {
+TEST(FlexAttention, ScoreGraphsAreInlined) {
   EXPECT_THAT(nodes_of(flex_model("Tanh").parse()->bind({})),
               ElementsAre("Mul flex", "Transpose flex_1", "Mul flex_2", "MatMul flex_3", "Tanh change",
                           "Softmax flex_4", "MatMul flex_5"));
 }
 
-TEST(FlexAttention, GraphsOfOtherTypesAreNamed) {
+TEST(FlexAttention, WrongScoreGraphsAreErrors) {
   EXPECT_EQ(bind_error(flex_model("Shape")),
             "bad_model: m.onnx: FlexAttention 'flex': attribute score_mod makes i64[4] of f32[1,2,3,3]; it must keep "
             "the type");

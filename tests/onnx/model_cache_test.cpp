@@ -76,7 +76,7 @@ class ModelCache : public testing::Test {
   fs::path root_, blobs_, snapshot_;
 };
 
-TEST_F(ModelCache, LinksBesideALinkAreLegal) {
+TEST_F(ModelCache, LinksNextToALinkedModelAreLegal) {
   add("model.onnx", "1111", model("model.onnx_data"));
   add("model.onnx_data", "2222", floats(1));
   EXPECT_EQ(error(), "no error");
@@ -96,7 +96,7 @@ TEST_F(ModelCache, LinksToLinksAndToFoldersAreFollowed) {
   EXPECT_EQ(error("again.onnx"), "no error");
 }
 
-TEST_F(ModelCache, DataBesideTheFileThatTheLinkLeadsTo) {
+TEST_F(ModelCache, DataNextToTheLinkTargetIsFound) {
   fs::create_directories(root_ / "store");
   write(root_ / "store/net.onnx", model("net.onnx_data"));
   write(root_ / "store/net.onnx_data", floats(1));
@@ -104,7 +104,7 @@ TEST_F(ModelCache, DataBesideTheFileThatTheLinkLeadsTo) {
   EXPECT_EQ(error("net.onnx"), "no error") << "no link to the data is needed";
 }
 
-TEST_F(ModelCache, TheFolderGivenComesFirst) {
+TEST_F(ModelCache, ModelFolderComesBeforeLinkTarget) {
   add("model.onnx", "1111", "");
   write(snapshot_ / "w", floats(1));
   write(blobs_ / "w", floats(2));
@@ -113,7 +113,7 @@ TEST_F(ModelCache, TheFolderGivenComesFirst) {
   EXPECT_EQ(reader.read(external("w"), "initializer 'w'").data<float>()[0], 1);
 }
 
-TEST_F(ModelCache, EscapesStayRefused) {
+TEST_F(ModelCache, EscapesAreRefused) {
   const std::string head =
       "bad_model: " + (snapshot_ / "model.onnx").string() + ": initializer 'w': external data location ";
   const std::string tail =
@@ -141,14 +141,14 @@ TEST_F(ModelCache, EscapesStayRefused) {
       << "a blob that is a link out of blobs/";
 }
 
-TEST_F(ModelCache, OnlyAModelThatIsALinkReachesItsTargetsFolder) {
+TEST_F(ModelCache, OnlyLinkedModelsReachTheTargetFolder) {
   write(snapshot_ / "model.onnx", model("model.onnx_data"));
   add("model.onnx_data", "2222", floats(1));
   EXPECT_THAT(error(), HasSubstr("is a symbolic link that leaves the folder; expected a relative path to a file under "
                                  "the model's folder"));
 }
 
-TEST_F(ModelCache, SpecialFilesAreRefusedAndDoNotWait) {
+TEST_F(ModelCache, SpecialFilesAreRefusedWithoutBlocking) {
   ASSERT_EQ(mkfifo((blobs_ / "fifo").c_str(), 0600), 0);
   fs::create_symlink("../../blobs/fifo", snapshot_ / "fifo");
   EXPECT_THAT(data_error("fifo"), HasSubstr("'fifo' is not a regular file; expected"));
@@ -185,7 +185,7 @@ TEST_F(ModelCache, FilesBelowAFolderAreOpenedWithoutFollowingLinks) {
 
 /// Another thread keeps swapping a file and a link out of the folder. Each attempt reads the file or is refused; the
 /// link is never followed.
-TEST_F(ModelCache, RacingLinksNeverWin) {
+TEST_F(ModelCache, SwappedLinksAreNeverFollowed) {
   write(snapshot_ / "good", floats(1));
   fs::create_symlink(root_ / "secret", snapshot_ / "bad");
   write(snapshot_ / "w", floats(1));

@@ -47,7 +47,7 @@ TEST(NarrowTypes, PackedElementsBeginInTheLowestBits) {
   EXPECT_EQ(answer(dequantised(kFloat8e4m3fn, "\x38\xb8\x7e")), (std::vector<float>{0.5, -0.5, 224}));
 }
 
-TEST(NarrowTypes, TypedDataHaveTheBytesAsNumbers) {
+TEST(NarrowTypes, TypedDataHoldPackedBytes) {
   ModelMaker maker = dequantised(kInt4, "");
   maker.graph().mutable_initializer(0)->add_int32_data(0x7f);
   maker.graph().mutable_initializer(0)->add_int32_data(0x08);
@@ -62,7 +62,7 @@ TEST(NarrowTypes, DataMustFitTheShape) {
             "for its shape, got 0");
 }
 
-TEST(NarrowTypes, FloatsOfSixBitsAreRefused) {
+TEST(NarrowTypes, SixBitFloatsAreRefused) {
   EXPECT_EQ(error_of([] { dequantised(27, "abc").parse(); }),
             "unsupported: m.onnx: initializer 'w' has element type float6e2m3 (27); Kilter reads all but complex "
             "numbers and floats of 6 bits; convert the tensor to another type");
@@ -114,7 +114,7 @@ TEST(NarrowTypes, ConstantIntegersInBlocksAreWidened) {
   EXPECT_EQ(widened.as_int(1), 7);
 }
 
-TEST(NarrowTypes, NodesThatComputeWithThemAreRefused) {
+TEST(NarrowTypes, ArithmeticOnNarrowTypesIsRefused) {
   ModelMaker maker(21);
   maker.input("x", {2}, kInt4);
   maker.node("Identity", {"x"}, {"same"}, "same");

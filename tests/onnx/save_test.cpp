@@ -77,7 +77,7 @@ TEST_F(Save, NewOpsetsGetANewerIrVersion) {
   EXPECT_EQ(proto_of(file()).ir_version(), 10);
 }
 
-TEST_F(Save, WeightsGoOutsideWhenTheyAreLarge) {
+TEST_F(Save, LargeWeightsAreStoredExternally) {
   Graph graph = conv_graph(17);
   save_with_limit(graph, file(), 17, 100);
   const pb::ModelProto proto = proto_of(file());
@@ -110,7 +110,7 @@ TEST_F(Save, ExternalTensorsAreAligned) {
   EXPECT_EQ(again.value(again.node(again.order()[2]).inputs[1]).constant->data<float>()[64], 2.0f);
 }
 
-TEST_F(Save, OutputsThatShareAValueOrAreNoResults) {
+TEST_F(Save, OutputsMayShareValuesOrBeInputs) {
   Graph graph;
   GraphBuilder builder(graph, 17);
   const ValueId x = builder.input("x", DType::f32, {2});
@@ -130,7 +130,7 @@ TEST_F(Save, OutputsThatShareAValueOrAreNoResults) {
   EXPECT_EQ(again.outputs()[4].value, again.inputs()[0]);
 }
 
-TEST_F(Save, InnerValuesGiveWayToOutputNames) {
+TEST_F(Save, OutputNamesTakePrecedenceOverInnerNames) {
   Graph graph;
   GraphBuilder builder(graph, 17);
   const ValueId x = builder.input("x", DType::f32, {2});
@@ -167,7 +167,7 @@ Graph squeeze_graph(int32_t opset) {
   return graph;
 }
 
-TEST_F(Save, NodesOfAnotherOpsetAreWrittenWhereTheirFormIsTheSame) {
+TEST_F(Save, NodesOfAnotherOpsetAreWrittenIfTheirFormIsTheSame) {
   save(conv_graph(17), file(), 22);
   save(squeeze_graph(28), file(), 13);
   EXPECT_EQ(Model::load(file())->bind({}).order().size(), 2u);
@@ -180,7 +180,7 @@ TEST_F(Save, NodesOfAnotherOpsetAreWrittenWhereTheirFormIsTheSame) {
   EXPECT_FALSE(std::filesystem::exists(file("n.onnx")));
 }
 
-TEST_F(Save, NewAttributesMakeAnotherForm) {
+TEST_F(Save, NewAttributesNeedANewOpset) {
   Graph graph;
   GraphBuilder builder(graph, 17);
   const ValueId x = builder.input("x", DType::f32, {2, 3});

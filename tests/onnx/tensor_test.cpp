@@ -69,7 +69,7 @@ TEST(TensorData, TypedFields) {
   EXPECT_EQ(read(strings).strings(), (std::vector<std::string>{"a", std::string("b\0c", 3)}));
 }
 
-TEST(TensorData, RawIsAlignedAndBoolsAreNormal) {
+TEST(TensorData, RawDataIsAlignedAndBoolsAreNormalised) {
   auto raw = typed(6, {3});
   const int32_t values[] = {1, -2, 3};
   raw.set_raw_data(values, sizeof values);
@@ -139,7 +139,7 @@ TEST(TensorData, AbsurdShapes) {
   EXPECT_EQ(read_error(deep), "unsupported: m.onnx: initializer 'w': has 65 dimensions; Kilter handles up to 64");
 }
 
-TEST(TensorData, ElementTypesThatKilterLacks) {
+TEST(TensorData, UnsupportedElementTypes) {
   const std::map<int32_t, std::string> kNames = {{14, "complex64"},  {15, "complex128"}, {27, "float6e2m3"},
                                                  {28, "float6e3m2"}, {29, "unknown"},    {1000, "unknown"},
                                                  {-1, "unknown"}};

@@ -140,7 +140,7 @@ TEST_F(Builder, AShapeThatDependsOnDataNamesTheValue) {
   EXPECT_TRUE(graph_.order().empty());
 }
 
-TEST_F(Builder, FoldsWhatIsConstant) {
+TEST_F(Builder, FoldsConstants) {
   const ValueId sum = add("Add", {ints({1, 2}), ints({10, 20})}, {}, "n", {"sum"}).at(0);
   ASSERT_TRUE(value(sum).constant.has_value());
   EXPECT_EQ(value(sum).constant->ints(), (std::vector<int64_t>{11, 22}));
@@ -165,7 +165,7 @@ TEST_F(Builder, ReshapedConstantsShareTheirBytes) {
   EXPECT_EQ(value(same).constant->raw(), value(large).constant->raw());
 }
 
-TEST_F(Builder, SizesOfEmptyReshapesAreMeantAsTheyAre) {
+TEST_F(Builder, ZerosInReshapesOfEmptyTensorsAreLiteral) {
   const ValueId empty = builder_.input("empty", DType::f32, {2, 0, 3});
   const auto reshaped = [&](std::initializer_list<int64_t> shape, Attrs attrs = {}) {
     return text(value(builder_.add("Reshape", {empty, ints(shape)}, std::move(attrs), "n")).type);
@@ -177,7 +177,7 @@ TEST_F(Builder, SizesOfEmptyReshapesAreMeantAsTheyAre) {
   EXPECT_EQ(text(value(builder_.add("Reshape", {x_, ints({0, 3})}, {}, "n")).type), "f32[2,3]");
 }
 
-TEST_F(Builder, AConstantNodeFoldsWhateverItsSize) {
+TEST_F(Builder, ConstantNodesOfAnySizeFold) {
   const ValueId big = add("Constant", {}, {{"value", Tensor(DType::f32, {100, 100})}}).at(0);
   EXPECT_TRUE(value(big).constant.has_value());
 }
@@ -192,7 +192,7 @@ TEST_F(Builder, ShapeComputationsBecomeConstants) {
   EXPECT_EQ(graph_.order().size(), 1U);
 }
 
-TEST_F(Builder, OutputsThatAreNotWanted) {
+TEST_F(Builder, UnwantedOutputsAreOmitted) {
   const std::vector<ValueId> parts = add("Split", {x_, ints({1, 2})}, {{"axis", int64_t{1}}}, "s", {"", "b"});
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(parts[0], kNone);
@@ -223,13 +223,13 @@ TEST_F(Builder, AnExpansionThatIsItsInputKeepsTheInputsName) {
   EXPECT_TRUE(graph_.order().empty());
 }
 
-TEST_F(Builder, AFailedExpansionLeavesTheBuilderAsItWas) {
+TEST_F(Builder, FailedExpansionLeavesTheBuilderUnchanged) {
   EXPECT_TRUE(error_of([&] { add("ReduceL2", {x_}, {{"axes", std::vector<int64_t>{5}}}); }, ErrorKind::bad_model)
                   .starts_with("ReduceL2 'n': "));
   EXPECT_EQ(builder_.opset(), 17);
 }
 
-TEST_F(Builder, RunReferenceLeavesOutWhatIsNotWanted) {
+TEST_F(Builder, RunReferenceOmitsUnwantedOutputs) {
   Node node;
   node.name = "a";
   node.op = find_op("", "Add", 17);
@@ -247,7 +247,7 @@ TEST_F(Builder, EmptyTensorsAreNotComputed) {
   EXPECT_EQ(text(value(y).type), "f32[0,1099511627776]");
 }
 
-TEST_F(Builder, VerifyTypesFindsAShapeThatDoesNotFollow) {
+TEST_F(Builder, VerifyTypesFindsWrongShapes) {
   graph_.name = "g";
   const ValueId y = add("Relu", {x_}, {}, "r", {"y"}).at(0);
   const ValueId z = add("Add", {y, x_}, {}, "a", {"z"}).at(0);

@@ -81,7 +81,7 @@ void expect_derivative(const Function& f) {
   }
 }
 
-TEST(Gradient, AgreesWithDifferences) {
+TEST(Gradient, AgreesWithFiniteDifferences) {
   const auto list = [](const Ints& values) {
     return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);
   };
@@ -173,7 +173,7 @@ TEST(Gradient, SecondDerivatives) {
   EXPECT_EQ(evaluate(graph, {Tensor::scalar(2.0F)})[0].data<float>()[0], 12);
 }
 
-TEST(Gradient, WhatHasNoDerivativeIsNamed) {
+TEST(Gradient, MissingDerivativesAreNamed) {
   Graph graph;
   GraphBuilder builder(graph);
   const ValueId x = builder.input("x", DType::f32, {2, 2});

@@ -71,7 +71,7 @@ TEST(ImageDecoder, ReadsTheFormatsOfLibraries) {
   }
 }
 
-TEST(ImageDecoder, OrdersChannelsAndWeighsThem) {
+TEST(ImageDecoder, ConvertsChannelOrderAndGrayscale) {
   const Bytes file = bytes_of("P3 2 1 255 200 100 50  0 0 255");
   EXPECT_EQ(pixels_of(decoded(file)), (Bytes{200, 100, 50, 0, 0, 255}));
   EXPECT_EQ(pixels_of(decoded(file, "BGR")), (Bytes{50, 100, 200, 255, 0, 0}));
@@ -134,7 +134,7 @@ TEST(ImageDecoder, ReadsEveryFormOfBmp) {
             (Bytes{1, 2, 3}));
 }
 
-TEST(ImageDecoder, NamesWhatIsWrong) {
+TEST(ImageDecoder, ErrorsNameTheFault) {
   const auto message = [](const Bytes& file) { return error_of([&] { decoded(file); }); };
   EXPECT_EQ(message(bytes_of("GIF89a")),
             "ImageDecoder 'n': 6 bytes of no known image format; known formats are BMP, JPEG, JPEG 2000, PNG, PNM "

@@ -52,7 +52,7 @@ TEST(Layers, ConvolutionReadsPaddingAsZeroAndCrossCorrelates) {
   expect_near(y, {1, 1, 3, 2}, {104, 111, 127, 137, 157, 167});
 }
 
-TEST(Layers, DepthwiseConvolutionKeepsChannelsApart) {
+TEST(Layers, DepthwiseConvolutionKeepsChannelsSeparate) {
   const Tensor y =
       outputs_of("Conv", {counted({1, 2, 3}), floats({2, 1, 2}, {1, -1, 10, 1})}, {{"group", int64_t{2}}})[0];
   expect_near(y, {1, 2, 2}, {-1, -1, 34, 45});
@@ -73,7 +73,7 @@ TEST(Layers, MaxPoolCountsItsIndicesInEitherOrder) {
   EXPECT_EQ(outputs_of("MaxPool", {x}, columns, 12, 2)[1].ints(), (Ints{2, 2}));
 }
 
-TEST(Layers, AveragePoolDividesByWhatItIsAskedToCount) {
+TEST(Layers, AveragePoolCountsPaddingOnRequest) {
   Attrs attrs = {{"kernel_shape", Ints{3}}, {"pads", Ints{1, 1}}, {"strides", Ints{3}}, {"ceil_mode", int64_t{1}}};
   const Tensor x = floats({1, 1, 5}, {3, 6, 9, 12, 15});
   expect_near(outputs_of("AveragePool", {x}, attrs)[0], {1, 1, 2}, {4.5, 12});
@@ -87,7 +87,7 @@ TEST(Layers, IntegerProductsWrap) {
   EXPECT_EQ(outputs_of("MatMul", {big, b})[0].ints(), Ints{7});
 }
 
-TEST(Layers, VectorsLoseTheirDimension) {
+TEST(Layers, MatMulDropsTheDimensionOfVectors) {
   EXPECT_EQ(outputs_of("MatMul", {counted({3}), counted({2, 3, 4})})[0].shape(), (Shape{2, 4}));
   EXPECT_EQ(outputs_of("MatMul", {counted({2, 3}), counted({3})})[0].shape(), Shape{2});
   expect_near(outputs_of("MatMul", {counted({3}), counted({3})})[0], {}, {5});
@@ -117,7 +117,7 @@ TEST(Layers, BatchNormalizationFoldsIntoScaleAndShift) {
   expect_near(y, {1, 2, 2}, {-0.5, 0.5, 0, 1});
 }
 
-TEST(Layers, LayerNormalizationShowsMeanAndInverseDeviation) {
+TEST(Layers, LayerNormalizationReturnsMeanAndInverseDeviation) {
   const std::vector<Tensor> y =
       outputs_of("LayerNormalization", {floats({1, 2}, {1, 5}), floats({2}, {1, 10})}, {{"epsilon", 0.0F}}, 17, 3);
   expect_near(y[0], {1, 2}, {-1, 10});
@@ -125,7 +125,7 @@ TEST(Layers, LayerNormalizationShowsMeanAndInverseDeviation) {
   expect_near(y[2], {1, 1}, {0.5});
 }
 
-TEST(Layers, GroupNormalizationHadOneScalePerGroup) {
+TEST(Layers, OldGroupNormalizationHasOneScalePerGroup) {
   const Tensor x = floats({1, 4, 1}, {0, 2, 10, 14});
   const Attrs attrs = {{"num_groups", int64_t{2}}, {"epsilon", 0.0F}};
   expect_near(outputs_of("GroupNormalization", {x, floats({2}, {1, 3}), floats({2}, {0, 1})}, attrs, 18)[0], {1, 4, 1},

@@ -47,7 +47,7 @@ TEST(ExactQuotient, IsRoundedOnceWithTiesToEven) {
   EXPECT_EQ(rounded_quotient({8, 0}, 2), 4);
 }
 
-TEST(ExactQuotient, SeesOnWhichSideOfATieAValueIs) {
+TEST(ExactQuotient, RoundsCorrectlyNextToTies) {
   // In f64, all of these quotients are 2.5.
   EXPECT_EQ(rounded_quotient(wide_sum(5, 1e-30), 2), 3);
   EXPECT_EQ(rounded_quotient(wide_sum(5, -1e-30), 2), 2);
@@ -56,13 +56,13 @@ TEST(ExactQuotient, SeesOnWhichSideOfATieAValueIs) {
   EXPECT_EQ(rounded_quotient(wide_product(2.5, 1.1), 1.1), 2);
 }
 
-TEST(ExactQuotient, OfAnIntegerIsExactAlthoughItsF64IsNot) {
+TEST(ExactQuotient, IsExactWhereF64IsNot) {
   // In f64, 49 * (1 / 49) is below 1.
   EXPECT_EQ(rounded_quotient(wide_product(3, 0.1), 0.1), 3);
   EXPECT_EQ(rounded_quotient(wide_product(49, 1.0 / 49), 1), 1);
 }
 
-TEST(ExactQuotient, KeepsWhatCannotBeRounded) {
+TEST(ExactQuotient, KeepsNanInfinityAndLargeValues) {
   const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_TRUE(std::isnan(rounded_quotient({0, 0}, 0)));
   EXPECT_TRUE(std::isnan(rounded_quotient({std::nan(""), 0}, 1)));
@@ -72,7 +72,7 @@ TEST(ExactQuotient, KeepsWhatCannotBeRounded) {
   EXPECT_EQ(rounded_quotient({1e12, 0}, 2), 5e11);
 }
 
-TEST(ExactQuotient, AnF32IsRoundedOnce) {
+TEST(ExactQuotient, RoundsToF32Once) {
   const float ulp = std::numeric_limits<float>::epsilon();  // of 1
   const double tie = 1 + static_cast<double>(ulp) / 2;
   EXPECT_EQ(rounded_f32({tie, 0}), 1.0F);
@@ -83,7 +83,7 @@ TEST(ExactQuotient, AnF32IsRoundedOnce) {
             std::numeric_limits<float>::infinity());
 }
 
-TEST(ExactQuotient, ProductsOfThreeNumbersKeepTheirSmallParts) {
+TEST(ExactQuotient, ProductsOfThreeNumbersKeepTheirLowParts) {
   const double next = 1 + std::ldexp(1, -52);
   const Wide product = wide_product(next, next) * 3.0;
   EXPECT_EQ(product.high, 3 + std::ldexp(3, -51));
@@ -111,7 +111,7 @@ TEST(Microsoft, ScalarsMayHaveParametersOfOneDimension) {
   EXPECT_EQ(c.graph.type(c.graph.outputs().at(0).value).shape, Shape{});
 }
 
-TEST(Microsoft, PoolsDivideSumsOfIntegersOnce) {
+TEST(Microsoft, PoolsRoundIntegerSumsOnce) {
   // (1 + 2 + 3) / 4 = 1.5, which is 3 with scale 1/2; the same values as two channels [1 3] and [2 0].
   EXPECT_EQ(ints_of("QLinearGlobalAveragePool", "u8[1,1,2,2]:11,12,13,10 f32[]=1 u8[]=10 f32[]=0.5 u8[]=1"),
             (std::vector<int64_t>{4}));
@@ -126,12 +126,12 @@ TEST(Microsoft, PoolsDivideSumsOfIntegersOnce) {
       (std::vector<int64_t>{4, 6, 2}));
 }
 
-TEST(Microsoft, ConcatTakesEachOperandToTheScaleOfTheOutput) {
+TEST(Microsoft, ConcatRescalesOperandsToTheOutput) {
   EXPECT_EQ(ints_of("QLinearConcat", "f32[]=1 u8[]=10 u8[2]:1,3 f32[]=0.5 u8[]=0 u8[1]:7 f32[]=2 u8[]=5 | axis=0"),
             (std::vector<int64_t>{10, 12, 14}));
 }
 
-TEST(Microsoft, WhereTakesBothOperandsToTheScaleOfTheOutput) {
+TEST(Microsoft, WhereRescalesOperandsToTheOutput) {
   EXPECT_EQ(
       ints_of("QLinearWhere", "bool[2]:true,false u8[]:3 f32[]=0.5 u8[]=0 u8[2]:9,7 f32[]=2 u8[]=5 f32[]=1 u8[]=10"),
       (std::vector<int64_t>{12, 14}));

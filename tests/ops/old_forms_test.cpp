@@ -33,7 +33,7 @@ std::string error(int32_t opset, std::string_view op, const std::vector<Tensor>&
   return error_of([&] { value_of(opset, op, inputs, std::move(attrs)); });
 }
 
-TEST(OldForms, AxisSaysWhereTheSecondOperandBegins) {
+TEST(OldForms, AxisAlignsTheSecondOperand) {
   const Tensor a = floats({2, 2}, {1, 2, 3, 4});
   const Tensor b = floats({2}, {10, 20});
   const Attrs rows = {{"broadcast", int64_t{1}}, {"axis", int64_t{0}}};
@@ -65,7 +65,7 @@ TEST(OldForms, AttributesThatBecameInputsOrChanged) {
                 {1, 2}, {7, 9});
 }
 
-TEST(OldForms, TrainingAndUnknownValuesAreNamed) {
+TEST(OldForms, TrainingModeAndUnknownValuesAreErrors) {
   const Tensor x = floats({1, 1}, {1});
   const Tensor one = floats({1}, {1});
   EXPECT_EQ(

@@ -37,7 +37,7 @@ std::string difference(const Tensor& got, const Tensor& want, const Tolerance& t
 
 class OneElement : public testing::TestWithParam<const OpDef*> {};
 
-TEST_P(OneElement, MeansTheSameInAnyNumberOfDimensions) {
+TEST_P(OneElement, MayHaveAnyNumberOfDimensions) {
   const OpDef& op = *GetParam();
   for (const CaseText text : op.cases) {
     const ParsedCase parsed = parse_case(op, text);

@@ -52,7 +52,7 @@ TEST(Quantised, ParametersThatDoNotFitAreErrors) {
             "MatMulInteger 'case': a_zero_point has shape 2x1x7, expected one element or one per row of 2x3x7");
 }
 
-TEST(Quantised, ZeroPointsHaveTheTypeOfWhatTheyShift) {
+TEST(Quantised, ZeroPointsMustMatchTheTypeOfTheirOperand) {
   EXPECT_EQ(error_of("QLinearMatMul", "u8[3,7] f32[] i8[] u8[7,4] f32[] u8[] f32[] u8[]"),
             "QLinearMatMul 'case': zero point (input 2) has element type i8, expected u8 to match input 0");
   EXPECT_EQ(error_of("QLinearMatMul", "u8[3,7] f32[] u8[] i8[7,4] f32[] f32[] f32[] u8[]"),

@@ -161,7 +161,7 @@ TEST(Random, MultinomialDrawsClassesWithTheirProbabilities) {
   expect_seeded("Multinomial", {Tensor(DType::f32, {1, 9})}, {{"sample_size", kDraws}}, 1.0F, 2.0F);
 }
 
-TEST(Random, MultinomialNamesWhatIsNoDistribution) {
+TEST(Random, MultinomialRefusesInvalidDistributions) {
   const auto error = [](const Tensor& x, Attrs attrs = {}) {
     return error_of([&] { value_of("Multinomial", {x}, std::move(attrs)); });
   };

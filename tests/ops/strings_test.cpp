@@ -85,7 +85,7 @@ TEST(Strings, NormalizerDropsStopWordsAndChangesCase) {
             "StringNormalizer 'n': input 0 has shape 2x1, expected [C] or [1, C]");
 }
 
-TEST(Strings, CaseMappingsAreInverseWhereUnicodeSaysSo) {
+TEST(Strings, CaseMappingsFollowUnicode) {
   int pairs = 0;
   for (char32_t code = 1; code < 0x20000; ++code) {
     if (code >= 0xd800 && code < 0xe000) continue;
@@ -100,7 +100,7 @@ TEST(Strings, CaseMappingsAreInverseWhereUnicodeSaysSo) {
   EXPECT_EQ(pairs, 1423);
 }
 
-TEST(Strings, BytesThatAreNotUtf8StayAsTheyAre) {
+TEST(Strings, InvalidUtf8IsUnchanged) {
   for (const std::string& text : Texts{"\x80", "\xc3", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xc0\xaf"}) {
     EXPECT_FALSE(character_at(text, 0).valid);
     EXPECT_EQ(upper_case("a" + text + "b"), "A" + text + "B");
@@ -156,7 +156,7 @@ TEST(Strings, NgramsAreCountedWithSkipsAndWeights) {
   EXPECT_EQ(rows.ints(), (Ints{1, 1, 1, 2, 0, 0}));
 }
 
-TEST(Strings, WrongPoolsOfNgramsAreNamed) {
+TEST(Strings, WrongNgramPoolsAreErrors) {
   const auto error = [](Attrs attrs, const Tensor& x = texts({"a"})) {
     return error_of([&] { value_of("TfIdfVectorizer", {x}, std::move(attrs)); }, ErrorKind::bad_model);
   };
@@ -182,7 +182,7 @@ TEST(Strings, WrongPoolsOfNgramsAreNamed) {
   EXPECT_EQ(error(attrs), "TfIdfVectorizer 'n': ngram_indexes has -2; every index must be 0 or more");
 }
 
-TEST(Strings, MovementsCarryStrings) {
+TEST(Strings, MovementOperatorsAcceptStrings) {
   const Tensor x = texts({2, 3}, {"a", "b", "c", "d", "e", "f"});
   const auto list = [](const Ints& values) {
     return Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values);

@@ -42,7 +42,7 @@ TEST(GroupQuery, OneSequenceNeedsNoMaskAndNoIndices) {
   EXPECT_EQ(count_of(step, "Concat"), 2);
 }
 
-TEST(GroupQuery, ABufferKeepsWhatIsBehindTheSequence) {
+TEST(GroupQuery, BufferBeyondTheSequenceIsKept) {
   const std::vector<Tensor> y =
       results("GroupQueryAttention",
               "f32[1,1,1]:2 f32[1,1,1]:3 f32[1,1,1]:4 f32[1,1,4,1]:5,6,7,8 f32[1,1,4,1]:9,8,7,6 "
@@ -92,7 +92,7 @@ TEST(GroupQuery, Errors) {
       "the model with a cache of floats");
 }
 
-TEST(MultiHead, PackedOperandsMeanTheSame) {
+TEST(MultiHead, PackedOperandsGiveTheSameResult) {
   const std::string_view values = "1,2,3,4,5,6,7,8,9,10,11,12";  // [1, 2, 1, 3, 2]: q, k and v of two positions
   const std::vector<Tensor> packed =
       results("MultiHeadAttention", fmt::format("f32[1,2,1,3,2]:{} | num_heads=1 unidirectional=1 | | 3", values));
@@ -138,7 +138,7 @@ TEST(MultiHead, Errors) {
       "multiples of num_heads, that add up with that of v to the columns of the weights");
 }
 
-TEST(Packed, TokensMeanTheSameAsPaddedSequences) {
+TEST(Packed, TokensGiveTheSameAsPaddedSequences) {
   const std::string_view qkv = "f32[3,2]:1,2,3,4,5,6 f32[3,2]:1,0,2,1,0,3 f32[3,2]:7,8,9,10,11,12";
   const std::vector<Tensor> packed =
       results("PackedMultiHeadAttention", fmt::format("{} ? i32[2,2]:0,2,3,1 i32[3]:0,1,3 | num_heads=1", qkv));
@@ -196,14 +196,14 @@ TEST(TransformerLayers, Errors) {
             "CausalConvWithState 'case': attribute dilation is 2; only 1 is supported");
 }
 
-TEST(MurmurHash3, OfStringsHasATailOfBytes) {
+TEST(MurmurHash3, HashesTheTailOfStrings) {
   const std::vector<Tensor> y = results("MurmurHash3", "str[3]:\"hello\",\"\",\"abcd\"");
   EXPECT_EQ(y[0].ints(), (std::vector<int64_t>{0x248bfa47, 0, 0x43ed676a}));
   EXPECT_EQ(error_of("MurmurHash3", "i32[2] | seed=-1"),
             "MurmurHash3 'case': attribute seed is -1; legal values are 0 to 4294967295");
 }
 
-TEST(TransformerLayers, RelativePositionsFallIntoBucketsOfColumns) {
+TEST(TransformerLayers, RelativePositionsAreBucketed) {
   // Two heads, four buckets, keys before the query only: distances 0, 1, then 2 and more on a logarithmic scale.
   const std::vector<Tensor> y =
       results("RelativePositionBias", "f32[4,2]:0,1,2,3,10,11,12,13 i64[]=4 i64[]=4 | max_distance=8");

@@ -80,7 +80,7 @@ TEST(Values, IntegersWrapAndDivisionTruncates) {
   expect_values<int64_t>(value_of("Pow", {list<int64_t>({3, -2, 7, 0}), list<int64_t>({4, 3, -1, 0})}), {81, -8, 0, 1});
 }
 
-TEST(Values, ModuloFollowsTheSignThatIsAskedFor) {
+TEST(Values, ModuloSignFollowsFmod) {
   const std::vector<Tensor> in = {list<int32_t>({-7, 7, -7, 4}), list<int32_t>({3, -3, -3, 0})};
   expect_values<int32_t>(value_of("Mod", in), {2, -2, -1, 0});
   expect_values<int32_t>(value_of("Mod", in, {{"fmod", int64_t{1}}}), {-1, 1, -1, 0});
@@ -154,7 +154,7 @@ TEST(Values, CastToNarrowTypesFollowsItsAttributes) {
                "round_mode 'off' is unknown; legal values are up, down, nearest");
 }
 
-TEST(Values, ZeroPointsHaveTheNarrowTypeOfTheValues) {
+TEST(Values, ZeroPointsMustHaveTheTypeOfTheValues) {
   const Tensor x(DType::i4, {2}), scale = Tensor::scalar(1.0F);
   expect_error([&] { value_of("DequantizeLinear", {x, scale, Tensor(DType::i2, {})}); }, ErrorKind::bad_model,
                "zero point has element type i2, expected i4 to match input 0");
@@ -210,7 +210,7 @@ TEST(Values, EinsumReadsItsEquation) {
   expect_error([&] { einsum({a}, "i1"); }, ErrorKind::bad_model, "has '1' where only letters");
 }
 
-TEST(Values, LossesIgnoreAndWeigh) {
+TEST(Values, LossesSupportIgnoreIndexAndWeights) {
   const Tensor x = Tensor::of<float>({3, 2}, {-1, -2, -3, -4, -5, -6});
   const Tensor target = list<int64_t>({1, 0, 9});
   const Attrs ignore = {{"ignore_index", int64_t{9}}};
@@ -220,7 +220,7 @@ TEST(Values, LossesIgnoreAndWeigh) {
                "target 9 at element 2 is outside [0, 2)");
 }
 
-TEST(Values, RegionsAreSampledAsOftenAsThereIsTimeFor) {
+TEST(Values, RoiAlignLimitsSamplesPerBin) {
   const Tensor x(DType::f32, {1, 1, 2, 2}), region = Tensor::of<float>({1, 4}, {0, 0, 2, 2});
   expect_error([&] { value_of("RoiAlign", {x, region, list<int64_t>({0})}, {{"sampling_ratio", int64_t{4096}}}); },
                ErrorKind::bad_input,

@@ -39,7 +39,7 @@ TEST(Window, ConvolutionWithExplicitPads) {
   EXPECT_EQ(w.kernel_elems(), 6);
 }
 
-TEST(Window, AutoPadPutsTheOddElementWhereItsNameSays) {
+TEST(Window, AutoPadPlacesTheOddElement) {
   const Attrs upper = {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Ints{2}}};
   const Attrs lower = {{"auto_pad", std::string("SAME_LOWER")}, {"strides", Ints{2}}};
   const Window a = conv_window(node_of("Conv", upper), {1, 1, 6}, {1, 1, 3});
@@ -59,7 +59,7 @@ TEST(Window, CeilModeLeavesOutAWindowThatStartsInThePadding) {
   EXPECT_EQ(pool_window(node_of("MaxPool", attrs), {1, 1, 6}).out, Ints{2});
 }
 
-TEST(Window, TransposedConvolutionSplitsWhatOutputShapeTakesAway) {
+TEST(Window, OutputShapeSetsPaddingOfTransposedConvolution) {
   const Shape x = {1, 1, 3};
   const Shape w = {1, 1, 4};
   const Window plain = conv_transpose_window(
@@ -76,7 +76,7 @@ TEST(Window, TransposedConvolutionSplitsWhatOutputShapeTakesAway) {
   EXPECT_EQ(same.pads_begin, Ints{1});
 }
 
-TEST(Window, WhatDoesNotFitNamesTheValues) {
+TEST(Window, ErrorsNameTheValues) {
   EXPECT_EQ(error_of([] { conv_window(node_of("Conv", {{"strides", Ints{0}}}), {1, 1, 6}, {1, 1, 3}); },
                      ErrorKind::bad_model),
             "Conv 'n': attribute strides contains 0; legal values are 1 to 1073741824");
@@ -130,7 +130,7 @@ TEST(ResizeTables, NearestModesDifferOnTies) {
   EXPECT_EQ(of("round_prefer_ceil"), (Ints{0, 1, 1, 2, 2, 3, 3, 3}));
 }
 
-TEST(ResizeTables, ScalesThatAreNoBinaryFractionsRoundAsFloats) {
+TEST(ResizeTables, InexactScalesRoundAsFloats) {
   const Tensor scales = Tensor::of<float>({1}, {2.6F});
   const Node node = node_of("Resize", {{"nearest_mode", std::string("floor")},
                                        {"coordinate_transformation_mode", std::string("asymmetric")}});
@@ -154,7 +154,7 @@ TEST(ResizeTables, CubicAndAntialiasedWeightsSumToOne) {
   }
 }
 
-TEST(ResizeTables, CropMarksWhatLiesOutside) {
+TEST(ResizeTables, CropMarksElementsOutside) {
   const Tensor sizes = Tensor::of<int64_t>({1}, {3});
   const Tensor roi = Tensor::of<float>({2}, {0.0F, 1.5F});
   const ResizePlan plan =
@@ -166,7 +166,7 @@ TEST(ResizeTables, CropMarksWhatLiesOutside) {
   EXPECT_EQ(plan.extrapolation, 7);
 }
 
-TEST(ResizeTables, RegionsThatAreNoNumbersReadTheFirstElement) {
+TEST(ResizeTables, NanRegionsReadTheFirstElement) {
   const Tensor sizes = Tensor::of<int64_t>({1}, {2});
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor roi = Tensor::of<float>({2}, {nan, nan});

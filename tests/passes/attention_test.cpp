@@ -346,7 +346,7 @@ std::vector<Form> accepted() {
 
 class Recognised : public testing::TestWithParam<Form> {};
 
-TEST_P(Recognised, IsOneOperatorWithTheSameAnswer) {
+TEST_P(Recognised, BecomesOneOperatorWithTheSameResult) {
   const Graph before = made(GetParam());
   const Graph after = recognised(before);
   std::map<std::string, int> count = operators(after);
@@ -356,7 +356,7 @@ TEST_P(Recognised, IsOneOperatorWithTheSameAnswer) {
   expect_same(evaluate(after, inputs), evaluate(before, inputs), print(after));
 }
 
-TEST_P(Recognised, CompilesToTheSameAnswerWithTheSameBitsOnTwoThreads) {
+TEST_P(Recognised, CompiledResultsMatchOnOneAndTwoThreads) {
   const Graph before = made(GetParam());
   const std::vector<Tensor> inputs = seeded(before);
   const std::vector<Tensor> want = evaluate(before, inputs);
@@ -493,7 +493,7 @@ std::vector<Form> rejected_reshapes() {
 
 class NearMiss : public testing::TestWithParam<Form> {};
 
-TEST_P(NearMiss, StaysAndAnswersTheSame) {
+TEST_P(NearMiss, IsUnchanged) {
   const Graph before = made(GetParam());
   const Graph after = recognised(before);
   std::map<std::string, int> count = operators(after);

@@ -64,7 +64,7 @@ TEST(BlockWeights, UnsignedIntegersHaveZeroPoints) {
   EXPECT_TRUE(constant(same_answer(given), "product.zeros").same(Tensor::of<uint8_t>({1, 1}, {3})));
 }
 
-TEST(BlockWeights, TheOtherAxisBehindATranspose) {
+TEST(BlockWeights, OtherAxisWithATranspose) {
   same_answer(with(turned(), "%y: f32[3,1] = MatMul@13 \"product\"(%x, %w)",
                    "%t: f32[16,1] = Transpose@13 \"t\" {perm=[1,0]}(%w)\n"
                    "    %y: f32[3,1] = MatMul@13 \"product\"(%x, %t)"));
@@ -81,7 +81,7 @@ TEST(BlockWeights, TheBiasOfAGemmIsAddedAfterwards) {
             "output \"y\" %y\n");
 }
 
-TEST(BlockWeights, OtherWeightsStay) {
+TEST(BlockWeights, OtherWeightsAreUnchanged) {
   const std::string text(kProduct);
   const auto stays = [](const std::string& changed) { EXPECT_EQ(unchanged(block_weights, changed), ""); };
   stays(with(with(text, "block_size=16", "block_size=8"), "s: f32[1,1](0.5)", "s: f32[2,1](1, 2)"));

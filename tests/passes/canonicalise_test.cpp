@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-TEST(Canonicalise, GemmIsAProductAndSums) {
+TEST(Canonicalise, GemmBecomesAProductAndSums) {
   EXPECT_EQ(after(canonicalise, R"(graph "g" {
     input %x: f32[3,2]
     const %w: f32[4,3](1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
@@ -21,7 +21,7 @@ TEST(Canonicalise, GemmIsAProductAndSums) {
             "output \"a\" %a\n");
 }
 
-TEST(Canonicalise, GemmOfRunTimeOperandsTurnsThem) {
+TEST(Canonicalise, GemmTransposesRunTimeOperands) {
   EXPECT_EQ(after(canonicalise, R"(graph "g" {
     input %x: f32[2,3]
     input %y: f32[4,3]
@@ -33,7 +33,7 @@ TEST(Canonicalise, GemmOfRunTimeOperandsTurnsThem) {
             "output \"b\" %b\n");
 }
 
-TEST(Canonicalise, ReshapesAroundAProductAreLeftOut) {
+TEST(Canonicalise, ReshapesAroundAProductAreRemoved) {
   EXPECT_EQ(after(canonicalise, R"(graph "g" {
     input %x: f32[1,3,2]
     const %w: f32[2,4](1, 2, 3, 4, 5, 6, 7, 8)
@@ -50,7 +50,7 @@ TEST(Canonicalise, ReshapesAroundAProductAreLeftOut) {
             "output \"y\" %y\n");
 }
 
-TEST(Canonicalise, ReshapesAroundAProductStayIfItsWeightsWouldBeReadOften) {
+TEST(Canonicalise, ReshapesAreKeptIfWeightsWouldBeReadOften) {
   const auto stays = [](std::string_view shape, std::string_view product, std::string_view result) {
     EXPECT_EQ(unchanged(canonicalise, fmt::format(R"(graph "g" {{
       input %x: f32[6,2,1] input %w: f32[2,4] input %c: f32[6,1]
@@ -71,7 +71,7 @@ TEST(Canonicalise, ReshapesAroundAProductStayIfItsWeightsWouldBeReadOften) {
   stays("1, 6, 4", "", "%y: f32[1,6,4] = Reshape@28 \"y\"(%m, %out) output \"m\" %m");
 }
 
-TEST(Canonicalise, SpectraOfFramesAreAProduct) {
+TEST(Canonicalise, SpectraOfFramesBecomeAProduct) {
   const std::string_view text = R"(graph "g" {
     input %x: f32[2,20]
     const %step: i64[](3)
@@ -93,7 +93,7 @@ TEST(Canonicalise, SpectraOfFramesAreAProduct) {
     EXPECT_NEAR(waves.as_double(i), wanted[static_cast<size_t>(i)], 1e-6) << i;
 }
 
-TEST(Canonicalise, SpectraThatNoConstantProductMakesStay) {
+TEST(Canonicalise, OtherSpectraAreUnchanged) {
   const auto stays = [](std::string_view operands, std::string_view node) {
     EXPECT_EQ(unchanged(canonicalise, fmt::format(R"(graph "g" {{
       {}
@@ -113,7 +113,7 @@ TEST(Canonicalise, SpectraThatNoConstantProductMakesStay) {
   stays("input %x: f32[1,4096]", "%y: f32[1,1,2049,2] = STFT@17 \"y\"(%x, %step)");  // waves of more than 64 MiB
 }
 
-TEST(Canonicalise, ConvolutionsOfRunTimeFiltersAreProducts) {
+TEST(Canonicalise, RunTimeFilterConvolutionsBecomeProducts) {
   EXPECT_EQ(after(canonicalise, R"(graph "g" {
     input %x: f32[2,4,5,6]
     input %w: f32[6,2,3,1]
@@ -148,7 +148,7 @@ TEST(Canonicalise, DilatedFiltersOfTransposedConvolutionsAreSpread) {
   EXPECT_TRUE(spread.same(Tensor::of<float>({1, 1, 3, 2}, {1, 2, 0, 0, 3, 4})));
 }
 
-TEST(Canonicalise, RunTimeBiasesOfConvolutionsAreSums) {
+TEST(Canonicalise, RunTimeBiasesBecomeSums) {
   EXPECT_EQ(after(canonicalise, R"(graph "g" {
     input %x: f32[1,1,3]
     const %w: f32[1,2,2](1, 2, 3, 4)
@@ -165,7 +165,7 @@ TEST(Canonicalise, RunTimeBiasesOfConvolutionsAreSums) {
             "output \"y\" %y\n");
 }
 
-TEST(Canonicalise, BatchNormalizationIsAScaleAndAShift) {
+TEST(Canonicalise, BatchNormalizationBecomesScaleAndShift) {
   const std::string_view text = R"(graph "g" {
     input %x: f32[1,2,3]
     const %scale: f32[2](2, 3)
@@ -185,7 +185,7 @@ TEST(Canonicalise, BatchNormalizationIsAScaleAndAShift) {
   EXPECT_TRUE(graph.value(graph.find_value("y.shift")).constant->same(Tensor::of<float>({2, 1}, {0.5F, -5})));
 }
 
-TEST(Canonicalise, ConvolutionsOfSignalsAreOfImagesWithOneRow) {
+TEST(Canonicalise, SignalConvolutionsBecomeImageConvolutions) {
   EXPECT_EQ(after(canonicalise, R"(graph "g" {
     input %x: f32[1,2,5]
     const %w: f32[1,2,3](1, 2, 3, 4, 5, 6)
@@ -200,7 +200,7 @@ TEST(Canonicalise, ConvolutionsOfSignalsAreOfImagesWithOneRow) {
             "output \"y\" %y\n");
 }
 
-TEST(Canonicalise, TransposedConvolutionsAndPoolsOfSignalsAreOfImagesWithOneRow) {
+TEST(Canonicalise, SignalPoolsAndTransposedConvolutionsRunOnImages) {
   const auto expect = [](std::string_view type, std::string_view node, std::string_view image, std::string_view attrs) {
     const std::string text = after(canonicalise, fmt::format(R"(graph "g" {{
     input %x: f32[1,2,5]
@@ -231,7 +231,7 @@ TEST(Canonicalise, TransposedConvolutionsAndPoolsOfSignalsAreOfImagesWithOneRow)
          "ceil_mode=0, count_include_pad=1, dilations=[1, 1], kernel_shape=[1, 3], pads=[0, 1, 0, 1], strides=[1, 1]");
 }
 
-TEST(Canonicalise, SignalsThatHaveNoKernelAsImagesStay) {
+TEST(Canonicalise, SignalsWithoutImageKernelAreUnchanged) {
   EXPECT_EQ(unchanged(canonicalise, R"(graph "g" {
     input %x: f32[1,4,5]
     input %u: f32[4,3,2]
@@ -259,7 +259,7 @@ std::string patches_text(std::string_view conv_attrs, std::string_view rest, std
                      shape, conv_attrs, rest);
 }
 
-TEST(Canonicalise, ConvolutionsOfPatchesThatStoreChannelsLastAreProducts) {
+TEST(Canonicalise, PatchConvolutionsWithChannelsLastBecomeProducts) {
   const std::string rows =
       "%c.split: f32[1,2,2,4,3,4] = Reshape@28 \"c.split\"(%x, %const)\n"
       "%c.patches: f32[1,2,3,2,4,4] = Transpose@28 \"c.patches\" {perm=[0, 2, 4, 1, 3, 5]}"
@@ -290,7 +290,7 @@ TEST(Canonicalise, ConvolutionsOfPatchesThatStoreChannelsLastAreProducts) {
   }
 }
 
-TEST(Canonicalise, ConvolutionsThatAreNoPatchesStay) {
+TEST(Canonicalise, OtherConvolutionsAreUnchanged) {
   const auto stays = [](const std::string& text) { EXPECT_EQ(unchanged(canonicalise, text), "") << text; };
   const std::string last = R"(%y: f32[1,2,3,2] = Transpose@13 "y" {perm=[0, 2, 3, 1]}(%c)
     output "y" %y)";
@@ -309,7 +309,7 @@ TEST(Canonicalise, ConvolutionsThatAreNoPatchesStay) {
                      "1,2,2,4"));
 }
 
-TEST(Canonicalise, GlobalPoolsAreReductions) {
+TEST(Canonicalise, GlobalPoolsBecomeReductions) {
   EXPECT_EQ(after(canonicalise, R"(graph "g" {
     input %x: f32[2,3,4,5]
     %a: f32[2,3,1,1] = GlobalAveragePool@1 "a"(%x)
@@ -323,7 +323,7 @@ TEST(Canonicalise, GlobalPoolsAreReductions) {
             "output \"b\" %b\n");
 }
 
-TEST(Canonicalise, SoftmaxRunsOverTheLastAxisAndReductionsKeepTheirs) {
+TEST(Canonicalise, SoftmaxMovesToTheLastAxis) {
   EXPECT_EQ(after(canonicalise, R"(graph "g" {
     input %x: f32[2,3,4]
     const %axes: i64[2](0, -1)
@@ -339,7 +339,7 @@ TEST(Canonicalise, SoftmaxRunsOverTheLastAxisAndReductionsKeepTheirs) {
             "output \"d\" %d\n");
 }
 
-TEST(Canonicalise, WhatIsCanonicalOrHasParametersAtRunTimeStays) {
+TEST(Canonicalise, CanonicalAndRunTimeNodesAreUnchanged) {
   EXPECT_EQ(unchanged(canonicalise, R"(graph "g" {
     input %x: f32[1,2,5]
     input %w: f64[1,2,3]

@@ -20,14 +20,14 @@ std::string exported(std::string_view from = "", std::string_view to = "") {
               from, to);
 }
 
-TEST(ChannelShuffle, IsOneGather) {
+TEST(ChannelShuffle, BecomesOneGather) {
   const std::string text = after(recognise_patterns, exported());
   EXPECT_NE(text.find("%y: f32[2,6,3,5] = Gather@"), std::string::npos) << text;
   EXPECT_NE(text.find("{axis=1}(%x, "), std::string::npos) << text;
   EXPECT_EQ(text.find("Transpose"), std::string::npos) << text;
 }
 
-TEST(ChannelShuffle, NearMissesStay) {
+TEST(ChannelShuffle, NearMissesAreUnchanged) {
   const auto stays = [](std::string_view from, std::string_view to) {
     EXPECT_EQ(after(recognise_patterns, exported(from, to)).find("Gather"), std::string::npos) << to;
   };

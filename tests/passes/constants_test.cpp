@@ -40,7 +40,7 @@ TEST(FoldConstants, EveryWantedOutputIsFolded) {
             "output \"indices\" %i_1\n");
 }
 
-TEST(FoldConstants, WhatGrowsWithoutBoundOrIsRandomStays) {
+TEST(FoldConstants, HugeOrRandomResultsAreNotFolded) {
   EXPECT_EQ(unchanged(fold_constants, R"(graph "g" {
     input %x: f32[2]
     const %big: i64[2](2048, 1024)
@@ -77,7 +77,7 @@ int64_t constant_bytes(const Graph& graph) {
   return bytes;
 }
 
-TEST(FoldConstants, AllThatIsFoldedKeepsABudgetOfBytes) {
+TEST(FoldConstants, FoldingHasAByteBudget) {
   Graph graph = doubled(1000, 24);  // 64 GB at the end
   run_pass(fold_constants, graph);
   EXPECT_LT(constant_bytes(graph), int64_t{600} << 20);
@@ -85,7 +85,7 @@ TEST(FoldConstants, AllThatIsFoldedKeepsABudgetOfBytes) {
   EXPECT_LT(graph.order().size(), 30U);
 }
 
-TEST(FoldConstants, AllThatIsFoldedKeepsABudgetOfWork) {
+TEST(FoldConstants, FoldingHasAWorkBudget) {
   Graph graph;
   GraphBuilder b(graph);
   b.fold_limit = -1;
@@ -103,7 +103,7 @@ TEST(FoldConstants, AllThatIsFoldedKeepsABudgetOfWork) {
   EXPECT_EQ(graph.node(graph.order()[1]).op->name, "MatMul");
 }
 
-TEST(FoldConstants, OperandsOfWhatWasFoldedDoNotPileUp) {
+TEST(FoldConstants, OperandsOfFoldedNodesAreReleased) {
   Graph graph;
   GraphBuilder b(graph);
   b.fold_limit = -1;
@@ -174,12 +174,12 @@ int64_t merged_products(int64_t other) {
   return run_pass(common_subexpressions, graph);
 }
 
-TEST(CommonSubexpressions, LargeConstantsAreComparedWhole) {
+TEST(CommonSubexpressions, LargeConstantsAreComparedCompletely) {
   EXPECT_EQ(merged_products(-1), 1);
   for (const int64_t other : {0, 1000, 32768, 40000, 65535}) EXPECT_EQ(merged_products(other), 0) << other;
 }
 
-TEST(CommonSubexpressions, ALayerThatTheModelRepeatsIsFoldedAsOne) {
+TEST(CommonSubexpressions, RepeatedLayerIsFoldedOnce) {
   Graph graph = parse_graph(R"(graph "g" {
     input %x: f32[1,1,4,4]
     const %w: f32[2,1,1,1](1, 2)
@@ -202,7 +202,7 @@ TEST(CommonSubexpressions, ALayerThatTheModelRepeatsIsFoldedAsOne) {
             "output \"h\" %h\n");
 }
 
-TEST(CommonSubexpressions, NodesThatDifferInAnythingStay) {
+TEST(CommonSubexpressions, DifferentNodesAreNotMerged) {
   EXPECT_EQ(unchanged(common_subexpressions, R"(graph "g" {
     input %x: f32[2,3]
     input %y: f32[2,3]
@@ -222,7 +222,7 @@ TEST(CommonSubexpressions, NodesThatDifferInAnythingStay) {
             "");
 }
 
-TEST(CommonSubexpressions, RandomNodesAndOutputsOfTheNetworkStay) {
+TEST(CommonSubexpressions, RandomNodesAndOutputsAreNotMerged) {
   EXPECT_EQ(unchanged(common_subexpressions, R"(graph "g" {
     input %x: f32[2]
     %a: f32[3] = RandomNormal@1 "a" {shape=[3]}()
@@ -237,7 +237,7 @@ TEST(CommonSubexpressions, RandomNodesAndOutputsOfTheNetworkStay) {
             "");
 }
 
-TEST(DeadCode, WhatNobodyNeedsGoes) {
+TEST(DeadCode, UnusedNodesAreRemoved) {
   EXPECT_EQ(after(dead_code, R"(graph "g" {
     input %x: f32[2,3]
     const %k: f32[](2)
@@ -252,7 +252,7 @@ TEST(DeadCode, WhatNobodyNeedsGoes) {
             "output \"d\" %d\n");
 }
 
-TEST(DeadCode, InputsAndNodesOfWhichOneOutputIsWantedStay) {
+TEST(DeadCode, InputsAndPartlyUsedNodesAreKept) {
   EXPECT_EQ(unchanged(dead_code, R"(graph "g" {
     input %x: f32[4]
     input %unused: f32[1]

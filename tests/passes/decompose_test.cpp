@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-TEST(Decompose, PoolsByOtherNormsAreMeansOfPowers) {
+TEST(Decompose, LpPoolBecomesMeanOfPowers) {
   EXPECT_EQ(after(decompose, R"(graph "g" {
     input %x: f32[1,2,4,4]
     %y: f32[1,2,2,2] = LpPool@18 "y" {kernel_shape=[2, 2], strides=[2, 2]}(%x)
@@ -28,7 +28,7 @@ TEST(Decompose, PoolsByOtherNormsAreMeansOfPowers) {
             "output \"y\" %y\n");
 }
 
-TEST(Decompose, WindowsBeyondThePaddingHaveFewerTapsAndStay) {
+TEST(Decompose, LpPoolWithPartialWindowsIsUnchanged) {
   EXPECT_EQ(unchanged(decompose, R"(graph "g" {
     input %x: f32[1,2,5,5]
     %y: f32[1,2,3,3] = LpPool@18 "y" {ceil_mode=1, kernel_shape=[2, 2], strides=[2, 2]}(%x)
@@ -37,7 +37,7 @@ TEST(Decompose, WindowsBeyondThePaddingHaveFewerTapsAndStay) {
             "");
 }
 
-TEST(Decompose, TheNormOverNeighbouringChannelsIsAConvolution) {
+TEST(Decompose, LrnBecomesAConvolution) {
   Graph graph = parse_graph(R"(graph "g" {
     input %x: f32[1,4,3,3]
     %y: f32[1,4,3,3] = LRN@13 "y" {alpha=2.0, beta=0.5, bias=3.0, size=2}(%x)
@@ -57,7 +57,7 @@ TEST(Decompose, TheNormOverNeighbouringChannelsIsAConvolution) {
   for (int64_t i = 0; i < near->elems(); ++i) EXPECT_EQ(near->as_double(i), wanted[static_cast<size_t>(i)]) << i;
 }
 
-TEST(Decompose, TrianglesAreAChoiceByAConstantMask) {
+TEST(Decompose, TriluBecomesWhereWithAConstantMask) {
   EXPECT_EQ(after(decompose, R"(graph "g" {
     input %x: f32[2,3]
     const %k: i64[](1)
@@ -75,7 +75,7 @@ TEST(Decompose, TrianglesAreAChoiceByAConstantMask) {
             "");
 }
 
-TEST(Decompose, OneHotRowsAreAChoiceByPlaces) {
+TEST(Decompose, OneHotBecomesWhere) {
   const std::string text = R"(graph "g" {
     input %i: i64[3]
     const %depth: i64[](4)

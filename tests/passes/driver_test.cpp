@@ -49,13 +49,13 @@ TEST(PassDriver, NamesThePassThatChangesAnOutput) {
             "pass broken: graph 'g': output 'y' has type f16[2,3], expected f32[2,3]");
 }
 
-TEST(PassDriver, NamesThePassOfAnyOtherFault) {
+TEST(PassDriver, NamesThePassOfOtherFaults) {
   EXPECT_EQ(said([](Graph& graph, PassContext&) { graph.change_node(0).inputs = {}; }),
             "pass broken: graph 'g' is invalid: Relu 'a' has 0 inputs, expected 1 or more");
   EXPECT_TRUE(said([](Graph& graph, PassContext&) { graph.value(kNone); }).starts_with("pass broken: "));
 }
 
-TEST(PassDriver, SaysNothingOfAPassThatIsRight) {
+TEST(PassDriver, AcceptsCorrectPasses) {
   EXPECT_EQ(said([](Graph&, PassContext&) {}), "");
 }
 

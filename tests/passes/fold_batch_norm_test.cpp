@@ -9,7 +9,7 @@ const Tensor& constant(const Graph& graph, std::string_view name) {
   return *graph.value(graph.find_value(name)).constant;
 }
 
-TEST(FoldBatchNorm, ScalesAndShiftsOfEitherOrderAndShapeJoinTheWeights) {
+TEST(FoldBatchNorm, ScalesAndShiftsAreFoldedInAnyOrderAndShape) {
   const std::string_view text = R"(graph "g" {
     input %x: f32[1,2,4,4]
     const %w: f32[2,2,1,1](1, 2, 3, 4)
@@ -81,7 +81,7 @@ TEST(FoldBatchNorm, SharedWeightsAreFoldedForOneReaderOnly) {
             "output \"c\" %c\n");
 }
 
-TEST(FoldBatchNorm, WhatIsReadElsewhereVariesOrComesAtRunTimeStays) {
+TEST(FoldBatchNorm, SharedVaryingAndRunTimeValuesAreUnchanged) {
   EXPECT_EQ(unchanged(fold_batch_norm, R"(graph "g" {
     input %x: f32[1,2,2,2]
     input %scale: f32[2,1,1]
@@ -124,7 +124,7 @@ TEST(FoldBatchNorm, WhatIsReadElsewhereVariesOrComesAtRunTimeStays) {
             "");
 }
 
-TEST(FoldBatchNorm, FactorsThatAreNotFiniteStay) {
+TEST(FoldBatchNorm, NonFiniteFactorsAreNotFolded) {
   // If they were folded into the weights, they would be combined with zeros and each other in the convolution's sum.
   EXPECT_EQ(unchanged(fold_batch_norm, R"(graph "g" {
     input %x: f32[1,1,2,2]
@@ -140,7 +140,7 @@ TEST(FoldBatchNorm, FactorsThatAreNotFiniteStay) {
             "");
 }
 
-TEST(FoldBatchNorm, AConvolutionWithoutFiltersStays) {
+TEST(FoldBatchNorm, ConvolutionWithoutFiltersIsUnchanged) {
   EXPECT_EQ(unchanged(fold_batch_norm, R"(graph "g" {
     input %x: f32[1,1,2,2]
     const %w: f32[0,1,1,1]()

@@ -22,7 +22,7 @@ std::string padded(std::string_view reader, std::string_view value = "0", std::s
                      pads, value, maker, reader);
 }
 
-TEST(FoldPadding, ConvolutionsPadThemselves) {
+TEST(FoldPadding, PadIsFoldedIntoConvolutions) {
   EXPECT_EQ(after(fold_padding, padded(R"(%y: f32[1,4,9,9] = Conv@11 "y" {pads=[1, 1, 1, 1]}(%p, %w))")),
             "%x: f32[1,3,8,8] = Neg@13 \"x\"(%x0)\n"
             "%y_1: f32[1,4,9,9] = Conv@11 \"y_1\" {dilations=[1, 1], group=1, kernel_shape=[5, 3], pads=[2, 1, 3, 2], "
@@ -30,7 +30,7 @@ TEST(FoldPadding, ConvolutionsPadThemselves) {
             "output \"y\" %y_1\n");
 }
 
-TEST(FoldPadding, MeansCountWhatWasAdded) {
+TEST(FoldPadding, AveragePoolsCountFoldedPadding) {
   EXPECT_EQ(after(fold_padding, padded(R"(%y: f32[1,3,9,8] = AveragePool@19 "y" {kernel_shape=[3, 2]}(%p))")),
             "%x: f32[1,3,8,8] = Neg@13 \"x\"(%x0)\n"
             "%y_1: f32[1,3,9,8] = AveragePool@19 \"y_1\" {ceil_mode=0, count_include_pad=1, dilations=[1, 1], "
@@ -38,7 +38,7 @@ TEST(FoldPadding, MeansCountWhatWasAdded) {
             "output \"y\" %y_1\n");
 }
 
-TEST(FoldPadding, MaximaOfWhatIsNeverNegative) {
+TEST(FoldPadding, MaxPoolsOfNonNegativeValues) {
   const std::string pool = R"(%y: f32[1,3,9,8] = MaxPool@12 "y" {kernel_shape=[3, 2]}(%p))";
   const std::string want = "MaxPool@12 \"y_1\" {ceil_mode=0, dilations=[1, 1], kernel_shape=[3, 2], pads=[1, 0, 2, 1]";
   EXPECT_NE(after(fold_padding, padded(pool, "0", "Relu")).find(want), std::string::npos);
@@ -48,7 +48,7 @@ TEST(FoldPadding, MaximaOfWhatIsNeverNegative) {
   EXPECT_EQ(unchanged(fold_padding, padded(pool, "-1", "Relu")), "");
 }
 
-TEST(FoldPadding, WhatCannotBePaddingStays) {
+TEST(FoldPadding, OtherPadsAreUnchanged) {
   const std::string conv = R"(%y: f32[1,4,7,7] = Conv@11 "y"(%p, %w))";
   ASSERT_NE(after(fold_padding, padded(conv)).find("pads=[1, 0, 2, 1]"), std::string::npos);
   EXPECT_EQ(unchanged(fold_padding, padded(conv, "1")), "");                             // not zeros
@@ -91,7 +91,7 @@ TEST(FoldPadding, TapsThatReadOnlyPaddingAreRemoved) {
   EXPECT_EQ(graph.node(graph.order().front()).ints_attr("pads"), (std::vector<int64_t>{0, 1, 0, 1}));
 }
 
-TEST(FoldPadding, TapsThatReadTheImageStay) {
+TEST(FoldPadding, TapsThatReadTheImageAreKept) {
   EXPECT_EQ(unchanged(fold_padding, dilated("dilations=[19, 32], pads=[19, 32, 19, 32]", "1,1,20,33")), "");
   // Without the first tap, the window would begin inside the image.
   EXPECT_EQ(unchanged(fold_padding, dilated("dilations=[12, 1], pads=[4, 1, 4, 1]", "1,1,4,33")), "");

@@ -56,7 +56,7 @@ std::string apart(const std::string& text, PassContext context = {}) {
   return reason;
 }
 
-TEST(FuseChannelScale, LargeImagesLeaveTheWorkToTheWeights) {
+TEST(FuseChannelScale, OnlyLargeImages) {
   EXPECT_EQ(apart(network(8, 32)), "");
   EXPECT_EQ(apart(network(7, 32)),
             "49 pixels are fewer than the 64 that pay for multiplying the weights of 32 filters");
@@ -78,7 +78,7 @@ TEST(FuseChannelScale, OnlyDenseKernelsOf1x1) {
   EXPECT_EQ(apart(ending("f32[32,16,1,1]", "{group=2}", 16)), "'project' has 2 groups, expected 1");
 }
 
-TEST(FuseChannelScale, OnlyBlockedImagesWithoutHaloAndFactorsLikeThem) {
+TEST(FuseChannelScale, OnlyBlockedOperandsWithoutHalo) {
   PassContext context;
   context.plain_layout = {"first", "scale", "project"};
   EXPECT_EQ(apart(network(16, 32), context), "its image is plain, expected blocks of channels");
@@ -93,7 +93,7 @@ TEST(FuseChannelScale, OnlyConstantWeights) {
             "the weights of 'project' are not constant");
 }
 
-TEST(FuseChannelScale, ConvolutionsThatADepthwiseOneTookInStayAsTheyAre) {
+TEST(FuseChannelScale, ConvolutionsFusedWithDepthwiseAreUnchanged) {
   PassContext context;
   context.fuse = {{"spread", "--fuse spread"}};
   EXPECT_EQ(apart(with(network(16, 32), "output \"c\" %c", R"(const %t: f32[32,1,3,3]#0
@@ -103,14 +103,14 @@ TEST(FuseChannelScale, ConvolutionsThatADepthwiseOneTookInStayAsTheyAre) {
             "'project' runs in one kernel with another convolution");
 }
 
-TEST(FuseChannelScale, NothingElseReadsTheProduct) {
+TEST(FuseChannelScale, OnlyProductsWithOneReader) {
   EXPECT_EQ(apart(network(16, 32, "output \"b\" %b")), "'b' has other readers");
   EXPECT_EQ(
       apart(network(16, 32, "%e: f32[1,32,16,16] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e")),
       "'b' has other readers");
 }
 
-TEST(FuseChannelScale, OptionsKeepItApart) {
+TEST(FuseChannelScale, OptionsPreventFusion) {
   for (const char* node : {"scale", "project"}) {
     PassContext context;
     context.no_fuse = {node};
@@ -121,7 +121,7 @@ TEST(FuseChannelScale, OptionsKeepItApart) {
   EXPECT_EQ(apart(network(16, 32), context), "it has a schedule or threads of its own");
 }
 
-TEST(Fuse, WhatStandsBeforeAConvolutionSaysWhyItIsNotComputedInItsLoads) {
+TEST(Fuse, NodesBeforeConvolutionsSayWhyTheyAreNotFused) {
   Graph graph = parse_graph(R"(graph "g" {
     input %x: f32[1,32,8,8]
     const %w: f32[16,32,1,1]#0

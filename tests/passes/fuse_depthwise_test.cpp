@@ -60,14 +60,14 @@ Unfused refusal(const std::string& text, PassContext context = {}) {
   return out.unfused.empty() ? Unfused{} : out.unfused.front();
 }
 
-TEST(FuseDepthwise, JoinsWhatWouldGoThroughDistantCaches) {
+TEST(FuseDepthwise, FusesValuesThatExceedNearCaches) {
   const Outcome out = run(network(112));
   EXPECT_TRUE(out.joined);
   EXPECT_EQ(out.rewrites, 1);
   EXPECT_TRUE(out.unfused.empty());
 }
 
-TEST(FuseDepthwise, PointwiseConvolutionsBehindSayWhyTheyRunApart) {
+TEST(FuseDepthwise, FollowingPointwiseConvolutionsSayWhyTheyAreNotFused) {
   const Outcome out = run(network(112, R"(const %v: f32[24,96,1,1]#0
     %e: f32[1,24,112,112] = Conv@11 "project"(%c, %v)
     output "e" %e)"));
@@ -80,7 +80,7 @@ TEST(FuseDepthwise, PointwiseConvolutionsBehindSayWhyTheyRunApart) {
             "between them stay in L2, which costs a few percent at most");
 }
 
-TEST(FuseDepthwise, LeavesWhatStaysInNearCaches) {
+TEST(FuseDepthwise, DoesNotFuseValuesThatFitNearCaches) {
   const Unfused u = refusal(network(4));
   EXPECT_EQ(u.why, Unfused::cycles);
   EXPECT_EQ(u.node, "depthwise");
@@ -88,7 +88,7 @@ TEST(FuseDepthwise, LeavesWhatStaysInNearCaches) {
   EXPECT_TRUE(u.reason.starts_with("the analytic model expects ")) << u.reason;
 }
 
-TEST(FuseDepthwise, JoinsWhateverTheModelSaysWhenAsked) {
+TEST(FuseDepthwise, FusesOnRequestDespiteTheModel) {
   PassContext asked;
   asked.fuse = {{"depthwise", "--fuse depthwise"}};
   EXPECT_TRUE(run(network(4), asked).joined);
@@ -98,13 +98,13 @@ TEST(FuseDepthwise, JoinsWhateverTheModelSaysWhenAsked) {
   EXPECT_TRUE(run(network(4), forced).joined);
 }
 
-TEST(FuseDepthwise, LeavesWinogradsConvolutions) {
+TEST(FuseDepthwise, DoesNotFuseWinogradConvolutions) {
   const Unfused u = refusal(network(112, "", "3,3"));
   EXPECT_EQ(u.why, Unfused::cycles);
   EXPECT_EQ(u.reason, "'expand' may run faster with a kernel other than direct convolution");
 }
 
-TEST(FuseDepthwise, LeavesWhatOthersRead) {
+TEST(FuseDepthwise, DoesNotFuseSharedValues) {
   const Unfused twice =
       refusal(network(112, "%e: f32[1,96,112,112] = MaxPool@12 \"e\" {kernel_shape=[1, 1]}(%b)\n output \"e\" %e"));
   EXPECT_EQ(twice.reason, "'b' has other readers");
@@ -116,13 +116,13 @@ std::string grouped() {
   return with(with(network(112), "%d: f32[96,1,3,3]", "%d: f32[96,3,3,3]"), "{group=96,", "{group=32,");
 }
 
-TEST(FuseDepthwise, HasNothingToSayOfGroupsOfSeveralChannels) {
+TEST(FuseDepthwise, IgnoresGroupsOfSeveralChannels) {
   const Outcome out = run(grouped());
   EXPECT_FALSE(out.joined);
   EXPECT_TRUE(out.unfused.empty()) << out.unfused.front().reason;
 }
 
-TEST(FuseDepthwise, OptionsKeepThePairApart) {
+TEST(FuseDepthwise, OptionsPreventFusion) {
   PassContext context;
   context.no_fuse = {"depthwise"};
   EXPECT_EQ(refusal(network(112), context).reason, "--no-fuse depthwise");
@@ -138,7 +138,7 @@ TEST(FuseDepthwise, OptionsKeepThePairApart) {
   EXPECT_EQ(refusal(network(112), context).reason, "fuse=apart in a layer plan");
 }
 
-TEST(FuseDepthwise, WhatIsAskedForAndCannotBeIsAnError) {
+TEST(FuseDepthwise, ImpossibleRequestIsAnError) {
   PassContext context;
   context.fuse = {{"depthwise", "--fuse depthwise"}};
   const auto error = [&](const std::string& text) { return error_of([&] { run(text, context); }, ErrorKind::usage); };

@@ -56,7 +56,7 @@ Outcome run(const std::string& text, PassContext context = {}) {
 using Reasons = std::vector<std::string>;
 constexpr std::string_view kApart = "pool in pool", kSplit = "pool.rows in depthwise, pool in pool";
 
-TEST(FuseRowMeans, RowsAreSummedUpWhereTheyAreMade) {
+TEST(FuseRowMeans, RowsAreSummedByTheirProducer) {
   const Outcome out = run(network());
   EXPECT_EQ(out.groups, kSplit);
   EXPECT_EQ(out.rewrites, 1);
@@ -65,7 +65,7 @@ TEST(FuseRowMeans, RowsAreSummedUpWhereTheyAreMade) {
   EXPECT_EQ(run(with(attribute, "const %axes: i64[2](2, 3)", "")).groups, kSplit);
 }
 
-TEST(FuseRowMeans, MeansOfRowsAloneAreTakenInWhole) {
+TEST(FuseRowMeans, RowMeansAreFusedCompletely) {
   const auto axis3 = [](std::string text) {
     text = with(std::move(text), "i64[2](2, 3)", "i64[1](3)");
     text = with(std::move(text), "%p: f32[1,32,1,1]", "%p: f32[1,32,14,1]");
@@ -80,7 +80,7 @@ TEST(FuseRowMeans, MeansOfRowsAloneAreTakenInWhole) {
   EXPECT_EQ(out.refused, Reasons{});
 }
 
-TEST(FuseRowMeans, OthersSayWhyTheyStandApart) {
+TEST(FuseRowMeans, OthersSayWhyTheyAreNotFused) {
   const auto apart = [](const std::string& text, PassContext context = {}) {
     const Outcome out = run(text, std::move(context));
     EXPECT_EQ(out.groups, kApart);

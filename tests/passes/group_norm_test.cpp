@@ -26,7 +26,7 @@ std::string exported(std::string_view from = "", std::string_view to = "") {
               from, to);
 }
 
-TEST(GroupNorm, TheExportersFormIsOneNode) {
+TEST(GroupNorm, ExportedFormBecomesOneNode) {
   EXPECT_EQ(after(recognise_patterns, exported()),
             "%e: f32[1,4,2,3] = GroupNormalization@28 \"e_1\" {epsilon=0.5, num_groups=2}(%x, %c_1.scale, %d_1.bias)\n"
             "output \"e\" %e\n");
@@ -55,7 +55,7 @@ TEST(GroupNorm, ScaleAndShiftMayBeMissingOrOneNumber) {
             "output \"d\" %d\n");
 }
 
-TEST(GroupNorm, NearMissesStay) {
+TEST(GroupNorm, NearMissesAreUnchanged) {
   const auto first_two_stay = [](std::string_view from, std::string_view to) {
     const std::string text = after(recognise_patterns, exported(from, to));
     EXPECT_NE(text.find("InstanceNormalization"), std::string::npos) << from << " -> " << to << "\n" << text;
@@ -65,7 +65,7 @@ TEST(GroupNorm, NearMissesStay) {
   first_two_stay("const %zeros: f32[2](0, 1)", "input %zeros: f32[2]");
 }
 
-TEST(GroupNorm, FactorsThatAreNotByChannelStay) {
+TEST(GroupNorm, OtherFactorsAreUnchanged) {
   for (const auto& [from, to] : std::vector<std::pair<std::string_view, std::string_view>>{
            {"const %w: f32[4,1,1](1, 2, 3, 4)", "const %w: f32[1,2,3](1, 2, 3, 4, 5, 6)"},
            {"const %w: f32[4,1,1](1, 2, 3, 4)", "input %w: f32[4,1,1]"},
@@ -76,7 +76,7 @@ TEST(GroupNorm, FactorsThatAreNotByChannelStay) {
   }
 }
 
-TEST(GroupNorm, OneScaleAGroupIsLeftAlone) {
+TEST(GroupNorm, OneScalePerGroupIsUnchanged) {
   EXPECT_EQ(unchanged(recognise_patterns, R"(graph "g" {
     input %x: f32[1,4,2,3]
     const %s: f32[2](1, 2)

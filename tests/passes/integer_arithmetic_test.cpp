@@ -133,7 +133,7 @@ TEST(IntegerArithmetic, ProductsHaveScalesPerColumnAndBiases) {
   EXPECT_EQ(operators(gemm("[](4)", "beta=0.5")), in_float);
 }
 
-TEST(IntegerArithmetic, TransposedWeightsAreTurned) {
+TEST(IntegerArithmetic, TransposedWeightsOfGemm) {
   const std::string turned = with(layer(R"(%y: f32[3,4] = Gemm@13 "y" {transB=1}(%t, %n))", "y", "3,4"), "%a: f32",
                                   "%t: f32[3,3] = kilter::Dequantize@1 \"t\" {to=1}(%qt, %s, %z)\n    %a: f32");
   const std::string text = with(turned, "input %qa", "input %qt: u8[3,3]\n    input %qa");
@@ -142,7 +142,7 @@ TEST(IntegerArithmetic, TransposedWeightsAreTurned) {
             "Dequantize IntegerMatMul RoundedSum Quantize");
 }
 
-TEST(IntegerArithmetic, LayersReadIntegersInPlaceOfCodes) {
+TEST(IntegerArithmetic, LayersReadIntegersInsteadOfCodes) {
   const std::string two = network(fmt::format(
       R"({}
     %q1: u8[1,2,4,3] = kilter::Quantize@1 "q1" {{precision=1, to=2}}(%c, %ys, %yz)
@@ -176,7 +176,7 @@ TEST(IntegerArithmetic, CodesOfFloatsAreRoundedOnce) {
             "Div RoundedSum IntegerConv RoundedSum Quantize");
 }
 
-TEST(IntegerArithmetic, MeansAreIntegerSums) {
+TEST(IntegerArithmetic, MeansBecomeIntegerSums) {
   const std::string sums = "Dequantize ReduceSum RoundedSum Quantize";
   EXPECT_EQ(operators(layer(R"(%y: f32[1,2,1,1] = GlobalAveragePool@1 "y"(%x))", "y", "1,2,1,1")), sums);
   EXPECT_EQ(operators(layer(R"(%y: f32[1,2,1,1] = ReduceMean@18 "y"(%x, %axes))", "y", "1,2,1,1")), sums);
@@ -206,7 +206,7 @@ TEST(IntegerArithmetic, MovesReadIntegers) {
 }
 
 /// Every layer of these networks multiplies floats.
-TEST(IntegerArithmetic, WhatHasNoExactFormStaysInFloat) {
+TEST(IntegerArithmetic, InexactLayersStayInFloat) {
   const std::string conv = layer(kConv, "c");
   ASSERT_EQ(operators(conv), "Dequantize IntegerConv RoundedSum Quantize");
   const auto floats = [](const std::string& text, const std::string& keep_float = "") {
@@ -235,7 +235,7 @@ TEST(IntegerArithmetic, CodesOfScaleOneAreIntegersAlready) {
   EXPECT_EQ(operators(conv), "Dequantize IntegerConv RoundedSum Quantize");
 }
 
-TEST(IntegerArithmetic, SumsOfI32StayWhereTheyAre) {
+TEST(IntegerArithmetic, I32SumsAreNotMoved) {
   const auto moved = [](std::string_view node, std::string_view shape) {
     return operators(layer(fmt::format("%c: f32[1,2,4,3] = Conv@11 \"c\"(%x, %v)\n{}", node), "y", shape));
   };
@@ -270,7 +270,7 @@ TEST(IntegerArithmetic, SumsThatMayOverflowStayInFloat) {
   EXPECT_FALSE(product(kDeepest + 1));
 }
 
-TEST(IntegerArithmetic, EveryLimitOnRewritesGivesTheSameResults) {
+TEST(IntegerArithmetic, AnyRewriteLimitGivesTheSameResults) {
   const Graph whole = parse_graph(network(fmt::format(
       R"({}
     %q1: u8[1,2,4,3] = kilter::Quantize@1 "q1" {{precision=1, to=2}}(%c, %ys, %yz)

@@ -8,7 +8,7 @@
 namespace kilter {
 namespace {
 
-TEST(ChooseLayouts, BlocksSpreadFromConvolutionsAndPaddingIsAHalo) {
+TEST(ChooseLayouts, ConvolutionsGetBlocksAndHalos) {
   EXPECT_EQ(after(choose_layouts, R"(graph "g" {
     input %x: f32[1,3,6,6]
     const %w: f32[16,3,3,3]#0
@@ -72,7 +72,7 @@ TEST(ChooseLayouts, ConvolutionsOfFewChannelsMakePlainImages) {
             "output \"d\" %d\n");
 }
 
-TEST(ChooseLayouts, ConvolutionsOfFewChannelsStayBlockedWhereAReaderWantsBlocks) {
+TEST(ChooseLayouts, ConvolutionsOfFewChannelsStayBlockedIfAReaderNeedsBlocks) {
   EXPECT_EQ(after(choose_layouts, R"(graph "g" {
     input %x: f32[1,3,20,20]
     const %w: f32[5,3,1,1]#0
@@ -157,7 +157,7 @@ TEST(ChooseLayouts, PartsOfBlocksAreTakenChannelByChannel) {
   EXPECT_EQ(text.find("%a.plain"), std::string::npos) << text;
 }
 
-TEST(ChooseLayouts, PartsInStepsAreCutFromPlainImages) {
+TEST(ChooseLayouts, StridedPartsAreCutFromPlainImages) {
   const std::string text = cut("%c: f32[1,6,4,4] = Slice@13 \"s\"(%a, %eight, %end, %one, %two)", 6);
   EXPECT_NE(text.find("%a.plain: f32[1,20,4,4] = kilter::Relayout@1"), std::string::npos) << text;
   EXPECT_NE(text.find("(%a.plain, "), std::string::npos) << text;
@@ -225,7 +225,7 @@ constexpr std::string_view kShuffled =
     "%c: f32[1,16,4,4] = Concat@13 \"c\" {axis=1}(%a, %b)\n"
     "    %d: f32[1,16,4,4] = Gather@13 \"d\" {axis=1}(%c, %order)";
 
-TEST(ChooseLayouts, MovesOfChannelsAreOneNode) {
+TEST(ChooseLayouts, ChannelMovesBecomeOneNode) {
   const std::string text = joined(kShuffled, "%e: f32[1,8,4,4] = Conv@11 \"e\"(%d, %u)");
   EXPECT_NE(
       text.find("%d: f32[1,16,4,4]{c8} = kilter::TakeChannels@1 \"d_1\" {channels=[0, 4, 8, 12, 1, 5, 9, 13, 2, 6, "
@@ -235,13 +235,13 @@ TEST(ChooseLayouts, MovesOfChannelsAreOneNode) {
   EXPECT_EQ(text.find("%c:"), std::string::npos) << text;
 }
 
-TEST(ChooseLayouts, MovesOfChannelsStayPlainWhereNothingWantsBlocks) {
+TEST(ChooseLayouts, ChannelMovesStayPlainIfNothingNeedsBlocks) {
   const std::string text = joined(kShuffled, "%e: f32[1,256] = Reshape@14 \"e\"(%d, %shape)");
   EXPECT_EQ(text.find("TakeChannels"), std::string::npos) << text;
   EXPECT_NE(text.find("Gather@13 \"d\""), std::string::npos) << text;
 }
 
-TEST(ChooseLayouts, MovesOfWholeBlocksAreViewsOfOthers) {
+TEST(ChooseLayouts, WholeBlockMovesBecomeViews) {
   std::string moves = "%c0: f32[1,8,4,4] = Relu@14 \"c0\"(%x)\n";
   const auto part = [&](int k, std::string_view from, int64_t first) {
     moves += fmt::format("const %f{0}: i64[1]({1})\n const %l{0}: i64[1]({2})\n", k, first, first + 2);
@@ -260,7 +260,7 @@ TEST(ChooseLayouts, MovesOfWholeBlocksAreViewsOfOthers) {
       << text;
 }
 
-TEST(ChooseLayouts, PoolsBlockWhatTheyReadButForThoseOfIndices) {
+TEST(ChooseLayouts, PoolsReadBlocksUnlessTheyReturnIndices) {
   EXPECT_EQ(after(choose_layouts, R"(graph "g" {
     input %x: f32[1,8,4,4]
     %a: f32[1,8,2,2] = AveragePool@11 "a" {kernel_shape=[2, 2], strides=[2, 2]}(%x)
@@ -281,7 +281,7 @@ TEST(ChooseLayouts, PoolsBlockWhatTheyReadButForThoseOfIndices) {
             "");
 }
 
-TEST(ChooseLayouts, GraphsWithoutConvolutionsOfConstantWeightsStay) {
+TEST(ChooseLayouts, GraphsWithoutConstantWeightConvolutionsAreUnchanged) {
   EXPECT_EQ(unchanged(choose_layouts, R"(graph "g" {
     input %x: f32[1,8,4,4]
     input %w: f32[8,8,1,1]
@@ -292,7 +292,7 @@ TEST(ChooseLayouts, GraphsWithoutConvolutionsOfConstantWeightsStay) {
             "");
 }
 
-TEST(Fuse, ElementwiseNodesJoinWhatMakesTheirInput) {
+TEST(Fuse, ElementwiseNodesJoinTheirProducer) {
   EXPECT_EQ(after(fuse, R"(graph "g" {
     input %x: f32[4,8]
     input %r: f32[4,3]
@@ -313,7 +313,7 @@ TEST(Fuse, ElementwiseNodesJoinWhatMakesTheirInput) {
             "output \"f\" %f\n");
 }
 
-TEST(Fuse, ANodeThatNeedsSomethingMadeAfterTheGroupStaysOutside) {
+TEST(Fuse, NodeWithALaterInputStaysOutside) {
   EXPECT_EQ(after(fuse, R"(graph "g" {
     input %r: f32[1,8,4,4]
     const %axes: i64[2](2, 3)

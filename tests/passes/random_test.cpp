@@ -51,7 +51,7 @@ struct Setup {
 
 class PassOnRandomNets : public testing::TestWithParam<Setup> {};
 
-TEST_P(PassOnRandomNets, AnswersStayAndASecondRunDoesNothing) {
+TEST_P(PassOnRandomNets, KeepsResultsAndIsIdempotent) {
   const PassRow& row = all_passes()[GetParam().pass];
   int64_t total = 0;
   for (uint64_t seed = 0; seed < kNets && !HasFailure(); ++seed) {
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Passes, PassOnRandomNets, testing::ValuesIn(setups()), 
 });
 
 /// Every limit on the number of rewrites, from 0 up, gives a graph with the same results.
-TEST(Passes, StopAfterAnyNumberOfRewrites) {
+TEST(Passes, AnyRewriteLimitKeepsResults) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     SweepNet net(seed ^ hash_text("bisect"));
     draw_nodes(net, 10);

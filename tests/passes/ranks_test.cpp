@@ -255,7 +255,7 @@ class PatternOfRanks : public testing::TestWithParam<Pattern> {
   }
 };
 
-TEST_P(PatternOfRanks, KeepsTypesAndAnswers) {
+TEST_P(PatternOfRanks, KeepsTypesAndResults) {
   const Pattern& pattern = GetParam();
   for (size_t rank = pattern.least; rank <= pattern.most && !HasFailure(); ++rank) {
     Form plain(0, 0, 0);

@@ -45,7 +45,7 @@ int64_t times(const PassedGraph& passed, const std::string& rewrite) {
   return all;
 }
 
-TEST(Rewrites, HaveNamesOfTheirOwnEquationsAndKnownOperators) {
+TEST(Rewrites, HaveUniqueNamesEquationsAndKnownOperators) {
   std::set<std::string_view> operators;
   for (const OpDef* op : all_ops()) operators.insert(op->name);
   std::set<std::string> names;
@@ -71,7 +71,7 @@ TEST(Rewrites, AreCountedByName) {
   EXPECT_EQ(times(passed, "recognise_patterns.gelu"), 0);
 }
 
-TEST(Rewrites, ThatAreDisabledAreNotApplied) {
+TEST(Rewrites, DisabledOnesAreNotApplied) {
   const PassedGraph passed = run_passes(parse_graph(std::string(kSwish)), with_disabled({"recognise_patterns.swish"}));
   EXPECT_EQ(count(passed, "Swish"), 0);
   EXPECT_EQ(count(passed, "Sigmoid"), 1);

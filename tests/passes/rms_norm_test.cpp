@@ -30,9 +30,9 @@ std::string exported(std::string_view from = "", std::string_view to = "") {
 constexpr std::string_view kOneNode =
     "%y: f32[2,3,4] = RMSNormalization@28 \"y_1\" {axis=-1, epsilon=0.5}(%x, %w)\noutput \"y\" %y\n";
 
-TEST(RmsNorm, TheExportersFormIsOneNode) { EXPECT_EQ(after(recognise_patterns, exported()), kOneNode); }
+TEST(RmsNorm, ExportedFormBecomesOneNode) { EXPECT_EQ(after(recognise_patterns, exported()), kOneNode); }
 
-TEST(RmsNorm, ItMayBeWrittenInOtherWays) {
+TEST(RmsNorm, OtherFormsAreRecognised) {
   const auto one_node = [](std::string_view from, std::string_view to) {
     EXPECT_EQ(after(recognise_patterns, exported(from, to)), kOneNode) << from << " -> " << to;
   };
@@ -61,7 +61,7 @@ TEST(RmsNorm, TheWeightMayComeFirst) {
   EXPECT_EQ(after(recognise_patterns, divided), kOneNode);
 }
 
-TEST(RmsNorm, AWeightOfMoreDimensionsIsFlat) {
+TEST(RmsNorm, WeightOfMoreDimensionsIsFlattened) {
   Graph graph = parse_graph(exported("const %w: f32[4](1, 2, 3, 4)", "const %w: f32[1,1,4](1, 2, 3, 4)"));
   EXPECT_EQ(run_pass(recognise_patterns, graph), 1);
   ASSERT_EQ(graph.order().size(), 1U) << print(graph);
@@ -70,7 +70,7 @@ TEST(RmsNorm, AWeightOfMoreDimensionsIsFlat) {
   EXPECT_TRUE(graph.value(norm.inputs[1]).constant->same(Tensor::of<float>({4}, {1, 2, 3, 4})));
 }
 
-TEST(RmsNorm, NearMissesStay) {
+TEST(RmsNorm, NearMissesAreUnchanged) {
   const auto stays = [](std::string_view from, std::string_view to) {
     EXPECT_EQ(unchanged(recognise_patterns, exported(from, to)), "") << from << " -> " << to;
   };
@@ -84,7 +84,7 @@ TEST(RmsNorm, NearMissesStay) {
   stays("(%x, %r)", "(%a, %r)");  // scales the square, not x
 }
 
-TEST(RmsNorm, AValueThatIsUsedElsewhereStays) {
+TEST(RmsNorm, SharedValuesAreUnchanged) {
   for (const std::string_view value : {"a", "b", "c", "d", "r", "n"}) {
     const std::string output = fmt::format("output \"y\" %y\n    output \"{0}\" %{0}", value);
     EXPECT_EQ(unchanged(recognise_patterns, exported("output \"y\" %y", output)), "") << value;
@@ -95,7 +95,7 @@ TEST(RmsNorm, AValueThatIsUsedElsewhereStays) {
             "");
 }
 
-TEST(RmsNorm, AMeanOverAnotherAxisOrWithoutItsAxisStays) {
+TEST(RmsNorm, MeanOverAnotherAxisIsUnchanged) {
   // The mean is over the first axis. Both axes have the same length, so everything else fits.
   EXPECT_EQ(unchanged(recognise_patterns, R"(graph "g" {
     input %x: f32[4,4]
@@ -127,7 +127,7 @@ TEST(RmsNorm, AMeanOverAnotherAxisOrWithoutItsAxisStays) {
             "");
 }
 
-TEST(RmsNorm, ParametersThatAddADimensionStay) {
+TEST(RmsNorm, ParametersThatAddADimensionAreUnchanged) {
   EXPECT_EQ(unchanged(recognise_patterns, R"(graph "g" {
     input %x: f32[3,4]
     const %axes: i64[1](1)
@@ -168,14 +168,14 @@ std::string centred(std::string_view from = "", std::string_view to = "") {
   return text;
 }
 
-TEST(RmsNorm, ThatOfDifferencesFromTheMeanIsALayerNorm) {
+TEST(RmsNorm, CentredInputBecomesALayerNorm) {
   EXPECT_EQ(after(recognise_patterns, centred()),
             "%y: f32[3,4] = LayerNormalization@28 \"y_1\" {axis=-1, epsilon=0.5}(%x, %w, %v)\noutput \"y\" %y\n");
   EXPECT_EQ(after(recognise_patterns, centred("output \"y\" %y", "output \"z\" %z")),
             "%z: f32[3,4] = LayerNormalization@28 \"z_1\" {axis=-1, epsilon=0.5}(%x, %w)\noutput \"z\" %z\n");
 }
 
-TEST(RmsNorm, ABiasThatAddsADimensionToALayerNormStays) {
+TEST(RmsNorm, BiasThatAddsADimensionIsUnchanged) {
   std::string text = centred("%v: f32[4]", "%v: f32[1,1,4]");
   text.replace(text.find("%y: f32[3,4]"), 12, "%y: f32[1,3,4]");
   EXPECT_EQ(after(recognise_patterns, text),

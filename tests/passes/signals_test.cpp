@@ -30,7 +30,7 @@ TEST(SignalsAsImages, ElementwiseNodesRunOverImages) {
             fmt::format("{}%c: f32[1,4,1,6] = Relu@14 \"c_1\"(%a)\n{}", kFirst, kLast));
 }
 
-TEST(SignalsAsImages, OperandsGetARowWhereTheyReachThatFar) {
+TEST(SignalsAsImages, HighRankOperandsGetARow) {
   Graph graph = parse_graph(chain(R"(const %k: f32[4,1](1, 2, 3, 4)
     const %t: f32[6](1, 2, 3, 4, 5, 6)
     const %s: f32[](2)
@@ -70,7 +70,7 @@ TEST(SignalsAsImages, ConcatenationsAlongTimeAndMeansOverIt) {
             "output \"e\" %e\n");
 }
 
-TEST(SignalsAsImages, RunsOfChannelsAreOfImages) {
+TEST(SignalsAsImages, ChannelSlicesRunOverImages) {
   EXPECT_EQ(
       after(signals_as_images, chain("%p: f32[1,2,6], %q: f32[1,2,6] = Split@18 \"s\" {axis=1, num_outputs=2}(%b)\n"
                                      "    %c: f32[1,4,6] = Concat@13 \"c\" {axis=1}(%q, %p)")),
@@ -98,7 +98,7 @@ TEST(SignalsAsImages, OtherReadersOfAValueGetTheSignal) {
                         kFirst));
 }
 
-TEST(SignalsAsImages, WhatMixesStepsOfTimeOrChannelsStays) {
+TEST(SignalsAsImages, NodesThatMixTimeOrChannelsAreUnchanged) {
   for (const std::string_view between :
        {"%c: f32[1,4,6] = Softmax@13 \"c\"(%b)",
         "%p: f32[1,4,3], %q: f32[1,4,3] = Split@18 \"s\" {axis=2, num_outputs=2}(%b)\n"
@@ -112,7 +112,7 @@ TEST(SignalsAsImages, WhatMixesStepsOfTimeOrChannelsStays) {
   }
 }
 
-TEST(SignalsAsImages, SignalsThatNoConvolutionMadeStay) {
+TEST(SignalsAsImages, SignalsNotFromConvolutionsAreUnchanged) {
   EXPECT_EQ(unchanged(signals_as_images, R"(graph "g" {
     input %x: f32[1,4,1,6]
     const %three: i64[3](1, 4, 6)

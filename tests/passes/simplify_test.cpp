@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-TEST(Simplify, NodesThatDoNothingGo) {
+TEST(Simplify, NoOpNodesAreRemoved) {
   EXPECT_EQ(after(simplify, R"(graph "g" {
     input %x: f32[2,3]
     const %one: f32[](1)
@@ -58,7 +58,7 @@ TEST(Simplify, MovementsAreMerged) {
             "output \"a\" %a\n");
 }
 
-TEST(Simplify, ASecondTransposeThatTakesTheFirstBackLeavesNothing) {
+TEST(Simplify, InverseTransposesCancel) {
   EXPECT_EQ(after(simplify, R"(graph "g" {
     input %x: f32[2,3,4]
     %a: f32[4,2,3] = Transpose@13 "a" {perm=[2, 0, 1]}(%x)
@@ -89,7 +89,7 @@ TEST(Simplify, TransposesWithoutPermutationReverse) {
             "output \"e\" %e\n");
 }
 
-TEST(Simplify, ASquareIsAProduct) {
+TEST(Simplify, SquareBecomesAProduct) {
   EXPECT_EQ(after(simplify, R"(graph "g" {
     input %x: f32[2]
     const %two: i64[1](2)
@@ -100,7 +100,7 @@ TEST(Simplify, ASquareIsAProduct) {
             "output \"a\" %a_1\n");
 }
 
-TEST(Simplify, WhatChangesShapeTypeOrOrderStays) {
+TEST(Simplify, NodesThatChangeShapeTypeOrOrderAreKept) {
   EXPECT_EQ(unchanged(simplify, R"(graph "g" {
     input %x: f32[2,1]
     input %y: f32[2,3]
@@ -132,7 +132,7 @@ TEST(Simplify, WhatChangesShapeTypeOrOrderStays) {
             "");
 }
 
-TEST(Simplify, OutputsKeepNodesOfTheirOwn) {
+TEST(Simplify, OutputsKeepTheirOwnNodes) {
   // Copies are needed for an output that equals an input, and for a second output with the same value.
   EXPECT_EQ(unchanged(simplify, R"(graph "g" {
     input %x: f32[2]
@@ -154,7 +154,7 @@ TEST(Simplify, OutputsKeepNodesOfTheirOwn) {
             "output \"c\" %b\n");
 }
 
-TEST(Simplify, ScalesThatComeAtRunTimeStay) {
+TEST(Simplify, RunTimeScalesAreKept) {
   EXPECT_EQ(unchanged(simplify, R"(graph "g" {
     input %x: f32[2]
     input %one: f32[]
@@ -164,7 +164,7 @@ TEST(Simplify, ScalesThatComeAtRunTimeStay) {
             "");
 }
 
-TEST(Simplify, AllPartsOfASplitNextToEachOtherAreTheWhole) {
+TEST(Simplify, ConcatOfAllSplitPartsIsTheInput) {
   const auto with = [](std::string_view joined) {
     return fmt::format(R"(graph "g" {{
     input %x: f32[2,6]
@@ -205,7 +205,7 @@ constexpr std::string_view kGather = R"(graph "g" {
     output "y" %y
   })";
 
-TEST(Simplify, ExpandedIndicesMoveWholeSlices) {
+TEST(Simplify, ExpandedIndicesBecomeSliceMoves) {
   EXPECT_EQ(after(simplify, kScatter),
             "%y_1: f32[5,2,3] = ScatterND@28 \"y_1\" {reduction=\"none\"}(%x, %y.rows, %u)\n"
             "output \"y\" %y_1\n");
@@ -231,7 +231,7 @@ TEST(Simplify, ExpandedIndicesKeepTheResults) {
   }
 }
 
-TEST(Simplify, ExpandedIndicesOfOtherFormsStay) {
+TEST(Simplify, OtherExpandedIndicesAreUnchanged) {
   const std::string scatter(kScatter), gather(kGather);
   EXPECT_EQ(unchanged(simplify, with(scatter, "\"y\"(%x", "\"y\" {axis=1}(%x")), "") << "another axis";
   const std::string wider = with(with(scatter, "%x: f32[5,2,3]", "%x: f32[5,2,4]"), "%y: f32[5,2,3]", "%y: f32[5,2,4]");

@@ -24,7 +24,7 @@ void expect_same_answers(std::string_view text, const Shape& x, const std::vecto
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(compare(got[i], want[i], {1e-5, 1e-6, true}), std::nullopt) << i;
 }
 
-TEST(SplitRecurrent, OneProductForAllStepsTakesBothBiasesIn) {
+TEST(SplitRecurrent, InputProductIncludesBothBiases) {
   const std::string_view text = R"(graph "g" {
     input %x: f32[3,2,1]
     input %h: f32[1,2,1]
@@ -48,7 +48,7 @@ TEST(SplitRecurrent, OneProductForAllStepsTakesBothBiasesIn) {
   EXPECT_TRUE(constant(graph, "lstm.input.bias").same(Tensor::of<float>({4}, {11, 22, 33, 44})));
 }
 
-TEST(SplitRecurrent, TheAnswersStayTheSame) {
+TEST(SplitRecurrent, ResultsAreUnchanged) {
   expect_same_answers(R"(graph "g" {
     input %x: f32[3,2,2]
     const %w: f32[2,2,2](0.5, -0.25, 1, 0.125, -1, 0.75, 0.5, 0.25)
@@ -129,7 +129,7 @@ TEST(SplitRecurrent, LengthsStayWithTheRecurrenceUnlessTheyAreAllSteps) {
   EXPECT_EQ(unchanged(split_recurrent, longer), "");
 }
 
-TEST(SplitRecurrent, WeightsThatAreComputedStayWithTheNode) {
+TEST(SplitRecurrent, NodesWithComputedWeightsAreUnchanged) {
   EXPECT_EQ(unchanged(split_recurrent, rnn("input %w: f32[1,1,1]\nconst %r: f32[1,1,1](3)", "%w, %r")), "");
   EXPECT_EQ(unchanged(split_recurrent, rnn("const %w: f32[1,1,1](3)\ninput %r: f32[1,1,1]", "%w, %r")), "");
   const std::string weights = "const %w: f32[1,1,1](2)\nconst %r: f32[1,1,1](3)\n";

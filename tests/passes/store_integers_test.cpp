@@ -37,7 +37,7 @@ std::string storage(std::string_view text, std::string_view value) {
 
 constexpr std::string_view kSum = R"(%y: f32[1,8,4,4] = Add@14 "y"(%r, %x) output "y" %y)";
 
-TEST(StoreIntegers, TheZeroIsTheLeastInteger) {
+TEST(StoreIntegers, ZeroPointIsTheSmallestInteger) {
   EXPECT_EQ(storage(network(kSum), "r"), "u8+3");
   EXPECT_EQ(storage(network(kSum, "high=127, low=-128"), "r"), "u8+128");
   EXPECT_EQ(storage(network(kSum, "high=0, low=-255"), "r"), "u8+255");
@@ -47,7 +47,7 @@ TEST(StoreIntegers, TheZeroIsTheLeastInteger) {
   EXPECT_EQ(storage(network(kSum), "y"), "") << "its elements are not known to be integers";
 }
 
-TEST(StoreIntegers, RangesThatDoNotFitStay) {
+TEST(StoreIntegers, TooWideRangesAreUnchanged) {
   EXPECT_EQ(storage(network(kSum, "high=253, low=-3"), "r"), "");
   EXPECT_EQ(storage(network(kSum, "high=0, low=-256"), "r"), "");
   EXPECT_EQ(storage(network(kSum, "high=300, low=250"), "r"), "");
@@ -73,7 +73,7 @@ TEST(StoreIntegers, DecodedCodesOfScaleOne) {
   EXPECT_EQ(decoded("%qx, %half, %z"), "");
 }
 
-TEST(StoreIntegers, InputsAndOutputsOfTheNetworkStay) {
+TEST(StoreIntegers, NetworkInputsAndOutputsAreUnchanged) {
   EXPECT_EQ(storage(network(R"(%y: f32[1,8,4,4] = Add@14 "y"(%r, %x) output "y" %y output "r" %r)"), "r"), "");
   // A view of an output is stored like the output, and a view of an input like the input.
   EXPECT_EQ(storage(network(R"(%y: f32[1,128] = Flatten@13 "y"(%r) output "y" %y)"), "r"), "");
@@ -83,7 +83,7 @@ TEST(StoreIntegers, InputsAndOutputsOfTheNetworkStay) {
   EXPECT_EQ(storage(joined, "k"), "");
 }
 
-TEST(StoreIntegers, ViewsAreStoredAlike) {
+TEST(StoreIntegers, ViewsShareOneStorageType) {
   const std::string text = network(R"(%s: f32[1,8,4,4] = kilter::RoundedSum@1 "s" {high=100, low=-50}(%x, %one, %zero)
     %k: f32[1,16,4,4] = Concat@13 "k" {axis=1}(%r, %s)
     %t: f32[1,4,4,16] = Transpose@13 "t" {perm=[0, 2, 3, 1]}(%k)
@@ -95,7 +95,7 @@ TEST(StoreIntegers, ViewsAreStoredAlike) {
   for (const std::string_view value : {"r", "s", "k", "t"}) EXPECT_EQ(storage(wide, value), "") << value;
 }
 
-TEST(StoreIntegers, PoolsAndLayoutsPassIntegersOn) {
+TEST(StoreIntegers, PoolsAndLayoutChangesKeepIntegers) {
   const std::string text = network(R"(%b: f32[1,8,4,4]{c8 halo1,1,1,1} = kilter::Relayout@1 "b"(%r)
     %p: f32[1,8,4,4]{c8} = MaxPool@12 "p" {kernel_shape=[3, 3], pads=[1, 1, 1, 1]}(%b)
     %y: f32[1,8,4,4]{c8} = Neg@13 "y"(%p) %o: f32[1,8,4,4] = kilter::Relayout@1 "o"(%y) output "o" %o)");
@@ -117,7 +117,7 @@ TEST(StoreIntegers, KernelsThatDoNotConvertReadFloats) {
             "");
 }
 
-TEST(StoreIntegers, ALimitOnRewritesStopsAllOrNothing) {
+TEST(StoreIntegers, RewriteLimitAppliesToAllOrNone) {
   for (const int64_t most : {0, 1}) {
     Graph graph = parse_graph(network(R"(%s: f32[1,8,4,4] = kilter::RoundedSum@1 "s" {high=9, low=0}(%x, %one, %zero)
                                          %y: f32[1,8,4,4] = Add@14 "y"(%r, %s) output "y" %y)"));

@@ -6,7 +6,7 @@
 namespace kilter {
 namespace {
 
-TEST(Volumes, AConvolutionReadsTheChannelsOfItsFramesAtOnce) {
+TEST(Volumes, ConvolutionReadsAllItsFramesAtOnce) {
   const std::string_view text = R"(graph "g" {
     input %x: f32[1,2,4,3,3]
     const %w: f32[1,2,2,1,1](1, 2, 3, 4)
@@ -31,7 +31,7 @@ TEST(Volumes, AConvolutionReadsTheChannelsOfItsFramesAtOnce) {
   EXPECT_TRUE(w.same(Tensor::of<float>({1, 4, 1, 1}, {1, 3, 2, 4})));  // the channels of the first frame come first
 }
 
-TEST(Volumes, GroupsAddUpAConvolutionForEachFrame) {
+TEST(Volumes, GroupedConvolutionSumsOneConvolutionPerFrame) {
   EXPECT_EQ(after(volumes_as_images, R"(graph "g" {
     input %x: f32[1,2,3,3,3]
     const %w: f32[2,1,2,1,1](1, 2, 3, 4)
@@ -56,7 +56,7 @@ TEST(Volumes, GroupsAddUpAConvolutionForEachFrame) {
             "output \"y\" %y\n");
 }
 
-TEST(Volumes, TransposedConvolutionsAreOneForEachPhase) {
+TEST(Volumes, TransposedConvolutionsBecomeOnePerPhase) {
   EXPECT_EQ(after(volumes_as_images, R"(graph "g" {
     input %x: f32[1,1,2,1,1]
     const %w: f32[1,1,3,1,1](1, 2, 3)
@@ -82,7 +82,7 @@ TEST(Volumes, TransposedConvolutionsAreOneForEachPhase) {
             "output \"y\" %y\n");
 }
 
-TEST(Volumes, PoolsAreThoseOfImagesThenOfFrames) {
+TEST(Volumes, PoolsRunOverImagesThenFrames) {
   EXPECT_EQ(after(volumes_as_images, R"(graph "g" {
     input %x: f32[1,1,4,4,4]
     %y: f32[1,1,2,2,2] = MaxPool@12 "y" {kernel_shape=[2,2,2], strides=[2,2,2]}(%x)
@@ -109,7 +109,7 @@ TEST(Volumes, PoolsAreThoseOfImagesThenOfFrames) {
   EXPECT_TRUE(shares.same(Tensor::of<float>({3, 1, 1, 1}, {0.5F, 1 / 3.0F, 0.5F})));
 }
 
-TEST(Volumes, FramesStayFramesBetweenOperators) {
+TEST(Volumes, FramesArePassedBetweenOperators) {
   const std::string text = after(volumes_as_images, R"(graph "g" {
     input %x: f32[2,1,2,3,3]
     const %w: f32[2,1,1,1,1](1, 2)
@@ -130,7 +130,7 @@ TEST(Volumes, FramesStayFramesBetweenOperators) {
   EXPECT_NE(text.find("%d_1: f32[4,4,3,3] = Concat@28 \"d\" {axis=1}(%c_1, %a_1)\n"), std::string::npos) << text;
 }
 
-TEST(Volumes, WhatIsNoConvolutionOfConstantWeightsStays) {
+TEST(Volumes, OtherNodesAreUnchanged) {
   const auto stays = [](std::string_view operands, std::string_view nodes) {
     EXPECT_EQ(unchanged(volumes_as_images, fmt::format("graph \"g\" {{\n{}\n{}\n output \"y\" %y }}", operands, nodes)),
               "");

@@ -36,7 +36,7 @@ TEST(WidenFloats, CastsToF32DisappearAndCastsFromItRoundTheStoredValue) {
             "output \"r\" %z\n");
 }
 
-TEST(WidenFloats, AValueThatOthersReadInF32IsRoundedInACopy) {
+TEST(WidenFloats, ValueReadInF32IsRoundedInACopy) {
   EXPECT_EQ(after(widen_floats, R"(graph "g" {
     input %x: f32[8]
     %y: f32[8] = Exp@13 "exp"(%x)
@@ -76,7 +76,7 @@ TEST(WidenFloats, NodesThatNeedTheNarrowTypeKeepIt) {
             "output \"z\" %z.f16\n");
 }
 
-TEST(WidenFloats, NetworksWithoutNarrowFloatsStay) {
+TEST(WidenFloats, NetworksWithoutNarrowFloatsAreUnchanged) {
   EXPECT_EQ(unchanged(widen_floats, R"(graph "g" {
     input %x: f32[8]
     %y: f32[8] = Relu@14 "relu"(%x)

@@ -29,14 +29,14 @@ TEST(Bounds, EachCacheKeepsItsPartOfTheWeights) {
   EXPECT_NEAR(bound(1024 * kMiB).ms, ms(1.0 / 1024, 31.0 / 1024, 1 - 32.0 / 1024), 1e-12);
 }
 
-TEST(Bounds, TheLevelIsWhereMostOfThemComeFrom) {
+TEST(Bounds, LevelIsWhereMostWeightsComeFrom) {
   EXPECT_EQ(bound(kMiB).level, "L2");
   EXPECT_EQ(bound(4 * kMiB).level, "L3");
   EXPECT_EQ(bound(64 * kMiB).level, "L3");
   EXPECT_EQ(bound(65 * kMiB).level, "DRAM");
 }
 
-TEST(Bounds, ThoseOfStepsAddUp) {
+TEST(Bounds, BoundsOfStepsAddUp) {
   Plan plan;
   for (const int64_t bytes : {kMiB, 2 * kMiB, 3 * kMiB}) {
     Step step;
@@ -51,7 +51,7 @@ TEST(Bounds, ThoseOfStepsAddUp) {
 }
 
 /// The bound hardly rises if the memory that a run touches slightly exceeds a cache.
-TEST(Bounds, NothingJumpsWhereACacheEnds) {
+TEST(Bounds, BoundIsContinuousAtCacheSizes) {
   for (const int64_t end : {kMiB, 32 * kMiB}) EXPECT_NEAR(bound(end + 64).ms, bound(end).ms, 1e-5);
 }
 

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-TEST(Causes, ReferenceKernelSaysWhyAndWhatADroppedOptionSaves) {
+TEST(Causes, ReferenceKernelNamesTheOptionToDrop) {
   CompileOptions options;
   options.choices["pool1"].schedule = parse_schedule("reference");
   const Suspicion s = MadeUp(2, options).at("reference kernel", "pool1");
@@ -28,7 +28,7 @@ TEST(Causes, ReferenceKernelSaysWhyAndWhatADroppedOptionSaves) {
   EXPECT_GT(s.gain_ms, 0.9);
 }
 
-TEST(Causes, ReferenceKernelWithoutATemplateNamesTheRejectionsAndOffersNothing) {
+TEST(Causes, ReferenceKernelWithoutTemplateListsRejections) {
   CompileOptions options;
   options.debug.disable = {"choose_layouts"};
   const Suspicion s = MadeUp(2, options).at("reference kernel", "conv1");
@@ -49,7 +49,7 @@ TEST(Causes, UnfusedNeighbourNamesItsProducerAndTheReason) {
   EXPECT_TRUE(s.mend->compile.choices.empty());
 }
 
-TEST(Causes, AStepThatTwoTasksCouldRunIsToldOnceWithBothReasons) {
+TEST(Causes, StepThatTwoTasksCouldRunIsReportedOnce) {
   CompileOptions options;
   options.choices["conv1"].fuse = Fusion::none;
   MadeUp n(2, options);
@@ -63,13 +63,13 @@ TEST(Causes, AStepThatTwoTasksCouldRunIsToldOnceWithBothReasons) {
   EXPECT_TRUE(s.mend);
 }
 
-TEST(Causes, ReductionsAreToldWithWhatMakesTheirInput) {
+TEST(Causes, UnfusedReductionsNameTheirProducer) {
   EXPECT_THAT(MadeUp().at("unfused neighbour", "pool10").evidence,
               ContainsRegex("which computes its input, could run it, but only tasks of depthwise convolutions can "
                             "reduce their own results"));
 }
 
-TEST(Causes, ElementWiseStepsBeforeContractionsAreToldTogether) {
+TEST(Causes, ElementWiseStepsBeforeContractionsAreReportedTogether) {
   const Suspicion s =
       MadeUp(2, {}, "x86-64-v4", "densenet121").at("unfused neighbour", "denseblock1.denselayer2.norm1.mul");
   EXPECT_EQ(s.evidence,
@@ -112,7 +112,7 @@ TEST(Causes, FasterPrecisionIsPredictedFromPeaksAndChangesResults) {
   EXPECT_TRUE(s.changes_results);
 }
 
-TEST(Causes, WinogradIsHeldAgainstAllMultiplicationsOfANarrowerType) {
+TEST(Causes, FasterPrecisionIsComparedWithWinograd) {
   CompileOptions direct, winograd;
   direct.accuracy = Accuracy::strict;
   winograd.choices["layer1.0.conv1"].schedule =
@@ -123,7 +123,7 @@ TEST(Causes, WinogradIsHeldAgainstAllMultiplicationsOfANarrowerType) {
       << "bf16 multiplies twice as fast, but Winograd with m=4 multiplies a quarter";
 }
 
-TEST(Causes, PrecisionIsNotToldWhereItIsChosenOrTheMachineLacksIt) {
+TEST(Causes, FasterPrecisionIsNotReportedIfChosenOrUnsupported) {
   EXPECT_TRUE(with_gears({}, "x86-64-v4").find("faster precision").empty())
       << "no products of bf16, and no bytes saved";
   CompileOptions chosen;
@@ -131,7 +131,7 @@ TEST(Causes, PrecisionIsNotToldWhereItIsChosenOrTheMachineLacksIt) {
   EXPECT_TRUE(with_gears(chosen, "znver4").find("faster precision").empty());
 }
 
-TEST(Causes, UnquantisedNetworksAreToldWhereBytesAreMuchFaster) {
+TEST(Causes, UnquantisedNetworkIsReportedIfBytesAreMuchFaster) {
   const Suspicion s = with_gears({}, "znver4").at("not quantised", "");
   EXPECT_THAT(s.evidence,
               ContainsRegex("layers multiply f32; int8 would take .* of .* ms if they reached the same shares "
@@ -142,7 +142,7 @@ TEST(Causes, UnquantisedNetworksAreToldWhereBytesAreMuchFaster) {
   EXPECT_TRUE(with_gears({}, "neoverse-n1").find("not quantised").empty()) << "no instruction for bytes";
 }
 
-TEST(Causes, LayoutChangesAreToldWithWhoAsksForThem) {
+TEST(Causes, LayoutChangesNameTheirCause) {
   CompileOptions options;
   options.choices["conv1.relu"].plain = true;
   const MadeUp net(2, options);
@@ -161,7 +161,7 @@ TEST(Causes, LayoutChangesAreToldWithWhoAsksForThem) {
   EXPECT_FALSE(other.mend);
 }
 
-TEST(Causes, PassesThatWereHeldBackAreOneSuspicion) {
+TEST(Causes, DisabledPassesAreOneSuspicion) {
   CompileOptions options;
   options.debug.disable = {"fuse"};
   const MadeUp net(2, options);
@@ -171,7 +171,7 @@ TEST(Causes, PassesThatWereHeldBackAreOneSuspicion) {
   EXPECT_TRUE(MadeUp().find("passes held back").empty());
 }
 
-TEST(Causes, ThreadsAreIdleByLimitByTooFewItemsOrByImbalance) {
+TEST(Causes, IdleThreadsNameLimitFewItemsOrImbalance) {
   CompileOptions options;
   options.choices["conv10"].threads = 1;
   MadeUp net(2, options);
@@ -200,7 +200,7 @@ TEST(Causes, ThreadsAreIdleByLimitByTooFewItemsOrByImbalance) {
   EXPECT_EQ(network.mend->threads, 4);
 }
 
-TEST(Causes, ForcedTileIsHeldAgainstTheModelsBest) {
+TEST(Causes, ForcedTileIsComparedWithTheModelsBest) {
   CompileOptions options;
   options.choices["fire2.expand3x3"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
   const Suspicion s = MadeUp(2, options).at("poor register tile", "fire2.expand3x3");
@@ -211,7 +211,7 @@ TEST(Causes, ForcedTileIsHeldAgainstTheModelsBest) {
   EXPECT_TRUE(s.mend->compile.choices.empty());
 }
 
-TEST(Causes, TileFarBelowTheOthersOfItsTemplateIsTold) {
+TEST(Causes, TileFarBelowItsTemplateIsReported) {
   MadeUp net;
   net.row("fire8.squeeze").bound.ms = 0.2;
   const Suspicion s = net.at("poor register tile", "fire8.squeeze");
@@ -228,14 +228,14 @@ TEST(Causes, TailIsTheModelsShareOfCycles) {
   EXPECT_DOUBLE_EQ(s.gain_ms, 0.25);
 }
 
-TEST(Causes, FirstLayerHasFewChannels) {
+TEST(Causes, FirstLayerWithFewChannelsIsReported) {
   const std::vector<Suspicion> all = MadeUp().find("first layer with few channels");
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0].name, "conv1");
   EXPECT_THAT(all[0].evidence, StartsWith("3 input channels do not fill a block"));
 }
 
-TEST(Causes, WeightsThatAreStreamedCallForABatch) {
+TEST(Causes, StreamedWeightsAreReported) {
   MadeUp net;
   Row& row = net.row("conv10");
   row.bound = {Bound::memory, 0.8, "DRAM"};
@@ -250,7 +250,7 @@ TEST(Causes, WeightsThatAreStreamedCallForABatch) {
   EXPECT_NEAR(batch.gain_ms, 0.8 * 0.8 * 7 / 8, 1e-9);
 }
 
-TEST(Causes, BarriersAndGapsThatWeigh) {
+TEST(Causes, LongBarriersAndGapsAreReported) {
   MadeUp net;
   net.row("pool3").barrier_ms = 0.6;
   EXPECT_THAT(net.at("barriers and gaps", "pool3").evidence, StartsWith("0.600 ms of 1.000 ms pass between the fork"));
@@ -262,7 +262,7 @@ TEST(Causes, BarriersAndGapsThatWeigh) {
   EXPECT_EQ(net.at("barriers and gaps", "").mend->threads, 1);
 }
 
-TEST(Causes, StrictAccuracyIsToldWithWhatTheModelExpectsWithoutIt) {
+TEST(Causes, StrictAccuracyReportsItsExpectedCost) {
   EXPECT_TRUE(MadeUp(1).find("slower template").empty());
   CompileOptions options;
   options.accuracy = Accuracy::strict;
@@ -274,7 +274,7 @@ TEST(Causes, StrictAccuracyIsToldWithWhatTheModelExpectsWithoutIt) {
   EXPECT_EQ(s.mend->compile.accuracy, Accuracy::normal);
 }
 
-TEST(Causes, AForcedScheduleIsHeldAgainstOtherTemplatesToo) {
+TEST(Causes, ForcedScheduleIsComparedWithOtherTemplates) {
   CompileOptions options;
   options.choices["fire2.expand3x3"].schedule = parse_schedule("conv2d_direct vectors=2 rows=1 tile=8 prefetch=0");
   const Suspicion s = MadeUp(1, options).at("poor register tile", "fire2.expand3x3");

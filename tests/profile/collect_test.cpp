@@ -69,7 +69,7 @@ TEST(Collect, RowsNameTheRowsAndInputsThatTheyRead) {
 }
 
 /// One pass in five stalls before and after two steps, for longer than a whole run takes.
-TEST(Collect, StalledPassesMoveNoRow) {
+TEST(Collect, StalledPassesDoNotChangeRows) {
   TestNetwork net("zoo:squeezenet1_1");
   Options options = quick();
   options.min_passes = 30;
@@ -94,7 +94,7 @@ TEST(Collect, StalledPassesMoveNoRow) {
   }
 }
 
-TEST(Collect, ThreadsShareTheWorkAndTheBarrierIsPartOfTheRow) {
+TEST(Collect, RowsIncludeThreadTimesAndBarriers) {
   TestNetwork net("zoo:squeezenet1_1", 2);
   Profile p = profile_of(net, 2, quick());
   for (int i = 0; i < 4 && quietness(p.conditions) != Quietness::quiet; ++i) p = profile_of(net, 2, quick());
@@ -124,7 +124,7 @@ TEST(Collect, MoreThreadsThanCpusStillAddUp) {
   for (const Row& r : p.rows) EXPECT_GE(r.barrier_ms, 0) << r.name;
 }
 
-TEST(Collect, TheTimelineIsOnePassInOrder) {
+TEST(Collect, TimelineHoldsOnePassInOrder) {
   TestNetwork net("zoo:squeezenet1_1", 2);
   const Profile p = profile_of(net, 2, quick());
   std::vector<double> last(2, 0);
@@ -149,7 +149,7 @@ TEST(Collect, ConditionsSayWhatWasMeasured) {
   EXPECT_EQ(p.conditions.kept, 2 * p.kept);
 }
 
-TEST(Collect, TheSumIsHeldAgainstTheRunsBesideIt) {
+TEST(Collect, SumIsComparedWithEndToEndRuns) {
   TestNetwork net("zoo:squeezenet1_1");
   const Profile p = profile_of(net, 1, quick());
   const Ratio& r = p.sum_over_end_to_end;
@@ -159,7 +159,7 @@ TEST(Collect, TheSumIsHeldAgainstTheRunsBesideIt) {
   EXPECT_NE(agreement(r), Agreement::differ);
 }
 
-TEST(Agreement, IsOneOfTheInterval) {
+TEST(Agreement, DependsOnTheInterval) {
   EXPECT_EQ(agreement({1.02, 1.01, 1.03}), Agreement::agree);
   EXPECT_EQ(agreement({1.04, 1.02, 1.06}), Agreement::agree) << "it touches 3 %";
   EXPECT_EQ(agreement({1.05, 1.04, 1.06}), Agreement::differ);
@@ -167,7 +167,7 @@ TEST(Agreement, IsOneOfTheInterval) {
   EXPECT_EQ(agreement({1.0, 0.9, 1.1}), Agreement::unknown) << "an interval that wide touches anything";
 }
 
-TEST(Collect, DisturbedPassesAreCountedWithWhatDisturbedThem) {
+TEST(Collect, DisturbedPassesAreCountedByReason) {
   TestNetwork net("zoo:squeezenet1_1");
   Options options = quick();
   options.read_quiet = quiet_machine();
@@ -184,7 +184,7 @@ TEST(Collect, DisturbedPassesAreCountedWithWhatDisturbedThem) {
 }
 
 /// A layer that runs several kernels has one row for each.
-TEST(Collect, NoTwoRowsHaveOneName) {
+TEST(Collect, RowNamesAreUnique) {
   TestNetwork net("zoo:squeezenet1_1");
   const Profile p = profile_of(net, 1, quick());
   std::set<std::string> labels;
@@ -213,7 +213,7 @@ TEST(Stages, AreTheSameForAnyPlan) {
                                                        "c (stage 1)", "c (stage 2)", "c"}));
 }
 
-TEST(Group, AddsRowsOfOneTaskAndOneOperator) {
+TEST(Group, SumsRowsByTaskAndOperator) {
   TestNetwork net("zoo:squeezenet1_1");
   const Profile p = profile_of(net, 1, quick());
   for (const char* by : {"layer", "operator", "task"}) {

@@ -25,7 +25,7 @@ TEST(Count, EveryStepIsCountedOrTheReasonIsGiven) {
   }
 }
 
-TEST(Count, TheMeanOfARunIsTheSumDividedByTheRuns) {
+TEST(Count, CountPerRunIsTheSumDividedByTheRuns) {
   CounterValues sum;
   sum.cycles = 100;
   sum.instructions = 250;

@@ -45,7 +45,7 @@ struct Edges {
   std::vector<StepReads> reads;
 };
 
-TEST(Edges, ResidualBranchAndAValueThatTwoLayersRead) {
+TEST(Edges, ResidualBranchesAndSharedValues) {
   const Compiled c = compiled("resnet18");
   const Edges edges(c);
   EXPECT_THAT(edges.of("layer1.0.conv1"), ElementsAre("maxpool"));

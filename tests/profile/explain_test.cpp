@@ -35,7 +35,7 @@ TEST(Trials, ChangedStepsAreThoseThatDifferAndTheirReaders) {
   EXPECT_EQ(names(apart.compiled.plan, c.gone), (std::vector<std::string>{"conv1.relu"}));
 }
 
-TEST(Trials, GainIsAShareThatDisturbedLapsDoNotMove) {
+TEST(Trials, DisturbedLapsDoNotChangeTheGain) {
   Laps before, after;
   for (int i = 0; i < 40; ++i) {
     const double noise = 1 + 0.01 * (i % 5);
@@ -52,7 +52,7 @@ TEST(Trials, GainIsAShareThatDisturbedLapsDoNotMove) {
 }
 
 /// The gain of a layer is a share of the network's time, so the noise of unchanged steps widens its interval.
-TEST(Trials, TheIntervalOfAGainIsThatOfTheNetworksTime) {
+TEST(Trials, GainIntervalIncludesNoiseOfTheNetwork) {
   const auto laps = [](double first, double rest_noise, int shift) {
     Laps out;
     for (int i = 0; i < 40; ++i) out.push_back({first, 99 * (1 + rest_noise * ((i * 7 + shift) % 11 - 5))});
@@ -69,12 +69,12 @@ TEST(Trials, TheIntervalOfAGainIsThatOfTheNetworksTime) {
   EXPECT_NEAR(alone.high - alone.low, 0, 1e-9) << "steps that are left out do not count";
 }
 
-TEST(Trials, ABatchIsHeldAgainstAsManySingleRuns) {
+TEST(Trials, BatchIsComparedWithAsManySingleRuns) {
   const Laps single(10, {2, 8}), batch(10, {20, 52});
   EXPECT_NEAR(gains_between(single, batch, {{0, 1}, {0, 1}, {}, {}, 1.0 / 8}, 1).all.share, 0.1, 1e-9);
 }
 
-TEST(Trials, GainInOtherStepsCountsWhereItIsCertainAndMoreThanAnotherPlace) {
+TEST(Trials, GainInOtherStepsCountsIfSignificant) {
   const Gain moved{0.08, 0.078, 0.082};
   EXPECT_EQ(told_gain(moved, {0.12, 0.11, 0.13}).share, 0.12);     // significant, and 4 % more
   EXPECT_EQ(told_gain(moved, {0.12, 0.05, 0.19}).share, 0.08);     // the whole network's interval is too wide
@@ -102,7 +102,7 @@ TEST(Command, IsQuotedForAShellAndHoldsEverySetting) {
 }
 
 /// Side A is the unchanged network, side B has the other setting; options that both share appear once.
-TEST(Command, ComparesWhatItClaims) {
+TEST(Command, ComparesBothSettings) {
   Subject subject;
   subject.model = "zoo:resnet18";
   subject.arguments = "--records default";
@@ -178,7 +178,7 @@ TEST(Explain, PartsAddUpFindingsAreRankedAndTheJsonHoldsAll) {
 
 // --- a machine that other programs use ---
 
-TEST(Busy, IsACauseWithItsShareAndTheBestRun) {
+TEST(BusyMachine, IsReportedWithShareAndBestRun) {
   MadeUp net;
   EXPECT_TRUE(net.find("the machine is busy").empty());
   net.disturb(50);
@@ -193,7 +193,7 @@ TEST(Busy, IsACauseWithItsShareAndTheBestRun) {
   EXPECT_EQ(s.action, "kilter bench zoo:squeezenet1_1 --threads 2");
 }
 
-TEST(Busy, MoreThreadsThanCpusAreNobodyElsesFault) {
+TEST(BusyMachine, OversubscriptionIsNotBlamedOnOtherPrograms) {
   MadeUp net;
   net.disturb(96);
   net.profile.conditions.pinning = "3";
@@ -204,7 +204,7 @@ TEST(Busy, MoreThreadsThanCpusAreNobodyElsesFault) {
 }
 
 /// A report of a busy machine comes first, and findings that rest on the disturbed times are not shown.
-TEST(Busy, ComesFirstAndWithholdsWhatRestsOnIt) {
+TEST(BusyMachine, ComesFirstAndHidesUnreliableFindings) {
   ExplainOptions options = quick();
   options.read_quiet = busy_machine();
   const Explanation e = explain(subject_of("squeezenet1_1", 96, 1), options);
@@ -231,7 +231,7 @@ TEST(Busy, ComesFirstAndWithholdsWhatRestsOnIt) {
 }
 
 /// A gain is reported on a busy machine if it was measured with both variants interleaved: they were disturbed alike.
-TEST(Busy, WhatWasMeasuredInTurnsIsToldAllTheSame) {
+TEST(BusyMachine, InterleavedMeasurementsAreStillReported) {
   ExplainOptions options = quick();
   options.read_quiet = busy_machine();
   options.trial_seconds = 1.5;
@@ -243,7 +243,7 @@ TEST(Busy, WhatWasMeasuredInTurnsIsToldAllTheSame) {
   EXPECT_GT(f->interval.low, 0);
 }
 
-TEST(Busy, ThreadsThatOthersHoldUpAreNoImbalance) {
+TEST(BusyMachine, DelaysByOtherProgramsAreNotImbalance) {
   MadeUp net;
   net.step("pool5").extent = 4;
   net.row("pool5").balance = 0.5, net.row("pool5").busy_ms = {1, 0.1};
@@ -295,7 +295,7 @@ class Replaces : public Chooser {
 
 /// A known plan that is not used is run and reported with its measured gain, and the text does not also say that
 /// nothing helps.
-TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
+TEST(TuningCauses, UnusedPlanIsMeasured) {
   CompileOptions slow;
   slow.choices["pool1"].schedule = parse_schedule("reference");
   Subject subject = subject_of("squeezenet1_1", 160, 1, slow);
@@ -320,7 +320,7 @@ TEST(TuningCauses, APlanThatIsNotUsedIsRunInTurns) {
 
 /// An alternative that was run without a gain is not given as advice; it is listed among the facts that nothing can be
 /// done about.
-TEST(Explain, WhatBringsNothingIsNoAction) {
+TEST(Explain, UselessAlternativesAreNotAdvised) {
   Subject subject = subject_of("squeezenet1_1", 96, 1);
   Choices slower;
   slower["conv1"].fuse = Fusion::none;
@@ -341,7 +341,7 @@ TEST(Explain, WhatBringsNothingIsNoAction) {
               HasSubstr("What else takes time; nothing can be done about it in this version\n"));
 }
 
-TEST(Explain, LayersThatApproximateAreListedWithTheirError) {
+TEST(Explain, ApproximatingLayersAreListedWithTheirError) {
   constexpr const char* kError = "largest error [0-9.]+ u of the largest sum of magnitudes";
   Subject subject = subject_of("squeezenet1_1", 96, 1);
   const Explanation e = explain(subject, quick());
@@ -363,7 +363,7 @@ TEST(Explain, LayersThatApproximateAreListedWithTheirError) {
   EXPECT_THAT(explanation_text(explain(subject, quick()), ""), Not(HasSubstr("Approximations")));
 }
 
-TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
+TEST(Explain, SingleLayerShowsSchedulesAndRejections) {
   ExplainOptions options = quick();
   options.node = "fire4.expand3x3";
   const Explanation e = explain(subject_of("squeezenet1_1", 96, 1), options);
@@ -387,7 +387,7 @@ TEST(Explain, OneLayerComesWithItsSchedulesAndRejections) {
 }
 
 /// `explain` must be right in three of four attempts; half is not enough.
-TEST(Explain, AttemptsAreJudgedByHowManyAgree) {
+TEST(Explain, ThreeOfFourAttemptsMustBeRight) {
   EXPECT_EQ(judge(3, 3), Judgement::open);
   EXPECT_EQ(judge(4, 4), Judgement::right);
   EXPECT_EQ(judge(3, 4), Judgement::right);
@@ -399,7 +399,7 @@ TEST(Explain, AttemptsAreJudgedByHowManyAgree) {
   EXPECT_EQ(judge(5, 8), Judgement::wrong);
 }
 
-TEST(Explain, PlantedReferenceKernelIsNamedWithWhatMendingItBrings) {
+TEST(Explain, PlantedReferenceKernelIsFoundWithItsGain) {
   expect_explained([](double seconds) { return attempt(reference_kernel(), seconds); }, 1);
 }
 

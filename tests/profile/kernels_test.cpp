@@ -54,7 +54,7 @@ void expect_round_trip(const std::string& line) {
       << line << "\nbecame " << fmt::format("{}", fmt::join(problems, "\n       "));
 }
 
-TEST(Problem, LinesOfTheNetworksReadBack) {
+TEST(Problem, NetworkLinesRoundTrip) {
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(KILTER_KERNELS)) {
     const std::string path = entry.path().string();
@@ -70,7 +70,7 @@ TEST(Problem, LinesOfTheNetworksReadBack) {
   EXPECT_EQ(files, 13U);
 }
 
-TEST(Problem, LinesByHandReadBack) {
+TEST(Problem, HandWrittenLinesRoundTrip) {
   for (const std::string line : {
            "conv2d n1 c32 h9 w11 k32 r3 s3 g32 pad1 f32 +bias +swish+reducemean(i64[1]=3 keepdims=1)",
            "conv2d n2 c6 h9 w7 k4 r3 s2 g2 stride2,1 pad1,0,2,1 dil1,2 f32",
@@ -93,7 +93,7 @@ TEST(Problem, LinesByHandReadBack) {
   }
 }
 
-TEST(Problem, LinesOfIntegersReadBack) {
+TEST(Problem, IntegerLinesRoundTrip) {
   const std::string sum = "+roundedsum(f64[] f64[1,64,1,1] high=127 low=-128)";
   const std::string residual = "+roundedsum(f64[] f32:u8[1,64,9,9] f64[] f64[]=0 high=255 low=0)";
   for (const std::string& line : {
@@ -115,7 +115,7 @@ std::string problem_error(const std::string& line) {
   return error_of([&] { parse_problem(line); }, ErrorKind::bad_input);
 }
 
-TEST(Problem, APrologueIsRead) {
+TEST(Problem, PrologueIsParsed) {
   const Problem p = parse_problem("mul(f32[1,16,8,8] f32[1,16,1,1])+ conv2d n1 c16 h8 w8 k4 r1 s1 f32 +bias +relu");
   EXPECT_EQ(p.anchor, "conv");
   EXPECT_EQ(p.graph.inputs().size(), 2U);
@@ -124,7 +124,7 @@ TEST(Problem, APrologueIsRead) {
   EXPECT_THAT(nodes, testing::HasSubstr(" = Relu@"));
 }
 
-TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
+TEST(Problem, BadLinesNameTheColumn) {
   EXPECT_EQ(problem_error(" "),
             "problem: expected a line such as 'conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32 +relu', got nothing");
   EXPECT_EQ(problem_error("convv2d n1 c64"),
@@ -175,7 +175,7 @@ TEST(Problem, BadLinesAreAnsweredWithTheColumn) {
             "problem 'matmul(f32[2,3] f32[4,5])': MatMul 'MatMul");
 }
 
-TEST(KernelList, ItsTextReadsBack) {
+TEST(KernelList, TextRoundTrips) {
   const profile::KernelList list{
       "net", 1234, {{2, "conv2d n1 c3 h8 w8 k4 r1 s1 f32", {"a", "b"}}, {1, "softmax(f32[2,3])", {}}}};
   const profile::KernelList back = profile::parse_kernel_list("# comment\n\n" + text(list), "net");
@@ -201,7 +201,7 @@ profile::KernelTime time_of(const std::string& line) {
   return profile::measure_kernel(line, peaks, {parse_target("native"), 1, 0, 0.02}).chosen;
 }
 
-TEST(KernelTime, MovementIsToldFromOtherWorkBoundByMemory) {
+TEST(KernelTime, MovementIsDistinguishedFromOtherMemoryBoundWork) {
   const profile::KernelTime transpose = time_of("transpose(f32[1,12,128,64] perm=0,1,3,2)");
   EXPECT_TRUE(transpose.moves);
   EXPECT_EQ(transpose.bound.kind, profile::Bound::memory);
@@ -213,12 +213,12 @@ TEST(KernelTime, MovementIsToldFromOtherWorkBoundByMemory) {
   EXPECT_FALSE(time_of("conv2d n1 c16 h8 w8 k16 r1 s1 f32 +relu").moves);
 }
 
-TEST(KernelTime, OfWhatIsSelectedFromNoMoreCountsThanIsTaken) {
+TEST(KernelTime, SelectionCountsOnlyTheBytesTaken) {
   EXPECT_EQ(time_of("takechannels(f32[1,16,8,8] f32[1,16,8,8] channels=0,20,4)").bytes, 2 * 3 * 8 * 8 * 4);
   EXPECT_EQ(time_of("gather(f32[100,768] i64[1,10])").bytes, 2 * 10 * 768 * 4 + 10 * 8);
 }
 
-TEST(KernelTime, FewRowsOfATableAreNotHeldAgainstReadingAllOfIt) {
+TEST(KernelTime, FewTableRowsHaveNoFullReadTime) {
   EXPECT_EQ(time_of("gather(f32[8000,768] i64[1,64])").read_ms, 0);
   EXPECT_GT(time_of("gather(f32[100,768] i64[1,128])").read_ms, 0);
 }
@@ -243,7 +243,7 @@ std::string list_error(const std::string& text) {
   return error_of([&] { profile::parse_kernel_list(text, "net.txt"); }, ErrorKind::bad_input);
 }
 
-TEST(KernelList, BadLinesAreAnsweredWithTheirNumber) {
+TEST(KernelList, BadLinesNameTheirNumber) {
   EXPECT_EQ(list_error("# a\ntouches many bytes"),
             "net.txt line 2: expected 'touches N bytes' or 'COUNT | PROBLEM | LAYERS', got 'touches many bytes'");
   EXPECT_EQ(list_error("x | softmax(f32[2,3])"),

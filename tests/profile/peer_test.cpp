@@ -28,7 +28,7 @@ class PeerProcess : public testing::Test {
   Peer::Request request_{"onnxruntime", "m.onnx", 1, {}};
 };
 
-TEST_F(PeerProcess, WhatLibrariesPrintIsNoAnswer) {
+TEST_F(PeerProcess, LibraryOutputIsIgnored) {
   play(
       "echo hello; echo '{\"version\": \"onnxruntime 9\"}'; read run\n"
       "echo '[warning] something'; echo 12; echo '{\"ms\": 2.5}'; read layers\n"
@@ -42,7 +42,7 @@ TEST_F(PeerProcess, WhatLibrariesPrintIsNoAnswer) {
   EXPECT_EQ(layers.run_ms, 3);
 }
 
-TEST_F(PeerProcess, FailuresAreToldInItsWords) {
+TEST_F(PeerProcess, FailuresQuoteThePeer) {
   play(
       "echo '{\"version\": \"v\"}'; read run; echo '{\"error\": \"MemoryError: none left\"}'\n"
       "read run; echo '{\"ms\": \"soon\"}'; read layers; echo 'Traceback' >&2; echo 'Killed: a reason' >&2\n");
@@ -55,7 +55,7 @@ TEST_F(PeerProcess, FailuresAreToldInItsWords) {
             "onnxruntime:m.onnx: its process ended before it answered 'layers 2': Killed: a reason");
 }
 
-TEST_F(PeerProcess, OneThatNeverAnswersIsNamed) {
+TEST_F(PeerProcess, PeerThatNeverAnswersIsAnError) {
   play("echo 'no module' >&2\n");
   const std::string python = (folder_.path() / "python").string();
   EXPECT_EQ(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
@@ -68,7 +68,7 @@ TEST_F(PeerProcess, OneThatNeverAnswersIsNamed) {
             "has onnxruntime installed (this one was chosen because KILTER_PYTHON names it)");
 }
 
-TEST_F(PeerProcess, AMissingModuleIsToldWithWhatInstallsItAndWhere) {
+TEST_F(PeerProcess, MissingModuleErrorSaysHowToInstall) {
   play("echo '{\"missing\": \"onnxruntime\", \"error\": \"ModuleNotFoundError: No module named onnxruntime\"}'\n");
   const std::string python = (folder_.path() / "python").string();
   EXPECT_EQ(error_of([&] { const Peer peer(request_); }, ErrorKind::unsupported),
@@ -79,7 +79,7 @@ TEST_F(PeerProcess, AMissingModuleIsToldWithWhatInstallsItAndWhere) {
 }
 
 /// Runs the real server in an interpreter that finds no packages.
-TEST_F(PeerProcess, TheServerNamesTheModuleThatItLacks) {
+TEST_F(PeerProcess, ServerNamesTheMissingModule) {
   const std::filesystem::path file = folder_.path() / "python";
   write_file_atomically(file, "#!/bin/sh\nexec python3 -I -S \"$@\"\n");
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);

@@ -25,7 +25,7 @@ Defect layout_change() {
   return d;
 }
 class Planted : public testing::TestWithParam<Defect> {};
-TEST_P(Planted, DefectIsNamedWithWhatMendingItBrings) {
+TEST_P(Planted, DefectIsFoundWithItsGain) {
   expect_explained([](double seconds) { return attempt(GetParam(), seconds); }, 6);
 }
 INSTANTIATE_TEST_SUITE_P(Slow, Planted,
@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Slow, Planted,
                          });
 
 /// Two defects at once: each is reported with the gain of fixing it alone.
-TEST(PlantedTogether, DefectsAreToldApart) {
+TEST(PlantedTogether, DefectsAreFoundSeparately) {
   CompileOptions options;
   options.choices["fire2.expand3x3"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=2 prefetch=0");
   options.choices["pool1"].schedule = parse_schedule("reference");

@@ -37,7 +37,7 @@ class ProgramProfile : public testing::Test {
   std::unique_ptr<Session> session_;
 };
 
-TEST_F(ProgramProfile, HasARowForEachInstructionAndItsLayersAndTheTripCountOfLoops) {
+TEST_F(ProgramProfile, HasRowsForInstructionsLayersAndLoops) {
   std::vector<std::string> rows;
   const Profile p = profile(30);
   for (const Row& r : p.rows)
@@ -80,7 +80,7 @@ TEST_F(ProgramProfile, RowsAddUpToTheRun) {
   EXPECT_EQ(p.kept, p.passes - 2 * (p.passes / 4));
 }
 
-TEST_F(ProgramProfile, LeavesOutWhatDidNotRun) {
+TEST_F(ProgramProfile, OmitsInstructionsThatDidNotRun) {
   const Profile p = profile(0);
   EXPECT_EQ(p.rows.size(), 6U);
   for (const Event& event : p.timeline) EXPECT_LT(event.row, p.rows.size());

@@ -27,7 +27,7 @@ ReplayOptions quick(Weights weights) {
   return o;
 }
 
-TEST(Replay, ColdWeightsRotateOverWhatARunTouches) {
+TEST(Replay, ColdWeightsRotateOverTouchedMemory) {
   TestNetwork net("zoo:squeezenet1_1");
   net.instance().run(net.from, net.to);
   const size_t step = step_named(net.plan(), "fire5.expand3x3");
@@ -39,7 +39,7 @@ TEST(Replay, ColdWeightsRotateOverWhatARunTouches) {
   EXPECT_GT(r.ms(), 0);
 }
 
-TEST(Replay, WarmAndFlushedSayWhatTheyAre) {
+TEST(Replay, WarmAndFlushedAreLabelled) {
   TestNetwork net("zoo:squeezenet1_1");
   net.instance().run(net.from, net.to);
   const Replay warm = replay(net.instance(), net.plan(), 1, 2, quick(Weights::warm));
@@ -49,7 +49,7 @@ TEST(Replay, WarmAndFlushedSayWhatTheyAre) {
   EXPECT_EQ(flushed.weights, "caches flushed");
 }
 
-TEST(Replay, NumberGrowsToTheLeastTimeOfAMeasurement) {
+TEST(Replay, NumberGrowsToTheMinimumTime) {
   TestNetwork net("zoo:squeezenet1_1");
   net.instance().run(net.from, net.to);
   ReplayOptions o = quick(Weights::warm);
@@ -59,7 +59,7 @@ TEST(Replay, NumberGrowsToTheLeastTimeOfAMeasurement) {
 }
 
 /// The next run is right again, whatever replays did to the buffers.
-TEST(Replay, LeavesTheInstanceAsItWas) {
+TEST(Replay, LeavesTheInstanceUnchanged) {
   TestNetwork net("zoo:squeezenet1_1");
   net.instance().run(net.from, net.to);
   const std::vector<Tensor> before = net.outputs;

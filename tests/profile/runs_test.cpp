@@ -69,7 +69,7 @@ TEST(Runs, DisturbedRunsAreLeftOutUnlessMostAre) {
   EXPECT_EQ(of_runs(net.plan(), elsewhere(), runs).rows[0].time.mean, (1 + 9 + 9) / 3.0);
 }
 
-TEST(Runs, WhatIsNotKnownIsNotShown) {
+TEST(Runs, UnknownFieldsAreNotShown) {
   TestNetwork net("zoo:squeezenet1_1", 1);
   const Profile p = of_runs(net.plan(), elsewhere(), {run_of(net.plan(), 1)});
   const std::string text = table(p, {.wide = true});

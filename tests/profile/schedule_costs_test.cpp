@@ -39,7 +39,7 @@ TEST(ScheduleCosts, AreRatiosToTheDefaultInOrder) {
   EXPECT_EQ(costs[1].measure_ms, 0);
 }
 
-TEST(ScheduleCosts, BadProblemsAreAnswered) {
+TEST(ScheduleCosts, BadProblemsAreErrors) {
   CostOptions how;
   how.target = parse_target("native");
   EXPECT_THROW(schedule_costs("convv2d n1", {}, how), Error);

@@ -64,7 +64,7 @@ TEST(Schedules, LoweringAloneMakesAPlanWithoutCode) {
   }
 }
 
-TEST(Schedules, EveryTemplateOfEveryLayerHasAStandingWithItsReason) {
+TEST(Schedules, EveryTemplateOfEveryLayerHasAStanding) {
   const Compiled c = lowered("squeezenet1_1");
   const nlohmann::json report = schedules_json(c, limits());
   EXPECT_EQ(report.at("format"), "kilter-schedules-1");
@@ -95,7 +95,7 @@ TEST(Schedules, EveryTemplateOfEveryLayerHasAStandingWithItsReason) {
   EXPECT_EQ(steps, c.plan.steps.size());
 }
 
-TEST(Schedules, WinogradStandsBesideDirectConvolutionWithBothPredictions) {
+TEST(Schedules, WinogradAndDirectConvolutionAreBothPredicted) {
   const Compiled c = lowered("squeezenet1_1", {}, 96);
   const nlohmann::json l = layer(c, "fire4.expand3x3");
   EXPECT_EQ(l.at("schedule").at("template"), "conv2d_winograd");
@@ -116,7 +116,7 @@ TEST(Schedules, WinogradStandsBesideDirectConvolutionWithBothPredictions) {
   EXPECT_THAT(text, Not(HasSubstr("pool1")));
 }
 
-TEST(Schedules, TemplatesForOtherKindsOfTasksAreNoAlternatives) {
+TEST(Schedules, TemplatesForOtherTasksAreNotListed) {
   const Compiled squeezenet = lowered("squeezenet1_1", {}, 96), mobilenet = lowered("mobilenet_v1");
   const auto rejected = [](const Compiled& c, const std::string& node) {
     std::string lines;
@@ -188,7 +188,7 @@ TEST(Schedules, NoPredictionIsBelowTheBound) {
   EXPECT_GT(lifted, 0) << "models leave out fused element-wise operations";
 }
 
-TEST(Schedules, LayersThatGiveUpWinogradForMemorySayWhatTheyGaveUp) {
+TEST(Schedules, LayersThatGaveUpWinogradForMemorySaySo) {
   const auto need = [](const Compiled& c) { return c.weight_bytes + c.plan.arena_bytes; };
   CompileOptions options;
   options.accuracy = Accuracy::strict;
@@ -224,7 +224,7 @@ TEST(Schedules, LayersThatGiveUpWinogradForMemorySayWhatTheyGaveUp) {
   EXPECT_THAT(schedules_text(fast, limits()), Not(HasSubstr("memory ")));
 }
 
-TEST(Schedules, TheErrorToldIsThatOfTheScheduleThatRuns) {
+TEST(Schedules, ReportedErrorIsThatOfTheRunningSchedule) {
   CompileOptions options;
   for (const char* m : {"2", "4"}) {
     const std::string schedule = fmt::format("conv2d_winograd m={} vectors=1 tile=4 count=1 split=0 prefetch=0", m);
@@ -237,7 +237,7 @@ TEST(Schedules, TheErrorToldIsThatOfTheScheduleThatRuns) {
     EXPECT_EQ(approximation_of(exact), "") << exact;
 }
 
-TEST(Schedules, StrictAccuracyAndForcedSchedulesShowWhatTheyDisplace) {
+TEST(Schedules, StrictAccuracyAndForcedSchedulesShowDisplacedOnes) {
   CompileOptions options;
   options.accuracy = Accuracy::strict;
   const nlohmann::json strict = layer(lowered("squeezenet1_1", options, 96), "fire4.expand3x3");
@@ -253,7 +253,7 @@ TEST(Schedules, StrictAccuracyAndForcedSchedulesShowWhatTheyDisplace) {
             3 * of_template(forced, "conv2d_winograd").at("ranked").at(0).at("cycles").get<double>());
 }
 
-TEST(Schedules, NodesThatCouldHaveRunInAnotherLayerSayWhyTheyDoNot) {
+TEST(Schedules, UnfusedNodesSayWhyTheyAreSeparate) {
   CompileOptions options;
   options.choices["conv1"].fuse = Fusion::none;
   const Compiled c = lowered("squeezenet1_1", options);
@@ -314,7 +314,7 @@ TEST(Schedules, ANodeOfTheModelNamesTheLayersThatRunIt) {
   EXPECT_THAT(schedules_text(c, limits(), "fc"), testing::StartsWith("MatMul+Add 'fc'"));
 }
 
-TEST(Schedules, AnUnknownNodeIsAnsweredWithTheKnownOnes) {
+TEST(Schedules, UnknownNodeIsAnError) {
   const Compiled c = lowered("squeezenet1_1");
   try {
     schedules_text(c, limits(), "nothing");

@@ -71,7 +71,7 @@ class SelfCompare : public testing::Test {
   TestNetwork net_{"zoo:squeezenet1_1", 1};
 };
 
-TEST_F(SelfCompare, TheIntervalOfANetworkWithItselfIsNarrowAndHoldsOne) {
+TEST_F(SelfCompare, IntervalOfEqualNetworksIsNarrowAndContainsOne) {
   int contained = 0;
   const auto run = [&] { net_.instance().run(net_.from, net_.to); };
   for (int i = 0; i < 20; ++i) {
@@ -85,7 +85,7 @@ TEST_F(SelfCompare, TheIntervalOfANetworkWithItselfIsNarrowAndHoldsOne) {
   EXPECT_GE(contained, 17);
 }
 
-TEST_F(SelfCompare, ThreePercentSlowerIsFoundEveryTime) {
+TEST_F(SelfCompare, ThreePercentSlowdownIsAlwaysFound) {
   const auto run = [&] { net_.instance().run(net_.from, net_.to); };
   run();
   std::vector<double> ms;

@@ -38,7 +38,7 @@ TEST(Table, NamesEveryLayerAndTheSums) {
   }
 }
 
-TEST(Table, TopKeepsTheSlowestAndSaysWhatIsHidden) {
+TEST(Table, TopShowsTheSlowestAndCountsTheRest) {
   TableOptions o;
   o.sort = "time";
   o.top = 3;
@@ -93,7 +93,7 @@ TEST(Table, MemoryNeverExceedsTheArena) {
 }
 
 /// The line about disturbances is printed below the figure that it refers to, whether the machine was busy or quiet.
-TEST(Table, SaysBesideTheFigureWhetherTheMachineWasQuiet) {
+TEST(Table, QuietnessIsPrintedBelowTheFigure) {
   Profile p = sample_profile();
   p.conditions.taken = 428, p.conditions.disturbed = 428, p.conditions.disturbed_by = "waited for a CPU in 428";
   p.conditions.best_ms = 2.6;
@@ -105,7 +105,7 @@ TEST(Table, SaysBesideTheFigureWhetherTheMachineWasQuiet) {
   EXPECT_THAT(table(p, {}), HasSubstr("\n           quiet: 4 of 428 passes disturbed (0.935 %), best 2.600 ms\n"));
 }
 
-TEST(Table, TheSumsAgreementIsOneOfItsInterval) {
+TEST(Table, AgreementOfTheSumDependsOnItsInterval) {
   Profile p = sample_profile();
   const auto said = [&](const Ratio& ratio) {
     p.sum_over_end_to_end = ratio;
@@ -124,7 +124,7 @@ TEST(Table, TheSumsAgreementIsOneOfItsInterval) {
 }
 
 /// A layer slightly above 100 % of its bound is shown as 100 %; one far above it beats the bound, which must be wrong.
-TEST(Table, ABoundThatIsBeatenIsSaidToBeWrong) {
+TEST(Table, BeatenBoundIsReportedAsWrong) {
   Profile p = sample_profile();
   for (Row& r : p.rows) r.bound = {Bound::compute, 0.5 * r.time.mean, "FMA"};
   Row& first = p.rows.front();
@@ -161,7 +161,7 @@ TEST(Export, JsonHasTheFieldsThatReadersRelyOn) {
   EXPECT_EQ(j.at("conditions").at("threads"), 2);
 }
 
-TEST(Export, CsvHasOneLineARowAndQuotesCommas) {
+TEST(Export, CsvHasOneLinePerRowAndQuotesCommas) {
   Profile p = sample_profile();
   p.rows[0].name = "a,\"b\"";
   const std::string csv = to_csv(p);
@@ -171,7 +171,7 @@ TEST(Export, CsvHasOneLineARowAndQuotesCommas) {
   EXPECT_THAT(head, testing::EndsWith(",beats_bound,quiet,disturbed_percent,best_run_ms"));
 }
 
-TEST(Export, TraceHasOneTrackAThread) {
+TEST(Export, TraceHasOneTrackPerThread) {
   Profile p = sample_profile();
   // Spreads the events over three threads: on a busy machine, the profile may contain only the first thread's.
   for (size_t i = 0; i < p.timeline.size(); ++i) p.timeline[i].thread = static_cast<int>(i % 3);

@@ -22,7 +22,7 @@ Side side(std::vector<LayerTime> layers) {
   return s;
 }
 
-TEST(Versus, LayersOfOneNameFaceEachOtherLargestDifferenceFirst) {
+TEST(Versus, LayersArePairedByNameAndSortedByDifference) {
   const Side a = side({{"conv1", "fast", 1.0}, {"conv2", "x", 4.0}, {"only a", "", 0.5}});
   const Side b = side({{"conv1", "slow", 3.0}, {"conv2", "x", 4.1}, {"conv2", "y", 0.4}});
   const auto all = layer_differences(a, b);
@@ -37,7 +37,7 @@ TEST(Versus, LayersOfOneNameFaceEachOtherLargestDifferenceFirst) {
   EXPECT_DOUBLE_EQ(all[2].difference(), -0.5);
 }
 
-TEST(Versus, TheTableAddsUpAndNamesTheRest) {
+TEST(Versus, TableAddsUpAndCountsTheRest) {
   const Side a = side({{"conv1", "", 1.0}, {"conv2", "", 2.0}, {"conv3", "", 3.0}});
   const Side b = side({{"conv1", "", 1.5}, {"conv2", "", 2.25}, {"conv3", "", 3.125}});
   const std::string text = differences_text(a, b, 1);
@@ -59,7 +59,7 @@ TEST(Versus, TheTableAddsUpToTheTimesOfWholeRuns) {
   EXPECT_THAT(text, HasSubstr("  whole run         " + gap + "   3.5000     3.0000    -0.5000\n"));
 }
 
-TEST(Versus, APeersLayersAreToldApartFromItsTime) {
+TEST(Versus, PeerLayersAreSeparateFromItsRunTime) {
   Side b = side({{"conv1", "", 1.5}, {"conv2", "", 2.25}});
   b.ms = 3;
   EXPECT_EQ(peer_layers_text('B', b), "") << "Kilter's own";
@@ -73,7 +73,7 @@ TEST(Versus, APeersLayersAreToldApartFromItsTime) {
 }
 
 /// Layers are listed only if the difference is significant and the sum of their differences has the same sign.
-TEST(Versus, LayersAreToldWhereTheyExplainTheDifference) {
+TEST(Versus, LayersAreListedIfTheyExplainTheDifference) {
   const Side a = side({{"conv1", "", 1.0}, {"conv2", "", 2.0}});
   const Side b = side({{"conv1", "", 1.5}, {"conv2", "", 2.0}});
   EXPECT_THAT(layers_text(a, b, {1.1, 1.05, 1.15}, 9), testing::StartsWith("layers that make the difference:\n"));
@@ -84,7 +84,7 @@ TEST(Versus, LayersAreToldWhereTheyExplainTheDifference) {
   EXPECT_EQ(layers_text(a, side({}), {0.9, 0.85, 0.95}, 9), "layers: one side's layers are not known\n");
 }
 
-TEST(Versus, ConditionsThatDifferComeThreadsFirst) {
+TEST(Versus, DifferingConditionsListThreadsFirst) {
   Side a, b;
   a.conditions.threads = 16, b.conditions.threads = 1;
   a.conditions.records = "log A", b.conditions.records = "log B";
@@ -98,7 +98,7 @@ TEST(Versus, ConditionsThatDifferComeThreadsFirst) {
   EXPECT_EQ(conditions_text({}, {}), "conditions that differ: none\n");
 }
 
-TEST(Versus, FilesThatAreNoResultsSaySo) {
+TEST(Versus, FilesWithoutResultsAreErrors) {
   EXPECT_EQ(error_of([] { side_from_json(nlohmann::json::array(), "x.json"); }),
             "x.json: no field 'conditions'; expected a file that kilter bench or kilter profile wrote with --json");
   EXPECT_EQ(
@@ -107,7 +107,7 @@ TEST(Versus, FilesThatAreNoResultsSaySo) {
       "with --json");
 }
 
-TEST(Versus, PeersLayersFindTheLayerThatDoesTheirWork) {
+TEST(Versus, PeerLayersAreMatchedWithOurs) {
   TestNetwork net("zoo:squeezenet1_1");
   const Graph graph = net.session->graph({});
   const Side ours = side({{"conv1", "", 1}, {"fire2.squeeze", "", 1}});

@@ -16,7 +16,7 @@ std::vector<std::string> op_names(const Document& document) {
   return names;
 }
 
-TEST(Document, KeepsFieldsThatKilterDoesNotRead) {
+TEST(Document, KeepsUnknownFields) {
   const Folder folder;
   ModelMaker model = onnx::relu_model();
   // ModelProto.metadata_props (14): a message with key (1) and value (2).
@@ -63,7 +63,7 @@ TEST(Document, StoresLargeWeightsOutside) {
   EXPECT_EQ(most_difference(run(file, {1, 3, 12, 12})[0], run(saved, {1, 3, 12, 12})[0]), 0);
 }
 
-TEST(Document, RemovesWhatNothingReads) {
+TEST(Document, RemovesUnusedParts) {
   const Folder folder;
   ModelMaker model = onnx::relu_model();
   onnx::set_floats(model.initializer(), "unread", {1}, {1});
@@ -111,7 +111,7 @@ TEST(Fold, TakesConstantsForEachChannel) {
   EXPECT_LT(most_difference(run(file, {1, 3, 8, 8})[0], run(folder.path() / "folded.onnx", {1, 3, 8, 8})[0]), 1e-5);
 }
 
-TEST(Fold, LeavesResultsThatOthersRead) {
+TEST(Fold, KeepsResultsWithOtherReaders) {
   const Folder folder;
   ModelMaker m = residual_model();
   m.node("Relu", {"c1"}, {"z"});
@@ -120,7 +120,7 @@ TEST(Fold, LeavesResultsThatOthersRead) {
   EXPECT_EQ(fold_into_convolutions(document), 0);
 }
 
-TEST(Fold, MakesGemmsOfMatrices) {
+TEST(Fold, FoldsMatMulAndAddIntoGemm) {
   const Folder folder;
   ModelMaker m;
   m.input("x", {2, 3});
@@ -165,7 +165,7 @@ TEST(RaiseOpset, KeepsTheFunction) {
   EXPECT_EQ(most_difference(run(file, {1, 4, 6})[0], run(folder.path() / "raised.onnx", {1, 4, 6})[0]), 0);
 }
 
-TEST(RaiseOpset, RefusesAnotherMeaning) {
+TEST(RaiseOpset, RefusesNodesWithChangedMeaning) {
   const Folder folder;
   const auto file = folder.write(old_model(0));
   Document document = Document::load(file);

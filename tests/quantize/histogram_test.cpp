@@ -78,7 +78,7 @@ TEST(Entropy, KeepsAnEvenDistribution) {
 
 /// Four bins are shown in two levels of two bins each. All four bins lose nothing, because the bins of each level have
 /// equal counts. If the last bin is cut, its counts go to the third bin, and two levels cannot show the result exactly.
-TEST(Entropy, ComparesByHand) {
+TEST(Entropy, MatchesHandComputedExample) {
   const std::vector<double> even = {5, 5, 2, 2}, tail = {8, 8, 8, 0};
   EXPECT_EQ(least_divergence(even, 2), 4U);
   EXPECT_EQ(least_divergence(tail, 3), 4U) << "levels of 1, 1 and 2 bins lose nothing, and of equals the most bins win";

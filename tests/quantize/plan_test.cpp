@@ -48,7 +48,7 @@ TEST(Plan, LeavesExcludedNodesOut) {
   EXPECT_EQ(plan.left_out[0].reason, "--exclude");
 }
 
-TEST(Plan, KeepsAReluThatDoesNotStandAlone) {
+TEST(Plan, KeepsAReluIfValuesHaveOtherReaders) {
   ModelMaker m = residual_model();
   m.node("Neg", {"c2"}, {"n"}, "neg");
   m.output("n", {1, 8, 12, 12});

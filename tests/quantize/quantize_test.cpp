@@ -34,7 +34,7 @@ const LayerError& layer(const Report& report, const std::string& node) {
   return *std::ranges::find(report.measured.layers, node, &LayerError::node);
 }
 
-TEST(QuantiseModel, WritesWhatItMeasured) {
+TEST(QuantiseModel, ReportsTheErrorOfTheWrittenModel) {
   const Folder folder;
   const auto file = folder.write(residual_model()), out = folder.path() / "q.onnx";
   const auto samples = folder.samples(kShape, 4);

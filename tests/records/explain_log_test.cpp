@@ -36,7 +36,7 @@ std::vector<Record> log_of(const std::string& file) {
 }
 
 // From the report "Libtorch model 30 ms, TVM needs 108 ms": about 19 of the 108 ms are in the tuned layers.
-TEST(ExplainLog, NineteenOfTheHundredAndEightMillisecondsAreInTunedConvolutions) {
+TEST(ExplainLog, NineteenOf108MillisecondsAreInTunedConvolutions) {
   const LogExplanation e =
       explain_log(layers_of("zoo:centernet_dla34_tvm"), log_of("tvm_v02.txt"), {.device = "", .measured_ms = 108});
   EXPECT_EQ(e.target, "cuda -model=unknown");

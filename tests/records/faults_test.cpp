@@ -62,7 +62,7 @@ TEST_P(FaultsTest, TwoProcessesWriteAThousandRecordsEach) {
   EXPECT_TRUE(std::all_of(all.begin(), all.end(), [](const auto& one) { return one.second == 1; }));
 }
 
-TEST_P(FaultsTest, ManyProcessesMakeTheFileAtOnce) {
+TEST_P(FaultsTest, ManyProcessesCreateTheFileAtOnce) {
   std::vector<pid_t> all;
   for (int p = 0; p < 8; ++p) {
     all.push_back(start(
@@ -90,7 +90,7 @@ int hold(const std::string& file, int ready) {
   for (;;) pause();
 }
 
-TEST_P(FaultsTest, AProcessThatHoldsTheFileIsWaitedForThenTold) {
+TEST_P(FaultsTest, LockedFileIsWaitedForThenReported) {
   Store::open(place(), Store::Mode::write)->append(numbered(0));
   std::array<int, 2> ready{};
   ASSERT_EQ(pipe(ready.data()), 0);
@@ -205,7 +205,7 @@ int fill(const std::string& file) {
   return all.size() == static_cast<size_t>(stored) ? kDone : 6;
 }
 
-TEST_P(FullTest, ALimitOfTheFileSizeIsAFullDisk) {
+TEST_P(FullTest, FileSizeLimitActsAsAFullDisk) {
   const pid_t writer = start([&] {
     signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{300 << 10, 300 << 10};

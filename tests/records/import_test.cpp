@@ -139,7 +139,7 @@ TEST(TvmLogs, ALineBecomesARecord) {
               ElementsAre(HasSubstr("cuda -model=unknown is not a CPU; kept as a record of another device")));
 }
 
-TEST(TvmLogs, SchedulesOfTheCpuAreOurs) {
+TEST(TvmLogs, CpuSchedulesAreTranslated) {
   std::map<std::string, Entry> by_problem;
   for (const Entry& e : of_target(data("tvm_v01.txt"), "llvm")) by_problem.emplace(e.record.problem, e);
   const auto at = [&](const char* problem) { return by_problem.at(problem); };
@@ -183,7 +183,7 @@ TEST(TvmLogs, TranslatedSchedulesCompile) {
   }
 }
 
-TEST(TvmLogs, ValuesThatDoNotFitAreBroughtToWhatDoes) {
+TEST(TvmLogs, IllegalKnobValuesAreAdjusted) {
   TvmLine line;
   line.target = "llvm -mcpu=core-avx2", line.task = "conv2d_NCHWc.x86", line.algorithm = "direct";
   line.knobs = {{"tile_ic", "-1,3"}, {"tile_oc", "-1,64"}, {"tile_ow", "-1,28"}, {"unroll_kw", "true"}};
@@ -212,7 +212,7 @@ std::string v2_line(const std::string& task, const std::string& args,
 
 Imported one(const std::string& text) { return import_text(text, "log", avx512()); }
 
-TEST(TvmLogs, DepthwiseDenseAndOthersHaveProblems) {
+TEST(TvmLogs, DepthwiseDenseAndOtherWorkloadsAreTranslated) {
   const auto problem = [](const std::string& task, const std::string& args) {
     const Imported imported = one(v2_line(task, args));
     if (imported.entries.empty()) return imported.refused.empty() ? imported.damaged.at(0) : imported.refused.at(0);
@@ -310,7 +310,7 @@ TEST(Scanner, EveryTenthLineDamaged) {
 
 // If the start of a line is damaged, the scanner finds no record there. In a file of Kilter's own lines, this is
 // reported.
-TEST(Import, LinesOfKilterThatHoldNoRecordAreTold) {
+TEST(Import, BrokenKilterLinesAreReported) {
   std::string lines;
   for (int i = 1; i <= 10; ++i) {
     std::string line = to_line(numbered(i));
@@ -332,7 +332,7 @@ TEST(Import, LinesOfKilterThatHoldNoRecordAreTold) {
   EXPECT_THAT(import_text(prose, "log.jsonl", avx512()).damaged, SizeIs(3));
 }
 
-TEST(Import, NewerRecordsAreTheirOwnReason) {
+TEST(Import, NewerRecordsAreReportedSeparately) {
   const std::string newer = R"({"kilter_record": 3, "problem": "p", "schedule": "s"})";
   const Imported imported = one(to_line(numbered(1)) + "\n" + newer + "\n" + to_line(numbered(2)));
   EXPECT_THAT(imported.entries, SizeIs(2));
@@ -341,7 +341,7 @@ TEST(Import, NewerRecordsAreTheirOwnReason) {
   EXPECT_THAT(imported.damaged, IsEmpty());
 }
 
-TEST(Import, WhatHasNoCounterpartIsCountedByReason) {
+TEST(Import, UntranslatablePartsAreCountedByReason) {
   using testing::Contains, testing::Pair;
   const auto v1 = reasons(data("tvm_v01.txt"));
   EXPECT_THAT(v1, Contains(Pair("tile_ic=N has no counterpart: the layout determines the input's block, N", 20)));
@@ -368,7 +368,7 @@ TEST(Import, NoticesOfAnotherDatabaseAreKept) {
   EXPECT_THAT(imported.notices, ElementsAre(HasSubstr("newer.db: written by a newer version of Kilter (schema 3")));
 }
 
-TEST(Scanner, HostileTextTakesNoTime) {
+TEST(Scanner, HostileTextIsScannedQuickly) {
   std::string deep, open;
   for (int i = 0; i < 200000; ++i) deep += "{\"i\":[";
   for (int i = 0; i < 2000; ++i) open += "{\"i\": \"unfinished ";
@@ -376,7 +376,7 @@ TEST(Scanner, HostileTextTakesNoTime) {
   EXPECT_THAT(one(open).entries, IsEmpty());
 }
 
-TEST(Import, TwiceAddsNothing) {
+TEST(Import, ImportingTwiceAddsNothing) {
   const ScratchFolder folder;
   const auto store = Store::open(folder.path() / "records.db", Store::Mode::write);
   const std::vector<Record> v1 = data("tvm_v01.txt").records(), v2 = data("tvm_v02.txt").records();

@@ -86,7 +86,7 @@ TEST_P(StoreTest, ConditionsOfLaterVersionsAreKept) {
   EXPECT_THAT(read()->read().records, SizeIs(2));
 }
 
-TEST_P(StoreTest, RefusesRecordsThatAreNone) {
+TEST_P(StoreTest, RefusesInvalidRecords) {
   const auto store = write();
   std::vector<Record> all{numbered(1), numbered(2)};
   all[1].problem.clear();
@@ -111,7 +111,7 @@ std::vector<Record> odd_records() {
   return all;
 }
 
-TEST_P(StoreTest, TextsStayAsTheyAre) {
+TEST_P(StoreTest, OddTextsAreKept) {
   const std::vector<Record> odd = odd_records();
   EXPECT_EQ(write()->append(odd), std::ssize(odd));
   EXPECT_EQ(write()->append(odd), 0);

@@ -52,7 +52,7 @@ std::vector<Record> tiles(int count) {
 }
 
 // Records for different layouts or code generators do not compete with each other, and each template keeps its best.
-TEST(Prune, KeepsTheBestOfEveryKindThatIsAskedFor) {
+TEST(Prune, KeepsTheBestOfEveryKind) {
   std::vector<Record> records = tiles(12);
   for (Record r : tiles(12)) r.layouts = "plain -> plain", records.push_back(r);
   for (Record r : tiles(12)) r.conditions.codegen = "LLVM 21", records.push_back(r);
@@ -66,7 +66,7 @@ TEST(Prune, KeepsTheBestOfEveryKindThatIsAskedFor) {
 
 // Records of today's kernels do not compete with those of older kernels. Those of all older kernels compete with each
 // other.
-TEST(Prune, KeepsTheBestOfTodaysKernelsBesideTheBestOfOlderOnes) {
+TEST(Prune, KeepsTheBestOfCurrentAndOlderKernels) {
   std::vector<Record> records = tiles(3);
   for (Record& r : records) r.conditions.codegen = code_version(r, KernelVersions("LLVM 22.1.8"));
   for (Record r : tiles(3)) r.conditions.codegen = "LLVM 22.1.8, kernels 6", records.push_back(r);
@@ -81,7 +81,7 @@ TEST(Prune, KeepsTheBestOfTodaysKernelsBesideTheBestOfOlderOnes) {
 }
 
 // Records that a filter excludes from removal still rule out schedules as wrong and still count among the best.
-TEST(Prune, AFilterOnlySaysWhatMayGo) {
+TEST(Prune, FilterOnlyLimitsRemoval) {
   std::vector<Record> records = tiles(10);
   for (Record& r : records) r.network = "vgg16";
   records[8].network = records[9].network = "resnet18";
@@ -92,14 +92,14 @@ TEST(Prune, AFilterOnlySaysWhatMayGo) {
               UnorderedElementsAre(records[0].id(), records[9].id()));
 }
 
-TEST(Prune, WhatHasNoDateIsBeforeNone) {
+TEST(Prune, UndatedRecordsAreBeforeNoDate) {
   std::vector<Record> records = tiles(9);
   records[8].conditions.date.clear();
   EXPECT_THAT(plan_prune(records, {}).ids, SizeIs(1));
   EXPECT_THAT(plan_prune(records, {.before = "2030-01-01"}).ids, IsEmpty());
 }
 
-TEST(Prune, DatesAreOfTheCalendar) {
+TEST(Prune, DatesMustBeValid) {
   for (const char* date :
        {"2026-03-01", "2024-02-29", "2026-03-01T23:59", "2026-03-01T12:00:00", "2026-03-01T12:00:00Z"})
     EXPECT_NO_THROW(check_date("--before", date)) << date;
@@ -113,7 +113,7 @@ TEST(Prune, DatesAreOfTheCalendar) {
   }
 }
 
-TEST(Verify, WhatANewerVersionMadeIsNotDamaged) {
+TEST(Verify, NewerRecordsAreNotDamaged) {
   const ScratchFolder folder;
   const auto file = folder.path() / "records.jsonl";
   std::ofstream(file) << to_line(measured(schedule(1), 1)) << "\n"
@@ -125,7 +125,7 @@ TEST(Verify, WhatANewerVersionMadeIsNotDamaged) {
               ElementsAre(HasSubstr("line 2: skipped: record of version 3; this program reads versions")));
 }
 
-TEST(Verify, FindsWhatCannotBeRead) {
+TEST(Verify, FindsUnreadableRecords) {
   const ScratchFolder folder;
   const auto file = folder.path() / "records.jsonl";
   const auto store = Store::open(file, Store::Mode::write);

@@ -36,7 +36,7 @@ std::vector<std::string> schedules_of(const std::vector<Match>& matches) {
   return all;
 }
 
-TEST(Match, ExactIsSaidToBeExact) {
+TEST(Match, ExactMatchIsReported) {
   const auto m = Matcher({measured(kA, 1)}).best(here());
   ASSERT_TRUE(m);
   EXPECT_EQ(m->distance, Distance::exact);
@@ -46,7 +46,7 @@ TEST(Match, ExactIsSaidToBeExact) {
 }
 
 // The use of a schedule that was tuned with another number of threads is always stated.
-TEST(Match, OtherThreadsAreToldBothWays) {
+TEST(Match, OtherThreadCountIsReported) {
   Query query = here();
   query.threads = 2;
   auto m = Matcher({measured(kA, 1)}).best(query);
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
              "tuned for conv2d n1 c64 h56 w56 k128 r3 s3 pad1 f32; expected loss about 18 %"}),
     [](const auto& kind) { return std::string(name(kind.param.distance)); });
 
-TEST_P(DistanceTest, IsNamedPricedAndPutInWords) {
+TEST_P(DistanceTest, HasNameLossAndWords) {
   Record r = measured(kA, 1);
   GetParam().change(r);
   const auto m = Matcher({r}).best(here());
@@ -109,7 +109,7 @@ Match found(const std::string& schedule, const std::string& fallback, const Kern
   return Matcher({r}).best(here()).value();
 }
 
-TEST(Match, AChangeOfATemplateLeavesRecordsOfOthersExact) {
+TEST(Match, TemplateChangeKeepsOtherRecordsExact) {
   const KernelVersions before = versions(0x11111111);
   EXPECT_EQ(found(kA, kB, before).words, "exact: tuned under the same conditions");
   EXPECT_EQ(found(kWinograd, kB, versions()).words, "exact: tuned under the same conditions");
@@ -125,7 +125,7 @@ TEST(Match, AChangeOfATemplateLeavesRecordsOfOthersExact) {
 }
 
 // Early versions of Kilter had one version number N for all kernels and wrote "kernels N".
-TEST(Match, RecordsWithANumberForAllKernelsAreOfAnotherVersion) {
+TEST(Match, OldKernelNumbersAreAnotherVersion) {
   Record r = measured(kA, 1);
   r.conditions.codegen = "LLVM 22.1.8, kernels 6";
   const auto m = Matcher({r}).best(here());
@@ -159,7 +159,7 @@ TEST(Match, LossesGrowWithTheDistance) {
   }
 }
 
-TEST(Match, WhatIsTooFarDoesNotAnswer) {
+TEST(Match, TooDistantRecordsDoNotMatch) {
   const auto answers = [](auto change) {
     Record r = measured(kA, 1);
     change(r);
@@ -201,7 +201,7 @@ TEST(Match, PairedRatiosBeatMilliseconds) {
   EXPECT_EQ(Matcher({measured(kB, 1), paired(kA, 2, 1.1)}).best(here())->record.schedule, kB);
 }
 
-TEST(Match, RatiosAreOverTheDefaultOfNow) {
+TEST(Match, RatiosAreConvertedToTheCurrentDefault) {
   Query query = here();
   query.fallback = kA;  // the ratios below are over kB, an earlier default
   const char* fast = "map item=1";
@@ -226,7 +226,7 @@ TEST(Match, RatiosAreOverTheDefaultOfNow) {
   EXPECT_DOUBLE_EQ(ratio({paired(fast, 1, 0.9), paired(kA, 1, 1.2)}, fast)->value, 0.9) << "any default";
 }
 
-TEST(Match, OnlyThoseThatAreTakenCount) {
+TEST(Match, OnlyAcceptedMatchesCount) {
   std::vector<Record> records{measured(kB, 9)};
   for (int i = 1; i < 10; ++i) records.push_back(measured("map item=" + std::to_string(i), i));
   const auto all = Matcher(records).matches(here(), 1, [](const Match& m) { return m.record.schedule == kB; });
@@ -240,7 +240,7 @@ TEST(Match, OneLuckyMeasurementDoesNotWin) {
   EXPECT_EQ(Matcher(records).best(here())->record.schedule, kA);
 }
 
-TEST(Match, WhatWasEverWrongIsNeverTaken) {
+TEST(Match, SchedulesThatWereEverWrongAreNeverUsed) {
   for (const Status status : {Status::wrong, Status::crash}) {
     Record bad = failed(status, kA);
     EXPECT_EQ(Matcher({paired(kA, 1, 0.5), measured(kB, 2), bad}).best(here())->record.schedule, kB);
@@ -276,7 +276,7 @@ TEST(Match, BarringARecordBarsItsScheduleForItsProblem) {
   EXPECT_EQ(records[4].status, Status::crash);
 }
 
-TEST(Match, AnswersTheNextWhenTheFirstDoesNotFit) {
+TEST(Match, FurtherMatchesFollowInOrder) {
   Record threads = measured(kA, 1);
   threads.conditions.threads = 2;
   Record shape = measured("conv2d_direct vectors=4 rows=1 tile=6 prefetch=0", 0.1,
@@ -296,7 +296,7 @@ TEST(Match, DoesNotDependOnTheOrder) {
   EXPECT_EQ(schedules_of(Matcher(records).matches(here())), first);
 }
 
-TEST(Family, IsVectorsL1AndL2) {
+TEST(Family, DependsOnVectorsL1AndL2) {
   EXPECT_TRUE(same_family(kEpyc, kEpyc));
   EXPECT_TRUE(same_family(kEpyc, kOther));
   EXPECT_FALSE(same_family(kEpyc, kFar));
@@ -306,7 +306,7 @@ TEST(Family, IsVectorsL1AndL2) {
   EXPECT_FALSE(same_family("cuda -model=unknown", "cuda"));
 }
 
-TEST(HistoryBest, IsOneRecordOfEachProblemAndMachine) {
+TEST(HistoryBest, HasOneRecordPerProblemAndMachine) {
   Record two = measured(kA, 0.4);
   two.conditions.threads = 2;
   const auto best = history_best(std::vector<Record>{measured(kA, 2), measured(kB, 1), two, failed(Status::wrong, kB),
@@ -330,7 +330,7 @@ TEST(ProblemWords, SplitAnchorAndEpilogue) {
   EXPECT_FALSE(shape_distance(shape_of(kFed), shape_of("conv2d n1 c8 h9 w9 k16 r1 s1 f32")).has_value());
 }
 
-TEST(ProblemWords, ExtentsVaryAndTheRestIsForm) {
+TEST(ProblemWords, DistanceComparesExtentsOfEqualForms) {
   const auto far = [](const char* a, const char* b) { return shape_distance(shape_of(a), shape_of(b)); };
   EXPECT_DOUBLE_EQ(
       far("conv2d n1 c64 h56 w56 k64 r3 s3 pad1 f32", "conv2d n1 c32 h28 w56 k64 r3 s3 pad1 f32 +relu").value_or(-1),

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Place, ServersAreToldFromFiles) {
+TEST(Place, ServersAndFilesAreDistinguished) {
   EXPECT_TRUE(is_server("postgresql://host/db") && is_server("postgres://") &&
               is_server("postgresql://?service=fleet"));
   for (const char* file : {"", "records.db", "postgresql", "postgresql:/host", "/postgresql://host", "POSTGRESQL://h"})
@@ -46,14 +46,14 @@ TEST(Place, PasswordsAreNotShown) {
   for (const auto& [place, expected] : cases) EXPECT_EQ(shown(place), expected);
 }
 
-TEST(Place, TextsOfTheLibraryAreCleaned) {
+TEST(Place, PasswordsAreRemovedFromLibraryTexts) {
   const std::string url = "postgresql://u:sec%20ret@host/db?sslpassword=other";
   const std::string text =
       postgres::without_passwords("bad URL \"" + url + "\":\n\tuser \"u\", 'sec ret', sec%20ret, other\n", url);
   EXPECT_EQ(text, "bad URL \"postgresql://u@host/db\":; user \"u\", '***', ***, ***");
 }
 
-TEST(Place, FilesNextToAServersRecordsStayHere) {
+TEST(Place, FilesBesideServerRecordsAreLocal) {
   EXPECT_EQ(beside("a/records.db"), "a/records.db");
   const std::string here = beside("postgresql://u:secret@host/db");
   EXPECT_EQ(here, beside("postgresql://u@host/db")) << "with and without the password it is the same server";
@@ -72,7 +72,7 @@ TEST(Place, FilesNextToAServersRecordsStayHere) {
   EXPECT_EQ(finish(homeless), 0);
 }
 
-TEST(Place, ABaseNameTellsNothingOfTheMachine) {
+TEST(Place, BaseNameHidesFolderAndServer) {
   EXPECT_EQ(base_name("/home/me/tuning/some.db"), "some.db");
   EXPECT_EQ(base_name("some.jsonl"), "some.jsonl");
   EXPECT_EQ(base_name("postgresql://me:secret@host/tunes"), "a PostgreSQL server");

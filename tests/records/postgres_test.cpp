@@ -47,7 +47,7 @@ class PostgresTest : public ::testing::Test {
   std::string database_ = new_database();
 };
 
-TEST_F(PostgresTest, WhatCannotConnectIsTold) {
+TEST_F(PostgresTest, FailedConnectionIsReported) {
   const std::string wrong = "postgresql://locked:hunter2@/" + database_ + url().substr(url().find('?'));
   const std::string host = wrong.substr(0, wrong.find("&user"));
   sql("CREATE ROLE locked LOGIN PASSWORD 'right'");
@@ -68,7 +68,7 @@ TEST_F(PostgresTest, WhatCannotConnectIsTold) {
   sql("DROP ROLE locked");
 }
 
-TEST_F(PostgresTest, AMalformedUrlIsTold) {
+TEST_F(PostgresTest, MalformedUrlIsAnError) {
   const std::string message = error_of([&] { read_from("postgresql://u:hunter2@host/db?sslmod=require"); });
   EXPECT_EQ(
       message,
@@ -85,7 +85,7 @@ TEST_F(PostgresTest, AMalformedUrlIsTold) {
   }
 }
 
-TEST_F(PostgresTest, ADatabaseWithoutRecordsIsTold) {
+TEST_F(PostgresTest, DatabaseWithoutRecordsIsAnError) {
   EXPECT_EQ(error_of([&] { read_from(url()); }),
             fmt::format("records {0}: the database has no records; `kilter tune MODEL --records {0}` creates some, and "
                         "`kilter records import FILE --records {0}` imports existing ones",
@@ -111,7 +111,7 @@ TEST_F(PostgresTest, AnOlderSchemaIsMigratedWithItsRecords) {
   EXPECT_THAT(store->read().damaged, SizeIs(1)) << "the row is still there";
 }
 
-TEST_F(PostgresTest, ASchemaOfOthersIsLeftAlone) {
+TEST_F(PostgresTest, ForeignSchemaIsLeftAlone) {
   sql("CREATE SCHEMA kilter");
   sql("CREATE TABLE kilter.records(id text)");
   const std::string words = fmt::format(
@@ -123,7 +123,7 @@ TEST_F(PostgresTest, ASchemaOfOthersIsLeftAlone) {
   EXPECT_EQ(error_of([&] { write_to(url()); }), words);
 }
 
-TEST_F(PostgresTest, TablesOfOthersElsewhereDoNotMatter) {
+TEST_F(PostgresTest, ForeignTablesInOtherSchemasAreIgnored) {
   sql("CREATE TABLE public.records(id text)");
   sql("CREATE FUNCTION public.has_table_privilege(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'");
   EXPECT_EQ(write_to(url())->append(numbered(0, 3)), 3);
@@ -137,7 +137,7 @@ TEST_F(PostgresTest, AnotherEncodingIsRefused) {
                         latin));
 }
 
-TEST_F(PostgresTest, WhoMayNotMakeTheSchemaIsToldTheCommand) {
+TEST_F(PostgresTest, MissingRightsErrorNamesTheMigrateCommand) {
   const std::string user = url(new_user());
   EXPECT_EQ(
       error_of([&] { write_to(user); }),
@@ -151,7 +151,7 @@ TEST_F(PostgresTest, WhoMayNotMakeTheSchemaIsToldTheCommand) {
                 "a role that may do this (the page doc/records.md lists the roles)"));
 }
 
-TEST_F(PostgresTest, TheRolesOfThePageMayDoTheirPartOnly) {
+TEST_F(PostgresTest, DocumentedRolesHaveOnlyTheirRights) {
   write_to(url())->append(numbered(1, 10));
   run_sql(url(), first_sql_of(KILTER_RECORDS_PAGE));
   sql("UPDATE kilter.records SET schedule = 'x y=1' WHERE seq = 1");
@@ -176,7 +176,7 @@ TEST_F(PostgresTest, TheRolesOfThePageMayDoTheirPartOnly) {
   sql("DROP OWNED BY " + all), sql("DROP ROLE " + all);
 }
 
-TEST_F(PostgresTest, WhatTheServerReportsIsTold) {
+TEST_F(PostgresTest, ServerErrorsAreReported) {
   const auto store = write_to(url());
   const auto failing_with = [&](const std::string& condition) {
     sql("CREATE OR REPLACE FUNCTION kilter.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the "
@@ -198,7 +198,7 @@ TEST_F(PostgresTest, WhatTheServerReportsIsTold) {
   EXPECT_THAT(store->read().records, IsEmpty());
 }
 
-TEST_F(PostgresTest, DoubleRowsAreFaults) {
+TEST_F(PostgresTest, DuplicateRowsAreFaults) {
   const auto store = write_to(url());
   store->append(numbered(0, 3));
   EXPECT_THAT(store->check_file(), IsEmpty());
@@ -208,7 +208,7 @@ TEST_F(PostgresTest, DoubleRowsAreFaults) {
                                                HasSubstr("2 rows have the id ")));
 }
 
-TEST_F(PostgresTest, WritersOfTheSameRecordsInOtherOrdersDoNotBlockEachOther) {
+TEST_F(PostgresTest, WritersInDifferentOrdersDoNotDeadlock) {
   std::vector<Record> forth = numbered(0, 3000), back(forth.rbegin(), forth.rend());
   write_to(url());
   std::vector<pid_t> all;
@@ -245,7 +245,7 @@ TEST_F(PostgresFaultTest, ALostConnectionIsReplacedOnce) {
   EXPECT_EQ(store->append(numbered(20)), 1);
 }
 
-TEST_F(PostgresFaultTest, WhatAppendStoredSurvivesACrash) {
+TEST_F(PostgresFaultTest, AppendedRecordsSurviveACrash) {
   const auto store = write_to(url());
   for (int i = 0; i < 10; ++i) {
     store->append(numbered(10 * i, 10));
@@ -254,7 +254,7 @@ TEST_F(PostgresFaultTest, WhatAppendStoredSurvivesACrash) {
   }
 }
 
-TEST_F(PostgresFaultTest, AServerThatDoesNotAnswerIsNotWaitedForForever) {
+TEST_F(PostgresFaultTest, SilentServerTimesOut) {
   const auto store = Store::open(url(), Store::Mode::write, {.busy_seconds = 0.1});
   store->append(numbered(0, 3));
   const auto halted = run_on_server(
@@ -294,7 +294,7 @@ TEST_F(PostgresTest, TwoHundredWritersAtOnce) {
   fmt::print("{} writers of {} records each: {:.2f} s\n", kWriters, kEach, seconds);
 }
 
-TEST_F(PostgresTest, AHundredThousandRecordsGoThereAndBack) {
+TEST_F(PostgresTest, HundredThousandRecordsRoundTrip) {
   constexpr int kCount = 100000;
   const ScratchFolder folder;
   const std::string there = folder.path() / "there.db", back = folder.path() / "back.db";

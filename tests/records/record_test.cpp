@@ -67,7 +67,7 @@ TEST(Record, EveryFieldIsInTheId) {
 }
 
 // When a field is added to Conditions, older records get its default, and their ids must stay the same.
-TEST(Record, ConditionsThatHoldTheirDefaultAreNotWritten) {
+TEST(Record, DefaultConditionsAreNotWritten) {
   const nlohmann::json json = to_json(measured("x", 1));
   EXPECT_FALSE(json.at("conditions").contains("activations"));
   EXPECT_FALSE(json.at("conditions").contains("threads"));

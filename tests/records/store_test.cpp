@@ -34,7 +34,7 @@ class FileTest : public PlaceTest {
 };
 INSTANTIATE_TEST_SUITE_P(Kinds, FileTest, testing::Values("records.db", "records.jsonl"), kind_name);
 
-TEST_P(FileTest, AMissingFileAndAFolderAreToldApart) {
+TEST_P(FileTest, MissingFileAndFolderHaveDifferentErrors) {
   const std::string name = file().string();
   EXPECT_EQ(error_of([&] { read(); }),
             fmt::format("records {}: no such file; `kilter tune MODEL --records {}` creates it, `kilter records "
@@ -44,7 +44,7 @@ TEST_P(FileTest, AMissingFileAndAFolderAreToldApart) {
   EXPECT_THAT(error_of([&] { write(); }), HasSubstr("it is a directory; expected a database"));
 }
 
-TEST_P(FileTest, IsMadeWithItsFirstRecord) {
+TEST_P(FileTest, IsCreatedWithItsFirstRecord) {
   {
     const auto store = write();
     EXPECT_THAT(store->read().records, IsEmpty());
@@ -78,7 +78,7 @@ struct OpenUmask {
   ~OpenUmask() { ::umask(before); }
 };
 
-TEST_P(FileTest, IsForTheUserAlone) {
+TEST_P(FileTest, IsPrivateToTheUser) {
   const OpenUmask open;
   const auto store = write();
   store->append(numbered(0, 5));
@@ -89,7 +89,7 @@ TEST_P(FileTest, IsForTheUserAlone) {
   for (const auto& [name, mode] : modes_in(folder_.path())) EXPECT_EQ(mode, 0600) << name;
 }
 
-TEST_P(FileTest, WhatIsThereKeepsItsMode) {
+TEST_P(FileTest, ExistingFileKeepsItsMode) {
   const OpenUmask open;
   write()->append(numbered(0));
   std::filesystem::permissions(file(), static_cast<std::filesystem::perms>(0644));
@@ -98,7 +98,7 @@ TEST_P(FileTest, WhatIsThereKeepsItsMode) {
 }
 
 /// The folder of the default file is created together with the file and is also private; the folders above are not.
-TEST(DefaultStore, FolderIsForTheUserAlone) {
+TEST(DefaultStore, FolderIsPrivateToTheUser) {
   const OpenUmask open;
   const ScratchFolder folder;
   const char* before = std::getenv("XDG_DATA_HOME");
@@ -115,7 +115,7 @@ TEST(DefaultStore, FolderIsForTheUserAlone) {
   before != nullptr ? ::setenv("XDG_DATA_HOME", kept.c_str(), 1) : ::unsetenv("XDG_DATA_HOME");
 }
 
-TEST(Stores, APlaceThatCannotBeWrittenIsToldAtOnce) {
+TEST(Stores, UnwritablePlaceFailsOnOpen) {
   const ScratchFolder folder;
   EXPECT_EQ(error_of([&] { Store::open(folder.path() / "no/r.db", Store::Mode::write); }),
             fmt::format("records {0}/no/r.db: there is no folder {0}/no; create it, or give another file",
@@ -152,7 +152,7 @@ TEST(JsonStore, EveryTenthLineDamaged) {
   EXPECT_THAT(store->read().records, SizeIs(100));
 }
 
-TEST(JsonStore, ALineOfANewerVersionIsToldAndSkipped) {
+TEST(JsonStore, NewerLineIsReportedAndSkipped) {
   const ScratchFolder folder;
   const auto file = folder.path() / "records.jsonl";
   nlohmann::json newer = to_json(numbered(2));
@@ -168,7 +168,7 @@ TEST(JsonStore, ALineOfANewerVersionIsToldAndSkipped) {
   EXPECT_NE(read_file(file).find(newer.dump()), std::string::npos) << "the newer program still has its record";
 }
 
-TEST(JsonStore, ALineThatWasCutOffDoesNotSpoilTheNext) {
+TEST(JsonStore, TruncatedLineDoesNotBreakTheNext) {
   const ScratchFolder folder;
   const auto file = folder.path() / "records.jsonl";
   std::ofstream(file) << to_line(numbered(1)) << "\n" << to_line(numbered(2)).substr(0, 50);
@@ -180,7 +180,7 @@ TEST(JsonStore, ALineThatWasCutOffDoesNotSpoilTheNext) {
   EXPECT_THAT(reading.damaged, ElementsAre(HasSubstr("line 2: skipped: not JSON")));
 }
 
-TEST(JsonStore, AWriterGoesOnBehindOneThatRemoves) {
+TEST(JsonStore, AppendWorksAfterAnotherWriterRemoves) {
   const ScratchFolder folder;
   const auto file = folder.path() / "records.jsonl";
   const auto a = Store::open(file, Store::Mode::write), b = Store::open(file, Store::Mode::write);
@@ -260,7 +260,7 @@ TEST(SqliteStore, OtherFilesAreRefused) {
   }
 }
 
-TEST(SqliteStore, ADamagedFileIsToldAndItsSoundPartSaved) {
+TEST(SqliteStore, DamagedFileIsReportedAndSalvaged) {
   const ScratchFolder folder;
   const auto file = folder.path() / "hurt.db";
   Store::open(file, Store::Mode::write)->append(numbered(0, 400));
@@ -282,7 +282,7 @@ TEST(SqliteStore, ADamagedFileIsToldAndItsSoundPartSaved) {
   EXPECT_THAT(reading.damaged.back(), testing::AllOf(HasSubstr("rows after"), HasSubstr("cannot be read")));
 }
 
-TEST(SqliteStore, WhereTheFirstBytesAreDestroyedThatIsSaid) {
+TEST(SqliteStore, DestroyedFirstBytesAreReported) {
   const ScratchFolder folder;
   for (const char* name : {"hurt.db", "hurt.records"}) {
     const auto file = folder.path() / name;
@@ -302,7 +302,7 @@ TEST(SqliteStore, WhereTheFirstBytesAreDestroyedThatIsSaid) {
   EXPECT_THAT(import_file(folder.path() / "log.db", parse_target("znver4")).entries, SizeIs(1));
 }
 
-TEST(SqliteStore, ADamagedHeaderIsOneLine) {
+TEST(SqliteStore, DamagedHeaderGivesOneLine) {
   const ScratchFolder folder;
   const auto file = folder.path() / "hurt.db";
   Store::open(file, Store::Mode::write)->append(numbered(0, 40));
@@ -334,7 +334,7 @@ int in_a_fixed_folder(const std::filesystem::path& file, const std::function<int
   return code;
 }
 
-TEST(SqliteStore, IsReadWhereNothingCanBeWritten) {
+TEST(SqliteStore, IsReadableInAReadOnlyFolder) {
   const ScratchFolder folder;
   const auto file = folder.path() / "fixed" / "records.db";
   std::filesystem::create_directories(file.parent_path());
@@ -347,7 +347,7 @@ TEST(SqliteStore, IsReadWhereNothingCanBeWritten) {
             5);
 }
 
-TEST(SqliteStore, WhatAStoppedWriterLeftIsToldWhereItCannotBeRead) {
+TEST(SqliteStore, UnreadableRestOfAStoppedWriterIsReported) {
   const ScratchFolder folder;
   const auto file = folder.path() / "fixed" / "records.db";
   std::filesystem::create_directories(file.parent_path());

@@ -58,7 +58,7 @@ std::string read(const std::filesystem::path& file) {
 
 class Replay : public testing::TestWithParam<std::string> {};
 
-TEST_P(Replay, DefaultsAreWhatTheyWere) {
+TEST_P(Replay, DefaultsAreUnchanged) {
   const ScratchFolder folder;
   const Graph graph =
       load_without_weights(std::filesystem::path(KILTER_SPEED_SET) / (GetParam() + ".onnx"), folder.path());
@@ -151,7 +151,7 @@ std::string changes(std::span<const KernelHash> kept, std::span<const KernelHash
 }
 
 // Records and accepted plans are stored with these hashes, which show whether different code was measured.
-TEST(Kernels, HashesAreThoseOfTheCode) {
+TEST(Kernels, HashesMatchTheCode) {
   if (updates()) return;
   const std::string changed = changes(kernel_hashes(), hashes_now());
   EXPECT_TRUE(changed.empty())
@@ -161,7 +161,7 @@ TEST(Kernels, HashesAreThoseOfTheCode) {
       << "  KILTER_REPLAY_UPDATE=1 build/tests/replay/test_replay && git diff src/schedule tests/replay";
 }
 
-TEST(Kernels, ChangesAreToldByTemplate) {
+TEST(Kernels, ChangesAreListedByTemplate) {
   const KernelHash kept[] = {{"a", 1}, {"b", 2}, {"c", 3}}, now[] = {{"a", 1}, {"b", 0x20}, {"d", 4}};
   EXPECT_EQ(changes(kept, kept), "");
   EXPECT_EQ(changes(kept, now), "b: old 0000000000000002, new 0000000000000020\nd: new\nc: gone\n");
@@ -192,7 +192,7 @@ TEST(Kernels, SamplesAreReadByTheirIndents) {
   EXPECT_EQ(error_of([] { parse_kernel_samples("  map\n"); }), "kernel samples: 'map' stands before the first task");
 }
 
-TEST(Kept, DifferencesAreToldByLayerAndField) {
+TEST(KeptDefaults, DifferencesAreListedByLayerAndField) {
   const std::string before =
       "# title\nconv1 | Conv+Relu | conv2d_direct tile=14 | plain -> c16 | 1\nconv2 | Conv | a | b | 2\nconv2 | Conv | "
       "a "

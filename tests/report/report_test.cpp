@@ -30,7 +30,7 @@ TEST(Report, HoldsTheProfile) {
   EXPECT_EQ(page.find("{{"), std::string::npos);
 }
 
-TEST(Report, TextsOfTheModelAreNeverMarkup) {
+TEST(Report, ModelTextsAreEscaped) {
   const std::string plain = html_report(small_profile("net"));
   const std::string evil = "</script></title><script>x</script><!--<script>&lt; {{script}} {{data}}";
   json profile = small_profile(evil);
@@ -55,12 +55,12 @@ TEST(Report, FiguresThatAreNotFiniteAreNull) {
   EXPECT_TRUE(embedded_json(html_report(profile))["total_ms"].is_null());
 }
 
-TEST(Report, LoadsNothing) {
+TEST(Report, LoadsNoExternalResources) {
   const std::string page = html_report(small_profile("net"));
   expect_loads_nothing(page);
 }
 
-TEST(Report, SaysWhatTheProfileLacks) {
+TEST(Report, MissingProfileFieldsAreErrors) {
   const auto message = [](const json& profile) -> std::string {
     try {
       html_report(profile);

@@ -24,7 +24,7 @@ TEST(TuningReport, HoldsTheRun) {
   expect_loads_nothing(page);
 }
 
-TEST(TuningReport, TextsAreNeverMarkup) {
+TEST(TuningReport, TextsAreEscaped) {
   const std::string evil = "</script></title><script>x</script><!--<script>&lt; {{script}} {{data}}";
   const std::string plain = html_tuning_report(small_run("net"));
   json run = small_run(evil);
@@ -35,7 +35,7 @@ TEST(TuningReport, TextsAreNeverMarkup) {
   EXPECT_EQ(embedded_json(page)["tasks"][0]["problem"], evil);
 }
 
-TEST(TuningReport, SaysWhatTheRunLacks) {
+TEST(TuningReport, MissingRunFieldsAreErrors) {
   json run = small_run("net");
   run["trace"].erase("races");
   try {

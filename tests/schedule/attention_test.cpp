@@ -64,7 +64,7 @@ std::string refusal(const std::string& schedule) {
   return "no error";
 }
 
-TEST(AttentionRows, EveryTileAnswersTheSame) {
+TEST(AttentionRows, EveryTileGivesTheSameResult) {
   // On every target, 37 queries leave a partial block, and 45 keys and 20 columns leave a partial tile.
   const std::string problem = "f32[2,37,19] f32[2,45,19] f32[2,45,20] f32[37,45] | scale=0.3";
   for (const std::string tiles : {"vectors=1 rows=1", "vectors=1 rows=12", "vectors=2 rows=6", "vectors=3 rows=3"}) {
@@ -77,7 +77,7 @@ TEST(AttentionRows, EveryTileAnswersTheSame) {
   }
 }
 
-TEST(AttentionRows, DefaultsAnswerForManySizes) {
+TEST(AttentionRows, DefaultsAreCorrectForManySizes) {
   for (const int queries : {1, 4, 15, 16, 31, 50, 197}) {
     for (const int keys : {1, 7, 16, 197}) {
       const int size = queries % 2 == 0 ? 24 : 80, v_size = keys % 2 == 0 ? 64 : 9;
@@ -112,7 +112,7 @@ TEST(AttentionRows, LengthsShareFewKernels) {
   for (const std::string_view target : targets()) EXPECT_LE(kernels_for(lengths, target), 20U) << target;
 }
 
-TEST(AttentionQuery, AnswersForAllSizes) {
+TEST(AttentionQuery, IsCorrectForAllSizes) {
   for (const int size : {1, 8, 19, 64, 130}) {
     for (const int keys : {1, 7, 15, 16, 17, 45, 197}) {
       for (const int v_size : {3, 16, 20, 64, 150}) {
@@ -126,7 +126,7 @@ TEST(AttentionQuery, AnswersForAllSizes) {
   }
 }
 
-TEST(AttentionQuery, KeysThatHeadsShareAreRead) {
+TEST(AttentionQuery, HeadsMayShareKeys) {
   expect_right("f32[2,4,1,24] f32[2,1,37,24] f32[1,4,37,20] f32[2,1,1,1] | scale=0.3", "attention_query");
 }
 
@@ -159,7 +159,7 @@ TEST(AttentionRows, RowsMaskedInWholeBlocksOfKeys) {
   }
 }
 
-TEST(AttentionRows, LongSequencesAreTakenInBlocksOfKeys) {
+TEST(AttentionRows, LongSequencesAreProcessedInBlocksOfKeys) {
   const OpCase c = make_case(attention(), "f32[1,64,64] f32[1,20000,64] f32[1,20000,64] | scale=0.1");
   for (const std::string_view target : targets()) {
     CompileOptions options;

@@ -23,7 +23,7 @@ int64_t count(const std::string& problem, const std::string& what) {
   return n;
 }
 
-TEST(DepthwiseConvolution, ImagesThatItStepsOverFromBeyondL2HaveSmallTiles) {
+TEST(DepthwiseConvolution, StridedImagesBeyondL2HaveSmallTiles) {
   const auto tile = [](const std::string& line) { return count(line + " f32", "reg acc"); };
   EXPECT_EQ(tile("conv2d n1 c64 h112 w112 k64 r3 s3 g64 stride2,2 pad1"), 4);
   EXPECT_EQ(tile("conv2d n1 c64 h112 w112 k64 r3 s3 g64 pad1"), 14) << "arithmetic is the bound";

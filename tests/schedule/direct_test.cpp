@@ -31,7 +31,7 @@ int64_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
-TEST(DirectConvolution, PrefetchesWhatIsAddedABitWithEachBlockOfChannels) {
+TEST(DirectConvolution, PrefetchesAddendsWithEachBlockOfChannels) {
   const Graph added = parse_problem("conv2d n1 c64 h14 w14 k32 r1 s1 f32 +bias +add+relu").graph;
   const Graph plain = parse_problem("conv2d n1 c64 h14 w14 k32 r1 s1 f32 +bias +relu").graph;
   const std::string residual = loops(added, "Conv+Add+Relu");
@@ -50,7 +50,7 @@ TEST(DirectConvolution, PrefetchesRowsOfTheNetworksInput) {
   EXPECT_EQ(count(copy, "prefetch"), 0) << "the copy with padding is in the caches";
 }
 
-TEST(DirectConvolution, ComputesHalfAVectorWhereTheUnitsAreHalfAsWide) {
+TEST(DirectConvolution, ComputesHalfVectorsOnHalfWidthUnits) {
   // 24 channels are a vector and a half; the other half of the second vector is written as zeros.
   const std::string half = loops(parse_problem("conv2d n1 c64 h14 w14 k24 r1 s1 f32 +bias +relu").graph, "Conv+Relu");
   EXPECT_EQ(count(half, "fma("), 4 * 2 * 14) << half;
@@ -79,7 +79,7 @@ TEST(DirectConvolution, SkipsTapsInThePaddingOfWholeTiles) {
   EXPECT_FALSE(work("conv2d n1 c32 h20 w20 k32 r3 s3 pad2 dil2,2 f32", schedule)) << "nearly all taps read the image";
 }
 
-TEST(DirectConvolution, TilesAreLargerWhereTheWeightsBetweenSkippedTapsComeFromBeyondL2) {
+TEST(DirectConvolution, TilesAreLargerIfWeightsExceedL2) {
   const auto tile = [](int64_t l2_bytes) {
     CpuLimits limits = parse_target("znver4").limits;
     limits.l2_bytes = l2_bytes;
@@ -107,7 +107,7 @@ bool in_blocks(const std::string& problem, int64_t l2_bytes, std::string_view ta
   return block != std::string::npos;
 }
 
-TEST(DirectConvolution, WhatIsReadAgainComesFromL2WhereItCan) {
+TEST(DirectConvolution, PixelsAreBlockedToReuseL2) {
   constexpr int64_t kL2 = 512 << 10;
   EXPECT_TRUE(in_blocks("conv2d n1 c256 h56 w56 k64 r1 s1 f32 +bias +relu", kL2)) << "an image of 3.2 MB";
   EXPECT_FALSE(in_blocks("conv2d n1 c256 h56 w56 k64 r1 s1 f32 +bias +relu", 16 * kL2)) << "it fits";
@@ -129,7 +129,7 @@ Tensor run_with_l2(const Graph& graph, const std::vector<Tensor>& inputs, const 
   return run_plan(loaded, inputs).at(0);
 }
 
-TEST(DirectConvolution, PixelsInBlocksAnswerTheSame) {
+TEST(DirectConvolution, BlockedPixelsGiveTheSameResult) {
   struct Case {
     std::string problem;
     int64_t l2_bytes;  ///< an L2 size for which pixels are processed in blocks

@@ -9,7 +9,7 @@ namespace {
 
 constexpr KernelHash kTable[] = {{"conv2d_direct", 0x1f3a0c2b00000001}, {"map", 0x0000000100000000}, {"defaults", 7}};
 
-TEST(KernelVersions, AScheduleHasThatOfItsTemplateAndOfTheDefaultsTemplate) {
+TEST(KernelVersions, VersionNamesTheTemplateAndThatOfTheDefault) {
   const KernelVersions versions("LLVM 22.1.8", kTable);
   EXPECT_EQ(versions.of("conv2d_direct tile=14 rows=1"), "LLVM 22.1.8, conv2d_direct 1f3a0c2b");
   EXPECT_EQ(versions.of("conv2d_direct tile=14", "conv2d_direct tile=7"), "LLVM 22.1.8, conv2d_direct 1f3a0c2b");
@@ -17,7 +17,7 @@ TEST(KernelVersions, AScheduleHasThatOfItsTemplateAndOfTheDefaultsTemplate) {
   EXPECT_EQ(versions.of("reference"), "LLVM 22.1.8, reference");
 }
 
-TEST(KernelVersions, AllChangeWithAnyRow) {
+TEST(KernelVersions, CombinedVersionChangesWithAnyRow) {
   const std::string all = KernelVersions("LLVM 22.1.8", kTable).all();
   EXPECT_TRUE(all.starts_with("LLVM 22.1.8, kernels ")) << all;
   EXPECT_EQ(all.size(), std::string("LLVM 22.1.8, kernels 3fa9c1d2").size()) << all;

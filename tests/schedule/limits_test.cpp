@@ -34,7 +34,7 @@ void expect_change(const std::string& what, std::string_view target, const Chang
   EXPECT_NE(read(before), read(after)) << what;
 }
 
-TEST(Limits, ModelsOfTilesReadThem) {
+TEST(Limits, TileModelsUseThem) {
   const auto product = [](const std::string& what, const std::string& tile, const Change& change) {
     expect_change(what, "x86-64-v3", change, [&](const CpuLimits& limits) {
       return cycles("matmul(f32[1,13,1024] f32[1024,50])", "matmul_tiled " + tile + " prefetch=0", limits);
@@ -71,7 +71,7 @@ TEST(Limits, RecurrentWeightsComeAtPeakRates) {
       });
 }
 
-TEST(Limits, CountedLoopsReadThem) {
+TEST(Limits, LoopCountsUseThem) {
   const LoopFunc sums = parse_loop_func(
       "func \"sums\" {\n  input x: f32[64]\n  output y: f32[1]\n  reg r = 0:f32x8\n"
       "  for i in [0, 64) step 8 { set r = max(r, x[i, lanes 8]) }\n"
@@ -138,7 +138,7 @@ TEST(Limits, PrefetchesGoLineByLine) {
   }
 }
 
-TEST(Limits, TheTargetSaysWhichImagesStayPlain) {
+TEST(Limits, TargetDecidesWhichImagesStayPlain) {
   const auto block = [](int32_t planar) {
     CpuLimits limits = parse_target("x86-64-v3").limits;
     limits.planar_channels = planar;

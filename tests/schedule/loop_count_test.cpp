@@ -79,7 +79,7 @@ TEST(LoopCount, LoopsToBeVectorisedCountAsVectors) {
   EXPECT_EQ(count_loops(strided(1, 1), limits("x86-64-v2")).loads, 25);
 }
 
-TEST(LoopCount, ElementsThatLieApartAreMovedOneByOne) {
+TEST(LoopCount, StridedElementsAreMovedOneByOne) {
   const LoopCount gathers = count_loops(strided(3, 1), limits("x86-64-v2"));
   EXPECT_EQ(gathers.loads, 100);
   EXPECT_EQ(gathers.stores, 25);
@@ -90,7 +90,7 @@ TEST(LoopCount, ElementsThatLieApartAreMovedOneByOne) {
   EXPECT_EQ(count_loops(strided(0, 1), limits("x86-64-v2")).loads, 0);  // moved out of the loop
 }
 
-TEST(LoopCount, LoadsThatStayTheSameMoveOutOfTheInnermostLoop) {
+TEST(LoopCount, InvariantLoadsMoveOutOfTheInnermostLoop) {
   LoopBuilder b("rows");
   const Buf x = b.input("x", DType::f32, 8 * 64), scale = b.input("scale", DType::f32, 8 * 16);
   const Buf y = b.output("y", DType::f32, 8 * 64);
@@ -102,7 +102,7 @@ TEST(LoopCount, LoadsThatStayTheSameMoveOutOfTheInnermostLoop) {
   EXPECT_EQ(count_loops(b.finish(), limits("znver5")).loads, 8 * 4);
 }
 
-TEST(LoopCount, IndicesThatAreLoadedAreNoVectors) {
+TEST(LoopCount, LoadedIndicesAreNotVectorised) {
   LoopBuilder b("by_table");
   const Buf x = b.input("x", DType::f32, 100), at = b.input("at", DType::i64, 32);
   const Buf y = b.output("y", DType::f32, 32);
@@ -120,7 +120,7 @@ LoopFunc products(int32_t lanes, DType type = DType::f32) {
   return b.finish();
 }
 
-TEST(LoopCount, RegistersAreThoseOfTheTarget) {
+TEST(LoopCount, VectorWidthFollowsTheTarget) {
   EXPECT_EQ(count_loops(products(16), limits("znver5")).multiply_adds, 1);
   EXPECT_EQ(count_loops(products(16), limits("x86-64-v3")).multiply_adds, 2);
   EXPECT_EQ(count_loops(products(16, DType::f64), limits("znver5")).multiply_adds, 2);
@@ -129,7 +129,7 @@ TEST(LoopCount, RegistersAreThoseOfTheTarget) {
   EXPECT_EQ(sse.others, 2 * 4);
 }
 
-TEST(LoopCount, UnitsAreThoseOfTheTarget) {
+TEST(LoopCount, UnitsFollowTheTarget) {
   // 64 vectors are loaded and multiplied, none stored.
   LoopBuilder b("units");
   const Buf x = b.input("x", DType::f32, 64 * 16);
@@ -150,7 +150,7 @@ TEST(LoopCount, UnitsAreThoseOfTheTarget) {
   EXPECT_DOUBLE_EQ(count_loops(func, halves).cycles, 128);
 }
 
-TEST(LoopCount, ExtentsAreThoseInTheMiddleOfOuterLoops) {
+TEST(LoopCount, VariableExtentsUseTheMiddleOfOuterLoops) {
   LoopBuilder b("triangle");
   const Buf x = b.input("x", DType::f32, 4096), y = b.output("y", DType::f32, 4096);
   const Expr i = b.parallel("i", 11);
@@ -172,7 +172,7 @@ TEST(LoopCount, BranchesAreTakenAsOftenAsTheirConditionHolds) {
   EXPECT_DOUBLE_EQ(count_loops(b.finish(), limits("znver5")).loads, 6 + 2 * 2);
 }
 
-TEST(LoopCount, RegistersBeyondThoseOfTheTargetAreSpilled) {
+TEST(LoopCount, ExcessRegistersAreSpilled) {
   const auto sums = [](int64_t count) {
     LoopBuilder b("sums");
     const Buf x = b.input("x", DType::f32, 16);

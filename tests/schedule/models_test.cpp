@@ -103,7 +103,7 @@ TEST(Models, EveryTemplateIsTested) {
     EXPECT_TRUE(problems().contains(t->name)) << t->name << ": add a problem of it to this test";
 }
 
-TEST(Models, ThoseThatCountLoopsAreKnown) {
+TEST(Models, LoopCountingModelsAreKnown) {
   for (const auto& [name, sizes] : problems()) {
     const Template& from = *find_template(name);
     const TaskOf t(sizes.small, name.ends_with("_amx") ? tune::kTileTarget : "x86-64-v3");

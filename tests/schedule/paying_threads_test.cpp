@@ -41,7 +41,7 @@ TEST(PayingThreads, GrowWithTheWorkFromOne) {
   FAIL() << "the largest kernel still has a limit of " << before;
 }
 
-TEST(PayingThreads, OneForEachShareOfCyclesOrBytesWhicheverAreMore) {
+TEST(PayingThreads, FollowCyclesOrBytesWhicheverNeedMore) {
   const LoopFunc func = doubled(256);
   const LoopCount count = count_loops(func, limits());
   CpuLimits few = limits();
@@ -54,7 +54,7 @@ TEST(PayingThreads, OneForEachShareOfCyclesOrBytesWhicheverAreMore) {
   EXPECT_EQ(paying_threads(func, few), 1);
 }
 
-TEST(PayingThreads, NothingLimitsAKernelOfOneItem) { EXPECT_EQ(paying_threads(doubled(1), limits()), 0); }
+TEST(PayingThreads, SingleItemHasNoLimit) { EXPECT_EQ(paying_threads(doubled(1), limits()), 0); }
 
 }  // namespace
 }  // namespace kilter

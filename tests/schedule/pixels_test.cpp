@@ -36,7 +36,7 @@ TEST(PixelConvolution, RowsOfATileShareTheVectorsThatTheyRead) {
   EXPECT_EQ(count(tile, "fma("), 4 * 2 * 3) << tile;
 }
 
-TEST(PixelConvolution, VectorsOfARowShareWhatALongKernelReads) {
+TEST(PixelConvolution, LongKernelsShareVectorsOfARow) {
   // A kernel of 64 taps is 4 rows of 16: 4 vectors of pixels read 7 vectors of the image for each of the 16 steps.
   const std::string tile = loops("conv2d n1 c1 h1 w4159 k1 r1 s64 f32", "conv2d_pixels sums=0 outputs=1 rows=1 tile=4");
   EXPECT_EQ(count(tile, "= x0["), 7) << tile;
@@ -70,7 +70,7 @@ std::string_view chosen(const std::string& problem, std::string_view target) {
   return find_template(choose(*t.task, t.limits).schedule.name)->name;
 }
 
-TEST(PixelConvolution, IsTheDefaultWhereVectorsOfChannelsWouldBeEmpty) {
+TEST(PixelConvolution, IsTheDefaultForFewOutputChannels) {
   for (const std::string target : {"x86-64-v2", "x86-64-v3", "znver4", "znver5", "neoverse-n1", "neoverse-v1"}) {
     EXPECT_EQ(chosen("conv2d n1 c1 h64 w64 k1 r5 s5 pad2 f32", target), "conv2d_pixels") << target;
     EXPECT_EQ(chosen("conv2d n1 c32 h64 w64 k1 r3 s3 pad1 f32", target), "conv2d_pixels") << target;
@@ -82,7 +82,7 @@ TEST(PixelConvolution, IsTheDefaultWhereVectorsOfChannelsWouldBeEmpty) {
   EXPECT_EQ(chosen("conv2d n1 c4 h64 w64 k4 r3 s3 g4 pad1 f32", "znver5"), "conv2d_depthwise") << "groups";
 }
 
-TEST(PixelConvolution, SchedulesThatDoNotFitAreAnsweredWithTheReason) {
+TEST(PixelConvolution, TooLargeTilesAreRefused) {
   CompileOptions options;
   options.target = parse_target("znver5");
   options.choices["conv"].schedule = parse_schedule("conv2d_pixels sums=0 outputs=1 rows=8 tile=8");

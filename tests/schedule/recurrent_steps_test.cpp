@@ -70,7 +70,7 @@ void expect_right(const std::string& op, const std::string& text, const std::str
   expect_right(with_weights(op, text), op, text, schedule, runnable({"x86-64-v2", "x86-64-v3", "x86-64-v4"}));
 }
 
-TEST(RecurrentSteps, BytesWithScalesAnswerTheSame) {
+TEST(RecurrentSteps, ScaledBytesGiveTheSameResult) {
   const std::string op = "LSTMSteps";
   const auto check = [&](const std::string& text, const std::string& knobs) {
     const OpCase c = with_weights(op, text, true);
@@ -91,7 +91,7 @@ TEST(RecurrentSteps, BytesWithScalesAnswerTheSame) {
   expect_right(lost, op, "NaN", "recurrent_steps vectors=1 rows=1 prefetch=0", runnable({"cascadelake"}), DType::i8);
 }
 
-TEST(RecurrentSteps, WeightsThatAreNoBytesAreMultipliedAsF32) {
+TEST(RecurrentSteps, WeightsBeyondBytesAreMultipliedAsF32) {
   const std::string text = "f32[3,2,148] f32[1,148,37] ? ? ? ? f32[1,148]";
   OpCase c = with_weights("LSTMSteps", text, true);
   for (const NodeId id : c.graph.order()) {
@@ -103,7 +103,7 @@ TEST(RecurrentSteps, WeightsThatAreNoBytesAreMultipliedAsF32) {
                runnable({"x86-64-v3", "cascadelake"}));
 }
 
-TEST(RecurrentSteps, EveryTileAnswersTheSame) {
+TEST(RecurrentSteps, EveryTileGivesTheSameResult) {
   // On every target, 5 rows leave a partial tile, and 37 hidden units a partial block.
   for (const std::string knobs : {"vectors=1 rows=1 prefetch=0", "vectors=1 rows=2 prefetch=1024",
                                   "vectors=2 rows=1 prefetch=1024", "vectors=3 rows=1 prefetch=0"}) {
@@ -151,7 +151,7 @@ TEST(RecurrentSteps, LengthsOutOfRangeAreAnError) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(again[i].same(want[i])) << i;
 }
 
-TEST(RecurrentSteps, OneStepRunsItsBlocksBesideEachOther) {
+TEST(RecurrentSteps, SingleStepRunsBlocksInParallel) {
   const auto extent = [](std::string_view op, const std::string& text) {
     const OpCase c = with_weights(op, text);
     return compile_case(c, "recurrent_steps vectors=1 rows=1 prefetch=0", "x86-64-v2").plan.steps.back().extent;
@@ -164,7 +164,7 @@ TEST(RecurrentSteps, OneStepRunsItsBlocksBesideEachOther) {
   EXPECT_EQ(extent("GRUSteps", "f32[1,2,111] f32[1,111,37] | linear_before_reset=1"), 2 * 10);
 }
 
-TEST(RecurrentSteps, TheProductWithTheInputsIsAStepOfItsOwn) {
+TEST(RecurrentSteps, InputProductIsASeparateStep) {
   const OpCase c = with_weights("LSTM", "f32[9,2,16] f32[1,96,16] f32[1,96,24] f32[1,192]");
   const Plan plan = compile_case(c, "", "x86-64-v2").plan;
   ASSERT_EQ(plan.steps.size(), 2U);
@@ -183,7 +183,7 @@ std::string answer(const OpCase& c) {
   return picked ? picked->text() : picked.rejected().text();
 }
 
-TEST(RecurrentSteps, SaysWhatItDoesNotTake) {
+TEST(RecurrentSteps, RefusalsNameTheLimit) {
   const auto case_of = [](std::string_view op, const std::string& text) {
     return make_case(*find_op(op.ends_with("Steps") ? "kilter" : "", op, 22), text);
   };

@@ -61,7 +61,7 @@ std::vector<std::string_view> targets() {
   return here;
 }
 
-TEST(Winograd, EveryFormAnswersTheSame) {
+TEST(Winograd, EveryFormGivesTheSameResult) {
   // Odd extents and channel counts leave partial tiles and blocks. The second case has no padding, the third uneven
   // padding of up to two.
   for (const std::string text :
@@ -83,7 +83,7 @@ TEST(Winograd, EveryFormAnswersTheSame) {
   }
 }
 
-TEST(Winograd, SevenTapsAnswerTheSame) {
+TEST(Winograd, SevenTapsGiveTheSameResult) {
   for (const std::string text : {"f32[2,20,9,17] f32[64,20,1,7] f32[64] | pads=[0,3,0,3]",
                                  "f32[1,35,17,9] f32[33,35,7,1] | pads=[3,0,3,0]", "f32[1,16,16,16] f32[32,16,1,7]"}) {
     const OpCase c = conv_case(text);
@@ -100,7 +100,7 @@ TEST(Winograd, SevenTapsAnswerTheSame) {
   }
 }
 
-TEST(Winograd, AnyNumberOfThreadsAnswersTheSameBits) {
+TEST(Winograd, DoesNotDependOnThreadCount) {
   const OpCase c = conv_case("f32[1,64,28,28] f32[64,64,3,3] f32[64] | pads=[1,1,1,1]");
   for (const std::string form :
        {"m=4 vectors=2 tile=6 count=2 split=0 prefetch=0", "m=4 vectors=2 tile=6 count=9 split=1 prefetch=0"}) {
@@ -156,7 +156,7 @@ struct Gate {
   double most, rms;
 };
 
-TEST(Winograd, ErrorsStayWithinTheGates) {
+TEST(Winograd, ErrorsStayWithinLimits) {
   // An rms error of 1.2e-6 separates good interpolation points from others, such as +-1, +-2.
   for (const Gate& gate : {Gate{"f32[48,64,3,3] | pads=[1,1,1,1]", "m=4", 64 + 8, 1.2e-6},
                            Gate{"f32[48,64,3,3] | pads=[1,1,1,1]", "m=2", 16 + 8, 6e-7},
@@ -247,7 +247,7 @@ class Spoiled {
 };
 
 /// Replaces every pixel once, hence each position within inner tiles and within tiles at the edges.
-TEST(Winograd, OnePixelSpoilsOnlyWhatReadsIt) {
+TEST(Winograd, BadPixelAffectsOnlyItsReaders) {
   struct Problem {
     std::string text;
     std::vector<std::string> forms;
@@ -282,7 +282,7 @@ TEST(Winograd, OnePixelSpoilsOnlyWhatReadsIt) {
 }
 
 /// The kernel of the products also recomputes overflowed tiles directly; this must not make the products spill.
-TEST(Winograd, ProductsKeepTheirRegisters) {
+TEST(Winograd, ProductsDoNotSpill) {
   const OpCase c = conv_case("f32[1,64,7,7] f32[64,64,3,3] f32[64] | pads=[1,1,1,1]");
   for (const std::string_view split : {"0", "1"}) {
     CompileOptions options;
@@ -342,7 +342,7 @@ TEST(Winograd, RefusalsSayWhatIsLegal) {
       "tile (tiles with 2 vectors each): limit 6, got 9");
 }
 
-TEST(WinogradTransform, FiltersSeeWhatTheyShould) {
+TEST(WinogradTransform, TransformsOfKnownFilters) {
   for (const int64_t m : {2, 4}) {
     const WinogradTransform& t = *find_winograd(m, 3);
     const auto side = static_cast<size_t>(m + 2);
@@ -358,7 +358,7 @@ TEST(WinogradTransform, FiltersSeeWhatTheyShould) {
   }
 }
 
-TEST(WinogradTransform, OneDimensionLeavesTheOtherAlone) {
+TEST(WinogradTransform, OneDimensionalTransformsKeepTheOtherDimension) {
   const std::array<float, 3> filter{2, 0, 5};
   const WinogradTransform &identity = *find_winograd(4, 1), &four = *find_winograd(4, 3);
   const std::vector<double> across = FilterTransform(identity, four)(filter.data());

@@ -97,7 +97,7 @@ TEST(Contest, ModelBeatsGaBeatsRandomOnTheMeasuredTables) {
 }
 
 /// `model` is ahead after few trials; later XGBoost's trees catch up (doc/search.md explains why) and beat `ga`.
-TEST(Contest, XgbComesBetweenModelAndGaAndPassesModelLater) {
+TEST(Contest, XgbComesBetweenModelAndGaThenOvertakesModel) {
   setenv("KILTER_XGBOOST", KILTER_SEARCHERS "/../../.venv", 0);  // where the tests' setup installs it
   try {
     model_for("xgb");

@@ -20,7 +20,7 @@ size_t column(std::string_view name) {
   return 0;
 }
 
-TEST(Features, HaveNamesOfTheirOwnAndMeanings) {
+TEST(Features, HaveUniqueNamesAndMeanings) {
   std::set<std::string> names;
   for (const Feature& f : all_features()) {
     EXPECT_TRUE(names.insert(f.name).second) << f.name;
@@ -61,7 +61,7 @@ TEST(Features, AreFiniteOfOneWidthAndRepeatable) {
   }
 }
 
-TEST(Features, TellAllPointsApart) {
+TEST(Features, DistinguishAllPoints) {
   const TaskOf t("conv2d n1 c32 h9 w9 k32 r3 s3 pad1 f32 +bias +relu", "znver4");
   const Space space(*t.task, t.limits);
   const Featurizer features(space);
@@ -69,7 +69,7 @@ TEST(Features, TellAllPointsApart) {
   for (const LegalPoint& l : space.legal()) EXPECT_TRUE(seen.insert(features.row(l.point)).second);
 }
 
-TEST(Features, FiguresByHand) {
+TEST(Features, MatchHandComputedValues) {
   const TaskOf t("matmul(f32[1,13,40] f32[40,50]) +add(f32[50])", "znver4");
   const Space space(*t.task, t.limits);
   const auto point = space.find(parse_schedule("matmul_tiled vectors=2 rows=7 prefetch=1024"));
@@ -93,7 +93,7 @@ TEST(Features, FiguresByHand) {
   EXPECT_FLOAT_EQ(row[column("task.weight_bytes")], std::log2(1 + 4 * (2000.0F + 50)));
 }
 
-TEST(Features, ThreadsAndTargetsAreSeen) {
+TEST(Features, DependOnThreadsAndTarget) {
   const TaskOf t(problems()[0], "znver4"), other(problems()[0], "x86-64-v3");
   const Space space(*t.task, t.limits), narrow(*other.task, other.limits);
   const Point p = *space.default_point();

@@ -63,7 +63,7 @@ const std::map<std::string_view, std::string>& others() {
   return kOthers;
 }
 
-TEST(SearchOptions, EachChangesWhatItsSearcherProposes) {
+TEST(SearchOptions, EachOptionChangesProposals) {
   Measured task(parse_cost_table(read_file(std::string(KILTER_SEARCHERS) + kTable), kTable));
   size_t looked_at = 0;
   for (const SearcherRow& searcher : all_searchers()) {
@@ -83,7 +83,7 @@ TEST(SearchOptions, EachChangesWhatItsSearcherProposes) {
 }
 
 // An option that a searcher does not use is refused on the command line; set all the same, it must have no effect.
-TEST(SearchOptions, WhatASearcherDoesNotReadChangesNothing) {
+TEST(SearchOptions, UnusedOptionsChangeNothing) {
   Measured task(parse_cost_table(read_file(std::string(KILTER_SEARCHERS) + kTable), kTable));
   for (const SearcherRow& searcher : all_searchers()) {
     const SearchOptions usual = parse_search_options(searcher.name);

@@ -16,7 +16,7 @@ std::string error_of(std::string_view searcher, const std::vector<std::string>& 
   return kilter::error_of([&] { parse_search_options(searcher, texts); }, ErrorKind::usage);
 }
 
-TEST(SearchOptions, ValuesAreTaken) {
+TEST(SearchOptions, ValuesAreParsed) {
   const SearchOptions o = parse_search_options("ga", {"population=64", "mutation=0.5", "seed=9", "early-stopping=100"});
   EXPECT_EQ(o.searcher, "ga");
   EXPECT_EQ(o.population, 64);
@@ -26,7 +26,7 @@ TEST(SearchOptions, ValuesAreTaken) {
   EXPECT_EQ(o.elite, SearchOptions{}.elite);
 }
 
-TEST(SearchOptions, EveryRowReadsItsEndsAndRefusesWhatLiesBeyond) {
+TEST(SearchOptions, EveryOptionAcceptsOnlyItsRange) {
   for (const SearchOptionRow& row : all_search_options()) {
     if (row.word != nullptr) continue;
     const std::string searcher =
@@ -53,7 +53,7 @@ TEST(SearchOptions, EveryRowReadsItsEndsAndRefusesWhatLiesBeyond) {
   }
 }
 
-TEST(SearchOptions, WordsAreOfAList) {
+TEST(SearchOptions, WordsMustBeListed) {
   EXPECT_EQ(parse_search_options("xgb").features, "curve");
   EXPECT_EQ(parse_search_options("xgb-rank", {"features=knob"}).features, "knob");
   EXPECT_EQ(error_of("xgb", {"features=itervar"}),
@@ -85,7 +85,7 @@ TEST(SearchOptions, ErrorsSayWhatIsLegal) {
             "it out");
 }
 
-TEST(SearchOptions, ACostModelThatNobodyReadsIsRefused) {
+TEST(SearchOptions, UnusedCostModelIsRefused) {
   const auto error = [](std::string_view model, const std::vector<std::string>& searchers) {
     return kilter::error_of([&] { check_cost_model(model, searchers); }, ErrorKind::usage);
   };

@@ -101,7 +101,7 @@ Cost valley(const Space& space, uint64_t seed) {
   };
 }
 
-TEST(Searchers, ProposeNothingTwiceAndEverythingInTheEnd) {
+TEST(Searchers, ProposeEveryPointExactlyOnce) {
   for (const std::string problem :
        {"conv2d n1 c64 h14 w14 k64 r1 s1 f32", "conv2d n1 c32 h10 w13 k32 r3 s3 g32 pad1 f32 +bias +clip(0 6)",
         "relu(f32[3,50])"}) {
@@ -120,7 +120,7 @@ TEST(Searchers, ProposeNothingTwiceAndEverythingInTheEnd) {
   }
 }
 
-TEST(Searchers, KeepToThePointsTheyAreGiven) {
+TEST(Searchers, ProposeOnlyGivenPoints) {
   for (const std::string& name : names()) {
     Case c("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "znver4", 1.2);
     ASSERT_LT(c.points.size(), c.space.legal().size());
@@ -130,7 +130,7 @@ TEST(Searchers, KeepToThePointsTheyAreGiven) {
   }
 }
 
-TEST(Searchers, ProposeNoMoreThanIsAskedFor) {
+TEST(Searchers, ProposeAtMostTheRequestedNumber) {
   for (const std::string& name : names()) {
     Case c;
     const auto searcher = c.searcher(options(name));
@@ -143,7 +143,7 @@ TEST(Searchers, ProposeNoMoreThanIsAskedFor) {
   }
 }
 
-TEST(Searchers, GoOnWhenTrialsAreNeverLearned) {
+TEST(Searchers, ContinueWithoutFeedback) {
   for (const std::string& name : names()) {
     Case c;
     const auto searcher = c.searcher(options(name));
@@ -172,7 +172,7 @@ TEST(Searchers, AreDeterministicUnderASeed) {
   }
 }
 
-TEST(Searchers, SurviveFailuresAndFiguresThatAreNone) {
+TEST(Searchers, SurviveFailuresAndInvalidCosts) {
   for (const std::string& name : names()) {
     for (const double bad : {kInfinity, std::numeric_limits<double>::quiet_NaN(), -1.0, 0.0, -kInfinity}) {
       Case c;
@@ -205,7 +205,7 @@ TEST(Searchers, SinglePointSpacesAndEmptyOnes) {
   }
 }
 
-TEST(Searchers, KnownTrialsAreNotProposedAgainAndTeach) {
+TEST(Searchers, LearnFromKnownTrialsWithoutRepeatingThem) {
   for (const std::string& name : names()) {
     Case c;
     const Cost cost = valley(c.space, 4);
@@ -220,7 +220,7 @@ TEST(Searchers, KnownTrialsAreNotProposedAgainAndTeach) {
   }
 }
 
-TEST(Searchers, TrialsFromElsewhereCount) {
+TEST(Searchers, ExternalTrialsCount) {
   for (const std::string& name : names()) {
     Case c;
     const Cost cost = valley(c.space, 4);
@@ -238,7 +238,7 @@ TEST(Searchers, TrialsFromElsewhereCount) {
   }
 }
 
-TEST(Searchers, StopEarlyWhereAsked) {
+TEST(Searchers, StopEarlyOnRequest) {
   for (const std::string& name : names()) {
     Case c;
     SearchOptions o = options(name);
@@ -249,7 +249,7 @@ TEST(Searchers, StopEarlyWhereAsked) {
   }
 }
 
-TEST(Searchers, LuckThatIsTakenBackDoesNotStopThemEarly) {
+TEST(Searchers, CorrectedLuckyCostDoesNotStopThemEarly) {
   for (const std::string& name : names()) {
     Case c;
     SearchOptions o = options(name);
@@ -286,7 +286,7 @@ double trials_needed(const std::string& name, uint64_t seeds, size_t most) {
   return sum / static_cast<double>(seeds);
 }
 
-TEST(Searchers, LearnWhereThereIsSomethingToLearn) {
+TEST(Searchers, BeatRandomOnALearnableSpace) {
   const double random = trials_needed("random", 6, 4000);
   const double model = trials_needed("model", 6, 400);
   const double ga = trials_needed("ga", 6, 4000);
@@ -297,7 +297,7 @@ TEST(Searchers, LearnWhereThereIsSomethingToLearn) {
   EXPECT_LT(annealing, random / 1.5) << annealing << " of " << random;
 }
 
-TEST(Searchers, ModelFindsWhatLiesOutsideItsFirstPool) {
+TEST(Searchers, ModelFindsPointsOutsideItsFirstPool) {
   Case c("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "x86-64-v3");
   ASSERT_GT(c.points.size(), 4000U);
   const Point last = c.points.back();  // the analytic model's last choice
@@ -325,7 +325,7 @@ TEST(Searchers, ModelStartsFromTheAnalyticRanking) {
   EXPECT_EQ(trials.front().cost, 1);
 }
 
-TEST(Searchers, ModelTakesAPretrainedModelsWord) {
+TEST(Searchers, ModelUsesAPretrainedModel) {
   struct Oracle : PointModel {
     std::function<double(std::span<const float>)> of;
     std::vector<double> predict(const FeatureRows& rows) const override {
@@ -388,7 +388,7 @@ TEST(Searchers, TransferFromEarlierTasks) {
   EXPECT_EQ(now.model.groups_seen, 1U) << "fitted to the earlier task's rows before any of its own";
 }
 
-TEST(Searchers, OwnTrialsAmongTheLessonsCountOnce) {
+TEST(Searchers, OwnTrialsInEarlierTrialsCountOnce) {
   Case now;
   const Cost cost = valley(now.space, 11);
   EarlierTrials taught;
@@ -422,7 +422,7 @@ TEST(Searchers, XgbWithoutAModelSaysWhatToDo) {
   }
 }
 
-TEST(Gaussian, InterpolatesWhatItSawAndIsUnsureElsewhere) {
+TEST(Gaussian, InterpolatesSamplesAndIsUncertainElsewhere) {
   std::vector<float> x;
   std::vector<double> prior;
   const auto f = [](double t) { return std::sin(6 * t); };
@@ -438,7 +438,7 @@ TEST(Gaussian, InterpolatesWhatItSawAndIsUnsureElsewhere) {
   EXPECT_LT(g.belief(81).deviation, g.belief(100).deviation);
 }
 
-TEST(Gaussian, PointsOnTheWayMoveNoMeans) {
+TEST(Gaussian, PendingPointsDoNotChangeMeans) {
   std::vector<float> x;
   for (int i = 0; i < 30; ++i) x.push_back(static_cast<float>(i));
   Gaussian g(1, x, std::vector<double>(30, 0.5));
@@ -490,7 +490,7 @@ TEST(Gaussian, TheOrderOfSamplesDoesNotMatter) {
   }
 }
 
-TEST(Gaussian, ObservationsDecideBetweenTwoExpectations) {
+TEST(Gaussian, ObservationsDecideBetweenTwoPriors) {
   std::vector<float> x;
   std::vector<double> first, middle, tilt;
   for (int i = 0; i < 60; ++i) {

@@ -29,7 +29,7 @@ CostTable table_of(const Space& space) {
   return table;
 }
 
-TEST(CostTable, ReadsBack) {
+TEST(CostTable, RoundTrips) {
   const TaskOf t(kProblem, "znver4");
   const Space space(*t.task, t.limits);
   CostTable table = table_of(space);
@@ -53,7 +53,7 @@ TEST(CostTable, ReadsBack) {
   }
 }
 
-TEST(CostTable, BadLinesAreAnsweredWithTheirNumber) {
+TEST(CostTable, BadLinesNameTheirNumber) {
   const std::string header =
       R"({"problem":"p","target":"t","threads":1,"prune":3,"conditions":"c","templates":[["map","item"]]})";
   const std::string end = "; `kilter searchers --measure` writes such files";
@@ -115,7 +115,7 @@ TEST(Game, CurvesFallToTheOptimum) {
   EXPECT_NEAR(game.regret(0.9), 0.9 / 0.85 - 1, 1e-12);
 }
 
-TEST(Game, StopsWhereItIsTold) {
+TEST(Game, StopsAtTheGivenLimits) {
   const TaskOf t(kProblem, "znver4");
   const Space space(*t.task, t.limits);
   const CostTable table = table_of(space);
@@ -137,7 +137,7 @@ TEST(Game, StopsWhereItIsTold) {
   EXPECT_DOUBLE_EQ(curve.seconds[4], 0.5 + 0.05 + 0.05 + 0.1);
 }
 
-TEST(Game, SpreadByHand) {
+TEST(Game, SpreadMatchesHandComputation) {
   const Spread s = spread_of({4, 1, 3, 2, 5});
   EXPECT_EQ(s.mean, 3);
   EXPECT_EQ(s.low, 2);
@@ -145,7 +145,7 @@ TEST(Game, SpreadByHand) {
   EXPECT_EQ(s.high, 4);
 }
 
-TEST(Game, NoiseIsJudgedByTheTruthOfWhatWouldBeChosen) {
+TEST(Game, NoisyRunsAreJudgedByTrueCosts) {
   const TaskOf t(kProblem, "znver4");
   const Space space(*t.task, t.limits);
   CostTable table = table_of(space);  // 0.85 to 1.45
@@ -177,7 +177,7 @@ TEST(Game, NoiseIsJudgedByTheTruthOfWhatWouldBeChosen) {
   EXPECT_DOUBLE_EQ(game.play(parse_search_options("random"), how).best.back(), 0.9);
 }
 
-TEST(Game, StopsAtTheOptimumWhereAsked) {
+TEST(Game, StopsAtTheOptimumOnRequest) {
   const TaskOf t(kProblem, "znver4");
   const Space space(*t.task, t.limits);
   CostTable table = table_of(space);
@@ -192,7 +192,7 @@ TEST(Game, StopsAtTheOptimumWhereAsked) {
   EXPECT_EQ(curve.best_after(60), 0.5);
 }
 
-TEST(Game, LeadByHand) {
+TEST(Game, LeadMatchesHandComputation) {
   const Lead lead = lead_of({{-1, -3}, {1, 1}, {-3, -3}});
   EXPECT_DOUBLE_EQ(lead.mean, (-2.0 + 1 - 3) / 3);
   EXPECT_DOUBLE_EQ(lead.half, 1.96 * std::sqrt(2.0 / 2) / 3);  // only within the first task do the seeds differ
@@ -202,7 +202,7 @@ TEST(Game, LeadByHand) {
   EXPECT_FALSE(lead_of({{-1, 2}}).told());
 }
 
-TEST(CostTable, TheFrontIsMeasuredAgainUntilItStands) {
+TEST(CostTable, BestSchedulesAreRemeasuredUntilStable) {
   // The costs of eight schedules were measured too low. Measured again, the first three exceed the others.
   std::vector<CostRow> rows;
   std::map<std::string, double> truth;

@@ -36,7 +36,7 @@ void for_all(const F& check) {
   }
 }
 
-TEST(Space, ProblemsOfTheTestsCoverEveryTemplateWithASpace) {
+TEST(Space, TestProblemsCoverEveryTemplate) {
   std::set<std::string_view> seen;
   for_all([&](const TaskOf&, const Space& space) {
     for (const Part& part : space.parts()) seen.insert(part.from->name);
@@ -137,7 +137,7 @@ TEST(Space, TheDefaultIsThePointThatCompilingChooses) {
   });
 }
 
-TEST(Space, WhatIsForbiddenIsLeftOut) {
+TEST(Space, ForbiddenSchedulesAreLeftOut) {
   const TaskOf t("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "znver4");
   const std::string& node = t.task->node().name;
   const Space all(*t.task, t.limits);
@@ -162,7 +162,7 @@ TEST(Space, WhatIsForbiddenIsLeftOut) {
             choose(*t.task, t.limits, {}, Accuracy::normal, both).schedule.text());
 }
 
-TEST(Space, StrictLeavesApproximationsOut) {
+TEST(Space, StrictAccuracyExcludesApproximations) {
   const TaskOf t("conv2d n1 c32 h28 w28 k32 r3 s3 pad1 f32", "znver4");
   const Space normal(*t.task, t.limits), strict(*t.task, t.limits, Accuracy::strict);
   EXPECT_EQ(normal.parts().size(), 2U);
@@ -176,7 +176,7 @@ TEST(Space, StrictLeavesApproximationsOut) {
   EXPECT_EQ(reason->second.text(), "accuracy: limit default, got strict");
 }
 
-TEST(Space, TasksThatNoTemplateTakesHaveNoPoints) {
+TEST(Space, TasksWithoutTemplateHaveNoPoints) {
   const TaskOf t("matmul(f64[5,8] f64[8,4])", "znver4");
   const Space space(*t.task, t.limits);
   EXPECT_EQ(space.raw_size(), 0U);
@@ -263,7 +263,7 @@ TEST(Space, RandomTasksHaveLegalDefaultsOnEveryTarget) {
   }
 }
 
-TEST(Prune, CountsAddUpAndDefaultsStay) {
+TEST(Prune, CountsAddUpAndDefaultsAreKept) {
   for_all([](const TaskOf&, const Space& space) {
     for (const double beyond : {1.0, 1.5, 3.0, std::numeric_limits<double>::infinity()}) {
       const Pruned pruned = prune(space, {beyond});
@@ -298,7 +298,7 @@ TEST(Prune, KeepsTheCheapestInOrder) {
   EXPECT_LT(pruned.points.size(), space.legal().size());
 }
 
-TEST(Prune, SaysWhichLimitRuledOutHowMany) {
+TEST(Prune, CountsPointsRuledOutByEachLimit) {
   const TaskOf t("conv2d n1 c64 h14 w14 k64 r1 s1 f32", "znver4");
   const Space space(*t.task, t.limits);
   // There are 3 values of vectors (1, 2, 4), 30 of tile and 7 of prefetch. Tiles of up to 30, 14 and 6 pixels fit in
@@ -325,7 +325,7 @@ TEST(Prune, RefusesLessThanOne) {
   }
 }
 
-TEST(Space, TasksAreThoseThatACompiledNetworkRuns) {
+TEST(Space, TasksMatchTheCompiledNetwork) {
   const Target target = parse_target("znver4");
   for (const std::string name : {"squeezenet1_1", "mobilenet_v2"}) {
     CompileOptions options;

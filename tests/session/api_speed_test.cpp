@@ -95,7 +95,7 @@ void time_once(double& best, F&& run) {
   best = std::min(best, (end - start) / runs);
 }
 
-TEST(ApiSpeed, NetworkRunCostsWhatThePlanCosts) {
+TEST(ApiSpeed, NetworkRunAddsNoOverhead) {
   const ScratchFolder folder;
   for (const TestNetwork& net : networks(folder.path())) {
     const Tensor x = random_input(net.input, DType::f32, net.shape);

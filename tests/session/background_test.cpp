@@ -53,7 +53,7 @@ TEST(Background, StopsWhilePaused) {
   wait_until([&] { return done > before; });
 }
 
-TEST(Background, APauseComesAfterTheRunningTaskAndBeforeTheNext) {
+TEST(Background, PauseWaitsForTheRunningTask) {
   std::atomic<int> started{0}, ended{0};
   Background background("net", [&](const Background::Check&) {
     ++started;
@@ -70,7 +70,7 @@ TEST(Background, APauseComesAfterTheRunningTaskAndBeforeTheNext) {
   }
 }
 
-TEST(Background, ItsEndEndsTheTask) {
+TEST(Background, DestructionEndsTheTask) {
   std::atomic<bool> started{false};
   {
     const Background background("net", [&](const Background::Check& check) {
@@ -83,12 +83,12 @@ TEST(Background, ItsEndEndsTheTask) {
   SUCCEED() << "the destructor returned";
 }
 
-TEST(Background, ATaskThatThrowsIsTheLast) {
+TEST(Background, ThrowingTaskIsTheLast) {
   Background background("net", [](const Background::Check&) -> bool { throw std::bad_alloc(); });
   wait_until([&] { return background.ended(); });
 }
 
-TEST(Background, AChildOfForkIsToldUnlessNoTaskWasRunning) {
+TEST(Background, ForkDuringATaskIsReportedInTheChild) {
   std::atomic<bool> running{false}, go_on{false};
   Background background("net", [&](const Background::Check& check) {
     running = true;
@@ -158,7 +158,7 @@ TEST(BackgroundPlans, AreMadeForAllShapes) {
   EXPECT_THAT(told.notices, ElementsAre());
 }
 
-TEST(BackgroundPlans, RunsOfAllShapesGoOnMeanwhile) {
+TEST(BackgroundPlans, RunsContinueWhilePlansAreMade) {
   const ScratchFolder folder;
   const std::string model = open_zoo(folder.path(), "squeezenet1_1", 64);
   Told told;

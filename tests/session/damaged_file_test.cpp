@@ -49,7 +49,7 @@ class DamagedFile : public testing::Test {
 std::string DamagedFile::whole_;
 size_t DamagedFile::meta_end_;
 
-TEST_F(DamagedFile, NoFlippedBitIsLoaded) {
+TEST_F(DamagedFile, FlippedBitsAreRefused) {
   const Random random(30, "flips");
   const size_t last = whole_.size() * 8;
   for (int64_t i = 0; i < flips(); ++i) {
@@ -65,7 +65,7 @@ TEST_F(DamagedFile, NoFlippedBitIsLoaded) {
   }
 }
 
-TEST_F(DamagedFile, LostPagesAndWrongEndsAreNotLoaded) {
+TEST_F(DamagedFile, ZeroedPagesAndWrongEndsAreRefused) {
   const Random random(31, "pages");
   for (uint64_t i = 0; i < 50; ++i) {
     std::string file = whole_;
@@ -82,7 +82,7 @@ TEST_F(DamagedFile, LostPagesAndWrongEndsAreNotLoaded) {
   }
 }
 
-TEST_F(DamagedFile, TheCppInterfaceRefusesItUnlessAskedOtherwise) {
+TEST_F(DamagedFile, CppInterfaceRefusesItByDefault) {
   const ScratchFolder folder;
   const std::string path = (folder.path() / "net.kilter").string();
   write_file_atomically(path, flipped(whole_.size() * 8 - 3));
@@ -96,7 +96,7 @@ TEST_F(DamagedFile, TheCppInterfaceRefusesItUnlessAskedOtherwise) {
   EXPECT_EQ(Network::load(path, {.threads = 1, .verify_file = false}).inputs().size(), 1U);
 }
 
-TEST(OutOfMemoryError, IsAClassOfItsOwn) {
+TEST(OutOfMemoryError, HasItsOwnClass) {
   const ScratchFolder folder;
   const std::string path = (folder.path() / "net.kilter").string();
   Network::load("zoo:squeezenet1_1", {.threads = 1, .shapes = {{"input", {1, 3, 32, 32}}}}).save(path);

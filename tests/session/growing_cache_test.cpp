@@ -104,7 +104,7 @@ class GrowingCache : public testing::Test {
   std::unique_ptr<Session> reference_, session_;
 };
 
-TEST_F(GrowingCache, CompilesOnceWhatDoesNotDependOnItsLength) {
+TEST_F(GrowingCache, CompilesLengthIndependentPartsOnce) {
   grow(1, 60);
   const ProgramRunner* program = session_->varying_program();
   ASSERT_NE(program, nullptr);
@@ -126,7 +126,7 @@ TEST_F(GrowingCache, OtherShapesHavePlans) {
   EXPECT_GE(session_->plans(), plans + 2);
 }
 
-TEST_F(GrowingCache, SeveralTokensAtOnceGrowOnTheirOwn) {
+TEST_F(GrowingCache, SeveralTokensAtOnceHaveTheirOwnProgram) {
   grow(1, 6);
   const ProgramRunner* one = session_->varying_program();
   for (int64_t cached = 1; cached < 6; ++cached) check(2, cached);
@@ -137,7 +137,7 @@ TEST_F(GrowingCache, SeveralTokensAtOnceGrowOnTheirOwn) {
   EXPECT_EQ(session_->varying_program(), one) << "still known";
 }
 
-TEST_F(GrowingCache, AShapeThatComesOftenGetsAPlan) {
+TEST_F(GrowingCache, FrequentShapeGetsAPlan) {
   grow(1, 6);
   const auto inputs = inputs_of(1, 9, 1);
   const auto has_plan = [&] { return session_->prepare_for(inputs).compiled.notes.size(); };
@@ -150,7 +150,7 @@ TEST_F(GrowingCache, AShapeThatComesOftenGetsAPlan) {
   check(1, 9);
 }
 
-TEST_F(GrowingCache, OutputsAreWrittenWhereTheCallerWants) {
+TEST_F(GrowingCache, OutputsAreWrittenToCallersMemory) {
   grow(1, 6);
   const auto inputs = inputs_of(1, 30, 5);
   const std::vector<Tensor> want = session_->run(inputs);

@@ -30,7 +30,7 @@ bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   });
 }
 
-TEST(PlanCache, PlansShareThePackedWeightsThatAreTheSame) {
+TEST(PlanCache, PlansShareEqualPackedWeights) {
   const ScratchFolder folder;
   const std::string model = open_zoo(folder.path(), "resnet18", 64);
   const auto session = open_session(model);
@@ -54,7 +54,7 @@ TEST(PlanCache, PlansShareThePackedWeightsThatAreTheSame) {
   EXPECT_EQ(session->plans(), 4U);
 }
 
-TEST(PlanCache, ATwinSharesPlansAndRunsBesideTheOther) {
+TEST(PlanCache, TwinsSharePlansAndRunConcurrently) {
   const ScratchFolder folder;
   const std::string model = open_zoo(folder.path(), "squeezenet1_1", 64);
   const auto one = open_session(model);
@@ -76,7 +76,7 @@ TEST(PlanCache, ATwinSharesPlansAndRunsBesideTheOther) {
   EXPECT_EQ(one->plans(), 1U) << "plans that a twin compiles are its own";
 }
 
-TEST(PlanCache, APlanThatSharesIsSavedWithAllThatItReads) {
+TEST(PlanCache, PlanWithSharedWeightsIsSavedCompletely) {
   const ScratchFolder folder;
   const std::string model = open_zoo(folder.path(), "squeezenet1_1", 64), file = (folder.path() / "saved").string();
   const std::map<std::string, Tensor> inputs{{"input", image(2, 40)}};
@@ -93,7 +93,7 @@ TEST(PlanCache, APlanThatSharesIsSavedWithAllThatItReads) {
   EXPECT_TRUE(same(open_session(file)->run(inputs), out));
 }
 
-TEST(PlanCache, APlanForTheFirstShapeIsThatOfANetworkOfThatShape) {
+TEST(PlanCache, FirstShapeGetsThePlanOfAFixedShapeNetwork) {
   const ScratchFolder folder;
   const std::string open = open_zoo(folder.path(), "squeezenet1_1", 64);
   const std::string fixed = (folder.path() / "fixed.onnx").string();
@@ -105,7 +105,7 @@ TEST(PlanCache, APlanForTheFirstShapeIsThatOfANetworkOfThatShape) {
   EXPECT_TRUE(saved(open, "a") == saved(fixed, "b"));
 }
 
-TEST(PlanCache, PlansUsedLongestAgoGoBeyondTheLimit) {
+TEST(PlanCache, LeastRecentlyUsedPlansAreEvicted) {
   const ScratchFolder folder;
   const std::string model = open_zoo(folder.path(), "squeezenet1_1", 64);
   const auto unlimited = open_session(model), limited = open_session(model, 1, 0), some = open_session(model);
@@ -182,7 +182,7 @@ TEST(PlanCache, ValuesThatShapesDependOnAreCompared) {
   EXPECT_EQ(session->plans(), 3U);
 }
 
-TEST(PlanCache, APlanForDeclaredShapesIsThatOfInputsThatHaveThem) {
+TEST(PlanCache, InputsOfDeclaredShapesReuseTheirPlan) {
   const auto session = open_session("zoo:squeezenet1_1");
   session->compile();
   session->run({{"input", image(1, 224)}});
@@ -203,7 +203,7 @@ TEST(PlanCache, WrongInputsAreRefusedAfterRightOnes) {
               testing::HasSubstr("dimension 1 is 3 in the model, got 4"));
 }
 
-TEST(PlanCache, OutputsTheCallerKeepsStayAndOthersAreUsedAgain) {
+TEST(PlanCache, HeldOutputsAreKeptAndOthersReused) {
   const ScratchFolder folder;
   const auto session = open_session(open_zoo(folder.path(), "squeezenet1_1", 64));
   const std::map<std::string, Tensor> first{{"input", image(1, 40)}};

@@ -49,7 +49,7 @@ std::string bad_ranges(const std::vector<std::string>& ranges, ErrorKind kind = 
   return error_of([&] { open_with(model.name(), ranges); }, kind);
 }
 
-TEST(Ranges, OfInputsThatTheModelDoesNotHaveAreRefused) {
+TEST(Ranges, UnknownInputsAreRefused) {
   EXPECT_EQ(bad_ranges({"q=1x3"}),
             "m.onnx: --shapes q=1x3: the model has no input 'q'; its inputs are: 'x' f32[n,3,h,w], 'ids' f32[n,seq], "
             "'mask' f32[n,seq]");
@@ -63,7 +63,7 @@ TEST(Ranges, OfInputsThatTheModelDoesNotHaveAreRefused) {
               StartsWith("--shapes: dimension 1 of input 'ids' and dimension 1 of input 'mask' are both named 'seq'"));
 }
 
-TEST(Ranges, TakeTheNamesOfTheModel) {
+TEST(Ranges, UseDimensionNamesOfTheModel) {
   const MemoryModel model(two_parts().parse());
   const auto session = open_with(model.name(), {"x=1x3x{8,16}x{4..6}", "ids=1x{1..9:4}"});
   EXPECT_EQ(session->ranges().text(), "x=1x3x{h=8,16}x{w=4..6} ids=1x{seq=1..9:4} mask=1x{seq=1..9:4}");
@@ -72,7 +72,7 @@ TEST(Ranges, TakeTheNamesOfTheModel) {
   EXPECT_EQ(session->ranges().count(), 18);
 }
 
-TEST(Ranges, LimitEveryWayToAPlan) {
+TEST(Ranges, LimitAllEntryPoints) {
   const MemoryModel model(two_parts().parse());
   const auto session = open_with(model.name(), {"x=1x3x{8,16}x{4..6}", "ids=1x{1..9:4}"});
   const std::string error =
@@ -212,7 +212,7 @@ TEST(RangesFile, HasAPlanForEachShapeAndItsWeightsOnce) {
       "net.kilter is a compiled file, which has its plans already; plans are compiled in advance for models only");
 }
 
-TEST(RangesFile, EqualSessionsMakeEqualBytes) {
+TEST(RangesFile, EqualSessionsSaveEqualFiles) {
   const ScratchFolder folder;
   const MemoryModel model(two_parts().parse());
   const std::vector<std::string> ranges{"x=1x3x{8,16}x{4..6}", "ids=1x{1..9:4}"};

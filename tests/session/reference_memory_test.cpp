@@ -9,7 +9,7 @@
 namespace kilter {
 namespace {
 
-TEST(ReferenceSteps, ProgramsThatAreGoneTakeNoMemory) {
+TEST(ReferenceSteps, DestroyedProgramsTakeNoMemory) {
   const Graph graph = small_graph({1, 64}, [](GraphBuilder& b, ValueId x) {
     for (int i = 0; i < 20; ++i) x = b.add("Softmax", {b.add("Relu", {x})}, {{"axis", int64_t{-1}}});
     return x;

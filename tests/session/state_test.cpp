@@ -26,7 +26,7 @@ StatePairs pairs_of(const std::vector<onnx::Port>& inputs, const std::vector<onn
   return find_state_pairs(inputs, outputs, nullptr);
 }
 
-TEST(StatePairs, NamesOfCachesArePairs) {
+TEST(StatePairs, CacheNamesArePaired) {
   EXPECT_THAT(pairs_of({port("ids", {kOpen}), port("past.0.key", {kOpen}), port("past.0.value", {kOpen})},
                        {port("logits", {kOpen}), port("present.0.value", {kOther}), port("present.0.key", {kOther})}),
               ElementsAre(Pair("past.0.key", "present.0.key"), Pair("past.0.value", "present.0.value")));
@@ -45,7 +45,7 @@ TEST(StatePairs, OtherNamesNeedTheSameTypesAndSizes) {
   EXPECT_TRUE(pairs_of({port("x", {kTwo})}, {port("y", {kTwo})}).empty());
 }
 
-TEST(StatePairs, OneOfSeveralIsNotGuessed) {
+TEST(StatePairs, AmbiguousPairsAreNotGuessed) {
   EXPECT_TRUE(pairs_of({port("h", {kTwo})}, {port("hn", {kTwo}), port("new_h", {kTwo})}).empty());
   EXPECT_TRUE(pairs_of({port("h", {kTwo}), port("h0", {kTwo})}, {port("hn", {kTwo})}).empty());
 }
@@ -134,7 +134,7 @@ ModelMaker cell_model(const onnx::TestDims& dims, const onnx::TestDims& next) {
   return maker;
 }
 
-TEST(State, SizesFollowFromOtherInputsOrAreAsked) {
+TEST(State, SizesAreInferredOrRequested) {
   Files files;
   const Tensor x = random_input("x", DType::f32, {3, 2});
   const auto shared = files.open(cell_model({"rows", 2}, {"other", 2}));
@@ -150,7 +150,7 @@ TEST(State, SizesFollowFromOtherInputsOrAreAsked) {
   EXPECT_NE(given.values().at("h").tensor().raw(), x.raw()) << "a copy";
 }
 
-TEST(State, ARunThatFailsChangesNothing) {
+TEST(State, FailedRunChangesNothing) {
   Files files;
   const auto session = files.open(cell_model({1, 2}, {"n", 2}));
   State state(*session, {});
@@ -169,7 +169,7 @@ TEST(State, ARunThatFailsChangesNothing) {
   EXPECT_TRUE(state.values().at("h").tensor().same(before));
 }
 
-TEST(State, BoundPortsAreNotGiven) {
+TEST(State, BoundPortsCannotBeGiven) {
   Files files;
   const auto session = files.open(cell_model({1, 2}, {1, 2}));
   State state(*session, {});

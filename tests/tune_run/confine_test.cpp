@@ -42,7 +42,7 @@ class Confined : public testing::Test {
   std::vector<Fault> faults_;
 };
 
-TEST_F(Confined, NoFileIsMade) {
+TEST_F(Confined, NoFileIsCreated) {
   const std::filesystem::path made = "/tmp/kilter-test-made-by-a-candidate";
   std::filesystem::remove(made);
   expect_stopped(Deed::open_file, 2);
@@ -54,7 +54,7 @@ TEST_F(Confined, NoSocketIsOpened) { expect_stopped(Deed::open_socket, 41); }
 TEST_F(Confined, NoProcessIsForked) { expect_stopped(Deed::fork_off, 57); }
 TEST_F(Confined, NoOtherProcessIsSignalled) { expect_stopped(Deed::signal_tuner, 62); }
 
-TEST_F(Confined, FilesAreReadAndWhatIsNotNeededOnlyFails) {
+TEST_F(Confined, ReadingWorksAndOtherCallsOnlyFail) {
   for (const Deed deed : {Deed::read_file, Deed::ask_in_vain}) {
     EXPECT_TRUE(load({{2, deed}}));
     EXPECT_THAT(faults_, IsEmpty());

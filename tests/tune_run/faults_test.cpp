@@ -88,7 +88,7 @@ TEST_F(Faults, StoreIntoAnotherLayersBuffer) {
   EXPECT_EQ(words(), "wrong at step 1 'layer1': wrote byte 8064 of the arena, which belongs to none of its buffers");
 }
 
-TEST(FaultsOfOthers, StoreIntoAValueThatALaterLayerReadsIsBlamedOnTheWriter) {
+TEST(FaultsOfOthers, CorruptedValueIsBlamedOnTheWriter) {
   // Layer 0 writes the second buffer. The bad layer 1 writes the first and the beginning of the second. Layer 2 reads
   // the second and would be blamed.
   const auto forked = [](Deed deed) {

@@ -71,7 +71,7 @@ TEST(Life, FiftyCrashesInARow) {
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
 }
 
-TEST(Life, NothingStaysOfARunner) {
+TEST(Life, RunnerLeavesNothingBehind) {
   const size_t before = open_files();
   int pid = 0;
   {
@@ -130,7 +130,7 @@ TEST_P(WorkerDies, WithItsTuner) {
 }
 INSTANTIATE_TEST_SUITE_P(Life, WorkerDies, testing::Values(Life::idle, Life::busy, Life::thread));
 
-TEST(Life, ProgramsThatAreNoWorkersAreRefused) {
+TEST(Life, NonWorkerProgramsAreRefused) {
   RunnerOptions options = hand_made_options();
   const Plan plan = hand_made();
   const auto message = [&](const std::filesystem::path& program) {
@@ -147,7 +147,7 @@ TEST(Life, ProgramsThatAreNoWorkersAreRefused) {
   EXPECT_THAT(message(built_kilter()), HasSubstr("does not start: the worker ended with code "));
 }
 
-TEST(Life, AWorkerThatOthersKillWhileItStartsIsStartedAgain) {
+TEST(Life, WorkerKilledDuringStartIsRestarted) {
   const ScratchFolder folder;
   const std::filesystem::path killed = folder.path() / "killed", program = folder.path() / "worker";
   std::ofstream(program) << "#!/bin/sh\nmkdir '" << killed.string() << "' 2> /dev/null && kill -9 $$\nexec '"
@@ -160,7 +160,7 @@ TEST(Life, AWorkerThatOthersKillWhileItStartsIsStartedAgain) {
   EXPECT_TRUE(std::filesystem::exists(killed));
 }
 
-TEST(Life, WorkersAreFoundBesideTheProgram) {
+TEST(Life, WorkersAreFoundNextToTheProgram) {
   EXPECT_EQ(find_worker("kilter-worker", built_kilter()), built_worker());
   try {
     (void)find_worker("no-worker", "/usr/bin/env");
@@ -172,7 +172,7 @@ TEST(Life, WorkersAreFoundBesideTheProgram) {
   }
 }
 
-TEST(Life, StartedByHandItSaysWhatItIs) {
+TEST(Life, WorkerStartedByHandExplainsItself) {
   const std::string command = built_worker().string() + " 2>&1";
   FILE* out = popen(command.c_str(), "r");
   ASSERT_NE(out, nullptr);

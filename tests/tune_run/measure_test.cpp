@@ -45,7 +45,7 @@ std::vector<size_t> sequence(const Laps& laps, int64_t round) {
   return out;
 }
 
-TEST_F(Measure, RoundsRunThereAndBackInRandomOrder) {
+TEST_F(Measure, RoundsRunForwardAndBackInRandomOrder) {
   const std::vector<VariantId> ids = {trusted_, load({}), load({}), load({}), load({})};
   const Laps laps = runner_.measure(ids, {.rounds = 8, .slice_ms = 0});
   EXPECT_EQ(laps.rounds, 8);
@@ -93,12 +93,12 @@ TEST_F(Measure, ShortRunsAreRepeatedInATurn) {
   EXPECT_GT(laps.laps[0].size(), 100U);
 }
 
-TEST_F(Measure, TurnsHaveTheRunsThatAreAskedFor) {
+TEST_F(Measure, TurnsHaveTheRequestedRuns) {
   const Laps laps = runner_.measure(std::vector{trusted_}, {.rounds = 3, .slice_ms = 0, .runs = 7});
   EXPECT_THAT(laps.laps[0], SizeIs(2 * 3 * 7));
 }
 
-TEST_F(Measure, SlowOnesAreCutOff) {
+TEST_F(Measure, SlowVariantsAreCutOff) {
   const VariantId slow = load({{2, Deed::slow}});
   const Laps laps = runner_.measure(std::vector{trusted_, slow}, {.rounds = 6, .cut_off = 10});
   EXPECT_THAT(laps.cut, ElementsAre(false, true));
@@ -109,7 +109,7 @@ TEST_F(Measure, SlowOnesAreCutOff) {
   EXPECT_THAT(all.laps[1], SizeIs(12));
 }
 
-TEST_F(Measure, TimeIsKept) {
+TEST_F(Measure, TimeLimitIsKept) {
   const VariantId slow = load({{2, Deed::slow}});
   const Laps laps = runner_.measure(std::vector{trusted_, slow}, {.rounds = 1000000, .max_ms = 200});
   EXPECT_GE(laps.rounds, 1);
@@ -117,7 +117,7 @@ TEST_F(Measure, TimeIsKept) {
   EXPECT_GE(laps.wall_ms, 200);
 }
 
-TEST_F(Measure, ACrashCostsOneVariantAndNoOther) {
+TEST_F(Measure, CrashAffectsOnlyOneVariant) {
   const VariantId crashes = load({{2, Deed::illegal}}, false);
   const VariantId other = load({});
   const Laps laps = runner_.measure(std::vector{trusted_, crashes, other}, {.rounds = 20});
@@ -136,7 +136,7 @@ TEST_F(Measure, ACrashCostsOneVariantAndNoOther) {
   EXPECT_THAT(runner_.measure(std::vector{trusted_, other}).faults, IsEmpty());
 }
 
-TEST_F(Measure, HangsAndFailuresToo) {
+TEST_F(Measure, HangsAndFailuresAffectOnlyTheirVariants) {
   const std::vector<VariantId> ids = {load({{0, Deed::hang}}, false), trusted_, load({{3, Deed::answer7}}, false)};
   const Laps laps = runner_.measure(ids, {.rounds = 5});
   std::vector<std::string> faults = brief(laps.faults);
@@ -146,7 +146,7 @@ TEST_F(Measure, HangsAndFailuresToo) {
   EXPECT_EQ(runner_.restarts(), 1);
 }
 
-TEST_F(Measure, AWorkerThatOthersKillIsReplacedWithoutBlame) {
+TEST_F(Measure, KilledWorkerIsReplacedWithoutBlame) {
   const VariantId other = load({});
   kill(*runner_.worker_pid(), SIGKILL);
   const Laps laps = runner_.measure(std::vector{trusted_, other}, {.rounds = 3});
@@ -169,7 +169,7 @@ TEST_F(Measure, ReplacedWorkersGetEveryVariantAgain) {
   EXPECT_EQ(runner_.restarts(), 2);
 }
 
-TEST_F(Measure, OneThatGetsTheWorkerKilledEveryTimeIsBlamed) {
+TEST_F(Measure, VariantThatAlwaysGetsTheWorkerKilledIsBlamed) {
   const Plan plan = hand_made({{1, Deed::killed}});
   const Loaded loaded = runner_.load(plan, hand_made_values(plan));
   EXPECT_FALSE(loaded.id);
@@ -177,7 +177,7 @@ TEST_F(Measure, OneThatGetsTheWorkerKilledEveryTimeIsBlamed) {
   EXPECT_THAT(loaded.faults[0].words, HasSubstr("killed by another process, or by the system for lack of memory"));
 }
 
-TEST_F(Measure, TimesThatAreOverwrittenAreAFault) {
+TEST_F(Measure, OverwrittenTimesAreAFault) {
   const VariantId scribbles = load({{2, Deed::over_times}});
   const Laps laps = runner_.measure(std::vector{trusted_, scribbles}, {.rounds = 3});
   ASSERT_THAT(brief(laps.faults), ElementsAre("-1 crash "));
@@ -188,7 +188,7 @@ TEST_F(Measure, TimesThatAreOverwrittenAreAFault) {
   EXPECT_EQ(runner_.restarts(), 1);
 }
 
-TEST_F(Measure, ABoardThatIsOverwrittenIsAFault) {
+TEST_F(Measure, OverwrittenBoardIsAFault) {
   const Plan plan = hand_made({{1, Deed::over_board}});
   const Loaded loaded = runner_.load(plan, hand_made_values(plan));
   EXPECT_THAT(brief(loaded.faults), ElementsAre("-1 crash "));
@@ -218,7 +218,7 @@ TEST_F(Measure, ManyRunsAreHandedOverInParts) {
   EXPECT_THAT(orders, SizeIs(200));
 }
 
-TEST_F(Measure, ARoundThatNoLogHoldsIsAUsageError) {
+TEST_F(Measure, RoundThatExceedsTheLogIsAUsageError) {
   EXPECT_EQ(error_of([&] { (void)runner_.measure(std::vector{trusted_}, {.runs = 20'000'000}); }, ErrorKind::usage),
             "the times of a round of 1 variants with at least 20000000 runs in a turn need 7680000000 bytes; the "
             "worker has room for 4294963200; ask for fewer runs in a turn, or fewer variants");

@@ -57,7 +57,7 @@ RunnerOptions options_for(const Plan& plan) {
 
 class Networks : public testing::TestWithParam<const char*> {};
 
-TEST_P(Networks, EveryWayToCompileThemIsRight) {
+TEST_P(Networks, EveryCompilationIsCorrect) {
   const Compiled best = compile(GetParam());
   LocalRunner runner(options_for(best.plan));
   const Loaded trusted = runner.load(best.plan, step_values(best));
@@ -79,7 +79,7 @@ TEST_P(Networks, EveryWayToCompileThemIsRight) {
 }
 INSTANTIATE_TEST_SUITE_P(Zoo, Networks, testing::Values("squeezenet1_1", "mobilenet_v1", "resnet18"));
 
-TEST(Spoilt, EveryLayersCandidateIsFoundAtItsStep) {
+TEST(CorruptedPlans, EveryWrongLayerIsFoundAtItsStep) {
   const Compiled best = compile("squeezenet1_1");
   LocalRunner runner(options_for(best.plan));
   ASSERT_TRUE(runner.load(best.plan, step_values(best)).id);
@@ -102,7 +102,7 @@ TEST(Spoilt, EveryLayersCandidateIsFoundAtItsStep) {
   EXPECT_TRUE(runner.load(best.plan, step_values(best)).id);
 }
 
-TEST(Spoilt, AWrongWeightIsFoundAtItsLayerAlone) {
+TEST(CorruptedPlans, WrongWeightIsFoundOnlyAtItsLayer) {
   const Compiled best = compile("squeezenet1_1");
   LocalRunner runner(options_for(best.plan));
   ASSERT_TRUE(runner.load(best.plan, step_values(best)).id);

@@ -13,7 +13,7 @@ namespace {
 
 std::vector<std::byte> bytes(size_t count, int fill) { return {count, static_cast<std::byte>(fill)}; }
 
-TEST(ConstantStore, EqualBytesLieOnce) {
+TEST(ConstantStore, EqualBytesAreStoredOnce) {
   ConstantStore store;
   const StorePart a = store.add(bytes(1000, 1)), b = store.add(bytes(1000, 2)), again = store.add(bytes(1000, 1));
   EXPECT_EQ(a.offset, again.offset);
@@ -28,13 +28,13 @@ TEST(ConstantStore, EqualBytesLieOnce) {
   EXPECT_THROW(store.release(a), Error);
 }
 
-TEST(ConstantStore, LargeOnesLieAtPages) {
+TEST(ConstantStore, LargeConstantsArePageAligned) {
   ConstantStore store;
   (void)store.add(bytes(100, 1));
   EXPECT_EQ(store.add(bytes(100000, 2)).offset % 4096, 0);
 }
 
-TEST(ConstantStore, FreedRoomIsUsedAgainUnderAnotherSerial) {
+TEST(ConstantStore, FreedSpaceIsReusedWithANewSerial) {
   ConstantStore store;
   const StorePart a = store.add(bytes(3 << 20, 1)), b = store.add(bytes(3 << 20, 2)), c = store.add(bytes(3 << 20, 3));
   const int64_t size = store.size();
@@ -48,7 +48,7 @@ TEST(ConstantStore, FreedRoomIsUsedAgainUnderAnotherSerial) {
   EXPECT_EQ(store.data()[c.offset], std::byte{3});
 }
 
-TEST(ConstantStore, BaseStaysWhereItIs) {
+TEST(ConstantStore, BaseAddressDoesNotChange) {
   ConstantStore store;
   const std::byte* base = store.data();
   for (int i = 0; i < 20; ++i) (void)store.add(bytes(5 << 20, i));
@@ -73,7 +73,7 @@ TEST(Package, ConstantsMoveIntoTheStoreAndBack) {
   EXPECT_EQ(got.values[2].buffer.offset, 2 * kCount * 4);
 }
 
-TEST(Package, ConstantsThatAreInTheStoreStay) {
+TEST(Package, StoredConstantsAreNotCopied) {
   ConstantStore store;
   (void)store.add(bytes(640, 9));
   const Plan plan = hand_made();

@@ -56,14 +56,14 @@ TEST_F(TimeLog, LapsAreReadInOrder) {
   EXPECT_TRUE(read(""));
 }
 
-TEST_F(TimeLog, RecordsThatAreCutOffAreRefused) {
+TEST_F(TimeLog, TruncatedRecordsAreRefused) {
   const std::string& bytes = log_.bytes();
   for (size_t size = 1; size < bytes.size(); ++size) {
     EXPECT_EQ(read(bytes.substr(0, size)).has_value(), size == headers_[1]) << size;
   }
 }
 
-TEST_F(TimeLog, RecordsThatNoWorkerWritesAreRefused) {
+TEST_F(TimeLog, InvalidRecordsAreRefused) {
   constexpr auto kMost = std::numeric_limits<int64_t>::max();
   for (const size_t at : headers_) {
     for (const int64_t value : {int64_t{-1}, int64_t{3}, kMost, std::numeric_limits<int64_t>::min()}) {

@@ -38,7 +38,7 @@ class Trace : public testing::Test {
   const VariantId trusted_ = load(plan_);
 };
 
-TEST_F(Trace, ValuesAreThoseAfterTheStep) {
+TEST_F(Trace, ValuesAreTakenAfterTheStep) {
   const Traced traced = runner_.trace(trusted_, all_of(plan_));
   EXPECT_FALSE(traced.fault);
   ASSERT_THAT(traced.values, SizeIs(4));
@@ -52,7 +52,7 @@ TEST_F(Trace, ValuesAreThoseAfterTheStep) {
   }
 }
 
-TEST_F(Trace, ABufferIsCopiedAtEachMomentThatIsAskedForInTheOrderOfTheTaps) {
+TEST_F(Trace, TapsOfABufferAreReturnedInOrder) {
   Plan plan = plan_;
   plan.steps[2].args[1] = plan.steps[0].args[1];  // layer 2 overwrites the result of layer 0
   plan.steps[3].args[0] = plan.steps[2].args[1];
@@ -70,7 +70,7 @@ TEST_F(Trace, ABufferIsCopiedAtEachMomentThatIsAskedForInTheOrderOfTheTaps) {
   EXPECT_THAT(floats(traced.values[4]), ElementsAre(10));
 }
 
-TEST_F(Trace, MoreTapsThanAMessageHasRoomFor) {
+TEST_F(Trace, TapsMayExceedOneMessage) {
   const std::vector<Tap> taps(5000, {3, plan_.steps[3].args.back()});
   const Traced traced = runner_.trace(trusted_, taps);
   ASSERT_THAT(traced.values, SizeIs(5000));
@@ -78,14 +78,14 @@ TEST_F(Trace, MoreTapsThanAMessageHasRoomFor) {
   EXPECT_THAT(runner_.measure(std::vector{trusted_}, {.rounds = 2}).faults, IsEmpty()) << "the log is used again";
 }
 
-TEST_F(Trace, NothingIsComparedWithTheTrustedVariant) {
+TEST_F(Trace, ValuesAreNotCheckedAgainstTheTrustedVariant) {
   const VariantId other = load(hand_made({{2, Deed::same}}), false);
   const Traced traced = runner_.trace(other, std::vector<Tap>{{3, plan_.steps[3].args.back()}});
   ASSERT_THAT(traced.values, SizeIs(1));
   EXPECT_EQ(floats(traced.values[0])[1], 2 * (2 * 2 + 1));
 }
 
-TEST_F(Trace, AVariantThatFailsIsNamedAndDoesNotRunAgain) {
+TEST_F(Trace, FailedVariantIsNamedAndNotRunAgain) {
   for (const auto& [deed, kind, words] :
        {std::tuple{Deed::illegal, FaultKind::crash, "signal 4 (Illegal instruction) at step 1 'layer1' while checking"},
         {Deed::answer7, FaultKind::crash, "failed at step 1 'layer1' while checking: "},
@@ -105,7 +105,7 @@ TEST_F(Trace, AVariantThatFailsIsNamedAndDoesNotRunAgain) {
   }
 }
 
-TEST_F(Trace, AWorkerThatOthersKillIsReplaced) {
+TEST_F(Trace, KilledWorkerIsReplaced) {
   for (int time = 0; time < 5; ++time) {
     kill(*runner_.worker_pid(), SIGKILL);
     EXPECT_THAT(runner_.trace(trusted_, all_of(plan_)).values, SizeIs(4));

@@ -40,7 +40,7 @@ void for_each_element(const ValueLayout& v, F f) {
 const std::byte* raw(const std::vector<float>& v) { return reinterpret_cast<const std::byte*>(v.data()); }
 std::byte* raw(std::vector<float>& v) { return reinterpret_cast<std::byte*>(v.data()); }
 
-TEST(Value, CopyReachesEveryElementInEveryPairOfLayouts) {
+TEST(Value, CopyWorksForEveryPairOfLayouts) {
   for (const Shape& shape :
        {Shape{2, 37, 5, 3}, Shape{1, 64, 1, 1}, Shape{3, 20}, Shape{1, 50, 7}, Shape{2, 5, 1, 9}}) {
     for (int64_t from_block : {1, 4, 8, 12, 16}) {
@@ -66,7 +66,7 @@ TEST(Value, CopyReachesEveryElementInEveryPairOfLayouts) {
   }
 }
 
-TEST(Value, PackedHoldsItAllAndNoMore) {
+TEST(Value, PackedLayoutIsCompact) {
   const ValueLayout v = layout({2, 37, 5, 3}, 16, {1, 1, 1, 1}, 7);
   EXPECT_EQ(packed_elems(v), 2 * 48 * 5 * 3);
   EXPECT_EQ(range_of(packed(v)).end, packed_elems(v));
@@ -117,7 +117,7 @@ TEST(Value, PaddingMustBeZero) {
   EXPECT_EQ(padding_damage(v, raw(data)), "halo at [0, 0, -1] is 4, expected 0");
 }
 
-TEST(Value, ReachCountsHaloAndRefusesNonsense) {
+TEST(Value, RangeIncludesHaloAndRefusesInvalidLayouts) {
   const ValueLayout v = layout({1, 16, 2, 3}, 16, {1, 1, 1, 1});
   EXPECT_EQ(range_of(v).end, 4 * 5 * 16);
   ValueLayout bad = v;

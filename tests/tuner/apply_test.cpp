@@ -74,7 +74,7 @@ TEST_F(Apply, TheBestRecordOfATaskIsItsSchedule) {
   EXPECT_THAT(got.summary, HasSubstr("1 exact"));
 }
 
-TEST_F(Apply, TheAgeOfARecordIsTold) {
+TEST_F(Apply, AgeOfARecordIsReported) {
   const auto words = [&](const std::string& date) {
     Record r = record(other(), 0.9);
     r.conditions.date = date, r.network = "a_network";
@@ -87,7 +87,7 @@ TEST_F(Apply, TheAgeOfARecordIsTold) {
   EXPECT_THAT(words(""), HasSubstr("measured at an unknown date"));
 }
 
-TEST_F(Apply, OtherThreadCountsAreToldWithTheExpectedLoss) {
+TEST_F(Apply, OtherThreadCountsReportTheExpectedLoss) {
   ApplyOptions two;
   two.threads = 2;
   const Recorded got = apply({record(other(), 0.9)}, two);
@@ -103,7 +103,7 @@ TEST_F(Apply, ARecordThatWasNotFasterIsNotUsed) {
   EXPECT_TRUE(apply({record(other(), 0.5), wrong}).choices.empty()) << "it was wrong once";
 }
 
-TEST_F(Apply, WhatDoesNotLowerGivesWayToTheNext) {
+TEST_F(Apply, IllegalScheduleIsSkippedForTheNext) {
   const Recorded got = apply({record("conv2d_direct vectors=99 rows=1 tile=1 prefetch=0", 0.3), record(other(), 0.9)});
   EXPECT_EQ(got.choices.at(step_.name).schedule->text(), other());
 }
@@ -120,7 +120,7 @@ TEST_F(Apply, ForbiddenRecordsAreLeftOut) {
   EXPECT_FALSE(found(other()));
 }
 
-TEST(Allowed, WhatIsForbiddenLeavesTheChoices) {
+TEST(Allowed, ForbiddenSchedulesAreRemovedFromChoices) {
   const Choices choices =
       parse_choices("a = conv2d_winograd tile=4\nb = fuse=before\nc = fuse=before threads=1\nd = fuse=apart", "a.plan");
   EXPECT_EQ(allowed(choices, {}), choices);
@@ -192,7 +192,7 @@ class ApplyWithoutWinograd : public Apply {
   std::string direct_;
 };
 
-TEST_F(ApplyWithoutWinograd, RatiosOverAForbiddenDefaultAreComparedWithTheOneOfNow) {
+TEST_F(ApplyWithoutWinograd, RatiosOverAForbiddenDefaultAreConverted) {
   const std::string faster = other_tile(direct_);
   const Recorded got = apply({over_winograd(faster, 1.2), over_winograd(direct_, 1.5)}, {}, options_);
   ASSERT_TRUE(got.choices.contains(kNode)) << got.summary;
@@ -206,7 +206,7 @@ TEST_F(ApplyWithoutWinograd, RatiosOverAForbiddenDefaultAreComparedWithTheOneOfN
   EXPECT_THAT(slower.summary, HasSubstr("tuned, but the default won"));
 }
 
-TEST_F(ApplyWithoutWinograd, WhatDoesNotCompareWithTheDefaultOfNowIsNotUsedAndSaid) {
+TEST_F(ApplyWithoutWinograd, UnrelatedRatiosAreReportedButNotUsed) {
   for (const double ratio : {0.9, 1.2}) {
     const Recorded got = apply({over_winograd(other_tile(direct_), ratio)}, {}, options_);
     EXPECT_TRUE(got.choices.empty());
@@ -221,7 +221,7 @@ TEST_F(ApplyWithoutWinograd, ForbiddenSchedulesDoNotHideOthers) {
   EXPECT_EQ(apply(records, {}, options_).choices.at(kNode).schedule->text(), other_tile(direct_));
 }
 
-TEST_F(Apply, ARatioOverTheDefaultOfBeforeIsNoneOverTodays) {
+TEST_F(Apply, RatiosOverAnOldDefaultAreConverted) {
   const std::string before = other_tile(step_.schedule, 3), faster = other_tile(step_.schedule, 5);
   Record r = record(faster, 0.9);
   r.versus->schedule = before;
@@ -237,7 +237,7 @@ TEST_F(Apply, ARatioOverTheDefaultOfBeforeIsNoneOverTodays) {
   EXPECT_TRUE(apply({r, now}).choices.empty()) << "today's default is faster than it";
 }
 
-TEST_F(Apply, ARecordWithoutARatioIsNotUsedAndSaid) {
+TEST_F(Apply, RecordWithoutARatioIsReportedButNotUsed) {
   Record bare = record(other(), 0.5);
   bare.versus.reset();
   EXPECT_FALSE(bare.may_be_faster());
@@ -251,7 +251,7 @@ TEST_F(Apply, ARecordWithoutARatioIsNotUsedAndSaid) {
               HasSubstr("tuned at 2 threads, used at 1"));
 }
 
-TEST_F(Apply, WhereTheDefaultWonOftenFartherRecordsAreNotAsked) {
+TEST_F(Apply, DistantRecordsAreIgnoredIfTheDefaultOftenWon) {
   std::vector<Record> records{record(other(), 0.7)};
   records[0].problem = records[0].problem.substr(0, records[0].problem.find(" +"));
   ASSERT_NE(records[0].problem, step_.problem);
@@ -260,7 +260,7 @@ TEST_F(Apply, WhereTheDefaultWonOftenFartherRecordsAreNotAsked) {
   EXPECT_FALSE(apply(records).choices.contains(step_.name));
 }
 
-TEST_F(Apply, ForcedSchedulesStay) {
+TEST_F(Apply, ForcedSchedulesAreKept) {
   CompileOptions forced = native();
   forced.choices[step_.name].schedule = parse_schedule(step_.schedule);
   EXPECT_FALSE(apply({record(other(), 0.9)}, {}, forced).choices.contains(step_.name));
@@ -280,7 +280,7 @@ class Settles : public Chooser {
   Recorded recorded_;
 };
 
-TEST_F(Apply, ThePlanSaysWhereItsSchedulesComeFrom) {
+TEST_F(Apply, PlanRecordsTheSourceOfItsSchedules) {
   const Settles chooser({from_record(parse_choices(step_.name + " = " + other(), "my.plan"), "layer plan my.plan"),
                          "layer plan my.plan: 1 layers"});
   const Plan plan = compile_graph(small_network(), native(), &chooser).plan;
@@ -298,7 +298,7 @@ TEST_F(Apply, ThePlanSaysWhereItsSchedulesComeFrom) {
   EXPECT_GE(found, 1);
 }
 
-TEST_F(Apply, ImportedRecordsAreNotUsedAndSaid) {
+TEST_F(Apply, ImportedRecordsAreReportedButNotUsed) {
   Record imported = record(other(), 0.5);
   imported.source = "tvm v0.1", imported.versus.reset();
   const Recorded got = apply({imported});
@@ -306,7 +306,7 @@ TEST_F(Apply, ImportedRecordsAreNotUsedAndSaid) {
   EXPECT_THAT(got.summary, testing::EndsWith("; " + imported_text(1)));
 }
 
-TEST_F(Apply, SchedulesThatAreNotRunAreCounted) {
+TEST_F(Apply, UnusedSchedulesAreCounted) {
   CompileOptions how = native();
   how.contents.code = false;
   const auto records = [&](const std::string& schedule) {
@@ -323,7 +323,7 @@ TEST_F(Apply, SchedulesThatAreNotRunAreCounted) {
             "they do not apply to the layer");
 }
 
-TEST_F(Apply, ThreadCountsThatNobodyKeptAreUnknown) {
+TEST_F(Apply, UnrecordedThreadCountsAreUnknown) {
   ApplyOptions two;
   two.threads = 2;
   const std::string none = apply({}, two).summary;

@@ -16,7 +16,7 @@ void run(BuildingTurns& turns, int batches, double slowed) {
   for (int b = 0; b < batches; ++b) turns.note(turns.beside() ? kUsual * slowed : kUsual, kUsual);
 }
 
-TEST(BuildingTurns, NothingIsBuiltBesideWithoutOtherCpus) {
+TEST(BuildingTurns, WithoutSpareCpusBuildsRunBetweenMeasurements) {
   BuildingTurns turns(false);
   run(turns, 100, 1);
   EXPECT_FALSE(turns.beside());
@@ -24,7 +24,7 @@ TEST(BuildingTurns, NothingIsBuiltBesideWithoutOtherCpus) {
   EXPECT_EQ(turns.words(), "between the measurements, which need all CPUs");
 }
 
-TEST(BuildingTurns, WhatDoesNotDisturbStaysBeside) {
+TEST(BuildingTurns, HarmlessBuildsStayConcurrent) {
   BuildingTurns turns(true);
   for (int b = 0; b < 100; ++b) {
     EXPECT_TRUE(turns.beside());
@@ -33,7 +33,7 @@ TEST(BuildingTurns, WhatDoesNotDisturbStaysBeside) {
   EXPECT_EQ(turns.words(), "during the measurements, on other CPUs");
 }
 
-TEST(BuildingTurns, WhatDisturbsGoesInTurnsAfterALook) {
+TEST(BuildingTurns, DisturbingBuildsTakeTurns) {
   BuildingTurns turns(true);
   run(turns, 4, 1.3);
   EXPECT_TRUE(turns.looks());
@@ -44,7 +44,7 @@ TEST(BuildingTurns, WhatDisturbsGoesInTurnsAfterALook) {
   EXPECT_EQ(turns.words(), "between the measurements, which took 1.30 times as long during compilation");
 }
 
-TEST(BuildingTurns, AMachineThatIsSlowerAllTheTimeIsNotBlamedOnBuilding) {
+TEST(BuildingTurns, GeneralSlownessIsNotBlamedOnBuilding) {
   BuildingTurns turns(true);
   for (int b = 0; b < 4; ++b) turns.note(1.3 * kUsual, kUsual);
   ASSERT_TRUE(turns.looks());
@@ -53,7 +53,7 @@ TEST(BuildingTurns, AMachineThatIsSlowerAllTheTimeIsNotBlamedOnBuilding) {
   EXPECT_EQ(turns.words(), "during the measurements, on other CPUs");
 }
 
-TEST(BuildingTurns, ItIsTriedAgainAndStaysWhereItNoLongerDisturbs) {
+TEST(BuildingTurns, ConcurrentBuildsAreRetriedAndKeptIfHarmless) {
   BuildingTurns turns(true);
   run(turns, 5, 1.3);
   ASSERT_FALSE(turns.beside());
@@ -68,7 +68,7 @@ TEST(BuildingTurns, ItIsTriedAgainAndStaysWhereItNoLongerDisturbs) {
             "during compilation");
 }
 
-TEST(BuildingTurns, WhatStillDisturbsIsTriedLessAndLessOften) {
+TEST(BuildingTurns, PersistentDisturbanceIsRetriedLessOften) {
   BuildingTurns turns(true);
   run(turns, 5 + 32 + 4, 1.3);
   EXPECT_FALSE(turns.beside());
@@ -78,7 +78,7 @@ TEST(BuildingTurns, WhatStillDisturbsIsTriedLessAndLessOften) {
   EXPECT_TRUE(turns.beside()) << "after 64 batches between measurements";
 }
 
-TEST(BuildingTurns, WhatBeginsToDisturbLaterIsSeen) {
+TEST(BuildingTurns, LateDisturbanceIsDetected) {
   BuildingTurns turns(true);
   for (int b = 0; b < 5; ++b) turns.note(1.3 * kUsual, kUsual);  // compiling is not to blame
   run(turns, 40, 1);

@@ -17,7 +17,7 @@ std::string refusal(std::string_view text) {
   return "accepted";
 }
 
-TEST(ChoicesFile, ReadsWhatItWrites) {
+TEST(ChoicesFile, RoundTrips) {
   Choices choices;
   choices["conv1"] = parse_schedule("conv2d_direct vectors=2 rows=1 tile=8 prefetch=0");
   choices["layer = odd"] = parse_schedule("map item=4096");
@@ -73,7 +73,7 @@ TEST(ChoicesFile, TakesLayoutFusionAndThreadsWithAndWithoutASchedule) {
   EXPECT_EQ(parse_choices(text(got, ""), "again"), got);
 }
 
-TEST(ChoicesFile, WordsOfFusionAreOptions) {
+TEST(ChoicesFile, FusionWordsSetOptions) {
   const Choices got = parse_choices("a = fuse=before\nb = fuse=apart threads=1\nc = fuse=no\nd = fuse=apart", "a.plan");
   EXPECT_EQ(text(got.at("a")), "fuse=before");
   EXPECT_EQ(text(got.at("b")), "threads=1 fuse=apart");
@@ -87,7 +87,7 @@ TEST(ChoicesFile, WordsOfFusionAreOptions) {
   EXPECT_EQ(nodes_with(options.choices, Fusion::none), (std::set<std::string>{"c", "d"}));
 }
 
-TEST(ChoicesFile, SaysWhatIsWrongWhere) {
+TEST(ChoicesFile, ErrorsNameTheLine) {
   EXPECT_EQ(refusal("# one\nconv1"),
             "a.plan line 2: expected NODE = TEMPLATE KNOB=VALUE ... [threads=N] "
             "[layout=plain] [fuse=no|before|apart], got 'conv1'");
@@ -103,14 +103,14 @@ TEST(ChoicesFile, SaysWhatIsWrongWhere) {
             "profiles print it");
 }
 
-TEST(ChoicesFile, TellsWhereALayerStands) {
+TEST(ChoicesFile, RecordsTheLineOfEachLayer) {
   const Choices got = parse_choices("# one\na = threads=1\n\nb = map item=1024\n", "a.plan");
   EXPECT_EQ(got.at("a").threads_from.words, "a.plan line 2");
   EXPECT_EQ(got.at("b").schedule_from.words, "a.plan line 4");
   EXPECT_EQ(got.at("b").schedule_from.source, ScheduleSource::layer_plan);
 }
 
-TEST(ChoicesFile, WhatIsInUseMakesTheSamePlanAgain) {
+TEST(ChoicesFile, ChoicesInUseReproduceThePlan) {
   CompileOptions options = native();
   options.contents.code = false;
   options.choices["fire2.squeeze"].fuse = Fusion::none, options.choices["pool3"].plain = true,

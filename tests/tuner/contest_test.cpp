@@ -16,7 +16,7 @@ Series rounds(double ms, double share) {
   return out;
 }
 
-TEST(Contest, IsSharpWhenTheFirstPlansRatioToEachOtherOneIs) {
+TEST(Contest, IsSharpIfAllRatiosOfTheFirstPlanAre) {
   const Series sharp = rounds(2, 0), blurred = rounds(2, 0.1);
   const auto with = [](std::vector<Series> all) {
     Contest c;
@@ -31,7 +31,7 @@ TEST(Contest, IsSharpWhenTheFirstPlansRatioToEachOtherOneIs) {
   EXPECT_FALSE(with({sharp, blurred, sharp}));
 }
 
-TEST(Contest, RunsUntilItIsSharpAndNoLonger) {
+TEST(Contest, RunsOnlyUntilItIsSharp) {
   NetworkBench bench = bench_of(small_network());
   const Contest wide = hold_contest(bench, {{}, {}}, 60, 100);
   release(bench, wide);

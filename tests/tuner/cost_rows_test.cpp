@@ -75,7 +75,7 @@ TEST(CostRows, SchedulesOfAnotherSyntaxAreLeftOut) {
   EXPECT_EQ(error_of([&] { RecordedCosts(std::vector{later}, {"znver4", "a machine", {}, 0}); }), "no error");
 }
 
-TEST(CostRows, WhatTeachesNothingIsCounted) {
+TEST(CostRows, UselessRecordsAreCounted) {
   Record imported = record(7, 1), bare = record(7, 1), foreign = record(7, 1), unknown = record(7, 1),
          failed = record(6, 1), other = record(7, 1);
   imported.source = "tvm v0.2";
@@ -94,7 +94,7 @@ TEST(CostRows, WhatTeachesNothingIsCounted) {
                   Pair("with a schedule that this version does not know", 1), Pair("with an unknown target", 1)));
 }
 
-TEST(CostRows, LessonsAreRowsByTask) {
+TEST(CostRows, LessonsAreGroupedByTask) {
   Record other = record(7, 2), failed = record(6, 1);
   other.problem = "conv2d n1 c32 h7 w7 k32 r1 s1 f32 +bias +relu";
   failed.status = Status::crash, failed.versus.reset();
@@ -105,7 +105,7 @@ TEST(CostRows, LessonsAreRowsByTask) {
   EXPECT_THAT(taught.rows.row(1), testing::ElementsAreArray(Featurizer(*task.space).row(*task.space->find(tile(5)))));
 }
 
-TEST(CostRows, ATaskGivesNoMoreThanItsShareOfLessons) {
+TEST(CostRows, LessonsPerTaskAreLimited) {
   const std::vector<Record> many(kMostLessons + 5, record(7, 0.5));
   EXPECT_EQ(lessons_of(many, 0).count(), kMostLessons);
 }
@@ -117,7 +117,7 @@ TEST(CostRows, TablesOfOtherTemplatesAreRefused) {
                 "' on znver4; measure the table again with `kilter searchers --measure`");
 }
 
-TEST(ShippedModel, KnowsTheFeaturesOfThisVersionAndRanksATaskItSaw) {
+TEST(ShippedModel, HasCurrentFeaturesAndRanksAKnownTask) {
   const std::string problem = "conv2d n1 c64 h56 w56 k256 r1 s1 f32 +bias +add+relu";
   const TaskSpace task(problem, parse_target("znver5"));
   const Featurizer features(*task.space);
@@ -128,7 +128,7 @@ TEST(ShippedModel, KnowsTheFeaturesOfThisVersionAndRanksATaskItSaw) {
   EXPECT_LT(cost[0], cost[1]) << "its table has them at 0.73 and above 1";
 }
 
-TEST(LoadPoints, RefusesModelsThatSayNothingOfTheCostsOfSchedules) {
+TEST(LoadPoints, RefusesModelsThatDoNotPredictCosts) {
   const std::string file = testing::TempDir() + "/kilter_load_points.trees";
   TreeModel::Parts parts = shipped_model().parts();
   parts.objective = Objective::rank;
@@ -145,7 +145,7 @@ TEST(LoadPoints, RefusesModelsThatSayNothingOfTheCostsOfSchedules) {
                 "`kilter cost-model rows` of this version has written");
 }
 
-TEST(LoadPoints, AFileAnswersAsTheModelThatWasSaved) {
+TEST(LoadPoints, FilePredictsAsTheSavedModel) {
   const std::string file = testing::TempDir() + "/kilter_load_points.trees";
   shipped_model().save(file);
   const TaskSpace task("conv2d n1 c64 h56 w56 k256 r1 s1 f32 +bias +add+relu", parse_target("znver5"));

@@ -10,7 +10,7 @@
 namespace kilter::tune {
 namespace {
 
-TEST(TuneLog, TellsEverythingAndKeepsABoundedTrace) {
+TEST(TuneLog, ReportsAllEventsAndKeepsABoundedTrace) {
   int64_t told = 0;
   TuneLog log([&](const TuneEvent& event) {
     EXPECT_EQ(event.trials, told);
@@ -68,7 +68,7 @@ TEST(TuneJson, EventsHaveTheirKeys) {
             (Keys{"attempt", "event", "fault", "rounds", "seconds", "tasks", "trials"}));
 }
 
-TEST(TuneJson, ProgressIsOfTheWholeRun) {
+TEST(TuneJson, ProgressCoversTheWholeRun) {
   TuneProgress p;
   p.phase = "searching", p.seconds = 35, p.budget_seconds = 300, p.trials = 1234, p.most_trials = 2000;
   p.default_ms = 4, p.predicted_ms = 2, p.flops = 200'000'000, p.bound_ms = 1;

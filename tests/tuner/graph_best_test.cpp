@@ -67,7 +67,7 @@ TEST(GraphBest, MeasuresChoosesRacesAndKeepsLayoutChanges) {
 
 /// Each depthwise convolution has an alternative that fuses it with the convolution before it, or keeps it apart if the
 /// default fuses it. Both convolutions are measured together.
-TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
+TEST(GraphBest, DepthwiseConvolutionsCanBeFusedOrSeparate) {
   NetworkBench bench = bench_of(zoo::build("mobilenet_v2", {.size = 96, .classes = 10}));
   const auto known = [](const Layer& layer) {
     return std::ranges::all_of(layer.alternatives, [](const Alternative& a) { return a.basis != "not measured"; });
@@ -103,7 +103,7 @@ TEST(GraphBest, DepthwiseConvolutionsHaveTheOtherWayToRunAsAnAlternative) {
   EXPECT_GT(pairs, 10);
 }
 
-TEST(GraphBest, OnTwoThreadsShortLayersMayRunOnOne) {
+TEST(GraphBest, ShortLayersMayRunOnOneOfTwoThreads) {
   // If other processes use the CPUs, the times of other thread counts stay unknown, and this is reported. Processes on
   // the cores' other hardware threads are not noticed, but may be gone in the next attempt.
   int64_t with_threads = 0;
@@ -120,7 +120,7 @@ TEST(GraphBest, OnTwoThreadsShortLayersMayRunOnOne) {
   EXPECT_TRUE(with_threads > 0 || crowded);
 }
 
-TEST(GraphBest, WinsOnlyAgainstAllThatItWasRacedAgainst) {
+TEST(GraphBest, MustBeatEveryPlanItRaced) {
   const Ratio faster{0.95, 0.93, 0.97}, unclear{0.99, 0.97, 1.01};
   GraphBest best;
   best.same_plan = false, best.rounds = 30;
@@ -184,7 +184,7 @@ TEST(GraphBest, RacesTheAcceptedPlanToo) {
   EXPECT_FALSE(without.accepted_ratio);
 }
 
-TEST(GraphBest, APlanThatTheReferenceKernelsCallWrongDoesNotWin) {
+TEST(GraphBest, WrongPlanDoesNotWin) {
   NetworkBench bench = bench_of(small_network(), slow_by_default());
   GraphTuneOptions options = short_run("", 1);
   int64_t values = 0;
@@ -201,7 +201,7 @@ TEST(GraphBest, APlanThatTheReferenceKernelsCallWrongDoesNotWin) {
   EXPECT_EQ(best.check.wrong, "value 'x' differs");
 }
 
-TEST(GraphBest, HistoryBestIsHeldAgainstTheReferenceKernelsWhereItIsToBeKept) {
+TEST(GraphBest, HistoryBestIsCheckedBeforeItIsKept) {
   NetworkBench bench = bench_of(small_network(), slow_by_default());
   const Choices history = slow_plan(3);
   GraphTuneOptions options = short_run("", 1);
@@ -227,7 +227,7 @@ TEST(GraphBest, HistoryBestIsHeldAgainstTheReferenceKernelsWhereItIsToBeKept) {
   }
 }
 
-TEST(GraphBest, HistoryBestStandsUntilItHasLost) {
+TEST(GraphBest, HistoryBestIsKeptUntilItLoses) {
   GraphBest best;
   EXPECT_TRUE(best.history_stands()) << "nothing was raced";
   best.rounds = 30, best.history_ratio = {0.95, 0.93, 0.97};
@@ -288,7 +288,7 @@ TEST_F(OfRecords, TheBestScheduleOfEachLayerIsTaken) {
   EXPECT_FALSE(got.won);  // nothing was raced
 }
 
-TEST_F(OfRecords, WhatWasMeasuredOnTheLayerItselfCountsMore) {
+TEST_F(OfRecords, MeasurementsOfTheLayerItselfCountMore) {
   std::vector<Record> records;
   for (int i = 0; i < 4; ++i) records.push_back(record(other(5), 0.7, step_.name));
   for (int i = 0; i < 4; ++i) records.push_back(record(other(3), 0.95, step_.name));
@@ -297,12 +297,12 @@ TEST_F(OfRecords, WhatWasMeasuredOnTheLayerItselfCountsMore) {
   EXPECT_EQ(got.choices.at(step_.name).schedule->text(), other(5));
 }
 
-TEST_F(OfRecords, WhatEverFailedIsNeverTaken) {
+TEST_F(OfRecords, FailedSchedulesAreNeverChosen) {
   const GraphBest got = best({record(other(3), 0.5, "a"), record(other(3), 0.5, "a", Status::wrong)});
   EXPECT_FALSE(got.choices.contains(step_.name));
 }
 
-TEST_F(OfRecords, EstimatesAloneChangeNothingThatIsNotClearlyBetter) {
+TEST_F(OfRecords, EstimatesAloneKeepTheDefaultPlan) {
   const GraphBest got = best({});
   EXPECT_TRUE(got.same_plan);
   EXPECT_GT(got.alternatives, got.layers);

@@ -35,14 +35,14 @@ class PlansFile : public testing::Test {
   std::filesystem::path file_ = plans_file((folder_.path() / "records.db").string());
 };
 
-TEST_F(PlansFile, IsForTheUserAlone) {
+TEST_F(PlansFile, IsPrivateToTheUser) {
   const mode_t before = ::umask(0);
   keep(plan(1, "conv1 = fuse=no"));
   ::umask(before);
   EXPECT_EQ(static_cast<int>(std::filesystem::status(file_).permissions()), 0600);
 }
 
-TEST_F(PlansFile, TheLatestOfExactlyThisIsFound) {
+TEST_F(PlansFile, LatestPlanOfTheKeyIsFound) {
   EXPECT_FALSE(found(plan(1, "").key));
   keep(plan(1, "conv1 = fuse=no"));
   keep(plan(2, "conv1 = threads=1"));
@@ -58,7 +58,7 @@ TEST_F(PlansFile, TheLatestOfExactlyThisIsFound) {
   EXPECT_FALSE(found(other));
 }
 
-TEST_F(PlansFile, SaysWhatAPlanWasTunedFor) {
+TEST_F(PlansFile, KeepsTheObjectiveOfAPlan) {
   keep(plan(1, "conv1 = fuse=no"));
   EXPECT_EQ(read_file(file_).find("objective"), std::string::npos) << "time alone is the usual objective";
   EXPECT_EQ(found(plan(1, "").key)->objective, TuneObjective{});
@@ -69,7 +69,7 @@ TEST_F(PlansFile, SaysWhatAPlanWasTunedFor) {
   EXPECT_EQ(found(small.key)->bytes, 0.75);
 }
 
-TEST_F(PlansFile, ADamagedLineIsSkippedAndTold) {
+TEST_F(PlansFile, DamagedLineIsReportedAndSkipped) {
   keep(plan(1, "conv1 = fuse=no"));
   std::ofstream(file_, std::ios::app) << "{\"graph\": 12}\n\nnot JSON\n"
                                       << "{\"graph\": 1, \"target\": \"t\", \"device\": \"d\", \"codegen\": \"c\", "
@@ -87,7 +87,7 @@ TEST_F(PlansFile, ADamagedLineIsSkippedAndTold) {
                                    AllOf(skipped(5), HasSubstr("its plan line 1: expected NODE = TEMPLATE"))));
 }
 
-TEST_F(PlansFile, ALineOfANewerVersionIsPassedOver) {
+TEST_F(PlansFile, NewerLineIsSkipped) {
   keep(plan(1, "conv1 = fuse=no"));
   std::string line = read_file(file_);
   line.replace(line.find("\"format\":1"), 10, "\"format\":2");
@@ -115,7 +115,7 @@ TEST_F(PlansFile, MergingKeepsTheLaterOfEachKey) {
   EXPECT_TRUE(found(other.key));
 }
 
-TEST_F(PlansFile, WhatIsAppendedBehindACutOffLineIsWhole) {
+TEST_F(PlansFile, LineAppendedToATruncatedLineIsIntact) {
   keep(plan(1, "conv1 = fuse=no"));
   const std::string whole = read_file(file_);
   std::ofstream(file_, std::ios::trunc) << whole << whole.substr(0, whole.size() / 2);
@@ -143,7 +143,7 @@ TEST_F(PlansFile, WritersWaitForOneAnother) {
 }
 
 // A writer reads, decides and adds under one lock, so no worse plan ever follows a better one.
-TEST_F(PlansFile, NobodyAddsWhileAnotherDecides) {
+TEST_F(PlansFile, WritersDecideUnderOneLock) {
   const PlanKey key = plan(1, "").key;
   std::vector<std::thread> writers;
   for (int t = 0; t < 8; ++t) {
@@ -168,7 +168,7 @@ TEST_F(PlansFile, NobodyAddsWhileAnotherDecides) {
   EXPECT_TRUE(all.damaged.empty());
 }
 
-TEST_F(PlansFile, SettingsOfTheCommandLineAreAPlansOwn) {
+TEST_F(PlansFile, CommandLineSettingsArePartOfTheKey) {
   CompileOptions options = native();
   EXPECT_EQ(plan_settings(options, true), "");
   options.accuracy = Accuracy::strict, options.budget.memory = 1000000, options.debug.disable = {"fuse", "simplify"};

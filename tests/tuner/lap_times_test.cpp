@@ -19,7 +19,7 @@ Lap lap(int64_t round, double second_ms, double w) {
   return out;
 }
 
-TEST(LapTimes, StepsOnASharedCoreAreLeftOutWhereThereAreOthers) {
+TEST(LapTimes, StepsOnASharedCoreAreSkippedIfOthersExist) {
   const std::vector<Lap> laps{lap(0, 2, 1), lap(0, 4, 1.6), lap(1, 4, 2)};
   const LayerTime clean = layer_time(laps, 0, {1});
   EXPECT_DOUBLE_EQ(clean.ms, 2.2);
@@ -32,7 +32,7 @@ TEST(LapTimes, StepsOnASharedCoreAreLeftOutWhereThereAreOthers) {
   EXPECT_FALSE(layer_time(laps, 2, {1}).alone);
 }
 
-TEST(LapTimes, ADefaultThatNeverRanIsAnErrorWithItsFaults) {
+TEST(LapTimes, DefaultThatNeverRanIsAnError) {
   Laps laps;
   laps.laps = {{lap(0, 2, 1), lap(1, 2, 1)}};
   laps.rounds = 2;
@@ -57,7 +57,7 @@ TEST(LapTimes, ARunIsTheSumOfItsStepsAndTheRest) {
   EXPECT_EQ(run_ms({lap(0, 4, 1.5)}, 1), 0);
 }
 
-TEST(LapTimes, RunsThatWereHeldUpAreLeftOut) {
+TEST(LapTimes, DelayedRunsAreLeftOut) {
   std::vector<Lap> laps{lap(0, 2, 1), lap(0, 40, 1)};
   laps[1].held_up = true;
   EXPECT_DOUBLE_EQ(layer_time(laps, 0, {1}).ms, 2.2);
@@ -65,7 +65,7 @@ TEST(LapTimes, RunsThatWereHeldUpAreLeftOut) {
   EXPECT_FALSE(layer_time(laps, 0, {1}).alone);
 }
 
-TEST(LapTimes, TheUsualTimeIsThatOfRunsThatWereAlone) {
+TEST(LapTimes, UsualTimeComesFromUndisturbedRuns) {
   EXPECT_DOUBLE_EQ(usual_ms({lap(0, 2, 1), lap(1, 4, 1.5), lap(2, 2, 1)}, {1}), 2.2);
   EXPECT_DOUBLE_EQ(usual_ms({lap(1, 4, 1.5)}, {1}), 4.2);
 }

@@ -68,7 +68,7 @@ std::string chosen(const LayerNetwork& network, double change_ms, Solver solver 
   return out;
 }
 
-TEST(LayerNetwork, AFasterLayerIsNotTakenWhenItsLayoutChangesCostMore) {
+TEST(LayerNetwork, FasterLayerIsNotChosenIfLayoutChangesCostMore) {
   const LayerNetwork network = chain({layer("a", 1), layer("b", 1, 0.9), layer("c", 1)});
   EXPECT_EQ(chosen(network, 0.2), "000");
   EXPECT_EQ(chosen(network, 0.04), "010");  // two changes of 0.04 save 0.1
@@ -87,7 +87,7 @@ TEST(LayerNetwork, TwoLayersChangeTogetherWhereNeitherPaysAlone) {
   EXPECT_EQ(chosen(odd, 0.2), "000");
 }
 
-TEST(LayerNetwork, WhatOnlyFollowsCannotGoBackToBlocks) {
+TEST(LayerNetwork, FollowingLayersCannotReturnToBlocks) {
   LayerNetwork network = chain({layer("a", 1, 0.1), layer("pool", 1, 3), layer("c", 1)});
   EXPECT_EQ(chosen(network, 0.01), "100");
   network.layers[1].follows = true;
@@ -96,7 +96,7 @@ TEST(LayerNetwork, WhatOnlyFollowsCannotGoBackToBlocks) {
   EXPECT_EQ(chosen(network, 0.01), "110");
 }
 
-TEST(LayerNetwork, ACopyThatIsNotNeededAnyMoreIsGained) {
+TEST(LayerNetwork, AvoidedCopyCountsAsAGain) {
   LayerNetwork network = chain({layer("a", 1, 1.05), layer("copy", 0.3)});
   network.layers[1].relayout = true, network.layers[1].blocked = false;
   EXPECT_EQ(chosen(network, 5), "10");
@@ -104,7 +104,7 @@ TEST(LayerNetwork, ACopyThatIsNotNeededAnyMoreIsGained) {
   EXPECT_EQ(chosen(network, 5), "00");
 }
 
-TEST(LayerNetwork, AnAlternativeIsWorthItsUncertainty) {
+TEST(LayerNetwork, AlternativesArePenalisedByUncertainty) {
   LayerNetwork network = chain({layer("a", 1)});
   network.layers[0].alternatives.push_back({on(1), 0.97, 0.05, "measured here"});
   EXPECT_EQ(chosen(network, 1), "0");
@@ -142,7 +142,7 @@ ThreadCosts planted(double one, double after_other) {
   return costs;
 }
 
-TEST(ThreadCosts, ALayerOnOneThreadPaysForWhatItsNeighbourLeavesElsewhere) {
+TEST(ThreadCosts, SingleThreadLayerPaysForDataOnOtherCores) {
   LayerNetwork network = chain({layer("a", 1), layer("b", 1)});
   planted(-0.2, 0.5).expand(network);
   ASSERT_EQ(network.layers[1].alternatives.size(), 2U);
@@ -155,7 +155,7 @@ TEST(ThreadCosts, ALayerOnOneThreadPaysForWhatItsNeighbourLeavesElsewhere) {
   EXPECT_EQ(chosen(network, 1), "00");
 }
 
-TEST(ThreadCosts, WhatIsMuchSlowerIsNoAlternative) {
+TEST(ThreadCosts, MuchSlowerThreadCountIsNotAnAlternative) {
   LayerNetwork network = chain({layer("a", 1), layer("b", 1)});
   planted(0.8, 0).expand(network);
   EXPECT_EQ(network.layers[0].alternatives.size(), 1U);
@@ -194,7 +194,7 @@ TEST(Solve, TakesDynamicProgrammingForForestsAndPbqpElse) {
   }
 }
 
-TEST(Solve, FindsWhatBruteForceFindsOnSmallNetworks) {
+TEST(Solve, MatchesBruteForceOnSmallNetworks) {
   const TransformModel model = transforms(0.15);
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const Random random(seed);
@@ -233,7 +233,7 @@ TEST(LayerNetwork, ChoicesNameAllNodesOfAPlainLayerAndAreFoundAgain) {
   EXPECT_TRUE(choices(network, {0, 0}).empty());
 }
 
-TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
+TEST(LayerNetwork, HasTasksViewsAndFlowsOfTheNetwork) {
   CompileOptions look = native();
   look.contents.code = false, look.contents.tasks = true;
   const Compiled compiled = compile_graph(small_network(), look);
@@ -260,7 +260,7 @@ TEST(LayerNetwork, OfANetworkHasItsTasksViewsAndFlows) {
 }
 
 // Records for another number of threads give no times for this one, and the cost model may contradict them.
-TEST(LayerNetwork, WhatHistoryBestHasStaysWhateverTheModelSaysOfIt) {
+TEST(LayerNetwork, HistoryBestSchedulesAreKeptDespiteTheModel) {
   CompileOptions look = native();
   look.contents.code = false, look.contents.tasks = true;
   const Compiled compiled = compile_graph(small_network(), look);

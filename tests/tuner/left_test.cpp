@@ -23,7 +23,7 @@ double left(const std::vector<double>& costs, double noise = 0.03) {
   return left_to_gain(tried, noise);
 }
 
-TEST(Left, WhatTheSecondHalfGainedIsLeft) {
+TEST(GainLeft, GainOfTheSecondHalfIsLeft) {
   EXPECT_NEAR(left({1.1, 0.95, 1.2, 1.1, 1.1, 0.85, 1.2, 1.1}), 0.10, 0.01);
   EXPECT_NEAR(left({1.1, 1.2, 1.2, 1.1, 1.1, 0.85, 1.2, 1.1}), 0.15, 0.01)
       << "the default is the best of the first half";
@@ -32,14 +32,14 @@ TEST(Left, WhatTheSecondHalfGainedIsLeft) {
   EXPECT_DOUBLE_EQ(left({1.1, 0.85, 1.2, 1.1, 1.1, 0.95, 1.2, 1.1}, 0.01), 0.0025);
 }
 
-TEST(Left, OfAFewSchedulesTheMeanRegretSpeaks) {
+TEST(GainLeft, FewSchedulesUseTheMeanRegret) {
   EXPECT_DOUBLE_EQ(left({}), kDefaultLeft);
   EXPECT_DOUBLE_EQ(left({0.5, 1.1}), mean_regret(3));
   EXPECT_DOUBLE_EQ(left(std::vector<double>(kEnoughTried - 1, 0.7)), mean_regret(10.5));
 }
 
 /// A lucky sample in the second half does not count as a gain.
-TEST(Left, NoiseIsNoGain) {
+TEST(GainLeft, NoiseDoesNotCountAsGain) {
   std::vector<LogRatios> all(40);
   std::vector<const LogRatios*> tried;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -50,7 +50,7 @@ TEST(Left, NoiseIsNoGain) {
   EXPECT_LT(left_to_gain(tried, 0.05), 0.015);
 }
 
-TEST(Left, AsMuchAgainBringsHalfOfWhatIsLeft) {
+TEST(GainLeft, DoublingTrialsGainsHalfOfWhatIsLeft) {
   EXPECT_DOUBLE_EQ(gain_of_more(0.04, 100, 100), 0.02);
   EXPECT_DOUBLE_EQ(gain_of_more(0.04, 100, 300), 0.03);
   EXPECT_DOUBLE_EQ(gain_of_more(0.04, 100, 0), 0);
@@ -59,7 +59,7 @@ TEST(Left, AsMuchAgainBringsHalfOfWhatIsLeft) {
   EXPECT_DOUBLE_EQ(gain_of_more(0.04, 100, 100, 250), 0.02);
 }
 
-TEST(Left, TheMeanRegretFallsWithEachTrial) {
+TEST(GainLeft, TheMeanRegretFallsWithEachTrial) {
   EXPECT_DOUBLE_EQ(mean_regret(0), kDefaultLeft);
   EXPECT_DOUBLE_EQ(mean_regret(8), 0.0390);
   EXPECT_DOUBLE_EQ(mean_regret(32), 0.0290);
@@ -68,7 +68,7 @@ TEST(Left, TheMeanRegretFallsWithEachTrial) {
   for (int trials = 0; trials < 3000; ++trials) EXPECT_GT(mean_regret(trials), mean_regret(trials + 1)) << trials;
 }
 
-TEST(Left, TheMeanRegretIsThatOfThePageOnSearchers) {
+TEST(GainLeft, MeanRegretMatchesTheDocumentation) {
   const std::string page = read_file(std::string(KILTER_SOURCE_FOLDER) + "/doc/search.md");
   const size_t noise = page.find("**With the noise of tuning.**"), row = page.find("\n| `model` |", noise);
   ASSERT_NE(noise, std::string::npos);

@@ -225,7 +225,7 @@ TEST_F(LyingAgent, AbsurdPeaksAreRefused) {
   EXPECT_THAT(why([](Peaks& peaks) { peaks.region_us = {0, 1}; }), HasSubstr("us of a parallel region of 0, 1; "));
 }
 
-TEST_F(LyingAgent, BytesThatAreNoAnswerAreRefused) {
+TEST_F(LyingAgent, InvalidAnswersAreRefused) {
   start();
   NetworkBench there = bench();
   const std::vector<VariantId> ids{there.fallback_id()};
@@ -246,7 +246,7 @@ TEST_F(LyingAgent, BytesThatAreNoAnswerAreRefused) {
 }
 
 /// A right result with changed bytes is either refused or is a valid result with different figures.
-TEST_F(LyingAgent, NoByteOfAnAnswerMakesTheTunerDoAnythingButRefuseIt) {
+TEST_F(LyingAgent, ChangedBytesAreRefusedOrHarmless) {
   start();
   NetworkBench there = bench();
   const auto variant = there.build({});

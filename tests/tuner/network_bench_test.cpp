@@ -35,7 +35,7 @@ class Bench : public testing::Test {
   NetworkBench bench_;
 };
 
-TEST_F(Bench, VariantsWhosePassesDifferComputeTheSame) {
+TEST_F(Bench, VariantsWithOtherPassesComputeTheSame) {
   const auto variant = bench_.build({{"fire2.squeeze", fused(Fusion::none)}, {"pool3", plain()}});
   EXPECT_TRUE(variant->steps.contains("fire2.squeeze.relu"));
   EXPECT_FALSE(bench_.fallback().steps.contains("fire2.squeeze.relu"));
@@ -49,7 +49,7 @@ TEST_F(Bench, VariantsWhosePassesDifferComputeTheSame) {
   EXPECT_FALSE(laps.laps[1].empty());
 }
 
-TEST_F(Bench, LayersOfWhichOtherThingsAreForbiddenAreOtherTasks) {
+TEST_F(Bench, LayersWithDifferentForbidsAreSeparateTasks) {
   const auto with_two_layers = [](const NetworkTask& t) { return t.nodes.size() > 1; };
   const std::vector<NetworkTask> before = bench_.tasks();
   const auto task = std::ranges::find_if(before, with_two_layers);
@@ -69,7 +69,7 @@ TEST_F(Bench, LayersOfWhichOtherThingsAreForbiddenAreOtherTasks) {
 }
 
 /// The tuner gives tasks the numbers that options accept, even if schedules of single layers are pinned or forbidden.
-TEST_F(Bench, TasksHaveTheNumbersThatKilterTasksLists) {
+TEST_F(Bench, TaskNumbersMatchKilterTasks) {
   CompileOptions options = native();
   options.choices["conv1"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0"),
   options.choices["fire3.expand1x1"].schedule = parse_schedule("conv2d_direct vectors=1 rows=1 tile=7 prefetch=0");
@@ -100,7 +100,7 @@ void give_small_caches(CpuLimits& limits) {
 
 /// In MobileNet-v2, some depthwise convolutions are fused with the convolutions before them. A variant can fuse others
 /// and keep these apart.
-TEST(NetworkBench, DepthwiseConvolutionsRunWithTheConvolutionBeforeThemAndApart) {
+TEST(NetworkBench, DepthwiseConvolutionsRunFusedAndSeparate) {
   CompileOptions options = native();
   give_small_caches(options.target.limits);
   NetworkBench bench = bench_of(zoo::build("mobilenet_v2", {.classes = 10}), options);
@@ -127,7 +127,7 @@ TEST(NetworkBench, DepthwiseConvolutionsRunWithTheConvolutionBeforeThemAndApart)
 }
 
 /// Building other variants must not release the weights of one that waits to be loaded.
-TEST_F(Bench, TryingWhatDoesNotCompileMakesNothingOlder) {
+TEST_F(Bench, TriedVariantsDoNotEvictWaitingOnes) {
   const std::vector<NetworkTask> tasks = bench_.tasks();
   const auto conv = std::ranges::find(tasks, "conv2d_direct", [](const NetworkTask& t) { return t.fallback.name; });
   ASSERT_NE(conv, tasks.end());
@@ -144,7 +144,7 @@ TEST_F(Bench, TryingWhatDoesNotCompileMakesNothingOlder) {
   bench_.runner().drop(*loaded.id);
 }
 
-TEST(CpuShares, MeasuringHasCpusOfItsOwnWhereThereAreEnough) {
+TEST(CpuShares, MeasuringHasItsOwnCpusIfThereAreEnough) {
   const CpuShares two = share_cpus({0, 1}, 1);
   EXPECT_TRUE(two.apart);
   EXPECT_EQ(two.measuring, std::vector<int>{1});
@@ -160,7 +160,7 @@ TEST(CpuShares, MeasuringHasCpusOfItsOwnWhereThereAreEnough) {
   }
 }
 
-TEST(CpuShares, NothingIsCompiledOnACoreThatMeasures) {
+TEST(CpuShares, MeasuringCoresDoNotCompile) {
   const CpuShares neighbours = share_cpus({0, 1, 2, 3}, 1, {0, 0, 2, 2});
   EXPECT_EQ(neighbours.measuring, std::vector<int>{3});
   EXPECT_EQ(neighbours.building, (std::vector<int>{0, 1}));
@@ -172,14 +172,14 @@ TEST(CpuShares, NothingIsCompiledOnACoreThatMeasures) {
   EXPECT_EQ(one_core.building, (std::vector<int>{0, 1}));
 }
 
-TEST(CpuShares, CoresAreReadOfThisMachine) {
+TEST(CpuShares, CoresOfThisMachineAreRead) {
   const std::vector<int> cpus = affinity_cpus(), cores = cores_of(cpus);
   ASSERT_EQ(cores.size(), cpus.size());
   for (size_t i = 0; i < cpus.size(); ++i) EXPECT_LE(cores[i], cpus[i]);
   EXPECT_EQ(cores_of({1 << 20}), std::vector<int>{1 << 20});
 }
 
-TEST_F(Bench, FormsOfTheGraphComeAndGoAndTheDefaultStays) {
+TEST_F(Bench, GraphFormsAreEvictedExceptTheDefault) {
   const std::string plan = bench_.fallback().compiled.plan.steps.back().name;
   const std::vector<std::string> nodes = {"fire2.squeeze", "fire3.squeeze", "fire4.squeeze", "fire5.squeeze",
                                           "fire6.squeeze", "fire7.squeeze", "fire8.squeeze", "fire9.squeeze",
@@ -198,7 +198,7 @@ TEST_F(Bench, FormsOfTheGraphComeAndGoAndTheDefaultStays) {
   EXPECT_EQ(again->steps, bench_.fallback().steps);
 }
 
-TEST_F(Bench, ThreadsOfALayerAreItsStepsOwn) {
+TEST_F(Bench, LayerThreadsAffectOnlyItsStep) {
   LayerChoice one;
   one.threads = 1;
   const auto variant = bench_.build({{"conv1", one}});

@@ -24,7 +24,7 @@ TEST(Noise, CostIsTheMiddleOfTheRatios) {
 }
 
 /// The best of a hundred candidates with two noisy samples each looks better than it is.
-TEST(Noise, TheLuckiestIsBelievedLessThanItsSamples) {
+TEST(Noise, LuckiestCandidateIsTrustedLessThanItsSamples) {
   constexpr double kNoise = 0.1, kTrueSpread = 0.05;
   std::mt19937_64 random(7);
   std::normal_distribution<double> truths(0.05, kTrueSpread);
@@ -59,7 +59,7 @@ TEST(Noise, BeliefsNeedCandidatesAndForgetTheWorst) {
   EXPECT_EQ(few.cost(slow), slow.cost());
 }
 
-TEST(Noise, FewSamplesHaveTheNoiseOfAll) {
+TEST(Noise, FewSamplesUseTheTypicalNoise) {
   LogRatios r;
   r.add(0.9);
   r.add(0.9);
@@ -69,14 +69,14 @@ TEST(Noise, FewSamplesHaveTheNoiseOfAll) {
   EXPECT_LT(known.low, 0.9);
 }
 
-TEST(Noise, IntervalsHoldTheTruthAboutAsOftenAsTheySay) {
+TEST(Noise, IntervalsHaveTheStatedCoverage) {
   int held = 0;
   constexpr int kTries = 400;
   for (uint64_t seed = 0; seed < kTries; ++seed) held += drawn(0.95, 0.03, 6, seed).ratio(0.03).contains(0.95) ? 1 : 0;
   EXPECT_GE(held, kTries * 90 / 100);
 }
 
-TEST(Noise, EarlierSittingsCountAsFewSamples) {
+TEST(Noise, EarlierRunsCountAsFewSamples) {
   LogRatios r;
   r.add_earlier({0.8, 0.7, 0.9}, 1000);
   EXPECT_EQ(r.size(), LogRatios::kMostEarlier);
@@ -84,7 +84,7 @@ TEST(Noise, EarlierSittingsCountAsFewSamples) {
 }
 
 /// A resumed run knows many candidates from records with one value each, which say nothing about the noise.
-TEST(Noise, RecordsSayNothingOfTheNoise) {
+TEST(Noise, RecordsDoNotAffectTheNoise) {
   std::mt19937_64 random(3);
   std::normal_distribution<double> noise(0, 0.04);
   std::vector<double> spreads;
@@ -113,7 +113,7 @@ TEST(Noise, TrialsThatDisagreeWidenTheInterval) {
   EXPECT_GT(jumping.error(0.01), 0.02) << "six trials, not 36 samples";
 }
 
-TEST(Noise, TypicalNoiseLeavesOutWhatHasNoSpread) {
+TEST(Noise, TypicalNoiseIgnoresZeroSpread) {
   EXPECT_EQ(typical_noise({0, 0, 0.5}, 0.04), 0.04);
   EXPECT_EQ(typical_noise({0, 0.01, 0.02, 0.03, 0}), 0.02);
 }

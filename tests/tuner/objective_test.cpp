@@ -31,7 +31,7 @@ TEST(Objective, IsReadAndWritten) {
     EXPECT_EQ(text(parse_objective(written)), written);
 }
 
-TEST(Objective, RefusesWhatItDoesNotKnow) {
+TEST(Objective, RefusesUnknownObjectives) {
   const std::string legal =
       "; legal values are latency, memory, or weights in percent that add up to 100, such as latency:80,memory:20";
   const auto expect = [&](const std::string& given, const std::string& why) {
@@ -71,7 +71,7 @@ TEST(Objective, AScoreIsAWeightedGeometricMean) {
 }
 
 /// A small change that saves bytes at their price does not change the score.
-TEST(Objective, APriceKeepsTheScore) {
+TEST(Objective, PriceOfBytesKeepsTheScore) {
   const TuneObjective objective{80, 20};
   const double time = 40, bytes = 1000, saved = 0.01;
   const double later = (time + saved * objective.price(time, bytes)) / time;

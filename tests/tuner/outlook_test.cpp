@@ -56,7 +56,7 @@ double tries_in(double minutes, double share = 1) { return trials_in(minutes) * 
 /// The expected gain left in a task whose first schedule was its best: the gain that noise may hide.
 constexpr double kHidden = 0.005;
 
-TEST(Outlook, WithoutRecordsThePriorOfTheDefaultSchedulesSpeaks) {
+TEST(Outlook, WithoutRecordsThePriorIsUsed) {
   const std::vector<OutlookLayer> layers{layer(kConv, 1), layer("softmax(f32[1,1000])", 1)};
   const Outlook o = outlook(layers, 2, {}, kHere);
   EXPECT_EQ(o.unknown.layers, 2);
@@ -85,7 +85,7 @@ TEST(Outlook, WithoutRecordsAndSchedulesNothingIsKnown) {
                   "not known; this command shows it:"));
 }
 
-TEST(Outlook, RecordsOfOtherMachinesAndThreadsSayNothing) {
+TEST(Outlook, RecordsOfOtherMachinesAndThreadsAreIgnored) {
   std::vector<Record> records = tuned(kConv, 0.8);
   for (Record& r : records) r.conditions.threads = 2;
   const std::vector<OutlookLayer> layers{layer(kConv, 1)};
@@ -94,7 +94,7 @@ TEST(Outlook, RecordsOfOtherMachinesAndThreadsSayNothing) {
   EXPECT_EQ(outlook(layers, 2, records, kHere).records, 0);
 }
 
-TEST(Outlook, RatiosCountOverTheDefaultOfNow) {
+TEST(Outlook, RatiosAreConvertedToTheCurrentDefault) {
   const std::string other = "conv2d_direct vectors=2 rows=1 tile=28 prefetch=0";
   std::vector<Record> records = tuned(kConv, 0.8);
   for (Record& r : records) r.versus->schedule = other;
@@ -153,7 +153,7 @@ TEST(Outlook, EveryLayerIsInOnePart) {
             "expected to save about 0.6 % of the run");
 }
 
-TEST(Outlook, MoreMinutesBringMore) {
+TEST(Outlook, MoreMinutesGainMore) {
   const std::vector<Record> records = tuned(kConv, 0.8);
   const std::vector<OutlookLayer> layers{layer(kConv, 1)};
   OutlookFor what = kHere;
@@ -180,7 +180,7 @@ std::vector<Record> at_ten_a_second(int count, int from = 0, const std::string& 
   return out;
 }
 
-TEST(Outlook, TheDatesOfRecordsTellTheRateOfTrials) {
+TEST(Outlook, TrialRateComesFromRecordDates) {
   const std::vector<OutlookLayer> layers{layer(kConv, 1)};
   const auto rate = [&](const std::vector<Record>& records) { return outlook(layers, 1, records, kHere).rate; };
   EXPECT_EQ(rate(at_ten_a_second(40)).from, TrialRate::assumed) << "too few";
@@ -216,7 +216,7 @@ struct RacedNetwork {
   Outlook look() const { return outlook(layers, 4, records, what); }
 };
 
-TEST(Outlook, WithoutRecordsInUseTheAcceptedPlanIsWhatTheyWouldBring) {
+TEST(Outlook, UnusedAcceptedPlanIsAvailable) {
   const RacedNetwork net;
   const Outlook o = net.look();
   EXPECT_EQ(o.available.layers, 1);
@@ -232,7 +232,7 @@ TEST(Outlook, WithoutRecordsInUseTheAcceptedPlanIsWhatTheyWouldBring) {
             "whole networks");
 }
 
-TEST(Outlook, WithTheAcceptedPlanInUseNothingMoreIsInTheRecords) {
+TEST(Outlook, AcceptedPlanInUseLeavesNothingAvailable) {
   RacedNetwork net;
   net.what.accepted_in_use = true, net.layers[0].from = ScheduleSource::record;
   const Outlook o = net.look();
@@ -243,7 +243,7 @@ TEST(Outlook, WithTheAcceptedPlanInUseNothingMoreIsInTheRecords) {
   EXPECT_THAT(summary(o), testing::Not(HasSubstr("--records")));
 }
 
-TEST(Outlook, WhereTheDefaultPlanWasAcceptedNothingIsAvailable) {
+TEST(Outlook, AcceptedDefaultPlanLeavesNothingAvailable) {
   RacedNetwork net;
   net.plan.choices.clear();
   const Outlook o = net.look();
@@ -266,7 +266,7 @@ TEST(Outlook, PruningLeavesTunedTasksTuned) {
 }
 
 // If the layers already run the schedules of the records, there is no gain from records, only from more trials.
-TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
+TEST(Outlook, RecordsInUseLeaveOnlyFurtherTrials) {
   const std::vector<Record> records = tuned(kConv, 0.8, 40);
   const std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::record)};
   const Outlook o = outlook(layers, 2, records, kHere);
@@ -279,7 +279,7 @@ TEST(Outlook, AfterTuningWithItsRecordsInUseMoreTrialsAreWhatIsLeft) {
 }
 
 /// Records count in the order of their dates, whatever their order in the file.
-TEST(Outlook, AGainThatCameLatePromisesMore) {
+TEST(Outlook, LateGainPromisesMore) {
   const std::vector<OutlookLayer> layers{layer(kConv, 1, ScheduleSource::record)};
   const auto gain = [&](size_t best) {
     std::vector<Record> records = tuned(kConv, 1.2, 16);
@@ -293,7 +293,7 @@ TEST(Outlook, AGainThatCameLatePromisesMore) {
   EXPECT_LT(gain(8), 0.2);
 }
 
-TEST(Outlook, AFewTrialsAreNoTuning) {
+TEST(Outlook, FewTrialsDoNotCountAsTuned) {
   const std::vector<Record> records = tuned(kConv, 1.1, 3);
   const std::vector<OutlookLayer> layers{layer(kConv, 1)};
   const Outlook o = outlook(layers, 2, records, kHere);

@@ -13,7 +13,7 @@ int64_t bytes_without_code(const Variant& variant) {
   return memory.bytes() - memory.code;
 }
 
-TEST(PlanMemory, IsThatOfTheCompiledNetwork) {
+TEST(PlanMemory, MatchesTheCompiledNetwork) {
   const Graph graph = small_network();
   const NetworkBench bench = bench_of(graph);
   const Compiled alone = compile_graph(graph, native());
@@ -49,7 +49,7 @@ TEST(PlanMemory, IsPredictedForOtherSchedules) {
   EXPECT_GT(less + more, 0) << "the templates of convolutions differ in bytes";
 }
 
-TEST(PlanMemory, WhatDoesNotApplyChangesNothing) {
+TEST(PlanMemory, InapplicableSchedulesChangeNothing) {
   const NetworkBench bench = bench_of(small_network());
   const LayerMemory memory(bench.fallback().compiled, bench.options().target.limits, 1);
   EXPECT_EQ(memory.more({"conv1"}, parse_schedule("no_such_template")), 0);

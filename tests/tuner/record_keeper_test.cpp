@@ -50,7 +50,7 @@ struct Keeping {
   RecordKeeper keeper{store, [this](const std::string& line) { told.push_back(line); }};
 };
 
-TEST(RecordKeeper, WhatCouldNotBeWrittenComesBeforeTheNext) {
+TEST(RecordKeeper, UnwrittenRecordsAreRetriedFirst) {
   Keeping run(2);
   run.keep("a"), run.keep("b");
   EXPECT_THAT(run.store.nodes, IsEmpty());
@@ -61,21 +61,21 @@ TEST(RecordKeeper, WhatCouldNotBeWrittenComesBeforeTheNext) {
   EXPECT_THAT(run.store.nodes, testing::SizeIs(4)) << "none twice";
 }
 
-TEST(RecordKeeper, TheEndIsTheLastTry) {
+TEST(RecordKeeper, FinishRetriesUnwrittenRecords) {
   Keeping run(1);
   run.keep("a");
   EXPECT_EQ(run.keeper.finish(), "");
   EXPECT_THAT(run.store.nodes, ElementsAre("a"));
 }
 
-TEST(RecordKeeper, WhatIsLostIsSaidAtTheEnd) {
+TEST(RecordKeeper, LostRecordsAreReportedAtTheEnd) {
   Keeping run(2);
   run.keep("a");
   EXPECT_THAT(run.keeper.finish(), HasSubstr("no space left"));
   EXPECT_THAT(run.told, testing::SizeIs(1));
 }
 
-TEST(RecordKeeper, ARecordThatIsRefusedHoldsNothingBack) {
+TEST(RecordKeeper, RefusedRecordIsSkipped) {
   Keeping run(1);
   run.keep("a"), run.keep("bad"), run.keep("c");
   EXPECT_THAT(run.store.nodes, ElementsAre("a", "c"));
@@ -84,14 +84,14 @@ TEST(RecordKeeper, ARecordThatIsRefusedHoldsNothingBack) {
   EXPECT_EQ(run.keeper.finish(), "record bad: no record; the record is skipped");
 }
 
-TEST(RecordKeeper, ALockOfOthersIsWaitedForAtTheEnd) {
+TEST(RecordKeeper, FinishWaitsForLocks) {
   Keeping run(0);
   EXPECT_EQ(run.store.waits, 2);
   run.keeper.finish();
   EXPECT_EQ(run.store.waits, 120);
 }
 
-TEST(RecordKeeper, NothingIsToldOfAStoreThatTakesAll) {
+TEST(RecordKeeper, SuccessfulWritesReportNothing) {
   Keeping run(0);
   run.keep("a");
   EXPECT_EQ(run.keeper.finish(), "");

@@ -58,7 +58,7 @@ TEST(RecordedCosts, TheLuckiestOfManyIsNotTheBest) {
   EXPECT_LT(best[0].ratio.value, lucky->ratio.value);
 }
 
-TEST(RecordedCosts, RatiosOverAnotherDefaultCountThroughWhatRelatesTheTwo) {
+TEST(RecordedCosts, RatiosOverAnotherDefaultAreConverted) {
   std::vector<Record> records{record(tile(7), 0.6, 4, "here", tile(3))};
   EXPECT_FALSE(costs(records).find(layer(), parse_schedule(tile(7))));
   EXPECT_TRUE(costs(records).best(layer(), 4).empty());
@@ -69,7 +69,7 @@ TEST(RecordedCosts, RatiosOverAnotherDefaultCountThroughWhatRelatesTheTwo) {
   ASSERT_EQ(costs(records).best(layer(), 4).size(), 1U) << "the default is not among its own alternatives";
 }
 
-TEST(RecordedCosts, WhatFailedOrCannotBeReadIsNotKnown) {
+TEST(RecordedCosts, FailedAndUnreadableRecordsAreIgnored) {
   Record failed = record(tile(7), 1, 0);
   failed.status = Status::timeout, failed.versus.reset();
   const std::vector<Record> records{record(tile(7), 0.5, 4), failed, record("a later version's {schedule}", 0.5, 4)};

@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-TEST(ReferenceCheck, EveryKernelOfTheDefaultPlanIsHeldAgainstItsReference) {
+TEST(ReferenceCheck, DefaultPlanIsCheckedAgainstReferenceKernels) {
   const CheckedCase net(small_network());
   const ReferenceCheck check = net.check(2);
   EXPECT_EQ(check.wrong, "");
@@ -39,7 +39,7 @@ TEST(ReferenceCheck, TasksOfEveryKindAreRight) {
   }
 }
 
-TEST(ReferenceCheck, AWrongLayerIsNamedWithWhatWasExpected) {
+TEST(ReferenceCheck, WrongLayerIsNamed) {
   CheckedCase net(small_network());
   net.change_weights_of("fire5.squeeze", 40);
   const ReferenceCheck check = net.check();
@@ -56,7 +56,7 @@ TEST(ReferenceCheck, AWrongLayerIsNamedWithWhatWasExpected) {
   EXPECT_NE(text.find("nothing is tuned. `--schedule LAYER=SCHEDULE` forces another schedule"), std::string::npos);
 }
 
-TEST(ReferenceCheck, NaNThatTheReferenceDoesNotHaveIsWrong) {
+TEST(ReferenceCheck, UnexpectedNanIsWrong) {
   CheckedCase net(small_network());
   net.change_weights_of("fire5.squeeze", std::numeric_limits<float>::quiet_NaN());
   EXPECT_NE(net.check().wrong.find("elements are NaN or infinite where the reference kernel's are not, or the reverse"),
@@ -65,7 +65,7 @@ TEST(ReferenceCheck, NaNThatTheReferenceDoesNotHaveIsWrong) {
 }
 
 /// Only the layers that differ from the default plan are checked.
-TEST(ReferenceCheck, ChoicesAreHeldAgainstTheReferenceWhereTheyDiffer) {
+TEST(ReferenceCheck, OnlyChangedLayersAreChecked) {
   NetworkBench bench = bench_of(small_network());
   const auto values = [&](const Choices& choices) {
     const ReferenceCheck check = check_choices(bench, choices);
@@ -193,7 +193,7 @@ TEST(ReferenceCheck, ValuesOfLargeNetworksComeFromSeveralRuns) {
   for (const int64_t bytes : runner.runs) EXPECT_LE(bytes, kTracedAtOnce);
 }
 
-TEST(ReferenceCheck, ARunThatFailsIsAnError) {
+TEST(ReferenceCheck, FailedRunIsAnError) {
   NetworkBench bench = bench_of(small_network());
   const CheckedCase net(small_network());
   OnPaper runner(net);

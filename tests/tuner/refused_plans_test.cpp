@@ -10,7 +10,7 @@
 namespace kilter::tune {
 namespace {
 
-TEST(Tuner, APlanThatTheReferenceKernelsCallWrongIsNotTaken) {
+TEST(Tuner, WrongPlanIsNotAccepted) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.seconds = 60, options.trials = 100, options.graph_best = true;
@@ -51,7 +51,7 @@ TEST(Tuner, APlanThatTheReferenceKernelsCallWrongIsNotTaken) {
   EXPECT_EQ(nlohmann::json(to_json(result)).at("refused"), result.refused);
 }
 
-TEST(Tuner, APlanThatCannotBeCheckedIsNotTakenAndTheRunStands) {
+TEST(Tuner, UncheckablePlanIsNotAcceptedButTheRunSucceeds) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.seconds = 60, options.trials = 100;

@@ -77,7 +77,7 @@ double median_ms(const std::vector<Lap>& laps) {
   return all[all.size() / 2];
 }
 
-TEST_F(Remote, VariantsAreLoadedCheckedAndMeasuredThere) {
+TEST_F(Remote, VariantsAreLoadedCheckedAndMeasured) {
   start_agent();
   NetworkBench there = bench(remote());
   LayerChoice slow;
@@ -104,7 +104,7 @@ TEST_F(Remote, VariantsAreLoadedCheckedAndMeasuredThere) {
 }
 
 /// Wrong values in a variant: its constants are swapped after the check values are known.
-TEST_F(Remote, AWrongVariantIsFoundThere) {
+TEST_F(Remote, WrongVariantIsFound) {
   start_agent();
   NetworkBench there = bench(remote());
   const auto variant = there.build({});
@@ -122,7 +122,7 @@ TEST_F(Remote, AWrongVariantIsFoundThere) {
 }
 
 /// The plan runs on the agent, and the reference kernels in this process.
-TEST_F(Remote, LayersAreHeldAgainstTheReferenceKernels) {
+TEST_F(Remote, LayersAreCheckedAgainstReferenceKernels) {
   start_agent();
   CheckedCase net(small_network());
   const auto there = runner(net.inputs);
@@ -136,7 +136,7 @@ TEST_F(Remote, LayersAreHeldAgainstTheReferenceKernels) {
   EXPECT_EQ(wrong.layer->node, "fire5.squeeze");
 }
 
-TEST_F(Remote, ChoicesAreHeldAgainstTheReferenceKernels) {
+TEST_F(Remote, ChoicesAreCheckedAgainstReferenceKernels) {
   start_agent();
   NetworkBench there = bench(remote());
   EXPECT_EQ(check_default(there).wrong, "");
@@ -159,7 +159,7 @@ TEST_F(Remote, ValuesLargerThanAnAnswerComeFromSeveralRuns) {
   EXPECT_TRUE(std::ranges::all_of(traced.values, [&](const auto& v) { return v == traced.values.front(); }));
 }
 
-TEST_F(Remote, AVariantThatCrashesThereIsNamed) {
+TEST_F(Remote, CrashingVariantIsNamed) {
   start_agent();
   NetworkBench there = bench(remote());
   const auto variant = there.build({});
@@ -200,7 +200,7 @@ TEST_F(Remote, RecipesGiveTheConstantsOfThePlan) {
 
 /// A variant with new schedules sends code but no packed weights. The agent packs them from the model's weights, and
 /// compares the variant's values with the default's.
-TEST_F(Remote, WeightsAreSentOnceHoweverTheyArePacked) {
+TEST_F(Remote, WeightsAreSentOnceForAllPackings) {
   start_agent();
   const auto sent = [this] {
     return run_on_server(url_, "SELECT sum(octet_length(bytes)) FROM kilter.blobs").number(0, 0);
@@ -227,7 +227,7 @@ TEST_F(Remote, WeightsAreSentOnceHoweverTheyArePacked) {
   EXPECT_LT(sent() - first, new_packed / 4) << "the package";
 }
 
-TEST_F(Remote, AnotherAgentGoesOnWhereOneEnded) {
+TEST_F(Remote, AnotherAgentContinuesWhenOneEnds) {
   start_agent("first");
   NetworkBench there = bench(remote());
   const auto variant = there.build({});
@@ -242,7 +242,7 @@ TEST_F(Remote, AnotherAgentGoesOnWhereOneEnded) {
   EXPECT_GE(done_, 2);
 }
 
-TEST_F(Remote, WithoutAgentsOfTheClassItSaysWhichThereAre) {
+TEST_F(Remote, MissingAgentClassListsOtherAgents) {
   start_agent();
   const std::string error = error_of([&] { bench(remote("cortex-a72", 3)); });
   EXPECT_EQ(error,

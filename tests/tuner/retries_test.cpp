@@ -34,7 +34,7 @@ TEST(Retries, ALayerHasOneScheduleAtATime) {
   EXPECT_EQ(rest.front().schedule.name, "another");
 }
 
-TEST(Retries, WhatIsAlwaysDisturbedIsLeftInTheEnd) {
+TEST(Retries, AlwaysDisturbedScheduleIsGivenUp) {
   Retries again;
   Probe one = probe(1);
   int trials = 0;
@@ -47,7 +47,7 @@ TEST(Retries, WhatIsAlwaysDisturbedIsLeftInTheEnd) {
 }
 
 /// A variant that includes the culprit fails as a whole. All other schedules are measured, and the culprit is found.
-TEST(Retries, TheOneAtFaultEndsUpAlone) {
+TEST(Retries, CulpritIsIsolated) {
   constexpr int kProbes = 24, kCulprit = 17;
   Retries again;
   for (int i = 0; i < kProbes; ++i) ASSERT_TRUE(again.suspect(probe(i), kProbes));

@@ -48,7 +48,7 @@ TEST(TaskList, EveryNodeHasALine) {
 }
 
 // Records change the schedules of tasks, but not their numbers.
-TEST(TaskList, NumbersAreThoseWithoutRecords) {
+TEST(TaskList, NumbersDoNotDependOnRecords) {
   const Graph graph = small_network();
   CompileOptions options = native();
   options.contents.code = false, options.contents.tasks = true;
@@ -77,7 +77,7 @@ TEST(TaskList, NumbersAreThoseWithoutRecords) {
   EXPECT_EQ(relu->becomes, "a task without a number");
 }
 
-TEST(TaskList, SpacesAndModelsAreThere) {
+TEST(TaskList, ListsSpacesAndModelEstimates) {
   const TaskList list = listed("squeezenet1_1", {"conv2d"});
   ASSERT_FALSE(list.tasks.empty());
   for (const TaskLine& t : list.tasks) {

@@ -43,7 +43,7 @@ size_t schedules(const CompileOptions& options, std::string_view name = "") {
   }));
 }
 
-TEST(TaskNames, AnOptionOfATaskIsOneOfEachOfItsLayers) {
+TEST(TaskNames, TaskOptionAppliesToEachOfItsLayers) {
   const TaskLine task = shared_task();
   const std::string name = "task:" + std::to_string(task.task);
   CompileOptions options = native();
@@ -65,7 +65,7 @@ TEST(TaskNames, AnOptionOfATaskIsOneOfEachOfItsLayers) {
   }
 }
 
-TEST(TaskNames, WhatNamesALayerGoesBeforeWhatNamesItsTask) {
+TEST(TaskNames, LayerOptionOverridesTaskOption) {
   const TaskLine task = shared_task();
   CompileOptions options = native();
   options.choices["task:" + std::to_string(task.task)].threads = 1, options.choices[task.nodes[1]].threads = 2;
@@ -74,7 +74,7 @@ TEST(TaskNames, WhatNamesALayerGoesBeforeWhatNamesItsTask) {
   EXPECT_EQ(options.choices.at(task.nodes[1]).threads, 2);
 }
 
-TEST(TaskNames, AScheduleForEveryLayerIsForThoseThatTakeIt) {
+TEST(TaskNames, WildcardScheduleAppliesWhereLegal) {
   CompileOptions options = native();
   options.choices["*"].schedule = parse_schedule("conv2d_direct");
   options.choices["conv1"].schedule = parse_schedule("reference");
@@ -95,7 +95,7 @@ TEST(TaskNames, AScheduleForEveryLayerIsForThoseThatTakeIt) {
   EXPECT_EQ(direct, 25);
 }
 
-TEST(TaskNames, ATaskGoesBeforeEveryLayer) {
+TEST(TaskNames, TaskOptionOverridesWildcard) {
   const TaskLine task = shared_task();
   CompileOptions options = native();
   options.choices["*"].schedule = parse_schedule("conv2d_direct");
@@ -104,7 +104,7 @@ TEST(TaskNames, ATaskGoesBeforeEveryLayer) {
   for (const std::string& node : task.nodes) EXPECT_EQ(options.choices.at(node).schedule->text(), "reference");
 }
 
-TEST(TaskNames, AScheduleForEveryLayerLeavesOutThoseThatForbidIt) {
+TEST(TaskNames, WildcardScheduleSkipsLayersThatForbidIt) {
   const CompileOptions plain = native();
   const std::string schedule = schedule_of("fire2.squeeze", plain);
   CompileOptions options = plain;
@@ -132,7 +132,7 @@ TEST(TaskNames, AScheduleThatIsForbiddenIsRefused) {
             "give only one of them");
 }
 
-TEST(TaskNames, AFilesScheduleGivesWayToWhatIsForbiddenOfItsTask) {
+TEST(TaskNames, ForbidOverridesScheduleFromAFile) {
   const TaskLine task = shared_task();
   CompileOptions options = native();
   const std::string in_file = task.nodes[0], by_hand = task.nodes[1];
@@ -144,7 +144,7 @@ TEST(TaskNames, AFilesScheduleGivesWayToWhatIsForbiddenOfItsTask) {
   EXPECT_THAT(error_of([&] { refuse_forbidden_schedules(options); }), testing::StartsWith("--schedule " + by_hand));
 }
 
-TEST(TaskNames, ATemplatesKnobsAreNotThoseThatAreForbidden) {
+TEST(TaskNames, TemplateAvoidsForbiddenKnobs) {
   CompileOptions options = native();
   options.choices["fire2.squeeze"].schedule = parse_schedule("conv2d_direct");
   const std::string first = schedule_of("fire2.squeeze", options);
@@ -154,7 +154,7 @@ TEST(TaskNames, ATemplatesKnobsAreNotThoseThatAreForbidden) {
   EXPECT_NE(second, first);
 }
 
-TEST(TaskNames, ATemplateForEveryLayerThatNoneTakesIsTold) {
+TEST(TaskNames, UnusedWildcardTemplateIsReported) {
   CompileOptions options = native();
   std::string told;
   options.report.notice = [&](const std::string& line) { told = line; };
@@ -167,7 +167,7 @@ TEST(TaskNames, ATemplateForEveryLayerThatNoneTakesIsTold) {
               testing::StartsWith("--schedule *=winogrand: no template 'winogrand'; legal values are "));
 }
 
-TEST(TaskNames, NumbersThatTheNetworkDoesNotHaveAreRefused) {
+TEST(TaskNames, UnknownTaskNumbersAreRefused) {
   for (const std::string bad : {"task:0", "task:9999", "task:x", "task:"}) {
     CompileOptions options = native();
     options.forbidden = {parse_forbidden("winograd@" + bad)};

@@ -41,7 +41,7 @@ class OneTask : public testing::Test {
   std::vector<Schedule> schedules_;
 };
 
-TEST_F(OneTask, WhatMayBeFastestIsRacedFirst) {
+TEST_F(OneTask, PotentiallyFastestIsRacedFirst) {
   trial(0, {1.2, 1.2, 1.2, 1.2});
   trial(1, {0.95, 0.95});
   trial(2, std::vector<double>(16, 0.94));
@@ -54,7 +54,7 @@ TEST_F(OneTask, WhatMayBeFastestIsRacedFirst) {
   for (const Schedule& s : next) EXPECT_NE(s, schedules_[0]);
 }
 
-TEST_F(OneTask, AGainThatSamplesTakeBackCanBeMadeAgain) {
+TEST_F(OneTask, RetractedGainCanBeMadeAgain) {
   EXPECT_FALSE(state_->learn(kNoise));
   trial(0, {0.8, 0.8, 0.8, 0.8});
   EXPECT_TRUE(state_->learn(kNoise));
@@ -67,7 +67,7 @@ TEST_F(OneTask, AGainThatSamplesTakeBackCanBeMadeAgain) {
   EXPECT_EQ(state_->dry(), 0);
 }
 
-TEST_F(OneTask, WhatIsAdvisedIsExploredFirstAndOnce) {
+TEST_F(OneTask, AdvisedScheduleIsExploredFirstAndOnce) {
   TaskState other(*task_, options_, std::span<const Record>());
   const Schedule later = schedules_[5];
   EXPECT_FALSE(other.advise(task_->fallback));
@@ -84,7 +84,7 @@ TEST_F(OneTask, WhatIsAdvisedIsExploredFirstAndOnce) {
   EXPECT_EQ(static_cast<int64_t>(texts.size()), other.size());
 }
 
-TEST_F(OneTask, WinnersComeInTheOrderOfTheirUpperEnds) {
+TEST_F(OneTask, WinnersAreOrderedByUpperBound) {
   trial(0, {0.7});  // one lucky sample: its interval is wide
   trial(1, std::vector<double>(25, 0.9));
   trial(2, std::vector<double>(25, 0.85));
@@ -123,7 +123,7 @@ TEST_F(OneTask, BytesHaveAPrice) {
   EXPECT_FALSE(state_->learn(kNoise)) << "nothing has changed";
 }
 
-TEST(Judge, WhatIsFoundHasToBeatBothPlans) {
+TEST(Judge, FoundPlanMustBeatBothPlans) {
   const Ratio faster{0.95, 0.94, 0.96}, slower{1.05, 1.04, 1.06}, unsure{0.99, 0.97, 1.01};
   for (const bool in_use : {false, true}) {
     EXPECT_EQ(judge(faster, {}, {}, in_use), Verdict::found);
@@ -139,7 +139,7 @@ TEST(Judge, WhatIsFoundHasToBeatBothPlans) {
   }
 }
 
-TEST(Judge, APlanInUseStaysUnlessItIsSurelySlower) {
+TEST(Judge, PlanInUseIsKeptUnlessClearlySlower) {
   const Ratio faster{0.95, 0.94, 0.96}, slower{1.05, 1.04, 1.06}, unsure{0.99, 0.97, 1.01};
   EXPECT_EQ(judge({}, {}, unsure, true), Verdict::previous) << "a short race says too little to throw it away";
   EXPECT_EQ(judge(slower, slower, unsure, true), Verdict::previous);

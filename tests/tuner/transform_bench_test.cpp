@@ -45,7 +45,7 @@ class KnownLayoutChanges : public testing::Test {
   const std::string in_ = transform_kind(1, block_), out_ = transform_kind(block_, 1);
 };
 
-TEST_F(KnownLayoutChanges, ADamagedFileIsToldAndReplaced) {
+TEST_F(KnownLayoutChanges, DamagedFileIsReportedAndReplaced) {
   for (const bool anew : {false, true}) {
     write_file_atomically(file_, "noise");
     const KnownTransforms got = get(anew);
@@ -58,13 +58,13 @@ TEST_F(KnownLayoutChanges, ADamagedFileIsToldAndReplaced) {
   }
 }
 
-TEST_F(KnownLayoutChanges, AnewNoFileIsInTheWay) {
+TEST_F(KnownLayoutChanges, MeasuringAnewIgnoresTheExistingFile) {
   TransformModel("another device", {{"memory", INFINITY, true}}, {}).save(file_);
   EXPECT_GT(get(true).seconds, 0);
   EXPECT_EQ(get().seconds, 0);
 }
 
-TEST_F(KnownLayoutChanges, ThoseOfOtherBlocksAreNotTakenForThese) {
+TEST_F(KnownLayoutChanges, OtherBlockSizesAreMeasuredSeparately) {
   const std::string other = transform_kind(1, 2 * block_);
   for (const auto& kinds : {std::vector{other}, std::vector{other, in_}, std::vector{other, out_}}) {
     save(kinds);

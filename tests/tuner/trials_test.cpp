@@ -17,7 +17,7 @@
 namespace kilter::tune {
 namespace {
 
-TEST(Trials, EachHasAtMostSoManyPairsAsRounds) {
+TEST(Trials, PairsPerTrialAreLimitedByRounds) {
   EXPECT_EQ(automatic_rounds(0.4), 6);
   EXPECT_EQ(automatic_rounds(12.5), 4);
   EXPECT_EQ(automatic_rounds(400), 2);
@@ -52,7 +52,7 @@ int64_t runs_of(const TrialOptions& trial) {
   return result.runs;
 }
 
-TEST(Trials, NumberAndLeastTimeOfATurnSayHowOftenTheNetworkRuns) {
+TEST(Trials, NumberAndMinimumTimeSetTheRunsPerTurn) {
   TrialOptions trial;
   trial.repeat = 1, trial.min_repeat_ms = 0, trial.timeout_ms = 5000;
   const int64_t once = runs_of(trial);
@@ -64,7 +64,7 @@ TEST(Trials, NumberAndLeastTimeOfATurnSayHowOftenTheNetworkRuns) {
   EXPECT_GE(runs_of(trial), 4 * once);
 }
 
-TEST(Trials, TheTimeoutIsTheRunners) {
+TEST(Trials, TimeoutIsPassedToTheRunner) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.trial.timeout_ms = 10, options.runner.timeout_factor = 1e-6;
@@ -99,7 +99,7 @@ int64_t most_threads(int n_parallel) {
   return most;
 }
 
-TEST(Trials, SoManyThreadsCompileAsWereAskedFor) { EXPECT_GE(most_threads(8), most_threads(1) + 4); }
+TEST(Trials, RequestedNumberOfThreadsCompile) { EXPECT_GE(most_threads(8), most_threads(1) + 4); }
 
 /// If a network uses as many threads as there are CPUs, each batch of candidates is first compiled, then measured.
 TEST(Trials, WithoutAFreeCpuBatchesAreCompiledAndMeasuredInTurns) {

@@ -134,7 +134,7 @@ features.0.conv 100.0 %  -10.0 %      56 %      13/300    100.0     1
 )");
 }
 
-TEST(TuneLines, WhatIsNotKnownIsADash) {
+TEST(TuneLines, UnknownValuesAreDashes) {
   tune::TuneProgress p = run();
   p.tasks.resize(1);
   p.tasks[0].flops = 0, p.tasks[0].bound_ms = 0;
@@ -144,7 +144,7 @@ TEST(TuneLines, WhatIsNotKnownIsADash) {
             "2.64 -> 2.38 ms (-9.8 %), 680 trials, 1 of 1 task changed, 294.0 GFLOP/s");
 }
 
-TEST(TuneLines, LongNamesLoseTheirMiddleAndTheirCommonStart) {
+TEST(TuneLines, LongNamesAreShortened) {
   tune::TuneProgress p = run();
   p.tasks.clear();
   const std::string start = "/model/encoder/", end = "/attention/self/query/MatMul_with_a_long_name";
@@ -170,7 +170,7 @@ layer in /model/encoder/layer.                     share     gain  of bound     
 )");
 }
 
-TEST(TuneLines, NamesAreMadeSafeAndKeepWholeCharacters) {
+TEST(TuneLines, NamesAreEscapedAndKeepWholeCharacters) {
   tune::TuneProgress p = run();
   std::string name = "\033[2J";
   for (int i = 0; i < 40; ++i) name += "\u5C42";
@@ -196,7 +196,7 @@ TEST(TuneLines, ManyTasksTakeEightLinesAndOneForTheRest) {
 }
 
 /// Numbers are never truncated to different numbers.
-TEST(TuneLines, EverySizeIsKeptAndColumnsAreWholeOrLeftOut) {
+TEST(TuneLines, EverySizeFitsWithWholeColumns) {
   const tune::TuneProgress p = run();
   for (size_t rows = 1; rows < 20; ++rows) {
     for (size_t columns = 2; columns < 170; ++columns) {
@@ -220,7 +220,7 @@ and 8 more tasks, 32.1 % of the time
   EXPECT_EQ(view_lines("tune x", p, {1, 20}).size(), 1U);
 }
 
-TEST(TuneLines, TheMachineMemoryAndLimitsOfTrialsHaveTheirPlace) {
+TEST(TuneLines, BusyMachineMemoryAndTrialLimitAreShown) {
   tune::TuneProgress p = run();
   p.runs.disturbed = 92;
   EXPECT_THAT(view_lines("tune x", p, k80)[1],

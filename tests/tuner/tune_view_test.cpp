@@ -51,7 +51,7 @@ TEST(TuneView, BytesAreShownIfTheyHaveAWeight) {
 }
 
 /// If other programs use the machine, the line says so before its figures.
-TEST(TuneView, ABusyMachineIsToldFirst) {
+TEST(TuneView, BusyMachineIsReportedFirst) {
   tune::TuneProgress p = run();
   p.runs.disturbed = 92;
   EXPECT_THAT(progress_line(p), StartsWith("busy machine, times are upper bounds; searching: 35 of 300 s"));
@@ -59,7 +59,7 @@ TEST(TuneView, ABusyMachineIsToldFirst) {
 }
 
 /// A time far below its bound is not shown as a share of it: the bound must be wrong.
-TEST(TuneView, ABoundThatIsBeatenIsNoShare) {
+TEST(TuneView, BeatenBoundIsNotShownAsAShare) {
   tune::TuneProgress p = run();
   p.bound_ms = 1.7 * p.predicted_ms, p.tasks[1].bound_ms = 1.7 * 0.9;
   EXPECT_THAT(progress_line(p),
@@ -71,13 +71,13 @@ TEST(TuneView, ABoundThatIsBeatenIsNoShare) {
   EXPECT_THAT(progress_line(p), testing::HasSubstr(", 100 % of its bound, "));
 }
 
-TEST(TuneView, ALimitOfTrialsTakesThePlaceOfOneOfTime) {
+TEST(TuneView, TrialLimitReplacesTimeLimit) {
   tune::TuneProgress p = run();
   p.budget_seconds = std::numeric_limits<double>::infinity(), p.most_trials = 5000;
   EXPECT_THAT(progress_line(p), StartsWith("searching: 35 s, 1234 of 5000 trials, 34.510 ms"));
 }
 
-TEST(TuneView, AGainNamesTheTaskItsFiguresAndItsSchedule) {
+TEST(TuneView, GainLineNamesTaskFiguresAndSchedule) {
   EXPECT_EQ(
       gain_line(task(5, 0.1, "the first")),
       "task 5: 100.0 GFLOP/s (last 75.0), 80 % of its bound, 0.900 of the default's time, 12/300 tried: the first | "
@@ -89,7 +89,7 @@ TEST(TuneView, AGainNamesTheTaskItsFiguresAndItsSchedule) {
             "conv2d_direct tile=7");
 }
 
-TEST(TuneView, WhereStandardErrorIsNoTerminalThereAreLines) {
+TEST(TuneView, WithoutATerminalLinesArePrinted) {
   testing::internal::CaptureStderr();
   TuneView view("tune x", false);
   view.show(run());

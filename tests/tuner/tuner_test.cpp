@@ -130,7 +130,7 @@ TEST(Tuner, FindsKeepsAndRacesSchedules) {
     EXPECT_NEAR(tuned[0].data<float>()[i], plain[0].data<float>()[i], 1e-4) << i;
 }
 
-TEST(Tuner, EachPhaseIsShownHoweverShortItIs) {
+TEST(Tuner, EveryPhaseIsShown) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.trials = 2;
@@ -143,7 +143,7 @@ TEST(Tuner, EachPhaseIsShownHoweverShortItIs) {
   EXPECT_EQ(phases, (std::vector<std::string>{"preparing", "searching", "racing", "done"}));
 }
 
-TEST(Tuner, BoundsThatLayersBeatAreMeasuredAgain) {
+TEST(Tuner, BeatenBoundsAreMeasuredAgain) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.trials = 2;
@@ -165,14 +165,14 @@ TEST(Tuner, BoundsThatLayersBeatAreMeasuredAgain) {
   EXPECT_EQ(asked, 6) << "it is given up in the end";
 }
 
-TEST(Tuner, WantOfMemorySaysNothingOfAScheduleForGood) {
+TEST(Tuner, MemoryFaultsAreNotPermanent) {
   EXPECT_EQ(lasting_status(FaultKind::crash), Status::crash);
   EXPECT_EQ(lasting_status(FaultKind::timeout), Status::timeout);
   EXPECT_EQ(lasting_status(FaultKind::wrong), Status::wrong);
   EXPECT_EQ(lasting_status(FaultKind::memory), std::nullopt);
 }
 
-TEST(Tuner, GoesOnWhereItEnded) {
+TEST(Tuner, ResumesWhereItEnded) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.trials = 60;
@@ -201,7 +201,7 @@ std::vector<Record> made_otherwise(std::vector<Record> records) {
   return records;
 }
 
-TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
+TEST(Tuner, RecordsOfOtherConditionsAreTriedFirst) {
   const Graph graph = small_network();
   const CompileOptions compile = slow_default();
   std::vector<Record> kept;
@@ -244,7 +244,7 @@ TEST(Tuner, WhatRecordsOfOtherConditionsGiveIsTriedFirstAndRaced) {
 
 // One of several attempts must succeed: other work on the machine may slow runs that count for the network's time but
 // not for the tasks'.
-TEST(Tuner, TasksHaveMostOfTheTimeOfTheNetwork) {
+TEST(Tuner, TasksCoverMostOfTheNetworkTime) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.interrupted = [] { return true; };  // nothing is tried
@@ -258,7 +258,7 @@ TEST(Tuner, TasksHaveMostOfTheTimeOfTheNetwork) {
   EXPECT_LT(share, 1.05);
 }
 
-TEST(Tuner, ThePlanOfBeforeStaysWhereNothingBetterIsFound) {
+TEST(Tuner, PreviousPlanIsKeptIfNothingIsFaster) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.interrupted = [] { return true; };  // nothing is found
@@ -272,7 +272,7 @@ TEST(Tuner, ThePlanOfBeforeStaysWhereNothingBetterIsFound) {
   EXPECT_LT(result.tuned_ms.value, result.default_ms.value);
 }
 
-TEST(Tuner, APlanOfBeforeThatIsSlowerThanTheDefaultGoes) {
+TEST(Tuner, SlowerPreviousPlanIsDropped) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.interrupted = [] { return true; };  // nothing is found
@@ -285,7 +285,7 @@ TEST(Tuner, APlanOfBeforeThatIsSlowerThanTheDefaultGoes) {
   EXPECT_THAT(result.given_up, testing::MatchesRegex("it took [1-9].* of the default's time in this race"));
 }
 
-TEST(Tuner, APlanOfBeforeThatNoLongerFitsIsPassedOver) {
+TEST(Tuner, InapplicablePreviousPlanIsSkipped) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.interrupted = [] { return true; };  // nothing is found
@@ -299,7 +299,7 @@ TEST(Tuner, APlanOfBeforeThatNoLongerFitsIsPassedOver) {
   EXPECT_EQ(result.given_up, "it no longer compiles under these options, or one of its schedules has failed since");
 }
 
-TEST(Tuner, ARunOfSomeKindsKeepsWhatOthersHave) {
+TEST(Tuner, RunOfSomeOperatorsKeepsOtherChoices) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.ops = {"conv2d"};
@@ -313,7 +313,7 @@ TEST(Tuner, ARunOfSomeKindsKeepsWhatOthersHave) {
   EXPECT_EQ(result.choices.at("pool5"), options.previous.at("pool5"));
 }
 
-TEST(Tuner, WhatTheRacesSayIsThereBeforeTheGraphTunerBegins) {
+TEST(Tuner, RaceResultIsReportedBeforeTheGraphTunerStarts) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.interrupted = [] { return true; };  // nothing is found
@@ -332,7 +332,7 @@ TEST(Tuner, WhatTheRacesSayIsThereBeforeTheGraphTunerBegins) {
   EXPECT_EQ(order, (std::vector<std::string>{"preparing", "searching", "racing", "raced"}));
 }
 
-TEST(Tuner, WhatIsFoundAndNotTakenIsTold) {
+TEST(Tuner, RejectedPlanIsReported) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.trials = 100;
@@ -363,7 +363,7 @@ TEST(Tuner, WhatIsFoundAndNotTakenIsTold) {
   EXPECT_EQ(nlohmann::json::parse(to_json(result).dump())["rejected"]["layers"], result.rejected->layers);
 }
 
-TEST(Tuner, TheBudgetIsAllOfIt) {
+TEST(Tuner, BudgetCoversTheWholeRun) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.seconds = 8, options.trials = 0, options.graph_best = true;
@@ -378,7 +378,7 @@ TEST(Tuner, TheBudgetIsAllOfIt) {
       << result.graph_left_out;
 }
 
-TEST(Tuner, TheGraphTunerSaysWhyItHasNoTurn) {
+TEST(Tuner, SkippedGraphTunerSaysWhy) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.trials = 5, options.graph_best = true, options.ops = {"conv2d"};
@@ -390,7 +390,7 @@ TEST(Tuner, TheGraphTunerSaysWhyItHasNoTurn) {
   EXPECT_EQ(tune(graph, inputs_of(graph), native(), options).graph_left_out, "the run was interrupted");
 }
 
-TEST(Tuner, OperatorsThatTheNetworkHasNotAreAnError) {
+TEST(Tuner, UnknownOperatorsAreErrors) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.ops = {"conv2d", "lstm"};
@@ -406,7 +406,7 @@ TEST(Tuner, OperatorsThatTheNetworkHasNotAreAnError) {
   }
 }
 
-TEST(Tuner, InterruptedRunsEndSoonAndKeepWhatTheyHave) {
+TEST(Tuner, InterruptedRunsEndSoonAndKeepTheirResults) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.seconds = 300, options.trials = 0;
@@ -451,7 +451,7 @@ TEST(Tuner, EndsAfterTrialsWithoutAGain) {
   EXPECT_GE(result.trials - last, without) << "a gain of any task counts";
 }
 
-TEST(Tuner, TrialsAreNoMoreThanAskedFor) {
+TEST(Tuner, TrialLimitIsKept) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.trials = 5;
@@ -516,7 +516,7 @@ TuneResult tune_with_crashes(const Graph& graph, TuneOptions options, int64_t& c
   return tune(graph, inputs_of(graph), native(), options);
 }
 
-TEST(Tuner, GoesOnWhenCandidatesCrash) {
+TEST(Tuner, ContinuesWhenCandidatesCrash) {
   const Graph graph = small_network();
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
@@ -571,7 +571,7 @@ TEST(Tuner, EverySearcherWorks) {
   }
 }
 
-TEST(Tuner, OnlyTheTasksThatWereAskedFor) {
+TEST(Tuner, TunesOnlyTheRequestedTasks) {
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.trials = 10;

@@ -23,7 +23,7 @@ TuneResult with_rejected(TuneResult r, Ratio ratio) {
   return r;
 }
 
-TEST(Undecided, ABusyMachineIsTheReasonNotTheSchedules) {
+TEST(Undecided, BusyMachineIsGivenAsTheReason) {
   EXPECT_EQ(undecided_text(stayed(73)),
             "the machine was too busy to decide whether another schedule is faster (73 % of the runs were disturbed)");
   EXPECT_EQ(to_json(stayed(73)).at("undecided"), undecided_text(stayed(73)));
@@ -44,7 +44,7 @@ TEST(Undecided, APartlyDisturbedRaceIsUndecidedIfItsPlanMayBeFaster) {
   EXPECT_EQ(undecided_text(with_rejected(stayed(3), {0.99, 0.98, 1.002})), "") << "nothing disturbed the race";
 }
 
-TEST(Undecided, NotIfThereIsAnotherReasonOrAnAcceptedPlan) {
+TEST(Undecided, IsEmptyIfThereIsAnotherReasonOrAnAcceptedPlan) {
   TuneResult r = stayed(90);
   r.same_plan = false;
   EXPECT_EQ(undecided_text(r), "");

@@ -91,7 +91,7 @@ class UseTuned : public testing::Test {
 };
 
 /// The text in a compiled file is the same on any day.
-TEST_F(UseTuned, WhatIsShippedTellsNoDayAndNoCommand) {
+TEST_F(UseTuned, ShippedTextsContainNoDateOrCommand) {
   record();
   keep({{first_.name, parse_schedule(other(first_))}});
   shipped_ = true;
@@ -108,7 +108,7 @@ TEST_F(UseTuned, WhatIsShippedTellsNoDayAndNoCommand) {
   }
 }
 
-TEST_F(UseTuned, TheAcceptedPlanGoesBeforeSingleRecords) {
+TEST_F(UseTuned, AcceptedPlanOverridesSingleRecords) {
   record();
   Record mine = records_[0];
   mine.problem = second_.problem, mine.layouts = second_.layouts, mine.schedule = other(second_);
@@ -138,7 +138,7 @@ TEST_F(UseTuned, TheAcceptedPlanGoesBeforeSingleRecords) {
   EXPECT_THAT(step(plan(), second_).record, testing::EndsWith("in its race; no record of its schedule"));
 }
 
-TEST_F(UseTuned, WhereTheRaceRejectedAllTheDefaultsStay) {
+TEST_F(UseTuned, DefaultsAreKeptIfTheRaceRejectedAll) {
   record();
   keep({});
   const Plan got = plan();
@@ -149,7 +149,7 @@ TEST_F(UseTuned, WhereTheRaceRejectedAllTheDefaultsStay) {
   EXPECT_EQ(step(plan(Choose::history_best), first_).schedule, other(first_));
 }
 
-TEST_F(UseTuned, APlanIsForExactlyWhatItWasTunedFor) {
+TEST_F(UseTuned, PlanAppliesOnlyToItsKey) {
   record();
   keep({{second_.name, parse_schedule(other(second_))}}, key(2));
   PlanKey strict = key();
@@ -164,7 +164,7 @@ TEST_F(UseTuned, APlanIsForExactlyWhatItWasTunedFor) {
   EXPECT_EQ(step(plan(Choose::accepted, 1, accurate), second_).schedule, other(second_));
 }
 
-TEST_F(UseTuned, WithoutAPlanGraphBestIsWhatTheGraphTunerMakesOfTheRecords) {
+TEST_F(UseTuned, WithoutAPlanGraphBestRunsTheGraphTunerOnRecords) {
   const std::string elsewhere = other(first_), here = other(first_, 2);
   measure(elsewhere, 0.5, "elsewhere", 5);
   measure(elsewhere, 1.2, first_.name, 4);
@@ -184,7 +184,7 @@ TEST_F(UseTuned, WithoutAPlanGraphBestIsWhatTheGraphTunerMakesOfTheRecords) {
 }
 
 // The use of a schedule that was tuned with another number of threads is always stated.
-TEST_F(UseTuned, GraphBestSaysWhatWasTunedForOtherThreads) {
+TEST_F(UseTuned, GraphBestReportsOtherThreadCounts) {
   record();
   measure(other(first_, 2), 0.5, "elsewhere", 5);
   measure(other(first_, 2), 1.2, second_.name, 4);
@@ -202,7 +202,7 @@ TEST_F(UseTuned, GraphBestSaysWhatWasTunedForOtherThreads) {
   EXPECT_THAT(got.records, HasSubstr("; 1 tuned at 1 thread, used at 2"));
 }
 
-TEST_F(UseTuned, GraphBestLeavesOutWhatIsForbidden) {
+TEST_F(UseTuned, GraphBestOmitsForbiddenSchedules) {
   const std::string slower = other(first_), faster = other(first_, 2);
   measure(slower, 0.9, first_.name, 4);
   measure(faster, 0.7, first_.name, 4);
@@ -217,7 +217,7 @@ TEST_F(UseTuned, GraphBestLeavesOutWhatIsForbidden) {
   EXPECT_EQ(step(neither, first_).record, "");
 }
 
-TEST_F(UseTuned, LayersThatAreForcedOrForbiddenLeaveTheRestOfThePlan) {
+TEST_F(UseTuned, ForcedAndForbiddenLayersKeepTheRestOfThePlan) {
   keep({{first_.name, parse_schedule(other(first_))}, {second_.name, parse_schedule(other(second_))}});
   CompileOptions forced = native();
   forced.choices[first_.name].schedule = parse_schedule(first_.schedule);
@@ -231,7 +231,7 @@ TEST_F(UseTuned, LayersThatAreForcedOrForbiddenLeaveTheRestOfThePlan) {
   EXPECT_THAT(without.records, HasSubstr("; 1 layer differs from the default, 1 more forbidden"));
 }
 
-TEST_F(UseTuned, AnAcceptedPlanDoesNotRunWhatABarredRecordGaveIt) {
+TEST_F(UseTuned, AcceptedPlanOmitsSchedulesOfBarredRecords) {
   keep({{first_.name, parse_schedule(other(first_))}, {second_.name, parse_schedule(other(second_))}});
   record();
   const Record barred = records_[0];
@@ -246,7 +246,7 @@ TEST_F(UseTuned, AnAcceptedPlanDoesNotRunWhatABarredRecordGaveIt) {
   EXPECT_THAT(without.records, HasSubstr(", 1 more forbidden"));
 }
 
-TEST_F(UseTuned, AnAcceptedPlanDoesNotRunWhatWasWrongSince) {
+TEST_F(UseTuned, AcceptedPlanOmitsSchedulesFoundWrongLater) {
   keep({{first_.name, parse_schedule(other(first_))}, {second_.name, parse_schedule(other(second_))}});
   record();
   records_[0].status = Status::wrong;
@@ -259,7 +259,7 @@ TEST_F(UseTuned, AnAcceptedPlanDoesNotRunWhatWasWrongSince) {
                                           first_.name));
 }
 
-TEST_F(UseTuned, APlanThatWasTunedUnderTheSameForbiddanceIsTakenAsItIs) {
+TEST_F(UseTuned, PlanTunedUnderTheSameForbidIsUsedUnchanged) {
   keep({{first_.name, parse_schedule(other(first_))}});
   PlanKey restricted = key();
   restricted.settings = "--forbid recurrent_steps";
@@ -269,7 +269,7 @@ TEST_F(UseTuned, APlanThatWasTunedUnderTheSameForbiddanceIsTakenAsItIs) {
   EXPECT_EQ(step(plan(), second_).schedule, other(second_));
 }
 
-TEST_F(UseTuned, APlanThatDoesNotCompileIsToldAndPassedOver) {
+TEST_F(UseTuned, PlanThatDoesNotCompileIsReportedAndSkipped) {
   record();
   LayerChoice gone;
   gone.threads = 1;
@@ -280,7 +280,7 @@ TEST_F(UseTuned, APlanThatDoesNotCompileIsToldAndPassedOver) {
                                      "--layer-threads nowhere=1: no task has this name; legal values are"));
 }
 
-TEST_F(UseTuned, TasksWithoutARecordAreToldOnceWithTheCommandThatTunesThem) {
+TEST_F(UseTuned, TasksWithoutARecordAreReportedOnceWithTheCommand) {
   record();
   Record lost = records_[0];
   lost.problem = second_.problem, lost.layouts = second_.layouts, lost.schedule = other(second_);
@@ -293,7 +293,7 @@ TEST_F(UseTuned, TasksWithoutARecordAreToldOnceWithTheCommandThatTunesThem) {
       << "the default did not win at two threads";
 }
 
-TEST(Choose, NamesAreRead) {
+TEST(Choose, NamesAreParsed) {
   EXPECT_EQ(parse_choose("accepted"), Choose::accepted);
   EXPECT_EQ(parse_choose("history-best"), Choose::history_best);
   EXPECT_EQ(parse_choose("graph-best"), Choose::graph_best);

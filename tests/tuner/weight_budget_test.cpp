@@ -10,7 +10,7 @@
 namespace kilter::tune {
 namespace {
 
-TEST(WeightBudget, WhatGainsLeastForAByteGoesFirst) {
+TEST(WeightBudget, LeastGainPerByteIsDroppedFirst) {
   const std::vector<WeightClaim> claims{{3, 100, 5}, {5, 10, 1}, {7, -20, 2}, {9, 100, 4}};
   EXPECT_EQ(first_to_go(claims, 190), std::nullopt) << "they take 190 together";
   EXPECT_EQ(first_to_go(claims, 189), 9U);
@@ -35,7 +35,7 @@ class Slimmed : public testing::Test {
   std::unique_ptr<NetworkBench> bench_;
 };
 
-TEST_F(Slimmed, WhatALayerTriesChangesNoOther) {
+TEST_F(Slimmed, TrialsOfALayerChangeNoOtherLayer) {
   ASSERT_FALSE(fallback().slimmed.empty());
   const std::vector<NetworkTask> tasks = bench_->tasks();
   const auto same = [&](const std::string& node) {
@@ -61,7 +61,7 @@ TEST_F(Slimmed, WhatALayerTriesChangesNoOther) {
   FAIL() << "no layer has larger weights to try";
 }
 
-TEST_F(Slimmed, PlansThatAreKeptSayWhatWasGivenUp) {
+TEST_F(Slimmed, KeptPlansIncludeSlimmedSchedules) {
   EXPECT_TRUE(with_slimmed({}, fallback()).empty()) << "the default plan needs no words";
   const std::string other = fallback().slimmed.front() == "conv1" ? "fire2.squeeze" : "conv1";
   const Schedule tile = parse_schedule("conv2d_direct vectors=1 rows=1 tile=1 prefetch=0");

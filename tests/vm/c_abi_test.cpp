@@ -268,7 +268,7 @@ TEST(CProgram, InputsThatDoNotFitAreErrors) {
   kilter_value_free(nullptr);
 }
 
-TEST(CProgram, AFileOfAPlanRunsOnValues) {
+TEST(CProgram, PlanFileRunsOnValues) {
   onnx::ModelMaker maker;
   maker.input("x", {2});
   maker.node("Abs", {"x"}, {"y"});
@@ -300,7 +300,7 @@ TEST(CProgram, UnalignedDataAreCopied) {
   EXPECT_THAT(elements(out[0]), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
-TEST(CProgram, ALoopWithoutEndIsCancelled) {
+TEST(CProgram, EndlessLoopIsCancelled) {
   const Runtime net(onnx::doubling_loop("true"));
   const std::vector<float> data = {1, 2};
   const int64_t count = 1;

@@ -88,7 +88,7 @@ TEST(CompiledFile, EveryProcessorGetsTheBestOfFourTargets) {
   EXPECT_EQ(chosen(parts, kRaspberryPi4), "none");
 }
 
-TEST(CompiledFile, TheProcessorsOwnTargetComesBeforeMoreFeatures) {
+TEST(CompiledFile, OwnTargetComesBeforeMoreFeatures) {
   const auto parts = targets({"x86-64-v2", "x86-64-v4", "skylake-avx512", "znver2", "znver3", "haswell", "aarch64"});
   EXPECT_EQ(chosen(parts, kIvyBridge), "x86-64-v2");
   EXPECT_EQ(chosen(parts, kHaswell), "haswell");
@@ -98,7 +98,7 @@ TEST(CompiledFile, TheProcessorsOwnTargetComesBeforeMoreFeatures) {
   EXPECT_EQ(chosen(parts, kRaspberryPi4), "aarch64");
 }
 
-TEST(CompiledFile, ATargetThatDoesNotDescribeTheProcessorServesIfNoOtherDoes) {
+TEST(CompiledFile, OtherTargetServesAsFallback) {
   EXPECT_EQ(chosen(targets({"haswell", "znver4"}), kSapphireRapids), "znver4");
   EXPECT_EQ(chosen(targets({"haswell", "sapphirerapids"}), kMilan), "haswell");
   EXPECT_EQ(chosen(targets({"haswell", "skylake"}), kMilan), "haswell");
@@ -158,7 +158,7 @@ TEST(CompiledFile, SharesEqualConstantsAndLoadsTheChosenTarget) {
   EXPECT_GT(loaded.targets[2].own_bytes, 0);
 }
 
-TEST(CompiledFile, OfASmallOneTheTargetsHaveTheConstantsOfAFastOne) {
+TEST(CompiledFile, SmallFileHasTheConstantsOfAFastFile) {
   const ScratchFolder folder, other;
   for (const Precision precision : {Precision::declared, Precision::bf16}) {
     std::vector<std::string> names = {"znver4", "sapphirerapids", "neoverse-v1"};
@@ -180,7 +180,7 @@ TEST(CompiledFile, OfASmallOneTheTargetsHaveTheConstantsOfAFastOne) {
   }
 }
 
-TEST(CompiledFile, ASmallOneMayHaveOneTarget) {
+TEST(CompiledFile, SmallFileMayHaveOneTarget) {
   const ScratchFolder folder;
   const auto file = written(folder, {"x86-64-v3"}, vm::FileSize::small);
   const vm::CompiledFile loaded = vm::load_compiled(file, {}, kMilan.cpu);
@@ -193,7 +193,7 @@ TEST(CompiledFile, ASmallOneMayHaveOneTarget) {
                   .starts_with("compiled file '" + file.string() + "': the network for x86-64-v3: expected hash "));
 }
 
-TEST(CompiledFile, NoTargetFitsIsSaidForEach) {
+TEST(CompiledFile, ErrorSaysWhyEachTargetDoesNotFit) {
   const ScratchFolder folder;
   const auto file = written(folder, {"x86-64-v4", "aarch64"});
   const std::string text = error_of(file, kMilan.cpu);
@@ -204,7 +204,7 @@ TEST(CompiledFile, NoTargetFitsIsSaidForEach) {
       << text;
 }
 
-TEST(CompiledFile, DamageIsFoundInWhatIsUsed) {
+TEST(CompiledFile, DamageIsFoundInUsedParts) {
   const ScratchFolder folder;
   const auto file = written(folder, {"x86-64-v3", "aarch64"});
   std::string bytes = read_file(file);

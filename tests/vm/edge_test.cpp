@@ -78,7 +78,7 @@ TEST(EmptyTensors, LoseAnAxis) {
   EXPECT_EQ(network->run({{"x", Tensor(DType::f32, {1, 4, 2})}})[0].shape(), (Shape{4, 2}));
 }
 
-TEST(Names, OfABodyHideThoseAround) {
+TEST(Names, OfABodyShadowOuterNames) {
   // Outside the body, k is 1; inside, it is an initializer, 10. The body's state has the name of the network's input.
   ModelMaker maker;
   maker.input("n", {}, kInt64);
@@ -98,7 +98,7 @@ TEST(Names, OfABodyHideThoseAround) {
   EXPECT_THAT(floats(network->run({{"n", Tensor::scalar(int64_t{2})}, {"x", pair(0, 5)}})[0]), ElementsAre(21, 26));
 }
 
-TEST(Outputs, OfABodyMayBeItsInputsConstantsAndValuesAround) {
+TEST(Outputs, OfABodyMayBeInputsConstantsAndOuterValues) {
   LoopMaker maker({"y", "counts", "ks"});
   set_floats(maker.initializer(), "k", {1}, {7});
   set_tensor_type(*maker.body->add_output(), "x", {2});
@@ -131,7 +131,7 @@ ModelMaker direct_model() {
   return maker;
 }
 
-TEST(Outputs, HaveMemoryOfTheirOwn) {
+TEST(Outputs, HaveTheirOwnMemory) {
   // The caller may write to the outputs. That changes neither the inputs, nor the weights, nor each other.
   Network network(direct_model());
   const std::map<std::string, Tensor> inputs = {{"x", Tensor(DType::f32, {65})}};
@@ -246,7 +246,7 @@ TEST(DefaultInputs, GivenToAStaticGraphReachBranches) {
   EXPECT_FALSE(network->runs_program());
 }
 
-TEST(Missing, OperatorsMatterOnlyInBranchesThatRun) {
+TEST(MissingOperators, OperatorsMatterOnlyInBranchesThatRun) {
   // Both nodes of the first branch are missing; the first one has a graph inside it.
   ModelMaker maker;
   maker.input("x", {65});
@@ -299,7 +299,7 @@ TEST(Loop, ABodyThatDoesNotFitIsAnError) {
             "and 2 outputs");
 }
 
-TEST(Loop, ABodyThatIsNoGraphIsAnError) {
+TEST(Loop, BodyWithoutGraphIsAnError) {
   ModelMaker maker;
   maker.input("n", {}, kInt64);
   add_attribute(maker.node("Loop", {"n"}, {"y"}, "loop"), "body", onnx::kGraphAttr);
@@ -308,7 +308,7 @@ TEST(Loop, ABodyThatIsNoGraphIsAnError) {
               HasSubstr("Loop 'loop': attribute 'body' has the type of a graph, but contains none"));
 }
 
-TEST(Loop, MoreThanMemoryToStackIsAnError) {
+TEST(Loop, StackingMoreThanMemoryIsAnError) {
   // Every iteration stacks the same 64 MiB, which use memory only once.
   LoopMaker maker({"y", "all"});
   maker.node("Expand", {"one", "sides"}, {"large"});
@@ -338,7 +338,7 @@ TEST(Sequences, ContainTensorsOnly) {
             "bad_model: SequenceConstruct 'outer': input 1 is sequence of 2 (f32[2], f32[2]), expected a tensor");
 }
 
-TEST(Sequences, NothingCanBeTakenFromAnEmptyOne) {
+TEST(Sequences, TakingFromAnEmptyOneIsAnError) {
   for (const char* op : {"SequenceErase", "SequenceAt"}) {
     ModelMaker maker;
     maker.input("at", {}, kInt64);
@@ -353,7 +353,7 @@ TEST(Sequences, NothingCanBeTakenFromAnEmptyOne) {
   }
 }
 
-TEST(Sequences, HaveALimitOnTheirParts) {
+TEST(Sequences, NumberOfPartsIsLimited) {
   // The tensor has no elements, but 2^39 rows.
   ModelMaker maker;
   maker.input("shape", {2}, kInt64);
@@ -425,7 +425,7 @@ TEST(Scan, OfOpset8HasLengths) {
             "bad_model: Scan 'scan': the length of a sequence is -2, expected 0 or more");
 }
 
-TEST(Session, GoesOnAfterAnErrorInTheMiddle) {
+TEST(Session, RecoversAfterAnError) {
   ModelMaker maker;
   maker.input("x", {"n"});
   maker.input("at", {}, kInt64);
@@ -441,7 +441,7 @@ TEST(Session, GoesOnAfterAnErrorInTheMiddle) {
   }
 }
 
-TEST(Session, TwinsRunInThreadsOfTheirOwn) {
+TEST(Session, TwinsRunInSeparateThreads) {
   LoopMaker maker({"y", "all"});
   add_node(*maker.body->add_node(), "Add", {"v", "x"}, {"w"}, "");
   set_tensor_type(*maker.body->add_output(), "w", {2});

@@ -173,7 +173,7 @@ TEST(CastMap, Errors) {
   EXPECT_THAT(run_error(cast_model(kString, "TO_INT64", kInt64), {{"x", text}}), HasSubstr("'x'"));
 }
 
-TEST(Maps, AreNoSequences) {
+TEST(Maps, AreNotSequences) {
   ModelMaker maker = map_model("DictVectorizer", kInt64, kFloat, kInt64);
   node_of(maker).set_op_type("SequenceLength");
   node_of(maker).clear_domain();

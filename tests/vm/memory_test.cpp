@@ -61,7 +61,7 @@ class Rows {
   std::unique_ptr<Session> session_;
 };
 
-TEST(ProgramMemory, OneHundredSizesNeedNoMoreResultsThanTheLargest) {
+TEST(ProgramMemory, HundredSizesNeedOnlyTheResultsOfTheLargest) {
   Rows rows(INT64_MAX);
   rows.run(kMost);
   const int64_t largest = rows.held(), result = kMost * kWide * 4;
@@ -93,7 +93,7 @@ TEST(ProgramMemory, StaysWithinTheLimitOverOneHundredSizes) {
   EXPECT_GT(limited.plans().size(), 2U) << "the limit allows some";
 }
 
-TEST(ProgramMemory, DropsThePlansThatHaveNotRunForTheLongestTime) {
+TEST(ProgramMemory, EvictsLeastRecentlyUsedPlans) {
   Rows rows(int64_t{20} << 10);  // some plans of this network
   std::vector<int64_t> order;    // sizes, most recently used first
   std::mt19937 random(3);
@@ -114,15 +114,13 @@ TEST(ProgramMemory, DropsThePlansThatHaveNotRunForTheLongestTime) {
   EXPECT_GT(dropped, 8U);
 }
 
-TEST(ProgramMemory, TheLastPlanOfEachSegmentStaysWhateverTheLimit) {
+TEST(ProgramMemory, LastPlanOfEachSegmentIsAlwaysKept) {
   Rows rows(0);
   for (const int64_t n : {100, 200, 200, 100}) rows.run(n);
   EXPECT_EQ(rows.plans(), (std::map<int64_t, int64_t>{{100, 1}}));
 }
 
-TEST(ProgramMemory, TheLimitIsOneGibibyteUnlessItIsGiven) {
-  EXPECT_EQ(Session::Options().plan_cache_bytes, int64_t{1} << 30);
-}
+TEST(ProgramMemory, DefaultLimitIsOneGibibyte) { EXPECT_EQ(Session::Options().plan_cache_bytes, int64_t{1} << 30); }
 
 }  // namespace
 }  // namespace kilter

@@ -40,7 +40,7 @@ ModelMaker two_searches(const std::vector<std::vector<float>>& scales) {
   return maker;
 }
 
-TEST(MergeNodes, NodesOnTheHostThatComputeTheSameRunOnce) {
+TEST(MergeNodes, EqualHostNodesRunOnce) {
   const std::vector<float> scale(100, 2);
   EXPECT_EQ(program_of(two_searches({scale, scale})),
             "function 0(%x) -> (%all)\n"
@@ -49,7 +49,7 @@ TEST(MergeNodes, NodesOnTheHostThatComputeTheSameRunOnce) {
             "  %all = segment 1 of 1 nodes(%where0)\n");
 }
 
-TEST(MergeNodes, NodesWithOtherConstantsStay) {
+TEST(MergeNodes, NodesWithOtherConstantsAreNotMerged) {
   std::vector<float> other(100, 2);
   other[60] = 3;
   EXPECT_EQ(program_of(two_searches({std::vector<float>(100, 2), other})),
@@ -60,7 +60,7 @@ TEST(MergeNodes, NodesWithOtherConstantsStay) {
             "  %all = segment 1 of 1 nodes(%where0, %where1)\n");
 }
 
-TEST(MergeNodes, AnIdentityStandsForItsInput) {
+TEST(MergeNodes, IdentityIsReplacedByItsInput) {
   ModelMaker maker = two_searches({std::vector<float>(100, 2)});
   maker.node("Identity", {"k0"}, {"k1"}, "alias");
   maker.node("Mul", {"x", "k1"}, {"m1"}, "scale1");
@@ -74,7 +74,7 @@ TEST(MergeNodes, AnIdentityStandsForItsInput) {
             "  %all = segment 1 of 1 nodes(%where0)\n");
 }
 
-TEST(MergeNodes, NodesThatMakeOutputsStay) {
+TEST(MergeNodes, OutputNodesAreNotMerged) {
   ModelMaker maker;
   maker.input("x", {100});
   for (const char* name : {"a", "b"}) {
@@ -120,7 +120,7 @@ TEST(MergeNodes, LoopsWithEqualBodiesRunOnce) {
   EXPECT_EQ(loops_in(two_loops({"Exp", "Abs"})), 2U);
 }
 
-TEST(MergeNodes, RandomNodesStayInBodiesAsWell) {
+TEST(MergeNodes, RandomNodesInBodiesAreNotMerged) {
   EXPECT_EQ(loops_in(two_loops({"RandomNormalLike", "RandomNormalLike"})), 2U);
 }
 

@@ -141,7 +141,7 @@ TEST(ProgramFile, HasPortsAndFunctions) {
   EXPECT_EQ(onnx::text(network.saved()->outputs()[0]), "sequence of f32[...]");
 }
 
-TEST(ProgramFile, SegmentsWhoseShapesFollowFromTheInputsHaveCodeOnly) {
+TEST(ProgramFile, SegmentsWithKnownShapesHaveOnlyCode) {
   Network network(onnx::choosing_model());
   const vm::ProgramFile file = parse(network.bytes());
   ASSERT_EQ(file.segments.size(), 3U) << text(file.program);
@@ -196,7 +196,7 @@ TEST(ProgramFile, OpenShapesAreNeededUnlessTheNetworkHasRun) {
   EXPECT_THAT(saved->file_program()->text(), HasSubstr("f32[3,4], 2 steps; no other shapes"));
 }
 
-TEST(ProgramFile, ALoopHasCodeForTheStateThatItKeeps) {
+TEST(ProgramFile, LoopHasCodeForItsState) {
   Network network(onnx::doubling_loop());
   const vm::ProgramFile file = parse(network.bytes());
   for (const vm::FileSegment& segment : file.segments) {
@@ -205,7 +205,7 @@ TEST(ProgramFile, ALoopHasCodeForTheStateThatItKeeps) {
   }
 }
 
-TEST(ProgramFile, ResultsHaveMemoryOfTheirOwn) {
+TEST(ProgramFile, ResultsHaveTheirOwnMemory) {
   Network network(onnx::choosing_model());
   const auto saved = network.saved();
   const std::vector<float> positive = floats(saved->run_values({{"x", numbers({2, 3}, 0)}})[0]);
@@ -223,7 +223,7 @@ TEST(ProgramFile, TwinsShareAFile) {
   EXPECT_EQ(twin->file_program(), saved->file_program());
 }
 
-TEST(ProgramFile, OperationsThatNeedTheModelSaySo) {
+TEST(ProgramFile, OperationsThatNeedTheModelAreErrors) {
   Network network(onnx::doubling_loop());
   const auto saved = network.saved();
   EXPECT_EQ(error_of([&] { saved->graph({}); }),
@@ -233,7 +233,7 @@ TEST(ProgramFile, OperationsThatNeedTheModelSaySo) {
             "unsupported: net.kilter is a compiled file of a program; use the model that it was compiled from");
 }
 
-TEST(ProgramFile, AnotherProcessorsCodeIsRefused) {
+TEST(ProgramFile, CodeForAnotherProcessorIsRefused) {
   Network network(onnx::choosing_model(), options_for("aarch64"));
   EXPECT_THAT(error_of([&] { network.saved(); }),
               HasSubstr("'m.onnx' was compiled for target aarch64, so its code is for AArch64; this machine"));
@@ -241,7 +241,7 @@ TEST(ProgramFile, AnotherProcessorsCodeIsRefused) {
 
 // Damaged files.
 
-TEST(DamagedProgram, EveryTruncationIsOneClearError) {
+TEST(DamagedProgram, EveryTruncationGivesOneClearError) {
   const std::string file = Network(onnx::choosing_model()).bytes();
   for (size_t size = 0; size < file.size(); ++size) {
     const std::string message = error_of([&] { parse(file.substr(0, size)); });

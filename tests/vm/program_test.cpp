@@ -42,7 +42,7 @@ class Network {
 
 std::vector<float> floats(const Tensor& t) { return {t.span<float>().begin(), t.span<float>().end()}; }
 
-TEST(Loop, RunsAsOftenAsItsCountSays) {
+TEST(Loop, RunsTheGivenNumberOfTimes) {
   Network network(doubling_loop());
   for (const int64_t n : {3, 0, 5}) {
     const auto out = network->run({{"n", Tensor::scalar(n)}, {"x", Tensor::of<float>({2}, {-1, 3})}});
@@ -103,7 +103,7 @@ TEST(Forms, SayHowSegmentsRun) {
   EXPECT_EQ(all, "0 with f32[2]: reference kernels, 2 runs\n1 with bool[], f32[2]: reference kernels, 2 runs\n");
 }
 
-TEST(Loop, WithoutEndIsInterrupted) {
+TEST(Loop, EndlessLoopIsInterrupted) {
   int64_t checks = 0;
   Network network(doubling_loop("true"), [&] {
     if (++checks == 100) fail(ErrorKind::usage, "interrupted");
@@ -113,7 +113,7 @@ TEST(Loop, WithoutEndIsInterrupted) {
   EXPECT_EQ(checks, 100);
 }
 
-TEST(Loop, ACountThatIsNoIntegerIsAnError) {
+TEST(Loop, NonIntegerCountIsAnError) {
   ModelMaker maker = doubling_loop();
   maker.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(kFloat);
   Network network(maker);
@@ -294,7 +294,7 @@ TEST(Strings, AreInputsAndOutputsOfRunValues) {
   EXPECT_THAT(error_of([&] { network->compile(); }), HasSubstr("'a' is str[2], not a tensor of numbers"));
 }
 
-TEST(Outputs, AreNeitherInputsNorConstantsNorEachOther) {
+TEST(Outputs, DoNotAliasInputsConstantsOrEachOther) {
   // a and b are the same: x or the constant.
   ModelMaker maker;
   maker.input("cond", {}, 9);
@@ -342,7 +342,7 @@ TEST(Partition, KnownShapesStayInSegments) {
             "  %z = segment 1 of 3 nodes(%where)\n");
 }
 
-TEST(Partition, ASegmentGivesWhatLaterOnesNeedForShapes) {
+TEST(Partition, SegmentProvidesShapesForLaterOnes) {
   // The last Reshape needs only the shape of r.
   ModelMaker maker;
   maker.input("x", {1, 100});

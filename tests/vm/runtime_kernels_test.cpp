@@ -61,7 +61,7 @@ bool has_kernel(const OpDef& op, const ParsedCase& parsed) {
   return kernel->takes({op.name, "n", parsed.opset, parsed.attrs}, operands);
 }
 
-TEST(HostOperators, ComputeWhatTheReferenceKernelsDo) {
+TEST(HostOperators, MatchReferenceKernels) {
   std::set<std::string_view> with_kernel;
   int moved = 0;
   for (const OpDef* op : all_ops()) {
@@ -169,7 +169,7 @@ void salt(const Tensor& t) {
   });
 }
 
-TEST(HostOperators, ComputeWhatTheReferenceKernelsDoInBlocks) {
+TEST(HostOperators, MatchReferenceKernelsInBlocks) {
   for (const Extra& extra : kExtra) {
     const OpDef& op = *find_op("", extra.op, 18);
     ParsedCase parsed = parse_case(op, extra.text);
@@ -182,7 +182,7 @@ TEST(HostOperators, ComputeWhatTheReferenceKernelsDoInBlocks) {
   }
 }
 
-TEST(HostOperators, MoveElementsAsTheReferenceKernelsDo) {
+TEST(HostOperators, MovesMatchReferenceKernels) {
   for (const Extra& move : kMoves) {
     const OpDef& op = *find_op("", move.op, 18);
     expect_same(op, parse_case(op, move.text), move.text);
@@ -203,7 +203,7 @@ std::string error_of_case(std::string_view name, CaseText text) {
   return error_of([&] { vm::run_op(c.node, c.inputs); });
 }
 
-TEST(HostOperators, ValuesThatAreIllegalAreErrors) {
+TEST(HostOperators, IllegalValuesAreErrors) {
   EXPECT_EQ(error_of_case("TopK", "f32[4] i64[1]=5"),
             "TopK 'n': k is 5; legal values are 0 to 4, the extent of axis 0");
   EXPECT_EQ(error_of_case("Gather", "f32[4] i64[2]=0,4"),

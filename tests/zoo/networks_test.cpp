@@ -93,7 +93,7 @@ const std::vector<Known> kKnown = {
       {"Gemm", 1}}},
 };
 
-TEST(Networks, MatchWhatIsPublished) {
+TEST(Networks, MatchPublishedNetworks) {
   for (const Known& known : kKnown) {
     SCOPED_TRACE(known.name);
     const Graph graph = outline(known.name);

@@ -40,7 +40,7 @@ TEST(Zoo, EveryNetworkBuildsAtItsOwnSize) {
   }
 }
 
-TEST(Zoo, LeastSizeBuildsAndOneLessDoesNot) {
+TEST(Zoo, SmallestSizeBuildsAndSmallerDoesNot) {
   for (const Row& row : all()) {
     SCOPED_TRACE(row.name);
     const Graph graph = outline(row.name, {.size = row.least_size, .classes = row.classes == 0 ? 0 : 10});
@@ -103,7 +103,7 @@ TEST(Zoo, UnknownNameListsTheNames) {
   EXPECT_EQ(error_of("no_such", {}, ErrorKind::usage).substr(0, 45), "zoo: no network 'no_such'; legal values are r");
 }
 
-TEST(Zoo, BadSizesSayTheLeast) {
+TEST(Zoo, BadSizesNameTheMinimum) {
   EXPECT_EQ(error_of("inception_v3", {.size = 74}, ErrorKind::bad_input),
             "zoo inception_v3: expected a size of at least 75 and at most 65536 pixels, got 74; the default is 299");
   EXPECT_EQ(error_of("centernet_dla34", {.size = 600}, ErrorKind::bad_input),
@@ -128,7 +128,7 @@ TEST(Zoo, OptionsThatANetworkLacksAreRefused) {
             "zoo resnet18: expected a number of classes from 1 to 1048576, got -1");
 }
 
-TEST(Zoo, WeightsDependOnSeedAndNameAlone) {
+TEST(Zoo, WeightsDependOnlyOnSeedAndName) {
   const auto weights = [](const Options& options, std::string_view name) {
     const Graph graph = build("squeezenet1_1", options);
     return *graph.value(graph.find_value(name)).constant;
@@ -160,7 +160,7 @@ TEST(Zoo, OutlinesHaveZeroWeights) {
 }
 
 // The random weights let signals neither vanish nor explode.
-TEST(Zoo, SignalsKeepTheirSize) {
+TEST(Zoo, ActivationsKeepTheirMagnitude) {
   for (const std::string_view name : {"resnet18", "resnet18_tvm", "mobilenet_v2", "squeezenet1_1"}) {
     SCOPED_TRACE(name);
     const int64_t size = name.starts_with("resnet") ? 16 : 32;
