@@ -131,6 +131,7 @@ void add_passes_to(Command app, ModelOptions& o, const std::string& suffix) {
 std::vector<std::string> target_names() {
   std::vector<std::string> out;
   for (const TargetRow& row : all_targets()) out.emplace_back(row.name);
+  out.emplace_back("opencl");
   return out;
 }
 

@@ -155,6 +155,12 @@ cmp -s "$scratch/net.kilter" "$scratch/again.kilter" || { echo "FAILED: the same
 expect 0 "steps for neoverse-n1" compile zoo:squeezenet1_1 --target neoverse-n1 -o "$scratch/arm.kilter"
 expect 3 "was compiled for target neoverse-n1, so its code is for AArch64; this machine" run "$scratch/arm.kilter"
 expect 3 "run it on an AArch64 machine, or compile it for this one" run zoo:squeezenet1_1 --target aarch64
+expect 0 "verify: passed" run zoo:squeezenet1_1 --input input=1x3x32x32 --target opencl --verify
+expect 0 "steps for opencl" compile zoo:squeezenet1_1 --input input=1x3x32x32 --target opencl -o "$scratch/opencl.kilter"
+OCL_ICD_VENDORS=/nowhere expect 3 "target opencl: this system has no OpenCL device; install the OpenCL driver of your device" run "$scratch/opencl.kilter"
+expect 0 "output: f32[1x1000]" run "$scratch/opencl.kilter"
+expect 2 "its code runs on the device 'opencl', and only code for CPUs is tuned" tune zoo:squeezenet1_1 --target opencl --time 5s
+expect 2 "'squeezenet1_1' runs on 'opencl'; a library can contain code for CPUs only" compile zoo:squeezenet1_1 --target opencl -o "$scratch/opencl.so"
 expect 0 "for neoverse-n1 (LLVM" inspect "$scratch/arm.kilter"
 expect 3 "/dev/full" compile zoo:squeezenet1_1 -o /dev/full
 expect 0 "" zoo squeezenet1_1 -o "$scratch/net.onnx"

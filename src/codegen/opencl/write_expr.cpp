@@ -180,6 +180,7 @@ std::string OpenClWriter::call_lanes(VType type, std::string_view function, cons
 }
 
 std::string OpenClWriter::compute(const ExprNode& e) {
+  kernel_.doubles |= e.type.elem == DType::f64;
   const auto arg = [&](size_t i) { return value(e.args[i]); };
   switch (e.kind) {
     case ExprKind::int_imm:

@@ -122,14 +122,10 @@ OpenClKernel opencl_kernel(const LoopFunc& func) { return OpenClWriter(func).wri
 
 OpenClKernel OpenClWriter::write() {
   kernel_.bound = func_.has_bound_loops();
-  const auto notes_type = [&](DType type) { kernel_.doubles |= type == DType::f64; };
   for (const Buffer& b : func_.buffers) {
-    notes_type(b.type);
+    kernel_.doubles |= b.type == DType::f64;
     if (b.kind != BufferKind::scratch) ++kernel_.buffers;
     kernel_.scratch |= b.kind == BufferKind::scratch && b.space == MemorySpace::global && b.elems > 0;
-  }
-  for (const auto* infos : {&func_.vars, &func_.regs}) {
-    for (const VarInfo& info : *infos) notes_type(info.type.elem);
   }
   each_statement(func_, [&](const StmtNode& s) {
     kernel_.checked |= s.kind == StmtKind::check;
