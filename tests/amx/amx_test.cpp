@@ -18,7 +18,7 @@
 namespace kilter {
 namespace {
 
-/// A target with AMX whose other extensions this machine all has, or nullopt.
+/// A target with AMX for which this machine has all other extensions, or nullopt.
 const std::optional<Target>& tile_target() {
   static const std::optional<Target> kTarget = [] {
     std::optional<Target> target = parse_target("llvm -mcpu=sapphirerapids -mattr=-avx512fp16");

@@ -6,7 +6,7 @@
 
 #define MOST_FUNCTIONS 200
 
-/* Filled in before threads start; `how` changes afterwards, with relaxed order, so that races are not hidden. */
+/* Filled in before threads start; `how` changes afterwards, with relaxed memory order, so that races are not hidden. */
 static struct {
   char name[64];
   int how;

@@ -9,7 +9,7 @@
 namespace kilter::testing {
 namespace {
 
-/// A target with AMX whose other extensions this machine all has, or nullopt.
+/// A target with AMX for which this machine has all other extensions, or nullopt.
 std::optional<Target> tile_target() {
   const Target target = parse_target("llvm -mcpu=sapphirerapids -mattr=-avx512fp16");
   std::vector<std::string> others = features_used(target);

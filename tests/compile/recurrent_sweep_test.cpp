@@ -88,8 +88,7 @@ void make_recurrent(SweepNet& net, const Cell& cell) {
     if (draw.chance(40)) return ValueId{kNone};
     return draw.chance(30) ? net.constant(e.states()) : net.input(e.states());
   };
-  const float damped =
-      0.5F / std::sqrt(static_cast<float>(e.hidden));  // prevents errors from growing from step to step
+  const float damped = 0.5F / std::sqrt(static_cast<float>(e.hidden));  // keeps errors from growing from step to step
   const bool turned = draw.chance(30);
   ValueId x = net.input(turned ? e.with(e.batch, e.steps, e.input) : e.with(e.steps, e.batch, e.input));
   if (turned) x = net.b.add("Transpose", {x}, {{"perm", std::vector<int64_t>{1, 0, 2}}});

@@ -9,7 +9,7 @@ usage: code_blocks_test.py KILTER SOURCE [PAGE...]    (PAGE: such as doc/debuggi
 - python: in one namespace per page. Comments after print() say what it prints.
 - cpp, c: statements, which are compiled in a function, and run if they are C++.
 
-Pages may use the placeholders MODEL, NODE and DIR if their files are in FILES. Commands that measure or search get less
+Pages may use the placeholders MODEL, NODE and DIR if MODELS has their files. Commands that measure or search get less
 time (see `tools`). Blocks that do not run here have a line in ELSEWHERE, with the ctest that runs them, in EXCERPTS,
 with the file that has the same lines, or in NOT_RUN, with the reason. The test fails if a block is in none of them and
 cannot be run, or if a line matches no page any more.

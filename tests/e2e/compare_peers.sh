@@ -34,7 +34,7 @@ kill -INT $compare
 code=0
 wait $compare || code=$?
 [ $code = 130 ] || { echo "FAILED: an interrupted compare exits with $code, expected 130"; exit 1; }
-# ONNX Runtime's process ends a little later; the file that it leaves does not count.
+# ONNX Runtime's process ends a little later and leaves a file of its own, which does not count.
 for ((tenth = 0; tenth < 100; ++tenth)); do
   rm -f "$scratch/.ses"
   rmdir "$scratch" 2> /dev/null && break

@@ -266,7 +266,7 @@ def blocks(rng):
                     yield Case("MatMulNBits", [("a", floats(2, 3, k)), ("b", raw(n, count, block * bits // 8)),
                                                ("scales", floats(n, count)), ("zeros", zero), ("g_idx", None), ("bias", bias)],
                                types=[TensorProto.FLOAT], K=k, N=n, bits=bits, block_size=block)
-        # ONNX Runtime reads g_idx only for the first eight rows of a block, and then ignores zero points.
+        # ONNX Runtime reads g_idx only for the first eight rows of a block, and with g_idx ignores zero points.
         order = np.repeat(rng.permutation(4), 16).astype(np.int32)
         if bits == 4:
             yield Case("MatMulNBits", [("a", floats(3, 64)), ("b", raw(8, 4, 8)), ("scales", floats(8, 4)), ("zeros", None),

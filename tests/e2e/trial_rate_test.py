@@ -18,7 +18,7 @@ import time
 
 WANTED = 30
 LOOP_SECONDS = 0.8  # in CPU time, on a shared core of the Zen 4 machine of doc/search.md (0.79 and 0.86)
-SLOWEST = 1.5  # times that
+SLOWEST = 1.5  # a multiple of that
 BUSIEST = 1.1  # wall time over CPU time
 
 

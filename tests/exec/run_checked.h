@@ -43,8 +43,8 @@ inline bool run_checked(Plan plan) {
   }
 }
 
-/// Loads bytes as a compiled file without checking the hash of the meta section, then does the same with its plan as
-/// the function above.
+/// Loads bytes as a compiled file without checking the hash of the meta section, and runs its plan like the
+/// function above.
 inline bool run_checked(std::span<const std::byte> bytes) {
   try {
     return run_checked(parse_plan(bytes, nullptr, "fuzz", {.verify = false, .check_meta_hash = false}));

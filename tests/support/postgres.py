@@ -3,13 +3,15 @@
 
 usage: postgres.py [--durable] [--clock=LIBRARY] [--disk=MB] [NAME=VALUE...]
 
-Makes a cluster, starts it, and prints its folder; "postgresql:///DATABASE?host=FOLDER&user=USER" is the URL of a database.
-The superuser is "postgres"; the database "postgres" exists. Users need no password, except
-"locked", whom a test may make. The server ends, and its folder is removed, when standard input ends, so none is left behind by a test that is
-killed. The lines "stop", "crash", "start", "restart", "clock SECONDS", "fill" and "free" are answered by "done" (see the methods). NAME=VALUE are settings of postgresql.conf.
---durable: the server waits for its disk, as it does in use.
+Creates a cluster, starts it, and prints its folder; "postgresql:///DATABASE?host=FOLDER&user=USER" is the URL of a
+database. The superuser is "postgres"; the database "postgres" exists. Users need no password, except "locked", whom a
+test may create. When standard input ends, the server ends and its folder is removed, so a killed test leaves nothing
+behind. The reply to the lines "stop", "crash", "start", "restart", "clock SECONDS", "fill" and "free" is "done" (see
+the methods). NAME=VALUE are settings of postgresql.conf.
+--durable: the server waits for its disk, as in production.
 --clock: LIBRARY is tests/support/moved_clock.cpp, which moves the server's wall clock.
---disk: the data are on a file system of their own of so many megabytes, in memory. That needs root; without it, "fill" is answered by the reason.
+--disk: the data are on a separate in-memory file system of this many megabytes. This needs root; without it, the reply
+to "fill" is the reason.
 
 In Python: with Cluster(max_connections=250) as cluster: ... cluster.url("postgres") ...
 Needs Debian's package postgresql. As root, the server runs as the user nobody, because PostgreSQL refuses to run as root.

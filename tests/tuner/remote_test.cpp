@@ -31,7 +31,7 @@ class Remote : public ::testing::Test {
   void start_agent(const std::string& name = "agent", const std::vector<int>& cpus = affinity_cpus()) {
     stop_ = false;
     agent_ = std::thread([this, name, cpus] {
-      set_affinity(cpus);  // including that of its worker
+      set_affinity(cpus);  // this also applies to its worker
       fleet::AgentOptions options;
       options.connect = [this] { return std::make_unique<fleet::Queue>(url_); };
       options.name = name, options.device_class = "this", options.device = "this machine";
@@ -103,7 +103,7 @@ TEST_F(Remote, VariantsAreLoadedCheckedAndMeasured) {
   EXPECT_THAT(error_of([&] { there.runner().measure(ids); }), HasSubstr("cannot be measured: it is not loaded"));
 }
 
-/// Wrong values in a variant: its constants are swapped after the check values are known.
+/// Wrong values in a variant: a constant is shifted after the check values are known.
 TEST_F(Remote, WrongVariantIsFound) {
   start_agent();
   NetworkBench there = bench(remote());
@@ -254,7 +254,7 @@ TEST_F(Remote, TuningFindsAFasterPlan) {
   const std::vector<int> all = affinity_cpus();
   const CpuShares shares = cpus_for(1);
   start_agent("agent", shares.measuring);
-  set_affinity(shares.building);  // as if it were on another machine
+  set_affinity(shares.building);  // as if the agent were on another machine
   std::vector<Record> kept;
   TuneOptions options = short_run(kept);
   options.runner = remote();
