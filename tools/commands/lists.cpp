@@ -83,8 +83,8 @@ void print_targets() {
                                                                  : "  (does not run here)");
     say("{}\n", hanging(line, 40, terminal_columns().value_or(0)));
   }
-  say("{}\n", hanging(fmt::format("{:<22} {:<16} any OpenCL device: a GPU, or the processor with PoCL", "opencl", ""), 40,
-                      terminal_columns().value_or(0)));
+  say("{}\n", hanging(fmt::format("{:<22} {:<16} any OpenCL device: a GPU, or the processor with PoCL", "opencl", ""),
+                      40, terminal_columns().value_or(0)));
   say("this machine: {}\n\nback ends (--target 'NAME -mcpu=TARGET'); without one it is {}:\n", cpu_brand(),
       all_backends().front()->name);
   say("{}\n", styled(Style::bold, fmt::format("{:<22} {}", "back end", "version")));
@@ -230,7 +230,8 @@ void add_lists(Command app, Context&) {
   ops.flag("--markdown", *markdown, "print the table of doc/operators.md");
   ops.example("kilter ops", "All operators that Kilter has");
   ops.callback([json, markdown] { show(*json, ops_json, [&] { print_ops(*markdown); }); });
-  Command targets = add_list(app, "targets", "List the CPUs and devices that code can be generated for", "the list", json);
+  Command targets =
+      add_list(app, "targets", "List the CPUs and devices that code can be generated for", "the list", json);
   targets.example("kilter targets", "The names for --target");
   targets.callback([json] { show(*json, targets_json, print_targets); });
   Command options = add_list(

@@ -12,15 +12,27 @@
 namespace kilter::codegen {
 
 // The functions that Kilter calls.
-#define KILTER_OPENCL_FUNCTIONS(F)                                                                              \
-  F(clGetPlatformIDs)                                                                                           \
-  F(clGetDeviceIDs)                                                                                             \
-  F(clGetDeviceInfo)                                                                                            \
-  F(clCreateContext)                                                                                            \
-  F(clCreateCommandQueueWithProperties) F(clCreateProgramWithSource) F(clBuildProgram) F(clGetProgramBuildInfo) \
-      F(clReleaseProgram) F(clCreateKernel) F(clReleaseKernel) F(clSetKernelArg) F(clSetKernelArgSVMPointer)    \
-          F(clEnqueueNDRangeKernel) F(clEnqueueSVMMemcpy) F(clEnqueueSVMMemFill) F(clSVMAlloc) F(clSVMFree)     \
-              F(clFinish) F(clReleaseCommandQueue)
+#define KILTER_OPENCL_FUNCTIONS(F)      \
+  F(clGetPlatformIDs)                   \
+  F(clGetDeviceIDs)                     \
+  F(clGetDeviceInfo)                    \
+  F(clCreateContext)                    \
+  F(clCreateCommandQueueWithProperties) \
+  F(clCreateProgramWithSource)          \
+  F(clBuildProgram)                     \
+  F(clGetProgramBuildInfo)              \
+  F(clReleaseProgram)                   \
+  F(clCreateKernel)                     \
+  F(clReleaseKernel)                    \
+  F(clSetKernelArg)                     \
+  F(clSetKernelArgSVMPointer)           \
+  F(clEnqueueNDRangeKernel)             \
+  F(clEnqueueSVMMemcpy)                 \
+  F(clEnqueueSVMMemFill)                \
+  F(clSVMAlloc)                         \
+  F(clSVMFree)                          \
+  F(clFinish)                           \
+  F(clReleaseCommandQueue)
 
 struct OpenCl {
 #define KILTER_DECLARE(name) decltype(&::name) name = nullptr;
