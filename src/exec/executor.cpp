@@ -172,6 +172,7 @@ struct Instance::State {
       for (const BufferRef& ref : step.args) bytes += round_up(ref.bytes, kCacheLine);
       most = std::max(most, bytes);
     }
+    host_addresses.reserve(addresses.size());
     host_operands = Block(most, "the operands of '" + plan.model + "' on the host");
   }
 
@@ -311,7 +312,8 @@ struct Instance::State {
     const Step& step = program->plan().steps[index];
     const auto& operands = step.reference.inputs;
     const auto read = static_cast<size_t>(std::ranges::count_if(operands, &ReferenceCall::Operand::present));
-    std::vector<std::byte*> host;
+    std::vector<std::byte*>& host = host_addresses;
+    host.clear();
     std::byte* at = host_operands.data();
     for (size_t i = 0; i < buffers.size(); ++i) {
       host.push_back(at);
@@ -362,8 +364,9 @@ struct Instance::State {
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;
   DeviceMemory own_arena, own_scratch, own_staging;
-  Block host_operands;  ///< of reference steps, if the host cannot address the device's memory
-  Block view;           ///< host_view()
+  std::vector<std::byte*> host_addresses;  ///< of the operands in host_operands
+  Block host_operands;                     ///< of reference steps, if the host cannot address the device's memory
+  Block view;                              ///< host_view()
   std::vector<Border> inputs, outputs;
   std::vector<std::byte*> addresses;  ///< addresses of all steps, concatenated
   std::vector<size_t> first;          ///< per step: index of its first address in `addresses`
