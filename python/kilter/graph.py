@@ -42,7 +42,7 @@ class Value:
     """
 
     __slots__ = ("graph", "id")
-    #: NumPy leaves array + value to Value.
+    #: Makes NumPy defer `array + value` to Value.
     __array_ufunc__ = None
     __iter__ = None  # otherwise unpacking x, after a forgotten outputs=2, would add operators for x[0], x[1], ...
 

@@ -59,6 +59,6 @@ class ProgressLine:
                   f"{event['predicted_ms']:.3f} ms")
 
     def close(self) -> None:
-        """Erases the line of a terminal."""
+        """Erases the progress line if it is on a terminal."""
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

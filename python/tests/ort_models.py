@@ -58,7 +58,7 @@ def perceptron():
 
 
 def text_encoder():
-    """One layer of attention over token numbers with a mask; batch and length are open."""
+    """One layer of attention over token IDs with a mask; batch and length are open."""
     width, words = 32, 100
     node = helper.make_node
     nodes = [node("Gather", ["embedding", "input_ids"], ["x"]),

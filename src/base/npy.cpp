@@ -90,10 +90,11 @@ class HeaderReader {
     if (!accept(c)) malformed(fmt::format("expected '{}' before '{}'", c, text_.substr(0, 16)));
   }
   std::string quoted() {
+    if (accept('[')) malformed("structured types are not supported");
     const char quote = accept('\'') ? '\'' : '"';
     if (quote == '"') expect('"');
     const size_t end = text_.find(quote);
-    if (end == std::string_view::npos) malformed("a string without its closing quote; structured types are not read");
+    if (end == std::string_view::npos) malformed("a string has no closing quote");
     std::string value(text_.substr(0, end));
     text_.remove_prefix(end + 1);
     return value;

@@ -66,7 +66,7 @@ bool can_be(const onnx::Port& input, const AnyValue& value) {
   return onnx::fits(input, value) && (!value.is_tensor() || onnx::fits(input, value.tensor().shape()));
 }
 
-/// For each dimension of an input of state, whether the output declares another name or size.
+/// For each dimension of a state input, whether the output bound to it declares a different name or size.
 std::vector<bool> growing_dims(const onnx::Port& input, const onnx::Port& output) {
   if (!input.dims) return {};
   std::vector<bool> grows(input.dims->size(), false);

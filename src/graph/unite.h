@@ -25,8 +25,8 @@ struct UnitedGraph {
 };
 
 /// Returns a graph that computes what all parts compute, independently of each other. Its inputs and outputs are those
-/// of the parts, one part after another. A name that an earlier part has, for a node or a value, is
-/// followed by "@LABEL". Constants share the memory of the parts'.
+/// of the parts, one part after another. If an earlier part already uses the name of a node or value, "@LABEL", with
+/// the later part's label, is appended to it. Constants share their memory with those of the parts.
 UnitedGraph unite(std::span<const LabelledGraph> parts);
 
 }  // namespace kilter

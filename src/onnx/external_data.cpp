@@ -63,7 +63,7 @@ void ExternalData::check(const std::string& location, const std::string& what) c
   if (location.find('\0') != std::string::npos) refuse(location, what, "has a zero byte");
   if (relative.is_absolute()) refuse(location, what, "is an absolute path");
   if (std::find(relative.begin(), relative.end(), fs::path("..")) != relative.end())
-    refuse(location, what, "leaves the folder by '..'");
+    refuse(location, what, "leaves the folder through '..'");
 }
 
 /// Returns the folders with symbolic links resolved.

@@ -159,7 +159,7 @@ std::span<const RewriteRow<PaddingFolder>> PaddingFolder::rows() {
       {{"average_pool", "AveragePool(Pad(x, p, 0)) => AveragePool(x, pads=p, count_include_pad=1)", {"AveragePool"}},
        &PaddingFolder::average_pool},
       {{"max_pool",
-        "MaxPool(Pad(x, p, -inf), pads=q) => MaxPool(x, pads=p+q); of 0 if x is never below 0",
+        "MaxPool(Pad(x, p, -inf), pads=q) => MaxPool(x, pads=p+q); also padding with 0 if x is never negative",
         {"MaxPool"}},
        &PaddingFolder::max_pool},
       {{"taps", "Conv(x, w) => Conv(x, Slice(w)), without taps that read only padding", {"Conv"}},

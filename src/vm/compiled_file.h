@@ -53,8 +53,8 @@ struct CompiledFile {
 
 /// Writes a file of a plan or a program. Throws what the sink throws.
 void save_compiled(const Content& content, const FileSink& to);
-/// Writes a network that was compiled for several targets, or for one if the file is small. For a small file, the plans
-/// need Plan::recipes. Throws what the sink throws. Returns what each target needs of the file.
+/// Writes a network that was compiled for several targets, or for a single one if `size` is small; the plans must then
+/// have Plan::recipes. Throws what the sink throws. Returns one TargetPart for each target.
 std::vector<TargetPart> save_targets(std::span<const Content> contents, const FileSink& to,
                                      FileSize size = FileSize::fast);
 

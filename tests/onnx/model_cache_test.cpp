@@ -119,7 +119,7 @@ TEST_F(ModelCache, EscapesAreRefused) {
   const std::string tail =
       "; expected a relative path to a file under the model's folder or that of the file that the model's link points "
       "to";
-  EXPECT_EQ(data_error("../0123/w"), head + "'../0123/w' leaves the folder by '..'" + tail);
+  EXPECT_EQ(data_error("../0123/w"), head + "'../0123/w' leaves the folder through '..'" + tail);
   EXPECT_EQ(data_error("/etc/passwd"), head + "'/etc/passwd' is an absolute path" + tail);
   const auto link = [&](const fs::path& to) {
     fs::remove(snapshot_ / "link");

@@ -248,9 +248,9 @@ TEST_F(External, LoadedModelUsesItsFolder) {
 TEST_F(External, EscapesAreRefused) {
   const std::string tail = "; expected a relative path to a file under the model's folder";
   const std::string head = "bad_model: m.onnx: initializer 'w': external data location ";
-  EXPECT_EQ(error("../secret"), head + "'../secret' leaves the folder by '..'" + tail);
-  EXPECT_EQ(error("../../etc/passwd"), head + "'../../etc/passwd' leaves the folder by '..'" + tail);
-  EXPECT_EQ(error("sub/../../secret"), head + "'sub/../../secret' leaves the folder by '..'" + tail);
+  EXPECT_EQ(error("../secret"), head + "'../secret' leaves the folder through '..'" + tail);
+  EXPECT_EQ(error("../../etc/passwd"), head + "'../../etc/passwd' leaves the folder through '..'" + tail);
+  EXPECT_EQ(error("sub/../../secret"), head + "'sub/../../secret' leaves the folder through '..'" + tail);
   EXPECT_EQ(error("/etc/passwd"), head + "'/etc/passwd' is an absolute path" + tail);
   EXPECT_EQ(error(std::string("w.bin\0x", 7)), head + "'w.bin\\x00x' has a zero byte" + tail);
   EXPECT_EQ(error(""), head + "'' is empty" + tail);

@@ -320,7 +320,7 @@ void add_fleet(Command app, Context& context) {
   Command sub = app.subcommand("fleet", "Show and manage the agents and jobs of a fleet");
   sub.require_subcommand();
   sub.group("Tune");
-  sub.footer("doc/fleet.md explains how to set up a fleet. `kilter tune --fleet URL` measures on it.");
+  sub.footer("doc/fleet.md explains how to set up a fleet. `kilter tune --fleet URL` measures on the fleet.");
 
   auto command = std::make_shared<FleetCommand>();
   Command s =

@@ -59,7 +59,7 @@ def why_not(module: torch.nn.Module, inputs: Sequence[Any]) -> str | None:
             return f"{what} is on device '{tensor.device}'; Kilter runs on the CPU: move model and inputs there"
         if tensor.layout != torch.strided or tensor.is_quantized:
             quantised = " and is quantised" if tensor.is_quantized else ""
-            return f"{what} has layout {tensor.layout}{quantised}; only dense tensors of plain numbers run"
+            return f"{what} has layout {tensor.layout}{quantised}; Kilter supports only dense tensors that are not quantised"
         if tensor.requires_grad and torch.is_grad_enabled():
             return (f"gradients are recorded ({what} requires grad); Kilter only runs inference: call the model under "
                     f"torch.no_grad() or torch.inference_mode()")

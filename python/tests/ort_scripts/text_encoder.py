@@ -1,4 +1,4 @@
-"""Sentence embeddings: token numbers of int64 with padding and a mask, mean pooling, cosine similarity."""
+"""Sentence embeddings: token IDs of type int64 with padding and a mask, mean pooling, cosine similarity."""
 import numpy as np
 import onnxruntime as ort
 

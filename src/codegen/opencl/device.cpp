@@ -179,7 +179,7 @@ class OpenClDevice : public Device {
   int workers() const override { return system_.compute_units * (system_.is_cpu ? 1 : kWorkersOfUnit); }
 
  private:
-  static constexpr int kWorkersOfUnit = 64;  ///< work items of a GPU's compute unit that have scratch memory
+  static constexpr int kWorkersOfUnit = 64;  ///< work items with scratch memory per compute unit of a GPU
   static constexpr size_t kGroup = 64;       ///< work items of a group, for functions without bound loops
 
   /// Stamps an operation in a trace, and waits for its end.

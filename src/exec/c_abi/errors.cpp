@@ -24,7 +24,7 @@ using kilter::c_abi::not_null;
 thread_local char last_error[4096] = "";
 thread_local kilter_status last_status = KILTER_OK;
 
-/// The callback for messages. The mutex ensures that one thread at a time calls it.
+/// The callback for messages. The mutex ensures that only one thread at a time calls it.
 struct Log {
   std::mutex mutex;
   kilter_log_callback callback = nullptr;

@@ -21,8 +21,8 @@ Result<ResizePlan> analyse(const Task& task, const CpuLimits& limits) {
   const Operand& x = task.operand(node.inputs[0]);
   const TensorType& y = task.graph->type(node.outputs[0]);
   if (x.type.dtype != DType::f32) return Rejected{"element type", "f32", std::string(name(x.type.dtype))};
-  if (x.type.shape.size() != 4 || elems(y.shape) == 0)
-    return Rejected{"rank of the input", "4, not empty", text(x.type)};
+  if (x.type.shape.size() != 4) return Rejected{"rank of the input", "4", std::to_string(x.type.shape.size())};
+  if (elems(y.shape) == 0) return Rejected{"elements of the output", "1 or more", "0"};
   if (x.type.layout.block != y.layout.block || (x.type.layout.block != 1 && x.type.layout.block != lanes_of(limits))) {
     return Rejected{"layouts", "alike", "blocked and plain"};
   }

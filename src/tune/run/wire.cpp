@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Waits until something can be read. Returns false if the time is up first.
+/// Waits until something can be read. Returns false if the timeout expires first.
 bool wait_readable(int socket, int timeout_ms) {
   const auto end = Clock::now() + std::chrono::milliseconds(timeout_ms);
   for (;;) {
