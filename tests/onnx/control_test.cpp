@@ -266,9 +266,10 @@ TEST(FlexAttention, ScoreGraphsAreInlined) {
 }
 
 TEST(FlexAttention, WrongScoreGraphsAreErrors) {
-  EXPECT_EQ(bind_error(flex_model("Shape")),
-            "bad_model: m.onnx: FlexAttention 'flex': attribute score_mod makes i64[4] of f32[1,2,3,3]; it must keep "
-            "the type");
+  EXPECT_EQ(
+      bind_error(flex_model("Shape")),
+      "bad_model: m.onnx: FlexAttention 'flex': attribute score_mod returns i64[4] for f32[1,2,3,3]; it must keep "
+      "the type");
   EXPECT_EQ(
       bind_error(flex_model("Tanh", {"probabilities"})),
       "bad_model: m.onnx: ai.onnx.preview:FlexAttention 'flex': expected a graph with one input and one output as its "

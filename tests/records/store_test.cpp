@@ -122,7 +122,7 @@ TEST(Stores, UnwritablePlaceFailsOnOpen) {
                         folder.path().string()));
   write_file_atomically(folder.path() / "file", "");
   EXPECT_THAT(error_of([&] { Store::open(folder.path() / "file/r.db", Store::Mode::write); }),
-              HasSubstr(fmt::format("there is no folder {}/file; make it", folder.path().string())));
+              HasSubstr(fmt::format("there is no folder {}/file; create it", folder.path().string())));
 }
 
 TEST(JsonStore, EveryTenthLineDamaged) {

@@ -417,7 +417,7 @@ std::string OpenClWriter::cast(VType to, const Expr& x) {
     return value(kilter::cast(to.elem, kilter::cast(DType::f32, x)));
   }
   if (to.elem == DType::boolean) {
-    const std::string magnitude = is_small_float(from.elem) ? fmt::format("({} & 0x7fff)", value(x)) : value(x);
+    const std::string magnitude = is_small_float(from.elem) ? fmt::format("({} & (ushort)0x7fff)", value(x)) : value(x);
     const std::string zero = to.lanes == 1 ? "0" : fmt::format("({})(0)", opencl_type(from));
     const std::string differs = fmt::format("({} != {})", magnitude, zero);
     return to.lanes == 1 ? differs : mask_of(from, differs);
