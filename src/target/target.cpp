@@ -1,7 +1,5 @@
 #include "target/target.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "codegen/llvm/emitter.h"
+#include "loop/small_float.h"
 
 namespace kilter::codegen {
 
@@ -11,7 +12,6 @@ namespace intrinsic = llvm::Intrinsic;
 
 namespace {
 
-bool is_small_float(DType type) { return type == DType::f16 || type == DType::bf16; }
 llvm::Constant* bits(Value* like, uint64_t value) { return llvm::ConstantInt::get(like->getType(), value); }
 
 }  // namespace

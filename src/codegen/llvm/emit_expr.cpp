@@ -1,6 +1,7 @@
 #include <llvm/IR/Intrinsics.h>
 
 #include "codegen/llvm/emitter.h"
+#include "loop/small_float.h"
 
 namespace kilter::codegen {
 
@@ -9,7 +10,6 @@ namespace intrinsic = llvm::Intrinsic;
 
 namespace {
 
-bool is_small_float(DType type) { return type == DType::f16 || type == DType::bf16; }
 llvm::Constant* constant_int(llvm::Type* type, uint64_t value) { return llvm::ConstantInt::get(type, value); }
 
 /// Returns the integer constant that every lane of `v` equals; null if there is none.

@@ -139,6 +139,7 @@ class OpenClCode : public DeviceCode {
     program_ = build_program(source, plan.model);
     upload_constants(plan);
   }
+
   const void* kernel(int32_t index) const override { return &entries_.at(static_cast<size_t>(index)); }
   std::span<const std::byte> bytes(int32_t /*index*/) const override { return {}; }
   const std::byte* constants() const override { return constants_.address; }

@@ -7,37 +7,23 @@
 
 #include "base/convert.h"
 #include "codegen/opencl/writer.h"
+#include "loop/small_float.h"
+#include "loop/text.h"
 
 namespace kilter::codegen {
 namespace {
 
-bool is_small_float(DType type) { return type == DType::f16 || type == DType::bf16; }
-
-/// Returns the unsigned type with the size of an integer type.
-DType unsigned_type(DType type) {
-  switch (size_bytes(type)) {
+/// Returns the integer type of so many bytes.
+DType integer_type(int64_t bytes, bool is_signed) {
+  switch (bytes) {
     case 1:
-      return DType::u8;
+      return is_signed ? DType::i8 : DType::u8;
     case 2:
-      return DType::u16;
+      return is_signed ? DType::i16 : DType::u16;
     case 4:
-      return DType::u32;
+      return is_signed ? DType::i32 : DType::u32;
     default:
-      return DType::u64;
-  }
-}
-
-/// Returns the signed type with the size of a type.
-DType signed_type(DType type) {
-  switch (size_bytes(type)) {
-    case 1:
-      return DType::i8;
-    case 2:
-      return DType::i16;
-    case 4:
-      return DType::i32;
-    default:
-      return DType::i64;
+      return is_signed ? DType::i64 : DType::u64;
   }
 }
 
@@ -72,17 +58,8 @@ std::string int_text(DType type, int64_t value) {
 }
 
 std::string_view operator_text(Op op) {
+  if (const loop_text::Infix* infix = loop_text::infix(op)) return infix->symbol;
   switch (op) {
-    case Op::add:
-      return "+";
-    case Op::sub:
-      return "-";
-    case Op::mul:
-      return "*";
-    case Op::div:
-      return "/";
-    case Op::mod:
-      return "%";
     case Op::bit_and:
     case Op::logical_and:
       return "&";
@@ -95,18 +72,6 @@ std::string_view operator_text(Op op) {
       return "<<";
     case Op::shr:
       return ">>";
-    case Op::eq:
-      return "==";
-    case Op::ne:
-      return "!=";
-    case Op::lt:
-      return "<";
-    case Op::le:
-      return "<=";
-    case Op::gt:
-      return ">";
-    case Op::ge:
-      return ">=";
     default:
       fail(ErrorKind::internal, "OpenCL C: {} has no operator; expand_math has to run first", name(op));
   }
@@ -295,7 +260,8 @@ std::string OpenClWriter::select(const ExprNode& e) {
   std::string condition = value(e.args[0]);
   const std::string a = value(e.args[1]), b = value(e.args[2]);
   if (e.args[0].lanes() > 1 && e.type.elem != DType::boolean && size_bytes(e.type.elem) != 4)
-    condition = fmt::format("convert_{}({})", opencl_type({signed_type(e.type.elem), e.type.lanes}), condition);
+    condition = fmt::format("convert_{}({})", opencl_type({integer_type(size_bytes(e.type.elem), true), e.type.lanes}),
+                            condition);
   return fmt::format("({} ? {} : {})", condition, a, b);
 }
 
@@ -388,7 +354,8 @@ std::string OpenClWriter::combine(Op op, VType type, const std::string& a, const
 
 std::string OpenClWriter::wrapped(VType type, std::string_view sign, const std::string& a, const std::string& b) const {
   // Operands smaller than int would become int, whose products can overflow.
-  const DType wide = type.lanes == 1 && size_bytes(type.elem) < 4 ? DType::u32 : unsigned_type(type.elem);
+  const DType wide =
+      type.lanes == 1 && size_bytes(type.elem) < 4 ? DType::u32 : integer_type(size_bytes(type.elem), false);
   if (type.lanes == 1) {
     const std::string u = opencl_type({wide, 1});
     return fmt::format("(({})(({}){} {} ({}){}))", opencl_type(type), u, a, sign, u, b);

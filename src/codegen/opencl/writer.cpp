@@ -303,7 +303,7 @@ void OpenClWriter::store(const StmtNode& s) {
 }
 
 void OpenClWriter::line(std::string_view text) {
-  out_.append(static_cast<size_t>(2 * depth_), ' ');
+  out_.append(2 * static_cast<size_t>(depth_), ' ');
   out_ += text;
   out_ += '\n';
 }

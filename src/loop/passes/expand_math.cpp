@@ -13,11 +13,10 @@
 #include "loop/passes/math_form.h"
 #include "loop/passes/passes.h"
 #include "loop/passes/rewrite.h"
+#include "loop/small_float.h"
 
 namespace kilter::loop_passes {
 namespace {
-
-bool is_small_float(DType type) { return type == DType::f16 || type == DType::bf16; }
 
 /// Returns whether the operation has no machine instruction.
 bool needs_expansion(Op op, DType type) {
